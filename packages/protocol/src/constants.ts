@@ -1,0 +1,72 @@
+/**
+ * The words of the wire: subprotocols, versions, first bytes and names. Everything else in the
+ * package spells them through this file.
+ */
+
+/** WebSocket subprotocols, in the server's order of preference. */
+export const Subprotocol = {
+  /** Binary: MessagePack control envelopes, self-describing or link data frames. */
+  BINARY: 'm2m.v1',
+  /** JSON envelopes as text, for debugging and for peers that speak nothing else. */
+  JSON: 'm2m.v1.json',
+} as const;
+export type Subprotocol = (typeof Subprotocol)[keyof typeof Subprotocol];
+
+/** The protocol version stated in HELLO and ACCEPT by a peer of the flat capability shape. */
+export const PROTOCOL_VERSION = '1.0';
+/** The version of the reference implementation's nested capability shape. */
+export const NESTED_PROTOCOL_VERSION = '3.0';
+
+/** Compression algorithms that two ends negotiate, by their names on the wire. */
+export const Algorithm = {
+  M2M: 'M2M',
+  TOKEN_NATIVE: 'TOKEN_NATIVE',
+  TOKEN: 'TOKEN',
+  BROTLI: 'BROTLI',
+  DICTIONARY: 'DICTIONARY',
+  NONE: 'NONE',
+} as const;
+export type Algorithm = (typeof Algorithm)[keyof typeof Algorithm];
+
+/** Tokenizer vocabularies that two ends negotiate, by their names on the wire. */
+export const EncodingName = {
+  CL100K_BASE: 'CL100K_BASE',
+  O200K_BASE: 'O200K_BASE',
+  LLAMA_BPE: 'LLAMA_BPE',
+} as const;
+export type EncodingName = (typeof EncodingName)[keyof typeof EncodingName];
+
+/** The tokenizer byte of a binary TokenNative frame (compression document, section 5.4.5). */
+export const ENCODING_IDS = {
+  CL100K_BASE: 0,
+  O200K_BASE: 1,
+  LLAMA_BPE: 2,
+} as const satisfies Record<EncodingName, number>;
+
+/** The tokenizer letter of a textual TokenNative frame (wire document, section 3.4.2). */
+export const ENCODING_LETTERS = {
+  CL100K_BASE: 'C',
+  O200K_BASE: 'O',
+  LLAMA_BPE: 'L',
+} as const satisfies Record<EncodingName, string>;
+
+/** Prefixes of the text forms; a passthrough text never begins with one of them. */
+export const Prefix = {
+  M2M: '#M2M|1|',
+  TOKEN_NATIVE: '#TK|',
+  TOKEN: '#T1|',
+  BROTLI: '#BR|',
+  BROTLI_V3: '#M2M[v3.0]|DATA:',
+  ZLIB_V2: '#M2M[v2.0]|DATA:',
+  DICTIONARY: '#DI|',
+} as const;
+export type Prefix = (typeof Prefix)[keyof typeof Prefix];
+
+/** Optional parts of the protocol; one that either side does not list is off. */
+export const Extension = {
+  /** Streams, requests and fragmentation inside link frames. */
+  LINK: 'link',
+  /** Hashes of the vocabularies behind the encoding names, as a JSON object. */
+  VOCABULARIES: 'vocabularies',
+} as const;
+export type Extension = (typeof Extension)[keyof typeof Extension];

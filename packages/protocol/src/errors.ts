@@ -1,0 +1,176 @@
+import { CloseCode } from './close-codes.js';
+
+/**
+ * One error class for the whole product. `code` says what went wrong, in a union that a program can
+ * switch over; `side` says whose fault it is; the table below says which close code a peer sees when
+ * the error ends a session.
+ */
+
+interface ErrorEntry {
+  /** The WebSocket close code when this error ends the session or the handshake. */
+  readonly closeCode: CloseCode;
+  /** Whether the same call may succeed later without being changed. */
+  readonly retryable: boolean;
+}
+
+const BAD = { closeCode: CloseCode.BAD_FRAME, retryable: false } as const;
+const LARGE = { closeCode: CloseCode.TOO_LARGE, retryable: false } as const;
+/** Errors of a call, which never close anything. */
+const CALL = { closeCode: CloseCode.NORMAL, retryable: false } as const;
+
+const ERRORS = {
+  // The shape of what arrived.
+  bad_frame: BAD,
+  bad_message: BAD,
+  protocol_violation: BAD,
+  truncated: BAD,
+  trailing_bytes: BAD,
+  bad_varint: BAD,
+  bad_utf8: BAD,
+  bad_base64: BAD,
+  bad_json: BAD,
+  bad_compression: BAD,
+  bad_header: BAD,
+  bad_tensor: BAD,
+  bad_token: BAD,
+  bad_checksum: BAD,
+  bad_acceptance: BAD,
+  unknown_prefix: BAD,
+  unknown_schema: BAD,
+  unknown_security_mode: BAD,
+  unknown_version: BAD,
+  security_required: BAD,
+  authentication_failed: BAD,
+
+  // Limits, each with its own code.
+  message_too_large: LARGE,
+  transfer_too_large: LARGE,
+  decompressed_too_large: LARGE,
+  json_too_deep: LARGE,
+  string_too_long: LARGE,
+  array_too_long: LARGE,
+  metadata_too_large: LARGE,
+  window_exceeded: LARGE,
+  too_many_streams: { closeCode: CloseCode.BAD_FRAME, retryable: true },
+  rate_limited: { closeCode: CloseCode.RATE_LIMITED, retryable: true },
+
+  // The session and its connection.
+  rejected: { closeCode: CloseCode.BAD_FRAME, retryable: false },
+  unauthenticated: { closeCode: CloseCode.UNAUTHENTICATED, retryable: false },
+  forbidden: { closeCode: CloseCode.FORBIDDEN, retryable: false },
+  timeout: { closeCode: CloseCode.TIMEOUT, retryable: true },
+  taken_over: { closeCode: CloseCode.TAKEN_OVER, retryable: false },
+  stale_attempt: { closeCode: CloseCode.STALE_ATTEMPT, retryable: false },
+  draining: { closeCode: CloseCode.DRAINING, retryable: true },
+  internal: { closeCode: CloseCode.INTERNAL, retryable: false },
+  connection_failed: { closeCode: CloseCode.ABNORMAL, retryable: true },
+  session_lost: { closeCode: CloseCode.ABNORMAL, retryable: false },
+  session_closed: CALL,
+
+  // What a caller asked for.
+  unsupported: CALL,
+  unrepresentable: CALL,
+  lone_surrogate: CALL,
+  invalid_option: CALL,
+  invalid_argument: CALL,
+  invalid_key: CALL,
+  codec_not_loaded: { closeCode: CloseCode.INTERNAL, retryable: true },
+  vocabulary_not_loaded: { closeCode: CloseCode.INTERNAL, retryable: true },
+  vocabulary_unavailable: CALL,
+  vocabulary_mismatch: CALL,
+  cancelled: CALL,
+} as const satisfies Record<string, ErrorEntry>;
+
+/** Everything that a `ProtocolError` can report. */
+export type ErrorCode = keyof typeof ERRORS;
+
+/** All error codes with their close code, for documentation and tests. */
+export const ERROR_CODES: Readonly<Record<ErrorCode, ErrorEntry>> = ERRORS;
+
+/** `local`: this end refused or failed; `remote`: the peer said so. */
+export type ErrorSide = 'local' | 'remote';
+
+export interface ProtocolErrorOptions {
+  /** @default 'local' */
+  readonly side?: ErrorSide | undefined;
+  readonly cause?: unknown;
+  /** @default the table's value for the code */
+  readonly retryable?: boolean | undefined;
+  /** How long to wait before trying again, where the peer said so. Milliseconds. */
+  readonly retryAfterMs?: number | undefined;
+  /** The close code that was received, or that shall be sent. @default the table's value for the code */
+  readonly closeCode?: number | undefined;
+  /** The peer's REJECT, with code `rejected` only. */
+  readonly reject?: Rejection | undefined;
+}
+
+/** What a REJECT message said. */
+export interface Rejection {
+  readonly code: string;
+  readonly message: string;
+}
+
+/**
+ * Any failure that Parlance reports. Errors of other libraries arrive as its `cause`.
+ *
+ * @typeParam Code the codes that can occur; a {@link RequestError} carries an application's own.
+ */
+export class ProtocolError<Code extends string = ErrorCode> extends Error {
+  readonly code: Code;
+  readonly side: ErrorSide;
+  readonly retryable: boolean;
+  readonly retryAfterMs: number | undefined;
+  readonly closeCode: number;
+  readonly reject: Rejection | undefined;
+
+  constructor(code: Code, message: string, options: ProtocolErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'ProtocolError';
+    const entry: ErrorEntry = Object.hasOwn(ERRORS, code) ? ERRORS[code as ErrorCode] : CALL;
+    this.code = code;
+    this.side = options.side ?? 'local';
+    this.retryable = options.retryable ?? entry.retryable;
+    this.retryAfterMs = options.retryAfterMs;
+    this.closeCode = options.closeCode ?? entry.closeCode;
+    this.reject = options.reject;
+  }
+}
+
+export interface RequestErrorOptions extends ProtocolErrorOptions {
+  /** Anything that JSON can carry, up to 8 KiB, handed to the requester as it is. */
+  readonly data?: unknown;
+}
+
+/**
+ * An application's own failure of one request, thrown by a handler and rethrown at the requester
+ * with its code, message and data. Everything else that a handler throws arrives as `internal`
+ * with its detail hidden.
+ */
+export class RequestError extends ProtocolError<string> {
+  readonly data: unknown;
+
+  /** @param code 1 to 64 of `a-z`, `0-9` and `_`. */
+  constructor(code: string, message: string, options: RequestErrorOptions = {}) {
+    if (!/^[a-z0-9_]{1,64}$/.test(code)) {
+      throw new ProtocolError(
+        'invalid_argument',
+        `a request error's code is 1 to 64 of a-z, 0-9 and _, not ${JSON.stringify(code)}`,
+      );
+    }
+    super(code, message, options);
+    this.name = 'RequestError';
+    this.data = options.data;
+  }
+}
+
+/** True for every failure that Parlance raises itself. */
+export function isProtocolError(value: unknown): value is ProtocolError | RequestError {
+  return value instanceof ProtocolError;
+}
+
+/** `value` itself when it is ours, else wrapped under `code` with `value` as its cause. */
+export function toProtocolError(value: unknown, code: ErrorCode, message: string): ProtocolError {
+  return isProtocolError(value)
+    ? (value as ProtocolError)
+    : new ProtocolError(code, message, { cause: value });
+}

@@ -1,0 +1,1 @@
+export { CLOSE_CODES, CloseCode, isRetryableCloseCode } from './close-codes.js';

@@ -1,0 +1,34 @@
+/**
+ * What the core needs from its platform and cannot compute by itself in reasonable time. `node.ts`
+ * and `web.ts` implement it; nothing outside this folder knows which one is in use.
+ */
+export interface Platform {
+  readonly name: 'node' | 'web';
+
+  /** CRC-32 (IEEE 802.3) of `bytes`, continued from the CRC `seed` of what came before. */
+  crc32(bytes: Uint8Array, seed?: number): number;
+
+  /** `length` bytes from the platform's cryptographically secure generator. */
+  randomBytes(length: number): Uint8Array<ArrayBuffer>;
+
+  /**
+   * Makes synchronous codecs ready that the platform has to load first; resolves at once where
+   * there is nothing to load. Safe to call repeatedly.
+   */
+  loadBrotli(): Promise<void>;
+
+  /**
+   * Brotli, window 22.
+   *
+   * @param quality 0 to 11.
+   * @throws {ProtocolError} `codec_not_loaded` before `loadBrotli` has resolved.
+   */
+  brotliCompress(bytes: Uint8Array, quality: number): Uint8Array;
+
+  /**
+   * Stops as soon as the output would exceed `maxSize`.
+   *
+   * @throws {ProtocolError} `decompressed_too_large`, `bad_compression`, `codec_not_loaded`.
+   */
+  brotliDecompress(bytes: Uint8Array, maxSize: number): Uint8Array;
+}

@@ -1,0 +1,74 @@
+import { ProtocolError } from './errors.js';
+
+/**
+ * Strict UTF-8 in both directions. `TextEncoder` would replace lone surrogates with U+FFFD and a
+ * plain `TextDecoder` would drop a byte-order mark and patch bad bytes: all three change what
+ * somebody sent, so none of them happens here.
+ */
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/**
+ * Encodes a well-formed string as UTF-8.
+ *
+ * @throws {ProtocolError} `lone_surrogate` where `text` has no UTF-8 form.
+ */
+export function encodeUtf8(text: string): Uint8Array<ArrayBuffer> {
+  assertWellFormed(text);
+  return encoder.encode(text);
+}
+
+/**
+ * Decodes UTF-8 exactly; a leading byte-order mark stays part of the text.
+ *
+ * @throws {ProtocolError} `bad_utf8` where the bytes are not valid UTF-8.
+ */
+export function decodeUtf8(bytes: Uint8Array): string {
+  try {
+    return decoder.decode(bytes);
+  } catch (cause) {
+    throw new ProtocolError('bad_utf8', `${bytes.length} bytes are not valid UTF-8`, { cause });
+  }
+}
+
+/**
+ * Refuses strings that hold half of a surrogate pair: they have no UTF-8 form.
+ *
+ * @throws {ProtocolError} `lone_surrogate`.
+ */
+export function assertWellFormed(text: string): void {
+  if (!isWellFormed(text)) {
+    throw new ProtocolError(
+      'lone_surrogate',
+      'text holds half of a surrogate pair, which has no UTF-8 form; repair it before sending',
+    );
+  }
+}
+
+/** Number of bytes that a well-formed `text` takes in UTF-8, without encoding it. */
+export function utf8Length(text: string): number {
+  let bytes = text.length;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit < 0x80) continue;
+    // Each half of a surrogate pair counts two of the four bytes.
+    bytes += unit < 0x800 || (unit >= 0xd800 && unit < 0xe000) ? 1 : 2;
+  }
+  return bytes;
+}
+
+// `String.prototype.isWellFormed` is in every supported runtime but not in the ES2023 library.
+const isWellFormedNative = (String.prototype as { isWellFormed?: (this: string) => boolean }).isWellFormed;
+
+function isWellFormed(text: string): boolean {
+  if (isWellFormedNative !== undefined) return isWellFormedNative.call(text);
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit < 0xd800 || unit > 0xdfff) continue;
+    const next = text.charCodeAt(i + 1);
+    if (unit > 0xdbff || !(next >= 0xdc00 && next <= 0xdfff)) return false;
+    i++;
+  }
+  return true;
+}

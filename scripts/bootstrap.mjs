@@ -1,0 +1,16 @@
+// Installs the workspace when it is missing or older than the lockfile. Only Node and npm may be assumed.
+import { spawnSync } from 'node:child_process';
+import { readFileSync, statSync } from 'node:fs';
+
+const root = new URL('..', import.meta.url);
+const modified = (path) => statSync(new URL(path, root), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+
+if (modified('node_modules/.modules.yaml') < modified('pnpm-lock.yaml')) {
+  const { packageManager } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8'));
+  const result = spawnSync('npx', ['--yes', packageManager, 'install', '--frozen-lockfile'], {
+    cwd: root,
+    stdio: ['ignore', 2, 2],
+    shell: process.platform === 'win32',
+  });
+  process.exitCode = result.status ?? 1;
+}
