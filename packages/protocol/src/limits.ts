@@ -21,7 +21,7 @@ export interface Limits {
   readonly maxStringLength: number;
   /** Elements of one JSON array. @default 10,000 */
   readonly maxArrayLength: number;
-  /** Open streams of one session, both directions together. @default 128 */
+  /** Streams that a peer may have open at a time. @default 128 */
   readonly maxStreams: number;
   /** Bytes in flight and unread of one session and direction. @default 4 MiB */
   readonly sessionWindow: number;

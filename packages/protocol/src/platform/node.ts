@@ -2,16 +2,36 @@ import { randomBytes } from 'node:crypto';
 import * as zlib from 'node:zlib';
 import { ProtocolError } from '../errors.js';
 import { crc32 as portableCrc32 } from './crc32.js';
+import { nodeCrypto } from './node-crypto.js';
 import type { Platform } from './port.js';
+import { createZstd } from './zstd.js';
 
 // In Node since 20.15 and 22.2; the type packages of 20 do not all declare it.
 const nativeCrc32 = (zlib as { crc32?: (data: Uint8Array, value?: number) => number }).crc32;
+
+/** More than this `zlib` refuses as an option. */
+const MAX_OUTPUT_LENGTH = 0x7fffffff;
 
 /** Node's own implementations. */
 export const platform: Platform = {
   name: 'node',
 
+  ...createZstd(zlib),
+
   crc32: nativeCrc32 ?? portableCrc32,
+
+  encodeBase64(bytes) {
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('base64');
+  },
+
+  decodeBase64(text) {
+    const bytes = Buffer.from(text, 'base64');
+    // `Buffer` skips what it does not understand; what it writes back is the one strict spelling.
+    if (bytes.toString('base64') !== text) return undefined;
+    return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
+  },
+
+  crypto: nodeCrypto,
 
   randomBytes(length) {
     const bytes = new Uint8Array(length);
@@ -22,27 +42,66 @@ export const platform: Platform = {
   async loadBrotli() {},
 
   brotliCompress(bytes, quality) {
-    return zlib.brotliCompressSync(bytes, {
-      params: {
-        [zlib.constants.BROTLI_PARAM_QUALITY]: quality,
-        [zlib.constants.BROTLI_PARAM_LGWIN]: 22,
-        [zlib.constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
-      },
-    });
+    return detach(
+      zlib.brotliCompressSync(bytes, {
+        params: {
+          [zlib.constants.BROTLI_PARAM_QUALITY]: quality,
+          [zlib.constants.BROTLI_PARAM_LGWIN]: 22,
+          [zlib.constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+        },
+      }),
+    );
   },
 
   brotliDecompress(bytes, maxSize) {
-    try {
-      return zlib.brotliDecompressSync(bytes, { maxOutputLength: Math.min(maxSize, 0x7fffffff) });
-    } catch (cause) {
-      if ((cause as { code?: unknown }).code === 'ERR_BUFFER_TOO_LARGE') {
-        throw new ProtocolError(
-          'decompressed_too_large',
-          `Brotli data expands to more than ${maxSize} bytes`,
-          { cause },
-        );
-      }
-      throw new ProtocolError('bad_compression', 'Brotli data is damaged or ends early', { cause });
-    }
+    return decompress('Brotli', zlib.brotliDecompressSync, bytes, maxSize);
+  },
+
+  inflate(bytes, maxSize) {
+    return decompress('zlib', zlib.inflateSync, bytes, maxSize);
   },
 };
+
+type DecompressSync = (bytes: Uint8Array, options: zlib.ZlibOptions) => unknown;
+/** What the synchronous calls return when they are asked for `info`, which their types leave out. */
+interface Decompressed {
+  readonly buffer: Buffer;
+  /** `bytesWritten` counts what was taken from the input. */
+  readonly engine: { readonly bytesWritten: number };
+}
+
+function decompress(name: string, run: DecompressSync, bytes: Uint8Array, maxSize: number): Uint8Array {
+  let result: Decompressed;
+  try {
+    result = run(bytes, {
+      info: true,
+      maxOutputLength: Math.min(maxSize, MAX_OUTPUT_LENGTH),
+    }) as Decompressed;
+  } catch (cause) {
+    if ((cause as { code?: unknown }).code === 'ERR_BUFFER_TOO_LARGE') {
+      throw new ProtocolError(
+        'decompressed_too_large',
+        `${name} data expands to more than ${maxSize} bytes`,
+        {
+          cause,
+        },
+      );
+    }
+    throw new ProtocolError('bad_compression', `${name} data is damaged or ends early`, { cause });
+  }
+  const trailing = bytes.length - result.engine.bytesWritten;
+  if (trailing > 0) {
+    throw new ProtocolError('trailing_bytes', `${trailing} bytes follow the ${name} stream`);
+  }
+  return detach(result.buffer);
+}
+
+/**
+ * A plain `Uint8Array` of what zlib returned: a `Buffer` slices differently, and a small one would
+ * keep the whole chunk of 16 KiB alive that it was cut from.
+ */
+function detach(buffer: Buffer): Uint8Array {
+  return buffer.length * 2 < buffer.buffer.byteLength
+    ? new Uint8Array(buffer)
+    : new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.length);
+}

@@ -1,12 +1,24 @@
+import type { CryptoSuite } from '../crypto/suite.js';
+import type { ZstdPort } from './zstd.js';
+
 /**
  * What the core needs from its platform and cannot compute by itself in reasonable time. `node.ts`
  * and `web.ts` implement it; nothing outside this folder knows which one is in use.
  */
-export interface Platform {
+export interface Platform extends ZstdPort {
   readonly name: 'node' | 'web';
 
   /** CRC-32 (IEEE 802.3) of `bytes`, continued from the CRC `seed` of what came before. */
   crc32(bytes: Uint8Array, seed?: number): number;
+
+  /** Padded standard base64. */
+  encodeBase64(bytes: Uint8Array): string;
+
+  /** The bytes, or undefined where `text` is not exactly what `encodeBase64` writes. */
+  decodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined;
+
+  /** Hashes, authentication, encryption and key exchange; needs no loading. */
+  readonly crypto: CryptoSuite;
 
   /** `length` bytes from the platform's cryptographically secure generator. */
   randomBytes(length: number): Uint8Array<ArrayBuffer>;
@@ -26,9 +38,18 @@ export interface Platform {
   brotliCompress(bytes: Uint8Array, quality: number): Uint8Array;
 
   /**
-   * Stops as soon as the output would exceed `maxSize`.
+   * One Brotli stream that takes up all of `bytes`. Stops as soon as the output would exceed `maxSize`.
    *
-   * @throws {ProtocolError} `decompressed_too_large`, `bad_compression`, `codec_not_loaded`.
+   * @throws {ProtocolError} `decompressed_too_large`, `bad_compression`, `trailing_bytes`,
+   * `codec_not_loaded`.
    */
   brotliDecompress(bytes: Uint8Array, maxSize: number): Uint8Array;
+
+  /**
+   * One zlib stream (RFC 1950) that takes up all of `bytes`. Stops as soon as the output would exceed
+   * `maxSize`.
+   *
+   * @throws {ProtocolError} `decompressed_too_large`, `bad_compression`, `trailing_bytes`.
+   */
+  inflate(bytes: Uint8Array, maxSize: number): Uint8Array;
 }

@@ -1,0 +1,99 @@
+import { ProtocolError } from '../errors.js';
+
+/**
+ * A queue with one asynchronous reader. Items stay in order; an error is thrown after everything
+ * before it was read. Leaving a `for await` releases the queue, so that somebody else may read on.
+ */
+export interface Inbox<Item> extends AsyncIterable<Item> {
+  readonly size: number;
+  push(item: Item): void;
+  /** No more items; with an error the reader throws it at the end. Later calls change nothing. */
+  end(error?: Error): void;
+  /** Forgets what was not read. */
+  clear(): void;
+}
+
+interface Waiting<Item> {
+  readonly resolve: (result: IteratorResult<Item, undefined>) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** @param onRelease called when a reader leaves before the end. */
+export function createInbox<Item>(onRelease: () => void = () => {}): Inbox<Item> {
+  const items: Item[] = [];
+  let head = 0;
+  let ended = false;
+  let failure: Error | undefined;
+  let waiting: Waiting<Item> | undefined;
+  let hasReader = false;
+
+  const done: IteratorResult<Item, undefined> = { value: undefined, done: true };
+
+  return {
+    get size() {
+      return items.length - head;
+    },
+
+    push(item) {
+      if (ended) return;
+      if (waiting !== undefined) {
+        const { resolve } = waiting;
+        waiting = undefined;
+        resolve({ value: item, done: false });
+      } else {
+        items.push(item);
+      }
+    },
+
+    end(error) {
+      if (ended) return;
+      ended = true;
+      failure = error;
+      if (waiting === undefined) return;
+      const { resolve, reject } = waiting;
+      waiting = undefined;
+      if (error === undefined) resolve(done);
+      else reject(error);
+    },
+
+    clear() {
+      items.length = 0;
+      head = 0;
+    },
+
+    [Symbol.asyncIterator]() {
+      if (hasReader) throw new ProtocolError('invalid_argument', 'there is one reader at a time; the other has not left');
+      hasReader = true;
+      return {
+        next() {
+          if (head < items.length) {
+            const value = items[head++] as Item;
+            // Shifting one by one would be quadratic for a reader that lags.
+            if (head >= 256 && head * 2 >= items.length) {
+              items.splice(0, head);
+              head = 0;
+            }
+            return Promise.resolve({ value, done: false as const });
+          }
+          if (ended) {
+            hasReader = false;
+            return failure === undefined ? Promise.resolve(done) : Promise.reject(failure);
+          }
+          if (waiting !== undefined) {
+            return Promise.reject(new ProtocolError('invalid_argument', 'one next() at a time'));
+          }
+          return new Promise((resolve, reject) => {
+            waiting = { resolve, reject };
+          });
+        },
+        return() {
+          hasReader = false;
+          waiting?.resolve(done);
+          waiting = undefined;
+          onRelease();
+          return Promise.resolve(done);
+        },
+      };
+    },
+  };
+}

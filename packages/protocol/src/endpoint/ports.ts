@@ -1,0 +1,29 @@
+/** What an endpoint needs from the program around it; drivers of sockets and tests provide it. */
+
+/** One WebSocket connection. */
+export interface Wire {
+  /** Bytes handed over that have not left the process. */
+  readonly bufferedAmount: number;
+  send(frame: Uint8Array | string): void;
+  close(code: number, reason: string): void;
+}
+
+/** Time, monotonic and in milliseconds. */
+export interface Clock {
+  /** Unix milliseconds at reading 0. */
+  readonly timeOrigin: number;
+  now(): number;
+  /** Runs `task` once after `ms`; the returned function prevents it. */
+  after(ms: number, task: () => void): () => void;
+}
+
+/** What happened that somebody should know; never payloads, never tokens. */
+export interface Logger {
+  debug(fields: Readonly<Record<string, unknown>>, message: string): void;
+  info(fields: Readonly<Record<string, unknown>>, message: string): void;
+  warn(fields: Readonly<Record<string, unknown>>, message: string): void;
+  error(fields: Readonly<Record<string, unknown>>, message: string): void;
+}
+
+const nothing = () => {};
+export const SILENT_LOGGER: Logger = { debug: nothing, info: nothing, warn: nothing, error: nothing };

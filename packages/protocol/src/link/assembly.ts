@@ -1,0 +1,90 @@
+import { concatBytes } from '../bytes.js';
+import { ProtocolError } from '../errors.js';
+import type { Limits } from '../limits.js';
+import { type BodyHead, LinkCodec, LinkFlag, type LinkFrame, decodeBodyHead } from './header.js';
+
+/** A body as it arrived, whole but not decoded. */
+export interface ReceivedBody {
+  readonly codec: LinkCodec;
+  readonly bytes: Uint8Array;
+  /** Bytes after decoding, where the codec states them; already within the limits. */
+  readonly originalLength: number | undefined;
+  readonly secret: boolean;
+  /** The encoded metadata map. */
+  readonly metadata: Uint8Array | undefined;
+}
+
+interface Partial {
+  readonly frame: LinkFrame;
+  readonly head: BodyHead;
+  readonly pieces: Uint8Array[];
+  length: number;
+}
+
+/**
+ * Puts the fragments of bodies together, one body at a time per stream, and refuses a body as soon
+ * as its stated or its actual size exceeds what is allowed.
+ */
+export interface Assembler {
+  /** The whole body, or `undefined` while more of it is to come. */
+  add(frame: LinkFrame): ReceivedBody | undefined;
+  /** Forgets an unfinished body of a stream. */
+  drop(streamId: number): void;
+  /** Whether a body of the stream is unfinished. */
+  isPending(streamId: number): boolean;
+}
+
+export function createAssembler(limits: Limits): Assembler {
+  const partials = new Map<number, Partial>();
+
+  const check = (codec: LinkCodec, length: number): void => {
+    const transfer = codec === LinkCodec.AVP;
+    const max = transfer ? limits.maxTransferSize : limits.maxMessageSize;
+    if (length <= max) return;
+    throw new ProtocolError(
+      transfer ? 'transfer_too_large' : 'message_too_large',
+      `a ${transfer ? 'transfer' : 'message'} of at least ${length} bytes, at most ${max} are taken`,
+    );
+  };
+
+  return {
+    add(frame) {
+      const more = (frame.flags & LinkFlag.MORE) !== 0;
+      const partial = partials.get(frame.streamId);
+
+      if (partial === undefined) {
+        const head = decodeBodyHead(frame, limits.maxMetadataSize);
+        check(frame.codec, Math.max(head.originalLength ?? 0, head.bytes.length));
+        if (!more) return finish(frame, head, head.bytes);
+        partials.set(frame.streamId, { frame, head, pieces: [head.bytes], length: head.bytes.length });
+        return undefined;
+      }
+
+      const first = partial.frame;
+      if (frame.kind !== first.kind || frame.codec !== first.codec || frame.flags & LinkFlag.META) {
+        throw new ProtocolError('bad_frame', `a fragment on stream ${frame.streamId} does not continue its body`);
+      }
+      if (frame.rest.length === 0) throw new ProtocolError('bad_frame', 'a continuation without bytes');
+      partial.length += frame.rest.length;
+      check(frame.codec, partial.length);
+      partial.pieces.push(frame.rest);
+      if (more) return undefined;
+      partials.delete(frame.streamId);
+      return finish(first, partial.head, concatBytes(partial.pieces));
+    },
+    drop: (streamId) => {
+      partials.delete(streamId);
+    },
+    isPending: (streamId) => partials.has(streamId),
+  };
+}
+
+function finish(frame: LinkFrame, head: BodyHead, bytes: Uint8Array): ReceivedBody {
+  return {
+    codec: frame.codec,
+    bytes,
+    originalLength: head.originalLength,
+    secret: (frame.flags & LinkFlag.SECRET) !== 0,
+    metadata: head.metadata,
+  };
+}

@@ -1,0 +1,71 @@
+import { ProtocolError, RequestError } from '../errors.js';
+import { decodeMap, encodeMap } from '../message-codec.js';
+import { get, isCount } from '../message-fields.js';
+
+/** The body of an error frame: how a failed request reaches the one who asked. */
+
+const MAX_MESSAGE_LENGTH = 1024;
+const MAX_DATA_SIZE = 8 * 1024;
+const MAX_FRAME_SIZE = 16 * 1024;
+
+/** Codes that Parlance itself puts into error frames; any other is an application's. */
+const OWN_CODES = ['internal', 'cancelled', 'unsupported', 'rate_limited', 'draining', 'too_many_streams', 'timeout'] as const;
+type OwnCode = (typeof OWN_CODES)[number];
+
+/**
+ * Encodes what a handler threw. A {@link RequestError} travels with its message and data; of
+ * everything else only the code is told, as its text may hold what is nobody's business.
+ */
+export function encodeFailure(error: unknown): Uint8Array {
+  if (error instanceof RequestError) {
+    const data = error.data === undefined ? undefined : JSON.stringify(error.data);
+    const map = {
+      code: error.code,
+      message: error.message.slice(0, MAX_MESSAGE_LENGTH),
+      retry_after_ms: error.retryAfterMs,
+      retryable: error.retryable || undefined,
+      data: data !== undefined && data.length <= MAX_DATA_SIZE ? data : undefined,
+    };
+    return encodeMap(map);
+  }
+  if (error instanceof ProtocolError && isOwnCode(error.code)) {
+    return encodeMap({ code: error.code, message: error.message.slice(0, MAX_MESSAGE_LENGTH), retry_after_ms: error.retryAfterMs });
+  }
+  return encodeMap({ code: 'internal', message: 'the handler failed' });
+}
+
+/** @throws {ProtocolError} `bad_message` where the frame itself is malformed. */
+export function decodeFailure(body: Uint8Array, maxDepth: number): ProtocolError | RequestError {
+  if (body.length > MAX_FRAME_SIZE) {
+    throw new ProtocolError('message_too_large', `an error frame of ${body.length} bytes, at most ${MAX_FRAME_SIZE} are taken`);
+  }
+  const map = decodeMap(body, maxDepth, 'an error frame');
+  const code = get(map, 'code');
+  if (typeof code !== 'string' || !/^[a-z0-9_]{1,64}$/.test(code)) {
+    throw new ProtocolError('bad_message', 'an error frame states its code in 1 to 64 of a-z, 0-9 and _');
+  }
+  const text = get(map, 'message');
+  const message = typeof text === 'string' ? text : code;
+  const after = get(map, 'retry_after_ms');
+  const retryAfterMs = isCount(after) ? after : undefined;
+  if (isOwnCode(code)) return new ProtocolError(code, message, { side: 'remote', retryAfterMs });
+  return new RequestError(code, message, {
+    side: 'remote',
+    retryable: get(map, 'retryable') === true,
+    retryAfterMs,
+    data: parseData(get(map, 'data')),
+  });
+}
+
+function parseData(data: unknown): unknown {
+  if (typeof data !== 'string') return undefined;
+  try {
+    return JSON.parse(data);
+  } catch (cause) {
+    throw new ProtocolError('bad_message', 'the data of an error frame is not JSON', { cause });
+  }
+}
+
+function isOwnCode(code: string): code is OwnCode {
+  return (OWN_CODES as readonly string[]).includes(code);
+}

@@ -1,0 +1,233 @@
+import { Decoder, Encoder, ExtensionCodec } from '@msgpack/msgpack';
+import { ProtocolError, toProtocolError } from './errors.js';
+import { acceptFields, capabilityNames, parseAccept, parseHello, helloFields } from './capabilities.js';
+import { parseJson } from './json.js';
+import { DEFAULT_LIMITS, type Limits } from './limits.js';
+import {
+  bad,
+  countField,
+  type Fields,
+  get,
+  isCount,
+  isFields,
+  objectField,
+  stringField,
+} from './message-fields.js';
+import {
+  CloseReason,
+  type ControlMessage,
+  type DataPayload,
+  RejectCode,
+  type SecurityStatus,
+  type UnknownMessage,
+} from './messages.js';
+
+/**
+ * Control envelopes on the wire: `{ type, session_id, timestamp, payload }`, as MessagePack in
+ * `m2m.v1` and as JSON in `m2m.v1.json`, with the same field names in both. What is read is
+ * tolerant in spelling and strict in kind; what is written has one spelling per capability shape.
+ */
+
+const MAX_MESSAGE_LENGTH = 1024;
+
+// MessagePack's extension types (timestamps among them) have no place in an envelope.
+class NoExtensions extends ExtensionCodec {
+  override tryToEncode(): null {
+    return null;
+  }
+  override decode(): never {
+    throw new ProtocolError('bad_message', 'MessagePack extension types are not used in control messages');
+  }
+}
+const extensionCodec = new NoExtensions();
+const encoder = new Encoder({ extensionCodec, ignoreUndefined: true });
+
+/** Encodes a message as a MessagePack map for `m2m.v1`. */
+export function encodeControl(message: ControlMessage): Uint8Array<ArrayBuffer> {
+  return encoder.encode(toFields(message));
+}
+
+/** Encodes a message as JSON text for `m2m.v1.json`. */
+export function encodeControlJson(message: ControlMessage): string {
+  return JSON.stringify(toFields(message));
+}
+
+/**
+ * Decodes a MessagePack envelope.
+ *
+ * @throws {ProtocolError} `bad_message`, `message_too_large` over `maxHandshakeSize`,
+ * `json_too_deep`.
+ */
+export function decodeControl(bytes: Uint8Array, limits: Limits = DEFAULT_LIMITS): ControlMessage | UnknownMessage {
+  // Envelopes of m2m.v1 never carry content, so the bound of the handshake serves all of them, and
+  // with it the memory that the decoder can be made to spend.
+  const max = limits.maxHandshakeSize;
+  if (bytes.length > max) {
+    throw new ProtocolError('message_too_large', `control message of ${bytes.length} bytes, at most ${max} are taken`);
+  }
+  return fromFields(decodeMap(bytes, limits.maxJsonDepth, 'control message'));
+}
+
+/**
+ * Decodes a JSON envelope.
+ *
+ * @throws {ProtocolError} `bad_json`, `bad_message`, or a limit's own code.
+ */
+export function decodeControlJson(text: string, limits: Limits = DEFAULT_LIMITS): ControlMessage | UnknownMessage {
+  const value = parseJson(text, limits);
+  if (!isFields(value)) throw bad('a control message', 'an object');
+  return fromFields(value);
+}
+
+/** Decodes one MessagePack map of plain values; `what` names it in errors. */
+export function decodeMap(bytes: Uint8Array, maxDepth: number, what: string): Fields {
+  let value: unknown;
+  try {
+    value = new Decoder({
+      extensionCodec,
+      maxStrLength: bytes.length,
+      maxBinLength: bytes.length,
+      maxArrayLength: bytes.length,
+      maxMapLength: bytes.length,
+      maxExtLength: 0,
+    }).decode(bytes);
+  } catch (cause) {
+    throw toProtocolError(cause, 'bad_message', `${what} is not well-formed MessagePack`);
+  }
+  if (!isFields(value)) throw bad(what, 'a map');
+  assertDepth(value, maxDepth, what);
+  return value;
+}
+
+/** Encodes a map of plain values; `undefined` entries are left out. */
+export function encodeMap(fields: Fields): Uint8Array<ArrayBuffer> {
+  return encoder.encode(fields);
+}
+
+/** Walks level by level: no recursion that a peer could exhaust. */
+function assertDepth(value: unknown, maxDepth: number, what: string): void {
+  let level: unknown[] = [value];
+  for (let depth = 1; level.length > 0; depth++) {
+    const containers = level.filter((item) => typeof item === 'object' && item !== null && !(item instanceof Uint8Array));
+    if (containers.length === 0) return;
+    if (depth > maxDepth) throw new ProtocolError('json_too_deep', `${what} is nested more than ${maxDepth} levels deep`);
+    level = containers.flatMap((container) => Object.values(container as object));
+  }
+}
+
+// --- reading
+
+function fromFields(fields: Fields): ControlMessage | UnknownMessage {
+  const type = get(fields, 'type');
+  if (typeof type !== 'string') throw bad('type', 'a string');
+  const timestamp = get(fields, 'timestamp');
+  if (!isCount(timestamp)) throw bad('timestamp', 'Unix milliseconds');
+  const sessionId = stringField(fields, 'session_id', '', 128) || null;
+  const payload = objectField(fields, 'payload');
+  switch (type) {
+    case 'HELLO':
+      return { type, sessionId: null, timestamp, payload: parseHello(payload) };
+    case 'ACCEPT':
+      if (sessionId === null) throw bad('session_id', 'present in ACCEPT');
+      return { type, sessionId, timestamp, payload: parseAccept(payload) };
+    case 'REJECT':
+      return {
+        type,
+        sessionId,
+        timestamp,
+        payload: {
+          code: oneOf(RejectCode, get(payload, 'code'), RejectCode.UNKNOWN),
+          message: stringField(payload, 'message', '', MAX_MESSAGE_LENGTH),
+        },
+      };
+    case 'DATA':
+      return { type, sessionId, timestamp, payload: parseData(payload) };
+    case 'PING':
+    case 'PONG':
+      return { type, sessionId, timestamp, payload: {} };
+    case 'CLOSE':
+      return {
+        type,
+        sessionId,
+        timestamp,
+        payload: {
+          reason: oneOf(CloseReason, get(payload, 'reason'), CloseReason.NORMAL),
+          message: stringField(payload, 'message', '', MAX_MESSAGE_LENGTH),
+        },
+      };
+    default:
+      return { type: 'UNKNOWN', sessionId, timestamp, name: type.slice(0, 64) };
+  }
+}
+
+function parseData(payload: Fields): DataPayload {
+  const name = get(payload, 'algorithm');
+  const algorithm = typeof name === 'string' ? capabilityNames.algorithm(name) : undefined;
+  if (algorithm === undefined) throw bad('algorithm', 'the name of a known algorithm');
+  const content = get(payload, 'content');
+  if (typeof content !== 'string' && !(content instanceof Uint8Array)) throw bad('content', 'a string or bytes');
+  const originalSize = get(payload, 'original_size');
+  return {
+    algorithm,
+    content,
+    originalSize: originalSize === undefined || originalSize === null ? undefined : countField(payload, 'original_size', 0),
+    securityStatus: parseSecurityStatus(get(payload, 'security_status')),
+  };
+}
+
+function parseSecurityStatus(value: unknown): SecurityStatus | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (!isFields(value)) throw bad('security_status', 'an object');
+  const threatType = get(value, 'threat_type');
+  const confidence = get(value, 'confidence');
+  return {
+    scanned: get(value, 'scanned') === true,
+    safe: get(value, 'safe') === true,
+    threatType: typeof threatType === 'string' ? threatType.slice(0, 128) : undefined,
+    confidence: typeof confidence === 'number' ? confidence : undefined,
+  };
+}
+
+function oneOf<Name extends string>(names: Readonly<Record<string, Name>>, value: unknown, fallback: Name): Name {
+  return typeof value === 'string' && Object.hasOwn(names, value) ? (names[value] as Name) : fallback;
+}
+
+// --- writing
+
+function toFields(message: ControlMessage): Fields {
+  return {
+    type: message.type,
+    session_id: message.sessionId,
+    timestamp: message.timestamp,
+    payload: payloadFields(message),
+  };
+}
+
+function payloadFields(message: ControlMessage): Fields {
+  switch (message.type) {
+    case 'HELLO':
+      return helloFields(message.payload);
+    case 'ACCEPT':
+      return acceptFields(message.payload);
+    case 'REJECT':
+    case 'CLOSE':
+      return { ...message.payload };
+    case 'DATA': {
+      const { algorithm, content, originalSize, securityStatus } = message.payload;
+      return {
+        algorithm,
+        content,
+        original_size: originalSize,
+        security_status: securityStatus && {
+          scanned: securityStatus.scanned,
+          safe: securityStatus.safe,
+          threat_type: securityStatus.threatType,
+          confidence: securityStatus.confidence,
+        },
+      };
+    }
+    case 'PING':
+    case 'PONG':
+      return {};
+  }
+}

@@ -1,0 +1,132 @@
+import type { Algorithm, EncodingName } from './constants.js';
+
+/**
+ * The control messages of a session as a program sees them. How they look on the wire, in either
+ * capability shape and either envelope, is `message-codec.ts`' business alone.
+ */
+
+/**
+ * How a peer states its capabilities: our own flat fields, or the reference implementation's nested
+ * `compression` and `security` objects. A peer is answered in the shape that it used.
+ */
+export type CapabilityShape = 'flat' | 'nested';
+
+/** String to string, without a prototype, so that no name a peer chooses has a meaning. */
+export type StringMap = Readonly<Record<string, string>>;
+
+export interface HelloPayload {
+  readonly shape: CapabilityShape;
+  readonly version: string;
+  readonly algorithms: readonly Algorithm[];
+  readonly encodings: readonly EncodingName[];
+  readonly preferredEncoding: EncodingName | null;
+  readonly securityScanning: boolean;
+  /** Largest message the client takes, in bytes; 0 is unstated. */
+  readonly maxPayloadSize: number;
+  readonly supportsStreaming: boolean;
+  readonly agentId?: string | undefined;
+  readonly extensions: StringMap;
+  /** Never echoed, never logged. */
+  readonly auth?: { readonly token: string } | undefined;
+}
+
+/** Limits that an ACCEPT states, by their option name; what is absent is unlimited. */
+export type StatedLimits = Readonly<Record<string, number>>;
+
+export interface AcceptPayload {
+  readonly shape: CapabilityShape;
+  readonly version: string;
+  readonly algorithms: readonly Algorithm[];
+  /** One encoding of the flat shape; a nested ACCEPT states the server's own list. */
+  readonly encoding: EncodingName | null;
+  readonly encodings: readonly EncodingName[];
+  readonly securityScanning: boolean;
+  readonly sessionTimeoutMs: number;
+  readonly maxPayloadSize: number;
+  readonly limits: StatedLimits;
+  readonly agentId?: string | undefined;
+  readonly extensions: StringMap;
+}
+
+export const RejectCode = {
+  VERSION_MISMATCH: 'VERSION_MISMATCH',
+  NO_COMMON_ALGORITHM: 'NO_COMMON_ALGORITHM',
+  SECURITY_POLICY: 'SECURITY_POLICY',
+  RATE_LIMITED: 'RATE_LIMITED',
+  SERVER_BUSY: 'SERVER_BUSY',
+  UNKNOWN: 'UNKNOWN',
+} as const;
+export type RejectCode = (typeof RejectCode)[keyof typeof RejectCode];
+
+export interface RejectPayload {
+  readonly code: RejectCode;
+  readonly message: string;
+}
+
+/** What a scan of the content found; carried, never interpreted, by the session. */
+export interface SecurityStatus {
+  readonly scanned: boolean;
+  readonly safe: boolean;
+  readonly threatType?: string | undefined;
+  readonly confidence?: number | undefined;
+}
+
+export interface DataPayload {
+  readonly algorithm: Algorithm;
+  /** A text form in JSON envelopes, bytes in MessagePack. */
+  readonly content: string | Uint8Array;
+  readonly originalSize?: number | undefined;
+  readonly securityStatus?: SecurityStatus | undefined;
+}
+
+export const CloseReason = {
+  NORMAL: 'NORMAL',
+  TIMEOUT: 'TIMEOUT',
+  ERROR: 'ERROR',
+  CLIENT_SHUTDOWN: 'CLIENT_SHUTDOWN',
+  SERVER_SHUTDOWN: 'SERVER_SHUTDOWN',
+} as const;
+export type CloseReason = (typeof CloseReason)[keyof typeof CloseReason];
+
+export interface ClosePayload {
+  readonly reason: CloseReason;
+  readonly message: string;
+}
+
+interface Envelope<Type extends string, Payload> {
+  readonly type: Type;
+  /** Null before a session exists. */
+  readonly sessionId: string | null;
+  /** Unix milliseconds at the sender. */
+  readonly timestamp: number;
+  readonly payload: Payload;
+}
+
+/** A payload without fields. */
+export type EmptyPayload = Readonly<Record<string, never>>;
+
+export type HelloMessage = Envelope<'HELLO', HelloPayload>;
+export type AcceptMessage = Envelope<'ACCEPT', AcceptPayload>;
+export type RejectMessage = Envelope<'REJECT', RejectPayload>;
+export type DataMessage = Envelope<'DATA', DataPayload>;
+export type PingMessage = Envelope<'PING', EmptyPayload>;
+export type PongMessage = Envelope<'PONG', EmptyPayload>;
+export type CloseMessage = Envelope<'CLOSE', ClosePayload>;
+
+/** Every message that this version understands. AUTH and GOAWAY are reserved names. */
+export type ControlMessage =
+  | HelloMessage
+  | AcceptMessage
+  | RejectMessage
+  | DataMessage
+  | PingMessage
+  | PongMessage
+  | CloseMessage;
+
+/** A well-formed envelope of a type that this version does not know; ignored with a warning. */
+export interface UnknownMessage {
+  readonly type: 'UNKNOWN';
+  readonly sessionId: string | null;
+  readonly timestamp: number;
+  readonly name: string;
+}

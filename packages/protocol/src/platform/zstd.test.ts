@@ -1,0 +1,178 @@
+import * as zlib from 'node:zlib';
+import fc from 'fast-check';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { equalBytes } from '../bytes.js';
+import { isProtocolError } from '../errors.js';
+import { createZstd, type ZstdPort } from './zstd.js';
+import { readZstdFrame } from './zstd-frame.js';
+
+const codeOf = (run: () => unknown): string => {
+  try {
+    run();
+  } catch (error) {
+    if (isProtocolError(error)) return error.code;
+    throw error;
+  }
+  return 'no error';
+};
+
+const hex = (text: string) => Uint8Array.from(text.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
+const bytesOf = (text: string) => new TextEncoder().encode(text);
+
+/** A frame of run-length blocks: `blocks` × `size` zeros out of four bytes each. */
+function runLengthFrame(header: string, blocks: number, size: number): Uint8Array {
+  const frame = hex(`28b52ffd${header}`);
+  const bytes = new Uint8Array(frame.length + blocks * 4);
+  bytes.set(frame);
+  for (let i = 0; i < blocks; i++) {
+    const block = (size << 3) | 0b10 | (i === blocks - 1 ? 1 : 0);
+    bytes.set([block & 0xff, (block >> 8) & 0xff, block >> 16, 0], frame.length + i * 4);
+  }
+  return bytes;
+}
+
+const wasm = createZstd();
+const engines: [string, ZstdPort][] = [['WebAssembly', wasm]];
+if ('zstdCompressSync' in zlib) engines.push(['node:zlib', createZstd(zlib)]);
+
+beforeAll(async () => {
+  for (const [, zstd] of engines) await zstd.loadZstd();
+});
+
+it('says that it is not loaded before it is', async () => {
+  const fresh = createZstd();
+  expect(codeOf(() => fresh.zstdCompress(new Uint8Array(4), 3))).toBe('codec_not_loaded');
+  expect(codeOf(() => fresh.zstdDecompress(new Uint8Array(4), 3))).toBe('codec_not_loaded');
+  await Promise.all([fresh.loadZstd(), fresh.loadZstd()]);
+  expect(fresh.zstdCompress(new Uint8Array(4), 3).length).toBeGreaterThan(0);
+});
+
+describe.each(engines)('zstd by %s', (_name, zstd) => {
+  it('gives back what went in, at every level in use, with or without a dictionary', () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(fc.uint8Array({ maxLength: 400 }), fc.string({ maxLength: 400 }).map(bytesOf)),
+        fc.option(fc.uint8Array({ maxLength: 300 }), { nil: undefined }),
+        fc.constantFrom(1, 3, 19),
+        (content, dictionary, level) => {
+          const packed = zstd.zstdCompress(content, level, dictionary);
+          expect(packed.constructor).toBe(Uint8Array);
+          expect(readZstdFrame(packed).contentSize).toBe(content.length);
+          for (const [, other] of engines) {
+            expect(other.zstdDecompress(packed, content.length, dictionary)).toEqual(content);
+          }
+          if (content.length > 0) {
+            expect(codeOf(() => zstd.zstdDecompress(packed, content.length - 1, dictionary))).toBe(
+              'decompressed_too_large',
+            );
+          }
+        },
+      ),
+    );
+  });
+
+  it('takes a dictionary for what it is worth, also one that looks like a trained one', () => {
+    const base = bytesOf(JSON.stringify(Array.from({ length: 80 }, (_, i) => ({ i, at: i ** 5 % 9973 }))));
+    const next = bytesOf(`${new TextDecoder().decode(base).slice(0, -1)},{"i":80}]`);
+    const alone = zstd.zstdCompress(next, 3).length;
+    expect(zstd.zstdCompress(next, 3, base).length).toBeLessThan(alone / 10);
+
+    const lookalike = Uint8Array.of(0x37, 0xa4, 0x30, 0xec, ...base);
+    const packed = zstd.zstdCompress(next, 3, lookalike);
+    expect(packed.length).toBeLessThan(alone / 10);
+    for (const [, other] of engines) expect(other.zstdDecompress(packed, 1e6, lookalike)).toEqual(next);
+    const wrong = codeOf(() => expect(zstd.zstdDecompress(packed, 1e6)).not.toEqual(next));
+    expect(['no error', 'bad_compression']).toContain(wrong);
+  });
+
+  it('reads frames that declare no size, up to the limit', () => {
+    const undeclared = runLengthFrame('0038', 2, 1000);
+    expect(zstd.zstdDecompress(undeclared, 2000)).toEqual(new Uint8Array(2000));
+    expect(codeOf(() => zstd.zstdDecompress(undeclared, 1999))).toBe('decompressed_too_large');
+  });
+
+  it('stops where compressed blocks of an undeclared size pass the limit', () => {
+    const content = bytesOf('ab'.repeat(50_000));
+    const declared = zstd.zstdCompress(content, 3);
+    // The size field goes, a window descriptor of 128 KiB takes its place: a streaming encoder's header.
+    expect([...declared.subarray(4, 5)].map((d) => d & 0xe0)).toEqual([0xa0]);
+    const undeclared = Uint8Array.of(...declared.subarray(0, 4), 0x00, 0x38, ...declared.subarray(9));
+    expect(readZstdFrame(undeclared).contentSize).toBeUndefined();
+    expect(equalBytes(zstd.zstdDecompress(undeclared, content.length), content)).toBe(true);
+    expect(codeOf(() => zstd.zstdDecompress(undeclared, content.length - 1))).toBe('decompressed_too_large');
+  });
+
+  it('refuses bombs before it allocates', () => {
+    const before = process.memoryUsage().rss;
+    const mib16 = 2 ** 24;
+    const bombs = {
+      '1 GiB declared': runLengthFrame('a000000040', 8192, 131_072),
+      '1 GiB undeclared': runLengthFrame('0038', 8192, 131_072),
+      '2^62 declared': runLengthFrame('e00000000000000040', 1, 10),
+      '2 GiB declared, 10 held': runLengthFrame('a000000080', 1, 10),
+    };
+    for (const [name, bomb] of Object.entries(bombs)) {
+      expect([name, codeOf(() => zstd.zstdDecompress(bomb, mib16))]).toEqual([
+        name,
+        'decompressed_too_large',
+      ]);
+    }
+    // Within the limit a declared size still has to be one that the blocks can hold.
+    expect(codeOf(() => zstd.zstdDecompress(runLengthFrame('a000000010', 1, 10), 2 ** 30))).toBe(
+      'bad_compression',
+    );
+    expect(process.memoryUsage().rss - before).toBeLessThan(32 * 2 ** 20);
+  });
+
+  it('refuses everything that is not exactly one frame', () => {
+    const frame = zstd.zstdCompress(bytesOf('to be or not to be, to be or not to be'), 3);
+    const refused = {
+      empty: new Uint8Array(0),
+      'another format': hex('1f8b0800000000000000'),
+      'a skippable frame': hex('502a4d1804000000deadbeef'),
+      'a frame and a byte': Uint8Array.of(...frame, 0),
+      'two frames': Uint8Array.of(...frame, ...frame),
+      'a dictionary ID': hex('28b52ffd210703190000616263'),
+      'a reserved header bit': hex('28b52ffd2803190000616263'),
+      'a reserved block type': hex('28b52ffd20031f0000616263'),
+      'a window of 2^41': hex('28b52ffd40f803000000190000616263'),
+      'one byte less than declared': hex('28b52ffd2004190000616263'),
+      'one byte more than declared': hex('28b52ffd2002190000616263'),
+    };
+    for (const [name, bytes] of Object.entries(refused)) {
+      expect([name, codeOf(() => zstd.zstdDecompress(bytes, 1000))]).toEqual([name, 'bad_compression']);
+    }
+    for (let length = 0; length < frame.length; length++) {
+      expect(codeOf(() => zstd.zstdDecompress(frame.subarray(0, length), 1000))).toBe('bad_compression');
+    }
+    expect(zstd.zstdDecompress(hex('28b52ffd2003190000616263'), 3)).toEqual(bytesOf('abc'));
+  });
+
+  it('verifies a content checksum', () => {
+    // "abc" with the low half of its XXH64, with and without a declared size.
+    const right = ['28b52ffd2403190000616263', '28b52ffd0438190000616263'];
+    for (const frame of right) {
+      expect(zstd.zstdDecompress(hex(`${frame}990977ad`), 3)).toHaveLength(3);
+      expect(codeOf(() => zstd.zstdDecompress(hex(`${frame}990977ae`), 3))).toBe('bad_compression');
+    }
+  });
+
+  it('answers damaged frames with nothing but its own errors', () => {
+    const content = bytesOf('the quick brown fox jumps over the lazy dog. '.repeat(40));
+    const frame = zstd.zstdCompress(content, 19);
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(fc.nat(frame.length - 1), fc.integer({ min: 1, max: 255 })), {
+          minLength: 1,
+          maxLength: 4,
+        }),
+        (changes) => {
+          const damaged = frame.slice();
+          for (const [at, xor] of changes) damaged[at] = (damaged[at] ?? 0) ^ xor;
+          codeOf(() => zstd.zstdDecompress(damaged, 2 ** 20));
+        },
+      ),
+      { numRuns: 500 },
+    );
+  });
+});
