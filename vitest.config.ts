@@ -13,7 +13,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           environment: 'node',
-          include: ['packages/*/src/**/*.test.ts', 'conformance/src/**/*.test.ts'],
+          include: ['packages/*/src/**/*.test.ts', 'conformance/src/**/*.test.ts', 'e2e/src/**/*.test.ts'],
           exclude: ['**/*.browser.test.ts', '**/node_modules/**'],
         },
       },

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeBase64, encodeBase64 } from './base64.js';
-import type { ProtocolError } from './errors.js';
 import * as node from './platform/node.js';
 import * as web from './platform/web.js';
+import { errorCode } from './testing/error-code.js';
 
 const platforms = [node.platform, web.platform];
 
@@ -91,13 +91,7 @@ describe('base64', () => {
 
   it('reports text that is not base64 as bad_base64', () => {
     for (const text of Object.values(REFUSED)) {
-      let caught: unknown;
-      try {
-        decodeBase64(text);
-      } catch (error) {
-        caught = error;
-      }
-      expect((caught as ProtocolError).code).toBe('bad_base64');
+      expect(errorCode(() => decodeBase64(text))).toBe('bad_base64');
     }
   });
 });

@@ -1,8 +1,4 @@
-import {
-  Algorithm,
-  EncodingName,
-  NESTED_PROTOCOL_VERSION,
-} from './constants.js';
+import { Algorithm, EncodingName, NESTED_PROTOCOL_VERSION } from './constants.js';
 import {
   bad,
   booleanField,

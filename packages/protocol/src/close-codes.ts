@@ -13,7 +13,15 @@ interface CloseCodeEntry {
 const TABLE = {
   NORMAL: { code: 1000, retryable: false, meaning: 'the session ended as agreed' },
   GOING_AWAY: { code: 1001, retryable: true, meaning: 'the page or the server goes away' },
+  PROTOCOL_ERROR: { code: 1002, retryable: false, meaning: 'the WebSocket itself was misused' },
   ABNORMAL: { code: 1006, retryable: true, meaning: 'the connection was lost (never sent)' },
+  INVALID_TEXT: { code: 1007, retryable: false, meaning: 'a text message was not UTF-8' },
+  FRAGMENTED: { code: 1008, retryable: false, meaning: 'a message came in too many fragments' },
+  MESSAGE_TOO_BIG: {
+    code: 1009,
+    retryable: false,
+    meaning: "a WebSocket message was over the receiver's limit",
+  },
   BAD_FRAME: { code: 4400, retryable: false, meaning: 'a frame or message broke the protocol' },
   UNAUTHENTICATED: { code: 4401, retryable: false, meaning: 'credentials missing, wrong or expired' },
   FORBIDDEN: { code: 4403, retryable: false, meaning: 'this origin or principal is not admitted' },

@@ -1,1 +1,135 @@
-export { CLOSE_CODES, CloseCode, isRetryableCloseCode } from './close-codes.js';
+// Wire words
+
+// AVP
+export { type AvpInput, type AvpMessage, decodeAvp, type EncodeAvpOptions, encodeAvp } from './avp/frame.js';
+export type { DecodeAvpOptions } from './avp/head.js';
+export { decodeKvCache, encodeKvCache, estimateKvCacheSize, type KvCache } from './avp/kv-cache.js';
+export type { PayloadType } from './avp/metadata.js';
+export { resolveCompatibility } from './avp/resolve.js';
+export type { Dtype, Tensor } from './avp/tensor.js';
+// Codecs
+export { decodeBase64, encodeBase64 } from './base64.js';
+export { CLOSE_CODES, CloseCode, type CloseCodeName, isRetryableCloseCode } from './close-codes.js';
+export { decodeBrotli, encodeBrotli } from './codec/brotli.js';
+export { decodeDictionary, encodeDictionary } from './codec/dictionary.js';
+export { type LoadableCodec, loadCodecs } from './codec/load.js';
+export {
+  decodeM2M,
+  decodeM2MBody,
+  encodeM2M,
+  encodeM2MBody,
+  encodeM2MText,
+  type M2MDecodeOptions,
+  type M2MEncodeOptions,
+  type M2MMessage,
+  readM2MBodyHeader,
+  readM2MHeader,
+} from './codec/m2m.js';
+export type { M2MHeader } from './codec/m2m-header.js';
+export type { M2MSecurity } from './codec/m2m-security.js';
+export type { Selection } from './codec/select.js';
+export { decodeToken, encodeToken } from './codec/token.js';
+export {
+  Algorithm,
+  EncodingName,
+  Extension,
+  NESTED_PROTOCOL_VERSION,
+  PROTOCOL_VERSION,
+  Prefix,
+  Subprotocol,
+} from './constants.js';
+// Keys
+export { deriveKey } from './crypto/keys.js';
+// Endpoints: sessions as their users see them, driven by a transport
+export {
+  type CloseResult,
+  Endpoint,
+  type EndpointOptions,
+  type RequestOptions,
+  type SendOptions,
+  type SendTensorOptions,
+  type Session,
+  type SessionReset,
+} from './endpoint/endpoint.js';
+export type { Message } from './endpoint/message.js';
+export type { Metadata, MetadataValue } from './endpoint/metadata.js';
+export {
+  assertKnownOptions,
+  type CapabilityOptions,
+  resolveCapabilities,
+  sweepInterval,
+} from './endpoint/options.js';
+export type { Body, Part } from './endpoint/part.js';
+export { type Logger, SILENT_LOGGER, type Wire } from './endpoint/ports.js';
+export type { ReplyStream } from './endpoint/reply.js';
+export type { RequestContext, RequestHandler } from './endpoint/responder.js';
+export type { AlgorithmStats, DirectionStats, SessionStats } from './endpoint/stats.js';
+export {
+  ERROR_CODES,
+  type ErrorCode,
+  type ErrorSide,
+  isProtocolError,
+  ProtocolError,
+  type ProtocolErrorOptions,
+  type Rejection,
+  RequestError,
+  type RequestErrorOptions,
+} from './errors.js';
+export { FrameKind, frameKind } from './frame.js';
+// The session core
+export {
+  type LifecycleContext,
+  LifecycleEffect,
+  LifecycleEvent,
+  LifecycleState,
+  type LifecycleStep,
+  sessionMachine,
+  stepLifecycle,
+} from './lifecycle.js';
+export {
+  ANNOUNCED_LIMITS,
+  DEFAULT_LIMITS,
+  DEFAULT_TIMERS,
+  type Limits,
+  resolveLimits,
+  resolveTimers,
+  type Timers,
+} from './limits.js';
+export type { ReceivedBody } from './link/assembly.js';
+export { decodeLinkFrame, LinkCodec, LinkFlag, type LinkFrame, LinkKind } from './link/header.js';
+export type { CodedBody, LinkEvent } from './link/link.js';
+// Control messages and negotiation
+export {
+  decodeControl,
+  decodeControlJson,
+  encodeControl,
+  encodeControlJson,
+} from './message-codec.js';
+export {
+  type CapabilityShape,
+  CloseReason,
+  type ControlMessage,
+  type DataPayload,
+  type HelloPayload,
+  RejectCode,
+  type RejectPayload,
+  type SecurityStatus,
+  type StringMap,
+  type UnknownMessage,
+} from './messages.js';
+export { type Agreement, type Capabilities, type Negotiation, negotiate } from './negotiate.js';
+export { type Clock, createSweep, type Sweep, type Sweepable, systemClock } from './platform/clock.js';
+export {
+  closeReasonOf,
+  createSession,
+  type Negotiated,
+  type SessionCore,
+  type SessionEvent,
+  type SessionOptions,
+  type SessionState,
+} from './session.js';
+export { newSessionId } from './session-id.js';
+// Tokenizer
+export type { Encoding } from './tokenizer/encoding.js';
+export { getEncoding, isEncodingAvailable, type LoadOptions, loadEncoding } from './tokenizer/load.js';
+export { VOCABULARY_HASHES } from './tokenizer/vocabulary.js';

@@ -1,4 +1,4 @@
-import { initialTransition, setup, transition } from 'xstate';
+import { type initialTransition, setup, transition } from 'xstate';
 
 /**
  * The life of a session: one machine for both ends, the only place that knows which state follows

@@ -1,6 +1,6 @@
 import { Decoder, Encoder, ExtensionCodec } from '@msgpack/msgpack';
+import { acceptFields, capabilityNames, helloFields, parseAccept, parseHello } from './capabilities.js';
 import { ProtocolError, toProtocolError } from './errors.js';
-import { acceptFields, capabilityNames, parseAccept, parseHello, helloFields } from './capabilities.js';
 import { parseJson } from './json.js';
 import { DEFAULT_LIMITS, type Limits } from './limits.js';
 import {
@@ -58,12 +58,18 @@ export function encodeControlJson(message: ControlMessage): string {
  * @throws {ProtocolError} `bad_message`, `message_too_large` over `maxHandshakeSize`,
  * `json_too_deep`.
  */
-export function decodeControl(bytes: Uint8Array, limits: Limits = DEFAULT_LIMITS): ControlMessage | UnknownMessage {
+export function decodeControl(
+  bytes: Uint8Array,
+  limits: Limits = DEFAULT_LIMITS,
+): ControlMessage | UnknownMessage {
   // Envelopes of m2m.v1 never carry content, so the bound of the handshake serves all of them, and
   // with it the memory that the decoder can be made to spend.
   const max = limits.maxHandshakeSize;
   if (bytes.length > max) {
-    throw new ProtocolError('message_too_large', `control message of ${bytes.length} bytes, at most ${max} are taken`);
+    throw new ProtocolError(
+      'message_too_large',
+      `control message of ${bytes.length} bytes, at most ${max} are taken`,
+    );
   }
   return fromFields(decodeMap(bytes, limits.maxJsonDepth, 'control message'));
 }
@@ -73,7 +79,10 @@ export function decodeControl(bytes: Uint8Array, limits: Limits = DEFAULT_LIMITS
  *
  * @throws {ProtocolError} `bad_json`, `bad_message`, or a limit's own code.
  */
-export function decodeControlJson(text: string, limits: Limits = DEFAULT_LIMITS): ControlMessage | UnknownMessage {
+export function decodeControlJson(
+  text: string,
+  limits: Limits = DEFAULT_LIMITS,
+): ControlMessage | UnknownMessage {
   const value = parseJson(text, limits);
   if (!isFields(value)) throw bad('a control message', 'an object');
   return fromFields(value);
@@ -108,9 +117,12 @@ export function encodeMap(fields: Fields): Uint8Array<ArrayBuffer> {
 function assertDepth(value: unknown, maxDepth: number, what: string): void {
   let level: unknown[] = [value];
   for (let depth = 1; level.length > 0; depth++) {
-    const containers = level.filter((item) => typeof item === 'object' && item !== null && !(item instanceof Uint8Array));
+    const containers = level.filter(
+      (item) => typeof item === 'object' && item !== null && !(item instanceof Uint8Array),
+    );
     if (containers.length === 0) return;
-    if (depth > maxDepth) throw new ProtocolError('json_too_deep', `${what} is nested more than ${maxDepth} levels deep`);
+    if (depth > maxDepth)
+      throw new ProtocolError('json_too_deep', `${what} is nested more than ${maxDepth} levels deep`);
     level = containers.flatMap((container) => Object.values(container as object));
   }
 }
@@ -165,12 +177,16 @@ function parseData(payload: Fields): DataPayload {
   const algorithm = typeof name === 'string' ? capabilityNames.algorithm(name) : undefined;
   if (algorithm === undefined) throw bad('algorithm', 'the name of a known algorithm');
   const content = get(payload, 'content');
-  if (typeof content !== 'string' && !(content instanceof Uint8Array)) throw bad('content', 'a string or bytes');
+  if (typeof content !== 'string' && !(content instanceof Uint8Array))
+    throw bad('content', 'a string or bytes');
   const originalSize = get(payload, 'original_size');
   return {
     algorithm,
     content,
-    originalSize: originalSize === undefined || originalSize === null ? undefined : countField(payload, 'original_size', 0),
+    originalSize:
+      originalSize === undefined || originalSize === null
+        ? undefined
+        : countField(payload, 'original_size', 0),
     securityStatus: parseSecurityStatus(get(payload, 'security_status')),
   };
 }
@@ -188,7 +204,11 @@ function parseSecurityStatus(value: unknown): SecurityStatus | undefined {
   };
 }
 
-function oneOf<Name extends string>(names: Readonly<Record<string, Name>>, value: unknown, fallback: Name): Name {
+function oneOf<Name extends string>(
+  names: Readonly<Record<string, Name>>,
+  value: unknown,
+  fallback: Name,
+): Name {
   return typeof value === 'string' && Object.hasOwn(names, value) ? (names[value] as Name) : fallback;
 }
 

@@ -10,7 +10,9 @@ export function bad(field: string, expected: string): ProtocolError {
 }
 
 export function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
+  return (
+    typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
+  );
 }
 
 /** The value of an own field; names that live on prototypes are absent. */
@@ -73,12 +75,22 @@ export function namesField<Name>(
 }
 
 /** A map of strings to strings with at most `maxItems` entries. */
-export function stringMapField(fields: Fields, field: string, maxItems: number, maxLength: number): StringMap {
+export function stringMapField(
+  fields: Fields,
+  field: string,
+  maxItems: number,
+  maxLength: number,
+): StringMap {
   const entries = Object.entries(objectField(fields, field));
   if (entries.length > maxItems) throw bad(field, `a map of at most ${maxItems} entries`);
   const map: Record<string, string> = Object.create(null);
   for (const [key, value] of entries) {
-    if (typeof value !== 'string' || value.length > maxLength || key.length > maxLength || key === '__proto__') {
+    if (
+      typeof value !== 'string' ||
+      value.length > maxLength ||
+      key.length > maxLength ||
+      key === '__proto__'
+    ) {
       throw bad(`${field} entry`, `a string of at most ${maxLength} characters under a plain name`);
     }
     map[key] = value;

@@ -1,4 +1,10 @@
-import { Algorithm, EncodingName, Extension, NESTED_PROTOCOL_VERSION, PROTOCOL_VERSION } from './constants.js';
+import {
+  Algorithm,
+  type EncodingName,
+  Extension,
+  NESTED_PROTOCOL_VERSION,
+  PROTOCOL_VERSION,
+} from './constants.js';
 import type { HelloPayload, RejectPayload, StringMap } from './messages.js';
 import { RejectCode } from './messages.js';
 

@@ -9,21 +9,34 @@ import { plainBody } from './link/link.js';
 import { decodeControl, encodeMap } from './message-codec.js';
 import { CloseReason, RejectCode } from './messages.js';
 import { closeReasonOf, truncateUtf8 } from './session.js';
-import { createSimulation, eventsOf, type SimulationOptions, TEST_CAPABILITIES } from './testing/simulation.js';
+import {
+  createSimulation,
+  eventsOf,
+  type SimulationOptions,
+  TEST_CAPABILITIES,
+} from './testing/simulation.js';
 import { decodeUtf8, encodeUtf8 } from './text.js';
 
 const text = (value: string) => plainBody(encodeUtf8(value));
 const established = (options: SimulationOptions = {}) => {
   const simulation = createSimulation(options);
   simulation.advance(3 * (options.delayMs ?? 0));
-  expect([simulation.client.core.state, simulation.server.core.state]).toEqual(['established', 'established']);
+  expect([simulation.client.core.state, simulation.server.core.state]).toEqual([
+    'established',
+    'established',
+  ]);
   return simulation;
 };
 
 describe('handshake', () => {
   it('agrees on the intersection in the order of the client', () => {
     const { client, server } = established({
-      client: { capabilities: { ...TEST_CAPABILITIES, algorithms: [Algorithm.BROTLI, Algorithm.M2M, Algorithm.TOKEN] } },
+      client: {
+        capabilities: {
+          ...TEST_CAPABILITIES,
+          algorithms: [Algorithm.BROTLI, Algorithm.M2M, Algorithm.TOKEN],
+        },
+      },
     });
     expect(client.core.negotiated?.algorithms).toEqual([Algorithm.BROTLI, Algorithm.M2M]);
     expect(client.core.negotiated?.encoding).toBe(EncodingName.CL100K_BASE);
@@ -81,7 +94,13 @@ describe('handshake', () => {
       onHello: () => {},
     });
     simulation.settle();
-    const payload = { version: '1.0', algorithms: ['M2M'], encoding: 'CL100K_BASE', extensions: {}, ...change };
+    const payload = {
+      version: '1.0',
+      algorithms: ['M2M'],
+      encoding: 'CL100K_BASE',
+      extensions: {},
+      ...change,
+    };
     simulation.inject('server', encodeMap({ type: 'ACCEPT', session_id: 's', timestamp: 1, payload }));
     simulation.settle();
     expect(eventsOf(simulation.client, 'ended')[0]?.error?.code).toBe('bad_acceptance');
@@ -109,7 +128,22 @@ describe('handshake', () => {
 
   it('ignores message types of later versions with a warning', () => {
     const simulation = established();
-    simulation.inject('server', Uint8Array.of(0x83, 0xa4, ...encodeUtf8('type'), 0xa5, ...encodeUtf8('NOVEL'), 0xa9, ...encodeUtf8('timestamp'), 1, 0xa7, ...encodeUtf8('payload'), 0x80));
+    simulation.inject(
+      'server',
+      Uint8Array.of(
+        0x83,
+        0xa4,
+        ...encodeUtf8('type'),
+        0xa5,
+        ...encodeUtf8('NOVEL'),
+        0xa9,
+        ...encodeUtf8('timestamp'),
+        1,
+        0xa7,
+        ...encodeUtf8('payload'),
+        0x80,
+      ),
+    );
     simulation.settle();
     expect(simulation.client.core.state).toBe('established');
     expect(eventsOf(simulation.client, 'warning')).toHaveLength(1);
@@ -121,9 +155,13 @@ describe('messages', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(200_000), { maxLength: 8 }), (sizes) => {
         const simulation = established();
-        for (const [i, size] of sizes.entries()) simulation.client.core.send(plainBody(new Uint8Array(size).fill(i)));
+        for (const [i, size] of sizes.entries())
+          simulation.client.core.send(plainBody(new Uint8Array(size).fill(i)));
         simulation.settle();
-        const arrived = eventsOf(simulation.server, 'message').map((event) => [event.body.bytes.length, event.body.bytes[0]]);
+        const arrived = eventsOf(simulation.server, 'message').map((event) => [
+          event.body.bytes.length,
+          event.body.bytes[0],
+        ]);
         expect(arrived).toEqual(sizes.map((size, i) => [size, size === 0 ? undefined : i]));
       }),
       { numRuns: 30 },
@@ -137,10 +175,17 @@ describe('messages', () => {
     binary.settle();
     expect(binary.client.sent.at(-1)).toBe('hello');
     expect(decodeUtf8(eventsOf(binary.server, 'message')[0]?.body.bytes as Uint8Array)).toBe('hello');
-    expect(() => binary.client.core.send(text('#TK|C|AA=='))).toThrow(expect.objectContaining({ code: 'unrepresentable' }));
-    expect(() => binary.client.core.request(text('x'))).toThrow(expect.objectContaining({ code: 'unsupported' }));
+    expect(() => binary.client.core.send(text('#TK|C|AA=='))).toThrow(
+      expect.objectContaining({ code: 'unrepresentable' }),
+    );
+    expect(() => binary.client.core.request(text('x'))).toThrow(
+      expect.objectContaining({ code: 'unsupported' }),
+    );
 
-    const json = established({ client: { subprotocol: Subprotocol.JSON }, server: { subprotocol: Subprotocol.JSON } });
+    const json = established({
+      client: { subprotocol: Subprotocol.JSON },
+      server: { subprotocol: Subprotocol.JSON },
+    });
     expect(json.client.core.hasLink).toBe(false);
     json.client.core.send(text('hello'));
     json.settle();
@@ -189,12 +234,19 @@ describe('streams', () => {
     server.core.respond(ids[0] as number, text('one'));
     for (const part of ['a', 'b']) server.core.chunk(ids[1] as number, text(part));
     server.core.end(ids[1] as number);
-    server.core.fail(ids[2] as number, new RequestError('no_such_model', 'not here', { data: { model: 'x' } }));
+    server.core.fail(
+      ids[2] as number,
+      new RequestError('no_such_model', 'not here', { data: { model: 'x' } }),
+    );
     settle();
     expect(eventsOf(client, 'response')[0]?.streamId).toBe(ids[0]);
     expect(eventsOf(client, 'part').map((event) => decodeUtf8(event.body.bytes))).toEqual(['a', 'b']);
     expect(eventsOf(client, 'end')).toHaveLength(1);
-    expect(eventsOf(client, 'failure')[0]?.error).toMatchObject({ code: 'no_such_model', side: 'remote', data: { model: 'x' } });
+    expect(eventsOf(client, 'failure')[0]?.error).toMatchObject({
+      code: 'no_such_model',
+      side: 'remote',
+      data: { model: 'x' },
+    });
     expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
   });
 
@@ -251,10 +303,14 @@ describe('streams', () => {
   });
 
   it('are bounded at n, at both ends', () => {
-    const { client, server, settle, inject } = established({ server: { limits: resolveLimits({ maxStreams: 2 }) } });
+    const { client, server, settle, inject } = established({
+      server: { limits: resolveLimits({ maxStreams: 2 }) },
+    });
     client.core.request(text('1'));
     client.core.request(text('2'));
-    expect(() => client.core.request(text('3'))).toThrow(expect.objectContaining({ code: 'too_many_streams' }));
+    expect(() => client.core.request(text('3'))).toThrow(
+      expect.objectContaining({ code: 'too_many_streams' }),
+    );
     settle();
     inject('client', Uint8Array.of(0x11, 5, 0));
     settle();
@@ -302,7 +358,10 @@ describe('streams', () => {
 
 describe('liveness', () => {
   it('pings after silence and measures the round trip', () => {
-    const simulation = established({ delayMs: 40, client: { timers: resolveTimers({ sessionTimeoutMs: 3_600_000 }) } });
+    const simulation = established({
+      delayMs: 40,
+      client: { timers: resolveTimers({ sessionTimeoutMs: 3_600_000 }) },
+    });
     simulation.advance(60_200);
     expect(simulation.client.core.roundTripMs).toBe(80);
   });
@@ -328,8 +387,11 @@ describe('liveness', () => {
     simulation.client.core.handleTimeout(60_000);
     for (const at of [70_000, 80_000, 90_000]) simulation.client.core.handleTimeout(at);
     const events = [];
-    for (let event = simulation.client.core.pollEvent(); event; event = simulation.client.core.pollEvent()) events.push(event);
-    expect(events).toContainEqual(expect.objectContaining({ type: 'disconnect', closeCode: CloseCode.TIMEOUT }));
+    for (let event = simulation.client.core.pollEvent(); event; event = simulation.client.core.pollEvent())
+      events.push(event);
+    expect(events).toContainEqual(
+      expect.objectContaining({ type: 'disconnect', closeCode: CloseCode.TIMEOUT }),
+    );
     expect(simulation.client.core.state).toBe('closed');
   });
 });
@@ -339,7 +401,9 @@ describe('closing', () => {
     const simulation = established();
     simulation.client.core.send(plainBody(new Uint8Array(300_000)));
     simulation.client.core.close(CloseReason.NORMAL, '', 0);
-    expect(() => simulation.client.core.send(text('late'))).toThrow(expect.objectContaining({ code: 'session_closed' }));
+    expect(() => simulation.client.core.send(text('late'))).toThrow(
+      expect.objectContaining({ code: 'session_closed' }),
+    );
     simulation.settle();
     expect(eventsOf(simulation.server, 'message')).toHaveLength(1);
     for (const end of [simulation.client, simulation.server]) {
@@ -354,7 +418,8 @@ describe('closing', () => {
     simulation.client.core.close(CloseReason.CLIENT_SHUTDOWN, '', 0);
     simulation.server.core.close(CloseReason.SERVER_SHUTDOWN, '', 0);
     simulation.advance(100);
-    for (const end of [simulation.client, simulation.server]) expect(eventsOf(end, 'ended')[0]?.error).toBeUndefined();
+    for (const end of [simulation.client, simulation.server])
+      expect(eventsOf(end, 'ended')[0]?.error).toBeUndefined();
   });
 
   it('is forced when the peer does not answer', () => {
@@ -387,10 +452,13 @@ describe('closing', () => {
 });
 
 describe('arbitrary bytes', () => {
-  const frames = fc.array(fc.oneof(fc.uint8Array({ maxLength: 64 }), fc.string({ maxLength: 64 }), linkLike()), {
-    minLength: 1,
-    maxLength: 6,
-  });
+  const frames = fc.array(
+    fc.oneof(fc.uint8Array({ maxLength: 64 }), fc.string({ maxLength: 64 }), linkLike()),
+    {
+      minLength: 1,
+      maxLength: 6,
+    },
+  );
 
   function linkLike() {
     return fc
@@ -398,29 +466,32 @@ describe('arbitrary bytes', () => {
       .map(([first, rest]) => Uint8Array.of(first, ...rest));
   }
 
-  it.each(['client', 'server'] as const)('thrown at the %s in any state end in a documented close code or in nothing', (target) => {
-    fc.assert(
-      fc.property(frames, fc.boolean(), fc.boolean(), (input, handshakeFirst, json) => {
-        const subprotocol = json ? Subprotocol.JSON : Subprotocol.BINARY;
-        const simulation = createSimulation({
-          client: { subprotocol },
-          server: { subprotocol },
-          ...(handshakeFirst ? {} : { onHello: () => {} }),
-        });
-        simulation.settle();
-        for (const frame of input) simulation.inject(target === 'client' ? 'server' : 'client', frame);
-        simulation.settle();
-        const end = simulation[target];
-        const code = end.closedWith?.code;
-        expect([undefined, 1000, ...Object.values(CloseCode)]).toContain(code);
-        for (const { error } of eventsOf(end, 'ended')) {
-          if (error !== undefined) expect(error).toBeInstanceOf(ProtocolError);
-          if (error?.side === 'local') expect(error.code).not.toBe('internal');
-        }
-      }),
-      { numRuns: 500 },
-    );
-  });
+  it.each(['client', 'server'] as const)(
+    'thrown at the %s in any state end in a documented close code or in nothing',
+    (target) => {
+      fc.assert(
+        fc.property(frames, fc.boolean(), fc.boolean(), (input, handshakeFirst, json) => {
+          const subprotocol = json ? Subprotocol.JSON : Subprotocol.BINARY;
+          const simulation = createSimulation({
+            client: { subprotocol },
+            server: { subprotocol },
+            ...(handshakeFirst ? {} : { onHello: () => {} }),
+          });
+          simulation.settle();
+          for (const frame of input) simulation.inject(target === 'client' ? 'server' : 'client', frame);
+          simulation.settle();
+          const end = simulation[target];
+          const code = end.closedWith?.code;
+          expect([undefined, 1000, ...Object.values(CloseCode)]).toContain(code);
+          for (const { error } of eventsOf(end, 'ended')) {
+            if (error !== undefined) expect(error).toBeInstanceOf(ProtocolError);
+            if (error?.side === 'local') expect(error.code).not.toBe('internal');
+          }
+        }),
+        { numRuns: 500 },
+      );
+    },
+  );
 });
 
 describe('envelopes', () => {

@@ -1,16 +1,17 @@
-import { CloseCode } from './close-codes.js';
-import { Extension, NESTED_PROTOCOL_VERSION, PROTOCOL_VERSION, Subprotocol } from './constants.js';
-import { type Algorithm, type EncodingName } from './constants.js';
 import { decodeBareFrame, decodeTextForm, encodeBareFrame, encodeTextForm } from './bare.js';
+import { CloseCode } from './close-codes.js';
 import { algorithmOf } from './codec/algorithms.js';
+import {
+  type Algorithm,
+  type EncodingName,
+  Extension,
+  NESTED_PROTOCOL_VERSION,
+  PROTOCOL_VERSION,
+  Subprotocol,
+} from './constants.js';
 import { ProtocolError, toProtocolError } from './errors.js';
 import { AVP_FIRST_BYTE, FrameKind, frameKind, LINK_FIRST_BYTE } from './frame.js';
-import {
-  LifecycleEffect,
-  LifecycleEvent,
-  LifecycleState,
-  stepLifecycle,
-} from './lifecycle.js';
+import { LifecycleEffect, LifecycleEvent, LifecycleState, stepLifecycle } from './lifecycle.js';
 import { ANNOUNCED_LIMITS, type Limits, type Timers } from './limits.js';
 import type { ReceivedBody } from './link/assembly.js';
 import { LinkCodec } from './link/header.js';
@@ -91,6 +92,8 @@ export type SessionEvent =
 
 export interface SessionCore {
   readonly state: SessionState;
+  /** The state of the lifecycle machine behind {@link state}. */
+  readonly lifecycle: LifecycleState;
   /** `undefined` before ACCEPT. */
   readonly id: string | undefined;
   readonly negotiated: Negotiated | undefined;
@@ -101,6 +104,8 @@ export interface SessionCore {
   readonly queuedBytes: number;
   /** Streams that are open in either direction. */
   readonly openStreams: number;
+  /** Counted frames that were written and whose arrival the peer has not confirmed. */
+  readonly framesUnconfirmed: number;
   /** Milliseconds between the last PING and its PONG. */
   readonly roundTripMs: number | undefined;
 
@@ -206,6 +211,9 @@ class Core implements SessionCore {
   get state(): SessionState {
     return PUBLIC_STATE[this.#lifecycle];
   }
+  get lifecycle(): LifecycleState {
+    return this.#lifecycle;
+  }
   get id(): string | undefined {
     return this.#id;
   }
@@ -220,6 +228,9 @@ class Core implements SessionCore {
   }
   get openStreams(): number {
     return this.#link?.openStreams ?? 0;
+  }
+  get framesUnconfirmed(): number {
+    return this.#link?.framesUnconfirmed ?? 0;
   }
 
   // --- what happens
@@ -237,7 +248,11 @@ class Core implements SessionCore {
     this.#missedPongs = 0;
     if (this.#hasEnded || this.#rejected !== undefined) return;
     try {
-      if (this.#link !== undefined && typeof data !== 'string' && (data[0] ?? 0) >> 4 === LINK_FIRST_BYTE >> 4) {
+      if (
+        this.#link !== undefined &&
+        typeof data !== 'string' &&
+        (data[0] ?? 0) >> 4 === LINK_FIRST_BYTE >> 4
+      ) {
         this.#handleLinkFrame(this.#link, data);
       } else {
         this.#handleOther(data);
@@ -249,12 +264,13 @@ class Core implements SessionCore {
 
   handleDisconnected(closeCode: number, reason: string, now: number): void {
     this.#tick(now);
-    if (!this.#isConnected) return;
+    // In the initial state it is a connection that never came about.
+    if (!this.#isConnected && this.#lifecycle !== LifecycleState.INITIAL) return;
     this.#isConnected = false;
     if (this.#hasEnded) return;
-    if (this.#rejected !== undefined) {
-      const { message, reject } = this.#rejected;
-      this.#rejected = undefined;
+    const rejected = this.#rejected;
+    if (rejected !== undefined) {
+      const { message, reject } = rejected;
       this.#failure = new ProtocolError('rejected', message, {
         side: 'remote',
         reject,
@@ -264,8 +280,7 @@ class Core implements SessionCore {
     } else if (this.#lifecycle !== LifecycleState.CLOSING || !this.#receivedClose) {
       this.#failure ??= disconnectError(closeCode, reason, this.#lifecycle);
     }
-    if (this.#lifecycle === LifecycleState.CLOSED) this.#finish();
-    else this.#apply(LifecycleEvent.LOST);
+    this.#apply(rejected === undefined ? LifecycleEvent.LOST : LifecycleEvent.REJECT);
   }
 
   handleTimeout(now: number): void {
@@ -291,7 +306,8 @@ class Core implements SessionCore {
     if (this.#hasEnded) return Infinity;
     if (!this.#isEstablished) return this.#stateDeadline;
     const { timers, role } = this.#options;
-    const idle = role === 'server' && this.openStreams === 0 ? this.#lastData + timers.sessionTimeoutMs : Infinity;
+    const idle =
+      role === 'server' && this.openStreams === 0 ? this.#lastData + timers.sessionTimeoutMs : Infinity;
     const liveness = this.#pongDue === Infinity ? this.#lastReceived + timers.pingIntervalMs : this.#pongDue;
     return Math.min(this.#stateDeadline, idle, liveness);
   }
@@ -356,7 +372,10 @@ class Core implements SessionCore {
   request(body: CodedBody): number {
     this.#assertSendable(body);
     if (this.#link === undefined) {
-      throw new ProtocolError('unsupported', 'requests and streams need the link extension, which was not negotiated');
+      throw new ProtocolError(
+        'unsupported',
+        'requests and streams need the link extension, which was not negotiated',
+      );
     }
     return this.#link.request(body);
   }
@@ -384,7 +403,7 @@ class Core implements SessionCore {
   }
 
   cancel(streamId: number): void {
-    if (this.#isEstablished) this.#link?.cancel(streamId);
+    if (this.#isEstablished && this.#link?.cancel(streamId)) this.#emit({ type: 'end', streamId });
   }
 
   isWanted(streamId: number): boolean {
@@ -394,7 +413,8 @@ class Core implements SessionCore {
   close(reason: CloseReason, message: string, now: number): void {
     this.#tick(now);
     if (this.#hasEnded) return;
-    if (!this.#isEstablished) this.#failure ??= new ProtocolError('session_closed', 'closed before it was established');
+    if (!this.#isEstablished)
+      this.#failure ??= new ProtocolError('session_closed', 'closed before it was established');
     this.#closeReason = reason;
     this.#closeMessage = message;
     this.#apply(LifecycleEvent.CLOSE);
@@ -436,17 +456,18 @@ class Core implements SessionCore {
     const event = link.handleFrame(data);
     this.#lastData = this.#now;
     if (event === undefined) return;
-    if ('body' in event) this.#assertNegotiated(event.body.codec);
+    if ('body' in event) this.#assertNegotiated(event.body);
     this.#emit(event);
   }
 
   #handleBareData(body: ReceivedBody): void {
-    if (this.#link !== undefined) throw new ProtocolError('bad_frame', 'a bare data frame where link was negotiated');
+    if (this.#link !== undefined)
+      throw new ProtocolError('bad_frame', 'a bare data frame where link was negotiated');
     if (!this.#isEstablished && this.#lifecycle !== LifecycleState.CLOSING) {
       throw new ProtocolError('protocol_violation', 'data before ACCEPT');
     }
     if (this.#receivedClose) throw new ProtocolError('protocol_violation', 'a frame after CLOSE');
-    this.#assertNegotiated(body.codec);
+    this.#assertNegotiated(body);
     this.#lastData = this.#now;
     this.#emit({ type: 'message', body });
   }
@@ -459,14 +480,18 @@ class Core implements SessionCore {
     const established = isTensor ? limits.maxTransferSize : limits.maxMessageSize;
     const max = this.#negotiated === undefined ? limits.maxHandshakeSize : established;
     if (data.length > max) {
-      throw new ProtocolError('message_too_large', `a message of ${data.length} bytes, at most ${max} are taken here`);
+      throw new ProtocolError(
+        'message_too_large',
+        `a message of ${data.length} bytes, at most ${max} are taken here`,
+      );
     }
     if (typeof data === 'string') {
       if (!this.#isBinary) this.#handleControl(decodeControlJson(data, limits));
       else this.#handleBareData(decodeTextForm(data, this.#negotiated?.encoding ?? null));
       return;
     }
-    if (!this.#isBinary) throw new ProtocolError('bad_frame', `${Subprotocol.JSON} carries text messages only`);
+    if (!this.#isBinary)
+      throw new ProtocolError('bad_frame', `${Subprotocol.JSON} carries text messages only`);
     switch (frameKind(data)) {
       case FrameKind.CONTROL:
         return this.#handleControl(decodeControl(data, limits));
@@ -495,11 +520,16 @@ class Core implements SessionCore {
     });
   }
 
-  /** AVP is no negotiated algorithm: a tensor is what it is. */
-  #assertNegotiated(codec: LinkCodec): void {
+  /** AVP is no negotiated algorithm, and nothing at all is not coded as anything. */
+  #assertNegotiated({ codec, bytes }: ReceivedBody): void {
+    if (codec === LinkCodec.PLAIN && bytes.length === 0) return;
     const algorithm = algorithmOf(codec);
-    if (algorithm === undefined ? codec === LinkCodec.AVP : this.#negotiated?.algorithms.includes(algorithm)) return;
-    throw new ProtocolError('bad_frame', `a body coded as ${algorithm ?? `codec ${codec}`}, which was not negotiated`);
+    if (algorithm === undefined ? codec === LinkCodec.AVP : this.#negotiated?.algorithms.includes(algorithm))
+      return;
+    throw new ProtocolError(
+      'bad_frame',
+      `a body coded as ${algorithm ?? `codec ${codec}`}, which was not negotiated`,
+    );
   }
 
   #assertSendable(body: CodedBody): void {
@@ -532,15 +562,27 @@ class Core implements SessionCore {
   #handleControl(message: ControlMessage | UnknownMessage): void {
     const { role } = this.#options;
     if (message.type === 'UNKNOWN') {
-      this.#emit({ type: 'warning', message: `message of unknown type ${JSON.stringify(message.name)} ignored` });
+      this.#emit({
+        type: 'warning',
+        message: `message of unknown type ${JSON.stringify(message.name)} ignored`,
+      });
       return;
     }
-    if (this.#id !== undefined && message.sessionId !== null && message.sessionId !== this.#id && message.type !== 'REJECT') {
+    if (
+      this.#id !== undefined &&
+      message.sessionId !== null &&
+      message.sessionId !== this.#id &&
+      message.type !== 'REJECT'
+    ) {
       throw new ProtocolError('bad_message', `${message.type} names another session`);
     }
     switch (message.type) {
       case 'HELLO':
-        if (role !== 'server' || this.#lifecycle !== LifecycleState.AWAITING_HELLO || this.#hello !== undefined) {
+        if (
+          role !== 'server' ||
+          this.#lifecycle !== LifecycleState.AWAITING_HELLO ||
+          this.#hello !== undefined
+        ) {
           throw new ProtocolError('protocol_violation', 'HELLO out of place: it is said once, by the client');
         }
         this.#hello = message.payload;
@@ -554,11 +596,15 @@ class Core implements SessionCore {
           throw new ProtocolError('protocol_violation', 'REJECT out of place');
         }
         // The close code that follows says more, so the end of the session waits for it.
-        this.#rejected = new ProtocolError('rejected', message.payload.message, { side: 'remote', reject: message.payload });
+        this.#rejected = new ProtocolError('rejected', message.payload.message, {
+          side: 'remote',
+          reject: message.payload,
+        });
         this.#stateDeadline = this.#now + this.#options.timers.closingTimeoutMs;
         return;
       case 'DATA': {
-        if (this.#isBinary) throw new ProtocolError('protocol_violation', `DATA envelopes belong to ${Subprotocol.JSON}`);
+        if (this.#isBinary)
+          throw new ProtocolError('protocol_violation', `DATA envelopes belong to ${Subprotocol.JSON}`);
         const { content } = message.payload;
         if (typeof content !== 'string') throw new ProtocolError('bad_message', 'content must be a string');
         this.#handleBareData(decodeTextForm(content, this.#negotiated?.encoding ?? null));
@@ -566,7 +612,12 @@ class Core implements SessionCore {
       }
       case 'PING':
         this.#assertAccepted('PING');
-        this.#sendControl({ type: 'PONG', sessionId: this.#id ?? null, timestamp: this.#timestamp(), payload: {} });
+        this.#sendControl({
+          type: 'PONG',
+          sessionId: this.#id ?? null,
+          timestamp: this.#timestamp(),
+          payload: {},
+        });
         return;
       case 'PONG':
         this.#assertAccepted('PONG');
@@ -578,7 +629,11 @@ class Core implements SessionCore {
         if (this.#receivedClose) throw new ProtocolError('protocol_violation', 'CLOSE was said already');
         this.#receivedClose = true;
         if (message.payload.reason === CloseReason.TIMEOUT) {
-          this.#failure ??= new ProtocolError('timeout', `the peer closed: ${message.payload.message || 'idle'}`, { side: 'remote' });
+          this.#failure ??= new ProtocolError(
+            'timeout',
+            `the peer closed: ${message.payload.message || 'idle'}`,
+            { side: 'remote' },
+          );
         }
         this.#apply(LifecycleEvent.PEER_CLOSE);
         return;
@@ -586,7 +641,8 @@ class Core implements SessionCore {
   }
 
   #assertAccepted(type: string): void {
-    if (this.#negotiated === undefined) throw new ProtocolError('protocol_violation', `${type} before ACCEPT`);
+    if (this.#negotiated === undefined)
+      throw new ProtocolError('protocol_violation', `${type} before ACCEPT`);
   }
 
   #handleAccept(sessionId: string, accept: AcceptPayload): void {
@@ -613,7 +669,8 @@ class Core implements SessionCore {
       this.#link = createLink({
         side: role,
         limits,
-        peerMaxStreams: (role === 'client' ? negotiated.limits['maxStreams'] : peerLink?.maxStreams) ?? limits.maxStreams,
+        peerMaxStreams:
+          (role === 'client' ? negotiated.limits['maxStreams'] : peerLink?.maxStreams) ?? limits.maxStreams,
         outbox: this.#outbox,
       });
     }
@@ -650,10 +707,16 @@ class Core implements SessionCore {
           this.handleDisconnected(CloseCode.ABNORMAL, '', this.#now);
           return;
         }
-        this.#failure = new ProtocolError('timeout', `HELLO was not answered within ${timers.acceptTimeoutMs} ms`);
+        this.#failure = new ProtocolError(
+          'timeout',
+          `HELLO was not answered within ${timers.acceptTimeoutMs} ms`,
+        );
         break;
       case LifecycleState.CLOSING:
-        this.#failure ??= new ProtocolError('timeout', `the peer did not close within ${timers.closingTimeoutMs} ms`);
+        this.#failure ??= new ProtocolError(
+          'timeout',
+          `the peer did not close within ${timers.closingTimeoutMs} ms`,
+        );
         break;
     }
     this.#apply(LifecycleEvent.TIMEOUT);
@@ -676,14 +739,23 @@ class Core implements SessionCore {
       this.#ping(now);
       return;
     }
-    this.#emit({ type: 'disconnect', closeCode: CloseCode.TIMEOUT, reason: `${MAX_MISSED_PONGS} PINGs went unanswered` });
+    this.#emit({
+      type: 'disconnect',
+      closeCode: CloseCode.TIMEOUT,
+      reason: `${MAX_MISSED_PONGS} PINGs went unanswered`,
+    });
     this.handleDisconnected(CloseCode.TIMEOUT, 'the peer does not answer', now);
   }
 
   #ping(now: number): void {
     this.#pingSentAt = now;
     this.#pongDue = now + this.#options.timers.pongTimeoutMs;
-    this.#sendControl({ type: 'PING', sessionId: this.#id ?? null, timestamp: this.#timestamp(), payload: {} });
+    this.#sendControl({
+      type: 'PING',
+      sessionId: this.#id ?? null,
+      timestamp: this.#timestamp(),
+      payload: {},
+    });
   }
 
   // --- lifecycle
@@ -719,7 +791,12 @@ class Core implements SessionCore {
           extensions: capabilities.extensions,
           auth: token === undefined ? undefined : { token },
         };
-        this.#sendControl({ type: 'HELLO', sessionId: null, timestamp: this.#timestamp(), payload: this.#offer });
+        this.#sendControl({
+          type: 'HELLO',
+          sessionId: null,
+          timestamp: this.#timestamp(),
+          payload: this.#offer,
+        });
         return;
       case LifecycleEffect.ESTABLISH:
         this.#stateDeadline = Infinity;
@@ -733,7 +810,11 @@ class Core implements SessionCore {
       case LifecycleEffect.END:
         // Without a connection there is nobody left to wait for.
         if (this.#failure?.reject !== undefined && this.#failure.side === 'local') {
-          this.#emit({ type: 'disconnect', closeCode: this.#failure.closeCode, reason: this.#failure.message });
+          this.#emit({
+            type: 'disconnect',
+            closeCode: this.#failure.closeCode,
+            reason: this.#failure.message,
+          });
         } else if (this.#isConnected) {
           this.#emit({ type: 'disconnect', closeCode: CloseCode.NORMAL, reason: this.#closeReason });
         }
@@ -793,8 +874,14 @@ function linkOffer(extensions: StringMap): LinkParameters | undefined {
   if (stated === undefined) return undefined;
   try {
     const value: unknown = JSON.parse(stated);
-    const maxStreams = typeof value === 'object' && value !== null ? (value as { max_streams?: unknown }).max_streams : undefined;
-    return { maxStreams: Number.isSafeInteger(maxStreams) && (maxStreams as number) > 0 ? (maxStreams as number) : undefined };
+    const maxStreams =
+      typeof value === 'object' && value !== null
+        ? (value as { max_streams?: unknown }).max_streams
+        : undefined;
+    return {
+      maxStreams:
+        Number.isSafeInteger(maxStreams) && (maxStreams as number) > 0 ? (maxStreams as number) : undefined,
+    };
   } catch (cause) {
     throw new ProtocolError('bad_message', 'extension link is stated as a JSON object', { cause });
   }
@@ -807,7 +894,8 @@ function linkOffer(extensions: StringMap): LinkParameters | undefined {
 function agreementOf(offer: HelloPayload, accept: AcceptPayload): Negotiated {
   const nested = accept.shape === 'nested';
   const refuse = (what: string) => new ProtocolError('bad_acceptance', `ACCEPT ${what}`);
-  if (commonVersion(accept.version) === undefined) throw refuse(`states version ${JSON.stringify(accept.version)}`);
+  if (commonVersion(accept.version) === undefined)
+    throw refuse(`states version ${JSON.stringify(accept.version)}`);
 
   const offered = (name: Algorithm) => offer.algorithms.includes(name);
   if (!nested && !accept.algorithms.every(offered)) throw refuse('names an algorithm that was not offered');
@@ -818,7 +906,8 @@ function agreementOf(offer: HelloPayload, accept: AcceptPayload): Negotiated {
   if (nested && (encoding === null || !offer.encodings.includes(encoding))) {
     encoding = offer.encodings.find((name) => accept.encodings.includes(name)) ?? null;
   }
-  if (encoding !== null && !offer.encodings.includes(encoding)) throw refuse('chooses an encoding that was not offered');
+  if (encoding !== null && !offer.encodings.includes(encoding))
+    throw refuse('chooses an encoding that was not offered');
   const usable = encoding === null ? algorithms.filter((name) => name !== 'TOKEN_NATIVE') : algorithms;
   if (usable.length === 0) throw refuse('agrees on TOKEN_NATIVE without an encoding');
 
@@ -836,7 +925,10 @@ function agreementOf(offer: HelloPayload, accept: AcceptPayload): Negotiated {
     securityScanning: accept.securityScanning && offer.securityScanning,
     maxPayloadSize: accept.maxPayloadSize || offer.maxPayloadSize,
     limits: accept.limits,
-    extensions: pick(accept.extensions, names.filter((name) => Object.hasOwn(offer.extensions, name))),
+    extensions: pick(
+      accept.extensions,
+      names.filter((name) => Object.hasOwn(offer.extensions, name)),
+    ),
     reasons: [],
   };
 }
@@ -875,7 +967,7 @@ function disconnectError(closeCode: number, reason: string, state: LifecycleStat
     case CloseCode.DRAINING:
       return new ProtocolError('draining', told, options);
     default: {
-      const connecting = state === LifecycleState.HELLO_SENT || state === LifecycleState.AWAITING_HELLO;
+      const connecting = PUBLIC_STATE[state] === 'connecting';
       return new ProtocolError(connecting ? 'connection_failed' : 'session_lost', told, options);
     }
   }

@@ -10,7 +10,9 @@ const PAIRS: readonly (readonly [Algorithm, LinkCodec])[] = [
   [Algorithm.TOKEN, LinkCodec.TOKEN],
   [Algorithm.DICTIONARY, LinkCodec.DICTIONARY],
 ];
-const BY_CODEC: ReadonlyMap<LinkCodec, Algorithm> = new Map(PAIRS.map(([algorithm, codec]) => [codec, algorithm]));
+const BY_CODEC: ReadonlyMap<LinkCodec, Algorithm> = new Map(
+  PAIRS.map(([algorithm, codec]) => [codec, algorithm]),
+);
 
 /** The algorithm of a codec, `undefined` where it is not negotiated as one. */
 export function algorithmOf(codec: LinkCodec): Algorithm | undefined {

@@ -62,7 +62,8 @@ export function createInbox<Item>(onRelease: () => void = () => {}): Inbox<Item>
     },
 
     [Symbol.asyncIterator]() {
-      if (hasReader) throw new ProtocolError('invalid_argument', 'there is one reader at a time; the other has not left');
+      if (hasReader)
+        throw new ProtocolError('invalid_argument', 'there is one reader at a time; the other has not left');
       hasReader = true;
       return {
         next() {

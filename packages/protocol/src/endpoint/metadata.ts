@@ -3,14 +3,23 @@ import { decodeMap, encodeMap } from '../message-codec.js';
 
 /** What a message carries beside its body: HTTP status and headers, `traceparent`, a deadline. */
 export type Metadata = Readonly<Record<string, MetadataValue>>;
-export type MetadataValue = string | number | boolean | null | readonly MetadataValue[] | { readonly [key: string]: MetadataValue };
+export type MetadataValue =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly MetadataValue[]
+  | { readonly [key: string]: MetadataValue };
 
 /** @throws {ProtocolError} `metadata_too_large`. */
 export function encodeMetadata(metadata: Metadata | undefined, maxSize: number): Uint8Array | undefined {
   if (metadata === undefined || Object.keys(metadata).length === 0) return undefined;
   const bytes = encodeMap(metadata);
   if (bytes.length <= maxSize) return bytes;
-  throw new ProtocolError('metadata_too_large', `metadata of ${bytes.length} bytes, at most ${maxSize} can be sent`);
+  throw new ProtocolError(
+    'metadata_too_large',
+    `metadata of ${bytes.length} bytes, at most ${maxSize} can be sent`,
+  );
 }
 
 /** @throws {ProtocolError} `bad_message`, `json_too_deep`. */

@@ -8,15 +8,6 @@ export interface Wire {
   close(code: number, reason: string): void;
 }
 
-/** Time, monotonic and in milliseconds. */
-export interface Clock {
-  /** Unix milliseconds at reading 0. */
-  readonly timeOrigin: number;
-  now(): number;
-  /** Runs `task` once after `ms`; the returned function prevents it. */
-  after(ms: number, task: () => void): () => void;
-}
-
 /** What happened that somebody should know; never payloads, never tokens. */
 export interface Logger {
   debug(fields: Readonly<Record<string, unknown>>, message: string): void;

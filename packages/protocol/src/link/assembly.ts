@@ -1,7 +1,7 @@
 import { concatBytes } from '../bytes.js';
 import { ProtocolError } from '../errors.js';
 import type { Limits } from '../limits.js';
-import { type BodyHead, LinkCodec, LinkFlag, type LinkFrame, decodeBodyHead } from './header.js';
+import { type BodyHead, decodeBodyHead, LinkCodec, LinkFlag, type LinkFrame } from './header.js';
 
 /** A body as it arrived, whole but not decoded. */
 export interface ReceivedBody {
@@ -62,7 +62,10 @@ export function createAssembler(limits: Limits): Assembler {
 
       const first = partial.frame;
       if (frame.kind !== first.kind || frame.codec !== first.codec || frame.flags & LinkFlag.META) {
-        throw new ProtocolError('bad_frame', `a fragment on stream ${frame.streamId} does not continue its body`);
+        throw new ProtocolError(
+          'bad_frame',
+          `a fragment on stream ${frame.streamId} does not continue its body`,
+        );
       }
       if (frame.rest.length === 0) throw new ProtocolError('bad_frame', 'a continuation without bytes');
       partial.length += frame.rest.length;

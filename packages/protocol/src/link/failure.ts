@@ -9,7 +9,15 @@ const MAX_DATA_SIZE = 8 * 1024;
 const MAX_FRAME_SIZE = 16 * 1024;
 
 /** Codes that Parlance itself puts into error frames; any other is an application's. */
-const OWN_CODES = ['internal', 'cancelled', 'unsupported', 'rate_limited', 'draining', 'too_many_streams', 'timeout'] as const;
+const OWN_CODES = [
+  'internal',
+  'cancelled',
+  'unsupported',
+  'rate_limited',
+  'draining',
+  'too_many_streams',
+  'timeout',
+] as const;
 type OwnCode = (typeof OWN_CODES)[number];
 
 /**
@@ -29,7 +37,11 @@ export function encodeFailure(error: unknown): Uint8Array {
     return encodeMap(map);
   }
   if (error instanceof ProtocolError && isOwnCode(error.code)) {
-    return encodeMap({ code: error.code, message: error.message.slice(0, MAX_MESSAGE_LENGTH), retry_after_ms: error.retryAfterMs });
+    return encodeMap({
+      code: error.code,
+      message: error.message.slice(0, MAX_MESSAGE_LENGTH),
+      retry_after_ms: error.retryAfterMs,
+    });
   }
   return encodeMap({ code: 'internal', message: 'the handler failed' });
 }
@@ -37,7 +49,10 @@ export function encodeFailure(error: unknown): Uint8Array {
 /** @throws {ProtocolError} `bad_message` where the frame itself is malformed. */
 export function decodeFailure(body: Uint8Array, maxDepth: number): ProtocolError | RequestError {
   if (body.length > MAX_FRAME_SIZE) {
-    throw new ProtocolError('message_too_large', `an error frame of ${body.length} bytes, at most ${MAX_FRAME_SIZE} are taken`);
+    throw new ProtocolError(
+      'message_too_large',
+      `an error frame of ${body.length} bytes, at most ${MAX_FRAME_SIZE} are taken`,
+    );
   }
   const map = decodeMap(body, maxDepth, 'an error frame');
   const code = get(map, 'code');

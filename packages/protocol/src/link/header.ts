@@ -137,7 +137,13 @@ export function decodeLinkFrame(bytes: Uint8Array): LinkFrame {
     offset = reader.offset;
   }
   if (kind > LAST_BODY_KIND) {
-    return { kind: kind as LinkKind, streamId, codec: LinkCodec.PLAIN, flags: 0, rest: bytes.subarray(offset) };
+    return {
+      kind: kind as LinkKind,
+      streamId,
+      codec: LinkCodec.PLAIN,
+      flags: 0,
+      rest: bytes.subarray(offset),
+    };
   }
 
   const third = bytes[offset];
@@ -179,7 +185,10 @@ export function decodeBodyHead(frame: LinkFrame, maxMetadataSize: number): BodyH
   if (frame.flags & LinkFlag.META) {
     const length = reader.varint('the metadata length');
     if (length > maxMetadataSize) {
-      throw new ProtocolError('metadata_too_large', `metadata of ${length} bytes, at most ${maxMetadataSize} are taken`);
+      throw new ProtocolError(
+        'metadata_too_large',
+        `metadata of ${length} bytes, at most ${maxMetadataSize} are taken`,
+      );
     }
     metadata = reader.take(length, 'metadata');
   }

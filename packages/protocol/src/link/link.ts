@@ -63,8 +63,10 @@ export interface Link {
   chunk(streamId: number, body: CodedBody): void;
   end(streamId: number): void;
   fail(streamId: number, error: unknown): void;
-  /** The opener wants no more. */
-  cancel(streamId: number): void;
+  /** The opener wants no more. `true` where the stream is over at once, as the peer never knew of it. */
+  cancel(streamId: number): boolean;
+  /** Counted frames that were written and not acknowledged. */
+  readonly framesUnconfirmed: number;
   /** Whether the far end of `streamId` still wants what would be sent. */
   isWanted(streamId: number): boolean;
 }
@@ -74,6 +76,7 @@ export function createLink(options: LinkOptions): Link {
   const streams = createStreamTable(side, options.peerMaxStreams, limits.maxStreams);
   const assembler = createAssembler(limits);
   let framesReceived = 0;
+  let framesConfirmed = 0;
 
   const body = (kind: OutgoingBody['kind'], streamId: number, coded: CodedBody): OutgoingBody => ({
     kind,
@@ -130,7 +133,8 @@ export function createLink(options: LinkOptions): Link {
     switch (kind) {
       case LinkKind.END: {
         if (answered(frame) === undefined) return undefined;
-        if (assembler.isPending(streamId)) throw new ProtocolError('bad_frame', 'a stream ended inside a body');
+        if (assembler.isPending(streamId))
+          throw new ProtocolError('bad_frame', 'a stream ended inside a body');
         if (rest.length !== 0) throw new ProtocolError('trailing_bytes', 'an end frame has no body');
         finish(streamId);
         return { type: 'end', streamId };
@@ -159,8 +163,12 @@ export function createLink(options: LinkOptions): Link {
         if (rest.length !== 0) throw new ProtocolError('trailing_bytes', 'an ack frame holds one count');
         // The count stands where other kinds have the stream ID.
         if (streamId > outbox.framesWritten) {
-          throw new ProtocolError('bad_frame', `${streamId} frames acknowledged, ${outbox.framesWritten} were sent`);
+          throw new ProtocolError(
+            'bad_frame',
+            `${streamId} frames acknowledged, ${outbox.framesWritten} were sent`,
+          );
         }
+        framesConfirmed = Math.max(framesConfirmed, streamId);
         return undefined;
       }
       default: {
@@ -187,6 +195,9 @@ export function createLink(options: LinkOptions): Link {
     },
     get framesReceived() {
       return framesReceived;
+    },
+    get framesUnconfirmed() {
+      return outbox.framesWritten - framesConfirmed;
     },
 
     handleFrame(bytes) {
@@ -221,14 +232,15 @@ export function createLink(options: LinkOptions): Link {
 
     cancel(streamId) {
       const stream = streams.get(streamId);
-      if (stream === undefined || !stream.local || stream.cancelled) return;
+      if (stream === undefined || !stream.local || stream.cancelled) return false;
       if (!outbox.drop(streamId)) {
         // Nothing of it was written, so the peer never hears of it.
         streams.close(streamId);
-        return;
+        return true;
       }
       stream.cancelled = true;
       outbox.pushSignal(encodeSignalFrame(LinkKind.CANCEL, streamId));
+      return false;
     },
 
     isWanted: (streamId) => streams.get(streamId)?.cancelled === false,

@@ -66,10 +66,16 @@ export function createStreamTable(side: Side, maxLocal: number, maxRemote: numbe
         throw new ProtocolError('bad_frame', `stream ${id} is not the peer's to open`);
       }
       if (id <= lastRemote) {
-        throw new ProtocolError('bad_frame', `stream ${id} was opened already, the last one was ${lastRemote}`);
+        throw new ProtocolError(
+          'bad_frame',
+          `stream ${id} was opened already, the last one was ${lastRemote}`,
+        );
       }
       if (openCount.remote >= maxRemote) {
-        throw new ProtocolError('too_many_streams', `stream ${id} is one more than the ${maxRemote} that may be open`);
+        throw new ProtocolError(
+          'too_many_streams',
+          `stream ${id} is one more than the ${maxRemote} that may be open`,
+        );
       }
       lastRemote = id;
       const stream: OpenStream = { id, local: false, cancelled: false };

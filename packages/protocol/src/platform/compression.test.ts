@@ -1,7 +1,7 @@
 import * as zlib from 'node:zlib';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { isProtocolError } from '../errors.js';
+import { errorCode } from '../testing/error-code.js';
 import { loadWebPlatform } from '../testing/web-platform.js';
 import { brotliCompress, brotliDecompress, loadBrotli } from './brotli-web.js';
 import * as node from './node.js';
@@ -26,16 +26,6 @@ function repeat(unit: Uint8Array, times: number): Uint8Array {
   return Uint8Array.from({ length: unit.length * times }, (_, i) => unit[i % unit.length] as number);
 }
 
-function codeOf(run: () => unknown): string {
-  try {
-    run();
-  } catch (error) {
-    if (isProtocolError(error)) return error.code;
-    throw error;
-  }
-  return 'none';
-}
-
 function mutate(bytes: Uint8Array, edits: readonly (readonly [number, number])[]): Uint8Array {
   const copy = bytes.slice();
   for (const [at, bit] of edits) copy[at % Math.max(copy.length, 1)]! ^= 1 << bit;
@@ -43,8 +33,8 @@ function mutate(bytes: Uint8Array, edits: readonly (readonly [number, number])[]
 }
 
 it('reports Brotli on the web as not loaded until it is', () => {
-  expect(codeOf(() => brotliCompress(new Uint8Array(1), 5))).toBe('codec_not_loaded');
-  expect(codeOf(() => brotliDecompress(new Uint8Array(1), 1))).toBe('codec_not_loaded');
+  expect(errorCode(() => brotliCompress(new Uint8Array(1), 5))).toBe('codec_not_loaded');
+  expect(errorCode(() => brotliDecompress(new Uint8Array(1), 1))).toBe('codec_not_loaded');
 });
 
 it('can load Brotli again after an attempt that failed', async () => {
@@ -94,7 +84,9 @@ describe.each(platforms)('Brotli on $name', (platform) => {
       const compressed = node.platform.brotliCompress(new Uint8Array(size), 5);
       expect(platform.brotliDecompress(compressed, size).length).toBe(size);
       if (size > 1) {
-        expect(codeOf(() => platform.brotliDecompress(compressed, size - 1))).toBe('decompressed_too_large');
+        expect(errorCode(() => platform.brotliDecompress(compressed, size - 1))).toBe(
+          'decompressed_too_large',
+        );
       }
     }
   });
@@ -102,7 +94,7 @@ describe.each(platforms)('Brotli on $name', (platform) => {
   it('refuses a stream that is cut anywhere', () => {
     const compressed = node.platform.brotliCompress(utf8('{"role":"user","content":"Hello"}'.repeat(5)), 5);
     for (let length = 0; length < compressed.length; length++) {
-      expect(codeOf(() => platform.brotliDecompress(compressed.subarray(0, length), MIB))).toBe(
+      expect(errorCode(() => platform.brotliDecompress(compressed.subarray(0, length), MIB))).toBe(
         'bad_compression',
       );
     }
@@ -112,7 +104,7 @@ describe.each(platforms)('Brotli on $name', (platform) => {
     const compressed = node.platform.brotliCompress(utf8('Hello'), 5);
     for (const more of [[0], [0xff], [...compressed]]) {
       const joined = Uint8Array.from([...compressed, ...more]);
-      expect(codeOf(() => platform.brotliDecompress(joined, MIB))).toBe('trailing_bytes');
+      expect(errorCode(() => platform.brotliDecompress(joined, MIB))).toBe('trailing_bytes');
     }
   });
 
@@ -120,7 +112,7 @@ describe.each(platforms)('Brotli on $name', (platform) => {
     const large = zlib.brotliCompressSync(new Uint8Array(100_000), {
       params: { [zlib.constants.BROTLI_PARAM_LARGE_WINDOW]: 1, [zlib.constants.BROTLI_PARAM_LGWIN]: 30 },
     });
-    expect(codeOf(() => platform.brotliDecompress(large, MIB))).toBe('bad_compression');
+    expect(errorCode(() => platform.brotliDecompress(large, MIB))).toBe('bad_compression');
   });
 
   it('reports damage as a ProtocolError and works on afterwards', () => {
@@ -130,7 +122,7 @@ describe.each(platforms)('Brotli on $name', (platform) => {
         fc.array(fc.tuple(fc.nat(4000), fc.nat(7)), { minLength: 1, maxLength: 4 }),
         (bytes, edits) => {
           const compressed = node.platform.brotliCompress(bytes, 5);
-          codeOf(() => platform.brotliDecompress(mutate(compressed, edits), MIB));
+          errorCode(() => platform.brotliDecompress(mutate(compressed, edits), MIB));
           expect(platform.brotliDecompress(compressed, MIB)).toEqual(bytes);
         },
       ),
@@ -141,7 +133,7 @@ describe.each(platforms)('Brotli on $name', (platform) => {
   it('reports random bytes as a ProtocolError', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {
-        codeOf(() => platform.brotliDecompress(bytes, MIB));
+        errorCode(() => platform.brotliDecompress(bytes, MIB));
       }),
       { numRuns: 1000 },
     );
@@ -183,24 +175,24 @@ describe.each(platforms)('zlib on $name', (platform) => {
       const compressed = zlib.deflateSync(new Uint8Array(size));
       expect(platform.inflate(compressed, size).length).toBe(size);
       if (size > 1)
-        expect(codeOf(() => platform.inflate(compressed, size - 1))).toBe('decompressed_too_large');
+        expect(errorCode(() => platform.inflate(compressed, size - 1))).toBe('decompressed_too_large');
     }
   });
 
   it('refuses a stream that is cut anywhere, and bytes behind it', () => {
     const compressed = zlib.deflateSync('{"role":"user","content":"Hello"}'.repeat(5));
     for (let length = 0; length < compressed.length; length++) {
-      expect(codeOf(() => platform.inflate(compressed.subarray(0, length), MIB))).toBe('bad_compression');
+      expect(errorCode(() => platform.inflate(compressed.subarray(0, length), MIB))).toBe('bad_compression');
     }
     const joined = Uint8Array.from([...compressed, 0]);
-    expect(codeOf(() => platform.inflate(joined, MIB))).toBe('trailing_bytes');
+    expect(errorCode(() => platform.inflate(joined, MIB))).toBe('trailing_bytes');
   });
 
   it('refuses a wrong checksum, a preset dictionary and raw or gzip data', () => {
     const damaged = mutate(zlib.deflateSync('Hello'), [[12, 0]]);
     const withDictionary = zlib.deflateSync('Hello', { dictionary: Buffer.from('Hello') });
     for (const bytes of [damaged, withDictionary, zlib.deflateRawSync('Hello'), zlib.gzipSync('Hello')]) {
-      expect(codeOf(() => platform.inflate(bytes, MIB))).toBe('bad_compression');
+      expect(errorCode(() => platform.inflate(bytes, MIB))).toBe('bad_compression');
     }
   });
 });
@@ -213,7 +205,7 @@ it('agrees on both platforms about which damaged zlib data is readable', () => {
       fc.constantFrom(0, 1, 9),
       (bytes, edits, level) => {
         const damaged = mutate(zlib.deflateSync(bytes, { level }), edits);
-        const [onNode, onWeb] = platforms.map((platform) => codeOf(() => platform.inflate(damaged, MIB)));
+        const [onNode, onWeb] = platforms.map((platform) => errorCode(() => platform.inflate(damaged, MIB)));
         expect(onWeb).toBe(onNode);
       },
     ),
@@ -231,7 +223,7 @@ it('reads on the web every damaged Brotli stream that Node reads, as the same by
       fc.array(fc.tuple(fc.nat(4000), fc.nat(7)), { maxLength: 4 }),
       (bytes, edits) => {
         const damaged = mutate(node.platform.brotliCompress(bytes, 5), edits);
-        if (codeOf(() => node.platform.brotliDecompress(damaged, MIB)) !== 'none') return;
+        if (errorCode(() => node.platform.brotliDecompress(damaged, MIB)) !== 'none') return;
         expect(web.platform.brotliDecompress(damaged, MIB)).toEqual(
           node.platform.brotliDecompress(damaged, MIB),
         );
@@ -254,7 +246,7 @@ describe.each(platforms)('a bomb of 64 MiB on $name', (platform) => {
     (name) => {
       expect(bombs[name].length).toBeLessThan(100_000);
       const before = process.memoryUsage();
-      expect(codeOf(() => platform[name](bombs[name], MIB))).toBe('decompressed_too_large');
+      expect(errorCode(() => platform[name](bombs[name], MIB))).toBe('decompressed_too_large');
       const after = process.memoryUsage();
       expect(after.arrayBuffers - before.arrayBuffers).toBeLessThan(16 * MIB);
     },

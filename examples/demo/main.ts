@@ -1,0 +1,49 @@
+import { fileURLToPath } from 'node:url';
+import { createServer } from '@parlance/server';
+import { createReport } from './report.js';
+import { createResponder } from './responder.js';
+import { serveChatPage } from './serve-chat.js';
+import { type RoutingRecord, showChat } from './steps/chat.js';
+import { showControl } from './steps/control.js';
+import { showNegotiation } from './steps/negotiate.js';
+import { showTensors } from './steps/tensors.js';
+
+/** `npm run demo`: a scripted exchange over real sockets, then a chat page until Ctrl-C. */
+
+const once = process.argv.includes('--once');
+const nodeModules = fileURLToPath(new URL('../../node_modules', import.meta.url));
+const routed: RoutingRecord[] = [];
+const report = createReport();
+
+const server = createServer({
+  algorithms: ['M2M', 'TOKEN_NATIVE', 'BROTLI', 'NONE'],
+  encodings: ['CL100K_BASE', 'O200K_BASE'],
+  onRequest: createResponder(),
+  async onSession(session) {
+    for await (const message of session) {
+      if (message.tensor !== undefined) {
+        const { data, shape, dtype, payloadType } = message.tensor;
+        await session.sendTensor({ data, shape, dtype, payloadType });
+        continue;
+      }
+      const { header } = message;
+      if (header?.schema === 'request') routed.push(header);
+      if (message.algorithm !== 'AVP') await session.send(message.text, { algorithm: message.algorithm });
+    }
+  },
+});
+
+const { url } = await server.listen({ port: 0 });
+console.log(`Parlance: TokenNative, M2M v1 and AVP over one WebSocket session at ${url}`);
+try {
+  await showNegotiation(url, report);
+  await showChat(url, nodeModules, routed, report);
+  await showTensors(url, report);
+  await showControl(url, report);
+} finally {
+  await server.close();
+}
+console.log(`\n${report.checks - report.failures} of ${report.checks} checks held.`);
+process.exitCode = report.failures === 0 ? 0 : 1;
+
+if (!once) await serveChatPage();

@@ -1,0 +1,96 @@
+import type { Message, Part, RequestContext } from '@parlance/protocol';
+import { RequestError } from '@parlance/server';
+
+/**
+ * The embedded responder: answers chat requests without a model, the same question always with the
+ * same answer, word by word. It is here to have something to talk to, not to be clever.
+ */
+
+export interface ChatMessage {
+  readonly role: 'system' | 'user' | 'assistant';
+  readonly content: string;
+}
+
+export interface ChatRequest {
+  readonly model: string;
+  readonly messages: readonly ChatMessage[];
+  readonly max_tokens?: number;
+  readonly stream?: boolean;
+}
+
+export interface ResponderOptions {
+  /** Pause between two words in milliseconds. @default 0 */
+  readonly delayMs?: number;
+}
+
+/** Creates an `onRequest` handler that streams its answer. */
+export function createResponder({ delayMs = 0 }: ResponderOptions = {}) {
+  return async function* respond(request: Message, { signal }: RequestContext): AsyncGenerator<Part> {
+    const chat = readChat(request);
+    for (const word of wordsOf(answerTo(chat))) {
+      if (signal.aborted) return;
+      if (delayMs > 0) await pause(delayMs, signal);
+      yield word;
+    }
+  };
+}
+
+/** The answer to the last message of a user. */
+export function answerTo({ messages, model }: ChatRequest): string {
+  const questions = messages
+    .filter((message) => message.role === 'user')
+    .map((message) => message.content.trim());
+  const question = questions.at(-1) ?? '';
+  const words = question.split(/\s+/u).filter((word) => word !== '');
+  if (words.length === 0) return 'You said nothing at all, and I agree with every word of it.';
+
+  const longest = words.reduce((best, word) => (word.length > best.length ? word : best));
+  const before = questions.at(-2);
+  return [
+    `You wrote ${count(words.length, 'word')} and ${count([...question].length, 'character')}; the longest word is “${longest}”.`,
+    `Read backwards it begins with “${words.at(-1)}” and ends with “${words[0]}”.`,
+    before === undefined
+      ? 'This is the first thing you have said to me.'
+      : `Before that you said “${shorten(before, 60)}”, so this is message ${questions.length} of our conversation.`,
+    `I am no language model: “${model}” is only what your request asked for. Every word of this answer crossed the session as token IDs or text, whichever was smaller.`,
+  ].join(' ');
+}
+
+function readChat(request: Message): ChatRequest {
+  const chat = request.json<ChatRequest>();
+  if (typeof chat?.model !== 'string' || !Array.isArray(chat.messages)) {
+    throw new RequestError('bad_request', 'a chat request is { model, messages: [{ role, content }] }');
+  }
+  if (!chat.messages.every((message) => typeof message?.content === 'string')) {
+    throw new RequestError('bad_request', 'the content of a message is a string');
+  }
+  return chat;
+}
+
+/** Words with the space before them, which is how tokenizers see them too. */
+function wordsOf(text: string): string[] {
+  return text.match(/\s*\S+/gu) ?? [];
+}
+
+function count(n: number, noun: string): string {
+  return `${n} ${noun}${n === 1 ? '' : 's'}`;
+}
+
+function shorten(text: string, length: number): string {
+  const characters = [...text];
+  return characters.length <= length ? text : `${characters.slice(0, length - 1).join('')}…`;
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener(
+      'abort',
+      () => {
+        clearTimeout(timer);
+        resolve();
+      },
+      { once: true },
+    );
+  });
+}

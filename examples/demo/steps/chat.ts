@@ -1,0 +1,88 @@
+import { connect, type Session } from '@parlance/client';
+import type { Algorithm } from '@parlance/protocol';
+import WebSocket from 'ws';
+import { buildConversation } from '../conversation.js';
+import type { Report } from '../report.js';
+import { answerTo, type ChatRequest } from '../responder.js';
+
+/** What the server read from an M2M header without decompressing its payload. */
+export interface RoutingRecord {
+  readonly model: string;
+  readonly roles: readonly string[];
+  readonly maxTokens?: number;
+}
+
+const TURNS = 12;
+
+/** (c) A conversation as TokenNative and as M2M v1, there and back. */
+export async function showChat(
+  url: string,
+  nodeModules: string,
+  routed: RoutingRecord[],
+  report: Report,
+): Promise<void> {
+  const requests = buildConversation(nodeModules, TURNS);
+  const last = requests.at(-1) as ChatRequest;
+  report.section(
+    `A conversation of ${TURNS} turns, each request with the whole history, echoed by the server`,
+  );
+  await using session = await connect(url, { WebSocket });
+  const rows: (string | number)[][] = [];
+  for (const algorithm of ['TOKEN_NATIVE', 'M2M'] as const) {
+    routed.length = 0;
+    const { sent, json, equal } = await echo(session, requests, algorithm);
+    rows.push([algorithm, requests.length, json, sent, `${((1 - sent / json) * 100).toFixed(0)} %`]);
+    report.check(`${algorithm}: all ${requests.length} requests came back equal`, equal);
+    if (algorithm === 'M2M') {
+      const record = routed.at(-1);
+      report.check(
+        'the server read model, roles and max_tokens from the header alone',
+        record?.model === last.model &&
+          record.maxTokens === last.max_tokens &&
+          record.roles?.join() === last.messages.map((message) => message.role).join(),
+        `${record?.model}, ${record?.roles?.length} roles, max_tokens ${record?.maxTokens}`,
+      );
+    }
+  }
+  report.table(['algorithm', 'requests', 'as JSON', 'on the socket', 'saved'], rows);
+
+  report.section('A streamed answer');
+  const question: ChatRequest = {
+    model: 'gpt-4o',
+    messages: [{ role: 'user', content: 'How does a token reach me?' }],
+    stream: true,
+  };
+  const before = session.stats();
+  const stream = session.stream(question);
+  let parts = 0;
+  let text = '';
+  for await (const part of stream) {
+    parts++;
+    text += part.text;
+  }
+  const bytes = session.stats().received.wireBytes - before.received.wireBytes;
+  report.line(text);
+  report.check(
+    `${parts} parts on stream ${stream.id}, joined to the whole answer`,
+    text === answerTo(question) && parts > 10,
+  );
+  report.line(
+    `${bytes} bytes on the socket for ${Buffer.byteLength(text)} bytes of text, ${(bytes / parts).toFixed(1)} a part`,
+  );
+}
+
+async function echo(session: Session, requests: readonly ChatRequest[], algorithm: Algorithm) {
+  const before = session.stats().sent.wireBytes;
+  let json = 0;
+  let equal = true;
+  const echoes = session[Symbol.asyncIterator]();
+  for (const request of requests) {
+    const text = JSON.stringify(request);
+    json += Buffer.byteLength(text);
+    await session.send(text, { algorithm });
+    const { value } = await echoes.next();
+    equal &&= value?.text === text;
+  }
+  await echoes.return?.();
+  return { sent: session.stats().sent.wireBytes - before, json, equal };
+}

@@ -1,0 +1,71 @@
+import { ProtocolError, type Wire } from '@parlance/protocol';
+
+/** What is used of the WebSocket interface that browsers, workers, Node 22 and `ws` share. */
+export interface WebSocketLike {
+  binaryType: string;
+  readonly bufferedAmount: number;
+  readonly protocol: string;
+  send(data: string | Uint8Array<ArrayBuffer>): void;
+  close(code?: number, reason?: string): void;
+  onopen: ((event: never) => void) | null;
+  onmessage: ((event: never) => void) | null;
+  onclose: ((event: never) => void) | null;
+  onerror: ((event: never) => void) | null;
+}
+
+/** A WebSocket class: the runtime's own, or that of `ws`. */
+export type WebSocketConstructor = new (url: string, protocols: string[]) => WebSocketLike;
+
+export interface ConnectionEvents {
+  onOpen(): void;
+  onMessage(data: Uint8Array | string): void;
+  onClose(code: number, reason: string): void;
+}
+
+/** Codes below 3000 other than 1000 are not the application's to send. */
+const FIRST_OWN_CODE = 3000;
+
+/** @throws {ProtocolError} `invalid_option` without a WebSocket, or for a URL that is none. */
+export function openWebSocket(
+  url: string | URL,
+  subprotocol: string,
+  WebSocket: WebSocketConstructor | undefined,
+  events: ConnectionEvents,
+): Wire {
+  const Constructor = WebSocket ?? (globalThis as { WebSocket?: WebSocketConstructor }).WebSocket;
+  if (Constructor === undefined) {
+    throw new ProtocolError(
+      'invalid_option',
+      'this runtime has no WebSocket of its own; install "ws" and pass it: connect(url, { WebSocket })',
+    );
+  }
+  let socket: WebSocketLike;
+  try {
+    socket = new Constructor(String(url), [subprotocol]);
+  } catch (cause) {
+    throw new ProtocolError('invalid_option', `cannot open a WebSocket to ${JSON.stringify(String(url))}`, {
+      cause,
+    });
+  }
+  socket.binaryType = 'arraybuffer';
+  let failure = '';
+
+  socket.onopen = () => events.onOpen();
+  socket.onmessage = ({ data }: { data: string | ArrayBuffer }) => {
+    events.onMessage(typeof data === 'string' ? data : new Uint8Array(data));
+  };
+  // Browsers tell nothing here, `ws` tells the cause; close follows in both.
+  socket.onerror = ({ message }: { message?: string }) => {
+    failure = message ?? '';
+  };
+  socket.onclose = ({ code, reason }: { code: number; reason: string }) =>
+    events.onClose(code, reason || failure);
+
+  return {
+    get bufferedAmount() {
+      return socket.bufferedAmount;
+    },
+    send: (frame) => socket.send(frame as string | Uint8Array<ArrayBuffer>),
+    close: (code, reason) => socket.close(code === 1000 || code >= FIRST_OWN_CODE ? code : 1000, reason),
+  };
+}

@@ -1,0 +1,12 @@
+export {
+  type Body,
+  type Message,
+  type Part,
+  ProtocolError,
+  type ReplyStream,
+  RequestError,
+  type Session,
+  Subprotocol,
+} from '@parlance/protocol';
+export { type ClientOptions, connect, type TokenSource } from './client.js';
+export type { WebSocketConstructor, WebSocketLike } from './connection.js';

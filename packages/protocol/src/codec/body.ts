@@ -1,0 +1,241 @@
+import { type AvpInput, type AvpMessage, decodeAvp, encodeAvp } from '../avp/frame.js';
+import { Algorithm } from '../constants.js';
+import { ProtocolError } from '../errors.js';
+import { parseJson } from '../json.js';
+import type { Limits } from '../limits.js';
+import type { ReceivedBody } from '../link/assembly.js';
+import { LinkCodec } from '../link/header.js';
+import type { CodedBody } from '../link/link.js';
+import { decodeUtf8, encodeUtf8, utf8Length } from '../text.js';
+import type { Encoding } from '../tokenizer/encoding.js';
+import { decodeTokenIds, encodeTokenIds } from '../tokenizer/varints.js';
+import { compressBrotli, decompressBrotli } from './brotli.js';
+import { decodeDictionaryBody, encodeDictionaryBody } from './dictionary.js';
+import { decodeM2MBody, encodeM2MBody, readM2MBodyHeader } from './m2m.js';
+import type { M2MHeader } from './m2m-header.js';
+import type { M2MSecurity } from './m2m-security.js';
+import { type Candidate, createSelector, type Selection } from './select.js';
+import { decodeTokenBody, encodeTokenBody } from './token.js';
+
+/**
+ * Between an application's content and coded bodies, for one session: the codecs that were
+ * negotiated, its vocabulary and its limits.
+ */
+export interface BodyCoder {
+  readonly limits: Limits;
+  /** How `auto` chose for the last message, and why. */
+  readonly lastSelection: Selection | undefined;
+
+  /**
+   * @throws {ProtocolError} `unsupported` for an algorithm that was not negotiated,
+   * `unrepresentable`, `lone_surrogate`, and the limits' codes.
+   */
+  encode(content: string | Uint8Array, options: CoderOptions): CodedBody;
+  /** Token IDs as they are. @throws {ProtocolError} `unsupported` without a common encoding. */
+  encodeTokens(ids: readonly number[] | Uint32Array, options: CoderOptions): CodedBody;
+  encodeTensor(tensor: AvpInput): CodedBody;
+
+  /** The content, byte for byte. @throws {ProtocolError} what the codec throws. */
+  decode(body: ReceivedBody): Uint8Array;
+  tokens(body: ReceivedBody): Uint32Array;
+  decodeTokens(ids: Uint32Array): string;
+  header(body: ReceivedBody): M2MHeader;
+  tensor(body: ReceivedBody): AvpMessage;
+  parse<T>(text: string): T;
+  /** Decodes the token parts of one stream, where a character may be split between two of them. */
+  createPartText(): { push(ids: Uint32Array): string };
+}
+
+export interface CoderOptions {
+  /** @default 'auto' */
+  readonly algorithm?: Algorithm | 'auto' | undefined;
+  readonly secret?: boolean | undefined;
+  readonly metadata?: Uint8Array | undefined;
+}
+
+export interface BodyCoderOptions {
+  /** What was negotiated. */
+  readonly algorithms: readonly Algorithm[];
+  /** The loaded vocabulary of the negotiated encoding. */
+  readonly encoding: Encoding | undefined;
+  readonly limits: Limits;
+  /** Protection that M2M frames of the session carry and demand. */
+  readonly security: M2MSecurity | undefined;
+}
+
+export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
+  const { algorithms, encoding, limits, security } = options;
+  const m2m = { limits, ...(security === undefined ? {} : { security }) };
+
+  const vocabulary = (): Encoding => {
+    if (encoding === undefined) {
+      throw new ProtocolError(
+        'unsupported',
+        'no encoding was negotiated, so there are no tokens in this session',
+      );
+    }
+    return encoding;
+  };
+
+  /** Coded forms of a text; each decodes to exactly that text but for T1, which restores its meaning. */
+  const encoders: Readonly<Record<Algorithm, (text: string) => Uint8Array>> = {
+    NONE: encodeUtf8,
+    TOKEN_NATIVE: (text) => vocabulary().encodeVarints(text),
+    M2M: (text) => encodeM2MBody(text, m2m),
+    BROTLI: (text) => compressBrotli(encodeUtf8(text)),
+    TOKEN: (text) => encodeTokenBody(text, { limits }),
+    DICTIONARY: (text) => encodeDictionaryBody(encodeUtf8(text)),
+  };
+
+  /** `undefined` where a codec cannot carry a text: another one will. */
+  const attempt = (algorithm: Algorithm) => (text: string) => {
+    try {
+      return encoders[algorithm](text);
+    } catch (error) {
+      if (error instanceof ProtocolError && SKIPPED.has(error.code)) return undefined;
+      throw error;
+    }
+  };
+  const candidates: Candidate[] = algorithms
+    .filter(
+      (algorithm) => algorithm !== Algorithm.TOKEN && (security === undefined || algorithm === Algorithm.M2M),
+    )
+    .map((algorithm) => ({ algorithm, encode: attempt(algorithm), decodeIsExact: true }));
+  const selector = createSelector(candidates);
+  let lastSelection: Selection | undefined;
+
+  const body = (
+    algorithm: Algorithm,
+    bytes: Uint8Array,
+    originalLength: number,
+    o: CoderOptions,
+  ): CodedBody => ({
+    codec: CODECS[algorithm],
+    bytes,
+    originalLength,
+    secret: o.secret ?? false,
+    metadata: o.metadata,
+  });
+
+  const encodeBytes = (content: Uint8Array, o: CoderOptions): CodedBody => {
+    const { algorithm = 'auto' } = o;
+    if (algorithm === Algorithm.BROTLI && algorithms.includes(algorithm)) {
+      return body(algorithm, compressBrotli(content), content.length, o);
+    }
+    if (algorithm !== 'auto' && algorithm !== Algorithm.NONE) return encodeText(decodeUtf8(content), o);
+    if (algorithms.includes(Algorithm.NONE)) return body(Algorithm.NONE, content, content.length, o);
+    if (algorithms.includes(Algorithm.BROTLI))
+      return body(Algorithm.BROTLI, compressBrotli(content), content.length, o);
+    return encodeText(decodeUtf8(content), o);
+  };
+
+  const encodeText = (content: string, o: CoderOptions): CodedBody => {
+    const { algorithm = 'auto' } = o;
+    if (algorithm === 'auto') {
+      const selection = selector.select(content);
+      lastSelection = selection;
+      return body(selection.algorithm, selection.body, utf8LengthOf(content, selection), o);
+    }
+    if (!algorithms.includes(algorithm)) {
+      throw new ProtocolError(
+        'unsupported',
+        `${algorithm} was not negotiated; ${algorithms.join(', ')} were`,
+      );
+    }
+    const bytes = encoders[algorithm](content);
+    return body(algorithm, bytes, algorithm === Algorithm.NONE ? bytes.length : utf8Length(content), o);
+  };
+
+  return {
+    limits,
+    get lastSelection() {
+      return lastSelection;
+    },
+
+    encode: (content, o) => (typeof content === 'string' ? encodeText(content, o) : encodeBytes(content, o)),
+
+    encodeTokens(ids, o) {
+      const known = ids instanceof Uint32Array ? ids : Uint32Array.from(ids);
+      const length = vocabulary().byteLength(known);
+      return body(Algorithm.TOKEN_NATIVE, encodeTokenIds(known), length, o);
+    },
+
+    encodeTensor(tensor) {
+      const bytes = encodeAvp(tensor);
+      return {
+        codec: LinkCodec.AVP,
+        bytes,
+        originalLength: bytes.length,
+        secret: false,
+        metadata: undefined,
+      };
+    },
+
+    decode({ codec, bytes, originalLength }) {
+      switch (codec) {
+        case LinkCodec.PLAIN:
+        case LinkCodec.AVP:
+          return bytes;
+        case LinkCodec.TOKEN_NATIVE:
+          return vocabulary().decodeBytes(decodeTokenIds(bytes), { maxBytes: limits.maxMessageSize });
+        case LinkCodec.M2M:
+          return stated(
+            decodeM2MBody(bytes, { ...m2m, limits: bounded(limits, originalLength, bytes) }).bytes,
+            originalLength,
+          );
+        case LinkCodec.BROTLI:
+          return stated(decompressBrotli(bytes, bounded(limits, originalLength, bytes)), originalLength);
+        case LinkCodec.TOKEN:
+          return encodeUtf8(decodeTokenBody(bytes, { limits }));
+        case LinkCodec.DICTIONARY:
+          return stated(decodeDictionaryBody(bytes, bounded(limits, originalLength, bytes)), originalLength);
+        default:
+          throw new ProtocolError('unsupported', `bodies in codec ${codec} are not decoded here`);
+      }
+    },
+
+    tokens: (received) => decodeTokenIds(received.bytes),
+    decodeTokens: (ids) => vocabulary().decode(ids, { maxBytes: limits.maxMessageSize }),
+    header: (received) => readM2MBodyHeader(received.bytes),
+    tensor: (received) => decodeAvp(received.bytes, { maxSize: limits.maxTransferSize }),
+    parse: (text) => parseJson(text, limits),
+    createPartText: () => vocabulary().createDecoder({ maxBytes: limits.maxMessageSize }),
+  };
+}
+
+const CODECS = {
+  NONE: LinkCodec.PLAIN,
+  TOKEN_NATIVE: LinkCodec.TOKEN_NATIVE,
+  M2M: LinkCodec.M2M,
+  BROTLI: LinkCodec.BROTLI,
+  TOKEN: LinkCodec.TOKEN,
+  DICTIONARY: LinkCodec.DICTIONARY,
+} as const satisfies Record<Algorithm, LinkCodec>;
+
+/** Refusals of one codec that leave the others a chance. */
+const SKIPPED: ReadonlySet<string> = new Set([
+  'unrepresentable',
+  'bad_json',
+  'json_too_deep',
+  'string_too_long',
+  'array_too_long',
+]);
+
+/** A body that states its length may not expand beyond it, whatever the limits allow. */
+function bounded(limits: Limits, originalLength: number | undefined, coded: Uint8Array): Limits {
+  if (originalLength === undefined) return limits;
+  // The same limit bounds the coded bytes, which may be more than the content of a short message.
+  return {
+    ...limits,
+    maxMessageSize: Math.min(limits.maxMessageSize, Math.max(1, originalLength, coded.length)),
+  };
+}
+
+function stated(content: Uint8Array, originalLength: number | undefined): Uint8Array {
+  if (originalLength === undefined || content.length === originalLength) return content;
+  throw new ProtocolError('bad_frame', `a body states ${originalLength} bytes and holds ${content.length}`);
+}
+
+function utf8LengthOf(content: string, selection: Selection): number {
+  return selection.algorithm === Algorithm.NONE ? selection.body.length : utf8Length(content);
+}

@@ -1,0 +1,77 @@
+import { platform } from '#platform';
+import { decodeBase64, encodeBase64 } from '../base64.js';
+import { Prefix } from '../constants.js';
+import { ProtocolError } from '../errors.js';
+import { DEFAULT_LIMITS, type Limits } from '../limits.js';
+import { decodeUtf8 } from '../text.js';
+import { assertMessageSize, encodeMessage, stripPrefix } from './prefix.js';
+
+/**
+ * Brotli (wire document, section 3.5; compression document, section 5.5): UTF-8 text, compressed and
+ * written as base64 behind a prefix. In a browser the codec has to be loaded first.
+ */
+
+/** `V3` writes `#M2M[v3.0]|DATA:`, `BR` writes `#BR|`; both are read. */
+export type BrotliTag = 'V3' | 'BR';
+export type BrotliQuality = 4 | 5 | 6;
+
+export interface EncodeBrotliOptions {
+  /** @default 'V3' */
+  readonly tag?: BrotliTag | undefined;
+  /** @default 5 */
+  readonly quality?: BrotliQuality | undefined;
+  readonly limits?: Partial<Limits> | undefined;
+}
+
+export interface DecodeBrotliOptions {
+  readonly limits?: Partial<Limits> | undefined;
+}
+
+const PREFIXES = { V3: Prefix.BROTLI_V3, BR: Prefix.BROTLI } as const satisfies Record<BrotliTag, Prefix>;
+const DEFAULT_QUALITY = 5;
+
+/**
+ * @throws {ProtocolError} `message_too_large`, `lone_surrogate`, `invalid_option`, `codec_not_loaded`.
+ */
+export function encodeBrotli(text: string, options: EncodeBrotliOptions = {}): string {
+  const { tag = 'V3', quality, limits } = options;
+  if (!Object.hasOwn(PREFIXES, tag)) {
+    throw new ProtocolError('invalid_option', `tag is "V3" or "BR", not ${JSON.stringify(tag)}`);
+  }
+  const wire = PREFIXES[tag] + encodeBase64(compressBrotli(encodeMessage(text, limits), quality));
+  assertMessageSize(wire, limits);
+  return wire;
+}
+
+/**
+ * @throws {ProtocolError} `unknown_prefix`, `bad_base64`, `bad_compression`, `trailing_bytes`,
+ * `bad_utf8`, `message_too_large`, `decompressed_too_large`, `codec_not_loaded`.
+ */
+export function decodeBrotli(wire: string, options: DecodeBrotliOptions = {}): string {
+  assertMessageSize(wire, options.limits);
+  const body = decodeBase64(stripPrefix(wire, Prefix.BROTLI_V3, Prefix.BROTLI));
+  return decodeUtf8(decompressBrotli(body, options.limits));
+}
+
+/**
+ * Raw Brotli with a window of 22, the body of a binary session frame.
+ *
+ * @throws {ProtocolError} `invalid_option`, `codec_not_loaded`.
+ */
+export function compressBrotli(bytes: Uint8Array, quality: BrotliQuality = DEFAULT_QUALITY): Uint8Array {
+  if (quality !== 4 && quality !== 5 && quality !== 6) {
+    throw new ProtocolError('invalid_option', `Brotli quality is 4, 5 or 6, not ${String(quality)}`);
+  }
+  return platform.brotliCompress(bytes, quality);
+}
+
+/**
+ * Decompresses one Brotli stream that takes up all of `bytes`, and stops as soon as its output would
+ * exceed `maxMessageSize`.
+ *
+ * @throws {ProtocolError} `bad_compression`, `trailing_bytes`, `decompressed_too_large`,
+ * `codec_not_loaded`.
+ */
+export function decompressBrotli(bytes: Uint8Array, limits: Partial<Limits> = DEFAULT_LIMITS): Uint8Array {
+  return platform.brotliDecompress(bytes, limits.maxMessageSize ?? DEFAULT_LIMITS.maxMessageSize);
+}

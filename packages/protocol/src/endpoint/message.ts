@@ -1,0 +1,112 @@
+import type { AvpMessage } from '../avp/frame.js';
+import { algorithmOf } from '../codec/algorithms.js';
+import type { BodyCoder } from '../codec/body.js';
+import type { M2MHeader } from '../codec/m2m-header.js';
+import type { Algorithm } from '../constants.js';
+import type { ReceivedBody } from '../link/assembly.js';
+import { LinkCodec } from '../link/header.js';
+import { decodeUtf8 } from '../text.js';
+import { decodeMetadata, type Metadata } from './metadata.js';
+
+/**
+ * A message or a part of a reply as it was received. Nothing is decoded before it is asked for, and
+ * everything at most once; what cannot be decoded throws a `ProtocolError` where it is asked for.
+ */
+export interface Message {
+  /** How it travelled; `AVP` for a tensor. */
+  readonly algorithm: Algorithm | 'AVP';
+  /** The content, byte for byte as it was sent. */
+  readonly bytes: Uint8Array;
+  /** The content as text. @throws {ProtocolError} `bad_utf8` where it is none. */
+  readonly text: string;
+  /** Token IDs in the negotiated encoding, where the message travelled as such. */
+  readonly tokens: Uint32Array | undefined;
+  /** The routing header of an M2M message, read without decompressing its payload. */
+  readonly header: M2MHeader | undefined;
+  /** The tensor of an AVP message. */
+  readonly tensor: AvpMessage | undefined;
+  readonly metadata: Metadata;
+  /** Bytes of the coded body on the wire. */
+  readonly codedLength: number;
+  /** The content parsed as JSON, within the limits; nothing proves it to be a `T`. */
+  json<T = unknown>(): T;
+}
+
+/** Decodes the text of token parts, where a character may be split between two of them. */
+export interface PartText {
+  push(ids: Uint32Array): string;
+}
+
+/** @param partText given for parts of a stream; takes the place of decoding the part alone. */
+export function createMessage(body: ReceivedBody, coder: BodyCoder, partText?: PartText): Message {
+  return new ReceivedMessage(body, coder, partText);
+}
+
+class ReceivedMessage implements Message {
+  readonly #body: ReceivedBody;
+  readonly #coder: BodyCoder;
+  readonly #partText: PartText | undefined;
+  #bytes: Uint8Array | undefined;
+  #text: string | undefined;
+  #tokens: Uint32Array | undefined;
+  #tensor: AvpMessage | undefined;
+  #header: M2MHeader | undefined;
+  #metadata: Metadata | undefined;
+
+  constructor(body: ReceivedBody, coder: BodyCoder, partText: PartText | undefined) {
+    this.#body = body;
+    this.#coder = coder;
+    // The decoder of a stream has to see every part in order, asked for or not.
+    this.#partText = partText;
+    if (partText !== undefined && body.codec === LinkCodec.TOKEN_NATIVE)
+      this.#text = partText.push(this.tokens as Uint32Array);
+  }
+
+  get algorithm(): Algorithm | 'AVP' {
+    return algorithmOf(this.#body.codec) ?? 'AVP';
+  }
+
+  get codedLength(): number {
+    return this.#body.bytes.length;
+  }
+
+  get bytes(): Uint8Array {
+    this.#bytes ??= this.#coder.decode(this.#body);
+    return this.#bytes;
+  }
+
+  get text(): string {
+    this.#text ??=
+      this.#body.codec === LinkCodec.TOKEN_NATIVE && this.#partText === undefined
+        ? this.#coder.decodeTokens(this.tokens as Uint32Array)
+        : decodeUtf8(this.bytes);
+    return this.#text;
+  }
+
+  get tokens(): Uint32Array | undefined {
+    if (this.#body.codec !== LinkCodec.TOKEN_NATIVE) return undefined;
+    this.#tokens ??= this.#coder.tokens(this.#body);
+    return this.#tokens;
+  }
+
+  get header(): M2MHeader | undefined {
+    if (this.#body.codec !== LinkCodec.M2M) return undefined;
+    this.#header ??= this.#coder.header(this.#body);
+    return this.#header;
+  }
+
+  get tensor(): AvpMessage | undefined {
+    if (this.#body.codec !== LinkCodec.AVP) return undefined;
+    this.#tensor ??= this.#coder.tensor(this.#body);
+    return this.#tensor;
+  }
+
+  get metadata(): Metadata {
+    this.#metadata ??= decodeMetadata(this.#body.metadata, this.#coder.limits.maxJsonDepth);
+    return this.#metadata;
+  }
+
+  json<T = unknown>(): T {
+    return this.#coder.parse<T>(this.text);
+  }
+}

@@ -1,0 +1,93 @@
+import type { EncodingName } from '../constants.js';
+import { Algorithm, Extension } from '../constants.js';
+import { ProtocolError } from '../errors.js';
+import type { Limits, Timers } from '../limits.js';
+import type { Capabilities } from '../negotiate.js';
+import { VOCABULARY_HASHES } from '../tokenizer/vocabulary.js';
+
+/** What client and server state alike. */
+export interface CapabilityOptions {
+  /** In order of preference. @default all six, M2M first */
+  readonly algorithms?: readonly Algorithm[] | undefined;
+  /** In order of preference, the first is preferred. @default CL100K_BASE, O200K_BASE */
+  readonly encodings?: readonly EncodingName[] | undefined;
+  /** Extensions to switch off or on by name. @default all that this version has */
+  readonly extensions?: Readonly<Record<string, boolean>> | undefined;
+}
+
+const DEFAULT_ALGORITHMS: readonly Algorithm[] = Object.values(Algorithm);
+const DEFAULT_ENCODINGS: readonly EncodingName[] = ['CL100K_BASE', 'O200K_BASE'];
+/** Extensions that an option may name already although their time has not come. */
+const KNOWN_EXTENSIONS: readonly string[] = ['link', 'resume', 'context', 'seal', 'avp'];
+
+/**
+ * Turns options into what HELLO or ACCEPT state.
+ *
+ * @throws {ProtocolError} `invalid_option`.
+ */
+export function resolveCapabilities(options: CapabilityOptions, limits: Limits): Capabilities {
+  const algorithms = names('algorithms', options.algorithms ?? DEFAULT_ALGORITHMS, Object.values(Algorithm));
+  const encodings = names(
+    'encodings',
+    options.encodings ?? DEFAULT_ENCODINGS,
+    Object.keys(VOCABULARY_HASHES),
+  ) as EncodingName[];
+  if (algorithms.length === 0)
+    throw new ProtocolError('invalid_option', 'algorithms: at least one is needed');
+  const wanted = { link: true, ...options.extensions };
+  for (const name of Object.keys(wanted)) {
+    if (!KNOWN_EXTENSIONS.includes(name)) {
+      throw new ProtocolError(
+        'invalid_option',
+        `unknown extension "${name}"; known are ${KNOWN_EXTENSIONS.join(', ')}`,
+      );
+    }
+  }
+  const vocabularies = Object.fromEntries(encodings.map((name) => [name, VOCABULARY_HASHES[name]]));
+  const extensions: Record<string, string> = Object.create(null);
+  if (wanted.link) {
+    extensions[Extension.LINK] = JSON.stringify(
+      Number.isFinite(limits.maxStreams) ? { max_streams: limits.maxStreams } : {},
+    );
+  }
+  if (encodings.length > 0) extensions[Extension.VOCABULARIES] = JSON.stringify(vocabularies);
+  return {
+    algorithms,
+    encodings,
+    vocabularies,
+    securityScanning: false,
+    maxPayloadSize: Number.isFinite(limits.maxMessageSize) ? limits.maxMessageSize : 0,
+    extensions: Object.freeze(extensions),
+  };
+}
+
+function names<Name extends string>(
+  option: string,
+  given: readonly Name[],
+  known: readonly string[],
+): Name[] {
+  if (!Array.isArray(given)) throw new ProtocolError('invalid_option', `${option} is a list of names`);
+  for (const name of given) {
+    if (!known.includes(name)) {
+      throw new ProtocolError(
+        'invalid_option',
+        `${option}: "${String(name)}" is none of ${known.join(', ')}`,
+      );
+    }
+  }
+  return [...new Set(given)];
+}
+
+/** @throws {ProtocolError} `invalid_option` for an option that nobody knows, with its likely meaning. */
+export function assertKnownOptions(options: object, known: readonly string[]): void {
+  for (const name of Object.keys(options)) {
+    if (!known.includes(name)) {
+      throw new ProtocolError('invalid_option', `unknown option "${name}"; known are ${known.join(', ')}`);
+    }
+  }
+}
+
+/** How often timers are looked at: often enough for the shortest of them, at most once in 10 ms. */
+export function sweepInterval(timers: Timers): number {
+  return Math.max(10, Math.min(1_000, Math.min(...Object.values(timers)) / 4));
+}

@@ -1,0 +1,146 @@
+import { concatBytes } from '../bytes.js';
+import type { BodyCoder } from '../codec/body.js';
+import { ProtocolError } from '../errors.js';
+import type { ReceivedBody } from '../link/assembly.js';
+import { LinkCodec } from '../link/header.js';
+import { createInbox, type Inbox } from './inbox.js';
+import { createMessage, type Message, type PartText } from './message.js';
+import { decodeMetadata, type Metadata } from './metadata.js';
+
+/** The reply to a request, part by part. */
+export interface ReplyStream extends AsyncIterable<Message> {
+  readonly id: number;
+  /** What the far end sent along with the reply; empty before anything of it has arrived. */
+  readonly metadata: Metadata;
+  /** Stops the handler at the far end; the iteration ends. Cancelling twice changes nothing. */
+  cancel(): void;
+}
+
+/** The end of a stream that asked: takes what the session hands it and keeps it for the reader. */
+export interface Reply extends ReplyStream {
+  /** Settles when the reply is complete: joined, or rejected with what went wrong. */
+  whole(): Promise<Message>;
+  handlePart(body: ReceivedBody): void;
+  handleResponse(body: ReceivedBody): void;
+  handleEnd(error?: Error): void;
+  /** Ends the reply at this end with `reason`, which the reader sees, and cancels the far end. */
+  abort(reason: unknown): void;
+}
+
+/** @param cancel tells the far end. */
+export function createReply(id: number, coder: BodyCoder, cancel: () => void): Reply {
+  return new StreamReply(id, coder, cancel);
+}
+
+class StreamReply implements Reply {
+  readonly id: number;
+  readonly #coder: BodyCoder;
+  readonly #cancelPeer: () => void;
+  readonly #parts: Inbox<Message>;
+  #partText: PartText | undefined;
+  #metadata: Metadata = Object.freeze({});
+  #isOver = false;
+  /** Kept instead of messages where the reply is asked for as a whole. */
+  #bodies: ReceivedBody[] | undefined;
+  #whole: { resolve: (message: Message) => void; reject: (error: unknown) => void } | undefined;
+
+  constructor(id: number, coder: BodyCoder, cancel: () => void) {
+    this.id = id;
+    this.#coder = coder;
+    this.#cancelPeer = cancel;
+    this.#parts = createInbox(() => this.cancel());
+  }
+
+  get metadata(): Metadata {
+    return this.#metadata;
+  }
+
+  whole(): Promise<Message> {
+    this.#bodies = [];
+    return new Promise((resolve, reject) => {
+      this.#whole = { resolve, reject };
+    });
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Message> {
+    return this.#parts[Symbol.asyncIterator]();
+  }
+
+  handlePart(body: ReceivedBody): void {
+    if (this.#isOver) return;
+    if (body.metadata !== undefined) {
+      this.#metadata = decodeMetadata(body.metadata, this.#coder.limits.maxJsonDepth);
+      // A part with metadata and no bytes carries the metadata only.
+      if (body.bytes.length === 0) return;
+    }
+    if (this.#bodies !== undefined) {
+      this.#bodies.push(body);
+      return;
+    }
+    if (body.codec === LinkCodec.TOKEN_NATIVE) this.#partText ??= this.#coder.createPartText();
+    this.#parts.push(createMessage(body, this.#coder, this.#partText));
+  }
+
+  handleResponse(body: ReceivedBody): void {
+    if (this.#isOver) return;
+    if (body.metadata !== undefined)
+      this.#metadata = decodeMetadata(body.metadata, this.#coder.limits.maxJsonDepth);
+    this.#isOver = true;
+    const message = createMessage(body, this.#coder);
+    if (this.#whole !== undefined) this.#whole.resolve(message);
+    this.#parts.push(message);
+    this.#parts.end();
+  }
+
+  handleEnd(error?: Error): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    if (this.#whole !== undefined) {
+      if (error !== undefined) this.#whole.reject(error);
+      else this.#settle(this.#whole, this.#bodies ?? []);
+    }
+    this.#parts.end(error);
+  }
+
+  abort(reason: unknown): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#whole?.reject(reason);
+    this.#parts.end(
+      reason instanceof Error ? reason : new ProtocolError('cancelled', 'aborted', { cause: reason }),
+    );
+    this.#cancelPeer();
+  }
+
+  cancel(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#whole?.reject(new ProtocolError('cancelled', 'the request was cancelled'));
+    this.#parts.clear();
+    this.#parts.end();
+    this.#cancelPeer();
+  }
+
+  #settle(
+    whole: { resolve: (message: Message) => void; reject: (error: unknown) => void },
+    bodies: ReceivedBody[],
+  ): void {
+    try {
+      whole.resolve(createMessage(joinBodies(bodies, this.#coder), this.#coder));
+    } catch (error) {
+      whole.reject(error);
+    }
+  }
+}
+
+/** One body with the content of all; token IDs stay token IDs where all parts are. */
+function joinBodies(bodies: readonly ReceivedBody[], coder: BodyCoder): ReceivedBody {
+  const areTokens = bodies.length > 0 && bodies.every((body) => body.codec === LinkCodec.TOKEN_NATIVE);
+  return {
+    codec: areTokens ? LinkCodec.TOKEN_NATIVE : LinkCodec.PLAIN,
+    bytes: concatBytes(bodies.map((body) => (areTokens ? body.bytes : coder.decode(body)))),
+    originalLength: undefined,
+    secret: bodies.some((body) => body.secret),
+    metadata: undefined,
+  };
+}

@@ -1,0 +1,104 @@
+import type { BodyCoder } from '../codec/body.js';
+import { ProtocolError } from '../errors.js';
+import { type CodedBody, plainBody } from '../link/link.js';
+import type { Session } from './endpoint.js';
+import type { Message } from './message.js';
+import { encodeMetadata, type Metadata } from './metadata.js';
+import { encodePart, type Part } from './part.js';
+import type { Logger } from './ports.js';
+
+/** What a handler is given beside the request. */
+export interface RequestContext {
+  readonly session: Session;
+  /** Aborts when the requester cancels or the session ends, never because a connection was lost. */
+  readonly signal: AbortSignal;
+  /** What the requester sent along. */
+  readonly metadata: Metadata;
+  /** Sends metadata along with the reply; call it before the first part. */
+  setMetadata(metadata: Metadata): void;
+}
+
+/**
+ * Answers requests: returns one part, or yields parts. What it throws arrives as `internal` with the
+ * detail hidden, unless it is a `RequestError`.
+ */
+export type RequestHandler = (
+  request: Message,
+  context: RequestContext,
+) => Part | undefined | Promise<Part | undefined> | AsyncIterable<Part>;
+
+/** The way back to the requester. */
+export interface ReplySink {
+  respond(body: CodedBody): void;
+  chunk(body: CodedBody): void;
+  end(): void;
+  fail(error: unknown): void;
+  isWanted(): boolean;
+  /** Resolves when more can be taken. */
+  ready(): Promise<void>;
+}
+
+export interface ResponderOptions {
+  readonly handler: RequestHandler | undefined;
+  readonly session: Session;
+  readonly coder: BodyCoder;
+  readonly logger: Logger;
+  readonly maxMetadataSize: number;
+}
+
+/** Runs the handler for one request until its reply is complete or nobody wants it any more. */
+export async function answer(
+  request: Message,
+  signal: AbortSignal,
+  sink: ReplySink,
+  options: ResponderOptions,
+): Promise<void> {
+  const { handler, session, coder, logger } = options;
+  if (handler === undefined) {
+    sink.fail(new ProtocolError('unsupported', 'this end answers no requests: it has no onRequest handler'));
+    return;
+  }
+  let pending: Uint8Array | undefined;
+  const context: RequestContext = {
+    session,
+    signal,
+    metadata: request.metadata,
+    setMetadata(metadata) {
+      pending = encodeMetadata(metadata, options.maxMetadataSize);
+    },
+  };
+  /** Metadata travels once, with whatever is sent next. */
+  const takeMetadata = () => {
+    const metadata = pending;
+    pending = undefined;
+    return metadata;
+  };
+  /** A part without bytes that carries metadata is metadata alone and no part of the reply. */
+  const announce = () => {
+    const metadata = takeMetadata();
+    if (metadata !== undefined) sink.chunk(plainBody(new Uint8Array(0), metadata));
+  };
+  try {
+    const outcome = handler(request, context);
+    if (isAsyncIterable(outcome)) {
+      for await (const part of outcome) {
+        if (!sink.isWanted()) break;
+        announce();
+        sink.chunk(encodePart(part, coder));
+        await sink.ready();
+      }
+      announce();
+      sink.end();
+    } else {
+      const part = await outcome;
+      sink.respond(encodePart(part ?? '', coder, { metadata: takeMetadata() }));
+    }
+  } catch (error) {
+    if (!signal.aborted) logger.warn({ err: error, session: session.id }, 'a request handler failed');
+    sink.fail(error);
+  }
+}
+
+function isAsyncIterable(value: unknown): value is AsyncIterable<Part> {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
+}

@@ -1,0 +1,111 @@
+import { algorithmOf } from '../codec/algorithms.js';
+import type { Selection } from '../codec/select.js';
+import type { Algorithm } from '../constants.js';
+import type { ReceivedBody } from '../link/assembly.js';
+import type { LinkCodec } from '../link/header.js';
+import type { CodedBody } from '../link/link.js';
+
+/** Counters of one algorithm in one direction. */
+export interface AlgorithmStats {
+  readonly messages: number;
+  /** Coded bytes of bodies, headers excluded. */
+  readonly codedBytes: number;
+  /**
+   * Bytes of the content before coding. A received body counts with what it states, or with its
+   * coded size where it states nothing, as token IDs do.
+   */
+  readonly contentBytes: number;
+}
+
+export interface DirectionStats {
+  /** Messages, requests and parts. */
+  readonly messages: number;
+  /** Bytes of all WebSocket messages, control included; frames of the WebSocket itself excluded. */
+  readonly wireBytes: number;
+  readonly contentBytes: number;
+  readonly byAlgorithm: Readonly<Partial<Record<Algorithm | 'AVP', AlgorithmStats>>>;
+}
+
+export interface SessionStats {
+  readonly sent: DirectionStats;
+  readonly received: DirectionStats;
+  /** Waits for the peer to take more. */
+  readonly blockedOnCredit: boolean;
+  readonly queuedBytes: number;
+  readonly openStreams: number;
+  /** Milliseconds of the last PING, `undefined` before the first. */
+  readonly roundTripMs: number | undefined;
+  /** What `auto` chose last, and why. */
+  readonly lastSelection: Selection | undefined;
+}
+
+export interface StatsRecorder {
+  sent(wireBytes: number): void;
+  received(wireBytes: number): void;
+  sentBody(body: CodedBody): void;
+  receivedBody(body: ReceivedBody): void;
+  snapshot(
+    now: Pick<SessionStats, 'queuedBytes' | 'openStreams' | 'roundTripMs' | 'lastSelection'>,
+  ): SessionStats;
+}
+
+interface Counter {
+  messages: number;
+  codedBytes: number;
+  contentBytes: number;
+}
+
+export function createStats(): StatsRecorder {
+  const directions = { sent: createDirection(), received: createDirection() };
+  return {
+    sent: (wireBytes) => {
+      directions.sent.wireBytes += wireBytes;
+    },
+    received: (wireBytes) => {
+      directions.received.wireBytes += wireBytes;
+    },
+    sentBody: (body) => count(directions.sent, body.codec, body.bytes.length, body.originalLength),
+    receivedBody: (body) =>
+      count(directions.received, body.codec, body.bytes.length, body.originalLength ?? body.bytes.length),
+    snapshot: (now) => ({
+      sent: summarize(directions.sent),
+      received: summarize(directions.received),
+      blockedOnCredit: false,
+      ...now,
+    }),
+  };
+}
+
+interface Direction {
+  wireBytes: number;
+  /** By codec number: an array is the cheapest map there is on the data path. */
+  readonly counters: (Counter | undefined)[];
+}
+
+function createDirection(): Direction {
+  return { wireBytes: 0, counters: [] };
+}
+
+function count(direction: Direction, codec: LinkCodec, codedBytes: number, contentBytes: number): void {
+  let counter = direction.counters[codec];
+  if (counter === undefined) {
+    counter = { messages: 0, codedBytes: 0, contentBytes: 0 };
+    direction.counters[codec] = counter;
+  }
+  counter.messages++;
+  counter.codedBytes += codedBytes;
+  counter.contentBytes += contentBytes;
+}
+
+function summarize({ wireBytes, counters }: Direction): DirectionStats {
+  const byAlgorithm: Partial<Record<Algorithm | 'AVP', AlgorithmStats>> = {};
+  let messages = 0;
+  let contentBytes = 0;
+  for (const [codec, counter] of counters.entries()) {
+    if (counter === undefined) continue;
+    messages += counter.messages;
+    contentBytes += counter.contentBytes;
+    byAlgorithm[algorithmOf(codec as LinkCodec) ?? 'AVP'] = { ...counter };
+  }
+  return { messages, wireBytes, contentBytes, byAlgorithm };
+}

@@ -1,0 +1,62 @@
+declare const performance: { readonly timeOrigin: number; now(): number };
+declare function setTimeout(task: () => void, ms: number): unknown;
+declare function clearTimeout(timer: unknown): void;
+declare function setInterval(task: () => void, ms: number): unknown;
+declare function clearInterval(timer: unknown): void;
+
+/** Time, monotonic and in milliseconds. */
+export interface Clock {
+  /** Unix milliseconds at reading 0. */
+  readonly timeOrigin: number;
+  now(): number;
+  /** Runs `task` once after `ms`; the returned function prevents it. */
+  after(ms: number, task: () => void): () => void;
+}
+
+/** The clock and the timers that Node, browsers and workers share. */
+export const systemClock: Clock = {
+  timeOrigin: performance.timeOrigin,
+  now: () => performance.now(),
+  after(ms, task) {
+    const timer = setTimeout(task, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
+/** Anything with timers of its own that are looked at now and then. */
+export interface Sweepable {
+  handleTick(): void;
+}
+
+/** One timer for any number of sessions: re-arming one per message costs more than the message. */
+export interface Sweep {
+  add(item: Sweepable): void;
+  delete(item: Sweepable): void;
+  stop(): void;
+}
+
+/** @param intervalMs how late a timeout may be noticed. */
+export function createSweep(intervalMs: number): Sweep {
+  const items = new Set<Sweepable>();
+  let timer: unknown;
+  const stop = () => {
+    if (timer !== undefined) clearInterval(timer);
+    timer = undefined;
+  };
+  return {
+    add(item) {
+      items.add(item);
+      if (timer !== undefined) return;
+      timer = setInterval(() => {
+        for (const each of items) each.handleTick();
+      }, intervalMs);
+      // In Node a sweep alone keeps no process alive.
+      (timer as { unref?: () => void }).unref?.();
+    },
+    delete(item) {
+      items.delete(item);
+      if (items.size === 0) stop();
+    },
+    stop,
+  };
+}

@@ -1,0 +1,141 @@
+import type { ByteWriter } from '../bytes.js';
+import type { EncodingName } from '../constants.js';
+import { ENCODING_IDS } from '../constants.js';
+import { assertWellFormed, encodeUtf8 } from '../text.js';
+import { type DecodeOptions, TokenDecoder } from './decode.js';
+import { createJob, type EncodeJob, Encoder } from './encode.js';
+import { createScanner } from './scanner.js';
+import { createStreamDecoder, type StreamDecoder } from './stream-decoder.js';
+import type { TokenTable } from './token-table.js';
+import { encodeTokenIds } from './varints.js';
+import type { Vocabulary } from './vocabulary.js';
+
+/**
+ * A loaded vocabulary. Text is always encoded as ordinary text: what looks like a special token
+ * becomes the tokens of its characters. Encoding throws `lone_surrogate` for text that has no UTF-8
+ * form, and nothing else; every other string comes back from `decode` as it was.
+ */
+export interface Encoding {
+  readonly name: EncodingName;
+  /** The tokenizer byte of the wire: 0, 1 or 2. */
+  readonly id: number;
+  /** SHA-256 of the vocabulary's `.tiktoken` file, in hexadecimal. */
+  readonly hash: string;
+  /** One more than the largest ID, special tokens and holes included. */
+  readonly size: number;
+
+  encode(text: string): Uint32Array;
+
+  /** The number of tokens that `encode` returns. */
+  count(text: string): number;
+
+  /**
+   * Encodes a long text in slices, so that other work can run in between: yields the bytes done after
+   * about every `sliceBytes`, and returns what `encode` does. Any number of them may be under way.
+   *
+   * @param sliceBytes UTF-8 bytes a slice; 16 KiB take 1 to 3 ms at worst. @default 16 KiB
+   */
+  encodeSlices(text: string, sliceBytes?: number): Generator<number, Uint32Array, void>;
+
+  /**
+   * Encodes to varints, in a buffer of exactly their length.
+   *
+   * @param headroom zero bytes in front, for the caller's header. @default 0
+   */
+  encodeVarints(text: string, headroom?: number): Uint8Array<ArrayBuffer>;
+
+  /** Appends varints to `writer` and returns the number of tokens. */
+  encodeInto(text: string, writer: ByteWriter): number;
+
+  /**
+   * @throws {ProtocolError} `bad_token` for an ID that the vocabulary does not have, or that is
+   * special; `bad_utf8`; `decompressed_too_large`.
+   */
+  decode(ids: ArrayLike<number>, options?: DecodeOptions): string;
+
+  /**
+   * Like `decode`, also where the bytes are not valid UTF-8.
+   *
+   * @throws {ProtocolError} `bad_token`, `decompressed_too_large`.
+   */
+  decodeBytes(ids: ArrayLike<number>, options?: DecodeOptions): Uint8Array<ArrayBuffer>;
+
+  /**
+   * The bytes that `decodeBytes` returns for `ids`, without decoding them.
+   *
+   * @throws {ProtocolError} `bad_token`, `decompressed_too_large`.
+   */
+  byteLength(ids: ArrayLike<number>, options?: DecodeOptions): number;
+
+  /** For tokens that arrive bit by bit. */
+  createDecoder(options?: DecodeOptions): StreamDecoder;
+}
+
+/** Used again for texts that fit; no call that uses them is interrupted. */
+const TEXT_SCRATCH = new Uint8Array(1 << 16);
+const ID_SCRATCH = new Uint32Array(1 << 14);
+const DEFAULT_SLICE = 1 << 14;
+
+const utf8 = new TextEncoder();
+
+export function createEncoding(vocabulary: Vocabulary, table: TokenTable): Encoding {
+  const scan = createScanner(vocabulary.pattern, vocabulary.reading);
+  const encoder = new Encoder(table, vocabulary.ordinary, vocabulary.mergeable, scan);
+  const decoder = new TokenDecoder(vocabulary, table);
+
+  function encodeAll(text: string): EncodeJob {
+    assertWellFormed(text);
+    const job = beginEncoding(text);
+    encoder.run(job, Number.POSITIVE_INFINITY);
+    return job;
+  }
+
+  return {
+    name: vocabulary.name,
+    id: ENCODING_IDS[vocabulary.name],
+    hash: vocabulary.hash,
+    size: vocabulary.size,
+
+    encode(text) {
+      const { ids, count } = encodeAll(text);
+      return ids.slice(0, count);
+    },
+
+    count: (text) => encodeAll(text).count,
+
+    *encodeSlices(text, sliceBytes = DEFAULT_SLICE) {
+      const bytes = encodeUtf8(text);
+      const job = createJob(bytes, bytes.length, new Uint32Array(Math.ceil(bytes.length / 3)));
+      while (job.at < job.length) {
+        encoder.run(job, sliceBytes);
+        yield job.at;
+      }
+      return job.ids.slice(0, job.count);
+    },
+
+    encodeVarints(text, headroom = 0) {
+      const { ids, count } = encodeAll(text);
+      return encodeTokenIds(ids, count, headroom);
+    },
+
+    encodeInto(text, writer) {
+      const { ids, count } = encodeAll(text);
+      writer.append(encodeTokenIds(ids, count));
+      return count;
+    },
+
+    decode: (ids, options) => decoder.text(ids, options),
+    decodeBytes: (ids, options) => decoder.bytes(ids, options),
+    byteLength: (ids, options) => decoder.length(ids, options),
+    createDecoder: (options) => createStreamDecoder(decoder, options),
+  };
+}
+
+function beginEncoding(text: string): EncodeJob {
+  // A UTF-16 unit takes at most three bytes.
+  if (text.length * 3 > TEXT_SCRATCH.length) {
+    const bytes = utf8.encode(text);
+    return createJob(bytes, bytes.length, ID_SCRATCH);
+  }
+  return createJob(TEXT_SCRATCH, utf8.encodeInto(text, TEXT_SCRATCH).written, ID_SCRATCH);
+}

@@ -1,0 +1,134 @@
+import type { EncodingName } from '../constants.js';
+import { ProtocolError } from '../errors.js';
+import { createEncoding, type Encoding } from './encoding.js';
+import { tokensFrom } from './ranks.js';
+import { importTokens, isPackageInstalled, readTokens, type VocabularySource } from './source.js';
+import { type TokenList, TokenTable } from './token-table.js';
+import { VOCABULARIES, type Vocabulary } from './vocabulary.js';
+
+/** Loads vocabularies when they are first asked for, each once. */
+
+export interface LoadProgress {
+  /** Bytes of the vocabulary's `.tiktoken` file. */
+  readonly loaded: number;
+  readonly total: number;
+}
+
+export interface LoadOptions {
+  /** Stops waiting, with the signal's reason; a load that others wait for goes on. */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Told at the beginning, with each chunk of a `source`, and at the end. A package arrives in one
+   * piece: a page that wants to show progress serves the file itself and gives its body as `source`.
+   */
+  readonly onProgress?: ((progress: LoadProgress) => void) | undefined;
+  /**
+   * Chunks of the vocabulary's `.tiktoken` file (Llama 3: `tokenizer.model`), such as the body of a
+   * `fetch`. Not looked at while the encoding is loaded or being loaded. @default the installed package
+   */
+  readonly source?: VocabularySource | undefined;
+}
+
+type ProgressListener = (progress: LoadProgress) => void;
+
+interface Load {
+  readonly promise: Promise<Encoding>;
+  readonly listeners: Set<ProgressListener>;
+  /** Callers that have not aborted. */
+  readonly waiting: Set<object>;
+}
+
+const encodings = new Map<EncodingName, Encoding>();
+const loads = new Map<EncodingName, Load>();
+const tables = new Map<Vocabulary['table'], TokenTable>();
+
+/** The encoding, if `loadEncoding` has loaded it. */
+export function getEncoding(name: EncodingName): Encoding | undefined {
+  return encodings.get(name);
+}
+
+/** Whether the vocabulary is loaded, or its package is installed. */
+export async function isEncodingAvailable(name: EncodingName): Promise<boolean> {
+  return encodings.has(name) || (Object.hasOwn(VOCABULARIES, name) && (await isPackageInstalled(name)));
+}
+
+/**
+ * Loads a vocabulary, once: later calls get the same one, and calls meanwhile share the load. After a
+ * failure the next call tries again.
+ *
+ * @throws {ProtocolError} `vocabulary_unavailable` where its package is not installed or does not
+ * load; `vocabulary_mismatch` where the data are not those of this vocabulary; `invalid_argument` for
+ * an unknown name.
+ */
+export async function loadEncoding(name: EncodingName, options: LoadOptions = {}): Promise<Encoding> {
+  const { signal, onProgress } = options;
+  signal?.throwIfAborted();
+  const present = encodings.get(name);
+  if (present !== undefined) return present;
+  if (!Object.hasOwn(VOCABULARIES, name)) {
+    throw new ProtocolError(
+      'invalid_argument',
+      `unknown encoding ${JSON.stringify(name)}; known are ${Object.keys(VOCABULARIES).join(', ')}`,
+    );
+  }
+  const load = loads.get(name) ?? startLoad(VOCABULARIES[name], options.source);
+  const caller = {};
+  load.waiting.add(caller);
+  if (onProgress !== undefined) load.listeners.add(onProgress);
+  try {
+    return await unlessAborted(load.promise, signal);
+  } finally {
+    load.waiting.delete(caller);
+    if (onProgress !== undefined) load.listeners.delete(onProgress);
+  }
+}
+
+function startLoad(vocabulary: Vocabulary, source: VocabularySource | undefined): Load {
+  const listeners = new Set<ProgressListener>();
+  const waiting = new Set<object>();
+  const report = (bytes: number) => {
+    for (const listener of listeners) listener({ loaded: bytes, total: vocabulary.fileSize });
+  };
+  const run = async () => {
+    // A turn later, whoever asked is listening.
+    await undefined;
+    try {
+      report(0);
+      const table = await loadTable(vocabulary, () =>
+        source === undefined
+          ? importTokens(vocabulary)
+          : readTokens(vocabulary, source, report, () => waiting.size > 0),
+      );
+      const encoding = createEncoding(vocabulary, table);
+      encodings.set(vocabulary.name, encoding);
+      report(vocabulary.fileSize);
+      return encoding;
+    } finally {
+      loads.delete(vocabulary.name);
+    }
+  };
+  const load = { promise: run(), listeners, waiting };
+  loads.set(vocabulary.name, load);
+  return load;
+}
+
+/** The table that holds the vocabulary's tokens; `obtain` is called where it does not yet. */
+async function loadTable(vocabulary: Vocabulary, obtain: () => Promise<TokenList>): Promise<TokenTable> {
+  const present = tables.get(vocabulary.table);
+  if (present !== undefined && present.size >= vocabulary.ordinary) return present;
+  const tokens = await obtain();
+  // Meanwhile another vocabulary of this table may have come: as far as it goes, it has the same.
+  const table = tables.get(vocabulary.table) ?? new TokenTable();
+  if (table.size < vocabulary.ordinary) table.append(tokensFrom(tokens, table.size));
+  tables.set(vocabulary.table, table);
+  return table;
+}
+
+function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    signal.addEventListener('abort', abort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });
+}

@@ -1,0 +1,148 @@
+import { ProtocolError } from '../errors.js';
+import type { TokenList } from './token-table.js';
+
+/**
+ * Reads the ordinary tokens of a vocabulary, in the order of their ranks, from the forms that they
+ * are published in, and writes the form that their hash is defined over.
+ */
+
+/** How one byte is written in llama3-tokenizer-js: printable characters stand for themselves. */
+const BYTE_CHARACTERS: ReadonlyMap<string, number> = byteCharacters();
+
+const BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+const SEXTETS = new Uint8Array(128).fill(0xff);
+for (let i = 0; i < BASE64.length; i++) SEXTETS[BASE64.charCodeAt(i)] = i;
+
+const NEWLINE = 0x0a;
+const SPACE = 0x20;
+const PADDING = 0x3d;
+const LONGEST = 255;
+
+/**
+ * The form of js-tiktoken: `! 0 IQ== Ig== …`, all tokens in base64 behind the rank of the first.
+ *
+ * @throws {ProtocolError} `vocabulary_mismatch` where the data has another form.
+ */
+export function parsePackedRanks(text: string): TokenList {
+  if (!text.startsWith('! 0 ')) throw malformed('does not begin with "! 0 "');
+  return parseBase64(new TextEncoder().encode(text), 4, false);
+}
+
+/**
+ * The form of a `.tiktoken` file, and of Llama 3's `tokenizer.model`: `IQ== 0`, one token a line.
+ *
+ * @throws {ProtocolError} `vocabulary_mismatch` where the data has another form.
+ */
+export function parseTiktokenFile(file: Uint8Array): TokenList {
+  return parseBase64(file, 0, true);
+}
+
+/**
+ * The form of llama3-tokenizer-js: a string a token, a character a byte.
+ *
+ * @throws {ProtocolError} `vocabulary_mismatch` where the data has another form.
+ */
+export function parseByteCharacters(tokens: readonly string[]): TokenList {
+  let size = 0;
+  for (const token of tokens) size += token.length;
+  const bytes = new Uint8Array(size);
+  const lengths = new Uint8Array(tokens.length);
+  let at = 0;
+  for (let i = 0; i < tokens.length; i++) {
+    const token = tokens[i] as string;
+    if (token.length === 0 || token.length > LONGEST) throw malformed(`token ${i} has ${token.length} bytes`);
+    lengths[i] = token.length;
+    for (const character of token) {
+      const byte = BYTE_CHARACTERS.get(character);
+      if (byte === undefined) throw malformed(`token ${i} holds ${JSON.stringify(character)}`);
+      bytes[at++] = byte;
+    }
+  }
+  return { bytes, lengths };
+}
+
+/** The tokens of a list from `first` on. */
+export function tokensFrom({ bytes, lengths }: TokenList, first: number): TokenList {
+  let start = 0;
+  for (let i = 0; i < first; i++) start += lengths[i] as number;
+  return { bytes: bytes.subarray(start), lengths: lengths.subarray(first) };
+}
+
+/** The `.tiktoken` file of a list of tokens. */
+export function writeTiktokenFile({ bytes, lengths }: TokenList): Uint8Array {
+  const alphabet = new TextEncoder().encode(BASE64);
+  // Base64 takes at most 4/3 of each token and 4 more; rank and separators at most 9.
+  const file = new Uint8Array(Math.ceil(bytes.length / 3) * 4 + lengths.length * 13);
+  let out = 0;
+  let at = 0;
+  for (let rank = 0; rank < lengths.length; rank++) {
+    const end = at + (lengths[rank] as number);
+    for (; at < end; at += 3) {
+      const left = end - at;
+      const bits =
+        ((bytes[at] as number) << 16) |
+        ((left > 1 ? (bytes[at + 1] as number) : 0) << 8) |
+        (left > 2 ? (bytes[at + 2] as number) : 0);
+      file[out++] = alphabet[bits >> 18] as number;
+      file[out++] = alphabet[(bits >> 12) & 63] as number;
+      file[out++] = left > 1 ? (alphabet[(bits >> 6) & 63] as number) : PADDING;
+      file[out++] = left > 2 ? (alphabet[bits & 63] as number) : PADDING;
+    }
+    at = end;
+    file[out++] = SPACE;
+    let unit = 1;
+    while (unit * 10 <= rank) unit *= 10;
+    for (; unit >= 1; unit = Math.floor(unit / 10)) file[out++] = 0x30 + (Math.floor(rank / unit) % 10);
+    file[out++] = NEWLINE;
+  }
+  return file.subarray(0, out);
+}
+
+/** Base64 tokens from `from` on, each with a space behind it or, if `hasRanks`, a rank and a newline. */
+function parseBase64(text: Uint8Array, from: number, hasRanks: boolean): TokenList {
+  const bytes = new Uint8Array(text.length);
+  // A token takes at least four characters and a separator.
+  const lengths = new Uint8Array(Math.ceil(text.length / 5) + 1);
+  let count = 0;
+  let out = 0;
+  let at = from;
+  while (at < text.length) {
+    const start = out;
+    let bits = 0;
+    let pending = 0;
+    for (; at < text.length; at++) {
+      const character = text[at] as number;
+      if (character === PADDING) continue;
+      const sextet = character < 128 ? (SEXTETS[character] as number) : 0xff;
+      if (sextet === 0xff) break;
+      bits = (bits << 6) | sextet;
+      pending += 6;
+      if (pending >= 8) {
+        pending -= 8;
+        bytes[out++] = bits >> pending;
+        bits &= (1 << pending) - 1;
+      }
+    }
+    if (out === start || out - start > LONGEST) throw malformed(`token ${count} has ${out - start} bytes`);
+    lengths[count++] = out - start;
+    if (hasRanks) while (at < text.length && text[at] !== NEWLINE) at++;
+    else if (at < text.length && text[at] !== SPACE) throw malformed(`token ${count} is not base64`);
+    at++;
+  }
+  return { bytes: bytes.slice(0, out), lengths: lengths.slice(0, count) };
+}
+
+function byteCharacters(): Map<string, number> {
+  const characters = new Map<string, number>();
+  let next = 0x100;
+  for (let byte = 0; byte < 0x100; byte++) {
+    const isPrintable =
+      (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || (byte >= 0xae && byte <= 0xff);
+    characters.set(String.fromCharCode(isPrintable ? byte : next++), byte);
+  }
+  return characters;
+}
+
+function malformed(what: string): ProtocolError {
+  return new ProtocolError('vocabulary_mismatch', `the rank data ${what}; another version is installed?`);
+}

@@ -1,0 +1,78 @@
+import { ProtocolError } from '../errors.js';
+import { DEFAULT_LIMITS } from '../limits.js';
+import { decodeUtf8 } from '../text.js';
+import type { DecodeOptions, TokenDecoder } from './decode.js';
+
+/**
+ * Decodes a text whose tokens arrive bit by bit. A token may end inside a character; its bytes are
+ * held back until the rest has arrived, so every string is well-formed and their concatenation is
+ * what decoding all tokens at once gives. One decoder serves one stream; after an error it is done.
+ */
+export interface StreamDecoder {
+  /**
+   * The text that these tokens complete, possibly empty.
+   *
+   * @throws {ProtocolError} `bad_token`, `bad_utf8`, `decompressed_too_large`; then for ever the same.
+   */
+  push(ids: ArrayLike<number>): string;
+
+  /**
+   * Ends the text.
+   *
+   * @throws {ProtocolError} `bad_utf8` where it ends inside a character, or the error of `push`.
+   */
+  end(): void;
+}
+
+/** At most three bytes of a character wait for its last. */
+const MAX_HELD = 3;
+
+export function createStreamDecoder(decoder: TokenDecoder, options: DecodeOptions = {}): StreamDecoder {
+  const held = new Uint8Array(MAX_HELD);
+  let heldLength = 0;
+  let left = options.maxBytes ?? DEFAULT_LIMITS.maxMessageSize;
+  let failure: unknown;
+
+  function guarded<T>(step: () => T): T {
+    if (failure !== undefined) throw failure;
+    try {
+      return step();
+    } catch (error) {
+      failure = error;
+      throw error;
+    }
+  }
+
+  return {
+    push: (ids) =>
+      guarded(() => {
+        const length = decoder.length(ids, { allowSpecial: options.allowSpecial, maxBytes: left });
+        left -= length;
+        const bytes = new Uint8Array(heldLength + length);
+        bytes.set(held.subarray(0, heldLength));
+        decoder.write(ids, bytes, heldLength);
+        heldLength = incompleteLength(bytes);
+        const complete = bytes.length - heldLength;
+        held.set(bytes.subarray(complete));
+        return decodeUtf8(bytes.subarray(0, complete));
+      }),
+
+    end: () =>
+      guarded(() => {
+        if (heldLength > 0) {
+          throw new ProtocolError('bad_utf8', `the text ends ${heldLength} bytes into a character`);
+        }
+      }),
+  };
+}
+
+/** Bytes at the end that begin a character without completing it. */
+function incompleteLength(bytes: Uint8Array): number {
+  for (let back = 1; back <= Math.min(MAX_HELD, bytes.length); back++) {
+    const byte = bytes[bytes.length - back] as number;
+    if ((byte & 0xc0) === 0x80) continue;
+    const width = byte < 0xc0 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+    return width > back ? back : 0;
+  }
+  return 0;
+}

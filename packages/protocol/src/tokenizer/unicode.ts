@@ -1,0 +1,109 @@
+import { JAVASCRIPT_EXCEPTIONS, RUST_EXCEPTIONS, UNICODE_RUNS } from './unicode.gen.js';
+
+/**
+ * Which class a character has for the purpose of cutting text into pieces.
+ *
+ * The patterns of the three vocabularies ask for nothing but general categories and white space, so
+ * one byte a code point answers all of them. Two tables hold those bytes: `blocks` maps a code point
+ * without its last 6 bits to a block of 64 classes in `classes`. Six bits are what the last byte of a
+ * UTF-8 sequence carries, so the block number is what the bytes before it spell.
+ *
+ * The implementations that define the IDs read the same patterns differently. tiktoken (Rust) has
+ * the tables of an older Unicode. llama3-tokenizer-js (JavaScript) counts U+FEFF as white space and
+ * U+0085 not. A reading is the table of `unicode.gen.ts` with one of two lists of exceptions.
+ */
+
+/** Bits, so that a set of classes is one mask. */
+export const CharClass = {
+  /** Everything that the other classes leave: punctuation, symbols, controls, unassigned. */
+  OTHER: 0x01,
+  /** White space without carriage return and line feed. */
+  SPACE: 0x02,
+  /** Carriage return and line feed. */
+  NEWLINE: 0x04,
+  /** N. */
+  NUMBER: 0x08,
+  /** Lu and Lt. */
+  UPPER: 0x10,
+  /** Ll. */
+  LOWER: 0x20,
+  /** Lm and Lo: letters without case. */
+  UNCASED: 0x40,
+  /** M, which is no letter. */
+  MARK: 0x80,
+} as const;
+export type CharClass = (typeof CharClass)[keyof typeof CharClass];
+
+/** The letters of `unicode.gen.ts`. */
+export const CLASS_LETTERS: Readonly<Record<string, CharClass>> = {
+  O: CharClass.OTHER,
+  S: CharClass.SPACE,
+  R: CharClass.NEWLINE,
+  N: CharClass.NUMBER,
+  U: CharClass.UPPER,
+  L: CharClass.LOWER,
+  X: CharClass.UNCASED,
+  M: CharClass.MARK,
+};
+
+/** The Unicode that a tokenizer's regular expressions were compiled against. */
+export type Reading = 'rust' | 'javascript';
+
+export interface ClassTable {
+  /** The number of a block, by code point >> 6. */
+  readonly blocks: Uint16Array;
+  /** 64 classes a block; the first 128 entries are ASCII. */
+  readonly classes: Uint8Array;
+}
+
+const CODE_POINTS = 0x110000;
+const BLOCK_BITS = 6;
+const BLOCK = 1 << BLOCK_BITS;
+
+const tables = new Map<Reading, ClassTable>();
+
+/** The class table of a reading, expanded at its first use. */
+export function classTable(reading: Reading): ClassTable {
+  let table = tables.get(reading);
+  if (table === undefined) {
+    table = compress(expand(reading));
+    tables.set(reading, table);
+  }
+  return table;
+}
+
+/** One class for every code point, surrogates included. */
+export function expand(reading: Reading): Uint8Array {
+  const flat = new Uint8Array(CODE_POINTS);
+  let at = 0;
+  for (const [, letter, length] of UNICODE_RUNS.matchAll(/([A-Z])([0-9a-z]*)/g)) {
+    const end = at + (length === '' ? 1 : Number.parseInt(length as string, 36));
+    flat.fill(CLASS_LETTERS[letter as string] as number, at, end);
+    at = end;
+  }
+  for (const [letter, first, last] of reading === 'rust' ? RUST_EXCEPTIONS : JAVASCRIPT_EXCEPTIONS) {
+    flat.fill(CLASS_LETTERS[letter] as number, first, last + 1);
+  }
+  return flat;
+}
+
+/** Stores equal blocks once. */
+function compress(flat: Uint8Array): ClassTable {
+  const blocks = new Uint16Array(CODE_POINTS >> BLOCK_BITS);
+  const known = new Map<string, number>();
+  const kept: Uint8Array[] = [];
+  for (let block = 0; block < blocks.length; block++) {
+    const content = flat.subarray(block * BLOCK, (block + 1) * BLOCK);
+    const key = String.fromCharCode(...content);
+    // The first two blocks stay where they are, so that ASCII needs no block number.
+    let number = block < 2 ? undefined : known.get(key);
+    if (number === undefined) {
+      number = kept.push(content) - 1;
+      known.set(key, number);
+    }
+    blocks[block] = number;
+  }
+  const classes = new Uint8Array(kept.length * BLOCK);
+  for (const [number, content] of kept.entries()) classes.set(content, number * BLOCK);
+  return { blocks, classes };
+}

@@ -1,0 +1,110 @@
+import { EncodingName } from '../constants.js';
+import type { Pattern } from './scanner.js';
+import type { Reading } from './unicode.js';
+
+/**
+ * What is known of each vocabulary before its tokens are loaded. The ordinary tokens come from a
+ * package or a file and must have the hash stated here; all else about a vocabulary follows from it.
+ */
+export interface Vocabulary {
+  readonly name: EncodingName;
+  /** SHA-256, in hexadecimal, of the vocabulary's `.tiktoken` file (Llama 3: `tokenizer.model`). */
+  readonly hash: string;
+  /** Bytes of that file. */
+  readonly fileSize: number;
+  /** Ordinary tokens: their IDs are their ranks, 0 up to this. */
+  readonly ordinary: number;
+  /** Every token below this is what merging its bytes yields; those above are tried when they are loaded. */
+  readonly mergeable: number;
+  /** One more than the largest ID, special tokens and holes included. */
+  readonly size: number;
+  /** Special tokens by ID. Encoding never yields them. */
+  readonly specials: ReadonlyMap<number, string>;
+  /** Vocabularies of one table have the same tokens as far as each goes. */
+  readonly table: 'cl100k' | 'o200k';
+  readonly pattern: Pattern;
+  /** Whose reading of the pattern defines the IDs: tiktoken's, or that of llama3-tokenizer-js. */
+  readonly reading: Reading;
+}
+
+const CL100K_SPECIALS: readonly (readonly [number, string])[] = [
+  [100257, '<|endoftext|>'],
+  [100258, '<|fim_prefix|>'],
+  [100259, '<|fim_middle|>'],
+  [100260, '<|fim_suffix|>'],
+  [100276, '<|endofprompt|>'],
+];
+
+const O200K_SPECIALS: readonly (readonly [number, string])[] = [
+  [199999, '<|endoftext|>'],
+  [200018, '<|endofprompt|>'],
+];
+
+const LLAMA_ORDINARY = 128_000;
+const LLAMA_SPECIALS = 256;
+/** Those of Llama 3.1 with a name; the others are reserved and numbered on. */
+const LLAMA_NAMED = [
+  '<|begin_of_text|>',
+  '<|end_of_text|>',
+  '<|reserved_special_token_0|>',
+  '<|reserved_special_token_1|>',
+  '<|finetune_right_pad_id|>',
+  '<|reserved_special_token_2|>',
+  '<|start_header_id|>',
+  '<|end_header_id|>',
+  '<|eom_id|>',
+  '<|eot_id|>',
+  '<|python_tag|>',
+] as const;
+const LLAMA_FIRST_RESERVED = 3;
+
+export const VOCABULARIES: Readonly<Record<EncodingName, Vocabulary>> = {
+  CL100K_BASE: {
+    name: EncodingName.CL100K_BASE,
+    hash: '223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7',
+    fileSize: 1_681_126,
+    ordinary: 100_256,
+    mergeable: 100_256,
+    size: 100_277,
+    specials: new Map(CL100K_SPECIALS),
+    table: 'cl100k',
+    pattern: 'cl100k',
+    reading: 'rust',
+  },
+  O200K_BASE: {
+    name: EncodingName.O200K_BASE,
+    hash: '446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d',
+    fileSize: 3_613_922,
+    ordinary: 199_998,
+    mergeable: 199_998,
+    size: 200_019,
+    specials: new Map(O200K_SPECIALS),
+    table: 'o200k',
+    pattern: 'o200k',
+    reading: 'rust',
+  },
+  LLAMA_BPE: {
+    name: EncodingName.LLAMA_BPE,
+    hash: '82e9d31979e92ab929cd544440f129d9ecd797b69e327f80f17e1c50d5551b55',
+    fileSize: 2_183_982,
+    ordinary: LLAMA_ORDINARY,
+    mergeable: 100_256,
+    size: LLAMA_ORDINARY + LLAMA_SPECIALS,
+    specials: new Map(
+      Array.from({ length: LLAMA_SPECIALS }, (_, i) => [
+        LLAMA_ORDINARY + i,
+        LLAMA_NAMED[i] ?? `<|reserved_special_token_${i - LLAMA_NAMED.length + LLAMA_FIRST_RESERVED}|>`,
+      ]),
+    ),
+    table: 'cl100k',
+    pattern: 'cl100k',
+    reading: 'javascript',
+  },
+};
+
+/** The hash of each vocabulary's ordinary tokens, known without loading them. */
+export const VOCABULARY_HASHES: Readonly<Record<EncodingName, string>> = {
+  CL100K_BASE: VOCABULARIES.CL100K_BASE.hash,
+  O200K_BASE: VOCABULARIES.O200K_BASE.hash,
+  LLAMA_BPE: VOCABULARIES.LLAMA_BPE.hash,
+};

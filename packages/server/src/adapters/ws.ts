@@ -1,0 +1,100 @@
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Wire } from '@parlance/protocol';
+import { type WebSocket, WebSocketServer } from 'ws';
+
+/** The only file that knows the WebSocket library. It moves bytes and decides nothing. */
+
+export interface WireEvents {
+  onMessage(data: Uint8Array | string): void;
+  /** The socket has room again. */
+  onDrain(): void;
+  onClose(code: number, reason: string): void;
+}
+
+/** A wire whose events are not wanted yet. */
+export interface ServerWire extends Wire {
+  listen(events: WireEvents): void;
+  /** Ends the connection without a closing handshake. */
+  terminate(): void;
+}
+
+export interface WebSocketAdapter {
+  /**
+   * Completes the upgrade with `subprotocol` and hands over the wire. A malformed upgrade is answered
+   * with HTTP 400 and handed to nobody.
+   */
+  upgrade(
+    request: IncomingMessage,
+    socket: Duplex,
+    head: Buffer,
+    subprotocol: string,
+    onWire: (wire: ServerWire) => void,
+  ): void;
+}
+
+export interface WebSocketAdapterOptions {
+  /** Bytes of one WebSocket message. */
+  readonly maxPayload: number;
+  /** Fragments of one WebSocket message. */
+  readonly maxFragments: number;
+  /** Milliseconds that a closing handshake may take. */
+  readonly closeTimeoutMs: number;
+}
+
+export function createWebSocketAdapter(options: WebSocketAdapterOptions): WebSocketAdapter {
+  const webSockets = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    // 228 to 244 KB a connection, and it compresses worse than what the session negotiates.
+    perMessageDeflate: false,
+    maxPayload: options.maxPayload,
+    maxFragments: options.maxFragments,
+    closeTimeout: options.closeTimeoutMs,
+    // Decided before the upgrade and handed over with it.
+    handleProtocols: (_offered, request) => chosen.get(request) ?? false,
+  } as ConstructorParameters<typeof WebSocketServer>[0]);
+  const chosen = new WeakMap<IncomingMessage, string>();
+
+  return {
+    upgrade(request, socket, head, subprotocol, onWire) {
+      chosen.set(request, subprotocol);
+      webSockets.handleUpgrade(request, socket, head, (webSocket) => onWire(createWire(webSocket, socket)));
+    },
+  };
+}
+
+function createWire(webSocket: WebSocket, socket: Duplex): ServerWire {
+  let isCorked = false;
+  const uncork = () => {
+    isCorked = false;
+    socket.uncork();
+  };
+  // An error is always followed by close, which says all there is to do.
+  webSocket.on('error', () => {});
+
+  return {
+    get bufferedAmount() {
+      return webSocket.bufferedAmount;
+    },
+
+    send(frame) {
+      // One system call for everything that is written in a tick.
+      if (!isCorked) {
+        isCorked = true;
+        socket.cork();
+        process.nextTick(uncork);
+      }
+      webSocket.send(frame);
+    },
+
+    close: (code, reason) => webSocket.close(code, reason),
+    terminate: () => webSocket.terminate(),
+
+    listen({ onMessage, onDrain, onClose }) {
+      webSocket.on('message', (data: Buffer, isBinary) => onMessage(isBinary ? data : data.toString('utf8')));
+      webSocket.on('close', (code, reason) => onClose(code, reason.toString('utf8')));
+      socket.on('drain', onDrain);
+    },
+  };
+}
