@@ -10,6 +10,7 @@ export type { Dtype, Tensor } from './avp/tensor.js';
 // Codecs
 export { decodeBase64, encodeBase64 } from './base64.js';
 export { CLOSE_CODES, CloseCode, type CloseCodeName, isRetryableCloseCode } from './close-codes.js';
+export { closeReasonOf } from './close-reason.js';
 export { decodeBrotli, encodeBrotli } from './codec/brotli.js';
 export { decodeDictionary, encodeDictionary } from './codec/dictionary.js';
 export { type LoadableCodec, loadCodecs } from './codec/load.js';
@@ -119,15 +120,8 @@ export {
 } from './messages.js';
 export { type Agreement, type Capabilities, type Negotiation, negotiate } from './negotiate.js';
 export { type Clock, createSweep, type Sweep, type Sweepable, systemClock } from './platform/clock.js';
-export {
-  closeReasonOf,
-  createSession,
-  type Negotiated,
-  type SessionCore,
-  type SessionEvent,
-  type SessionOptions,
-  type SessionState,
-} from './session.js';
+export { createSession } from './session.js';
+export type { Negotiated, SessionCore, SessionEvent, SessionOptions, SessionState } from './session-core.js';
 export { newSessionId } from './session-id.js';
 // Tokenizer
 export type { Encoding } from './tokenizer/encoding.js';

@@ -4,7 +4,8 @@ import { CloseCode, Subprotocol } from './index.js';
 import { LifecycleEvent, type LifecycleState, sessionMachine, stepLifecycle } from './lifecycle.js';
 import { resolveLimits, resolveTimers } from './limits.js';
 import { encodeControl } from './message-codec.js';
-import { createSession, type SessionCore } from './session.js';
+import { createSession } from './session.js';
+import type { SessionCore } from './session-core.js';
 import { TEST_CAPABILITIES } from './testing/simulation.js';
 
 /** Every state of the machine with every event in it, walked by the machine and by the core alike. */

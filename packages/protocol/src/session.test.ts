@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CloseCode } from './close-codes.js';
+import { closeReasonOf, truncateUtf8 } from './close-reason.js';
 import { Algorithm, EncodingName, Extension, Subprotocol } from './constants.js';
 import { ProtocolError, RequestError } from './errors.js';
 import { resolveLimits, resolveTimers } from './limits.js';
@@ -8,7 +9,6 @@ import { encodeSignalFrame, LinkCodec, LinkKind } from './link/header.js';
 import { plainBody } from './link/link.js';
 import { decodeControl, encodeMap } from './message-codec.js';
 import { CloseReason, RejectCode } from './messages.js';
-import { closeReasonOf, truncateUtf8 } from './session.js';
 import {
   createSimulation,
   eventsOf,

@@ -103,6 +103,14 @@ describe('a frame', () => {
     expect(lengths.filter(Boolean)).toHaveLength(1);
   });
 
+  it('gives out no Buffer for a Buffer', () => {
+    const frame = encodeAvp(hidden({ metadata: { unknownFields: Uint8Array.of(0x60, 0x01) } }));
+    const message = decodeAvp(Buffer.from(frame));
+    expect(message.data.constructor).toBe(Uint8Array);
+    expect(message.metadata.unknownFields.constructor).toBe(Uint8Array);
+    expect(message.metadata.unknownFields).toEqual(Uint8Array.of(0x60, 0x01));
+  });
+
   it('takes data in any view of the right length', () => {
     const values = Float32Array.of(1, -2, 0.5, 4);
     const padded = new Float32Array(6);
@@ -148,6 +156,13 @@ describe('a frame', () => {
     for (const data of [noise, new Uint8Array(0), new Uint8Array(16)]) {
       const input = hidden({ data, shape: [data.length], dtype: 'int8' });
       expect(encodeAvp(input, { compression: 'max' })).toEqual(encodeAvp(input));
+    }
+    for (let length = 0; length < 64; length++) {
+      const input = hidden({ data: new Uint8Array(length), shape: [length], dtype: 'int8' });
+      const raw = encodeAvp(input);
+      const frame = encodeAvp(input, { compression: 'balanced' });
+      if (readAvpHeader(frame).compressed) expect(frame.length).toBeLessThan(raw.length);
+      else expect(frame).toEqual(raw);
     }
     const zeros = hidden({ data: new Uint8Array(64), shape: [64], dtype: 'int8' });
     const frame = encodeAvp(zeros, { compression: 'fast' });

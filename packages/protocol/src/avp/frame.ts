@@ -109,7 +109,8 @@ export function decodeAvp(bytes: Uint8Array, options: DecodeAvpOptions = {}): Av
   if (bytes.length > end && options.lenient !== true) {
     throw new ProtocolError('trailing_bytes', `${bytes.length - end} bytes follow the end of the AVP frame`);
   }
-  let data = bytes.subarray(head.headLength, end);
+  // Never a `Buffer`, even of one.
+  let data: Uint8Array = new Uint8Array(bytes.buffer, bytes.byteOffset + head.headLength, head.bodyLength);
   if (head.header.compressed) {
     data = platform.zstdDecompress(data, options.maxDecompressedSize ?? DEFAULT_LIMITS.maxMessageSize);
     if (options.lenient !== true) checkPayloadSize(head, data.length);

@@ -150,7 +150,9 @@ export function decodeAvpHead(bytes: Uint8Array, options: DecodeAvpOptions = {})
   if (bytes.length < headLength) {
     throw new ProtocolError('truncated', `header and metadata have ${headLength} bytes, not ${bytes.length}`);
   }
-  const fields = decodeMetadata(bytes.subarray(AVP_HEADER_SIZE, headLength));
+  const fields = decodeMetadata(
+    new Uint8Array(bytes.buffer, bytes.byteOffset + AVP_HEADER_SIZE, header.metadataLength),
+  );
   if (options.lenient !== true) {
     checkFlags(header, fields);
     if (!header.compressed) checkPayloadSize(fields, bodyLength);

@@ -1,4 +1,3 @@
-import { ByteReader } from '../bytes.js';
 import { ProtocolError } from '../errors.js';
 
 /** The twelve bytes in front of every AVP frame (binary format document, "Header"). */
@@ -27,8 +26,9 @@ export type AvpFlag = (typeof AvpFlag)[keyof typeof AvpFlag];
 /** Bits 3 to 7, zero in version 1. */
 export const AVP_RESERVED_FLAGS = 0xf8;
 
-// "AV", as a little-endian number.
-const MAGIC = 0x5641;
+// "AV".
+const MAGIC_0 = 0x41;
+const MAGIC_1 = 0x56;
 
 /**
  * Reads the header alone, for tools and for streams that have no more yet; `bytes` may end behind
@@ -38,17 +38,19 @@ const MAGIC = 0x5641;
  * `unknown_version`.
  */
 export function readAvpHeader(bytes: Uint8Array): AvpHeader {
-  const reader = new ByteReader(bytes);
-  if (reader.u16('the AVP magic number') !== MAGIC) {
+  if (bytes.length < AVP_HEADER_SIZE) {
+    throw new ProtocolError('truncated', `an AVP header has ${AVP_HEADER_SIZE} bytes, not ${bytes.length}`);
+  }
+  if (bytes[0] !== MAGIC_0 || bytes[1] !== MAGIC_1) {
     throw new ProtocolError('bad_header', 'the frame does not begin with the AVP magic number 41 56');
   }
-  const version = reader.u8('the AVP version');
+  const version = bytes[2] as number;
   if (version !== AVP_VERSION) {
     throw new ProtocolError('unknown_version', `AVP version ${version} is unknown, ${AVP_VERSION} is spoken`);
   }
-  const flags = reader.u8('the AVP flags');
-  const payloadLength = reader.u32('the AVP payload length');
-  const metadataLength = reader.u32('the AVP metadata length');
+  const flags = bytes[3] as number;
+  const payloadLength = readUint32(bytes, 4);
+  const metadataLength = readUint32(bytes, 8);
   if (metadataLength > payloadLength) {
     throw new ProtocolError(
       'bad_header',
@@ -73,10 +75,24 @@ export function writeAvpHeader(
   payloadLength: number,
   metadataLength: number,
 ): void {
-  const view = new DataView(into.buffer, into.byteOffset, AVP_HEADER_SIZE);
-  view.setUint16(0, MAGIC, true);
-  view.setUint8(2, AVP_VERSION);
-  view.setUint8(3, flags);
-  view.setUint32(4, payloadLength, true);
-  view.setUint32(8, metadataLength, true);
+  into[0] = MAGIC_0;
+  into[1] = MAGIC_1;
+  into[2] = AVP_VERSION;
+  into[3] = flags;
+  writeUint32(into, 4, payloadLength);
+  writeUint32(into, 8, metadataLength);
+}
+
+// A `DataView` for twelve bytes would cost more than reading them.
+
+function readUint32(bytes: Uint8Array, at: number): number {
+  const [a, b, c, d] = [bytes[at]!, bytes[at + 1]!, bytes[at + 2]!, bytes[at + 3]!];
+  return (a | (b << 8) | (c << 16) | (d << 24)) >>> 0;
+}
+
+function writeUint32(into: Uint8Array, at: number, value: number): void {
+  into[at] = value;
+  into[at + 1] = value >>> 8;
+  into[at + 2] = value >>> 16;
+  into[at + 3] = value >>> 24;
 }

@@ -179,7 +179,7 @@ export function decodeKvCache(source: Uint8Array | KvCacheMessage): KvCache {
   const shape = Object.freeze([header.numKvHeads, header.seqLen, header.headDim]);
   const tensor = (index: number): Tensor => {
     const at = KV_CACHE_HEADER_SIZE + index * size;
-    return createTensor(body.subarray(at, at + size), shape, header.dtype);
+    return createTensor(new Uint8Array(body.buffer, body.byteOffset + at, size), shape, header.dtype);
   };
   const layer = (index: number): KvCacheLayer<Tensor> => {
     if (!(isUint32(index) && index < header.numLayers)) {

@@ -51,7 +51,11 @@ const NONE: MetadataFields = {
 };
 
 const uint32 = fc.oneof(fc.constant(0), fc.nat(300), fc.integer({ min: 0, max: 0xffffffff }));
-const text = fc.string({ unit: 'grapheme', maxLength: 40 });
+const text = fc.oneof(
+  { weight: 9, arbitrary: fc.string({ unit: 'grapheme', maxLength: 40 }) },
+  // Lengths of two bytes.
+  { weight: 1, arbitrary: fc.string({ unit: 'grapheme', minLength: 120, maxLength: 300 }) },
+);
 const anyFields: fc.Arbitrary<MetadataFields> = fc.record({
   metadata: fc.record({
     sessionId: text,
@@ -235,6 +239,8 @@ describe('metadata', () => {
       [{ hiddenDim: 2 ** 32 }, 'invalid_argument'],
       [{ numLayers: 1.5 }, 'invalid_argument'],
       [{ mode: 'JSON' as 'json' }, 'invalid_argument'],
+      [{ sessionId: 5 as unknown as string }, 'invalid_argument'],
+      [{ extra: new Map([['a', 5 as unknown as string]]) }, 'invalid_argument'],
       [{ sessionId: '\ud800' }, 'lone_surrogate'],
       [{ extra: new Map([['\udc00', '']]) }, 'lone_surrogate'],
       [{ extra: new Map([['', '\udc00']]) }, 'lone_surrogate'],
@@ -255,7 +261,7 @@ describe('metadata', () => {
       ...NONE,
       metadata: { ...NONE.metadata, modelId: 'x'.repeat(length) },
     });
-    const most = encodeMetadata(named(MAX_METADATA_SIZE - 4));
+    const most = encodeMetadata(named(MAX_METADATA_SIZE - 4)).slice();
     expect(most).toHaveLength(MAX_METADATA_SIZE);
     expect(decodeMetadata(most).metadata.modelId).toHaveLength(MAX_METADATA_SIZE - 4);
     expect(codeOf(() => encodeMetadata(named(MAX_METADATA_SIZE - 3)))).toBe('metadata_too_large');

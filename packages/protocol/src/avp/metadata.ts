@@ -1,14 +1,15 @@
-import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import { concatBytes } from '../bytes.js';
 import { ProtocolError, toProtocolError } from '../errors.js';
-import { assertWellFormed, decodeUtf8 } from '../text.js';
+import { decodeUtf8 } from '../text.js';
 import { compareCodePoints } from './code-points.js';
+import { FieldWriter } from './field-writer.js';
 import { type Dtype, dtypeCode, dtypeOf, isUint32, MAX_RANK } from './tensor.js';
 
 /**
- * The Protocol Buffers message between header and body (binary format document, "Metadata"). The
- * wire primitives are the library's; fields are mapped by hand, so that their order is that of the
- * reference, byte for byte, and what we do not know passes through.
+ * The Protocol Buffers message between header and body (binary format document, "Metadata"). Fields
+ * are mapped by hand, so that their order is that of the reference, byte for byte, and what we do
+ * not know passes through.
  */
 
 /** What the body is. */
@@ -86,49 +87,48 @@ const NOTHING = new Uint8Array(0);
 /**
  * Writes fields in ascending order without defaults, `extra` sorted by key, unknown fields last.
  *
+ * @returns a view that the next call overwrites.
  * @throws {ProtocolError} `invalid_argument`, `lone_surrogate`, `metadata_too_large`.
  */
 export function encodeMetadata(fields: MetadataFields): Uint8Array {
-  let bytes: Uint8Array;
-  try {
-    writeFields(writer, fields);
-  } catch (error) {
-    throw toProtocolError(error, 'invalid_argument', 'AVP metadata hold a value that cannot be sent');
-  } finally {
-    // Also empties the writer, whatever happened.
-    bytes = writer.finish();
+  const { metadata } = fields;
+  const unknown = checkedUnknown(metadata.unknownFields);
+  writer.reset();
+  writeText(Field.SESSION_ID, metadata.sessionId);
+  writeText(Field.SOURCE_AGENT_ID, metadata.sourceAgentId);
+  writeText(Field.TARGET_AGENT_ID, metadata.targetAgentId);
+  writeText(Field.MODEL_ID, metadata.modelId);
+  writeNumber(Field.HIDDEN_DIM, metadata.hiddenDim);
+  writeNumber(Field.NUM_LAYERS, metadata.numLayers);
+  writeNumber(Field.PAYLOAD_TYPE, codeOf(PAYLOAD_TYPES, fields.payloadType, 'payloadType'));
+  writeNumber(Field.DTYPE, dtypeCode(fields.dtype));
+  if (fields.shape.length > 0) {
+    for (const dimension of fields.shape) checkUint32(Field.TENSOR_SHAPE, dimension);
+    writer.packed(Field.TENSOR_SHAPE, fields.shape);
   }
+  writeNumber(Field.MODE, codeOf(AVP_MODES, metadata.mode, 'mode'));
+  writeText(Field.COMPRESSION, fields.compression);
+  writeText(Field.AVP_MAP_ID, metadata.avpMapId);
+  if (metadata.extra.size > 0) {
+    // Any order is legal; a fixed one makes equal messages equal bytes.
+    const entries = [...metadata.extra].sort(([a], [b]) => compareCodePoints(a, b));
+    for (const [key, value] of entries) {
+      checkText(Field.EXTRA, key);
+      checkText(Field.EXTRA, value);
+      writer.entry(Field.EXTRA, key, value);
+    }
+  }
+  if (fields.checksum !== undefined) {
+    checkUint32(Field.PAYLOAD_CHECKSUM, fields.checksum);
+    writer.uint32(Field.PAYLOAD_CHECKSUM, fields.checksum);
+  }
+  writer.raw(unknown);
+  const bytes = writer.written();
   if (bytes.length > MAX_METADATA_SIZE) throw tooLarge(bytes.length);
   return bytes;
 }
 
-/** Shared by all calls: allocating its buffer takes longer than filling it. */
-const writer = new BinaryWriter();
-
-function writeFields(writer: BinaryWriter, fields: MetadataFields): void {
-  const { metadata } = fields;
-  writeText(writer, Field.SESSION_ID, metadata.sessionId);
-  writeText(writer, Field.SOURCE_AGENT_ID, metadata.sourceAgentId);
-  writeText(writer, Field.TARGET_AGENT_ID, metadata.targetAgentId);
-  writeText(writer, Field.MODEL_ID, metadata.modelId);
-  writeNumber(writer, Field.HIDDEN_DIM, metadata.hiddenDim);
-  writeNumber(writer, Field.NUM_LAYERS, metadata.numLayers);
-  writeNumber(writer, Field.PAYLOAD_TYPE, codeOf(PAYLOAD_TYPES, fields.payloadType, 'payloadType'));
-  writeNumber(writer, Field.DTYPE, dtypeCode(fields.dtype));
-  if (fields.shape.length > 0) {
-    writer.tag(Field.TENSOR_SHAPE, WireType.LengthDelimited).fork();
-    for (const dimension of fields.shape) writer.uint32(dimension);
-    writer.join();
-  }
-  writeNumber(writer, Field.MODE, codeOf(AVP_MODES, metadata.mode, 'mode'));
-  writeText(writer, Field.COMPRESSION, fields.compression);
-  writeText(writer, Field.AVP_MAP_ID, metadata.avpMapId);
-  if (metadata.extra.size > 0) writeExtra(writer, metadata.extra);
-  if (fields.checksum !== undefined) {
-    writer.tag(Field.PAYLOAD_CHECKSUM, WireType.Varint).uint32(fields.checksum);
-  }
-  if (metadata.unknownFields.length > 0) writer.raw(checkedUnknown(metadata.unknownFields));
-}
+const writer = new FieldWriter(MAX_METADATA_SIZE, tooLarge);
 
 /**
  * Reads what {@link encodeMetadata} or any Protocol Buffers runtime writes. Repeated single fields:
@@ -270,37 +270,32 @@ function addDimension(shape: number[], dimension: number): void {
   shape.push(dimension);
 }
 
-function writeText(writer: BinaryWriter, field: number, text: string): void {
-  if (text === '') return;
-  assertWellFormed(text);
-  writer.tag(field, WireType.LengthDelimited).string(text);
+function writeText(field: number, text: string): void {
+  checkText(field, text);
+  if (text !== '') writer.text(field, text);
 }
 
-function writeNumber(writer: BinaryWriter, field: number, value: number): void {
-  if (value === 0) return;
-  if (!isUint32(value)) {
-    throw new ProtocolError(
-      'invalid_argument',
-      `field ${field} of the AVP metadata is a whole number below 2^32, not ${String(value)}`,
-    );
-  }
-  writer.tag(field, WireType.Varint).uint32(value);
+function checkText(field: number, text: string): void {
+  if (typeof text === 'string') return;
+  throw new ProtocolError('invalid_argument', `field ${field} of the AVP metadata holds strings`);
 }
 
-function writeExtra(writer: BinaryWriter, extra: ReadonlyMap<string, string>): void {
-  // Any order is legal; a fixed one makes equal messages equal bytes.
-  for (const [key, value] of [...extra].sort(([a], [b]) => compareCodePoints(a, b))) {
-    assertWellFormed(key);
-    assertWellFormed(value);
-    writer.tag(Field.EXTRA, WireType.LengthDelimited).fork();
-    writer.tag(ENTRY_KEY, WireType.LengthDelimited).string(key);
-    writer.tag(ENTRY_VALUE, WireType.LengthDelimited).string(value);
-    writer.join();
-  }
+function writeNumber(field: number, value: number): void {
+  checkUint32(field, value);
+  if (value !== 0) writer.uint32(field, value);
+}
+
+function checkUint32(field: number, value: number): void {
+  if (isUint32(value)) return;
+  throw new ProtocolError(
+    'invalid_argument',
+    `field ${field} of the AVP metadata is a whole number below 2^32, not ${String(value)}`,
+  );
 }
 
 /** Unknown fields must be just that: a known one among them would override what was checked. */
 function checkedUnknown(bytes: Uint8Array): Uint8Array {
+  if (bytes.length === 0) return bytes;
   if (decodeMetadata(bytes).metadata.unknownFields.length === bytes.length) return bytes;
   throw new ProtocolError('invalid_argument', 'unknownFields holds fields that are known');
 }

@@ -1,3 +1,5 @@
+import { ProtocolError } from '../errors.js';
+
 /**
  * Estimated cost of a request or response, as M2M v1 headers state it. An estimate for routing, not
  * for billing: the default prices are those of the reference implementation, so that both ends of a
@@ -61,6 +63,8 @@ export function priceOf(model: string, table: CostTable): TokenPrice {
 /**
  * Cost in US dollars, rounded to a 32-bit float at every step, which is what makes the bytes of two
  * implementations equal.
+ *
+ * @throws {ProtocolError} `invalid_option` where the table's prices give no cost, or a negative one.
  */
 export function estimateCost(
   model: string,
@@ -72,7 +76,14 @@ export function estimateCost(
   const price = priceOf(model, table);
   const input = f32(f32(f32(promptTokens) / 1000) * f32(price.input));
   const output = f32(f32(f32(completionTokens) / 1000) * f32(price.output));
-  return f32(f32(input + output) / 100);
+  const cost = f32(f32(input + output) / 100);
+  if (!(cost >= 0 && cost < Infinity)) {
+    throw new ProtocolError(
+      'invalid_option',
+      `the cost table's prices for "${model}" give a cost of ${cost}`,
+    );
+  }
+  return cost;
 }
 
 /** Tokens that text of so many UTF-8 bytes is taken to have. */

@@ -70,15 +70,20 @@ function allOf(flags: Readonly<Record<string, number>>): number {
 /**
  * Writes a whole header.
  *
+ * @param fields with {@link CommonFlag}s clear.
  * @throws {ProtocolError} `unrepresentable` where a model or id has more than 255 UTF-8 bytes, a
  * number is not a u32, or all of it is longer than 65,535 bytes.
  */
-export function encodeHeader(fields: M2MFields, security: M2MSecurityMode): Uint8Array<ArrayBuffer> {
+export function encodeHeader(
+  fields: M2MFields,
+  security: M2MSecurityMode,
+  compressed: boolean,
+): Uint8Array<ArrayBuffer> {
   const writer = new ByteWriter(128)
     .u16(0) // header_len, known at the end
     .u8(SCHEMA_BYTES[fields.schema])
     .u8(SECURITY_MODES.indexOf(security))
-    .u32(fields.flags >>> 0)
+    .u32(compressed ? fields.flags | CommonFlag.COMPRESSED : fields.flags)
     .u32(0) // reserved
     .u32(0)
     .u32(0);

@@ -62,20 +62,14 @@ export function detectSchema(message: unknown): 'request' | 'response' {
  * The header's fields for `message`, common flags left clear.
  *
  * @param message parsed JSON of any shape; whatever has another type than expected counts as absent.
- * @param ascii all strings in it are known to be ASCII, so that their bytes need no counting.
  * @throws {ProtocolError} `unrepresentable` where a chat message's role is none of the five known,
  * or a count does not fit the header.
  */
-export function routingFields(
-  message: unknown,
-  schema: M2MSchema,
-  costs: CostTable,
-  ascii = false,
-): M2MFields {
+export function routingFields(message: unknown, schema: M2MSchema, costs: CostTable): M2MFields {
   switch (schema) {
     case 'request':
     case 'embedding-request':
-      return requestFields(asObject(message), schema, costs, ascii);
+      return requestFields(asObject(message), schema, costs);
     case 'response':
     case 'embedding-response':
     case 'error':
@@ -89,9 +83,7 @@ function requestFields(
   request: JsonObject,
   schema: RequestFields['schema'],
   costs: CostTable,
-  ascii: boolean,
 ): RequestFields {
-  const byteLength = ascii ? (text: string) => text.length : utf8Length;
   let flags = 0;
   for (const [key, flag] of PRESENCE_FLAGS) if (key in request) flags |= flag;
   if (request.stream === true) flags |= RequestFlag.STREAM_REQUESTED;
@@ -109,11 +101,11 @@ function requestFields(
     }
     roles.push(role);
     if (role === 'system') flags |= RequestFlag.HAS_SYSTEM_PROMPT;
-    contentHint += byteLength(textOf(message.content));
+    contentHint += utf8Length(textOf(message.content));
     for (const item of asArray(message.content)) {
       const part = asObject(item);
       if (part.type === 'image_url') flags |= RequestFlag.HAS_IMAGES;
-      contentHint += byteLength(textOf(part.text));
+      contentHint += utf8Length(textOf(part.text));
     }
   }
 

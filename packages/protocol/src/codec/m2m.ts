@@ -6,7 +6,7 @@ import { assertJsonBounds, assertPairedEscapes, parseJson } from '../json.js';
 import { DEFAULT_LIMITS, type Limits, resolveLimits } from '../limits.js';
 import { assertWellFormed, decodeUtf8, encodeUtf8 } from '../text.js';
 import { type CostTable, DEFAULT_COST_TABLE } from './m2m-cost.js';
-import { CommonFlag, type M2MFields, type M2MHeader, type M2MSchema } from './m2m-fields.js';
+import type { M2MFields, M2MHeader, M2MSchema } from './m2m-fields.js';
 import { encodeHeader, readFixedHeader, readHeader } from './m2m-header.js';
 import { detectSchema, routingFields } from './m2m-routing.js';
 import { type M2MSecurity, protect, protectionLength, unprotect } from './m2m-security.js';
@@ -21,7 +21,7 @@ import { type M2MSecurity, protect, protectionLength, unprotect } from './m2m-se
  * alone, for carriers that say in another way what they carry.
  */
 
-/** JSON of at least this many bytes is compressed. */
+/** Content of at least this many bytes is compressed. */
 const COMPRESSION_THRESHOLD = 100;
 const BROTLI_QUALITY = 5;
 /** `payload_len` and `crc32`. */
@@ -42,6 +42,8 @@ export interface M2MEncodeOptions {
   readonly security?: M2MSecurity;
   /** @default DEFAULT_LIMITS */
   readonly limits?: Partial<Limits>;
+  /** Whether the payload is Brotli or raw. @default Brotli from 100 bytes on */
+  readonly compress?: boolean;
   /** Prices for the cost estimate. @default DEFAULT_COST_TABLE */
   readonly costTable?: CostTable;
   /** AEAD only, 12 bytes, for tests: using one twice under a key breaks it. @default random */
@@ -161,12 +163,9 @@ function packBody(json: string | object, options: M2MEncodeOptions, room: number
   const content = encodeContent(text);
   assertMessageSize(content.length, limits);
 
-  const compressed = content.length >= COMPRESSION_THRESHOLD;
+  const compressed = options.compress ?? content.length >= COMPRESSION_THRESHOLD;
   const payload = compressed ? platform.brotliCompress(content, BROTLI_QUALITY) : content;
-  const header = encodeHeader(
-    compressed ? { ...fields, flags: fields.flags | CommonFlag.COMPRESSED } : fields,
-    security?.mode ?? 'NONE',
-  );
+  const header = encodeHeader(fields, security?.mode ?? 'NONE', compressed);
 
   const tailAt = room + header.length;
   const frame = new Uint8Array(tailAt + TAIL_HEAD_LENGTH + payload.length + protectionLength(security));
@@ -221,7 +220,12 @@ function unpackBody(body: Uint8Array, options: M2MDecodeOptions, limits: Limits)
     );
   }
   const view = new DataView(tail.buffer, tail.byteOffset, tail.length);
-  const payload = tail.subarray(TAIL_HEAD_LENGTH);
+  // Not `subarray`: of a Buffer that would be another Buffer.
+  const payload = new Uint8Array(
+    tail.buffer,
+    tail.byteOffset + TAIL_HEAD_LENGTH,
+    tail.length - TAIL_HEAD_LENGTH,
+  );
   const payloadLength = view.getUint32(0, true);
   if (payloadLength !== payload.length) {
     throw new ProtocolError(

@@ -1,5 +1,3 @@
-import { Algorithm } from '../constants.js';
-
 /**
  * What a message looks like, from a few hundred of its characters: messages that look alike are
  * expected to be coded alike.
@@ -60,19 +58,4 @@ function contentOf(text: string): string {
     level(digits, DIGIT_SHARES),
     level(punctuation, PUNCTUATION_SHARES),
   ].join('');
-}
-
-/** From here on the document calls content large. */
-const LARGE = 1024;
-/** Under this the document compresses nothing. */
-const SMALL = 100;
-
-/**
- * The first guess of section 5.2, as an order of preference. Of its two answers for large content it
- * is always Brotli: on real payloads of more than a few KB TokenNative is never smaller.
- */
-export function heuristicOrder(length: number): readonly Algorithm[] {
-  if (length < SMALL) return [Algorithm.NONE];
-  if (length <= LARGE) return [Algorithm.TOKEN_NATIVE, Algorithm.BROTLI, Algorithm.M2M];
-  return [Algorithm.BROTLI, Algorithm.M2M, Algorithm.TOKEN_NATIVE];
 }

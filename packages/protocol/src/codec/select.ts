@@ -1,6 +1,6 @@
 import { Algorithm } from '../constants.js';
 import { ProtocolError } from '../errors.js';
-import { classify, heuristicOrder } from './select-class.js';
+import { classify } from './select-class.js';
 import { createMemory, type Memory } from './select-memory.js';
 
 /**
@@ -69,6 +69,8 @@ const LINEAR: ReadonlySet<Algorithm> = new Set([
 /** UTF-16 units of such a part, and of a text from which on it is worth taking one. */
 const SAMPLE_LENGTH = 512;
 const SAMPLED_FROM = 2048;
+/** The document's guess for content over 1 KB, and what comes closest to it. */
+const FOR_LARGE = [Algorithm.BROTLI, Algorithm.M2M, Algorithm.TOKEN_NATIVE];
 /** A result larger than expected by this factor is compared with others. */
 const SURPRISE = 1.1;
 /** A codec that is expected within this factor of the smallest is worth a regular trial. */
@@ -106,15 +108,13 @@ export function createSelector(candidates: readonly Candidate[], options: Select
   }
 
   /** The first encounter with a kind of message: everything is looked at, or the document is believed. */
-  function selectNew(contest: Contest, length: number, large: boolean): SelectionRule {
+  function selectNew(contest: Contest, large: boolean): SelectionRule {
     if (!large) {
       for (const index of field.keys()) contest.look(index);
       return 'smallest';
     }
-    const guess = heuristicOrder(length)
-      .map((algorithm) => field.findIndex((candidate) => candidate.algorithm === algorithm))
-      .find((index) => index !== -1);
-    contest.run(guess ?? 0);
+    const guesses = FOR_LARGE.map((algorithm) => field.findIndex((other) => other.algorithm === algorithm));
+    contest.run(guesses.find((index) => index !== -1) ?? 0);
     for (const index of field.keys()) if (linear[index]) contest.look(index);
     return 'heuristic';
   }
@@ -153,7 +153,7 @@ export function createSelector(candidates: readonly Candidate[], options: Select
       const large = text.length >= trialLength;
       const favourite = leastOf(memory.expected(size));
       if (field.length <= 1) return contest.finish('only');
-      if (favourite === undefined) return contest.finish(selectNew(contest, text.length, large));
+      if (favourite === undefined) return contest.finish(selectNew(contest, large));
       selectKnown(contest, memory, size, favourite, large);
       return contest.finish('learned');
     },

@@ -25,12 +25,15 @@ const DIGIT_9 = 0x39;
 
 /**
  * @param json a complete and valid JSON document: the grammar is not checked again.
- * @returns JSON without whitespace.
- * @throws {ProtocolError} where two keys of one object stand for the same name: `unrepresentable`,
- * or `bad_json` when expanding.
+ * @param repeated the code of the error where two keys of an object stand for the same name.
+ * @throws {ProtocolError} `repeated`.
  */
-export function rewriteJson(json: string, direction: Direction): string {
-  const rewriter = new Rewriter(json, direction);
+export function rewriteJson(
+  json: string,
+  direction: Direction,
+  repeated: 'unrepresentable' | 'bad_json',
+): string {
+  const rewriter = new Rewriter(json, direction, repeated);
   return rewriter.value(rewriter.kind() === 'object' ? BODY : undefined);
 }
 
@@ -47,11 +50,13 @@ interface Member {
 class Rewriter {
   readonly #json: string;
   readonly #direction: Direction;
+  readonly #repeated: 'unrepresentable' | 'bad_json';
   #at = 0;
 
-  constructor(json: string, direction: Direction) {
+  constructor(json: string, direction: Direction, repeated: 'unrepresentable' | 'bad_json') {
     this.#json = json;
     this.#direction = direction;
+    this.#repeated = repeated;
     this.#skipSpace();
   }
 
@@ -85,7 +90,9 @@ class Rewriter {
       const { name, written } = this.#key(place, key, this.kind());
       // A repeated key is ambiguous only where it is one of those that are rewritten.
       if (place.byLong.has(name)) {
-        if (names.has(name)) throw this.#repeated(name);
+        if (names.has(name)) {
+          throw new ProtocolError(this.#repeated, `an object of the JSON states "${name}" twice`);
+        }
         names.add(name);
       }
       const isArray = this.kind() === 'array';
@@ -209,13 +216,6 @@ class Rewriter {
 
   #skipSpace(): void {
     while (isSpace(this.#json.charCodeAt(this.#at))) this.#at++;
-  }
-
-  #repeated(name: string): ProtocolError {
-    return new ProtocolError(
-      this.#direction === 'expand' ? 'bad_json' : 'unrepresentable',
-      `an object of the JSON states "${name}" twice`,
-    );
   }
 }
 

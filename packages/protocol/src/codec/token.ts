@@ -62,8 +62,9 @@ function abbreviate(json: string, { limits }: TokenOptions): string {
   assertMessageSize(json, limits);
   assertWellFormed(json);
   parseJson(json, { ...DEFAULT_LIMITS, ...limits });
-  const abbreviated = rewriteJson(json, 'abbreviate');
-  if (rewriteJson(abbreviated, 'expand') !== rewriteJson(json, 'keep')) {
+  const abbreviated = rewriteJson(json, 'abbreviate', 'unrepresentable');
+  const reread = rewriteJson(abbreviated, 'expand', 'unrepresentable');
+  if (reread !== rewriteJson(json, 'keep', 'unrepresentable')) {
     throw new ProtocolError(
       'unrepresentable',
       'an abbreviation of T1 occurs in the JSON with a meaning of its own; use another codec',
@@ -74,7 +75,7 @@ function abbreviate(json: string, { limits }: TokenOptions): string {
 
 function expand(abbreviated: string, { limits }: TokenOptions): string {
   parseJson(abbreviated, { ...DEFAULT_LIMITS, ...limits });
-  const json = rewriteJson(abbreviated, 'expand');
+  const json = rewriteJson(abbreviated, 'expand', 'bad_json');
   try {
     assertMessageSize(json, limits);
   } catch (cause) {

@@ -1,5 +1,4 @@
 import type { AvpInput } from '../avp/frame.js';
-import { type BodyCoder, createBodyCoder } from '../codec/body.js';
 import { loadCodecs } from '../codec/load.js';
 import type { M2MSecurity } from '../codec/m2m-security.js';
 import type { Algorithm, EncodingName } from '../constants.js';
@@ -10,8 +9,9 @@ import { LinkCodec } from '../link/header.js';
 import { type CodedBody, plainBody } from '../link/link.js';
 import { CloseReason } from '../messages.js';
 import type { Clock } from '../platform/clock.js';
-import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../session.js';
+import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../session-core.js';
 import { getEncoding, loadEncoding } from '../tokenizer/load.js';
+import { type BodyCoder, createBodyCoder } from './body-coder.js';
 import { createInbox, type Inbox } from './inbox.js';
 import { createMessage, type Message } from './message.js';
 import { encodeMetadata, type Metadata } from './metadata.js';

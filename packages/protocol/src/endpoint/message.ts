@@ -1,11 +1,11 @@
 import type { AvpMessage } from '../avp/frame.js';
-import { algorithmOf } from '../codec/algorithms.js';
-import type { BodyCoder } from '../codec/body.js';
 import type { M2MHeader } from '../codec/m2m-header.js';
 import type { Algorithm } from '../constants.js';
+import { algorithmOf } from '../link/algorithms.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import { LinkCodec } from '../link/header.js';
 import { decodeUtf8 } from '../text.js';
+import type { BodyCoder } from './body-coder.js';
 import { decodeMetadata, type Metadata } from './metadata.js';
 
 /**

@@ -1,7 +1,7 @@
-import type { BodyCoder } from '../codec/body.js';
 import type { Algorithm } from '../constants.js';
 import { ProtocolError } from '../errors.js';
 import type { CodedBody } from '../link/link.js';
+import type { BodyCoder } from './body-coder.js';
 
 /**
  * What an application sends: a string is text, a `Uint8Array` is bytes, anything else is sent as its

@@ -1,8 +1,8 @@
 import { concatBytes } from '../bytes.js';
-import type { BodyCoder } from '../codec/body.js';
 import { ProtocolError } from '../errors.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import { LinkCodec } from '../link/header.js';
+import type { BodyCoder } from './body-coder.js';
 import { createInbox, type Inbox } from './inbox.js';
 import { createMessage, type Message, type PartText } from './message.js';
 import { decodeMetadata, type Metadata } from './metadata.js';

@@ -1,6 +1,6 @@
-import type { BodyCoder } from '../codec/body.js';
 import { ProtocolError } from '../errors.js';
 import { type CodedBody, plainBody } from '../link/link.js';
+import type { BodyCoder } from './body-coder.js';
 import type { Session } from './endpoint.js';
 import type { Message } from './message.js';
 import { encodeMetadata, type Metadata } from './metadata.js';

@@ -1,6 +1,6 @@
-import { algorithmOf } from '../codec/algorithms.js';
 import type { Selection } from '../codec/select.js';
 import type { Algorithm } from '../constants.js';
+import { algorithmOf } from '../link/algorithms.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import type { LinkCodec } from '../link/header.js';
 import type { CodedBody } from '../link/link.js';

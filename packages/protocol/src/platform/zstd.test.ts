@@ -132,6 +132,7 @@ describe.each(engines)('zstd by %s', (_name, zstd) => {
       'a skippable frame': hex('502a4d1804000000deadbeef'),
       'a frame and a byte': Uint8Array.of(...frame, 0),
       'two frames': Uint8Array.of(...frame, ...frame),
+      'a frame and a skippable one': Uint8Array.of(...frame, ...hex('502a4d1804000000deadbeef')),
       'a dictionary ID': hex('28b52ffd210703190000616263'),
       'a reserved header bit': hex('28b52ffd2803190000616263'),
       'a reserved block type': hex('28b52ffd20031f0000616263'),

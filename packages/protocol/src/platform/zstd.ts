@@ -18,7 +18,7 @@ export interface ZstdPort {
   /**
    * One zstd frame, with the content size in its header and no content checksum.
    *
-   * @param level 1 to 22.
+   * @param level 1 to 19.
    * @param dictionary bytes that the other end has as well; fewer than 8 do nothing.
    * @throws {ProtocolError} `codec_not_loaded` before `loadZstd` has resolved, `message_too_large`
    * over `zstdMaxInput`.

@@ -1,6 +1,7 @@
 import { Algorithm, EncodingName, Extension, Subprotocol } from '../constants.js';
 import { resolveLimits, resolveTimers } from '../limits.js';
-import { createSession, type SessionCore, type SessionEvent, type SessionOptions } from '../session.js';
+import { createSession } from '../session.js';
+import type { SessionCore, SessionEvent, SessionOptions } from '../session-core.js';
 
 /**
  * Two session cores wired back to back over a simulated link, in virtual time: the main test bench.

@@ -1,6 +1,7 @@
 import { Merger } from './merge.js';
 import { MAX_CACHED_BYTES, MAX_CACHED_TOKENS, PieceCache } from './piece-cache.js';
 import type { Scanner } from './scanner.js';
+import { MAX_SHORT, TokenCache } from './token-cache.js';
 import { HASH_BASE, NO_TOKEN, type TokenTable } from './token-table.js';
 
 /**
@@ -25,7 +26,10 @@ const OVERLAP = 512;
 
 /** An encoding under way. */
 export interface EncodeJob {
+  /** UTF-8, with MAX_SHORT bytes behind it that do not matter. */
   readonly bytes: Uint8Array;
+  /** Over the same. */
+  readonly view: DataView;
   /** Bytes to encode. */
   readonly length: number;
   /** Bytes done. */
@@ -44,9 +48,10 @@ export interface EncodeJob {
   lastFrom: number;
 }
 
-export function createJob(bytes: Uint8Array, length: number, ids: Uint32Array): EncodeJob {
+export function createJob(bytes: Uint8Array, view: DataView, length: number, ids: Uint32Array): EncodeJob {
   return {
     bytes,
+    view,
     length,
     at: 0,
     ids,
@@ -68,7 +73,8 @@ export class Encoder {
   /** Tokens that merging never yields: they stand only for a whole piece, never for a part of one. */
   readonly #unmergeable = new Set<number>();
   readonly #byteIds: Int32Array;
-  readonly #cache = new PieceCache();
+  readonly #tokens = new TokenCache();
+  readonly #pieces = new PieceCache();
 
   /**
    * @param limit the first ID that the vocabulary does not have.
@@ -93,35 +99,25 @@ export class Encoder {
 
   /** Goes on with a job for about `budget` bytes. */
   run(job: EncodeJob, budget: number): void {
-    const { bytes, length } = job;
+    const { bytes, view, length } = job;
     const stop = Math.min(length, job.at + budget);
-    const table = this.#table;
-    const maxLength = table.maxLength;
-    const limit = this.#limit;
     const scan = this.#scan;
+    const tokens = this.#tokens;
     let { at, ids, count } = job;
     while (at < stop) {
       if (at === job.pieceEnd) {
         const end = scan(bytes, at, length);
         job.pieceEnd = end;
-        if (count === ids.length) {
-          job.count = count;
-          ids = grow(job, 1);
-        }
-        if (end - at === 1) {
-          ids[count++] = this.#byteIds[bytes[at] as number] as number;
+        const known = end - at <= MAX_SHORT ? tokens.read(view, at, end - at) : -1;
+        const id = known >= 0 ? known : this.#find(job, at, end);
+        if (id !== NO_TOKEN) {
+          if (count === ids.length) {
+            job.count = count;
+            ids = grow(job, 1);
+          }
+          ids[count++] = id;
           at = end;
           continue;
-        }
-        if (end - at <= maxLength) {
-          let hash = 0;
-          for (let i = at; i < end; i++) hash = Math.imul(hash, HASH_BASE) + (bytes[i] as number) + 1;
-          const id = table.find(bytes, at, end, hash, limit);
-          if (id !== NO_TOKEN) {
-            ids[count++] = id;
-            at = end;
-            continue;
-          }
         }
       }
       job.at = at;
@@ -134,6 +130,19 @@ export class Encoder {
     job.at = at;
     job.count = count;
     if (at === length) this.merger.release();
+  }
+
+  /** The token that is `bytes[start .. end)`, or NO_TOKEN. */
+  #find({ bytes, view }: EncodeJob, start: number, end: number): number {
+    const table = this.#table;
+    const length = end - start;
+    if (length > table.maxLength) return NO_TOKEN;
+    const id =
+      length === 1
+        ? (this.#byteIds[bytes[start] as number] as number)
+        : table.find(bytes, start, end, hashOf(bytes, start, end), this.#limit);
+    if (length <= MAX_SHORT && id !== NO_TOKEN) this.#tokens.write(view, start, length, id);
+    return id;
   }
 
   /** Encodes the next segment, or the next window of one, of a piece that is no token. */
@@ -156,19 +165,20 @@ export class Encoder {
     }
     const ids = job.count + length > job.ids.length ? grow(job, length) : job.ids;
     job.at = end;
-    if (length === 1) {
-      ids[job.count++] = this.#byteIds[bytes[start] as number] as number;
+    const known = length <= MAX_SHORT ? this.#tokens.read(job.view, start, length) : -1;
+    if (known >= 0 && !this.#unmergeable.has(known)) {
+      ids[job.count++] = known;
       return;
     }
     let hash = 0;
     if (length <= MAX_CACHED_BYTES) {
-      for (let i = start; i < end; i++) hash = Math.imul(hash, HASH_BASE) + (bytes[i] as number) + 1;
-      const known = this.#cache.read(bytes, start, end, hash, ids, job.count);
-      if (known > 0) {
-        job.count += known;
+      hash = hashOf(bytes, start, end);
+      const merged = this.#pieces.read(bytes, start, end, hash, ids, job.count);
+      if (merged > 0) {
+        job.count += merged;
         return;
       }
-      const id = this.#table.find(bytes, start, end, hash, this.#limit);
+      const id = this.#find(job, start, end);
       if (id !== NO_TOKEN && !this.#unmergeable.has(id)) {
         ids[job.count++] = id;
         return;
@@ -176,7 +186,7 @@ export class Encoder {
     }
     const count = this.merger.merge(bytes, start, end);
     if (length <= MAX_CACHED_BYTES && count <= MAX_CACHED_TOKENS) {
-      this.#cache.write(bytes, start, end, hash, this.merger.ids, count);
+      this.#pieces.write(bytes, start, end, hash, this.merger.ids, count);
     }
     this.#keep(job, count);
   }
@@ -214,6 +224,12 @@ export class Encoder {
     for (let i = 0; i < count; i++) ids[at + i] = found[i] as number;
     job.count = at + count;
   }
+}
+
+function hashOf(bytes: Uint8Array, start: number, end: number): number {
+  let hash = 0;
+  for (let i = start; i < end; i++) hash = Math.imul(hash, HASH_BASE) + (bytes[i] as number) + 1;
+  return hash;
 }
 
 /** Makes room for `more` IDs behind `job.count`. */

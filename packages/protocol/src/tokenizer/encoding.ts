@@ -1,11 +1,12 @@
 import type { ByteWriter } from '../bytes.js';
 import type { EncodingName } from '../constants.js';
 import { ENCODING_IDS } from '../constants.js';
-import { assertWellFormed, encodeUtf8 } from '../text.js';
+import { assertWellFormed, utf8Length } from '../text.js';
 import { type DecodeOptions, TokenDecoder } from './decode.js';
 import { createJob, type EncodeJob, Encoder } from './encode.js';
 import { createScanner } from './scanner.js';
 import { createStreamDecoder, type StreamDecoder } from './stream-decoder.js';
+import { MAX_SHORT } from './token-cache.js';
 import type { TokenTable } from './token-table.js';
 import { encodeTokenIds } from './varints.js';
 import type { Vocabulary } from './vocabulary.js';
@@ -73,6 +74,7 @@ export interface Encoding {
 
 /** Used again for texts that fit; no call that uses them is interrupted. */
 const TEXT_SCRATCH = new Uint8Array(1 << 16);
+const TEXT_VIEW = new DataView(TEXT_SCRATCH.buffer);
 const ID_SCRATCH = new Uint32Array(1 << 14);
 const DEFAULT_SLICE = 1 << 14;
 
@@ -85,7 +87,7 @@ export function createEncoding(vocabulary: Vocabulary, table: TokenTable): Encod
 
   function encodeAll(text: string): EncodeJob {
     assertWellFormed(text);
-    const job = beginEncoding(text);
+    const job = begin(text);
     encoder.run(job, Number.POSITIVE_INFINITY);
     return job;
   }
@@ -104,8 +106,8 @@ export function createEncoding(vocabulary: Vocabulary, table: TokenTable): Encod
     count: (text) => encodeAll(text).count,
 
     *encodeSlices(text, sliceBytes = DEFAULT_SLICE) {
-      const bytes = encodeUtf8(text);
-      const job = createJob(bytes, bytes.length, new Uint32Array(Math.ceil(bytes.length / 3)));
+      assertWellFormed(text);
+      const job = beginLong(text);
       while (job.at < job.length) {
         encoder.run(job, sliceBytes);
         yield job.at;
@@ -131,11 +133,15 @@ export function createEncoding(vocabulary: Vocabulary, table: TokenTable): Encod
   };
 }
 
-function beginEncoding(text: string): EncodeJob {
+function begin(text: string): EncodeJob {
   // A UTF-16 unit takes at most three bytes.
-  if (text.length * 3 > TEXT_SCRATCH.length) {
-    const bytes = utf8.encode(text);
-    return createJob(bytes, bytes.length, ID_SCRATCH);
-  }
-  return createJob(TEXT_SCRATCH, utf8.encodeInto(text, TEXT_SCRATCH).written, ID_SCRATCH);
+  if (text.length * 3 + MAX_SHORT > TEXT_SCRATCH.length) return beginLong(text);
+  return createJob(TEXT_SCRATCH, TEXT_VIEW, utf8.encodeInto(text, TEXT_SCRATCH).written, ID_SCRATCH);
+}
+
+/** Shares nothing with other jobs. */
+function beginLong(text: string): EncodeJob {
+  const bytes = new Uint8Array(utf8Length(text) + MAX_SHORT);
+  const { written } = utf8.encodeInto(text, bytes);
+  return createJob(bytes, new DataView(bytes.buffer), written, new Uint32Array(Math.ceil(written / 3)));
 }

@@ -1,4 +1,11 @@
 import { type AvpInput, type AvpMessage, decodeAvp, encodeAvp } from '../avp/frame.js';
+import { compressBrotli, decompressBrotli } from '../codec/brotli.js';
+import { decodeDictionaryBody, encodeDictionaryBody } from '../codec/dictionary.js';
+import { decodeM2MBody, encodeM2MBody, readM2MBodyHeader } from '../codec/m2m.js';
+import type { M2MHeader } from '../codec/m2m-header.js';
+import type { M2MSecurity } from '../codec/m2m-security.js';
+import { type Candidate, createSelector, type Selection } from '../codec/select.js';
+import { decodeTokenBody, encodeTokenBody } from '../codec/token.js';
 import { Algorithm } from '../constants.js';
 import { ProtocolError } from '../errors.js';
 import { parseJson } from '../json.js';
@@ -9,13 +16,6 @@ import type { CodedBody } from '../link/link.js';
 import { decodeUtf8, encodeUtf8, utf8Length } from '../text.js';
 import type { Encoding } from '../tokenizer/encoding.js';
 import { decodeTokenIds, encodeTokenIds } from '../tokenizer/varints.js';
-import { compressBrotli, decompressBrotli } from './brotli.js';
-import { decodeDictionaryBody, encodeDictionaryBody } from './dictionary.js';
-import { decodeM2MBody, encodeM2MBody, readM2MBodyHeader } from './m2m.js';
-import type { M2MHeader } from './m2m-header.js';
-import type { M2MSecurity } from './m2m-security.js';
-import { type Candidate, createSelector, type Selection } from './select.js';
-import { decodeTokenBody, encodeTokenBody } from './token.js';
 
 /**
  * Between an application's content and coded bodies, for one session: the codecs that were

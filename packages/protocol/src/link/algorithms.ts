@@ -1,5 +1,5 @@
 import { Algorithm } from '../constants.js';
-import { LinkCodec } from '../link/header.js';
+import { LinkCodec } from './header.js';
 
 /** Which negotiated algorithm a body codec belongs to. AVP and context coding are none. */
 const PAIRS: readonly (readonly [Algorithm, LinkCodec])[] = [

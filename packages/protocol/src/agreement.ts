@@ -1,0 +1,145 @@
+import {
+  type Algorithm,
+  Extension,
+  NESTED_PROTOCOL_VERSION,
+  PROTOCOL_VERSION,
+  Subprotocol,
+} from './constants.js';
+import { ProtocolError } from './errors.js';
+import { ANNOUNCED_LIMITS, type Limits } from './limits.js';
+import type { AcceptPayload, HelloPayload, StringMap } from './messages.js';
+import { type Agreement, commonVersion } from './negotiate.js';
+import type { Negotiated, SessionOptions } from './session-core.js';
+
+/** The payloads of HELLO and ACCEPT, and what an agreement means to each end. */
+
+/** The HELLO of a client. */
+export function helloOf({ shape = 'flat', capabilities, agentId, token }: SessionOptions): HelloPayload {
+  return {
+    shape,
+    version: shape === 'flat' ? PROTOCOL_VERSION : NESTED_PROTOCOL_VERSION,
+    algorithms: capabilities.algorithms,
+    encodings: capabilities.encodings,
+    preferredEncoding: capabilities.encodings[0] ?? null,
+    securityScanning: capabilities.securityScanning,
+    maxPayloadSize: capabilities.maxPayloadSize,
+    supportsStreaming: true,
+    agentId,
+    extensions: capabilities.extensions,
+    auth: token === undefined ? undefined : { token },
+  };
+}
+
+/** What a server pins of an agreement, with the limits that it announces. */
+export function serverAgreement(agreement: Agreement, options: SessionOptions): Negotiated {
+  // Link frames are binary; JSON envelopes have no place for them.
+  const isBinary = options.subprotocol === Subprotocol.BINARY;
+  const names = agreement.extensions.filter((name) => name !== Extension.LINK || isBinary);
+  return pin({
+    ...agreement,
+    limits: announcedLimits(options.limits),
+    extensions: pick(options.capabilities.extensions, names),
+  });
+}
+
+/** The ACCEPT that states `negotiated` in the shape of the client. */
+export function acceptOf(
+  negotiated: Negotiated,
+  hello: HelloPayload,
+  { timers }: SessionOptions,
+  agentId: string | undefined,
+): AcceptPayload {
+  const { encoding } = negotiated;
+  return {
+    shape: hello.shape,
+    version: negotiated.version,
+    algorithms: negotiated.algorithms,
+    encoding,
+    encodings: encoding === null ? [] : [encoding],
+    securityScanning: negotiated.securityScanning,
+    sessionTimeoutMs: Number.isFinite(timers.sessionTimeoutMs) ? timers.sessionTimeoutMs : 0,
+    maxPayloadSize: negotiated.maxPayloadSize,
+    limits: negotiated.limits,
+    agentId,
+    extensions: negotiated.extensions,
+  };
+}
+
+/**
+ * What an ACCEPT means for the client that made `offer`. A flat ACCEPT states an agreement and must
+ * not go beyond the offer; a nested one states the server's own capabilities.
+ *
+ * @throws {ProtocolError} `bad_acceptance`.
+ */
+export function clientAgreement(offer: HelloPayload, accept: AcceptPayload): Negotiated {
+  const nested = accept.shape === 'nested';
+  const assert = (holds: boolean, fault: string): void => {
+    if (!holds) throw new ProtocolError('bad_acceptance', `ACCEPT ${fault}`);
+  };
+  assert(commonVersion(accept.version) !== undefined, `states version ${JSON.stringify(accept.version)}`);
+
+  const offered = (name: Algorithm) => offer.algorithms.includes(name);
+  assert(nested || accept.algorithms.every(offered), 'names an algorithm that was not offered');
+  let { encoding } = accept;
+  if (nested && (encoding === null || !offer.encodings.includes(encoding))) {
+    encoding = offer.encodings.find((name) => accept.encodings.includes(name)) ?? null;
+  }
+  assert(encoding === null || offer.encodings.includes(encoding), 'chooses an encoding that was not offered');
+  const algorithms = offer.algorithms.filter(
+    (name) => accept.algorithms.includes(name) && (name !== 'TOKEN_NATIVE' || encoding !== null),
+  );
+  assert(algorithms.length > 0, 'agrees on no algorithm that can be used');
+
+  const names = Object.keys(accept.extensions);
+  const known = names.filter((name) => Object.hasOwn(offer.extensions, name));
+  assert(nested || known.length === names.length, 'switches on an extension that was not offered');
+  assert(
+    nested || offer.maxPayloadSize === 0 || accept.maxPayloadSize <= offer.maxPayloadSize,
+    'states a larger payload than was offered',
+  );
+  return pin({
+    version: accept.version,
+    algorithms,
+    encoding,
+    securityScanning: accept.securityScanning && offer.securityScanning,
+    maxPayloadSize: accept.maxPayloadSize || offer.maxPayloadSize,
+    limits: accept.limits,
+    extensions: pick(accept.extensions, known),
+    reasons: [],
+  });
+}
+
+/**
+ * Streams that a peer states to admit in its `link` extension, where it states any.
+ *
+ * @throws {ProtocolError} `bad_message` where the extension is not stated as JSON.
+ */
+export function statedMaxStreams(extensions: StringMap): number | undefined {
+  const stated = extensions[Extension.LINK];
+  if (stated === undefined) return undefined;
+  let value: unknown;
+  try {
+    value = JSON.parse(stated);
+  } catch (cause) {
+    throw new ProtocolError('bad_message', 'extension link is stated as a JSON object', { cause });
+  }
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { max_streams: maxStreams } = value as { max_streams?: unknown };
+  return Number.isSafeInteger(maxStreams) && (maxStreams as number) > 0 ? (maxStreams as number) : undefined;
+}
+
+function pin(negotiated: Negotiated): Negotiated {
+  return Object.freeze(negotiated);
+}
+
+function pick(source: StringMap, names: readonly string[]): StringMap {
+  const picked: Record<string, string> = Object.create(null);
+  for (const name of names) picked[name] = source[name] as string;
+  return Object.freeze(picked);
+}
+
+function announcedLimits(limits: Limits): Readonly<Record<string, number>> {
+  const announced: Record<string, number> = {};
+  for (const name of ANNOUNCED_LIMITS) if (Number.isFinite(limits[name])) announced[name] = limits[name];
+  return Object.freeze(announced);
+}

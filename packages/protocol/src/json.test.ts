@@ -1,0 +1,180 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { isProtocolError } from './errors.js';
+import { assertJsonBounds, assertPairedEscapes, type JsonLimits, parseJson } from './json.js';
+import { DEFAULT_LIMITS } from './limits.js';
+
+const codeOf = (run: () => unknown): string => {
+  try {
+    run();
+  } catch (error) {
+    if (isProtocolError(error)) return error.code;
+    throw error;
+  }
+  return 'no error';
+};
+
+const limits = (changes: Partial<JsonLimits>): JsonLimits => ({ ...DEFAULT_LIMITS, ...changes });
+const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
+const elements = (count: number) => JSON.stringify(new Array(count).fill(0));
+
+/** What the pass must find, by way of values. */
+function measure(value: unknown): { depth: number; longest: number; widest: number } {
+  if (typeof value === 'string') return { depth: 0, longest: Buffer.byteLength(value), widest: 0 };
+  if (typeof value !== 'object' || value === null) return { depth: 0, longest: 0, widest: 0 };
+  const strings = Array.isArray(value) ? [] : Object.keys(value);
+  const inner = [...strings, ...Object.values(value)].map(measure);
+  const most = (of: (m: ReturnType<typeof measure>) => number) => Math.max(0, ...inner.map(of));
+  return {
+    depth: 1 + most((m) => m.depth),
+    longest: most((m) => m.longest),
+    widest: Math.max(
+      Array.isArray(value) ? value.length : 0,
+      most((m) => m.widest),
+    ),
+  };
+}
+
+/** The same JSON with every string character escaped, so that source and value differ in length. */
+const escaped = (json: string) =>
+  json.replace(/[a-z\u0080-\uffff]/g, (unit, at: number) =>
+    json[at - 1] === '\\' || /^(true|false|null)/.test(json.slice(json.slice(0, at).search(/[a-z]*$/)))
+      ? unit
+      : `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+
+describe('parseJson', () => {
+  it('returns what JSON.parse returns', () => {
+    fc.assert(
+      fc.property(fc.json(), fc.nat(4), (text, indent) => {
+        const value = JSON.parse(text);
+        expect(parseJson(JSON.stringify(value, null, indent))).toEqual(value);
+      }),
+    );
+  });
+
+  it('accepts and refuses what JSON.parse accepts and refuses', () => {
+    const soup = fc.string({ unit: fc.constantFrom(...'[]{}",:\\u019eEn-+. \n\u0001tre'), maxLength: 12 });
+    fc.assert(
+      fc.property(fc.oneof(soup, fc.json(), mutated(fc.json())), (text) => {
+        let valid = true;
+        try {
+          JSON.parse(text);
+        } catch {
+          valid = false;
+        }
+        expect(codeOf(() => parseJson(text))).toBe(valid ? 'no error' : 'bad_json');
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it('refuses a byte-order mark and trailing commas, keeps the last of equal keys', () => {
+    expect(codeOf(() => parseJson('\ufeff{}'))).toBe('bad_json');
+    expect(codeOf(() => parseJson('[1,]'))).toBe('bad_json');
+    expect(codeOf(() => parseJson(''))).toBe('bad_json');
+    expect(parseJson('{"a":1,"a":2}')).toEqual({ a: 2 });
+  });
+});
+
+describe('JSON limits', () => {
+  it('hold at n and not at n + 1', () => {
+    expect(codeOf(() => parseJson(nested(32)))).toBe('no error');
+    expect(codeOf(() => parseJson(nested(33)))).toBe('json_too_deep');
+    expect(codeOf(() => parseJson(elements(10_000)))).toBe('no error');
+    expect(codeOf(() => parseJson(elements(10_001)))).toBe('array_too_long');
+    const max = DEFAULT_LIMITS.maxStringLength;
+    expect(codeOf(() => assertJsonBounds(`["${'x'.repeat(max)}"]`))).toBe('no error');
+    expect(codeOf(() => assertJsonBounds(`["${'x'.repeat(max + 1)}"]`))).toBe('string_too_long');
+  });
+
+  it('count what a value really has', () => {
+    fc.assert(
+      fc.property(fc.json({ maxDepth: 4, stringUnit: 'grapheme' }), fc.boolean(), (plain, escape) => {
+        const json = escape ? escaped(plain) : plain;
+        const value = JSON.parse(json);
+        expect(value).toEqual(JSON.parse(plain));
+        const { depth, longest, widest } = measure(value);
+        const tight = { maxJsonDepth: depth, maxArrayLength: widest, maxStringLength: longest };
+        expect(codeOf(() => assertJsonBounds(json, tight))).toBe('no error');
+        if (depth === 0) return; // a string that is the whole document is no field
+        expect(codeOf(() => assertJsonBounds(json, { ...tight, maxJsonDepth: depth - 1 }))).toBe(
+          'json_too_deep',
+        );
+        if (widest > 0) {
+          expect(codeOf(() => assertJsonBounds(json, { ...tight, maxArrayLength: widest - 1 }))).toBe(
+            widest > 1 ? 'array_too_long' : 'no error', // limits are positive, so one element always passes
+          );
+        }
+        if (longest > 0) {
+          expect(codeOf(() => assertJsonBounds(json, { ...tight, maxStringLength: longest - 1 }))).toBe(
+            'string_too_long',
+          );
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('count keys, elements of inner arrays, and commas of objects not at all', () => {
+    const few = limits({ maxArrayLength: 2, maxStringLength: 3 });
+    expect(codeOf(() => parseJson('{"abcd":1}', few))).toBe('string_too_long');
+    expect(codeOf(() => parseJson('[[1,2],[{"a":[1,2,3]}]]', few))).toBe('array_too_long');
+    expect(codeOf(() => parseJson('[{"a":1,"b":2,"c":3,"d":4},[1,2]]', few))).toBe('no error');
+    expect(codeOf(() => parseJson('["a,b","]"]', few))).toBe('no error');
+    expect(codeOf(() => parseJson('["\\"","\\\\"]', few))).toBe('no error');
+  });
+
+  it('leave a string that is the whole document to the limit of its message', () => {
+    const short = limits({ maxStringLength: 3 });
+    expect(codeOf(() => parseJson('"abcd"', short))).toBe('no error');
+    expect(codeOf(() => parseJson('["abcd"]', short))).toBe('string_too_long');
+  });
+
+  it('can be turned off', () => {
+    const off = { maxJsonDepth: Infinity, maxArrayLength: Infinity, maxStringLength: Infinity };
+    expect(codeOf(() => assertJsonBounds(nested(5000), off))).toBe('no error');
+    expect(codeOf(() => assertJsonBounds(elements(50_000), off))).toBe('no error');
+  });
+
+  it('are found without recursion, however deep the text', () => {
+    expect(codeOf(() => parseJson('['.repeat(8_000_000)))).toBe('json_too_deep');
+    expect(codeOf(() => parseJson('{"a":'.repeat(1_000_000)))).toBe('json_too_deep');
+    expect(codeOf(() => parseJson(`"${'\\'.repeat(8_000_001)}"`))).toBe('bad_json');
+    expect(codeOf(() => parseJson(`["${'\\"'.repeat(1_000_000)}"]`))).toBe('no error');
+  });
+});
+
+describe('assertPairedEscapes', () => {
+  it('refuses exactly the escapes that leave a string without UTF-8 form', () => {
+    const piece = fc.constantFrom(
+      '\\ud800',
+      '\\uDBff',
+      '\\udc00',
+      '\\uDFFF',
+      '\\\\',
+      '\\n',
+      '\\u0041',
+      'x',
+      'ud800',
+    );
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 6 }), (pieces) => {
+        const json = `["${pieces.join('')}"]`;
+        const [value] = JSON.parse(json) as [string];
+        const wellFormed = !/\p{Surrogate}/u.test(value);
+        expect(codeOf(() => assertPairedEscapes(json))).toBe(wellFormed ? 'no error' : 'lone_surrogate');
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});
+
+function mutated(texts: fc.Arbitrary<string>): fc.Arbitrary<string> {
+  return fc
+    .tuple(texts, fc.nat(), fc.constantFrom('', ',', '"', ']', '}', '\\', '\u0000', '1', 'e'), fc.nat(2))
+    .map(([text, at, insert, cut]) => {
+      const place = at % (text.length + 1);
+      return text.slice(0, place) + insert + text.slice(place + cut);
+    });
+}

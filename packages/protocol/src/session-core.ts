@@ -1,0 +1,121 @@
+import type { CloseCode } from './close-codes.js';
+import type { Algorithm, EncodingName, Subprotocol } from './constants.js';
+import type { ProtocolError } from './errors.js';
+import type { LifecycleState } from './lifecycle.js';
+import type { Limits, Timers } from './limits.js';
+import type { CodedBody, LinkEvent } from './link/link.js';
+import type { CapabilityShape, CloseReason, HelloPayload, RejectPayload, StringMap } from './messages.js';
+import type { Capabilities, Negotiation } from './negotiate.js';
+
+/**
+ * The session core, without sockets or clocks: it takes frames and clock readings and returns
+ * effects; a driver applies them. Call order of a driver:
+ *
+ *     handle*   something happened: connected, a message, the connection was lost, time has passed
+ *     commands  accept, reject, send, request, …, close
+ *     pollEvent     until `undefined`: what the application must know
+ *     pollTransmit  until `undefined` or the socket is full: what goes to the peer
+ *
+ * No method throws because of a peer: what breaks the protocol ends the session, with a close code
+ * and an `ended` event that holds the error.
+ */
+
+export interface SessionOptions {
+  readonly role: 'client' | 'server';
+  readonly subprotocol: Subprotocol;
+  /** What this end offers (client) or supports (server). */
+  readonly capabilities: Capabilities;
+  readonly limits: Limits;
+  readonly timers: Timers;
+  /** Client only: stated in HELLO. */
+  readonly agentId?: string | undefined;
+  /** Client only: credentials for HELLO. */
+  readonly token?: string | undefined;
+  /** Client only: the shape of HELLO; a server answers in the client's. @default 'flat' */
+  readonly shape?: CapabilityShape | undefined;
+  /** Unix milliseconds at clock reading 0, for the timestamps of envelopes. @default 0 */
+  readonly timeOrigin?: number | undefined;
+}
+
+/** The states that a user of a session sees. */
+export type SessionState = 'connecting' | 'established' | 'suspended' | 'closing' | 'closed';
+
+/** What the two ends agreed on; it never changes during a session. */
+export interface Negotiated {
+  readonly version: string;
+  readonly algorithms: readonly Algorithm[];
+  readonly encoding: EncodingName | null;
+  readonly securityScanning: boolean;
+  /** Largest message either end takes, in bytes; 0 is unstated. */
+  readonly maxPayloadSize: number;
+  /** What the client must respect, by limit name; what is absent is unlimited. */
+  readonly limits: Readonly<Record<string, number>>;
+  /** Agreed extensions and their parameters. */
+  readonly extensions: StringMap;
+  /** Why it came out like this, a sentence per decision; known to the server only. */
+  readonly reasons: readonly string[];
+}
+
+export type SessionEvent =
+  | LinkEvent
+  /** Server: answer with `accept` or `reject`, at once or later. */
+  | { readonly type: 'hello'; readonly hello: HelloPayload }
+  | { readonly type: 'state'; readonly state: SessionState }
+  | { readonly type: 'warning'; readonly message: string }
+  /** Close the connection with this code once everything before it was transmitted. */
+  | { readonly type: 'disconnect'; readonly closeCode: number; readonly reason: string }
+  /** The last event of a session; without an error it ended as agreed. */
+  | { readonly type: 'ended'; readonly error: ProtocolError | undefined };
+
+export interface SessionCore {
+  readonly state: SessionState;
+  /** The state of the lifecycle machine behind {@link state}. */
+  readonly lifecycle: LifecycleState;
+  /** `undefined` before ACCEPT. */
+  readonly id: string | undefined;
+  readonly negotiated: Negotiated | undefined;
+  readonly subprotocol: Subprotocol;
+  /** Whether streams, requests and fragments are available. */
+  readonly hasLink: boolean;
+  /** Bytes of bodies that wait to be written. */
+  readonly queuedBytes: number;
+  /** Streams that are open in either direction. */
+  readonly openStreams: number;
+  /** Counted frames that were written and whose arrival the peer has not confirmed. */
+  readonly framesUnconfirmed: number;
+  /** Milliseconds between the last PING and its PONG. */
+  readonly roundTripMs: number | undefined;
+
+  handleConnected(now: number): void;
+  handleMessage(data: Uint8Array | string, now: number): void;
+  /** The connection is gone. `closeCode` is what the peer closed with. */
+  handleDisconnected(closeCode: number, reason: string, now: number): void;
+  /** Call at or after {@link nextTimeout}; calling early or often is harmless. */
+  handleTimeout(now: number): void;
+  /** The earliest clock reading at which something is due, `Infinity` where nothing is. */
+  nextTimeout(): number;
+
+  /** Server: admits the client as `sessionId`, or rejects it where nothing is in common. */
+  accept(sessionId: string, now: number, agentId?: string): Negotiation;
+  /** Server: refuses the client. Also before its HELLO has arrived. */
+  reject(reject: RejectPayload, closeCode: CloseCode, now: number): void;
+
+  /** @throws {ProtocolError} `session_closed`, `unsupported`, `message_too_large`. */
+  send(body: CodedBody): void;
+  /** @throws {ProtocolError} as `send`, and `too_many_streams`. */
+  request(body: CodedBody): number;
+  respond(streamId: number, body: CodedBody): void;
+  chunk(streamId: number, body: CodedBody): void;
+  end(streamId: number): void;
+  fail(streamId: number, error: unknown): void;
+  cancel(streamId: number): void;
+  /** Whether the far end of `streamId` still wants what would be sent. */
+  isWanted(streamId: number): boolean;
+
+  close(reason: CloseReason, message: string, now: number): void;
+  /** Ends the session at once, as if the peer had broken the protocol. */
+  abort(error: ProtocolError, now: number): void;
+
+  pollTransmit(): Uint8Array | string | undefined;
+  pollEvent(): SessionEvent | undefined;
+}

@@ -1,0 +1,24 @@
+import { vi } from 'vitest';
+
+/** The modules under test as they run on one platform; each call loads them afresh. */
+export async function loadOn(name: 'node' | 'web') {
+  vi.resetModules();
+  if (name === 'node') {
+    vi.doUnmock('#platform');
+  } else {
+    const { loadWebPlatform } = await import('./web-platform.js');
+    const platform = await loadWebPlatform();
+    vi.doMock('#platform', () => ({ platform }));
+  }
+  const [m2m, keys, exchange, errors, { platform }] = await Promise.all([
+    import('../codec/m2m.js'),
+    import('../crypto/keys.js'),
+    import('../crypto/exchange.js'),
+    import('../errors.js'),
+    import('#platform'),
+  ]);
+  if (platform.name !== name) throw new Error(`loaded ${platform.name} instead of ${name}`);
+  return { ...m2m, ...keys, ...exchange, ...errors, platform };
+}
+
+export type UnderTest = Awaited<ReturnType<typeof loadOn>>;
