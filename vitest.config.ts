@@ -17,6 +17,19 @@ export default defineConfig({
           exclude: ['**/*.browser.test.ts', '**/node_modules/**'],
         },
       },
+      {
+        resolve,
+        ssr,
+        test: {
+          name: 'browser',
+          // The tests drive a browser from Node.
+          environment: 'node',
+          include: ['**/*.browser.test.ts'],
+          exclude: ['**/node_modules/**', '**/dist/**'],
+          testTimeout: 60_000,
+          hookTimeout: 120_000,
+        },
+      },
     ],
   },
 });

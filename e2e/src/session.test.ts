@@ -86,6 +86,25 @@ describe('messages', () => {
     expect((await reader.next()).value?.json()).toEqual({ answer: [42, null, 'x'] });
   });
 
+  it.each(['auto', 'TOKEN_NATIVE', 'BROTLI'] as const)(
+    'keep their order behind one that takes long to code as %s',
+    async (algorithm) => {
+      const { url } = await serve(echo);
+      const session = await dial(url);
+      const large = 'A long text with words, many of them the same. 多种语言。 '.repeat(10_000);
+      const sends = ['before', large, 'after', ''].map((text) =>
+        session.send(text, { algorithm: text === large ? algorithm : 'auto' }),
+      );
+      const received: string[] = [];
+      for await (const message of session) {
+        received.push(message.text);
+        if (received.length === sends.length) break;
+      }
+      await Promise.all(sends);
+      expect(received).toEqual(['before', large, 'after', '']);
+    },
+  );
+
   it('are read again after a reader has left', async () => {
     const { url } = await serve(echo);
     const session = await dial(url);
@@ -138,6 +157,20 @@ describe('requests', () => {
     const once: string[] = [];
     for await (const part of second.stream('once')) once.push(part.text);
     expect(once).toEqual(['ONCE']);
+  });
+
+  it('take very large bodies in both directions', async () => {
+    const { url } = await serve({ onRequest: (request) => request.text.toUpperCase() });
+    const session = await dial(url);
+    const large = 'a long question, '.repeat(30_000);
+    expect((await session.request(large)).text).toBe(large.toUpperCase());
+    const stream = session.stream(large);
+    for await (const part of stream) expect(part.text).toBe(large.toUpperCase());
+    expect(stream.id).toBeGreaterThan(0);
+    const cancelled = session.stream(large);
+    cancelled.cancel();
+    for await (const _part of cancelled) expect.unreachable();
+    await expect.poll(() => session.stats().openStreams).toBe(0);
   });
 
   it('go from the server to the client as well', async () => {

@@ -1,27 +1,57 @@
+import type { Server as HttpServer } from 'node:http';
 import { fileURLToPath } from 'node:url';
-import { createServer } from '@parlance/server';
+import { createServer, type Server } from '@parlance/server';
 import { createServer as createViteServer } from 'vite';
 import { createResponder } from './responder.js';
 
-/** Serves the chat page and its session server on one port until the process is told to end. */
-export async function serveChatPage(): Promise<void> {
+export interface ChatPageOptions {
+  /** The next free one is taken where this is not. @default 5173 */
+  readonly port?: number | undefined;
+  /** Pause between two words of an answer, in milliseconds. @default 25, the pace of a model */
+  readonly delayMs?: number | undefined;
+  /** Where Vite keeps the dependencies that it has bundled. @default beside the page's packages */
+  readonly cacheDir?: string | undefined;
+}
+
+export interface ChatPage {
+  readonly url: string;
+  /** Whom the page talks to. */
+  readonly sessions: Server;
+  close(): Promise<void>;
+}
+
+/** Serves the chat page from its sources and a session server on one port, so that they have one origin. */
+export async function startChatPage(options: ChatPageOptions = {}): Promise<ChatPage> {
+  const { port = 5173, delayMs = 25, cacheDir } = options;
   const root = fileURLToPath(new URL('../chat', import.meta.url));
   const vite = await createViteServer({
     root,
     configFile: `${root}/vite.config.ts`,
-    server: { host: '127.0.0.1', port: 5173 },
+    server: { host: '127.0.0.1', port },
+    logLevel: 'warn',
+    ...(cacheDir === undefined ? {} : { cacheDir }),
   });
-  // A person reads along: words come at the pace of a model.
-  const sessions = createServer({ onRequest: createResponder({ delayMs: 25 }) });
   if (vite.httpServer === null) throw new Error('Vite runs without an HTTP server');
-  sessions.attach(vite.httpServer as import('node:http').Server);
+  const sessions = createServer({ onRequest: createResponder({ delayMs }) });
+  sessions.attach(vite.httpServer as HttpServer);
   await vite.listen();
-  console.log(`\nThe chat page is at ${vite.resolvedUrls?.local[0]} (Ctrl-C ends it)`);
+  return {
+    url: vite.resolvedUrls?.local[0] as string,
+    sessions,
+    async close() {
+      await sessions.close();
+      await vite.close();
+    },
+  };
+}
 
+/** Serves the chat page until the process is told to end. */
+export async function serveChatPage(): Promise<void> {
+  const page = await startChatPage();
+  console.log(`\nThe chat page is at ${page.url} (Ctrl-C ends it)`);
   await new Promise<void>((resolve) => {
     process.once('SIGINT', resolve);
     process.once('SIGTERM', resolve);
   });
-  await sessions.close();
-  await vite.close();
+  await page.close();
 }

@@ -42,16 +42,7 @@ export {
 // Keys
 export { deriveKey } from './crypto/keys.js';
 // Endpoints: sessions as their users see them, driven by a transport
-export {
-  type CloseResult,
-  Endpoint,
-  type EndpointOptions,
-  type RequestOptions,
-  type SendOptions,
-  type SendTensorOptions,
-  type Session,
-  type SessionReset,
-} from './endpoint/endpoint.js';
+export { Endpoint, type EndpointOptions } from './endpoint/endpoint.js';
 export type { Message } from './endpoint/message.js';
 export type { Metadata, MetadataValue } from './endpoint/metadata.js';
 export {
@@ -64,6 +55,15 @@ export type { Body, Part } from './endpoint/part.js';
 export { type Logger, SILENT_LOGGER, type Wire } from './endpoint/ports.js';
 export type { ReplyStream } from './endpoint/reply.js';
 export type { RequestContext, RequestHandler } from './endpoint/responder.js';
+export type {
+  CloseResult,
+  RequestOptions,
+  SendOptions,
+  SendTensorOptions,
+  Session,
+  SessionEvents,
+  SessionReset,
+} from './endpoint/session.js';
 export type { AlgorithmStats, DirectionStats, SessionStats } from './endpoint/stats.js';
 export {
   ERROR_CODES,

@@ -44,6 +44,11 @@ const ENTRIES: readonly Entry[] = PATTERNS.map((pattern, code) => ({
 const AT_BRACE = ENTRIES.filter(({ pattern }) => pattern[0] === OPEN_BRACE);
 const AT_QUOTE = ENTRIES.filter(({ pattern }) => pattern[0] === QUOTE);
 
+/** Bytes that each byte stands for; 0 where it is no code. */
+const DECODED_LENGTHS = Uint8Array.from({ length: 0x100 }, (_, byte) =>
+  byte < FIRST_CODE ? 1 : (PATTERNS[byte - FIRST_CODE]?.length ?? 0),
+);
+
 /**
  * @throws {ProtocolError} `unrepresentable` where `text` is not ASCII, `message_too_large`,
  * `lone_surrogate`.
@@ -108,7 +113,13 @@ export function decodeDictionaryBody(
   const limit = limits.maxMessageSize ?? DEFAULT_LIMITS.maxMessageSize;
   // A byte may stand for 31: the size is known before anything is allocated.
   let size = 0;
-  for (const byte of body) size += byte < FIRST_CODE ? 1 : patternOf(byte).length;
+  for (let at = 0; at < body.length; at++) {
+    const length = DECODED_LENGTHS[body[at]!]!;
+    if (length === 0) {
+      throw new ProtocolError('bad_compression', `0x${body[at]!.toString(16)} is no code of the dictionary`);
+    }
+    size += length;
+  }
   if (size > limit) {
     throw new ProtocolError(
       'decompressed_too_large',
@@ -116,25 +127,17 @@ export function decodeDictionaryBody(
     );
   }
   const bytes = new Uint8Array(size);
-  let at = 0;
-  for (const byte of body) {
+  let to = 0;
+  for (let at = 0; at < body.length; at++) {
+    const byte = body[at]!;
     if (byte < FIRST_CODE) {
-      bytes[at++] = byte;
+      bytes[to++] = byte;
       continue;
     }
-    const pattern = patternOf(byte);
-    bytes.set(pattern, at);
-    at += pattern.length;
+    const pattern = PATTERNS[byte - FIRST_CODE]!;
+    for (let i = 0; i < pattern.length; i++) bytes[to++] = pattern[i]!;
   }
   return bytes;
-}
-
-function patternOf(code: number): Uint8Array {
-  const pattern = PATTERNS[code - FIRST_CODE];
-  if (pattern === undefined) {
-    throw new ProtocolError('bad_compression', `0x${code.toString(16)} is no code of the dictionary`);
-  }
-  return pattern;
 }
 
 function entryAt(bytes: Uint8Array, at: number, entries: readonly Entry[]): Entry | undefined {

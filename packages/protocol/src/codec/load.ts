@@ -1,14 +1,28 @@
 import { platform } from '#platform';
 import { Algorithm } from '../constants.js';
+import { ProtocolError } from '../errors.js';
 
 /** Codecs that a platform may have to load: the algorithms, and `AVP` for compressed tensors. */
 export type LoadableCodec = Algorithm | 'AVP';
 
+const LOADABLE: ReadonlySet<string> = new Set<LoadableCodec>([...Object.values(Algorithm), 'AVP']);
+
 /**
  * Loads what the named codecs need, so that they can then be used synchronously. On Node nearly
- * everything is there already; a browser loads WebAssembly. Safe to call repeatedly.
+ * everything is there already; a browser loads WebAssembly. Safe to call repeatedly. Vocabularies are
+ * loaded by `loadEncoding`.
+ *
+ * @throws {ProtocolError} `invalid_argument` for a name that is no codec, `codec_not_loaded` where
+ * something could not be fetched; calling again tries again.
  */
 export async function loadCodecs(names: readonly LoadableCodec[]): Promise<void> {
+  const unknown = names.find((name) => !LOADABLE.has(name));
+  if (unknown !== undefined) {
+    throw new ProtocolError(
+      'invalid_argument',
+      `there is no codec ${JSON.stringify(unknown)}; known are ${[...LOADABLE].join(', ')}`,
+    );
+  }
   const loads: Promise<void>[] = [];
   if (names.includes(Algorithm.M2M) || names.includes(Algorithm.BROTLI)) loads.push(platform.loadBrotli());
   if (names.includes('AVP')) loads.push(platform.loadZstd());

@@ -1,79 +1,92 @@
 /**
- * What a selector remembers of one kind of message: how many coded bytes each codec took per
- * character, and when to look again.
+ * What a selector remembers of one kind of message: how many coded bytes each codec took per UTF-16
+ * unit, and when to look again.
  *
  * A codec is either *linear*, its ratio the same at every length, or its ratio falls as there is more
- * to refer back to; for those each size class is remembered apart, and what was never seen is
- * guessed from the nearest size.
+ * to refer back to; of those each size is remembered apart, and what was never seen is guessed from
+ * the nearest size. An unknown ratio is NaN, that of a text which could not be coded Infinity.
  */
-export interface Memory {
-  /** Coded bytes per UTF-16 unit by candidate: undefined is unknown, Infinity could not be coded. */
-  expected(size: number): (number | undefined)[];
-  /** The least that a ratio may turn out to be that was never seen at this size; Infinity where it was. */
-  leastUnseen(candidate: number, size: number): number;
-  observe(candidate: number, size: number, ratio: number): void;
-  /** Counts a message; true when another codec is to be tried again. */
-  due(): boolean;
-  /** After a trial: one that changed nothing is repeated after twice as many messages. */
-  settle(changed: boolean): void;
-}
 
 /** Weight of a new observation against what was expected. */
 const LEARNING_RATE = 0.3;
 /** By what factor a ratio changes from one half octave to the next larger one. */
 const USUAL_FALL = 0.975;
-const STEEPEST_FALL = 0.93;
+const STEEPEST_FALL = 0.96;
 const NO_FALL = 1;
-const FIRST_INTERVAL = 4;
+const FIRST_INTERVAL = 8;
 
-/** @param linear for each candidate whether it is linear. */
-export function createMemory(linear: readonly boolean[], maxInterval: number): Memory {
-  const ratios: Map<number, number>[] = linear.map(() => new Map());
-  let interval = FIRST_INTERVAL;
-  let wait = interval;
+export class Memory {
+  readonly #linear: readonly boolean[];
+  readonly #maxInterval: number;
+  /** By candidate, then by size; a linear one has its only entry at 0. */
+  readonly #ratios: readonly number[][];
+  #interval = FIRST_INTERVAL;
+  #wait = FIRST_INTERVAL;
 
-  /** The nearest size that was seen, the smaller one of two. */
-  function nearest(candidate: number, size: number): number | undefined {
-    let best: number | undefined;
-    for (const seen of ratios[candidate]!.keys()) {
-      const distance = Math.abs(seen - size);
-      const least = best === undefined ? Infinity : Math.abs(best - size);
-      if (distance < least || (distance === least && seen < best!)) best = seen;
+  /** @param linear for each candidate whether it is linear. */
+  constructor(linear: readonly boolean[], maxInterval: number) {
+    this.#linear = linear;
+    this.#maxInterval = maxInterval;
+    this.#ratios = linear.map(() => []);
+  }
+
+  /** The candidate with the least expected ratio, the first of equal ones; -1 where nothing is known. */
+  favourite(size: number): number {
+    let favourite = -1;
+    let least = Infinity;
+    for (let candidate = 0; candidate < this.#linear.length; candidate++) {
+      const expected = this.expected(candidate, size);
+      if (expected < least) {
+        favourite = candidate;
+        least = expected;
+      }
     }
-    return best;
+    return favourite;
   }
 
-  /** @param fallUp, fallDown what is assumed of sizes above and below the one that was seen. */
-  function guess(candidate: number, size: number, fallUp: number, fallDown: number): number | undefined {
-    const seen = nearest(candidate, size);
-    if (seen === undefined) return undefined;
-    return ratios[candidate]!.get(seen)! * (size > seen ? fallUp : fallDown) ** (size - seen);
+  /** The ratio to be expected. */
+  expected(candidate: number, size: number): number {
+    return this.#guess(candidate, size, USUAL_FALL, USUAL_FALL);
   }
 
-  const keyOf = (candidate: number, size: number) => (linear[candidate] ? 0 : size);
+  /** The least that a ratio may turn out to be that was never seen at this size; Infinity where it was. */
+  leastUnseen(candidate: number, size: number): number {
+    if (this.#ratios[candidate]![this.#linear[candidate] ? 0 : size] !== undefined) return Infinity;
+    const least = this.#guess(candidate, size, STEEPEST_FALL, NO_FALL);
+    return Number.isNaN(least) ? 0 : least;
+  }
 
-  return {
-    expected: (size) =>
-      linear.map((_, candidate) => guess(candidate, keyOf(candidate, size), USUAL_FALL, USUAL_FALL)),
+  observe(candidate: number, size: number, ratio: number): void {
+    const ratios = this.#ratios[candidate]!;
+    const key = this.#linear[candidate] ? 0 : size;
+    const before = ratios[key] ?? Infinity;
+    ratios[key] =
+      before === Infinity || ratio === Infinity ? ratio : before + (ratio - before) * LEARNING_RATE;
+  }
 
-    leastUnseen(candidate, size) {
-      const key = keyOf(candidate, size);
-      if (ratios[candidate]!.has(key)) return Infinity;
-      return guess(candidate, key, STEEPEST_FALL, NO_FALL) ?? 0;
-    },
+  /** Counts a message; true when another codec is to be tried again. */
+  due(): boolean {
+    this.#wait--;
+    return this.#wait <= 0;
+  }
 
-    observe(candidate, size, ratio) {
-      const key = keyOf(candidate, size);
-      const before = ratios[candidate]!.get(key);
-      const blend = before !== undefined && before !== Infinity && ratio !== Infinity;
-      ratios[candidate]!.set(key, blend ? before + (ratio - before) * LEARNING_RATE : ratio);
-    },
+  /** After a trial: one that changed nothing is repeated after twice as many messages. */
+  settle(changed: boolean): void {
+    this.#interval = changed ? FIRST_INTERVAL : Math.min(this.#interval * 2, this.#maxInterval);
+    this.#wait = this.#interval;
+  }
 
-    due: () => --wait <= 0,
-
-    settle(changed) {
-      interval = changed ? FIRST_INTERVAL : Math.min(interval * 2, maxInterval);
-      wait = interval;
-    },
-  };
+  /** @param fallUp, fallDown what is assumed of sizes above and below the nearest one that was seen. */
+  #guess(candidate: number, size: number, fallUp: number, fallDown: number): number {
+    const ratios = this.#ratios[candidate]!;
+    if (this.#linear[candidate]) return ratios[0] ?? Number.NaN;
+    const furthest = Math.max(size, ratios.length - size);
+    for (let distance = 0; distance <= furthest; distance++) {
+      const smaller = ratios[size - distance];
+      if (smaller !== undefined) return distance === 0 ? smaller : smaller * fallUp ** distance;
+      const larger = ratios[size + distance];
+      if (larger !== undefined) return larger * fallDown ** -distance;
+    }
+    return Number.NaN;
+  }
 }

@@ -1,3 +1,4 @@
+import { platform } from '#platform';
 import { type AvpInput, type AvpMessage, decodeAvp, encodeAvp } from '../avp/frame.js';
 import { compressBrotli, decompressBrotli } from '../codec/brotli.js';
 import { decodeDictionaryBody, encodeDictionaryBody } from '../codec/dictionary.js';
@@ -13,7 +14,7 @@ import type { Limits } from '../limits.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import { LinkCodec } from '../link/header.js';
 import type { CodedBody } from '../link/link.js';
-import { decodeUtf8, encodeUtf8, utf8Length } from '../text.js';
+import { assertWellFormed, decodeUtf8, encodeUtf8, utf8Length } from '../text.js';
 import type { Encoding } from '../tokenizer/encoding.js';
 import { decodeTokenIds, encodeTokenIds } from '../tokenizer/varints.js';
 
@@ -31,6 +32,11 @@ export interface BodyCoder {
    * `unrepresentable`, `lone_surrogate`, and the limits' codes.
    */
   encode(content: string | Uint8Array, options: CoderOptions): CodedBody;
+  /**
+   * Like `encode`, letting the event loop run in between: tokens in slices, Brotli beside the event
+   * loop where the platform can. `auto` decides by the beginning of the text.
+   */
+  encodeInSlices(content: string, options: CoderOptions): Promise<CodedBody>;
   /** Token IDs as they are. @throws {ProtocolError} `unsupported` without a common encoding. */
   encodeTokens(ids: readonly number[] | Uint32Array, options: CoderOptions): CodedBody;
   encodeTensor(tensor: AvpInput): CodedBody;
@@ -61,7 +67,13 @@ export interface BodyCoderOptions {
   readonly limits: Limits;
   /** Protection that M2M frames of the session carry and demand. */
   readonly security: M2MSecurity | undefined;
+  /** Lets the event loop run. */
+  readonly yield: () => Promise<void>;
 }
+
+/** UTF-16 units that `auto` looks at of a text that is coded in slices. */
+const SAMPLE_LENGTH = 32 * 1024;
+const BROTLI_QUALITY = 5;
 
 export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
   const { algorithms, encoding, limits, security } = options;
@@ -153,6 +165,27 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     },
 
     encode: (content, o) => (typeof content === 'string' ? encodeText(content, o) : encodeBytes(content, o)),
+
+    async encodeInSlices(content, o) {
+      assertWellFormed(content);
+      const { algorithm = 'auto' } = o;
+      if (algorithm === 'auto') {
+        // Half a character at the end of the sample would be refused.
+        lastSelection = selector.select(content.slice(0, SAMPLE_LENGTH).replace(/[\ud800-\udbff]$/, ''));
+      }
+      const chosen = algorithm === 'auto' ? (lastSelection?.algorithm ?? Algorithm.NONE) : algorithm;
+      if (chosen === Algorithm.TOKEN_NATIVE && encoding !== undefined) {
+        const slices = encoding.encodeSlices(content);
+        let slice = slices.next();
+        for (; !slice.done; slice = slices.next()) await options.yield();
+        return body(chosen, encodeTokenIds(slice.value), utf8Length(content), o);
+      }
+      if (chosen === Algorithm.BROTLI && algorithms.includes(chosen)) {
+        const bytes = encodeUtf8(content);
+        return body(chosen, await platform.brotliCompressLater(bytes, BROTLI_QUALITY), bytes.length, o);
+      }
+      return encodeText(content, { ...o, algorithm: chosen });
+    },
 
     encodeTokens(ids, o) {
       const known = ids instanceof Uint32Array ? ids : Uint32Array.from(ids);

@@ -1,7 +1,6 @@
 import type { AvpInput } from '../avp/frame.js';
 import { loadCodecs } from '../codec/load.js';
 import type { M2MSecurity } from '../codec/m2m-security.js';
-import type { Algorithm, EncodingName } from '../constants.js';
 import { ProtocolError, toProtocolError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import type { ReceivedBody } from '../link/assembly.js';
@@ -14,81 +13,21 @@ import { getEncoding, loadEncoding } from '../tokenizer/load.js';
 import { type BodyCoder, createBodyCoder } from './body-coder.js';
 import { createInbox, type Inbox } from './inbox.js';
 import { createMessage, type Message } from './message.js';
-import { encodeMetadata, type Metadata } from './metadata.js';
+import { encodeMetadata } from './metadata.js';
 import { type Body, encodeBody } from './part.js';
 import { type Logger, SILENT_LOGGER, type Wire } from './ports.js';
-import { createReply, type Reply, type ReplyStream } from './reply.js';
+import type { Reply, ReplyStream } from './reply.js';
+import { createRequester, type Requester } from './requester.js';
 import { answer, type RequestHandler } from './responder.js';
+import type {
+  CloseResult,
+  RequestOptions,
+  SendOptions,
+  SendTensorOptions,
+  Session,
+  SessionEvents,
+} from './session.js';
 import { createStats, type SessionStats, type StatsRecorder } from './stats.js';
-
-export interface SendOptions {
-  /** @default 'auto': the smallest of the negotiated codecs that give the content back exactly */
-  readonly algorithm?: Algorithm | 'auto' | undefined;
-  /** Never a base for coding later messages. @default false */
-  readonly secret?: boolean | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
-
-export interface RequestOptions extends SendOptions {
-  /** @default none */
-  readonly timeoutMs?: number | undefined;
-  readonly metadata?: Metadata | undefined;
-}
-
-export interface SendTensorOptions {
-  readonly signal?: AbortSignal | undefined;
-}
-
-export interface CloseResult {
-  /** Frames whose arrival the peer has not confirmed; 0 after an orderly close. */
-  readonly unacknowledged: number;
-}
-
-/** What `reset` tells after a session was lost. */
-export interface SessionReset {
-  readonly reason: string;
-}
-
-export interface SessionEvents {
-  state: SessionState;
-  reset: SessionReset;
-  error: ProtocolError;
-}
-
-/** A session as its user sees it, at both ends. */
-export interface Session extends AsyncIterable<Message>, AsyncDisposable {
-  readonly id: string;
-  readonly state: SessionState;
-  readonly negotiated: Negotiated;
-  /** Server: who authenticated. */
-  readonly principal: string | undefined;
-  readonly agentId: string | undefined;
-
-  /**
-   * Sends a one-way message. Resolves when it is accepted for delivery, which waits while too much is
-   * under way already.
-   *
-   * @throws {ProtocolError} `session_closed`, `message_too_large`, `unrepresentable`, `unsupported`.
-   */
-  send(body: Body, options?: SendOptions): Promise<void>;
-  /**
-   * Asks and waits for the whole reply; text parts arrive joined.
-   *
-   * @throws {ProtocolError | RequestError} what the far end failed with, `timeout`, `session_lost`,
-   * `unsupported` without the link extension; the signal's reason after an abort.
-   */
-  request(body: Body, options?: RequestOptions): Promise<Message>;
-  /** Asks and hands out the reply part by part. Sent at once; leaving the loop cancels. */
-  stream(body: Body, options?: RequestOptions): ReplyStream;
-  /** Sends a tensor; resolves when the peer has verified the whole. */
-  sendTensor(tensor: AvpInput, options?: SendTensorOptions): Promise<void>;
-  on<Name extends keyof SessionEvents>(
-    name: Name,
-    listener: (event: SessionEvents[Name]) => void,
-  ): () => void;
-  stats(): SessionStats;
-  close(): Promise<CloseResult>;
-}
 
 export interface EndpointOptions {
   readonly core: SessionCore;
@@ -114,6 +53,13 @@ const QUEUE_HIGH_WATER = 1024 * 1024;
 const DRAIN_POLL_MS = 4;
 
 const RESOLVED = Promise.resolve();
+const ignore = () => {};
+
+/** What a session has once it is established and everything that it needs is loaded. */
+interface Ready {
+  readonly coder: BodyCoder;
+  readonly requester: Requester;
+}
 
 /** Drives a session core over a wire and gives its user promises and iterators. */
 export class Endpoint implements Session {
@@ -124,26 +70,26 @@ export class Endpoint implements Session {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #stats: StatsRecorder = createStats();
-  readonly #inbox: Inbox<Message>;
-  readonly #replies = new Map<number, Reply>();
+  readonly #inbox: Inbox<Message> = createInbox();
   readonly #handlers = new Map<number, AbortController>();
   readonly #listeners = new Map<keyof SessionEvents, Set<(event: never) => void>>();
   readonly #closing = new Set<(result: CloseResult) => void>();
   #wire: Wire | undefined;
-  #coder: BodyCoder | undefined;
+  #ready: Ready | undefined;
   /** Events that arrived before the vocabulary was loaded; nothing overtakes them. */
   #early: SessionEvent[] | undefined;
+  /** Resolves when the large message that is being coded, and all behind it, were handed over. */
+  #coding: Promise<void> | undefined;
   #writable: (() => void)[] = [];
   #isPolling = false;
   #disconnect: { readonly code: number; readonly reason: string } | undefined;
-  #endedWith: { readonly error: ProtocolError | undefined } | undefined;
+  #hasEnded = false;
 
   constructor(options: EndpointOptions) {
     this.#options = options;
     this.core = options.core;
     this.#clock = options.clock;
     this.#logger = options.logger ?? SILENT_LOGGER;
-    this.#inbox = createInbox();
   }
 
   // --- what a driver reports
@@ -210,36 +156,38 @@ export class Endpoint implements Session {
     return this.core.state;
   }
   get negotiated(): Negotiated {
-    if (this.core.negotiated === undefined)
-      throw new ProtocolError('session_closed', 'nothing is negotiated yet');
-    return this.core.negotiated;
+    if (this.core.negotiated !== undefined) return this.core.negotiated;
+    throw new ProtocolError('session_closed', 'nothing is negotiated yet');
   }
 
   send(body: Body, options: SendOptions = {}): Promise<void> {
     try {
       options.signal?.throwIfAborted();
-      const coded = encodeBody(body, this.#ready(), options);
-      this.core.send(coded);
-      this.#stats.sentBody(coded);
+      const { coder } = this.#assertReady();
+      // A message that takes long to code is coded in slices; later ones keep their place behind it.
+      if (this.#coding === undefined) {
+        const coded = encodeBody(body, coder, options);
+        if (!(coded instanceof Promise)) return this.#commit(coded);
+        return this.#commitLater(() => coded);
+      }
+      return this.#commitLater(() => encodeBody(body, coder, options));
     } catch (error) {
       return Promise.reject(error);
     }
-    this.pump();
-    return this.#hasRoom() ? RESOLVED : this.#room();
   }
 
   async request(body: Body, options: RequestOptions = {}): Promise<Message> {
-    return await this.#open(body, options, (reply) => reply.whole());
+    return await this.#ask(body, options).whole();
   }
 
   stream(body: Body, options: RequestOptions = {}): ReplyStream {
-    return this.#open(body, options, (reply) => reply);
+    return this.#ask(body, options);
   }
 
   async sendTensor(tensor: AvpInput, options: SendTensorOptions = {}): Promise<void> {
     options.signal?.throwIfAborted();
-    const reply = this.#ask(this.#ready().encodeTensor(tensor), options);
-    await reply.whole();
+    const { coder, requester } = this.#assertReady();
+    await requester.ask(coder.encodeTensor(tensor), options).whole();
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Message> {
@@ -261,22 +209,23 @@ export class Endpoint implements Session {
       queuedBytes: this.core.queuedBytes,
       openStreams: this.core.openStreams,
       roundTripMs: this.core.roundTripMs,
-      lastSelection: this.#coder?.lastSelection,
+      lastSelection: this.#ready?.coder.lastSelection,
     });
   }
 
-  close(): Promise<CloseResult> {
+  async close(): Promise<CloseResult> {
+    await this.#coding;
     const reason = this.#options.role === 'client' ? CloseReason.CLIENT_SHUTDOWN : CloseReason.NORMAL;
-    return this.shutdown(reason, '');
+    return await this.shutdown(reason, '');
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
 
-  /** Closes with a reason of its own, such as the server's shutdown. */
+  /** Closes at once with a reason of its own, such as the server's shutdown. */
   shutdown(reason: CloseReason, message: string): Promise<CloseResult> {
-    if (this.#endedWith !== undefined) return Promise.resolve({ unacknowledged: 0 });
+    if (this.#hasEnded) return Promise.resolve({ unacknowledged: 0 });
     return new Promise((resolve) => {
       this.#closing.add(resolve);
       this.core.close(reason, message, this.#clock.now());
@@ -290,79 +239,50 @@ export class Endpoint implements Session {
     this.pump();
   }
 
-  // --- requests
+  // --- messages and requests
 
-  #open<T>(body: Body, options: RequestOptions, use: (reply: Reply) => T): T {
-    options.signal?.throwIfAborted();
-    const metadata = encodeMetadata(options.metadata, this.#options.limits.maxMetadataSize);
-    const coded = encodeBody(body, this.#ready(), { ...options, metadata });
-    return use(this.#ask(coded, options));
-  }
-
-  /** Everything up to the frame in the queue is synchronous, so the order of calls is the order sent. */
-  #ask(coded: CodedBody, { signal, timeoutMs }: RequestOptions): Reply {
-    const id = this.core.request(coded);
+  #commit(coded: CodedBody): Promise<void> {
+    this.core.send(coded);
     this.#stats.sentBody(coded);
-    const reply = createReply(id, this.#ready(), () => {
-      this.core.cancel(id);
-      this.pump();
-    });
-    this.#replies.set(id, reply);
-    const release: (() => void)[] = [];
-    if (timeoutMs !== undefined) {
-      const expire = () => reply.abort(new ProtocolError('timeout', `no reply within ${timeoutMs} ms`));
-      release.push(this.#clock.after(timeoutMs, expire));
-    }
-    if (signal !== undefined) {
-      const onAbort = () => reply.abort(signal.reason);
-      signal.addEventListener('abort', onAbort, { once: true });
-      release.push(() => signal.removeEventListener('abort', onAbort));
-    }
-    if (release.length > 0) {
-      this.#releases.set(id, () => {
-        for (const free of release) free();
-      });
-    }
     this.pump();
-    return reply;
+    return this.#room();
   }
-  readonly #releases = new Map<number, () => void>();
 
-  #finishReply(streamId: number): Reply | undefined {
-    const reply = this.#replies.get(streamId);
-    this.#replies.delete(streamId);
-    this.#releases.get(streamId)?.();
-    this.#releases.delete(streamId);
-    return reply;
+  /** Takes its place behind everything that is being coded. One message's error is no error of the next. */
+  #commitLater(encode: () => CodedBody | Promise<CodedBody>): Promise<void> {
+    const sent = (this.#coding ?? RESOLVED).then(encode).then((coded) => this.#commit(coded));
+    const settled = sent.then(ignore, ignore);
+    this.#coding = settled;
+    void settled.then(() => {
+      if (this.#coding === settled) this.#coding = undefined;
+    });
+    return sent;
+  }
+
+  #ask(body: Body, options: RequestOptions): Reply {
+    options.signal?.throwIfAborted();
+    const { coder, requester } = this.#assertReady();
+    const metadata = encodeMetadata(options.metadata, this.#options.limits.maxMetadataSize);
+    return requester.ask(encodeBody(body, coder, { ...options, metadata }), options);
   }
 
   async #answer(streamId: number, body: ReceivedBody): Promise<void> {
     const controller = new AbortController();
     this.#handlers.set(streamId, controller);
-    const write = (command: (coded: CodedBody) => void) => (coded: CodedBody) => {
-      command(coded);
-      this.#stats.sentBody(coded);
-      this.pump();
-    };
+    const { core } = this;
+    const { coder } = this.#assertReady();
     const { limits, onRequest } = this.#options;
-    const coder = this.#ready();
     try {
       await answer(
         createMessage(body, coder),
         controller.signal,
         {
-          respond: write((coded) => this.core.respond(streamId, coded)),
-          chunk: write((coded) => this.core.chunk(streamId, coded)),
-          end: () => {
-            this.core.end(streamId);
-            this.pump();
-          },
-          fail: (error) => {
-            this.core.fail(streamId, error);
-            this.pump();
-          },
-          isWanted: () => this.core.isWanted(streamId),
-          ready: () => (this.#hasRoom() ? RESOLVED : this.#room()),
+          respond: (coded) => this.#reply(coded, () => core.respond(streamId, coded)),
+          chunk: (coded) => this.#reply(coded, () => core.chunk(streamId, coded)),
+          end: () => this.#reply(undefined, () => core.end(streamId)),
+          fail: (error) => this.#reply(undefined, () => core.fail(streamId, error)),
+          isWanted: () => core.isWanted(streamId),
+          ready: () => this.#room(),
         },
         {
           handler: onRequest,
@@ -377,9 +297,15 @@ export class Endpoint implements Session {
     }
   }
 
+  #reply(coded: CodedBody | undefined, command: () => void): void {
+    command();
+    if (coded !== undefined) this.#stats.sentBody(coded);
+    this.pump();
+  }
+
   /** A tensor that was sent as a request is verified, handed to the reader and confirmed. */
   #takeTransfer(streamId: number, body: ReceivedBody): void {
-    const message = createMessage(body, this.#ready());
+    const message = createMessage(body, this.#assertReady().coder);
     try {
       void message.tensor;
     } catch (error) {
@@ -390,7 +316,12 @@ export class Endpoint implements Session {
     this.core.respond(streamId, plainBody(new Uint8Array(0)));
   }
 
-  // --- effects of the core
+  #assertReady(): Ready {
+    if (this.#ready !== undefined) return this.#ready;
+    throw new ProtocolError('session_closed', `the session is ${this.state}; nothing can be sent`);
+  }
+
+  // --- the wire
 
   #transmit(): boolean {
     let busy = false;
@@ -420,13 +351,11 @@ export class Endpoint implements Session {
   }
 
   #room(): Promise<void> {
+    if (this.#hasRoom()) return RESOLVED;
     return new Promise((resolve) => this.#writable.push(resolve));
   }
 
-  #ready(): BodyCoder {
-    if (this.#coder !== undefined) return this.#coder;
-    throw new ProtocolError('session_closed', `the session is ${this.state}; nothing can be sent`);
-  }
+  // --- effects of the core
 
   #handleEvent(event: SessionEvent): void {
     switch (event.type) {
@@ -445,100 +374,98 @@ export class Endpoint implements Session {
         return;
       default:
         if (this.#early !== undefined) this.#early.push(event);
-        else this.#handleLate(event);
+        else if (event.type === 'ended') this.#end(event.error);
+        else this.#handleData(event, this.#assertReady());
     }
   }
 
-  /** Events that need the session's codecs. */
-  #handleLate(event: SessionEvent): void {
+  #handleData(event: SessionEvent, { coder, requester }: Ready): void {
+    if ('body' in event) this.#stats.receivedBody(event.body);
     switch (event.type) {
       case 'message':
-        this.#stats.receivedBody(event.body);
-        this.#inbox.push(createMessage(event.body, this.#ready()));
+        this.#inbox.push(createMessage(event.body, coder));
         return;
       case 'request':
-        this.#stats.receivedBody(event.body);
         if (event.body.codec === LinkCodec.AVP) this.#takeTransfer(event.streamId, event.body);
         else void this.#answer(event.streamId, event.body);
         return;
       case 'part':
-        this.#stats.receivedBody(event.body);
-        this.#guard(event.streamId, (reply) => reply.handlePart(event.body));
-        return;
+        return requester.handlePart(event.streamId, event.body);
       case 'response':
-        this.#stats.receivedBody(event.body);
-        this.#guard(event.streamId, (reply) => reply.handleResponse(event.body));
-        this.#finishReply(event.streamId);
-        return;
+        return requester.handleResponse(event.streamId, event.body);
       case 'end':
-        this.#finishReply(event.streamId)?.handleEnd();
-        return;
+        return requester.handleEnd(event.streamId);
       case 'failure':
-        this.#finishReply(event.streamId)?.handleEnd(event.error);
-        return;
+        return requester.handleEnd(event.streamId, event.error);
       case 'cancel':
         this.#handlers
           .get(event.streamId)
           ?.abort(new ProtocolError('cancelled', 'the requester cancelled', { side: 'remote' }));
-        return;
-      case 'ended':
-        this.#end(event.error);
-    }
-  }
-
-  /** A part that cannot be decoded fails its own reply and nothing else. */
-  #guard(streamId: number, take: (reply: Reply) => void): void {
-    const reply = this.#replies.get(streamId);
-    if (reply === undefined) return;
-    try {
-      take(reply);
-    } catch (error) {
-      reply.abort(error);
     }
   }
 
   /** Loads what the agreement needs; what arrives meanwhile waits. */
   #prepare(): void {
     const { algorithms, encoding } = this.negotiated;
-    const loaded = encoding === null ? undefined : getEncoding(encoding);
-    if (this.#options.role === 'server' && (encoding === null || loaded !== undefined)) {
-      this.#start(loaded);
+    // A server has loaded everything before it listens.
+    if (this.#options.role === 'server' && (encoding === null || getEncoding(encoding) !== undefined)) {
+      this.#start();
       return;
     }
     this.#early = [];
-    void this.#load(algorithms, encoding).then(
-      () => this.#start(encoding === null ? undefined : getEncoding(encoding)),
-      (error: unknown) =>
-        this.abort(toProtocolError(error, 'internal', 'loading the codecs of the session failed')),
+    Promise.all([loadCodecs(algorithms), encoding === null ? undefined : loadEncoding(encoding)]).then(
+      () => this.#start(),
+      (error: unknown) => {
+        this.abort(toProtocolError(error, 'internal', 'loading the codecs of the session failed'));
+        this.#takeEarly();
+      },
     );
   }
 
-  async #load(algorithms: readonly Algorithm[], encoding: EncodingName | null): Promise<void> {
-    await Promise.all([loadCodecs(algorithms), encoding === null ? undefined : loadEncoding(encoding)]);
-  }
-
-  #start(encoding: ReturnType<typeof getEncoding>): void {
+  #start(): void {
     const { limits, security, onReady } = this.#options;
-    this.#coder = createBodyCoder({ algorithms: this.negotiated.algorithms, encoding, limits, security });
-    const early = this.#early ?? [];
-    this.#early = undefined;
+    const { algorithms, encoding } = this.negotiated;
+    const vocabulary = encoding === null ? undefined : getEncoding(encoding);
+    const coder = createBodyCoder({
+      algorithms,
+      encoding: vocabulary,
+      limits,
+      security,
+      yield: this.#clock.yield,
+    });
+    const requester = createRequester({
+      core: this.core,
+      clock: this.#clock,
+      coder,
+      onSent: (body) => this.#stats.sentBody(body),
+      pump: () => this.pump(),
+    });
+    this.#ready = { coder, requester };
     onReady?.();
-    for (const event of early) this.#handleLate(event);
+    this.#takeEarly();
     this.pump();
   }
 
+  #takeEarly(): void {
+    const early = this.#early ?? [];
+    this.#early = undefined;
+    for (const event of early) {
+      if (event.type === 'ended') this.#end(event.error);
+      else if (this.#ready !== undefined) this.#handleData(event, this.#ready);
+    }
+  }
+
   #end(error: ProtocolError | undefined): void {
-    if (this.#endedWith !== undefined) return;
-    this.#endedWith = { error };
+    this.#hasEnded = true;
     const failure =
       error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
-    for (const streamId of [...this.#replies.keys()]) this.#finishReply(streamId)?.handleEnd(failure);
+    this.#ready?.requester.end(failure);
     for (const controller of this.#handlers.values()) controller.abort(failure);
     this.#inbox.end(error);
     for (const resolve of this.#writable) resolve();
     this.#writable = [];
-    for (const resolve of this.#closing)
-      resolve({ unacknowledged: error === undefined ? 0 : this.core.framesUnconfirmed });
+    const unacknowledged = error === undefined ? 0 : this.core.framesUnconfirmed;
+    for (const resolve of this.#closing) resolve({ unacknowledged });
     this.#closing.clear();
     if (error !== undefined) this.#notify('error', error);
     if (error?.code === 'session_lost') this.#notify('reset', { reason: error.message });

@@ -24,20 +24,47 @@ export interface EncodeOptions {
   readonly metadata?: Uint8Array | undefined;
 }
 
-/** @throws {ProtocolError} `invalid_argument`, and what the codec throws. */
-export function encodeBody(body: Body, coder: BodyCoder, options: EncodeOptions = {}): CodedBody {
-  if (typeof body === 'string' || body instanceof Uint8Array) return coder.encode(body, options);
-  return coder.encode(toJson(body), options);
+/**
+ * A body in its codec: at once, or later where it is so large that other sessions would wait for it.
+ *
+ * @throws {ProtocolError} `invalid_argument`, and what the codec throws.
+ */
+export function encodeBody(
+  body: Body,
+  coder: BodyCoder,
+  options: EncodeOptions = {},
+): CodedBody | Promise<CodedBody> {
+  return encodeContent(
+    typeof body === 'string' || body instanceof Uint8Array ? body : toJson(body),
+    coder,
+    options,
+  );
 }
 
+function encodeContent(
+  content: string | Uint8Array,
+  coder: BodyCoder,
+  options: EncodeOptions,
+): CodedBody | Promise<CodedBody> {
+  if (content.length < LARGE_CONTENT || typeof content !== 'string') return coder.encode(content, options);
+  return coder.encodeInSlices(content, options);
+}
+
+/** UTF-16 units from which text is coded in slices; below, no codec takes more than some 10 ms. */
+const LARGE_CONTENT = 128 * 1024;
+
 /** @throws {ProtocolError} `invalid_argument`, and what the codec throws. */
-export function encodePart(part: Part, coder: BodyCoder, options: EncodeOptions = {}): CodedBody {
-  if (typeof part === 'string') return coder.encode(part, options);
+export function encodePart(
+  part: Part,
+  coder: BodyCoder,
+  options: EncodeOptions = {},
+): CodedBody | Promise<CodedBody> {
+  if (typeof part === 'string') return encodeContent(part, coder, options);
   if (typeof part === 'object' && part !== null) {
-    if ('text' in part && typeof part.text === 'string') return coder.encode(part.text, options);
+    if ('text' in part && typeof part.text === 'string') return encodeContent(part.text, coder, options);
     if ('tokens' in part) return coder.encodeTokens(part.tokens, options);
-    if ('bytes' in part && part.bytes instanceof Uint8Array) return coder.encode(part.bytes, options);
-    if ('json' in part) return coder.encode(toJson(part.json), options);
+    if ('bytes' in part && part.bytes instanceof Uint8Array) return encodeContent(part.bytes, coder, options);
+    if ('json' in part) return encodeContent(toJson(part.json), coder, options);
   }
   throw new ProtocolError(
     'invalid_argument',

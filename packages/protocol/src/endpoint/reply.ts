@@ -9,6 +9,7 @@ import { decodeMetadata, type Metadata } from './metadata.js';
 
 /** The reply to a request, part by part. */
 export interface ReplyStream extends AsyncIterable<Message> {
+  /** The stream's ID; 0 while a very large request is still being coded. */
   readonly id: number;
   /** What the far end sent along with the reply; empty before anything of it has arrived. */
   readonly metadata: Metadata;
@@ -18,6 +19,10 @@ export interface ReplyStream extends AsyncIterable<Message> {
 
 /** The end of a stream that asked: takes what the session hands it and keeps it for the reader. */
 export interface Reply extends ReplyStream {
+  /** Complete, failed or cancelled: nothing more is taken. */
+  readonly isOver: boolean;
+  /** The request was sent on stream `id`. */
+  begin(id: number): void;
   /** Settles when the reply is complete: joined, or rejected with what went wrong. */
   whole(): Promise<Message>;
   handlePart(body: ReceivedBody): void;
@@ -27,15 +32,22 @@ export interface Reply extends ReplyStream {
   abort(reason: unknown): void;
 }
 
-/** @param cancel tells the far end. */
-export function createReply(id: number, coder: BodyCoder, cancel: () => void): Reply {
-  return new StreamReply(id, coder, cancel);
+export interface ReplyOptions {
+  readonly coder: BodyCoder;
+  /** Tells the far end, which knows the stream by `id`. */
+  readonly cancel: (id: number) => void;
+  /** The reply is over, for whatever reason; called once. */
+  readonly onOver: () => void;
+}
+
+export function createReply(options: ReplyOptions): Reply {
+  return new StreamReply(options);
 }
 
 class StreamReply implements Reply {
-  readonly id: number;
+  id = 0;
   readonly #coder: BodyCoder;
-  readonly #cancelPeer: () => void;
+  readonly #options: ReplyOptions;
   readonly #parts: Inbox<Message>;
   #partText: PartText | undefined;
   #metadata: Metadata = Object.freeze({});
@@ -44,15 +56,22 @@ class StreamReply implements Reply {
   #bodies: ReceivedBody[] | undefined;
   #whole: { resolve: (message: Message) => void; reject: (error: unknown) => void } | undefined;
 
-  constructor(id: number, coder: BodyCoder, cancel: () => void) {
-    this.id = id;
-    this.#coder = coder;
-    this.#cancelPeer = cancel;
+  constructor(options: ReplyOptions) {
+    this.#options = options;
+    this.#coder = options.coder;
     this.#parts = createInbox(() => this.cancel());
   }
 
   get metadata(): Metadata {
     return this.#metadata;
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  begin(id: number): void {
+    this.id = id;
   }
 
   whole(): Promise<Message> {
@@ -85,7 +104,7 @@ class StreamReply implements Reply {
     if (this.#isOver) return;
     if (body.metadata !== undefined)
       this.#metadata = decodeMetadata(body.metadata, this.#coder.limits.maxJsonDepth);
-    this.#isOver = true;
+    this.#finish();
     const message = createMessage(body, this.#coder);
     if (this.#whole !== undefined) this.#whole.resolve(message);
     this.#parts.push(message);
@@ -94,7 +113,7 @@ class StreamReply implements Reply {
 
   handleEnd(error?: Error): void {
     if (this.#isOver) return;
-    this.#isOver = true;
+    this.#finish();
     if (this.#whole !== undefined) {
       if (error !== undefined) this.#whole.reject(error);
       else this.#settle(this.#whole, this.#bodies ?? []);
@@ -104,21 +123,26 @@ class StreamReply implements Reply {
 
   abort(reason: unknown): void {
     if (this.#isOver) return;
-    this.#isOver = true;
+    this.#finish();
     this.#whole?.reject(reason);
     this.#parts.end(
       reason instanceof Error ? reason : new ProtocolError('cancelled', 'aborted', { cause: reason }),
     );
-    this.#cancelPeer();
+    if (this.id !== 0) this.#options.cancel(this.id);
   }
 
   cancel(): void {
     if (this.#isOver) return;
-    this.#isOver = true;
+    this.#finish();
     this.#whole?.reject(new ProtocolError('cancelled', 'the request was cancelled'));
     this.#parts.clear();
     this.#parts.end();
-    this.#cancelPeer();
+    if (this.id !== 0) this.#options.cancel(this.id);
+  }
+
+  #finish(): void {
+    this.#isOver = true;
+    this.#options.onOver();
   }
 
   #settle(

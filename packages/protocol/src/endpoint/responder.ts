@@ -1,11 +1,11 @@
 import { ProtocolError } from '../errors.js';
 import { type CodedBody, plainBody } from '../link/link.js';
 import type { BodyCoder } from './body-coder.js';
-import type { Session } from './endpoint.js';
 import type { Message } from './message.js';
 import { encodeMetadata, type Metadata } from './metadata.js';
 import { encodePart, type Part } from './part.js';
 import type { Logger } from './ports.js';
+import type { Session } from './session.js';
 
 /** What a handler is given beside the request. */
 export interface RequestContext {
@@ -84,14 +84,15 @@ export async function answer(
       for await (const part of outcome) {
         if (!sink.isWanted()) break;
         announce();
-        sink.chunk(encodePart(part, coder));
+        const coded = encodePart(part, coder);
+        sink.chunk(coded instanceof Promise ? await coded : coded);
         await sink.ready();
       }
       announce();
       sink.end();
     } else {
       const part = await outcome;
-      sink.respond(encodePart(part ?? '', coder, { metadata: takeMetadata() }));
+      sink.respond(await encodePart(part ?? '', coder, { metadata: takeMetadata() }));
     }
   } catch (error) {
     if (!signal.aborted) logger.warn({ err: error, session: session.id }, 'a request handler failed');

@@ -11,6 +11,8 @@ export interface Clock {
   now(): number;
   /** Runs `task` once after `ms`; the returned function prevents it. */
   after(ms: number, task: () => void): () => void;
+  /** Resolves once the event loop has looked after everybody else. */
+  yield(): Promise<void>;
 }
 
 /** The clock and the timers that Node, browsers and workers share. */
@@ -21,7 +23,11 @@ export const systemClock: Clock = {
     const timer = setTimeout(task, ms);
     return () => clearTimeout(timer);
   },
+  // Node's setImmediate has no minimum delay; browsers have none of their own that is faster.
+  yield: () =>
+    new Promise((resolve) => (immediate === undefined ? setTimeout(resolve, 0) : immediate(resolve))),
 };
+const immediate = (globalThis as { setImmediate?: (task: () => void) => unknown }).setImmediate;
 
 /** Anything with timers of its own that are looked at now and then. */
 export interface Sweepable {

@@ -42,17 +42,16 @@ export const platform: Platform = {
   async loadBrotli() {},
 
   brotliCompress(bytes, quality) {
-    return detach(
-      zlib.brotliCompressSync(bytes, {
-        // A chunk of the size to expect: the default of 16 KiB costs a small message 20 % more time.
-        chunkSize: Math.min(16 * 1024, Math.max(64, bytes.length >> 1)),
-        params: {
-          [zlib.constants.BROTLI_PARAM_QUALITY]: quality,
-          [zlib.constants.BROTLI_PARAM_LGWIN]: 22,
-          [zlib.constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
-        },
-      }),
-    );
+    return detach(zlib.brotliCompressSync(bytes, brotliOptions(bytes, quality)));
+  },
+
+  brotliCompressLater(bytes, quality) {
+    return new Promise((resolve, reject) => {
+      zlib.brotliCompress(bytes, brotliOptions(bytes, quality), (error, result) => {
+        if (error === null) resolve(detach(result));
+        else reject(new ProtocolError('internal', 'Brotli could not compress', { cause: error }));
+      });
+    });
   },
 
   brotliDecompress(bytes, maxSize) {
@@ -63,6 +62,18 @@ export const platform: Platform = {
     return decompress('zlib', zlib.inflateSync, bytes, maxSize);
   },
 };
+
+function brotliOptions(bytes: Uint8Array, quality: number): zlib.BrotliOptions {
+  return {
+    // A chunk of the size to expect: the default of 16 KiB costs a small message 20 % more time.
+    chunkSize: Math.min(16 * 1024, Math.max(64, bytes.length >> 1)),
+    params: {
+      [zlib.constants.BROTLI_PARAM_QUALITY]: quality,
+      [zlib.constants.BROTLI_PARAM_LGWIN]: 22,
+      [zlib.constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+    },
+  };
+}
 
 type DecompressSync = (bytes: Uint8Array, options: zlib.ZlibOptions) => unknown;
 /** What the synchronous calls return when they are asked for `info`, which their types leave out. */

@@ -37,6 +37,9 @@ export interface Platform extends ZstdPort {
    */
   brotliCompress(bytes: Uint8Array, quality: number): Uint8Array;
 
+  /** Like `brotliCompress`, beside the event loop where the platform can. */
+  brotliCompressLater(bytes: Uint8Array, quality: number): Promise<Uint8Array>;
+
   /**
    * One Brotli stream that takes up all of `bytes`. Stops as soon as the output would exceed `maxSize`.
    *

@@ -21,7 +21,7 @@ export interface ZstdPort {
    * @param level 1 to 19.
    * @param dictionary bytes that the other end has as well; fewer than 8 do nothing.
    * @throws {ProtocolError} `codec_not_loaded` before `loadZstd` has resolved, `message_too_large`
-   * over `zstdMaxInput`.
+   * over `zstdMaxInput`, `internal` where zstd itself fails, for example for want of memory.
    */
   zstdCompress(bytes: Uint8Array, level: number, dictionary?: Uint8Array): Uint8Array;
 
@@ -55,7 +55,7 @@ export function createZstd(runtime?: object): ZstdPort {
   const engineFor = (dictionary: Uint8Array | undefined): Engine => {
     if (native !== undefined && (dictionary === undefined || native.takesDictionaries())) return native;
     if (loaded !== undefined) return loaded;
-    throw new ProtocolError('codec_not_loaded', 'zstd is not loaded; await loadCodecs(["ZSTD"]) first');
+    throw new ProtocolError('codec_not_loaded', 'zstd is not loaded; await loadCodecs(["AVP"]) first');
   };
 
   return {
@@ -81,7 +81,11 @@ export function createZstd(runtime?: object): ZstdPort {
           `zstd takes at most ${engine.maxSize} bytes at once in this runtime, not ${bytes.length}`,
         );
       }
-      return engine.compress(bytes, level, content);
+      try {
+        return engine.compress(bytes, level, content);
+      } catch (cause) {
+        throw new ProtocolError('internal', 'zstd cannot compress', { cause });
+      }
     },
 
     zstdDecompress(bytes, maxSize, dictionary) {

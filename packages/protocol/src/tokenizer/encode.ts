@@ -1,8 +1,9 @@
 import { Merger } from './merge.js';
 import { MAX_CACHED_BYTES, MAX_CACHED_TOKENS, PieceCache } from './piece-cache.js';
 import type { Scanner } from './scanner.js';
-import { MAX_SHORT, TokenCache } from './token-cache.js';
-import { HASH_BASE, NO_TOKEN, type TokenTable } from './token-table.js';
+import { type KeySource, MAX_SHORT } from './short-key.js';
+import { TokenCache } from './token-cache.js';
+import { hashOf, NO_TOKEN, type TokenTable } from './token-table.js';
 
 /**
  * From UTF-8 to token IDs: the scanner cuts pieces; a piece that is a token is done; any other falls
@@ -25,12 +26,8 @@ const WINDOW = 8192;
 const OVERLAP = 512;
 
 /** An encoding under way. */
-export interface EncodeJob {
-  /** UTF-8, with MAX_SHORT bytes behind it that do not matter. */
-  readonly bytes: Uint8Array;
-  /** Over the same. */
-  readonly view: DataView;
-  /** Bytes to encode. */
+export interface EncodeJob extends KeySource {
+  /** Bytes of UTF-8 to encode. */
   readonly length: number;
   /** Bytes done. */
   at: number;
@@ -86,13 +83,10 @@ export class Encoder {
     this.#scan = scan;
     this.#byteIds = byteIdsOf(table);
     this.merger = new Merger(table, limit, this.#byteIds);
+    const source = { bytes: table.bytes, view: new DataView(table.bytes.buffer) };
     for (let id = mergeable; id < limit; id++) {
-      const tokens = this.merger.merge(
-        table.bytes,
-        table.offsets[id] as number,
-        table.offsets[id + 1] as number,
-      );
-      if (tokens > 1) this.#unmergeable.add(id);
+      const end = table.offsets[id + 1] as number;
+      if (this.merger.merge(source, table.offsets[id] as number, end) > 1) this.#unmergeable.add(id);
     }
     this.merger.work = 0;
   }
@@ -132,16 +126,10 @@ export class Encoder {
     if (at === length) this.merger.release();
   }
 
-  /** The token that is `bytes[start .. end)`, or NO_TOKEN. */
-  #find({ bytes, view }: EncodeJob, start: number, end: number): number {
-    const table = this.#table;
-    const length = end - start;
-    if (length > table.maxLength) return NO_TOKEN;
-    const id =
-      length === 1
-        ? (this.#byteIds[bytes[start] as number] as number)
-        : table.find(bytes, start, end, hashOf(bytes, start, end), this.#limit);
-    if (length <= MAX_SHORT && id !== NO_TOKEN) this.#tokens.write(view, start, length, id);
+  /** The token that is the bytes from `start` up to `end`, or NO_TOKEN. */
+  #find(job: EncodeJob, start: number, end: number): number {
+    const id = this.#table.find(job, start, end, this.#limit);
+    if (end - start <= MAX_SHORT && id !== NO_TOKEN) this.#tokens.write(job.view, start, end - start, id);
     return id;
   }
 
@@ -173,7 +161,7 @@ export class Encoder {
     let hash = 0;
     if (length <= MAX_CACHED_BYTES) {
       hash = hashOf(bytes, start, end);
-      const merged = this.#pieces.read(bytes, start, end, hash, ids, job.count);
+      const merged = this.#pieces.read(job, start, end, hash, ids, job.count);
       if (merged > 0) {
         job.count += merged;
         return;
@@ -184,9 +172,9 @@ export class Encoder {
         return;
       }
     }
-    const count = this.merger.merge(bytes, start, end);
+    const count = this.merger.merge(job, start, end);
     if (length <= MAX_CACHED_BYTES && count <= MAX_CACHED_TOKENS) {
-      this.#pieces.write(bytes, start, end, hash, this.merger.ids, count);
+      this.#pieces.write(job, start, end, hash, this.merger.ids, count);
     }
     this.#keep(job, count);
   }
@@ -195,7 +183,7 @@ export class Encoder {
     const { bytes, at: start, segmentEnd, lastFrom } = job;
     const { merger } = this;
     const end = Math.min(segmentEnd, start + job.window);
-    let kept = merger.merge(bytes, start, end);
+    let kept = merger.merge(job, start, end);
     const firstEnd = start + (merger.starts[1] as number);
     if (end < segmentEnd) {
       while (kept > 1 && start + (merger.starts[kept] as number) > end - OVERLAP) kept--;
@@ -203,7 +191,7 @@ export class Encoder {
     job.at = start + (merger.starts[kept] as number);
     job.lastFrom = start + (merger.starts[kept - 1] as number);
     this.#keep(job, kept);
-    if (lastFrom >= 0 && !this.#areNeighbours(bytes, lastFrom, start, firstEnd)) {
+    if (lastFrom >= 0 && !this.#areNeighbours(job, lastFrom, start, firstEnd)) {
       job.at = job.segmentFrom;
       job.count = job.segmentCount;
       job.window *= 2;
@@ -212,8 +200,8 @@ export class Encoder {
   }
 
   /** Whether `bytes[from .. middle)` and `bytes[middle .. end)` are the encoding of both together. */
-  #areNeighbours(bytes: Uint8Array, from: number, middle: number, end: number): boolean {
-    return this.merger.merge(bytes, from, end) === 2 && from + (this.merger.starts[1] as number) === middle;
+  #areNeighbours(job: EncodeJob, from: number, middle: number, end: number): boolean {
+    return this.merger.merge(job, from, end) === 2 && from + (this.merger.starts[1] as number) === middle;
   }
 
   /** Takes the last merge's first `count` tokens. */
@@ -224,12 +212,6 @@ export class Encoder {
     for (let i = 0; i < count; i++) ids[at + i] = found[i] as number;
     job.count = at + count;
   }
-}
-
-function hashOf(bytes: Uint8Array, start: number, end: number): number {
-  let hash = 0;
-  for (let i = start; i < end; i++) hash = Math.imul(hash, HASH_BASE) + (bytes[i] as number) + 1;
-  return hash;
 }
 
 /** Makes room for `more` IDs behind `job.count`. */

@@ -1,4 +1,5 @@
-import { HASH_BASE, NO_TOKEN, type TokenTable } from './token-table.js';
+import type { KeySource } from './short-key.js';
+import { NO_TOKEN, type TokenTable } from './token-table.js';
 
 /**
  * Byte-pair encoding of bytes that are no token as a whole: again and again, the two neighbours whose
@@ -6,7 +7,7 @@ import { HASH_BASE, NO_TOKEN, type TokenTable } from './token-table.js';
  *
  * The rank of neighbours is looked up by their bytes, as in tiktoken, so every rank is honoured and
  * nothing is assumed about how the vocabulary was trained (backtracking encoders assume it, and are
- * wrong for Llama 3). The hash of any part follows from the hashes of the prefixes of the whole.
+ * wrong for Llama 3).
  *
  * A few bytes are merged by scanning for the lowest rank; more of them with a heap of
  * (rank, position), in O(n log n). Entries of the heap are not removed when they go out of date, but
@@ -31,9 +32,6 @@ export class Merger {
   readonly #table: TokenTable;
   readonly #limit: number;
   readonly #byteIds: Int32Array;
-  /** Powers of HASH_BASE up to the longest token. */
-  readonly #powers: Int32Array;
-  #prefixes = new Int32Array(FEW + 1);
   #ranks = new Int32Array(FEW + 1);
   #next = new Int32Array(0);
   #previous = new Int32Array(0);
@@ -45,22 +43,17 @@ export class Merger {
     this.#table = table;
     this.#limit = limit;
     this.#byteIds = byteIds;
-    this.#powers = new Int32Array(256);
-    this.#powers[0] = 1;
-    for (let i = 1; i < this.#powers.length; i++) {
-      this.#powers[i] = Math.imul(this.#powers[i - 1] as number, HASH_BASE);
-    }
   }
 
   /**
-   * Encodes `bytes[start .. end)` and returns the number of tokens, which are then in `ids` and
+   * Encodes the bytes from `start` up to `end` and returns the number of tokens, which are then in `ids` and
    * `starts` until the next call.
    */
-  merge(bytes: Uint8Array, start: number, end: number): number {
+  merge(source: KeySource, start: number, end: number): number {
     const length = end - start;
     this.work += length;
-    if (length > FEW) return this.#mergeMany(bytes, start, length);
-    return this.#mergeFew(bytes, start, length);
+    if (length > FEW) return this.#mergeMany(source, start, length);
+    return this.#mergeFew(source, start, length);
   }
 
   /** Lets go of what an unusually long merge needed. */
@@ -68,11 +61,11 @@ export class Merger {
     if (this.#next.length > KEPT) this.#grow(FEW);
   }
 
-  #mergeFew(bytes: Uint8Array, start: number, length: number): number {
+  #mergeFew(source: KeySource, start: number, length: number): number {
     const ids = this.ids;
     const starts = this.starts;
     const ranks = this.#ranks;
-    this.#begin(bytes, start, length);
+    this.#begin(source.bytes, start, length);
     for (let i = 0; i <= length; i++) starts[i] = i;
     let last = length - 1;
     for (;;) {
@@ -94,16 +87,22 @@ export class Merger {
       }
       starts[last] = length;
       last--;
-      if (at < last) ranks[at] = this.#rank(bytes, start, starts[at] as number, starts[at + 2] as number);
+      if (at < last) {
+        ranks[at] = this.#rank(source, start + (starts[at] as number), start + (starts[at + 2] as number));
+      }
       if (at > 0) {
-        ranks[at - 1] = this.#rank(bytes, start, starts[at - 1] as number, starts[at + 1] as number);
+        ranks[at - 1] = this.#rank(
+          source,
+          start + (starts[at - 1] as number),
+          start + (starts[at + 1] as number),
+        );
       }
     }
   }
 
-  #mergeMany(bytes: Uint8Array, start: number, length: number): number {
+  #mergeMany(source: KeySource, start: number, length: number): number {
     if (this.#next.length < length + 1) this.#grow(length);
-    this.#begin(bytes, start, length);
+    this.#begin(source.bytes, start, length);
     const ids = this.ids;
     const ranks = this.#ranks;
     const next = this.#next;
@@ -129,10 +128,10 @@ export class Merger {
       ranks[at] = NO_TOKEN;
       if (after < length) {
         previous[after] = at;
-        this.#rankAgain(bytes, start, at, next[after] as number);
+        this.#rankAgain(source, start, at, next[after] as number);
       }
       const before = previous[at] as number;
-      if (before >= 0) this.#rankAgain(bytes, start, before, after);
+      if (before >= 0) this.#rankAgain(source, start, before, after);
     }
     const starts = this.starts;
     let count = 0;
@@ -144,22 +143,17 @@ export class Merger {
     return count;
   }
 
-  /** Every byte a token, with the ranks of neighbours and the hashes of prefixes. */
+  /** Every byte a token, with the ranks of neighbours. */
   #begin(bytes: Uint8Array, start: number, length: number): void {
     const { pairs } = this.#table;
     const limit = this.#limit;
     const ids = this.ids;
     const ranks = this.#ranks;
-    const prefixes = this.#prefixes;
     const byteIds = this.#byteIds;
-    let hash = 0;
     let before = 0;
-    prefixes[0] = 0;
     for (let i = 0; i < length; i++) {
       const byte = bytes[start + i] as number;
       ids[i] = byteIds[byte] as number;
-      hash = Math.imul(hash, HASH_BASE) + byte + 1;
-      prefixes[i + 1] = hash;
       if (i > 0) {
         const rank = pairs[(before << 8) | byte] as number;
         ranks[i - 1] = rank < limit ? rank : NO_TOKEN;
@@ -169,21 +163,15 @@ export class Merger {
     ranks[length - 1] = NO_TOKEN;
   }
 
-  /** The rank of the bytes from `from` up to `to`, counted from `start`. */
-  #rank(bytes: Uint8Array, start: number, from: number, to: number): number {
-    const table = this.#table;
-    const length = to - from;
-    if (length > table.maxLength) return NO_TOKEN;
-    const prefixes = this.#prefixes;
-    const hash =
-      (prefixes[to] as number) - Math.imul(prefixes[from] as number, this.#powers[length] as number);
-    return table.find(bytes, start + from, start + to, hash, this.#limit);
+  /** The rank of two neighbours that together are the bytes from `from` up to `to`. */
+  #rank(source: KeySource, from: number, to: number): number {
+    return this.#table.find(source, from, to, this.#limit);
   }
 
-  #rankAgain(bytes: Uint8Array, start: number, from: number, to: number): void {
-    const rank = this.#rank(bytes, start, from, to);
-    this.#ranks[from] = rank;
-    if (rank !== NO_TOKEN) this.#push(rank * SPAN + from);
+  #rankAgain(source: KeySource, start: number, at: number, end: number): void {
+    const rank = this.#rank(source, start + at, start + end);
+    this.#ranks[at] = rank;
+    if (rank !== NO_TOKEN) this.#push(rank * SPAN + at);
   }
 
   #push(key: number): void {
@@ -226,7 +214,6 @@ export class Merger {
     const length = 1 << (32 - Math.clz32(needed));
     this.ids = new Int32Array(length + 1);
     this.starts = new Int32Array(length + 2);
-    this.#prefixes = new Int32Array(length + 1);
     this.#ranks = new Int32Array(length + 1);
     this.#next = new Int32Array(length + 1);
     this.#previous = new Int32Array(length + 1);

@@ -1,53 +1,65 @@
+import type { KeySource } from './short-key.js';
+
 /**
  * The tokens of segments that were merged before.
  *
  * Direct-mapped: a segment has one place, chosen by its hash, and takes it from whoever was there.
  * So the cache has a fixed size, costs one comparison, and whoever floods it with text that never
- * returns only makes it useless for himself and his neighbours in the table, never larger.
- * An entry is `entries[place * STRIDE ..]`: length and count, then the IDs; `keys` holds the bytes.
+ * returns makes it useless for a while, never larger.
+ *
+ * An entry is 64 bytes, as much as a processor fetches at once: length and number of tokens, six
+ * integers for the bytes, and the IDs.
  */
 
 const PLACE_BITS = 12;
-const STRIDE = 12;
+const STRIDE = 16;
+const KEY = 1;
+const IDS = 7;
 /** Longer segments, or of more tokens, are not kept. */
-export const MAX_CACHED_BYTES = 32;
-export const MAX_CACHED_TOKENS = STRIDE - 1;
+export const MAX_CACHED_BYTES = 4 * (IDS - KEY);
+export const MAX_CACHED_TOKENS = STRIDE - IDS;
 
 export class PieceCache {
-  readonly #keys = new Uint8Array(MAX_CACHED_BYTES << PLACE_BITS);
   readonly #entries = new Int32Array(STRIDE << PLACE_BITS);
 
   /**
-   * Writes the tokens of `bytes[start .. end)` to `ids` at `at` and returns their number, or zero
-   * where they are not known.
+   * Writes the tokens of the bytes from `start` up to `end` to `ids` at `at` and returns their number,
+   * or zero where they are not known.
    *
-   * @param hash the polynomial hash of the segment, of at most MAX_CACHED_BYTES.
+   * @param hash `hashOf` these bytes, at most MAX_CACHED_BYTES.
    */
-  read(bytes: Uint8Array, start: number, end: number, hash: number, ids: Uint32Array, at: number): number {
-    const place = placeOf(hash);
-    const length = end - start;
-    const head = this.#entries[place * STRIDE] as number;
-    if (head >>> 8 !== length) return 0;
-    const keys = this.#keys;
-    const key = place * MAX_CACHED_BYTES;
-    for (let i = 0; i < length; i++) if (keys[key + i] !== bytes[start + i]) return 0;
+  read(source: KeySource, start: number, end: number, hash: number, ids: Uint32Array, at: number): number {
+    const entries = this.#entries;
+    const entry = placeOf(hash);
+    const head = entries[entry] as number;
+    if (head >> 8 !== end - start) return 0;
+    for (let i = start, key = entry + KEY; i < end; i += 4, key++) {
+      if (entries[key] !== wordAt(source.view, i, end)) return 0;
+    }
     const count = head & 0xff;
-    for (let i = 0; i < count; i++) ids[at + i] = this.#entries[place * STRIDE + 1 + i] as number;
+    for (let i = 0; i < count; i++) ids[at + i] = entries[entry + IDS + i] as number;
     return count;
   }
 
-  /** Keeps `count` tokens, at most MAX_CACHED_TOKENS, of `bytes[start .. end)`. */
-  write(bytes: Uint8Array, start: number, end: number, hash: number, ids: Int32Array, count: number): void {
-    const place = placeOf(hash);
-    const length = end - start;
-    const key = place * MAX_CACHED_BYTES;
-    for (let i = 0; i < length; i++) this.#keys[key + i] = bytes[start + i] as number;
-    this.#entries[place * STRIDE] = (length << 8) | count;
-    for (let i = 0; i < count; i++) this.#entries[place * STRIDE + 1 + i] = ids[i] as number;
+  /** Keeps `count` tokens, at most MAX_CACHED_TOKENS, of the bytes from `start` up to `end`. */
+  write(source: KeySource, start: number, end: number, hash: number, ids: Int32Array, count: number): void {
+    const entries = this.#entries;
+    const entry = placeOf(hash);
+    entries[entry] = ((end - start) << 8) | count;
+    for (let i = start, key = entry + KEY; i < end; i += 4, key++) {
+      entries[key] = wordAt(source.view, i, end);
+    }
+    for (let i = 0; i < count; i++) entries[entry + IDS + i] = ids[i] as number;
   }
 }
 
+/** Up to four bytes. */
+function wordAt(view: DataView, at: number, end: number): number {
+  const word = view.getInt32(at, true);
+  return end - at >= 4 ? word : word & ((1 << (8 * (end - at))) - 1);
+}
+
+/** Where the entry of a hash begins. */
 function placeOf(hash: number): number {
-  const mixed = Math.imul(hash ^ (hash >>> 16), 0x9e3779b1);
-  return mixed >>> (32 - PLACE_BITS);
+  return (hash & ((1 << PLACE_BITS) - 1)) * STRIDE;
 }

@@ -1,0 +1,70 @@
+import {
+  type Contestant,
+  closeConnections,
+  measureWindow,
+  openConnections,
+  startContestant,
+  stopContestant,
+  type Window,
+} from './echo/contestant.js';
+import { measureIdle } from './echo/idle.js';
+import { type Case, createPlan, describe, type Plan } from './echo/plan.js';
+import { echoRows } from './echo/rows.js';
+import { maxConnections } from './load/open-files.js';
+import type { BenchOptions, Row } from './row.js';
+import { SYSTEM_NAMES, type SystemName } from './systems/system.js';
+
+/**
+ * Messages that come back, through a session and through what else there is. Every server and every
+ * load is a process of its own. The systems take turns in short windows, forwards and backwards,
+ * because a shared machine is slow now and then, and the medians are compared: trust the ratios and
+ * the CPU a message, not the rates.
+ */
+export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
+  const plan = createPlan(quick);
+  const most = maxConnections();
+  const contestants = await Promise.all(SYSTEM_NAMES.map(startContestant));
+  try {
+    yield* measureIdle(contestants, { ...plan, idleConnections: Math.min(plan.idleConnections, most) });
+    for (const each of plan.cases) {
+      if (each.connections > most) {
+        console.error(
+          `skipped ${describe(each)}: the limit of open files (ulimit -n) allows ${most} connections`,
+        );
+        continue;
+      }
+      const taking = contestants.filter(({ name }) => each.systems.includes(name));
+      const windows = await measureCase(taking, each, plan);
+      for (const name of each.systems) warnOfLoad(name, each, windows.get(name) ?? []);
+      yield* echoRows(each, windows);
+    }
+  } finally {
+    for (const contestant of contestants) stopContestant(contestant);
+  }
+}
+
+async function measureCase(
+  contestants: readonly Contestant[],
+  each: Case,
+  plan: Plan,
+): Promise<Map<SystemName, Window[]>> {
+  const { connections, size, depth, exchange } = each;
+  const windows = new Map<SystemName, Window[]>(contestants.map(({ name }) => [name, []]));
+  for (const contestant of contestants) {
+    await openConnections(contestant, { connections, size, depth, exchange });
+    await measureWindow(contestant, { rampMs: 0, windowMs: plan.warmUpMs });
+  }
+  for (let round = 0; round < plan.rounds; round++) {
+    for (const contestant of round % 2 === 0 ? contestants : contestants.toReversed())
+      windows.get(contestant.name)?.push(await measureWindow(contestant, plan));
+  }
+  for (const contestant of contestants) await closeConnections(contestant);
+  return windows;
+}
+
+/** A rate that the load held down says nothing about the server; its CPU a message still does. */
+function warnOfLoad(name: SystemName, each: Case, windows: readonly Window[]): void {
+  const held = windows.filter(({ loadBusy, serverBusy }) => loadBusy > 0.95 && serverBusy < 0.85);
+  if (held.length * 2 > windows.length)
+    console.error(`${name} ${each.exchange} ${describe(each)}: the load was busier than the server`);
+}

@@ -1,0 +1,76 @@
+import { atLeast, compare, type Row } from '../row.js';
+import { median } from '../statistics.js';
+import { type Contestant, closeConnections, openConnections } from './contestant.js';
+import type { Plan } from './plan.js';
+
+/** What a connection costs before it says anything: opening it, and keeping it. */
+interface Idle {
+  /** Connections or sessions opened a second. */
+  readonly handshakes: number;
+  /** Microseconds of the server's CPU for each. */
+  readonly cpu: number;
+  /** Kilobytes that the server keeps for each: of JavaScript objects, and of memory altogether. */
+  readonly heap: number;
+  readonly resident: number;
+}
+
+/** Kilobytes by which the heap of an idle session may exceed that of a connection of `ws`. */
+const HEAP_MARGIN = 5;
+
+export async function* measureIdle(contestants: readonly Contestant[], plan: Plan): AsyncGenerator<Row> {
+  const found = new Map<Contestant, Idle[]>(contestants.map((contestant) => [contestant, []]));
+  // The first round is for the compiler.
+  for (let round = -1; round < plan.idleRounds; round++) {
+    for (const contestant of round % 2 === 0 ? contestants : contestants.toReversed()) {
+      const idle = await measureOnce(contestant, plan.idleConnections);
+      if (round >= 0) found.get(contestant)?.push(idle);
+    }
+  }
+  const figure = (contestant: Contestant, name: keyof Idle) =>
+    median((found.get(contestant) ?? []).map((idle) => idle[name]));
+
+  const ws = contestants.find(({ name }) => name === 'ws');
+  if (ws === undefined) return;
+  for (const contestant of contestants) {
+    const { name } = contestant;
+    const isSession = name === 'session';
+    const row = (what: string, unit: string, better: Row['better'], key: keyof Idle, target?: TargetOf) => {
+      const value = figure(contestant, key);
+      const base = figure(ws, key);
+      const held = { name: ws.name, value: base };
+      return compare(`${what} ${name}`, unit, better, value, held, (ratio) =>
+        isSession ? target?.(ratio, value - base) : undefined,
+      );
+    };
+    yield row('handshake', '1/s', 'higher', 'handshakes', atLeast(0.6));
+    yield row('handshake', 'us', 'lower', 'cpu');
+    yield row('idle heap', 'KB', 'lower', 'heap', (_ratio, difference) => ({
+      text: `<= +${HEAP_MARGIN} KB`,
+      met: difference <= HEAP_MARGIN,
+    }));
+    yield row('idle resident', 'KB', 'lower', 'resident');
+  }
+}
+
+type TargetOf = (ratio: number, difference: number) => Row['target'];
+
+async function measureOnce(contestant: Contestant, connections: number): Promise<Idle> {
+  const { server } = contestant;
+  const memory0 = await server.call('memory');
+  const mark0 = await server.call('mark');
+  const elapsedMs = await openConnections(contestant, {
+    connections,
+    size: 100,
+    depth: 1,
+    exchange: 'message',
+  });
+  const mark1 = await server.call('mark');
+  const memory1 = await server.call('memory');
+  await closeConnections(contestant);
+  return {
+    handshakes: (connections / elapsedMs) * 1000,
+    cpu: (mark1.cpuUs - mark0.cpuUs) / connections,
+    heap: (memory1.heap - memory0.heap) / 1024 / connections,
+    resident: (memory1.resident - memory0.resident) / 1024 / connections,
+  };
+}

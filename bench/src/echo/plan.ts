@@ -1,0 +1,66 @@
+import type { Exchange, SystemName } from '../systems/system.js';
+
+/** One combination that all systems of it are measured at, in turns. */
+export interface Case {
+  readonly exchange: Exchange;
+  readonly systems: readonly SystemName[];
+  readonly connections: number;
+  /** Bytes of a message. */
+  readonly size: number;
+  /** Messages that each connection has under way. */
+  readonly depth: number;
+}
+
+export interface Plan {
+  readonly cases: readonly Case[];
+  /** Turns of every system in every case, of which the median counts. */
+  readonly rounds: number;
+  /** Milliseconds of a turn that are not looked at, and that are. */
+  readonly rampMs: number;
+  readonly windowMs: number;
+  /** Milliseconds before the first turn, for the compiler. */
+  readonly warmUpMs: number;
+  /** Connections that are opened, looked at while idle, and closed, in every turn. */
+  readonly idleConnections: number;
+  readonly idleRounds: number;
+}
+
+const KB = 1024;
+const SIZES = [100, KB, 16 * KB];
+const CROWDS = [
+  { connections: 1, depth: 1 },
+  { connections: 1, depth: 64 },
+  { connections: 64, depth: 8 },
+  { connections: 1000, depth: 2 },
+];
+
+const messages: readonly Case[] = CROWDS.flatMap((crowd) =>
+  SIZES.map(
+    (size): Case => ({
+      ...crowd,
+      size,
+      exchange: 'message',
+      systems: ['ws', 'ws+cork', 'session', 'socket.io'],
+    }),
+  ),
+);
+
+/** `ws` has no requests; its echo is the floor of a round trip. */
+const requests: readonly Case[] = [
+  { connections: 1, depth: 1, size: KB },
+  { connections: 1, depth: 64, size: 100 },
+  { connections: 64, depth: 8, size: KB },
+  { connections: 1000, depth: 2, size: KB },
+].map((crowd): Case => ({ ...crowd, exchange: 'request', systems: ['ws', 'session', 'socket.io'] }));
+
+export function createPlan(quick: boolean): Plan {
+  const timing = quick
+    ? { rounds: 3, rampMs: 40, windowMs: 160, warmUpMs: 120, idleConnections: 500, idleRounds: 2 }
+    : { rounds: 6, rampMs: 80, windowMs: 450, warmUpMs: 400, idleConnections: 1000, idleRounds: 5 };
+  return { cases: [...messages, ...requests], ...timing };
+}
+
+/** `64x1KB depth 8` */
+export function describe({ connections, size, depth }: Case): string {
+  return `${connections}x${size >= KB ? `${size / KB}KB` : `${size}B`} depth ${depth}`;
+}

@@ -1,0 +1,159 @@
+import type { Exchange, Speaker, System } from '../systems/system.js';
+import { FrameSocket } from './frame-socket.js';
+
+export interface CrowdOptions {
+  readonly port: number;
+  readonly connections: number;
+  /** Bytes of a message. */
+  readonly size: number;
+  /** Messages that a connection has under way. */
+  readonly depth: number;
+  readonly exchange: Exchange;
+}
+
+/** Connections that each keep a fixed number of messages under way. */
+export interface Crowd {
+  /** Echoes received. */
+  readonly echoes: number;
+  start(): void;
+  /** Resolves when everything that is under way has come back. */
+  stop(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Connections that are being opened at a time. */
+const OPENING = 32;
+/** A connection that is not closed by then is cut. */
+const CLOSE_TIMEOUT_MS = 2000;
+const TICK_MS = 50;
+
+/** Opens all connections, each ready to send. */
+export async function openCrowd(system: System, options: CrowdOptions): Promise<Crowd> {
+  const { connections, port, size, depth, exchange } = options;
+  // Bytes that are valid UTF-8 and no repetition, the same in every run.
+  const payload = Uint8Array.from({ length: size }, (_, i) => 32 + ((i * 31 + (i >> 3)) % 95));
+  const work = { exchange, payload, depth };
+  const members: Member[] = [];
+  const crowd = { echoes: 0, underWay: 0, isRunning: false, onIdle: () => {} };
+
+  const open = () =>
+    new Promise<void>((resolve, reject) => {
+      members.push(new Member(system, port, work, crowd, resolve, reject));
+    });
+  const opener = async () => {
+    while (members.length < connections) await open();
+  };
+  await Promise.all(Array.from({ length: Math.min(OPENING, connections) }, opener));
+  const ticks = setInterval(() => {
+    for (const member of members) member.speaker.handleTick?.();
+  }, TICK_MS);
+
+  return {
+    get echoes() {
+      return crowd.echoes;
+    },
+    start() {
+      crowd.isRunning = true;
+      for (const member of members) member.ask(depth);
+    },
+    async stop() {
+      crowd.isRunning = false;
+      if (crowd.underWay > 0) {
+        await new Promise<void>((resolve) => {
+          crowd.onIdle = resolve;
+        });
+      }
+    },
+    async close() {
+      clearInterval(ticks);
+      const timer = setTimeout(() => {
+        for (const member of members) member.socket.destroy();
+      }, CLOSE_TIMEOUT_MS);
+      await Promise.all(members.map((member) => member.close()));
+      clearTimeout(timer);
+    },
+  };
+}
+
+interface Shared {
+  echoes: number;
+  underWay: number;
+  isRunning: boolean;
+  onIdle: () => void;
+}
+
+class Member {
+  readonly socket: FrameSocket;
+  readonly speaker: Speaker;
+  readonly #closed: Promise<void>;
+  #isClosing = false;
+
+  constructor(
+    system: System,
+    port: number,
+    { exchange, payload, depth }: { exchange: Exchange; payload: Uint8Array; depth: number },
+    crowd: Shared,
+    onReady: () => void,
+    onFailure: (error: Error) => void,
+  ) {
+    let arrived = 0;
+    let isProved = false;
+    let onClosed = () => {};
+    this.#closed = new Promise((resolve) => {
+      onClosed = resolve;
+    });
+    this.#crowd = crowd;
+    this.socket = new FrameSocket(
+      { port, ...system.target },
+      {
+        onOpen: () => this.speaker.handleOpen(),
+        onFrame: (opcode, frame) => this.speaker.handleFrame(opcode, frame),
+        onBatch: () => {
+          if (arrived === 0) return;
+          const count = arrived;
+          arrived = 0;
+          crowd.echoes += count;
+          crowd.underWay -= count;
+          if (crowd.isRunning) this.ask(count);
+          else if (crowd.underWay === 0) crowd.onIdle();
+        },
+        onClose: (error) => {
+          onClosed();
+          if (this.#isClosing) return;
+          const failure = new Error(`a connection was lost: ${error?.stack ?? 'closed by the server'}`);
+          onFailure(failure);
+          // Once it was open, nobody waits for this connection alone: the run is worthless.
+          if (crowd.isRunning) throw failure;
+        },
+      },
+    );
+    this.speaker = system.speak(
+      this.socket,
+      { exchange, payload, depth },
+      {
+        onReady,
+        onEcho: (echo) => {
+          // Every length is checked, the bytes once a connection: comparing them all would be the load.
+          if (echo.length !== payload.length || (!isProved && Buffer.compare(echo, payload) !== 0))
+            throw new Error('what came back is not what was sent');
+          isProved = true;
+          arrived++;
+        },
+      },
+    );
+  }
+  readonly #crowd: Shared;
+
+  ask(count: number): void {
+    this.#crowd.underWay += count;
+    this.socket.cork();
+    this.speaker.ask(count);
+    this.socket.uncork();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    this.speaker.close();
+    await this.#closed;
+  }
+}

@@ -1,0 +1,51 @@
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { createJsonReporter, createTableReporter } from './report.js';
+import type { Bench } from './row.js';
+
+const BENCHES: Readonly<Record<string, string>> = {
+  echo: 'session messages and requests beside ws, corked ws and socket.io; idle sessions; handshakes',
+  codecs: 'every codec beside JSON.stringify, Brotli and deflate; the choice of `auto`',
+  tokenizer: 'the tokenizer beside js-tiktoken, tiktoken and gpt-tokenizer',
+};
+
+const USAGE = `npm run bench -- [name…] [--json] [--quick]
+
+  --json    one JSON object a line: name, value, unit, baseline, ratio, better
+  --quick   fewer and shorter rounds: for a look, not for a verdict
+
+${Object.entries(BENCHES)
+  .map(([name, description]) => `  ${name.padEnd(10)}${description}`)
+  .join('\n')}`;
+
+const fileOf = (name: string) => new URL(`./${name}.ts`, import.meta.url);
+
+async function main(): Promise<number> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: { json: { type: 'boolean' }, quick: { type: 'boolean' }, help: { type: 'boolean' } },
+  });
+  if (values.help) {
+    console.log(USAGE);
+    return 0;
+  }
+  const unknown = positionals.filter((name) => !Object.hasOwn(BENCHES, name));
+  if (unknown.length > 0) {
+    console.error(`there is no bench called ${unknown.join(', ')}\n\n${USAGE}`);
+    return 2;
+  }
+  const asked = positionals.length > 0 ? positionals : Object.keys(BENCHES);
+  const reporter = values.json ? createJsonReporter(console.log) : createTableReporter(console.log);
+  for (const name of asked) {
+    if (positionals.length === 0 && !existsSync(fileURLToPath(fileOf(name)))) continue;
+    // Loaded one by one: a bench pays only for its own imports, and fails only where it was asked for.
+    const bench = (await import(fileOf(name).href)) as Bench;
+    reporter.begin(name, BENCHES[name] as string);
+    for await (const row of bench.run({ quick: values.quick ?? false })) reporter.row(row);
+  }
+  reporter.end();
+  return 0;
+}
+
+process.exitCode = await main();

@@ -1,0 +1,43 @@
+import { loadSystem } from '../systems/registry.js';
+import type { SystemName } from '../systems/system.js';
+import { offer } from './channel.js';
+
+/** One server in a process of its own. */
+
+const system = await loadSystem(process.argv[2] as SystemName);
+let echoes = 0;
+const { port, count } = await system.serve(() => {
+  echoes++;
+});
+
+/** A moment of the server's work; two of them make a measurement. */
+export interface ServerMark {
+  readonly echoes: number;
+  /** Of all threads, in user and system mode. */
+  readonly cpuUs: number;
+}
+
+const commands = {
+  port: () => port,
+
+  connections: () => count(),
+
+  mark(): ServerMark {
+    const { user, system } = process.cpuUsage();
+    return { echoes, cpuUs: user + system };
+  },
+
+  /** Bytes in use once all garbage is gone. */
+  async memory(): Promise<{ heap: number; resident: number }> {
+    // What a collection releases may only be collected by the next one.
+    for (let i = 0; i < 3; i++) {
+      globalThis.gc?.();
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    const { heapUsed, rss } = process.memoryUsage();
+    return { heap: heapUsed, resident: rss };
+  },
+};
+export type ServerCommands = typeof commands;
+
+offer(commands);

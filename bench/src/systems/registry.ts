@@ -1,0 +1,15 @@
+import type { System, SystemName } from './system.js';
+
+/** Loads one system alone, so that a process holds nothing of the others. */
+export async function loadSystem(name: SystemName): Promise<System> {
+  switch (name) {
+    case 'ws':
+      return (await import('./ws.js')).plainWebSocket;
+    case 'ws+cork':
+      return (await import('./ws.js')).corkedWebSocket;
+    case 'session':
+      return (await import('./session.js')).session;
+    case 'socket.io':
+      return (await import('./socket-io.js')).socketIo;
+  }
+}

@@ -1,0 +1,188 @@
+import {
+  CloseReason,
+  type CodedBody,
+  createSession,
+  LinkCodec,
+  LinkKind,
+  resolveCapabilities,
+  resolveLimits,
+  resolveTimers,
+  type SessionCore,
+  Subprotocol,
+  systemClock,
+} from '@parlance/protocol';
+import { createServer } from '@parlance/server';
+import { type FrameSocket, maskedFrame, Opcode } from '../load/frame-socket.js';
+import { repeated } from '../load/repeated.js';
+import type { Speaker, SpeakerEvents, System, Work } from './system.js';
+
+/** Rates off; every other limit as it is by default. */
+const LIMITS = {
+  messagesPerMinute: Infinity,
+  bytesPerSecond: Infinity,
+  sessionsPerIp: Infinity,
+  sessionsPerMinutePerIp: Infinity,
+};
+
+/** The plain codec alone: what is measured is the session, not compression. */
+const CAPABILITIES = {
+  algorithms: ['NONE'],
+  encodings: [],
+  extensions: { link: true, context: false },
+} as const;
+
+/** Messages and requests through the public API of the server, as its documentation shows it. */
+export const session: System = {
+  target: { path: '/session', subprotocol: Subprotocol.BINARY },
+
+  async serve(onEcho) {
+    const server = createServer({
+      ...CAPABILITIES,
+      limits: LIMITS,
+      async onSession(session) {
+        for await (const message of session) {
+          await session.send(message.bytes);
+          onEcho();
+        }
+      },
+      onRequest(request) {
+        onEcho();
+        return { bytes: request.bytes };
+      },
+    });
+    const { port } = await server.listen();
+    return { port, count: () => server.sessions.size };
+  },
+
+  speak: (socket, work, events) => new SessionSpeaker(socket, work, events),
+};
+
+const MESSAGE_FIRST_BYTE = 0x10 | LinkKind.MESSAGE;
+
+const limits = resolveLimits({ ...LIMITS, maxStreams: Infinity });
+const capabilities = resolveCapabilities(CAPABILITIES, limits);
+const timers = resolveTimers();
+
+/**
+ * The protocol's own core over the raw socket, so that everything that a session demands of a client
+ * is really done, whatever that will be; what is left out are the promises and iterators of the
+ * client API, which would make the load the slower end. The frames of one-way messages are all alike,
+ * so the core's frame is masked once and then repeated.
+ */
+class SessionSpeaker implements Speaker {
+  readonly #core: SessionCore;
+  readonly #socket: FrameSocket;
+  readonly #work: Work;
+  readonly #events: SpeakerEvents;
+  readonly #body: CodedBody;
+  /** Length of a one-way message's frame, and that frame as often as is needed. */
+  #frameLength = 0;
+  #frames: ((count: number) => Uint8Array) | undefined;
+
+  constructor(socket: FrameSocket, work: Work, events: SpeakerEvents) {
+    this.#socket = socket;
+    this.#work = work;
+    this.#events = events;
+    this.#core = createSession({
+      role: 'client',
+      subprotocol: Subprotocol.BINARY,
+      capabilities,
+      limits,
+      timers,
+      timeOrigin: systemClock.timeOrigin,
+    });
+    const { payload } = work;
+    this.#body = {
+      codec: LinkCodec.PLAIN,
+      bytes: payload,
+      originalLength: payload.length,
+      secret: false,
+      metadata: undefined,
+    };
+  }
+
+  handleOpen(): void {
+    this.#core.handleConnected(systemClock.now());
+    this.#transmit();
+  }
+
+  handleFrame(opcode: number, payload: Uint8Array): void {
+    if (opcode !== Opcode.BINARY) throw new Error(`a session server sent opcode ${opcode}`);
+    this.#core.handleMessage(payload, systemClock.now());
+    this.#takeEvents();
+  }
+
+  handleTick(): void {
+    const now = systemClock.now();
+    if (now < this.#core.nextTimeout()) return;
+    this.#core.handleTimeout(now);
+    this.#takeEvents();
+    this.#transmit();
+  }
+
+  ask(count: number): void {
+    const isRequest = this.#work.exchange === 'request';
+    for (let i = 0; i < count; i++) {
+      if (isRequest) this.#core.request(this.#body);
+      else this.#core.send(this.#body);
+    }
+    this.#transmit();
+  }
+
+  close(): void {
+    this.#core.close(CloseReason.CLIENT_SHUTDOWN, '', systemClock.now());
+    this.#transmit();
+  }
+
+  #takeEvents(): void {
+    for (let event = this.#core.pollEvent(); event !== undefined; event = this.#core.pollEvent()) {
+      switch (event.type) {
+        case 'message':
+        case 'response':
+          this.#events.onEcho(event.body.bytes);
+          break;
+        case 'state':
+          if (event.state === 'established') this.#events.onReady();
+          break;
+        case 'failure':
+          throw event.error;
+        case 'ended':
+          if (event.error !== undefined) throw event.error;
+          break;
+        case 'disconnect':
+          this.#transmit();
+          this.#socket.close();
+          break;
+      }
+    }
+  }
+
+  #transmit(): void {
+    let alike = 0;
+    for (let frame = this.#core.pollTransmit(); frame !== undefined; frame = this.#core.pollTransmit()) {
+      if (typeof frame === 'string') throw new Error('the binary subprotocol has no text frames');
+      if (this.#isRepeated(frame)) {
+        alike++;
+        continue;
+      }
+      this.#writeRepeated(alike);
+      alike = 0;
+      this.#socket.write(maskedFrame(Opcode.BINARY, frame));
+    }
+    this.#writeRepeated(alike);
+  }
+
+  /** One-way messages are the only frames of their kind here, and hold the same bytes every time. */
+  #isRepeated(frame: Uint8Array): boolean {
+    if (frame[0] !== MESSAGE_FIRST_BYTE) return false;
+    if (this.#frames === undefined) {
+      this.#frameLength = frame.length;
+      this.#frames = repeated(maskedFrame(Opcode.BINARY, frame), this.#work.depth);
+    }
+    return frame.length === this.#frameLength;
+  }
+
+  #writeRepeated(count: number): void {
+    if (this.#frames !== undefined && count > 0) this.#socket.write(this.#frames(count));
+  }
+}

@@ -1,0 +1,69 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Server } from 'socket.io';
+import { type FrameSocket, maskedFrame, Opcode } from '../load/frame-socket.js';
+import { repeated } from '../load/repeated.js';
+import type { System } from './system.js';
+
+/**
+ * socket.io with binary messages over its WebSocket transport, as fast as its options make it. The
+ * load speaks Engine.IO 4 directly: a binary event is a text frame with a placeholder, then the bytes.
+ */
+export const socketIo: System = {
+  target: { path: '/socket.io/?EIO=4&transport=websocket', subprotocol: undefined },
+
+  async serve(onEcho) {
+    const http = createServer();
+    const io = new Server(http, {
+      transports: ['websocket'],
+      perMessageDeflate: false,
+      httpCompression: false,
+      serveClient: false,
+    });
+    io.on('connection', (socket) => {
+      socket.on('message', (data: Buffer, acknowledge?: (reply: Buffer) => void) => {
+        if (acknowledge === undefined) socket.emit('message', data);
+        else acknowledge(data);
+        onEcho();
+      });
+    });
+    await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+    return { port: (http.address() as AddressInfo).port, count: () => io.engine.clientsCount };
+  },
+
+  speak(socket, { exchange, payload, depth }, { onReady, onEcho }) {
+    // A real client counts its acknowledgements up; to the server one number is like another.
+    const id = exchange === 'request' ? '7' : '';
+    const event = maskedText(`451-${id}["message",{"_placeholder":true,"num":0}]`);
+    const frames = repeated(Buffer.concat([event, maskedFrame(Opcode.BINARY, payload)]), depth);
+    return {
+      handleOpen() {},
+      handleFrame(opcode, frame) {
+        if (opcode === Opcode.BINARY) return onEcho(frame);
+        // '4' message, '5' binary event and '6' binary acknowledgement announce the bytes that follow.
+        const second = frame[1];
+        if (frame[0] === DIGIT_4 && second !== undefined && second !== DIGIT_0) return;
+        handleControl(socket, Buffer.from(frame).toString(), onReady);
+      },
+      ask: (count) => socket.write(frames(count)),
+      close() {
+        socket.write(maskedText('41'));
+        socket.close();
+      },
+    };
+  },
+};
+
+const DIGIT_0 = 0x30;
+const DIGIT_4 = 0x34;
+
+function handleControl(socket: FrameSocket, text: string, onReady: () => void): void {
+  if (text.startsWith('0')) socket.write(maskedText('40'));
+  else if (text.startsWith('40')) onReady();
+  else if (text === '2') socket.write(maskedText('3'));
+  else throw new Error(`socket.io sent ${text}`);
+}
+
+function maskedText(text: string): Uint8Array {
+  return maskedFrame(Opcode.TEXT, Buffer.from(text));
+}

@@ -1,0 +1,128 @@
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { createServer as createHttpServer, type Server as HttpServer } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { extname, join, normalize } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { build } from 'vite';
+
+/** What the tests of the chat page need around it: a browser, the built page, and servers that can fail. */
+
+export const CHROMIUM_PATH = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
+
+/** Why no browser can be started; `undefined` where one can. */
+export function chromiumMissing(): string | undefined {
+  if (existsSync(CHROMIUM_PATH)) return undefined;
+  return `there is no Chromium at ${CHROMIUM_PATH}; install it, or set CHROMIUM_PATH`;
+}
+
+export function launchChromium(): Promise<Browser> {
+  return chromium.launch({
+    executablePath: CHROMIUM_PATH,
+    args: [
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+    ],
+  });
+}
+
+/** Builds the page into `outDir`, as `vite build` does. */
+export async function buildChatPage(outDir: string): Promise<void> {
+  const root = fileURLToPath(new URL('../../examples/chat', import.meta.url));
+  await build({
+    root,
+    configFile: join(root, 'vite.config.ts'),
+    logLevel: 'error',
+    build: { outDir, emptyOutDir: true, reportCompressedSize: false },
+  });
+}
+
+const MEDIA_TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.wasm': 'application/wasm',
+};
+
+/** An HTTP server whose connections can be cut, as those of a machine that loses its power. */
+export interface HttpHost extends AsyncDisposable {
+  readonly http: HttpServer;
+  readonly port: number;
+  readonly origin: string;
+  /** Ends every connection at once and stops listening. */
+  cut(): Promise<void>;
+}
+
+/**
+ * @param folder what is served, as any static server would; without one, only upgrades are of use.
+ * @param port 0 takes a free one.
+ */
+export async function serveFiles(folder?: string, port = 0): Promise<HttpHost> {
+  const http = createHttpServer(async (request, response) => {
+    const path = normalize(new URL(request.url ?? '/', 'http://host').pathname);
+    try {
+      if (folder === undefined) throw new Error('nothing is served here');
+      const file = join(folder, path.endsWith('/') ? `${path}index.html` : path);
+      const content = await readFile(file);
+      response.writeHead(200, { 'content-type': MEDIA_TYPES[extname(file)] ?? 'application/octet-stream' });
+      response.end(content);
+    } catch {
+      response.writeHead(404).end();
+    }
+  });
+  const sockets = new Set<Socket>();
+  http.on('connection', (socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
+  await new Promise<void>((resolve, reject) => {
+    http.once('error', reject);
+    http.listen(port, '127.0.0.1', resolve);
+  });
+  const address = http.address() as AddressInfo;
+  const cut = () =>
+    new Promise<void>((resolve) => {
+      http.close(() => resolve());
+      for (const socket of sockets) socket.destroy();
+    });
+  return {
+    http,
+    port: address.port,
+    origin: `http://127.0.0.1:${address.port}`,
+    cut,
+    [Symbol.asyncDispose]: cut,
+  };
+}
+
+/** A page in a profile of its own, and everything it complained about. */
+export interface OpenPage extends AsyncDisposable {
+  readonly page: Page;
+  /** Console errors and warnings, exceptions that nobody caught, and requests that failed. */
+  readonly complaints: string[];
+}
+
+export async function openPage(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<OpenPage> {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
+  });
+  page.on('pageerror', (error) => complaints.push(String(error)));
+  page.on('requestfailed', (request) => complaints.push(`${request.url()}: ${request.failure()?.errorText}`));
+  page.on('response', (response) => {
+    if (response.status() >= 400) complaints.push(`${response.url()}: ${response.status()}`);
+  });
+  await page.goto(url);
+  return { page, complaints, [Symbol.asyncDispose]: () => context.close() };
+}

@@ -1,0 +1,469 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createServer, RequestError, type Server, type ServerOptions } from '@parlance/server';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { answerTo, type ChatRequest, createResponder } from '../../examples/demo/responder.js';
+import { startChatPage } from '../../examples/demo/serve-chat.js';
+import {
+  buildChatPage,
+  chromiumMissing,
+  type HttpHost,
+  launchChromium,
+  type OpenPage,
+  openPage,
+  serveFiles,
+} from './chat-page.js';
+
+/** The chat page in a real browser, against real servers that answer, refuse and go away. */
+
+const missing = chromiumMissing();
+if (missing !== undefined) {
+  if (process.env['CI'] === 'true') throw new Error(missing);
+  console.warn(`The tests of the chat page are skipped: ${missing}`);
+}
+
+const WORD_DELAY_MS = 10;
+/** More than the page waits before it tries again. */
+const RECONNECT = { timeout: 15_000 };
+
+describe.skipIf(missing !== undefined)('the chat page', () => {
+  let browser: Browser;
+  let temporary: string;
+  let built: string;
+  const open: AsyncDisposable[] = [];
+
+  beforeAll(async () => {
+    temporary = await mkdtemp(join(tmpdir(), 'parlance-chat-'));
+    built = join(temporary, 'built');
+    await buildChatPage(built);
+    browser = await launchChromium();
+  });
+  afterEach(async () => {
+    for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await rm(temporary, { recursive: true, force: true });
+  });
+
+  /** The built page and its session server at one origin. */
+  async function host(options: ServerOptions = {}) {
+    const files = await serveFiles(built);
+    open.push(files);
+    const sessions = attach(files, options);
+    return { url: `${files.origin}/`, sessions };
+  }
+
+  function attach(files: HttpHost, options: ServerOptions = {}): Server {
+    const sessions = createServer({ onRequest: createResponder({ delayMs: WORD_DELAY_MS }), ...options });
+    sessions.attach(files.http);
+    open.push(sessions);
+    return sessions;
+  }
+
+  async function visit(url: string, options?: BrowserContextOptions): Promise<OpenPage> {
+    const visited = await openPage(browser, url, options);
+    open.push(visited);
+    return visited;
+  }
+
+  describe.each(['from its sources', 'built'])('%s', (how) => {
+    async function start() {
+      if (how === 'built') return await host();
+      const page = await startChatPage({
+        port: 0,
+        delayMs: WORD_DELAY_MS,
+        cacheDir: join(temporary, 'vite'),
+      });
+      open.push({ [Symbol.asyncDispose]: page.close });
+      return page;
+    }
+
+    it('streams answers in a conversation and shows what was agreed and what it cost', async () => {
+      const { url, sessions } = await start();
+      const { page, complaints } = await visit(url);
+      await state(page, 'connected');
+      const lengths = await watchAnswer(page);
+
+      await ask(page, 'What travels here?');
+      await finished(page, 1);
+      const first = question('What travels here?');
+      expect(await answerText(page)).toBe(answerTo(chat(first)));
+      // It came in pieces, each longer than the one before.
+      const seen = await lengths();
+      expect(seen.length).toBeGreaterThan(5);
+      expect(seen).toEqual([...seen].sort((a, b) => a - b));
+
+      await ask(page, 'And before that?');
+      await finished(page, 2);
+      const history = chat(first, reply(answerTo(chat(first))), question('And before that?'));
+      expect(await answerText(page)).toBe(answerTo(history));
+      expect(await answerText(page)).toContain('message 2 of our conversation');
+
+      const [session] = [...sessions.sessions.values()];
+      const agreed = page.locator('#agreed');
+      for (const fact of [session?.id as string, 'CL100K_BASE', 'M2M', 'TOKEN_NATIVE', 'link'])
+        await agreed.getByText(fact).first().waitFor();
+
+      const { received, sent } = session?.stats() ?? expect.fail('the session is gone');
+      const onSocket = received.wireBytes + sent.wireBytes;
+      const [json, socket] = await numbers(page, '#bytes tfoot td');
+      const requests = [chat(first), history].map((request) => ({ ...request, stream: true }));
+      const texts = [...requests.map((request) => JSON.stringify(request)), ...requests.map(answerTo)];
+      expect(json).toBe(texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0));
+      expect(socket).toBeGreaterThan(0);
+      expect(socket).toBeLessThan(json as number);
+      const [overhead] = await numbers(page, '#overhead');
+      expect((socket as number) + (overhead as number)).toBe(onSocket);
+      expect(complaints).toEqual([]);
+    });
+  });
+
+  it('sends on Enter, breaks lines on Shift+Enter, and keeps what is written meanwhile', async () => {
+    const gate = deferred();
+    const { url } = await host({
+      async *onRequest(request) {
+        yield request.json<ChatRequest>().messages.at(-1)?.content ?? '';
+        await gate.promise;
+      },
+    });
+    const { page, complaints } = await visit(url);
+    await state(page, 'connected');
+    const box = page.getByLabel('Your message');
+    expect(await box.evaluate((element) => element === document.activeElement)).toBe(true);
+    await page.keyboard.type('one');
+    await page.keyboard.press('Shift+Enter');
+    await page.keyboard.type('two');
+    await page.keyboard.press('Enter');
+    await expect.poll(() => answerText(page)).toBe('one\ntwo');
+    expect(await box.inputValue()).toBe('');
+
+    await page.keyboard.type('too early');
+    await page.keyboard.press('Enter');
+    expect(await box.inputValue()).toBe('too early');
+    expect(await page.locator('article').count()).toBe(1);
+    gate.resolve();
+    await finished(page, 1);
+    await page.keyboard.press('Enter');
+    await finished(page, 2);
+    // What is not text is not sent.
+    await page.keyboard.type('   ');
+    await page.keyboard.press('Enter');
+    expect(await page.locator('article').count()).toBe(2);
+    expect(complaints).toEqual([]);
+  });
+
+  it('stops in mid-answer, at the server too, and goes on with what had come', async () => {
+    const aborted = deferred();
+    const requests: ChatRequest[] = [];
+    const { url, sessions } = await host({
+      async *onRequest(request, { signal }) {
+        requests.push(request.json<ChatRequest>());
+        if (requests.length > 1) return yield 'enough';
+        yield 'endless';
+        signal.addEventListener('abort', () => aborted.resolve());
+        while (!signal.aborted) {
+          await new Promise((resolve) => setTimeout(resolve, WORD_DELAY_MS));
+          yield ' words';
+        }
+      },
+    });
+    const { page, complaints } = await visit(url);
+    await state(page, 'connected');
+    await ask(page, 'Talk');
+    await expect.poll(() => answerText(page)).toContain('endless words words');
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await aborted.promise;
+    await page.getByText('You stopped this answer.').waitFor();
+    const partial = await answerText(page);
+    expect(await page.getByLabel('Your message').evaluate((box) => box === document.activeElement)).toBe(
+      true,
+    );
+
+    await ask(page, 'Thanks');
+    await finished(page, 2);
+    expect(await answerText(page)).toBe('enough');
+    expect(requests[1]?.messages).toEqual([question('Talk'), reply(partial), question('Thanks')]);
+    expect(await page.locator('article').first().locator('.answer .text').textContent()).toBe(partial);
+    const [session] = [...sessions.sessions.values()];
+    expect(session?.stats().openStreams).toBe(0);
+    expect(complaints).toEqual([]);
+  });
+
+  it('starts afresh after a reload, in mid-answer too', async () => {
+    const { url, sessions } = await host({ onRequest: createResponder({ delayMs: 60_000 }) });
+    const { page, complaints } = await visit(url);
+    await state(page, 'connected');
+    await ask(page, 'This will be forgotten');
+    await page.getByRole('button', { name: 'Stop' }).waitFor();
+    const [before] = [...sessions.sessions.keys()];
+
+    await page.reload();
+    await state(page, 'connected');
+    expect(await page.locator('article').count()).toBe(0);
+    expect(await page.locator('#intro').isVisible()).toBe(true);
+    expect(await page.getByLabel('Your message').inputValue()).toBe('');
+    await expect.poll(() => sessions.sessions.size).toBe(1);
+    const [after] = [...sessions.sessions.keys()];
+    expect(after).not.toBe(before);
+    await page
+      .locator('#agreed')
+      .getByText(after as string)
+      .waitFor();
+    expect(complaints).toEqual([]);
+  });
+
+  it('tells what a request failed with and asks again', async () => {
+    let isBroken = true;
+    const { url } = await host({
+      onRequest() {
+        if (isBroken) throw new RequestError('quota', 'come back tomorrow');
+        return 'Here I am.';
+      },
+    });
+    const { page, complaints } = await visit(url);
+    await state(page, 'connected');
+    await ask(page, 'Hello?');
+    await page.getByText('quota: come back tomorrow').waitFor();
+    isBroken = false;
+    await page.getByRole('button', { name: 'Ask again' }).click();
+    await expect.poll(() => answerText(page)).toBe('Here I am.');
+    expect(await page.locator('article').count()).toBe(1);
+    expect(await page.locator('.note').isVisible()).toBe(false);
+    expect(complaints).toEqual([]);
+  });
+
+  describe('refused', () => {
+    it('for its origin, says so and what to do, and waits for the person', async () => {
+      const { url } = await host();
+      const elsewhere = await serveFiles();
+      open.push(elsewhere);
+      attach(elsewhere);
+      const { page } = await visit(`${url}?server=ws://127.0.0.1:${elsewhere.port}/session`);
+      await state(page, 'refused');
+      const notice = page.getByRole('alert').locator('..');
+      const origin = new URL(url).origin;
+      for (const told of [
+        'The server refused this page',
+        'SECURITY_POLICY',
+        `does not admit pages from ${origin}`,
+      ])
+        expect(await notice.textContent()).toContain(told);
+      expect(await notice.textContent()).toContain(`origin ${origin} is not admitted`);
+      expect(await page.locator('#countdown').textContent()).toBe('');
+      await page.getByLabel('Your message').fill('Anybody?');
+      expect(await page.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true);
+      await page.keyboard.press('Enter');
+      expect(await page.locator('article').count()).toBe(0);
+      await page.getByRole('button', { name: 'Try now' }).click();
+      await state(page, 'refused');
+    });
+
+    it('for want of credentials', async () => {
+      const { url } = await host({ authenticate: () => null });
+      const { page } = await visit(url);
+      await state(page, 'refused');
+      expect(await page.locator('#notice').textContent()).toContain('no credentials to show');
+    });
+
+    it('is admitted once the server lists its origin', async () => {
+      const { url } = await host();
+      const elsewhere = await serveFiles();
+      open.push(elsewhere);
+      const sessions = attach(elsewhere, { origins: [new URL(url).origin] });
+      const { page, complaints } = await visit(`${url}?server=ws://127.0.0.1:${elsewhere.port}/session`);
+      await state(page, 'connected');
+      expect(sessions.sessions.size).toBe(1);
+      expect(complaints).toEqual([]);
+    });
+
+    it('says that an address is none', async () => {
+      const { url } = await host();
+      const { page } = await visit(`${url}?server=not%20an%20address:`);
+      await state(page, 'refused');
+      expect(await page.locator('#notice').textContent()).toContain('invalid_option');
+    });
+  });
+
+  describe('lost', () => {
+    it('when the server goes away in mid-answer, and comes back by itself in a new session', async () => {
+      const { url } = await host();
+      const origins = [new URL(url).origin];
+      const first = await serveFiles();
+      const { port } = first;
+      const doomed = createServer({ origins, onRequest: createResponder({ delayMs: 40 }) });
+      doomed.attach(first.http);
+      open.push(doomed);
+      const { page } = await visit(`${url}?server=ws://127.0.0.1:${port}/session`);
+      await state(page, 'connected');
+      const [before] = [...doomed.sessions.keys()];
+      await ask(page, 'Are you there?');
+      await expect.poll(() => answerText(page)).not.toBe('');
+
+      await first.cut();
+      await state(page, 'lost');
+      await page.getByText('The session was lost before the answer was complete.').waitFor();
+      expect(await page.getByRole('alert').textContent()).toContain('sends the whole conversation anew');
+      expect(await answerText(page)).not.toBe('');
+      expect(await page.getByRole('button', { name: 'Ask again' }).isVisible()).toBe(false);
+      await page.getByText(/The next try is in \d+ s/).waitFor();
+      // An attempt that finds nobody leaves the state as it is, and a new countdown follows.
+      await page.getByRole('button', { name: 'Try now' }).click();
+      await page.getByText(/The next try is in \d+ s/).waitFor();
+      await state(page, 'lost');
+
+      const second = await serveFiles(undefined, port);
+      open.push(second);
+      const revived = attach(second, { origins });
+      await state(page, 'connected', RECONNECT);
+      expect(await page.locator('#status').textContent()).toBe('Reconnected');
+      const [after] = [...revived.sessions.keys()];
+      expect(after).not.toBe(before);
+      await page
+        .locator('#agreed')
+        .getByText(after as string)
+        .waitFor();
+      await page.getByText('Connected again, in a new session.').waitFor();
+
+      await page.getByRole('button', { name: 'Ask again' }).click();
+      const again = answerTo(chat(question('Are you there?')));
+      await expect.poll(() => answerText(page), { timeout: 10_000 }).toBe(again);
+      await ask(page, 'And now?');
+      await expect
+        .poll(() => answerText(page), { timeout: 10_000 })
+        .toContain('message 2 of our conversation');
+    });
+
+    it('when the server closes as agreed, and comes back at once on "Try now"', async () => {
+      const { url } = await host();
+      const origins = [new URL(url).origin];
+      const first = createServer({ origins });
+      const { port } = await first.listen();
+      const { page } = await visit(`${url}?server=ws://127.0.0.1:${port}/session`);
+      await state(page, 'connected');
+      await first.close();
+      await state(page, 'lost');
+      expect(await page.locator('#status').textContent()).toBe('Connection lost');
+
+      const second = createServer({ origins });
+      open.push(second);
+      await second.listen({ port });
+      await page.getByRole('button', { name: 'Try now' }).click();
+      await state(page, 'connected');
+    });
+
+    it('from the beginning, until a server is there', async () => {
+      const { url } = await host();
+      const vacant = await serveFiles();
+      await vacant.cut();
+      const { page } = await visit(`${url}?server=ws://127.0.0.1:${vacant.port}/session`);
+      await state(page, 'lost');
+      expect(await page.locator('#status').textContent()).toBe('No server');
+      const late = createServer({ origins: [new URL(url).origin] });
+      open.push(late);
+      await late.listen({ port: vacant.port });
+      await state(page, 'connected', RECONNECT);
+      expect(await page.locator('#status').textContent()).toBe('Connected');
+    });
+  });
+
+  describe('on a phone', () => {
+    const phone: BrowserContextOptions = { viewport: { width: 360, height: 740 }, hasTouch: true };
+
+    it('needs no sideways scrolling, whatever is said', async () => {
+      const { url } = await host();
+      const { page, complaints } = await visit(url, phone);
+      await state(page, 'connected');
+      expect(await overflowing(page)).toEqual([]);
+      await ask(page, `${'unbreakable'.repeat(40)} and\n\nlines`);
+      await finished(page, 1);
+      expect(await overflowing(page)).toEqual([]);
+      await page.locator('#panel summary').click();
+      await page.getByRole('heading', { name: 'What was agreed' }).waitFor();
+      expect(await overflowing(page)).toEqual([]);
+      expect(complaints).toEqual([]);
+    });
+
+    it('shows why there is no session, and still lets one write', async () => {
+      const { url } = await host({ authenticate: () => null });
+      const { page } = await visit(url, phone);
+      await state(page, 'refused');
+      expect(await overflowing(page)).toEqual([]);
+      for (const part of ['#notice', '#retry', '#question', '#send'])
+        expect(await page.locator(part).evaluate(isInView), part).toBe(true);
+    });
+  });
+});
+
+// --- what a person would do and see
+
+async function state(page: Page, name: string, options?: { timeout: number }): Promise<void> {
+  await page.locator(`body[data-state="${name}"]`).waitFor(options);
+}
+
+async function ask(page: Page, text: string): Promise<void> {
+  await page.getByLabel('Your message').fill(text);
+  await page.getByRole('button', { name: 'Send' }).click();
+}
+
+/** Waits until as many turns have been answered completely. */
+async function finished(page: Page, turns: number): Promise<void> {
+  await expect
+    .poll(() => page.locator('.answer[data-state="done"]').count(), { timeout: 20_000 })
+    .toBe(turns);
+}
+
+async function answerText(page: Page): Promise<string> {
+  return (await page.locator('.answer .text').last().textContent()) ?? '';
+}
+
+/** Records the lengths that the answers have on their way; the returned function reads them. */
+async function watchAnswer(page: Page): Promise<() => Promise<number[]>> {
+  await page.evaluate(() => {
+    const lengths: number[] = [];
+    Object.assign(window, { lengths });
+    new MutationObserver(() => {
+      const length = document.querySelector('.answer .text')?.textContent?.length ?? 0;
+      if (length !== lengths.at(-1)) lengths.push(length);
+    }).observe(document.getElementById('log') as HTMLElement, { subtree: true, childList: true });
+  });
+  return () => page.evaluate(() => (window as unknown as { lengths: number[] }).lengths);
+}
+
+/** The numbers of bytes in what `selector` finds. */
+async function numbers(page: Page, selector: string): Promise<number[]> {
+  const texts = await page.locator(selector).allTextContents();
+  return texts.flatMap((text) =>
+    [...text.matchAll(/([\d,]+) B/g)].map((match) => Number(match[1]?.replace(',', ''))),
+  );
+}
+
+/** Names what is wider than its box; nothing may be. */
+function overflowing(page: Page): Promise<string[]> {
+  return page.evaluate(() =>
+    [document.documentElement, ...document.querySelectorAll<HTMLElement>('body, main, #log, #panel, #notice')]
+      .filter(
+        (element) => element.scrollWidth > element.clientWidth || element.clientWidth > window.innerWidth,
+      )
+      .map((element) => `${element.tagName}#${element.id}: ${element.scrollWidth} > ${element.clientWidth}`),
+  );
+}
+
+function isInView(element: Element): boolean {
+  const { top, bottom, left, right } = element.getBoundingClientRect();
+  return top >= 0 && left >= 0 && bottom <= window.innerHeight && right <= window.innerWidth;
+}
+
+const question = (content: string) => ({ role: 'user', content }) as const;
+const reply = (content: string) => ({ role: 'assistant', content }) as const;
+const chat = (...messages: ChatRequest['messages']): ChatRequest => ({ model: 'gpt-4o', messages });
+
+function deferred() {
+  let resolve: () => void = () => {};
+  const promise = new Promise<void>((settle) => {
+    resolve = settle;
+  });
+  return { promise, resolve };
+}

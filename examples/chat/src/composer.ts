@@ -1,0 +1,87 @@
+import { byId, create } from './dom.js';
+
+/** Where a person writes, sends and stops. */
+export interface Composer {
+  /** Whether there is a session to send to. */
+  setConnected(isConnected: boolean): void;
+  /** Whether an answer is under way, which can be stopped; the next question can be written meanwhile. */
+  setAnswering(isAnswering: boolean): void;
+}
+
+const SUGGESTIONS = [
+  'What travels over this socket?',
+  'How long is a Donaudampfschifffahrtsgesellschaft?',
+  'Say hello in 日本語 and in Ελληνικά.',
+] as const;
+
+export interface ComposerEvents {
+  onSend(text: string): void;
+  onStop(): void;
+}
+
+export function createComposer({ onSend, onStop }: ComposerEvents): Composer {
+  const form = byId<HTMLFormElement>('composer');
+  const question = byId<HTMLTextAreaElement>('question');
+  const send = byId<HTMLButtonElement>('send');
+  const stop = byId<HTMLButtonElement>('stop');
+  let isConnected = false;
+  let isAnswering = false;
+
+  function update(): void {
+    send.disabled = !isConnected || question.value.trim() === '';
+    send.hidden = isAnswering;
+    const hadFocus = document.activeElement === stop;
+    stop.hidden = !isAnswering;
+    // A button that goes away must not take the focus with it.
+    if (hadFocus && !isAnswering) question.focus();
+    // As tall as its text, up to what the style sheet allows.
+    question.style.height = 'auto';
+    question.style.height = `${question.scrollHeight + question.offsetHeight - question.clientHeight}px`;
+  }
+
+  function submit(): void {
+    const text = question.value.trim();
+    if (text === '' || !isConnected || isAnswering) return;
+    question.value = '';
+    onSend(text);
+    update();
+  }
+
+  form.addEventListener('submit', (event) => {
+    event.preventDefault();
+    submit();
+  });
+  question.addEventListener('input', update);
+  question.addEventListener('keydown', (event) => {
+    // While an input method composes, Enter accepts its suggestion.
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    submit();
+  });
+  stop.addEventListener('click', onStop);
+
+  byId('suggestions').append(
+    ...SUGGESTIONS.map((text) => {
+      const button = create('button', { type: 'button' }, text);
+      button.addEventListener('click', () => {
+        question.value = text;
+        update();
+        question.focus();
+      });
+      return create('li', {}, button);
+    }),
+  );
+  question.focus();
+  update();
+
+  return {
+    setConnected(value) {
+      isConnected = value;
+      update();
+    },
+    setAnswering(value) {
+      isAnswering = value;
+      update();
+    },
+  };
+}

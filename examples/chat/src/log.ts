@@ -1,0 +1,100 @@
+import type { Turn, TurnState } from './conversation.js';
+import { byId, create } from './dom.js';
+import { bytes, difference } from './format.js';
+import type { TurnTraffic } from './traffic.js';
+
+/** The conversation as it is seen. */
+export interface Log {
+  add(turn: Turn): void;
+  /** Shows what has come since, and what it cost. */
+  update(turn: Turn, traffic: TurnTraffic | undefined): void;
+  /** A line between turns, about the conversation and no part of it. */
+  remark(text: string): void;
+}
+
+const NOTES: Readonly<Record<TurnState, string>> = {
+  waiting: '',
+  streaming: '',
+  done: '',
+  stopped: 'You stopped this answer.',
+  interrupted: 'The session was lost before the answer was complete.',
+  failed: 'This was not answered.',
+};
+
+interface TurnView {
+  readonly answer: HTMLElement;
+  readonly text: HTMLElement;
+  readonly note: HTMLElement;
+  readonly cost: HTMLElement;
+}
+
+/** @param onAskAgain a turn that came to no good end shall be repeated. */
+export function createLog(onAskAgain: (turn: Turn) => void): Log {
+  const log = byId('log');
+  const views = new Map<Turn, TurnView>();
+
+  /** Follows the end of the conversation, unless the person has scrolled away from it. */
+  function following(change: () => void): void {
+    const isAtEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 48;
+    change();
+    if (isAtEnd) log.scrollTop = log.scrollHeight;
+  }
+
+  return {
+    add(turn) {
+      byId('intro').hidden = true;
+      const view: TurnView = {
+        answer: create('div', { className: 'answer' }),
+        text: create('p', { className: 'text' }),
+        note: create('p', { className: 'note', hidden: true }),
+        cost: create('p', { className: 'cost' }),
+      };
+      views.set(turn, view);
+      view.answer.append(create('h3', { className: 'unseen' }, 'Answer'), view.text, view.note, view.cost);
+      const question = create(
+        'div',
+        { className: 'question' },
+        create('h3', { className: 'unseen' }, 'You'),
+        create('p', { className: 'text' }, turn.question),
+      );
+      log.append(create('article', {}, question, view.answer));
+      this.update(turn, undefined);
+      log.scrollTop = log.scrollHeight;
+    },
+
+    update(turn, traffic) {
+      const view = views.get(turn);
+      if (view === undefined) return;
+      const { answer, text, note, cost } = view;
+      following(() => {
+        const isRunning = turn.state === 'waiting' || turn.state === 'streaming';
+        answer.dataset['state'] = turn.state;
+        // Read aloud once it is complete, not word by word.
+        answer.ariaBusy = String(isRunning);
+        const shown = text.textContent;
+        if (turn.answer.startsWith(shown)) text.append(turn.answer.slice(shown.length));
+        else text.textContent = turn.answer;
+        if (traffic !== undefined) cost.textContent = describeCost(traffic);
+
+        const mayRepeat = turn.state === 'interrupted' || turn.state === 'failed';
+        note.hidden = NOTES[turn.state] === '';
+        note.replaceChildren([NOTES[turn.state], turn.problem].filter(Boolean).join(' '));
+        if (mayRepeat) {
+          const again = create('button', { type: 'button', className: 'again' }, 'Ask again');
+          again.addEventListener('click', () => onAskAgain(turn));
+          note.append(' ', again);
+        }
+      });
+    },
+
+    remark: (text) => following(() => log.append(create('p', { className: 'remark' }, text))),
+  };
+}
+
+function describeCost({ sent, received, parts, algorithm, isFinal }: TurnTraffic): string {
+  if (!isFinal) return '';
+  const both = { json: sent.json + received.json, socket: sent.socket + received.socket };
+  const count = `${parts} ${parts === 1 ? 'part' : 'parts'}`;
+  const change = difference(both);
+  return `Sent as ${algorithm || 'nothing'}, answered in ${count}. ${bytes(both.socket)} on the socket, ${bytes(both.json)} as JSON${change && `: ${change}`}.`;
+}

@@ -1,0 +1,16 @@
+import { expect, it } from 'vitest';
+import { Algorithm } from '../constants.js';
+import { compressBrotli } from './brotli.js';
+import { type LoadableCodec, loadCodecs } from './load.js';
+
+it('makes every codec ready, any number of times', async () => {
+  const all: LoadableCodec[] = [...Object.values(Algorithm), 'AVP'];
+  await Promise.all([loadCodecs(all), loadCodecs(all), loadCodecs([])]);
+  expect(compressBrotli(new Uint8Array(1)).length).toBeGreaterThan(0);
+});
+
+it('refuses a name that is no codec, instead of leaving it unloaded', async () => {
+  for (const name of ['brotli', 'ZLIB', 'constructor', '']) {
+    await expect(loadCodecs([name as LoadableCodec])).rejects.toMatchObject({ code: 'invalid_argument' });
+  }
+});

@@ -1,0 +1,80 @@
+import type { AvpInput } from '../avp/frame.js';
+import type { Algorithm } from '../constants.js';
+import type { ProtocolError } from '../errors.js';
+import type { Negotiated, SessionState } from '../session-core.js';
+import type { Message } from './message.js';
+import type { Metadata } from './metadata.js';
+import type { Body } from './part.js';
+import type { ReplyStream } from './reply.js';
+import type { SessionStats } from './stats.js';
+
+/** What the user of a session works with, at both ends. */
+
+export interface SendOptions {
+  /** @default 'auto': the smallest of the negotiated codecs that give the content back exactly */
+  readonly algorithm?: Algorithm | 'auto' | undefined;
+  /** Never a base for coding later messages. @default false */
+  readonly secret?: boolean | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface RequestOptions extends SendOptions {
+  /** @default none */
+  readonly timeoutMs?: number | undefined;
+  readonly metadata?: Metadata | undefined;
+}
+
+export interface SendTensorOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface CloseResult {
+  /** Frames whose arrival the peer has not confirmed; 0 after an orderly close. */
+  readonly unacknowledged: number;
+}
+
+/** What `reset` tells after a session was lost. */
+export interface SessionReset {
+  readonly reason: string;
+}
+
+export interface SessionEvents {
+  state: SessionState;
+  reset: SessionReset;
+  error: ProtocolError;
+}
+
+/** A session as its user sees it, at both ends. */
+export interface Session extends AsyncIterable<Message>, AsyncDisposable {
+  readonly id: string;
+  readonly state: SessionState;
+  readonly negotiated: Negotiated;
+  /** Server: who authenticated. */
+  readonly principal: string | undefined;
+  readonly agentId: string | undefined;
+
+  /**
+   * Sends a one-way message. Resolves when it is accepted for delivery, which waits while too much is
+   * under way already.
+   *
+   * @throws {ProtocolError} `session_closed`, `message_too_large`, `unrepresentable`, `unsupported`.
+   */
+  send(body: Body, options?: SendOptions): Promise<void>;
+  /**
+   * Asks and waits for the whole reply; text parts arrive joined.
+   *
+   * @throws {ProtocolError | RequestError} what the far end failed with, `timeout`, `session_lost`,
+   * `unsupported` without the link extension; the signal's reason after an abort.
+   */
+  request(body: Body, options?: RequestOptions): Promise<Message>;
+  /** Asks and hands out the reply part by part. Sent at once; leaving the loop cancels. */
+  stream(body: Body, options?: RequestOptions): ReplyStream;
+  /** Sends a tensor; resolves when the peer has verified the whole. */
+  sendTensor(tensor: AvpInput, options?: SendTensorOptions): Promise<void>;
+  on<Name extends keyof SessionEvents>(
+    name: Name,
+    listener: (event: SessionEvents[Name]) => void,
+  ): () => void;
+  stats(): SessionStats;
+  close(): Promise<CloseResult>;
+}

@@ -1,0 +1,66 @@
+import { existsSync } from 'node:fs';
+import { run, type Tally, vitest } from './run.js';
+
+/** Every check of the project by name, in the order in which CI runs them. */
+
+export interface Check {
+  readonly name: string;
+  /** Part of `npm test`; the others are `npm run check`. */
+  readonly isTest: boolean;
+  run(): Promise<Tally>;
+}
+
+const node = (...args: string[]) => run('node', ['--import', 'tsx', '--conditions=source', ...args]);
+const command = (name: string, ...args: string[]): Check => ({
+  name,
+  isTest: false,
+  run: () => run('npx', ['--no-install', ...args]),
+});
+
+export const CHROMIUM = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
+
+export const CHECKS: readonly Check[] = [
+  command('format and lint', 'biome', 'check', '--error-on-warnings', '.'),
+  {
+    name: 'types',
+    isTest: false,
+    async run() {
+      const built = await run('npx', ['--no-install', 'tsc', '-b']);
+      return built.failed > 0
+        ? built
+        : await run('npx', ['--no-install', 'tsc', '-p', 'tsconfig.checks.json']);
+    },
+  },
+  { name: 'unit and end to end', isTest: true, run: () => vitest('unit') },
+  {
+    name: 'conformance',
+    isTest: true,
+    run: () => node('conformance/src/main.ts', '--vectors', 'conformance/vectors'),
+  },
+  {
+    name: 'browser',
+    isTest: true,
+    async run() {
+      if (existsSync(CHROMIUM)) return await vitest('browser');
+      const why = `no Chromium at ${CHROMIUM}; install it or set CHROMIUM_PATH`;
+      if (process.env['CI'] === 'true') {
+        console.error(`browser tests cannot be skipped in CI: ${why}`);
+        return { passed: 0, failed: 1, skipped: 0 };
+      }
+      console.log(`browser tests skipped: ${why}`);
+      return { passed: 0, failed: 0, skipped: 1 };
+    },
+  },
+  command('unused code', 'knip'),
+  { name: 'build', isTest: false, run: () => run('npm', ['run', '--silent', 'build']) },
+  { name: 'package exports', isTest: false, run: () => node('scripts/check-exports.ts') },
+  command('sizes', 'size-limit'),
+  { name: 'docs in sync', isTest: false, run: () => node('scripts/generate-docs.ts', '--check') },
+  { name: 'demo', isTest: false, run: () => run('npm', ['run', '--silent', 'demo', '--', '--once']) },
+  { name: 'README as pasted', isTest: false, run: () => node('scripts/try-packed.ts') },
+  {
+    name: 'fuzz, 60 s',
+    isTest: false,
+    run: () => node('conformance/src/fuzz/main.ts', '--seconds', process.env['FUZZ_SECONDS'] ?? '60'),
+  },
+];

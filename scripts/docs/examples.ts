@@ -1,0 +1,185 @@
+import {
+  type CodedBody,
+  decodeAvp,
+  decodeControl,
+  decodeLinkFrame,
+  decodeM2M,
+  decodeText,
+  encodeAvp,
+  encodeBrotli,
+  encodeControl,
+  encodeControlJson,
+  encodeDictionary,
+  encodeM2M,
+  encodeToken,
+  encodeTokenNative,
+  encodeTokenNativeText,
+  type HelloPayload,
+  loadCodecs,
+  loadEncoding,
+} from '@parlance/protocol';
+import { RequestError } from '../../packages/protocol/src/errors.js';
+import { encodeFailure } from '../../packages/protocol/src/link/failure.js';
+import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../packages/protocol/src/link/header.js';
+
+/** Example bytes for the documentation, made by the codecs themselves and read back before they count. */
+
+const TIMESTAMP = 1_700_000_000_000;
+const CHAT = '{"model":"gpt-4o","messages":[{"role":"user","content":"Hello"}]}';
+const SESSION_ID = 'sess_0123456789abcdefghij';
+
+const HELLO: HelloPayload = {
+  shape: 'flat',
+  version: '1.0',
+  algorithms: ['TOKEN_NATIVE', 'NONE'],
+  encodings: ['CL100K_BASE'],
+  preferredEncoding: 'CL100K_BASE',
+  securityScanning: false,
+  maxPayloadSize: 0,
+  supportsStreaming: true,
+  extensions: { link: '{}' },
+};
+
+/** Markdown by the name of its place in the documentation. */
+export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
+  const encoding = await loadEncoding('CL100K_BASE');
+  await loadCodecs(['BROTLI', 'M2M']);
+  const ids = encoding.encode('Hello, world!');
+  const body = (kind: LinkKind, streamId: number, codec: number, bytes: Uint8Array) =>
+    encodeBodyFrame(
+      { kind, streamId, codec, bytes, originalLength: 5, secret: false, metadata: undefined } as CodedBody & {
+        kind: 0;
+        streamId: number;
+      },
+      0,
+      bytes.length,
+    );
+
+  const hello = encodeControl({ type: 'HELLO', sessionId: null, timestamp: TIMESTAMP, payload: HELLO });
+  const ping = encodeControl({ type: 'PING', sessionId: SESSION_ID, timestamp: TIMESTAMP, payload: {} });
+  const close = encodeControl({
+    type: 'CLOSE',
+    sessionId: SESSION_ID,
+    timestamp: TIMESTAMP,
+    payload: { reason: 'NORMAL', message: '' },
+  });
+  const reject = encodeControl({
+    type: 'REJECT',
+    sessionId: null,
+    timestamp: TIMESTAMP,
+    payload: { code: 'NO_COMMON_ALGORITHM', message: 'no algorithm in common' },
+  });
+  const accept = encodeControl({
+    type: 'ACCEPT',
+    sessionId: SESSION_ID,
+    timestamp: TIMESTAMP,
+    payload: {
+      shape: 'flat',
+      version: '1.0',
+      algorithms: ['TOKEN_NATIVE', 'NONE'],
+      encoding: 'CL100K_BASE',
+      encodings: ['CL100K_BASE'],
+      securityScanning: false,
+      sessionTimeoutMs: 300_000,
+      maxPayloadSize: 0,
+      limits: { maxStreams: 128 },
+      extensions: { link: '{}' },
+    },
+  });
+  for (const bytes of [hello, ping, close, reject, accept]) decodeControl(bytes);
+
+  const m2m = encodeM2M(CHAT);
+  expect(decodeM2M(m2m).json, CHAT);
+  const avp = encodeAvp({
+    data: Float32Array.of(0.5, -2),
+    shape: [2],
+    dtype: 'float32',
+    payloadType: 'hidden_state',
+    metadata: { modelId: 'm' },
+  });
+  expect(decodeAvp(avp).toTyped().join(), '0.5,-2');
+  const texts = [
+    encodeToken(CHAT),
+    encodeBrotli(CHAT),
+    encodeDictionary(CHAT),
+    encodeTokenNativeText(CHAT, encoding),
+  ];
+  for (const text of texts.slice(1)) expect(decodeText(text), CHAT);
+  const [token, brotli, dictionary, tokenNativeText] = texts as [string, string, string, string];
+
+  const message = body(LinkKind.MESSAGE, 0, 1, encoding.encodeVarints('Hello, world!'));
+  decodeLinkFrame(message);
+  const failure = encodeSignalFrame(
+    LinkKind.ERROR,
+    1,
+    encodeFailure(new RequestError('no_such_model', 'not here')),
+  );
+
+  return new Map([
+    ['example hello', hex(hello)],
+    [
+      'example hello-json',
+      fence(
+        'json',
+        encodeControlJson({ type: 'HELLO', sessionId: null, timestamp: TIMESTAMP, payload: HELLO }),
+      ),
+    ],
+    ['example accept', hex(accept)],
+    ['example reject', hex(reject)],
+    ['example ping', hex(ping)],
+    ['example close', hex(close)],
+    [
+      'example data-json',
+      fence(
+        'json',
+        encodeControlJson({
+          type: 'DATA',
+          sessionId: SESSION_ID,
+          timestamp: TIMESTAMP,
+          payload: {
+            algorithm: 'TOKEN_NATIVE',
+            content: encodeTokenNativeText('Hello, world!', encoding),
+            originalSize: 13,
+          },
+        }),
+      ),
+    ],
+    [
+      'example token-native',
+      `Token IDs ${[...ids].join(', ')}:\n\n${hex(encodeTokenNative('Hello, world!', encoding))}`,
+    ],
+    ['example token-native-text', fence('text', tokenNativeText)],
+    ['example m2m', hex(m2m)],
+    ['example token', fence('text', token)],
+    ['example brotli', fence('text', brotli)],
+    ['example dictionary', fence('text', dictionary)],
+    ['example avp', hex(avp)],
+    ['example link-message', hex(message)],
+    ['example link-request', hex(body(LinkKind.REQUEST, 1, 0, new TextEncoder().encode('hi')))],
+    ['example link-response', hex(body(LinkKind.RESPONSE, 1, 0, new TextEncoder().encode('ok')))],
+    ['example link-chunk', hex(body(LinkKind.CHUNK, 1, 1, encoding.encodeVarints(' blue')))],
+    ['example link-end', hex(encodeSignalFrame(LinkKind.END, 1))],
+    ['example link-error', hex(failure)],
+    ['example link-cancel', hex(encodeSignalFrame(LinkKind.CANCEL, 1))],
+  ]);
+}
+
+function expect(actual: string, expected: string): void {
+  if (actual !== expected) throw new Error(`an example reads back as ${JSON.stringify(actual)}`);
+}
+
+/** 16 bytes a line with what is printable beside them. */
+function hex(bytes: Uint8Array): string {
+  const lines: string[] = [];
+  for (let at = 0; at < bytes.length; at += 16) {
+    const row = [...bytes.subarray(at, at + 16)];
+    const digits = row.map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
+    const text = row.map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : '.')).join('');
+    lines.push(`${digits.padEnd(47)}  ${text}`);
+  }
+  return fence('text', lines.join('\n'));
+}
+
+function fence(language: string, text: string): string {
+  return `\`\`\`${language}\n${text}\n\`\`\``;
+}

@@ -1,0 +1,34 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { buildExamples } from './docs/examples.js';
+import { buildTables } from './docs/tables.js';
+
+/**
+ * Fills what stands between `<!-- begin NAME -->` and `<!-- end NAME -->` in the documentation.
+ * `--check` writes nothing and fails where a file is not as it would be written.
+ */
+
+const FILES = ['docs/PROTOCOL.md'];
+const check = process.argv.includes('--check');
+const sections = new Map([...buildTables(), ...(await buildExamples())]);
+const used = new Set<string>();
+let stale = 0;
+
+for (const file of FILES) {
+  const text = readFileSync(file, 'utf8');
+  const filled = text.replace(/<!-- begin (.+?) -->\n[\s\S]*?<!-- end \1 -->/g, (_all, name: string) => {
+    const content = sections.get(name);
+    if (content === undefined) throw new Error(`${file}: nothing is called "${name}"`);
+    used.add(name);
+    return `<!-- begin ${name} -->\n${content}\n<!-- end ${name} -->`;
+  });
+  if (filled === text) continue;
+  stale++;
+  if (check) console.error(`${file} is out of date; run "npm run docs"`);
+  else writeFileSync(file, filled);
+}
+for (const name of sections.keys()) {
+  if (used.has(name)) continue;
+  console.error(`nothing in the documentation shows "${name}"`);
+  stale++;
+}
+if (check && stale > 0) process.exitCode = 1;
