@@ -33,4 +33,4 @@ export { agreeKey, createKeyPair, sharedSecret } from '../../packages/protocol/s
 export { keyFromHex, keyPath } from '../../packages/protocol/src/crypto/keys.js';
 export { decodeMap, encodeMap } from '../../packages/protocol/src/message-codec.js';
 export { decodeTokenIds, encodeTokenIds } from '../../packages/protocol/src/tokenizer/varints.js';
-export { platform } from '#platform';
+export { platform } from '../../packages/protocol/src/testing/this-platform.js';

@@ -183,7 +183,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     );
 
     await ask(page, 'Thanks');
-    await finished(page, 2);
+    await finished(page, 1);
     expect(await answerText(page)).toBe('enough');
     expect(requests[1]?.messages).toEqual([question('Talk'), reply(partial), question('Thanks')]);
     expect(await page.locator('article').first().locator('.answer .text').textContent()).toBe(partial);
@@ -279,9 +279,9 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       expect(complaints).toEqual([]);
     });
 
-    it('says that an address is none', async () => {
+    it('for an address that no WebSocket can have', async () => {
       const { url } = await host();
-      const { page } = await visit(`${url}?server=not%20an%20address:`);
+      const { page } = await visit(`${url}?server=ftp://127.0.0.1/session`);
       await state(page, 'refused');
       expect(await page.locator('#notice').textContent()).toContain('invalid_option');
     });
@@ -370,7 +370,11 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
   });
 
   describe('on a phone', () => {
-    const phone: BrowserContextOptions = { viewport: { width: 360, height: 740 }, hasTouch: true };
+    const phone: BrowserContextOptions = {
+      viewport: { width: 360, height: 740 },
+      isMobile: true,
+      hasTouch: true,
+    };
 
     it('needs no sideways scrolling, whatever is said', async () => {
       const { url } = await host();
@@ -436,7 +440,7 @@ async function watchAnswer(page: Page): Promise<() => Promise<number[]>> {
 async function numbers(page: Page, selector: string): Promise<number[]> {
   const texts = await page.locator(selector).allTextContents();
   return texts.flatMap((text) =>
-    [...text.matchAll(/([\d,]+) B/g)].map((match) => Number(match[1]?.replace(',', ''))),
+    [...text.matchAll(/([\d,]+)\sB/g)].map((match) => Number(match[1]?.replace(',', ''))),
   );
 }
 

@@ -365,6 +365,81 @@ describe('admission', () => {
   });
 });
 
+describe('protection of M2M frames', () => {
+  const chat = JSON.stringify({
+    model: 'gpt-4o',
+    messages: [{ role: 'user', content: 'between us '.repeat(20) }],
+  });
+  const key = new Uint8Array(32).fill(7);
+
+  it.each(['HMAC', 'AEAD'] as const)('with %s is carried and demanded at both ends', async (mode) => {
+    const { url } = await serve({ ...echo, security: { mode, key } });
+    const session = await dial(url, { security: { mode, key } });
+    const reader = session[Symbol.asyncIterator]();
+    await session.send(chat, { algorithm: 'M2M' });
+    expect((await reader.next()).value?.text).toBe(chat);
+  });
+
+  it.each([
+    ['no protection', undefined],
+    ['weaker protection', { mode: 'HMAC', key } as const],
+    ['another key', { mode: 'AEAD', key: new Uint8Array(32).fill(8) } as const],
+  ])('refuses %s where AEAD is demanded', async (_what, security) => {
+    const outcomes: string[] = [];
+    const { url } = await serve({
+      security: { mode: 'AEAD', key },
+      onSession: async (session) => {
+        for await (const message of session) {
+          try {
+            outcomes.push(message.text);
+          } catch (error) {
+            outcomes.push((error as ProtocolError).code);
+          }
+        }
+      },
+    });
+    const session = await dial(url, security === undefined ? {} : { security });
+    await session.send(chat, { algorithm: 'M2M' });
+    await expect.poll(() => outcomes.length).toBe(1);
+    expect(['security_required', 'authentication_failed']).toContain(outcomes[0]);
+  });
+});
+
+describe('a reader that does not read', () => {
+  it('holds back its own sender, nobody else, and bounds what waits', async () => {
+    const { server, url } = await serve({
+      onSession: async (session) => {
+        if (session.agentId === 'flood') return;
+        for await (const message of session) await session.send(message.bytes);
+      },
+    });
+    const flooding = await dial(url, { agentId: 'flood' });
+    let accepted = 0;
+    const flood = (async () => {
+      for (let i = 0; i < 1000; i++) {
+        await flooding.send(new Uint8Array(16 * 1024));
+        accepted++;
+      }
+    })().catch(() => {});
+    await expect.poll(() => flooding.stats().blockedOnCredit).toBe(true);
+    const healthy = await dial(url);
+    await healthy.send('hello');
+    for await (const message of healthy) {
+      expect(message.text).toBe('hello');
+      break;
+    }
+    expect((await failure(flooding.request('x'))).code).toBe('unsupported');
+    const received = server.sessions.get(flooding.id)?.stats().received.wireBytes ?? 0;
+    expect(received).toBeLessThan(5 * 1024 * 1024);
+    expect(accepted).toBeLessThan(1000);
+    const [session] = [...server.sessions.values()].filter(({ agentId }) => agentId === 'flood');
+    let read = 0;
+    for await (const _message of session as Session) if (++read === 1000) break;
+    await flood;
+    expect(accepted).toBe(1000);
+  });
+});
+
 describe('the end of a session', () => {
   it('comes with everything delivered', async () => {
     const received: number[] = [];

@@ -160,6 +160,8 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     ['example link-chunk', hex(body(LinkKind.CHUNK, 1, 1, encoding.encodeVarints(' blue')))],
     ['example link-end', hex(encodeSignalFrame(LinkKind.END, 1))],
     ['example link-error', hex(failure)],
+    ['example link-ack', hex(encodeSignalFrame(LinkKind.ACK, 32))],
+    ['example link-credit', hex(encodeSignalFrame(LinkKind.CREDIT, 0, Uint8Array.of(0x80, 0x80, 0x40)))],
     ['example link-cancel', hex(encodeSignalFrame(LinkKind.CANCEL, 1))],
   ]);
 }

@@ -11,7 +11,7 @@ export interface Composer {
 const SUGGESTIONS = [
   'What travels over this socket?',
   'How long is a Donaudampfschifffahrtsgesellschaft?',
-  'Say hello in 日本語 and in Ελληνικά.',
+  'Say hello in Ελληνικά and in русский.',
 ] as const;
 
 export interface ComposerEvents {
@@ -71,7 +71,8 @@ export function createComposer({ onSend, onStop }: ComposerEvents): Composer {
       return create('li', {}, button);
     }),
   );
-  question.focus();
+  // On glass, the focus brings up a keyboard that hides what there is to read first.
+  if (matchMedia('(pointer: fine)').matches) question.focus();
   update();
 
   return {

@@ -2,17 +2,22 @@ import type { Comparison } from './traffic.js';
 
 /** Numbers as people read them. */
 
+/** A number and its unit stay on one line. */
+const NO_BREAK = '\u00a0';
+
 /** 9,876 B, then 12.3 kB and 1.2 MB; a kB has 1000 bytes. */
 export function bytes(count: number): string {
-  if (count < 10_000) return `${count.toLocaleString('en')} B`;
+  if (count < 10_000) return `${count.toLocaleString('en')}${NO_BREAK}B`;
   const [value, unit] = count < 1_000_000 ? [count / 1000, 'kB'] : [count / 1_000_000, 'MB'];
-  return `${value.toLocaleString('en', { maximumFractionDigits: 1, minimumFractionDigits: 1 })} ${unit}`;
+  return `${value.toLocaleString('en', { maximumFractionDigits: 1, minimumFractionDigits: 1 })}${NO_BREAK}${unit}`;
 }
+
+export const SAME = 'the same';
 
 /** `34 % less`, `2 % more`, `the same`; nothing where there is nothing to compare with. */
 export function difference({ json, socket }: Comparison): string {
   if (json === 0) return '';
   const percent = Math.round((1 - socket / json) * 100);
-  if (percent === 0) return 'the same';
-  return percent > 0 ? `${percent} % less` : `${-percent} % more`;
+  if (percent === 0) return SAME;
+  return `${Math.abs(percent)}${NO_BREAK}% ${percent > 0 ? 'less' : 'more'}`;
 }

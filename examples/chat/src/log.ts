@@ -26,6 +26,8 @@ interface TurnView {
   readonly text: HTMLElement;
   readonly note: HTMLElement;
   readonly cost: HTMLElement;
+  /** UTF-16 units of the answer that `text` holds. */
+  shown: number;
 }
 
 /** @param onAskAgain a turn that came to no good end shall be repeated. */
@@ -33,12 +35,20 @@ export function createLog(onAskAgain: (turn: Turn) => void): Log {
   const log = byId('log');
   const views = new Map<Turn, TurnView>();
 
-  /** Follows the end of the conversation, unless the person has scrolled away from it. */
-  function following(change: () => void): void {
+  // The end of the conversation stays in view, also when a notice takes room from the log, until the
+  // person scrolls up: nothing else moves the log in that direction, except to its end.
+  let follows = true;
+  let lastTop = 0;
+  const toEnd = () => {
+    if (follows && views.size > 0) log.scrollTop = log.scrollHeight;
+  };
+  log.addEventListener('scroll', () => {
     const isAtEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 48;
-    change();
-    if (isAtEnd) log.scrollTop = log.scrollHeight;
-  }
+    if (isAtEnd) follows = true;
+    else if (log.scrollTop < lastTop) follows = false;
+    lastTop = log.scrollTop;
+  });
+  new ResizeObserver(toEnd).observe(log);
 
   return {
     add(turn) {
@@ -48,6 +58,7 @@ export function createLog(onAskAgain: (turn: Turn) => void): Log {
         text: create('p', { className: 'text' }),
         note: create('p', { className: 'note', hidden: true }),
         cost: create('p', { className: 'cost' }),
+        shown: 0,
       };
       views.set(turn, view);
       view.answer.append(create('h3', { className: 'unseen' }, 'Answer'), view.text, view.note, view.cost);
@@ -59,35 +70,39 @@ export function createLog(onAskAgain: (turn: Turn) => void): Log {
       );
       log.append(create('article', {}, question, view.answer));
       this.update(turn, undefined);
-      log.scrollTop = log.scrollHeight;
+      follows = true;
+      toEnd();
     },
 
     update(turn, traffic) {
       const view = views.get(turn);
       if (view === undefined) return;
       const { answer, text, note, cost } = view;
-      following(() => {
-        const isRunning = turn.state === 'waiting' || turn.state === 'streaming';
-        answer.dataset['state'] = turn.state;
-        // Read aloud once it is complete, not word by word.
-        answer.ariaBusy = String(isRunning);
-        const shown = text.textContent;
-        if (turn.answer.startsWith(shown)) text.append(turn.answer.slice(shown.length));
-        else text.textContent = turn.answer;
-        if (traffic !== undefined) cost.textContent = describeCost(traffic);
+      const isRunning = turn.state === 'waiting' || turn.state === 'streaming';
+      answer.dataset['state'] = turn.state;
+      // Read aloud once it is complete, not word by word.
+      answer.ariaBusy = String(isRunning);
+      // An answer only grows, except where the turn was begun anew.
+      if (turn.answer.length < view.shown) text.replaceChildren();
+      else if (turn.answer.length > view.shown) text.append(turn.answer.slice(view.shown));
+      view.shown = turn.answer.length;
+      if (traffic !== undefined) cost.textContent = describeCost(traffic);
 
-        const mayRepeat = turn.state === 'interrupted' || turn.state === 'failed';
-        note.hidden = NOTES[turn.state] === '';
-        note.replaceChildren([NOTES[turn.state], turn.problem].filter(Boolean).join(' '));
-        if (mayRepeat) {
-          const again = create('button', { type: 'button', className: 'again' }, 'Ask again');
-          again.addEventListener('click', () => onAskAgain(turn));
-          note.append(' ', again);
-        }
-      });
+      const mayRepeat = turn.state === 'interrupted' || turn.state === 'failed';
+      note.hidden = NOTES[turn.state] === '';
+      note.replaceChildren([NOTES[turn.state], turn.problem].filter(Boolean).join(' '));
+      if (mayRepeat) {
+        const again = create('button', { type: 'button', className: 'again' }, 'Ask again');
+        again.addEventListener('click', () => onAskAgain(turn));
+        note.append(' ', again);
+      }
+      toEnd();
     },
 
-    remark: (text) => following(() => log.append(create('p', { className: 'remark' }, text))),
+    remark(text) {
+      log.append(create('p', { className: 'remark' }, text));
+      toEnd();
+    },
   };
 }
 

@@ -43,7 +43,7 @@ function handleLinkState(state: LinkState): void {
     log.remark(
       turns.length === 0
         ? 'Connected again, in a new session.'
-        : 'Connected again, in a new session. Your next message sends the whole conversation anew.',
+        : 'Connected again, in a new session. The next message sends the whole conversation anew.',
     );
   }
 }

@@ -1,6 +1,6 @@
 import type { Session } from '@parlance/client';
 import { byId, create, descriptions } from './dom.js';
-import { bytes, difference } from './format.js';
+import { bytes, difference, SAME } from './format.js';
 import type { Comparison, Traffic, TurnTraffic } from './traffic.js';
 
 /** The panel beside the conversation: what was agreed, and what it costs. */
@@ -24,6 +24,7 @@ export function createPanel(): Panel {
   const summary = byId('summary');
   const agreed = byId('agreed');
   const box = byId('bytes');
+  const overhead = byId('overhead');
   agreed.append(...descriptions([['Session', 'none yet']]));
 
   return {
@@ -51,21 +52,23 @@ export function createPanel(): Panel {
       }
       box.replaceChildren(
         ...(turns.length === 0
-          ? [create('p', { className: 'muted' }, 'Counted from your first message on.')]
-          : [headline(total.turns), table(turns, total.turns)]),
-        create(
-          'p',
-          { className: 'muted', id: 'overhead' },
-          `Agreeing on the session and keeping it took ${bytes(total.overhead)} more.`,
-        ),
-        create(
-          'p',
-          { className: 'muted' },
-          'As JSON: the requests as JSON text and the answers as bare text, with nothing around each part. Frame headers of the WebSocket itself are left out on both sides.',
-        ),
+          ? [remark('Nothing has been said yet.')]
+          : [
+              headline(total.turns),
+              table(turns, total.turns),
+              remark(
+                'As JSON: the requests as JSON text and the answers as bare text, with nothing around each part. Frame headers of the WebSocket itself are left out on both sides.',
+              ),
+            ]),
       );
+      overhead.hidden = total.overhead === 0;
+      overhead.textContent = `Not counted above: ${bytes(total.overhead)} for agreeing on the session and keeping it.`;
     },
   };
+}
+
+function remark(text: string): HTMLElement {
+  return create('p', { className: 'muted' }, text);
 }
 
 function headline(total: Comparison): HTMLElement {
@@ -85,10 +88,15 @@ function headline(total: Comparison): HTMLElement {
   return create(
     'div',
     { className: 'headline' },
-    create('p', { id: 'difference' }, difference(total)),
+    create('p', { id: 'difference' }, comparedWithJson(total)),
     bar('On the socket', total.socket, 'socket'),
     bar('As JSON', total.json, 'json'),
   );
+}
+
+function comparedWithJson(total: Comparison): string {
+  const change = difference(total);
+  return change === SAME ? 'The same as JSON' : `${change} than JSON`;
 }
 
 function table(turns: readonly TurnTraffic[], total: Comparison): HTMLElement {

@@ -7,6 +7,7 @@ import {
 } from './constants.js';
 import { ProtocolError } from './errors.js';
 import { ANNOUNCED_LIMITS, type Limits } from './limits.js';
+import type { LinkParameters } from './link/link.js';
 import type { AcceptPayload, HelloPayload, StringMap } from './messages.js';
 import { type Agreement, commonVersion } from './negotiate.js';
 import type { Negotiated, SessionOptions } from './session-core.js';
@@ -110,22 +111,28 @@ export function clientAgreement(offer: HelloPayload, accept: AcceptPayload): Neg
 }
 
 /**
- * Streams that a peer states to admit in its `link` extension, where it states any.
+ * What an end states in its `link` extension; what it does not state is unlimited.
  *
- * @throws {ProtocolError} `bad_message` where the extension is not stated as JSON.
+ * @throws {ProtocolError} `bad_message` where the extension is not stated as a JSON object.
  */
-export function statedMaxStreams(extensions: StringMap): number | undefined {
+export function linkParameters(extensions: StringMap): LinkParameters {
   const stated = extensions[Extension.LINK];
-  if (stated === undefined) return undefined;
-  let value: unknown;
+  let value: unknown = {};
   try {
-    value = JSON.parse(stated);
+    if (stated !== undefined) value = JSON.parse(stated);
   } catch (cause) {
     throw new ProtocolError('bad_message', 'extension link is stated as a JSON object', { cause });
   }
-  if (typeof value !== 'object' || value === null) return undefined;
-  const { max_streams: maxStreams } = value as { max_streams?: unknown };
-  return Number.isSafeInteger(maxStreams) && (maxStreams as number) > 0 ? (maxStreams as number) : undefined;
+  const count = (name: string): number => {
+    const field =
+      typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined;
+    return Number.isSafeInteger(field) && (field as number) > 0 ? (field as number) : Infinity;
+  };
+  return {
+    maxStreams: count('max_streams'),
+    messageWindow: count('message_window'),
+    streamWindow: count('stream_window'),
+  };
 }
 
 function pin(negotiated: Negotiated): Negotiated {

@@ -126,7 +126,7 @@ function passthrough(bytes: Uint8Array): string {
 }
 
 function received(codec: LinkCodec, bytes: Uint8Array): ReceivedBody {
-  return { codec, bytes, originalLength: undefined, secret: false, metadata: undefined };
+  return { codec, bytes, originalLength: undefined, secret: false, metadata: undefined, charge: 0 };
 }
 
 function negotiated(encoding: EncodingName | null): EncodingName {

@@ -5,7 +5,7 @@ import type { Limits } from './limits.js';
 import { algorithmOf } from './link/algorithms.js';
 import type { ReceivedBody } from './link/assembly.js';
 import { LinkCodec } from './link/header.js';
-import { type CodedBody, createLink, type Link, type LinkEvent } from './link/link.js';
+import { type CodedBody, createLink, type Link, type LinkEvent, type LinkParameters } from './link/link.js';
 import type { Outbox } from './link/outbox.js';
 import type { DataPayload } from './messages.js';
 import type { Negotiated } from './session-core.js';
@@ -20,7 +20,7 @@ export interface DataPath {
   readonly link: Link | undefined;
 
   /** A link frame. @throws {ProtocolError} which ends the session. */
-  handleLinkFrame(frame: Uint8Array): LinkEvent | undefined;
+  handleLinkFrame(frame: Uint8Array, now: number): LinkEvent | undefined;
   /** A bare data frame, or the content of a text message or a DATA envelope. */
   handleBare(data: Uint8Array | string): LinkEvent;
 
@@ -36,8 +36,9 @@ export interface DataPathOptions {
   /** Bounds of what is received. */
   readonly limits: Limits;
   readonly negotiated: Negotiated;
-  /** Streams that the peer admits. */
-  readonly peerMaxStreams: number;
+  /** What either end states about its link. */
+  readonly own: LinkParameters;
+  readonly peer: LinkParameters;
   readonly outbox: Outbox;
   /** Writes a DATA envelope. */
   readonly sendData: (payload: DataPayload) => void;
@@ -58,7 +59,7 @@ export function createDataPath(options: DataPathOptions): DataPath {
   const link =
     negotiated.extensions[Extension.LINK] === undefined
       ? undefined
-      : createLink({ side: role, limits, peerMaxStreams: options.peerMaxStreams, outbox });
+      : createLink({ side: role, limits, own: options.own, peer: options.peer, outbox });
 
   /** AVP is no negotiated algorithm, and nothing at all is not coded as anything. */
   const assertNegotiated = ({ codec, bytes }: ReceivedBody): void => {
@@ -98,8 +99,8 @@ export function createDataPath(options: DataPathOptions): DataPath {
   return {
     link,
 
-    handleLinkFrame(frame) {
-      const event = link?.handleFrame(frame);
+    handleLinkFrame(frame, now) {
+      const event = link?.handleFrame(frame, now);
       if (event !== undefined && 'body' in event) assertNegotiated(event.body);
       return event;
     },

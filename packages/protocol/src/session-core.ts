@@ -79,6 +79,10 @@ export interface SessionCore {
   readonly hasLink: boolean;
   /** Bytes of bodies that wait to be written. */
   readonly queuedBytes: number;
+  /** `pollTransmit` has something, as soon as the socket has room. */
+  readonly hasOutput: boolean;
+  /** Something waits until the peer takes more. */
+  readonly isBlockedOnCredit: boolean;
   /** Streams that are open in either direction. */
   readonly openStreams: number;
   /** Counted frames that were written and whose arrival the peer has not confirmed. */
@@ -109,6 +113,13 @@ export interface SessionCore {
   end(streamId: number): void;
   fail(streamId: number, error: unknown): void;
   cancel(streamId: number): void;
+  /**
+   * The application has taken a body that was charged `charge`; 0 is the stream of messages. Returns
+   * whether that gave the peer credit, so that there is something to transmit.
+   */
+  consume(streamId: number, charge: number): boolean;
+  /** Bytes that wait on one stream. */
+  queuedOn(streamId: number): number;
   /** Whether the far end of `streamId` still wants what would be sent. */
   isWanted(streamId: number): boolean;
 

@@ -1,4 +1,4 @@
-import { acceptOf, clientAgreement, helloOf, serverAgreement, statedMaxStreams } from './agreement.js';
+import { acceptOf, clientAgreement, helloOf, linkParameters, serverAgreement } from './agreement.js';
 import { CloseCode, isRetryableCloseCode } from './close-codes.js';
 import { closeReasonOf, disconnectError } from './close-reason.js';
 import { Subprotocol } from './constants.js';
@@ -6,7 +6,8 @@ import { createDataPath, type DataPath } from './data-path.js';
 import { ProtocolError, toProtocolError } from './errors.js';
 import { AVP_FIRST_BYTE, FrameKind, frameKind, LINK_FIRST_BYTE } from './frame.js';
 import { LifecycleEffect, LifecycleEvent, LifecycleState, stepLifecycle } from './lifecycle.js';
-import type { CodedBody } from './link/link.js';
+import { isCounted, type LinkKind } from './link/header.js';
+import type { CodedBody, LinkParameters } from './link/link.js';
 import { createOutbox, type Outbox } from './link/outbox.js';
 import { createLiveness, type Liveness } from './liveness.js';
 import { decodeControl, decodeControlJson, encodeControl, encodeControlJson } from './message-codec.js';
@@ -17,6 +18,7 @@ import {
   type ControlMessage,
   type HelloPayload,
   type RejectPayload,
+  type StringMap,
   type UnknownMessage,
 } from './messages.js';
 import { type Negotiation, negotiate } from './negotiate.js';
@@ -98,6 +100,12 @@ class Core implements SessionCore {
   get queuedBytes(): number {
     return this.#outbox.queuedBytes;
   }
+  get hasOutput(): boolean {
+    return !this.#outbox.isIdle;
+  }
+  get isBlockedOnCredit(): boolean {
+    return this.#outbox.blockedStreams > 0;
+  }
   get openStreams(): number {
     return this.#data?.link?.openStreams ?? 0;
   }
@@ -153,6 +161,7 @@ class Core implements SessionCore {
   handleTimeout(now: number): void {
     this.#tick(now);
     if (this.#hasEnded) return;
+    this.#data?.link?.handleTimeout(now);
     if (now >= this.#stateDeadline) {
       this.#stateDeadline = Infinity;
       this.#handleStateTimeout();
@@ -179,8 +188,9 @@ class Core implements SessionCore {
 
   nextTimeout(): number {
     if (this.#hasEnded) return Infinity;
-    if (!this.#isEstablished) return this.#stateDeadline;
-    return Math.min(this.#stateDeadline, this.#idleDeadline(), this.#liveness.nextCheck());
+    const link = this.#data?.link?.nextTimeout() ?? Infinity;
+    if (!this.#isEstablished) return Math.min(this.#stateDeadline, link);
+    return Math.min(this.#stateDeadline, link, this.#idleDeadline(), this.#liveness.nextCheck());
   }
 
   // --- commands
@@ -198,7 +208,7 @@ class Core implements SessionCore {
     }
     this.#id = sessionId;
     const negotiated = serverAgreement(outcome.agreement, this.#options);
-    this.#agree(negotiated, statedMaxStreams(hello.extensions));
+    this.#agree(negotiated, hello.extensions);
     const payload = acceptOf(negotiated, hello, this.#options, agentId);
     this.#sendControl({ type: 'ACCEPT', sessionId, timestamp: this.#timestamp(), payload });
     this.#apply(LifecycleEvent.ACCEPT);
@@ -245,6 +255,14 @@ class Core implements SessionCore {
     if (this.#isEstablished && this.#data?.link?.cancel(streamId)) this.#emit({ type: 'end', streamId });
   }
 
+  consume(streamId: number, charge: number): boolean {
+    return charge > 0 && !this.#hasEnded && (this.#data?.link?.consume(streamId, charge) ?? false);
+  }
+
+  queuedOn(streamId: number): number {
+    return this.#outbox.queuedOn(streamId);
+  }
+
   isWanted(streamId: number): boolean {
     return !this.#hasEnded && (this.#data?.link?.isWanted(streamId) ?? false);
   }
@@ -271,6 +289,7 @@ class Core implements SessionCore {
     if (frame !== undefined || this.#lifecycle !== LifecycleState.CLOSING) return frame;
     // Once everything else is out, CLOSE is said; once both have said it, the session is over.
     if (!this.#sentClose) {
+      if (this.#outbox.blockedStreams > 0) return undefined;
       this.#sentClose = true;
       this.#sendControl({ type: 'CLOSE', ...this.#head(), payload: this.#close });
       return this.#outbox.next();
@@ -291,9 +310,12 @@ class Core implements SessionCore {
   // --- frames
 
   #handleLinkFrame(data: DataPath, frame: Uint8Array): void {
-    this.#assertOpen();
-    const event = data.handleLinkFrame(frame);
-    this.#lastData = this.#now;
+    // Acknowledgements and credit come after CLOSE too.
+    if (isCounted(((frame[0] ?? 0) & 0x0f) as LinkKind)) {
+      this.#assertOpen();
+      this.#lastData = this.#now;
+    }
+    const event = data.handleLinkFrame(frame, this.#now);
     if (event !== undefined) this.#emit(event);
   }
 
@@ -408,7 +430,7 @@ class Core implements SessionCore {
     }
     const negotiated = clientAgreement(this.#hello, payload);
     this.#id = sessionId as string;
-    this.#agree(negotiated, negotiated.limits['maxStreams']);
+    this.#agree(negotiated, payload.extensions);
     this.#apply(LifecycleEvent.ACCEPT);
   }
 
@@ -433,15 +455,19 @@ class Core implements SessionCore {
   }
 
   /** Pins what was agreed and puts the data path in place. */
-  #agree(negotiated: Negotiated, peerMaxStreams: number | undefined): void {
-    const { role, limits } = this.#options;
+  #agree(negotiated: Negotiated, peerExtensions: StringMap): void {
+    const { role, limits, capabilities } = this.#options;
     this.#negotiated = negotiated;
     this.#data = createDataPath({
       role,
       limits,
       negotiated,
       subprotocol: this.subprotocol,
-      peerMaxStreams: peerMaxStreams ?? limits.maxStreams,
+      own: atMost(linkParameters(capabilities.extensions), limits.maxStreams),
+      peer: atMost(
+        linkParameters(peerExtensions),
+        role === 'client' ? negotiated.limits['maxStreams'] : undefined,
+      ),
       outbox: this.#outbox,
       sendData: (payload) => this.#sendControl({ type: 'DATA', ...this.#head(), payload }),
     });
@@ -557,6 +583,10 @@ class Core implements SessionCore {
   #emit(event: SessionEvent): void {
     this.#events.push(event);
   }
+}
+
+function atMost(parameters: LinkParameters, maxStreams = Infinity): LinkParameters {
+  return { ...parameters, maxStreams: Math.min(parameters.maxStreams, maxStreams) };
 }
 
 function rejection(

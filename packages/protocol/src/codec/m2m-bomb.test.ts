@@ -20,16 +20,6 @@ describe.each(['node', 'web'] as const)('decompression bombs on %s', (name) => {
     on = await loadOn(name);
     on.decodeM2M(on.encodeM2M(`"${'x'.repeat(100_000)}"`));
   });
-  const refuse = (frame: Uint8Array) => {
-    try {
-      on.decodeM2M(frame);
-    } catch (error) {
-      if (on.isProtocolError(error)) return error.code;
-      throw error;
-    }
-    return 'no error';
-  };
-
   it('there are some', () => {
     expect(bombs.length).toBeGreaterThan(0);
     expect(bombs.some((vector) => vector.frame_bytes === 151)).toBe(true);
@@ -37,7 +27,8 @@ describe.each(['node', 'web'] as const)('decompression bombs on %s', (name) => {
 
   it.each(bombs)('$frame_bytes bytes that expand to $decompressed_bytes', (vector) => {
     const before = peak();
-    expect(refuse(fromHex(vector.frame_hex))).toBe('decompressed_too_large');
+    const frame = fromHex(vector.frame_hex);
+    expect(on.codeOf(() => on.decodeM2M(frame))).toBe('decompressed_too_large');
     expect(peak() - before).toBeLessThan(32 * MIB);
   });
 });

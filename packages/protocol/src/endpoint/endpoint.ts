@@ -12,7 +12,7 @@ import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../ses
 import { getEncoding, loadEncoding } from '../tokenizer/load.js';
 import { type BodyCoder, createBodyCoder } from './body-coder.js';
 import { createInbox, type Inbox } from './inbox.js';
-import { createMessage, type Message } from './message.js';
+import { createMessage, type Message, type ReceivedMessage } from './message.js';
 import { encodeMetadata } from './metadata.js';
 import { type Body, encodeBody } from './part.js';
 import { type Logger, SILENT_LOGGER, type Wire } from './ports.js';
@@ -47,8 +47,10 @@ export interface EndpointOptions {
 
 /** Bytes handed to the socket ahead of time; more would let small messages wait behind large ones. */
 const SOCKET_HIGH_WATER = 256 * 1024;
-/** Bytes that may wait inside the session before `send` waits. */
-const QUEUE_HIGH_WATER = 1024 * 1024;
+/** Bytes that may wait on a stream before its sender waits. */
+const STREAM_HIGH_WATER = 256 * 1024;
+/** Timeouts nearer than this do not wait for the coarse clock. */
+const SHORT_TIMEOUT_MS = 500;
 /** How often a socket without a drain event is asked whether it has room again. */
 const DRAIN_POLL_MS = 4;
 
@@ -70,7 +72,7 @@ export class Endpoint implements Session {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #stats: StatsRecorder = createStats();
-  readonly #inbox: Inbox<Message> = createInbox();
+  readonly #inbox: Inbox<ReceivedMessage>;
   readonly #handlers = new Map<number, AbortController>();
   readonly #listeners = new Map<keyof SessionEvents, Set<(event: never) => void>>();
   readonly #closing = new Set<(result: CloseResult) => void>();
@@ -80,7 +82,8 @@ export class Endpoint implements Session {
   #early: SessionEvent[] | undefined;
   /** Resolves when the large message that is being coded, and all behind it, were handed over. */
   #coding: Promise<void> | undefined;
-  #writable: (() => void)[] = [];
+  /** Senders that wait for room, by stream. */
+  readonly #writable = new Map<number, (() => void)[]>();
   #isPolling = false;
   #disconnect: { readonly code: number; readonly reason: string } | undefined;
   #hasEnded = false;
@@ -90,6 +93,11 @@ export class Endpoint implements Session {
     this.core = options.core;
     this.#clock = options.clock;
     this.#logger = options.logger ?? SILENT_LOGGER;
+    this.#inbox = createInbox({
+      onTake: ({ charge }) => {
+        if (this.core.consume(0, charge)) this.pump();
+      },
+    });
   }
 
   // --- what a driver reports
@@ -102,8 +110,11 @@ export class Endpoint implements Session {
 
   handleMessage(data: Uint8Array | string): void {
     this.#stats.received(data.length);
-    this.core.handleMessage(data, this.#clock.now());
+    const now = this.#clock.now();
+    this.core.handleMessage(data, now);
     this.pump();
+    // An acknowledgement is due sooner than the coarse clock strikes.
+    if (this.core.nextTimeout() - now < SHORT_TIMEOUT_MS) this.#clock.soon(this);
   }
 
   handleDisconnected(code: number, reason: string): void {
@@ -120,9 +131,11 @@ export class Endpoint implements Session {
   /** One step of the coarse clock. */
   handleTick(): void {
     const now = this.#clock.now();
-    if (now < this.core.nextTimeout()) return;
-    this.core.handleTimeout(now);
-    this.pump();
+    if (now >= this.core.nextTimeout()) {
+      this.core.handleTimeout(now);
+      this.pump();
+    }
+    if (this.core.nextTimeout() - now < SHORT_TIMEOUT_MS) this.#clock.soon(this);
   }
 
   /** Applies everything that the core has to say. */
@@ -140,11 +153,7 @@ export class Endpoint implements Session {
       this.#disconnect = undefined;
       this.#wire?.close(code, reason);
     }
-    if (this.#writable.length > 0 && this.#hasRoom()) {
-      const waiting = this.#writable;
-      this.#writable = [];
-      for (const resolve of waiting) resolve();
-    }
+    if (this.#writable.size > 0) this.#wakeSenders();
   }
 
   // --- Session
@@ -207,6 +216,7 @@ export class Endpoint implements Session {
   stats(): SessionStats {
     return this.#stats.snapshot({
       queuedBytes: this.core.queuedBytes,
+      blockedOnCredit: this.core.isBlockedOnCredit,
       openStreams: this.core.openStreams,
       roundTripMs: this.core.roundTripMs,
       lastSelection: this.#ready?.coder.lastSelection,
@@ -245,7 +255,7 @@ export class Endpoint implements Session {
     this.core.send(coded);
     this.#stats.sentBody(coded);
     this.pump();
-    return this.#room();
+    return this.#room(0);
   }
 
   /** Takes its place behind everything that is being coded. One message's error is no error of the next. */
@@ -271,6 +281,8 @@ export class Endpoint implements Session {
     this.#handlers.set(streamId, controller);
     const { core } = this;
     const { coder } = this.#assertReady();
+    // The handler takes it now.
+    if (core.consume(streamId, body.charge)) this.pump();
     const { limits, onRequest } = this.#options;
     try {
       await answer(
@@ -282,7 +294,7 @@ export class Endpoint implements Session {
           end: () => this.#reply(undefined, () => core.end(streamId)),
           fail: (error) => this.#reply(undefined, () => core.fail(streamId, error)),
           isWanted: () => core.isWanted(streamId),
-          ready: () => this.#room(),
+          ready: () => this.#room(streamId),
         },
         {
           handler: onRequest,
@@ -332,7 +344,7 @@ export class Endpoint implements Session {
       this.#stats.sent(frame.length);
       this.#wire.send(frame);
     }
-    if (this.#wire !== undefined && this.core.queuedBytes > 0) this.#pollForRoom();
+    if (this.#wire !== undefined && this.core.hasOutput) this.#pollForRoom();
     return busy;
   }
 
@@ -346,13 +358,21 @@ export class Endpoint implements Session {
     });
   }
 
-  #hasRoom(): boolean {
-    return this.core.queuedBytes < QUEUE_HIGH_WATER;
+  #room(streamId: number): Promise<void> {
+    if (this.core.queuedOn(streamId) < STREAM_HIGH_WATER || this.#hasEnded) return RESOLVED;
+    return new Promise((resolve) => {
+      const waiting = this.#writable.get(streamId);
+      if (waiting === undefined) this.#writable.set(streamId, [resolve]);
+      else waiting.push(resolve);
+    });
   }
 
-  #room(): Promise<void> {
-    if (this.#hasRoom()) return RESOLVED;
-    return new Promise((resolve) => this.#writable.push(resolve));
+  #wakeSenders(): void {
+    for (const [streamId, waiting] of this.#writable) {
+      if (this.core.queuedOn(streamId) >= STREAM_HIGH_WATER && !this.#hasEnded) continue;
+      this.#writable.delete(streamId);
+      for (const resolve of waiting) resolve();
+    }
   }
 
   // --- effects of the core
@@ -462,8 +482,7 @@ export class Endpoint implements Session {
     this.#ready?.requester.end(failure);
     for (const controller of this.#handlers.values()) controller.abort(failure);
     this.#inbox.end(error);
-    for (const resolve of this.#writable) resolve();
-    this.#writable = [];
+    this.#wakeSenders();
     const unacknowledged = error === undefined ? 0 : this.core.framesUnconfirmed;
     for (const resolve of this.#closing) resolve({ unacknowledged });
     this.#closing.clear();

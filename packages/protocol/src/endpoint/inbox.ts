@@ -18,8 +18,14 @@ interface Waiting<Item> {
   readonly reject: (error: Error) => void;
 }
 
-/** @param onRelease called when a reader leaves before the end. */
-export function createInbox<Item>(onRelease: () => void = () => {}): Inbox<Item> {
+export interface InboxOptions<Item> {
+  /** The reader has taken an item, or `clear` has dropped it. */
+  readonly onTake?: (item: Item) => void;
+  /** A reader has left before the end. */
+  readonly onRelease?: () => void;
+}
+
+export function createInbox<Item>({ onTake, onRelease }: InboxOptions<Item> = {}): Inbox<Item> {
   const items: Item[] = [];
   let head = 0;
   let ended = false;
@@ -40,6 +46,7 @@ export function createInbox<Item>(onRelease: () => void = () => {}): Inbox<Item>
         const { resolve } = waiting;
         waiting = undefined;
         resolve({ value: item, done: false });
+        onTake?.(item);
       } else {
         items.push(item);
       }
@@ -57,8 +64,10 @@ export function createInbox<Item>(onRelease: () => void = () => {}): Inbox<Item>
     },
 
     clear() {
+      const dropped = items.slice(head);
       items.length = 0;
       head = 0;
+      for (const item of dropped) onTake?.(item);
     },
 
     [Symbol.asyncIterator]() {
@@ -74,6 +83,7 @@ export function createInbox<Item>(onRelease: () => void = () => {}): Inbox<Item>
               items.splice(0, head);
               head = 0;
             }
+            onTake?.(value);
             return Promise.resolve({ value, done: false as const });
           }
           if (ended) {
@@ -91,7 +101,7 @@ export function createInbox<Item>(onRelease: () => void = () => {}): Inbox<Item>
           hasReader = false;
           waiting?.resolve(done);
           waiting = undefined;
-          onRelease();
+          onRelease?.();
           return Promise.resolve(done);
         },
       };

@@ -38,11 +38,12 @@ export interface PartText {
 }
 
 /** @param partText given for parts of a stream; takes the place of decoding the part alone. */
-export function createMessage(body: ReceivedBody, coder: BodyCoder, partText?: PartText): Message {
+export function createMessage(body: ReceivedBody, coder: BodyCoder, partText?: PartText): ReceivedMessage {
   return new ReceivedMessage(body, coder, partText);
 }
 
-class ReceivedMessage implements Message {
+/** A message that still knows what it was charged. */
+export class ReceivedMessage implements Message {
   readonly #body: ReceivedBody;
   readonly #coder: BodyCoder;
   readonly #partText: PartText | undefined;
@@ -64,6 +65,11 @@ class ReceivedMessage implements Message {
 
   get algorithm(): Algorithm | 'AVP' {
     return algorithmOf(this.#body.codec) ?? 'AVP';
+  }
+
+  /** What it costs of its stream's credit until the application has taken it. */
+  get charge(): number {
+    return this.#body.charge;
   }
 
   get codedLength(): number {

@@ -45,11 +45,7 @@ export function resolveCapabilities(options: CapabilityOptions, limits: Limits):
   }
   const vocabularies = Object.fromEntries(encodings.map((name) => [name, VOCABULARY_HASHES[name]]));
   const extensions: Record<string, string> = Object.create(null);
-  if (wanted.link) {
-    extensions[Extension.LINK] = JSON.stringify(
-      Number.isFinite(limits.maxStreams) ? { max_streams: limits.maxStreams } : {},
-    );
-  }
+  if (wanted.link) extensions[Extension.LINK] = JSON.stringify(statedLink(limits));
   if (encodings.length > 0) extensions[Extension.VOCABULARIES] = JSON.stringify(vocabularies);
   return {
     algorithms,
@@ -59,6 +55,20 @@ export function resolveCapabilities(options: CapabilityOptions, limits: Limits):
     maxPayloadSize: Number.isFinite(limits.maxMessageSize) ? limits.maxMessageSize : 0,
     extensions: Object.freeze(extensions),
   };
+}
+
+/** A share below this would cut every message of some size into many frames. */
+const MIN_STREAM_WINDOW = 16 * 1024;
+
+/** What is unlimited is not stated. */
+function statedLink({ maxStreams, sessionWindow, streamWindow }: Limits): Record<string, number> {
+  const share = Math.max(MIN_STREAM_WINDOW, Math.floor(sessionWindow / 2 / maxStreams));
+  const stated = {
+    max_streams: maxStreams,
+    message_window: Math.max(share, Math.min(streamWindow, Math.floor(sessionWindow / 2))),
+    stream_window: Math.min(share, Math.max(MIN_STREAM_WINDOW, streamWindow)),
+  };
+  return Object.fromEntries(Object.entries(stated).filter(([, value]) => Number.isFinite(value)));
 }
 
 function names<Name extends string>(

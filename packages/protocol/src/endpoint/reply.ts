@@ -4,7 +4,7 @@ import type { ReceivedBody } from '../link/assembly.js';
 import { LinkCodec } from '../link/header.js';
 import type { BodyCoder } from './body-coder.js';
 import { createInbox, type Inbox } from './inbox.js';
-import { createMessage, type Message, type PartText } from './message.js';
+import { createMessage, type Message, type PartText, type ReceivedMessage } from './message.js';
 import { decodeMetadata, type Metadata } from './metadata.js';
 
 /** The reply to a request, part by part. */
@@ -36,6 +36,8 @@ export interface ReplyOptions {
   readonly coder: BodyCoder;
   /** Tells the far end, which knows the stream by `id`. */
   readonly cancel: (id: number) => void;
+  /** The application has taken a part that was charged `charge`. */
+  readonly consume: (id: number, charge: number) => void;
   /** The reply is over, for whatever reason; called once. */
   readonly onOver: () => void;
 }
@@ -48,18 +50,22 @@ class StreamReply implements Reply {
   id = 0;
   readonly #coder: BodyCoder;
   readonly #options: ReplyOptions;
-  readonly #parts: Inbox<Message>;
+  readonly #parts: Inbox<ReceivedMessage>;
   #partText: PartText | undefined;
   #metadata: Metadata = Object.freeze({});
   #isOver = false;
   /** Kept instead of messages where the reply is asked for as a whole. */
   #bodies: ReceivedBody[] | undefined;
+  #collected = 0;
   #whole: { resolve: (message: Message) => void; reject: (error: unknown) => void } | undefined;
 
   constructor(options: ReplyOptions) {
     this.#options = options;
     this.#coder = options.coder;
-    this.#parts = createInbox(() => this.cancel());
+    this.#parts = createInbox({
+      onTake: (part) => options.consume(this.id, part.charge),
+      onRelease: () => this.cancel(),
+    });
   }
 
   get metadata(): Metadata {
@@ -90,10 +96,10 @@ class StreamReply implements Reply {
     if (body.metadata !== undefined) {
       this.#metadata = decodeMetadata(body.metadata, this.#coder.limits.maxJsonDepth);
       // A part with metadata and no bytes carries the metadata only.
-      if (body.bytes.length === 0) return;
+      if (body.bytes.length === 0) return this.#options.consume(this.id, body.charge);
     }
     if (this.#bodies !== undefined) {
-      this.#bodies.push(body);
+      this.#collect(this.#bodies, body);
       return;
     }
     if (body.codec === LinkCodec.TOKEN_NATIVE) this.#partText ??= this.#coder.createPartText();
@@ -140,6 +146,20 @@ class StreamReply implements Reply {
     if (this.id !== 0) this.#options.cancel(this.id);
   }
 
+  /** Keeps a part of a reply that is asked for as a whole, which is bounded like a message. */
+  #collect(bodies: ReceivedBody[], body: ReceivedBody): void {
+    const { maxMessageSize } = this.#coder.limits;
+    this.#collected += body.bytes.length;
+    if (this.#collected > maxMessageSize) {
+      throw new ProtocolError(
+        'message_too_large',
+        `the reply is larger than ${maxMessageSize} bytes; stream it`,
+      );
+    }
+    bodies.push(body);
+    this.#options.consume(this.id, body.charge);
+  }
+
   #finish(): void {
     this.#isOver = true;
     this.#options.onOver();
@@ -166,5 +186,6 @@ function joinBodies(bodies: readonly ReceivedBody[], coder: BodyCoder): Received
     originalLength: undefined,
     secret: bodies.some((body) => body.secret),
     metadata: undefined,
+    charge: 0,
   };
 }

@@ -78,6 +78,9 @@ export function createRequester({ core, clock, coder, onSent, pump }: RequesterO
           core.cancel(id);
           pump();
         },
+        consume(id, charge) {
+          if (core.consume(id, charge)) pump();
+        },
         onOver() {
           for (const free of release) free();
         },

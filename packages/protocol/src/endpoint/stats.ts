@@ -45,7 +45,10 @@ export interface StatsRecorder {
   sentBody(body: CodedBody): void;
   receivedBody(body: ReceivedBody): void;
   snapshot(
-    now: Pick<SessionStats, 'queuedBytes' | 'openStreams' | 'roundTripMs' | 'lastSelection'>,
+    now: Pick<
+      SessionStats,
+      'queuedBytes' | 'blockedOnCredit' | 'openStreams' | 'roundTripMs' | 'lastSelection'
+    >,
   ): SessionStats;
 }
 
@@ -70,7 +73,6 @@ export function createStats(): StatsRecorder {
     snapshot: (now) => ({
       sent: summarize(directions.sent),
       received: summarize(directions.received),
-      blockedOnCredit: false,
       ...now,
     }),
   };

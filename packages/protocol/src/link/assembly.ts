@@ -1,6 +1,7 @@
 import { concatBytes } from '../bytes.js';
 import { ProtocolError } from '../errors.js';
 import type { Limits } from '../limits.js';
+import { BODY_CHARGE } from './credit.js';
 import { type BodyHead, decodeBodyHead, LinkCodec, LinkFlag, type LinkFrame } from './header.js';
 
 /** A body as it arrived, whole but not decoded. */
@@ -12,6 +13,8 @@ export interface ReceivedBody {
   readonly secret: boolean;
   /** The encoded metadata map. */
   readonly metadata: Uint8Array | undefined;
+  /** What the body costs of its stream's credit until the application has taken it. */
+  readonly charge: number;
 }
 
 interface Partial {
@@ -19,6 +22,7 @@ interface Partial {
   readonly head: BodyHead;
   readonly pieces: Uint8Array[];
   length: number;
+  charge: number;
 }
 
 /**
@@ -55,8 +59,15 @@ export function createAssembler(limits: Limits): Assembler {
       if (partial === undefined) {
         const head = decodeBodyHead(frame, limits.maxMetadataSize);
         check(frame.codec, Math.max(head.originalLength ?? 0, head.bytes.length));
-        if (!more) return finish(frame, head, head.bytes);
-        partials.set(frame.streamId, { frame, head, pieces: [head.bytes], length: head.bytes.length });
+        const charge = frame.rest.length + BODY_CHARGE;
+        if (!more) return finish(frame, head, head.bytes, charge);
+        partials.set(frame.streamId, {
+          frame,
+          head,
+          pieces: [head.bytes],
+          length: head.bytes.length,
+          charge,
+        });
         return undefined;
       }
 
@@ -69,11 +80,12 @@ export function createAssembler(limits: Limits): Assembler {
       }
       if (frame.rest.length === 0) throw new ProtocolError('bad_frame', 'a continuation without bytes');
       partial.length += frame.rest.length;
+      partial.charge += frame.rest.length;
       check(frame.codec, partial.length);
       partial.pieces.push(frame.rest);
       if (more) return undefined;
       partials.delete(frame.streamId);
-      return finish(first, partial.head, concatBytes(partial.pieces));
+      return finish(first, partial.head, concatBytes(partial.pieces), partial.charge);
     },
     drop: (streamId) => {
       partials.delete(streamId);
@@ -82,12 +94,13 @@ export function createAssembler(limits: Limits): Assembler {
   };
 }
 
-function finish(frame: LinkFrame, head: BodyHead, bytes: Uint8Array): ReceivedBody {
+function finish(frame: LinkFrame, head: BodyHead, bytes: Uint8Array, charge: number): ReceivedBody {
   return {
     codec: frame.codec,
     bytes,
     originalLength: head.originalLength,
     secret: (frame.flags & LinkFlag.SECRET) !== 0,
     metadata: head.metadata,
+    charge,
   };
 }

@@ -208,6 +208,12 @@ export interface OutgoingBody {
   readonly metadata: Uint8Array | undefined;
 }
 
+/** Bytes that stand before a body's own in its first frame, behind the codec byte. */
+export function bodyHeadLength({ codec, originalLength, metadata }: OutgoingBody): number {
+  const length = isSized(codec) ? varintLength(originalLength) : 0;
+  return metadata === undefined ? length : length + varintLength(metadata.length) + metadata.length;
+}
+
 /**
  * Encodes the frame of `body` that carries its bytes from `start` to `end`, in one buffer: a header
  * and a payload sent as two fragments cost a receiver 1.7 times the CPU.

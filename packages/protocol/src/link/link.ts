@@ -1,13 +1,16 @@
-import { ByteReader } from '../bytes.js';
+import { ByteReader, ByteWriter } from '../bytes.js';
 import { ProtocolError, type RequestError } from '../errors.js';
 import type { Limits } from '../limits.js';
+import { createAcknowledgement } from './acknowledgement.js';
 import { createAssembler, type ReceivedBody } from './assembly.js';
+import { BODY_CHARGE, createReceiveCredit, createSendCredit, type ReceiveCreditOptions } from './credit.js';
 import { decodeFailure, encodeFailure } from './failure.js';
 import {
   decodeLinkFrame,
   encodeSignalFrame,
   isCounted,
   LinkCodec,
+  LinkFlag,
   type LinkFrame,
   LinkKind,
   type OutgoingBody,
@@ -19,8 +22,8 @@ import { createStreamTable, type Side } from './streams.js';
  * The link: messages, requests and streams of one session over link frames. Knows nothing of
  * sockets, codecs or handlers; takes frames and returns what they mean.
  *
- * Both ends count counted frames per direction; acknowledgement, credit and resume build on these
- * counts.
+ * Both ends count counted frames per direction and acknowledge by that count; a receiver grants credit
+ * as its application consumes.
  */
 
 /** What a link frame meant. */
@@ -36,12 +39,22 @@ export type LinkEvent =
 /** A coded body as an application's message becomes one. */
 export type CodedBody = Pick<OutgoingBody, 'codec' | 'bytes' | 'originalLength' | 'secret' | 'metadata'>;
 
+/** What an end states about its link in HELLO or ACCEPT; what is not stated is unlimited. */
+export interface LinkParameters {
+  /** Streams that the peer may have open. */
+  readonly maxStreams: number;
+  /** Initial credit of stream 0, in charges. */
+  readonly messageWindow: number;
+  /** Initial credit of every other stream and direction, in charges. */
+  readonly streamWindow: number;
+}
+
 export interface LinkOptions {
   readonly side: Side;
   /** Bounds of what is received. */
   readonly limits: Limits;
-  /** Open streams that the peer admits. */
-  readonly peerMaxStreams: number;
+  readonly own: LinkParameters;
+  readonly peer: LinkParameters;
   readonly outbox: Outbox;
 }
 
@@ -52,7 +65,13 @@ export interface Link {
   readonly framesReceived: number;
 
   /** @throws {ProtocolError} on any violation; the session ends then. */
-  handleFrame(bytes: Uint8Array): LinkEvent | undefined;
+  handleFrame(bytes: Uint8Array, now: number): LinkEvent | undefined;
+  /** Writes an acknowledgement that is due. */
+  handleTimeout(now: number): void;
+  /** When an acknowledgement is due, `Infinity` where none is. */
+  nextTimeout(): number;
+  /** The application has taken what a body on `streamId` was charged. Returns whether credit was granted. */
+  consume(streamId: number, charge: number): boolean;
 
   send(body: CodedBody): void;
   /** Opens a stream and returns its ID. @throws {ProtocolError} `too_many_streams`. */
@@ -73,9 +92,23 @@ export interface Link {
 
 export function createLink(options: LinkOptions): Link {
   const { limits, outbox, side } = options;
-  const streams = createStreamTable(side, options.peerMaxStreams, limits.maxStreams);
+  const streams = createStreamTable(side, options.peer.maxStreams, options.own.maxStreams);
   const assembler = createAssembler(limits);
-  let framesReceived = 0;
+  const sendCredit = createSendCredit(initialCredit(options.peer));
+  outbox.credit = sendCredit;
+  outbox.onDrained = (streamId) => {
+    if (streamId !== 0 && streams.get(streamId) === undefined) sendCredit.forget(streamId);
+  };
+  const acknowledgement = createAcknowledgement((count) =>
+    outbox.pushControl(encodeSignalFrame(LinkKind.ACK, count)),
+  );
+  const receiveCredit = createReceiveCredit({
+    ...creditBounds(options.own, limits),
+    state: (streamId, limit) =>
+      outbox.pushControl(
+        encodeSignalFrame(LinkKind.CREDIT, streamId, new ByteWriter(8).varint(limit).finish()),
+      ),
+  });
   let framesConfirmed = 0;
 
   const body = (kind: OutgoingBody['kind'], streamId: number, coded: CodedBody): OutgoingBody => ({
@@ -102,29 +135,43 @@ export function createLink(options: LinkOptions): Link {
 
   const finish = (streamId: number): void => {
     assembler.drop(streamId);
+    receiveCredit.close(streamId);
     streams.close(streamId);
+    if (!outbox.has(streamId)) sendCredit.forget(streamId);
+  };
+
+  /** Charges a frame, then puts its body together. */
+  const take = (frame: LinkFrame): ReceivedBody | undefined => {
+    const { streamId, rest } = frame;
+    const charge = rest.length + (assembler.isPending(streamId) ? 0 : BODY_CHARGE);
+    receiveCredit.receive(streamId, charge, (frame.flags & LinkFlag.MORE) !== 0);
+    return assembler.add(frame);
   };
 
   const handleBody = (frame: LinkFrame): LinkEvent | undefined => {
     const { kind, streamId } = frame;
     if (kind === LinkKind.MESSAGE) {
       if (streamId !== 0) throw new ProtocolError('bad_frame', 'one-way messages travel on stream 0');
-      const whole = assembler.add(frame);
+      const whole = take(frame);
       return whole && { type: 'message', body: whole };
     }
     if (kind === LinkKind.REQUEST) {
       // Any but the first frame of a fragmented request finds its stream open.
       const stream = assembler.isPending(streamId) ? streams.get(streamId) : streams.accept(streamId);
       if (stream === undefined) return undefined;
-      const whole = assembler.add(frame);
+      const whole = take(frame);
       return whole && { type: 'request', streamId, body: whole };
     }
     const stream = answered(frame);
     if (stream === undefined) return undefined;
-    const whole = assembler.add(frame);
+    const whole = take(frame);
     if (whole === undefined) return undefined;
-    if (kind === LinkKind.RESPONSE) streams.close(streamId);
-    if (stream.cancelled) return kind === LinkKind.RESPONSE ? { type: 'end', streamId } : undefined;
+    if (kind === LinkKind.RESPONSE) finish(streamId);
+    if (stream.cancelled) {
+      // Discarded, which is as good as consumed.
+      receiveCredit.consume(streamId, whole.charge);
+      return kind === LinkKind.RESPONSE ? { type: 'end', streamId } : undefined;
+    }
     return { type: kind === LinkKind.RESPONSE ? 'response' : 'part', streamId, body: whole };
   };
 
@@ -132,9 +179,12 @@ export function createLink(options: LinkOptions): Link {
     const { kind, streamId, rest } = frame;
     switch (kind) {
       case LinkKind.END: {
-        if (answered(frame) === undefined) return undefined;
-        if (assembler.isPending(streamId))
+        const stream = answered(frame);
+        if (stream === undefined) return undefined;
+        // A cancelled stream may end anywhere.
+        if (assembler.isPending(streamId) && !stream.cancelled) {
           throw new ProtocolError('bad_frame', 'a stream ended inside a body');
+        }
         if (rest.length !== 0) throw new ProtocolError('trailing_bytes', 'an end frame has no body');
         finish(streamId);
         return { type: 'end', streamId };
@@ -151,12 +201,19 @@ export function createLink(options: LinkOptions): Link {
         if (isLocalId(streamId) || !streams.wasOpened(streamId)) {
           throw new ProtocolError('bad_frame', `stream ${streamId} is not the peer's to cancel`);
         }
-        if (stream === undefined || stream.cancelled) return undefined;
-        stream.cancelled = true;
-        if (!assembler.isPending(streamId)) return { type: 'cancel', streamId };
-        // Cancelled before the request was whole: no handler runs, so the link answers.
-        finish(streamId);
-        outbox.pushBehind(streamId, encodeSignalFrame(LinkKind.END, streamId));
+        if (stream?.cancelled) return undefined;
+        const waits = outbox.has(streamId);
+        if (waits) outbox.drop(streamId);
+        if (stream !== undefined && !assembler.isPending(streamId)) {
+          stream.cancelled = true;
+          return { type: 'cancel', streamId };
+        }
+        // No handler runs: it has not begun, as the request is not whole, or it has finished, and its
+        // reply still waited. So the link answers.
+        if (stream !== undefined || waits) {
+          finish(streamId);
+          outbox.pushBehind(streamId, encodeSignalFrame(LinkKind.END, streamId));
+        }
         return undefined;
       }
       case LinkKind.ACK: {
@@ -173,8 +230,14 @@ export function createLink(options: LinkOptions): Link {
       }
       default: {
         const reader = new ByteReader(rest);
-        reader.varint('the credit offset');
+        const limit = reader.varint('the credit limit');
         reader.expectEnd('a credit frame');
+        if (streamId !== 0 && !streams.wasOpened(streamId)) {
+          throw new ProtocolError('bad_frame', `credit for stream ${streamId}, which was never opened`);
+        }
+        // Late credit for a stream that is over would only be kept for ever.
+        const isLive = streamId === 0 || streams.get(streamId) !== undefined || outbox.has(streamId);
+        if (isLive && sendCredit.raise(streamId, limit)) outbox.unblock(streamId);
         return undefined;
       }
     }
@@ -194,17 +257,21 @@ export function createLink(options: LinkOptions): Link {
       return streams.size;
     },
     get framesReceived() {
-      return framesReceived;
+      return acknowledgement.received;
     },
     get framesUnconfirmed() {
       return outbox.framesWritten - framesConfirmed;
     },
 
-    handleFrame(bytes) {
+    handleFrame(bytes, now) {
       const frame = decodeLinkFrame(bytes);
-      if (isCounted(frame.kind)) framesReceived++;
-      return frame.kind <= LinkKind.CHUNK ? handleBody(frame) : handleSignal(frame);
+      const event = frame.kind <= LinkKind.CHUNK ? handleBody(frame) : handleSignal(frame);
+      if (isCounted(frame.kind)) acknowledgement.handleReceived(bytes.length, now);
+      return event;
     },
+    handleTimeout: (now) => acknowledgement.handleTimeout(now),
+    nextTimeout: () => acknowledgement.nextTimeout(),
+    consume: (streamId, charge) => receiveCredit.consume(streamId, charge),
 
     send(coded) {
       outbox.pushBody(body(LinkKind.MESSAGE, 0, coded));
@@ -235,7 +302,7 @@ export function createLink(options: LinkOptions): Link {
       if (stream === undefined || !stream.local || stream.cancelled) return false;
       if (!outbox.drop(streamId)) {
         // Nothing of it was written, so the peer never hears of it.
-        streams.close(streamId);
+        finish(streamId);
         return true;
       }
       stream.cancelled = true;
@@ -244,6 +311,23 @@ export function createLink(options: LinkOptions): Link {
     },
 
     isWanted: (streamId) => streams.get(streamId)?.cancelled === false,
+  };
+}
+
+const initialCredit = ({ messageWindow, streamWindow }: LinkParameters) => ({
+  messages: messageWindow,
+  stream: streamWindow,
+});
+
+/** Half of the session window is for shares, what stream 0 has more than one share comes from the rest. */
+function creditBounds(own: LinkParameters, limits: Limits): Omit<ReceiveCreditOptions, 'state'> {
+  const initial = initialCredit(own);
+  const beyondShare = Number.isFinite(initial.messages) ? initial.messages - initial.stream : 0;
+  return {
+    initial,
+    maxShare: limits.streamWindow,
+    pool: Math.max(0, limits.sessionWindow / 2 - beyondShare),
+    maxOverrun: limits.maxMessageSize,
   };
 }
 

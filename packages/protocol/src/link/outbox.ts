@@ -1,4 +1,5 @@
-import { encodeBodyFrame, type OutgoingBody } from './header.js';
+import { BODY_CHARGE, type SendCredit } from './credit.js';
+import { bodyHeadLength, encodeBodyFrame, type OutgoingBody } from './header.js';
 
 /**
  * What waits to be written, and in which order: control first, then streams in turn, each one frame
@@ -6,7 +7,7 @@ import { encodeBodyFrame, type OutgoingBody } from './header.js';
  * stream, not between streams.
  *
  * The driver pulls one frame whenever the socket has room, so a frame is built no earlier than it is
- * written.
+ * written. A stream without credit for its next frame is passed over until its peer grants more.
  */
 
 /** Largest piece of a body in one frame, in bytes. */
@@ -28,14 +29,24 @@ interface Lane {
   offset: number;
   /** Something of this lane was written. */
   begun: boolean;
+  /** Waits for credit and is not in turn. */
+  blocked: boolean;
+  queuedBytes: number;
 }
 
 export interface Outbox {
+  /** What the peer takes; without it nothing is held back. */
+  credit: SendCredit | undefined;
+  /** Everything of a stream that waited is written. */
+  onDrained: ((streamId: number) => void) | undefined;
   /** Bytes that wait, control frames excluded. */
   readonly queuedBytes: number;
   /** Counted link frames handed out since the session began. */
   readonly framesWritten: number;
-  readonly isEmpty: boolean;
+  /** Nothing waits but for credit. */
+  readonly isIdle: boolean;
+  /** Streams that wait for credit. */
+  readonly blockedStreams: number;
   /** A frame outside every stream, written before all others. */
   pushControl(frame: Uint8Array | string): void;
   /** A counted frame outside every stream, such as cancel. */
@@ -45,6 +56,12 @@ export interface Outbox {
   pushBehind(streamId: number, frame: Uint8Array): void;
   /** Forgets what a stream has not written yet; `false` where nothing of it was ever written. */
   drop(streamId: number): boolean;
+  /** Whether anything of `streamId` waits. */
+  has(streamId: number): boolean;
+  /** Bytes of `streamId` that wait. */
+  queuedOn(streamId: number): number;
+  /** The peer grants `streamId` more. */
+  unblock(streamId: number): void;
   /** Forgets everything that waits, control frames excluded. */
   clear(): void;
   /** The next frame for the socket. */
@@ -58,12 +75,15 @@ export function createOutbox(): Outbox {
 class LaneOutbox implements Outbox {
   queuedBytes = 0;
   framesWritten = 0;
+  blockedStreams = 0;
+  credit: SendCredit | undefined;
+  onDrained: ((streamId: number) => void) | undefined;
   readonly #control: { frame: Uint8Array | string; counted: boolean }[] = [];
   readonly #lanes = new Map<number, Lane>();
   /** Lanes with something to write, in order of turn. */
   #turns: Lane[] = [];
 
-  get isEmpty(): boolean {
+  get isIdle(): boolean {
     return this.#control.length === 0 && this.#turns.length === 0;
   }
 
@@ -76,30 +96,44 @@ class LaneOutbox implements Outbox {
   }
 
   pushBody(body: OutgoingBody): void {
-    this.queuedBytes += body.bytes.length;
-    this.#push(body.streamId, body);
+    this.#push(body.streamId, body, body.bytes.length);
   }
 
   pushBehind(streamId: number, frame: Uint8Array): void {
-    this.queuedBytes += frame.length;
-    this.#push(streamId, { frame });
+    this.#push(streamId, { frame }, frame.length);
+  }
+
+  has(streamId: number): boolean {
+    return this.#lanes.has(streamId);
+  }
+
+  queuedOn(streamId: number): number {
+    return this.#lanes.get(streamId)?.queuedBytes ?? 0;
   }
 
   drop(streamId: number): boolean {
     const lane = this.#lanes.get(streamId);
     if (lane === undefined) return true;
-    for (let i = lane.head; i < lane.items.length; i++) {
-      this.queuedBytes -= itemSize(lane.items[i] as Item) - (i === lane.head ? lane.offset : 0);
-    }
+    this.queuedBytes -= lane.queuedBytes;
     this.#lanes.delete(streamId);
-    this.#turns = this.#turns.filter((other) => other !== lane);
+    if (lane.blocked) this.blockedStreams--;
+    else this.#turns = this.#turns.filter((other) => other !== lane);
     return lane.begun;
+  }
+
+  unblock(streamId: number): void {
+    const lane = this.#lanes.get(streamId);
+    if (lane === undefined || !lane.blocked) return;
+    lane.blocked = false;
+    this.blockedStreams--;
+    this.#turns.push(lane);
   }
 
   clear(): void {
     this.#lanes.clear();
     this.#turns = [];
     this.queuedBytes = 0;
+    this.blockedStreams = 0;
   }
 
   next(): Uint8Array | string | undefined {
@@ -108,43 +142,71 @@ class LaneOutbox implements Outbox {
       if (control.counted) this.framesWritten++;
       return control.frame;
     }
-    const lane = this.#turns[0];
-    if (lane === undefined) return undefined;
-    const item = lane.items[lane.head] as Item;
-    this.framesWritten++;
-    lane.begun = true;
-
-    let frame: Uint8Array;
-    let finished = true;
-    if ('frame' in item) {
-      frame = item.frame;
-      this.queuedBytes -= frame.length;
-    } else {
-      const start = lane.offset;
-      const end = Math.min(item.bytes.length, start + MAX_FRAGMENT_SIZE);
-      frame = encodeBodyFrame(item, start, end);
-      this.queuedBytes -= end - start;
-      finished = end === item.bytes.length;
-      lane.offset = finished ? 0 : end;
+    for (let lane = this.#turns[0]; lane !== undefined; lane = this.#turns[0]) {
+      const frame = this.#write(lane);
+      if (frame === undefined) {
+        lane.blocked = true;
+        this.blockedStreams++;
+        this.#turns.shift();
+        continue;
+      }
+      this.framesWritten++;
+      lane.begun = true;
+      if (lane.head === lane.items.length) {
+        this.#turns.shift();
+        this.#lanes.delete(lane.streamId);
+        this.onDrained?.(lane.streamId);
+      } else if (this.#turns.length > 1) {
+        this.#turns.push(this.#turns.shift() as Lane);
+      }
+      return frame;
     }
-    if (finished) this.#advance(lane);
-    if (lane.head === lane.items.length) {
-      this.#turns.shift();
-      this.#lanes.delete(lane.streamId);
-    } else if (this.#turns.length > 1) {
-      this.#turns.push(this.#turns.shift() as Lane);
+    return undefined;
+  }
+
+  /** The next frame of a lane, `undefined` where it has no credit for any. */
+  #write(lane: Lane): Uint8Array | undefined {
+    const item = lane.items[lane.head] as Item;
+    if ('frame' in item) {
+      this.#dequeue(lane, item.frame.length);
+      this.#advance(lane);
+      return item.frame;
+    }
+    const { bytes, streamId } = item;
+    const start = lane.offset;
+    let end = Math.min(bytes.length, start + MAX_FRAGMENT_SIZE);
+    if (this.credit !== undefined) {
+      const head = start === 0 ? bodyHeadLength(item) + BODY_CHARGE : 0;
+      const room = this.credit.available(streamId) - head;
+      if (room < Math.min(1, end - start)) return undefined;
+      end = Math.min(end, start + room);
+      this.credit.spend(streamId, head + end - start);
+    }
+    this.#dequeue(lane, end - start);
+    lane.offset = end;
+    const frame = encodeBodyFrame(item, start, end);
+    if (end === bytes.length) {
+      lane.offset = 0;
+      this.#advance(lane);
     }
     return frame;
   }
 
-  #push(streamId: number, item: Item): void {
+  #push(streamId: number, item: Item, size: number): void {
+    this.queuedBytes += size;
     let lane = this.#lanes.get(streamId);
     if (lane === undefined) {
-      lane = { streamId, items: [], head: 0, offset: 0, begun: false };
+      lane = { streamId, items: [], head: 0, offset: 0, begun: false, blocked: false, queuedBytes: 0 };
       this.#lanes.set(streamId, lane);
       this.#turns.push(lane);
     }
+    lane.queuedBytes += size;
     lane.items.push(item);
+  }
+
+  #dequeue(lane: Lane, size: number): void {
+    lane.queuedBytes -= size;
+    this.queuedBytes -= size;
   }
 
   #advance(lane: Lane): void {
@@ -155,8 +217,4 @@ class LaneOutbox implements Outbox {
       lane.head = 0;
     }
   }
-}
-
-function itemSize(item: Item): number {
-  return 'frame' in item ? item.frame.length : item.bytes.length;
 }

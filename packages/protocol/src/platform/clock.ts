@@ -11,6 +11,8 @@ export interface Clock {
   now(): number;
   /** Runs `task` once after `ms`; the returned function prevents it. */
   after(ms: number, task: () => void): () => void;
+  /** Calls `handleTick` within about 100 ms, on a timer that all share. */
+  soon(item: Sweepable): void;
   /** Resolves once the event loop has looked after everybody else. */
   yield(): Promise<void>;
 }
@@ -23,11 +25,34 @@ export const systemClock: Clock = {
     const timer = setTimeout(task, ms);
     return () => clearTimeout(timer);
   },
+  soon(item) {
+    due.add(item);
+    if (isArmed) return;
+    isArmed = true;
+    unref(setTimeout(strike, SHORT_TICK_MS));
+  },
   // Node's setImmediate has no minimum delay; browsers have none of their own that is faster.
   yield: () =>
     new Promise((resolve) => (immediate === undefined ? setTimeout(resolve, 0) : immediate(resolve))),
 };
 const immediate = (globalThis as { setImmediate?: (task: () => void) => unknown }).setImmediate;
+
+/** Acknowledgements and batches of all sessions wait on one timer, armed only while any does. */
+const SHORT_TICK_MS = 100;
+const due = new Set<Sweepable>();
+let isArmed = false;
+
+function strike(): void {
+  isArmed = false;
+  const items = [...due];
+  due.clear();
+  for (const item of items) item.handleTick();
+}
+
+/** In Node a timer of ours alone keeps no process alive. */
+function unref(timer: unknown): void {
+  (timer as { unref?: () => void }).unref?.();
+}
 
 /** Anything with timers of its own that are looked at now and then. */
 export interface Sweepable {
@@ -56,8 +81,7 @@ export function createSweep(intervalMs: number): Sweep {
       timer = setInterval(() => {
         for (const each of items) each.handleTick();
       }, intervalMs);
-      // In Node a sweep alone keeps no process alive.
-      (timer as { unref?: () => void }).unref?.();
+      unref(timer);
     },
     delete(item) {
       items.delete(item);

@@ -18,7 +18,18 @@ export async function loadOn(name: 'node' | 'web') {
     import('#platform'),
   ]);
   if (platform.name !== name) throw new Error(`loaded ${platform.name} instead of ${name}`);
-  return { ...m2m, ...keys, ...exchange, ...errors, platform };
+  return { ...m2m, ...keys, ...exchange, ...errors, platform, codeOf };
+
+  /** The code of the ProtocolError that `run` throws, or 'no error'; anything else is thrown on. */
+  function codeOf(run: () => unknown): string {
+    try {
+      run();
+    } catch (error) {
+      if (errors.isProtocolError(error)) return error.code;
+      throw error;
+    }
+    return 'no error';
+  }
 }
 
 export type UnderTest = Awaited<ReturnType<typeof loadOn>>;

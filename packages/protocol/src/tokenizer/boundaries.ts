@@ -21,26 +21,28 @@ export class Boundaries {
   /** Takes the tokens from `first` up to `size` into account. */
   add(bytes: Uint8Array, offsets: Uint32Array, first: number, size: number): void {
     for (let id = first; id < size; id++) {
-      const start = offsets[id] as number;
-      const end = offsets[id + 1] as number;
-      let left = 0;
-      let leftEnd = start;
-      for (let at = start; at < end; ) {
-        const lead = bytes[at] as number;
-        const next = at + (lead < 0x80 || isContinuation(lead) ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4);
-        // Stray continuation bytes and cut sequences are no character: 0.
-        const right = isContinuation(lead) || next > end ? 0 : character(bytes, at, next);
-        if (at > start && !isContinuation(lead)) {
-          const before = bytes[at - 1] as number;
-          const whole = left !== 0 && right !== 0 && leftEnd === at;
-          if (whole && (left | right) >>> 0 >= 0x80) set(this.#neighbours, neighbourBit(left, right));
-          else set(this.#adjacent, (before << 8) | lead);
-        }
-        left = right;
-        leftEnd = next;
-        at = next;
-      }
+      this.#addToken(bytes, offsets[id] as number, offsets[id + 1] as number);
     }
+  }
+
+  #addToken(bytes: Uint8Array, start: number, end: number): void {
+    let before = bytes[start] as number;
+    for (let at = start + 1; at < end; at++) {
+      const byte = bytes[at] as number;
+      if ((before | byte) < 0x80) set(this.#adjacent, (before << 8) | byte);
+      else if (!isContinuation(byte)) this.#addBoundary(bytes, start, at, end);
+      before = byte;
+    }
+  }
+
+  /** Enters the boundary at `at`, of which at least one side is not ASCII. */
+  #addBoundary(bytes: Uint8Array, start: number, at: number, end: number): void {
+    let from = at - 1;
+    while (from > start && isContinuation(bytes[from] as number)) from--;
+    const to = at + widthOf(bytes[at] as number);
+    const isWhole = from + widthOf(bytes[from] as number) === at && to <= end;
+    if (isWhole) set(this.#neighbours, neighbourBit(character(bytes, from, at), character(bytes, at, to)));
+    else set(this.#adjacent, ((bytes[at - 1] as number) << 8) | (bytes[at] as number));
   }
 
   /** The first boundary behind `start` that no token crosses, or `end`. */
@@ -51,7 +53,7 @@ export class Boundaries {
     let left = 0;
     while (at < end) {
       const lead = bytes[at] as number;
-      const next = at + (lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4);
+      const next = at + widthOf(lead);
       const right = character(bytes, at, next);
       if (
         at > start &&
@@ -65,6 +67,11 @@ export class Boundaries {
     }
     return end;
   }
+}
+
+/** Bytes of the character that begins with `lead`; zero for what begins none. */
+function widthOf(lead: number): number {
+  return lead < 0x80 ? 1 : lead < 0xc0 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
 }
 
 function isContinuation(byte: number): boolean {

@@ -180,7 +180,7 @@ export class Encoder {
   }
 
   #encodeWindow(job: EncodeJob): void {
-    const { bytes, at: start, segmentEnd, lastFrom } = job;
+    const { at: start, segmentEnd, lastFrom } = job;
     const { merger } = this;
     const end = Math.min(segmentEnd, start + job.window);
     let kept = merger.merge(job, start, end);

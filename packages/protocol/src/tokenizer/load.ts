@@ -1,7 +1,6 @@
 import type { EncodingName } from '../constants.js';
 import { ProtocolError } from '../errors.js';
 import { createEncoding, type Encoding } from './encoding.js';
-import { tokensFrom } from './ranks.js';
 import { importTokens, isPackageInstalled, readTokens, type VocabularySource } from './source.js';
 import { type TokenList, TokenTable } from './token-table.js';
 import { VOCABULARIES, type Vocabulary } from './vocabulary.js';
@@ -117,9 +116,9 @@ async function loadTable(vocabulary: Vocabulary, obtain: () => Promise<TokenList
   const present = tables.get(vocabulary.table);
   if (present !== undefined && present.size >= vocabulary.ordinary) return present;
   const tokens = await obtain();
-  // Meanwhile another vocabulary of this table may have come: as far as it goes, it has the same.
+  // Meanwhile another vocabulary of this table may have come; as far as it goes, it has the same.
   const table = tables.get(vocabulary.table) ?? new TokenTable();
-  if (table.size < vocabulary.ordinary) table.append(tokensFrom(tokens, table.size));
+  if (table.size < vocabulary.ordinary) table.extend(tokens);
   tables.set(vocabulary.table, table);
   return table;
 }

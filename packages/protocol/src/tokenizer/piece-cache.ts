@@ -11,7 +11,7 @@ import type { KeySource } from './short-key.js';
  * integers for the bytes, and the IDs.
  */
 
-const PLACE_BITS = 12;
+const PLACE_BITS = 14;
 const STRIDE = 16;
 const KEY = 1;
 const IDS = 7;

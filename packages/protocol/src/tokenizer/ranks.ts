@@ -1,4 +1,5 @@
 import { ProtocolError } from '../errors.js';
+import { MAX_SHORT } from './short-key.js';
 import type { TokenList } from './token-table.js';
 
 /**
@@ -6,8 +7,8 @@ import type { TokenList } from './token-table.js';
  * are published in, and writes the form that their hash is defined over.
  */
 
-/** How one byte is written in llama3-tokenizer-js: printable characters stand for themselves. */
-const BYTE_CHARACTERS: ReadonlyMap<string, number> = byteCharacters();
+/** Which byte a character is in llama3-tokenizer-js: printable ones stand for themselves. */
+const BYTE_OF_CHARACTER = byteOfCharacter();
 
 const BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 const SEXTETS = new Uint8Array(128).fill(0xff);
@@ -45,38 +46,33 @@ export function parseTiktokenFile(file: Uint8Array): TokenList {
 export function parseByteCharacters(tokens: readonly string[]): TokenList {
   let size = 0;
   for (const token of tokens) size += token.length;
-  const bytes = new Uint8Array(size);
-  const lengths = new Uint8Array(tokens.length);
+  const bytes = new Uint8Array(size + MAX_SHORT);
+  const offsets = new Uint32Array(tokens.length + 1);
   let at = 0;
   for (let i = 0; i < tokens.length; i++) {
     const token = tokens[i] as string;
     if (token.length === 0 || token.length > LONGEST) throw malformed(`token ${i} has ${token.length} bytes`);
-    lengths[i] = token.length;
-    for (const character of token) {
-      const byte = BYTE_CHARACTERS.get(character);
-      if (byte === undefined) throw malformed(`token ${i} holds ${JSON.stringify(character)}`);
+    for (let k = 0; k < token.length; k++) {
+      const byte = BYTE_OF_CHARACTER[token.charCodeAt(k)];
+      if (byte === undefined || byte > 0xff) throw malformed(`token ${i} is not written in bytes`);
       bytes[at++] = byte;
     }
+    offsets[i + 1] = at;
   }
-  return { bytes, lengths };
-}
-
-/** The tokens of a list from `first` on. */
-export function tokensFrom({ bytes, lengths }: TokenList, first: number): TokenList {
-  let start = 0;
-  for (let i = 0; i < first; i++) start += lengths[i] as number;
-  return { bytes: bytes.subarray(start), lengths: lengths.subarray(first) };
+  return { bytes, offsets };
 }
 
 /** The `.tiktoken` file of a list of tokens. */
-export function writeTiktokenFile({ bytes, lengths }: TokenList): Uint8Array {
+export function writeTiktokenFile({ bytes, offsets }: TokenList): Uint8Array {
   const alphabet = new TextEncoder().encode(BASE64);
   // Base64 takes at most 4/3 of each token and 4 more; rank and separators at most 9.
-  const file = new Uint8Array(Math.ceil(bytes.length / 3) * 4 + lengths.length * 13);
+  const file = new Uint8Array(Math.ceil(bytes.length / 3) * 4 + offsets.length * 13);
+  const digits = new Uint8Array(8).fill(0x30);
+  let significant = digits.length - 1;
   let out = 0;
   let at = 0;
-  for (let rank = 0; rank < lengths.length; rank++) {
-    const end = at + (lengths[rank] as number);
+  for (let rank = 1; rank < offsets.length; rank++) {
+    const end = offsets[rank] as number;
     for (; at < end; at += 3) {
       const left = end - at;
       const bits =
@@ -90,19 +86,22 @@ export function writeTiktokenFile({ bytes, lengths }: TokenList): Uint8Array {
     }
     at = end;
     file[out++] = SPACE;
-    let unit = 1;
-    while (unit * 10 <= rank) unit *= 10;
-    for (; unit >= 1; unit = Math.floor(unit / 10)) file[out++] = 0x30 + (Math.floor(rank / unit) % 10);
+    for (let i = significant; i < digits.length; i++) file[out++] = digits[i] as number;
     file[out++] = NEWLINE;
+    // Counts the next rank in decimal.
+    let digit = digits.length - 1;
+    for (; digits[digit] === 0x39; digit--) digits[digit] = 0x30;
+    digits[digit] = (digits[digit] as number) + 1;
+    if (digit < significant) significant = digit;
   }
   return file.subarray(0, out);
 }
 
 /** Base64 tokens from `from` on, each with a space behind it or, if `hasRanks`, a rank and a newline. */
 function parseBase64(text: Uint8Array, from: number, hasRanks: boolean): TokenList {
-  const bytes = new Uint8Array(text.length);
+  const bytes = new Uint8Array(Math.ceil((text.length * 3) / 4) + MAX_SHORT);
   // A token takes at least four characters and a separator.
-  const lengths = new Uint8Array(Math.ceil(text.length / 5) + 1);
+  const offsets = new Uint32Array(Math.ceil(text.length / 5) + 2);
   let count = 0;
   let out = 0;
   let at = from;
@@ -124,23 +123,23 @@ function parseBase64(text: Uint8Array, from: number, hasRanks: boolean): TokenLi
       }
     }
     if (out === start || out - start > LONGEST) throw malformed(`token ${count} has ${out - start} bytes`);
-    lengths[count++] = out - start;
+    offsets[++count] = out;
     if (hasRanks) while (at < text.length && text[at] !== NEWLINE) at++;
     else if (at < text.length && text[at] !== SPACE) throw malformed(`token ${count} is not base64`);
     at++;
   }
-  return { bytes: bytes.slice(0, out), lengths: lengths.slice(0, count) };
+  return { bytes: bytes.slice(0, out + MAX_SHORT), offsets: offsets.slice(0, count + 1) };
 }
 
-function byteCharacters(): Map<string, number> {
-  const characters = new Map<string, number>();
+function byteOfCharacter(): Uint16Array {
+  const bytes = new Uint16Array(0x200).fill(0xffff);
   let next = 0x100;
   for (let byte = 0; byte < 0x100; byte++) {
     const isPrintable =
       (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || (byte >= 0xae && byte <= 0xff);
-    characters.set(String.fromCharCode(isPrintable ? byte : next++), byte);
+    bytes[isPrintable ? byte : next++] = byte;
   }
-  return characters;
+  return bytes;
 }
 
 function malformed(what: string): ProtocolError {

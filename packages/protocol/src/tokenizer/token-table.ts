@@ -9,8 +9,10 @@ import { firstOf, hashOfKey, type KeySource, MAX_SHORT, secondOf } from './short
  * - `short` is a hash table of the tokens of up to eight bytes, which are most of a text. A slot is
  *   four integers, so that one look at memory decides: the token's bytes (see `short-key.ts`), its ID
  *   below its length, and one that is not used.
- * - `long` is a hash table of the others. A slot is one integer: 14 bits of the hash above the ID, or
- *   -1; a match is verified against `bytes`.
+ * - `long` is a hash table of the others. A slot is one integer: 14 bits of the hash above the ID; a
+ *   match is verified against `bytes`.
+ * - `filter` has a bit for the hash of every short token: most of what merging asks for is no token,
+ *   and nine times out of ten these 128 KiB say so.
  * - `pairs` gives the ID of every token of two bytes directly.
  *
  * Both tables have open addressing with linear probing and are at most two thirds full. Collisions
@@ -27,9 +29,11 @@ export const NO_TOKEN = 0x3fffffff;
 
 const ID_BITS = 18;
 const ID_MASK = (1 << ID_BITS) - 1;
-const EMPTY = -1;
+/** Of both tables: no token has no length, and none of the first 256 is long. */
+const EMPTY = 0;
 /** Integers of a slot in `short`. */
 const STRIDE = 4;
+const FILTER_BITS = 20;
 
 /** A hash of `bytes[start .. end)`. */
 export function hashOf(bytes: Uint8Array, start: number, end: number): number {
@@ -39,10 +43,12 @@ export function hashOf(bytes: Uint8Array, start: number, end: number): number {
   return mixed ^ (mixed >>> 13);
 }
 
-/** Tokens to be added to a table: `lengths[i]` bytes of `bytes` belong to the i-th. */
+/** Tokens one after another: the i-th is `bytes[offsets[i] .. offsets[i + 1])`. */
 export interface TokenList {
-  readonly bytes: Uint8Array;
-  readonly lengths: Uint8Array;
+  /** With MAX_SHORT bytes behind the last token. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** One more than there are tokens. */
+  readonly offsets: Uint32Array;
 }
 
 export class TokenTable {
@@ -54,32 +60,19 @@ export class TokenTable {
   size = 0;
   /** Bytes of the longest token. */
   maxLength = 0;
+  readonly #filter = new Int32Array((1 << FILTER_BITS) >> 5);
   #short = new Int32Array(0);
   #shift = 0;
   #long = new Int32Array(0);
 
-  /** Adds tokens behind those that are there. */
-  append(list: TokenList): void {
+  /** Goes over to a longer list, which begins with the tokens that are there. */
+  extend({ bytes, offsets }: TokenList): void {
     const first = this.size;
-    const size = first + list.lengths.length;
-    const start = this.offsets[first] as number;
-    const bytes = new Uint8Array(start + list.bytes.length + MAX_SHORT);
-    bytes.set(this.bytes.subarray(0, start));
-    bytes.set(list.bytes, start);
-    const offsets = new Uint32Array(size + 1);
-    offsets.set(this.offsets);
-    let at = start;
-    for (let id = first; id < size; id++) {
-      const length = list.lengths[id - first] as number;
-      at += length;
-      offsets[id + 1] = at;
-      if (length > this.maxLength) this.maxLength = length;
-    }
     this.bytes = bytes;
     this.offsets = offsets;
-    this.size = size;
+    this.size = offsets.length - 1;
     this.#index(first);
-    this.boundaries.add(bytes, offsets, first, size);
+    this.boundaries.add(bytes, offsets, first, this.size);
   }
 
   /**
@@ -89,16 +82,18 @@ export class TokenTable {
    */
   find({ bytes, view }: KeySource, start: number, end: number, limit: number): number {
     const length = end - start;
-    if (length <= MAX_SHORT) return this.#findShort(view, start, length, limit);
-    if (length <= this.maxLength) return this.#findLong(bytes, start, end, limit);
-    return NO_TOKEN;
+    if (length > MAX_SHORT) return this.#findLong(bytes, start, length, limit);
+    const first = firstOf(view, start, length);
+    const second = secondOf(view, start, length);
+    const hash = hashOfKey(first, second);
+    const bit = hash >>> (32 - FILTER_BITS);
+    if (((this.#filter[bit >> 5] as number) & (1 << (bit & 31))) === 0) return NO_TOKEN;
+    return this.#findShort(first, second, hash, length, limit);
   }
 
-  #findShort(view: DataView, at: number, length: number, limit: number): number {
+  #findShort(first: number, second: number, hash: number, length: number, limit: number): number {
     const slots = this.#short;
-    const first = firstOf(view, at, length);
-    const second = secondOf(view, at, length);
-    let slot = (hashOfKey(first, second) >>> this.#shift) * STRIDE;
+    let slot = (hash >>> this.#shift) * STRIDE;
     for (;;) {
       const entry = slots[slot + 2] as number;
       if (entry === EMPTY) return NO_TOKEN;
@@ -111,12 +106,12 @@ export class TokenTable {
     }
   }
 
-  #findLong(bytes: Uint8Array, start: number, end: number, limit: number): number {
+  #findLong(bytes: Uint8Array, start: number, length: number, limit: number): number {
+    if (length > this.maxLength) return NO_TOKEN;
     const slots = this.#long;
     const { offsets, bytes: tokens } = this;
     const mask = slots.length - 1;
-    const length = end - start;
-    const hash = hashOf(bytes, start, end);
+    const hash = hashOf(bytes, start, start + length);
     const tag = hash >>> ID_BITS;
     for (let slot = hash & mask; ; slot = (slot + 1) & mask) {
       const entry = slots[slot] as number;
@@ -131,38 +126,40 @@ export class TokenTable {
     }
   }
 
-  /** Enters the tokens from `first` on into the hash tables, all of them into one that has to grow. */
+  /** Enters the tokens from `first` on into the hash tables, or all of them where they have to grow. */
   #index(first: number): void {
-    const { offsets, bytes, pairs, size } = this;
-    const view = new DataView(bytes.buffer);
+    const { bytes, offsets, size } = this;
     let shortCount = 0;
     for (let id = 0; id < size; id++) {
       if ((offsets[id + 1] as number) - (offsets[id] as number) <= MAX_SHORT) shortCount++;
     }
     const shortBits = bitsFor(shortCount);
     const longBits = bitsFor(size - shortCount);
-    const fitsShort = this.#short.length === STRIDE << shortBits;
-    const fitsLong = this.#long.length === 1 << longBits;
-    if (!fitsShort) this.#short = new Int32Array(STRIDE << shortBits).fill(EMPTY);
-    if (!fitsLong) this.#long = new Int32Array(1 << longBits).fill(EMPTY);
-    this.#shift = 32 - shortBits;
-    for (let id = Math.min(fitsShort ? first : 0, fitsLong ? first : 0); id < size; id++) {
+    let from = first;
+    if (this.#short.length !== STRIDE << shortBits || this.#long.length !== 1 << longBits) {
+      this.#short = new Int32Array(STRIDE << shortBits);
+      this.#shift = 32 - shortBits;
+      this.#long = new Int32Array(1 << longBits);
+      from = 0;
+    }
+    const view = new DataView(bytes.buffer);
+    for (let id = from; id < size; id++) {
       const start = offsets[id] as number;
       const length = (offsets[id + 1] as number) - start;
-      if (length === 2) pairs[((bytes[start] as number) << 8) | (bytes[start + 1] as number)] = id;
-      if (length <= MAX_SHORT) {
-        if (id >= first || !fitsShort) this.#enterShort(view, start, length, id);
-      } else if (id >= first || !fitsLong) {
-        this.#enterLong(start, length, id);
-      }
+      if (length > MAX_SHORT) this.#enterLong(start, length, id);
+      else this.#enterShort(view, start, length, id);
     }
   }
 
   #enterShort(view: DataView, at: number, length: number, id: number): void {
+    if (length === 2) this.pairs[view.getUint16(at)] = id;
     const slots = this.#short;
     const first = firstOf(view, at, length);
     const second = secondOf(view, at, length);
-    let slot = (hashOfKey(first, second) >>> this.#shift) * STRIDE;
+    const hash = hashOfKey(first, second);
+    const bit = hash >>> (32 - FILTER_BITS);
+    this.#filter[bit >> 5] = (this.#filter[bit >> 5] as number) | (1 << (bit & 31));
+    let slot = (hash >>> this.#shift) * STRIDE;
     while (slots[slot + 2] !== EMPTY) {
       slot += STRIDE;
       if (slot === slots.length) slot = 0;
@@ -173,6 +170,7 @@ export class TokenTable {
   }
 
   #enterLong(at: number, length: number, id: number): void {
+    if (length > this.maxLength) this.maxLength = length;
     const slots = this.#long;
     const mask = slots.length - 1;
     const hash = hashOf(this.bytes, at, at + length);

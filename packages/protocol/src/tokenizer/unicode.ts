@@ -62,45 +62,62 @@ const BLOCK = 1 << BLOCK_BITS;
 
 const tables = new Map<Reading, ClassTable>();
 
-/** The class table of a reading, expanded at its first use. */
+/** The class table of a reading, built at its first use. */
 export function classTable(reading: Reading): ClassTable {
   let table = tables.get(reading);
   if (table === undefined) {
-    table = compress(expand(reading));
+    table = buildTable(reading === 'rust' ? RUST_EXCEPTIONS : JAVASCRIPT_EXCEPTIONS);
     tables.set(reading, table);
   }
   return table;
 }
 
-/** One class for every code point, surrogates included. */
-export function expand(reading: Reading): Uint8Array {
+/** The class of a code point. */
+export function classOf(table: ClassTable, codePoint: number): number {
+  const block = table.blocks[codePoint >> BLOCK_BITS] as number;
+  return table.classes[(block << BLOCK_BITS) | (codePoint & (BLOCK - 1))] as number;
+}
+
+function buildTable(exceptions: typeof RUST_EXCEPTIONS): ClassTable {
   const flat = new Uint8Array(CODE_POINTS);
+  const blocks = new Uint16Array(CODE_POINTS >> BLOCK_BITS);
+  const kept: Uint8Array[] = [];
+  const numbers = new Map<string, number>();
+  const uniform = new Map<CharClass, number>();
+  // ASCII stays in front, so that it needs no block number.
+  const mixed = new Set([0, 1]);
+  kept.push(flat.subarray(0, BLOCK), flat.subarray(BLOCK, 2 * BLOCK));
+
+  const paint = (letter: string, first: number, end: number) => {
+    const charClass = CLASS_LETTERS[letter] as CharClass;
+    flat.fill(charClass, first, end);
+    const firstWhole = (first + BLOCK - 1) >> BLOCK_BITS;
+    const endWhole = end >> BLOCK_BITS;
+    if (firstWhole < endWhole) {
+      let number = uniform.get(charClass);
+      if (number === undefined) {
+        number = kept.push(new Uint8Array(BLOCK).fill(charClass)) - 1;
+        uniform.set(charClass, number);
+      }
+      blocks.fill(number, firstWhole, endWhole);
+    }
+    if (first % BLOCK !== 0) mixed.add(first >> BLOCK_BITS);
+    if (end % BLOCK !== 0) mixed.add(end >> BLOCK_BITS);
+  };
+
   let at = 0;
   for (const [, letter, length] of UNICODE_RUNS.matchAll(/([A-Z])([0-9a-z]*)/g)) {
     const end = at + (length === '' ? 1 : Number.parseInt(length as string, 36));
-    flat.fill(CLASS_LETTERS[letter as string] as number, at, end);
+    paint(letter as string, at, end);
     at = end;
   }
-  for (const [letter, first, last] of reading === 'rust' ? RUST_EXCEPTIONS : JAVASCRIPT_EXCEPTIONS) {
-    flat.fill(CLASS_LETTERS[letter] as number, first, last + 1);
-  }
-  return flat;
-}
+  for (const [letter, first, last] of exceptions) paint(letter, first, last + 1);
 
-/** Stores equal blocks once. */
-function compress(flat: Uint8Array): ClassTable {
-  const blocks = new Uint16Array(CODE_POINTS >> BLOCK_BITS);
-  const known = new Map<string, number>();
-  const kept: Uint8Array[] = [];
-  for (let block = 0; block < blocks.length; block++) {
+  for (const block of mixed) {
     const content = flat.subarray(block * BLOCK, (block + 1) * BLOCK);
     const key = String.fromCharCode(...content);
-    // The first two blocks stay where they are, so that ASCII needs no block number.
-    let number = block < 2 ? undefined : known.get(key);
-    if (number === undefined) {
-      number = kept.push(content) - 1;
-      known.set(key, number);
-    }
+    const number = block < 2 ? block : (numbers.get(key) ?? kept.push(content) - 1);
+    numbers.set(key, number);
     blocks[block] = number;
   }
   const classes = new Uint8Array(kept.length * BLOCK);

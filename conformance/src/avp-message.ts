@@ -1,0 +1,83 @@
+import { holds, same } from './expect.js';
+import { sha256, toHex } from './avp-bytes.js';
+import type { Fields } from './fields.js';
+import type { AvpInput, AvpMessage } from './subject.js';
+
+/** AVP metadata in the vectors' words, and back. */
+
+const MODES = { LATENT: 'latent', JSON_MODE: 'json' } as const;
+const MODE_WORDS = ['LATENT', 'JSON_MODE'] as const;
+const DTYPES = { FLOAT32: 'float32', FLOAT16: 'float16', BFLOAT16: 'bfloat16', INT8: 'int8' } as const;
+const DTYPE_WORDS = ['FLOAT32', 'FLOAT16', 'BFLOAT16', 'INT8'] as const;
+const PAYLOAD_TYPES = { HIDDEN_STATE: 'hidden_state', KV_CACHE: 'kv_cache' } as const;
+const PAYLOAD_TYPE_WORDS = ['HIDDEN_STATE', 'KV_CACHE'] as const;
+
+export const METADATA_WORDS = [
+  'session_id',
+  'source_agent_id',
+  'target_agent_id',
+  'model_id',
+  'hidden_dim',
+  'num_layers',
+  'payload_type',
+  'dtype',
+  'tensor_shape',
+  'mode',
+  'avp_map_id',
+  'extra',
+] as const;
+
+/** What our encoder is given for a message that a vector describes. */
+export function inputOf(metadata: Fields, data: Uint8Array): AvpInput {
+  metadata.only([...METADATA_WORDS, 'compression']);
+  return {
+    data,
+    shape: metadata.numbers('tensor_shape'),
+    dtype: DTYPES[metadata.word('dtype', DTYPE_WORDS)],
+    payloadType: PAYLOAD_TYPES[metadata.word('payload_type', PAYLOAD_TYPE_WORDS)],
+    metadata: {
+      sessionId: metadata.text('session_id'),
+      sourceAgentId: metadata.text('source_agent_id'),
+      targetAgentId: metadata.text('target_agent_id'),
+      modelId: metadata.text('model_id'),
+      hiddenDim: metadata.number('hidden_dim'),
+      numLayers: metadata.number('num_layers'),
+      mode: MODES[metadata.word('mode', MODE_WORDS)],
+      avpMapId: metadata.text('avp_map_id'),
+      extra: new Map(metadata.list('extra') as [string, string][]),
+    },
+  };
+}
+
+/** Holds a decoded message against the metadata that a vector states for it. */
+export function sameMetadata(message: AvpMessage, expected: Fields): void {
+  const { metadata } = message;
+  const words: Readonly<Record<string, unknown>> = {
+    session_id: metadata.sessionId,
+    source_agent_id: metadata.sourceAgentId,
+    target_agent_id: metadata.targetAgentId,
+    model_id: metadata.modelId,
+    hidden_dim: metadata.hiddenDim,
+    num_layers: metadata.numLayers,
+    payload_type: message.payloadType.toUpperCase(),
+    dtype: message.dtype.toUpperCase(),
+    tensor_shape: [...message.shape],
+    mode: MODE_WORDS.find((word) => MODES[word] === metadata.mode),
+    avp_map_id: metadata.avpMapId,
+    extra: [...metadata.extra].sort(([a], [b]) => (a < b ? -1 : 1)),
+  };
+  for (const name of expected.names) {
+    // How a frame is compressed is its encoder's choice and checked with the header.
+    if (name === 'compression') continue;
+    holds(Object.hasOwn(words, name), `the runner does not know the metadata field ${name}`);
+    same(words[name], expected.raw(name), name);
+  }
+}
+
+/** Holds a decoded payload against length, hash and bytes. */
+export function samePayload(message: AvpMessage, expected: Fields): void {
+  const length = ['payload_length', 'payload_bytes'].find((name) => expected.has(name));
+  if (length !== undefined) same(message.data.length, expected.number(length), 'length of the payload');
+  same(sha256(message.data), expected.text('payload_sha256'), 'SHA-256 of the payload');
+  if (expected.has('payload_hex')) same(toHex(message.data), expected.text('payload_hex'), 'payload');
+}

@@ -1,0 +1,85 @@
+import { isDeepStrictEqual } from 'node:util';
+import { isProtocolError } from './subject.js';
+
+/** Expectations of the runner. Whatever does not hold is a {@link Mismatch}, which fails its case. */
+
+/** What came out is not what the vectors, or the rules of the protocol, say. */
+export class Mismatch extends Error {
+  override readonly name = 'Mismatch';
+}
+
+/** A call that returned, or that was refused with a `ProtocolError`. */
+export type Outcome<T> =
+  | { readonly accepted: true; readonly value: T }
+  | { readonly accepted: false; readonly code: string; readonly message: string };
+
+/** What a vector demands of a decoder or encoder. */
+export const VERDICTS = ['accept', 'reject', 'either'] as const;
+export type Verdict = (typeof VERDICTS)[number];
+
+export function fail(what: string): never {
+  throw new Mismatch(what);
+}
+
+export function holds(condition: boolean, what: string): asserts condition {
+  if (!condition) fail(what);
+}
+
+/** Equal in value and kind, to any depth. */
+export function same(actual: unknown, expected: unknown, what: string): void {
+  if (isDeepStrictEqual(actual, expected)) return;
+  fail(`${what}: expected ${shown(expected, actual)}, got ${shown(actual, expected)}`);
+}
+
+/** Runs a call; only a `ProtocolError` may come out of it beside its result. */
+export function outcomeOf<T>(run: () => T): Outcome<T> {
+  try {
+    return { accepted: true, value: run() };
+  } catch (error) {
+    if (isProtocolError(error)) return { accepted: false, code: error.code, message: error.message };
+    throw foreign(error);
+  }
+}
+
+/** The result of a call that must be accepted. */
+export function accepted<T>(run: () => T, what: string): T {
+  const outcome = outcomeOf(run);
+  return outcome.accepted ? outcome.value : fail(`${what} was refused: ${outcome.code}, ${outcome.message}`);
+}
+
+/** A call that must be refused with a `ProtocolError`. */
+export function refused(run: () => unknown, what: string): void {
+  holds(!outcomeOf(run).accepted, `${what} was accepted`);
+}
+
+/** Holds an outcome against a verdict. */
+export function judged(outcome: Outcome<unknown>, verdict: Verdict, what: string): void {
+  if (verdict === 'reject') holds(!outcome.accepted, `${what} was accepted`);
+  if (verdict === 'accept' && !outcome.accepted) {
+    fail(`${what} was refused: ${outcome.code}, ${outcome.message}`);
+  }
+}
+
+/** An error that no peer may cause. */
+function foreign(error: unknown): Mismatch {
+  const shownError = error instanceof Error ? (error.stack ?? String(error)) : String(error);
+  return new Mismatch(`not a ProtocolError: ${shownError}`, { cause: error });
+}
+
+const MAX_SHOWN = 120;
+
+/** A value for people: of long texts and bytes the part where it begins to differ from `other`. */
+function shown(value: unknown, other: unknown): string {
+  const text = textOf(value);
+  if (text.length <= MAX_SHOWN) return text;
+  const reference = textOf(other);
+  let at = 0;
+  while (at < text.length && text[at] === reference[at]) at++;
+  const from = Math.max(0, Math.min(at - 20, text.length - MAX_SHOWN));
+  return `${from > 0 ? `…[${from}]` : ''}${text.slice(from, from + MAX_SHOWN)}…`;
+}
+
+function textOf(value: unknown): string {
+  if (value instanceof Uint8Array) return Buffer.from(value).toString('hex');
+  return JSON.stringify(value, (_, part: unknown) => (typeof part === 'bigint' ? `${part}n` : part)) ?? String(value);
+}

@@ -1,0 +1,168 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { CloseCode } from '../close-codes.js';
+import { Extension } from '../constants.js';
+import { resolveLimits } from '../limits.js';
+import { createSimulation, type End, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
+import { BODY_CHARGE, createReceiveCredit } from './credit.js';
+import { plainBody } from './link.js';
+
+const KIB = 1024;
+const WINDOW = { message_window: 128 * KIB, stream_window: 16 * KIB };
+const LIMITS = resolveLimits({
+  sessionWindow: 512 * KIB,
+  streamWindow: 128 * KIB,
+  maxStreams: 16,
+  maxMessageSize: 1024 * KIB,
+});
+
+function simulate() {
+  const capabilities = { ...TEST_CAPABILITIES, extensions: { [Extension.LINK]: JSON.stringify(WINDOW) } };
+  const simulation = createSimulation({
+    client: { capabilities, limits: LIMITS },
+    server: { capabilities, limits: LIMITS },
+  });
+  simulation.settle();
+  return simulation;
+}
+
+/** What has arrived at `end` and was not taken, in charges. */
+function unread(end: End, taken: ReadonlySet<object>): number {
+  return end.events.reduce(
+    (sum, event) => ('body' in event && !taken.has(event) ? sum + event.body.charge : sum),
+    0,
+  );
+}
+
+describe('credit', () => {
+  it('holds a sender back whose reader does not read, and no longer than that', () => {
+    const { client, server, settle } = simulate();
+    for (let i = 0; i < 100; i++) client.core.send(plainBody(new Uint8Array(10 * KIB)));
+    settle();
+    const arrived = eventsOf(server, 'message');
+    expect(unread(server, new Set())).toBeLessThanOrEqual(WINDOW.message_window);
+    expect(client.core.isBlockedOnCredit).toBe(true);
+    for (let i = 0; i < arrived.length; i++) server.core.consume(0, arrived[i]?.body.charge ?? 0);
+    settle();
+    for (let i = arrived.length; i < 100; i++) {
+      server.core.consume(0, eventsOf(server, 'message')[i]?.body.charge ?? 0);
+      settle();
+    }
+    expect(eventsOf(server, 'message')).toHaveLength(100);
+    expect(client.core.isBlockedOnCredit).toBe(false);
+  });
+
+  it('lets a message through that is larger than its window, up to the message limit', () => {
+    const { client, server, settle } = simulate();
+    client.core.send(plainBody(new Uint8Array(LIMITS.maxMessageSize)));
+    const id = client.core.request(plainBody(new Uint8Array(LIMITS.maxMessageSize)));
+    settle();
+    expect(eventsOf(server, 'message')[0]?.body.bytes.length).toBe(LIMITS.maxMessageSize);
+    expect(eventsOf(server, 'request')[0]?.streamId).toBe(id);
+  });
+
+  it('ends the session of a sender that does not keep it', () => {
+    const { server, settle, inject } = simulate();
+    for (let i = 0; i < 3; i++) {
+      const frame = new Uint8Array(60 * KIB);
+      frame.set([0x10, 0, 0]);
+      inject('client', frame);
+    }
+    settle();
+    expect(server.closedWith?.code).toBe(CloseCode.TOO_LARGE);
+    expect(server.closedWith?.reason).toMatch(/^window_exceeded/);
+  });
+
+  it('is given back when a stream is cancelled, and the slot is free again', () => {
+    const { client, server, settle } = simulate();
+    for (let round = 0; round < 100; round++) {
+      const id = client.core.request(plainBody(new Uint8Array(10)));
+      settle();
+      for (let i = 0; i < 5; i++) server.core.chunk(id, plainBody(new Uint8Array(10 * KIB)));
+      settle();
+      client.core.cancel(id);
+      settle();
+      server.core.end(id);
+      settle();
+    }
+    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
+    expect([client.core.queuedBytes, server.core.queuedBytes]).toEqual([0, 0]);
+    expect(client.core.state).toBe('established');
+  });
+
+  it('never deadlocks and bounds memory, whatever streams stall', () => {
+    const message = fc.record({
+      size: fc.oneof(fc.nat(40 * KIB), fc.nat(LIMITS.maxMessageSize)),
+      stream: fc.nat(7),
+    });
+    fc.assert(
+      fc.property(
+        fc.array(message, { minLength: 1, maxLength: 40 }),
+        fc.uniqueArray(fc.nat(7)),
+        (messages, stalled) => {
+          const { client, server, settle } = simulate();
+          // Streams 1 to 7 are replies of the server, 0 are its one-way messages.
+          const ids = Array.from({ length: 7 }, () => client.core.request(plainBody(new Uint8Array(1))));
+          settle();
+          const expected = new Map<number, number>();
+          for (const { size, stream } of messages) {
+            const body = plainBody(new Uint8Array(size));
+            const id = stream === 0 ? 0 : (ids[stream - 1] as number);
+            if (stream === 0) server.core.send(body);
+            else server.core.chunk(id, body);
+            expected.set(stream, (expected.get(stream) ?? 0) + 1);
+          }
+          const taken = new Set<object>();
+          let peak = 0;
+          for (let progress = true; progress; ) {
+            settle();
+            peak = Math.max(peak, unread(client, taken));
+            progress = false;
+            for (const event of client.events) {
+              if ((event.type !== 'message' && event.type !== 'part') || taken.has(event)) continue;
+              const id = event.type === 'message' ? 0 : event.streamId;
+              if (stalled.includes(id === 0 ? 0 : ids.indexOf(id) + 1)) continue;
+              taken.add(event);
+              client.core.consume(id, event.body.charge);
+              progress = true;
+              break;
+            }
+          }
+          const bound = LIMITS.sessionWindow + 2 * LIMITS.maxMessageSize + 8 * BODY_CHARGE;
+          expect(peak).toBeLessThanOrEqual(bound);
+          const stalledBytes = messages
+            .filter(({ stream }) => stalled.includes(stream))
+            .reduce((sum, { size }) => sum + size, 0);
+          for (const [stream, count] of expected) {
+            if (stalled.includes(stream)) continue;
+            const id = stream === 0 ? 0 : ids[stream - 1];
+            const arrived = client.events.filter((event) =>
+              id === 0 ? event.type === 'message' : event.type === 'part' && event.streamId === id,
+            );
+            // Large messages wait only where a message limit of unread ones stands in the way.
+            if (stalledBytes < LIMITS.maxMessageSize) expect(arrived).toHaveLength(count);
+          }
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  it('restates what it granted, which changes nothing', () => {
+    const stated: [number, number][] = [];
+    const credit = createReceiveCredit({
+      initial: { messages: 100, stream: 10 },
+      maxShare: 1000,
+      pool: 50,
+      maxOverrun: 1000,
+      state: (streamId, limit) => stated.push([streamId, limit]),
+    });
+    credit.receive(3, 10, false);
+    expect(credit.consume(3, 10)).toBe(true);
+    const before = [...stated];
+    credit.restate();
+    expect(stated.slice(before.length)).toEqual(before);
+    credit.close(3);
+    expect(credit.consume(3, 10)).toBe(false);
+  });
+});
