@@ -3,7 +3,15 @@ import { inputOf, sameMetadata, samePayload } from './avp-message.js';
 import { accepted, fail, holds, same } from './expect.js';
 import type { Family } from './family.js';
 import type { Fields } from './fields.js';
-import { type AvpMessage, decodeAvp, decodeKvCache, encodeAvp, encodeKvCache, loadCodecs, readAvpHeader } from './subject.js';
+import {
+  type AvpMessage,
+  decodeAvp,
+  decodeKvCache,
+  encodeAvp,
+  encodeKvCache,
+  loadCodecs,
+  readAvpHeader,
+} from './subject.js';
 
 /** AVP frames in both directions; `check` says how exact. */
 export const avpFrame: Family = {
@@ -34,7 +42,8 @@ function checkFrame(given: Fields): void {
     same([...message.toTyped()], given.object('payload').numbers('float32').map(Math.fround), 'elements');
   }
   if (check === 'encode+decode') sameBytes(encoded, given.object('frame'));
-  else if (given.has('frame_sorted_map')) same(toHex(encoded), given.object('frame_sorted_map').text('hex'), 'frame');
+  else if (given.has('frame_sorted_map'))
+    same(toHex(encoded), given.object('frame_sorted_map').text('hex'), 'frame');
   else checkCompression(encoded, decoded);
 }
 
@@ -79,7 +88,10 @@ function checkDecode(frame: Uint8Array, given: Fields): void {
   same(header.compressed, decoded.object('metadata').has('compression'), 'compression');
 
   // What was decoded can be passed on: it encodes to what decodes to the same, unknown fields too.
-  const relayed = accepted(() => encodeAvp(message, { checksum: message.checksum !== undefined }), 'relaying');
+  const relayed = accepted(
+    () => encodeAvp(message, { checksum: message.checksum !== undefined }),
+    'relaying',
+  );
   const again = accepted(() => decodeAvp(relayed), 'the relayed frame');
   sameDecoded(again, decoded);
   same(toHex(again.metadata.unknownFields), toHex(message.metadata.unknownFields), 'unknown fields');

@@ -4,9 +4,9 @@ import { accepted, fail, holds, outcomeOf, refused, same } from './expect.js';
 import type { Family } from './family.js';
 import type { Fields } from './fields.js';
 import {
+  type Dtype,
   decodeKvCache,
   decodeKvCacheHeader,
-  type Dtype,
   encodeKvCache,
   encodeKvCacheHeader,
   estimateKvCacheSize,
@@ -47,7 +47,8 @@ function checkBody(given: Fields): void {
   same(toHex(written), given.text('header_hex'), 'header_hex');
   same(written.at(-1), given.number('dtype_byte'), 'dtype_byte');
   const tensors = given.has('tensor_recipe') ? makeRecipe(given.object('tensor_recipe')) : undefined;
-  const body = bytesOf(given.object('body')) ?? (tensors && new Uint8Array(Buffer.concat([written, tensors])));
+  const body =
+    bytesOf(given.object('body')) ?? (tensors && new Uint8Array(Buffer.concat([written, tensors])));
   if (body === undefined) return fail('the case gives no body');
   sameDigest(body, given.object('body'));
 
@@ -70,7 +71,11 @@ function checkBody(given: Fields): void {
   if (tensors !== undefined) sameDigest(kvBody(given, tensors), given.object('body'));
   if (given.has('estimate_kv_cache_size')) {
     const estimate = given.number('estimate_kv_cache_size');
-    same(accepted(() => estimateKvCacheSize(header), 'the estimate'), estimate, 'estimate_kv_cache_size');
+    same(
+      accepted(() => estimateKvCacheSize(header), 'the estimate'),
+      estimate,
+      'estimate_kv_cache_size',
+    );
     same(body.length - KV_CACHE_HEADER_SIZE, estimate, 'bytes behind the header');
   }
 }
@@ -121,7 +126,11 @@ function checkHeader(given: Fields): void {
   const header = headerOf(given);
   const decoded = accepted(() => decodeKvCacheHeader(bytes), 'the header');
   same({ ...decoded }, { ...header, dtype: given.text('decoded_dtype') }, 'header');
-  same(toHex(accepted(() => encodeKvCacheHeader(decoded), 'the header')), given.text('hex'), 'header encoded again');
+  same(
+    toHex(accepted(() => encodeKvCacheHeader(decoded), 'the header')),
+    given.text('hex'),
+    'header encoded again',
+  );
   // The reference writes an unknown dtype as float16; ours writes what it is, or nothing.
   if (!DTYPES.includes(header.dtype)) refused(() => encodeKvCacheHeader(header), `the dtype ${header.dtype}`);
   else if (header.dtype === given.text('decoded_dtype')) {

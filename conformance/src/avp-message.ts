@@ -1,5 +1,5 @@
-import { holds, same } from './expect.js';
 import { sha256, toHex } from './avp-bytes.js';
+import { holds, same } from './expect.js';
 import type { Fields } from './fields.js';
 import type { AvpInput, AvpMessage } from './subject.js';
 

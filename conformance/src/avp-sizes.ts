@@ -2,7 +2,7 @@ import { makeRecipe, sha256, toHex } from './avp-bytes.js';
 import { accepted, fail, holds, same } from './expect.js';
 import type { Family } from './family.js';
 import type { Fields } from './fields.js';
-import { decodeAvp, type Dtype, encodeAvp } from './subject.js';
+import { type Dtype, decodeAvp, encodeAvp } from './subject.js';
 
 /** The size table of the AVP document, with today's format beside it. */
 export const avpSizes: Family = {
@@ -17,7 +17,8 @@ function checkRow(given: Fields): void {
   const messages = given.objects('current_format_recipes_with_the_same_total');
   holds(messages.length > 0, 'the row has no message to encode');
   const table = given.object('seed_table').number('avp');
-  for (const message of messages) same(checkMessage(message, given.text('dtype')), table, "bytes of the document's table");
+  for (const message of messages)
+    same(checkMessage(message, given.text('dtype')), table, "bytes of the document's table");
   checkCurrentFormat(given, makeRecipe((messages[0] as Fields).object('payload_recipe')));
 }
 
@@ -28,7 +29,13 @@ function checkCurrentFormat(given: Fields, data: Uint8Array): void {
   if (modelId === undefined) return fail('the row does not name the model of its message');
   const dim = given.number('dim');
   const dtype = given.word('dtype', DTYPES);
-  const input = { data, shape: [dim], dtype, payloadType: 'hidden_state', metadata: { modelId, hiddenDim: dim } } as const;
+  const input = {
+    data,
+    shape: [dim],
+    dtype,
+    payloadType: 'hidden_state',
+    metadata: { modelId, hiddenDim: dim },
+  } as const;
   const total = accepted(() => encodeAvp(input), 'the message').length;
   const [min, max] = [current.number('avp_total_min'), current.number('avp_total_max')];
   holds(total >= min && total <= max, `${total} bytes are outside of ${min} to ${max}`);

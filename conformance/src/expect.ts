@@ -81,5 +81,8 @@ function shown(value: unknown, other: unknown): string {
 
 function textOf(value: unknown): string {
   if (value instanceof Uint8Array) return Buffer.from(value).toString('hex');
-  return JSON.stringify(value, (_, part: unknown) => (typeof part === 'bigint' ? `${part}n` : part)) ?? String(value);
+  return (
+    JSON.stringify(value, (_, part: unknown) => (typeof part === 'bigint' ? `${part}n` : part)) ??
+    String(value)
+  );
 }

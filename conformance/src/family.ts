@@ -54,7 +54,9 @@ export function casesOf(family: Family, document: unknown): Case[] {
       typeof known.name === 'string' ? known.name === name : known.name.test(name),
     );
     if (section === undefined && isProse(value)) continue;
-    const entries = Array.isArray(value) ? value.map((entry, i) => [`${name}[${i}]`, entry]) : [[name, value]];
+    const entries = Array.isArray(value)
+      ? value.map((entry, i) => [`${name}[${i}]`, entry])
+      : [[name, value]];
     for (const [key, entry] of entries as [string, unknown][]) {
       if (section === undefined) cases.push(broken(key, `the runner does not know the section ${name}`));
       else if (!isRecord(entry)) cases.push(broken(key, 'the case is not an object'));

@@ -56,7 +56,9 @@ export class Fields {
   /** A list of objects. */
   objects(name: string): Fields[] {
     return this.list(name).map((value, i) =>
-      isRecord(value) ? new Fields(value, `${this.#at(name)}[${i}]`) : this.#lacks(`${name}[${i}]`, 'an object'),
+      isRecord(value)
+        ? new Fields(value, `${this.#at(name)}[${i}]`)
+        : this.#lacks(`${name}[${i}]`, 'an object'),
     );
   }
 

@@ -1,7 +1,15 @@
 import { accepted, holds, outcomeOf, refused, same } from './expect.js';
 import type { Family } from './family.js';
 import type { Fields } from './fields.js';
-import { agreeKey, createKeyPair, deriveKey, keyFromHex, keyPath, platform, sharedSecret } from './subject.js';
+import {
+  agreeKey,
+  createKeyPair,
+  deriveKey,
+  keyFromHex,
+  keyPath,
+  platform,
+  sharedSecret,
+} from './subject.js';
 
 /** Primitives, the key hierarchy and key exchange (protocol page, section 7). */
 export const m2mCrypto: Family = {
@@ -46,7 +54,11 @@ function checkAead(given: Fields): void {
   const sealed = accepted(() => seal(key, nonce, given.hex('plaintext_hex'), aad), 'sealing');
   same(given.text('nonce_hex') + hex(sealed), given.text('output_hex'), 'output_hex');
   same(hex(sealed.slice(-16)), given.text('tag_hex'), 'tag_hex');
-  same(hex(accepted(() => open(key, nonce, sealed, aad), 'opening')), given.text('plaintext_hex'), 'plaintext_hex');
+  same(
+    hex(accepted(() => open(key, nonce, sealed, aad), 'opening')),
+    given.text('plaintext_hex'),
+    'plaintext_hex',
+  );
   same(given.flag('wrong_aad_fails'), true, 'wrong_aad_fails');
   refused(() => open(key, nonce, sealed, Uint8Array.of(...aad, 0)), 'opening with other associated data');
 }
@@ -62,7 +74,8 @@ function checkHierarchy(given: Fields): void {
     same(hex(key), expected, `the key ${info}`);
     return key;
   };
-  const checkPath = (path: () => string, info: string) => same(accepted(path, `the path ${info}`), info, 'path');
+  const checkPath = (path: () => string, info: string) =>
+    same(accepted(path, `the path ${info}`), info, 'path');
 
   const orgKey = derived(master, given.object('org').text('info'), given.object('org').text('key_hex'));
   checkPath(() => keyPath.organisation(org), given.object('org').text('info'));
@@ -109,7 +122,9 @@ function checkId(given: Fields): void {
 function checkPathCollisions(given: Fields): void {
   const claims = given.names.filter((name) => typeof given.raw(name) === 'boolean');
   holds(claims.length > 0, 'the case claims nothing');
-  const names = claims.flatMap((claim) => [...claim.matchAll(/'([^']+)'/g)].map((match) => match[1] as string));
+  const names = claims.flatMap((claim) =>
+    [...claim.matchAll(/'([^']+)'/g)].map((match) => match[1] as string),
+  );
   for (const id of [...RESERVED, ...names]) refused(() => keyPath.agent('org', id), `an agent named ${id}`);
 }
 
@@ -134,7 +149,11 @@ function checkExchange(given: Fields): void {
   });
   for (const [i, { secretKey }] of pairs.entries()) {
     const peer = given.hex(`public_${i === 0 ? 'b' : 'a'}_hex`);
-    same(hex(accepted(() => sharedSecret(secretKey, peer), 'the exchange')), given.text('shared_hex'), 'shared_hex');
+    same(
+      hex(accepted(() => sharedSecret(secretKey, peer), 'the exchange')),
+      given.text('shared_hex'),
+      'shared_hex',
+    );
     for (const session of given.objects('session_keys')) {
       const key = accepted(() => agreeKey(secretKey, peer, session.text('context')), 'the session key');
       same(hex(key), session.text('key_hex'), `session key ${session.text('context')}`);

@@ -66,7 +66,11 @@ function checkEncode(given: Fields): void {
   sameFrame(frame.value, expected, json);
   // The reference's bytes are read as well, in both forms.
   readsBack(expected, json);
-  same(accepted(() => decodeM2M(given.text('encode_string')), 'encode_string').json, json, 'encode_string read back');
+  same(
+    accepted(() => decodeM2M(given.text('encode_string')), 'encode_string').json,
+    json,
+    'encode_string read back',
+  );
   sameHeader(message.header, given.object('encoded_fields'));
 }
 
@@ -82,7 +86,11 @@ function readsBack(frame: Uint8Array, json: string): M2MMessage {
   const message = accepted(() => decodeM2M(frame), 'the frame');
   same(message.json, json, 'payload read back');
   same(Buffer.from(message.bytes).toString('utf8'), json, 'payload bytes read back');
-  same(accepted(() => readM2MHeader(frame), 'the header'), message.header, 'header read alone');
+  same(
+    accepted(() => readM2MHeader(frame), 'the header'),
+    message.header,
+    'header read alone',
+  );
   return message;
 }
 
@@ -90,7 +98,8 @@ function checkDecode(given: Fields): void {
   const verdict = given.word('verdict', VERDICTS);
   const text = given.maybe('text', 'frame_string');
   const frame = text ?? given.hex('frame_hex');
-  if (given.has('frame_bytes') && text === undefined) same(frame.length, given.number('frame_bytes'), 'frame_bytes');
+  if (given.has('frame_bytes') && text === undefined)
+    same(frame.length, given.number('frame_bytes'), 'frame_bytes');
   const outcome = outcomeOf(() => decodeM2M(frame));
   judged(outcome, verdict, 'the frame');
   // A router may read the header of anything.
@@ -99,7 +108,11 @@ function checkDecode(given: Fields): void {
   if (!outcome.accepted) return;
 
   const { header, json, bytes } = outcome.value;
-  same(accepted(() => readM2MHeader(frame), 'the header'), header, 'header read alone');
+  same(
+    accepted(() => readM2MHeader(frame), 'the header'),
+    header,
+    'header read alone',
+  );
   const absent = given.maybe('texts', 'absent_if_accepted') ?? [];
   const fields = namedFields(header);
   for (const name of absent) same(fields[name] ?? null, null, `${name}, which must be absent`);
@@ -117,7 +130,8 @@ function checkDecode(given: Fields): void {
 function checkTextForm(frame: Uint8Array, binary: Outcome<M2MMessage>): void {
   if (Buffer.from(frame.subarray(0, PREFIX_LENGTH)).toString('latin1') !== PREFIX) return;
   const form = textForm(frame);
-  if (binary.accepted) same(accepted(() => decodeM2M(form), 'the text form').json, binary.value.json, 'text form');
+  if (binary.accepted)
+    same(accepted(() => decodeM2M(form), 'the text form').json, binary.value.json, 'text form');
   else refused(() => decodeM2M(form), 'the text form of a frame that is refused');
 }
 
@@ -126,7 +140,11 @@ function checkConstructed(given: Fields): void {
   const reference = given.hex('encode_hex');
   const json = given.text('input_json');
   const { header } = readsBack(reference, json);
-  same(accepted(() => decodeM2M(given.text('encode_string')), 'encode_string').json, json, 'encode_string read back');
+  same(
+    accepted(() => decodeM2M(given.text('encode_string')), 'encode_string').json,
+    json,
+    'encode_string read back',
+  );
   sameHeader(header, given.object('encoded_fields'));
   same(reference[SCHEMA_OFFSET], given.number('schema_override'), 'schema byte of the vector');
 

@@ -44,13 +44,20 @@ export function sameHeader(header: M2MHeader, expected: Fields, absent: readonly
         same(header.flags, value, name);
         break;
       case 'flags_hex':
-        same(littleEndian((view) => view.setUint32(0, header.flags, true)), value, name);
+        same(
+          littleEndian((view) => view.setUint32(0, header.flags, true)),
+          value,
+          name,
+        );
         break;
       case 'header_len':
         same(header.headerLength, value, name);
         break;
       case 'schema':
-        holds(SCHEMA_BYTES[header.schema].includes(value as number), `schema: ${String(value)} is no ${header.schema}`);
+        holds(
+          SCHEMA_BYTES[header.schema].includes(value as number),
+          `schema: ${String(value)} is no ${header.schema}`,
+        );
         break;
       case 'security':
         same(header.security, SECURITY_MODES[value as number], name);

@@ -34,7 +34,12 @@ interface Layout {
  * payload. Encoders of quality 5 and window 22 agree nearly always and differ in single commands
  * otherwise, so that a stream of another's size holds the same text.
  */
-export function sameFrame(actual: Uint8Array, expected: Uint8Array, json: string, protection?: Protection): void {
+export function sameFrame(
+  actual: Uint8Array,
+  expected: Uint8Array,
+  json: string,
+  protection?: Protection,
+): void {
   const [ours, theirs] = [layoutOf(actual, protection), layoutOf(expected, protection)];
   same(ours.header, theirs.header, 'header');
   same(ours.nonce, theirs.nonce, 'nonce');

@@ -56,16 +56,32 @@ function checkBrotli(given: Fields): void {
   const input = given.text('input');
   const wire = given.text('wire');
   same(Buffer.byteLength(input), given.number('original_bytes'), 'original_bytes');
-  same(accepted(() => decodeBrotli(wire), 'wire'), input, 'text of the wire');
-  same(accepted(() => decodeText(wire), 'wire'), input, 'text of the wire by its prefix');
+  same(
+    accepted(() => decodeBrotli(wire), 'wire'),
+    input,
+    'text of the wire',
+  );
+  same(
+    accepted(() => decodeText(wire), 'wire'),
+    input,
+    'text of the wire by its prefix',
+  );
 
   const encoded = accepted(() => encodeBrotli(input), 'the text');
   holds(encoded.startsWith(BROTLI_PREFIX), `our wire begins with ${BROTLI_PREFIX}`);
   sameStream(decodeBase64(encoded.slice(BROTLI_PREFIX.length)), given.hex('quality5_hex'), input);
-  same(accepted(() => decodeBrotli(encoded), 'our wire'), input, 'text of our wire');
+  same(
+    accepted(() => decodeBrotli(encoded), 'our wire'),
+    input,
+    'text of our wire',
+  );
   const short = accepted(() => encodeBrotli(input, { tag: 'BR' }), 'the text');
   same(short, OWN_BROTLI_PREFIX + encoded.slice(BROTLI_PREFIX.length), 'the form with the short prefix');
-  same(accepted(() => decodeBrotli(short), 'the short form'), input, 'text of the short form');
+  same(
+    accepted(() => decodeBrotli(short), 'the short form'),
+    input,
+    'text of the short form',
+  );
 }
 
 function checkBrotliDecode(given: Fields): void {
@@ -98,7 +114,8 @@ function checkVarints(given: Fields): void {
   same(Buffer.from(bytes).toString('hex'), given.text('varint_hex'), 'varint_hex');
   const wire = given.names.filter((name) => name.startsWith('wire_'));
   holds(wire.length > 0, 'the case has a wire');
-  for (const name of wire) same(`#TK|${name.slice('wire_'.length)}|${encodeBase64(bytes)}`, given.text(name), name);
+  for (const name of wire)
+    same(`#TK|${name.slice('wire_'.length)}|${encodeBase64(bytes)}`, given.text(name), name);
   same([...accepted(() => decodeTokenIds(given.hex('varint_hex')), 'the varints')], ids, 'IDs read back');
 }
 

@@ -35,8 +35,13 @@ function checkProtected(given: Fields): void {
 
   const encoded = outcomeOf(() => encodeM2M(json, options));
   judged(encoded, verdict, 'encoding');
-  judged(outcomeOf(() => encodeM2MText(json, options)), verdict, 'encoding as text');
-  if (encoded.accepted) same(accepted(() => decodeM2M(encoded.value, { security }), 'our own frame').json, json, 'read back');
+  judged(
+    outcomeOf(() => encodeM2MText(json, options)),
+    verdict,
+    'encoding as text',
+  );
+  if (encoded.accepted)
+    same(accepted(() => decodeM2M(encoded.value, { security }), 'our own frame').json, json, 'read back');
   if (!given.has('frame_hex')) {
     holds(verdict !== 'accept', 'the case has no frame');
     return;
@@ -50,7 +55,11 @@ function checkProtected(given: Fields): void {
     holds(decoded.accepted === encoded.accepted, 'a key is taken by encoder and decoder, or by neither');
     if (!decoded.accepted) continue;
     same(decoded.value.json, json, 'payload');
-    same(accepted(() => readM2MHeader(wire), 'the header'), decoded.value.header, 'header read without the key');
+    same(
+      accepted(() => readM2MHeader(wire), 'the header'),
+      decoded.value.header,
+      'header read without the key',
+    );
     const reference = given.maybe('object', 'reference_decode_secure')?.maybe('object', 'fields');
     if (reference !== undefined) sameHeader(decoded.value.header, reference);
   }
@@ -62,7 +71,10 @@ function checkProtected(given: Fields): void {
 function checkDemands(frame: Uint8Array, security: Protection): void {
   refused(() => decodeM2M(frame), 'a protected frame without its key');
   const other = security.mode === 'HMAC' ? 'AEAD' : 'HMAC';
-  refused(() => decodeM2M(frame, { security: { mode: other, key: security.key } }), 'a frame of another mode');
+  refused(
+    () => decodeM2M(frame, { security: { mode: other, key: security.key } }),
+    'a frame of another mode',
+  );
   const key = Uint8Array.from(security.key, (byte) => byte ^ 1);
   refused(() => decodeM2M(frame, { security: { mode: security.mode, key } }), 'a frame under another key');
 }

@@ -26,11 +26,10 @@ export {
   KV_CACHE_HEADER_SIZE,
 } from '../../packages/protocol/src/avp/kv-cache.js';
 export { parseLosslessJson } from '../../packages/protocol/src/avp/lossless-json.js';
-export { decodeTextForm } from '../../packages/protocol/src/bare.js';
-export { capabilityNames } from '../../packages/protocol/src/capabilities.js';
 export { decodeText, detectAlgorithm, encodeText } from '../../packages/protocol/src/codec/tagged.js';
 export { agreeKey, createKeyPair, sharedSecret } from '../../packages/protocol/src/crypto/exchange.js';
 export { keyFromHex, keyPath } from '../../packages/protocol/src/crypto/keys.js';
+export { createBodyCoder } from '../../packages/protocol/src/endpoint/body-coder.js';
 export { decodeMap, encodeMap } from '../../packages/protocol/src/message-codec.js';
-export { decodeTokenIds, encodeTokenIds } from '../../packages/protocol/src/tokenizer/varints.js';
 export { platform } from '../../packages/protocol/src/testing/this-platform.js';
+export { decodeTokenIds, encodeTokenIds } from '../../packages/protocol/src/tokenizer/varints.js';

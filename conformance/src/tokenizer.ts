@@ -33,9 +33,17 @@ function checkText(given: Fields): void {
     }
     const ids = given.numbers(name);
     same([...accepted(() => encoding.encode(text), `${name} of the text`)], ids, name);
-    same(accepted(() => encoding.count(text), 'counting'), ids.length, `number of tokens in ${name}`);
+    same(
+      accepted(() => encoding.count(text), 'counting'),
+      ids.length,
+      `number of tokens in ${name}`,
+    );
     const varints = accepted(() => encoding.encodeVarints(text), 'the varints');
     same([...decodeTokenIds(varints)], ids, `varints of ${name}`);
-    same(accepted(() => encoding.decode(Uint32Array.from(ids)), 'decoding'), text, `text of ${name}`);
+    same(
+      accepted(() => encoding.decode(Uint32Array.from(ids)), 'decoding'),
+      text,
+      `text of ${name}`,
+    );
   }
 }

@@ -1,4 +1,4 @@
-import { CloseCode } from './close-codes.js';
+import { CloseCode, isRetryableCloseCode } from './close-codes.js';
 import { ProtocolError } from './errors.js';
 
 /** Between errors and WebSocket close codes, in both directions. */
@@ -9,7 +9,9 @@ const MAX_REASON_BYTES = 123;
 /** The error behind a connection that ended while the session still lived. */
 export function disconnectError(closeCode: number, reason: string, isConnecting: boolean): ProtocolError {
   const told = `the connection closed with code ${closeCode}${reason === '' ? '' : `: ${reason}`}`;
-  const options = { side: 'remote', closeCode } as const;
+  // A handshake may be tried again exactly where a client may come back.
+  const retryable = isConnecting ? isRetryableCloseCode(closeCode) : undefined;
+  const options = { side: 'remote', closeCode, retryable } as const;
   switch (closeCode) {
     case CloseCode.UNAUTHENTICATED:
       return new ProtocolError('unauthenticated', told, options);

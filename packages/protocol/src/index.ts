@@ -1,9 +1,17 @@
 // Wire words
 
 // AVP
+export {
+  bfloat16ToFloat32,
+  float16ToFloat32,
+  float32ToBfloat16,
+  float32ToFloat16,
+} from './avp/float16.js';
 export { type AvpInput, type AvpMessage, decodeAvp, type EncodeAvpOptions, encodeAvp } from './avp/frame.js';
 export type { DecodeAvpOptions } from './avp/head.js';
-export { decodeKvCache, encodeKvCache, estimateKvCacheSize, type KvCache } from './avp/kv-cache.js';
+export { readAvpHeader } from './avp/header.js';
+export { type ModelIdentity, modelHash, modelIdentity, tokenizerHash } from './avp/identity.js';
+export { decodeKvCache, encodeKvCache, estimateKvCacheSize, type KvCache, kvCacheParts } from './avp/kv-cache.js';
 export type { PayloadType } from './avp/metadata.js';
 export { resolveCompatibility } from './avp/resolve.js';
 export type { Dtype, Tensor } from './avp/tensor.js';
@@ -26,9 +34,11 @@ export {
   readM2MBodyHeader,
   readM2MHeader,
 } from './codec/m2m.js';
-export type { M2MHeader } from './codec/m2m-header.js';
+export { type CostTable, DEFAULT_COST_TABLE, estimateCost } from './codec/m2m-cost.js';
+export type { M2MHeader } from './codec/m2m-fields.js';
 export type { M2MSecurity } from './codec/m2m-security.js';
 export type { Selection } from './codec/select.js';
+export { type DetectedAlgorithm, decodeText, detectAlgorithm, encodeText } from './codec/tagged.js';
 export { decodeToken, encodeToken } from './codec/token.js';
 export {
   Algorithm,
@@ -40,7 +50,8 @@ export {
   Subprotocol,
 } from './constants.js';
 // Keys
-export { deriveKey } from './crypto/keys.js';
+export { agreeKey, createKeyPair, type KeyPair, sharedSecret } from './crypto/exchange.js';
+export { deriveKey, KeyPurpose, keyFromHex, keyPath } from './crypto/keys.js';
 // Endpoints: sessions as their users see them, driven by a transport
 export { Endpoint, type EndpointOptions } from './endpoint/endpoint.js';
 export type { Message } from './endpoint/message.js';

@@ -143,7 +143,7 @@ export function resolveTimers(timers: Partial<Timers> = {}, unchecked = false): 
     }
     const [least, most] = TIMER_RANGES[name as keyof Timers];
     if (value === undefined || value === Infinity) continue;
-    if (!(value > 0) || (!unchecked && (value < least || value > most))) {
+    if (typeof value !== 'number' || !(value > 0) || (!unchecked && (value < least || value > most))) {
       throw new ProtocolError(
         'invalid_option',
         `timer ${name} is ${least} to ${most} ms or Infinity, not ${String(value)}`,

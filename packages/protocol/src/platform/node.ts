@@ -9,6 +9,8 @@ import { createZstd } from './zstd.js';
 // In Node since 20.15 and 22.2; the type packages of 20 do not all declare it.
 const nativeCrc32 = (zlib as { crc32?: (data: Uint8Array, value?: number) => number }).crc32;
 
+/** With Node's default of 16 KiB, collecting a thousand chunks of a bomb doubles what refusing it takes. */
+const OUTPUT_CHUNK = 64 * 1024;
 /** More than this `zlib` refuses as an option. */
 const MAX_OUTPUT_LENGTH = 0x7fffffff;
 
@@ -88,6 +90,7 @@ function decompress(name: string, run: DecompressSync, bytes: Uint8Array, maxSiz
   try {
     result = run(bytes, {
       info: true,
+      chunkSize: OUTPUT_CHUNK,
       maxOutputLength: Math.min(maxSize, MAX_OUTPUT_LENGTH),
     }) as Decompressed;
   } catch (cause) {

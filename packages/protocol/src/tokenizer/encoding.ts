@@ -77,6 +77,8 @@ const TEXT_SCRATCH = new Uint8Array(1 << 16);
 const TEXT_VIEW = new DataView(TEXT_SCRATCH.buffer);
 const ID_SCRATCH = new Uint32Array(1 << 14);
 const DEFAULT_SLICE = 1 << 14;
+const WARM_UP_TEXTS = 10;
+const WARM_UP_LENGTH = 300;
 /** So many IDs are copied one by one. */
 const FEW = 512;
 
@@ -93,6 +95,8 @@ export function createEncoding(vocabulary: Vocabulary, table: TokenTable): Encod
     encoder.run(job, Number.POSITIVE_INFINITY);
     return job;
   }
+
+  for (const text of warmUpTexts(table)) encodeAll(text);
 
   return {
     name: vocabulary.name,
@@ -133,6 +137,24 @@ export function createEncoding(vocabulary: Vocabulary, table: TokenTable): Encod
     byteLength: (ids, options) => decoder.length(ids, options),
     createDecoder: (options) => createStreamDecoder(decoder, options),
   };
+}
+
+/**
+ * The first ASCII tokens, which are the most frequent, in texts of a small message's size. Encoding
+ * them while the vocabulary is being loaded takes 3 ms, after which the runtime has compiled the
+ * encoder and the cache holds what most messages are made of; the first messages pay for neither.
+ */
+function warmUpTexts({ bytes, offsets }: TokenTable): string[] {
+  const texts: string[] = [];
+  let text = '';
+  for (let id = 256; texts.length < WARM_UP_TEXTS; id++) {
+    const token = bytes.subarray(offsets[id] as number, offsets[id + 1] as number);
+    if (token.every((byte) => byte < 0x80)) text += String.fromCharCode(...token);
+    if (text.length < WARM_UP_LENGTH) continue;
+    texts.push(text);
+    text = '';
+  }
+  return texts;
 }
 
 /** `ids.slice(0, count)`, which takes a microsecond for a handful. */

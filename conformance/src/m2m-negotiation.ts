@@ -1,0 +1,124 @@
+import { fail } from './expect.js';
+import { Fields } from './fields.js';
+
+/**
+ * What two ends must agree on (protocol page, section 2), and capabilities as the vectors state
+ * them: written down a second time, apart from the code under test.
+ */
+
+export interface Capability {
+  readonly shape: 'flat' | 'nested';
+  readonly version: string;
+  readonly algorithms: readonly string[];
+  readonly encodings: readonly string[];
+  readonly preferred: string | null;
+  readonly maxPayloadSize: number;
+  readonly scanning: boolean;
+  readonly agentId: string | undefined;
+  readonly extensions: Readonly<Record<string, unknown>>;
+}
+
+/** Names without case and separators, which is what the two spellings differ in. */
+const ALGORITHMS: Readonly<Record<string, string>> = {
+  m2m: 'M2M',
+  tokennative: 'TOKEN_NATIVE',
+  token: 'TOKEN',
+  brotli: 'BROTLI',
+  dictionary: 'DICTIONARY',
+  none: 'NONE',
+};
+const ENCODINGS: Readonly<Record<string, string>> = {
+  cl100kbase: 'CL100K_BASE',
+  o200kbase: 'O200K_BASE',
+  llamabpe: 'LLAMA_BPE',
+};
+
+export const ALL_ALGORITHMS = Object.values(ALGORITHMS);
+
+/** The canonical name of an algorithm in any spelling, undefined where there is none. */
+export function algorithmNamed(name: string): string | undefined {
+  return lookUp(ALGORITHMS, name);
+}
+
+/** Reads the payload of a HELLO or ACCEPT; unknown names in its lists are passed over. */
+export function capabilityOf(payload: Fields): Capability {
+  const nested = payload.has('compression');
+  const lists = nested ? payload.object('compression') : payload;
+  const security = nested ? payload.object('security') : payload;
+  const known = (name: string, table: Readonly<Record<string, string>>) =>
+    (lists.maybe('texts', name) ?? []).flatMap((entry) => lookUp(table, entry) ?? []);
+  const preferred = lists.maybe('text', nested || !lists.has('encoding') ? 'preferred_encoding' : 'encoding');
+  const encodings = known('encodings', ENCODINGS);
+  return {
+    shape: nested ? 'nested' : 'flat',
+    version: payload.maybe('text', 'version') ?? '',
+    algorithms: known('algorithms', ALGORITHMS),
+    encodings,
+    preferred: (preferred && lookUp(ENCODINGS, preferred)) || null,
+    maxPayloadSize: lists.maybe('number', nested ? 'max_payload' : 'max_payload_size') ?? 0,
+    scanning: security.maybe('flag', nested ? 'threat_detection' : 'security_scanning') ?? false,
+    agentId: payload.maybe('text', 'agent_id') || undefined,
+    extensions: (payload.raw('extensions') ?? {}) as Record<string, unknown>,
+  };
+}
+
+/** The payload of an envelope. */
+export function payloadOf(envelope: string): Fields {
+  const message = new Fields(JSON.parse(envelope) as Record<string, unknown>);
+  return message.has('payload') ? message.object('payload') : new Fields({});
+}
+
+export type Agreed =
+  | { readonly reject: 'VERSION_MISMATCH' | 'NO_COMMON_ALGORITHM' }
+  /** `encodings`: any of these will do; none where there is none in common. */
+  | { readonly algorithms: readonly string[]; readonly encodings: readonly string[] };
+
+const MAJORS = ['1', '3'];
+
+/** What must come out where a client offers and a server has these. */
+export function agree(offer: Capability, support: Capability): Agreed {
+  if (!speaks(offer.version)) return { reject: 'VERSION_MISMATCH' };
+  const encodings = agreedEncodings(offer, support);
+  const algorithms = offer.algorithms.filter(
+    (name) => support.algorithms.includes(name) && (name !== 'TOKEN_NATIVE' || encodings.length > 0),
+  );
+  return algorithms.length === 0 ? { reject: 'NO_COMMON_ALGORITHM' } : { algorithms, encodings };
+}
+
+export function speaks(version: string): boolean {
+  return MAJORS.includes(version.split('.')[0] as string);
+}
+
+/** The client's preferred one where the server has it, else the first of its list that it has. */
+function agreedEncodings(offer: Capability, support: Capability): readonly string[] {
+  const { preferred } = offer;
+  const has = (name: string) => support.encodings.includes(name);
+  const first = offer.encodings.filter(has).slice(0, 1);
+  if (preferred === null || !has(preferred)) return first;
+  // A preferred encoding that the client does not list itself may be passed over.
+  return offer.encodings.includes(preferred) ? [preferred] : [preferred, ...first];
+}
+
+/** What a server must have that answered an offer as it did. */
+export function supportOf(
+  offer: Capability,
+  answer: { readonly type: string; readonly payload: Fields },
+): Capability {
+  if (answer.type === 'ACCEPT') return statedBy(answer.payload);
+  if (answer.type !== 'REJECT') return fail(`a server answers with ACCEPT or REJECT, not ${answer.type}`);
+  // A REJECT states no list. With nothing in common, the server has only what was not offered.
+  if (answer.payload.text('code') !== 'NO_COMMON_ALGORITHM') return offer;
+  return { ...offer, algorithms: ALL_ALGORITHMS.filter((name) => !offer.algorithms.includes(name)) };
+}
+
+/** What an ACCEPT states: the nested shape the server's lists, the flat one what was agreed on. */
+export function statedBy(accept: Fields): Capability {
+  const stated = capabilityOf(accept);
+  if (stated.shape === 'nested' || stated.preferred === null) return stated;
+  return { ...stated, encodings: [stated.preferred] };
+}
+
+function lookUp(table: Readonly<Record<string, string>>, name: string): string | undefined {
+  const folded = name.toLowerCase().replace(/[_-]/g, '');
+  return Object.hasOwn(table, folded) ? table[folded] : undefined;
+}

@@ -1,0 +1,42 @@
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { PLATFORMS, runPass } from './passes.js';
+import { lineOf, reportOf } from './report.js';
+import { readVectors, unknownFiles, type VectorFile } from './vectors.js';
+
+/**
+ * `npm run conformance -- --vectors DIR`: runs every vector file that it knows in DIR on both
+ * platforms, and ends with `N passed, N failed` over all cases. The exit code is 1 where one failed,
+ * and 2 where DIR cannot be read.
+ */
+
+const { values } = parseArgs({ options: { vectors: { type: 'string' } } });
+const folder = resolve(values.vectors ?? fileURLToPath(new URL('../vectors', import.meta.url)));
+
+process.exitCode = await main();
+
+async function main(): Promise<number> {
+  let files: readonly VectorFile[];
+  try {
+    files = readVectors(folder);
+    for (const name of unknownFiles(folder)) console.log(`${name.padEnd(20)} not known by name, not run`);
+  } catch (error) {
+    console.error(`no vectors in ${folder}: ${String(error)}`);
+    return 2;
+  }
+  // Side by side, where that is possible; a case's time is measured in what it computes.
+  const passes = await Promise.all(PLATFORMS.map((platform) => runPass(platform, folder)));
+  const reports = files.map((file) => reportOf(file, passes));
+  for (const report of reports) {
+    console.log(lineOf(report));
+    for (const detail of report.details) console.log(detail);
+  }
+  const total = (count: 'passed' | 'failed') => reports.reduce((sum, report) => sum + report[count], 0);
+  console.log(passes.map(({ platform, seconds }) => `${platform} ${seconds.toFixed(1)} s`).join(', '));
+  // A pass that dies without leaving a case undone has failed all the same.
+  const deaths = passes.filter(({ failure }) => failure !== undefined);
+  for (const { platform, failure } of deaths) console.error(`the pass on ${platform} failed: ${failure}`);
+  console.log(`${total('passed')} passed, ${total('failed')} failed`);
+  return total('failed') > 0 || deaths.length > 0 ? 1 : 0;
+}

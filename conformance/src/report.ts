@@ -1,0 +1,64 @@
+import type { Case } from './family.js';
+import { type Pass, resultKey } from './passes.js';
+import type { VectorFile } from './vectors.js';
+
+/** What came of a file on all platforms together; a case passes where it passes on each. */
+export interface FileReport {
+  readonly file: string;
+  readonly passed: number;
+  readonly failed: number;
+  readonly informative: number;
+  /** Lines about what failed, and about what does not count. */
+  readonly details: readonly string[];
+}
+
+export function reportOf({ family, cases }: VectorFile, passes: readonly Pass[]): FileReport {
+  let passed = 0;
+  let failed = 0;
+  const details: string[] = [];
+  const informative = new Map<string, { cases: number; agreeing: number }>();
+  for (const one of cases) {
+    const failures = failuresOf(family.file, one, passes);
+    if (failures.length > 0) {
+      failed++;
+      details.push(...failures);
+    } else if (one.informative) {
+      const known = informative.get(one.section) ?? { cases: 0, agreeing: 0 };
+      known.cases++;
+      if (agrees(family.file, one, passes)) known.agreeing++;
+      informative.set(one.section, known);
+    } else passed++;
+  }
+  for (const [section, { cases, agreeing }] of informative) {
+    details.push(`  informative: ${section}, ${cases} cases, ${agreeing} of them as the reference has them`);
+  }
+  const outside = [...informative.values()].reduce((sum, { cases }) => sum + cases, 0);
+  return { file: family.file, passed, failed, informative: outside, details };
+}
+
+/** A line a reason, with the platforms that it holds for. */
+function failuresOf(file: string, { key, name }: Case, passes: readonly Pass[]): string[] {
+  const reasons = new Map<string, string[]>();
+  for (const { platform, results, failure } of passes) {
+    const result = results.get(resultKey(file, key));
+    if (result !== undefined && result.status !== 'failed') continue;
+    const why = result?.why ?? `was not run: ${failure ?? 'the pass left it out'}`;
+    reasons.set(why, [...(reasons.get(why) ?? []), platform]);
+  }
+  const title = name === '' ? key : `${key} ${name}`;
+  return [...reasons].map(
+    ([why, platforms]) => `  FAILED ${file} ${title} (${platforms.join(', ')}): ${why}`,
+  );
+}
+
+function agrees(file: string, { key }: Case, passes: readonly Pass[]): boolean {
+  return passes.every(({ results }) => {
+    const result = results.get(resultKey(file, key));
+    return result?.status === 'informative' && result.agrees;
+  });
+}
+
+/** The summary of a file in one line. */
+export function lineOf({ file, passed, failed, informative }: FileReport): string {
+  return `${file.padEnd(20)} ${passed} passed, ${failed} failed, ${informative} informative`;
+}
