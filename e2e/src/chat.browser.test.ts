@@ -76,6 +76,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
         port: 0,
         delayMs: WORD_DELAY_MS,
         cacheDir: join(temporary, 'vite'),
+        watch: false,
       });
       open.push({ [Symbol.asyncDispose]: page.close });
       return page;

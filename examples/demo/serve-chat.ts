@@ -11,6 +11,8 @@ export interface ChatPageOptions {
   readonly delayMs?: number | undefined;
   /** Where Vite keeps the dependencies that it has bundled. @default beside the page's packages */
   readonly cacheDir?: string | undefined;
+  /** Whether the page follows changes of its sources. @default true */
+  readonly watch?: boolean | undefined;
 }
 
 export interface ChatPage {
@@ -22,12 +24,12 @@ export interface ChatPage {
 
 /** Serves the chat page from its sources and a session server on one port, so that they have one origin. */
 export async function startChatPage(options: ChatPageOptions = {}): Promise<ChatPage> {
-  const { port = 5173, delayMs = 25, cacheDir } = options;
+  const { port = 5173, delayMs = 25, cacheDir, watch = true } = options;
   const root = fileURLToPath(new URL('../chat', import.meta.url));
   const vite = await createViteServer({
     root,
     configFile: `${root}/vite.config.ts`,
-    server: { host: '127.0.0.1', port },
+    server: { host: '127.0.0.1', port, ...(watch ? {} : { watch: null }) },
     logLevel: 'warn',
     ...(cacheDir === undefined ? {} : { cacheDir }),
   });
