@@ -22,14 +22,13 @@ const TURNS = 40;
 export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   const rounds = quick ? 9 : 41;
   const encoding = await loadEncoding('CL100K_BASE');
-  const prose = createProse();
   const methods = createMethods(encoding);
   for (const { label, size, count } of SIZES) {
-    const samples = chatRequests(prose, size, count);
+    const samples = chatRequests(size, count);
     yield* measureMethods(methods, samples, label, rounds);
     if (label === '10KB') yield measureHeader(samples, label, rounds);
   }
-  yield* measureAuto(encoding, chatTraffic(prose, TURNS), quick ? 5 : 15);
+  yield* measureAuto(encoding, chatTraffic(createProse(), TURNS), quick ? 5 : 15);
 }
 
 /** All methods beside JSON and Brotli: bytes, encode, decode, for one message on average. */

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { rerunCompiled, runsFromSource } from './compiled.js';
 import { createJsonReporter, createTableReporter } from './report.js';
 import type { Bench } from './row.js';
 
@@ -35,6 +36,7 @@ async function main(): Promise<number> {
     console.error(`there is no bench called ${unknown.join(', ')}\n\n${USAGE}`);
     return 2;
   }
+  if (runsFromSource()) return await rerunCompiled();
   const asked = positionals.length > 0 ? positionals : Object.keys(BENCHES);
   const reporter = values.json ? createJsonReporter(console.log) : createTableReporter(console.log);
   for (const name of asked) {

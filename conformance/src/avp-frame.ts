@@ -107,10 +107,12 @@ function sameDecoded(message: AvpMessage, decoded: Fields): void {
 function encodeCase(given: Fields): Uint8Array {
   const options = given.object('options');
   options.only(['compression', 'checksum']);
+  const payloadType = given.object('decoded').object('metadata').text('payload_type');
+  const input = inputOf(given.object('metadata'), payloadOf(given), payloadType);
   const compression = options.has('compression') ? options.word('compression', COMPRESSION_WORDS) : 'NONE';
   return accepted(
     () =>
-      encodeAvp(inputOf(given.object('metadata'), payloadOf(given)), {
+      encodeAvp(input, {
         compression: COMPRESSIONS[compression],
         checksum: options.flag('checksum'),
       }),

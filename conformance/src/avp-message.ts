@@ -1,5 +1,5 @@
 import { sha256, toHex } from './avp-bytes.js';
-import { holds, same } from './expect.js';
+import { fail, holds, same } from './expect.js';
 import type { Fields } from './fields.js';
 import type { AvpInput, AvpMessage } from './subject.js';
 
@@ -27,14 +27,18 @@ export const METADATA_WORDS = [
   'extra',
 ] as const;
 
-/** What our encoder is given for a message that a vector describes. */
-export function inputOf(metadata: Fields, data: Uint8Array): AvpInput {
+/**
+ * What our encoder is given for a message that a vector describes.
+ *
+ * @param payloadType what must come out: the reference sets it for KV-caches, whatever it was given.
+ */
+export function inputOf(metadata: Fields, data: Uint8Array, payloadType: string): AvpInput {
   metadata.only([...METADATA_WORDS, 'compression']);
   return {
     data,
     shape: metadata.numbers('tensor_shape'),
     dtype: DTYPES[metadata.word('dtype', DTYPE_WORDS)],
-    payloadType: PAYLOAD_TYPES[metadata.word('payload_type', PAYLOAD_TYPE_WORDS)],
+    payloadType: payloadTypeOf(payloadType),
     metadata: {
       sessionId: metadata.text('session_id'),
       sourceAgentId: metadata.text('source_agent_id'),
@@ -47,6 +51,13 @@ export function inputOf(metadata: Fields, data: Uint8Array): AvpInput {
       extra: new Map(metadata.list('extra') as [string, string][]),
     },
   };
+}
+
+function payloadTypeOf(word: string) {
+  const known = PAYLOAD_TYPE_WORDS.find((type) => type === word);
+  return known === undefined
+    ? fail(`the runner does not know the payload type ${word}`)
+    : PAYLOAD_TYPES[known];
 }
 
 /** Holds a decoded message against the metadata that a vector states for it. */
@@ -76,7 +87,7 @@ export function sameMetadata(message: AvpMessage, expected: Fields): void {
 
 /** Holds a decoded payload against length, hash and bytes. */
 export function samePayload(message: AvpMessage, expected: Fields): void {
-  const length = ['payload_length', 'payload_bytes'].find((name) => expected.has(name));
+  const length = ['payload_bytes', 'payload_length'].find((name) => expected.has(name));
   if (length !== undefined) same(message.data.length, expected.number(length), 'length of the payload');
   same(sha256(message.data), expected.text('payload_sha256'), 'SHA-256 of the payload');
   if (expected.has('payload_hex')) same(toHex(message.data), expected.text('payload_hex'), 'payload');

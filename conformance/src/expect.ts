@@ -36,6 +36,8 @@ export function outcomeOf<T>(run: () => T): Outcome<T> {
   try {
     return { accepted: true, value: run() };
   } catch (error) {
+    // An expectation within the call that does not hold is no outcome of it.
+    if (error instanceof Mismatch) throw error;
     if (isProtocolError(error)) return { accepted: false, code: error.code, message: error.message };
     throw foreign(error);
   }

@@ -71,21 +71,25 @@ export function casesOf(family: Family, document: unknown): Case[] {
   return cases;
 }
 
-/** Runs one case and measures it. */
-export function runCase({ run, informative }: Case): Result {
-  const start = performance.now();
-  const startCpu = process.cpuUsage();
+/**
+ * Runs one case and measures it.
+ *
+ * @param measure starts a stopwatch that tells the seconds since.
+ */
+export function runCase({ run, informative }: Case, measure = stopwatch): Result {
+  const elapsed = measure();
   let mismatch: unknown;
   try {
     run();
   } catch (error) {
     mismatch = error;
   }
-  // The lesser of the two: a busy machine stretches the one, helper threads the other.
-  const { user, system } = process.cpuUsage(startCpu);
-  const seconds = Math.min(performance.now() - start, (user + system) / 1000) / 1000;
+  const seconds = elapsed();
   if (seconds > MAX_SECONDS) {
-    return { status: 'failed', why: `took ${seconds.toFixed(1)} s, at most ${MAX_SECONDS} s are allowed` };
+    return {
+      status: 'failed',
+      why: `took ${seconds.toFixed(1)} s, at most ${MAX_SECONDS} s are allowed`,
+    };
   }
   if (mismatch !== undefined && !(mismatch instanceof Mismatch)) {
     const shown = mismatch instanceof Error ? (mismatch.stack ?? String(mismatch)) : String(mismatch);
@@ -94,6 +98,16 @@ export function runCase({ run, informative }: Case): Result {
   const crashed = mismatch instanceof Mismatch && mismatch.cause !== undefined;
   if (informative && !crashed) return { status: 'informative', agrees: mismatch === undefined };
   return mismatch === undefined ? { status: 'passed' } : { status: 'failed', why: mismatch.message };
+}
+
+/** The lesser of real and processor time: a busy machine stretches the one, helper threads the other. */
+function stopwatch(): () => number {
+  const start = performance.now();
+  const startCpu = process.cpuUsage();
+  return () => {
+    const { user, system } = process.cpuUsage(startCpu);
+    return Math.min(performance.now() - start, (user + system) / 1000) / 1000;
+  };
 }
 
 function caseOf(section: Section, key: string, sectionName: string, given: Fields): Case {

@@ -1,6 +1,6 @@
 import { createDecipheriv, createHmac } from 'node:crypto';
 import { brotliDecompressSync } from 'node:zlib';
-import { holds, same } from './expect.js';
+import { fail, holds, same } from './expect.js';
 
 /**
  * Two M2M v1 frames of the same message, compared part by part (wire document, section 3.3). Written
@@ -51,12 +51,20 @@ export function sameFrame(
 /** A Brotli stream that is another's, or one of the same text and, within 1 %, of the same size. */
 export function sameStream(actual: Uint8Array, expected: Uint8Array, text: string): void {
   if (Buffer.compare(actual, expected) === 0) return;
-  same(brotliDecompressSync(actual).toString('utf8'), text, 'text of the Brotli stream');
+  for (const stream of [actual, expected]) same(textIn(stream), text, 'text of the Brotli stream');
   const difference = Math.abs(actual.length - expected.length);
   holds(
     difference <= Math.max(4, expected.length / 100),
     `the Brotli stream has ${actual.length} bytes, at quality 5 it has ${expected.length}`,
   );
+}
+
+function textIn(stream: Uint8Array): string {
+  try {
+    return brotliDecompressSync(stream).toString('utf8');
+  } catch (error) {
+    return fail(`a Brotli stream is damaged: ${String(error)}`);
+  }
 }
 
 function layoutOf(frame: Uint8Array, protection: Protection | undefined): Layout {

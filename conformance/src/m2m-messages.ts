@@ -1,4 +1,4 @@
-import { accepted, fail, holds, outcomeOf, same } from './expect.js';
+import { accepted, fail, outcomeOf, same } from './expect.js';
 import type { Family } from './family.js';
 import { type Fields, isRecord } from './fields.js';
 import { algorithmNamed, capabilityOf, payloadOf } from './m2m-negotiation.js';
@@ -117,8 +117,8 @@ function checkParse(given: Fields): void {
 /** Whether the reference kept the payload: what it cannot read becomes an empty one there. */
 function isUnderstood(envelope: Readonly<Record<string, unknown>>, result: Fields): boolean {
   if (!result.has('payload_kind') || result.text('payload_kind') !== 'empty') return true;
-  const { payload } = envelope;
-  return !isRecord(payload) || Object.keys(payload).length === 0;
+  const payload = envelope['payload'] ?? {};
+  return isRecord(payload) && Object.keys(payload).length === 0;
 }
 
 /**

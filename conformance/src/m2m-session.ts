@@ -6,11 +6,13 @@ import {
   CloseCode,
   CloseReason,
   type ControlMessage,
-  createBodyCoder,
   createSession,
   DEFAULT_LIMITS,
   DEFAULT_TIMERS,
+  decodeBase64,
   decodeControlJson,
+  decodeText,
+  decodeTokenIds,
   type EncodingName,
   getEncoding,
   LinkCodec,
@@ -126,15 +128,29 @@ function checkData(server: End, given: Fields, algorithms: readonly string[]): v
     return;
   }
   if (event === undefined) return fail(`the data did not arrive: ${server.failure()}`);
-  const { encoding } = server.core.negotiated ?? {};
-  const coder = createBodyCoder({
-    algorithms: algorithms as Algorithm[],
-    encoding: encoding ? getEncoding(encoding) : undefined,
-    limits: DEFAULT_LIMITS,
-    security: undefined,
-  });
-  const content = accepted(() => coder.decode(event.body), 'the content');
-  same(new TextDecoder().decode(content), given.text('server_decompressed'), 'content');
+  const { content } = data.payload;
+  if (typeof content !== 'string') return fail('the content is no text');
+  const text = accepted(() => decodeText(content, { tokenNative: tokenNativeOf(server) }), 'the content');
+  same(text, given.text('server_decompressed'), 'content');
+  same(algorithmOf(event.body.codec), data.payload.algorithm, 'algorithm of the data at the application');
+}
+
+/** TokenNative text in the encoding that was agreed on. */
+function tokenNativeOf(server: End) {
+  const encoding = server.core.negotiated?.encoding;
+  const vocabulary = encoding ? getEncoding(encoding) : undefined;
+  if (vocabulary === undefined) return undefined;
+  const body = (wire: string) => decodeBase64(wire.slice(wire.lastIndexOf('|') + 1));
+  return {
+    encode: () => fail('nothing is encoded here'),
+    decode: (wire: string) => vocabulary.decode(decodeTokenIds(body(wire))),
+  };
+}
+
+/** The algorithm that a codec of bodies is known by. */
+function algorithmOf(codec: LinkCodec): string | undefined {
+  const name = Object.entries(LinkCodec).find(([, value]) => value === codec)?.[0];
+  return name === 'PLAIN' ? 'NONE' : name;
 }
 
 function checkClient(given: Fields, offer: Capability, answer: Envelope): void {

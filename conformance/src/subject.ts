@@ -5,31 +5,18 @@
 
 export * from '@parlance/protocol';
 export { canonicalJson } from '../../packages/protocol/src/avp/canonical-json.js';
-export type { AvpCompression } from '../../packages/protocol/src/avp/frame.js';
-export { readAvpHeader } from '../../packages/protocol/src/avp/header.js';
 export {
   decodeAvpHello,
   decodeAvpTextMessage,
   encodeAvpHello,
   encodeAvpTextMessage,
 } from '../../packages/protocol/src/avp/hello.js';
-export {
-  canonicalVocabulary,
-  type ModelIdentity,
-  modelHash,
-  modelIdentity,
-  tokenizerHash,
-} from '../../packages/protocol/src/avp/identity.js';
+export { canonicalVocabulary } from '../../packages/protocol/src/avp/identity.js';
 export {
   decodeKvCacheHeader,
   encodeKvCacheHeader,
   KV_CACHE_HEADER_SIZE,
 } from '../../packages/protocol/src/avp/kv-cache.js';
 export { parseLosslessJson } from '../../packages/protocol/src/avp/lossless-json.js';
-export { decodeText, detectAlgorithm, encodeText } from '../../packages/protocol/src/codec/tagged.js';
-export { agreeKey, createKeyPair, sharedSecret } from '../../packages/protocol/src/crypto/exchange.js';
-export { keyFromHex, keyPath } from '../../packages/protocol/src/crypto/keys.js';
-export { createBodyCoder } from '../../packages/protocol/src/endpoint/body-coder.js';
-export { decodeMap, encodeMap } from '../../packages/protocol/src/message-codec.js';
 export { platform } from '../../packages/protocol/src/testing/this-platform.js';
 export { decodeTokenIds, encodeTokenIds } from '../../packages/protocol/src/tokenizer/varints.js';

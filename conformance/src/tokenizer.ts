@@ -18,6 +18,8 @@ export const tokenizer: Family = {
 
 const PROSE = ['text', 'name', 'note', 'covers', 'source'];
 
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
 function checkText(given: Fields): void {
   const text = given.text('text');
   const names = given.names.filter((name) => !PROSE.includes(name));
@@ -27,7 +29,7 @@ function checkText(given: Fields): void {
     if (known === undefined) fail(`the runner does not know the vocabulary ${name}`);
     const encoding = getEncoding(known);
     if (encoding === undefined) fail(`the vocabulary ${name} is not installed`);
-    if (!text.isWellFormed()) {
+    if (LONE_SURROGATE.test(text)) {
       refused(() => encoding.encode(text), 'a lone surrogate');
       continue;
     }

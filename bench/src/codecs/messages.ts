@@ -18,26 +18,36 @@ const SYSTEM: ChatMessage = {
   content: 'You explain software to people who are new to it.',
 };
 
-/** Hands out each paragraph once before any comes again. */
-export function createProse(): () => string {
-  const paragraphs = collectParagraphs();
+/** Hands out each paragraph once before any comes again. @param accept which ones. */
+export function createProse(accept: (paragraph: string) => boolean = () => true): () => string {
+  const paragraphs = collectParagraphs().filter(accept);
   let next = 0;
   return () => paragraphs[next++ % paragraphs.length] as string;
 }
 
-/** `count` different requests, each of about `size` bytes of JSON. */
-export function chatRequests(prose: () => string, size: number, count: number): Sample[] {
+/** The dictionary codec carries nothing else. */
+export function isAscii(text: string): boolean {
+  return Buffer.byteLength(text) === text.length && !/[^\x20-\x7e]/.test(text);
+}
+
+/** JSON around the content of a message. */
+const ENVELOPE = 34;
+/** Content that is worth a message. */
+const LEAST = 24;
+
+/** `count` different requests, each of about `size` bytes of JSON, and of ASCII alone. */
+export function chatRequests(size: number, count: number): Sample[] {
+  const prose = createProse(isAscii);
   return Array.from({ length: count }, () => {
     const messages: ChatMessage[] = [SYSTEM];
     const build = () => request(messages);
-    for (let missing = size - byteLength(build()); missing > 0; missing = size - byteLength(build())) {
+    for (
+      let room = size - byteLength(build()) - ENVELOPE;
+      room >= LEAST;
+      room = size - byteLength(build()) - ENVELOPE
+    ) {
       const role = messages.length % 2 === 1 ? 'user' : 'assistant';
-      messages.push({
-        role,
-        content: prose()
-          .slice(0, Math.max(24, missing - 30))
-          .toWellFormed(),
-      });
+      messages.push({ role, content: prose().slice(0, room) });
     }
     return sample(build());
   });

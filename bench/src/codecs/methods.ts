@@ -81,6 +81,7 @@ const baselines: readonly Method[] = [
 export function createMethods(encoding: Encoding): readonly Method[] {
   const coder = createSessionCoder(encoding);
   const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  /** As a body, which is what has a text form. */
   const tokens = (bytes: Uint8Array): CodedBody => ({
     codec: LinkCodec.TOKEN_NATIVE,
     bytes,
@@ -136,7 +137,7 @@ export function createMethods(encoding: Encoding): readonly Method[] {
       'auto',
       ({ bytes }) => bytes.length,
       ({ text }) => coder.encode(text, {}),
-      (coded) => utf8.decode(coder.decode(coded)),
+      (coded) => utf8.decode(coder.decode({ ...coded, charge: 0 })),
     ),
   ];
 }

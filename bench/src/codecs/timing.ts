@@ -1,5 +1,7 @@
 import { median } from '../statistics.js';
 
+/** For the compiler: a cold run is many times slower. */
+const WARM_UP_MS = 30;
 /** Long enough for the clock, short enough for turns that see the same machine. */
 const MIN_TURN_MS = 2;
 
@@ -13,8 +15,7 @@ export function timeInTurns<Name extends string>(
 ): Map<Name, number> {
   const repeats = new Map<Name, number>();
   for (const [name, task] of tasks) {
-    // Warm first: a cold run is many times slower and would shorten the turns.
-    for (let i = 0; i < 3; i++) task();
+    for (const start = performance.now(); performance.now() - start < WARM_UP_MS; ) task();
     let count = 1;
     while (elapsed(task, count) < MIN_TURN_MS) count *= 2;
     repeats.set(name, count);

@@ -27,6 +27,7 @@ export interface Plan {
 
 const KB = 1024;
 const SIZES = [100, KB, 16 * KB];
+const QUICK_SIZES = [KB, 16 * KB];
 const CROWDS = [
   { connections: 1, depth: 1 },
   { connections: 1, depth: 64 },
@@ -34,16 +35,17 @@ const CROWDS = [
   { connections: 1000, depth: 2 },
 ];
 
-const messages: readonly Case[] = CROWDS.flatMap((crowd) =>
-  SIZES.map(
-    (size): Case => ({
-      ...crowd,
-      size,
-      exchange: 'message',
-      systems: ['ws', 'ws+cork', 'session', 'socket.io'],
-    }),
-  ),
-);
+const messages = (sizes: readonly number[]): Case[] =>
+  CROWDS.flatMap((crowd) =>
+    sizes.map(
+      (size): Case => ({
+        ...crowd,
+        size,
+        exchange: 'message',
+        systems: ['ws', 'ws+cork', 'session', 'socket.io'],
+      }),
+    ),
+  );
 
 /** `ws` has no requests; its echo is the floor of a round trip. */
 const requests: readonly Case[] = [
@@ -55,9 +57,9 @@ const requests: readonly Case[] = [
 
 export function createPlan(quick: boolean): Plan {
   const timing = quick
-    ? { rounds: 3, rampMs: 40, windowMs: 160, warmUpMs: 120, idleConnections: 500, idleRounds: 2 }
+    ? { rounds: 3, rampMs: 40, windowMs: 150, warmUpMs: 120, idleConnections: 500, idleRounds: 2 }
     : { rounds: 6, rampMs: 80, windowMs: 450, warmUpMs: 400, idleConnections: 1000, idleRounds: 5 };
-  return { cases: [...messages, ...requests], ...timing };
+  return { cases: [...messages(quick ? QUICK_SIZES : SIZES), ...requests], ...timing };
 }
 
 /** `64x1KB depth 8` */

@@ -1,4 +1,4 @@
-import type { Exchange, Speaker, System } from '../systems/system.js';
+import type { Exchange, Speaker, System, Work } from '../systems/system.js';
 import { FrameSocket } from './frame-socket.js';
 
 export interface CrowdOptions {
@@ -38,7 +38,7 @@ export async function openCrowd(system: System, options: CrowdOptions): Promise<
 
   const open = () =>
     new Promise<void>((resolve, reject) => {
-      members.push(new Member(system, port, work, crowd, resolve, reject));
+      members.push(new Member(system, port, work, crowd, { resolve, reject }));
     });
   const opener = async () => {
     while (members.length < connections) await open();
@@ -75,6 +75,11 @@ export async function openCrowd(system: System, options: CrowdOptions): Promise<
   };
 }
 
+interface Opened {
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+}
+
 interface Shared {
   echoes: number;
   underWay: number;
@@ -85,64 +90,50 @@ interface Shared {
 class Member {
   readonly socket: FrameSocket;
   readonly speaker: Speaker;
+  readonly #crowd: Shared;
   readonly #closed: Promise<void>;
   #isClosing = false;
+  /** Echoes of the present batch. */
+  #arrived = 0;
 
-  constructor(
-    system: System,
-    port: number,
-    { exchange, payload, depth }: { exchange: Exchange; payload: Uint8Array; depth: number },
-    crowd: Shared,
-    onReady: () => void,
-    onFailure: (error: Error) => void,
-  ) {
-    let arrived = 0;
+  constructor(system: System, port: number, work: Work, crowd: Shared, opened: Opened) {
+    this.#crowd = crowd;
+    const { payload } = work;
+    let isReady = false;
     let isProved = false;
+    const onReady = () => {
+      isReady = true;
+      opened.resolve();
+    };
+    const onEcho = (echo: Uint8Array) => {
+      // Every length is checked, the bytes once a connection: comparing them all would be the load.
+      if (echo.length !== payload.length || (!isProved && Buffer.compare(echo, payload) !== 0))
+        throw new Error('what came back is not what was sent');
+      isProved = true;
+      this.#arrived++;
+    };
     let onClosed = () => {};
     this.#closed = new Promise((resolve) => {
       onClosed = resolve;
     });
-    this.#crowd = crowd;
     this.socket = new FrameSocket(
       { port, ...system.target },
       {
         onOpen: () => this.speaker.handleOpen(),
         onFrame: (opcode, frame) => this.speaker.handleFrame(opcode, frame),
-        onBatch: () => {
-          if (arrived === 0) return;
-          const count = arrived;
-          arrived = 0;
-          crowd.echoes += count;
-          crowd.underWay -= count;
-          if (crowd.isRunning) this.ask(count);
-          else if (crowd.underWay === 0) crowd.onIdle();
-        },
+        onBatch: () => this.#handleBatch(),
         onClose: (error) => {
           onClosed();
           if (this.#isClosing) return;
-          const failure = new Error(`a connection was lost: ${error?.stack ?? 'closed by the server'}`);
-          onFailure(failure);
-          // Once it was open, nobody waits for this connection alone: the run is worthless.
-          if (crowd.isRunning) throw failure;
+          const failure = new Error('a connection was lost', { cause: error });
+          // Without one of its connections the whole run is worthless: this ends the process.
+          if (isReady) throw failure;
+          opened.reject(failure);
         },
       },
     );
-    this.speaker = system.speak(
-      this.socket,
-      { exchange, payload, depth },
-      {
-        onReady,
-        onEcho: (echo) => {
-          // Every length is checked, the bytes once a connection: comparing them all would be the load.
-          if (echo.length !== payload.length || (!isProved && Buffer.compare(echo, payload) !== 0))
-            throw new Error('what came back is not what was sent');
-          isProved = true;
-          arrived++;
-        },
-      },
-    );
+    this.speaker = system.speak(this.socket, work, { onReady, onEcho });
   }
-  readonly #crowd: Shared;
 
   ask(count: number): void {
     this.#crowd.underWay += count;
@@ -155,5 +146,18 @@ class Member {
     this.#isClosing = true;
     this.speaker.close();
     await this.#closed;
+  }
+
+  /** Answers a batch of echoes with a batch of messages, in one system call. */
+  #handleBatch(): void {
+    const count = this.#arrived;
+    this.#arrived = 0;
+    this.#crowd.echoes += count;
+    this.#crowd.underWay -= count;
+    this.socket.cork();
+    if (count > 0 && this.#crowd.isRunning) this.ask(count);
+    this.speaker.handleBatch?.();
+    this.socket.uncork();
+    if (this.#crowd.underWay === 0) this.#crowd.onIdle();
   }
 }

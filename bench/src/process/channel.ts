@@ -45,6 +45,7 @@ export function startRemote<Offered extends Commands>(
     if (answer.error === undefined) call?.resolve(answer.result as never);
     else call?.reject(new Error(`${args.join(' ')}: ${answer.error}`));
   });
+  child.on('error', () => {});
   child.on('exit', (code, signal) => {
     for (const { reject } of waiting.values())
       reject(new Error(`the process for ${args.join(' ')} ended (${signal ?? code})`));
@@ -53,11 +54,14 @@ export function startRemote<Offered extends Commands>(
   return {
     call: (name, ...[argument]) =>
       new Promise((resolve, reject) => {
+        if (!child.connected) return reject(new Error(`the process for ${args.join(' ')} has ended`));
         const id = nextId++;
         waiting.set(id, { resolve, reject });
         child.send({ id, name, argument } satisfies Call);
       }),
-    stop: () => child.disconnect(),
+    stop() {
+      if (child.connected) child.disconnect();
+    },
   };
 }
 

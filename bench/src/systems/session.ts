@@ -112,6 +112,11 @@ class SessionSpeaker implements Speaker {
     this.#takeEvents();
   }
 
+  /** Acknowledgements and credit, and what had to wait for the server's credit. */
+  handleBatch(): void {
+    this.#transmit();
+  }
+
   handleTick(): void {
     const now = systemClock.now();
     if (now < this.#core.nextTimeout()) return;
@@ -139,6 +144,7 @@ class SessionSpeaker implements Speaker {
       switch (event.type) {
         case 'message':
         case 'response':
+          this.#core.consume(event.type === 'message' ? 0 : event.streamId, event.body.charge);
           this.#events.onEcho(event.body.bytes);
           break;
         case 'state':

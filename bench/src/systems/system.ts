@@ -38,6 +38,8 @@ export interface SpeakerEvents {
 export interface Speaker {
   handleOpen(): void;
   handleFrame(opcode: number, payload: Uint8Array): void;
+  /** Everything that came with one read was handed over, and answered with new messages. */
+  handleBatch?(): void;
   /** Some time has passed. */
   handleTick?(): void;
   /** Sends the payload `count` times. */

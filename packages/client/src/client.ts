@@ -18,8 +18,11 @@ import {
   sweepInterval,
   systemClock,
   type Timers,
+  type Wire,
 } from '@parlance/protocol';
 import { openWebSocket, type WebSocketConstructor } from './connection.js';
+import { onSignOfLife } from './environment.js';
+import { createBackoff, type ReconnectOptions } from './reconnect.js';
 
 /** Asked at each connection, so that a token that expires can be renewed. */
 export type TokenSource = string | (() => string | Promise<string>);
@@ -36,6 +39,11 @@ export interface ClientOptions extends CapabilityOptions {
   readonly onRequest?: RequestHandler | undefined;
   /** Protection that M2M frames carry and demand. @default none */
   readonly security?: M2MSecurity | undefined;
+  /**
+   * Connects again after a lost connection, with full jitter between the delays; `false` does not, and
+   * then a lost connection ends the session. The first attempt is never repeated.
+   */
+  readonly reconnect?: ReconnectOptions | false | undefined;
   /** What is offered to the server: 'm2m.v1' is binary, 'm2m.v1.json' is for debugging. @default 'm2m.v1' */
   readonly subprotocol?: Subprotocol | undefined;
   /** Bounds of what is received. @default DEFAULT_LIMITS */
@@ -53,6 +61,7 @@ const KNOWN = [
   'signal',
   'onRequest',
   'security',
+  'reconnect',
   'subprotocol',
   'limits',
   'timers',
@@ -75,25 +84,84 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   const { signal, logger, agentId, onRequest, security, subprotocol = Subprotocol.BINARY } = options;
   const limits = resolveLimits(options.limits);
   const timers = resolveTimers(options.timers);
-  const capabilities = resolveCapabilities(options, limits);
+  const { reconnect = {} } = options;
+  const backoff = reconnect === false ? undefined : createBackoff(reconnect);
+  const capabilities = resolveCapabilities(
+    reconnect === false ? { ...options, extensions: { ...options.extensions, resume: false } } : options,
+    limits,
+  );
+  const askToken = async () => (typeof options.token === 'function' ? await options.token() : options.token);
   signal?.throwIfAborted();
-  const token = typeof options.token === 'function' ? await options.token() : options.token;
+  const firstToken = await askToken();
   signal?.throwIfAborted();
 
-  return await new Promise<Session>((resolve, reject) => {
-    const core = createSession({
+  const createCore = () =>
+    createSession({
       role: 'client',
       subprotocol,
       capabilities,
       limits,
       timers,
       agentId,
-      token,
+      token: firstToken,
       timeOrigin: systemClock.timeOrigin,
     });
+
+  return await new Promise<Session>((resolve, reject) => {
     const sweep = sweepOf(timers);
+    let isEstablished = false;
+    let cancelRetry: (() => void) | undefined;
+
+    const dial = (token: string | undefined): Wire => {
+      const wire = openWebSocket(url, subprotocol, options.WebSocket, {
+        onOpen: () => session.handleConnected(wire, token),
+        onMessage: (data) => session.handleMessage(data, wire),
+        onClose: (code, reason) => {
+          connecting = undefined;
+          // An attempt that never got anywhere is news only while there has been no session yet.
+          if (session.carries(wire)) session.handleDisconnected(code, reason, wire);
+          else if (!isEstablished) session.handleDisconnected(code, reason);
+          retryLater();
+        },
+      });
+      connecting = wire;
+      return wire;
+    };
+    /** A connection that is being opened or in use. */
+    let connecting: Wire | undefined;
+
+    const retryLater = (): void => {
+      if (backoff === undefined || !isEstablished || session.hasEnded || cancelRetry !== undefined) return;
+      cancelRetry = systemClock.after(backoff.next(), retryNow);
+    };
+    const retryNow = (): void => {
+      cancelRetry?.();
+      cancelRetry = undefined;
+      if (connecting !== undefined || session.hasEnded) return;
+      askToken().then(
+        (token) => {
+          if (connecting === undefined && !session.hasEnded) dial(token);
+        },
+        (error: unknown) => {
+          logger?.warn({ err: error }, 'the token function failed, trying again');
+          retryLater();
+        },
+      );
+    };
+    // A network that is back, or a tab that is looked at again, is worth an attempt at once.
+    const stopListening = onSignOfLife(() => {
+      if (cancelRetry !== undefined) retryNow();
+    });
+
+    const release = (): void => {
+      signal?.removeEventListener('abort', onAbort);
+      stopListening();
+      cancelRetry?.();
+      sweep.delete(session);
+    };
     const session = new Endpoint({
-      core,
+      core: createCore(),
+      renew: backoff === undefined ? undefined : createCore,
       clock: systemClock,
       limits,
       role: 'client',
@@ -102,27 +170,32 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       logger,
       onReady() {
         signal?.removeEventListener('abort', onAbort);
+        isEstablished = true;
+        backoff?.reset();
         session.agentId = agentId;
         resolve(session);
       },
       onEnded(error) {
-        signal?.removeEventListener('abort', onAbort);
-        sweep.delete(session);
+        release();
         reject(error ?? new ProtocolError('session_closed', 'closed while connecting'));
       },
+    });
+    session.on('state', (state) => {
+      if (state === 'established') backoff?.reset();
     });
     const onAbort = () => {
       reject(signal?.reason);
       void session.close();
-      connection.close(1000, '');
+      connecting?.close(1000, '');
     };
-    const connection = openWebSocket(url, subprotocol, options.WebSocket, {
-      onOpen: () => session.handleConnected(connection),
-      onMessage: (data) => session.handleMessage(data),
-      onClose: (code, reason) => session.handleDisconnected(code, reason),
-    });
     signal?.addEventListener('abort', onAbort, { once: true });
     sweep.add(session);
+    try {
+      dial(firstToken);
+    } catch (error) {
+      release();
+      reject(error);
+    }
   });
 }
 

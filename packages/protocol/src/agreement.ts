@@ -8,14 +8,18 @@ import {
 import { ProtocolError } from './errors.js';
 import { ANNOUNCED_LIMITS, type Limits } from './limits.js';
 import type { LinkParameters } from './link/link.js';
-import type { AcceptPayload, HelloPayload, StringMap } from './messages.js';
-import { type Agreement, commonVersion } from './negotiate.js';
+import type { AcceptPayload, HelloPayload, ResumeAnswer, ResumeOffer, StringMap } from './messages.js';
+import { type Agreement, commonVersion, smallerStated } from './negotiate.js';
 import type { Negotiated, SessionOptions } from './session-core.js';
 
 /** The payloads of HELLO and ACCEPT, and what an agreement means to each end. */
 
 /** The HELLO of a client. */
-export function helloOf({ shape = 'flat', capabilities, agentId, token }: SessionOptions): HelloPayload {
+export function helloOf(
+  { shape = 'flat', capabilities, agentId }: SessionOptions,
+  token: string | undefined,
+  resume?: ResumeOffer,
+): HelloPayload {
   return {
     shape,
     version: shape === 'flat' ? PROTOCOL_VERSION : NESTED_PROTOCOL_VERSION,
@@ -28,14 +32,18 @@ export function helloOf({ shape = 'flat', capabilities, agentId, token }: Sessio
     agentId,
     extensions: capabilities.extensions,
     auth: token === undefined ? undefined : { token },
+    resume,
   };
 }
 
 /** What a server pins of an agreement, with the limits that it announces. */
 export function serverAgreement(agreement: Agreement, options: SessionOptions): Negotiated {
-  // Link frames are binary; JSON envelopes have no place for them.
-  const isBinary = options.subprotocol === Subprotocol.BINARY;
-  const names = agreement.extensions.filter((name) => name !== Extension.LINK || isBinary);
+  const { extensions } = agreement;
+  // Link frames are binary; JSON envelopes have no place for them, and resume counts link frames.
+  const hasLink = options.subprotocol === Subprotocol.BINARY && extensions.includes(Extension.LINK);
+  const names = extensions.filter(
+    (name) => hasLink || (name !== Extension.LINK && name !== Extension.RESUME),
+  );
   return pin({
     ...agreement,
     limits: announcedLimits(options.limits),
@@ -49,6 +57,7 @@ export function acceptOf(
   hello: HelloPayload,
   { timers }: SessionOptions,
   agentId: string | undefined,
+  resume: ResumeAnswer | undefined,
 ): AcceptPayload {
   const { encoding } = negotiated;
   return {
@@ -63,6 +72,7 @@ export function acceptOf(
     limits: negotiated.limits,
     agentId,
     extensions: negotiated.extensions,
+    resume,
   };
 }
 
@@ -82,8 +92,10 @@ export function clientAgreement(offer: HelloPayload, accept: AcceptPayload): Neg
   const offered = (name: Algorithm) => offer.algorithms.includes(name);
   assert(nested || accept.algorithms.every(offered), 'names an algorithm that was not offered');
   let { encoding } = accept;
-  if (nested && (encoding === null || !offer.encodings.includes(encoding))) {
-    encoding = offer.encodings.find((name) => accept.encodings.includes(name)) ?? null;
+  if (nested) {
+    // Its preferred encoding is never null, so it counts only where the list has it too.
+    const shared = offer.encodings.filter((name) => accept.encodings.includes(name));
+    if (encoding === null || !shared.includes(encoding)) encoding = shared[0] ?? null;
   }
   assert(encoding === null || offer.encodings.includes(encoding), 'chooses an encoding that was not offered');
   const algorithms = offer.algorithms.filter(
@@ -103,11 +115,17 @@ export function clientAgreement(offer: HelloPayload, accept: AcceptPayload): Neg
     algorithms,
     encoding,
     securityScanning: accept.securityScanning && offer.securityScanning,
-    maxPayloadSize: accept.maxPayloadSize || offer.maxPayloadSize,
+    maxPayloadSize: smallerStated(accept.maxPayloadSize, offer.maxPayloadSize),
     limits: accept.limits,
     extensions: pick(accept.extensions, known),
     reasons: [],
   });
+}
+
+/** Whether two HELLOs offer the same, whoever and whatever else they state. */
+export function offersEqual(a: HelloPayload, b: HelloPayload): boolean {
+  const offer = ({ auth: _auth, resume: _resume, ...rest }: HelloPayload) => JSON.stringify(rest);
+  return offer(a) === offer(b);
 }
 
 /**

@@ -11,7 +11,14 @@ import {
   stringField,
   stringMapField,
 } from './message-fields.js';
-import type { AcceptPayload, CapabilityShape, HelloPayload, StringMap } from './messages.js';
+import type {
+  AcceptPayload,
+  CapabilityShape,
+  HelloPayload,
+  ResumeAnswer,
+  ResumeOffer,
+  StringMap,
+} from './messages.js';
 
 /**
  * The payloads of HELLO and ACCEPT in both capability shapes: our flat one, and the nested one of
@@ -66,11 +73,12 @@ export function parseHello(payload: Fields): HelloPayload {
     agentId: agentIdField(payload),
     extensions: extensionsField(payload),
     auth: authField(payload),
+    resume: resumeOfferField(payload),
   };
 }
 
 export function helloFields(hello: HelloPayload): Fields {
-  if (hello.shape === 'nested') return nestedFields(hello, hello.preferredEncoding);
+  if (hello.shape === 'nested') return { ...nestedFields(hello, hello.preferredEncoding), auth: hello.auth };
   return {
     version: hello.version,
     algorithms: hello.algorithms,
@@ -82,6 +90,12 @@ export function helloFields(hello: HelloPayload): Fields {
     agent_id: hello.agentId,
     extensions: { ...hello.extensions },
     auth: hello.auth,
+    resume: hello.resume && {
+      session_id: hello.resume.sessionId,
+      token: hello.resume.token,
+      received: hello.resume.received,
+      attempt: hello.resume.attempt,
+    },
   };
 }
 
@@ -89,8 +103,9 @@ export function parseAccept(payload: Fields): AcceptPayload {
   const shape = shapeOf(payload);
   const lists = shape === 'nested' ? objectField(payload, 'compression') : payload;
   const limits: Record<string, number> = {};
-  for (const name of Object.keys(objectField(payload, 'limits')).slice(0, MAX_NAMES)) {
-    limits[name] = countField(objectField(payload, 'limits'), name, 0);
+  const given = objectField(payload, 'limits');
+  for (const name of Object.keys(given).slice(0, MAX_NAMES)) {
+    if (given[name] !== null) limits[name] = countField(given, name, 0);
   }
   return {
     shape,
@@ -104,6 +119,7 @@ export function parseAccept(payload: Fields): AcceptPayload {
     limits: Object.freeze(limits),
     agentId: agentIdField(payload),
     extensions: extensionsField(payload),
+    resume: resumeAnswerField(payload),
   };
 }
 
@@ -119,6 +135,13 @@ export function acceptFields(accept: AcceptPayload): Fields {
     limits: { ...accept.limits },
     agent_id: accept.agentId,
     extensions: { ...accept.extensions },
+    resume: accept.resume && {
+      token: accept.resume.token,
+      window_ms: accept.resume.windowMs,
+      recovered: accept.resume.recovered,
+      received: accept.resume.received,
+      reason: accept.resume.reason,
+    },
   };
 }
 
@@ -193,4 +216,34 @@ function authField(payload: Fields): { token: string } | undefined {
     throw bad('auth.token', `a string of 1 to ${MAX_TEXT} characters`);
   }
   return { token };
+}
+
+function resumeOfferField(payload: Fields): ResumeOffer | undefined {
+  const fields = get(payload, 'resume');
+  if (fields === undefined || fields === null) return undefined;
+  if (!isFields(fields)) throw bad('resume', 'an object');
+  const sessionId = stringField(fields, 'session_id', '', 128);
+  const token = stringField(fields, 'token', '', 256);
+  if (sessionId === '' || token === '') throw bad('resume', 'an object with session_id and token');
+  return {
+    sessionId,
+    token,
+    received: countField(fields, 'received', 0),
+    attempt: countField(fields, 'attempt', 0),
+  };
+}
+
+function resumeAnswerField(payload: Fields): ResumeAnswer | undefined {
+  const fields = get(payload, 'resume');
+  if (fields === undefined || fields === null) return undefined;
+  if (!isFields(fields)) throw bad('resume', 'an object');
+  const token = stringField(fields, 'token', '', 256);
+  if (token === '') throw bad('resume', 'an object with a token');
+  return {
+    token,
+    windowMs: countField(fields, 'window_ms', 0),
+    recovered: booleanField(fields, 'recovered', false),
+    received: countField(fields, 'received', 0),
+    reason: stringField(fields, 'reason', '', 128) || undefined,
+  };
 }

@@ -49,6 +49,14 @@ export const CLOSE_CODES: readonly (CloseCodeEntry & { readonly name: CloseCodeN
 
 const BY_CODE = new Map(CLOSE_CODES.map((entry) => [entry.code, entry]));
 
+/**
+ * Whether `code` says that a connection was lost, and nothing about the session that it carried: no code
+ * of ours but the one for a peer that fell silent.
+ */
+export function isConnectionLoss(code: number): boolean {
+  return code === CloseCode.TIMEOUT || (code < 4000 && isRetryableCloseCode(code));
+}
+
 /** Whether a client may reconnect after `code`; unknown codes of a server's own are final. */
 export function isRetryableCloseCode(code: number): boolean {
   const known = BY_CODE.get(code);

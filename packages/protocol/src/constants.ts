@@ -66,6 +66,8 @@ export type Prefix = (typeof Prefix)[keyof typeof Prefix];
 export const Extension = {
   /** Streams, requests and fragmentation inside link frames. */
   LINK: 'link',
+  /** Sessions that outlive their connections. */
+  RESUME: 'resume',
   /** Hashes of the vocabularies behind the encoding names, as a JSON object. */
   VOCABULARIES: 'vocabularies',
 } as const;

@@ -11,7 +11,13 @@ export { type AvpInput, type AvpMessage, decodeAvp, type EncodeAvpOptions, encod
 export type { DecodeAvpOptions } from './avp/head.js';
 export { readAvpHeader } from './avp/header.js';
 export { type ModelIdentity, modelHash, modelIdentity, tokenizerHash } from './avp/identity.js';
-export { decodeKvCache, encodeKvCache, estimateKvCacheSize, type KvCache, kvCacheParts } from './avp/kv-cache.js';
+export {
+  decodeKvCache,
+  encodeKvCache,
+  estimateKvCacheSize,
+  type KvCache,
+  kvCacheParts,
+} from './avp/kv-cache.js';
 export type { PayloadType } from './avp/metadata.js';
 export { resolveCompatibility } from './avp/resolve.js';
 export type { Dtype, Tensor } from './avp/tensor.js';
@@ -125,6 +131,8 @@ export {
   type HelloPayload,
   RejectCode,
   type RejectPayload,
+  type ResumeOffer,
+  ResumeRefusal,
   type SecurityStatus,
   type StringMap,
   type UnknownMessage,
@@ -132,7 +140,16 @@ export {
 export { type Agreement, type Capabilities, type Negotiation, negotiate } from './negotiate.js';
 export { type Clock, createSweep, type Sweep, type Sweepable, systemClock } from './platform/clock.js';
 export { createSession } from './session.js';
-export type { Negotiated, SessionCore, SessionEvent, SessionOptions, SessionState } from './session-core.js';
+export type {
+  AcceptOptions,
+  Negotiated,
+  SessionCore,
+  SessionEvent,
+  SessionOptions,
+  SessionState,
+  Undelivered,
+  UndeliveredBody,
+} from './session-core.js';
 export { newSessionId } from './session-id.js';
 // Tokenizer
 export type { Encoding } from './tokenizer/encoding.js';

@@ -116,7 +116,8 @@ export const sessionMachine = setup({
     },
     suspended: {
       entry: 'suspend',
-      on: { ACCEPT: 'established', REJECT: 'closed', CLOSE: 'closed', TIMEOUT: 'closed', LOST: 'suspended' },
+      // Connections come and go without a change of state until one of them is accepted.
+      on: { OPEN: {}, LOST: {}, ACCEPT: 'established', REJECT: 'closed', CLOSE: 'closed', TIMEOUT: 'closed' },
     },
     closing: {
       entry: 'beginClosing',

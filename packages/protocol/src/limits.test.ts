@@ -61,6 +61,7 @@ describe('timers', () => {
     ['pingIntervalMs', 10_000, 300_000],
     ['pongTimeoutMs', 5_000, 60_000],
     ['closingTimeoutMs', 1, 600_000],
+    ['resumeWindowMs', 0, 86_400_000],
   ];
 
   it('default to the table of the protocol document', () => {
@@ -71,6 +72,7 @@ describe('timers', () => {
       pingIntervalMs: 60_000,
       pongTimeoutMs: 10_000,
       closingTimeoutMs: 5_000,
+      resumeWindowMs: 120_000,
     });
     expect(Object.isFrozen(resolveTimers()) && Object.isFrozen(DEFAULT_TIMERS)).toBe(true);
   });
@@ -82,10 +84,10 @@ describe('timers', () => {
       expect(errorCode(() => resolveTimers({ [name]: value }))).toBe('invalid_option');
   });
 
-  it('go below their range for tests, but never to nothing', () => {
+  it('go below their range for tests, but never below zero', () => {
     expect(resolveTimers({ pingIntervalMs: 5 }, true).pingIntervalMs).toBe(5);
     expect(resolveTimers({ pingIntervalMs: undefined as never }, true)).toEqual(DEFAULT_TIMERS);
-    for (const value of [0, -1, Number.NaN, '5'])
+    for (const value of [-1, Number.NaN, '5'])
       expect(errorCode(() => resolveTimers({ pingIntervalMs: value as number }, true))).toBe(
         'invalid_option',
       );

@@ -107,6 +107,8 @@ export interface Timers {
   readonly pongTimeoutMs: number;
   /** How long a graceful close may take. @default 5 s */
   readonly closingTimeoutMs: number;
+  /** How long a session survives without a connection, by the server's clock. @default 120 s, up to 24 h */
+  readonly resumeWindowMs: number;
 }
 
 export const DEFAULT_TIMERS: Timers = Object.freeze({
@@ -116,6 +118,7 @@ export const DEFAULT_TIMERS: Timers = Object.freeze({
   pingIntervalMs: 60_000,
   pongTimeoutMs: 10_000,
   closingTimeoutMs: 5_000,
+  resumeWindowMs: 120_000,
 });
 
 const TIMER_RANGES: { readonly [K in keyof Timers]: readonly [number, number] } = {
@@ -125,6 +128,7 @@ const TIMER_RANGES: { readonly [K in keyof Timers]: readonly [number, number] } 
   pingIntervalMs: [10_000, 300_000],
   pongTimeoutMs: [5_000, 60_000],
   closingTimeoutMs: [1, 600_000],
+  resumeWindowMs: [0, 86_400_000],
 };
 
 /**
@@ -143,7 +147,7 @@ export function resolveTimers(timers: Partial<Timers> = {}, unchecked = false): 
     }
     const [least, most] = TIMER_RANGES[name as keyof Timers];
     if (value === undefined || value === Infinity) continue;
-    if (typeof value !== 'number' || !(value > 0) || (!unchecked && (value < least || value > most))) {
+    if (typeof value !== 'number' || !(value >= 0) || (!unchecked && (value < least || value > most))) {
       throw new ProtocolError(
         'invalid_option',
         `timer ${name} is ${least} to ${most} ms or Infinity, not ${String(value)}`,

@@ -21,6 +21,7 @@ import {
   type SecurityStatus,
   type UnknownMessage,
 } from './messages.js';
+import { assertMsgpackBounds } from './msgpack-bounds.js';
 
 /**
  * Control envelopes on the wire: `{ type, session_id, timestamp, payload }`, as MessagePack in
@@ -88,42 +89,34 @@ export function decodeControlJson(
   return fromFields(value);
 }
 
-/** Decodes one MessagePack map of plain values; `what` names it in errors. */
+/**
+ * Decodes one MessagePack map of plain values.
+ *
+ * @param what names the map in errors.
+ * @throws {ProtocolError} `bad_message`, `json_too_deep`.
+ */
 export function decodeMap(bytes: Uint8Array, maxDepth: number, what: string): Fields {
+  assertMsgpackBounds(bytes, maxDepth, what);
   let value: unknown;
   try {
-    value = new Decoder({
-      extensionCodec,
-      maxStrLength: bytes.length,
-      maxBinLength: bytes.length,
-      maxArrayLength: bytes.length,
-      maxMapLength: bytes.length,
-      maxExtLength: 0,
-    }).decode(bytes);
+    value = new Decoder({ extensionCodec }).decode(bytes);
   } catch (cause) {
     throw toProtocolError(cause, 'bad_message', `${what} is not well-formed MessagePack`);
   }
   if (!isFields(value)) throw bad(what, 'a map');
-  assertDepth(value, maxDepth, what);
   return value;
 }
 
-/** Encodes a map of plain values; `undefined` entries are left out. */
+/**
+ * Encodes a map of plain values; `undefined` entries are left out.
+ *
+ * @throws {ProtocolError} `invalid_argument` where a value has no MessagePack form.
+ */
 export function encodeMap(fields: Fields): Uint8Array<ArrayBuffer> {
-  return encoder.encode(fields);
-}
-
-/** Walks level by level: no recursion that a peer could exhaust. */
-function assertDepth(value: unknown, maxDepth: number, what: string): void {
-  let level: unknown[] = [value];
-  for (let depth = 1; level.length > 0; depth++) {
-    const containers = level.filter(
-      (item) => typeof item === 'object' && item !== null && !(item instanceof Uint8Array),
-    );
-    if (containers.length === 0) return;
-    if (depth > maxDepth)
-      throw new ProtocolError('json_too_deep', `${what} is nested more than ${maxDepth} levels deep`);
-    level = containers.flatMap((container) => Object.values(container as object));
+  try {
+    return encoder.encode(fields);
+  } catch (cause) {
+    throw toProtocolError(cause, 'invalid_argument', 'a value of the map has no MessagePack form');
   }
 }
 

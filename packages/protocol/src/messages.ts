@@ -14,6 +14,40 @@ export type CapabilityShape = 'flat' | 'nested';
 /** String to string, without a prototype, so that no name a peer chooses has a meaning. */
 export type StringMap = Readonly<Record<string, string>>;
 
+/** What a client says to take its session up again. */
+export interface ResumeOffer {
+  readonly sessionId: string;
+  /** The token of the last ACCEPT; never echoed, never logged. */
+  readonly token: string;
+  /** Counted frames that the client has received in the session. */
+  readonly received: number;
+  /** Grows with every connection that the client opens for the session. */
+  readonly attempt: number;
+}
+
+/** Why a session could not be taken up again. */
+export const ResumeRefusal = {
+  UNKNOWN_SESSION: 'unknown_session',
+  WINDOW_PASSED: 'window_passed',
+  NO_STATE: 'no_state',
+  OTHER_OFFER: 'other_offer',
+} as const;
+export type ResumeRefusal = (typeof ResumeRefusal)[keyof typeof ResumeRefusal];
+
+/** What an ACCEPT says of resuming. */
+export interface ResumeAnswer {
+  /** For the next connection; the one before it dies with the first frame after HELLO. */
+  readonly token: string;
+  /** How long the session survives without a connection, in milliseconds. */
+  readonly windowMs: number;
+  /** The session goes on; else this ACCEPT begins a new one. */
+  readonly recovered: boolean;
+  /** Counted frames that the server has received in the session. */
+  readonly received: number;
+  /** Why it was not recovered. */
+  readonly reason?: string | undefined;
+}
+
 export interface HelloPayload {
   readonly shape: CapabilityShape;
   readonly version: string;
@@ -28,6 +62,7 @@ export interface HelloPayload {
   readonly extensions: StringMap;
   /** Never echoed, never logged. */
   readonly auth?: { readonly token: string } | undefined;
+  readonly resume?: ResumeOffer | undefined;
 }
 
 /** Limits that an ACCEPT states, by their option name; what is absent is unlimited. */
@@ -46,6 +81,7 @@ export interface AcceptPayload {
   readonly limits: StatedLimits;
   readonly agentId?: string | undefined;
   readonly extensions: StringMap;
+  readonly resume?: ResumeAnswer | undefined;
 }
 
 export const RejectCode = {

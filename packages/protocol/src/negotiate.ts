@@ -69,7 +69,6 @@ export function negotiate(offer: HelloPayload, support: Capabilities): Negotiati
   }
   reasons.push(`algorithms ${list(algorithms)}: what both list, in the client's order`);
 
-  const stated = [offer.maxPayloadSize, support.maxPayloadSize].filter((size) => size > 0);
   return {
     accepted: true,
     agreement: {
@@ -77,7 +76,7 @@ export function negotiate(offer: HelloPayload, support: Capabilities): Negotiati
       algorithms,
       encoding,
       securityScanning: offer.securityScanning && support.securityScanning,
-      maxPayloadSize: stated.length === 0 ? 0 : Math.min(...stated),
+      maxPayloadSize: smallerStated(offer.maxPayloadSize, support.maxPayloadSize),
       extensions: Object.keys(offer.extensions).filter((name) => Object.hasOwn(support.extensions, name)),
       reasons,
     },
@@ -90,13 +89,18 @@ export function commonVersion(stated: string): string | undefined {
   return [PROTOCOL_VERSION, NESTED_PROTOCOL_VERSION].find((ours) => ours.startsWith(`${major}.`));
 }
 
+/** The smaller of two sizes, where 0 is an unstated one. */
+export function smallerStated(a: number, b: number): number {
+  return a === 0 || b === 0 ? a + b : Math.min(a, b);
+}
+
 /** Reads the vocabulary hashes that a peer stated; anything else than a plain object states none. */
 export function statedVocabularies(extensions: StringMap): Readonly<Record<string, string>> {
   const stated = extensions[Extension.VOCABULARIES];
   if (stated === undefined) return {};
   try {
     const parsed: unknown = JSON.parse(stated);
-    if (typeof parsed !== 'object' || parsed === null) return {};
+    if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return {};
     return Object.fromEntries(Object.entries(parsed).filter(([, hash]) => typeof hash === 'string'));
   } catch {
     return {};

@@ -4,7 +4,15 @@ import type { ProtocolError } from './errors.js';
 import type { LifecycleState } from './lifecycle.js';
 import type { Limits, Timers } from './limits.js';
 import type { CodedBody, LinkEvent } from './link/link.js';
-import type { CapabilityShape, CloseReason, HelloPayload, RejectPayload, StringMap } from './messages.js';
+import type {
+  CapabilityShape,
+  CloseReason,
+  HelloPayload,
+  RejectPayload,
+  ResumeOffer,
+  ResumeRefusal,
+  StringMap,
+} from './messages.js';
 import type { Capabilities, Negotiation } from './negotiate.js';
 
 /**
@@ -62,10 +70,36 @@ export type SessionEvent =
   | { readonly type: 'hello'; readonly hello: HelloPayload }
   | { readonly type: 'state'; readonly state: SessionState }
   | { readonly type: 'warning'; readonly message: string }
+  /**
+   * Client: the server does not know the session any more and has begun a new one on the same
+   * connection with this frame. The session has ended; `ended` follows.
+   */
+  | { readonly type: 'superseded'; readonly accept: Uint8Array | string }
   /** Close the connection with this code once everything before it was transmitted. */
   | { readonly type: 'disconnect'; readonly closeCode: number; readonly reason: string }
   /** The last event of a session; without an error it ended as agreed. */
   | { readonly type: 'ended'; readonly error: ProtocolError | undefined };
+
+export interface AcceptOptions {
+  /** The agent ID that the server grants. */
+  readonly agentId?: string | undefined;
+  /** Why the session that the client asked for is not taken up. */
+  readonly refusal?: ResumeRefusal | undefined;
+}
+
+/** What of a session was not delivered when it was lost. */
+export interface Undelivered {
+  /** Never left this end. */
+  readonly notSent: readonly UndeliveredBody[];
+  /** Left this end, and nobody knows whether it arrived. */
+  readonly unknown: readonly UndeliveredBody[];
+}
+
+export interface UndeliveredBody {
+  readonly kind: 'message' | 'request' | 'reply';
+  /** 0 for one-way messages. */
+  readonly streamId: number;
+}
 
 export interface SessionCore {
   readonly state: SessionState;
@@ -87,10 +121,17 @@ export interface SessionCore {
   readonly openStreams: number;
   /** Counted frames that were written and whose arrival the peer has not confirmed. */
   readonly framesUnconfirmed: number;
+  /** What was handed over and not confirmed. */
+  undelivered(): Undelivered;
   /** Milliseconds between the last PING and its PONG. */
   readonly roundTripMs: number | undefined;
 
-  handleConnected(now: number): void;
+  /**
+   * A connection is open: the first, or a further one while the session is suspended.
+   *
+   * @param token client: credentials of this connection. @default those of the options
+   */
+  handleConnected(now: number, token?: string): void;
   handleMessage(data: Uint8Array | string, now: number): void;
   /** The connection is gone. `closeCode` is what the peer closed with. */
   handleDisconnected(closeCode: number, reason: string, now: number): void;
@@ -100,7 +141,17 @@ export interface SessionCore {
   nextTimeout(): number;
 
   /** Server: admits the client as `sessionId`, or rejects it where nothing is in common. */
-  accept(sessionId: string, now: number, agentId?: string): Negotiation;
+  accept(sessionId: string, now: number, options?: AcceptOptions): Negotiation;
+  /**
+   * Server: whether `hello`, which arrived on another connection, may take this session up: `undefined`
+   * where it may, else why not. Changes nothing. The caller has compared the principals.
+   */
+  checkResume(hello: HelloPayload, subprotocol: Subprotocol): ResumeRefusal | 'stale_attempt' | undefined;
+  /**
+   * Server: takes the session up for a HELLO that {@link checkResume} found in order. The session must
+   * be suspended: an older connection was detached before.
+   */
+  resume(offer: ResumeOffer, now: number): void;
   /** Server: refuses the client. Also before its HELLO has arrived. */
   reject(reject: RejectPayload, closeCode: CloseCode, now: number): void;
 

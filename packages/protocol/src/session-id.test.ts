@@ -1,6 +1,6 @@
 import { afterEach, expect, it, vi } from 'vitest';
 import { platform } from '#platform';
-import { newSessionId } from './session-id.js';
+import { newResumeToken, newSessionId } from './session-id.js';
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 
@@ -18,6 +18,10 @@ function scriptRandomness(...bytes: number[]): void {
 
 it('is sess_ and twenty letters or digits', () => {
   for (let i = 0; i < 200; i++) expect(newSessionId()).toMatch(/^sess_[A-Za-z0-9]{20}$/);
+});
+
+it('has a token of 32 letters or digits beside it', () => {
+  for (let i = 0; i < 200; i++) expect(newResumeToken()).toMatch(/^[A-Za-z0-9]{32}$/);
 });
 
 it('is never the same twice', () => {

@@ -1,7 +1,14 @@
-import { acceptOf, clientAgreement, helloOf, linkParameters, serverAgreement } from './agreement.js';
-import { CloseCode, isRetryableCloseCode } from './close-codes.js';
+import {
+  acceptOf,
+  clientAgreement,
+  helloOf,
+  linkParameters,
+  offersEqual,
+  serverAgreement,
+} from './agreement.js';
+import { CloseCode, isConnectionLoss, isRetryableCloseCode } from './close-codes.js';
 import { closeReasonOf, disconnectError } from './close-reason.js';
-import { Subprotocol } from './constants.js';
+import { Extension, Subprotocol } from './constants.js';
 import { createDataPath, type DataPath } from './data-path.js';
 import { ProtocolError, toProtocolError } from './errors.js';
 import { AVP_FIRST_BYTE, FrameKind, frameKind, LINK_FIRST_BYTE } from './frame.js';
@@ -18,11 +25,30 @@ import {
   type ControlMessage,
   type HelloPayload,
   type RejectPayload,
+  type ResumeAnswer,
+  type ResumeOffer,
+  ResumeRefusal,
   type StringMap,
   type UnknownMessage,
 } from './messages.js';
 import { type Negotiation, negotiate } from './negotiate.js';
-import type { Negotiated, SessionCore, SessionEvent, SessionOptions, SessionState } from './session-core.js';
+import {
+  assertAnswer,
+  createResumeGuard,
+  createResumeTicket,
+  type ResumeGuard,
+  type ResumeTicket,
+} from './resumption.js';
+import type {
+  AcceptOptions,
+  Negotiated,
+  SessionCore,
+  SessionEvent,
+  SessionOptions,
+  SessionState,
+  Undelivered,
+} from './session-core.js';
+import { undelivered } from './undelivered.js';
 
 /** Creates one end of a session; see {@link SessionCore} for how it is driven. */
 export function createSession(options: SessionOptions): SessionCore {
@@ -61,6 +87,13 @@ class Core implements SessionCore {
 
   /** The HELLO that was sent, or that waits for its answer. */
   #hello: HelloPayload | undefined;
+  /** Server: guards the session against everybody who would take it up. */
+  #guard: ResumeGuard | undefined;
+  /** Client: what it takes to take the session up. */
+  #ticket: ResumeTicket | undefined;
+  /** Client, suspended: when HELLO must be answered. */
+  #answerDue = Infinity;
+  #agentId: string | undefined;
   /** Client: the server's REJECT, until the close code that follows it. */
   #rejected: RejectPayload | undefined;
   /** Why the session ends, where it does not end as agreed. */
@@ -112,17 +145,28 @@ class Core implements SessionCore {
   get framesUnconfirmed(): number {
     return this.#data?.link?.framesUnconfirmed ?? 0;
   }
+  undelivered(): Undelivered {
+    return undelivered(this.#outbox);
+  }
   get roundTripMs(): number | undefined {
     return this.#liveness.roundTripMs;
   }
 
   // --- what happens
 
-  handleConnected(now: number): void {
+  handleConnected(now: number, token: string | undefined = this.#options.token): void {
     this.#tick(now);
     this.#isConnected = true;
     this.#liveness.handleReceived(now);
+    const suspended = this.#lifecycle === LifecycleState.SUSPENDED;
     this.#apply(LifecycleEvent.OPEN);
+    if (this.#options.role === 'server') return;
+    if (suspended) this.#answerDue = now + this.#options.timers.acceptTimeoutMs;
+    const resume = suspended
+      ? this.#ticket?.next(this.#id ?? '', this.#data?.link?.framesReceived ?? 0)
+      : undefined;
+    this.#hello = helloOf(this.#options, token, resume);
+    this.#sendControl({ type: 'HELLO', sessionId: null, timestamp: this.#timestamp(), payload: this.#hello });
   }
 
   handleMessage(data: Uint8Array | string, now: number): void {
@@ -144,18 +188,31 @@ class Core implements SessionCore {
     // In the initial state it is a connection that never came about.
     if (!this.#isConnected && this.#lifecycle !== LifecycleState.INITIAL) return;
     this.#isConnected = false;
+    this.#answerDue = Infinity;
     if (this.#hasEnded) return;
+    const retryable = isRetryableCloseCode(closeCode);
+    // A server that is full or drains refuses the connection and keeps the session.
+    const isLoss = this.#rejected === undefined ? isConnectionLoss(closeCode) : retryable;
+    if (isLoss && this.#isResumable) {
+      this.#rejected = undefined;
+      this.#outbox.pause();
+      this.#apply(LifecycleEvent.LOST);
+      return;
+    }
     if (this.#rejected !== undefined) {
-      const retryable = isRetryableCloseCode(closeCode);
       this.#failure = rejection(this.#rejected, { side: 'remote', closeCode, retryable });
       this.#apply(LifecycleEvent.REJECT);
       return;
     }
+    // Whatever else the far end closes with ends the session and its token.
+    this.#guard = undefined;
+    this.#ticket = undefined;
     // Once the peer has said CLOSE, it may leave before it has heard ours.
     if (!this.#receivedClose) {
       this.#failure ??= disconnectError(closeCode, reason, this.state === 'connecting');
     }
-    this.#apply(LifecycleEvent.LOST);
+    // In the suspended state only a refusal is no loss of the connection.
+    this.#apply(this.#lifecycle === LifecycleState.SUSPENDED ? LifecycleEvent.REJECT : LifecycleEvent.LOST);
   }
 
   handleTimeout(now: number): void {
@@ -167,6 +224,7 @@ class Core implements SessionCore {
       this.#handleStateTimeout();
       return;
     }
+    if (now >= this.#answerDue) this.#loseConnection('HELLO was not answered');
     if (!this.#isEstablished) return;
     if (now >= this.#idleDeadline()) {
       this.#close = {
@@ -181,13 +239,13 @@ class Core implements SessionCore {
         this.#sendControl({ type: 'PING', ...this.#head(), payload: {} });
         return;
       case 'lost':
-        this.#emit({ type: 'disconnect', closeCode: CloseCode.TIMEOUT, reason: 'no PING was answered' });
-        this.handleDisconnected(CloseCode.TIMEOUT, 'the peer does not answer', now);
+        this.#loseConnection('no PING was answered');
     }
   }
 
   nextTimeout(): number {
     if (this.#hasEnded) return Infinity;
+    if (this.#lifecycle === LifecycleState.SUSPENDED) return Math.min(this.#stateDeadline, this.#answerDue);
     const link = this.#data?.link?.nextTimeout() ?? Infinity;
     if (!this.#isEstablished) return Math.min(this.#stateDeadline, link);
     return Math.min(this.#stateDeadline, link, this.#idleDeadline(), this.#liveness.nextCheck());
@@ -195,7 +253,7 @@ class Core implements SessionCore {
 
   // --- commands
 
-  accept(sessionId: string, now: number, agentId?: string): Negotiation {
+  accept(sessionId: string, now: number, { agentId, refusal }: AcceptOptions = {}): Negotiation {
     this.#tick(now);
     const hello = this.#hello;
     if (hello === undefined || this.#lifecycle !== LifecycleState.AWAITING_HELLO) {
@@ -209,10 +267,42 @@ class Core implements SessionCore {
     this.#id = sessionId;
     const negotiated = serverAgreement(outcome.agreement, this.#options);
     this.#agree(negotiated, hello.extensions);
-    const payload = acceptOf(negotiated, hello, this.#options, agentId);
-    this.#sendControl({ type: 'ACCEPT', sessionId, timestamp: this.#timestamp(), payload });
+    this.#agentId = agentId;
+    if (negotiated.extensions[Extension.RESUME] !== undefined) this.#guard = createResumeGuard();
+    this.#sendAccept(hello, this.#resumeAnswer(false, refusal));
     this.#apply(LifecycleEvent.ACCEPT);
     return outcome;
+  }
+
+  checkResume(hello: HelloPayload, subprotocol: Subprotocol): ResumeRefusal | 'stale_attempt' | undefined {
+    const { resume } = hello;
+    if (resume === undefined || this.#guard === undefined || this.#hasEnded)
+      return ResumeRefusal.UNKNOWN_SESSION;
+    // Who does not hold a token learns nothing else.
+    if (!this.#guard.matches(resume.token)) return ResumeRefusal.UNKNOWN_SESSION;
+    if (!this.#guard.isNewer(resume.attempt)) return 'stale_attempt';
+    const same =
+      subprotocol === this.subprotocol && this.#hello !== undefined && offersEqual(hello, this.#hello);
+    return same ? undefined : ResumeRefusal.OTHER_OFFER;
+  }
+
+  resume(offer: ResumeOffer, now: number): void {
+    this.#tick(now);
+    const link = this.#data?.link;
+    if (this.#lifecycle !== LifecycleState.SUSPENDED || link === undefined || this.#guard === undefined) {
+      throw new ProtocolError('invalid_argument', 'only a suspended session is taken up');
+    }
+    this.#isConnected = true;
+    this.#liveness.handleReceived(now);
+    this.#guard.accept(offer);
+    try {
+      link.resume(offer.received);
+    } catch (error) {
+      this.#violate(toProtocolError(error, 'internal', 'the session could not be taken up'));
+      return;
+    }
+    if (this.#hello !== undefined) this.#sendAccept(this.#hello, this.#resumeAnswer(true));
+    this.#apply(LifecycleEvent.ACCEPT);
   }
 
   reject(reject: RejectPayload, closeCode: CloseCode, now: number): void {
@@ -252,7 +342,7 @@ class Core implements SessionCore {
   }
 
   cancel(streamId: number): void {
-    if (this.#isEstablished && this.#data?.link?.cancel(streamId)) this.#emit({ type: 'end', streamId });
+    if (this.#isOpen && this.#data?.link?.cancel(streamId)) this.#emit({ type: 'end', streamId });
   }
 
   consume(streamId: number, charge: number): boolean {
@@ -310,6 +400,10 @@ class Core implements SessionCore {
   // --- frames
 
   #handleLinkFrame(data: DataPath, frame: Uint8Array): void {
+    if (this.#lifecycle === LifecycleState.SUSPENDED) {
+      throw new ProtocolError('protocol_violation', 'a link frame before ACCEPT');
+    }
+    this.#guard?.settle();
     // Acknowledgements and credit come after CLOSE too.
     if (isCounted(((frame[0] ?? 0) & 0x0f) as LinkKind)) {
       this.#assertOpen();
@@ -322,7 +416,7 @@ class Core implements SessionCore {
   #handleText(text: string): void {
     this.#assertSize(text.length, this.#options.limits.maxMessageSize);
     if (this.#isBinary) this.#handleBare(text);
-    else this.#handleControl(decodeControlJson(text, this.#options.limits));
+    else this.#handleControl(decodeControlJson(text, this.#options.limits), text);
   }
 
   #handleBinary(frame: Uint8Array): void {
@@ -334,7 +428,7 @@ class Core implements SessionCore {
     if (!this.#isBinary)
       throw new ProtocolError('bad_frame', `${Subprotocol.JSON} carries text messages only`);
     const kind = frameKind(frame);
-    if (kind === FrameKind.CONTROL) this.#handleControl(decodeControl(frame, limits));
+    if (kind === FrameKind.CONTROL) this.#handleControl(decodeControl(frame, limits), frame);
     else if (kind === FrameKind.LINK)
       throw new ProtocolError('bad_frame', 'a link frame where link was not negotiated');
     else this.#handleBare(frame);
@@ -361,7 +455,7 @@ class Core implements SessionCore {
   }
 
   #sendable(): DataPath {
-    if (!this.#isEstablished || this.#data === undefined) {
+    if (!this.#isOpen || this.#data === undefined) {
       throw new ProtocolError('session_closed', `the session is ${this.state}; nothing can be sent`);
     }
     this.#lastData = this.#now;
@@ -371,12 +465,22 @@ class Core implements SessionCore {
   /** `undefined` where nobody waits for a reply any more. */
   #replyTo(streamId: number): DataPath | undefined {
     this.#lastData = this.#now;
-    return this.#isEstablished && this.isWanted(streamId) ? this.#data : undefined;
+    return this.#isOpen && this.isWanted(streamId) ? this.#data : undefined;
+  }
+
+  /** Established, or suspended and waiting to go on: what is sent now is written then. */
+  get #isOpen(): boolean {
+    return this.#isEstablished || this.#lifecycle === LifecycleState.SUSPENDED;
+  }
+
+  /** Resume was agreed, and the session has not begun to close. */
+  get #isResumable(): boolean {
+    return (this.#guard !== undefined || this.#ticket !== undefined) && this.#isOpen;
   }
 
   // --- control messages
 
-  #handleControl(message: ControlMessage | UnknownMessage): void {
+  #handleControl(message: ControlMessage | UnknownMessage, frame: Uint8Array | string): void {
     const { type, sessionId } = message;
     if (type === 'UNKNOWN') {
       this.#emit({
@@ -385,7 +489,8 @@ class Core implements SessionCore {
       });
       return;
     }
-    if (this.#id !== undefined && sessionId !== null && sessionId !== this.#id) {
+    // A new session on a connection that was to take up this one bears its own name.
+    if (this.#id !== undefined && sessionId !== null && sessionId !== this.#id && type !== 'ACCEPT') {
       throw new ProtocolError('bad_message', `${type} names another session`);
     }
     const isHandshake = type === 'HELLO' || type === 'ACCEPT' || type === 'REJECT';
@@ -396,7 +501,7 @@ class Core implements SessionCore {
       case 'HELLO':
         return this.#handleHello(message.payload);
       case 'ACCEPT':
-        return this.#handleAccept(message);
+        return this.#handleAccept(message, frame);
       case 'REJECT':
         return this.#handleReject(message.payload);
       case 'DATA':
@@ -424,23 +529,49 @@ class Core implements SessionCore {
     this.#emit({ type: 'hello', hello });
   }
 
-  #handleAccept({ sessionId, payload }: AcceptMessage): void {
+  #handleAccept({ sessionId, payload }: AcceptMessage, frame: Uint8Array | string): void {
+    if (this.#answerDue !== Infinity)
+      return this.#handleResumeAnswer(sessionId as string, payload.resume, frame);
     if (this.#lifecycle !== LifecycleState.HELLO_SENT || this.#hello === undefined) {
       throw new ProtocolError('protocol_violation', 'ACCEPT out of place');
     }
     const negotiated = clientAgreement(this.#hello, payload);
     this.#id = sessionId as string;
     this.#agree(negotiated, payload.extensions);
+    if (negotiated.extensions[Extension.RESUME] !== undefined) {
+      this.#ticket = createResumeTicket(assertAnswer(payload.resume));
+    }
     this.#apply(LifecycleEvent.ACCEPT);
   }
 
+  #handleResumeAnswer(sessionId: string, resume: ResumeAnswer | undefined, frame: Uint8Array | string): void {
+    this.#answerDue = Infinity;
+    if (resume?.recovered === true && sessionId === this.#id) {
+      this.#ticket?.renew(resume);
+      this.#data?.link?.resume(resume.received);
+      this.#apply(LifecycleEvent.ACCEPT);
+      return;
+    }
+    const reason = resume?.reason ?? ResumeRefusal.UNKNOWN_SESSION;
+    this.#failure = new ProtocolError('session_lost', `the session could not be taken up again: ${reason}`, {
+      side: 'remote',
+    });
+    // The connection belongs to the new session from here on.
+    this.#isConnected = false;
+    this.#emit({ type: 'superseded', accept: frame });
+    this.#apply(LifecycleEvent.TIMEOUT);
+  }
+
   #handleReject(reject: RejectPayload): void {
-    if (this.#lifecycle !== LifecycleState.HELLO_SENT) {
+    if (this.#lifecycle !== LifecycleState.HELLO_SENT && this.#answerDue === Infinity) {
       throw new ProtocolError('protocol_violation', 'REJECT out of place');
     }
+    this.#answerDue = Infinity;
     // The close code that follows says more, so the end of the session waits for it, for a while.
     this.#rejected = reject;
-    this.#stateDeadline = this.#now + this.#options.timers.closingTimeoutMs;
+    if (this.#lifecycle === LifecycleState.HELLO_SENT) {
+      this.#stateDeadline = this.#now + this.#options.timers.closingTimeoutMs;
+    }
   }
 
   #handleClose({ reason, message }: CloseMessage['payload']): void {
@@ -471,6 +602,28 @@ class Core implements SessionCore {
       outbox: this.#outbox,
       sendData: (payload) => this.#sendControl({ type: 'DATA', ...this.#head(), payload }),
     });
+    this.#outbox.retain = negotiated.extensions[Extension.RESUME] !== undefined;
+  }
+
+  #sendAccept(hello: HelloPayload, resume: ResumeAnswer | undefined): void {
+    const payload = acceptOf(this.#negotiated as Negotiated, hello, this.#options, this.#agentId, resume);
+    this.#sendControl({
+      type: 'ACCEPT',
+      sessionId: this.#id as string,
+      timestamp: this.#timestamp(),
+      payload,
+    });
+  }
+
+  #resumeAnswer(recovered: boolean, reason?: ResumeRefusal): ResumeAnswer | undefined {
+    if (this.#guard === undefined) return undefined;
+    return {
+      token: this.#guard.token,
+      windowMs: this.#options.timers.resumeWindowMs,
+      recovered,
+      received: this.#data?.link?.framesReceived ?? 0,
+      reason,
+    };
   }
 
   #sendControl(message: ControlMessage): void {
@@ -497,6 +650,12 @@ class Core implements SessionCore {
     return this.#lastData + this.#options.timers.sessionTimeoutMs;
   }
 
+  /** Gives up a connection on which the peer is silent; what that means is the lifecycle's to say. */
+  #loseConnection(reason: string): void {
+    this.#emit({ type: 'disconnect', closeCode: CloseCode.TIMEOUT, reason });
+    this.handleDisconnected(CloseCode.TIMEOUT, reason, this.#now);
+  }
+
   #handleStateTimeout(): void {
     const { helloTimeoutMs, acceptTimeoutMs, closingTimeoutMs } = this.#options.timers;
     if (this.#rejected !== undefined) {
@@ -512,7 +671,10 @@ class Core implements SessionCore {
       [LifecycleState.HELLO_SENT]: `HELLO was not answered within ${acceptTimeoutMs} ms`,
       [LifecycleState.CLOSING]: `the peer did not close within ${closingTimeoutMs} ms`,
     }[this.#lifecycle as string];
-    this.#failure ??= new ProtocolError('timeout', told ?? 'the session timed out');
+    this.#failure ??=
+      this.#lifecycle === LifecycleState.SUSPENDED
+        ? new ProtocolError('session_lost', 'no connection took the session up within its window')
+        : new ProtocolError('timeout', told ?? 'the session timed out');
     this.#apply(LifecycleEvent.TIMEOUT);
   }
 
@@ -520,8 +682,8 @@ class Core implements SessionCore {
 
   #apply(event: LifecycleEvent): void {
     const before = this.state;
-    // Resume is not negotiated by this version.
-    const step = stepLifecycle(this.#lifecycle, event, { role: this.#options.role, resumable: false });
+    const resumable = this.#guard !== undefined || this.#ticket !== undefined;
+    const step = stepLifecycle(this.#lifecycle, event, { role: this.#options.role, resumable });
     this.#lifecycle = step.state;
     this.#isEstablished = step.state === LifecycleState.ESTABLISHED;
     if (this.state !== before) this.#emit({ type: 'state', state: this.state });
@@ -536,17 +698,13 @@ class Core implements SessionCore {
         return;
       case LifecycleEffect.AWAIT_ACCEPT:
         this.#stateDeadline = this.#now + timers.acceptTimeoutMs;
-        this.#hello = helloOf(this.#options);
-        this.#sendControl({
-          type: 'HELLO',
-          sessionId: null,
-          timestamp: this.#timestamp(),
-          payload: this.#hello,
-        });
         return;
       case LifecycleEffect.ESTABLISH:
         this.#stateDeadline = Infinity;
         this.#lastData = this.#now;
+        return;
+      case LifecycleEffect.SUSPEND:
+        this.#stateDeadline = this.#now + (this.#ticket?.windowMs ?? timers.resumeWindowMs);
         return;
       case LifecycleEffect.BEGIN_CLOSING:
         this.#stateDeadline = this.#now + timers.closingTimeoutMs;

@@ -7,6 +7,7 @@ import {
   type HelloPayload,
   newSessionId,
   ProtocolError,
+  ResumeRefusal,
   type Subprotocol,
   systemClock,
 } from '@parlance/protocol';
@@ -19,9 +20,12 @@ export interface ConnectionHost {
   readonly options: ResolvedServerOptions;
   /** Asked before a session is accepted: full or draining. */
   admit(): Refusal | undefined;
+  /** A session by its ID, connected or suspended. */
+  find(sessionId: string): Endpoint | undefined;
   /** The session is established; its user may have it. */
   onReady(session: Endpoint): void;
-  onEnded(session: Endpoint, error: ProtocolError | undefined): void;
+  /** The session is over, or its connection has taken up another one. */
+  onEnded(session: Endpoint): void;
 }
 
 /**
@@ -61,9 +65,11 @@ export function serveConnection(
     onReady: () => host.onReady(session),
     onEnded: (error) => {
       logger.debug({ session: core.id, code: error?.code }, 'session ended');
-      host.onEnded(session, error);
+      host.onEnded(session);
     },
   });
+  /** The session that this connection feeds: its own, or the one that it has taken up. */
+  let target = session;
 
   const refuse = ({ code, message, closeCode }: Refusal): void => {
     logger.info({ ip, code, closeCode }, `refused: ${message}`);
@@ -75,21 +81,47 @@ export function serveConnection(
     const identity = await authenticate(hello);
     // The client may have gone, or timed out, while it was being looked up.
     if (core.state !== 'connecting') return;
-    const refused = identity === undefined ? UNAUTHENTICATED : host.admit();
-    if (refused !== undefined || identity === undefined) return refuse(refused ?? UNAUTHENTICATED);
-    session.principal = identity.principal;
-    session.agentId = identity.agentId;
-    const outcome = core.accept(newSessionId(), systemClock.now(), identity.agentId);
+    if (identity === undefined) return refuse(UNAUTHENTICATED);
+    const outcome = takeUp(hello, identity);
+    if (outcome === 'taken_up') return;
+    const refused = host.admit();
+    if (refused !== undefined) return refuse(refused);
+    accept(identity, outcome);
+  };
+
+  /** From the look-up to the takeover nothing waits, so no other connection can come in between. */
+  const takeUp = (hello: HelloPayload, identity: Identity): 'taken_up' | ResumeRefusal | undefined => {
+    const { resume } = hello;
+    if (resume === undefined) return undefined;
+    const found = host.find(resume.sessionId);
+    // Another principal's session does not exist for anybody else.
+    if (found === undefined || !isSamePrincipal(found, identity)) return ResumeRefusal.UNKNOWN_SESSION;
+    const refused = found.core.checkResume(hello, subprotocol);
+    if (refused === 'stale_attempt') {
+      session.abort(new ProtocolError('stale_attempt', 'a newer attempt to resume was accepted'));
+      return 'taken_up';
+    }
+    if (refused !== undefined) return refused;
+    target = found;
+    host.onEnded(session);
+    found.handleResumed(wire, resume);
+    logger.info({ ip, session: found.id, attempt: resume.attempt }, 'session taken up again');
+    return 'taken_up';
+  };
+
+  /** Without authentication each connection is somebody new, and the resume token says who it is. */
+  const isSamePrincipal = (found: Endpoint, identity: Identity): boolean =>
+    options.authenticate === undefined ||
+    (found.principal === identity.principal && found.agentId === identity.agentId);
+
+  const accept = (identity: Identity, refusal: ResumeRefusal | undefined): void => {
+    const { principal, agentId } = identity;
+    session.principal = principal;
+    session.agentId = agentId;
+    const outcome = core.accept(newSessionId(), systemClock.now(), { agentId, refusal });
     if (outcome.accepted) {
-      logger.info(
-        {
-          ip,
-          session: core.id,
-          algorithms: outcome.agreement.algorithms,
-          encoding: outcome.agreement.encoding,
-        },
-        'session accepted',
-      );
+      const { algorithms, encoding } = outcome.agreement;
+      logger.info({ ip, session: core.id, algorithms, encoding }, 'session accepted');
     } else {
       logger.info({ ip, code: outcome.reject.code }, `refused: ${outcome.reject.message}`);
     }
@@ -118,7 +150,7 @@ export function serveConnection(
 
   // What a stranger may send before ACCEPT is bounded as a whole, not only message by message.
   const guardHandshake = (): void => {
-    if (core.state !== 'connecting') {
+    if (target !== session || core.state !== 'connecting') {
       request.socket.off('data', guardHandshake);
     } else if (request.socket.bytesRead > handshakeBudget) {
       request.socket.off('data', guardHandshake);
@@ -135,9 +167,9 @@ export function serveConnection(
   request.socket.on('data', guardHandshake);
 
   wire.listen({
-    onMessage: (data) => session.handleMessage(data),
-    onDrain: () => session.handleWritable(),
-    onClose: (code, reason) => session.handleDisconnected(code, reason),
+    onMessage: (data) => target.handleMessage(data, wire),
+    onDrain: () => target.handleWritable(),
+    onClose: (code, reason) => target.handleDisconnected(code, reason, wire),
   });
   session.handleConnected(wire);
   if (refusal !== undefined) refuse(refusal);

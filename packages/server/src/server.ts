@@ -153,6 +153,10 @@ class SessionServer implements Server, ConnectionHost {
       : undefined;
   }
 
+  find(sessionId: string): Endpoint | undefined {
+    return this.#sessions.get(sessionId);
+  }
+
   onReady(session: Endpoint): void {
     this.#sessions.set(session.id, session);
     const { onSession, logger } = this.options;

@@ -1,4 +1,5 @@
 import type { AvpInput } from '../avp/frame.js';
+import { CloseCode } from '../close-codes.js';
 import { loadCodecs } from '../codec/load.js';
 import type { M2MSecurity } from '../codec/m2m-security.js';
 import { ProtocolError, toProtocolError } from '../errors.js';
@@ -6,7 +7,7 @@ import type { Limits } from '../limits.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import { LinkCodec } from '../link/header.js';
 import { type CodedBody, plainBody } from '../link/link.js';
-import { CloseReason } from '../messages.js';
+import { CloseReason, type ResumeOffer } from '../messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../session-core.js';
 import { getEncoding, loadEncoding } from '../tokenizer/load.js';
@@ -31,6 +32,11 @@ import { createStats, type SessionStats, type StatsRecorder } from './stats.js';
 
 export interface EndpointOptions {
   readonly core: SessionCore;
+  /**
+   * Client: a fresh core, for when the session is lost. With it the endpoint outlives its session and
+   * goes on under a new ID; without it a lost session ends it.
+   */
+  readonly renew?: (() => SessionCore) | undefined;
   readonly clock: Clock;
   readonly limits: Limits;
   readonly role: 'client' | 'server';
@@ -67,12 +73,12 @@ interface Ready {
 export class Endpoint implements Session {
   principal: string | undefined;
   agentId: string | undefined;
-  readonly core: SessionCore;
+  core: SessionCore;
   readonly #options: EndpointOptions;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #stats: StatsRecorder = createStats();
-  readonly #inbox: Inbox<ReceivedMessage>;
+  #inbox: Inbox<ReceivedMessage>;
   readonly #handlers = new Map<number, AbortController>();
   readonly #listeners = new Map<keyof SessionEvents, Set<(event: never) => void>>();
   readonly #closing = new Set<(result: CloseResult) => void>();
@@ -86,6 +92,9 @@ export class Endpoint implements Session {
   readonly #writable = new Map<number, (() => void)[]>();
   #isPolling = false;
   #disconnect: { readonly code: number; readonly reason: string } | undefined;
+  /** The ACCEPT of a session that the server began in place of the lost one. */
+  #superseding: Uint8Array | string | undefined;
+  #isRenewed = false;
   #hasEnded = false;
 
   constructor(options: EndpointOptions) {
@@ -93,22 +102,45 @@ export class Endpoint implements Session {
     this.core = options.core;
     this.#clock = options.clock;
     this.#logger = options.logger ?? SILENT_LOGGER;
-    this.#inbox = createInbox({
-      onTake: ({ charge }) => {
-        if (this.core.consume(0, charge)) this.pump();
-      },
-    });
+    this.#inbox = this.#createInbox();
+  }
+
+  /** Over for good, and not only one session of several. */
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
+  /** Whether `wire` is the connection that carries the session. */
+  carries(wire: Wire): boolean {
+    return this.#wire === wire;
   }
 
   // --- what a driver reports
 
-  handleConnected(wire: Wire): void {
+  /** @param token credentials of this connection. */
+  handleConnected(wire: Wire, token?: string): void {
     this.#wire = wire;
-    this.core.handleConnected(this.#clock.now());
+    this.core.handleConnected(this.#clock.now(), token);
     this.pump();
   }
 
-  handleMessage(data: Uint8Array | string): void {
+  /**
+   * Server: the session is taken up on `wire`. The connection that carried it so far is cut off before
+   * anything of its count is stated.
+   */
+  handleResumed(wire: Wire, offer: ResumeOffer): void {
+    const now = this.#clock.now();
+    const former = this.#wire;
+    this.#wire = undefined;
+    this.core.handleDisconnected(CloseCode.ABNORMAL, 'taken over', now);
+    former?.close(CloseCode.TAKEN_OVER, 'a newer connection carries the session');
+    this.#wire = wire;
+    this.core.resume(offer, now);
+    this.pump();
+  }
+
+  handleMessage(data: Uint8Array | string, wire: Wire | undefined = this.#wire): void {
+    if (wire !== this.#wire) return;
     this.#stats.received(data.length);
     const now = this.#clock.now();
     this.core.handleMessage(data, now);
@@ -117,7 +149,9 @@ export class Endpoint implements Session {
     if (this.core.nextTimeout() - now < SHORT_TIMEOUT_MS) this.#clock.soon(this);
   }
 
-  handleDisconnected(code: number, reason: string): void {
+  /** @param wire the connection that is gone; one that was replaced before says nothing new. */
+  handleDisconnected(code: number, reason: string, wire: Wire | undefined = this.#wire): void {
+    if (wire !== this.#wire) return;
     this.#wire = undefined;
     this.core.handleDisconnected(code, reason, this.#clock.now());
     this.pump();
@@ -389,6 +423,9 @@ export class Endpoint implements Session {
       case 'warning':
         this.#logger.warn({ session: this.core.id }, event.message);
         return;
+      case 'superseded':
+        this.#superseding = event.accept;
+        return;
       case 'disconnect':
         this.#disconnect ??= { code: event.closeCode, reason: event.reason };
         return;
@@ -475,8 +512,20 @@ export class Endpoint implements Session {
     }
   }
 
+  #createInbox(): Inbox<ReceivedMessage> {
+    return createInbox({
+      onTake: ({ charge }) => {
+        if (this.core.consume(0, charge)) this.pump();
+      },
+    });
+  }
+
   #end(error: ProtocolError | undefined): void {
-    this.#hasEnded = true;
+    // A new session in place of a lost one may take several attempts to come about.
+    const isUnborn = this.#isRenewed && this.core.negotiated === undefined && error?.retryable === true;
+    const renewed = isUnborn || error?.code === 'session_lost' ? this.#options.renew?.() : undefined;
+    if (isUnborn && renewed !== undefined) return this.#renew(renewed);
+    this.#hasEnded = renewed === undefined;
     const failure =
       error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
     this.#ready?.requester.end(failure);
@@ -487,8 +536,29 @@ export class Endpoint implements Session {
     for (const resolve of this.#closing) resolve({ unacknowledged });
     this.#closing.clear();
     if (error !== undefined) this.#notify('error', error);
-    if (error?.code === 'session_lost') this.#notify('reset', { reason: error.message });
-    this.#options.onEnded?.(error);
+    if (error?.code === 'session_lost') {
+      this.#notify('reset', { reason: error.message, ...this.core.undelivered() });
+    }
+    if (renewed === undefined) this.#options.onEnded?.(error);
+    else this.#renew(renewed);
+  }
+
+  /** Goes on with a new session; on the connection that the server has begun one on, if it has. */
+  #renew(core: SessionCore): void {
+    this.#isRenewed = true;
+    this.core = core;
+    this.#notify('state', core.state);
+    this.#ready = undefined;
+    this.#handlers.clear();
+    this.#inbox = this.#createInbox();
+    const accept = this.#superseding;
+    this.#superseding = undefined;
+    if (accept === undefined || this.#wire === undefined) return;
+    const now = this.#clock.now();
+    core.handleConnected(now);
+    // The HELLO that was answered is the one that the lost session said.
+    core.pollTransmit();
+    core.handleMessage(accept, now);
   }
 
   #notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void {

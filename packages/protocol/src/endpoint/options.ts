@@ -34,7 +34,7 @@ export function resolveCapabilities(options: CapabilityOptions, limits: Limits):
   ) as EncodingName[];
   if (algorithms.length === 0)
     throw new ProtocolError('invalid_option', 'algorithms: at least one is needed');
-  const wanted = { link: true, ...options.extensions };
+  const wanted = { link: true, resume: true, ...options.extensions };
   for (const name of Object.keys(wanted)) {
     if (!KNOWN_EXTENSIONS.includes(name)) {
       throw new ProtocolError(
@@ -46,6 +46,7 @@ export function resolveCapabilities(options: CapabilityOptions, limits: Limits):
   const vocabularies = Object.fromEntries(encodings.map((name) => [name, VOCABULARY_HASHES[name]]));
   const extensions: Record<string, string> = Object.create(null);
   if (wanted.link) extensions[Extension.LINK] = JSON.stringify(statedLink(limits));
+  if (wanted.resume) extensions[Extension.RESUME] = '{}';
   if (encodings.length > 0) extensions[Extension.VOCABULARIES] = JSON.stringify(vocabularies);
   return {
     algorithms,
@@ -99,5 +100,5 @@ export function assertKnownOptions(options: object, known: readonly string[]): v
 
 /** How often timers are looked at: often enough for the shortest of them, at most once in 10 ms. */
 export function sweepInterval(timers: Timers): number {
-  return Math.max(10, Math.min(1_000, Math.min(...Object.values(timers)) / 4));
+  return Math.max(10, Math.min(1_000, Math.min(...Object.values(timers).filter((time) => time > 0)) / 4));
 }

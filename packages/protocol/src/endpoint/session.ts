@@ -1,7 +1,7 @@
 import type { AvpInput } from '../avp/frame.js';
 import type { Algorithm } from '../constants.js';
 import type { ProtocolError } from '../errors.js';
-import type { Negotiated, SessionState } from '../session-core.js';
+import type { Negotiated, SessionState, Undelivered } from '../session-core.js';
 import type { Message } from './message.js';
 import type { Metadata } from './metadata.js';
 import type { Body } from './part.js';
@@ -34,7 +34,7 @@ export interface CloseResult {
 }
 
 /** What `reset` tells after a session was lost. */
-export interface SessionReset {
+export interface SessionReset extends Undelivered {
   readonly reason: string;
 }
 

@@ -13,6 +13,8 @@ export interface Acknowledgement {
   readonly received: number;
   handleReceived(bytes: number, now: number): void;
   handleTimeout(now: number): void;
+  /** States the count whether anything is due or not. */
+  restate(): void;
   /** When the next acknowledgement is due, `Infinity` where all is acknowledged. */
   nextTimeout(): number;
 }
@@ -44,6 +46,7 @@ export function createAcknowledgement(state: (count: number) => void): Acknowled
     handleTimeout(now) {
       if (now >= due) acknowledge();
     },
+    restate: acknowledge,
     nextTimeout: () => due,
   };
 }

@@ -36,6 +36,8 @@ export interface Assembler {
   drop(streamId: number): void;
   /** Whether a body of the stream is unfinished. */
   isPending(streamId: number): boolean;
+  /** Bytes that an unfinished body of the stream still lacks, else 0. */
+  missing(streamId: number): number;
 }
 
 export function createAssembler(limits: Limits): Assembler {
@@ -58,7 +60,7 @@ export function createAssembler(limits: Limits): Assembler {
 
       if (partial === undefined) {
         const head = decodeBodyHead(frame, limits.maxMetadataSize);
-        check(frame.codec, Math.max(head.originalLength ?? 0, head.bytes.length));
+        check(frame.codec, Math.max(head.originalLength ?? 0, head.totalLength));
         const charge = frame.rest.length + BODY_CHARGE;
         if (!more) return finish(frame, head, head.bytes, charge);
         partials.set(frame.streamId, {
@@ -79,9 +81,13 @@ export function createAssembler(limits: Limits): Assembler {
         );
       }
       if (frame.rest.length === 0) throw new ProtocolError('bad_frame', 'a continuation without bytes');
-      partial.length += frame.rest.length;
+      const length = partial.length + frame.rest.length;
+      const { totalLength } = partial.head;
+      if (more ? length >= totalLength : length !== totalLength) {
+        throw new ProtocolError('bad_frame', `a body that states ${totalLength} bytes does not end there`);
+      }
+      partial.length = length;
       partial.charge += frame.rest.length;
-      check(frame.codec, partial.length);
       partial.pieces.push(frame.rest);
       if (more) return undefined;
       partials.delete(frame.streamId);
@@ -91,6 +97,10 @@ export function createAssembler(limits: Limits): Assembler {
       partials.delete(streamId);
     },
     isPending: (streamId) => partials.has(streamId),
+    missing(streamId) {
+      const partial = partials.get(streamId);
+      return partial === undefined ? 0 : partial.head.totalLength - partial.length;
+    },
   };
 }
 

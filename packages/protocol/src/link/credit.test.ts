@@ -157,7 +157,7 @@ describe('credit', () => {
       maxOverrun: 1000,
       state: (streamId, limit) => stated.push([streamId, limit]),
     });
-    credit.receive(3, 10, false);
+    credit.receive(3, 10, 0);
     expect(credit.consume(3, 10)).toBe(true);
     const before = [...stated];
     credit.restate();

@@ -20,8 +20,8 @@ import { ProtocolError } from '../errors.js';
 /** What a body costs beside its bytes: an empty message is not free. */
 export const BODY_CHARGE = 16;
 
-/** How far ahead an incomplete message is let through at a time. */
-const PERMIT_STEP = 256 * 1024;
+/** How far ahead an incomplete message is let through at a time; never further than it reaches. */
+const PERMIT_STEP = 1024 * 1024;
 
 /** The sending side: what may be written. */
 export interface SendCredit {
@@ -67,11 +67,12 @@ export function createSendCredit(initial: InitialCredit): SendCredit {
 /** The receiving side: what is granted. */
 export interface ReceiveCredit {
   /**
-   * Counts a frame. `incomplete` says that more of its body is to come.
+   * Counts a frame.
    *
+   * @param missing bytes of its body that are still to come.
    * @throws {ProtocolError} `window_exceeded` where the sender had no credit for it.
    */
-  receive(streamId: number, charge: number, incomplete: boolean): void;
+  receive(streamId: number, charge: number, missing: number): void;
   /** The application has taken `charge`, or nobody will. Returns whether credit was granted. */
   consume(streamId: number, charge: number): boolean;
   /** The stream is over; what of it waits to be read no longer counts. */
@@ -101,8 +102,8 @@ interface Account {
   share: number;
   /** Where the last body began. */
   bodyStart: number;
-  /** More of the last body is to come. */
-  isIncomplete: boolean;
+  /** Bytes of the last body that are still to come. */
+  missing: number;
 }
 
 export function createReceiveCredit(options: ReceiveCreditOptions): ReceiveCredit {
@@ -117,7 +118,7 @@ export function createReceiveCredit(options: ReceiveCreditOptions): ReceiveCredi
     let account = accounts.get(id);
     if (account === undefined) {
       const share = id === 0 ? initial.messages : initial.stream;
-      account = { id, received: 0, consumed: 0, limit: share, share, bodyStart: 0, isIncomplete: false };
+      account = { id, received: 0, consumed: 0, limit: share, share, bodyStart: 0, missing: 0 };
       accounts.set(id, account);
     }
     return account;
@@ -130,17 +131,21 @@ export function createReceiveCredit(options: ReceiveCreditOptions): ReceiveCredi
     return true;
   };
 
-  /** What is unread beyond the share of its stream. */
+  /** What waits complete and unread beyond the share of its stream. */
   const overrun = (): number => {
     let total = 0;
-    for (const { received, consumed, share } of accounts.values())
-      total += Math.max(0, received - consumed - share);
+    for (const { received, consumed, share, missing } of accounts.values()) {
+      if (missing === 0) total += Math.max(0, received - consumed - share);
+    }
     return total;
   };
 
   /** Only the message itself fills the share, so nobody can make room by reading. */
-  const needsPermit = ({ isIncomplete, consumed, bodyStart, limit, received, share }: Account): boolean =>
-    isIncomplete && consumed >= bodyStart && limit - received < share / 2;
+  const needsPermit = ({ missing, consumed, bodyStart, limit, received }: Account): boolean =>
+    missing > limit - received && consumed >= bodyStart;
+
+  const extend = (account: Account): boolean =>
+    grant(account, account.received + Math.min(account.missing, PERMIT_STEP));
 
   const permit = (): boolean => {
     if (permitted !== undefined || waiting.size === 0) return false;
@@ -148,14 +153,14 @@ export function createReceiveCredit(options: ReceiveCreditOptions): ReceiveCredi
     if (next === undefined || overrun() >= maxOverrun) return false;
     waiting.delete(next);
     permitted = next;
-    return grant(next, next.received + PERMIT_STEP);
+    return extend(next);
   };
 
   return {
-    receive(streamId, charge, incomplete) {
+    receive(streamId, charge, missing) {
       const account = accountOf(streamId);
-      if (!account.isIncomplete) account.bodyStart = account.received;
-      account.isIncomplete = incomplete;
+      if (account.missing === 0) account.bodyStart = account.received;
+      account.missing = missing;
       account.received += charge;
       if (account.received > account.limit) {
         throw new ProtocolError(
@@ -164,13 +169,14 @@ export function createReceiveCredit(options: ReceiveCreditOptions): ReceiveCredi
         );
       }
       if (permitted === account) {
-        if (!incomplete) permitted = undefined;
+        if (missing === 0) permitted = undefined;
         // Half a step ahead, so that the sender need not wait for the statement.
-        else if (account.limit - account.received < PERMIT_STEP / 2) {
-          grant(account, account.received + PERMIT_STEP);
-        }
+        else if (account.limit - account.received < PERMIT_STEP / 2) extend(account);
       } else if (needsPermit(account)) {
         waiting.add(account);
+      } else {
+        // It may have been completed within credit that came from reading.
+        waiting.delete(account);
       }
       permit();
     },
@@ -188,6 +194,7 @@ export function createReceiveCredit(options: ReceiveCreditOptions): ReceiveCredi
         granted = grant(account, account.consumed + account.share);
       }
       if (permitted !== account && needsPermit(account)) waiting.add(account);
+      else waiting.delete(account);
       return permit() || granted;
     },
 

@@ -8,6 +8,7 @@ import { LINK_FIRST_BYTE } from '../frame.js';
  *     byte 0   0x10 | kind
  *     varint   stream ID
  *     byte     codec | flags                  message, request, response, chunk
+ *     varint   total length of the body       first frame of a body with MORE
  *     varint   original length                first frame of a body in a compressing codec
  *     varint   metadata length, then the map  first frame of a body with META
  *     rest     the body's bytes
@@ -162,6 +163,8 @@ export function decodeLinkFrame(bytes: Uint8Array): LinkFrame {
 
 /** What precedes the bytes in the first frame of a body. */
 export interface BodyHead {
+  /** Coded bytes of the whole body. */
+  readonly totalLength: number;
   /** Bytes after decoding, where the codec states them. */
   readonly originalLength: number | undefined;
   /** The MessagePack map of META. */
@@ -176,10 +179,13 @@ export interface BodyHead {
  */
 export function decodeBodyHead(frame: LinkFrame, maxMetadataSize: number): BodyHead {
   const sized = isSized(frame.codec);
-  if (!sized && !(frame.flags & LinkFlag.META)) {
-    return { originalLength: undefined, metadata: undefined, bytes: frame.rest };
+  const more = (frame.flags & LinkFlag.MORE) !== 0;
+  if (!sized && !more && !(frame.flags & LinkFlag.META)) {
+    const { rest: bytes } = frame;
+    return { totalLength: bytes.length, originalLength: undefined, metadata: undefined, bytes };
   }
   const reader = new ByteReader(frame.rest);
+  const total = more ? reader.varint('the total length') : undefined;
   const originalLength = sized ? reader.varint('the original length') : undefined;
   let metadata: Uint8Array | undefined;
   if (frame.flags & LinkFlag.META) {
@@ -192,7 +198,11 @@ export function decodeBodyHead(frame: LinkFrame, maxMetadataSize: number): BodyH
     }
     metadata = reader.take(length, 'metadata');
   }
-  return { originalLength, metadata, bytes: reader.rest() };
+  const bytes = reader.rest();
+  if (total !== undefined && bytes.length >= total) {
+    throw new ProtocolError('bad_frame', `the first part of a body of ${total} bytes holds ${bytes.length}`);
+  }
+  return { totalLength: total ?? bytes.length, originalLength, metadata, bytes };
 }
 
 /** A body on its way out: coded bytes, and what its first frame says about them. */
@@ -208,9 +218,17 @@ export interface OutgoingBody {
   readonly metadata: Uint8Array | undefined;
 }
 
-/** Bytes that stand before a body's own in its first frame, behind the codec byte. */
-export function bodyHeadLength({ codec, originalLength, metadata }: OutgoingBody): number {
-  const length = isSized(codec) ? varintLength(originalLength) : 0;
+/**
+ * Bytes that stand before a body's own in its first frame, behind the codec byte.
+ *
+ * @param whole the frame carries all of the body.
+ */
+export function bodyHeadLength(
+  { codec, bytes, originalLength, metadata }: OutgoingBody,
+  whole: boolean,
+): number {
+  const length =
+    (whole ? 0 : varintLength(bytes.length)) + (isSized(codec) ? varintLength(originalLength) : 0);
   return metadata === undefined ? length : length + varintLength(metadata.length) + metadata.length;
 }
 
@@ -221,10 +239,8 @@ export function bodyHeadLength({ codec, originalLength, metadata }: OutgoingBody
 export function encodeBodyFrame(body: OutgoingBody, start: number, end: number): Uint8Array<ArrayBuffer> {
   const { metadata } = body;
   const first = start === 0;
-  const sized = first && isSized(body.codec);
-  let length = 2 + varintLength(body.streamId) + (end - start);
-  if (sized) length += varintLength(body.originalLength);
-  if (first && metadata !== undefined) length += varintLength(metadata.length) + metadata.length;
+  const whole = first && end === body.bytes.length;
+  const length = 2 + varintLength(body.streamId) + (first ? bodyHeadLength(body, whole) : 0) + (end - start);
 
   const frame = new Uint8Array(length);
   frame[0] = LINK_FIRST_BYTE | body.kind;
@@ -234,13 +250,14 @@ export function encodeBodyFrame(body: OutgoingBody, start: number, end: number):
     (end < body.bytes.length ? LinkFlag.MORE : 0) |
     (body.secret ? LinkFlag.SECRET : 0) |
     (first && metadata !== undefined ? LinkFlag.META : 0);
-  if (sized) at = writeVarint(frame, at, body.originalLength);
+  if (first && !whole) at = writeVarint(frame, at, body.bytes.length);
+  if (first && isSized(body.codec)) at = writeVarint(frame, at, body.originalLength);
   if (first && metadata !== undefined) {
     at = writeVarint(frame, at, metadata.length);
     frame.set(metadata, at);
     at += metadata.length;
   }
-  frame.set(start === 0 && end === body.bytes.length ? body.bytes : body.bytes.subarray(start, end), at);
+  frame.set(whole ? body.bytes : body.bytes.subarray(start, end), at);
   return frame;
 }
 

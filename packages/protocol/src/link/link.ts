@@ -10,7 +10,6 @@ import {
   encodeSignalFrame,
   isCounted,
   LinkCodec,
-  LinkFlag,
   type LinkFrame,
   LinkKind,
   type OutgoingBody,
@@ -72,6 +71,14 @@ export interface Link {
   nextTimeout(): number;
   /** The application has taken what a body on `streamId` was charged. Returns whether credit was granted. */
   consume(streamId: number, charge: number): boolean;
+  /**
+   * Goes on over a new connection: what the peer has not received is written again, and credit and
+   * acknowledgement are stated anew.
+   *
+   * @param received counted frames that the peer has received.
+   * @throws {ProtocolError} `bad_frame` where that is more than was written.
+   */
+  resume(received: number): void;
 
   send(body: CodedBody): void;
   /** Opens a stream and returns its ID. @throws {ProtocolError} `too_many_streams`. */
@@ -110,6 +117,13 @@ export function createLink(options: LinkOptions): Link {
       ),
   });
   let framesConfirmed = 0;
+  const confirm = (count: number): void => {
+    if (count > outbox.framesWritten) {
+      throw new ProtocolError('bad_frame', `${count} frames acknowledged, ${outbox.framesWritten} were sent`);
+    }
+    framesConfirmed = Math.max(framesConfirmed, count);
+    outbox.confirm(framesConfirmed);
+  };
 
   const body = (kind: OutgoingBody['kind'], streamId: number, coded: CodedBody): OutgoingBody => ({
     kind,
@@ -140,12 +154,13 @@ export function createLink(options: LinkOptions): Link {
     if (!outbox.has(streamId)) sendCredit.forget(streamId);
   };
 
-  /** Charges a frame, then puts its body together. */
+  /** Puts a body together and charges its frames. */
   const take = (frame: LinkFrame): ReceivedBody | undefined => {
     const { streamId, rest } = frame;
     const charge = rest.length + (assembler.isPending(streamId) ? 0 : BODY_CHARGE);
-    receiveCredit.receive(streamId, charge, (frame.flags & LinkFlag.MORE) !== 0);
-    return assembler.add(frame);
+    const whole = assembler.add(frame);
+    receiveCredit.receive(streamId, charge, assembler.missing(streamId));
+    return whole;
   };
 
   const handleBody = (frame: LinkFrame): LinkEvent | undefined => {
@@ -219,13 +234,7 @@ export function createLink(options: LinkOptions): Link {
       case LinkKind.ACK: {
         if (rest.length !== 0) throw new ProtocolError('trailing_bytes', 'an ack frame holds one count');
         // The count stands where other kinds have the stream ID.
-        if (streamId > outbox.framesWritten) {
-          throw new ProtocolError(
-            'bad_frame',
-            `${streamId} frames acknowledged, ${outbox.framesWritten} were sent`,
-          );
-        }
-        framesConfirmed = Math.max(framesConfirmed, streamId);
+        confirm(streamId);
         return undefined;
       }
       default: {
@@ -272,6 +281,12 @@ export function createLink(options: LinkOptions): Link {
     handleTimeout: (now) => acknowledgement.handleTimeout(now),
     nextTimeout: () => acknowledgement.nextTimeout(),
     consume: (streamId, charge) => receiveCredit.consume(streamId, charge),
+    resume(received) {
+      confirm(received);
+      outbox.replayFrom(received);
+      receiveCredit.restate();
+      acknowledgement.restate();
+    },
 
     send(coded) {
       outbox.pushBody(body(LinkKind.MESSAGE, 0, coded));

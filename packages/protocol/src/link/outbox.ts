@@ -47,6 +47,18 @@ export interface Outbox {
   readonly isIdle: boolean;
   /** Streams that wait for credit. */
   readonly blockedStreams: number;
+  /** Frames that the peer has confirmed are forgotten; only then can anything be replayed. */
+  confirm(count: number): void;
+  /** The connection is gone: nothing but control frames is handed out, and those that wait are dropped. */
+  pause(): void;
+  /** Hands out everything from frame `count` on again, the same bytes in the same order, then goes on. */
+  replayFrom(count: number): void;
+  /** Keep written frames until they are confirmed. */
+  retain: boolean;
+  /** Frames that were written and not confirmed, where they are kept. */
+  readonly unconfirmed: readonly Uint8Array[];
+  /** Bodies of which nothing was written. */
+  unwritten(): OutgoingBody[];
   /** A frame outside every stream, written before all others. */
   pushControl(frame: Uint8Array | string): void;
   /** A counted frame outside every stream, such as cancel. */
@@ -78,13 +90,55 @@ class LaneOutbox implements Outbox {
   blockedStreams = 0;
   credit: SendCredit | undefined;
   onDrained: ((streamId: number) => void) | undefined;
-  readonly #control: { frame: Uint8Array | string; counted: boolean }[] = [];
+  retain = false;
+  /** Written frames from number `#confirmed` on. */
+  #written: Uint8Array[] = [];
+  #confirmed = 0;
+  /** Index into `#written` of the next frame to be handed out again. */
+  #replayAt: number | undefined;
+  #isPaused = false;
+  #control: { frame: Uint8Array | string; counted: boolean }[] = [];
   readonly #lanes = new Map<number, Lane>();
   /** Lanes with something to write, in order of turn. */
   #turns: Lane[] = [];
 
+  get unconfirmed(): readonly Uint8Array[] {
+    return this.#written;
+  }
+
+  unwritten(): OutgoingBody[] {
+    return [...this.#lanes.values()].flatMap((lane) =>
+      lane.items
+        .slice(lane.head + (lane.offset > 0 ? 1 : 0))
+        .filter((item): item is OutgoingBody => !('frame' in item)),
+    );
+  }
+
+  confirm(count: number): void {
+    if (!this.retain || count <= this.#confirmed) return;
+    const dropped = count - this.#confirmed;
+    this.#written.splice(0, dropped);
+    this.#confirmed = count;
+    if (this.#replayAt !== undefined) this.#replayAt = Math.max(0, this.#replayAt - dropped);
+  }
+
+  pause(): void {
+    this.#isPaused = true;
+    this.#replayAt = undefined;
+    this.#control = this.#control.filter(({ counted }) => counted);
+  }
+
+  replayFrom(count: number): void {
+    this.confirm(count);
+    this.#isPaused = false;
+    this.#replayAt = 0;
+  }
+
   get isIdle(): boolean {
-    return this.#control.length === 0 && this.#turns.length === 0;
+    return (
+      this.#control.length === 0 &&
+      (this.#isPaused || (this.#turns.length === 0 && this.#replayAt === undefined))
+    );
   }
 
   pushControl(frame: Uint8Array | string): void {
@@ -137,11 +191,10 @@ class LaneOutbox implements Outbox {
   }
 
   next(): Uint8Array | string | undefined {
-    const control = this.#control.shift();
-    if (control !== undefined) {
-      if (control.counted) this.framesWritten++;
-      return control.frame;
-    }
+    const control = this.#nextControl();
+    if (control !== undefined || this.#isPaused) return control;
+    const replayed = this.#nextReplayed();
+    if (replayed !== undefined) return replayed;
     for (let lane = this.#turns[0]; lane !== undefined; lane = this.#turns[0]) {
       const frame = this.#write(lane);
       if (frame === undefined) {
@@ -150,7 +203,7 @@ class LaneOutbox implements Outbox {
         this.#turns.shift();
         continue;
       }
-      this.framesWritten++;
+      this.#count(frame);
       lane.begun = true;
       if (lane.head === lane.items.length) {
         this.#turns.shift();
@@ -164,6 +217,33 @@ class LaneOutbox implements Outbox {
     return undefined;
   }
 
+  /** Uncounted frames first; counted ones take their place behind what is replayed. */
+  #nextControl(): Uint8Array | string | undefined {
+    const [first] = this.#control;
+    if (first === undefined) return undefined;
+    if (!first.counted) return this.#control.shift()?.frame;
+    if (this.#isPaused || this.#replayAt !== undefined) {
+      const index = this.#control.findIndex(({ counted }) => !counted);
+      return index < 0 ? undefined : this.#control.splice(index, 1)[0]?.frame;
+    }
+    this.#control.shift();
+    this.#count(first.frame as Uint8Array);
+    return first.frame;
+  }
+
+  #nextReplayed(): Uint8Array | string | undefined {
+    if (this.#replayAt === undefined) return undefined;
+    const frame = this.#written[this.#replayAt++];
+    if (frame !== undefined) return frame;
+    this.#replayAt = undefined;
+    return this.#nextControl();
+  }
+
+  #count(frame: Uint8Array): void {
+    this.framesWritten++;
+    if (this.retain) this.#written.push(frame);
+  }
+
   /** The next frame of a lane, `undefined` where it has no credit for any. */
   #write(lane: Lane): Uint8Array | undefined {
     const item = lane.items[lane.head] as Item;
@@ -172,16 +252,10 @@ class LaneOutbox implements Outbox {
       this.#advance(lane);
       return item.frame;
     }
-    const { bytes, streamId } = item;
+    const { bytes } = item;
     const start = lane.offset;
-    let end = Math.min(bytes.length, start + MAX_FRAGMENT_SIZE);
-    if (this.credit !== undefined) {
-      const head = start === 0 ? bodyHeadLength(item) + BODY_CHARGE : 0;
-      const room = this.credit.available(streamId) - head;
-      if (room < Math.min(1, end - start)) return undefined;
-      end = Math.min(end, start + room);
-      this.credit.spend(streamId, head + end - start);
-    }
+    const end = this.#cut(item, start);
+    if (end === undefined) return undefined;
     this.#dequeue(lane, end - start);
     lane.offset = end;
     const frame = encodeBodyFrame(item, start, end);
@@ -202,6 +276,29 @@ class LaneOutbox implements Outbox {
     }
     lane.queuedBytes += size;
     lane.items.push(item);
+  }
+
+  /**
+   * Where the next frame of a body ends, by size and by credit, which is spent; `undefined` where there
+   * is no credit for any of it.
+   */
+  #cut(body: OutgoingBody, start: number): number | undefined {
+    const { bytes, streamId } = body;
+    const { credit } = this;
+    const available = credit?.available(streamId) ?? Infinity;
+    let end = Math.min(bytes.length, start + MAX_FRAGMENT_SIZE);
+    let head = 0;
+    if (start === 0) {
+      head = bodyHeadLength(body, true) + BODY_CHARGE;
+      const fits = end === bytes.length && head + end <= available;
+      if (!fits) head = bodyHeadLength(body, false) + BODY_CHARGE;
+      if (!fits && available - head < 1) return undefined;
+    } else if (available < 1) {
+      return undefined;
+    }
+    end = Math.min(end, start + available - head);
+    credit?.spend(streamId, head + end - start);
+    return end;
   }
 
   #dequeue(lane: Lane, size: number): void {

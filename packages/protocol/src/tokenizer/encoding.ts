@@ -3,7 +3,8 @@ import type { EncodingName } from '../constants.js';
 import { ENCODING_IDS } from '../constants.js';
 import { assertWellFormed, utf8Length } from '../text.js';
 import { type DecodeOptions, TokenDecoder } from './decode.js';
-import { createJob, type EncodeJob, Encoder } from './encode.js';
+import { Encoder } from './encode.js';
+import { createJob, type EncodeJob } from './job.js';
 import { createScanner } from './scanner.js';
 import { MAX_SHORT } from './short-key.js';
 import { createStreamDecoder, type StreamDecoder } from './stream-decoder.js';
@@ -86,7 +87,8 @@ const utf8 = new TextEncoder();
 
 export function createEncoding(vocabulary: Vocabulary, table: TokenTable): Encoding {
   const scan = createScanner(vocabulary.pattern, vocabulary.reading);
-  const encoder = new Encoder(table, vocabulary.ordinary, vocabulary.mergeable, scan);
+  const { ordinary: limit, mergeable } = vocabulary;
+  const encoder = new Encoder(table, scan, { limit, mergeable });
   const decoder = new TokenDecoder(vocabulary, table);
 
   function encodeAll(text: string): EncodeJob {

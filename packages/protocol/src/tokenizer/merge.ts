@@ -19,7 +19,7 @@ const FEW = 80;
 /** Arrays for the heap are kept between calls up to this many bytes. */
 const KEPT = 1 << 15;
 /** A heap key is rank * SPAN + position. */
-const SPAN = 2 ** 26;
+const SPAN = 2 ** 32;
 
 export class Merger {
   /** The IDs of the last merge. */
@@ -31,18 +31,21 @@ export class Merger {
 
   readonly #table: TokenTable;
   readonly #limit: number;
-  readonly #byteIds: Int32Array;
+  /** The ID of every single byte; these are the first of every vocabulary. */
+  readonly #byteIds = new Int32Array(256);
   #ranks = new Int32Array(FEW + 1);
   #next = new Int32Array(0);
   #previous = new Int32Array(0);
   #heap = new Float64Array(0);
   #heapSize = 0;
 
-  /** @param byteIds the ID of every single byte. */
-  constructor(table: TokenTable, limit: number, byteIds: Int32Array) {
+  /** @param limit the first ID that the vocabulary does not have. */
+  constructor(table: TokenTable, limit: number) {
     this.#table = table;
     this.#limit = limit;
-    this.#byteIds = byteIds;
+    for (let id = 0; id < 256; id++) {
+      this.#byteIds[table.bytes[table.offsets[id] as number] as number] = id;
+    }
   }
 
   /**

@@ -1,0 +1,120 @@
+import { type Profiler, Session } from 'node:inspector';
+
+/**
+ * Which blocks of the code under test have run, by V8's own block coverage: no instrumented build, and
+ * source positions of the code as it runs.
+ */
+export interface Coverage {
+  /** What has run since the last call. */
+  take(): Snapshot;
+  /** Whether a snapshot has anything that none before it had. */
+  isNew(snapshot: Snapshot): boolean;
+  add(snapshot: Snapshot): void;
+  /** Blocks that have run, of those that V8 has told apart so far. */
+  readonly blocks: { readonly covered: number; readonly known: number };
+}
+
+export type Snapshot = readonly { readonly key: string; readonly ranges: readonly Profiler.CoverageRange[] }[];
+
+/** What is known about one function: a flag a character of its source, and where its blocks begin. */
+interface FunctionCoverage {
+  readonly start: number;
+  readonly ran: Uint8Array;
+  readonly blocks: Set<number>;
+  /** Characters that have not run yet; most functions soon have none and are passed over. */
+  missing: number;
+}
+
+/** @param isUnderTest whether the script of a URL counts. */
+export function createCoverage(isUnderTest: (url: string) => boolean): Coverage {
+  const functions = new Map<string, FunctionCoverage>();
+  const session = new Session();
+  session.connect();
+  post(session, 'Profiler.enable');
+  post(session, 'Profiler.startPreciseCoverage', { callCount: true, detailed: true });
+
+  /** Calls `visit` for each character that a snapshot shows as run and that has not run before. */
+  const visitNew = (snapshot: Snapshot, visit: (known: FunctionCoverage, at: number) => boolean): boolean => {
+    for (const { key, ranges } of snapshot) {
+      const known = functions.get(key) ?? register(functions, key, ranges[0] as Profiler.CoverageRange);
+      if (known.missing === 0) continue;
+      const ran = paint(known, ranges);
+      for (let i = 0; i < ran.length; i++) {
+        if (ran[i] === 1 && known.ran[i] === 0 && visit(known, i)) return true;
+      }
+    }
+    return false;
+  };
+
+  return {
+    take() {
+      const { result } = post(session, 'Profiler.takePreciseCoverage');
+      const snapshot: { key: string; ranges: Profiler.CoverageRange[] }[] = [];
+      for (const { url, scriptId, functions: ran } of result) {
+        if (!isUnderTest(url)) continue;
+        for (const { ranges } of ran) {
+          const [whole] = ranges;
+          if (whole === undefined || whole.count === 0) continue;
+          snapshot.push({ key: `${scriptId}:${whole.startOffset}:${whole.endOffset}`, ranges });
+        }
+      }
+      return snapshot;
+    },
+
+    isNew: (snapshot) => visitNew(snapshot, () => true),
+
+    add(snapshot) {
+      visitNew(snapshot, (known, at) => {
+        known.ran[at] = 1;
+        known.missing--;
+        return false;
+      });
+      for (const { key, ranges } of snapshot) {
+        const known = functions.get(key);
+        for (const { startOffset } of ranges) known?.blocks.add(startOffset - known.start);
+      }
+    },
+
+    get blocks() {
+      let covered = 0;
+      let known = 0;
+      for (const { blocks, ran } of functions.values()) {
+        known += blocks.size;
+        for (const at of blocks) covered += ran[at] ?? 0;
+      }
+      return { covered, known };
+    },
+  };
+}
+
+function register(
+  functions: Map<string, FunctionCoverage>,
+  key: string,
+  { startOffset, endOffset }: Profiler.CoverageRange,
+): FunctionCoverage {
+  const length = endOffset - startOffset;
+  const known = { start: startOffset, ran: new Uint8Array(length), blocks: new Set<number>(), missing: length };
+  functions.set(key, known);
+  return known;
+}
+
+/** Inner ranges come behind the outer ones and say more exactly what has run. */
+function paint({ start, ran }: FunctionCoverage, ranges: readonly Profiler.CoverageRange[]): Uint8Array {
+  const painted = new Uint8Array(ran.length);
+  for (const { startOffset, endOffset, count } of ranges) {
+    painted.fill(count > 0 ? 1 : 0, startOffset - start, endOffset - start);
+  }
+  return painted;
+}
+
+/** In a process of its own inspector, every answer is there when the call returns. */
+function post(session: Session, method: 'Profiler.takePreciseCoverage'): Profiler.TakePreciseCoverageReturnType;
+function post(session: Session, method: string, params?: object): unknown;
+function post(session: Session, method: string, params?: object): unknown {
+  let answer: unknown;
+  session.post(method, params, (error, result) => {
+    if (error !== null) throw new Error(`${method}: ${error.message}`);
+    answer = result;
+  });
+  return answer;
+}

@@ -1,0 +1,241 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { acceptOf, clientAgreement, helloOf, linkParameters, serverAgreement } from './agreement.js';
+import { Algorithm, EncodingName, Extension, Subprotocol } from './constants.js';
+import { resolveLimits, resolveTimers } from './limits.js';
+import { decodeControl, decodeControlJson, encodeControl, encodeControlJson } from './message-codec.js';
+import type { AcceptPayload, ControlMessage, HelloPayload } from './messages.js';
+import { type Capabilities, negotiate } from './negotiate.js';
+import type { SessionOptions } from './session-core.js';
+import { errorCode } from './testing/error-code.js';
+
+const CAPABILITIES: Capabilities = {
+  algorithms: [Algorithm.M2M, Algorithm.TOKEN_NATIVE, Algorithm.NONE],
+  encodings: [EncodingName.O200K_BASE, EncodingName.CL100K_BASE],
+  vocabularies: {},
+  securityScanning: true,
+  maxPayloadSize: 1_000,
+  extensions: { link: '{}', telepathy: '{"range":1}' },
+};
+const optionsWith = (capabilities: Partial<Capabilities> = {}, more: Partial<SessionOptions> = {}) =>
+  ({
+    role: 'server',
+    subprotocol: Subprotocol.BINARY,
+    capabilities: { ...CAPABILITIES, ...capabilities },
+    limits: resolveLimits(),
+    timers: resolveTimers(),
+    ...more,
+  }) satisfies SessionOptions;
+
+const OFFER: HelloPayload = helloOf(optionsWith(), undefined);
+const ACCEPT: AcceptPayload = {
+  shape: 'flat',
+  version: '1.0',
+  algorithms: [Algorithm.NONE, Algorithm.M2M],
+  encoding: EncodingName.CL100K_BASE,
+  encodings: [],
+  securityScanning: true,
+  sessionTimeoutMs: 1,
+  maxPayloadSize: 500,
+  limits: { maxStreams: 3 },
+  extensions: { link: '{"max_streams":3}' },
+};
+const accepted = (change: Partial<AcceptPayload>, offer: Partial<HelloPayload> = {}) =>
+  clientAgreement({ ...OFFER, ...offer }, { ...ACCEPT, ...change });
+
+describe('both ends', () => {
+  const someOf = <T>(values: readonly T[]) => fc.shuffledSubarray([...values]);
+  const capabilities: fc.Arbitrary<Capabilities> = fc.record({
+    algorithms: someOf(Object.values(Algorithm)),
+    encodings: someOf(Object.values(EncodingName)),
+    vocabularies: fc.constant({}),
+    securityScanning: fc.boolean(),
+    maxPayloadSize: fc.nat(5),
+    extensions: someOf(['link', 'resume', 'context']).map((names) =>
+      Object.fromEntries(names.map((name) => [name, '{}'])),
+    ),
+  });
+  const wires = {
+    [Subprotocol.BINARY]: (message: ControlMessage) => decodeControl(encodeControl(message)),
+    [Subprotocol.JSON]: (message: ControlMessage) => decodeControlJson(encodeControlJson(message)),
+  };
+
+  it('pin the same facts, in every shape and envelope', () => {
+    const shapes = fc.constantFrom('flat' as const, 'nested' as const);
+    const subprotocols = fc.constantFrom(...Object.values(Subprotocol));
+    fc.assert(
+      fc.property(capabilities, capabilities, shapes, subprotocols, (client, server, shape, subprotocol) => {
+        const wire = wires[subprotocol];
+        const envelope = { sessionId: 's', timestamp: 1 };
+        const offer = helloOf(optionsWith(client, { shape }), 'token');
+        const hello = wire({ type: 'HELLO', ...envelope, payload: offer }).payload as HelloPayload;
+        const options = optionsWith(server, { subprotocol });
+        const outcome = negotiate(hello, options.capabilities);
+        if (!outcome.accepted) return;
+        const there = serverAgreement(outcome.agreement, options);
+        const payload = acceptOf(there, hello, options, undefined, undefined);
+        const here = clientAgreement(
+          offer,
+          wire({ type: 'ACCEPT', ...envelope, payload }).payload as AcceptPayload,
+        );
+        // The reference's shape has no place for limits; the reasons stay with the server.
+        const { reasons: _reasons, limits, ...facts } = there;
+        expect(here).toMatchObject(facts);
+        if (shape === 'flat') expect(here.limits).toEqual(limits);
+        expect(Object.isFrozen(here) && Object.isFrozen(there)).toBe(true);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('state the limits that bind the peer, without those that are off', () => {
+    const limits = resolveLimits({ maxStreams: 7, bytesPerSecond: Infinity, maxHandshakeSize: 9 });
+    const options = optionsWith({}, { limits, timers: resolveTimers({ sessionTimeoutMs: Infinity }) });
+    const outcome = negotiate(OFFER, options.capabilities);
+    if (!outcome.accepted) throw new Error('nothing in common');
+    const pinned = serverAgreement(outcome.agreement, options);
+    expect(pinned.limits).toEqual({
+      maxMessageSize: 16_777_216,
+      maxTransferSize: 1_073_741_824,
+      maxMetadataSize: 8_192,
+      maxStreams: 7,
+      messagesPerMinute: 1_000,
+    });
+    expect(acceptOf(pinned, OFFER, options, 'agent', undefined)).toMatchObject({
+      sessionTimeoutMs: 0,
+      agentId: 'agent',
+      encodings: [pinned.encoding],
+    });
+  });
+
+  it('have a link, and what builds on it, in the binary subprotocol only', () => {
+    const extensions = { link: '{"max_streams":9}', resume: '{}', telepathy: '{}' };
+    const agreedOn = (subprotocol: Subprotocol, offered: object) => {
+      const options = optionsWith({ extensions }, { subprotocol });
+      const outcome = negotiate({ ...OFFER, extensions: { ...offered } }, options.capabilities);
+      return outcome.accepted && { ...serverAgreement(outcome.agreement, options).extensions };
+    };
+    expect(agreedOn(Subprotocol.BINARY, extensions)).toEqual(extensions);
+    expect(agreedOn(Subprotocol.JSON, extensions)).toEqual({ telepathy: '{}' });
+    expect(agreedOn(Subprotocol.BINARY, { resume: '{}' })).toEqual({});
+  });
+});
+
+describe('a HELLO', () => {
+  it('states what the client can do, its favourite first, and its token', () => {
+    expect(helloOf(optionsWith({}, { agentId: 'a' }), 'secret')).toEqual({
+      shape: 'flat',
+      version: '1.0',
+      algorithms: CAPABILITIES.algorithms,
+      encodings: CAPABILITIES.encodings,
+      preferredEncoding: 'O200K_BASE',
+      securityScanning: true,
+      maxPayloadSize: 1_000,
+      supportsStreaming: true,
+      agentId: 'a',
+      extensions: CAPABILITIES.extensions,
+      auth: { token: 'secret' },
+    });
+    expect(helloOf(optionsWith({ encodings: [] }), undefined)).toMatchObject({
+      preferredEncoding: null,
+      auth: undefined,
+    });
+    expect(helloOf(optionsWith({}, { shape: 'nested' }), undefined).version).toBe('3.0');
+  });
+});
+
+describe('an ACCEPT', () => {
+  it('is taken as it is where it stays within the offer, in the order of the offer', () => {
+    expect(accepted({})).toEqual({
+      version: '1.0',
+      algorithms: ['M2M', 'NONE'],
+      encoding: 'CL100K_BASE',
+      securityScanning: true,
+      maxPayloadSize: 500,
+      limits: { maxStreams: 3 },
+      extensions: Object.assign(Object.create(null), { link: '{"max_streams":3}' }),
+      reasons: [],
+    });
+  });
+
+  it.each<[string, Partial<AcceptPayload>]>([
+    ['an algorithm', { algorithms: ['M2M', 'DICTIONARY'] }],
+    ['no algorithm', { algorithms: [] }],
+    ['TOKEN_NATIVE without an encoding', { algorithms: ['TOKEN_NATIVE'], encoding: null }],
+    ['an encoding', { encoding: 'LLAMA_BPE' }],
+    ['an extension', { extensions: { seal: '{}' } }],
+    ['an extension that only a prototype has', { extensions: { constructor: '{}' } }],
+    ['a larger payload', { maxPayloadSize: 1_001 }],
+    ['a version', { version: '2.0' }],
+    ['no version', { version: '' }],
+  ])('that goes beyond the offer with %s is refused', (_what, change) => {
+    expect(errorCode(() => accepted(change))).toBe('bad_acceptance');
+  });
+
+  it('may state the offered size, none, or any where none was offered', () => {
+    expect(accepted({ maxPayloadSize: 1_000 }).maxPayloadSize).toBe(1_000);
+    expect(accepted({ maxPayloadSize: 0 }).maxPayloadSize).toBe(1_000);
+    expect(accepted({ maxPayloadSize: 9_999 }, { maxPayloadSize: 0 }).maxPayloadSize).toBe(9_999);
+  });
+
+  it('switches no scanning on that was not offered', () => {
+    expect(accepted({}, { securityScanning: false }).securityScanning).toBe(false);
+    expect(accepted({ securityScanning: false }).securityScanning).toBe(false);
+  });
+
+  it('drops TOKEN_NATIVE where no encoding is stated', () => {
+    expect(accepted({ algorithms: ['TOKEN_NATIVE', 'NONE'], encoding: null }).algorithms).toEqual(['NONE']);
+  });
+});
+
+describe('a nested ACCEPT states what the server can do, so it', () => {
+  const nested = (change: Partial<AcceptPayload>, offer: Partial<HelloPayload> = {}) =>
+    accepted({ shape: 'nested', version: '3.0', encodings: ['CL100K_BASE'], ...change }, offer);
+
+  it('may go beyond the offer, and is cut to it', () => {
+    const result = nested({ algorithms: Object.values(Algorithm), extensions: { seal: '', link: '' } });
+    expect(result.algorithms).toEqual(OFFER.algorithms);
+    expect(Object.keys(result.extensions)).toEqual(['link']);
+  });
+
+  it('agrees on the smaller size of the two that are stated', () => {
+    expect(nested({ maxPayloadSize: 500 }).maxPayloadSize).toBe(500);
+    expect(nested({ maxPayloadSize: 5_000 }).maxPayloadSize).toBe(1_000);
+    expect(nested({ maxPayloadSize: 0 }).maxPayloadSize).toBe(1_000);
+  });
+
+  it.each<[EncodingName | null, EncodingName[], EncodingName | null]>([
+    ['CL100K_BASE', ['CL100K_BASE', 'O200K_BASE'], 'CL100K_BASE'],
+    ['LLAMA_BPE', ['LLAMA_BPE', 'CL100K_BASE'], 'CL100K_BASE'],
+    [null, ['CL100K_BASE', 'O200K_BASE'], 'O200K_BASE'],
+    ['CL100K_BASE', ['O200K_BASE'], 'O200K_BASE'],
+    ['CL100K_BASE', [], null],
+    ['LLAMA_BPE', ['LLAMA_BPE'], null],
+  ])('with the preference %s and the list %j agrees on %s', (encoding, encodings, expected) => {
+    expect(nested({ encoding, encodings }).encoding).toBe(expected);
+  });
+});
+
+describe('link parameters', () => {
+  const parameters = (link: string | undefined) =>
+    linkParameters(link === undefined ? {} : { [Extension.LINK]: link });
+  const UNSTATED = { maxStreams: Infinity, messageWindow: Infinity, streamWindow: Infinity };
+
+  it('are what is stated; the rest is unlimited', () => {
+    expect(parameters('{"max_streams":5,"message_window":6,"stream_window":7,"x":8}')).toEqual({
+      maxStreams: 5,
+      messageWindow: 6,
+      streamWindow: 7,
+    });
+    expect(parameters('{"stream_window":7}')).toEqual({ ...UNSTATED, streamWindow: 7 });
+    for (const empty of [undefined, '{}', 'null', '[]', '"x"']) expect(parameters(empty)).toEqual(UNSTATED);
+  });
+
+  it.each(['0', '-1', '1.5', '"5"', 'null', '1e300'])('of %s are as good as unstated', (value) => {
+    expect(parameters(`{"max_streams":${value}}`)).toEqual(UNSTATED);
+  });
+
+  it('that are no JSON are refused', () => {
+    for (const broken of ['', '{', 'yes']) expect(errorCode(() => parameters(broken))).toBe('bad_message');
+  });
+});

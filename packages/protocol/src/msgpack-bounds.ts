@@ -1,0 +1,76 @@
+import { ProtocolError } from './errors.js';
+
+/**
+ * MessagePack within bounds. A decoder makes room for a list as soon as its head announces one, and
+ * a head is three bytes: 64 KiB of nested heads would make it ask for 11 GB. So one pass over the
+ * heads, without recursion and before any value is built, finds nesting beyond the limit and lists
+ * that the bytes cannot hold. The pass does not look into strings; the decoder does.
+ */
+
+/** Bytes of the length, or of the value, behind the heads from 0xc4 to 0xdf. */
+const WIDTHS: readonly number[] = [
+  ...[1, 2, 4, 1, 2, 4], // bin, ext
+  ...[4, 8, 1, 2, 4, 8, 1, 2, 4, 8], // float, uint, int
+  ...[2, 3, 5, 9, 17], // fixext, its type included
+  ...[1, 2, 4, 2, 4, 2, 4], // str, array, map
+];
+const FIRST_WIDTH = 0xc4;
+
+/**
+ * Checks that `bytes` are one MessagePack value and nothing else.
+ *
+ * @param maxDepth lists and maps that may be open at a time.
+ * @param what names the value in errors.
+ * @throws {ProtocolError} `json_too_deep`, or `bad_message` where the bytes end too early or too
+ * late, or announce more values than they can hold.
+ */
+export function assertMsgpackBounds(bytes: Uint8Array, maxDepth: number, what: string): void {
+  /** Values still to come in each open list or map, the innermost last. */
+  const open: number[] = [];
+  /** Values still to come in all of them: each takes a byte at least. */
+  let pending = 1;
+  let at = 0;
+
+  const malformed = (fault: string) =>
+    new ProtocolError('bad_message', `${what} is not well-formed MessagePack: it ${fault}`);
+  const number = (width: number): number => {
+    let value = 0;
+    for (const end = at + width; at < end; at++) value = value * 0x100 + (bytes[at] ?? 0);
+    return value;
+  };
+
+  while (pending > 0) {
+    const head = bytes[at++];
+    if (head === undefined) throw malformed('ends too early');
+    pending--;
+    if (open.length > 0) open.push((open.pop() as number) - 1);
+
+    let items = -1;
+    let skipped = 0;
+    if (head >= 0x80 && head <= 0x8f) items = (head & 0x0f) * 2;
+    else if (head >= 0x90 && head <= 0x9f) items = head & 0x0f;
+    else if (head >= 0xa0 && head <= 0xbf) skipped = head & 0x1f;
+    else if (head === 0xc1) throw malformed('holds the byte 0xc1, which means nothing');
+    else if (head >= FIRST_WIDTH && head <= 0xdf) {
+      const width = WIDTHS[head - FIRST_WIDTH] as number;
+      if (head >= 0xde) items = number(width) * 2;
+      else if (head >= 0xdc) items = number(width);
+      else if (head >= 0xd9 || head <= 0xc6) skipped = number(width);
+      else if (head <= 0xc9) skipped = number(width) + 1;
+      else skipped = width;
+    }
+    at += skipped;
+    if (at > bytes.length) throw malformed('ends too early');
+
+    if (items >= 0) {
+      if (open.length >= maxDepth) {
+        throw new ProtocolError('json_too_deep', `${what} is nested more than ${maxDepth} levels deep`);
+      }
+      pending += items;
+      if (pending > bytes.length - at) throw malformed('announces more values than its bytes can hold');
+      open.push(items);
+    }
+    while (open.at(-1) === 0) open.pop();
+  }
+  if (at < bytes.length) throw malformed(`goes on for ${bytes.length - at} bytes behind its end`);
+}

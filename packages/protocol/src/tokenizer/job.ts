@@ -1,0 +1,40 @@
+import type { LongSegment } from './long-segment.js';
+import type { KeySource } from './short-key.js';
+
+/** An encoding under way, which may be interrupted between any two of its steps. */
+export interface EncodeJob extends KeySource {
+  /** Bytes of UTF-8 to encode. */
+  readonly length: number;
+  /** Bytes done. */
+  at: number;
+  /** The IDs so far are `ids[0 .. count)`. */
+  ids: Uint32Array;
+  count: number;
+  /** The piece that `at` lies in, if it is not done. */
+  pieceFrom: number;
+  pieceEnd: number;
+  /** The segment that `at` lies in, if it takes several windows. */
+  long: LongSegment | undefined;
+}
+
+/** @param ids room for IDs, replaced when it does not suffice. */
+export function createJob(bytes: Uint8Array, view: DataView, length: number, ids: Uint32Array): EncodeJob {
+  return { bytes, view, length, at: 0, ids, count: 0, pieceFrom: 0, pieceEnd: 0, long: undefined };
+}
+
+/** Makes room for `more` IDs behind those that are there. */
+export function reserve(job: EncodeJob, more: number): Uint32Array {
+  if (job.count + more <= job.ids.length) return job.ids;
+  const grown = new Uint32Array(Math.max(job.ids.length * 2, job.count + more));
+  grown.set(job.ids.subarray(0, job.count));
+  job.ids = grown;
+  return grown;
+}
+
+/** Adds the first `count` of `found`. */
+export function take(job: EncodeJob, found: Int32Array, count: number): void {
+  const ids = reserve(job, count);
+  const at = job.count;
+  for (let i = 0; i < count; i++) ids[at + i] = found[i] as number;
+  job.count = at + count;
+}

@@ -1,0 +1,25 @@
+import { EncodingName } from '../../constants.js';
+import { MAX_SHORT } from '../short-key.js';
+import { importTokens } from '../source.js';
+import { TokenTable } from '../token-table.js';
+import { VOCABULARIES } from '../vocabulary.js';
+
+export const ENCODING_NAMES = Object.values(EncodingName);
+
+/** A table of one vocabulary's own, for tests of what stands behind `Encoding`. */
+export async function loadTable(name: EncodingName): Promise<TokenTable> {
+  const table = new TokenTable();
+  table.extend(await importTokens(VOCABULARIES[name]));
+  return table;
+}
+
+/** Bytes in the form that lookups read them in. */
+export function keySource(content: Uint8Array): { bytes: Uint8Array; view: DataView; length: number } {
+  const bytes = new Uint8Array(content.length + MAX_SHORT);
+  bytes.set(content);
+  return { bytes, view: new DataView(bytes.buffer), length: content.length };
+}
+
+export function tokenBytes(table: TokenTable, id: number): Uint8Array {
+  return table.bytes.subarray(table.offsets[id] as number, table.offsets[id + 1] as number);
+}

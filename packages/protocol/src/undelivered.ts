@@ -1,0 +1,21 @@
+import { decodeLinkFrame, LinkFlag, LinkKind, type OutgoingBody } from './link/header.js';
+import type { Outbox } from './link/outbox.js';
+import type { Undelivered, UndeliveredBody } from './session-core.js';
+
+/** What of an outbox never left, and what left without being confirmed. */
+export function undelivered(outbox: Outbox): Undelivered {
+  const notSent = outbox.unwritten().map(({ kind, streamId }) => describe(kind, streamId));
+  const unknown: UndeliveredBody[] = [];
+  for (const bytes of outbox.unconfirmed) {
+    const frame = decodeLinkFrame(bytes);
+    // A body counts once, by its last frame; signals are no bodies.
+    if (frame.kind <= LinkKind.CHUNK && !(frame.flags & LinkFlag.MORE))
+      unknown.push(describe(frame.kind, frame.streamId));
+  }
+  return { notSent, unknown };
+}
+
+function describe(kind: OutgoingBody['kind'] | LinkKind, streamId: number): UndeliveredBody {
+  if (kind === LinkKind.MESSAGE) return { kind: 'message', streamId };
+  return { kind: kind === LinkKind.REQUEST ? 'request' : 'reply', streamId };
+}
