@@ -9,9 +9,8 @@ interface Idle {
   readonly handshakes: number;
   /** Microseconds of the server's CPU for each. */
   readonly cpu: number;
-  /** Kilobytes that the server keeps for each: of JavaScript objects, and of memory altogether. */
+  /** Kilobytes of heap that the server keeps for each. */
   readonly heap: number;
-  readonly resident: number;
 }
 
 /** Kilobytes by which the heap of an idle session may exceed that of a connection of `ws`. */
@@ -48,7 +47,6 @@ export async function* measureIdle(contestants: readonly Contestant[], plan: Pla
       text: `<= +${HEAP_MARGIN} KB`,
       met: difference <= HEAP_MARGIN,
     }));
-    yield row('idle resident', 'KB', 'lower', 'resident');
   }
 }
 
@@ -56,7 +54,7 @@ type TargetOf = (ratio: number, difference: number) => Row['target'];
 
 async function measureOnce(contestant: Contestant, connections: number): Promise<Idle> {
   const { server } = contestant;
-  const memory0 = await server.call('memory');
+  const heap0 = await server.call('heap');
   const mark0 = await server.call('mark');
   const elapsedMs = await openConnections(contestant, {
     connections,
@@ -65,12 +63,11 @@ async function measureOnce(contestant: Contestant, connections: number): Promise
     exchange: 'message',
   });
   const mark1 = await server.call('mark');
-  const memory1 = await server.call('memory');
+  const heap1 = await server.call('heap');
   await closeConnections(contestant);
   return {
     handshakes: (connections / elapsedMs) * 1000,
     cpu: (mark1.cpuUs - mark0.cpuUs) / connections,
-    heap: (memory1.heap - memory0.heap) / 1024 / connections,
-    resident: (memory1.resident - memory0.resident) / 1024 / connections,
+    heap: (heap1 - heap0) / 1024 / connections,
   };
 }

@@ -1,12 +1,13 @@
-import { type Profiler, Session } from 'node:inspector';
+import { type Profiler as Protocol, Session } from 'node:inspector';
 
-/**
- * Which blocks of the code under test have run, by V8's own block coverage: no instrumented build, and
- * source positions of the code as it runs.
- */
-export interface Coverage {
+/** V8's own block coverage: no instrumented build, and positions in the code as it runs. */
+export interface Profiler {
   /** What has run since the last call. */
   take(): Snapshot;
+}
+
+/** What has run in some runs taken together. */
+export interface Coverage {
   /** Whether a snapshot has anything that none before it had. */
   isNew(snapshot: Snapshot): boolean;
   add(snapshot: Snapshot): void;
@@ -14,7 +15,10 @@ export interface Coverage {
   readonly blocks: { readonly covered: number; readonly known: number };
 }
 
-export type Snapshot = readonly { readonly key: string; readonly ranges: readonly Profiler.CoverageRange[] }[];
+export type Snapshot = readonly {
+  readonly key: string;
+  readonly ranges: readonly Protocol.CoverageRange[];
+}[];
 
 /** What is known about one function: a flag a character of its source, and where its blocks begin. */
 interface FunctionCoverage {
@@ -26,17 +30,35 @@ interface FunctionCoverage {
 }
 
 /** @param isUnderTest whether the script of a URL counts. */
-export function createCoverage(isUnderTest: (url: string) => boolean): Coverage {
-  const functions = new Map<string, FunctionCoverage>();
+export function createProfiler(isUnderTest: (url: string) => boolean): Profiler {
   const session = new Session();
   session.connect();
   post(session, 'Profiler.enable');
   post(session, 'Profiler.startPreciseCoverage', { callCount: true, detailed: true });
+  return {
+    take() {
+      const { result } = post(session, 'Profiler.takePreciseCoverage');
+      const snapshot: { key: string; ranges: Protocol.CoverageRange[] }[] = [];
+      for (const { url, scriptId, functions } of result) {
+        if (!isUnderTest(url)) continue;
+        for (const { ranges } of functions) {
+          const [whole] = ranges;
+          if (whole === undefined || whole.count === 0) continue;
+          snapshot.push({ key: `${scriptId}:${whole.startOffset}:${whole.endOffset}`, ranges });
+        }
+      }
+      return snapshot;
+    },
+  };
+}
+
+export function createCoverage(): Coverage {
+  const functions = new Map<string, FunctionCoverage>();
 
   /** Calls `visit` for each character that a snapshot shows as run and that has not run before. */
   const visitNew = (snapshot: Snapshot, visit: (known: FunctionCoverage, at: number) => boolean): boolean => {
     for (const { key, ranges } of snapshot) {
-      const known = functions.get(key) ?? register(functions, key, ranges[0] as Profiler.CoverageRange);
+      const known = functions.get(key) ?? register(functions, key, ranges[0] as Protocol.CoverageRange);
       if (known.missing === 0) continue;
       const ran = paint(known, ranges);
       for (let i = 0; i < ran.length; i++) {
@@ -47,20 +69,6 @@ export function createCoverage(isUnderTest: (url: string) => boolean): Coverage 
   };
 
   return {
-    take() {
-      const { result } = post(session, 'Profiler.takePreciseCoverage');
-      const snapshot: { key: string; ranges: Profiler.CoverageRange[] }[] = [];
-      for (const { url, scriptId, functions: ran } of result) {
-        if (!isUnderTest(url)) continue;
-        for (const { ranges } of ran) {
-          const [whole] = ranges;
-          if (whole === undefined || whole.count === 0) continue;
-          snapshot.push({ key: `${scriptId}:${whole.startOffset}:${whole.endOffset}`, ranges });
-        }
-      }
-      return snapshot;
-    },
-
     isNew: (snapshot) => visitNew(snapshot, () => true),
 
     add(snapshot) {
@@ -90,16 +98,21 @@ export function createCoverage(isUnderTest: (url: string) => boolean): Coverage 
 function register(
   functions: Map<string, FunctionCoverage>,
   key: string,
-  { startOffset, endOffset }: Profiler.CoverageRange,
+  { startOffset, endOffset }: Protocol.CoverageRange,
 ): FunctionCoverage {
   const length = endOffset - startOffset;
-  const known = { start: startOffset, ran: new Uint8Array(length), blocks: new Set<number>(), missing: length };
+  const known = {
+    start: startOffset,
+    ran: new Uint8Array(length),
+    blocks: new Set<number>(),
+    missing: length,
+  };
   functions.set(key, known);
   return known;
 }
 
 /** Inner ranges come behind the outer ones and say more exactly what has run. */
-function paint({ start, ran }: FunctionCoverage, ranges: readonly Profiler.CoverageRange[]): Uint8Array {
+function paint({ start, ran }: FunctionCoverage, ranges: readonly Protocol.CoverageRange[]): Uint8Array {
   const painted = new Uint8Array(ran.length);
   for (const { startOffset, endOffset, count } of ranges) {
     painted.fill(count > 0 ? 1 : 0, startOffset - start, endOffset - start);
@@ -108,7 +121,10 @@ function paint({ start, ran }: FunctionCoverage, ranges: readonly Profiler.Cover
 }
 
 /** In a process of its own inspector, every answer is there when the call returns. */
-function post(session: Session, method: 'Profiler.takePreciseCoverage'): Profiler.TakePreciseCoverageReturnType;
+function post(
+  session: Session,
+  method: 'Profiler.takePreciseCoverage',
+): Protocol.TakePreciseCoverageReturnType;
 function post(session: Session, method: string, params?: object): unknown;
 function post(session: Session, method: string, params?: object): unknown {
   let answer: unknown;

@@ -15,11 +15,19 @@ type Mutation = (input: Uint8Array, random: Random, options: MutateOptions) => U
 
 const MAX_STACKED = 6;
 const BYTES = [0x00, 0x01, 0x7f, 0x80, 0xff, 0x22, 0x30, 0x5b, 0x7b];
-const NUMBERS = [0, 1, 2, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0xffff, 0x10000, 0x7fffffff, 0x80000000, 0xffffffff];
+const NUMBERS = [
+  0, 1, 2, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0xffff, 0x10000, 0x7fffffff, 0x80000000, 0xffffffff,
+];
 /** LEB128 at its edges: 2^32 - 1, 2^32, 2^64 - 1, overlong zero, without an end. */
-const VARINTS = ['ffffffff0f', '8080808010', 'ffffffffffffffffff01', '8000', '808080808000', 'ffffffffff', '80'].map(
-  (hex) => new Uint8Array(Buffer.from(hex, 'hex')),
-);
+const VARINTS = [
+  'ffffffff0f',
+  '8080808010',
+  'ffffffffffffffffff01',
+  '8000',
+  '808080808000',
+  'ffffffffff',
+  '80',
+].map((hex) => new Uint8Array(Buffer.from(hex, 'hex')));
 
 /** Applies one to a few mutations. */
 export function mutate(input: Uint8Array, random: Random, options: MutateOptions): Uint8Array {
@@ -31,17 +39,20 @@ export function mutate(input: Uint8Array, random: Random, options: MutateOptions
   return result;
 }
 
-const flipBit: Mutation = (input, random) => edited(input, random, (bytes, at) => {
-  bytes[at] = (bytes[at] as number) ^ (1 << random.below(8));
-});
+const flipBit: Mutation = (input, random) =>
+  edited(input, random, (bytes, at) => {
+    bytes[at] = (bytes[at] as number) ^ (1 << random.below(8));
+  });
 
-const setByte: Mutation = (input, random) => edited(input, random, (bytes, at) => {
-  bytes[at] = random.below(2) === 0 ? random.pick(BYTES) : random.below(256);
-});
+const setByte: Mutation = (input, random) =>
+  edited(input, random, (bytes, at) => {
+    bytes[at] = random.below(2) === 0 ? random.pick(BYTES) : random.below(256);
+  });
 
-const addToByte: Mutation = (input, random) => edited(input, random, (bytes, at) => {
-  bytes[at] = (bytes[at] as number) + random.below(9) - 4;
-});
+const addToByte: Mutation = (input, random) =>
+  edited(input, random, (bytes, at) => {
+    bytes[at] = (bytes[at] as number) + random.below(9) - 4;
+  });
 
 /** A field of 2 or 4 bytes, in either order, at an extreme or near the length of the input. */
 const setNumber: Mutation = (input, random) => {
@@ -58,10 +69,13 @@ const setNumber: Mutation = (input, random) => {
   return bytes;
 };
 
-const insertVarint: Mutation = (input, random) => spliced(input, random, random.pick(VARINTS), random.below(3));
+const insertVarint: Mutation = (input, random) =>
+  spliced(input, random, random.pick(VARINTS), random.below(3));
 
 const insertToken: Mutation = (input, random, { tokens }) =>
-  tokens.length === 0 ? setByte(input, random, NOTHING) : spliced(input, random, random.pick(tokens), random.below(4));
+  tokens.length === 0
+    ? setByte(input, random, NOTHING)
+    : spliced(input, random, random.pick(tokens), random.below(4));
 
 const truncate: Mutation = (input, random) => input.slice(0, random.below(input.length + 1));
 
@@ -90,7 +104,12 @@ const splice: Mutation = (input, random, { other }) =>
   concat(input.slice(0, random.below(input.length + 1)), other.slice(random.below(other.length + 1)));
 
 const insertBytes: Mutation = (input, random) =>
-  spliced(input, random, Uint8Array.from({ length: 1 + random.below(4) }, () => random.below(256)), 0);
+  spliced(
+    input,
+    random,
+    Uint8Array.from({ length: 1 + random.below(4) }, () => random.below(256)),
+    0,
+  );
 
 const MUTATIONS: readonly Mutation[] = [
   ...[flipBit, flipBit, setByte, addToByte, setNumber, setNumber],
@@ -100,7 +119,11 @@ const MUTATIONS: readonly Mutation[] = [
 
 const NOTHING: MutateOptions = { tokens: [], other: new Uint8Array(0), maxLength: 0 };
 
-function edited(input: Uint8Array, random: Random, edit: (bytes: Uint8Array, at: number) => void): Uint8Array {
+function edited(
+  input: Uint8Array,
+  random: Random,
+  edit: (bytes: Uint8Array, at: number) => void,
+): Uint8Array {
   if (input.length === 0) return Uint8Array.of(random.below(256));
   const bytes = input.slice();
   edit(bytes, random.below(bytes.length));

@@ -112,35 +112,38 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     let isEstablished = false;
     let cancelRetry: (() => void) | undefined;
 
-    const dial = (token: string | undefined): Wire => {
+    /** The connection that is being opened. */
+    let dialing: Wire | undefined;
+    const dial = (token: string | undefined): void => {
       const wire = openWebSocket(url, subprotocol, options.WebSocket, {
-        onOpen: () => session.handleConnected(wire, token),
+        onOpen() {
+          dialing = undefined;
+          session.handleConnected(wire, token);
+        },
         onMessage: (data) => session.handleMessage(data, wire),
-        onClose: (code, reason) => {
-          connecting = undefined;
-          // An attempt that never got anywhere is news only while there has been no session yet.
-          if (session.carries(wire)) session.handleDisconnected(code, reason, wire);
-          else if (!isEstablished) session.handleDisconnected(code, reason);
-          retryLater();
+        onClose(code, reason) {
+          if (dialing !== wire) return session.handleDisconnected(code, reason, wire);
+          dialing = undefined;
+          // An attempt that got nowhere is news only while there has been no session yet.
+          if (isEstablished) retryLater();
+          else session.handleDisconnected(code, reason);
         },
       });
-      connecting = wire;
-      return wire;
+      dialing = wire;
     };
-    /** A connection that is being opened or in use. */
-    let connecting: Wire | undefined;
 
     const retryLater = (): void => {
-      if (backoff === undefined || !isEstablished || session.hasEnded || cancelRetry !== undefined) return;
+      if (backoff === undefined || !isEstablished || cancelRetry !== undefined) return;
       cancelRetry = systemClock.after(backoff.next(), retryNow);
     };
     const retryNow = (): void => {
       cancelRetry?.();
       cancelRetry = undefined;
-      if (connecting !== undefined || session.hasEnded) return;
+      const isNeeded = () => dialing === undefined && !session.hasWire && !session.hasEnded;
+      if (!isNeeded()) return;
       askToken().then(
         (token) => {
-          if (connecting === undefined && !session.hasEnded) dial(token);
+          if (isNeeded()) dial(token);
         },
         (error: unknown) => {
           logger?.warn({ err: error }, 'the token function failed, trying again');
@@ -175,6 +178,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
         session.agentId = agentId;
         resolve(session);
       },
+      onWireLost: retryLater,
       onEnded(error) {
         release();
         reject(error ?? new ProtocolError('session_closed', 'closed while connecting'));
@@ -186,7 +190,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     const onAbort = () => {
       reject(signal?.reason);
       void session.close();
-      connecting?.close(1000, '');
+      dialing?.close(1000, '');
     };
     signal?.addEventListener('abort', onAbort, { once: true });
     sweep.add(session);

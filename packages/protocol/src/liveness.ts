@@ -8,13 +8,21 @@ export interface Liveness {
   /** Milliseconds between the last PING and its PONG. */
   readonly roundTripMs: number | undefined;
   handleReceived(now: number): void;
+  /** A new connection: what was asked on the one before it is answered by nobody. */
+  restart(now: number): void;
   handlePong(now: number): void;
-  /** What is due at `now`: nothing, a PING, or giving the connection up. */
-  check(now: number): 'alive' | 'ping' | 'lost';
+  /**
+   * What is due at `now`: nothing, a PING, or giving the connection up.
+   *
+   * @param isWaiting something was sent and not acknowledged, so silence means more.
+   */
+  check(now: number, isWaiting: boolean): 'alive' | 'ping' | 'lost';
   /** When `check` has something to say. */
-  nextCheck(): number;
+  nextCheck(isWaiting: boolean): number;
 }
 
+/** Silence after which a PING is sent while something waits to be acknowledged. */
+const WAITING_PING_MS = 5_000;
 /** Missed PONGs in a row after which a connection counts as lost. */
 const MAX_MISSED_PONGS = 3;
 
@@ -24,6 +32,9 @@ export function createLiveness(timers: Timers): Liveness {
   let pongDue = Infinity;
   let missed = 0;
   let roundTripMs: number | undefined;
+
+  const interval = (isWaiting: boolean) =>
+    isWaiting ? Math.min(WAITING_PING_MS, timers.pingIntervalMs) : timers.pingIntervalMs;
 
   const ping = (now: number): 'ping' => {
     pingSentAt = now;
@@ -41,13 +52,19 @@ export function createLiveness(timers: Timers): Liveness {
       missed = 0;
     },
 
+    restart(now) {
+      lastReceived = now;
+      missed = 0;
+      pongDue = Infinity;
+    },
+
     handlePong(now) {
       if (pongDue !== Infinity) roundTripMs = now - pingSentAt;
       pongDue = Infinity;
     },
 
-    check(now) {
-      if (pongDue === Infinity) return now - lastReceived >= timers.pingIntervalMs ? ping(now) : 'alive';
+    check(now, isWaiting) {
+      if (pongDue === Infinity) return now - lastReceived >= interval(isWaiting) ? ping(now) : 'alive';
       if (now < pongDue) return 'alive';
       // Something else has come since the PING: the peer lives, its PONG may come later.
       if (lastReceived > pingSentAt) {
@@ -58,6 +75,6 @@ export function createLiveness(timers: Timers): Liveness {
       return missed < MAX_MISSED_PONGS ? ping(now) : 'lost';
     },
 
-    nextCheck: () => (pongDue === Infinity ? lastReceived + timers.pingIntervalMs : pongDue),
+    nextCheck: (isWaiting) => (pongDue === Infinity ? lastReceived + interval(isWaiting) : pongDue),
   };
 }

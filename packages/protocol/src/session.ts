@@ -157,7 +157,7 @@ class Core implements SessionCore {
   handleConnected(now: number, token: string | undefined = this.#options.token): void {
     this.#tick(now);
     this.#isConnected = true;
-    this.#liveness.handleReceived(now);
+    this.#liveness.restart(now);
     const suspended = this.#lifecycle === LifecycleState.SUSPENDED;
     this.#apply(LifecycleEvent.OPEN);
     if (this.#options.role === 'server') return;
@@ -234,7 +234,7 @@ class Core implements SessionCore {
       this.#apply(LifecycleEvent.TIMEOUT);
       return;
     }
-    switch (this.#liveness.check(now)) {
+    switch (this.#liveness.check(now, this.framesUnconfirmed > 0)) {
       case 'ping':
         this.#sendControl({ type: 'PING', ...this.#head(), payload: {} });
         return;
@@ -248,7 +248,12 @@ class Core implements SessionCore {
     if (this.#lifecycle === LifecycleState.SUSPENDED) return Math.min(this.#stateDeadline, this.#answerDue);
     const link = this.#data?.link?.nextTimeout() ?? Infinity;
     if (!this.#isEstablished) return Math.min(this.#stateDeadline, link);
-    return Math.min(this.#stateDeadline, link, this.#idleDeadline(), this.#liveness.nextCheck());
+    return Math.min(
+      this.#stateDeadline,
+      link,
+      this.#idleDeadline(),
+      this.#liveness.nextCheck(this.framesUnconfirmed > 0),
+    );
   }
 
   // --- commands
@@ -293,15 +298,17 @@ class Core implements SessionCore {
       throw new ProtocolError('invalid_argument', 'only a suspended session is taken up');
     }
     this.#isConnected = true;
-    this.#liveness.handleReceived(now);
+    this.#liveness.restart(now);
     this.#guard.accept(offer);
     try {
-      link.resume(offer.received);
+      link.confirm(offer.received);
     } catch (error) {
       this.#violate(toProtocolError(error, 'internal', 'the session could not be taken up'));
       return;
     }
     if (this.#hello !== undefined) this.#sendAccept(this.#hello, this.#resumeAnswer(true));
+    // Whatever this states and replays comes behind ACCEPT.
+    link.resume(offer.received);
     this.#apply(LifecycleEvent.ACCEPT);
   }
 

@@ -47,6 +47,8 @@ export interface EndpointOptions {
   readonly onHello?: ((event: Extract<SessionEvent, { type: 'hello' }>) => void) | undefined;
   /** The session was accepted and everything that it needs is loaded. */
   readonly onReady?: (() => void) | undefined;
+  /** The connection is gone and the endpoint wants another one. */
+  readonly onWireLost?: (() => void) | undefined;
   /** The session is over; called once. */
   readonly onEnded?: ((error: ProtocolError | undefined) => void) | undefined;
 }
@@ -110,9 +112,9 @@ export class Endpoint implements Session {
     return this.#hasEnded;
   }
 
-  /** Whether `wire` is the connection that carries the session. */
-  carries(wire: Wire): boolean {
-    return this.#wire === wire;
+  /** Whether a connection carries the session. */
+  get hasWire(): boolean {
+    return this.#wire !== undefined;
   }
 
   // --- what a driver reports
@@ -155,6 +157,7 @@ export class Endpoint implements Session {
     this.#wire = undefined;
     this.core.handleDisconnected(code, reason, this.#clock.now());
     this.pump();
+    if (!this.#hasEnded) this.#options.onWireLost?.();
   }
 
   /** The socket has room again. */
@@ -186,6 +189,11 @@ export class Endpoint implements Session {
       const { code, reason } = this.#disconnect;
       this.#disconnect = undefined;
       this.#wire?.close(code, reason);
+      if (this.core.state === 'suspended') {
+        // A peer that does not answer will not take part in a closing handshake either.
+        this.#wire = undefined;
+        this.#options.onWireLost?.();
+      }
     }
     if (this.#writable.size > 0) this.#wakeSenders();
   }
@@ -418,7 +426,8 @@ export class Endpoint implements Session {
         return;
       case 'state':
         this.#notify('state', event.state);
-        if (event.state === 'established') this.#prepare();
+        // A session that was taken up again has everything it needs.
+        if (event.state === 'established' && this.#ready === undefined) this.#prepare();
         return;
       case 'warning':
         this.#logger.warn({ session: this.core.id }, event.message);

@@ -59,14 +59,6 @@ export async function answer(
     return;
   }
   let pending: Uint8Array | undefined;
-  const context: RequestContext = {
-    session,
-    signal,
-    metadata: request.metadata,
-    setMetadata(metadata) {
-      pending = encodeMetadata(metadata, options.maxMetadataSize);
-    },
-  };
   /** Metadata travels once, with whatever is sent next. */
   const takeMetadata = () => {
     const metadata = pending;
@@ -79,6 +71,16 @@ export async function answer(
     if (metadata !== undefined) sink.chunk(plainBody(new Uint8Array(0), metadata));
   };
   try {
+    // Reads what the peer has sent, which may be malformed.
+    const { metadata } = request;
+    const context: RequestContext = {
+      session,
+      signal,
+      metadata,
+      setMetadata(reply) {
+        pending = encodeMetadata(reply, options.maxMetadataSize);
+      },
+    };
     const outcome = handler(request, context);
     if (isAsyncIterable(outcome)) {
       for await (const part of outcome) {

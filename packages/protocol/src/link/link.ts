@@ -72,11 +72,17 @@ export interface Link {
   /** The application has taken what a body on `streamId` was charged. Returns whether credit was granted. */
   consume(streamId: number, charge: number): boolean;
   /**
+   * The peer has received `count` counted frames.
+   *
+   * @throws {ProtocolError} `bad_frame` where that is more than was written.
+   */
+  confirm(count: number): void;
+  /**
    * Goes on over a new connection: what the peer has not received is written again, and credit and
    * acknowledgement are stated anew.
    *
    * @param received counted frames that the peer has received.
-   * @throws {ProtocolError} `bad_frame` where that is more than was written.
+   * @throws {ProtocolError} as {@link confirm}.
    */
   resume(received: number): void;
 
@@ -107,12 +113,12 @@ export function createLink(options: LinkOptions): Link {
     if (streamId !== 0 && streams.get(streamId) === undefined) sendCredit.forget(streamId);
   };
   const acknowledgement = createAcknowledgement((count) =>
-    outbox.pushControl(encodeSignalFrame(LinkKind.ACK, count)),
+    outbox.pushStatement(encodeSignalFrame(LinkKind.ACK, count)),
   );
   const receiveCredit = createReceiveCredit({
     ...creditBounds(options.own, limits),
     state: (streamId, limit) =>
-      outbox.pushControl(
+      outbox.pushStatement(
         encodeSignalFrame(LinkKind.CREDIT, streamId, new ByteWriter(8).varint(limit).finish()),
       ),
   });
@@ -281,6 +287,7 @@ export function createLink(options: LinkOptions): Link {
     handleTimeout: (now) => acknowledgement.handleTimeout(now),
     nextTimeout: () => acknowledgement.nextTimeout(),
     consume: (streamId, charge) => receiveCredit.consume(streamId, charge),
+    confirm,
     resume(received) {
       confirm(received);
       outbox.replayFrom(received);

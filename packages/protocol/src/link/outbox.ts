@@ -61,6 +61,8 @@ export interface Outbox {
   unwritten(): OutgoingBody[];
   /** A frame outside every stream, written before all others. */
   pushControl(frame: Uint8Array | string): void;
+  /** An acknowledgement or a credit: dropped without a connection, as all are stated anew on the next. */
+  pushStatement(frame: Uint8Array): void;
   /** A counted frame outside every stream, such as cancel. */
   pushSignal(frame: Uint8Array): void;
   pushBody(body: OutgoingBody): void;
@@ -143,6 +145,10 @@ class LaneOutbox implements Outbox {
 
   pushControl(frame: Uint8Array | string): void {
     this.#control.push({ frame, counted: false });
+  }
+
+  pushStatement(frame: Uint8Array): void {
+    if (!this.#isPaused) this.pushControl(frame);
   }
 
   pushSignal(frame: Uint8Array): void {

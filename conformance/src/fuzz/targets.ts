@@ -1,0 +1,21 @@
+import { loadCodecs, loadEncoding } from '../subject.js';
+import { AVP_TARGETS } from './avp-targets.js';
+import { CONTROL_TARGETS } from './control-targets.js';
+import { M2M_TARGETS } from './m2m-targets.js';
+import { SESSION_TARGETS } from './session-target.js';
+import type { Target } from './target.js';
+import { TEXT_TARGETS } from './text-targets.js';
+
+/** Every decoder that a peer's bytes can reach. */
+export const TARGETS: readonly Target[] = [
+  ...M2M_TARGETS,
+  ...TEXT_TARGETS,
+  ...CONTROL_TARGETS,
+  ...AVP_TARGETS,
+  ...SESSION_TARGETS,
+];
+
+/** Loads what the targets need. */
+export async function prepareTargets(): Promise<void> {
+  await Promise.all([loadCodecs(['M2M', 'BROTLI', 'AVP']), loadEncoding('CL100K_BASE')]);
+}

@@ -1,0 +1,188 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { parentPort, workerData } from 'node:worker_threads';
+import { Mismatch } from '../expect.js';
+import { isProtocolError, platform } from '../subject.js';
+import { createCoverage, createProfiler } from './coverage.js';
+import { createFuzzer } from './fuzzer.js';
+import { createRandom } from './random.js';
+import { readSeedFile } from './seeds.js';
+import { progressIn } from './shared.js';
+import type { Target } from './target.js';
+import { prepareTargets, TARGETS } from './targets.js';
+
+/** The thread that runs the targets; it reports to `main.ts`, which watches it. */
+
+export interface WorkerOptions {
+  readonly platform: 'node' | 'web';
+  readonly seconds: number;
+  readonly seed: number;
+  /** Names of targets. */
+  readonly targets: readonly string[];
+  /** A single input to run instead, as hex. */
+  readonly input: string | undefined;
+  readonly memory: SharedArrayBuffer;
+}
+
+export interface TargetReport {
+  readonly target: string;
+  readonly executions: number;
+  readonly refused: number;
+  readonly corpus: number;
+  /** Inputs worth keeping, as hex. */
+  readonly finds: readonly string[];
+}
+
+export interface Failure {
+  readonly target: string;
+  readonly input: string;
+  readonly reason: string;
+}
+
+export type WorkerMessage =
+  | { readonly type: 'started' }
+  | { readonly type: 'failure'; readonly failure: Failure }
+  | {
+      readonly type: 'done';
+      readonly targets: readonly TargetReport[];
+      readonly blocks: { readonly covered: number; readonly known: number };
+      /** Megabytes of heap and buffers beyond those at the start, after garbage collection. */
+      readonly growth: number;
+      /** Of a single input: whether it was refused. */
+      readonly refused?: boolean;
+    };
+
+const MAX_CALL_MS = 1000;
+const MAX_GROWTH = 256 * 1024 * 1024;
+const SLICE_MS = 300;
+/** Longer finds are not worth keeping. */
+const MAX_FIND = 256;
+
+const options = workerData as WorkerOptions;
+const progress = progressIn(options.memory);
+const post = (message: WorkerMessage) => parentPort?.postMessage(message);
+
+/** What is wrong with an input, thrown through the fuzzer. */
+class Found extends Error {
+  readonly failure: Failure;
+  constructor(failure: Failure) {
+    super(failure.reason);
+    this.failure = failure;
+  }
+}
+
+if (platform.name !== options.platform)
+  throw new Error(`runs on ${platform.name}, not on ${options.platform}`);
+await prepareTargets();
+const targets = TARGETS.filter(({ name }) => options.targets.includes(name)).map(withFinds);
+post({ type: 'started' });
+try {
+  if (options.input === undefined) fuzz();
+  else {
+    const refused = execute(targets[0] as Target, new Uint8Array(Buffer.from(options.input, 'hex')));
+    post({ type: 'done', targets: [], blocks: { covered: 0, known: 0 }, growth: 0, refused });
+  }
+} catch (error) {
+  if (!(error instanceof Found)) throw error;
+  post({ type: 'failure', failure: error.failure });
+}
+
+function fuzz(): void {
+  const profiler = createProfiler((url) => /\/packages\/protocol\/src\/(?!testing\/)|@msgpack/.test(url));
+  const coverage = createCoverage();
+  const fuzzers = targets.map((target, i) =>
+    createFuzzer({
+      target,
+      random: createRandom(options.seed + i),
+      profiler,
+      execute,
+      observe: (snapshot) => coverage.add(snapshot),
+    }),
+  );
+  const gc = garbageCollector();
+  gc();
+  const before = memory();
+  const end = performance.now() + options.seconds * 1000;
+  while (performance.now() < end) {
+    for (const fuzzer of fuzzers) {
+      fuzzer.run(Math.min(SLICE_MS, Math.max(1, end - performance.now())));
+      if (memory() - before < MAX_GROWTH) continue;
+      gc();
+      if (memory() - before >= MAX_GROWTH) {
+        const reason = `the heap grew by ${megabytes(memory() - before)} MB; the input is only the last of many`;
+        const last = fuzzer.corpus.at(-1) ?? new Uint8Array(0);
+        throw new Found({ target: fuzzer.target.name, input: toHex(last), reason });
+      }
+    }
+  }
+  gc();
+  post({
+    type: 'done',
+    blocks: coverage.blocks,
+    growth: megabytes(memory() - before),
+    targets: fuzzers.map((fuzzer) => ({
+      target: fuzzer.target.name,
+      executions: fuzzer.executions,
+      refused: fuzzer.refused,
+      corpus: fuzzer.corpus.length,
+      finds: fuzzer.distilled(MAX_FIND).map(toHex),
+    })),
+  });
+}
+
+/** Runs one input, and after a refusal something good. */
+function execute(target: Target, input: Uint8Array): boolean {
+  const run = () => {
+    const start = performance.now();
+    const refused = target.run(input);
+    const ms = performance.now() - start;
+    if (refused) target.recheck();
+    return { refused, ms };
+  };
+  progress.begin(
+    TARGETS.findIndex(({ name }) => name === target.name),
+    input,
+  );
+  try {
+    const first = run();
+    // A busy machine is slow once, a slow decoder every time.
+    const ms = first.ms <= MAX_CALL_MS ? first.ms : Math.min(first.ms, run().ms, run().ms);
+    if (ms > MAX_CALL_MS)
+      throw new Mismatch(`takes ${Math.round(ms)} ms, at most ${MAX_CALL_MS} are allowed`);
+    return first.refused;
+  } catch (error) {
+    const shown = error instanceof Error ? (error.stack ?? String(error)) : String(error);
+    // Outside of an expectation, even a ProtocolError is one too many.
+    const reason = isProtocolError(error) ? `refused where it may not be: ${shown}` : shown;
+    throw new Found({ target: target.name, input: toHex(input), reason });
+  } finally {
+    progress.end();
+  }
+}
+
+/** The target with the committed finds of earlier runs. */
+function withFinds(target: Target): Target {
+  const finds = readSeedFile()[target.name] ?? [];
+  return {
+    ...target,
+    seeds: [...target.seeds, ...finds.map((hex) => new Uint8Array(Buffer.from(hex, 'hex')))],
+  };
+}
+
+function garbageCollector(): () => void {
+  setFlagsFromString('--expose-gc');
+  return runInNewContext('gc') as () => void;
+}
+
+function memory(): number {
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+function megabytes(bytes: number): number {
+  return Math.round(bytes / 1024 / 1024);
+}
+
+function toHex(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('hex');
+}

@@ -1,0 +1,83 @@
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+
+/** A TCP proxy that loses connections: at once, in the middle of a frame, or without telling anybody. */
+export interface CuttingProxy extends AsyncDisposable {
+  readonly port: number;
+  /** Connections that were opened so far. */
+  readonly opened: number;
+  /** Breaks every open connection at both ends. */
+  cut(): void;
+  /** Passes on only some of the next bytes from the server, then breaks the connection. */
+  cutAfter(bytes: number): void;
+  /** Keeps every connection open and passes nothing on any more; later ones work. */
+  freeze(): void;
+  /** Refuses new connections until told otherwise. */
+  refuse(refuses: boolean): void;
+}
+
+export async function createCuttingProxy(target: number): Promise<CuttingProxy> {
+  const pairs = new Set<readonly [Socket, Socket]>();
+  let opened = 0;
+  let refuses = false;
+  let allowance = Infinity;
+
+  const server: Server = createServer((near) => {
+    near.on('error', () => {});
+    if (refuses) {
+      near.destroy();
+      return;
+    }
+    opened++;
+    const far = connect(target, '127.0.0.1');
+    far.on('error', () => near.destroy());
+    const pair = [near, far] as const;
+    pairs.add(pair);
+    const end = () => {
+      pairs.delete(pair);
+      near.destroy();
+      far.destroy();
+    };
+    near.on('close', end).on('data', (chunk) => far.write(chunk));
+    far.on('close', end).on('data', (chunk) => {
+      if (chunk.length < allowance) {
+        allowance -= chunk.length;
+        near.write(chunk);
+        return;
+      }
+      const part = chunk.subarray(0, allowance);
+      allowance = Infinity;
+      near.write(part, end);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+
+  const cut = () => {
+    for (const [near, far] of [...pairs]) {
+      near.resetAndDestroy();
+      far.resetAndDestroy();
+    }
+  };
+  return {
+    port: (server.address() as AddressInfo).port,
+    get opened() {
+      return opened;
+    },
+    cut,
+    cutAfter(bytes) {
+      allowance = bytes;
+    },
+    freeze() {
+      for (const [near, far] of pairs) {
+        near.removeAllListeners('data').pause();
+        far.removeAllListeners('data').pause();
+      }
+    },
+    refuse(value) {
+      refuses = value;
+    },
+    async [Symbol.asyncDispose]() {
+      cut();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}

@@ -1,0 +1,248 @@
+import { connect, type Session } from '@parlance/client';
+import { CloseCode, ProtocolError } from '@parlance/protocol';
+import { createServer, type Server, type ServerOptions } from '@parlance/server';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import WebSocket from 'ws';
+import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
+
+/** Sessions that outlive their connections, over real sockets through a proxy that cuts them. */
+
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
+});
+
+interface Setup {
+  readonly server: Server;
+  readonly proxy: CuttingProxy;
+  readonly session: Session;
+  readonly states: string[];
+}
+
+async function setUp(options: ServerOptions, client: Parameters<typeof connect>[1] = {}): Promise<Setup> {
+  const server = createServer(options);
+  open.push(server);
+  const { port } = await server.listen();
+  const proxy = await createCuttingProxy(port);
+  open.push(proxy);
+  const session = await connect(`ws://127.0.0.1:${proxy.port}/session`, {
+    WebSocket,
+    reconnect: { minDelayMs: 5, maxDelayMs: 50 },
+    ...client,
+  });
+  open.push(session);
+  const states: string[] = [];
+  session.on('state', (state) => states.push(state));
+  return { server, proxy, session, states };
+}
+
+/** As much of a browser as the client looks at to learn that the network is back. */
+const window = new EventTarget();
+beforeEach(() => {
+  vi.stubGlobal('window', window);
+  vi.stubGlobal('document', Object.assign(new EventTarget(), { visibilityState: 'visible' }));
+});
+afterEach(() => {
+  vi.unstubAllGlobals();
+});
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+describe('a lost connection', () => {
+  it('loses, doubles and reorders no message in either direction', async () => {
+    const heard: number[] = [];
+    const { proxy, session, server } = await setUp({
+      onSession: async (other) => {
+        const speak = (async () => {
+          for (let i = 0; i < 400; i++) {
+            await other.send(String(i));
+            if (i % 4 === 0) await pause(1);
+          }
+        })();
+        for await (const message of other) heard.push(Number(message.text));
+        await speak;
+      },
+    });
+    const { id } = session;
+    const got: number[] = [];
+    const reading = (async () => {
+      for await (const message of session) if (got.push(Number(message.text)) === 400) return;
+    })();
+    for (let i = 0; i < 400; i++) {
+      await session.send(String(i));
+      if (i % 4 === 0) await pause(1);
+      if (i % 80 === 40) proxy.cut();
+      if (i % 80 === 79) proxy.cutAfter(7);
+    }
+    await reading;
+    await expect.poll(() => heard.length).toBe(400);
+    const inOrder = Array.from({ length: 400 }, (_, i) => i);
+    expect(got).toEqual(inOrder);
+    expect(heard).toEqual(inOrder);
+    expect(session.id).toBe(id);
+    expect(server.sessions.size).toBe(1);
+    expect(proxy.opened).toBeGreaterThan(3);
+  });
+
+  it('stops no handler, and its stream goes on where it was', async () => {
+    let wasAborted = false;
+    const { proxy, session, states } = await setUp({
+      async *onRequest(_request, { signal }) {
+        signal.addEventListener('abort', () => {
+          wasAborted = true;
+        });
+        for (let i = 0; i < 60; i++) {
+          yield `${i} `;
+          await pause(3);
+        }
+      },
+    });
+    let text = '';
+    let parts = 0;
+    for await (const part of session.stream('count')) {
+      text += part.text;
+      if (++parts === 15 || parts === 40) proxy.cut();
+    }
+    expect(text).toBe(Array.from({ length: 60 }, (_, i) => `${i} `).join(''));
+    expect(wasAborted).toBe(false);
+    expect(states.filter((state) => state === 'suspended').length).toBeGreaterThanOrEqual(2);
+  });
+
+  it('keeps what is sent meanwhile', async () => {
+    const { proxy, session } = await setUp({ onRequest: (request) => request.text.toUpperCase() });
+    proxy.refuse(true);
+    proxy.cut();
+    await expect.poll(() => session.state).toBe('suspended');
+    const reply = session.request('while nobody listens');
+    await pause(50);
+    proxy.refuse(false);
+    expect((await reply).text).toBe('WHILE NOBODY LISTENS');
+    expect(session.state).toBe('established');
+  });
+
+  it('cancels the handlers of a session whose window has ended, and says so at both ends', async () => {
+    let aborted: unknown;
+    const { server, proxy, session } = await setUp(
+      {
+        timers: { resumeWindowMs: 100 },
+        async *onRequest(_request, { signal }) {
+          signal.addEventListener('abort', () => {
+            aborted = signal.reason;
+          });
+          yield 'begun';
+          await new Promise(() => {});
+        },
+        onSession: async (other) => {
+          for await (const message of other) await other.send(message.bytes);
+        },
+      },
+      {},
+    );
+    const { id } = session;
+    const resets: unknown[] = [];
+    session.on('reset', (reset) => resets.push(reset));
+    const stream = session.stream('x')[Symbol.asyncIterator]();
+    expect((await stream.next()).value?.text).toBe('begun');
+    const reading = session[Symbol.asyncIterator]().next();
+    const readingFails = expect(reading).rejects.toMatchObject({ code: 'session_lost' });
+    proxy.refuse(true);
+    proxy.cut();
+    await expect.poll(() => session.state).toBe('suspended');
+    await session.send('never delivered');
+    await expect(stream.next()).rejects.toMatchObject({ code: 'session_lost' });
+    await readingFails;
+    await expect.poll(() => server.sessions.size).toBe(0);
+    expect(aborted).toMatchObject({ code: 'session_lost' });
+    // Whether the acknowledgement of the request came in time is chance.
+    expect(resets).toEqual([
+      {
+        reason: expect.any(String),
+        notSent: [{ kind: 'message', streamId: 0 }],
+        unknown: expect.toSatisfy((list: { kind: string }[]) => list.every(({ kind }) => kind === 'request')),
+      },
+    ]);
+
+    // The object goes on with a new session, to which nothing was moved.
+    proxy.refuse(false);
+    await expect.poll(() => session.state).toBe('established');
+    expect(session.id).not.toBe(id);
+    await session.send('hello again');
+    for await (const message of session) {
+      expect(message.text).toBe('hello again');
+      break;
+    }
+  });
+
+  it('to a server that does not know the session any more begins a new one, and says so', async () => {
+    const { server, proxy, session } = await setUp({ onRequest: () => 'ok' });
+    const { id } = session;
+    const [known] = [...server.sessions.values()];
+    proxy.refuse(true);
+    proxy.cut();
+    await expect.poll(() => session.state).toBe('suspended');
+    // The server forgets it, as a process that was started anew has.
+    (known as unknown as { abort(error: ProtocolError): void }).abort(new ProtocolError('internal', 'gone'));
+    const pending = session.request('lost').catch((error: ProtocolError) => error.code);
+    proxy.refuse(false);
+    expect(await pending).toBe('session_lost');
+    await expect.poll(() => session.state).toBe('established');
+    expect(session.id).not.toBe(id);
+    expect((await session.request('again')).text).toBe('ok');
+  });
+
+  it('is made up for at once when the network is back', async () => {
+    const { proxy, session } = await setUp({}, { reconnect: { minDelayMs: 60_000, maxDelayMs: 60_000 } });
+    proxy.cut();
+    await expect.poll(() => session.state).toBe('suspended');
+    window.dispatchEvent(new Event('online'));
+    await expect.poll(() => session.state).toBe('established');
+  });
+
+  it('ends the session at once with reconnect: false', async () => {
+    const { server, proxy, session } = await setUp({}, { reconnect: false });
+    expect(session.negotiated.extensions['resume']).toBeUndefined();
+    proxy.cut();
+    await expect.poll(() => session.state).toBe('closed');
+    await expect.poll(() => server.sessions.size).toBe(0);
+  });
+});
+
+describe('taking a session up', () => {
+  it('takes a token that is right, of the same principal, and a newer attempt', async () => {
+    const tokens = ['alice', 'alice', 'mallory'];
+    const { server, session, proxy, states } = await setUp(
+      { authenticate: ({ token }) => (token === undefined ? null : { principal: token }) },
+      { token: () => tokens.shift() ?? 'mallory' },
+    );
+    const { id } = session;
+    proxy.cut();
+    await expect.poll(() => states.slice(0, 2)).toEqual(['suspended', 'established']);
+    expect(session.id).toBe(id);
+    // The next token is another principal's: for it there is no such session.
+    proxy.cut();
+    await expect.poll(() => session.id !== id && session.state === 'established').toBe(true);
+    expect(server.sessions.get(id)?.state).toBe('suspended');
+    expect(server.sessions.get(session.id)).toMatchObject({ principal: 'mallory' });
+  });
+
+  it('closes the connection that carried it so far with 4409', async () => {
+    const codes: number[] = [];
+    class Watched extends WebSocket {
+      constructor(address: string, protocols: string[]) {
+        super(address, protocols);
+        this.on('close', (code) => codes.push(code));
+      }
+    }
+    const { session, server } = await setUp({ onRequest: () => 'ok' }, { WebSocket: Watched });
+    const { id } = session;
+    // The client takes its connection for lost while the server does not.
+    const client = session as unknown as { handleDisconnected(code: number, reason: string): void };
+    const [carried] = [...server.sessions.values()];
+    client.handleDisconnected(CloseCode.ABNORMAL, '');
+    expect([session.state, carried?.state]).toEqual(['suspended', 'established']);
+    await expect.poll(() => session.state).toBe('established');
+    expect(codes).toEqual([CloseCode.TAKEN_OVER]);
+    expect(session.id).toBe(id);
+    expect((await session.request('x')).text).toBe('ok');
+  });
+});

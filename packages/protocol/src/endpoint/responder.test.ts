@@ -1,0 +1,151 @@
+import { describe, expect, it } from 'vitest';
+import { ProtocolError, RequestError } from '../errors.js';
+import { resolveLimits } from '../limits.js';
+import type { CodedBody } from '../link/link.js';
+import { encodeMap } from '../message-codec.js';
+import { createBodyCoder } from './body-coder.js';
+import { createMessage } from './message.js';
+import { decodeMetadata } from './metadata.js';
+import { SILENT_LOGGER } from './ports.js';
+import { answer, type ReplySink, type RequestHandler } from './responder.js';
+import type { Session } from './session.js';
+
+const coder = createBodyCoder({
+  algorithms: ['NONE'],
+  encoding: undefined,
+  limits: resolveLimits(),
+  security: undefined,
+  yield: () => Promise.resolve(),
+});
+
+/** What reaches the requester when `handler` is given a request with `metadata`. */
+async function replyOf(
+  handler: RequestHandler | undefined,
+  { metadata, isWanted = () => true }: { metadata?: Uint8Array; isWanted?: () => boolean } = {},
+) {
+  const said: unknown[] = [];
+  const told = ({ bytes, metadata: extra }: CodedBody) => [
+    Buffer.from(bytes).toString(),
+    ...(extra === undefined ? [] : [decodeMetadata(extra, 32)]),
+  ];
+  const sink: ReplySink = {
+    respond: (body) => said.push('response', ...told(body)),
+    chunk: (body) => said.push('part', ...told(body)),
+    end: () => said.push('end'),
+    fail: (error) => said.push('failure', error),
+    isWanted,
+    ready: () => Promise.resolve(),
+  };
+  const body = { ...coder.encode('ask', {}), originalLength: undefined, charge: 0, metadata };
+  await answer(createMessage(body, coder), new AbortController().signal, sink, {
+    handler,
+    session: { id: 'sess' } as Session,
+    coder,
+    logger: SILENT_LOGGER,
+    maxMetadataSize: 100,
+  });
+  return said;
+}
+
+describe('a handler that', () => {
+  it.each<[string, RequestHandler, unknown[]]>([
+    ['returns a part answers with it', () => 'one', ['response', 'one']],
+    ['returns it later answers with it', async () => ({ json: [1] }), ['response', '[1]']],
+    ['returns nothing answers with nothing', () => undefined, ['response', '']],
+    [
+      'yields parts ends after them',
+      async function* () {
+        yield 'a';
+        yield { text: 'b' };
+      },
+      ['part', 'a', 'part', 'b', 'end'],
+    ],
+    [
+      'sets metadata sends them along with what it returns',
+      (_request, context) => {
+        context.setMetadata({ status: 200 });
+        return 'one';
+      },
+      ['response', 'one', { status: 200 }],
+    ],
+    [
+      'sets metadata sends them once, before the next part',
+      async function* (_request, context) {
+        context.setMetadata({ status: 1 });
+        context.setMetadata({ status: 2 });
+        yield 'a';
+        yield 'b';
+        context.setMetadata({ status: 3 });
+      },
+      ['part', '', { status: 2 }, 'part', 'a', 'part', 'b', 'part', '', { status: 3 }, 'end'],
+    ],
+  ])('%s', async (_what, handler, said) => {
+    expect(await replyOf(handler)).toEqual(said);
+  });
+
+  it('throws at once, later or between parts fails the request with what it threw', async () => {
+    const error = new RequestError('mine', 'why');
+    const fail = () => {
+      throw error;
+    };
+    expect(await replyOf(fail)).toEqual(['failure', error]);
+    expect(await replyOf(async () => fail())).toEqual(['failure', error]);
+    const between = async function* () {
+      yield 'a';
+      fail();
+    };
+    expect(await replyOf(between)).toEqual(['part', 'a', 'failure', error]);
+  });
+
+  it('is asked for no further part once nobody wants any', async () => {
+    let returned = false;
+    const endless = async function* () {
+      try {
+        for (;;) yield 'a';
+      } finally {
+        returned = true;
+      }
+    };
+    let wanted = 2;
+    expect(await replyOf(endless, { isWanted: () => wanted-- > 0 })).toEqual([
+      'part',
+      'a',
+      'part',
+      'a',
+      'end',
+    ]);
+    expect(returned).toBe(true);
+  });
+
+  it('sets metadata over the limit fails the request', async () => {
+    const tooMuch: RequestHandler = (_request, context) => {
+      context.setMetadata({ a: 'x'.repeat(100) });
+      return 'one';
+    };
+    expect(await replyOf(tooMuch)).toEqual([
+      'failure',
+      expect.objectContaining({ code: 'metadata_too_large' }),
+    ]);
+  });
+
+  it('reads what the requester sent along', async () => {
+    const metadata = encodeMap({ traceparent: '00-1' });
+    const echo: RequestHandler = (request, context) => ({ json: [context.metadata, request.text] });
+    expect(await replyOf(echo, { metadata })).toEqual(['response', '[{"traceparent":"00-1"},"ask"]']);
+  });
+});
+
+it('a request whose metadata cannot be read fails alone, and its handler never runs', async () => {
+  let ran = false;
+  const handler = () => {
+    ran = true;
+    return 'one';
+  };
+  const said = await replyOf(handler, { metadata: Uint8Array.of(0xc1) });
+  expect(said).toEqual(['failure', expect.any(ProtocolError)]);
+  expect(ran).toBe(false);
+});
+
+it('a request to an end without a handler is unsupported', async () => {
+  expect(await replyOf(undefined)).toEqual(['failure', expect.objectContaining({ code: 'unsupported' })]);
+});

@@ -1,0 +1,88 @@
+import { describe, expect, it } from 'vitest';
+import { errorCode } from '../testing/error-code.js';
+import { createStreamTable } from './streams.js';
+
+const ids = (run: () => { id: number }, times: number) => Array.from({ length: times }, () => run().id);
+
+describe('streams', () => {
+  it('are odd for the client and even for the server, increasing and never used again', () => {
+    const client = createStreamTable('client', 3, 3);
+    const server = createStreamTable('server', 3, 3);
+    expect([ids(client.open, 3), ids(server.open, 3)]).toEqual([
+      [1, 3, 5],
+      [2, 4, 6],
+    ]);
+    client.close(5);
+    expect(client.open().id).toBe(7);
+  });
+
+  it('are accepted from the far end in increasing order, gaps allowed', () => {
+    const server = createStreamTable('server', 9, 9);
+    expect(server.accept(1)).toEqual({ id: 1, local: false, cancelled: false });
+    expect(server.accept(99).id).toBe(99);
+    for (const id of [97, 99, 1]) expect(errorCode(() => server.accept(id))).toBe('bad_frame');
+    server.close(99);
+    expect(errorCode(() => server.accept(99))).toBe('bad_frame');
+    expect(server.accept(101).id).toBe(101);
+  });
+
+  it.each([
+    ['client', 1],
+    ['client', 0],
+    ['server', 2],
+    ['server', 0],
+  ] as const)('of the %s cannot be opened by its peer: %i', (side, id) => {
+    const table = createStreamTable(side, 9, 9);
+    expect(errorCode(() => table.accept(id))).toBe('bad_frame');
+    expect(table.size).toBe(0);
+  });
+
+  it('are bounded at n for each end on its own, and a closed one makes room', () => {
+    const table = createStreamTable('client', 2, 3);
+    ids(table.open, 2);
+    for (const id of [2, 4, 6]) table.accept(id);
+    expect(table.size).toBe(5);
+    expect(errorCode(() => table.open())).toBe('too_many_streams');
+    expect(errorCode(() => table.accept(8))).toBe('too_many_streams');
+    table.close(1);
+    table.close(1);
+    expect(table.open().id).toBe(5);
+    expect(errorCode(() => table.open())).toBe('too_many_streams');
+    // What was refused was not opened.
+    expect(table.wasOpened(8)).toBe(false);
+    table.close(4);
+    expect(table.accept(8).id).toBe(8);
+    expect(errorCode(() => table.accept(10))).toBe('too_many_streams');
+  });
+
+  it('are known while open, and known to have been afterwards', () => {
+    const table = createStreamTable('client', 9, 9);
+    table.open();
+    table.accept(4);
+    const seen = (id: number) => [table.get(id)?.id, table.wasOpened(id)];
+    expect([1, 2, 3, 4, 5, 6].map(seen)).toEqual([
+      [1, true],
+      // Below one that was opened, so it may have been.
+      [undefined, true],
+      [undefined, false],
+      [4, true],
+      [undefined, false],
+      [undefined, false],
+    ]);
+    table.close(1);
+    table.close(4);
+    expect([seen(1), seen(4), table.size]).toEqual([[undefined, true], [undefined, true], 0]);
+    table.close(99);
+    expect(table.size).toBe(0);
+  });
+
+  it('lists the open ones of both ends', () => {
+    const table = createStreamTable('server', 9, 9);
+    table.open();
+    table.accept(1);
+    expect([...table.all()].map(({ id, local }) => [id, local])).toEqual([
+      [2, true],
+      [1, false],
+    ]);
+  });
+});

@@ -1,0 +1,71 @@
+import { describe, expect, it } from 'vitest';
+import { MAX_CACHED_BYTES, MAX_CACHED_TOKENS, PieceCache } from './piece-cache.js';
+import { MAX_SHORT } from './short-key.js';
+import { keySource } from './testing/loaded-table.js';
+import { createRandom } from './testing/texts.js';
+import { TokenCache } from './token-cache.js';
+import { hashOf } from './token-table.js';
+
+/** Short keys over two letters and NUL collide in every way they can. */
+function anyKey(maxLength: number, random: () => number): Buffer {
+  const length = 1 + Math.floor(random() * maxLength);
+  return Buffer.from(Array.from({ length }, () => Math.floor(random() * 3) * 97));
+}
+
+describe('the cache of tokens', () => {
+  it('knows nothing at first, and nothing that was not written', () => {
+    const cache = new TokenCache();
+    const { view } = keySource(Buffer.from([0, 0, 0, 0, 0, 0, 0, 0]));
+    for (let length = 1; length <= MAX_SHORT; length++) expect(cache.read(view, 0, length)).toBe(-1);
+  });
+
+  it('returns what was written last for these bytes, or nothing', () => {
+    const cache = new TokenCache();
+    const random = createRandom(1);
+    const written = new Map<string, number>();
+    let hits = 0;
+    for (let i = 0; i < 100_000; i++) {
+      const key = anyKey(MAX_SHORT, random);
+      const { view } = keySource(Buffer.concat([key, Buffer.from('followed')]));
+      const name = key.toString('hex');
+      const found = cache.read(view, 0, key.length);
+      if (found >= 0) {
+        expect(found).toBe(written.get(name));
+        hits++;
+      }
+      if (random() < 0.5) continue;
+      const id = Math.floor(random() * 200_019);
+      cache.write(view, 0, key.length, id);
+      written.set(name, id);
+      expect(cache.read(view, 0, key.length)).toBe(id);
+    }
+    expect(hits).toBeGreaterThan(1000);
+  });
+});
+
+describe('the cache of pieces', () => {
+  it('returns what was written last for these bytes, or nothing', () => {
+    const cache = new PieceCache();
+    const random = createRandom(2);
+    const written = new Map<string, number[]>();
+    const ids = new Uint32Array(MAX_CACHED_TOKENS + 3);
+    let hits = 0;
+    for (let i = 0; i < 60_000; i++) {
+      const key = anyKey(random() < 0.5 ? 6 : MAX_CACHED_BYTES, random);
+      const source = keySource(Buffer.concat([key, Buffer.from('followed')]));
+      const hash = hashOf(source.bytes, 0, key.length);
+      const name = key.toString('hex');
+      const found = cache.read(source, 0, key.length, hash, ids, 3);
+      if (found > 0) {
+        expect([...ids.subarray(3, 3 + found)]).toEqual(written.get(name));
+        hits++;
+      }
+      const count = 1 + Math.floor(random() * MAX_CACHED_TOKENS);
+      const tokens = Int32Array.from({ length: count }, () => Math.floor(random() * 200_019));
+      cache.write(source, 0, key.length, hash, tokens, count);
+      written.set(name, [...tokens]);
+      expect(cache.read(source, 0, key.length, hash, ids, 3)).toBe(count);
+    }
+    expect(hits).toBeGreaterThan(1000);
+  });
+});

@@ -1,0 +1,118 @@
+import llama3Tokenizer from 'llama3-tokenizer-js';
+import { get_encoding } from 'tiktoken';
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { Encoding } from './encoding.js';
+import { loadEncoding } from './load.js';
+import { anyCharacter, createRandom, mixedText } from './testing/texts.js';
+import { UNICODE_VERSION } from './unicode.gen.js';
+
+type Oracle = (text: string) => ArrayLike<number>;
+
+/** Fails at the first text that the two encode differently, or that does not come back. */
+function compare(encoding: Encoding, oracle: Oracle, texts: Iterable<string>): number {
+  let compared = 0;
+  for (const text of texts) {
+    const expected = oracle(text);
+    const found = encoding.encode(text);
+    compared++;
+    if (found.length === expected.length && found.every((id, i) => id === expected[i])) {
+      if (encoding.decode(found) !== text) expect.fail(`${JSON.stringify(text)} does not come back`);
+      continue;
+    }
+    expect([...found], JSON.stringify(text)).toEqual([...(expected as number[])]);
+  }
+  return compared;
+}
+
+function* mixedTexts(seed: number, count: number): Generator<string> {
+  const random = createRandom(seed);
+  for (let i = 0; i < count; i++) yield mixedText(random);
+}
+
+/** Every character once, between letters, in texts of 40. */
+function* everyCharacter(): Generator<string> {
+  let text = '';
+  for (let codePoint = 0; codePoint < 0x110000; codePoint++) {
+    if (codePoint >= 0xd800 && codePoint < 0xe000) continue;
+    // Planes 3 to 16 are all alike but for a few.
+    if (codePoint > 0x33fff && codePoint < 0xe0000 && codePoint % 97 !== 0) continue;
+    if (codePoint > 0xe0200 && codePoint % 97 !== 0) continue;
+    text += `a${String.fromCodePoint(codePoint)}`;
+    if (text.length >= 100) {
+      yield text;
+      text = '';
+    }
+  }
+  yield text;
+}
+
+function* oddTexts(seed: number, count: number): Generator<string> {
+  const random = createRandom(seed);
+  for (let i = 0; i < count; i++) yield Array.from({ length: 8 }, () => anyCharacter(random)).join('');
+}
+
+describe.each([
+  ['CL100K_BASE', 'cl100k_base'],
+  ['O200K_BASE', 'o200k_base'],
+] as const)('%s against tiktoken', (name, tiktokenName) => {
+  const tiktoken = get_encoding(tiktokenName);
+  const oracle: Oracle = (text) => tiktoken.encode_ordinary(text);
+  let encoding: Encoding;
+  beforeAll(async () => {
+    encoding = await loadEncoding(name);
+  });
+
+  it('agrees on 25,000 mixed texts', () => {
+    expect(compare(encoding, oracle, mixedTexts(1, 25_000))).toBe(25_000);
+  });
+
+  it('agrees on every character', () => {
+    expect(compare(encoding, oracle, everyCharacter())).toBeGreaterThan(4000);
+  });
+
+  it('agrees on random characters', () => {
+    compare(encoding, oracle, oddTexts(2, 3000));
+  });
+
+  it('agrees on long texts', () => {
+    const texts = Array.from({ length: 20 }, (_, i) => [...mixedTexts(100 + i, 200)].join(''));
+    compare(encoding, oracle, texts);
+  });
+
+  it('has its special tokens', () => {
+    for (const special of ['<|endoftext|>', '<|endofprompt|>']) {
+      const [id] = tiktoken.encode(special, [special]);
+      expect(encoding.decode([id as number], { allowSpecial: true })).toBe(special);
+    }
+  });
+});
+
+describe('LLAMA_BPE against llama3-tokenizer-js', () => {
+  const oracle: Oracle = (text) => llama3Tokenizer.encode(text, { bos: false, eos: false });
+  // It has no way of not turning look-alikes into special tokens, and no Unicode of its own: on a
+  // Node of another version than the table's, characters that only one of them knows are left out.
+  const isSameUnicode = process.versions.unicode === UNICODE_VERSION;
+  const comparable = (text: string) => !text.includes('<|') && (isSameUnicode || !/\p{Cn}/u.test(text));
+  let encoding: Encoding;
+  beforeAll(async () => {
+    encoding = await loadEncoding('LLAMA_BPE');
+  });
+
+  function* only(texts: Iterable<string>): Generator<string> {
+    for (const text of texts) if (comparable(text)) yield text;
+  }
+
+  it('agrees on more than 20,000 mixed texts', () => {
+    expect(compare(encoding, oracle, only(mixedTexts(3, 50_000)))).toBeGreaterThan(20_000);
+  });
+
+  it('agrees on every character', () => {
+    compare(encoding, oracle, only(everyCharacter()));
+  });
+
+  it('has its special tokens', () => {
+    for (const [id, name] of llama3Tokenizer.vocabById.entries()) {
+      if (id >= 128_000) expect(encoding.decode([id], { allowSpecial: true })).toBe(name);
+    }
+  });
+});

@@ -1,0 +1,74 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { Encoder } from './encode.js';
+import { createJob } from './job.js';
+import { createScanner } from './scanner.js';
+import { ENCODING_NAMES, keySource, loadTable } from './testing/loaded-table.js';
+import { anyCharacter, createRandom, pick, type Random } from './testing/texts.js';
+import { VOCABULARIES } from './vocabulary.js';
+
+const LETTERS = [...'abcdefghijklmnopqrstuvwxyz'];
+const MIXED = [...'abcéßжяφλωשבמن中文日本語한국あア𐐀ªʰĲ'];
+const SYMBOLS = [...'!?-=#*./'];
+
+function repeated(next: () => string, bytes: number): string {
+  const parts: string[] = [];
+  for (let length = 0; length < bytes; ) {
+    const part = next();
+    parts.push(part);
+    length += Buffer.byteLength(part);
+  }
+  return parts.join('');
+}
+
+const CASES: Record<string, (random: Random) => string> = {
+  'one letter': () => 'a',
+  'random letters': (random) => pick(LETTERS, random),
+  'capitals and small letters': (random) => (random() < 0.5 ? 'A' : 'b'),
+  'mixed unicode letters': (random) => pick(MIXED, random),
+  'any characters': anyCharacter,
+  spaces: () => ' ',
+  newlines: () => '\n',
+  'spaces and newlines': () => '   \n',
+  digits: (random) => pick([...'0123456789'], random),
+  'one emoji sequence': () => '👩‍👩‍👧‍👦',
+  'near-matches': () => 'abcabd',
+  'words that almost are': () => 'ythe',
+  marks: () => '\u0301',
+  symbols: (random) => pick(SYMBOLS, random),
+  rules: () => '-',
+  'Chinese characters': (random) => String.fromCodePoint(0x4e00 + Math.floor(random() * 20_000)),
+};
+
+describe.each(ENCODING_NAMES)('worst cases in %s', (name) => {
+  const { ordinary: limit, mergeable, pattern, reading } = VOCABULARIES[name];
+  let encoder: Encoder;
+  beforeAll(async () => {
+    const scan = createScanner(pattern, reading);
+    encoder = new Encoder(await loadTable(name), scan, { limit, mergeable });
+  });
+
+  /** Bytes merged for a text of so many bytes, and the longest that a slice of 16 KiB became. */
+  function work(next: (random: Random) => string, size: number): { merged: number; longest: number } {
+    const random = createRandom(17);
+    const content = Buffer.from(repeated(() => next(random), size));
+    const { bytes, view } = keySource(content);
+    const job = createJob(bytes, view, content.length, new Uint32Array(content.length));
+    const before = encoder.merger.work;
+    let longest = 0;
+    while (job.at < job.length) {
+      const at = encoder.merger.work;
+      encoder.run(job, 1 << 14);
+      longest = Math.max(longest, encoder.merger.work - at);
+    }
+    return { merged: encoder.merger.work - before, longest };
+  }
+
+  it.each(Object.entries(CASES))('%s: no more work for a longer text than its length', (_, next) => {
+    const small = work(next, 100_000);
+    const large = work(next, 1_000_000);
+    // Overlaps and joins are an eighth; the cache only lessens it.
+    expect(large.merged).toBeLessThan(1.4 * 1_000_000);
+    expect(large.merged).toBeLessThan(15 * Math.max(small.merged, 10_000));
+    expect(large.longest).toBeLessThan(3 << 14);
+  });
+});
