@@ -440,6 +440,22 @@ describe('a reader that does not read', () => {
   });
 });
 
+describe('flush', () => {
+  it('waits until everything is acknowledged', async () => {
+    let received = 0;
+    const { url } = await serve({
+      onSession: async (session) => {
+        for await (const message of session) received += message.bytes.length;
+      },
+    });
+    const session = await dial(url);
+    for (let i = 0; i < 20; i++) void session.send(new Uint8Array(10_000));
+    await session.flush();
+    expect(received).toBe(200_000);
+    await session.flush();
+  });
+});
+
 describe('the end of a session', () => {
   it('comes with everything delivered', async () => {
     const received: number[] = [];

@@ -17,7 +17,7 @@ import {
   type HelloPayload,
   loadCodecs,
   loadEncoding,
-} from '@parlance/protocol';
+} from '../../packages/protocol/src/index.js';
 import { RequestError } from '../../packages/protocol/src/errors.js';
 import { encodeFailure } from '../../packages/protocol/src/link/failure.js';
 import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../packages/protocol/src/link/header.js';

@@ -7,7 +7,7 @@ import {
   LinkFlag,
   LinkKind,
   sessionMachine,
-} from '@parlance/protocol';
+} from '../../packages/protocol/src/index.js';
 
 /** Tables and the lifecycle drawing, made from the same objects that the code runs on. */
 export function buildTables(): ReadonlyMap<string, string> {

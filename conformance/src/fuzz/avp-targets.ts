@@ -51,7 +51,11 @@ const frame: Target = {
     );
     const again = accepted(() => decodeAvp(relayed, options), 'the relayed frame');
     same(Buffer.compare(again.data, message.data), 0, 'payload of the relayed frame');
-    same([...again.metadata.extra].toSorted(), [...message.metadata.extra].toSorted(), 'extra of the relayed frame');
+    same(
+      [...again.metadata.extra].toSorted(),
+      [...message.metadata.extra].toSorted(),
+      'extra of the relayed frame',
+    );
     same(again.metadata.unknownFields, message.metadata.unknownFields, 'unknown fields of the relayed frame');
     return false;
   },

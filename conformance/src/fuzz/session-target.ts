@@ -257,9 +257,10 @@ function play(script: Uint8Array): boolean {
     at += 3 + length;
     step(driver, operation, payload);
   }
+  const refused = driver.core.state === 'closed';
   // Whatever happened, time ends it.
   for (let i = 0; i < 100 && driver.core.nextTimeout() !== Infinity; i++) driver.timeOut();
-  return driver.core.state === 'closed';
+  return refused;
 }
 
 function step(driver: Driver, operation: number, payload: Uint8Array): void {

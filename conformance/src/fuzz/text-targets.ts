@@ -8,7 +8,6 @@ import {
   decodeTokenIds,
   type Encoding,
   encodeBase64,
-  encodeBrotli,
   encodeDictionary,
   encodeToken,
   encodeTokenIds,
@@ -20,7 +19,15 @@ import { base64Of, bytesOfText, FUZZ_LIMITS, JSON_TOKENS, type Target, textOf, t
 /** Base64, TokenNative and the tagged text forms. */
 
 const limits = FUZZ_LIMITS;
-const PREFIXES = ['#M2M|1|', '#TK|C|', '#T1|', '#BR|', '#M2M[v3.0]|DATA:', '#DI|', '#M2M[v2.0]|DATA:'];
+const PREFIXES = [
+  '#M2M|1|',
+  '#TK|C|',
+  '#T1|',
+  'CwGAZ29vZAM=|',
+  '#M2M[v3.0]|DATA:',
+  '#DI|',
+  '#M2M[v2.0]|DATA:',
+];
 
 const base64: Target = {
   name: 'base64',
@@ -47,14 +54,14 @@ const base64: Target = {
 
 const brotli: Target = {
   name: 'brotli',
-  tokens: tokens('#BR|', '#M2M[v3.0]|DATA:'),
+  tokens: tokens('CwGAZ29vZAM=|', '#M2M[v3.0]|DATA:'),
   seeds: seedsFrom('m2m-legacy.json', 'quality5_hex'),
   run(input) {
-    const outcome = outcomeOf(() => decodeBrotli(`#BR|${base64Of(input)}`, { limits }));
+    const outcome = outcomeOf(() => decodeBrotli(`CwGAZ29vZAM=|${base64Of(input)}`, { limits }));
     outcomeOf(() => decodeBrotli(textOf(input), { limits }));
     return !outcome.accepted;
   },
-  recheck: () => same(decodeBrotli(encodeBrotli('good')), 'good', 'good Brotli'),
+  recheck: () => same(decodeBrotli('#BR|iwGAZ29vZAM='), 'good', 'good Brotli'),
 };
 
 const zlib: Target = {

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { parentPort, workerData } from 'node:worker_threads';
@@ -54,7 +55,7 @@ export type WorkerMessage =
 
 const MAX_CALL_MS = 1000;
 const MAX_GROWTH = 256 * 1024 * 1024;
-const SLICE_MS = 300;
+const SLICE_MS = 150;
 /** Longer finds are not worth keeping. */
 const MAX_FIND = 256;
 
@@ -77,7 +78,7 @@ await prepareTargets();
 const targets = TARGETS.filter(({ name }) => options.targets.includes(name)).map(withFinds);
 post({ type: 'started' });
 try {
-  if (options.input === undefined) fuzz();
+  if (options.input === undefined) await fuzz();
   else {
     const refused = execute(targets[0] as Target, new Uint8Array(Buffer.from(options.input, 'hex')));
     post({ type: 'done', targets: [], blocks: { covered: 0, known: 0 }, growth: 0, refused });
@@ -87,7 +88,7 @@ try {
   post({ type: 'failure', failure: error.failure });
 }
 
-function fuzz(): void {
+async function fuzz(): Promise<void> {
   const profiler = createProfiler((url) => /\/packages\/protocol\/src\/(?!testing\/)|@msgpack/.test(url));
   const coverage = createCoverage();
   const fuzzers = targets.map((target, i) =>
@@ -100,14 +101,16 @@ function fuzz(): void {
     }),
   );
   const gc = garbageCollector();
-  gc();
+  await gc();
   const before = memory();
   const end = performance.now() + options.seconds * 1000;
   while (performance.now() < end) {
     for (const fuzzer of fuzzers) {
       fuzzer.run(Math.min(SLICE_MS, Math.max(1, end - performance.now())));
+      // Native memory is given back in tasks of its own, which need their turn.
+      await setImmediate();
       if (memory() - before < MAX_GROWTH) continue;
-      gc();
+      await gc();
       if (memory() - before >= MAX_GROWTH) {
         const reason = `the heap grew by ${megabytes(memory() - before)} MB; the input is only the last of many`;
         const last = fuzzer.corpus.at(-1) ?? new Uint8Array(0);
@@ -115,7 +118,7 @@ function fuzz(): void {
       }
     }
   }
-  gc();
+  await gc();
   post({
     type: 'done',
     blocks: coverage.blocks,
@@ -169,9 +172,15 @@ function withFinds(target: Target): Target {
   };
 }
 
-function garbageCollector(): () => void {
+function garbageCollector(): () => Promise<void> {
   setFlagsFromString('--expose-gc');
-  return runInNewContext('gc') as () => void;
+  const collect = runInNewContext('gc') as () => void;
+  return async () => {
+    collect();
+    await setImmediate();
+    collect();
+    await setImmediate();
+  };
 }
 
 function memory(): number {

@@ -47,6 +47,13 @@ export type { Selection } from './codec/select.js';
 export { type DetectedAlgorithm, decodeText, detectAlgorithm, encodeText } from './codec/tagged.js';
 export { decodeToken, encodeToken } from './codec/token.js';
 export {
+  decodeTokenNative,
+  decodeTokenNativeText,
+  encodeTokenNative,
+  encodeTokenNativeText,
+  type TokenNativeFrame,
+} from './codec/token-native.js';
+export {
   Algorithm,
   EncodingName,
   Extension,

@@ -1,13 +1,15 @@
-import { Algorithm, Prefix } from '../constants.js';
+import { Algorithm, EncodingName, Prefix } from '../constants.js';
 import { ProtocolError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import { assertWellFormed } from '../text.js';
+import type { Encoding } from '../tokenizer/encoding.js';
 import { type BrotliQuality, type BrotliTag, decodeBrotli, encodeBrotli } from './brotli.js';
 import { decodeDictionary, encodeDictionary } from './dictionary.js';
 import { decodeM2M, encodeM2MText } from './m2m.js';
 import type { M2MSecurity } from './m2m-security.js';
 import { assertMessageSize } from './prefix.js';
 import { decodeToken, encodeToken } from './token.js';
+import { decodeTokenNativeText, encodeTokenNativeText } from './token-native.js';
 import { decodeZlib } from './zlib.js';
 
 /**
@@ -33,13 +35,6 @@ export function detectAlgorithm(wire: string): DetectedAlgorithm {
   return PREFIXES.find(([prefix]) => wire.startsWith(prefix))?.[1] ?? Algorithm.NONE;
 }
 
-/** TokenNative needs a vocabulary, which is loaded asynchronously: the caller brings it. */
-export interface TokenNativeText {
-  /** @returns `#TK|` text. */
-  encode(text: string): string;
-  decode(wire: string): string;
-}
-
 export interface EncodeTextOptions {
   readonly limits?: Partial<Limits> | undefined;
   /** Which Brotli prefix is written. @default 'V3' */
@@ -48,16 +43,14 @@ export interface EncodeTextOptions {
   readonly quality?: BrotliQuality | undefined;
   /** Protection of M2M v1; with it nothing else is written. */
   readonly security?: M2MSecurity | undefined;
-  /** Needed for TOKEN_NATIVE. */
-  readonly tokenNative?: TokenNativeText | undefined;
+  /** Vocabulary of TOKEN_NATIVE, which must be loaded. @default 'CL100K_BASE' */
+  readonly encoding?: Encoding | EncodingName | undefined;
 }
 
 export interface DecodeTextOptions {
   readonly limits?: Partial<Limits> | undefined;
   /** Demands M2M v1 with this protection and refuses everything else. */
   readonly security?: M2MSecurity | undefined;
-  /** Needed for TOKEN_NATIVE. */
-  readonly tokenNative?: TokenNativeText | undefined;
   /** Whether the deprecated zlib form is read. @default false */
   readonly zlib?: boolean | undefined;
 }
@@ -72,7 +65,7 @@ export interface DecodeTextOptions {
  * `vocabulary_not_loaded`; and what the codec throws.
  */
 export function encodeText(content: string, algorithm: Algorithm, options: EncodeTextOptions = {}): string {
-  const { limits, tag, quality, security, tokenNative } = options;
+  const { limits, tag, quality, security, encoding = EncodingName.CL100K_BASE } = options;
   if (security !== undefined && algorithm !== Algorithm.M2M) throw unprotected(algorithm);
   switch (algorithm) {
     case Algorithm.NONE:
@@ -80,7 +73,7 @@ export function encodeText(content: string, algorithm: Algorithm, options: Encod
     case Algorithm.M2M:
       return encodeM2MText(content, m2mOptions(limits, security));
     case Algorithm.TOKEN_NATIVE:
-      return vocabularyOf(tokenNative).encode(content);
+      return encodeTokenNativeText(content, encoding, { limits });
     case Algorithm.TOKEN:
       return encodeToken(content, { limits });
     case Algorithm.BROTLI:
@@ -100,7 +93,7 @@ export function encodeText(content: string, algorithm: Algorithm, options: Encod
  * is not switched on; and what the codec throws.
  */
 export function decodeText(wire: string, options: DecodeTextOptions = {}): string {
-  const { limits, security, tokenNative, zlib = false } = options;
+  const { limits, security, zlib = false } = options;
   assertMessageSize(wire, limits);
   const algorithm = detectAlgorithm(wire);
   if (security !== undefined && algorithm !== Algorithm.M2M) throw unprotected(algorithm);
@@ -111,7 +104,7 @@ export function decodeText(wire: string, options: DecodeTextOptions = {}): strin
     case Algorithm.M2M:
       return decodeM2M(wire, m2mOptions(limits, security)).json;
     case Algorithm.TOKEN_NATIVE:
-      return vocabularyOf(tokenNative).decode(wire);
+      return decodeTokenNativeText(wire, { limits });
     case Algorithm.TOKEN:
       return decodeToken(wire, { limits });
     case Algorithm.BROTLI:
@@ -139,16 +132,6 @@ function passThrough(content: string, limits: Partial<Limits> | undefined): stri
 
 function m2mOptions(limits: Partial<Limits> | undefined, security: M2MSecurity | undefined) {
   return { ...(limits === undefined ? {} : { limits }), ...(security === undefined ? {} : { security }) };
-}
-
-function vocabularyOf(tokenNative: TokenNativeText | undefined): TokenNativeText {
-  if (tokenNative === undefined) {
-    throw new ProtocolError(
-      'vocabulary_not_loaded',
-      'TokenNative text needs a vocabulary; pass `tokenNative`',
-    );
-  }
-  return tokenNative;
 }
 
 function unprotected(algorithm: DetectedAlgorithm): ProtocolError {

@@ -83,6 +83,7 @@ export class Endpoint implements Session {
   #inbox: Inbox<ReceivedMessage>;
   readonly #handlers = new Map<number, AbortController>();
   readonly #listeners = new Map<keyof SessionEvents, Set<(event: never) => void>>();
+  readonly #flushing = new Set<{ resolve: () => void; reject: (error: Error) => void }>();
   readonly #closing = new Set<(result: CloseResult) => void>();
   #wire: Wire | undefined;
   #ready: Ready | undefined;
@@ -196,6 +197,10 @@ export class Endpoint implements Session {
       }
     }
     if (this.#writable.size > 0) this.#wakeSenders();
+    if (this.#flushing.size > 0 && this.#isFlushed()) {
+      for (const { resolve } of this.#flushing) resolve();
+      this.#flushing.clear();
+    }
   }
 
   // --- Session
@@ -243,6 +248,13 @@ export class Endpoint implements Session {
 
   [Symbol.asyncIterator](): AsyncIterator<Message> {
     return this.#inbox[Symbol.asyncIterator]();
+  }
+
+  async flush(): Promise<void> {
+    await this.#coding;
+    this.#assertReady();
+    if (this.#isFlushed()) return;
+    await new Promise<void>((resolve, reject) => this.#flushing.add({ resolve, reject }));
   }
 
   on<Name extends keyof SessionEvents>(
@@ -400,6 +412,11 @@ export class Endpoint implements Session {
     });
   }
 
+  #isFlushed(): boolean {
+    const { core } = this;
+    return core.queuedBytes === 0 && !core.hasOutput && core.framesUnconfirmed === 0;
+  }
+
   #room(streamId: number): Promise<void> {
     if (this.core.queuedOn(streamId) < STREAM_HIGH_WATER || this.#hasEnded) return RESOLVED;
     return new Promise((resolve) => {
@@ -540,6 +557,8 @@ export class Endpoint implements Session {
     this.#ready?.requester.end(failure);
     for (const controller of this.#handlers.values()) controller.abort(failure);
     this.#inbox.end(error);
+    for (const { reject } of this.#flushing) reject(failure);
+    this.#flushing.clear();
     this.#wakeSenders();
     const unacknowledged = error === undefined ? 0 : this.core.framesUnconfirmed;
     for (const resolve of this.#closing) resolve({ unacknowledged });

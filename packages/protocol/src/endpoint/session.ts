@@ -71,6 +71,8 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposable {
   stream(body: Body, options?: RequestOptions): ReplyStream;
   /** Sends a tensor; resolves when the peer has verified the whole. */
   sendTensor(tensor: AvpInput, options?: SendTensorOptions): Promise<void>;
+  /** Resolves when everything that was sent is acknowledged. @throws {ProtocolError} what ends the session first. */
+  flush(): Promise<void>;
   on<Name extends keyof SessionEvents>(
     name: Name,
     listener: (event: SessionEvents[Name]) => void,

@@ -1,0 +1,426 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { resolveLimits } from '../limits.js';
+import { createAssembler } from './assembly.js';
+import { BODY_CHARGE, createSendCredit } from './credit.js';
+import { decodeLinkFrame, encodeSignalFrame, LinkKind, type OutgoingBody } from './header.js';
+import { createOutbox, MAX_FRAGMENT_SIZE, type Outbox } from './outbox.js';
+
+const bodyOf = (streamId: number, bytes: Uint8Array): OutgoingBody => ({
+  kind: LinkKind.CHUNK,
+  streamId,
+  codec: 0,
+  bytes,
+  originalLength: bytes.length,
+  secret: false,
+  metadata: undefined,
+});
+const sized = (streamId: number, size: number) => bodyOf(streamId, new Uint8Array(size));
+const drain = (outbox: Outbox) => {
+  const frames = [];
+  for (let frame = outbox.next(); frame !== undefined; frame = outbox.next()) frames.push(frame);
+  return frames;
+};
+/** Streams of link frames, in the order in which they were written; other frames as they are. */
+const turns = (frames: readonly (Uint8Array | string)[]) =>
+  frames.map((frame) => (typeof frame === 'string' ? frame : decodeLinkFrame(frame).streamId));
+const END = (streamId: number) => encodeSignalFrame(LinkKind.END, streamId);
+
+describe('an outbox', () => {
+  it('is idle and has nothing at first, and again when all is written', () => {
+    const outbox = createOutbox();
+    expect([outbox.isIdle, outbox.next(), outbox.queuedBytes]).toEqual([true, undefined, 0]);
+    outbox.pushBody(sized(1, 5));
+    outbox.pushBehind(1, END(1));
+    expect([outbox.isIdle, outbox.queuedBytes, outbox.has(1), outbox.has(3)]).toEqual([
+      false,
+      7,
+      true,
+      false,
+    ]);
+    drain(outbox);
+    expect([outbox.isIdle, outbox.next(), outbox.queuedBytes, outbox.has(1)]).toEqual([
+      true,
+      undefined,
+      0,
+      false,
+    ]);
+  });
+
+  it('writes control first and in order, also between the parts of a body', () => {
+    const outbox = createOutbox();
+    outbox.pushBody(sized(1, 2 * MAX_FRAGMENT_SIZE));
+    outbox.pushControl('a');
+    outbox.pushSignal(END(9));
+    outbox.pushControl('b');
+    const first = [outbox.next(), outbox.next(), outbox.next(), outbox.next()] as string[];
+    expect(turns(first)).toEqual(['a', 9, 'b', 1]);
+    outbox.pushControl('c');
+    expect(turns(drain(outbox))).toEqual(['c', 1]);
+  });
+
+  it('counts link frames when they are written, and no control frame', () => {
+    const outbox = createOutbox();
+    outbox.pushControl('PING');
+    outbox.pushSignal(END(1));
+    outbox.pushBody(sized(1, MAX_FRAGMENT_SIZE + 1));
+    outbox.pushBehind(1, END(1));
+    expect(outbox.framesWritten).toBe(0);
+    const counts = drain(outbox).map(() => outbox.framesWritten);
+    expect(counts).toHaveLength(5);
+    expect(outbox.framesWritten).toBe(4);
+  });
+
+  it.each([
+    [0, 1],
+    [1, 1],
+    [MAX_FRAGMENT_SIZE, 1],
+    [MAX_FRAGMENT_SIZE + 1, 2],
+    [3 * MAX_FRAGMENT_SIZE, 3],
+  ])('writes a body of %i bytes in %i frames', (size, frames) => {
+    const outbox = createOutbox();
+    outbox.pushBody(sized(1, size));
+    expect(drain(outbox)).toHaveLength(frames);
+  });
+
+  it('lets streams take turns, and none waits for more than one frame of each other', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 2, maxLength: 6 }), (lengths) => {
+        const outbox = createOutbox();
+        for (const [id, frames] of lengths.entries()) outbox.pushBody(sized(id, frames * MAX_FRAGMENT_SIZE));
+        const expected = [];
+        for (let round = 0; round < Math.max(...lengths); round++)
+          for (const [id, frames] of lengths.entries()) if (round < frames) expected.push(id);
+        expect(turns(drain(outbox))).toEqual(expected);
+      }),
+    );
+  });
+
+  it('gives a stream that comes late its turn behind those that wait', () => {
+    const outbox = createOutbox();
+    for (const id of [1, 3]) outbox.pushBody(sized(id, 3 * MAX_FRAGMENT_SIZE));
+    outbox.next();
+    outbox.pushBody(sized(5, 1));
+    expect(turns(drain(outbox))).toEqual([3, 1, 5, 3, 1, 3]);
+  });
+
+  it('keeps the order within each stream, and every byte', () => {
+    const bodies = fc.array(
+      fc.record({
+        streamId: fc.nat(4),
+        bytes: fc.uint8Array({ maxLength: 20 }),
+        repeat: fc.constantFrom(1, 9_000),
+      }),
+      { maxLength: 12 },
+    );
+    fc.assert(
+      fc.property(bodies, fc.array(fc.nat(3)), (sent, pauses) => {
+        const outbox = createOutbox();
+        const assembler = createAssembler(resolveLimits());
+        const arrived: [number, number, number][] = [];
+        const sum = (bytes: Uint8Array) => bytes.reduce((hash, byte) => (hash * 31 + byte) >>> 0, 7);
+        const expected: [number, number, number][] = [];
+        const read = () => {
+          const frame = outbox.next();
+          if (frame === undefined) return false;
+          const whole = assembler.add(decodeLinkFrame(frame as Uint8Array));
+          const { streamId } = decodeLinkFrame(frame as Uint8Array);
+          if (whole !== undefined) arrived.push([streamId, whole.bytes.length, sum(whole.bytes)]);
+          return true;
+        };
+        for (const [i, { streamId, bytes, repeat }] of sent.entries()) {
+          const long = Uint8Array.from(
+            { length: bytes.length * repeat },
+            (_, at) => bytes[at % bytes.length] as number,
+          );
+          outbox.pushBody(bodyOf(streamId, long));
+          expected.push([streamId, long.length, sum(long)]);
+          for (let times = pauses[i] ?? 0; times > 0; times--) read();
+        }
+        while (read());
+        for (let id = 0; id <= 4; id++)
+          expect(arrived.filter(([stream]) => stream === id)).toEqual(
+            expected.filter(([stream]) => stream === id),
+          );
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('keeps an end behind the bodies of its stream', () => {
+    const outbox = createOutbox();
+    outbox.pushBody(sized(1, 2 * MAX_FRAGMENT_SIZE));
+    outbox.pushBehind(1, END(1));
+    outbox.pushBody(sized(3, 1));
+    const kinds = drain(outbox).map((frame) => {
+      const { streamId, kind } = decodeLinkFrame(frame as Uint8Array);
+      return [streamId, kind];
+    });
+    expect(kinds).toEqual([
+      [1, LinkKind.CHUNK],
+      [3, LinkKind.CHUNK],
+      [1, LinkKind.CHUNK],
+      [1, LinkKind.END],
+    ]);
+  });
+
+  it('knows at every moment how many bytes wait, in all and on each stream', () => {
+    const pushes = fc.array(
+      fc.record({ streamId: fc.nat(3), size: fc.nat(200_000), reads: fc.nat(3), drop: fc.nat(12) }),
+      { maxLength: 20 },
+    );
+    fc.assert(
+      fc.property(pushes, (steps) => {
+        const outbox = createOutbox();
+        const waiting = [0, 0, 0, 0];
+        for (const { streamId, size, reads, drop } of steps) {
+          outbox.pushBody(sized(streamId, size));
+          (waiting[streamId] as number) += size;
+          for (let i = 0; i < reads; i++) {
+            const frame = outbox.next() as Uint8Array | undefined;
+            if (frame === undefined) break;
+            const { streamId: id, flags, rest } = decodeLinkFrame(frame);
+            // The first part of several states the length of the whole.
+            const before = waiting[id] as number;
+            waiting[id] = outbox.queuedOn(id);
+            expect(before - (waiting[id] as number)).toBeGreaterThanOrEqual(0);
+            expect(rest.length - (before - (waiting[id] as number))).toBeLessThanOrEqual(flags === 0 ? 0 : 4);
+          }
+          if (drop < 4) {
+            outbox.drop(drop);
+            waiting[drop] = 0;
+          }
+          expect(waiting.map((_bytes, id) => outbox.queuedOn(id))).toEqual(waiting);
+          expect(outbox.queuedBytes).toBe(waiting.reduce((sum, bytes) => sum + bytes));
+        }
+        outbox.clear();
+        expect([outbox.queuedBytes, outbox.next(), outbox.isIdle]).toEqual([0, undefined, true]);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  it('drops what a stream has not written, wherever in turn it is, and nothing of another', () => {
+    const outbox = createOutbox();
+    for (const id of [1, 3, 5]) outbox.pushBody(sized(id, 3 * MAX_FRAGMENT_SIZE));
+    outbox.next();
+    expect(outbox.drop(3)).toBe(false);
+    expect(outbox.drop(1)).toBe(true);
+    expect(outbox.drop(7)).toBe(true);
+    expect(turns(drain(outbox))).toEqual([5, 5, 5]);
+    outbox.pushBody(sized(3, 1));
+    expect(turns(drain(outbox))).toEqual([3]);
+  });
+
+  it('clears bodies but not what is said outside every stream', () => {
+    const outbox = createOutbox();
+    outbox.pushBody(sized(1, 1));
+    outbox.pushControl('CLOSE');
+    outbox.clear();
+    expect(drain(outbox)).toEqual(['CLOSE']);
+  });
+
+  it('says which stream is drained when its last frame is written', () => {
+    const outbox = createOutbox();
+    const drained: number[] = [];
+    outbox.onDrained = (streamId) => drained.push(streamId);
+    outbox.pushBody(sized(1, 1));
+    outbox.pushBody(sized(3, MAX_FRAGMENT_SIZE + 1));
+    outbox.pushBehind(1, END(1));
+    const seen = [];
+    while (outbox.next() !== undefined) seen.push([...drained]);
+    expect(seen).toEqual([[], [], [1], [1, 3]]);
+  });
+
+  it('lists the bodies of which nothing was written', () => {
+    const outbox = createOutbox();
+    const [begun, waiting, other] = [sized(1, 2 * MAX_FRAGMENT_SIZE), sized(1, 1), sized(3, 1)];
+    outbox.pushBody(begun);
+    outbox.pushBody(waiting);
+    outbox.next();
+    outbox.pushBody(other);
+    outbox.pushBehind(3, END(3));
+    expect(outbox.unwritten()).toEqual([waiting, other]);
+  });
+
+  it('forgets what is written of a stream that never runs dry', async () => {
+    setFlagsFromString('--expose-gc');
+    const collectGarbage = runInNewContext('gc') as () => void;
+    const outbox = createOutbox();
+    const bodies: WeakRef<object>[] = [];
+    const push = () => {
+      const body = sized(0, 1);
+      bodies.push(new WeakRef(body));
+      outbox.pushBody(body);
+    };
+    push();
+    for (let i = 0; i < 2_000; i++) {
+      push();
+      outbox.next();
+    }
+    // A WeakRef holds on to its target until the turn of the event loop that made it is over.
+    await new Promise((resolve) => setImmediate(resolve));
+    collectGarbage();
+    expect(outbox.has(0)).toBe(true);
+    expect(bodies.filter((body) => body.deref() !== undefined).length).toBeLessThan(200);
+  });
+});
+
+describe('an outbox with credit', () => {
+  const withCredit = (messages: number, stream: number) => {
+    const outbox = createOutbox();
+    outbox.credit = createSendCredit({ messages, stream });
+    return outbox;
+  };
+  const raise = (outbox: Outbox, streamId: number, limit: number) => {
+    if (outbox.credit?.raise(streamId, limit)) outbox.unblock(streamId);
+  };
+
+  it('spends the bytes of each frame and a fixed sum for each body, and not one more', () => {
+    const outbox = withCredit(0, 100);
+    outbox.pushBody(sized(1, 100 - BODY_CHARGE));
+    outbox.pushBody(sized(1, 0));
+    expect(turns(drain(outbox))).toEqual([1]);
+    expect([outbox.credit?.available(1), outbox.blockedStreams, outbox.isIdle]).toEqual([0, 1, true]);
+    raise(outbox, 1, 100 + BODY_CHARGE - 1);
+    expect([outbox.next(), outbox.blockedStreams]).toEqual([undefined, 1]);
+    raise(outbox, 1, 100 + BODY_CHARGE);
+    expect([turns(drain(outbox)), outbox.blockedStreams]).toEqual([[1], 0]);
+  });
+
+  it('cuts a body to the credit there is and goes on where it stopped', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 300 }),
+        fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 30 }),
+        (size, grants) => {
+          const bytes = Uint8Array.from({ length: size }, (_, i) => i);
+          const outbox = withCredit(0, 0);
+          const assembler = createAssembler(resolveLimits());
+          outbox.pushBody(bodyOf(1, bytes));
+          let limit = 0;
+          let spent = 0;
+          let whole: Uint8Array | undefined;
+          for (const grant of [...grants, 1_000]) {
+            limit += grant;
+            raise(outbox, 1, limit);
+            for (const frame of drain(outbox)) {
+              const decoded = decodeLinkFrame(frame as Uint8Array);
+              spent += decoded.rest.length + (assembler.isPending(1) ? 0 : BODY_CHARGE);
+              whole = assembler.add(decoded)?.bytes;
+              expect(spent).toBeLessThanOrEqual(limit);
+              expect(outbox.credit?.available(1)).toBe(limit - spent);
+            }
+          }
+          expect(whole).toEqual(bytes);
+        },
+      ),
+    );
+  });
+
+  it('passes over a stream without credit and holds up no other', () => {
+    const outbox = withCredit(0, 50);
+    outbox.pushBody(sized(1, 100));
+    for (const id of [0, 3, 5]) outbox.pushBody(sized(id, 10));
+    expect(turns(drain(outbox))).toEqual([1, 3, 5]);
+    expect([outbox.blockedStreams, outbox.queuedOn(0)]).toEqual([2, 10]);
+    // What needs no credit keeps its place behind what does.
+    outbox.pushBehind(1, END(1));
+    expect(outbox.next()).toBeUndefined();
+    raise(outbox, 1, 1_000);
+    expect(turns(drain(outbox))).toEqual([1, 1]);
+  });
+
+  it('forgets a blocked stream that is dropped', () => {
+    const outbox = withCredit(0, 0);
+    outbox.pushBody(sized(1, 10));
+    expect(outbox.next()).toBeUndefined();
+    outbox.drop(1);
+    expect([outbox.blockedStreams, outbox.queuedBytes]).toEqual([0, 0]);
+    outbox.unblock(1);
+    outbox.unblock(99);
+    expect([outbox.blockedStreams, outbox.next()]).toEqual([0, undefined]);
+  });
+
+  it('lets a signal pass without any', () => {
+    const outbox = withCredit(0, 0);
+    outbox.pushBehind(1, END(1));
+    expect(turns(drain(outbox))).toEqual([1]);
+  });
+});
+
+describe('an outbox that is replayed', () => {
+  it('hands out the same bytes in the same order, then goes on', () => {
+    const sizes = fc.array(fc.nat(150_000), { minLength: 1, maxLength: 6 });
+    fc.assert(
+      fc.property(sizes, fc.nat(10), fc.nat(10), (bodies, writeFirst, confirmFirst) => {
+        const outbox = createOutbox();
+        outbox.retain = true;
+        for (const [i, size] of bodies.entries()) outbox.pushBody(sized(i % 3, size));
+        const written: unknown[] = [];
+        for (let i = 0; i < writeFirst; i++) {
+          const frame = outbox.next();
+          if (frame !== undefined) written.push(frame);
+        }
+        const confirmed = Math.min(confirmFirst, written.length);
+        const count = outbox.framesWritten;
+        outbox.pause();
+        expect([outbox.next(), outbox.isIdle]).toEqual([undefined, true]);
+        outbox.replayFrom(confirmed);
+        for (const frame of written.slice(confirmed)) expect(outbox.next()).toBe(frame);
+        // What is written again is not counted again.
+        expect(outbox.framesWritten).toBe(count);
+        drain(outbox);
+        expect([outbox.isIdle, outbox.queuedBytes]).toEqual([true, 0]);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('forgets what is confirmed, whatever is confirmed twice or late', () => {
+    const outbox = createOutbox();
+    outbox.retain = true;
+    for (let i = 0; i < 4; i++) outbox.pushBody(sized(0, i));
+    const frames = drain(outbox);
+    outbox.confirm(2);
+    outbox.confirm(1);
+    outbox.confirm(2);
+    expect(outbox.unconfirmed).toEqual(frames.slice(2));
+    outbox.confirm(4);
+    expect(outbox.unconfirmed).toEqual([]);
+  });
+
+  it('while paused says what is no part of the session, and nothing of before', () => {
+    const outbox = createOutbox();
+    outbox.retain = true;
+    outbox.pushControl('PING of the old connection');
+    outbox.pushSignal(END(9));
+    outbox.pushBody(sized(1, 1));
+    outbox.pause();
+    outbox.pushControl('HELLO');
+    expect(drain(outbox)).toEqual(['HELLO']);
+    outbox.replayFrom(0);
+    expect(turns(drain(outbox))).toEqual([9, 1]);
+  });
+
+  it('lets a new signal wait until the old frames are through', () => {
+    const outbox = createOutbox();
+    outbox.retain = true;
+    for (const id of [1, 3]) outbox.pushBody(sized(id, 1));
+    drain(outbox);
+    outbox.pause();
+    outbox.pushSignal(END(5));
+    outbox.replayFrom(0);
+    outbox.pushControl('ACK');
+    expect(turns(drain(outbox))).toEqual(['ACK', 1, 3, 5]);
+  });
+
+  it('keeps nothing where nothing is to be kept', () => {
+    const outbox = createOutbox();
+    outbox.pushBody(sized(1, 1));
+    drain(outbox);
+    expect(outbox.unconfirmed).toEqual([]);
+  });
+});
