@@ -21,7 +21,7 @@ import {
   type Wire,
 } from '@parlance/protocol';
 import { openWebSocket, type WebSocketConstructor } from './connection.js';
-import { onSignOfLife } from './environment.js';
+import { watchPage } from './environment.js';
 import { createBackoff, type ReconnectOptions } from './reconnect.js';
 
 /** Asked at each connection, so that a token that expires can be renewed. */
@@ -151,9 +151,12 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
         },
       );
     };
-    // A network that is back, or a tab that is looked at again, is worth an attempt at once.
-    const stopListening = onSignOfLife(() => {
-      if (cancelRetry !== undefined) retryNow();
+    const stopListening = watchPage({
+      onSignOfLife() {
+        if (cancelRetry !== undefined) retryNow();
+      },
+      // Said in time, CLOSE spares the server a window in which nobody comes back.
+      onGone: () => void session.close(),
     });
 
     const release = (): void => {

@@ -37,7 +37,7 @@ export interface BodyCoder {
    * loop where the platform can. `auto` decides by the beginning of the text.
    */
   encodeInSlices(content: string, options: CoderOptions): Promise<CodedBody>;
-  /** Token IDs as they are. @throws {ProtocolError} `unsupported` without a common encoding. */
+  /** Token IDs as they are. @throws {ProtocolError} `unsupported` where TOKEN_NATIVE was not negotiated. */
   encodeTokens(ids: readonly number[] | Uint32Array, options: CoderOptions): CodedBody;
   encodeTensor(tensor: AvpInput): CodedBody;
 
@@ -99,12 +99,17 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     DICTIONARY: (text) => encodeDictionaryBody(encodeUtf8(text)),
   };
 
+  const assertNegotiated = (algorithm: Algorithm): void => {
+    if (algorithms.includes(algorithm)) return;
+    throw new ProtocolError('unsupported', `${algorithm} was not negotiated; ${algorithms.join(', ')} were`);
+  };
+
   /** `undefined` where a codec cannot carry a text: another one will. */
   const attempt = (algorithm: Algorithm) => (text: string) => {
     try {
       return encoders[algorithm](text);
     } catch (error) {
-      if (error instanceof ProtocolError && SKIPPED.has(error.code)) return undefined;
+      if (isSkipped(error)) return undefined;
       throw error;
     }
   };
@@ -129,16 +134,21 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     metadata: o.metadata,
   });
 
+  /** What `auto` makes of bytes that may be no text; in a session with a key only M2M protects them. */
+  const bytesAlgorithm =
+    security === undefined ? BYTES_ALGORITHMS.find((name) => algorithms.includes(name)) : undefined;
+
   const encodeBytes = (content: Uint8Array, o: CoderOptions): CodedBody => {
     const { algorithm = 'auto' } = o;
-    if (algorithm === Algorithm.BROTLI && algorithms.includes(algorithm)) {
-      return body(algorithm, compressBrotli(content), content.length, o);
+    if (algorithm !== 'auto') assertNegotiated(algorithm);
+    switch (algorithm === 'auto' ? bytesAlgorithm : algorithm) {
+      case Algorithm.NONE:
+        return body(Algorithm.NONE, content, content.length, o);
+      case Algorithm.BROTLI:
+        return body(Algorithm.BROTLI, compressBrotli(content), content.length, o);
+      default:
+        return encodeText(textOf(content), o);
     }
-    if (algorithm !== 'auto' && algorithm !== Algorithm.NONE) return encodeText(decodeUtf8(content), o);
-    if (algorithms.includes(Algorithm.NONE)) return body(Algorithm.NONE, content, content.length, o);
-    if (algorithms.includes(Algorithm.BROTLI))
-      return body(Algorithm.BROTLI, compressBrotli(content), content.length, o);
-    return encodeText(decodeUtf8(content), o);
   };
 
   const encodeText = (content: string, o: CoderOptions): CodedBody => {
@@ -148,14 +158,21 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       lastSelection = selection;
       return body(selection.algorithm, selection.body, utf8LengthOf(content, selection), o);
     }
-    if (!algorithms.includes(algorithm)) {
-      throw new ProtocolError(
-        'unsupported',
-        `${algorithm} was not negotiated; ${algorithms.join(', ')} were`,
-      );
-    }
+    assertNegotiated(algorithm);
     const bytes = encoders[algorithm](content);
     return body(algorithm, bytes, algorithm === Algorithm.NONE ? bytes.length : utf8Length(content), o);
+  };
+
+  /** What `auto` makes of a long text, judging by its beginning; `undefined` where that tells nothing. */
+  const selectByBeginning = (content: string): Algorithm | undefined => {
+    try {
+      // Half a character at the end of the sample would be refused.
+      lastSelection = selector.select(content.slice(0, SAMPLE_LENGTH).replace(/[\ud800-\udbff]$/, ''));
+      return lastSelection.algorithm;
+    } catch (error) {
+      if (isSkipped(error)) return undefined;
+      throw error;
+    }
   };
 
   return {
@@ -169,25 +186,30 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     async encodeInSlices(content, o) {
       assertWellFormed(content);
       const { algorithm = 'auto' } = o;
-      if (algorithm === 'auto') {
-        // Half a character at the end of the sample would be refused.
-        lastSelection = selector.select(content.slice(0, SAMPLE_LENGTH).replace(/[\ud800-\udbff]$/, ''));
-      }
-      const chosen = algorithm === 'auto' ? (lastSelection?.algorithm ?? Algorithm.NONE) : algorithm;
-      if (chosen === Algorithm.TOKEN_NATIVE && encoding !== undefined) {
-        const slices = encoding.encodeSlices(content);
+      const chosen = algorithm === 'auto' ? selectByBeginning(content) : algorithm;
+      if (chosen === undefined) return encodeText(content, o);
+      assertNegotiated(chosen);
+      if (chosen === Algorithm.TOKEN_NATIVE) {
+        const slices = vocabulary().encodeSlices(content);
         let slice = slices.next();
         for (; !slice.done; slice = slices.next()) await options.yield();
         return body(chosen, encodeTokenIds(slice.value), utf8Length(content), o);
       }
-      if (chosen === Algorithm.BROTLI && algorithms.includes(chosen)) {
+      if (chosen === Algorithm.BROTLI) {
         const bytes = encodeUtf8(content);
         return body(chosen, await platform.brotliCompressLater(bytes, BROTLI_QUALITY), bytes.length, o);
       }
-      return encodeText(content, { ...o, algorithm: chosen });
+      try {
+        return encodeText(content, { ...o, algorithm: chosen });
+      } catch (error) {
+        // The end of a text may not keep what its beginning promised.
+        if (algorithm === 'auto' && isSkipped(error)) return encodeText(content, o);
+        throw error;
+      }
     },
 
     encodeTokens(ids, o) {
+      assertNegotiated(Algorithm.TOKEN_NATIVE);
       const known = ids instanceof Uint32Array ? ids : Uint32Array.from(ids);
       const length = vocabulary().byteLength(known);
       return body(Algorithm.TOKEN_NATIVE, encodeTokenIds(known), length, o);
@@ -245,6 +267,9 @@ const CODECS = {
   DICTIONARY: LinkCodec.DICTIONARY,
 } as const satisfies Record<Algorithm, LinkCodec>;
 
+/** Algorithms that carry any bytes, in order of preference. */
+const BYTES_ALGORITHMS = [Algorithm.NONE, Algorithm.BROTLI] as const;
+
 /** Refusals of one codec that leave the others a chance. */
 const SKIPPED: ReadonlySet<string> = new Set([
   'unrepresentable',
@@ -253,6 +278,18 @@ const SKIPPED: ReadonlySet<string> = new Set([
   'string_too_long',
   'array_too_long',
 ]);
+
+function isSkipped(error: unknown): boolean {
+  return error instanceof ProtocolError && SKIPPED.has(error.code);
+}
+
+function textOf(content: Uint8Array): string {
+  try {
+    return decodeUtf8(content);
+  } catch (cause) {
+    throw new ProtocolError('unrepresentable', 'bytes that are no text need NONE or BROTLI', { cause });
+  }
+}
 
 /** A body that states its length may not expand beyond it, whatever the limits allow. */
 function bounded(limits: Limits, originalLength: number | undefined, coded: Uint8Array): Limits {

@@ -20,7 +20,7 @@ describe('what a handler throws', () => {
   it('arrives with its code, message and data where it is a RequestError', () => {
     const error = fc.record({
       code: fc.stringMatching(/^[a-z0-9_]{1,64}$/).filter((code) => !OWN.includes(code)),
-      message: fc.string({ unit: 'grapheme', maxLength: 100 }),
+      message: fc.string({ unit: 'grapheme', maxLength: 60 }),
       data: fc.option(fc.jsonValue({ maxDepth: 3 }), { nil: undefined }),
       retryable: fc.boolean(),
       retryAfterMs: fc.option(fc.nat(), { nil: undefined }),

@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path';
  */
 export interface Corpus {
   readonly name: string;
-  /** The texts of one round, about as many bytes in each; the same in every process. */
+  /** The texts of the next round, of about as many bytes as the last; the same in every run. */
   round(): string[];
 }
 
@@ -21,7 +21,6 @@ const store = join(typescript, '../../../..');
 
 const EMOJI = [...'😀😂🤔👍🎉🔥✅❌🚀✨💡🙏😊😭📦🐛', '👍🏽', '👩‍💻', '❤️', '🇯🇵', '🇨🇳', '🇰🇷', '⚠️'];
 
-/** The first `rounds` rounds of each corpus are made of different text. */
 export function loadCorpora(): Corpus[] {
   const random = createRandom(20_240_607);
   const prose = lineSource(shuffled(proseLines(), random));
@@ -52,12 +51,12 @@ export function loadCorpora(): Corpus[] {
   };
 
   return [
-    { name: 'small-chat', round: () => Array.from({ length: 60 }, () => chat(200)) },
-    { name: 'chat-10k', round: () => Array.from({ length: 5 }, () => chat(10_000)) },
+    { name: 'small-chat', round: () => Array.from({ length: 40 }, () => chat(200)) },
+    { name: 'chat-10k', round: () => Array.from({ length: 4 }, () => chat(10_000)) },
     {
       name: 'prose-and-code',
       round: () => [
-        Array.from({ length: 16 }, () => `${prose(2500)}\n\n\`\`\`js\n${code(2500)}\n\`\`\`\n`).join('\n'),
+        Array.from({ length: 12 }, () => `${prose(2500)}\n\n\`\`\`js\n${code(2500)}\n\`\`\`\n`).join('\n'),
       ],
     },
     {

@@ -1,0 +1,188 @@
+import { type Encoding, loadEncoding } from '@parlance/protocol';
+import { startRemote } from './process/channel.js';
+import { atLeast, atMost, type BenchOptions, compare, type Row } from './row.js';
+import { median } from './statistics.js';
+import type { ColdCommands, ColdStart } from './tokenizer/cold-process.js';
+import {
+  type BenchEncoding,
+  type Contestant,
+  type ContestantName,
+  ENCODINGS,
+  OURS,
+  PEERS,
+  prepare,
+} from './tokenizer/contestants.js';
+import { type Corpus, loadCorpora } from './tokenizer/corpora.js';
+import { WORST_CASES } from './tokenizer/worst-cases.js';
+
+/**
+ * The tokenizer beside three others, in one process and in turns, on texts that none of them has seen;
+ * then how each of them starts in a process of its own; then ours on the worst there is.
+ */
+
+const ALL: readonly ContestantName[] = [OURS, ...PEERS];
+const COLD_PROCESS = new URL('./tokenizer/cold-process.ts', import.meta.url);
+/** Small messages that a process begins with. */
+const FIRST_MESSAGES = 20;
+
+/** How many times as fast as each of them. */
+const FASTER: Readonly<Record<(typeof PEERS)[number], number>> = {
+  'js-tiktoken': 10,
+  tiktoken: 4,
+  'gpt-tokenizer': 2.5,
+};
+const FASTER_CJK: typeof FASTER = { 'js-tiktoken': 20, tiktoken: 2, 'gpt-tokenizer': 1 };
+
+export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
+  for (const encoding of Object.keys(ENCODINGS) as BenchEncoding[]) {
+    const contestants = new Map<ContestantName, Contestant>();
+    for (const name of ALL) contestants.set(name, await (await prepare(name, encoding))());
+    for (const corpus of loadCorpora()) yield* measureCorpus(encoding, corpus, contestants, quick ? 7 : 21);
+    yield* await measureColdStart(encoding, quick ? 3 : 9);
+  }
+  for (const encoding of Object.keys(ENCODINGS) as BenchEncoding[]) {
+    yield* measureWorstCases(await loadEncoding(encoding), quick ? 1 : 3);
+  }
+}
+
+/** Megabytes of UTF-8 a second, in both directions. */
+function* measureCorpus(
+  encoding: BenchEncoding,
+  corpus: Corpus,
+  contestants: ReadonlyMap<ContestantName, Contestant>,
+  rounds: number,
+): Generator<Row> {
+  const warmUp = Math.ceil(rounds / 2);
+  const encoded = new Map<ContestantName, number[]>(ALL.map((name) => [name, []]));
+  const decoded = new Map<ContestantName, number[]>(ALL.map((name) => [name, []]));
+  for (let round = 0; round < warmUp + rounds; round++) {
+    const texts = corpus.round();
+    const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+    const ids = new Map<ContestantName, ArrayLike<number>[]>();
+    for (let turn = 0; turn < ALL.length; turn++) {
+      const name = ALL[(turn + round) % ALL.length] as ContestantName;
+      const contestant = contestants.get(name) as Contestant;
+      const start = performance.now();
+      const found = texts.map((text) => contestant.encode(text));
+      const middle = performance.now();
+      for (const each of found) contestant.decode(each);
+      const end = performance.now();
+      ids.set(name, found);
+      if (round < warmUp) continue;
+      encoded.get(name)?.push(bytes / 1e3 / (middle - start));
+      decoded.get(name)?.push(bytes / 1e3 / (end - middle));
+    }
+    assertEqual(ids.get(OURS) ?? [], ids.get('tiktoken') ?? [], texts);
+  }
+  const figure = (of: typeof encoded, name: ContestantName) => ({ name, value: median(of.get(name) ?? []) });
+  const targets = corpus.name === 'cjk-emoji' ? FASTER_CJK : FASTER;
+  for (const peer of PEERS) {
+    const name = `${encoding} ${corpus.name} encode`;
+    yield compare(
+      name,
+      'MB/s',
+      'higher',
+      figure(encoded, OURS).value,
+      figure(encoded, peer),
+      atLeast(targets[peer]),
+    );
+  }
+  for (const peer of PEERS) {
+    const name = `${encoding} ${corpus.name} decode`;
+    yield compare(name, 'MB/s', 'higher', figure(decoded, OURS).value, figure(decoded, peer));
+  }
+}
+
+/** `tiktoken` is the reference: speed with other IDs would be worth nothing. */
+function assertEqual(
+  ours: readonly ArrayLike<number>[],
+  theirs: readonly ArrayLike<number>[],
+  texts: string[],
+) {
+  for (const [i, text] of texts.entries()) {
+    const [found, expected] = [Array.from(ours[i] ?? []), Array.from(theirs[i] ?? [])];
+    if (found.length !== expected.length || found.some((id, k) => id !== expected[k])) {
+      throw new Error(`other IDs than tiktoken's for ${JSON.stringify(text.slice(0, 200))}`);
+    }
+  }
+}
+
+async function measureColdStart(encoding: BenchEncoding, samples: number): Promise<Row[]> {
+  const [smallChat] = loadCorpora() as [Corpus];
+  const texts = smallChat.round().slice(0, FIRST_MESSAGES);
+  const starts = new Map<ContestantName, ColdStart[]>(ALL.map((name) => [name, []]));
+  for (let sample = 0; sample < samples; sample++) {
+    for (const name of ALL) {
+      const remote = startRemote<ColdCommands>(COLD_PROCESS, [name, encoding], ['--expose-gc']);
+      starts.get(name)?.push(await remote.call('run', texts));
+      remote.stop();
+    }
+  }
+  const figure = (name: ContestantName, key: keyof ColdStart) => ({
+    name,
+    value: median((starts.get(name) ?? []).map((start) => start[key])),
+  });
+  const rows = (
+    what: string,
+    unit: string,
+    key: keyof ColdStart,
+    target: (peer: ContestantName) => number | undefined,
+  ) =>
+    PEERS.map((peer) => {
+      const bound = target(peer);
+      const check = bound === undefined ? undefined : atMost(bound);
+      return compare(`${encoding} ${what}`, unit, 'lower', figure(OURS, key).value, figure(peer, key), check);
+    });
+  const aThird = (peer: ContestantName) => (peer === 'js-tiktoken' ? 1 / 3 : undefined);
+  return [
+    ...rows('cold first message', 'ms', 'firstMs', aThird),
+    ...rows(`cold first ${FIRST_MESSAGES} messages`, 'ms', 'allMs', aThird),
+    ...rows('load', 'ms', 'loadMs', () => 1),
+    ...rows('memory', 'MB', 'memoryMB', () => 1),
+    ...rows('memory resident', 'MB', 'residentMB', () => 1),
+  ];
+}
+
+/** A megabyte against a second, its growth against 15 times, and the longest slice against 50 ms. */
+function* measureWorstCases(encoding: Encoding, samples: number): Generator<Row> {
+  const time = (text: string) => {
+    const times = Array.from({ length: samples }, () => {
+      const start = performance.now();
+      encoding.encode(text);
+      return performance.now() - start;
+    });
+    return median(times);
+  };
+  let longestSlice = 0;
+  for (const [what, make] of Object.entries(WORST_CASES)) {
+    const [small, large] = [make(100_000), make(1_000_000)];
+    encoding.encode(small);
+    const smallMs = time(small);
+    const largeMs = time(large);
+    longestSlice = Math.max(longestSlice, longestSliceOf(encoding, large));
+    const name = `${encoding.name} 1 MB of ${what}`;
+    yield compare(name, 'ms', 'lower', largeMs, { name: '1 s', value: 1000 }, atMost(1));
+    const growth = { name: '15 x 100 KB', value: 15 * smallMs };
+    yield compare(name, 'ms', 'lower', largeMs, growth, atMost(1));
+  }
+  const slice = { name: '50 ms', value: 50 };
+  yield compare(
+    `${encoding.name} longest slice of a worst case`,
+    'ms',
+    'lower',
+    longestSlice,
+    slice,
+    atMost(1),
+  );
+}
+
+function longestSliceOf(encoding: Encoding, text: string): number {
+  let longest = 0;
+  let before = performance.now();
+  for (const _ of encoding.encodeSlices(text)) {
+    const now = performance.now();
+    longest = Math.max(longest, now - before);
+    before = now;
+  }
+  return longest;
+}

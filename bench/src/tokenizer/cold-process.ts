@@ -1,0 +1,51 @@
+import { offer } from '../process/channel.js';
+import { type BenchEncoding, type ContestantName, prepare } from './contestants.js';
+
+/** A process in which nothing has run yet: how a tokenizer loads, and how it begins. */
+
+export interface ColdStart {
+  /** From asking for the vocabulary to being able to encode. */
+  readonly loadMs: number;
+  /** What is kept for it: heap, array buffers and WebAssembly memory. */
+  readonly memoryMB: number;
+  /** How far the process grew, what loading left behind included. */
+  readonly residentMB: number;
+  /** The first text, and all of them. */
+  readonly firstMs: number;
+  readonly allMs: number;
+}
+
+const [, , name, encoding] = process.argv as [string, string, ContestantName, BenchEncoding];
+
+const commands = {
+  async run(texts: readonly string[]): Promise<ColdStart> {
+    const load = await prepare(name, encoding);
+    const before = memory();
+    const start = performance.now();
+    const contestant = await load();
+    const loadMs = performance.now() - start;
+    const residentMB = (process.memoryUsage.rss() - before.rss) / 1e6;
+    const memoryMB = (memory().kept - before.kept) / 1e6;
+
+    const firstStart = performance.now();
+    let tokens = 0;
+    let firstMs = 0;
+    for (const text of texts) {
+      tokens += contestant.encode(text).length;
+      if (firstMs === 0) firstMs = performance.now() - firstStart;
+    }
+    const allMs = performance.now() - firstStart;
+    if (tokens < texts.length) throw new Error(`${name} found no tokens`);
+    return { loadMs, memoryMB, residentMB, firstMs, allMs };
+  },
+};
+export type ColdCommands = typeof commands;
+
+/** After the garbage is gone; needs `--expose-gc`. */
+function memory(): { kept: number; rss: number } {
+  globalThis.gc?.();
+  const { heapUsed, external, rss } = process.memoryUsage();
+  return { kept: heapUsed + external, rss };
+}
+
+offer(commands);
