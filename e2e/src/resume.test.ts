@@ -191,9 +191,9 @@ describe('a lost connection', () => {
   });
 
   it('is made up for at once when the network is back', async () => {
-    const { proxy, session } = await setUp({}, { reconnect: { minDelayMs: 60_000, maxDelayMs: 60_000 } });
+    const { proxy, session, states } = await setUp({}, { reconnect: { minDelayMs: 60_000, maxDelayMs: 60_000 } });
     proxy.cut();
-    await expect.poll(() => session.state).toBe('suspended');
+    await expect.poll(() => states).toEqual(['suspended']);
     window.dispatchEvent(new Event('online'));
     await expect.poll(() => session.state).toBe('established');
   });
@@ -241,7 +241,7 @@ describe('taking a session up', () => {
     client.handleDisconnected(CloseCode.ABNORMAL, '');
     expect([session.state, carried?.state]).toEqual(['suspended', 'established']);
     await expect.poll(() => session.state).toBe('established');
-    expect(codes).toEqual([CloseCode.TAKEN_OVER]);
+    await expect.poll(() => codes).toEqual([CloseCode.TAKEN_OVER]);
     expect(session.id).toBe(id);
     expect((await session.request('x')).text).toBe('ok');
   });

@@ -53,6 +53,7 @@ class StreamReply implements Reply {
   readonly #parts: Inbox<ReceivedMessage>;
   #partText: PartText | undefined;
   #metadata: Metadata = Object.freeze({});
+  #encodedMetadata: Uint8Array | undefined;
   #isOver = false;
   /** Kept instead of messages where the reply is asked for as a whole. */
   #bodies: ReceivedBody[] | undefined;
@@ -94,7 +95,7 @@ class StreamReply implements Reply {
   handlePart(body: ReceivedBody): void {
     if (this.#isOver) return;
     if (body.metadata !== undefined) {
-      this.#metadata = decodeMetadata(body.metadata, this.#coder.limits.maxJsonDepth);
+      this.#learn(body.metadata);
       // A part with metadata and no bytes carries the metadata only.
       if (body.bytes.length === 0) return this.#options.consume(this.id, body.charge);
     }
@@ -108,8 +109,7 @@ class StreamReply implements Reply {
 
   handleResponse(body: ReceivedBody): void {
     if (this.#isOver) return;
-    if (body.metadata !== undefined)
-      this.#metadata = decodeMetadata(body.metadata, this.#coder.limits.maxJsonDepth);
+    if (body.metadata !== undefined) this.#learn(body.metadata);
     this.#finish();
     const message = createMessage(body, this.#coder);
     if (this.#whole !== undefined) this.#whole.resolve(message);
@@ -146,6 +146,11 @@ class StreamReply implements Reply {
     if (this.id !== 0) this.#options.cancel(this.id);
   }
 
+  #learn(metadata: Uint8Array): void {
+    this.#metadata = decodeMetadata(metadata, this.#coder.limits.maxJsonDepth);
+    this.#encodedMetadata = metadata;
+  }
+
   /** Keeps a part of a reply that is asked for as a whole, which is bounded like a message. */
   #collect(bodies: ReceivedBody[], body: ReceivedBody): void {
     const { maxMessageSize } = this.#coder.limits;
@@ -170,19 +175,34 @@ class StreamReply implements Reply {
     bodies: ReceivedBody[],
   ): void {
     try {
-      whole.resolve(createMessage(joinBodies(bodies, this.#coder), this.#coder));
+      const joined = { ...joinBodies(bodies, this.#coder), metadata: this.#encodedMetadata };
+      whole.resolve(createMessage(joined, this.#coder));
     } catch (error) {
       whole.reject(error);
     }
   }
 }
 
-/** One body with the content of all; token IDs stay token IDs where all parts are. */
+/**
+ * One body with the content of all, which is bounded like a message; token IDs stay token IDs where all
+ * parts are.
+ */
 function joinBodies(bodies: readonly ReceivedBody[], coder: BodyCoder): ReceivedBody {
   const areTokens = bodies.length > 0 && bodies.every((body) => body.codec === LinkCodec.TOKEN_NATIVE);
+  const { maxMessageSize } = coder.limits;
+  let length = 0;
+  const decode = (body: ReceivedBody): Uint8Array => {
+    const bytes = coder.decode(body);
+    length += bytes.length;
+    if (length <= maxMessageSize) return bytes;
+    throw new ProtocolError(
+      'decompressed_too_large',
+      `the reply expands to more than ${maxMessageSize} bytes; stream it`,
+    );
+  };
   return {
     codec: areTokens ? LinkCodec.TOKEN_NATIVE : LinkCodec.PLAIN,
-    bytes: concatBytes(bodies.map((body) => (areTokens ? body.bytes : coder.decode(body)))),
+    bytes: concatBytes(bodies.map((body) => (areTokens ? body.bytes : decode(body)))),
     originalLength: undefined,
     secret: bodies.some((body) => body.secret),
     metadata: undefined,

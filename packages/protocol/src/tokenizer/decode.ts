@@ -1,6 +1,7 @@
 import { ProtocolError } from '../errors.js';
 import { DEFAULT_LIMITS } from '../limits.js';
 import { decodeUtf8 } from '../text.js';
+import { MAX_SHORT } from './short-key.js';
 import type { TokenTable } from './token-table.js';
 import type { Vocabulary } from './vocabulary.js';
 
@@ -76,8 +77,11 @@ export class TokenDecoder {
 
   /** Writes what `ids` stand for, which `length` has checked. */
   write(ids: ArrayLike<number>, target: Uint8Array, offset: number): void {
-    const { bytes, offsets } = this.#table;
+    const { bytes, view: from, offsets } = this.#table;
+    const to = new DataView(target.buffer, target.byteOffset, target.length);
     const { ordinary } = this.#vocabulary;
+    // Most tokens are short: eight bytes are copied whatever follows them, which is overwritten next.
+    const lastShort = target.length - MAX_SHORT;
     let at = offset;
     for (let i = 0; i < ids.length; i++) {
       const id = ids[i] as number;
@@ -88,13 +92,16 @@ export class TokenDecoder {
         continue;
       }
       const start = offsets[id] as number;
-      const end = offsets[id + 1] as number;
-      if (end - start > COPY_NATIVELY) {
-        target.set(bytes.subarray(start, end), at);
-        at += end - start;
+      const length = (offsets[id + 1] as number) - start;
+      if (length <= MAX_SHORT && at <= lastShort) {
+        to.setInt32(at, from.getInt32(start));
+        to.setInt32(at + 4, from.getInt32(start + 4));
+      } else if (length > COPY_NATIVELY) {
+        target.set(bytes.subarray(start, start + length), at);
       } else {
-        for (let from = start; from < end; from++) target[at++] = bytes[from] as number;
+        for (let k = 0; k < length; k++) target[at + k] = bytes[start + k] as number;
       }
+      at += length;
     }
   }
 

@@ -151,10 +151,9 @@ function unmergeableTokens(
   merger: Merger,
 ): ReadonlySet<number> {
   const found = new Set<number>();
-  const source = { bytes: table.bytes, view: new DataView(table.bytes.buffer) };
   for (let id = mergeable; id < limit; id++) {
     const end = table.offsets[id + 1] as number;
-    if (merger.merge(source, table.offsets[id] as number, end) > 1) found.add(id);
+    if (merger.merge(table, table.offsets[id] as number, end) > 1) found.add(id);
   }
   merger.work = 0;
   return found;

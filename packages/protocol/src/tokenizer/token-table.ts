@@ -51,8 +51,9 @@ export interface TokenList {
   readonly offsets: Uint32Array;
 }
 
-export class TokenTable {
+export class TokenTable implements KeySource {
   bytes: Uint8Array<ArrayBuffer> = new Uint8Array(0);
+  view = new DataView(this.bytes.buffer);
   offsets: Uint32Array = new Uint32Array(1);
   readonly pairs: Int32Array = new Int32Array(0x10000).fill(NO_TOKEN);
   readonly boundaries = new Boundaries();
@@ -69,6 +70,7 @@ export class TokenTable {
   extend({ bytes, offsets }: TokenList): void {
     const first = this.size;
     this.bytes = bytes;
+    this.view = new DataView(bytes.buffer);
     this.offsets = offsets;
     this.size = offsets.length - 1;
     this.#index(first);
@@ -128,7 +130,7 @@ export class TokenTable {
 
   /** Enters the tokens from `first` on into the hash tables, or all of them where they have to grow. */
   #index(first: number): void {
-    const { bytes, offsets, size } = this;
+    const { offsets, size } = this;
     let shortCount = 0;
     for (let id = 0; id < size; id++) {
       if ((offsets[id + 1] as number) - (offsets[id] as number) <= MAX_SHORT) shortCount++;
@@ -142,16 +144,16 @@ export class TokenTable {
       this.#long = new Int32Array(1 << longBits);
       from = 0;
     }
-    const view = new DataView(bytes.buffer);
     for (let id = from; id < size; id++) {
       const start = offsets[id] as number;
       const length = (offsets[id + 1] as number) - start;
       if (length > MAX_SHORT) this.#enterLong(start, length, id);
-      else this.#enterShort(view, start, length, id);
+      else this.#enterShort(start, length, id);
     }
   }
 
-  #enterShort(view: DataView, at: number, length: number, id: number): void {
+  #enterShort(at: number, length: number, id: number): void {
+    const { view } = this;
     if (length === 2) this.pairs[view.getUint16(at)] = id;
     const slots = this.#short;
     const first = firstOf(view, at, length);
