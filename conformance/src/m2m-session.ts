@@ -9,12 +9,9 @@ import {
   createSession,
   DEFAULT_LIMITS,
   DEFAULT_TIMERS,
-  decodeBase64,
   decodeControlJson,
   decodeText,
-  decodeTokenIds,
   type EncodingName,
-  getEncoding,
   LinkCodec,
   type SessionCore,
   type SessionEvent,
@@ -130,21 +127,9 @@ function checkData(server: End, given: Fields, algorithms: readonly string[]): v
   if (event === undefined) return fail(`the data did not arrive: ${server.failure()}`);
   const { content } = data.payload;
   if (typeof content !== 'string') return fail('the content is no text');
-  const text = accepted(() => decodeText(content, { tokenNative: tokenNativeOf(server) }), 'the content');
+  const text = accepted(() => decodeText(content), 'the content');
   same(text, given.text('server_decompressed'), 'content');
   same(algorithmOf(event.body.codec), data.payload.algorithm, 'algorithm of the data at the application');
-}
-
-/** TokenNative text in the encoding that was agreed on. */
-function tokenNativeOf(server: End) {
-  const encoding = server.core.negotiated?.encoding;
-  const vocabulary = encoding ? getEncoding(encoding) : undefined;
-  if (vocabulary === undefined) return undefined;
-  const body = (wire: string) => decodeBase64(wire.slice(wire.lastIndexOf('|') + 1));
-  return {
-    encode: () => fail('nothing is encoded here'),
-    decode: (wire: string) => vocabulary.decode(decodeTokenIds(body(wire))),
-  };
 }
 
 /** The algorithm that a codec of bodies is known by. */

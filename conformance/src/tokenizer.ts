@@ -1,7 +1,16 @@
 import { accepted, fail, holds, refused, same } from './expect.js';
 import type { Family } from './family.js';
 import type { Fields } from './fields.js';
-import { decodeTokenIds, EncodingName, getEncoding, loadEncoding } from './subject.js';
+import {
+  decodeBase64,
+  decodeTokenNative,
+  decodeTokenNativeText,
+  EncodingName,
+  encodeTokenNative,
+  encodeTokenNativeText,
+  getEncoding,
+  loadEncoding,
+} from './subject.js';
 
 /** Text to token IDs in the three vocabularies, and back. */
 export const tokenizer: Family = {
@@ -40,12 +49,45 @@ function checkText(given: Fields): void {
       ids.length,
       `number of tokens in ${name}`,
     );
-    const varints = accepted(() => encoding.encodeVarints(text), 'the varints');
-    same([...decodeTokenIds(varints)], ids, `varints of ${name}`);
     same(
       accepted(() => encoding.decode(Uint32Array.from(ids)), 'decoding'),
       text,
       `text of ${name}`,
     );
+    checkFrames(text, known, ids);
   }
+}
+
+/** Tokenizer byte and letter of each vocabulary (protocol page, section 1). */
+const MARKS = {
+  CL100K_BASE: { byte: 0, letter: 'C' },
+  O200K_BASE: { byte: 1, letter: 'O' },
+  LLAMA_BPE: { byte: 2, letter: 'L' },
+} as const satisfies Record<EncodingName, object>;
+
+/** Both TokenNative forms carry exactly these IDs, as varints in their shortest form. */
+function checkFrames(text: string, name: EncodingName, ids: readonly number[]): void {
+  const { byte, letter } = MARKS[name];
+  const expected = Uint8Array.of(byte, ...ids.flatMap(varint));
+  const binary = accepted(() => encodeTokenNative(text, name), 'the binary form');
+  same(Buffer.compare(binary, expected), 0, `binary form in ${name}`);
+  const wire = accepted(() => encodeTokenNativeText(text, name), 'the text form');
+  holds(wire.startsWith(`#TK|${letter}|`), `the text form of ${name} begins with #TK|${letter}|`);
+  same(Buffer.compare(decodeBase64(wire.slice(6)), expected.subarray(1)), 0, `text form in ${name}`);
+  for (const form of [binary, wire]) {
+    const frame = accepted(() => decodeTokenNative(form), 'the form');
+    same(frame.encoding, name, 'vocabulary of the form');
+    same([...frame.ids], ids, 'IDs of the form');
+    same(
+      accepted(() => decodeTokenNativeText(form), 'the form'),
+      text,
+      'text of the form',
+    );
+  }
+}
+
+function varint(id: number): number[] {
+  const bytes: number[] = [];
+  for (; id >= 0x80; id = Math.floor(id / 128)) bytes.push((id % 128) | 0x80);
+  return [...bytes, id];
 }

@@ -191,7 +191,10 @@ describe('a lost connection', () => {
   });
 
   it('is made up for at once when the network is back', async () => {
-    const { proxy, session, states } = await setUp({}, { reconnect: { minDelayMs: 60_000, maxDelayMs: 60_000 } });
+    const { proxy, session, states } = await setUp(
+      {},
+      { reconnect: { minDelayMs: 60_000, maxDelayMs: 60_000 } },
+    );
     proxy.cut();
     await expect.poll(() => states).toEqual(['suspended']);
     window.dispatchEvent(new Event('online'));

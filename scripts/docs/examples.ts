@@ -1,3 +1,4 @@
+import { RequestError } from '../../packages/protocol/src/errors.js';
 import {
   type CodedBody,
   decodeAvp,
@@ -18,7 +19,6 @@ import {
   loadCodecs,
   loadEncoding,
 } from '../../packages/protocol/src/index.js';
-import { RequestError } from '../../packages/protocol/src/errors.js';
 import { encodeFailure } from '../../packages/protocol/src/link/failure.js';
 import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../packages/protocol/src/link/header.js';
 

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { offer } from '../process/channel.js';
 import { type BenchEncoding, type ContestantName, prepare } from './contestants.js';
 
@@ -6,9 +7,9 @@ import { type BenchEncoding, type ContestantName, prepare } from './contestants.
 export interface ColdStart {
   /** From asking for the vocabulary to being able to encode. */
   readonly loadMs: number;
-  /** What is kept for it: heap, array buffers and WebAssembly memory. */
+  /** What is kept for it after the texts: heap, array buffers and WebAssembly memory. */
   readonly memoryMB: number;
-  /** How far the process grew, what loading left behind included. */
+  /** How far the process has grown by then, with what loading left behind. */
   readonly residentMB: number;
   /** The first text, and all of them. */
   readonly firstMs: number;
@@ -20,12 +21,10 @@ const [, , name, encoding] = process.argv as [string, string, ContestantName, Be
 const commands = {
   async run(texts: readonly string[]): Promise<ColdStart> {
     const load = await prepare(name, encoding);
-    const before = memory();
+    const before = await memory();
     const start = performance.now();
     const contestant = await load();
     const loadMs = performance.now() - start;
-    const residentMB = (process.memoryUsage.rss() - before.rss) / 1e6;
-    const memoryMB = (memory().kept - before.kept) / 1e6;
 
     const firstStart = performance.now();
     let tokens = 0;
@@ -36,16 +35,22 @@ const commands = {
     }
     const allMs = performance.now() - firstStart;
     if (tokens < texts.length) throw new Error(`${name} found no tokens`);
+    const after = await memory();
+    const memoryMB = (after.kept - before.kept) / 1e6;
+    const residentMB = (after.resident - before.resident) / 1e6;
     return { loadMs, memoryMB, residentMB, firstMs, allMs };
   },
 };
 export type ColdCommands = typeof commands;
 
-/** After the garbage is gone; needs `--expose-gc`. */
-function memory(): { kept: number; rss: number } {
-  globalThis.gc?.();
+/** After the garbage is gone; needs `--expose-gc`. Array buffers are given back a little later. */
+async function memory(): Promise<{ kept: number; resident: number }> {
+  for (let i = 0; i < 3; i++) {
+    globalThis.gc?.();
+    await setTimeout(50);
+  }
   const { heapUsed, external, rss } = process.memoryUsage();
-  return { kept: heapUsed + external, rss };
+  return { kept: heapUsed + external, resident: rss };
 }
 
 offer(commands);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { PLATFORMS, type PlatformName } from '../passes.js';
-import { readSeedFile, seedFilePath } from './seeds.js';
+import { readFinds, writeFinds } from './seeds.js';
 import { createMemory, progressIn } from './shared.js';
 import { TARGETS } from './targets.js';
 import type { Failure, WorkerMessage, WorkerOptions } from './worker.js';
@@ -14,7 +14,7 @@ import type { Failure, WorkerMessage, WorkerOptions } from './worker.js';
  * `npm run fuzz -- [--seconds N] [--target NAME]… [--platform node|web] [--seed N] [--save]`: fuzzes
  * every decoder for N seconds on both platforms at once. `--target NAME --input HEX|@FILE` runs one
  * input. The exit code is 1 where something was found. `--save` keeps what taught something new in
- * `conformance/corpus/seeds.json`.
+ * `conformance/corpus/seeds.txt`.
  */
 
 const { values } = parseArgs({
@@ -149,16 +149,16 @@ function reportDone(platform: PlatformName, { targets, blocks, growth, refused }
   );
 }
 
-/** Adds finds to the committed ones, a line each, in an order that does not depend on the run. */
+/** Adds finds to the committed ones. */
 function save(runs: readonly Done[]): void {
-  const kept = readSeedFile();
-  for (const { target, finds } of runs.flatMap((run) => run.targets)) {
-    kept[target] = [...new Set([...(kept[target] ?? []), ...finds])].toSorted(
-      (a, b) => a.length - b.length || (a < b ? -1 : 1),
-    );
-  }
-  const ordered = Object.fromEntries(
-    names.filter((name) => kept[name]?.length).map((name) => [name, kept[name]]),
+  const kept = readFinds();
+  const found = runs.flatMap((run) => run.targets);
+  writeFinds(
+    new Map(
+      names.map((name) => {
+        const finds = found.flatMap(({ target, finds }) => (target === name ? finds : []));
+        return [name, [...new Set([...(kept.get(name) ?? []), ...finds])]];
+      }),
+    ),
   );
-  writeFileSync(seedFilePath, `${JSON.stringify(ordered, null, 2)}\n`);
 }

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { isRecord } from '../fields.js';
 import { bytesOfText } from './target.js';
 
@@ -7,7 +7,7 @@ import { bytesOfText } from './target.js';
 /** Vectors above this length teach little and cost much. */
 const MAX_SEED = 2048;
 
-const SEED_FILE = new URL('../../corpus/seeds.json', import.meta.url);
+const SEED_FILE = new URL('../../corpus/seeds.txt', import.meta.url);
 
 /** The values of all fields of one of these names, anywhere in a vector file, as bytes. */
 export function seedsFrom(file: string, ...fields: readonly string[]): Uint8Array[] {
@@ -29,10 +29,22 @@ export function seedsFrom(file: string, ...fields: readonly string[]): Uint8Arra
 }
 
 /** Finds by target, as hex. */
-export type SeedFile = Record<string, readonly string[]>;
+export type Finds = ReadonlyMap<string, readonly string[]>;
 
-export function readSeedFile(): SeedFile {
-  return JSON.parse(readFileSync(SEED_FILE, 'utf8')) as SeedFile;
+/** Reads the committed finds: a line each, of a target's name and hex. */
+export function readFinds(): Finds {
+  const finds = new Map<string, string[]>();
+  for (const line of readFileSync(SEED_FILE, 'utf8').split('\n')) {
+    const [target, hex] = line.split(' ');
+    if (target && hex !== undefined) finds.set(target, [...(finds.get(target) ?? []), hex]);
+  }
+  return finds;
 }
 
-export const seedFilePath = SEED_FILE;
+/** Writes finds, the shortest of each target first, so that the order does not depend on the run. */
+export function writeFinds(finds: Finds): void {
+  const lines = [...finds].flatMap(([target, inputs]) =>
+    inputs.toSorted((a, b) => a.length - b.length || (a < b ? -1 : 1)).map((hex) => `${target} ${hex}\n`),
+  );
+  writeFileSync(SEED_FILE, lines.join(''));
+}

@@ -6,6 +6,8 @@ import {
   decodeText,
   decodeToken,
   decodeTokenIds,
+  decodeTokenNative,
+  decodeTokenNativeText,
   type Encoding,
   encodeBase64,
   encodeDictionary,
@@ -139,15 +141,9 @@ const tagged: Target = {
   seeds: [...seedsFrom('m2m-legacy.json', 'wire', 'wire_C', 'input'), ...tokens(...PREFIXES)],
   run(input) {
     const text = textOf(input);
-    return !outcomeOf(() => decodeText(text, { limits, zlib: true, tokenNative: TOKEN_NATIVE })).accepted;
+    return !outcomeOf(() => decodeText(text, { limits, zlib: true })).accepted;
   },
   recheck: () => same(decodeText('plain'), 'plain', 'plain text'),
-};
-
-const TOKEN_NATIVE = {
-  encode: (text: string) => `#TK|C|${base64Of(vocabulary().encodeVarints(text))}`,
-  decode: (wire: string) =>
-    vocabulary().decode(decodeTokenIds(decodeBase64(wire.slice(6))), { maxBytes: limits.maxMessageSize }),
 };
 
 const tokenNative: Target = {
@@ -161,6 +157,8 @@ const tokenNative: Target = {
     ].map((bytes) => Uint8Array.from(bytes)),
   ),
   run(input) {
+    outcomeOf(() => decodeTokenNative(input, { limits }));
+    outcomeOf(() => decodeTokenNativeText(input, { limits }));
     const ids = outcomeOf(() => decodeTokenIds(input));
     if (!ids.accepted) return true;
     same(encodeTokenIds(ids.value), new Uint8Array(input), 'varints written again');

@@ -7,7 +7,7 @@ import { isProtocolError, platform } from '../subject.js';
 import { createCoverage, createProfiler } from './coverage.js';
 import { createFuzzer } from './fuzzer.js';
 import { createRandom } from './random.js';
-import { readSeedFile } from './seeds.js';
+import { readFinds } from './seeds.js';
 import { progressIn } from './shared.js';
 import type { Target } from './target.js';
 import { prepareTargets, TARGETS } from './targets.js';
@@ -74,6 +74,7 @@ class Found extends Error {
 
 if (platform.name !== options.platform)
   throw new Error(`runs on ${platform.name}, not on ${options.platform}`);
+const committed = readFinds();
 await prepareTargets();
 const targets = TARGETS.filter(({ name }) => options.targets.includes(name)).map(withFinds);
 post({ type: 'started' });
@@ -165,7 +166,7 @@ function execute(target: Target, input: Uint8Array): boolean {
 
 /** The target with the committed finds of earlier runs. */
 function withFinds(target: Target): Target {
-  const finds = readSeedFile()[target.name] ?? [];
+  const finds = committed.get(target.name) ?? [];
   return {
     ...target,
     seeds: [...target.seeds, ...finds.map((hex) => new Uint8Array(Buffer.from(hex, 'hex')))],

@@ -4,7 +4,7 @@ import { acceptOf, clientAgreement, helloOf, linkParameters, serverAgreement } f
 import { Algorithm, EncodingName, Extension, Subprotocol } from './constants.js';
 import { resolveLimits, resolveTimers } from './limits.js';
 import { decodeControl, decodeControlJson, encodeControl, encodeControlJson } from './message-codec.js';
-import type { AcceptPayload, ControlMessage, HelloPayload } from './messages.js';
+import type { AcceptPayload, ControlMessage, HelloPayload, UnknownMessage } from './messages.js';
 import { type Capabilities, negotiate } from './negotiate.js';
 import type { SessionOptions } from './session-core.js';
 import { errorCode } from './testing/error-code.js';
@@ -60,6 +60,9 @@ describe('both ends', () => {
     [Subprotocol.JSON]: (message: ControlMessage) => decodeControlJson(encodeControlJson(message)),
   };
 
+  const payloadOf = <Payload>(message: ControlMessage | UnknownMessage) =>
+    (message as { payload: unknown }).payload as Payload;
+
   it('pin the same facts, in every shape and envelope', () => {
     const shapes = fc.constantFrom('flat' as const, 'nested' as const);
     const subprotocols = fc.constantFrom(...Object.values(Subprotocol));
@@ -68,16 +71,14 @@ describe('both ends', () => {
         const wire = wires[subprotocol];
         const envelope = { sessionId: 's', timestamp: 1 };
         const offer = helloOf(optionsWith(client, { shape }), 'token');
-        const hello = wire({ type: 'HELLO', ...envelope, payload: offer }).payload as HelloPayload;
+        const hello = payloadOf<HelloPayload>(wire({ type: 'HELLO', ...envelope, payload: offer }));
         const options = optionsWith(server, { subprotocol });
         const outcome = negotiate(hello, options.capabilities);
         if (!outcome.accepted) return;
         const there = serverAgreement(outcome.agreement, options);
         const payload = acceptOf(there, hello, options, undefined, undefined);
-        const here = clientAgreement(
-          offer,
-          wire({ type: 'ACCEPT', ...envelope, payload }).payload as AcceptPayload,
-        );
+        const answer = wire({ type: 'ACCEPT', ...envelope, payload });
+        const here = clientAgreement(offer, payloadOf<AcceptPayload>(answer));
         // The reference's shape has no place for limits; the reasons stay with the server.
         const { reasons: _reasons, limits, ...facts } = there;
         expect(here).toMatchObject(facts);

@@ -33,7 +33,11 @@ const text = (maxLength: number) => fc.string({ unit: 'grapheme', maxLength: max
 const count = fc.maxSafeNat();
 const optional = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined });
 const agentId = optional(fc.stringMatching(/^[A-Za-z0-9._:@-]{1,128}$/));
-const extensions = fc.dictionary(text(40), text(40), { maxKeys: 8 });
+const extensions = fc.dictionary(
+  text(40).filter((name) => name !== '__proto__'),
+  text(40),
+  { maxKeys: 8 },
+);
 const algorithms = fc.uniqueArray(fc.constantFrom(...Object.values(Algorithm)));
 const encoding = fc.constantFrom(...Object.values(EncodingName));
 const encodings = fc.uniqueArray(encoding);
@@ -112,7 +116,7 @@ const dataPayload = fc.record({
   securityStatus: optional(securityStatus),
 });
 const of = <Type extends ControlMessage['type']>(type: Type, fields: object) =>
-  fc.record({ ...head, type: fc.constant(type), ...fields }) as fc.Arbitrary<ControlMessage>;
+  fc.record({ ...head, type: fc.constant(type), ...fields }) as unknown as fc.Arbitrary<ControlMessage>;
 const messages = fc.oneof(
   of('HELLO', { sessionId: fc.constant(null), payload: helloPayload }),
   of('ACCEPT', { sessionId, payload: acceptPayload }),

@@ -155,6 +155,17 @@ describe('negotiation', () => {
     );
   });
 
+  it('says why it came out as it did, and nothing that did not happen', () => {
+    expect(agreed({}).reasons).toEqual([
+      "encoding O200K_BASE: the client's preferred one",
+      "algorithms TOKEN_NATIVE, NONE: what both list, in the client's order",
+    ]);
+    expect(agreed({ preferredEncoding: null }).reasons[0]).toMatch(/^encoding O200K_BASE: the first/);
+    expect(agreed({ encodings: [] }).reasons[0]).toBe('no encoding in common');
+    const outcome = negotiate({ ...OFFER, algorithms: [] }, SUPPORT);
+    expect(outcome.accepted ? '' : outcome.reject.message).toMatch(/offers none, .* has NONE, TOKEN_NATIVE$/);
+  });
+
   it('rejects where TOKEN_NATIVE was all there was', () => {
     const outcome = negotiate({ ...OFFER, algorithms: ['TOKEN_NATIVE'], encodings: [] }, SUPPORT);
     expect(outcome).toMatchObject({ accepted: false, reject: { code: 'NO_COMMON_ALGORITHM' } });

@@ -190,6 +190,8 @@ class LaneOutbox implements Outbox {
   }
 
   clear(): void {
+    this.#written = [];
+    this.#replayAt = undefined;
     this.#lanes.clear();
     this.#turns = [];
     this.queuedBytes = 0;

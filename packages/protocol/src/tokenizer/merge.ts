@@ -1,3 +1,4 @@
+import { positionOf, RankHeap, rankOf } from './rank-heap.js';
 import type { KeySource } from './short-key.js';
 import { NO_TOKEN, type TokenTable } from './token-table.js';
 
@@ -16,16 +17,14 @@ import { NO_TOKEN, type TokenTable } from './token-table.js';
 
 /** Up to this many bytes are merged by scanning. */
 const FEW = 80;
-/** Arrays for the heap are kept between calls up to this many bytes. */
+/** Arrays are kept between calls up to this many bytes. */
 const KEPT = 1 << 15;
-/** A heap key is rank * SPAN + position. */
-const SPAN = 2 ** 32;
 
 export class Merger {
   /** The IDs of the last merge. */
-  ids: Int32Array = new Int32Array(FEW + 1);
+  ids = new Int32Array(0);
   /** Where the tokens of the last merge begin, counted from its first byte; one more for its end. */
-  starts: Int32Array = new Int32Array(FEW + 2);
+  starts = new Int32Array(0);
   /** Bytes merged so far: what tests count instead of time. */
   work = 0;
 
@@ -33,11 +32,12 @@ export class Merger {
   readonly #limit: number;
   /** The ID of every single byte; these are the first of every vocabulary. */
   readonly #byteIds = new Int32Array(256);
-  #ranks = new Int32Array(FEW + 1);
+  // By the position where a token begins: its ID is `ids`, and this is the rank of joining it with the
+  // next, or NO_TOKEN, also where no token begins any more.
+  #ranks = new Int32Array(0);
   #next = new Int32Array(0);
   #previous = new Int32Array(0);
-  #heap = new Float64Array(0);
-  #heapSize = 0;
+  readonly #heap = new RankHeap();
 
   /** @param limit the first ID that the vocabulary does not have. */
   constructor(table: TokenTable, limit: number) {
@@ -46,17 +46,21 @@ export class Merger {
     for (let id = 0; id < 256; id++) {
       this.#byteIds[table.bytes[table.offsets[id] as number] as number] = id;
     }
+    this.#grow(FEW);
   }
 
   /**
-   * Encodes the bytes from `start` up to `end` and returns the number of tokens, which are then in `ids` and
-   * `starts` until the next call.
+   * Encodes the bytes from `start` up to `end` and returns the number of tokens, which are then in
+   * `ids` and `starts` until the next call.
    */
   merge(source: KeySource, start: number, end: number): number {
     const length = end - start;
     this.work += length;
-    if (length > FEW) return this.#mergeMany(source, start, length);
-    return this.#mergeFew(source, start, length);
+    if (length >= this.#next.length) this.#grow(length);
+    this.#begin(source.bytes, start, length);
+    if (length <= FEW) this.#joinByScanning(source, start, length);
+    else this.#joinByHeap(source, start, length);
+    return this.#collect(length);
   }
 
   /** Lets go of what an unusually long merge needed. */
@@ -64,83 +68,67 @@ export class Merger {
     if (this.#next.length > KEPT) this.#grow(FEW);
   }
 
-  #mergeFew(source: KeySource, start: number, length: number): number {
-    const ids = this.ids;
-    const starts = this.starts;
+  #joinByScanning(source: KeySource, start: number, length: number): void {
     const ranks = this.#ranks;
-    this.#begin(source.bytes, start, length);
-    for (let i = 0; i <= length; i++) starts[i] = i;
-    let last = length - 1;
     for (;;) {
       let best = NO_TOKEN;
       let at = 0;
-      for (let i = 0; i < last; i++) {
+      for (let i = 0; i < length; i++) {
         const rank = ranks[i] as number;
         if (rank < best) {
           best = rank;
           at = i;
         }
       }
-      if (best === NO_TOKEN) return last + 1;
-      ids[at] = best;
-      for (let i = at + 1; i < last; i++) {
-        ids[i] = ids[i + 1] as number;
-        ranks[i] = ranks[i + 1] as number;
-        starts[i] = starts[i + 1] as number;
-      }
-      starts[last] = length;
-      last--;
-      if (at < last) {
-        ranks[at] = this.#rank(source, start + (starts[at] as number), start + (starts[at + 2] as number));
-      }
-      if (at > 0) {
-        ranks[at - 1] = this.#rank(
-          source,
-          start + (starts[at - 1] as number),
-          start + (starts[at + 1] as number),
-        );
-      }
+      if (best === NO_TOKEN) return;
+      this.#join(source, start, length, at);
     }
   }
 
-  #mergeMany(source: KeySource, start: number, length: number): number {
-    if (this.#next.length < length + 1) this.#grow(length);
-    this.#begin(source.bytes, start, length);
-    const ids = this.ids;
+  #joinByHeap(source: KeySource, start: number, length: number): void {
+    const ranks = this.#ranks;
+    const heap = this.#heap;
+    heap.clear();
+    for (let at = 0; at < length; at++) this.#enter(at);
+    while (heap.size > 0) {
+      const entry = heap.pop();
+      const at = positionOf(entry);
+      // Out of date: the neighbours have changed since.
+      if (ranks[at] !== rankOf(entry)) continue;
+      this.#join(source, start, length, at);
+      this.#enter(at);
+      if (at > 0) this.#enter(this.#previous[at] as number);
+    }
+  }
+
+  /** Joins the token at `at` with the next, and ranks it with its new neighbours. */
+  #join(source: KeySource, start: number, length: number, at: number): void {
     const ranks = this.#ranks;
     const next = this.#next;
-    const previous = this.#previous;
-    for (let i = 0; i <= length; i++) {
-      next[i] = i + 1;
-      previous[i] = i - 1;
-    }
-    this.#heapSize = 0;
-    for (let i = 0; i < length - 1; i++) {
-      if (ranks[i] !== NO_TOKEN) this.#push((ranks[i] as number) * SPAN + i);
-    }
-    while (this.#heapSize > 0) {
-      const key = this.#pop();
-      const rank = Math.floor(key / SPAN);
-      const at = key - rank * SPAN;
-      if (ranks[at] !== rank) continue;
-      const joined = next[at] as number;
-      const after = next[joined] as number;
-      ids[at] = rank;
-      ranks[joined] = NO_TOKEN;
-      next[at] = after;
+    const joined = next[at] as number;
+    const after = next[joined] as number;
+    this.ids[at] = ranks[at] as number;
+    ranks[joined] = NO_TOKEN;
+    next[at] = after;
+    if (after < length) {
+      this.#previous[after] = at;
+      ranks[at] = this.#table.find(source, start + at, start + (next[after] as number), this.#limit);
+    } else {
       ranks[at] = NO_TOKEN;
-      if (after < length) {
-        previous[after] = at;
-        this.#rankAgain(source, start, at, next[after] as number);
-      }
-      const before = previous[at] as number;
-      if (before >= 0) this.#rankAgain(source, start, before, after);
     }
-    const starts = this.starts;
+    if (at > 0) {
+      const before = this.#previous[at] as number;
+      ranks[before] = this.#table.find(source, start + before, start + after, this.#limit);
+    }
+  }
+
+  /** Moves the tokens that are left to the front. */
+  #collect(length: number): number {
+    const { ids, starts } = this;
     let count = 0;
-    for (let i = 0; i < length; i = next[i] as number) {
-      ids[count] = ids[i] as number;
-      starts[count++] = i;
+    for (let at = 0; at < length; at = this.#next[at] as number) {
+      ids[count] = ids[at] as number;
+      starts[count++] = at;
     }
     starts[count] = length;
     return count;
@@ -153,10 +141,14 @@ export class Merger {
     const ids = this.ids;
     const ranks = this.#ranks;
     const byteIds = this.#byteIds;
+    const next = this.#next;
+    const previous = this.#previous;
     let before = 0;
     for (let i = 0; i < length; i++) {
       const byte = bytes[start + i] as number;
       ids[i] = byteIds[byte] as number;
+      next[i] = i + 1;
+      previous[i] = i - 1;
       if (i > 0) {
         const rank = pairs[(before << 8) | byte] as number;
         ranks[i - 1] = rank < limit ? rank : NO_TOKEN;
@@ -166,51 +158,10 @@ export class Merger {
     ranks[length - 1] = NO_TOKEN;
   }
 
-  /** The rank of two neighbours that together are the bytes from `from` up to `to`. */
-  #rank(source: KeySource, from: number, to: number): number {
-    return this.#table.find(source, from, to, this.#limit);
-  }
-
-  #rankAgain(source: KeySource, start: number, at: number, end: number): void {
-    const rank = this.#rank(source, start + at, start + end);
-    this.#ranks[at] = rank;
-    if (rank !== NO_TOKEN) this.#push(rank * SPAN + at);
-  }
-
-  #push(key: number): void {
-    if (this.#heapSize === this.#heap.length) {
-      const grown = new Float64Array(this.#heap.length * 2);
-      grown.set(this.#heap);
-      this.#heap = grown;
-    }
-    const heap = this.#heap;
-    let at = this.#heapSize++;
-    while (at > 0) {
-      const parent = (at - 1) >> 1;
-      const parentKey = heap[parent] as number;
-      if (parentKey <= key) break;
-      heap[at] = parentKey;
-      at = parent;
-    }
-    heap[at] = key;
-  }
-
-  #pop(): number {
-    const heap = this.#heap;
-    const top = heap[0] as number;
-    const size = --this.#heapSize;
-    const key = heap[size] as number;
-    let at = 0;
-    for (;;) {
-      let child = 2 * at + 1;
-      if (child >= size) break;
-      if (child + 1 < size && (heap[child + 1] as number) < (heap[child] as number)) child++;
-      if ((heap[child] as number) >= key) break;
-      heap[at] = heap[child] as number;
-      at = child;
-    }
-    heap[at] = key;
-    return top;
+  /** Enters the rank at `at`, if there is one. */
+  #enter(at: number): void {
+    const rank = this.#ranks[at] as number;
+    if (rank !== NO_TOKEN) this.#heap.push(rank, at);
   }
 
   #grow(needed: number): void {
@@ -220,6 +171,6 @@ export class Merger {
     this.#ranks = new Int32Array(length + 1);
     this.#next = new Int32Array(length + 1);
     this.#previous = new Int32Array(length + 1);
-    this.#heap = new Float64Array(length + 1);
+    this.#heap.reset(length);
   }
 }
