@@ -9,6 +9,7 @@ const BENCHES: Readonly<Record<string, string>> = {
   echo: 'session messages and requests beside ws, corked ws and socket.io; idle sessions; handshakes',
   codecs: 'every codec beside JSON.stringify, Brotli and deflate; the choice of `auto`',
   tokenizer: 'the tokenizer beside js-tiktoken, tiktoken and gpt-tokenizer',
+  stall: 'what a megabyte in one session does to the round trips of another',
 };
 
 const USAGE = `npm run bench -- [name…] [--json] [--quick]

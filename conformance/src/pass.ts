@@ -36,7 +36,15 @@ function resultOf(one: Case, failure: unknown): Result {
   return { status: 'failed', why: `the family could not be prepared: ${String(failure)}` };
 }
 
-/** At once and in order, whatever happens to this process next. */
+/** At once and in order, whatever happens to this process next; a full pipe is waited for. */
 function write(line: PassLine): void {
-  writeSync(1, `${JSON.stringify(line)}\n`);
+  let rest = Buffer.from(`${JSON.stringify(line)}\n`);
+  while (rest.length > 0) {
+    try {
+      rest = rest.subarray(writeSync(1, rest));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+    }
+  }
 }

@@ -16,10 +16,13 @@ export function reportOf({ family, cases }: VectorFile, passes: readonly Pass[])
   let passed = 0;
   let failed = 0;
   const details: string[] = [];
+  const notRun = new Map<string, string[]>();
   const informative = new Map<string, { cases: number; agreeing: number }>();
   for (const one of cases) {
     const failures = failuresOf(family.file, one, passes);
-    if (failures.length > 0) {
+    const undone = passes.filter(({ results }) => !results.has(resultKey(family.file, one.key)));
+    for (const { platform } of undone) notRun.set(platform, [...(notRun.get(platform) ?? []), one.key]);
+    if (failures.length > 0 || undone.length > 0) {
       failed++;
       details.push(...failures);
     } else if (one.informative) {
@@ -29,6 +32,7 @@ export function reportOf({ family, cases }: VectorFile, passes: readonly Pass[])
       informative.set(one.section, known);
     } else passed++;
   }
+  for (const [platform, keys] of notRun) details.push(lineOfUndone(family.file, keys, platform, passes));
   for (const [section, { cases, agreeing }] of informative) {
     details.push(`  informative: ${section}, ${cases} cases, ${agreeing} of them as the reference has them`);
   }
@@ -39,16 +43,27 @@ export function reportOf({ family, cases }: VectorFile, passes: readonly Pass[])
 /** A line a reason, with the platforms that it holds for. */
 function failuresOf(file: string, { key, name }: Case, passes: readonly Pass[]): string[] {
   const reasons = new Map<string, string[]>();
-  for (const { platform, results, failure } of passes) {
+  for (const { platform, results } of passes) {
     const result = results.get(resultKey(file, key));
-    if (result !== undefined && result.status !== 'failed') continue;
-    const why = result?.why ?? `was not run: ${failure ?? 'the pass left it out'}`;
-    reasons.set(why, [...(reasons.get(why) ?? []), platform]);
+    if (result?.status !== 'failed') continue;
+    reasons.set(result.why, [...(reasons.get(result.why) ?? []), platform]);
   }
   const title = name === '' ? key : `${key} ${name}`;
   return [...reasons].map(
     ([why, platforms]) => `  FAILED ${file} ${title} (${platforms.join(', ')}): ${why}`,
   );
+}
+
+/** Cases that a pass never came to are one matter, not many. */
+function lineOfUndone(
+  file: string,
+  keys: readonly string[],
+  platform: string,
+  passes: readonly Pass[],
+): string {
+  const failure = passes.find((pass) => pass.platform === platform)?.failure ?? 'the pass left them out';
+  const range = keys.length === 1 ? keys[0] : `${keys[0]} to ${keys.at(-1)}, ${keys.length} cases`;
+  return `  FAILED ${file} ${range} (${platform}): not run: ${failure}`;
 }
 
 function agrees(file: string, { key }: Case, passes: readonly Pass[]): boolean {

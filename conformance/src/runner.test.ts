@@ -167,7 +167,7 @@ describe('a report', () => {
     expect(lineOf(report)).toBe('some.json            1 passed, 2 failed, 0 informative');
     expect(report.details).toEqual([
       '  FAILED some.json cases[1] b (web): differs',
-      '  FAILED some.json cases[2] c (web): was not run: it died',
+      '  FAILED some.json cases[2] (web): not run: it died',
     ]);
   });
 });

@@ -57,7 +57,7 @@ const requests: readonly Case[] = [
 
 export function createPlan(quick: boolean): Plan {
   const timing = quick
-    ? { rounds: 3, rampMs: 40, windowMs: 150, warmUpMs: 120, idleConnections: 500, idleRounds: 2 }
+    ? { rounds: 3, rampMs: 30, windowMs: 120, warmUpMs: 80, idleConnections: 300, idleRounds: 1 }
     : { rounds: 9, rampMs: 60, windowMs: 220, warmUpMs: 400, idleConnections: 1000, idleRounds: 4 };
   return { cases: [...messages(quick ? QUICK_SIZES : SIZES), ...requests], ...timing };
 }

@@ -1,36 +1,21 @@
-import { accepted, fail, holds, Mismatch, outcomeOf, same } from '../expect.js';
+import { accepted, fail, same } from '../expect.js';
 import {
-  Algorithm,
-  type BodyCoder,
   CloseCode,
   CloseReason,
-  type ControlMessage,
-  createBodyCoder,
-  createMessage,
-  createSession,
-  DEFAULT_TIMERS,
-  EncodingName,
   encodeControl,
   encodeControlJson,
-  getEncoding,
   LinkCodec,
   ProtocolError,
-  type ReceivedBody,
   type SessionCore,
-  type SessionEvent,
-  type SessionOptions,
-  Subprotocol,
 } from '../subject.js';
 import { seedsFrom } from './seeds.js';
-import { bytesOfText, FUZZ_LIMITS, JSON_TOKENS, type Target, textOf } from './target.js';
+import { acceptOf, Driver, HELLO, SetUp } from './session-driver.js';
+import { bytesOfText, JSON_TOKENS, type Target, textOf } from './target.js';
 
 /**
  * A whole session core, driven by a script: the first byte sets it up, then come records of an
- * operation, a length of two bytes (little-endian) and that many bytes. What a peer sends may end a
- * session in any way; no call may throw because of it, and none may go on for ever.
+ * operation, a length of two bytes (little-endian) and that many bytes.
  */
-
-const SetUp = { CLIENT: 0x01, JSON: 0x02, ESTABLISHED: 0x04, LINK: 0x08, RESUME: 0x10 } as const;
 
 const Operation = {
   BINARY: 0,
@@ -47,182 +32,7 @@ const Operation = {
 } as const;
 const OPERATIONS = 11;
 
-/** Frames and events that one operation may cause. */
-const MAX_EFFECTS = 100_000;
 const MAX_RECORDS = 64;
-
-const CAPABILITIES: SessionOptions['capabilities'] = {
-  algorithms: Object.values(Algorithm),
-  encodings: [EncodingName.CL100K_BASE],
-  vocabularies: {},
-  securityScanning: false,
-  maxPayloadSize: 0,
-  extensions: {},
-};
-
-const HELLO: ControlMessage = {
-  type: 'HELLO',
-  sessionId: null,
-  timestamp: 0,
-  payload: {
-    shape: 'flat',
-    version: '1.0',
-    algorithms: CAPABILITIES.algorithms,
-    encodings: CAPABILITIES.encodings,
-    preferredEncoding: EncodingName.CL100K_BASE,
-    securityScanning: false,
-    maxPayloadSize: 0,
-    supportsStreaming: true,
-    extensions: {},
-  },
-};
-
-function acceptOf(extensions: Readonly<Record<string, string>>): ControlMessage {
-  return {
-    type: 'ACCEPT',
-    sessionId: 'sess_fuzz',
-    timestamp: 0,
-    payload: {
-      shape: 'flat',
-      version: '1.0',
-      algorithms: CAPABILITIES.algorithms,
-      encoding: EncodingName.CL100K_BASE,
-      encodings: [],
-      securityScanning: false,
-      sessionTimeoutMs: 0,
-      maxPayloadSize: 0,
-      limits: {},
-      extensions,
-    },
-  };
-}
-
-/** One end, its application and its clock. */
-class Driver {
-  readonly core: SessionCore;
-  readonly #coder: BodyCoder;
-  readonly #isText: boolean;
-  readonly #received: { readonly streamId: number; readonly body: ReceivedBody }[] = [];
-  #now = 0;
-  #isOver = false;
-
-  constructor(setUp: number) {
-    const role = setUp & SetUp.CLIENT ? 'client' : 'server';
-    this.#isText = (setUp & SetUp.JSON) !== 0;
-    const extensions = {
-      ...(setUp & SetUp.LINK && { link: '{}' }),
-      ...(setUp & SetUp.RESUME && { resume: '{}' }),
-    };
-    this.core = createSession({
-      role,
-      subprotocol: this.#isText ? Subprotocol.JSON : Subprotocol.BINARY,
-      capabilities: { ...CAPABILITIES, extensions },
-      limits: FUZZ_LIMITS,
-      timers: DEFAULT_TIMERS,
-    });
-    this.#coder = createBodyCoder({
-      algorithms: CAPABILITIES.algorithms,
-      encoding: getEncoding(EncodingName.CL100K_BASE),
-      limits: FUZZ_LIMITS,
-      security: undefined,
-      yield: async () => {},
-    });
-    this.do(() => this.core.handleConnected(0));
-    if (setUp & SetUp.ESTABLISHED) {
-      const other =
-        role === 'server' ? { ...HELLO, payload: { ...HELLO.payload, extensions } } : acceptOf(extensions);
-      this.receive(
-        this.#isText ? encodeControlJson(other as ControlMessage) : encodeControl(other as ControlMessage),
-      );
-    }
-  }
-
-  receive(message: Uint8Array | string): void {
-    this.do(() => this.core.handleMessage(message, this.#now));
-  }
-
-  wait(ms: number): void {
-    this.#now += ms;
-    this.do(() => this.core.handleTimeout(this.#now));
-  }
-
-  /** Goes to where the next thing is due. */
-  timeOut(): void {
-    const next = this.core.nextTimeout();
-    holds(!Number.isNaN(next), 'the next timeout is no number');
-    if (next !== Infinity) this.wait(Math.max(0, next - this.#now));
-  }
-
-  disconnect(code: number): void {
-    this.do(() => this.core.handleDisconnected(code, 'cut', this.#now));
-  }
-
-  connect(): void {
-    if (this.core.state === 'suspended') this.do(() => this.core.handleConnected(this.#now));
-  }
-
-  /** What the application does may be refused, as its session may be over. */
-  command(run: () => void): void {
-    outcomeOf(run);
-    this.do(() => {});
-  }
-
-  consume(): void {
-    for (const { streamId, body } of this.#received.splice(0)) {
-      this.do(() => this.core.consume(streamId, body.charge));
-    }
-  }
-
-  close(): void {
-    this.do(() => this.core.close(CloseReason.NORMAL, '', this.#now));
-  }
-
-  /** Runs a call, then applies all effects. No call may throw because of a peer. */
-  do(run: () => unknown): void {
-    try {
-      run();
-      for (let i = 0; this.#drain(); i++) holds(i < MAX_EFFECTS, 'the session never comes to rest');
-    } catch (error) {
-      if (error instanceof Mismatch) throw error;
-      throw new Mismatch(
-        `a call threw because of a peer: ${error instanceof Error ? error.stack : String(error)}`,
-        {
-          cause: error,
-        },
-      );
-    }
-    holds(this.core.queuedBytes >= 0, 'fewer bytes than none are queued');
-    holds(this.core.openStreams <= 2 * FUZZ_LIMITS.maxStreams, 'more streams are open than are allowed');
-  }
-
-  #drain(): boolean {
-    const event = this.core.pollEvent();
-    if (event !== undefined) this.#handle(event);
-    const frame = this.core.pollTransmit();
-    return event !== undefined || frame !== undefined;
-  }
-
-  #handle(event: SessionEvent): void {
-    if (event.type === 'hello') this.core.accept('sess_fuzz', this.#now);
-    if (event.type === 'ended') {
-      holds(!this.#isOver, 'the session ended twice');
-      this.#isOver = true;
-    }
-    if (!('body' in event)) return;
-    const streamId = 'streamId' in event ? event.streamId : 0;
-    this.#received.push({ streamId, body: event.body });
-    this.#read(event.body);
-  }
-
-  /** All that an application can ask of a message. */
-  #read(body: ReceivedBody): void {
-    const message = createMessage(body, this.#coder);
-    for (const ask of ['bytes', 'text', 'tokens', 'header', 'tensor', 'metadata'] as const) {
-      outcomeOf(() => message[ask]);
-    }
-    outcomeOf(() => message.json());
-  }
-}
 
 function reply(core: SessionCore, streamId: number, kind: number): void {
   switch (kind % 5) {

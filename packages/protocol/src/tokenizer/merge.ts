@@ -1,4 +1,4 @@
-import { positionOf, RankHeap, rankOf } from './rank-heap.js';
+import { RankTree } from './rank-tree.js';
 import type { KeySource } from './short-key.js';
 import { NO_TOKEN, type TokenTable } from './token-table.js';
 
@@ -10,13 +10,12 @@ import { NO_TOKEN, type TokenTable } from './token-table.js';
  * nothing is assumed about how the vocabulary was trained (backtracking encoders assume it, and are
  * wrong for Llama 3).
  *
- * A few bytes are merged by scanning for the lowest rank; more of them with a heap of
- * (rank, position), in O(n log n). Entries of the heap are not removed when they go out of date, but
- * recognised: a position's current rank is the entry's, or the entry is void.
+ * The lowest rank among a few bytes is found by looking at all of them; among more, in a tree of
+ * minima, so that any piece takes O(n log n).
  */
 
-/** Up to this many bytes are merged by scanning. */
-const FEW = 80;
+/** Up to this many bytes are looked at one by one. */
+const FEW = 48;
 /** Arrays are kept between calls up to this many bytes. */
 const KEPT = 1 << 15;
 
@@ -37,7 +36,7 @@ export class Merger {
   #ranks = new Int32Array(0);
   #next = new Int32Array(0);
   #previous = new Int32Array(0);
-  readonly #heap = new RankHeap();
+  readonly #tree = new RankTree();
 
   /** @param limit the first ID that the vocabulary does not have. */
   constructor(table: TokenTable, limit: number) {
@@ -59,7 +58,7 @@ export class Merger {
     if (length >= this.#next.length) this.#grow(length);
     this.#begin(source.bytes, start, length);
     if (length <= FEW) this.#joinByScanning(source, start, length);
-    else this.#joinByHeap(source, start, length);
+    else this.#joinByTree(source, start, length);
     return this.#collect(length);
   }
 
@@ -85,19 +84,19 @@ export class Merger {
     }
   }
 
-  #joinByHeap(source: KeySource, start: number, length: number): void {
+  #joinByTree(source: KeySource, start: number, length: number): void {
     const ranks = this.#ranks;
-    const heap = this.#heap;
-    heap.clear();
-    for (let at = 0; at < length; at++) this.#enter(at);
-    while (heap.size > 0) {
-      const entry = heap.pop();
-      const at = positionOf(entry);
-      // Out of date: the neighbours have changed since.
-      if (ranks[at] !== rankOf(entry)) continue;
+    const tree = this.#tree;
+    tree.reset(length);
+    for (let at = 0; at < length; at++) tree.put(at, ranks[at] as number);
+    tree.build();
+    while (tree.lowest !== NO_TOKEN) {
+      const at = tree.leftmost();
+      tree.set(this.#next[at] as number, NO_TOKEN);
       this.#join(source, start, length, at);
-      this.#enter(at);
-      if (at > 0) this.#enter(this.#previous[at] as number);
+      tree.set(at, ranks[at] as number);
+      const before = this.#previous[at] as number;
+      if (before >= 0) tree.set(before, ranks[before] as number);
     }
   }
 
@@ -158,12 +157,6 @@ export class Merger {
     ranks[length - 1] = NO_TOKEN;
   }
 
-  /** Enters the rank at `at`, if there is one. */
-  #enter(at: number): void {
-    const rank = this.#ranks[at] as number;
-    if (rank !== NO_TOKEN) this.#heap.push(rank, at);
-  }
-
   #grow(needed: number): void {
     const length = 1 << (32 - Math.clz32(needed));
     this.ids = new Int32Array(length + 1);
@@ -171,6 +164,6 @@ export class Merger {
     this.#ranks = new Int32Array(length + 1);
     this.#next = new Int32Array(length + 1);
     this.#previous = new Int32Array(length + 1);
-    this.#heap.reset(length);
+    this.#tree.reset(length);
   }
 }
