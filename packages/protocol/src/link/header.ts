@@ -242,7 +242,7 @@ export function encodeBodyFrame(body: OutgoingBody, start: number, end: number):
   const whole = first && end === body.bytes.length;
   const length = 2 + varintLength(body.streamId) + (first ? bodyHeadLength(body, whole) : 0) + (end - start);
 
-  const frame = new Uint8Array(length);
+  const frame = allocateFrame(length);
   frame[0] = LINK_FIRST_BYTE | body.kind;
   let at = writeVarint(frame, 1, body.streamId);
   frame[at++] =
@@ -258,6 +258,27 @@ export function encodeBodyFrame(body: OutgoingBody, start: number, end: number):
     at += metadata.length;
   }
   frame.set(whole ? body.bytes : body.bytes.subarray(start, end), at);
+  return frame;
+}
+
+/**
+ * Small frames are cut from slabs: a buffer of its own for each costs more than filling it, as each is
+ * a piece of memory outside the heap that the collector has to account for. A frame that waits to be
+ * acknowledged keeps its whole slab, so a slab is no larger than it has to be.
+ */
+const SLAB_SIZE = 16 * 1024;
+const MAX_SLAB_FRAME = 2 * 1024;
+let slab = new Uint8Array(0);
+let slabUsed = 0;
+
+function allocateFrame(length: number): Uint8Array<ArrayBuffer> {
+  if (length > MAX_SLAB_FRAME) return new Uint8Array(length);
+  if (slabUsed + length > slab.length) {
+    slab = new Uint8Array(SLAB_SIZE);
+    slabUsed = 0;
+  }
+  const frame = slab.subarray(slabUsed, slabUsed + length);
+  slabUsed += length;
   return frame;
 }
 

@@ -79,11 +79,12 @@ function createWire(webSocket: WebSocket, socket: Duplex): ServerWire {
     },
 
     send(frame) {
-      // One system call for everything that is written in a tick.
+      // One system call for everything that is written in a turn of the event loop: what an application
+      // answers comes in microtasks, which run after nextTick.
       if (!isCorked) {
         isCorked = true;
         socket.cork();
-        process.nextTick(uncork);
+        setImmediate(uncork);
       }
       webSocket.send(frame);
     },
