@@ -114,11 +114,14 @@ function checkParse(given: Fields): void {
   }
 }
 
-/** Whether the reference kept the payload: what it cannot read becomes an empty one there. */
+const WITH_PAYLOAD: readonly unknown[] = ['HELLO', 'ACCEPT', 'REJECT', 'DATA'];
+
+/** Whether the reference has the payload that there must be: what it cannot read is as good as none. */
 function isUnderstood(envelope: Readonly<Record<string, unknown>>, result: Fields): boolean {
-  if (!result.has('payload_kind') || result.text('payload_kind') !== 'empty') return true;
+  const kept = result.maybe('text', 'payload_kind') ?? '';
+  if (kept !== 'empty' && kept !== 'absent') return true;
   const payload = envelope['payload'] ?? {};
-  return isRecord(payload) && Object.keys(payload).length === 0;
+  return !WITH_PAYLOAD.includes(envelope['type']) && isRecord(payload) && Object.keys(payload).length === 0;
 }
 
 /**

@@ -68,21 +68,30 @@ export function payloadOf(envelope: string): Fields {
   return message.has('payload') ? message.object('payload') : new Fields({});
 }
 
+/** What two ends may agree on; without an algorithm they agree on nothing. */
+export interface Agreement {
+  readonly encoding: string | null;
+  readonly algorithms: readonly string[];
+}
+
 export type Agreed =
   | { readonly reject: 'VERSION_MISMATCH' | 'NO_COMMON_ALGORITHM' }
-  /** `encodings`: any of these will do; none where there is none in common. */
-  | { readonly algorithms: readonly string[]; readonly encodings: readonly string[] };
+  /** Any of these will do; there is more than one only where the rules leave a choice. */
+  | { readonly agreements: readonly Agreement[] };
 
 const MAJORS = ['1', '3'];
 
 /** What must come out where a client offers and a server has these. */
 export function agree(offer: Capability, support: Capability): Agreed {
   if (!speaks(offer.version)) return { reject: 'VERSION_MISMATCH' };
-  const encodings = agreedEncodings(offer, support);
-  const algorithms = offer.algorithms.filter(
-    (name) => support.algorithms.includes(name) && (name !== 'TOKEN_NATIVE' || encodings.length > 0),
-  );
-  return algorithms.length === 0 ? { reject: 'NO_COMMON_ALGORITHM' } : { algorithms, encodings };
+  const agreements = agreedEncodings(offer, support).map((encoding) => ({
+    encoding,
+    algorithms: offer.algorithms.filter(
+      (name) => support.algorithms.includes(name) && (name !== 'TOKEN_NATIVE' || encoding !== null),
+    ),
+  }));
+  const possible = agreements.filter(({ algorithms }) => algorithms.length > 0);
+  return possible.length === 0 ? { reject: 'NO_COMMON_ALGORITHM' } : { agreements: possible };
 }
 
 export function speaks(version: string): boolean {
@@ -90,13 +99,13 @@ export function speaks(version: string): boolean {
 }
 
 /** The client's preferred one where the server has it, else the first of its list that it has. */
-function agreedEncodings(offer: Capability, support: Capability): readonly string[] {
+function agreedEncodings(offer: Capability, support: Capability): readonly (string | null)[] {
   const { preferred } = offer;
   const has = (name: string) => support.encodings.includes(name);
-  const first = offer.encodings.filter(has).slice(0, 1);
-  if (preferred === null || !has(preferred)) return first;
+  const first = offer.encodings.find(has) ?? null;
+  if (preferred === null || !has(preferred)) return [first];
   // A preferred encoding that the client does not list itself may be passed over.
-  return offer.encodings.includes(preferred) ? [preferred] : [preferred, ...first];
+  return offer.encodings.includes(preferred) ? [preferred] : [preferred, first];
 }
 
 /** What a server must have that answered an offer as it did. */

@@ -1,6 +1,14 @@
 import { accepted, fail, holds, refused, same } from './expect.js';
 import { Fields } from './fields.js';
-import { agree, type Capability, capabilityOf, speaks, statedBy, supportOf } from './m2m-negotiation.js';
+import {
+  type Agreement,
+  agree,
+  type Capability,
+  capabilityOf,
+  speaks,
+  statedBy,
+  supportOf,
+} from './m2m-negotiation.js';
 import {
   type Algorithm,
   CloseCode,
@@ -86,16 +94,10 @@ function checkServer(given: Fields, offer: Capability, support: Capability, answ
   same(server.core.state, 'established', 'state of the server');
   same(reply.sessionId, sessionIdOf(answer), 'session_id of our ACCEPT');
   same(reply.payload.shape, offer.shape, 'shape of our ACCEPT');
-  same([...reply.payload.algorithms], expected.algorithms, 'algorithms of our ACCEPT');
-  const { negotiated } = server.core;
-  same([...(negotiated?.algorithms ?? [])], expected.algorithms, 'algorithms of the server');
-  const encoding = negotiated?.encoding ?? null;
-  holds(
-    encoding === null ? expected.encodings.length === 0 : expected.encodings.includes(encoding),
-    `the server chose ${encoding}, expected ${expected.encodings.join(' or ') || 'none'}`,
-  );
+  const { algorithms } = sameAgreement(server, expected.agreements);
+  same([...reply.payload.algorithms], algorithms, 'algorithms of our ACCEPT');
 
-  if (given.has('data')) checkData(server, given, expected.algorithms);
+  if (given.has('data')) checkData(server, given, algorithms);
   if (given.has('close') && server.core.state === 'established') {
     server.receive(given.text('close'));
     same(messageOf(server.transmitted()).type, 'CLOSE', 'answer to CLOSE');
@@ -108,6 +110,29 @@ function checkServer(given: Fields, offer: Capability, support: Capability, answ
     same(other.core.state, 'closed', 'state of the server after a second HELLO');
     same(other.take('disconnect')[0]?.closeCode, CloseCode.BAD_FRAME, 'close code after a second HELLO');
   }
+}
+
+/** What an end has agreed on is one of the agreements that there may be. */
+function sameAgreement({ core }: End, agreements: readonly Agreement[]): Agreement {
+  const encoding = core.negotiated?.encoding ?? null;
+  const agreement = agreements.find((one) => one.encoding === encoding);
+  if (agreement === undefined) {
+    const choices = agreements.map((one) => one.encoding ?? 'none').join(' or ');
+    return fail(`the encoding is ${encoding ?? 'none'}, expected ${choices}`);
+  }
+  same([...(core.negotiated?.algorithms ?? [])], agreement.algorithms, 'algorithms agreed on');
+  return agreement;
+}
+
+/** A nested ACCEPT states the server's lists: its own choice counts as well as the client's. */
+function choicesOf(
+  offer: Capability,
+  { preferred }: Capability,
+  agreements: readonly Agreement[],
+): readonly Agreement[] {
+  const [first] = agreements;
+  if (preferred === null || !offer.encodings.includes(preferred) || first === undefined) return agreements;
+  return [...agreements, { encoding: preferred, algorithms: first.algorithms }];
 }
 
 /** Content in an algorithm that was agreed on is what the reference read; in another it is an error. */
@@ -163,16 +188,9 @@ function checkClient(given: Fields, offer: Capability, answer: Envelope): void {
     same(client.take('disconnect')[0]?.closeCode, CloseCode.BAD_FRAME, 'close code of the client');
     return;
   }
-  const { negotiated } = client.core;
   same(client.core.state, 'established', `state of the client (${client.failure()})`);
   same(client.core.id, answer.sessionId, 'session id of the client');
-  same([...(negotiated?.algorithms ?? [])], expected.algorithms, 'algorithms of the client');
-  const encoding = negotiated?.encoding ?? null;
-  // The server's own choice counts where its ACCEPT states one.
-  const common = offer.encodings.filter(
-    (name) => accept.encodings.includes(name) || name === accept.preferred,
-  );
-  holds(encoding === null ? common.length === 0 : common.includes(encoding), `the client chose ${encoding}`);
+  sameAgreement(client, choicesOf(offer, accept, expected.agreements));
 
   client.core.close(CloseReason.NORMAL, '', 0);
   same(messageOf(client.transmitted()).type, 'CLOSE', 'what the client closes with');

@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { acceptOf, clientAgreement, helloOf, linkParameters, serverAgreement } from './agreement.js';
+import {
+  acceptOf,
+  clientAgreement,
+  helloOf,
+  linkParameters,
+  offersEqual,
+  serverAgreement,
+} from './agreement.js';
 import { Algorithm, EncodingName, Extension, Subprotocol } from './constants.js';
 import { resolveLimits, resolveTimers } from './limits.js';
 import { decodeControl, decodeControlJson, encodeControl, encodeControlJson } from './message-codec.js';
@@ -143,6 +150,22 @@ describe('a HELLO', () => {
     });
     expect(helloOf(optionsWith({}, { shape: 'nested' }), undefined).version).toBe('3.0');
   });
+});
+
+it('an offer is the same whoever makes it and whatever it takes up, and no other', () => {
+  const resume = { sessionId: 's', token: 't', received: 1, attempt: 1 };
+  expect(offersEqual(OFFER, { ...OFFER, auth: { token: 'x' }, resume })).toBe(true);
+  for (const change of [
+    { algorithms: [Algorithm.NONE] },
+    { algorithms: [...OFFER.algorithms].reverse() },
+    { encodings: [] },
+    { preferredEncoding: null },
+    { maxPayloadSize: 1 },
+    { extensions: {} },
+    { version: '1.1' },
+    { shape: 'nested' },
+  ] satisfies Partial<HelloPayload>[])
+    expect(offersEqual(OFFER, { ...OFFER, ...change })).toBe(false);
 });
 
 describe('an ACCEPT', () => {

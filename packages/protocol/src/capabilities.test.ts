@@ -101,6 +101,7 @@ describe('shape', () => {
       securityScanning: false,
       supportsStreaming: false,
     });
+    expect(parseAccept({ compression: {} })).toMatchObject({ securityScanning: false, maxPayloadSize: 0 });
   });
 
   it('flat writes the names of the protocol document', () => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { CLOSE_CODES, CloseCode, isRetryableCloseCode } from './close-codes.js';
+import { CLOSE_CODES, CloseCode, isConnectionLoss, isRetryableCloseCode } from './close-codes.js';
 
 it('rows are named, in ascending order and never share a code', () => {
   const codes = CLOSE_CODES.map(({ code }) => code);
@@ -27,4 +27,10 @@ it('a client comes back after a lost connection, an overloaded or restarting ser
   const retryable = [];
   for (let code = 1000; code < 5000; code++) if (isRetryableCloseCode(code)) retryable.push(code);
   expect(retryable).toEqual([1001, 1005, 1006, 1011, 1012, 1013, 1014, 4408, 4429, 4500, 4503]);
+});
+
+it('a session survives the loss of its connection, and no verdict of the peer', () => {
+  const losses = [];
+  for (let code = 1000; code < 5000; code++) if (isConnectionLoss(code)) losses.push(code);
+  expect(losses).toEqual([1001, 1005, 1006, 1011, 1012, 1013, 1014, 4408]);
 });

@@ -47,6 +47,15 @@ describe('a close reason', () => {
     expect(long).toBe(`bad_frame: ${'a'.repeat(112)}`);
   });
 
+  it.each(['\x7f', '\x80', '\u07ff', '\u0800', '\uffff', '\u{10000}', '\u{10ffff}'])(
+    'counts as many bytes for %j as it takes',
+    (character) => {
+      const bytes = Buffer.byteLength(character);
+      expect(truncateUtf8(character, bytes)).toBe(character);
+      expect(truncateUtf8(character, bytes - 1)).toBe('');
+    },
+  );
+
   it('is cut where the next character would not fit, and not before', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 60 }), fc.nat(123), (text, maxBytes) => {

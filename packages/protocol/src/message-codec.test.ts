@@ -502,3 +502,46 @@ describe('what only JSON can say', () => {
     expect(errorCode(() => decodeControlJson('{"a":[1,2,3]}', limits))).toBe('array_too_long');
   });
 });
+
+describe('strings that are no text', () => {
+  const ping = (bytes: number[]) =>
+    Uint8Array.from([
+      0x83,
+      0xa4,
+      0x74,
+      0x79,
+      0x70,
+      0x65,
+      0xa0 + bytes.length,
+      ...bytes,
+      0xa9,
+      ...new TextEncoder().encode('timestamp'),
+      1,
+      0xa7,
+      ...new TextEncoder().encode('payload'),
+      0x80,
+    ]);
+
+  it.each([
+    ['bytes that begin no character', [0xff, 0xfe]],
+    ['a character that is cut', [0xe2, 0x82]],
+    ['an overlong form', [0xc0, 0xaf]],
+    ['half of a surrogate pair', [0xed, 0xa0, 0x80]],
+  ])('are refused, not mended: %s', (_what, bytes) => {
+    expect(() => decodeControl(ping(bytes))).toThrow(expect.objectContaining({ code: 'bad_utf8' }));
+  });
+
+  it('are refused on the way out in both envelopes, and on the way in as JSON escapes', () => {
+    const reject = {
+      type: 'REJECT',
+      sessionId: null,
+      timestamp: 1,
+      payload: { code: 'UNKNOWN', message: '\ud800' },
+    } as const;
+    expect(() => encodeControl(reject)).toThrow(expect.objectContaining({ code: 'lone_surrogate' }));
+    expect(() => encodeControlJson(reject)).toThrow(expect.objectContaining({ code: 'lone_surrogate' }));
+    expect(() => decodeControlJson('{"type":"PING","timestamp":1,"payload":{"x":"\\ud800"}}')).toThrow(
+      expect.objectContaining({ code: expect.stringMatching(/lone_surrogate|bad_json/) }),
+    );
+  });
+});

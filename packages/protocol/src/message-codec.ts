@@ -1,7 +1,7 @@
 import { Decoder, Encoder, ExtensionCodec } from '@msgpack/msgpack';
 import { acceptFields, capabilityNames, helloFields, parseAccept, parseHello } from './capabilities.js';
 import { ProtocolError, toProtocolError } from './errors.js';
-import { parseJson } from './json.js';
+import { assertPairedEscapes, parseJson } from './json.js';
 import { DEFAULT_LIMITS, type Limits } from './limits.js';
 import {
   bad,
@@ -30,6 +30,8 @@ import { assertMsgpackBounds } from './msgpack-bounds.js';
  */
 
 const MAX_MESSAGE_LENGTH = 1024;
+/** Nesting that the encoder itself allows. */
+const MAX_OWN_DEPTH = 101;
 
 // MessagePack's extension types (timestamps among them) have no place in an envelope.
 class NoExtensions extends ExtensionCodec {
@@ -45,12 +47,18 @@ const encoder = new Encoder({ extensionCodec, ignoreUndefined: true });
 
 /** Encodes a message as a MessagePack map for `m2m.v1`. */
 export function encodeControl(message: ControlMessage): Uint8Array<ArrayBuffer> {
-  return encoder.encode(toFields(message));
+  return encodeMap(toFields(message));
 }
 
-/** Encodes a message as JSON text for `m2m.v1.json`. */
+/**
+ * Encodes a message as JSON text for `m2m.v1.json`.
+ *
+ * @throws {ProtocolError} `lone_surrogate`.
+ */
 export function encodeControlJson(message: ControlMessage): string {
-  return JSON.stringify(toFields(message));
+  const text = JSON.stringify(toFields(message));
+  assertPairedEscapes(text);
+  return text;
 }
 
 /**
@@ -84,6 +92,7 @@ export function decodeControlJson(
   text: string,
   limits: Limits = DEFAULT_LIMITS,
 ): ControlMessage | UnknownMessage {
+  assertPairedEscapes(text);
   const value = parseJson(text, limits);
   if (!isFields(value)) throw bad('a control message', 'an object');
   return fromFields(value);
@@ -114,8 +123,16 @@ export function decodeMap(bytes: Uint8Array, maxDepth: number, what: string): Fi
  */
 export function encodeMap(fields: Fields): Uint8Array<ArrayBuffer> {
   try {
-    return encoder.encode(fields);
+    const bytes = encoder.encode(fields);
+    // The encoder writes half a character as bytes that are no UTF-8, and nobody would take them.
+    assertMsgpackBounds(bytes, MAX_OWN_DEPTH, 'the map');
+    return bytes;
   } catch (cause) {
+    if (cause instanceof ProtocolError && cause.code === 'bad_utf8') {
+      throw new ProtocolError('lone_surrogate', 'a string of the map holds half of a surrogate pair', {
+        cause,
+      });
+    }
     throw toProtocolError(cause, 'invalid_argument', 'a value of the map has no MessagePack form');
   }
 }

@@ -118,6 +118,19 @@ describe('bounds of MessagePack', () => {
     );
   });
 
+  it('look at the bytes that are left, and not at those that are gone', () => {
+    const text = [0xda, 0x40, 0x00, ...new Array<number>(0x4000).fill(0x78)];
+    const list = (announced: number) => Uint8Array.from([0x92, ...text, 0x90 | announced, 0, 0, 0]);
+    expect(check(list(3))).toBe('none');
+    expect(() => assertMsgpackBounds(list(4), 100, 'this')).toThrow(/announces more values/);
+  });
+
+  it('say how much is there too much', () => {
+    expect(() => assertMsgpackBounds(Uint8Array.of(0xc0, 0, 0), 100, 'this')).toThrow(
+      /2 bytes behind its end/,
+    );
+  });
+
   it('end in nothing else than a ProtocolError on arbitrary bytes', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 64 }), (bytes) => {

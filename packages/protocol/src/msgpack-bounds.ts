@@ -1,10 +1,12 @@
 import { ProtocolError } from './errors.js';
+import { decodeUtf8 } from './text.js';
 
 /**
  * MessagePack within bounds. A decoder makes room for a list as soon as its head announces one, and
  * a head is three bytes: 64 KiB of nested heads would make it ask for 11 GB. So one pass over the
  * heads, without recursion and before any value is built, finds nesting beyond the limit and lists
- * that the bytes cannot hold. The pass does not look into strings; the decoder does.
+ * that the bytes cannot hold. Strings are read strictly here, because the decoder mends what is not
+ * UTF-8 instead of refusing it.
  */
 
 /** Bytes of the length, or of the value, behind the heads from 0xc4 to 0xdf. */
@@ -22,7 +24,7 @@ const FIRST_WIDTH = 0xc4;
  * @param maxDepth lists and maps that may be open at a time.
  * @param what names the value in errors.
  * @throws {ProtocolError} `json_too_deep`, or `bad_message` where the bytes end too early or too
- * late, or announce more values than they can hold.
+ * late, or announce more values than they can hold; `bad_utf8`.
  */
 export function assertMsgpackBounds(bytes: Uint8Array, maxDepth: number, what: string): void {
   /** Values still to come in each open list or map, the innermost last. */
@@ -61,6 +63,8 @@ export function assertMsgpackBounds(bytes: Uint8Array, maxDepth: number, what: s
     }
     at += skipped;
     if (at > bytes.length) throw malformed('ends too early');
+    const isString = (head >= 0xa0 && head <= 0xbf) || (head >= 0xd9 && head <= 0xdb);
+    if (isString) decodeUtf8(bytes.subarray(at - skipped, at));
 
     if (items >= 0) {
       if (open.length >= maxDepth) {

@@ -11,7 +11,7 @@ import { Memory } from './select-memory.js';
  * messages in the same order are coded in the same way.
  */
 
-export type { Candidate, Selection, SelectionRule, Trial } from './select-contest.js';
+export type { Candidate, Selection } from './select-contest.js';
 
 export interface SelectorOptions {
   /** UTF-16 units from which on only one codec is run over the whole of a message. @default 65,536 */

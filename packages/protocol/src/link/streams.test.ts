@@ -13,7 +13,7 @@ describe('streams', () => {
       [2, 4, 6],
     ]);
     client.close(5);
-    expect(client.open().id).toBe(7);
+    expect(client.open()).toEqual({ id: 7, local: true, cancelled: false });
   });
 
   it('are accepted from the far end in increasing order, gaps allowed', () => {

@@ -1,10 +1,13 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { MAX_CACHED_BYTES, MAX_CACHED_TOKENS, PieceCache } from './piece-cache.js';
 import { MAX_SHORT } from './short-key.js';
 import { keySource } from './testing/loaded-table.js';
 import { createRandom } from './testing/texts.js';
 import { TokenCache } from './token-cache.js';
 import { hashOf } from './token-table.js';
+
+// Much is compared; a busy machine takes its time.
+vi.setConfig({ testTimeout: 60_000 });
 
 /** Short keys over two letters and NUL collide in every way they can. */
 function anyKey(maxLength: number, random: () => number): Buffer {

@@ -1,11 +1,14 @@
 import fc from 'fast-check';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { errorCode } from '../testing/error-code.js';
 import type { Encoding } from './encoding.js';
 import { loadEncoding } from './load.js';
 import { ENCODING_NAMES } from './testing/loaded-table.js';
 import { createRandom, mixedText, pick } from './testing/texts.js';
 import { VOCABULARIES } from './vocabulary.js';
+
+// Much is compared; a busy machine takes its time.
+vi.setConfig({ testTimeout: 60_000 });
 
 describe.each(ENCODING_NAMES)('decoding %s', (name) => {
   const { ordinary, size, specials } = VOCABULARIES[name];

@@ -1,10 +1,13 @@
 import llama3Tokenizer from 'llama3-tokenizer-js';
 import { get_encoding } from 'tiktoken';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Encoding } from './encoding.js';
 import { loadEncoding } from './load.js';
 import { anyCharacter, createRandom, mixedText } from './testing/texts.js';
 import { UNICODE_VERSION } from './unicode.gen.js';
+
+// Much is compared; a busy machine takes its time.
+vi.setConfig({ testTimeout: 60_000 });
 
 type Oracle = (text: string) => ArrayLike<number>;
 
@@ -103,7 +106,7 @@ describe('LLAMA_BPE against llama3-tokenizer-js', () => {
   }
 
   it('agrees on more than 20,000 mixed texts', () => {
-    expect(compare(encoding, oracle, only(mixedTexts(3, 50_000)))).toBeGreaterThan(20_000);
+    expect(compare(encoding, oracle, only(mixedTexts(3, 33_000)))).toBeGreaterThan(20_000);
   });
 
   it('agrees on every character', () => {

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { ByteWriter } from '../bytes.js';
 import { errorCode } from '../testing/error-code.js';
 import type { Encoding } from './encoding.js';
@@ -7,6 +7,9 @@ import { loadEncoding } from './load.js';
 import { ENCODING_NAMES } from './testing/loaded-table.js';
 import { createRandom, mixedText } from './testing/texts.js';
 import { decodeTokenIds, encodeTokenIds } from './varints.js';
+
+// Much is compared; a busy machine takes its time.
+vi.setConfig({ testTimeout: 60_000 });
 
 describe.each(ENCODING_NAMES)('%s', (name) => {
   let encoding: Encoding;

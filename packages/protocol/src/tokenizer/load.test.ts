@@ -5,6 +5,9 @@ import { writeTiktokenFile } from './ranks.js';
 import { importTokens } from './source.js';
 import { VOCABULARIES, VOCABULARY_HASHES } from './vocabulary.js';
 
+// Much is compared; a busy machine takes its time.
+vi.setConfig({ testTimeout: 60_000 });
+
 const NAME = EncodingName.CL100K_BASE;
 const TOTAL = VOCABULARIES[NAME].fileSize;
 let file: Uint8Array;

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { Encoder } from './encode.js';
 import { createJob } from './job.js';
 import { ENCODING_NAMES, keySource, loadTable } from './testing/loaded-table.js';
@@ -6,6 +6,9 @@ import { createPlainBpe, type PlainBpe } from './testing/plain-bpe.js';
 import { createRandom, pick } from './testing/texts.js';
 import type { TokenTable } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
+
+// Much is compared; a busy machine takes its time.
+vi.setConfig({ testTimeout: 60_000 });
 
 const LETTERS = [...'abcdefghijklmnopqrstuvwxyz'];
 /** Everything is one piece, so that windows are all that is tested. */

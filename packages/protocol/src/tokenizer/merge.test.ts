@@ -1,11 +1,14 @@
 import fc from 'fast-check';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { Merger } from './merge.js';
 import { ENCODING_NAMES, keySource, loadTable, tokenBytes } from './testing/loaded-table.js';
 import { createPlainBpe, type PlainBpe } from './testing/plain-bpe.js';
 import { createRandom, type Random } from './testing/texts.js';
 import type { TokenTable } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
+
+// Much is compared; a busy machine takes its time.
+vi.setConfig({ testTimeout: 60_000 });
 
 describe.each(ENCODING_NAMES)('merging with %s', (name) => {
   const { ordinary } = VOCABULARIES[name];

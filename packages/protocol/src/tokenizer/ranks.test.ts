@@ -1,11 +1,14 @@
 import { createHash } from 'node:crypto';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { errorCode } from '../testing/error-code.js';
 import { parseByteCharacters, parsePackedRanks, parseTiktokenFile, writeTiktokenFile } from './ranks.js';
 import { importTokens } from './source.js';
 import { ENCODING_NAMES } from './testing/loaded-table.js';
 import type { TokenList } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
+
+// Much is compared; a busy machine takes its time.
+vi.setConfig({ testTimeout: 60_000 });
 
 const tokens = ({ bytes, offsets }: TokenList) =>
   Array.from({ length: offsets.length - 1 }, (_, i) =>

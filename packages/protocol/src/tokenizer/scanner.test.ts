@@ -1,7 +1,10 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { createScanner, type Pattern, type Scanner } from './scanner.js';
 import { createRandom, mixedText } from './testing/texts.js';
+
+// Much is compared; a busy machine takes its time.
+vi.setConfig({ testTimeout: 60_000 });
 
 /** The patterns as JavaScript spells them, without the folding of ſ that only Rust does. */
 const CONTRACTION = "'(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD])";

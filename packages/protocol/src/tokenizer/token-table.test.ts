@@ -1,10 +1,13 @@
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { Merger } from './merge.js';
 import { importTokens } from './source.js';
 import { ENCODING_NAMES, keySource, loadTable, tokenBytes } from './testing/loaded-table.js';
-import { createRandom } from './testing/texts.js';
+import { createRandom, mixedText } from './testing/texts.js';
 import { NO_TOKEN, type TokenTable } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
+
+// Much is compared; a busy machine takes its time.
+vi.setConfig({ testTimeout: 60_000 });
 
 describe.each(ENCODING_NAMES)('the token table of %s', (name) => {
   const { ordinary, mergeable } = VOCABULARIES[name];
@@ -77,6 +80,22 @@ describe('a shared table', () => {
     for (let id = 0; id < table.size; id++) {
       const [start, end] = [table.offsets[id] as number, table.offsets[id + 1] as number];
       if (table.find(table, start, end, limit) !== (id < limit ? id : NO_TOKEN)) expect.fail(`token ${id}`);
+    }
+  });
+
+  it('merges for cl100k_base as if Llama 3 were not there', async () => {
+    const limit = VOCABULARIES.CL100K_BASE.ordinary;
+    const own = await loadTable('CL100K_BASE');
+    const shared = await loadTable('LLAMA_BPE');
+    const alone = new Merger(own, limit);
+    const together = new Merger(shared, limit);
+    const random = createRandom(31);
+    for (let i = 0; i < 5000; i++) {
+      const source = keySource(Buffer.from(mixedText(random)));
+      const count = alone.merge(source, 0, source.length);
+      expect(together.merge(source, 0, source.length)).toBe(count);
+      expect(together.ids.subarray(0, count)).toEqual(alone.ids.subarray(0, count));
+      expect([...together.ids.subarray(0, count)].every((id) => id < limit)).toBe(true);
     }
   });
 });

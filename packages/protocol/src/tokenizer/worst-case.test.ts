@@ -1,10 +1,13 @@
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { Encoder } from './encode.js';
 import { createJob } from './job.js';
 import { createScanner } from './scanner.js';
 import { ENCODING_NAMES, keySource, loadTable } from './testing/loaded-table.js';
 import { anyCharacter, createRandom, pick, type Random } from './testing/texts.js';
 import { VOCABULARIES } from './vocabulary.js';
+
+// Much is compared; a busy machine takes its time.
+vi.setConfig({ testTimeout: 60_000 });
 
 const LETTERS = [...'abcdefghijklmnopqrstuvwxyz'];
 const MIXED = [...'abcéßжяφλωשבמن中文日本語한국あア𐐀ªʰĲ'];

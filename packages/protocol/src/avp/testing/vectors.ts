@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import type { Dtype } from '../tensor.js';
 
 /** What the tests need of the golden vectors: reading them, and making the data of their recipes. */
 
@@ -41,10 +40,6 @@ export function bytesOf(given: Bytes): Uint8Array | undefined {
   if (given.hex !== undefined) return fromHex(given.hex);
   if (given.b64 !== undefined) return new Uint8Array(Buffer.from(given.b64, 'base64'));
   return given.recipe && makeRecipe(given.recipe);
-}
-
-export function dtypeOfName(name: string): Dtype {
-  return name.toLowerCase() as Dtype;
 }
 
 /** Bytes by one of the recipes that the heads of the vector files describe. */
