@@ -15,6 +15,7 @@ import {
   openPage,
   serveFiles,
 } from './chat-page.js';
+import { createCuttingProxy } from './cutting-proxy.js';
 
 /** The chat page in a real browser, against real servers that answer, refuse and go away. */
 
@@ -305,16 +306,10 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await expect.poll(() => answerText(page)).not.toBe('');
 
       await first.cut();
-      await state(page, 'lost');
-      await page.getByText('The session was lost before the answer was complete.').waitFor();
-      expect(await page.getByRole('alert').textContent()).toContain('sends the whole conversation anew');
+      await state(page, 'suspended');
+      await page.getByText('This page comes back by itself.').waitFor();
+      expect(await page.getByRole('button', { name: 'Try now' }).isVisible()).toBe(false);
       expect(await answerText(page)).not.toBe('');
-      expect(await page.getByRole('button', { name: 'Ask again' }).isVisible()).toBe(false);
-      await page.getByText(/The next try is in \d+ s/).waitFor();
-      // An attempt that finds nobody leaves the state as it is, and a new countdown follows.
-      await page.getByRole('button', { name: 'Try now' }).click();
-      await page.getByText(/The next try is in \d+ s/).waitFor();
-      await state(page, 'lost');
 
       const second = await serveFiles(undefined, port);
       open.push(second);
@@ -328,6 +323,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
         .getByText(after as string)
         .waitFor();
       await page.getByText('Connected again, in a new session.').waitFor();
+      await page.getByText('The session was lost before the answer was complete.').waitFor();
 
       await page.getByRole('button', { name: 'Ask again' }).click();
       const again = answerTo(chat(question('Are you there?')));
@@ -336,6 +332,34 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await expect
         .poll(() => answerText(page), { timeout: 10_000 })
         .toContain('message 2 of our conversation');
+    });
+
+    it('twice in mid-answer while the server lives, with nothing missing in the end', async () => {
+      const { url } = await host();
+      const server = createServer({
+        origins: [new URL(url).origin],
+        onRequest: createResponder({ delayMs: 40 }),
+      });
+      open.push(server);
+      const { port } = await server.listen();
+      const proxy = await createCuttingProxy(port);
+      open.push(proxy);
+      const { page } = await visit(`${url}?server=ws://127.0.0.1:${proxy.port}/session`);
+      await state(page, 'connected');
+      const [id] = [...server.sessions.keys()];
+      await ask(page, 'Does it all arrive?');
+      for (const soFar of [1, 100]) {
+        await expect.poll(async () => (await answerText(page)).length).toBeGreaterThan(soFar);
+        proxy.refuse(true);
+        proxy.cut();
+        await state(page, 'suspended');
+        proxy.refuse(false);
+        await state(page, 'connected', RECONNECT);
+      }
+      const whole = answerTo(chat(question('Does it all arrive?')));
+      await expect.poll(() => answerText(page), { timeout: 10_000 }).toBe(whole);
+      expect([...server.sessions.keys()]).toEqual([id]);
+      expect(await page.locator('#status').textContent()).toBe('Reconnected');
     });
 
     it('when the server closes as agreed, and comes back at once on "Try now"', async () => {

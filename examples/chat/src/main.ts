@@ -30,16 +30,17 @@ function ownServer(): string {
 }
 
 function handleLinkState(state: LinkState): void {
-  session = state.name === 'connected' ? state.session : undefined;
+  session = 'session' in state ? state.session : undefined;
   document.body.dataset['state'] = state.name;
   byId('status').textContent = statusOf(state);
   notice.show(state);
-  composer.setConnected(session !== undefined);
-  if (session === undefined) return;
+  composer.setConnected(state.name === 'connected');
+  if (state.name !== 'connected' || session === undefined) return;
   traffic.follow(session);
   panel.showSession(session, server);
   panel.showTraffic(traffic);
-  if (state.name === 'connected' && state.isAgain) {
+  if (state.since === 'resumed') log.remark('Connected again. Nothing is missing.');
+  if (state.since === 'anew') {
     log.remark(
       turns.length === 0
         ? 'Connected again, in a new session.'
@@ -53,7 +54,9 @@ function statusOf(state: LinkState): string {
     case 'connecting':
       return 'Connecting…';
     case 'connected':
-      return state.isAgain ? 'Reconnected' : 'Connected';
+      return state.since === 'first' ? 'Connected' : 'Reconnected';
+    case 'suspended':
+      return 'Connection lost';
     case 'refused':
       return 'Refused';
     case 'lost':
@@ -108,7 +111,8 @@ async function answer(turn: Turn): Promise<void> {
     if (!isStopped(turn)) turn.state = 'done';
   } catch (error) {
     if (!(error instanceof ProtocolError)) throw error;
-    turn.state = asked.state === 'established' ? 'failed' : 'interrupted';
+    const isLost = error.code === 'session_lost' || asked.state !== 'established';
+    turn.state = isLost ? 'interrupted' : 'failed';
     if (turn.state === 'failed') turn.problem = `${error.code}: ${error.message}`;
   } finally {
     running = undefined;

@@ -38,11 +38,18 @@ export function createNotice(server: string, onRetry: () => void): Notice {
     show(state) {
       clearInterval(ticking);
       box.hidden = state.name === 'connecting' || state.name === 'connected';
-      if (state.name === 'lost') {
+      retry.hidden = state.name === 'suspended';
+      if (state.name === 'suspended') {
+        say(
+          'The connection is lost, the session is not',
+          'This page comes back by itself. Nothing that was said, or is being answered, is missing then.',
+        );
+        facts.replaceChildren();
+      } else if (state.name === 'lost') {
         say(
           state.hadSession ? 'The connection is lost' : 'The server cannot be reached',
           state.hadSession
-            ? 'What was said stays on this page. As soon as the server is back, this page connects by itself, and your next message sends the whole conversation anew, in a new session: this session itself cannot be resumed yet.'
+            ? 'The session has ended. What was said stays on this page: it connects by itself as soon as the server is back, and your next message sends the whole conversation anew, in a new session.'
             : `Nobody answers at ${server}. This page connects by itself as soon as a server is there.`,
         );
         facts.replaceChildren(

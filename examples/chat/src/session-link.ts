@@ -1,13 +1,21 @@
 import { connect, ProtocolError, type Session } from '@parlance/client';
 
 /**
- * Keeps this page connected to one server. A session that is lost is replaced by a new one, as often
- * as it takes; a server that refuses is asked again only where it says that this may help.
+ * Keeps this page connected to one server. A session outlives its connections by itself; what is done
+ * here is the first connection, and another session after one that has ended. A server that refuses is
+ * asked again only where it says that this may help.
  */
 
 export type LinkState =
   | { readonly name: 'connecting' }
-  | { readonly name: 'connected'; readonly session: Session; readonly isAgain: boolean }
+  | {
+      readonly name: 'connected';
+      readonly session: Session;
+      /** `resumed` with nothing missing, or `anew` in a session that knows nothing of the one before. */
+      readonly since: 'first' | 'resumed' | 'anew';
+    }
+  /** The connection is lost, the session is not: it comes back by itself. */
+  | { readonly name: 'suspended'; readonly session: Session }
   | {
       readonly name: 'refused';
       readonly error: ProtocolError;
@@ -57,9 +65,20 @@ export function createSessionLink(url: string, onState: (state: LinkState) => vo
       enter(failedState(error, hadSession));
       return;
     }
-    enter({ name: 'connected', session, isAgain: hadSession });
+    enter({ name: 'connected', session, since: hadSession ? 'anew' : 'first' });
     hadSession = true;
+    follow(session);
     enter({ name: 'lost', error: await endOf(session), hadSession, retryAt: retryTime() });
+  }
+
+  function follow(session: Session): void {
+    let { id } = session;
+    session.on('state', (now) => {
+      if (now === 'suspended') enter({ name: 'suspended', session });
+      if (now !== 'established') return;
+      enter({ name: 'connected', session, since: session.id === id ? 'resumed' : 'anew' });
+      id = session.id;
+    });
   }
 
   function tryNow(): void {
@@ -93,12 +112,15 @@ function failedState(error: ProtocolError, hadSession: boolean): LinkState {
 
 /** Waits for the end of the session. One-way messages are no part of a chat and are passed over. */
 async function endOf(session: Session): Promise<ProtocolError | undefined> {
-  try {
-    for await (const _message of session);
-    return undefined;
-  } catch (error) {
-    if (error instanceof ProtocolError) return error;
-    throw error;
+  for (;;) {
+    try {
+      for await (const _message of session);
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      // A lost session is told to its reader, and then goes on as a new one.
+      if (session.state === 'closed') return error;
+    }
   }
 }
 
