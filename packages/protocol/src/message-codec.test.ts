@@ -545,3 +545,18 @@ describe('strings that are no text', () => {
     );
   });
 });
+
+describe('a byte-order mark', () => {
+  const reject = (message: string) =>
+    ({ type: 'REJECT', sessionId: null, timestamp: 1, payload: { code: 'UNKNOWN', message } }) as const;
+
+  it('survives, or the message is refused', () => {
+    for (const length of [0, 196, 197, 198, 300]) {
+      const message = `\ufeff${'x'.repeat(length)}`;
+      if (length <= 197)
+        expect(decodeControl(encodeControl(reject(message)))).toMatchObject({ payload: { message } });
+      else expect(() => encodeControl(reject(message))).toThrow(/byte-order mark/);
+      expect(decodeControlJson(encodeControlJson(reject(message)))).toMatchObject({ payload: { message } });
+    }
+  });
+});

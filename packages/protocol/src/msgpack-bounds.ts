@@ -17,6 +17,11 @@ const WIDTHS: readonly number[] = [
   ...[1, 2, 4, 2, 4, 2, 4], // str, array, map
 ];
 const FIRST_WIDTH = 0xc4;
+/** Longer strings lose a byte-order mark in the decoder. */
+const MAX_MARKED_STRING = 200;
+
+const isMarked = (bytes: Uint8Array, at: number) =>
+  bytes[at] === 0xef && bytes[at + 1] === 0xbb && bytes[at + 2] === 0xbf;
 
 /**
  * Checks that `bytes` are one MessagePack value and nothing else.
@@ -64,7 +69,12 @@ export function assertMsgpackBounds(bytes: Uint8Array, maxDepth: number, what: s
     at += skipped;
     if (at > bytes.length) throw malformed('ends too early');
     const isString = (head >= 0xa0 && head <= 0xbf) || (head >= 0xd9 && head <= 0xdb);
-    if (isString) decodeUtf8(bytes.subarray(at - skipped, at));
+    if (isString) {
+      decodeUtf8(bytes.subarray(at - skipped, at));
+      if (skipped > MAX_MARKED_STRING && isMarked(bytes, at - skipped)) {
+        throw malformed('holds a long string that begins with a byte-order mark, which would be lost');
+      }
+    }
 
     if (items >= 0) {
       if (open.length >= maxDepth) {
