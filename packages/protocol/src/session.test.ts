@@ -126,6 +126,14 @@ describe('handshake', () => {
     expect(reversed.client.closedWith?.code).toBe(CloseCode.BAD_FRAME);
   });
 
+  it('ends at a HELLO whose link parameters are malformed, and tells no application of it', () => {
+    const extensions = { [Extension.LINK]: 'yes' };
+    const simulation = createSimulation({ client: { capabilities: { ...TEST_CAPABILITIES, extensions } } });
+    simulation.settle();
+    expect(simulation.server.closedWith?.code).toBe(CloseCode.BAD_FRAME);
+    expect(eventsOf(simulation.server, 'hello')).toEqual([]);
+  });
+
   it('ignores message types of later versions with a warning', () => {
     const simulation = established();
     simulation.inject(
@@ -323,6 +331,8 @@ describe('streams', () => {
     ['a stream that was used', [0x11, 1, 0]],
     ['a reply to nothing', [0x12, 2, 0]],
     ['an end of nothing', [0x14, 2]],
+    ['an end of stream 0', [0x14, 0]],
+    ['a part on stream 0', [0x13, 0, 0]],
     ['a cancel of nothing', [0x16, 9]],
     ['a cancel of its own stream', [0x16, 2]],
     ['a message off stream 0', [0x10, 1, 0]],

@@ -531,6 +531,8 @@ class Core implements SessionCore {
     if (this.#lifecycle !== LifecycleState.AWAITING_HELLO || this.#hello !== undefined) {
       throw new ProtocolError('protocol_violation', 'HELLO out of place: it is said once, by the client');
     }
+    // What is malformed is the client's fault, and not to be found out by whoever calls `accept`.
+    linkParameters(hello.extensions);
     this.#hello = hello;
     this.#stateDeadline = this.#now + this.#options.timers.acceptTimeoutMs;
     this.#emit({ type: 'hello', hello });

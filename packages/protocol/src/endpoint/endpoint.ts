@@ -358,6 +358,11 @@ export class Endpoint implements Session {
           maxMetadataSize: limits.maxMetadataSize,
         },
       );
+    } catch (error) {
+      // Nothing that one request does may end the process.
+      this.#logger.error({ err: error, session: this.id }, 'a request could not be answered');
+      core.fail(streamId, undefined);
+      this.pump();
     } finally {
       this.#handlers.delete(streamId);
     }

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { resolveLimits } from '../limits.js';
@@ -96,6 +98,22 @@ describe('assembly', () => {
     const received = parts.reduce((sum, part) => sum + part.rest.length, 0);
     expect(parts.map((part) => assembler.add(part)).at(-1)?.charge).toBe(received + 16);
     expect(assembler.add(frame(0x10, 0, 0))?.charge).toBe(16);
+  });
+
+  it('takes no more memory for fragments of one byte than for their bytes', () => {
+    setFlagsFromString('--expose-gc');
+    const collectGarbage = runInNewContext('gc') as () => void;
+    const heap = () => {
+      collectGarbage();
+      return process.memoryUsage().heapUsed;
+    };
+    const bytes = Uint8Array.from({ length: 100_000 }, (_, i) => i);
+    const assembler = createAssembler(resolveLimits());
+    const before = heap();
+    const partAt = (at: number) => decodeLinkFrame(encodeBodyFrame(bodyOf({ bytes }), at, at + 1));
+    for (let at = 0; at < bytes.length - 1; at++) assembler.add(partAt(at));
+    expect(heap() - before).toBeLessThan(2_000_000);
+    expect(assembler.add(partAt(bytes.length - 1))?.bytes).toEqual(bytes);
   });
 
   it('knows what an unfinished body lacks, until it is dropped', () => {

@@ -88,7 +88,7 @@ export function createAssembler(limits: Limits): Assembler {
       }
       partial.length = length;
       partial.charge += frame.rest.length;
-      partial.pieces.push(frame.rest);
+      addPiece(partial.pieces, frame.rest);
       if (more) return undefined;
       partials.delete(frame.streamId);
       return finish(first, partial.head, concatBytes(partial.pieces), partial.charge);
@@ -102,6 +102,24 @@ export function createAssembler(limits: Limits): Assembler {
       return partial === undefined ? 0 : partial.head.totalLength - partial.length;
     },
   };
+}
+
+/** Pieces below this many bytes are joined. */
+const SMALL_PIECE = 4096;
+
+/**
+ * Adds a piece. A view takes some 150 bytes, so that a body in fragments of one byte would take 150
+ * times its size: small pieces are joined with the piece before them, each byte at most twelve times.
+ */
+function addPiece(pieces: Uint8Array[], piece: Uint8Array): void {
+  let last = piece;
+  let before = pieces.at(-1);
+  while (before !== undefined && last.length < SMALL_PIECE && before.length <= last.length) {
+    last = concatBytes([before, last]);
+    pieces.pop();
+    before = pieces.at(-1);
+  }
+  pieces.push(last);
 }
 
 function finish(frame: LinkFrame, head: BodyHead, bytes: Uint8Array, charge: number): ReceivedBody {

@@ -19,7 +19,7 @@ const OWN = [
 describe('what a handler throws', () => {
   it('arrives with its code, message and data where it is a RequestError', () => {
     const error = fc.record({
-      code: fc.stringMatching(/^[a-z0-9_]{1,64}$/).filter((code) => !OWN.includes(code)),
+      code: fc.stringMatching(/^[a-z0-9_]{1,64}$/),
       message: fc.string({ unit: 'grapheme', maxLength: 60 }),
       data: fc.option(fc.jsonValue({ maxDepth: 3 }), { nil: undefined }),
       retryable: fc.boolean(),
@@ -71,6 +71,37 @@ describe('what a handler throws', () => {
       (sent(new RequestError('mine', '', { data: 'x'.repeat(length) })) as RequestError).data;
     expect(data(8 * 1_024 - 2)).toHaveLength(8 * 1_024 - 2);
     expect(data(8 * 1_024 - 1)).toBeUndefined();
+  });
+
+  it('never makes a frame that its reader refuses, whatever its characters', () => {
+    for (const character of ['漢', '\u{1f600}', '"', '\0']) {
+      const [message, data] = [character.repeat(1_000), character.repeat(8_000)];
+      expect(sent(new RequestError('mine', message, { data }))).toMatchObject({
+        code: 'mine',
+        data: undefined,
+      });
+      expect(message.startsWith(sent(new ProtocolError('timeout', message)).message)).toBe(true);
+      expect((sent(new RequestError('mine', '', { data: character.repeat(500) })) as RequestError).data).toBe(
+        character.repeat(500),
+      );
+    }
+  });
+
+  it('arrives without data that JSON cannot carry', () => {
+    const cyclic: Record<string, unknown> = {};
+    cyclic['self'] = cyclic;
+    for (const data of [cyclic, 1n, () => 1, Symbol('s')])
+      expect(sent(new RequestError('mine', 'why', { data }))).toMatchObject({
+        code: 'mine',
+        message: 'why',
+        data: undefined,
+      });
+  });
+
+  it.each(OWN)('may be an error of the application that is named %s', (code) => {
+    const received = sent(new RequestError(code, 'why', { data: { limit: 5 }, retryable: false }));
+    expect(received).toBeInstanceOf(RequestError);
+    expect(received).toMatchObject({ code, message: 'why', data: { limit: 5 }, retryable: false });
   });
 
   it('tells null from nothing', () => {

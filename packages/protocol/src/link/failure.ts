@@ -1,9 +1,12 @@
+import { truncateUtf8 } from '../close-reason.js';
 import { ProtocolError, RequestError } from '../errors.js';
 import { decodeMap, encodeMap } from '../message-codec.js';
 import { get, isCount } from '../message-fields.js';
+import { utf8Length } from '../text.js';
 
 /** The body of an error frame: how a failed request reaches the one who asked. */
 
+/** Bytes of UTF-8; together they leave room in the frame. */
 const MAX_MESSAGE_LENGTH = 1024;
 const MAX_DATA_SIZE = 8 * 1024;
 const MAX_FRAME_SIZE = 16 * 1024;
@@ -26,24 +29,34 @@ type OwnCode = (typeof OWN_CODES)[number];
  */
 export function encodeFailure(error: unknown): Uint8Array {
   if (error instanceof RequestError) {
-    const data = error.data === undefined ? undefined : JSON.stringify(error.data);
-    const map = {
+    return encodeMap({
       code: error.code,
-      message: error.message.slice(0, MAX_MESSAGE_LENGTH),
+      message: truncateUtf8(error.message, MAX_MESSAGE_LENGTH),
       retry_after_ms: error.retryAfterMs,
-      retryable: error.retryable || undefined,
-      data: data !== undefined && data.length <= MAX_DATA_SIZE ? data : undefined,
-    };
-    return encodeMap(map);
+      // Always stated, which tells it from an error of Parlance's own with the same code.
+      retryable: error.retryable,
+      data: dataOf(error),
+    });
   }
   if (error instanceof ProtocolError && isOwnCode(error.code)) {
     return encodeMap({
       code: error.code,
-      message: error.message.slice(0, MAX_MESSAGE_LENGTH),
+      message: truncateUtf8(error.message, MAX_MESSAGE_LENGTH),
       retry_after_ms: error.retryAfterMs,
     });
   }
   return encodeMap({ code: 'internal', message: 'the handler failed' });
+}
+
+/** An application's data as JSON; left out where they have none or are too large. */
+function dataOf({ data }: RequestError): string | undefined {
+  let json: string | undefined;
+  try {
+    json = JSON.stringify(data);
+  } catch {
+    return undefined;
+  }
+  return json !== undefined && utf8Length(json) <= MAX_DATA_SIZE ? json : undefined;
 }
 
 /** @throws {ProtocolError} `bad_message` where the frame itself is malformed. */
@@ -63,10 +76,12 @@ export function decodeFailure(body: Uint8Array, maxDepth: number): ProtocolError
   const message = typeof text === 'string' ? text : code;
   const after = get(map, 'retry_after_ms');
   const retryAfterMs = isCount(after) ? after : undefined;
-  if (isOwnCode(code)) return new ProtocolError(code, message, { side: 'remote', retryAfterMs });
+  const retryable = get(map, 'retryable');
+  if (isOwnCode(code) && retryable === undefined)
+    return new ProtocolError(code, message, { side: 'remote', retryAfterMs });
   return new RequestError(code, message, {
     side: 'remote',
-    retryable: get(map, 'retryable') === true,
+    retryable: retryable === true,
     retryAfterMs,
     data: parseData(get(map, 'data')),
   });

@@ -76,6 +76,15 @@ describe('streams', () => {
     expect(table.size).toBe(0);
   });
 
+  it('include no stream 0, which nobody opens', () => {
+    for (const side of ['client', 'server'] as const) {
+      const table = createStreamTable(side, 9, 9);
+      table.open();
+      table.accept(side === 'client' ? 2 : 1);
+      expect([table.wasOpened(0), table.get(0)]).toEqual([false, undefined]);
+    }
+  });
+
   it('lists the open ones of both ends', () => {
     const table = createStreamTable('server', 9, 9);
     table.open();

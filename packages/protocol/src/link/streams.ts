@@ -93,7 +93,7 @@ export function createStreamTable(side: Side, maxLocal: number, maxRemote: numbe
       openCount[stream.local ? 'local' : 'remote']--;
     },
 
-    wasOpened: (id) => (id % 2 === localParity ? id < nextLocal : id <= lastRemote && id !== 0),
+    wasOpened: (id) => id !== 0 && (id % 2 === localParity ? id < nextLocal : id <= lastRemote),
 
     all: () => streams.values(),
   };
