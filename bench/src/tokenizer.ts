@@ -12,7 +12,7 @@ import {
   PEERS,
   prepare,
 } from './tokenizer/contestants.js';
-import { type Corpus, loadCorpora } from './tokenizer/corpora.js';
+import { type Corpus, loadCorpora, MAX_ROUNDS } from './tokenizer/corpora.js';
 import { WORST_CASES } from './tokenizer/worst-cases.js';
 
 /**
@@ -22,6 +22,8 @@ import { WORST_CASES } from './tokenizer/worst-cases.js';
 
 const ALL: readonly ContestantName[] = [OURS, ...PEERS];
 const COLD_PROCESS = new URL('./tokenizer/cold-process.ts', import.meta.url);
+/** In which the compiler sees all kinds of text. */
+const WARM_UP_ROUNDS = 4;
 /** Small messages that a process begins with. */
 const FIRST_MESSAGES = 20;
 
@@ -39,7 +41,12 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   for (const encoding of Object.keys(ENCODINGS) as BenchEncoding[]) {
     const contestants = new Map<ContestantName, Contestant>();
     for (const name of ALL) contestants.set(name, await (await prepare(name, encoding))());
-    for (const corpus of loadCorpora()) yield* measureCorpus(encoding, corpus, contestants, quick ? 7 : 21);
+    const corpora = loadCorpora();
+    for (const corpus of corpora) {
+      for (let round = 0; round < WARM_UP_ROUNDS; round++) runRound(corpus.round(), contestants, round);
+    }
+    const rounds = quick ? 7 : MAX_ROUNDS - WARM_UP_ROUNDS;
+    for (const corpus of corpora) yield* measureCorpus(encoding, corpus, contestants, rounds);
     yield* await measureColdStart(encoding, quick ? 3 : 9);
   }
   for (const encoding of Object.keys(ENCODINGS) as BenchEncoding[]) {
@@ -47,34 +54,45 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   }
 }
 
+type Contestants = ReadonlyMap<ContestantName, Contestant>;
+
+/** Milliseconds of each contestant in one round. */
+type RoundTimes = ReadonlyMap<ContestantName, { readonly encodeMs: number; readonly decodeMs: number }>;
+
+/** Lets all contestants encode and decode the same texts, in an order that turns with every round. */
+function runRound(texts: readonly string[], contestants: Contestants, round: number): RoundTimes {
+  const times = new Map<ContestantName, { encodeMs: number; decodeMs: number }>();
+  const ids = new Map<ContestantName, ArrayLike<number>[]>();
+  for (let turn = 0; turn < ALL.length; turn++) {
+    const name = ALL[(turn + round) % ALL.length] as ContestantName;
+    const contestant = contestants.get(name) as Contestant;
+    const start = performance.now();
+    const found = texts.map((text) => contestant.encode(text));
+    const middle = performance.now();
+    for (const each of found) contestant.decode(each);
+    times.set(name, { encodeMs: middle - start, decodeMs: performance.now() - middle });
+    ids.set(name, found);
+  }
+  assertEqual(ids.get(OURS) ?? [], ids.get('tiktoken') ?? [], texts);
+  return times;
+}
+
 /** Megabytes of UTF-8 a second, in both directions. */
 function* measureCorpus(
   encoding: BenchEncoding,
   corpus: Corpus,
-  contestants: ReadonlyMap<ContestantName, Contestant>,
+  contestants: Contestants,
   rounds: number,
 ): Generator<Row> {
-  const warmUp = Math.ceil(rounds / 2);
   const encoded = new Map<ContestantName, number[]>(ALL.map((name) => [name, []]));
   const decoded = new Map<ContestantName, number[]>(ALL.map((name) => [name, []]));
-  for (let round = 0; round < warmUp + rounds; round++) {
+  for (let round = 0; round < rounds; round++) {
     const texts = corpus.round();
-    const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
-    const ids = new Map<ContestantName, ArrayLike<number>[]>();
-    for (let turn = 0; turn < ALL.length; turn++) {
-      const name = ALL[(turn + round) % ALL.length] as ContestantName;
-      const contestant = contestants.get(name) as Contestant;
-      const start = performance.now();
-      const found = texts.map((text) => contestant.encode(text));
-      const middle = performance.now();
-      for (const each of found) contestant.decode(each);
-      const end = performance.now();
-      ids.set(name, found);
-      if (round < warmUp) continue;
-      encoded.get(name)?.push(bytes / 1e3 / (middle - start));
-      decoded.get(name)?.push(bytes / 1e3 / (end - middle));
+    const kilobytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0) / 1e3;
+    for (const [name, { encodeMs, decodeMs }] of runRound(texts, contestants, round)) {
+      encoded.get(name)?.push(kilobytes / encodeMs);
+      decoded.get(name)?.push(kilobytes / decodeMs);
     }
-    assertEqual(ids.get(OURS) ?? [], ids.get('tiktoken') ?? [], texts);
   }
   const figure = (of: typeof encoded, name: ContestantName) => ({ name, value: median(of.get(name) ?? []) });
   const targets = corpus.name === 'cjk-emoji' ? FASTER_CJK : FASTER;
@@ -99,7 +117,7 @@ function* measureCorpus(
 function assertEqual(
   ours: readonly ArrayLike<number>[],
   theirs: readonly ArrayLike<number>[],
-  texts: string[],
+  texts: readonly string[],
 ) {
   for (const [i, text] of texts.entries()) {
     const [found, expected] = [Array.from(ours[i] ?? []), Array.from(theirs[i] ?? [])];

@@ -51,12 +51,12 @@ export function loadCorpora(): Corpus[] {
   };
 
   return [
-    { name: 'small-chat', round: () => Array.from({ length: 40 }, () => chat(200)) },
-    { name: 'chat-10k', round: () => Array.from({ length: 4 }, () => chat(10_000)) },
+    { name: 'small-chat', round: () => Array.from({ length: 30 }, () => chat(200)) },
+    { name: 'chat-10k', round: () => Array.from({ length: 3 }, () => chat(10_000)) },
     {
       name: 'prose-and-code',
       round: () => [
-        Array.from({ length: 12 }, () => `${prose(2500)}\n\n\`\`\`js\n${code(2500)}\n\`\`\`\n`).join('\n'),
+        Array.from({ length: 10 }, () => `${prose(2500)}\n\n\`\`\`js\n${code(2500)}\n\`\`\`\n`).join('\n'),
       ],
     },
     {
@@ -72,13 +72,17 @@ export function loadCorpora(): Corpus[] {
   ];
 }
 
-/** Hands out lines one after another until `bytes` are reached. */
+/** Rounds that there are lines for. */
+export const MAX_ROUNDS = 18;
+
+/** Hands out lines one after another until `bytes` are reached, none of them twice. */
 function lineSource(lines: readonly string[]): (bytes: number) => string {
   let next = 0;
   return (bytes) => {
     const taken: string[] = [];
     for (let length = 0; length < bytes; ) {
-      const line = lines[next++ % lines.length] as string;
+      const line = lines[next++];
+      if (line === undefined) throw new Error(`more than ${lines.length} lines of fresh text were asked for`);
       taken.push(line);
       length += Buffer.byteLength(line) + 1;
     }

@@ -3,8 +3,8 @@ import { MAX_CACHED_BYTES, MAX_CACHED_TOKENS, PieceCache } from './piece-cache.j
 import { MAX_SHORT } from './short-key.js';
 import { keySource } from './testing/loaded-table.js';
 import { createRandom } from './testing/texts.js';
-import { TokenCache } from './token-cache.js';
-import { hashOf } from './token-table.js';
+import { TokenCache, UNKNOWN } from './token-cache.js';
+import { hashOf, NO_TOKEN } from './token-table.js';
 
 // Much is compared; a busy machine takes its time.
 vi.setConfig({ testTimeout: 60_000 });
@@ -19,7 +19,7 @@ describe('the cache of tokens', () => {
   it('knows nothing at first, and nothing that was not written', () => {
     const cache = new TokenCache();
     const { view } = keySource(Buffer.from([0, 0, 0, 0, 0, 0, 0, 0]));
-    for (let length = 1; length <= MAX_SHORT; length++) expect(cache.read(view, 0, length)).toBe(-1);
+    for (let length = 1; length <= MAX_SHORT; length++) expect(cache.read(view, 0, length)).toBe(UNKNOWN);
   });
 
   it('returns what was written last for these bytes, or nothing', () => {
@@ -32,12 +32,12 @@ describe('the cache of tokens', () => {
       const { view } = keySource(Buffer.concat([key, Buffer.from('followed')]));
       const name = key.toString('hex');
       const found = cache.read(view, 0, key.length);
-      if (found >= 0) {
+      if (found !== UNKNOWN) {
         expect(found).toBe(written.get(name));
         hits++;
       }
       if (random() < 0.5) continue;
-      const id = Math.floor(random() * 200_019);
+      const id = random() < 0.2 ? NO_TOKEN : Math.floor(random() * 200_019);
       cache.write(view, 0, key.length, id);
       written.set(name, id);
       expect(cache.read(view, 0, key.length)).toBe(id);
@@ -57,17 +57,19 @@ describe('the cache of pieces', () => {
       const key = anyKey(random() < 0.5 ? 6 : MAX_CACHED_BYTES, random);
       const source = keySource(Buffer.concat([key, Buffer.from('followed')]));
       const hash = hashOf(source.bytes, 0, key.length);
-      const name = key.toString('hex');
-      const found = cache.read(source, 0, key.length, hash, ids, 3);
+      const kind = random() < 0.5 ? 0 : 1;
+      const name = `${kind} ${key.toString('hex')}`;
+      const found = cache.read(source, 0, key.length, hash, kind, ids, 3);
       if (found > 0) {
         expect([...ids.subarray(3, 3 + found)]).toEqual(written.get(name));
         hits++;
       }
       const count = 1 + Math.floor(random() * MAX_CACHED_TOKENS);
-      const tokens = Int32Array.from({ length: count }, () => Math.floor(random() * 200_019));
-      cache.write(source, 0, key.length, hash, tokens, count);
-      written.set(name, [...tokens]);
-      expect(cache.read(source, 0, key.length, hash, ids, 3)).toBe(count);
+      const tokens = Uint32Array.from({ length: count + 2 }, () => Math.floor(random() * 200_019));
+      cache.write(source, 0, key.length, hash, kind, tokens, 2, 2 + count);
+      written.set(name, [...tokens.subarray(2)]);
+      expect(cache.read(source, 0, key.length, hash, kind, ids, 3)).toBe(count);
+      expect(cache.read(source, 0, key.length, hash, 1 - kind, ids, 3)).toBe(0);
     }
     expect(hits).toBeGreaterThan(1000);
   });

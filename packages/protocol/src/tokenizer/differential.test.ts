@@ -3,6 +3,8 @@ import { get_encoding } from 'tiktoken';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Encoding } from './encoding.js';
 import { loadEncoding } from './load.js';
+import { Merger } from './merge.js';
+import { loadTable } from './testing/loaded-table.js';
 import { anyCharacter, createRandom, mixedText } from './testing/texts.js';
 import { UNICODE_VERSION } from './unicode.gen.js';
 
@@ -54,6 +56,21 @@ function* oddTexts(seed: number, count: number): Generator<string> {
   for (let i = 0; i < count; i++) yield Array.from({ length: 8 }, () => anyCharacter(random)).join('');
 }
 
+/** Rows of tokens, with and without spaces, that are text. */
+function* tokenTexts(encoding: Encoding, ids: ArrayLike<number>, count: number): Generator<string> {
+  const random = createRandom(count);
+  for (let i = 0; i < count; ) {
+    const row = Array.from(
+      { length: 1 + Math.floor(random() * 4) },
+      () => ids[Math.floor(random() * ids.length)],
+    );
+    const text = Buffer.from(encoding.decodeBytes(row as number[])).toString();
+    if (text.includes('\ufffd')) continue;
+    yield random() < 0.5 ? text : text.replaceAll(' ', '');
+    i++;
+  }
+}
+
 describe.each([
   ['CL100K_BASE', 'cl100k_base'],
   ['O200K_BASE', 'o200k_base'],
@@ -82,6 +99,11 @@ describe.each([
     compare(encoding, oracle, texts);
   });
 
+  it('agrees on rows of tokens', () => {
+    const ids = Uint32Array.from({ length: encoding.size - 300 }, (_, id) => id);
+    compare(encoding, oracle, tokenTexts(encoding, ids, 10_000));
+  });
+
   it('has its special tokens', () => {
     for (const special of ['<|endoftext|>', '<|endofprompt|>']) {
       const [id] = tiktoken.encode(special, [special]);
@@ -97,8 +119,15 @@ describe('LLAMA_BPE against llama3-tokenizer-js', () => {
   const isSameUnicode = process.versions.unicode === UNICODE_VERSION;
   const comparable = (text: string) => !text.includes('<|') && (isSameUnicode || !/\p{Cn}/u.test(text));
   let encoding: Encoding;
+  const unmergeable: number[] = [];
   beforeAll(async () => {
     encoding = await loadEncoding('LLAMA_BPE');
+    const table = await loadTable('LLAMA_BPE');
+    const merger = new Merger(table, table.size);
+    for (let id = 0; id < table.size; id++) {
+      const end = table.offsets[id + 1] as number;
+      if (merger.merge(table, table.offsets[id] as number, end) > 1) unmergeable.push(id);
+    }
   });
 
   function* only(texts: Iterable<string>): Generator<string> {
@@ -111,6 +140,13 @@ describe('LLAMA_BPE against llama3-tokenizer-js', () => {
 
   it('agrees on every character', () => {
     compare(encoding, oracle, only(everyCharacter()));
+  });
+
+  it('agrees on rows of tokens, those that merging does not yield among them', () => {
+    const ids = Uint32Array.from({ length: 128_000 }, (_, id) => id);
+    compare(encoding, oracle, only(tokenTexts(encoding, ids, 10_000)));
+    expect(unmergeable.length).toBe(588);
+    compare(encoding, oracle, only(tokenTexts(encoding, unmergeable, 5000)));
   });
 
   it('has its special tokens', () => {

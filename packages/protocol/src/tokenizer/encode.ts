@@ -4,13 +4,13 @@ import { Merger } from './merge.js';
 import { MAX_CACHED_BYTES, MAX_CACHED_TOKENS, PieceCache } from './piece-cache.js';
 import type { Scanner } from './scanner.js';
 import { MAX_SHORT } from './short-key.js';
-import { TokenCache } from './token-cache.js';
+import { TokenCache, UNKNOWN } from './token-cache.js';
 import { hashOf, NO_TOKEN, type TokenTable } from './token-table.js';
 
 /**
  * From UTF-8 to token IDs. The scanner cuts the text into pieces. A piece that is a token is done;
- * most are. Any other falls apart into segments at the boundaries that no token crosses (see
- * `boundaries.ts`), and each segment is a token, is remembered, or is merged.
+ * most are. Any other falls apart at the boundaries that no token crosses (see `boundaries.ts`), and
+ * each part is a token or is merged. What was found for short pieces and parts is remembered.
  */
 
 /** Twice the longest token overlaps, so that the join of two windows hardly ever fails. */
@@ -36,6 +36,8 @@ export class Encoder {
   readonly #scan: Scanner;
   /** Tokens that merging never yields: they stand only for a whole piece, never for a part of one. */
   readonly #unmergeable: ReadonlySet<number>;
+  /** Under which the tokens of parts are remembered: where both mean the same, as those of pieces. */
+  readonly #partKind: number;
   readonly #tokens = new TokenCache();
   readonly #pieces = new PieceCache();
 
@@ -47,6 +49,7 @@ export class Encoder {
     this.#overlap = options.overlap ?? OVERLAP;
     this.merger = new Merger(table, options.limit);
     this.#unmergeable = unmergeableTokens(table, options.mergeable, options.limit, this.merger);
+    this.#partKind = this.#unmergeable.size > 0 ? 1 : 0;
   }
 
   /** Goes on with a job for about `budget` bytes. */
@@ -55,55 +58,61 @@ export class Encoder {
     const stop = Math.min(length, job.at + budget);
     const scan = this.#scan;
     const tokens = this.#tokens;
-    let { at, ids, count } = job;
+    let { at, ids, count, pieceEnd } = job;
     while (at < stop) {
-      if (at === job.pieceEnd) {
-        const end = scan(bytes, at, length);
-        const known = end - at <= MAX_SHORT ? tokens.read(view, at, end - at) : -1;
-        const id = known >= 0 ? known : this.#find(job, at, end);
-        job.pieceFrom = at;
-        job.pieceEnd = end;
-        if (id !== NO_TOKEN) {
-          if (count === ids.length) {
-            job.count = count;
-            ids = reserve(job, 1);
-          }
-          ids[count++] = id;
-          at = end;
+      let known = UNKNOWN;
+      const isNew = at === pieceEnd;
+      if (isNew) {
+        pieceEnd = scan(bytes, at, length);
+        if (pieceEnd - at <= MAX_SHORT) known = tokens.read(view, at, pieceEnd - at);
+        if (isToken(known) && count < ids.length) {
+          ids[count++] = known;
+          at = pieceEnd;
           continue;
         }
       }
       job.at = at;
       job.count = count;
-      this.#encodeSegment(job);
+      job.pieceEnd = pieceEnd;
+      if (isNew) this.#encodePiece(job, known);
+      else this.#encodeNext(job);
       at = job.at;
       count = job.count;
       ids = job.ids;
     }
     job.at = at;
     job.count = count;
+    job.pieceEnd = pieceEnd;
     if (at === length) this.merger.release();
   }
 
-  /** The token that is the bytes from `start` up to `end`, or NO_TOKEN. */
-  #find(job: EncodeJob, start: number, end: number): number {
-    const id = this.#table.find(job, start, end, this.#limit);
-    if (end - start <= MAX_SHORT && id !== NO_TOKEN) this.#tokens.write(job.view, start, end - start, id);
-    return id;
+  /**
+   * Encodes the piece at `job.at`, or nothing yet of a long one that is no token.
+   *
+   * @param known what the cache of tokens says of it.
+   */
+  #encodePiece(job: EncodeJob, known: number): void {
+    const { at: start, pieceEnd: end } = job;
+    if (isToken(known)) {
+      takeOne(job, known, end);
+    } else if (end - start <= MAX_CACHED_BYTES) {
+      this.#encodeShort(job, start, end, known, false);
+    } else {
+      const id = this.#table.find(job, start, end, this.#limit);
+      if (isToken(id)) takeOne(job, id, end);
+    }
   }
 
-  /** Encodes the next segment, or the next window of one, of a piece that is no token. */
-  #encodeSegment(job: EncodeJob): void {
-    const start = job.at;
+  /** Encodes the next part, or the next window of one, of a long piece. */
+  #encodeNext(job: EncodeJob): void {
     if (job.long !== undefined) {
       encodeWindow(job, job.long, this.merger);
       if (job.at === job.long.end) job.long = undefined;
       return;
     }
+    const { at: start, count: countBefore } = job;
     const end = this.#table.boundaries.next(job.bytes, start, job.pieceEnd);
-    const length = end - start;
-    if (length > this.#window) {
-      const { count: countBefore } = job;
+    if (end - start > this.#window) {
       job.long = {
         from: start,
         end,
@@ -112,36 +121,87 @@ export class Encoder {
         overlap: this.#overlap,
         lastFrom: -1,
       };
-      return;
+    } else {
+      this.#encodePart(job, start, end);
     }
-    job.at = end;
-    const isPart = length < job.pieceEnd - job.pieceFrom;
-    if (isPart && this.#takeToken(job, start, end)) return;
-    if (length > MAX_CACHED_BYTES) {
-      const count = this.merger.merge(job, start, end);
-      take(job, this.merger.ids, count);
-      return;
-    }
-    const hash = hashOf(job.bytes, start, end);
-    const remembered = this.#pieces.read(job, start, end, hash, reserve(job, MAX_CACHED_TOKENS), job.count);
-    if (remembered > 0) {
-      job.count += remembered;
-      return;
-    }
-    const count = this.merger.merge(job, start, end);
-    if (count <= MAX_CACHED_TOKENS) this.#pieces.write(job, start, end, hash, this.merger.ids, count);
-    take(job, this.merger.ids, count);
   }
 
-  /** Takes the part of a piece that is a token which merging yields. */
-  #takeToken(job: EncodeJob, start: number, end: number): boolean {
-    const known = end - start <= MAX_SHORT ? this.#tokens.read(job.view, start, end - start) : -1;
-    const id = known >= 0 ? known : this.#find(job, start, end);
-    if (id === NO_TOKEN || this.#unmergeable.has(id)) return false;
-    const ids = reserve(job, 1);
-    ids[job.count++] = id;
+  #encodePart(job: EncodeJob, start: number, end: number): void {
+    const length = end - start;
+    if (length > MAX_CACHED_BYTES) {
+      this.#merge(job, start, end);
+      return;
+    }
+    const known = length <= MAX_SHORT ? this.#tokens.read(job.view, start, length) : UNKNOWN;
+    if (isToken(known) && !this.#unmergeable.has(known)) takeOne(job, known, end);
+    else this.#encodeShort(job, start, end, known, true);
+  }
+
+  /**
+   * Encodes at most MAX_CACHED_BYTES.
+   *
+   * @param known what the cache of tokens says of them, which is not the answer.
+   * @param isPart of a piece, whose tokens are those that merging yields.
+   */
+  #encodeShort(job: EncodeJob, start: number, end: number, known: number, isPart: boolean): void {
+    const isShort = end - start <= MAX_SHORT;
+    const hash = hashOf(job.bytes, start, end);
+    const kind = isPart ? this.#partKind : 0;
+    if (known === UNKNOWN) {
+      if (!isShort && this.#recall(job, start, end, hash, kind)) return;
+      const id = this.#table.find(job, start, end, this.#limit);
+      if (isShort) this.#tokens.write(job.view, start, end - start, id);
+      if (isToken(id) && !(isPart && this.#unmergeable.has(id))) {
+        takeOne(job, id, end);
+        if (!isShort) this.#remember(job, start, end, hash, kind, job.count - 1);
+        return;
+      }
+    }
+    if (isShort && this.#recall(job, start, end, hash, kind)) return;
+    const countBefore = job.count;
+    const partEnd = isPart ? end : this.#table.boundaries.next(job.bytes, start, end);
+    if (partEnd === end) {
+      this.#merge(job, start, end);
+    } else {
+      this.#encodePart(job, start, partEnd);
+      while (job.at < end) this.#encodePart(job, job.at, this.#table.boundaries.next(job.bytes, job.at, end));
+    }
+    this.#remember(job, start, end, hash, kind, countBefore);
+  }
+
+  #merge(job: EncodeJob, start: number, end: number): void {
+    const count = this.merger.merge(job, start, end);
+    take(job, this.merger.ids, count);
+    job.at = end;
+  }
+
+  /** Takes the tokens that are remembered for these bytes. */
+  #recall(job: EncodeJob, start: number, end: number, hash: number, kind: number): boolean {
+    const ids = reserve(job, MAX_CACHED_TOKENS);
+    const count = this.#pieces.read(job, start, end, hash, kind, ids, job.count);
+    if (count === 0) return false;
+    job.count += count;
+    job.at = end;
     return true;
   }
+
+  /** Remembers the job's tokens from `from` on for these bytes. */
+  #remember(job: EncodeJob, start: number, end: number, hash: number, kind: number, from: number): void {
+    if (job.count - from > MAX_CACHED_TOKENS) return;
+    this.#pieces.write(job, start, end, hash, kind, job.ids, from, job.count);
+  }
+}
+
+/** Neither UNKNOWN nor NO_TOKEN. */
+function isToken(id: number): boolean {
+  return id >= 0 && id !== NO_TOKEN;
+}
+
+/** Takes the token that the bytes up to `end` are. */
+function takeOne(job: EncodeJob, id: number, end: number): void {
+  const ids = reserve(job, 1);
+  ids[job.count++] = id;
+  job.at = end;
 }
 
 function unmergeableTokens(

@@ -10,8 +10,7 @@ export interface EncodeJob extends KeySource {
   /** The IDs so far are `ids[0 .. count)`. */
   ids: Uint32Array;
   count: number;
-  /** The piece that `at` lies in, if it is not done. */
-  pieceFrom: number;
+  /** The end of the piece that `at` lies in. */
   pieceEnd: number;
   /** The segment that `at` lies in, if it takes several windows. */
   long: LongSegment | undefined;
@@ -19,7 +18,7 @@ export interface EncodeJob extends KeySource {
 
 /** @param ids room for IDs, replaced when it does not suffice. */
 export function createJob(bytes: Uint8Array, view: DataView, length: number, ids: Uint32Array): EncodeJob {
-  return { bytes, view, length, at: 0, ids, count: 0, pieceFrom: 0, pieceEnd: 0, long: undefined };
+  return { bytes, view, length, at: 0, ids, count: 0, pieceEnd: 0, long: undefined };
 }
 
 /** Makes room for `more` IDs behind those that are there. */

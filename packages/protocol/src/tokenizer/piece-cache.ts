@@ -1,21 +1,21 @@
 import type { KeySource } from './short-key.js';
 
 /**
- * The tokens of segments that were merged before.
+ * The tokens of pieces, and of parts of pieces, that were encoded before.
  *
- * Direct-mapped: a segment has one place, chosen by its hash, and takes it from whoever was there.
- * So the cache has a fixed size, costs one comparison, and whoever floods it with text that never
- * returns makes it useless for a while, never larger.
+ * Direct-mapped: a piece has one place, chosen by its hash, and takes it from whoever was there. So
+ * the cache has a fixed size, costs one comparison, and whoever floods it with text that never returns
+ * makes it useless for a while, never larger.
  *
- * An entry is 64 bytes, as much as a processor fetches at once: length and number of tokens, six
- * integers for the bytes, and the IDs.
+ * An entry is 64 bytes, as much as a processor fetches at once: a head of length, kind and number of
+ * tokens, six integers for the bytes, and the IDs.
  */
 
 const PLACE_BITS = 14;
 const STRIDE = 16;
 const KEY = 1;
 const IDS = 7;
-/** Longer segments, or of more tokens, are not kept. */
+/** Longer pieces, or of more tokens, are not kept. */
 export const MAX_CACHED_BYTES = 4 * (IDS - KEY);
 export const MAX_CACHED_TOKENS = STRIDE - IDS;
 
@@ -27,29 +27,45 @@ export class PieceCache {
    * or zero where they are not known.
    *
    * @param hash `hashOf` these bytes, at most MAX_CACHED_BYTES.
+   * @param kind 0 or 1; what was written under one is not found under the other.
    */
-  read(source: KeySource, start: number, end: number, hash: number, ids: Uint32Array, at: number): number {
+  read(
+    { view }: KeySource,
+    start: number,
+    end: number,
+    hash: number,
+    kind: number,
+    ids: Uint32Array,
+    at: number,
+  ): number {
     const entries = this.#entries;
     const entry = placeOf(hash);
     const head = entries[entry] as number;
-    if (head >> 8 !== end - start) return 0;
+    if (head >> 8 !== (((end - start) << 1) | kind)) return 0;
     for (let i = start, key = entry + KEY; i < end; i += 4, key++) {
-      if (entries[key] !== wordAt(source.view, i, end)) return 0;
+      if (entries[key] !== wordAt(view, i, end)) return 0;
     }
     const count = head & 0xff;
     for (let i = 0; i < count; i++) ids[at + i] = entries[entry + IDS + i] as number;
     return count;
   }
 
-  /** Keeps `count` tokens, at most MAX_CACHED_TOKENS, of the bytes from `start` up to `end`. */
-  write(source: KeySource, start: number, end: number, hash: number, ids: Int32Array, count: number): void {
+  /** Keeps `ids[from .. to)`, at most MAX_CACHED_TOKENS, for the bytes from `start` up to `end`. */
+  write(
+    { view }: KeySource,
+    start: number,
+    end: number,
+    hash: number,
+    kind: number,
+    ids: Uint32Array,
+    from: number,
+    to: number,
+  ): void {
     const entries = this.#entries;
     const entry = placeOf(hash);
-    entries[entry] = ((end - start) << 8) | count;
-    for (let i = start, key = entry + KEY; i < end; i += 4, key++) {
-      entries[key] = wordAt(source.view, i, end);
-    }
-    for (let i = 0; i < count; i++) entries[entry + IDS + i] = ids[i] as number;
+    entries[entry] = ((((end - start) << 1) | kind) << 8) | (to - from);
+    for (let i = start, key = entry + KEY; i < end; i += 4, key++) entries[key] = wordAt(view, i, end);
+    for (let i = from; i < to; i++) entries[entry + IDS + i - from] = ids[i] as number;
   }
 }
 

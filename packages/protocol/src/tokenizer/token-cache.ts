@@ -1,35 +1,42 @@
 import { firstOf, hashOfKey, secondOf } from './short-key.js';
+import { NO_TOKEN } from './token-table.js';
 
 /**
- * The IDs of short tokens met lately, in front of the vocabulary's table.
+ * Which of the short pieces met lately are tokens, in front of the vocabulary's table.
  *
  * Most pieces of most texts are a few thousand short tokens, which the table keeps scattered over
  * megabytes; here they are in 64 KiB that stay close to the processor. Direct-mapped: an entry has
  * one place and takes it from whoever was there, so the size is fixed whatever arrives.
  *
- * An entry is `entries[place * 4 ..]`: the key's two integers, and the ID below the length.
+ * An entry is `entries[place * 4 ..]`: the key's two integers, and the ID below the length; instead of
+ * an ID, that there is none.
  */
 
 const PLACE_BITS = 12;
 const ID_BITS = 18;
 const ID_MASK = (1 << ID_BITS) - 1;
+const NONE = ID_MASK;
+
+/** Instead of an ID: not remembered. */
+export const UNKNOWN = -1;
 
 export class TokenCache {
   readonly #entries = new Int32Array(4 << PLACE_BITS);
 
-  /** The ID of the token of `length` bytes at `at`, or -1 where it is not known. */
+  /** The ID of the token of `length` bytes at `at`, NO_TOKEN, or UNKNOWN. */
   read(view: DataView, at: number, length: number): number {
     const entries = this.#entries;
     const first = firstOf(view, at, length);
     const second = secondOf(view, at, length);
     const place = placeOf(first, second);
     const meta = entries[place + 2] as number;
-    return entries[place] === first && entries[place + 1] === second && meta >> ID_BITS === length
-      ? meta & ID_MASK
-      : -1;
+    if (entries[place] !== first || entries[place + 1] !== second || meta >> ID_BITS !== length)
+      return UNKNOWN;
+    const id = meta & ID_MASK;
+    return id === NONE ? NO_TOKEN : id;
   }
 
-  /** Keeps the ID of the token of `length` bytes at `at`. */
+  /** Keeps that the `length` bytes at `at` are the token `id`, or NO_TOKEN. */
   write(view: DataView, at: number, length: number, id: number): void {
     const entries = this.#entries;
     const first = firstOf(view, at, length);
@@ -37,7 +44,7 @@ export class TokenCache {
     const place = placeOf(first, second);
     entries[place] = first;
     entries[place + 1] = second;
-    entries[place + 2] = (length << ID_BITS) | id;
+    entries[place + 2] = (length << ID_BITS) | (id === NO_TOKEN ? NONE : id);
   }
 }
 

@@ -12,7 +12,7 @@ import { firstOf, hashOfKey, type KeySource, MAX_SHORT, secondOf } from './short
  * - `long` is a hash table of the others. A slot is one integer: 14 bits of the hash above the ID; a
  *   match is verified against `bytes`.
  * - `filter` has a bit for the hash of every short token: most of what merging asks for is no token,
- *   and nine times out of ten these 128 KiB say so.
+ *   and six times out of seven these 64 KiB say so.
  * - `pairs` gives the ID of every token of two bytes directly.
  *
  * Both tables have open addressing with linear probing and are at most two thirds full. Collisions
@@ -33,7 +33,7 @@ const ID_MASK = (1 << ID_BITS) - 1;
 const EMPTY = 0;
 /** Integers of a slot in `short`. */
 const STRIDE = 4;
-const FILTER_BITS = 20;
+const FILTER_BITS = 19;
 
 /** A hash of `bytes[start .. end)`. */
 export function hashOf(bytes: Uint8Array, start: number, end: number): number {

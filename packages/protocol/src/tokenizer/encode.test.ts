@@ -1,0 +1,88 @@
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { Encoder } from './encode.js';
+import { createJob } from './job.js';
+import { MAX_CACHED_BYTES } from './piece-cache.js';
+import { createScanner, type Scanner } from './scanner.js';
+import { ENCODING_NAMES, keySource, loadTable, tokenBytes } from './testing/loaded-table.js';
+import { createPlainBpe, type PlainBpe } from './testing/plain-bpe.js';
+import { createRandom, mixedText } from './testing/texts.js';
+import { NO_TOKEN, type TokenTable } from './token-table.js';
+import { VOCABULARIES } from './vocabulary.js';
+
+// Much is compared; a busy machine takes its time.
+vi.setConfig({ testTimeout: 60_000 });
+
+function run(encoder: Encoder, content: Uint8Array, room: number): number[] {
+  const { bytes, view, length } = keySource(content);
+  const job = createJob(bytes, view, length, new Uint32Array(room));
+  while (job.at < length) encoder.run(job, Number.POSITIVE_INFINITY);
+  return [...job.ids.subarray(0, job.count)];
+}
+
+describe.each(ENCODING_NAMES)('encoding with %s', (name) => {
+  const { ordinary: limit, mergeable, pattern, reading } = VOCABULARIES[name];
+  let table: TokenTable;
+  let scan: Scanner;
+  let plain: PlainBpe;
+  let encoder: Encoder;
+  beforeAll(async () => {
+    table = await loadTable(name);
+    scan = createScanner(pattern, reading);
+    plain = createPlainBpe(table, limit);
+    encoder = new Encoder(table, scan, { limit, mergeable });
+  });
+
+  /** By definition: a piece that is a token is that token, any other is merged. */
+  function expected(content: Uint8Array): number[] {
+    const ids: number[] = [];
+    for (let at = 0; at < content.length; ) {
+      const end = scan(content, at, content.length);
+      const piece = content.subarray(at, end);
+      const id = table.find(keySource(piece), 0, piece.length, limit);
+      ids.push(...(id === NO_TOKEN ? plain(piece) : [id]));
+      at = end;
+    }
+    return ids;
+  }
+
+  it('is what it is by definition, whether remembered or not', () => {
+    const random = createRandom(51);
+    for (let i = 0; i < 3000; i++) {
+      const content = Buffer.from(mixedText(random));
+      const ids = expected(content);
+      expect(run(encoder, content, 100)).toEqual(ids);
+      expect(run(encoder, content, 0)).toEqual(ids);
+    }
+  });
+
+  it('tells tokens that stand for a piece from the same bytes inside one', () => {
+    // In each order: as a piece, behind a letter, before a letter.
+    const encoders = [0, 1, 2].map(() => new Encoder(table, scan, { limit, mergeable }));
+    const random = createRandom(52);
+    for (let i = 0; i < 3000; i++) {
+      const from = mergeable < limit && i % 2 === 0 ? mergeable : 256;
+      const token = Buffer.from(tokenBytes(table, from + Math.floor(random() * (limit - from))));
+      if (token.toString().includes('\ufffd')) continue;
+      const letter = Buffer.from('中');
+      const contents = [token, Buffer.concat([letter, token]), Buffer.concat([token, letter])];
+      for (const [first, each] of encoders.entries()) {
+        for (let k = 0; k < 6; k++) {
+          const content = contents[(first + k) % 3] as Buffer;
+          expect(run(each, content, k), content.toString()).toEqual(expected(content));
+        }
+      }
+    }
+  });
+
+  it('remembers nothing wrong of pieces around the longest that is remembered', () => {
+    const random = createRandom(53);
+    for (let length = MAX_CACHED_BYTES - 4; length <= MAX_CACHED_BYTES + 4; length++) {
+      for (let i = 0; i < 40; i++) {
+        const letters = Array.from({ length }, () => 'aeiorst中'[Math.floor(random() * 8)]);
+        const content = Buffer.from(letters.join(''));
+        const ids = expected(content);
+        for (let again = 0; again < 3; again++) expect(run(encoder, content, 1)).toEqual(ids);
+      }
+    }
+  });
+});
