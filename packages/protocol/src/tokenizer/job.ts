@@ -1,5 +1,17 @@
-import type { LongSegment } from './long-segment.js';
 import type { KeySource } from './short-key.js';
+
+/** A segment that is merged window by window; see `long-segment.ts`. */
+export interface LongSegment {
+  readonly from: number;
+  readonly end: number;
+  /** Tokens of the job before the segment. */
+  readonly countBefore: number;
+  /** Bytes of a window, and of its end that the next window takes over. */
+  window: number;
+  readonly overlap: number;
+  /** Where the last token that was taken begins, or -1. */
+  lastFrom: number;
+}
 
 /** An encoding under way, which may be interrupted between any two of its steps. */
 export interface EncodeJob extends KeySource {

@@ -1,4 +1,4 @@
-import { type EncodeJob, take } from './job.js';
+import { type EncodeJob, type LongSegment, take } from './job.js';
 import type { Merger } from './merge.js';
 
 /**
@@ -16,17 +16,6 @@ import type { Merger } from './merge.js';
  * window begins in their place; and the two tokens at the join are tested by encoding them. Should the
  * test fail, the segment begins again with windows twice as long.
  */
-export interface LongSegment {
-  readonly from: number;
-  readonly end: number;
-  /** Tokens of the job before the segment. */
-  readonly countBefore: number;
-  /** Bytes of a window, and of its end that the next window takes over. */
-  window: number;
-  readonly overlap: number;
-  /** Where the last token that was taken begins, or -1. */
-  lastFrom: number;
-}
 
 /** Encodes the next window of `segment`, which begins at `job.at`. */
 export function encodeWindow(job: EncodeJob, segment: LongSegment, merger: Merger): void {
