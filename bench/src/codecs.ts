@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { measureAuto } from './codecs/auto.js';
+import { measureBombs } from './codecs/bombs.js';
 import { chatRequests, chatTraffic, createProse, type Sample } from './codecs/messages.js';
 import { BROTLI_NAME, createMethods, JSON_NAME, type Method } from './codecs/methods.js';
 import { decodeM2M, encodeM2M, loadEncoding, readM2MHeader } from './codecs/subject.js';
@@ -29,6 +30,7 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
     if (label === '10KB') yield measureHeader(samples, label, rounds);
   }
   yield* measureAuto(encoding, chatTraffic(createProse(), TURNS), quick ? 5 : 15);
+  yield* measureBombs(quick ? 3 : 9);
 }
 
 /** All methods beside JSON and Brotli: bytes, encode, decode, for one message on average. */

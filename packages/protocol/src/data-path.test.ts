@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { encodeBareFrame, encodeTextForm } from './bare.js';
 import { Algorithm, Subprotocol } from './constants.js';
-import { createDataPath, type DataPathOptions } from './data-path.js';
+import { DataPath, type DataPathOptions } from './data-path.js';
 import { resolveLimits } from './limits.js';
 import { decodeLinkFrame, encodeBodyFrame, LinkCodec, LinkKind } from './link/header.js';
 import { type CodedBody, plainBody } from './link/link.js';
@@ -25,7 +25,7 @@ const NEGOTIATED: Negotiated = {
 const createPath = (change: Partial<DataPathOptions> = {}, negotiated: Partial<Negotiated> = {}) => {
   const outbox = createOutbox();
   const envelopes: DataPayload[] = [];
-  const path = createDataPath({
+  const path = new DataPath({
     role: 'server',
     subprotocol: Subprotocol.BINARY,
     limits: resolveLimits(),

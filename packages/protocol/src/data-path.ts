@@ -5,30 +5,10 @@ import type { Limits } from './limits.js';
 import { algorithmOf } from './link/algorithms.js';
 import type { ReceivedBody } from './link/assembly.js';
 import { LinkCodec } from './link/header.js';
-import { type CodedBody, createLink, type Link, type LinkEvent, type LinkParameters } from './link/link.js';
+import { type CodedBody, Link, type LinkEvent, type LinkParameters } from './link/link.js';
 import type { Outbox } from './link/outbox.js';
 import type { DataPayload } from './messages.js';
 import type { Negotiated } from './session-core.js';
-
-/**
- * Bodies in and out of an established session: over the link where it was negotiated, else as bare
- * frames or JSON envelopes. What is sent is held against what the peer takes, what arrives against
- * what was agreed.
- */
-export interface DataPath {
-  /** `undefined` where the link was not negotiated. */
-  readonly link: Link | undefined;
-
-  /** A link frame. @throws {ProtocolError} which ends the session. */
-  handleLinkFrame(frame: Uint8Array, now: number): LinkEvent | undefined;
-  /** A bare data frame, or the content of a text message or a DATA envelope. */
-  handleBare(data: Uint8Array | string): LinkEvent;
-
-  /** @throws {ProtocolError} `unrepresentable`, `unsupported`, `message_too_large`. */
-  send(body: CodedBody): void;
-  /** The link, for a body that it can take. @throws {ProtocolError} `unsupported`, `message_too_large`. */
-  linkFor(body: CodedBody): Link;
-}
 
 export interface DataPathOptions {
   readonly role: 'client' | 'server';
@@ -44,46 +24,96 @@ export interface DataPathOptions {
   readonly sendData: (payload: DataPayload) => void;
 }
 
-export function createDataPath(options: DataPathOptions): DataPath {
-  const { role, subprotocol, limits, negotiated, outbox } = options;
-  const { encoding, algorithms } = negotiated;
-  // Only a client is told limits to respect; a server respects its own.
-  const stated = role === 'client' ? negotiated.limits : {};
-  const maxMessage = Math.min(
-    negotiated.maxPayloadSize || Infinity,
-    stated['maxMessageSize'] ?? Infinity,
-    limits.maxMessageSize,
-  );
-  const maxTransfer = stated['maxTransferSize'] ?? limits.maxTransferSize;
+/**
+ * Bodies in and out of an established session: over the link where it was negotiated, else as bare
+ * frames or JSON envelopes. What is sent is held against what the peer takes, what arrives against
+ * what was agreed.
+ */
+export class DataPath {
+  /** `undefined` where the link was not negotiated. */
+  readonly link: Link | undefined;
+  readonly #options: DataPathOptions;
+  /** Bytes that the peer takes of a message, and of a tensor. */
+  readonly #maxMessage: number;
+  readonly #maxTransfer: number;
 
-  const link =
-    negotiated.extensions[Extension.LINK] === undefined
-      ? undefined
-      : createLink({ side: role, limits, own: options.own, peer: options.peer, outbox });
+  constructor(options: DataPathOptions) {
+    const { role, limits, negotiated, own, peer, outbox } = options;
+    this.#options = options;
+    // Only a client is told limits to respect; a server respects its own.
+    const stated = role === 'client' ? negotiated.limits : {};
+    this.#maxMessage = Math.min(
+      negotiated.maxPayloadSize || Infinity,
+      stated['maxMessageSize'] ?? Infinity,
+      limits.maxMessageSize,
+    );
+    this.#maxTransfer = stated['maxTransferSize'] ?? limits.maxTransferSize;
+    this.link =
+      negotiated.extensions[Extension.LINK] === undefined
+        ? undefined
+        : new Link({ side: role, limits, own, peer, outbox });
+  }
+
+  /** A link frame. @throws {ProtocolError} which ends the session. */
+  handleLinkFrame(frame: Uint8Array, now: number): LinkEvent | undefined {
+    const event = this.link?.handleFrame(frame, now);
+    if (event !== undefined && 'body' in event) this.#assertNegotiated(event.body);
+    return event;
+  }
+
+  /** A bare data frame, or the content of a text message or a DATA envelope. */
+  handleBare(data: Uint8Array | string): LinkEvent {
+    if (this.link !== undefined)
+      throw new ProtocolError('bad_frame', 'a bare data frame where link was negotiated');
+    const { encoding } = this.#options.negotiated;
+    const body = typeof data === 'string' ? decodeTextForm(data, encoding) : decodeBareFrame(data, encoding);
+    this.#assertNegotiated(body);
+    return { type: 'message', body };
+  }
+
+  /** @throws {ProtocolError} `unrepresentable`, `unsupported`, `message_too_large`. */
+  send(body: CodedBody): void {
+    this.#assertSize(body);
+    if (this.link === undefined) this.#sendBare(body);
+    else this.link.send(body);
+  }
+
+  /** The link, for a body that it can take. @throws {ProtocolError} `unsupported`, `message_too_large`. */
+  linkFor(body: CodedBody): Link {
+    this.#assertSize(body);
+    if (this.link !== undefined) return this.link;
+    throw new ProtocolError(
+      'unsupported',
+      'requests, streams and tensors need the link extension, which was not negotiated',
+    );
+  }
 
   /** AVP is no negotiated algorithm, and nothing at all is not coded as anything. */
-  const assertNegotiated = ({ codec, bytes }: ReceivedBody): void => {
+  #assertNegotiated({ codec, bytes }: ReceivedBody): void {
     if (codec === LinkCodec.PLAIN && bytes.length === 0) return;
     const algorithm = algorithmOf(codec);
+    const { algorithms } = this.#options.negotiated;
     if (algorithm === undefined ? codec === LinkCodec.AVP : algorithms.includes(algorithm)) return;
     throw new ProtocolError(
       'bad_frame',
       `a body coded as ${algorithm ?? `codec ${codec}`}, which was not negotiated`,
     );
-  };
+  }
 
-  const assertSize = (body: CodedBody): void => {
-    const transfer = body.codec === LinkCodec.AVP;
-    const max = transfer ? maxTransfer : maxMessage;
-    const size = Math.max(body.originalLength, body.bytes.length);
+  #assertSize({ codec, originalLength, bytes }: CodedBody): void {
+    const transfer = codec === LinkCodec.AVP;
+    const max = transfer ? this.#maxTransfer : this.#maxMessage;
+    const size = Math.max(originalLength, bytes.length);
     if (size <= max) return;
     throw new ProtocolError(
       transfer ? 'transfer_too_large' : 'message_too_large',
       `${size} bytes are more than the ${max} that the peer takes`,
     );
-  };
+  }
 
-  const sendBare = (body: CodedBody): void => {
+  #sendBare(body: CodedBody): void {
+    const { subprotocol, negotiated, outbox, sendData } = this.#options;
+    const { encoding } = negotiated;
     if (subprotocol === Subprotocol.BINARY) {
       outbox.pushControl(encodeBareFrame(body, encoding));
       return;
@@ -93,40 +123,6 @@ export function createDataPath(options: DataPathOptions): DataPath {
       throw new ProtocolError('unsupported', `${Subprotocol.JSON} carries text only, no tensors`);
     }
     const content = encodeTextForm(body, encoding);
-    options.sendData({ algorithm, content, originalSize: body.originalLength });
-  };
-
-  return {
-    link,
-
-    handleLinkFrame(frame, now) {
-      const event = link?.handleFrame(frame, now);
-      if (event !== undefined && 'body' in event) assertNegotiated(event.body);
-      return event;
-    },
-
-    handleBare(data) {
-      if (link !== undefined)
-        throw new ProtocolError('bad_frame', 'a bare data frame where link was negotiated');
-      const body =
-        typeof data === 'string' ? decodeTextForm(data, encoding) : decodeBareFrame(data, encoding);
-      assertNegotiated(body);
-      return { type: 'message', body };
-    },
-
-    send(body) {
-      assertSize(body);
-      if (link === undefined) sendBare(body);
-      else link.send(body);
-    },
-
-    linkFor(body) {
-      assertSize(body);
-      if (link !== undefined) return link;
-      throw new ProtocolError(
-        'unsupported',
-        'requests, streams and tensors need the link extension, which was not negotiated',
-      );
-    },
-  };
+    sendData({ algorithm, content, originalSize: body.originalLength });
+  }
 }

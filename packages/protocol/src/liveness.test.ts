@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { resolveTimers } from './limits.js';
-import { createLiveness } from './liveness.js';
+import { Liveness } from './liveness.js';
 
 const PING_AFTER = 1_000;
 const PONG_WITHIN = 100;
@@ -8,7 +8,7 @@ const timers = resolveTimers({ pingIntervalMs: PING_AFTER, pongTimeoutMs: PONG_W
 
 /** Liveness of a connection that was made at 0. */
 const connected = () => {
-  const liveness = createLiveness(timers);
+  const liveness = new Liveness(timers);
   liveness.handleReceived(0);
   return liveness;
 };
@@ -75,7 +75,7 @@ describe('liveness', () => {
 
   it('asks after five seconds, or sooner, while something waits to be acknowledged', () => {
     const at = (pingIntervalMs: number) => {
-      const liveness = createLiveness(resolveTimers({ pingIntervalMs }, true));
+      const liveness = new Liveness(resolveTimers({ pingIntervalMs }, true));
       liveness.handleReceived(100);
       return liveness;
     };
@@ -109,7 +109,7 @@ describe('liveness', () => {
   });
 
   it('never asks where the interval is Infinity', () => {
-    const liveness = createLiveness(resolveTimers({ pingIntervalMs: Infinity }));
+    const liveness = new Liveness(resolveTimers({ pingIntervalMs: Infinity }));
     liveness.handleReceived(5);
     expect([liveness.check(1e12, false), liveness.nextCheck(false)]).toEqual(['alive', Infinity]);
   });

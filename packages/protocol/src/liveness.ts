@@ -1,80 +1,70 @@
 import type { Timers } from './limits.js';
 
-/**
- * Whether the peer is still there: a PING after silence, repeated while nothing answers. Anything
- * received is a sign of life.
- */
-export interface Liveness {
-  /** Milliseconds between the last PING and its PONG. */
-  readonly roundTripMs: number | undefined;
-  handleReceived(now: number): void;
-  /** A new connection: what was asked on the one before it is answered by nobody. */
-  restart(now: number): void;
-  handlePong(now: number): void;
-  /**
-   * What is due at `now`: nothing, a PING, or giving the connection up.
-   *
-   * @param isWaiting something was sent and not acknowledged, so silence means more.
-   */
-  check(now: number, isWaiting: boolean): 'alive' | 'ping' | 'lost';
-  /** When `check` has something to say. */
-  nextCheck(isWaiting: boolean): number;
-}
-
 /** Silence after which a PING is sent while something waits to be acknowledged. */
 const WAITING_PING_MS = 5_000;
 /** Missed PONGs in a row after which a connection counts as lost. */
 const MAX_MISSED_PONGS = 3;
 
-export function createLiveness(timers: Timers): Liveness {
-  let lastReceived = 0;
-  let pingSentAt = 0;
-  let pongDue = Infinity;
-  let missed = 0;
-  let roundTripMs: number | undefined;
+/**
+ * Whether the peer is still there: a PING after silence, repeated while nothing answers. Anything
+ * received is a sign of life.
+ */
+export class Liveness {
+  /** Milliseconds between the last PING and its PONG. */
+  roundTripMs: number | undefined;
+  readonly #timers: Timers;
+  #lastReceived = 0;
+  #pingSentAt = 0;
+  #pongDue = Infinity;
+  #missed = 0;
 
-  const interval = (isWaiting: boolean) =>
-    isWaiting ? Math.min(WAITING_PING_MS, timers.pingIntervalMs) : timers.pingIntervalMs;
+  constructor(timers: Timers) {
+    this.#timers = timers;
+  }
 
-  const ping = (now: number): 'ping' => {
-    pingSentAt = now;
-    pongDue = now + timers.pongTimeoutMs;
+  handleReceived(now: number): void {
+    this.#lastReceived = now;
+    this.#missed = 0;
+  }
+
+  /** A new connection: what was asked on the one before it is answered by nobody. */
+  restart(now: number): void {
+    this.handleReceived(now);
+    this.#pongDue = Infinity;
+  }
+
+  handlePong(now: number): void {
+    if (this.#pongDue !== Infinity) this.roundTripMs = now - this.#pingSentAt;
+    this.#pongDue = Infinity;
+  }
+
+  /**
+   * What is due at `now`: nothing, a PING, or giving the connection up.
+   *
+   * @param isWaiting something was sent and not acknowledged, so silence means more.
+   */
+  check(now: number, isWaiting: boolean): 'alive' | 'ping' | 'lost' {
+    if (now < this.nextCheck(isWaiting)) return 'alive';
+    if (this.#pongDue === Infinity) return this.#ping(now);
+    // Something else has come since the PING: the peer lives, its PONG may come later.
+    if (this.#lastReceived > this.#pingSentAt) {
+      this.#pongDue = Infinity;
+      return 'alive';
+    }
+    this.#missed++;
+    return this.#missed < MAX_MISSED_PONGS ? this.#ping(now) : 'lost';
+  }
+
+  /** When `check` has something to say. */
+  nextCheck(isWaiting: boolean): number {
+    if (this.#pongDue !== Infinity) return this.#pongDue;
+    const { pingIntervalMs } = this.#timers;
+    return this.#lastReceived + (isWaiting ? Math.min(WAITING_PING_MS, pingIntervalMs) : pingIntervalMs);
+  }
+
+  #ping(now: number): 'ping' {
+    this.#pingSentAt = now;
+    this.#pongDue = now + this.#timers.pongTimeoutMs;
     return 'ping';
-  };
-
-  return {
-    get roundTripMs() {
-      return roundTripMs;
-    },
-
-    handleReceived(now) {
-      lastReceived = now;
-      missed = 0;
-    },
-
-    restart(now) {
-      lastReceived = now;
-      missed = 0;
-      pongDue = Infinity;
-    },
-
-    handlePong(now) {
-      if (pongDue !== Infinity) roundTripMs = now - pingSentAt;
-      pongDue = Infinity;
-    },
-
-    check(now, isWaiting) {
-      if (pongDue === Infinity) return now - lastReceived >= interval(isWaiting) ? ping(now) : 'alive';
-      if (now < pongDue) return 'alive';
-      // Something else has come since the PING: the peer lives, its PONG may come later.
-      if (lastReceived > pingSentAt) {
-        pongDue = Infinity;
-        return 'alive';
-      }
-      missed++;
-      return missed < MAX_MISSED_PONGS ? ping(now) : 'lost';
-    },
-
-    nextCheck: (isWaiting) => (pongDue === Infinity ? lastReceived + interval(isWaiting) : pongDue),
-  };
+  }
 }

@@ -10,39 +10,33 @@ import { encodeUtf8 } from './text.js';
  */
 
 /** The server's side. */
-export interface ResumeGuard {
-  /** Constant-time comparison with the tokens that are valid. */
-  matches(token: string): boolean;
-  /** Whether an attempt is newer than every one that was accepted. */
-  isNewer(attempt: number): boolean;
-  /** Accepts an attempt and issues the next token. */
-  accept(offer: ResumeOffer): string;
-  /** The client has heard the last ACCEPT: only its token stays valid. */
-  settle(): void;
-  readonly token: string;
-}
+export class ResumeGuard {
+  token = newResumeToken();
+  #previous: string | undefined;
+  #lastAttempt = 0;
 
-export function createResumeGuard(): ResumeGuard {
-  let token = newResumeToken();
-  let previous: string | undefined;
-  let lastAttempt = 0;
-  return {
-    get token() {
-      return token;
-    },
-    matches: (candidate) => equal(candidate, token) || (previous !== undefined && equal(candidate, previous)),
-    isNewer: (attempt) => attempt > lastAttempt,
-    accept(offer) {
-      lastAttempt = offer.attempt;
-      // The token that was presented and the new one are the only valid ones.
-      previous = offer.token;
-      token = newResumeToken();
-      return token;
-    },
-    settle() {
-      previous = undefined;
-    },
-  };
+  /** Constant-time comparison with the tokens that are valid. */
+  matches(candidate: string): boolean {
+    return equal(candidate, this.token) || (this.#previous !== undefined && equal(candidate, this.#previous));
+  }
+
+  /** Whether an attempt is newer than every one that was accepted. */
+  isNewer(attempt: number): boolean {
+    return attempt > this.#lastAttempt;
+  }
+
+  /** Accepts an attempt and issues the next token. */
+  accept(offer: ResumeOffer): void {
+    this.#lastAttempt = offer.attempt;
+    // The token that was presented and the new one are the only valid ones.
+    this.#previous = offer.token;
+    this.token = newResumeToken();
+  }
+
+  /** The client has heard the last ACCEPT: only its token stays valid. */
+  settle(): void {
+    this.#previous = undefined;
+  }
 }
 
 function equal(a: string, b: string): boolean {
@@ -51,25 +45,25 @@ function equal(a: string, b: string): boolean {
 }
 
 /** The client's side. */
-export interface ResumeTicket {
-  readonly windowMs: number;
-  /** What to say in the HELLO of the next connection. */
-  next(sessionId: string, received: number): ResumeOffer;
-  renew(answer: ResumeAnswer): void;
-}
+export class ResumeTicket {
+  windowMs: number;
+  #token: string;
+  #attempt = 0;
 
-export function createResumeTicket(first: ResumeAnswer): ResumeTicket {
-  let { token, windowMs } = first;
-  let attempt = 0;
-  return {
-    get windowMs() {
-      return windowMs;
-    },
-    next: (sessionId, received) => ({ sessionId, token, received, attempt: ++attempt }),
-    renew(answer) {
-      ({ token, windowMs } = answer);
-    },
-  };
+  constructor({ token, windowMs }: ResumeAnswer) {
+    this.#token = token;
+    this.windowMs = windowMs;
+  }
+
+  /** What to say in the HELLO of the next connection. */
+  next(sessionId: string, received: number): ResumeOffer {
+    return { sessionId, token: this.#token, received, attempt: ++this.#attempt };
+  }
+
+  renew({ token, windowMs }: ResumeAnswer): void {
+    this.#token = token;
+    this.windowMs = windowMs;
+  }
 }
 
 /** @throws {ProtocolError} `bad_acceptance` where resume was agreed and nothing is said about it. */

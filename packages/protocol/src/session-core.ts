@@ -115,6 +115,8 @@ export interface SessionCore {
   readonly queuedBytes: number;
   /** `pollTransmit` has something, as soon as the socket has room. */
   readonly hasOutput: boolean;
+  /** `pollEvent` has something. */
+  readonly hasEvents: boolean;
   /** Something waits until the peer takes more. */
   readonly isBlockedOnCredit: boolean;
   /** Streams that are open in either direction. */

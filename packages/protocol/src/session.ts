@@ -9,14 +9,14 @@ import {
 import { CloseCode, isConnectionLoss, isRetryableCloseCode } from './close-codes.js';
 import { closeReasonOf, disconnectError } from './close-reason.js';
 import { Extension, Subprotocol } from './constants.js';
-import { createDataPath, type DataPath } from './data-path.js';
+import { DataPath } from './data-path.js';
 import { ProtocolError, toProtocolError } from './errors.js';
 import { AVP_FIRST_BYTE, FrameKind, frameKind, LINK_FIRST_BYTE } from './frame.js';
 import { LifecycleEffect, LifecycleEvent, LifecycleState, stepLifecycle } from './lifecycle.js';
 import { isCounted, type LinkKind } from './link/header.js';
 import type { CodedBody, LinkParameters } from './link/link.js';
 import { createOutbox, type Outbox } from './link/outbox.js';
-import { createLiveness, type Liveness } from './liveness.js';
+import { Liveness } from './liveness.js';
 import { decodeControl, decodeControlJson, encodeControl, encodeControlJson } from './message-codec.js';
 import {
   type AcceptMessage,
@@ -32,13 +32,7 @@ import {
   type UnknownMessage,
 } from './messages.js';
 import { type Negotiation, negotiate } from './negotiate.js';
-import {
-  assertAnswer,
-  createResumeGuard,
-  createResumeTicket,
-  type ResumeGuard,
-  type ResumeTicket,
-} from './resumption.js';
+import { assertAnswer, ResumeGuard, ResumeTicket } from './resumption.js';
 import type {
   AcceptOptions,
   Negotiated,
@@ -112,7 +106,7 @@ class Core implements SessionCore {
     this.#options = options;
     this.subprotocol = options.subprotocol;
     this.#isBinary = options.subprotocol === Subprotocol.BINARY;
-    this.#liveness = createLiveness(options.timers);
+    this.#liveness = new Liveness(options.timers);
   }
 
   get state(): SessionState {
@@ -135,6 +129,9 @@ class Core implements SessionCore {
   }
   get hasOutput(): boolean {
     return !this.#outbox.isIdle;
+  }
+  get hasEvents(): boolean {
+    return this.#nextEvent < this.#events.length;
   }
   get isBlockedOnCredit(): boolean {
     return this.#outbox.blockedStreams > 0;
@@ -236,6 +233,7 @@ class Core implements SessionCore {
     }
     switch (this.#liveness.check(now, this.framesUnconfirmed > 0)) {
       case 'ping':
+        this.#outbox.releaseMemory();
         this.#sendControl({ type: 'PING', ...this.#head(), payload: {} });
         return;
       case 'lost':
@@ -273,7 +271,7 @@ class Core implements SessionCore {
     const negotiated = serverAgreement(outcome.agreement, this.#options);
     this.#agree(negotiated, hello.extensions);
     this.#agentId = agentId;
-    if (negotiated.extensions[Extension.RESUME] !== undefined) this.#guard = createResumeGuard();
+    if (negotiated.extensions[Extension.RESUME] !== undefined) this.#guard = new ResumeGuard();
     this.#sendAccept(hello, this.#resumeAnswer(false, refusal));
     this.#apply(LifecycleEvent.ACCEPT);
     return outcome;
@@ -548,7 +546,7 @@ class Core implements SessionCore {
     this.#id = sessionId as string;
     this.#agree(negotiated, payload.extensions);
     if (negotiated.extensions[Extension.RESUME] !== undefined) {
-      this.#ticket = createResumeTicket(assertAnswer(payload.resume));
+      this.#ticket = new ResumeTicket(assertAnswer(payload.resume));
     }
     this.#apply(LifecycleEvent.ACCEPT);
   }
@@ -598,7 +596,7 @@ class Core implements SessionCore {
   #agree(negotiated: Negotiated, peerExtensions: StringMap): void {
     const { role, limits, capabilities } = this.#options;
     this.#negotiated = negotiated;
-    this.#data = createDataPath({
+    this.#data = new DataPath({
       role,
       limits,
       negotiated,
@@ -743,6 +741,7 @@ class Core implements SessionCore {
   #finish(closeCode: number, reason: string): void {
     this.#hasEnded = true;
     this.#stateDeadline = Infinity;
+    this.#outbox.releaseMemory();
     if (this.#isConnected) this.#emit({ type: 'disconnect', closeCode, reason });
     this.#emit({ type: 'ended', error: this.#failure });
   }

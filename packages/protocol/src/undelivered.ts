@@ -6,7 +6,7 @@ import type { Undelivered, UndeliveredBody } from './session-core.js';
 export function undelivered(outbox: Outbox): Undelivered {
   const notSent = outbox.unwritten().map(({ kind, streamId }) => describe(kind, streamId));
   const unknown: UndeliveredBody[] = [];
-  for (const bytes of outbox.unconfirmed) {
+  for (const bytes of outbox.unconfirmed()) {
     const frame = decodeLinkFrame(bytes);
     // A body counts once, by its last frame; signals are no bodies.
     if (frame.kind <= LinkKind.CHUNK && !(frame.flags & LinkFlag.MORE))

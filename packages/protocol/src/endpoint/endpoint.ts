@@ -94,6 +94,8 @@ export class Endpoint implements Session {
   /** Senders that wait for room, by stream. */
   readonly #writable = new Map<number, (() => void)[]>();
   #isPolling = false;
+  /** `handleTick` comes on the short timer as well. */
+  #isSoon = false;
   #disconnect: { readonly code: number; readonly reason: string } | undefined;
   /** The ACCEPT of a session that the server began in place of the lost one. */
   #superseding: Uint8Array | string | undefined;
@@ -149,7 +151,7 @@ export class Endpoint implements Session {
     this.core.handleMessage(data, now);
     this.pump();
     // An acknowledgement is due sooner than the coarse clock strikes.
-    if (this.core.nextTimeout() - now < SHORT_TIMEOUT_MS) this.#clock.soon(this);
+    if (!this.#isSoon) this.#tickSoon(now);
   }
 
   /** @param wire the connection that is gone; one that was replaced before says nothing new. */
@@ -169,22 +171,28 @@ export class Endpoint implements Session {
   /** One step of the coarse clock. */
   handleTick(): void {
     const now = this.#clock.now();
+    this.#isSoon = false;
     if (now >= this.core.nextTimeout()) {
       this.core.handleTimeout(now);
       this.pump();
     }
-    if (this.core.nextTimeout() - now < SHORT_TIMEOUT_MS) this.#clock.soon(this);
+    this.#tickSoon(now);
+  }
+
+  #tickSoon(now: number): void {
+    if (this.core.nextTimeout() - now >= SHORT_TIMEOUT_MS) return;
+    this.#isSoon = true;
+    this.#clock.soon(this);
   }
 
   /** Applies everything that the core has to say. */
   pump(): void {
-    let busy = true;
-    while (busy) {
-      busy = this.#transmit();
+    this.#transmit();
+    while (this.core.hasEvents) {
       for (let event = this.core.pollEvent(); event !== undefined; event = this.core.pollEvent()) {
-        busy = true;
         this.#handleEvent(event);
       }
+      this.#transmit();
     }
     if (this.#disconnect !== undefined) {
       const { code, reason } = this.#disconnect;
@@ -308,7 +316,7 @@ export class Endpoint implements Session {
   #commit(coded: CodedBody): Promise<void> {
     this.core.send(coded);
     this.#stats.sentBody(coded);
-    this.pump();
+    this.#transmit();
     return this.#room(0);
   }
 
@@ -394,17 +402,17 @@ export class Endpoint implements Session {
 
   // --- the wire
 
-  #transmit(): boolean {
-    let busy = false;
-    while (this.#wire !== undefined && this.#wire.bufferedAmount < SOCKET_HIGH_WATER) {
+  #transmit(): void {
+    const wire = this.#wire;
+    if (wire === undefined) return;
+    for (let room = SOCKET_HIGH_WATER - wire.bufferedAmount; room > 0; ) {
       const frame = this.core.pollTransmit();
-      if (frame === undefined) return busy;
-      busy = true;
+      if (frame === undefined) return;
+      room -= frame.length;
       this.#stats.sent(frame.length);
-      this.#wire.send(frame);
+      wire.send(frame);
     }
-    if (this.#wire !== undefined && this.core.hasOutput) this.#pollForRoom();
-    return busy;
+    if (this.core.hasOutput) this.#pollForRoom();
   }
 
   /** Not every socket tells when it has drained. */
@@ -423,7 +431,9 @@ export class Endpoint implements Session {
   }
 
   #room(streamId: number): Promise<void> {
-    if (this.core.queuedOn(streamId) < STREAM_HIGH_WATER || this.#hasEnded) return RESOLVED;
+    const { core } = this;
+    if (core.queuedBytes < STREAM_HIGH_WATER || core.queuedOn(streamId) < STREAM_HIGH_WATER) return RESOLVED;
+    if (this.#hasEnded) return RESOLVED;
     return new Promise((resolve) => {
       const waiting = this.#writable.get(streamId);
       if (waiting === undefined) this.#writable.set(streamId, [resolve]);

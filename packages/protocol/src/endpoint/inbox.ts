@@ -26,7 +26,7 @@ export interface InboxOptions<Item> {
 }
 
 export function createInbox<Item>({ onTake, onRelease }: InboxOptions<Item> = {}): Inbox<Item> {
-  const items: Item[] = [];
+  const items: (Item | undefined)[] = [];
   let head = 0;
   let ended = false;
   let failure: Error | undefined;
@@ -67,7 +67,7 @@ export function createInbox<Item>({ onTake, onRelease }: InboxOptions<Item> = {}
       const dropped = items.slice(head);
       items.length = 0;
       head = 0;
-      for (const item of dropped) onTake?.(item);
+      for (const item of dropped) onTake?.(item as Item);
     },
 
     [Symbol.asyncIterator]() {
@@ -77,9 +77,10 @@ export function createInbox<Item>({ onTake, onRelease }: InboxOptions<Item> = {}
       return {
         next() {
           if (head < items.length) {
-            const value = items[head++] as Item;
-            // Shifting one by one would be quadratic for a reader that lags.
-            if (head >= 256 && head * 2 >= items.length) {
+            const value = items[head] as Item;
+            // What was read is not kept, and shifting one by one would be quadratic for a reader that lags.
+            items[head++] = undefined;
+            if (head === items.length || (head >= 256 && head * 2 >= items.length)) {
               items.splice(0, head);
               head = 0;
             }

@@ -8,45 +8,36 @@ const MAX_FRAMES = 32;
 const MAX_BYTES = 64 * 1024;
 const MAX_DELAY_MS = 200;
 
-export interface Acknowledgement {
+export class Acknowledgement {
   /** Counted frames received since the session began. */
-  readonly received: number;
-  handleReceived(bytes: number, now: number): void;
-  handleTimeout(now: number): void;
-  /** States the count whether anything is due or not. */
-  restate(): void;
+  received = 0;
   /** When the next acknowledgement is due, `Infinity` where all is acknowledged. */
-  nextTimeout(): number;
-}
+  due = Infinity;
+  readonly #state: (count: number) => void;
+  #acknowledged = 0;
+  #bytes = 0;
 
-/** @param state writes an acknowledgement of `count` frames. */
-export function createAcknowledgement(state: (count: number) => void): Acknowledgement {
-  let received = 0;
-  let acknowledged = 0;
-  let bytes = 0;
-  let due = Infinity;
+  /** @param state writes an acknowledgement of `count` frames. */
+  constructor(state: (count: number) => void) {
+    this.#state = state;
+  }
 
-  const acknowledge = (): void => {
-    acknowledged = received;
-    bytes = 0;
-    due = Infinity;
-    state(received);
-  };
+  handleReceived(bytes: number, now: number): void {
+    this.received++;
+    this.#bytes += bytes;
+    if (this.received - this.#acknowledged >= MAX_FRAMES || this.#bytes >= MAX_BYTES) this.restate();
+    else if (this.due === Infinity) this.due = now + MAX_DELAY_MS;
+  }
 
-  return {
-    get received() {
-      return received;
-    },
-    handleReceived(size, now) {
-      received++;
-      bytes += size;
-      if (received - acknowledged >= MAX_FRAMES || bytes >= MAX_BYTES) acknowledge();
-      else if (due === Infinity) due = now + MAX_DELAY_MS;
-    },
-    handleTimeout(now) {
-      if (now >= due) acknowledge();
-    },
-    restate: acknowledge,
-    nextTimeout: () => due,
-  };
+  handleTimeout(now: number): void {
+    if (now >= this.due) this.restate();
+  }
+
+  /** States the count whether anything is due or not. */
+  restate(): void {
+    this.#acknowledged = this.received;
+    this.#bytes = 0;
+    this.due = Infinity;
+    this.#state(this.received);
+  }
 }

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { resolveLimits } from '../limits.js';
 import { errorCode } from '../testing/error-code.js';
-import { createAssembler, type ReceivedBody } from './assembly.js';
+import { Assembler, type ReceivedBody } from './assembly.js';
 import { decodeLinkFrame, encodeBodyFrame, LinkCodec, LinkKind, type OutgoingBody } from './header.js';
 
 const of = (...bytes: number[]) => Uint8Array.from(bytes);
@@ -50,7 +50,7 @@ describe('assembly', () => {
         fc.array(fc.array(body, { maxLength: 3 }), { maxLength: 5 }),
         fc.infiniteStream(fc.nat()),
         (streams, turns) => {
-          const assembler = createAssembler(LIMITS);
+          const assembler = new Assembler(LIMITS);
           const waiting = streams.map((bodies, id) =>
             bodies.flatMap(({ body: sent, size }) => framesOf({ ...sent, streamId: id + 1 }, size)),
           );
@@ -93,7 +93,7 @@ describe('assembly', () => {
   });
 
   it('charges what was received behind the codec byte, and a fixed sum for each body', () => {
-    const assembler = createAssembler(LIMITS);
+    const assembler = new Assembler(LIMITS);
     const parts = framesOf(bodyOf({ bytes: new Uint8Array(10), metadata: of(0x80) }), 4);
     const received = parts.reduce((sum, part) => sum + part.rest.length, 0);
     expect(parts.map((part) => assembler.add(part)).at(-1)?.charge).toBe(received + 16);
@@ -108,7 +108,7 @@ describe('assembly', () => {
       return process.memoryUsage().heapUsed;
     };
     const bytes = Uint8Array.from({ length: 100_000 }, (_, i) => i);
-    const assembler = createAssembler(resolveLimits());
+    const assembler = new Assembler(resolveLimits());
     const before = heap();
     const partAt = (at: number) => decodeLinkFrame(encodeBodyFrame(bodyOf({ bytes }), at, at + 1));
     for (let at = 0; at < bytes.length - 1; at++) assembler.add(partAt(at));
@@ -117,7 +117,7 @@ describe('assembly', () => {
   });
 
   it('knows what an unfinished body lacks, until it is dropped', () => {
-    const assembler = createAssembler(LIMITS);
+    const assembler = new Assembler(LIMITS);
     const [first, second] = framesOf(bodyOf({ bytes: new Uint8Array(10), streamId: 5 }), 4);
     assembler.add(first as never);
     expect([assembler.missing(5), assembler.missing(0), assembler.isPending(0)]).toEqual([6, 0, false]);
@@ -132,7 +132,7 @@ describe('assembly', () => {
 
 describe('a body is refused', () => {
   const add = (...frames: ReturnType<typeof frame>[]) => {
-    const assembler = createAssembler(LIMITS);
+    const assembler = new Assembler(LIMITS);
     return errorCode(() => {
       for (const part of frames) assembler.add(part);
     });

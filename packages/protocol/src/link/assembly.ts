@@ -29,79 +29,82 @@ interface Partial {
  * Puts the fragments of bodies together, one body at a time per stream, and refuses a body as soon
  * as its stated or its actual size exceeds what is allowed.
  */
-export interface Assembler {
+export class Assembler {
+  readonly #limits: Limits;
+  /** By stream; most bodies come in one frame. */
+  #partials: Map<number, Partial> | undefined;
+
+  constructor(limits: Limits) {
+    this.#limits = limits;
+  }
+
   /** The whole body, or `undefined` while more of it is to come. */
-  add(frame: LinkFrame): ReceivedBody | undefined;
+  add(frame: LinkFrame): ReceivedBody | undefined {
+    const more = (frame.flags & LinkFlag.MORE) !== 0;
+    const partial = this.#partials?.get(frame.streamId);
+
+    if (partial === undefined) {
+      const head = decodeBodyHead(frame, this.#limits.maxMetadataSize);
+      this.#check(frame.codec, Math.max(head.originalLength ?? 0, head.totalLength));
+      const charge = frame.rest.length + BODY_CHARGE;
+      if (!more) return finish(frame, head, head.bytes, charge);
+      this.#partials ??= new Map();
+      this.#partials.set(frame.streamId, {
+        frame,
+        head,
+        pieces: [head.bytes],
+        length: head.bytes.length,
+        charge,
+      });
+      return undefined;
+    }
+
+    const first = partial.frame;
+    if (frame.kind !== first.kind || frame.codec !== first.codec || frame.flags & LinkFlag.META) {
+      throw new ProtocolError(
+        'bad_frame',
+        `a fragment on stream ${frame.streamId} does not continue its body`,
+      );
+    }
+    if (frame.rest.length === 0) throw new ProtocolError('bad_frame', 'a continuation without bytes');
+    const length = partial.length + frame.rest.length;
+    const { totalLength } = partial.head;
+    if (more ? length >= totalLength : length !== totalLength) {
+      throw new ProtocolError('bad_frame', `a body that states ${totalLength} bytes does not end there`);
+    }
+    partial.length = length;
+    partial.charge += frame.rest.length;
+    addPiece(partial.pieces, frame.rest);
+    if (more) return undefined;
+    this.drop(frame.streamId);
+    return finish(first, partial.head, concatBytes(partial.pieces), partial.charge);
+  }
+
   /** Forgets an unfinished body of a stream. */
-  drop(streamId: number): void;
+  drop(streamId: number): void {
+    this.#partials?.delete(streamId);
+  }
+
   /** Whether a body of the stream is unfinished. */
-  isPending(streamId: number): boolean;
+  isPending(streamId: number): boolean {
+    return this.#partials?.has(streamId) ?? false;
+  }
+
   /** Bytes that an unfinished body of the stream still lacks, else 0. */
-  missing(streamId: number): number;
-}
+  missing(streamId: number): number {
+    const partial = this.#partials?.get(streamId);
+    return partial === undefined ? 0 : partial.head.totalLength - partial.length;
+  }
 
-export function createAssembler(limits: Limits): Assembler {
-  const partials = new Map<number, Partial>();
-
-  const check = (codec: LinkCodec, length: number): void => {
+  #check(codec: LinkCodec, length: number): void {
     const transfer = codec === LinkCodec.AVP;
-    const max = transfer ? limits.maxTransferSize : limits.maxMessageSize;
+    const max = transfer ? this.#limits.maxTransferSize : this.#limits.maxMessageSize;
     if (length <= max) return;
     throw new ProtocolError(
       transfer ? 'transfer_too_large' : 'message_too_large',
       `a ${transfer ? 'transfer' : 'message'} of at least ${length} bytes, at most ${max} are taken`,
     );
-  };
-
-  return {
-    add(frame) {
-      const more = (frame.flags & LinkFlag.MORE) !== 0;
-      const partial = partials.get(frame.streamId);
-
-      if (partial === undefined) {
-        const head = decodeBodyHead(frame, limits.maxMetadataSize);
-        check(frame.codec, Math.max(head.originalLength ?? 0, head.totalLength));
-        const charge = frame.rest.length + BODY_CHARGE;
-        if (!more) return finish(frame, head, head.bytes, charge);
-        partials.set(frame.streamId, {
-          frame,
-          head,
-          pieces: [head.bytes],
-          length: head.bytes.length,
-          charge,
-        });
-        return undefined;
-      }
-
-      const first = partial.frame;
-      if (frame.kind !== first.kind || frame.codec !== first.codec || frame.flags & LinkFlag.META) {
-        throw new ProtocolError(
-          'bad_frame',
-          `a fragment on stream ${frame.streamId} does not continue its body`,
-        );
-      }
-      if (frame.rest.length === 0) throw new ProtocolError('bad_frame', 'a continuation without bytes');
-      const length = partial.length + frame.rest.length;
-      const { totalLength } = partial.head;
-      if (more ? length >= totalLength : length !== totalLength) {
-        throw new ProtocolError('bad_frame', `a body that states ${totalLength} bytes does not end there`);
-      }
-      partial.length = length;
-      partial.charge += frame.rest.length;
-      addPiece(partial.pieces, frame.rest);
-      if (more) return undefined;
-      partials.delete(frame.streamId);
-      return finish(first, partial.head, concatBytes(partial.pieces), partial.charge);
-    },
-    drop: (streamId) => {
-      partials.delete(streamId);
-    },
-    isPending: (streamId) => partials.has(streamId),
-    missing(streamId) {
-      const partial = partials.get(streamId);
-      return partial === undefined ? 0 : partial.head.totalLength - partial.length;
-    },
-  };
+  }
 }
 
 /** Pieces below this many bytes are joined. */

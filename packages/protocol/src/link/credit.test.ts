@@ -4,7 +4,7 @@ import { CloseCode } from '../close-codes.js';
 import { Extension } from '../constants.js';
 import { resolveLimits } from '../limits.js';
 import { createSimulation, type End, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
-import { BODY_CHARGE, createReceiveCredit } from './credit.js';
+import { BODY_CHARGE, ReceiveCredit } from './credit.js';
 import { plainBody } from './link.js';
 
 const KIB = 1024;
@@ -150,7 +150,7 @@ describe('credit', () => {
 
   it('restates what it granted, which changes nothing', () => {
     const stated: [number, number][] = [];
-    const credit = createReceiveCredit({
+    const credit = new ReceiveCredit({
       initial: { messages: 100, stream: 10 },
       maxShare: 1000,
       pool: 50,

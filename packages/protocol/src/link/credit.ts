@@ -23,17 +23,6 @@ export const BODY_CHARGE = 16;
 /** How far ahead an incomplete message is let through at a time; never further than it reaches. */
 const PERMIT_STEP = 1024 * 1024;
 
-/** The sending side: what may be written. */
-export interface SendCredit {
-  /** Charges that stream `streamId` may still spend. */
-  available(streamId: number): number;
-  spend(streamId: number, charge: number): void;
-  /** The peer takes up to `limit`. Returns whether that is more than before. */
-  raise(streamId: number, limit: number): boolean;
-  /** The stream is over in this direction. */
-  forget(streamId: number): void;
-}
-
 /** Initial limits by the kind of stream, as the extension states them. */
 export interface InitialCredit {
   /** Of stream 0, one-way messages. */
@@ -42,43 +31,46 @@ export interface InitialCredit {
   readonly stream: number;
 }
 
-export function createSendCredit(initial: InitialCredit): SendCredit {
-  const spent = new Map<number, number>();
-  const limits = new Map<number, number>();
-  const limitOf = (streamId: number) =>
-    limits.get(streamId) ?? (streamId === 0 ? initial.messages : initial.stream);
-  return {
-    available: (streamId) => limitOf(streamId) - (spent.get(streamId) ?? 0),
-    spend(streamId, charge) {
-      spent.set(streamId, (spent.get(streamId) ?? 0) + charge);
-    },
-    raise(streamId, limit) {
-      if (limit <= limitOf(streamId)) return false;
-      limits.set(streamId, limit);
-      return true;
-    },
-    forget(streamId) {
-      spent.delete(streamId);
-      limits.delete(streamId);
-    },
-  };
-}
+/** The sending side: what may be written. */
+export class SendCredit {
+  readonly #initial: InitialCredit;
+  readonly #accounts = new Map<number, { spent: number; limit: number }>();
 
-/** The receiving side: what is granted. */
-export interface ReceiveCredit {
-  /**
-   * Counts a frame.
-   *
-   * @param missing bytes of its body that are still to come.
-   * @throws {ProtocolError} `window_exceeded` where the sender had no credit for it.
-   */
-  receive(streamId: number, charge: number, missing: number): void;
-  /** The application has taken `charge`, or nobody will. Returns whether credit was granted. */
-  consume(streamId: number, charge: number): boolean;
-  /** The stream is over; what of it waits to be read no longer counts. */
-  close(streamId: number): void;
-  /** Statements of every open stream, for a peer that may have missed some. */
-  restate(): void;
+  constructor(initial: InitialCredit) {
+    this.#initial = initial;
+  }
+
+  /** Charges that stream `streamId` may still spend. */
+  available(streamId: number): number {
+    const account = this.#accounts.get(streamId);
+    return account === undefined ? initialOf(this.#initial, streamId) : account.limit - account.spent;
+  }
+
+  spend(streamId: number, charge: number): void {
+    this.#accountOf(streamId).spent += charge;
+  }
+
+  /** The peer takes up to `limit`. Returns whether that is more than before. */
+  raise(streamId: number, limit: number): boolean {
+    const account = this.#accountOf(streamId);
+    if (limit <= account.limit) return false;
+    account.limit = limit;
+    return true;
+  }
+
+  /** The stream is over in this direction. */
+  forget(streamId: number): void {
+    this.#accounts.delete(streamId);
+  }
+
+  #accountOf(streamId: number): { spent: number; limit: number } {
+    let account = this.#accounts.get(streamId);
+    if (account === undefined) {
+      account = { spent: 0, limit: initialOf(this.#initial, streamId) };
+      this.#accounts.set(streamId, account);
+    }
+    return account;
+  }
 }
 
 export interface ReceiveCreditOptions {
@@ -106,110 +98,138 @@ interface Account {
   missing: number;
 }
 
-export function createReceiveCredit(options: ReceiveCreditOptions): ReceiveCredit {
-  const { initial, maxShare, maxOverrun, state } = options;
-  const accounts = new Map<number, Account>();
-  let pool = options.pool;
+/** The receiving side: what is granted. */
+export class ReceiveCredit {
+  readonly #options: ReceiveCreditOptions;
+  readonly #accounts = new Map<number, Account>();
+  #pool: number;
   /** The stream whose incomplete message is let through, and those that wait for their turn. */
-  let permitted: Account | undefined;
-  const waiting = new Set<Account>();
+  #permitted: Account | undefined;
+  #waiting: Set<Account> | undefined;
 
-  const accountOf = (id: number): Account => {
-    let account = accounts.get(id);
+  constructor(options: ReceiveCreditOptions) {
+    this.#options = options;
+    this.#pool = options.pool;
+  }
+
+  /**
+   * Counts a frame.
+   *
+   * @param missing bytes of its body that are still to come.
+   * @throws {ProtocolError} `window_exceeded` where the sender had no credit for it.
+   */
+  receive(streamId: number, charge: number, missing: number): void {
+    const account = this.#accountOf(streamId);
+    if (account.missing === 0) account.bodyStart = account.received;
+    account.missing = missing;
+    account.received += charge;
+    if (account.received > account.limit) {
+      throw new ProtocolError(
+        'window_exceeded',
+        `stream ${streamId} sent more than its credit of ${account.limit}`,
+      );
+    }
+    if (this.#permitted === account) {
+      if (missing === 0) this.#permitted = undefined;
+      // Half a step ahead, so that the sender need not wait for the statement.
+      else if (account.limit - account.received < PERMIT_STEP / 2) this.#extend(account);
+    } else {
+      // It may have been completed within credit that came from reading.
+      this.#await(account, needsPermit(account));
+    }
+    this.#permit();
+  }
+
+  /** The application has taken `charge`, or nobody will. Returns whether credit was granted. */
+  consume(streamId: number, charge: number): boolean {
+    const account = this.#accounts.get(streamId);
+    if (account === undefined) return false;
+    account.consumed += charge;
+    let granted = false;
+    if (account.limit - account.consumed <= account.share / 2) {
+      // Whoever reads may be sent more at a time, as long as there is any to give.
+      const { maxShare } = this.#options;
+      const growth = Math.max(0, Math.min(account.share, maxShare - account.share, this.#pool));
+      account.share += growth;
+      this.#pool -= growth;
+      granted = this.#grant(account, account.consumed + account.share);
+    }
+    this.#await(account, this.#permitted !== account && needsPermit(account));
+    return this.#permit() || granted;
+  }
+
+  /** The stream is over; what of it waits to be read no longer counts. */
+  close(streamId: number): void {
+    const account = this.#accounts.get(streamId);
+    if (account === undefined) return;
+    this.#accounts.delete(streamId);
+    this.#pool += account.share - this.#options.initial.stream;
+    this.#await(account, false);
+    if (this.#permitted === account) this.#permitted = undefined;
+    this.#permit();
+  }
+
+  /** Statements of every open stream, for a peer that may have missed some. */
+  restate(): void {
+    for (const { id, limit } of this.#accounts.values()) this.#options.state(id, limit);
+  }
+
+  #accountOf(id: number): Account {
+    let account = this.#accounts.get(id);
     if (account === undefined) {
-      const share = id === 0 ? initial.messages : initial.stream;
+      const share = initialOf(this.#options.initial, id);
       account = { id, received: 0, consumed: 0, limit: share, share, bodyStart: 0, missing: 0 };
-      accounts.set(id, account);
+      this.#accounts.set(id, account);
     }
     return account;
-  };
+  }
 
-  const grant = (account: Account, limit: number): boolean => {
+  #grant(account: Account, limit: number): boolean {
     if (limit <= account.limit) return false;
     account.limit = limit;
-    state(account.id, limit);
+    this.#options.state(account.id, limit);
     return true;
-  };
+  }
 
   /** What waits complete and unread beyond the share of its stream. */
-  const overrun = (): number => {
+  #overrun(): number {
     let total = 0;
-    for (const { received, consumed, share, missing } of accounts.values()) {
+    for (const { received, consumed, share, missing } of this.#accounts.values()) {
       if (missing === 0) total += Math.max(0, received - consumed - share);
     }
     return total;
-  };
+  }
 
-  /** Only the message itself fills the share, so nobody can make room by reading. */
-  const needsPermit = ({ missing, consumed, bodyStart, limit, received }: Account): boolean =>
-    missing > limit - received && consumed >= bodyStart;
+  #extend(account: Account): boolean {
+    return this.#grant(account, account.received + Math.min(account.missing, PERMIT_STEP));
+  }
 
-  const extend = (account: Account): boolean =>
-    grant(account, account.received + Math.min(account.missing, PERMIT_STEP));
+  /** Puts a stream into the row of those that wait for their turn, or takes it out. */
+  #await(account: Account, waits: boolean): void {
+    if (!waits) {
+      this.#waiting?.delete(account);
+      return;
+    }
+    this.#waiting ??= new Set();
+    this.#waiting.add(account);
+  }
 
-  const permit = (): boolean => {
-    if (permitted !== undefined || waiting.size === 0) return false;
+  #permit(): boolean {
+    const waiting = this.#waiting;
+    if (waiting === undefined || waiting.size === 0 || this.#permitted !== undefined) return false;
     const [next] = waiting;
-    if (next === undefined || overrun() >= maxOverrun) return false;
+    if (next === undefined || this.#overrun() >= this.#options.maxOverrun) return false;
     waiting.delete(next);
-    permitted = next;
-    return extend(next);
-  };
+    this.#permitted = next;
+    return this.#extend(next);
+  }
+}
 
-  return {
-    receive(streamId, charge, missing) {
-      const account = accountOf(streamId);
-      if (account.missing === 0) account.bodyStart = account.received;
-      account.missing = missing;
-      account.received += charge;
-      if (account.received > account.limit) {
-        throw new ProtocolError(
-          'window_exceeded',
-          `stream ${streamId} sent more than its credit of ${account.limit}`,
-        );
-      }
-      if (permitted === account) {
-        if (missing === 0) permitted = undefined;
-        // Half a step ahead, so that the sender need not wait for the statement.
-        else if (account.limit - account.received < PERMIT_STEP / 2) extend(account);
-      } else if (needsPermit(account)) {
-        waiting.add(account);
-      } else {
-        // It may have been completed within credit that came from reading.
-        waiting.delete(account);
-      }
-      permit();
-    },
+/** Only the message itself fills the share, so nobody can make room by reading. */
+function needsPermit({ missing, consumed, bodyStart, limit, received }: Account): boolean {
+  return missing > limit - received && consumed >= bodyStart;
+}
 
-    consume(streamId, charge) {
-      const account = accounts.get(streamId);
-      if (account === undefined) return false;
-      account.consumed += charge;
-      let granted = false;
-      if (account.limit - account.consumed <= account.share / 2) {
-        // Whoever reads may be sent more at a time, as long as there is any to give.
-        const growth = Math.max(0, Math.min(account.share, maxShare - account.share, pool));
-        account.share += growth;
-        pool -= growth;
-        granted = grant(account, account.consumed + account.share);
-      }
-      if (permitted !== account && needsPermit(account)) waiting.add(account);
-      else waiting.delete(account);
-      return permit() || granted;
-    },
-
-    close(streamId) {
-      const account = accounts.get(streamId);
-      if (account === undefined) return;
-      accounts.delete(streamId);
-      pool += account.share - initial.stream;
-      waiting.delete(account);
-      if (permitted === account) permitted = undefined;
-      permit();
-    },
-
-    restate() {
-      for (const { id, limit } of accounts.values()) state(id, limit);
-    },
-  };
+function initialOf({ messages, stream }: InitialCredit, streamId: number): number {
+  return streamId === 0 ? messages : stream;
 }

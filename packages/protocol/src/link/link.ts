@@ -1,13 +1,14 @@
 import { ByteReader, ByteWriter } from '../bytes.js';
 import { ProtocolError, type RequestError } from '../errors.js';
 import type { Limits } from '../limits.js';
-import { createAcknowledgement } from './acknowledgement.js';
-import { createAssembler, type ReceivedBody } from './assembly.js';
-import { BODY_CHARGE, createReceiveCredit, createSendCredit, type ReceiveCreditOptions } from './credit.js';
+import { Acknowledgement } from './acknowledgement.js';
+import { Assembler, type ReceivedBody } from './assembly.js';
+import { BODY_CHARGE, ReceiveCredit, type ReceiveCreditOptions, SendCredit } from './credit.js';
 import { decodeFailure, encodeFailure } from './failure.js';
 import {
   decodeLinkFrame,
   encodeSignalFrame,
+  isBodyKind,
   isCounted,
   LinkCodec,
   type LinkFrame,
@@ -15,7 +16,7 @@ import {
   type OutgoingBody,
 } from './header.js';
 import type { Outbox } from './outbox.js';
-import { createStreamTable, type Side } from './streams.js';
+import { type OpenStream, type Side, StreamTable } from './streams.js';
 
 /**
  * The link: messages, requests and streams of one session over link frames. Knows nothing of
@@ -57,26 +58,92 @@ export interface LinkOptions {
   readonly outbox: Outbox;
 }
 
-export interface Link {
+export class Link {
+  readonly #limits: Limits;
+  readonly #outbox: Outbox;
+  readonly #streams: StreamTable;
+  readonly #assembler: Assembler;
+  readonly #sendCredit: SendCredit;
+  readonly #receiveCredit: ReceiveCredit;
+  readonly #acknowledgement: Acknowledgement;
+  #framesConfirmed = 0;
+
+  constructor({ side, limits, own, peer, outbox }: LinkOptions) {
+    this.#limits = limits;
+    this.#outbox = outbox;
+    this.#streams = new StreamTable(side, peer.maxStreams, own.maxStreams);
+    this.#assembler = new Assembler(limits);
+    this.#sendCredit = new SendCredit(initialCredit(peer));
+    this.#acknowledgement = new Acknowledgement((count) =>
+      outbox.pushStatement(encodeSignalFrame(LinkKind.ACK, count)),
+    );
+    this.#receiveCredit = new ReceiveCredit({
+      ...creditBounds(own, limits),
+      state: (streamId, limit) =>
+        outbox.pushStatement(
+          encodeSignalFrame(LinkKind.CREDIT, streamId, new ByteWriter(8).varint(limit).finish()),
+        ),
+    });
+    outbox.credit = this.#sendCredit;
+    outbox.onDrained = (streamId) => {
+      if (this.#streams.get(streamId) === undefined) this.#sendCredit.forget(streamId);
+    };
+  }
+
   /** Streams that are open in either direction. */
-  readonly openStreams: number;
+  get openStreams(): number {
+    return this.#streams.size;
+  }
+
   /** Counted frames received since the session began. */
-  readonly framesReceived: number;
+  get framesReceived(): number {
+    return this.#acknowledgement.received;
+  }
+
+  /** Counted frames that were written and not acknowledged. */
+  get framesUnconfirmed(): number {
+    return this.#outbox.framesWritten - this.#framesConfirmed;
+  }
+
+  // --- what happens
 
   /** @throws {ProtocolError} on any violation; the session ends then. */
-  handleFrame(bytes: Uint8Array, now: number): LinkEvent | undefined;
+  handleFrame(bytes: Uint8Array, now: number): LinkEvent | undefined {
+    const frame = decodeLinkFrame(bytes);
+    const event = isBodyKind(frame.kind) ? this.#handleBody(frame) : this.#handleSignal(frame);
+    if (isCounted(frame.kind)) this.#acknowledgement.handleReceived(bytes.length, now);
+    return event;
+  }
+
   /** Writes an acknowledgement that is due. */
-  handleTimeout(now: number): void;
+  handleTimeout(now: number): void {
+    this.#acknowledgement.handleTimeout(now);
+  }
+
   /** When an acknowledgement is due, `Infinity` where none is. */
-  nextTimeout(): number;
+  nextTimeout(): number {
+    return this.#acknowledgement.due;
+  }
+
   /** The application has taken what a body on `streamId` was charged. Returns whether credit was granted. */
-  consume(streamId: number, charge: number): boolean;
+  consume(streamId: number, charge: number): boolean {
+    return this.#receiveCredit.consume(streamId, charge);
+  }
+
   /**
    * The peer has received `count` counted frames.
    *
    * @throws {ProtocolError} `bad_frame` where that is more than was written.
    */
-  confirm(count: number): void;
+  confirm(count: number): void {
+    const { framesWritten } = this.#outbox;
+    if (count > framesWritten) {
+      throw new ProtocolError('bad_frame', `${count} frames acknowledged, ${framesWritten} were sent`);
+    }
+    this.#framesConfirmed = Math.max(this.#framesConfirmed, count);
+    this.#outbox.confirm(this.#framesConfirmed);
+  }
+
   /**
    * Goes on over a new connection: what the peer has not received is written again, and credit and
    * acknowledgement are stated anew.
@@ -84,257 +151,225 @@ export interface Link {
    * @param received counted frames that the peer has received.
    * @throws {ProtocolError} as {@link confirm}.
    */
-  resume(received: number): void;
+  resume(received: number): void {
+    this.confirm(received);
+    this.#outbox.replayFrom(received);
+    this.#receiveCredit.restate();
+    this.#acknowledgement.restate();
+  }
 
-  send(body: CodedBody): void;
+  // --- commands
+
+  send(coded: CodedBody): void {
+    this.#outbox.pushBody(bodyOf(LinkKind.MESSAGE, 0, coded));
+  }
+
   /** Opens a stream and returns its ID. @throws {ProtocolError} `too_many_streams`. */
-  request(body: CodedBody): number;
+  request(coded: CodedBody): number {
+    const { id } = this.#streams.open();
+    this.#outbox.pushBody(bodyOf(LinkKind.REQUEST, id, coded));
+    return id;
+  }
+
   /** The single reply to a request. Replies to a cancelled stream become the answer to the cancel. */
-  respond(streamId: number, body: CodedBody): void;
+  respond(streamId: number, coded: CodedBody): void {
+    const stream = this.#answering(streamId);
+    if (stream === undefined) return;
+    if (stream.cancelled) this.#pushEnd(streamId);
+    else this.#outbox.pushBody(bodyOf(LinkKind.RESPONSE, streamId, coded));
+    this.#finish(streamId);
+  }
+
   /** One part of a reply. */
-  chunk(streamId: number, body: CodedBody): void;
-  end(streamId: number): void;
-  fail(streamId: number, error: unknown): void;
+  chunk(streamId: number, coded: CodedBody): void {
+    if (this.#answering(streamId)?.cancelled !== false) return;
+    this.#outbox.pushBody(bodyOf(LinkKind.CHUNK, streamId, coded));
+  }
+
+  end(streamId: number): void {
+    if (this.#answering(streamId) === undefined) return;
+    this.#pushEnd(streamId);
+    this.#finish(streamId);
+  }
+
+  fail(streamId: number, error: unknown): void {
+    const stream = this.#answering(streamId);
+    if (stream === undefined) return;
+    if (stream.cancelled) this.#pushEnd(streamId);
+    else {
+      const frame = encodeSignalFrame(LinkKind.ERROR, streamId, encodeFailure(error));
+      this.#outbox.pushBehind(streamId, frame);
+    }
+    this.#finish(streamId);
+  }
+
   /** The opener wants no more. `true` where the stream is over at once, as the peer never knew of it. */
-  cancel(streamId: number): boolean;
-  /** Counted frames that were written and not acknowledged. */
-  readonly framesUnconfirmed: number;
+  cancel(streamId: number): boolean {
+    const stream = this.#streams.get(streamId);
+    if (stream === undefined || !stream.local || stream.cancelled) return false;
+    if (!this.#outbox.drop(streamId)) {
+      // Nothing of it was written, so the peer never hears of it.
+      this.#finish(streamId);
+      return true;
+    }
+    stream.cancelled = true;
+    this.#outbox.pushSignal(encodeSignalFrame(LinkKind.CANCEL, streamId));
+    return false;
+  }
+
   /** Whether the far end of `streamId` still wants what would be sent. */
-  isWanted(streamId: number): boolean;
-}
+  isWanted(streamId: number): boolean {
+    return this.#streams.get(streamId)?.cancelled === false;
+  }
 
-export function createLink(options: LinkOptions): Link {
-  const { limits, outbox, side } = options;
-  const streams = createStreamTable(side, options.peer.maxStreams, options.own.maxStreams);
-  const assembler = createAssembler(limits);
-  const sendCredit = createSendCredit(initialCredit(options.peer));
-  outbox.credit = sendCredit;
-  outbox.onDrained = (streamId) => {
-    if (streamId !== 0 && streams.get(streamId) === undefined) sendCredit.forget(streamId);
-  };
-  const acknowledgement = createAcknowledgement((count) =>
-    outbox.pushStatement(encodeSignalFrame(LinkKind.ACK, count)),
-  );
-  const receiveCredit = createReceiveCredit({
-    ...creditBounds(options.own, limits),
-    state: (streamId, limit) =>
-      outbox.pushStatement(
-        encodeSignalFrame(LinkKind.CREDIT, streamId, new ByteWriter(8).varint(limit).finish()),
-      ),
-  });
-  let framesConfirmed = 0;
-  const confirm = (count: number): void => {
-    if (count > outbox.framesWritten) {
-      throw new ProtocolError('bad_frame', `${count} frames acknowledged, ${outbox.framesWritten} were sent`);
-    }
-    framesConfirmed = Math.max(framesConfirmed, count);
-    outbox.confirm(framesConfirmed);
-  };
+  // --- frames
 
-  const body = (kind: OutgoingBody['kind'], streamId: number, coded: CodedBody): OutgoingBody => ({
-    kind,
-    streamId,
-    codec: coded.codec,
-    bytes: coded.bytes,
-    originalLength: coded.originalLength,
-    secret: coded.secret,
-    metadata: coded.metadata,
-  });
-
-  /**
-   * The stream of a frame that answers a request of this end; `undefined` where it is closed, as a
-   * frame for a stream that was known may come late and is dropped.
-   */
-  const answered = ({ streamId }: LinkFrame) => {
-    if (!isLocalId(streamId) || !streams.wasOpened(streamId)) {
-      throw new ProtocolError('bad_frame', `stream ${streamId} was not opened by this end`);
-    }
-    return streams.get(streamId);
-  };
-  const isLocalId = (id: number) => id % 2 === (side === 'client' ? 1 : 0);
-
-  const finish = (streamId: number): void => {
-    assembler.drop(streamId);
-    receiveCredit.close(streamId);
-    streams.close(streamId);
-    if (!outbox.has(streamId)) sendCredit.forget(streamId);
-  };
-
-  /** Puts a body together and charges its frames. */
-  const take = (frame: LinkFrame): ReceivedBody | undefined => {
-    const { streamId, rest } = frame;
-    const charge = rest.length + (assembler.isPending(streamId) ? 0 : BODY_CHARGE);
-    const whole = assembler.add(frame);
-    receiveCredit.receive(streamId, charge, assembler.missing(streamId));
-    return whole;
-  };
-
-  const handleBody = (frame: LinkFrame): LinkEvent | undefined => {
+  #handleBody(frame: LinkFrame): LinkEvent | undefined {
     const { kind, streamId } = frame;
     if (kind === LinkKind.MESSAGE) {
       if (streamId !== 0) throw new ProtocolError('bad_frame', 'one-way messages travel on stream 0');
-      const whole = take(frame);
+      const whole = this.#take(frame);
       return whole && { type: 'message', body: whole };
     }
     if (kind === LinkKind.REQUEST) {
       // Any but the first frame of a fragmented request finds its stream open.
-      const stream = assembler.isPending(streamId) ? streams.get(streamId) : streams.accept(streamId);
+      const stream = this.#assembler.isPending(streamId)
+        ? this.#streams.get(streamId)
+        : this.#streams.accept(streamId);
       if (stream === undefined) return undefined;
-      const whole = take(frame);
+      const whole = this.#take(frame);
       return whole && { type: 'request', streamId, body: whole };
     }
-    const stream = answered(frame);
+    const stream = this.#asked(streamId);
     if (stream === undefined) return undefined;
-    const whole = take(frame);
+    const whole = this.#take(frame);
     if (whole === undefined) return undefined;
-    if (kind === LinkKind.RESPONSE) finish(streamId);
+    if (kind === LinkKind.RESPONSE) this.#finish(streamId);
     if (stream.cancelled) {
       // Discarded, which is as good as consumed.
-      receiveCredit.consume(streamId, whole.charge);
+      this.#receiveCredit.consume(streamId, whole.charge);
       return kind === LinkKind.RESPONSE ? { type: 'end', streamId } : undefined;
     }
     return { type: kind === LinkKind.RESPONSE ? 'response' : 'part', streamId, body: whole };
-  };
+  }
 
-  const handleSignal = (frame: LinkFrame): LinkEvent | undefined => {
-    const { kind, streamId, rest } = frame;
-    switch (kind) {
-      case LinkKind.END: {
-        const stream = answered(frame);
-        if (stream === undefined) return undefined;
-        // A cancelled stream may end anywhere.
-        if (assembler.isPending(streamId) && !stream.cancelled) {
-          throw new ProtocolError('bad_frame', 'a stream ended inside a body');
-        }
-        if (rest.length !== 0) throw new ProtocolError('trailing_bytes', 'an end frame has no body');
-        finish(streamId);
-        return { type: 'end', streamId };
-      }
+  #handleSignal(frame: LinkFrame): LinkEvent | undefined {
+    switch (frame.kind) {
+      case LinkKind.END:
+        return this.#handleEnd(frame);
       case LinkKind.ERROR: {
-        if (answered(frame) === undefined) return undefined;
-        const error = decodeFailure(rest, limits.maxJsonDepth);
-        finish(streamId);
-        return { type: 'failure', streamId, error };
+        if (this.#asked(frame.streamId) === undefined) return undefined;
+        const error = decodeFailure(frame.rest, this.#limits.maxJsonDepth);
+        this.#finish(frame.streamId);
+        return { type: 'failure', streamId: frame.streamId, error };
       }
-      case LinkKind.CANCEL: {
-        if (rest.length !== 0) throw new ProtocolError('trailing_bytes', 'a cancel frame has no body');
-        const stream = streams.get(streamId);
-        if (isLocalId(streamId) || !streams.wasOpened(streamId)) {
-          throw new ProtocolError('bad_frame', `stream ${streamId} is not the peer's to cancel`);
-        }
-        if (stream?.cancelled) return undefined;
-        const waits = outbox.has(streamId);
-        if (waits) outbox.drop(streamId);
-        if (stream !== undefined && !assembler.isPending(streamId)) {
-          stream.cancelled = true;
-          return { type: 'cancel', streamId };
-        }
-        // No handler runs: it has not begun, as the request is not whole, or it has finished, and its
-        // reply still waited. So the link answers.
-        if (stream !== undefined || waits) {
-          finish(streamId);
-          outbox.pushBehind(streamId, encodeSignalFrame(LinkKind.END, streamId));
-        }
-        return undefined;
-      }
-      case LinkKind.ACK: {
-        if (rest.length !== 0) throw new ProtocolError('trailing_bytes', 'an ack frame holds one count');
+      case LinkKind.CANCEL:
+        return this.#handleCancel(frame);
+      case LinkKind.ACK:
+        if (frame.rest.length !== 0)
+          throw new ProtocolError('trailing_bytes', 'an ack frame holds one count');
         // The count stands where other kinds have the stream ID.
-        confirm(streamId);
+        this.confirm(frame.streamId);
         return undefined;
-      }
-      default: {
-        const reader = new ByteReader(rest);
-        const limit = reader.varint('the credit limit');
-        reader.expectEnd('a credit frame');
-        if (streamId !== 0 && !streams.wasOpened(streamId)) {
-          throw new ProtocolError('bad_frame', `credit for stream ${streamId}, which was never opened`);
-        }
-        // Late credit for a stream that is over would only be kept for ever.
-        const isLive = streamId === 0 || streams.get(streamId) !== undefined || outbox.has(streamId);
-        if (isLive && sendCredit.raise(streamId, limit)) outbox.unblock(streamId);
+      default:
+        this.#handleCredit(frame);
         return undefined;
-      }
     }
-  };
+  }
 
-  /** Replies are dropped where the opener has cancelled: the answer to that is end. */
-  const reply = (streamId: number, last: boolean, push: () => void): void => {
-    const stream = streams.get(streamId);
-    if (stream === undefined || stream.local) return;
-    if (!stream.cancelled) push();
-    else if (last) outbox.pushBehind(streamId, encodeSignalFrame(LinkKind.END, streamId));
-    if (last) finish(streamId);
-  };
+  #handleEnd({ streamId, rest }: LinkFrame): LinkEvent | undefined {
+    const stream = this.#asked(streamId);
+    if (stream === undefined) return undefined;
+    // A cancelled stream may end anywhere.
+    if (this.#assembler.isPending(streamId) && !stream.cancelled) {
+      throw new ProtocolError('bad_frame', 'a stream ended inside a body');
+    }
+    if (rest.length !== 0) throw new ProtocolError('trailing_bytes', 'an end frame has no body');
+    this.#finish(streamId);
+    return { type: 'end', streamId };
+  }
 
-  return {
-    get openStreams() {
-      return streams.size;
-    },
-    get framesReceived() {
-      return acknowledgement.received;
-    },
-    get framesUnconfirmed() {
-      return outbox.framesWritten - framesConfirmed;
-    },
-
-    handleFrame(bytes, now) {
-      const frame = decodeLinkFrame(bytes);
-      const event = frame.kind <= LinkKind.CHUNK ? handleBody(frame) : handleSignal(frame);
-      if (isCounted(frame.kind)) acknowledgement.handleReceived(bytes.length, now);
-      return event;
-    },
-    handleTimeout: (now) => acknowledgement.handleTimeout(now),
-    nextTimeout: () => acknowledgement.nextTimeout(),
-    consume: (streamId, charge) => receiveCredit.consume(streamId, charge),
-    confirm,
-    resume(received) {
-      confirm(received);
-      outbox.replayFrom(received);
-      receiveCredit.restate();
-      acknowledgement.restate();
-    },
-
-    send(coded) {
-      outbox.pushBody(body(LinkKind.MESSAGE, 0, coded));
-    },
-
-    request(coded) {
-      const { id } = streams.open();
-      outbox.pushBody(body(LinkKind.REQUEST, id, coded));
-      return id;
-    },
-
-    respond: (streamId, coded) =>
-      reply(streamId, true, () => outbox.pushBody(body(LinkKind.RESPONSE, streamId, coded))),
-
-    chunk: (streamId, coded) =>
-      reply(streamId, false, () => outbox.pushBody(body(LinkKind.CHUNK, streamId, coded))),
-
-    end: (streamId) =>
-      reply(streamId, true, () => outbox.pushBehind(streamId, encodeSignalFrame(LinkKind.END, streamId))),
-
-    fail: (streamId, error) =>
-      reply(streamId, true, () =>
-        outbox.pushBehind(streamId, encodeSignalFrame(LinkKind.ERROR, streamId, encodeFailure(error))),
-      ),
-
-    cancel(streamId) {
-      const stream = streams.get(streamId);
-      if (stream === undefined || !stream.local || stream.cancelled) return false;
-      if (!outbox.drop(streamId)) {
-        // Nothing of it was written, so the peer never hears of it.
-        finish(streamId);
-        return true;
-      }
+  #handleCancel({ streamId, rest }: LinkFrame): LinkEvent | undefined {
+    if (rest.length !== 0) throw new ProtocolError('trailing_bytes', 'a cancel frame has no body');
+    if (this.#streams.isLocal(streamId) || !this.#streams.wasOpened(streamId)) {
+      throw new ProtocolError('bad_frame', `stream ${streamId} is not the peer's to cancel`);
+    }
+    const stream = this.#streams.get(streamId);
+    if (stream?.cancelled) return undefined;
+    const waits = this.#outbox.has(streamId);
+    if (waits) this.#outbox.drop(streamId);
+    if (stream !== undefined && !this.#assembler.isPending(streamId)) {
       stream.cancelled = true;
-      outbox.pushSignal(encodeSignalFrame(LinkKind.CANCEL, streamId));
-      return false;
-    },
+      return { type: 'cancel', streamId };
+    }
+    // No handler runs: it has not begun, as the request is not whole, or it has finished, and its
+    // reply still waited. So the link answers.
+    if (stream !== undefined || waits) {
+      this.#finish(streamId);
+      this.#pushEnd(streamId);
+    }
+    return undefined;
+  }
 
-    isWanted: (streamId) => streams.get(streamId)?.cancelled === false,
-  };
+  #handleCredit({ streamId, rest }: LinkFrame): void {
+    const reader = new ByteReader(rest);
+    const limit = reader.varint('the credit limit');
+    reader.expectEnd('a credit frame');
+    if (streamId !== 0 && !this.#streams.wasOpened(streamId)) {
+      throw new ProtocolError('bad_frame', `credit for stream ${streamId}, which was never opened`);
+    }
+    // Late credit for a stream that is over would only be kept for ever.
+    const isLive = streamId === 0 || this.#streams.get(streamId) !== undefined || this.#outbox.has(streamId);
+    if (isLive && this.#sendCredit.raise(streamId, limit)) this.#outbox.unblock(streamId);
+  }
+
+  /** Puts a body together and charges its frames. */
+  #take(frame: LinkFrame): ReceivedBody | undefined {
+    const { streamId, rest } = frame;
+    const charge = rest.length + (this.#assembler.isPending(streamId) ? 0 : BODY_CHARGE);
+    const whole = this.#assembler.add(frame);
+    this.#receiveCredit.receive(streamId, charge, this.#assembler.missing(streamId));
+    return whole;
+  }
+
+  /**
+   * The stream that this end asked on; `undefined` where it is closed, as a frame for a stream that was
+   * known may come late and is dropped.
+   */
+  #asked(streamId: number): OpenStream | undefined {
+    if (!this.#streams.isLocal(streamId) || !this.#streams.wasOpened(streamId)) {
+      throw new ProtocolError('bad_frame', `stream ${streamId} was not opened by this end`);
+    }
+    return this.#streams.get(streamId);
+  }
+
+  /** The stream that this end answers on, while it is open. */
+  #answering(streamId: number): OpenStream | undefined {
+    const stream = this.#streams.get(streamId);
+    return stream === undefined || stream.local ? undefined : stream;
+  }
+
+  #pushEnd(streamId: number): void {
+    this.#outbox.pushBehind(streamId, encodeSignalFrame(LinkKind.END, streamId));
+  }
+
+  #finish(streamId: number): void {
+    this.#assembler.drop(streamId);
+    this.#receiveCredit.close(streamId);
+    this.#streams.close(streamId);
+    if (!this.#outbox.has(streamId)) this.#sendCredit.forget(streamId);
+  }
 }
+
+const bodyOf = (kind: OutgoingBody['kind'], streamId: number, coded: CodedBody): OutgoingBody => ({
+  kind,
+  streamId,
+  codec: coded.codec,
+  bytes: coded.bytes,
+  originalLength: coded.originalLength,
+  secret: coded.secret,
+  metadata: coded.metadata,
+});
 
 const initialCredit = ({ messageWindow, streamWindow }: LinkParameters) => ({
   messages: messageWindow,

@@ -3,8 +3,8 @@ import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { resolveLimits } from '../limits.js';
-import { createAssembler } from './assembly.js';
-import { BODY_CHARGE, createSendCredit } from './credit.js';
+import { Assembler } from './assembly.js';
+import { BODY_CHARGE, SendCredit } from './credit.js';
 import { decodeLinkFrame, encodeSignalFrame, LinkKind, type OutgoingBody } from './header.js';
 import { createOutbox, MAX_FRAGMENT_SIZE, type Outbox } from './outbox.js';
 
@@ -118,7 +118,7 @@ describe('an outbox', () => {
     fc.assert(
       fc.property(bodies, fc.array(fc.nat(3)), (sent, pauses) => {
         const outbox = createOutbox();
-        const assembler = createAssembler(resolveLimits());
+        const assembler = new Assembler(resolveLimits());
         const arrived: [number, number, number][] = [];
         const sum = (bytes: Uint8Array) => bytes.reduce((hash, byte) => (hash * 31 + byte) >>> 0, 7);
         const expected: [number, number, number][] = [];
@@ -271,7 +271,7 @@ describe('an outbox', () => {
 describe('an outbox with credit', () => {
   const withCredit = (messages: number, stream: number) => {
     const outbox = createOutbox();
-    outbox.credit = createSendCredit({ messages, stream });
+    outbox.credit = new SendCredit({ messages, stream });
     return outbox;
   };
   const raise = (outbox: Outbox, streamId: number, limit: number) => {
@@ -298,7 +298,7 @@ describe('an outbox with credit', () => {
         (size, grants) => {
           const bytes = Uint8Array.from({ length: size }, (_, i) => i);
           const outbox = withCredit(0, 0);
-          const assembler = createAssembler(resolveLimits());
+          const assembler = new Assembler(resolveLimits());
           outbox.pushBody(bodyOf(1, bytes));
           let limit = 0;
           let spent = 0;
@@ -359,17 +359,19 @@ describe('an outbox that is replayed', () => {
         const outbox = createOutbox();
         outbox.retain = true;
         for (const [i, size] of bodies.entries()) outbox.pushBody(sized(i % 3, size));
-        const written: unknown[] = [];
+        const written: Uint8Array[] = [];
         for (let i = 0; i < writeFirst; i++) {
           const frame = outbox.next();
-          if (frame !== undefined) written.push(frame);
+          if (frame !== undefined) written.push(Uint8Array.from(frame as Uint8Array));
         }
         const confirmed = Math.min(confirmFirst, written.length);
         const count = outbox.framesWritten;
         outbox.pause();
         expect([outbox.next(), outbox.isIdle]).toEqual([undefined, true]);
         outbox.replayFrom(confirmed);
-        for (const frame of written.slice(confirmed)) expect(outbox.next()).toBe(frame);
+        for (const frame of written.slice(confirmed)) {
+          expect(Buffer.compare(frame, outbox.next() as Uint8Array)).toBe(0);
+        }
         // What is written again is not counted again.
         expect(outbox.framesWritten).toBe(count);
         drain(outbox);
@@ -387,9 +389,9 @@ describe('an outbox that is replayed', () => {
     outbox.confirm(2);
     outbox.confirm(1);
     outbox.confirm(2);
-    expect(outbox.unconfirmed).toEqual(frames.slice(2));
+    expect([...outbox.unconfirmed()]).toEqual(frames.slice(2));
     outbox.confirm(4);
-    expect(outbox.unconfirmed).toEqual([]);
+    expect([...outbox.unconfirmed()]).toEqual([]);
   });
 
   it('while paused says what is no part of the session, and nothing of before', () => {
@@ -421,6 +423,6 @@ describe('an outbox that is replayed', () => {
     const outbox = createOutbox();
     outbox.pushBody(sized(1, 1));
     drain(outbox);
-    expect(outbox.unconfirmed).toEqual([]);
+    expect([...outbox.unconfirmed()]).toEqual([]);
   });
 });

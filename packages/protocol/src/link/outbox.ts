@@ -1,5 +1,7 @@
 import { BODY_CHARGE, type SendCredit } from './credit.js';
-import { bodyHeadLength, encodeBodyFrame, type OutgoingBody } from './header.js';
+import { FrameMemory } from './frame-memory.js';
+import { bodyFrameLength, bodyHeadLength, type OutgoingBody, writeBodyFrame } from './header.js';
+import { ReplayLog } from './replay-log.js';
 
 /**
  * What waits to be written, and in which order: control first, then streams in turn, each one frame
@@ -56,7 +58,7 @@ export interface Outbox {
   /** Keep written frames until they are confirmed. */
   retain: boolean;
   /** Frames that were written and not confirmed, where they are kept. */
-  readonly unconfirmed: readonly Uint8Array[];
+  unconfirmed(): Iterable<Uint8Array>;
   /** Bodies of which nothing was written. */
   unwritten(): OutgoingBody[];
   /** A frame outside every stream, written before all others. */
@@ -78,6 +80,8 @@ export interface Outbox {
   unblock(streamId: number): void;
   /** Forgets everything that waits, control frames excluded. */
   clear(): void;
+  /** Keeps no memory in stock for frames to come. */
+  releaseMemory(): void;
   /** The next frame for the socket. */
   next(): Uint8Array | string | undefined;
 }
@@ -93,8 +97,9 @@ class LaneOutbox implements Outbox {
   credit: SendCredit | undefined;
   onDrained: ((streamId: number) => void) | undefined;
   retain = false;
+  readonly #memory = new FrameMemory();
   /** Written frames from number `#confirmed` on. */
-  #written: Uint8Array[] = [];
+  readonly #written = new ReplayLog(this.#memory);
   #confirmed = 0;
   /** Index into `#written` of the next frame to be handed out again. */
   #replayAt: number | undefined;
@@ -104,8 +109,8 @@ class LaneOutbox implements Outbox {
   /** Lanes with something to write, in order of turn. */
   #turns: Lane[] = [];
 
-  get unconfirmed(): readonly Uint8Array[] {
-    return this.#written;
+  *unconfirmed(): Iterable<Uint8Array> {
+    for (let i = 0; i < this.#written.size; i++) yield this.#written.at(i) as Uint8Array;
   }
 
   unwritten(): OutgoingBody[] {
@@ -119,7 +124,7 @@ class LaneOutbox implements Outbox {
   confirm(count: number): void {
     if (!this.retain || count <= this.#confirmed) return;
     const dropped = count - this.#confirmed;
-    this.#written.splice(0, dropped);
+    this.#written.drop(dropped);
     this.#confirmed = count;
     if (this.#replayAt !== undefined) this.#replayAt = Math.max(0, this.#replayAt - dropped);
   }
@@ -127,6 +132,7 @@ class LaneOutbox implements Outbox {
   pause(): void {
     this.#isPaused = true;
     this.#replayAt = undefined;
+    this.#memory.release();
     this.#control = this.#control.filter(({ counted }) => counted);
   }
 
@@ -190,12 +196,16 @@ class LaneOutbox implements Outbox {
   }
 
   clear(): void {
-    this.#written = [];
+    this.#written.clear();
     this.#replayAt = undefined;
     this.#lanes.clear();
     this.#turns = [];
     this.queuedBytes = 0;
     this.blockedStreams = 0;
+  }
+
+  releaseMemory(): void {
+    this.#memory.release();
   }
 
   next(): Uint8Array | string | undefined {
@@ -211,12 +221,10 @@ class LaneOutbox implements Outbox {
         this.#turns.shift();
         continue;
       }
-      this.#count(frame);
       lane.begun = true;
       if (lane.head === lane.items.length) {
         this.#turns.shift();
-        this.#lanes.delete(lane.streamId);
-        this.onDrained?.(lane.streamId);
+        this.#leave(lane);
       } else if (this.#turns.length > 1) {
         this.#turns.push(this.#turns.shift() as Lane);
       }
@@ -235,21 +243,31 @@ class LaneOutbox implements Outbox {
       return index < 0 ? undefined : this.#control.splice(index, 1)[0]?.frame;
     }
     this.#control.shift();
-    this.#count(first.frame as Uint8Array);
-    return first.frame;
+    return this.#handOut(first.frame as Uint8Array);
   }
 
   #nextReplayed(): Uint8Array | string | undefined {
     if (this.#replayAt === undefined) return undefined;
-    const frame = this.#written[this.#replayAt++];
+    const frame = this.#written.at(this.#replayAt++);
     if (frame !== undefined) return frame;
     this.#replayAt = undefined;
     return this.#nextControl();
   }
 
-  #count(frame: Uint8Array): void {
+  /** Counts a frame that exists already; what is kept of it is a copy in the session's own memory. */
+  #handOut(frame: Uint8Array): Uint8Array {
+    const memory = this.#memory;
+    memory.take(frame.length);
+    memory.buffer.set(frame, memory.offset);
+    return this.#count(frame.length);
+  }
+
+  /** Counts the frame of `length` bytes that was put to the memory taken last. */
+  #count(length: number): Uint8Array {
     this.framesWritten++;
-    if (this.retain) this.#written.push(frame);
+    const { buffer, offset } = this.#memory;
+    if (this.retain) this.#written.append(buffer, offset, length);
+    return buffer.subarray(offset, offset + length);
   }
 
   /** The next frame of a lane, `undefined` where it has no credit for any. */
@@ -258,7 +276,7 @@ class LaneOutbox implements Outbox {
     if ('frame' in item) {
       this.#dequeue(lane, item.frame.length);
       this.#advance(lane);
-      return item.frame;
+      return this.#handOut(item.frame);
     }
     const { bytes } = item;
     const start = lane.offset;
@@ -266,12 +284,14 @@ class LaneOutbox implements Outbox {
     if (end === undefined) return undefined;
     this.#dequeue(lane, end - start);
     lane.offset = end;
-    const frame = encodeBodyFrame(item, start, end);
+    const length = bodyFrameLength(item, start, end);
+    this.#memory.take(length);
+    writeBodyFrame(this.#memory.buffer, this.#memory.offset, item, start, end);
     if (end === bytes.length) {
       lane.offset = 0;
       this.#advance(lane);
     }
-    return frame;
+    return this.#count(length);
   }
 
   #push(streamId: number, item: Item, size: number): void {
@@ -280,8 +300,9 @@ class LaneOutbox implements Outbox {
     if (lane === undefined) {
       lane = { streamId, items: [], head: 0, offset: 0, begun: false, blocked: false, queuedBytes: 0 };
       this.#lanes.set(streamId, lane);
-      this.#turns.push(lane);
     }
+    // A lane with items is in turn already, or blocked.
+    if (lane.items.length === 0) this.#turns.push(lane);
     lane.queuedBytes += size;
     lane.items.push(item);
   }
@@ -307,6 +328,15 @@ class LaneOutbox implements Outbox {
     end = Math.min(end, start + available - head);
     credit?.spend(streamId, head + end - start);
     return end;
+  }
+
+  /** Stream 0 comes back with the next message and keeps its lane. */
+  #leave(lane: Lane): void {
+    lane.items.length = 0;
+    lane.head = 0;
+    if (lane.streamId === 0) return;
+    this.#lanes.delete(lane.streamId);
+    this.onDrained?.(lane.streamId);
   }
 
   #dequeue(lane: Lane, size: number): void {

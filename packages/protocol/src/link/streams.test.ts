@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { errorCode } from '../testing/error-code.js';
-import { createStreamTable } from './streams.js';
+import { StreamTable } from './streams.js';
 
 const ids = (run: () => { id: number }, times: number) => Array.from({ length: times }, () => run().id);
 
 describe('streams', () => {
   it('are odd for the client and even for the server, increasing and never used again', () => {
-    const client = createStreamTable('client', 3, 3);
-    const server = createStreamTable('server', 3, 3);
-    expect([ids(client.open, 3), ids(server.open, 3)]).toEqual([
+    const client = new StreamTable('client', 3, 3);
+    const server = new StreamTable('server', 3, 3);
+    expect([ids(() => client.open(), 3), ids(() => server.open(), 3)]).toEqual([
       [1, 3, 5],
       [2, 4, 6],
     ]);
@@ -17,7 +17,7 @@ describe('streams', () => {
   });
 
   it('are accepted from the far end in increasing order, gaps allowed', () => {
-    const server = createStreamTable('server', 9, 9);
+    const server = new StreamTable('server', 9, 9);
     expect(server.accept(1)).toEqual({ id: 1, local: false, cancelled: false });
     expect(server.accept(99).id).toBe(99);
     for (const id of [97, 99, 1]) expect(errorCode(() => server.accept(id))).toBe('bad_frame');
@@ -32,14 +32,14 @@ describe('streams', () => {
     ['server', 2],
     ['server', 0],
   ] as const)('of the %s cannot be opened by its peer: %i', (side, id) => {
-    const table = createStreamTable(side, 9, 9);
+    const table = new StreamTable(side, 9, 9);
     expect(errorCode(() => table.accept(id))).toBe('bad_frame');
     expect(table.size).toBe(0);
   });
 
   it('are bounded at n for each end on its own, and a closed one makes room', () => {
-    const table = createStreamTable('client', 2, 3);
-    ids(table.open, 2);
+    const table = new StreamTable('client', 2, 3);
+    ids(() => table.open(), 2);
     for (const id of [2, 4, 6]) table.accept(id);
     expect(table.size).toBe(5);
     expect(errorCode(() => table.open())).toBe('too_many_streams');
@@ -56,7 +56,7 @@ describe('streams', () => {
   });
 
   it('are known while open, and known to have been afterwards', () => {
-    const table = createStreamTable('client', 9, 9);
+    const table = new StreamTable('client', 9, 9);
     table.open();
     table.accept(4);
     const seen = (id: number) => [table.get(id)?.id, table.wasOpened(id)];
@@ -78,7 +78,7 @@ describe('streams', () => {
 
   it('include no stream 0, which nobody opens', () => {
     for (const side of ['client', 'server'] as const) {
-      const table = createStreamTable(side, 9, 9);
+      const table = new StreamTable(side, 9, 9);
       table.open();
       table.accept(side === 'client' ? 2 : 1);
       expect([table.wasOpened(0), table.get(0)]).toEqual([false, undefined]);
@@ -86,7 +86,7 @@ describe('streams', () => {
   });
 
   it('lists the open ones of both ends', () => {
-    const table = createStreamTable('server', 9, 9);
+    const table = new StreamTable('server', 9, 9);
     table.open();
     table.accept(1);
     expect([...table.all()].map(({ id, local }) => [id, local])).toEqual([

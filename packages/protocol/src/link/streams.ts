@@ -17,84 +17,94 @@ export interface OpenStream {
   cancelled: boolean;
 }
 
-export interface StreamTable {
+export class StreamTable {
+  readonly #streams = new Map<number, OpenStream>();
+  readonly #localParity: number;
+  readonly #maxLocal: number;
+  readonly #maxRemote: number;
+  #openLocal = 0;
+  #openRemote = 0;
+  #nextLocal: number;
+  #lastRemote = 0;
+
+  /** @param maxLocal @param maxRemote open streams that this end and its peer may have at a time. */
+  constructor(side: Side, maxLocal: number, maxRemote: number) {
+    this.#localParity = side === 'client' ? 1 : 0;
+    this.#nextLocal = side === 'client' ? 1 : 2;
+    this.#maxLocal = maxLocal;
+    this.#maxRemote = maxRemote;
+  }
+
   /** Open streams of both ends. */
-  readonly size: number;
+  get size(): number {
+    return this.#openLocal + this.#openRemote;
+  }
+
   /** @throws {ProtocolError} `too_many_streams`, or `session_lost` where IDs are used up. */
-  open(): OpenStream;
+  open(): OpenStream {
+    if (this.#openLocal >= this.#maxLocal) {
+      throw new ProtocolError(
+        'too_many_streams',
+        `${this.#openLocal} requests are open; the limit of ${this.#maxLocal} leaves no room, await some of them`,
+      );
+    }
+    if (this.#nextLocal > MAX_STREAM_ID) {
+      throw new ProtocolError('session_lost', 'the session has used up its stream IDs; connect anew');
+    }
+    const stream: OpenStream = { id: this.#nextLocal, local: true, cancelled: false };
+    this.#nextLocal += 2;
+    this.#openLocal++;
+    this.#streams.set(stream.id, stream);
+    return stream;
+  }
+
   /** @throws {ProtocolError} `bad_frame` for wrong parity or a used ID, `too_many_streams`. */
-  accept(id: number): OpenStream;
-  get(id: number): OpenStream | undefined;
-  close(id: number): void;
+  accept(id: number): OpenStream {
+    if (id === 0 || this.isLocal(id)) {
+      throw new ProtocolError('bad_frame', `stream ${id} is not the peer's to open`);
+    }
+    if (id <= this.#lastRemote) {
+      throw new ProtocolError(
+        'bad_frame',
+        `stream ${id} was opened already, the last one was ${this.#lastRemote}`,
+      );
+    }
+    if (this.#openRemote >= this.#maxRemote) {
+      throw new ProtocolError(
+        'too_many_streams',
+        `stream ${id} is one more than the ${this.#maxRemote} that may be open`,
+      );
+    }
+    this.#lastRemote = id;
+    const stream: OpenStream = { id, local: false, cancelled: false };
+    this.#openRemote++;
+    this.#streams.set(id, stream);
+    return stream;
+  }
+
+  get(id: number): OpenStream | undefined {
+    return this.#streams.get(id);
+  }
+
+  close(id: number): void {
+    const stream = this.#streams.get(id);
+    if (stream === undefined) return;
+    this.#streams.delete(id);
+    if (stream.local) this.#openLocal--;
+    else this.#openRemote--;
+  }
+
+  /** Whether `id` is one of those that this end opens. */
+  isLocal(id: number): boolean {
+    return id % 2 === this.#localParity;
+  }
+
   /** Whether `id` was ever opened, by either end; a frame for such a stream may arrive late. */
-  wasOpened(id: number): boolean;
-  all(): Iterable<OpenStream>;
-}
+  wasOpened(id: number): boolean {
+    return id !== 0 && (this.isLocal(id) ? id < this.#nextLocal : id <= this.#lastRemote);
+  }
 
-/** @param maxLocal @param maxRemote open streams that this end and its peer may have at a time. */
-export function createStreamTable(side: Side, maxLocal: number, maxRemote: number): StreamTable {
-  const localParity = side === 'client' ? 1 : 0;
-  const streams = new Map<number, OpenStream>();
-  const openCount = { local: 0, remote: 0 };
-  let nextLocal = side === 'client' ? 1 : 2;
-  let lastRemote = 0;
-
-  return {
-    get size() {
-      return streams.size;
-    },
-
-    open() {
-      if (openCount.local >= maxLocal) {
-        throw new ProtocolError(
-          'too_many_streams',
-          `${openCount.local} requests are open; the limit of ${maxLocal} leaves no room, await some of them`,
-        );
-      }
-      if (nextLocal > MAX_STREAM_ID) {
-        throw new ProtocolError('session_lost', 'the session has used up its stream IDs; connect anew');
-      }
-      const stream: OpenStream = { id: nextLocal, local: true, cancelled: false };
-      nextLocal += 2;
-      openCount.local++;
-      streams.set(stream.id, stream);
-      return stream;
-    },
-
-    accept(id) {
-      if (id === 0 || id % 2 === localParity) {
-        throw new ProtocolError('bad_frame', `stream ${id} is not the peer's to open`);
-      }
-      if (id <= lastRemote) {
-        throw new ProtocolError(
-          'bad_frame',
-          `stream ${id} was opened already, the last one was ${lastRemote}`,
-        );
-      }
-      if (openCount.remote >= maxRemote) {
-        throw new ProtocolError(
-          'too_many_streams',
-          `stream ${id} is one more than the ${maxRemote} that may be open`,
-        );
-      }
-      lastRemote = id;
-      const stream: OpenStream = { id, local: false, cancelled: false };
-      openCount.remote++;
-      streams.set(id, stream);
-      return stream;
-    },
-
-    get: (id) => streams.get(id),
-
-    close(id) {
-      const stream = streams.get(id);
-      if (stream === undefined) return;
-      streams.delete(id);
-      openCount[stream.local ? 'local' : 'remote']--;
-    },
-
-    wasOpened: (id) => id !== 0 && (id % 2 === localParity ? id < nextLocal : id <= lastRemote),
-
-    all: () => streams.values(),
-  };
+  all(): Iterable<OpenStream> {
+    return this.#streams.values();
+  }
 }

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Wire } from '@parlance/protocol';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { FrameWriter } from './frame-writer.js';
 
 /** The only file that knows the WebSocket library. It moves bytes and decides nothing. */
 
@@ -65,31 +66,22 @@ export function createWebSocketAdapter(options: WebSocketAdapterOptions): WebSoc
 }
 
 function createWire(webSocket: WebSocket, socket: Duplex): ServerWire {
-  let isCorked = false;
-  const uncork = () => {
-    isCorked = false;
-    socket.uncork();
-  };
+  const writer = new FrameWriter(socket, () => webSocket.readyState === webSocket.OPEN && socket.writable);
   // An error is always followed by close, which says all there is to do.
   webSocket.on('error', () => {});
 
   return {
     get bufferedAmount() {
-      return webSocket.bufferedAmount;
+      return writer.bufferedAmount;
     },
 
-    send(frame) {
-      // One system call for everything that is written in a turn of the event loop: what an application
-      // answers comes in microtasks, which run after nextTick.
-      if (!isCorked) {
-        isCorked = true;
-        socket.cork();
-        setImmediate(uncork);
-      }
-      webSocket.send(frame);
+    send: (frame) => writer.write(frame),
+
+    close(code, reason) {
+      writer.flush();
+      webSocket.close(code, reason);
     },
 
-    close: (code, reason) => webSocket.close(code, reason),
     terminate: () => webSocket.terminate(),
 
     listen({ onMessage, onDrain, onClose }) {
