@@ -1,13 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  acceptOf,
-  clientAgreement,
-  helloOf,
-  linkParameters,
-  offersEqual,
-  serverAgreement,
-} from './agreement.js';
+import { acceptOf, clientAgreement, helloOf, linkParameters, serverAgreement } from './agreement.js';
+import { AgreementCache, offerKey, offerOf } from './agreement-cache.js';
 import { Algorithm, EncodingName, Extension, Subprotocol } from './constants.js';
 import { resolveLimits, resolveTimers } from './limits.js';
 import { decodeControl, decodeControlJson, encodeControl, encodeControlJson } from './message-codec.js';
@@ -154,7 +148,8 @@ describe('a HELLO', () => {
 
 it('an offer is the same whoever makes it and whatever it takes up, and no other', () => {
   const resume = { sessionId: 's', token: 't', received: 1, attempt: 1 };
-  expect(offersEqual(OFFER, { ...OFFER, auth: { token: 'x' }, resume })).toBe(true);
+  const equal = (a: HelloPayload, b: HelloPayload) => offerKey(offerOf(a)) === offerKey(offerOf(b));
+  expect(equal(OFFER, { ...OFFER, agentId: 'a', auth: { token: 'x' }, resume })).toBe(true);
   for (const change of [
     { algorithms: [Algorithm.NONE] },
     { algorithms: [...OFFER.algorithms].reverse() },
@@ -165,7 +160,37 @@ it('an offer is the same whoever makes it and whatever it takes up, and no other
     { version: '1.1' },
     { shape: 'nested' },
   ] satisfies Partial<HelloPayload>[])
-    expect(offersEqual(OFFER, { ...OFFER, ...change })).toBe(false);
+    expect(equal(OFFER, { ...OFFER, ...change })).toBe(false);
+});
+
+describe('the answers of a server', () => {
+  const answer = (cache: AgreementCache, hello: HelloPayload, scope = '') =>
+    cache.recall(hello, scope, (offer, key) => ({
+      offer,
+      key,
+      outcome: negotiate(offer, CAPABILITIES),
+      negotiated: undefined,
+    }));
+
+  it('are shared by equal offers and hold nothing of who made them', () => {
+    const cache = new AgreementCache();
+    const first = answer(cache, { ...OFFER, agentId: 'a', auth: { token: 'secret' } });
+    expect(answer(cache, { ...OFFER, agentId: 'b', auth: { token: 'other' } })).toBe(first);
+    expect(JSON.stringify(first)).not.toContain('secret');
+    expect(answer(cache, OFFER, 'another subprotocol')).not.toBe(first);
+    expect(answer(cache, { ...OFFER, encodings: [] })).not.toBe(first);
+  });
+
+  it('are bounded in number and size, whatever offers are made up', () => {
+    const cache = new AgreementCache();
+    const first = answer(cache, OFFER);
+    for (let size = 1; size <= 63; size++) answer(cache, { ...OFFER, maxPayloadSize: size });
+    expect(answer(cache, OFFER)).toBe(first);
+    answer(cache, { ...OFFER, maxPayloadSize: 64 });
+    expect(answer(cache, OFFER)).not.toBe(first);
+    const large = { ...OFFER, extensions: { x: 'x'.repeat(5000) } };
+    expect(answer(cache, large)).not.toBe(answer(cache, large));
+  });
 });
 
 describe('an ACCEPT', () => {

@@ -8,7 +8,7 @@ import {
 import { ProtocolError } from './errors.js';
 import { ANNOUNCED_LIMITS, type Limits } from './limits.js';
 import type { LinkParameters } from './link/link.js';
-import type { AcceptPayload, HelloPayload, ResumeAnswer, ResumeOffer, StringMap } from './messages.js';
+import type { AcceptPayload, HelloPayload, Offer, ResumeAnswer, ResumeOffer, StringMap } from './messages.js';
 import { type Agreement, commonVersion, smallerStated } from './negotiate.js';
 import type { Negotiated, SessionOptions } from './session-core.js';
 
@@ -54,14 +54,14 @@ export function serverAgreement(agreement: Agreement, options: SessionOptions): 
 /** The ACCEPT that states `negotiated` in the shape of the client. */
 export function acceptOf(
   negotiated: Negotiated,
-  hello: HelloPayload,
+  offer: Offer,
   { timers }: SessionOptions,
   agentId: string | undefined,
   resume: ResumeAnswer | undefined,
 ): AcceptPayload {
   const { encoding } = negotiated;
   return {
-    shape: hello.shape,
+    shape: offer.shape,
     version: negotiated.version,
     algorithms: negotiated.algorithms,
     encoding,
@@ -120,12 +120,6 @@ export function clientAgreement(offer: HelloPayload, accept: AcceptPayload): Neg
     extensions: pick(accept.extensions, known),
     reasons: [],
   });
-}
-
-/** Whether two HELLOs offer the same, whoever and whatever else they state. */
-export function offersEqual(a: HelloPayload, b: HelloPayload): boolean {
-  const offer = ({ auth: _auth, resume: _resume, ...rest }: HelloPayload) => JSON.stringify(rest);
-  return offer(a) === offer(b);
 }
 
 /**

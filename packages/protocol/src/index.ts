@@ -1,6 +1,7 @@
 // Wire words
 
 // AVP
+export { AgreementCache } from './agreement-cache.js';
 export {
   bfloat16ToFloat32,
   float16ToFloat32,

@@ -65,6 +65,9 @@ export interface HelloPayload {
   readonly resume?: ResumeOffer | undefined;
 }
 
+/** A client's offer without what is its own: who it is, its credentials, the session it asks for. */
+export type Offer = Omit<HelloPayload, 'agentId' | 'auth' | 'resume'>;
+
 /** Limits that an ACCEPT states, by their option name; what is absent is unlimited. */
 export type StatedLimits = Readonly<Record<string, number>>;
 

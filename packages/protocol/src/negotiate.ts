@@ -5,7 +5,7 @@ import {
   NESTED_PROTOCOL_VERSION,
   PROTOCOL_VERSION,
 } from './constants.js';
-import type { HelloPayload, RejectPayload, StringMap } from './messages.js';
+import type { Offer, RejectPayload, StringMap } from './messages.js';
 import { RejectCode } from './messages.js';
 
 /**
@@ -47,7 +47,7 @@ export type Negotiation =
   | { readonly accepted: false; readonly reject: RejectPayload };
 
 /** Answers a client's offer with an agreement or with the REJECT to send. */
-export function negotiate(offer: HelloPayload, support: Capabilities): Negotiation {
+export function negotiate(offer: Offer, support: Capabilities): Negotiation {
   const version = commonVersion(offer.version);
   if (version === undefined) {
     return refuse(
@@ -107,7 +107,7 @@ export function statedVocabularies(extensions: StringMap): Readonly<Record<strin
   }
 }
 
-function agreeOnEncoding(offer: HelloPayload, support: Capabilities, reasons: string[]): EncodingName | null {
+function agreeOnEncoding(offer: Offer, support: Capabilities, reasons: string[]): EncodingName | null {
   const theirs = statedVocabularies(offer.extensions);
   const usable = (name: EncodingName): boolean => {
     if (!support.encodings.includes(name)) return false;

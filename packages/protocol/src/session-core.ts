@@ -1,3 +1,4 @@
+import type { AgreementCache } from './agreement-cache.js';
 import type { CloseCode } from './close-codes.js';
 import type { Algorithm, EncodingName, Subprotocol } from './constants.js';
 import type { ProtocolError } from './errors.js';
@@ -41,6 +42,8 @@ export interface SessionOptions {
   readonly token?: string | undefined;
   /** Client only: the shape of HELLO; a server answers in the client's. @default 'flat' */
   readonly shape?: CapabilityShape | undefined;
+  /** Server: what its sessions share. @default each works its agreement out by itself */
+  readonly agreements?: AgreementCache | undefined;
   /** Unix milliseconds at clock reading 0, for the timestamps of envelopes. @default 0 */
   readonly timeOrigin?: number | undefined;
 }

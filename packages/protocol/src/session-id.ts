@@ -17,11 +17,12 @@ export function newResumeToken(): string {
 }
 
 function randomText(length: number): string {
-  let text = '';
-  while (text.length < length) {
+  // Written at once: a string that grows by concatenation is kept as a chain of its pieces.
+  const codes: number[] = [];
+  while (codes.length < length) {
     for (const byte of platform.randomBytes(length * 2)) {
-      if (byte < FAIR && text.length < length) text += ALPHABET[byte % ALPHABET.length];
+      if (byte < FAIR && codes.length < length) codes.push(ALPHABET.charCodeAt(byte % ALPHABET.length));
     }
   }
-  return text;
+  return String.fromCharCode(...codes);
 }

@@ -1,11 +1,5 @@
-import {
-  acceptOf,
-  clientAgreement,
-  helloOf,
-  linkParameters,
-  offersEqual,
-  serverAgreement,
-} from './agreement.js';
+import { acceptOf, clientAgreement, helloOf, linkParameters, serverAgreement } from './agreement.js';
+import { AgreementCache, type Answer, offerKey, offerOf } from './agreement-cache.js';
 import { CloseCode, isConnectionLoss, isRetryableCloseCode } from './close-codes.js';
 import { closeReasonOf, disconnectError } from './close-reason.js';
 import { Extension, Subprotocol } from './constants.js';
@@ -24,6 +18,7 @@ import {
   CloseReason,
   type ControlMessage,
   type HelloPayload,
+  type Offer,
   type RejectPayload,
   type ResumeAnswer,
   type ResumeOffer,
@@ -79,8 +74,11 @@ class Core implements SessionCore {
   /** In place from ACCEPT on. */
   #data: DataPath | undefined;
 
-  /** The HELLO that was sent, or that waits for its answer. */
+  /** Client: the HELLO that was sent. Server: the one that waits for its answer. */
   #hello: HelloPayload | undefined;
+  /** Server: what was answered to the offer, and the agent that made it. */
+  #answer: Answer | undefined;
+  #statedAgentId: string | undefined;
   /** Server: guards the session against everybody who would take it up. */
   #guard: ResumeGuard | undefined;
   /** Client: what it takes to take the session up. */
@@ -262,17 +260,24 @@ class Core implements SessionCore {
     if (hello === undefined || this.#lifecycle !== LifecycleState.AWAITING_HELLO) {
       throw new ProtocolError('invalid_argument', 'no HELLO waits for an answer');
     }
-    const outcome = negotiate(hello, this.#options.capabilities);
+    const { subprotocol, agreements = new AgreementCache() } = this.#options;
+    this.#answer = agreements.recall(hello, subprotocol, (offer, key) => {
+      const outcome = negotiate(offer, this.#options.capabilities);
+      const negotiated = outcome.accepted ? serverAgreement(outcome.agreement, this.#options) : undefined;
+      return { offer, key, outcome, negotiated };
+    });
+    const { offer, outcome, negotiated } = this.#answer;
     if (!outcome.accepted) {
       this.reject(outcome.reject, CloseCode.BAD_FRAME, now);
       return outcome;
     }
     this.#id = sessionId;
-    const negotiated = serverAgreement(outcome.agreement, this.#options);
-    this.#agree(negotiated, hello.extensions);
+    this.#agree(negotiated as Negotiated, offer.extensions);
+    this.#hello = undefined;
+    this.#statedAgentId = hello.agentId;
     this.#agentId = agentId;
-    if (negotiated.extensions[Extension.RESUME] !== undefined) this.#guard = new ResumeGuard();
-    this.#sendAccept(hello, this.#resumeAnswer(false, refusal));
+    if (this.#negotiated?.extensions[Extension.RESUME] !== undefined) this.#guard = new ResumeGuard();
+    this.#sendAccept(offer, this.#resumeAnswer(false, refusal));
     this.#apply(LifecycleEvent.ACCEPT);
     return outcome;
   }
@@ -285,7 +290,9 @@ class Core implements SessionCore {
     if (!this.#guard.matches(resume.token)) return ResumeRefusal.UNKNOWN_SESSION;
     if (!this.#guard.isNewer(resume.attempt)) return 'stale_attempt';
     const same =
-      subprotocol === this.subprotocol && this.#hello !== undefined && offersEqual(hello, this.#hello);
+      subprotocol === this.subprotocol &&
+      hello.agentId === this.#statedAgentId &&
+      offerKey(offerOf(hello)) === this.#answer?.key;
     return same ? undefined : ResumeRefusal.OTHER_OFFER;
   }
 
@@ -304,7 +311,7 @@ class Core implements SessionCore {
       this.#violate(toProtocolError(error, 'internal', 'the session could not be taken up'));
       return;
     }
-    if (this.#hello !== undefined) this.#sendAccept(this.#hello, this.#resumeAnswer(true));
+    if (this.#answer !== undefined) this.#sendAccept(this.#answer.offer, this.#resumeAnswer(true));
     // Whatever this states and replays comes behind ACCEPT.
     link.resume(offer.received);
     this.#apply(LifecycleEvent.ACCEPT);
@@ -612,8 +619,8 @@ class Core implements SessionCore {
     this.#outbox.retain = negotiated.extensions[Extension.RESUME] !== undefined;
   }
 
-  #sendAccept(hello: HelloPayload, resume: ResumeAnswer | undefined): void {
-    const payload = acceptOf(this.#negotiated as Negotiated, hello, this.#options, this.#agentId, resume);
+  #sendAccept(offer: Offer, resume: ResumeAnswer | undefined): void {
+    const payload = acceptOf(this.#negotiated as Negotiated, offer, this.#options, this.#agentId, resume);
     this.#sendControl({
       type: 'ACCEPT',
       sessionId: this.#id as string,

@@ -1,6 +1,7 @@
-import { randomUUID } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
+import { randomBytes } from 'node:crypto';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import {
+  type AgreementCache,
   CloseCode,
   createSession,
   Endpoint,
@@ -18,6 +19,7 @@ import type { ResolvedServerOptions } from './options.js';
 /** What a connection needs of the server it belongs to. */
 export interface ConnectionHost {
   readonly options: ResolvedServerOptions;
+  readonly agreements: AgreementCache;
   /** Asked before a session is accepted: full or draining. */
   admit(): Refusal | undefined;
   /** A session by its ID, connected or suspended. */
@@ -43,7 +45,10 @@ export function serveConnection(
 ): Endpoint {
   const { options } = host;
   const { limits, timers, capabilities, logger } = options;
-  const ip = request.socket.remoteAddress ?? '';
+  const { socket } = request;
+  const ip = socket.remoteAddress ?? '';
+  /** The headers of the upgrade, until they have been judged: a session lives longer than their use. */
+  let headers: IncomingHttpHeaders | undefined = request.headers;
 
   const core = createSession({
     role: 'server',
@@ -51,6 +56,7 @@ export function serveConnection(
     capabilities,
     limits,
     timers,
+    agreements: host.agreements,
     timeOrigin: systemClock.timeOrigin,
   });
   const session: Endpoint = new Endpoint({
@@ -79,6 +85,7 @@ export function serveConnection(
 
   const admit = async (hello: HelloPayload): Promise<void> => {
     const identity = await authenticate(hello);
+    headers = undefined;
     // The client may have gone, or timed out, while it was being looked up.
     if (core.state !== 'connecting') return;
     if (identity === undefined) return refuse(UNAUTHENTICATED);
@@ -130,15 +137,17 @@ export function serveConnection(
 
   const authenticate = async (hello: HelloPayload): Promise<Identity | undefined> => {
     if (options.authenticate === undefined) {
-      return isLoopback(ip) ? { principal: `local-${randomUUID()}`, agentId: hello.agentId } : undefined;
+      return isLoopback(ip)
+        ? { principal: `local-${randomBytes(12).toString('hex')}`, agentId: hello.agentId }
+        : undefined;
     }
     try {
       const identity = await options.authenticate({
-        token: hello.auth?.token ?? bearerToken(request.headers),
-        origin: request.headers.origin,
+        token: hello.auth?.token ?? bearerToken(headers ?? {}),
+        origin: headers?.origin,
         agentId: hello.agentId,
         ip,
-        headers: request.headers,
+        headers: headers ?? {},
       });
       if (identity === null || identity === undefined) return undefined;
       return identity.expiresAt !== undefined && identity.expiresAt <= Date.now() ? undefined : identity;
@@ -151,9 +160,9 @@ export function serveConnection(
   // What a stranger may send before ACCEPT is bounded as a whole, not only message by message.
   const guardHandshake = (): void => {
     if (target !== session || core.state !== 'connecting') {
-      request.socket.off('data', guardHandshake);
-    } else if (request.socket.bytesRead > handshakeBudget) {
-      request.socket.off('data', guardHandshake);
+      socket.off('data', guardHandshake);
+    } else if (socket.bytesRead > handshakeBudget) {
+      socket.off('data', guardHandshake);
       session.abort(
         new ProtocolError('message_too_large', `more than ${limits.maxHandshakeSize} bytes before ACCEPT`, {
           closeCode: CloseCode.TOO_LARGE,
@@ -163,8 +172,8 @@ export function serveConnection(
       setTimeout(() => wire.terminate(), timers.closingTimeoutMs).unref();
     }
   };
-  const handshakeBudget = request.socket.bytesRead + limits.maxHandshakeSize + WEBSOCKET_OVERHEAD;
-  request.socket.on('data', guardHandshake);
+  const handshakeBudget = socket.bytesRead + limits.maxHandshakeSize + WEBSOCKET_OVERHEAD;
+  socket.on('data', guardHandshake);
 
   wire.listen({
     onMessage: (data) => target.handleMessage(data, wire),

@@ -2,6 +2,7 @@ import { createServer as createHttpServer, type Server as HttpServer, type Incom
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import {
+  AgreementCache,
   CloseReason,
   createSweep,
   type Endpoint,
@@ -56,6 +57,7 @@ const FRAME_HEAD_ROOM = 16 * 1024;
 
 class SessionServer implements Server, ConnectionHost {
   readonly options: ConnectionHost['options'];
+  readonly agreements = new AgreementCache();
   readonly #sessions = new Map<string, Endpoint>();
   /** Every connection, also those that are no session yet. */
   readonly #connections = new Set<Endpoint>();

@@ -11,14 +11,13 @@ import { CloseReason, type ResumeOffer } from '../messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../session-core.js';
 import { getEncoding, loadEncoding } from '../tokenizer/load.js';
-import { type BodyCoder, createBodyCoder } from './body-coder.js';
-import { createInbox, type Inbox } from './inbox.js';
+import { Established } from './established.js';
+import { Inbox } from './inbox.js';
 import { createMessage, type Message, type ReceivedMessage } from './message.js';
 import { encodeMetadata } from './metadata.js';
 import { type Body, encodeBody } from './part.js';
 import { type Logger, SILENT_LOGGER, type Wire } from './ports.js';
 import type { Reply, ReplyStream } from './reply.js';
-import { createRequester, type Requester } from './requester.js';
 import { answer, type RequestHandler } from './responder.js';
 import type {
   CloseResult,
@@ -28,7 +27,7 @@ import type {
   Session,
   SessionEvents,
 } from './session.js';
-import { createStats, type SessionStats, type StatsRecorder } from './stats.js';
+import { type SessionStats, StatsRecorder } from './stats.js';
 
 export interface EndpointOptions {
   readonly core: SessionCore;
@@ -65,12 +64,6 @@ const DRAIN_POLL_MS = 4;
 const RESOLVED = Promise.resolve();
 const ignore = () => {};
 
-/** What a session has once it is established and everything that it needs is loaded. */
-interface Ready {
-  readonly coder: BodyCoder;
-  readonly requester: Requester;
-}
-
 /** Drives a session core over a wire and gives its user promises and iterators. */
 export class Endpoint implements Session {
   principal: string | undefined;
@@ -79,20 +72,20 @@ export class Endpoint implements Session {
   readonly #options: EndpointOptions;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #stats: StatsRecorder = createStats();
+  readonly #stats = new StatsRecorder();
   #inbox: Inbox<ReceivedMessage>;
-  readonly #handlers = new Map<number, AbortController>();
-  readonly #listeners = new Map<keyof SessionEvents, Set<(event: never) => void>>();
-  readonly #flushing = new Set<{ resolve: () => void; reject: (error: Error) => void }>();
-  readonly #closing = new Set<(result: CloseResult) => void>();
+  #handlers: Map<number, AbortController> | undefined;
+  #listeners: Map<keyof SessionEvents, Set<(event: never) => void>> | undefined;
+  #flushing: { resolve: () => void; reject: (error: Error) => void }[] | undefined;
+  #closing: ((result: CloseResult) => void)[] | undefined;
   #wire: Wire | undefined;
-  #ready: Ready | undefined;
+  #established: Established | undefined;
   /** Events that arrived before the vocabulary was loaded; nothing overtakes them. */
   #early: SessionEvent[] | undefined;
   /** Resolves when the large message that is being coded, and all behind it, were handed over. */
   #coding: Promise<void> | undefined;
   /** Senders that wait for room, by stream. */
-  readonly #writable = new Map<number, (() => void)[]>();
+  #writable: Map<number, (() => void)[]> | undefined;
   #isPolling = false;
   /** `handleTick` comes on the short timer as well. */
   #isSoon = false;
@@ -204,10 +197,10 @@ export class Endpoint implements Session {
         this.#options.onWireLost?.();
       }
     }
-    if (this.#writable.size > 0) this.#wakeSenders();
-    if (this.#flushing.size > 0 && this.#isFlushed()) {
+    if (this.#writable !== undefined) this.#wakeSenders();
+    if (this.#flushing !== undefined && this.#isFlushed()) {
       for (const { resolve } of this.#flushing) resolve();
-      this.#flushing.clear();
+      this.#flushing = undefined;
     }
   }
 
@@ -227,7 +220,7 @@ export class Endpoint implements Session {
   send(body: Body, options: SendOptions = {}): Promise<void> {
     try {
       options.signal?.throwIfAborted();
-      const { coder } = this.#assertReady();
+      const { coder } = this.#assertEstablished();
       // A message that takes long to code is coded in slices; later ones keep their place behind it.
       if (this.#coding === undefined) {
         const coded = encodeBody(body, coder, options);
@@ -250,7 +243,7 @@ export class Endpoint implements Session {
 
   async sendTensor(tensor: AvpInput, options: SendTensorOptions = {}): Promise<void> {
     options.signal?.throwIfAborted();
-    const { coder, requester } = this.#assertReady();
+    const { coder, requester } = this.#assertEstablished();
     await requester.ask(coder.encodeTensor(tensor), options).whole();
   }
 
@@ -260,15 +253,19 @@ export class Endpoint implements Session {
 
   async flush(): Promise<void> {
     await this.#coding;
-    this.#assertReady();
+    this.#assertEstablished();
     if (this.#isFlushed()) return;
-    await new Promise<void>((resolve, reject) => this.#flushing.add({ resolve, reject }));
+    await new Promise<void>((resolve, reject) => {
+      this.#flushing ??= [];
+      this.#flushing.push({ resolve, reject });
+    });
   }
 
   on<Name extends keyof SessionEvents>(
     name: Name,
     listener: (event: SessionEvents[Name]) => void,
   ): () => void {
+    this.#listeners ??= new Map();
     const listeners = this.#listeners.get(name) ?? new Set();
     this.#listeners.set(name, listeners);
     listeners.add(listener);
@@ -281,7 +278,7 @@ export class Endpoint implements Session {
       blockedOnCredit: this.core.isBlockedOnCredit,
       openStreams: this.core.openStreams,
       roundTripMs: this.core.roundTripMs,
-      lastSelection: this.#ready?.coder.lastSelection,
+      lastSelection: this.#established?.lastSelection,
     });
   }
 
@@ -299,7 +296,8 @@ export class Endpoint implements Session {
   shutdown(reason: CloseReason, message: string): Promise<CloseResult> {
     if (this.#hasEnded) return Promise.resolve({ unacknowledged: 0 });
     return new Promise((resolve) => {
-      this.#closing.add(resolve);
+      this.#closing ??= [];
+      this.#closing.push(resolve);
       this.core.close(reason, message, this.#clock.now());
       this.pump();
     });
@@ -333,16 +331,17 @@ export class Endpoint implements Session {
 
   #ask(body: Body, options: RequestOptions): Reply {
     options.signal?.throwIfAborted();
-    const { coder, requester } = this.#assertReady();
+    const { coder, requester } = this.#assertEstablished();
     const metadata = encodeMetadata(options.metadata, this.#options.limits.maxMetadataSize);
     return requester.ask(encodeBody(body, coder, { ...options, metadata }), options);
   }
 
   async #answer(streamId: number, body: ReceivedBody): Promise<void> {
     const controller = new AbortController();
+    this.#handlers ??= new Map();
     this.#handlers.set(streamId, controller);
     const { core } = this;
-    const { coder } = this.#assertReady();
+    const { coder } = this.#assertEstablished();
     // The handler takes it now.
     if (core.consume(streamId, body.charge)) this.pump();
     const { limits, onRequest } = this.#options;
@@ -372,7 +371,7 @@ export class Endpoint implements Session {
       core.fail(streamId, undefined);
       this.pump();
     } finally {
-      this.#handlers.delete(streamId);
+      this.#handlers?.delete(streamId);
     }
   }
 
@@ -384,7 +383,7 @@ export class Endpoint implements Session {
 
   /** A tensor that was sent as a request is verified, handed to the reader and confirmed. */
   #takeTransfer(streamId: number, body: ReceivedBody): void {
-    const message = createMessage(body, this.#assertReady().coder);
+    const message = createMessage(body, this.#assertEstablished().coder);
     try {
       void message.tensor;
     } catch (error) {
@@ -395,8 +394,8 @@ export class Endpoint implements Session {
     this.core.respond(streamId, plainBody(new Uint8Array(0)));
   }
 
-  #assertReady(): Ready {
-    if (this.#ready !== undefined) return this.#ready;
+  #assertEstablished(): Established {
+    if (this.#established !== undefined) return this.#established;
     throw new ProtocolError('session_closed', `the session is ${this.state}; nothing can be sent`);
   }
 
@@ -435,6 +434,7 @@ export class Endpoint implements Session {
     if (core.queuedBytes < STREAM_HIGH_WATER || core.queuedOn(streamId) < STREAM_HIGH_WATER) return RESOLVED;
     if (this.#hasEnded) return RESOLVED;
     return new Promise((resolve) => {
+      this.#writable ??= new Map();
       const waiting = this.#writable.get(streamId);
       if (waiting === undefined) this.#writable.set(streamId, [resolve]);
       else waiting.push(resolve);
@@ -442,11 +442,14 @@ export class Endpoint implements Session {
   }
 
   #wakeSenders(): void {
-    for (const [streamId, waiting] of this.#writable) {
+    const writable = this.#writable;
+    if (writable === undefined) return;
+    for (const [streamId, waiting] of writable) {
       if (this.core.queuedOn(streamId) >= STREAM_HIGH_WATER && !this.#hasEnded) continue;
-      this.#writable.delete(streamId);
+      writable.delete(streamId);
       for (const resolve of waiting) resolve();
     }
+    if (writable.size === 0) this.#writable = undefined;
   }
 
   // --- effects of the core
@@ -459,7 +462,7 @@ export class Endpoint implements Session {
       case 'state':
         this.#notify('state', event.state);
         // A session that was taken up again has everything it needs.
-        if (event.state === 'established' && this.#ready === undefined) this.#prepare();
+        if (event.state === 'established' && this.#established === undefined) this.#prepare();
         return;
       case 'warning':
         this.#logger.warn({ session: this.core.id }, event.message);
@@ -473,31 +476,31 @@ export class Endpoint implements Session {
       default:
         if (this.#early !== undefined) this.#early.push(event);
         else if (event.type === 'ended') this.#end(event.error);
-        else this.#handleData(event, this.#assertReady());
+        else this.#handleData(event, this.#assertEstablished());
     }
   }
 
-  #handleData(event: SessionEvent, { coder, requester }: Ready): void {
+  #handleData(event: SessionEvent, established: Established): void {
     if ('body' in event) this.#stats.receivedBody(event.body);
     switch (event.type) {
       case 'message':
-        this.#inbox.push(createMessage(event.body, coder));
+        this.#inbox.push(createMessage(event.body, established.coder));
         return;
       case 'request':
         if (event.body.codec === LinkCodec.AVP) this.#takeTransfer(event.streamId, event.body);
         else void this.#answer(event.streamId, event.body);
         return;
       case 'part':
-        return requester.handlePart(event.streamId, event.body);
+        return established.requester.handlePart(event.streamId, event.body);
       case 'response':
-        return requester.handleResponse(event.streamId, event.body);
+        return established.requester.handleResponse(event.streamId, event.body);
       case 'end':
-        return requester.handleEnd(event.streamId);
+        return established.requester.handleEnd(event.streamId);
       case 'failure':
-        return requester.handleEnd(event.streamId, event.error);
+        return established.requester.handleEnd(event.streamId, event.error);
       case 'cancel':
         this.#handlers
-          .get(event.streamId)
+          ?.get(event.streamId)
           ?.abort(new ProtocolError('cancelled', 'the requester cancelled', { side: 'remote' }));
     }
   }
@@ -524,21 +527,15 @@ export class Endpoint implements Session {
     const { limits, security, onReady } = this.#options;
     const { algorithms, encoding } = this.negotiated;
     const vocabulary = encoding === null ? undefined : getEncoding(encoding);
-    const coder = createBodyCoder({
-      algorithms,
-      encoding: vocabulary,
-      limits,
-      security,
-      yield: this.#clock.yield,
-    });
-    const requester = createRequester({
-      core: this.core,
-      clock: this.#clock,
-      coder,
-      onSent: (body) => this.#stats.sentBody(body),
-      pump: () => this.pump(),
-    });
-    this.#ready = { coder, requester };
+    this.#established = new Established(
+      { algorithms, encoding: vocabulary, limits, security, yield: this.#clock.yield },
+      {
+        core: this.core,
+        clock: this.#clock,
+        onSent: (body) => this.#stats.sentBody(body),
+        pump: () => this.pump(),
+      },
+    );
     onReady?.();
     this.#takeEarly();
     this.pump();
@@ -549,12 +546,12 @@ export class Endpoint implements Session {
     this.#early = undefined;
     for (const event of early) {
       if (event.type === 'ended') this.#end(event.error);
-      else if (this.#ready !== undefined) this.#handleData(event, this.#ready);
+      else if (this.#established !== undefined) this.#handleData(event, this.#established);
     }
   }
 
   #createInbox(): Inbox<ReceivedMessage> {
-    return createInbox({
+    return new Inbox({
       onTake: ({ charge }) => {
         if (this.core.consume(0, charge)) this.pump();
       },
@@ -569,15 +566,15 @@ export class Endpoint implements Session {
     this.#hasEnded = renewed === undefined;
     const failure =
       error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
-    this.#ready?.requester.end(failure);
-    for (const controller of this.#handlers.values()) controller.abort(failure);
+    this.#established?.end(failure);
+    for (const controller of this.#handlers?.values() ?? []) controller.abort(failure);
     this.#inbox.end(error);
-    for (const { reject } of this.#flushing) reject(failure);
-    this.#flushing.clear();
+    for (const { reject } of this.#flushing ?? []) reject(failure);
+    this.#flushing = undefined;
     this.#wakeSenders();
     const unacknowledged = error === undefined ? 0 : this.core.framesUnconfirmed;
-    for (const resolve of this.#closing) resolve({ unacknowledged });
-    this.#closing.clear();
+    for (const resolve of this.#closing ?? []) resolve({ unacknowledged });
+    this.#closing = undefined;
     if (error !== undefined) this.#notify('error', error);
     if (error?.code === 'session_lost') {
       this.#notify('reset', { reason: error.message, ...this.core.undelivered() });
@@ -591,8 +588,8 @@ export class Endpoint implements Session {
     this.#isRenewed = true;
     this.core = core;
     this.#notify('state', core.state);
-    this.#ready = undefined;
-    this.#handlers.clear();
+    this.#established = undefined;
+    this.#handlers = undefined;
     this.#inbox = this.#createInbox();
     const accept = this.#superseding;
     this.#superseding = undefined;
@@ -605,7 +602,7 @@ export class Endpoint implements Session {
   }
 
   #notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void {
-    for (const listener of this.#listeners.get(name) ?? []) {
+    for (const listener of this.#listeners?.get(name) ?? []) {
       try {
         (listener as (event: SessionEvents[Name]) => void)(event);
       } catch (error) {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { errorCode } from '../testing/error-code.js';
-import { createInbox, type Inbox } from './inbox.js';
+import { Inbox } from './inbox.js';
 
 const read = async <T>(inbox: Inbox<T>): Promise<T[]> => {
   const items = [];
@@ -12,7 +12,7 @@ const next = <T>(iterator: AsyncIterator<T>) => iterator.next();
 
 describe('an inbox', () => {
   it('hands out what was pushed, in order, before and after the reader came', async () => {
-    const inbox = createInbox<number>();
+    const inbox = new Inbox<number>();
     inbox.push(1);
     inbox.push(2);
     const all = read(inbox);
@@ -26,7 +26,7 @@ describe('an inbox', () => {
   it('keeps every item and its order, however pushing and reading are mixed', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.integer({ min: -400, max: 400 }), { maxLength: 12 }), async (steps) => {
-        const inbox = createInbox<number>();
+        const inbox = new Inbox<number>();
         const iterator = inbox[Symbol.asyncIterator]();
         let pushed = 0;
         let taken = 0;
@@ -46,7 +46,7 @@ describe('an inbox', () => {
   });
 
   it('throws its error behind everything that came before, for each reader', async () => {
-    const inbox = createInbox<string>();
+    const inbox = new Inbox<string>();
     inbox.push('a');
     inbox.end(new Error('lost'));
     inbox.end();
@@ -64,7 +64,7 @@ describe('an inbox', () => {
       (inbox) => inbox.end(new Error('lost')),
     ];
     const outcomes = endings.map((end) => {
-      const inbox = createInbox<string>();
+      const inbox = new Inbox<string>();
       const waiting = next(inbox[Symbol.asyncIterator]());
       end(inbox);
       return waiting.catch((error: Error) => error.message);
@@ -77,7 +77,7 @@ describe('an inbox', () => {
   });
 
   it('has one reader at a time, and the next when it has left or come to the end', async () => {
-    const inbox = createInbox<number>();
+    const inbox = new Inbox<number>();
     for (let i = 0; i < 4; i++) inbox.push(i);
     for await (const item of inbox) {
       expect(errorCode(() => inbox[Symbol.asyncIterator]())).toBe('invalid_argument');
@@ -92,7 +92,7 @@ describe('an inbox', () => {
   });
 
   it('has one next() at a time', async () => {
-    const inbox = createInbox<number>();
+    const inbox = new Inbox<number>();
     const iterator = inbox[Symbol.asyncIterator]();
     const first = next(iterator);
     await expect(next(iterator)).rejects.toMatchObject({ code: 'invalid_argument' });
@@ -102,7 +102,7 @@ describe('an inbox', () => {
 
   it('lets a reader that waits go when it leaves, and says so', async () => {
     let released = 0;
-    const inbox = createInbox<number>({ onRelease: () => released++ });
+    const inbox = new Inbox<number>({ onRelease: () => released++ });
     const iterator = inbox[Symbol.asyncIterator]();
     const waiting = next(iterator);
     expect(await iterator.return?.()).toEqual({ value: undefined, done: true });
@@ -117,7 +117,7 @@ describe('an inbox', () => {
 
   it('says what was taken when it is, or when it is dropped, once each', async () => {
     const taken: number[] = [];
-    const inbox = createInbox<number>({ onTake: (item) => taken.push(item) });
+    const inbox = new Inbox<number>({ onTake: (item) => taken.push(item) });
     for (const item of [1, 2, 3]) inbox.push(item);
     expect(taken).toEqual([]);
     const iterator = inbox[Symbol.asyncIterator]();

@@ -1,18 +1,5 @@
 import { ProtocolError } from '../errors.js';
 
-/**
- * A queue with one asynchronous reader. Items stay in order; an error is thrown after everything
- * before it was read. Leaving a `for await` releases the queue, so that somebody else may read on.
- */
-export interface Inbox<Item> extends AsyncIterable<Item> {
-  readonly size: number;
-  push(item: Item): void;
-  /** No more items; with an error the reader throws it at the end. Later calls change nothing. */
-  end(error?: Error): void;
-  /** Forgets what was not read. */
-  clear(): void;
-}
-
 interface Waiting<Item> {
   readonly resolve: (result: IteratorResult<Item, undefined>) => void;
   readonly reject: (error: Error) => void;
@@ -25,87 +12,100 @@ export interface InboxOptions<Item> {
   readonly onRelease?: () => void;
 }
 
-export function createInbox<Item>({ onTake, onRelease }: InboxOptions<Item> = {}): Inbox<Item> {
-  const items: (Item | undefined)[] = [];
-  let head = 0;
-  let ended = false;
-  let failure: Error | undefined;
-  let waiting: Waiting<Item> | undefined;
-  let hasReader = false;
+/**
+ * A queue with one asynchronous reader. Items stay in order; an error is thrown after everything
+ * before it was read. Leaving a `for await` releases the queue, so that somebody else may read on.
+ */
+export class Inbox<Item> implements AsyncIterable<Item> {
+  readonly #options: InboxOptions<Item>;
+  readonly #items: (Item | undefined)[] = [];
+  #head = 0;
+  #hasEnded = false;
+  #failure: Error | undefined;
+  #waiting: Waiting<Item> | undefined;
+  #hasReader = false;
 
-  const done: IteratorResult<Item, undefined> = { value: undefined, done: true };
+  constructor(options: InboxOptions<Item> = {}) {
+    this.#options = options;
+  }
 
-  return {
-    get size() {
-      return items.length - head;
-    },
+  get size(): number {
+    return this.#items.length - this.#head;
+  }
 
-    push(item) {
-      if (ended) return;
-      if (waiting !== undefined) {
-        const { resolve } = waiting;
-        waiting = undefined;
-        resolve({ value: item, done: false });
-        onTake?.(item);
-      } else {
-        items.push(item);
-      }
-    },
+  push(item: Item): void {
+    if (this.#hasEnded) return;
+    const waiting = this.#waiting;
+    if (waiting === undefined) {
+      this.#items.push(item);
+      return;
+    }
+    this.#waiting = undefined;
+    waiting.resolve({ value: item, done: false });
+    this.#options.onTake?.(item);
+  }
 
-    end(error) {
-      if (ended) return;
-      ended = true;
-      failure = error;
-      if (waiting === undefined) return;
-      const { resolve, reject } = waiting;
-      waiting = undefined;
-      if (error === undefined) resolve(done);
-      else reject(error);
-    },
+  /** No more items; with an error the reader throws it at the end. Later calls change nothing. */
+  end(error?: Error): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#failure = error;
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    if (error === undefined) waiting?.resolve(DONE);
+    else waiting?.reject(error);
+  }
 
-    clear() {
-      const dropped = items.slice(head);
-      items.length = 0;
-      head = 0;
-      for (const item of dropped) onTake?.(item as Item);
-    },
+  /** Forgets what was not read. */
+  clear(): void {
+    const dropped = this.#items.slice(this.#head);
+    this.#items.length = 0;
+    this.#head = 0;
+    for (const item of dropped) this.#options.onTake?.(item as Item);
+  }
 
-    [Symbol.asyncIterator]() {
-      if (hasReader)
-        throw new ProtocolError('invalid_argument', 'there is one reader at a time; the other has not left');
-      hasReader = true;
-      return {
-        next() {
-          if (head < items.length) {
-            const value = items[head] as Item;
-            // What was read is not kept, and shifting one by one would be quadratic for a reader that lags.
-            items[head++] = undefined;
-            if (head === items.length || (head >= 256 && head * 2 >= items.length)) {
-              items.splice(0, head);
-              head = 0;
-            }
-            onTake?.(value);
-            return Promise.resolve({ value, done: false as const });
-          }
-          if (ended) {
-            hasReader = false;
-            return failure === undefined ? Promise.resolve(done) : Promise.reject(failure);
-          }
-          if (waiting !== undefined) {
-            return Promise.reject(new ProtocolError('invalid_argument', 'one next() at a time'));
-          }
-          return new Promise((resolve, reject) => {
-            waiting = { resolve, reject };
-          });
-        },
-        return() {
-          hasReader = false;
-          waiting?.resolve(done);
-          waiting = undefined;
-          onRelease?.();
-          return Promise.resolve(done);
-        },
-      };
-    },
-  };
+  /** @throws {ProtocolError} `invalid_argument` while another reader has not left. */
+  [Symbol.asyncIterator](): AsyncIterator<Item, undefined> {
+    if (this.#hasReader)
+      throw new ProtocolError('invalid_argument', 'there is one reader at a time; the other has not left');
+    this.#hasReader = true;
+    return { next: () => this.#next(), return: () => this.#leave() };
+  }
+
+  #next(): Promise<IteratorResult<Item, undefined>> {
+    if (this.#head < this.#items.length) return Promise.resolve({ value: this.#shift(), done: false });
+    if (this.#hasEnded) {
+      this.#hasReader = false;
+      return this.#failure === undefined ? Promise.resolve(DONE) : Promise.reject(this.#failure);
+    }
+    if (this.#waiting !== undefined) {
+      return Promise.reject(new ProtocolError('invalid_argument', 'one next() at a time'));
+    }
+    return new Promise((resolve, reject) => {
+      this.#waiting = { resolve, reject };
+    });
+  }
+
+  #shift(): Item {
+    const items = this.#items;
+    const value = items[this.#head] as Item;
+    // What was read is not kept, and shifting one by one would be quadratic for a reader that lags.
+    items[this.#head++] = undefined;
+    if (this.#head === items.length || (this.#head >= 256 && this.#head * 2 >= items.length)) {
+      items.splice(0, this.#head);
+      this.#head = 0;
+    }
+    this.#options.onTake?.(value);
+    return value;
+  }
+
+  #leave(): Promise<IteratorResult<Item, undefined>> {
+    this.#hasReader = false;
+    this.#waiting?.resolve(DONE);
+    this.#waiting = undefined;
+    this.#options.onRelease?.();
+    return Promise.resolve(DONE);
+  }
 }
+
+const DONE: IteratorResult<never, undefined> = { value: undefined, done: true };

@@ -3,7 +3,7 @@ import { ProtocolError } from '../errors.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import { LinkCodec } from '../link/header.js';
 import type { BodyCoder } from './body-coder.js';
-import { createInbox, type Inbox } from './inbox.js';
+import { Inbox } from './inbox.js';
 import { createMessage, type Message, type PartText, type ReceivedMessage } from './message.js';
 import { decodeMetadata, type Metadata } from './metadata.js';
 
@@ -63,7 +63,7 @@ class StreamReply implements Reply {
   constructor(options: ReplyOptions) {
     this.#options = options;
     this.#coder = options.coder;
-    this.#parts = createInbox({
+    this.#parts = new Inbox({
       onTake: (part) => options.consume(this.id, part.charge),
       onRelease: () => this.cancel(),
     });

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { LinkCodec } from '../link/header.js';
 import { plainBody } from '../link/link.js';
-import { createStats } from './stats.js';
+import { StatsRecorder } from './stats.js';
 
 const NOW = {
   queuedBytes: 1,
@@ -19,11 +19,11 @@ const coded = (codec: LinkCodec, size: number, originalLength: number | undefine
 });
 
 it('nothing has happened at first', () => {
-  expect(createStats().snapshot(NOW)).toEqual({ sent: NOTHING, received: NOTHING, ...NOW });
+  expect(new StatsRecorder().snapshot(NOW)).toEqual({ sent: NOTHING, received: NOTHING, ...NOW });
 });
 
 it('what is sent and what is received are told apart, by algorithm', () => {
-  const stats = createStats();
+  const stats = new StatsRecorder();
   stats.sent(100);
   stats.sent(20);
   stats.received(7);
@@ -50,7 +50,7 @@ it('what is sent and what is received are told apart, by algorithm', () => {
 });
 
 it('a received body counts with what it states, else with what it is', () => {
-  const stats = createStats();
+  const stats = new StatsRecorder();
   stats.receivedBody(coded(LinkCodec.M2M, 10, 30));
   stats.receivedBody(coded(LinkCodec.M2M, 10, 0));
   stats.receivedBody(coded(LinkCodec.TOKEN_NATIVE, 4, undefined));
@@ -61,7 +61,7 @@ it('a received body counts with what it states, else with what it is', () => {
 });
 
 it('a snapshot stays as it was', () => {
-  const stats = createStats();
+  const stats = new StatsRecorder();
   stats.sentBody(coded(LinkCodec.PLAIN, 1, 1));
   const before = stats.snapshot(NOW);
   stats.sentBody(coded(LinkCodec.PLAIN, 1, 1));

@@ -39,56 +39,51 @@ export interface SessionStats {
   readonly lastSelection: Selection | undefined;
 }
 
-export interface StatsRecorder {
-  sent(wireBytes: number): void;
-  received(wireBytes: number): void;
-  sentBody(body: CodedBody): void;
-  receivedBody(body: ReceivedBody): void;
-  snapshot(
-    now: Pick<
-      SessionStats,
-      'queuedBytes' | 'blockedOnCredit' | 'openStreams' | 'roundTripMs' | 'lastSelection'
-    >,
-  ): SessionStats;
-}
-
 interface Counter {
   messages: number;
   codedBytes: number;
   contentBytes: number;
 }
 
-export function createStats(): StatsRecorder {
-  const directions = { sent: createDirection(), received: createDirection() };
-  return {
-    sent: (wireBytes) => {
-      directions.sent.wireBytes += wireBytes;
-    },
-    received: (wireBytes) => {
-      directions.received.wireBytes += wireBytes;
-    },
-    sentBody: (body) => count(directions.sent, body.codec, body.bytes.length, body.originalLength),
-    receivedBody: (body) =>
-      count(directions.received, body.codec, body.bytes.length, body.originalLength ?? body.bytes.length),
-    snapshot: (now) => ({
-      sent: summarize(directions.sent),
-      received: summarize(directions.received),
-      ...now,
-    }),
-  };
-}
-
 interface Direction {
   wireBytes: number;
   /** By codec number: an array is the cheapest map there is on the data path. */
-  readonly counters: (Counter | undefined)[];
+  counters: (Counter | undefined)[] | undefined;
 }
 
-function createDirection(): Direction {
-  return { wireBytes: 0, counters: [] };
+/** Counts what a session sends and receives. */
+export class StatsRecorder {
+  readonly #sent: Direction = { wireBytes: 0, counters: undefined };
+  readonly #received: Direction = { wireBytes: 0, counters: undefined };
+
+  sent(wireBytes: number): void {
+    this.#sent.wireBytes += wireBytes;
+  }
+
+  received(wireBytes: number): void {
+    this.#received.wireBytes += wireBytes;
+  }
+
+  sentBody({ codec, bytes, originalLength }: CodedBody): void {
+    count(this.#sent, codec, bytes.length, originalLength);
+  }
+
+  receivedBody({ codec, bytes, originalLength }: ReceivedBody): void {
+    count(this.#received, codec, bytes.length, originalLength ?? bytes.length);
+  }
+
+  snapshot(
+    now: Pick<
+      SessionStats,
+      'queuedBytes' | 'blockedOnCredit' | 'openStreams' | 'roundTripMs' | 'lastSelection'
+    >,
+  ): SessionStats {
+    return { sent: summarize(this.#sent), received: summarize(this.#received), ...now };
+  }
 }
 
 function count(direction: Direction, codec: LinkCodec, codedBytes: number, contentBytes: number): void {
+  direction.counters ??= [];
   let counter = direction.counters[codec];
   if (counter === undefined) {
     counter = { messages: 0, codedBytes: 0, contentBytes: 0 };
@@ -99,7 +94,7 @@ function count(direction: Direction, codec: LinkCodec, codedBytes: number, conte
   counter.contentBytes += contentBytes;
 }
 
-function summarize({ wireBytes, counters }: Direction): DirectionStats {
+function summarize({ wireBytes, counters = [] }: Direction): DirectionStats {
   const byAlgorithm: Partial<Record<Algorithm | 'AVP', AlgorithmStats>> = {};
   let messages = 0;
   let contentBytes = 0;

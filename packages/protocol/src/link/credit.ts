@@ -34,7 +34,7 @@ export interface InitialCredit {
 /** The sending side: what may be written. */
 export class SendCredit {
   readonly #initial: InitialCredit;
-  readonly #accounts = new Map<number, { spent: number; limit: number }>();
+  #accounts: Map<number, { spent: number; limit: number }> | undefined;
 
   constructor(initial: InitialCredit) {
     this.#initial = initial;
@@ -42,7 +42,7 @@ export class SendCredit {
 
   /** Charges that stream `streamId` may still spend. */
   available(streamId: number): number {
-    const account = this.#accounts.get(streamId);
+    const account = this.#accounts?.get(streamId);
     return account === undefined ? initialOf(this.#initial, streamId) : account.limit - account.spent;
   }
 
@@ -60,13 +60,14 @@ export class SendCredit {
 
   /** The stream is over in this direction. */
   forget(streamId: number): void {
-    this.#accounts.delete(streamId);
+    this.#accounts?.delete(streamId);
   }
 
   #accountOf(streamId: number): { spent: number; limit: number } {
-    let account = this.#accounts.get(streamId);
+    let account = this.#accounts?.get(streamId);
     if (account === undefined) {
       account = { spent: 0, limit: initialOf(this.#initial, streamId) };
+      this.#accounts ??= new Map();
       this.#accounts.set(streamId, account);
     }
     return account;
@@ -101,7 +102,7 @@ interface Account {
 /** The receiving side: what is granted. */
 export class ReceiveCredit {
   readonly #options: ReceiveCreditOptions;
-  readonly #accounts = new Map<number, Account>();
+  #accounts: Map<number, Account> | undefined;
   #pool: number;
   /** The stream whose incomplete message is let through, and those that wait for their turn. */
   #permitted: Account | undefined;
@@ -142,7 +143,7 @@ export class ReceiveCredit {
 
   /** The application has taken `charge`, or nobody will. Returns whether credit was granted. */
   consume(streamId: number, charge: number): boolean {
-    const account = this.#accounts.get(streamId);
+    const account = this.#accounts?.get(streamId);
     if (account === undefined) return false;
     account.consumed += charge;
     let granted = false;
@@ -160,9 +161,9 @@ export class ReceiveCredit {
 
   /** The stream is over; what of it waits to be read no longer counts. */
   close(streamId: number): void {
-    const account = this.#accounts.get(streamId);
+    const account = this.#accounts?.get(streamId);
     if (account === undefined) return;
-    this.#accounts.delete(streamId);
+    this.#accounts?.delete(streamId);
     this.#pool += account.share - this.#options.initial.stream;
     this.#await(account, false);
     if (this.#permitted === account) this.#permitted = undefined;
@@ -171,14 +172,15 @@ export class ReceiveCredit {
 
   /** Statements of every open stream, for a peer that may have missed some. */
   restate(): void {
-    for (const { id, limit } of this.#accounts.values()) this.#options.state(id, limit);
+    for (const { id, limit } of this.#accounts?.values() ?? []) this.#options.state(id, limit);
   }
 
   #accountOf(id: number): Account {
-    let account = this.#accounts.get(id);
+    let account = this.#accounts?.get(id);
     if (account === undefined) {
       const share = initialOf(this.#options.initial, id);
       account = { id, received: 0, consumed: 0, limit: share, share, bodyStart: 0, missing: 0 };
+      this.#accounts ??= new Map();
       this.#accounts.set(id, account);
     }
     return account;
@@ -194,7 +196,7 @@ export class ReceiveCredit {
   /** What waits complete and unread beyond the share of its stream. */
   #overrun(): number {
     let total = 0;
-    for (const { received, consumed, share, missing } of this.#accounts.values()) {
+    for (const { received, consumed, share, missing } of this.#accounts?.values() ?? []) {
       if (missing === 0) total += Math.max(0, received - consumed - share);
     }
     return total;

@@ -105,7 +105,9 @@ class LaneOutbox implements Outbox {
   #replayAt: number | undefined;
   #isPaused = false;
   #control: { frame: Uint8Array | string; counted: boolean }[] = [];
-  readonly #lanes = new Map<number, Lane>();
+  /** Of one-way messages, which come back; and of streams, while anything of them waits. */
+  #messages: Lane = createLane(0);
+  #lanes: Map<number, Lane> | undefined;
   /** Lanes with something to write, in order of turn. */
   #turns: Lane[] = [];
 
@@ -114,7 +116,7 @@ class LaneOutbox implements Outbox {
   }
 
   unwritten(): OutgoingBody[] {
-    return [...this.#lanes.values()].flatMap((lane) =>
+    return [this.#messages, ...(this.#lanes?.values() ?? [])].flatMap((lane) =>
       lane.items
         .slice(lane.head + (lane.offset > 0 ? 1 : 0))
         .filter((item): item is OutgoingBody => !('frame' in item)),
@@ -170,25 +172,26 @@ class LaneOutbox implements Outbox {
   }
 
   has(streamId: number): boolean {
-    return this.#lanes.has(streamId);
+    return this.#laneOf(streamId) !== undefined;
   }
 
   queuedOn(streamId: number): number {
-    return this.#lanes.get(streamId)?.queuedBytes ?? 0;
+    return this.#laneOf(streamId)?.queuedBytes ?? 0;
   }
 
   drop(streamId: number): boolean {
-    const lane = this.#lanes.get(streamId);
-    if (lane === undefined) return true;
+    const lane = this.#laneOf(streamId);
+    if (lane === undefined || lane.items.length === 0) return true;
     this.queuedBytes -= lane.queuedBytes;
-    this.#lanes.delete(streamId);
+    if (streamId === 0) this.#messages = createLane(0);
+    else this.#lanes?.delete(streamId);
     if (lane.blocked) this.blockedStreams--;
     else this.#turns = this.#turns.filter((other) => other !== lane);
     return lane.begun;
   }
 
   unblock(streamId: number): void {
-    const lane = this.#lanes.get(streamId);
+    const lane = this.#laneOf(streamId);
     if (lane === undefined || !lane.blocked) return;
     lane.blocked = false;
     this.blockedStreams--;
@@ -198,7 +201,8 @@ class LaneOutbox implements Outbox {
   clear(): void {
     this.#written.clear();
     this.#replayAt = undefined;
-    this.#lanes.clear();
+    this.#messages = createLane(0);
+    this.#lanes = undefined;
     this.#turns = [];
     this.queuedBytes = 0;
     this.blockedStreams = 0;
@@ -296,9 +300,10 @@ class LaneOutbox implements Outbox {
 
   #push(streamId: number, item: Item, size: number): void {
     this.queuedBytes += size;
-    let lane = this.#lanes.get(streamId);
+    let lane = this.#laneOf(streamId);
     if (lane === undefined) {
-      lane = { streamId, items: [], head: 0, offset: 0, begun: false, blocked: false, queuedBytes: 0 };
+      lane = createLane(streamId);
+      this.#lanes ??= new Map();
       this.#lanes.set(streamId, lane);
     }
     // A lane with items is in turn already, or blocked.
@@ -330,12 +335,15 @@ class LaneOutbox implements Outbox {
     return end;
   }
 
-  /** Stream 0 comes back with the next message and keeps its lane. */
+  #laneOf(streamId: number): Lane | undefined {
+    return streamId === 0 ? this.#messages : this.#lanes?.get(streamId);
+  }
+
   #leave(lane: Lane): void {
     lane.items.length = 0;
     lane.head = 0;
     if (lane.streamId === 0) return;
-    this.#lanes.delete(lane.streamId);
+    this.#lanes?.delete(lane.streamId);
     this.onDrained?.(lane.streamId);
   }
 
@@ -352,4 +360,8 @@ class LaneOutbox implements Outbox {
       lane.head = 0;
     }
   }
+}
+
+function createLane(streamId: number): Lane {
+  return { streamId, items: [], head: 0, offset: 0, begun: false, blocked: false, queuedBytes: 0 };
 }

@@ -18,7 +18,8 @@ export interface OpenStream {
 }
 
 export class StreamTable {
-  readonly #streams = new Map<number, OpenStream>();
+  /** Made with the first stream, as are all maps of a session: most of the time most sessions wait. */
+  #streams: Map<number, OpenStream> | undefined;
   readonly #localParity: number;
   readonly #maxLocal: number;
   readonly #maxRemote: number;
@@ -54,8 +55,7 @@ export class StreamTable {
     const stream: OpenStream = { id: this.#nextLocal, local: true, cancelled: false };
     this.#nextLocal += 2;
     this.#openLocal++;
-    this.#streams.set(stream.id, stream);
-    return stream;
+    return this.#add(stream);
   }
 
   /** @throws {ProtocolError} `bad_frame` for wrong parity or a used ID, `too_many_streams`. */
@@ -78,18 +78,17 @@ export class StreamTable {
     this.#lastRemote = id;
     const stream: OpenStream = { id, local: false, cancelled: false };
     this.#openRemote++;
-    this.#streams.set(id, stream);
-    return stream;
+    return this.#add(stream);
   }
 
   get(id: number): OpenStream | undefined {
-    return this.#streams.get(id);
+    return this.#streams?.get(id);
   }
 
   close(id: number): void {
-    const stream = this.#streams.get(id);
+    const stream = this.#streams?.get(id);
     if (stream === undefined) return;
-    this.#streams.delete(id);
+    this.#streams?.delete(id);
     if (stream.local) this.#openLocal--;
     else this.#openRemote--;
   }
@@ -105,6 +104,12 @@ export class StreamTable {
   }
 
   all(): Iterable<OpenStream> {
-    return this.#streams.values();
+    return this.#streams?.values() ?? [];
+  }
+
+  #add(stream: OpenStream): OpenStream {
+    this.#streams ??= new Map();
+    this.#streams.set(stream.id, stream);
+    return stream;
   }
 }
