@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { encodeBareFrame, encodeTextForm } from './bare.js';
-import { Algorithm, Subprotocol } from './constants.js';
+import { Algorithm } from './constants.js';
 import { DataPath, type DataPathOptions } from './data-path.js';
 import { resolveLimits } from './limits.js';
 import { decodeLinkFrame, encodeBodyFrame, LinkCodec, LinkKind } from './link/header.js';
@@ -24,19 +24,17 @@ const NEGOTIATED: Negotiated = {
 };
 const createPath = (change: Partial<DataPathOptions> = {}, negotiated: Partial<Negotiated> = {}) => {
   const outbox = createOutbox();
-  const envelopes: DataPayload[] = [];
   const path = new DataPath({
     role: 'server',
-    subprotocol: Subprotocol.BINARY,
     limits: resolveLimits(),
     negotiated: { ...NEGOTIATED, ...negotiated },
     own: UNLIMITED,
     peer: UNLIMITED,
     outbox,
-    sendData: (payload) => envelopes.push(payload),
+    sendData: undefined,
     ...change,
   });
-  return { path, outbox, envelopes };
+  return { path, outbox };
 };
 const WITHOUT_LINK = { extensions: {} };
 const coded = (codec: LinkCodec, bytes: Uint8Array): CodedBody => ({ ...plainBody(bytes), codec });
@@ -97,7 +95,13 @@ describe('without the link', () => {
 });
 
 describe('in JSON envelopes', () => {
-  const json = () => createPath({ subprotocol: Subprotocol.JSON }, WITHOUT_LINK);
+  const json = () => {
+    const envelopes: DataPayload[] = [];
+    return {
+      ...createPath({ sendData: (payload) => envelopes.push(payload) }, WITHOUT_LINK),
+      envelopes,
+    };
+  };
 
   it('a body is its text form, named by its algorithm, with the size of its content', () => {
     const { path, envelopes, outbox } = json();

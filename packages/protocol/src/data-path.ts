@@ -12,7 +12,6 @@ import type { Negotiated } from './session-core.js';
 
 export interface DataPathOptions {
   readonly role: 'client' | 'server';
-  readonly subprotocol: Subprotocol;
   /** Bounds of what is received. */
   readonly limits: Limits;
   readonly negotiated: Negotiated;
@@ -20,8 +19,8 @@ export interface DataPathOptions {
   readonly own: LinkParameters;
   readonly peer: LinkParameters;
   readonly outbox: Outbox;
-  /** Writes a DATA envelope. */
-  readonly sendData: (payload: DataPayload) => void;
+  /** Writes a DATA envelope, where data travel in such: in `m2m.v1.json`. */
+  readonly sendData: ((payload: DataPayload) => void) | undefined;
 }
 
 /**
@@ -32,14 +31,18 @@ export interface DataPathOptions {
 export class DataPath {
   /** `undefined` where the link was not negotiated. */
   readonly link: Link | undefined;
-  readonly #options: DataPathOptions;
+  readonly #negotiated: Negotiated;
+  readonly #sendData: DataPathOptions['sendData'] | undefined;
+  readonly #outbox: Outbox;
   /** Bytes that the peer takes of a message, and of a tensor. */
   readonly #maxMessage: number;
   readonly #maxTransfer: number;
 
   constructor(options: DataPathOptions) {
     const { role, limits, negotiated, own, peer, outbox } = options;
-    this.#options = options;
+    this.#negotiated = negotiated;
+    this.#outbox = outbox;
+    this.#sendData = options.sendData;
     // Only a client is told limits to respect; a server respects its own.
     const stated = role === 'client' ? negotiated.limits : {};
     this.#maxMessage = Math.min(
@@ -65,7 +68,7 @@ export class DataPath {
   handleBare(data: Uint8Array | string): LinkEvent {
     if (this.link !== undefined)
       throw new ProtocolError('bad_frame', 'a bare data frame where link was negotiated');
-    const { encoding } = this.#options.negotiated;
+    const { encoding } = this.#negotiated;
     const body = typeof data === 'string' ? decodeTextForm(data, encoding) : decodeBareFrame(data, encoding);
     this.#assertNegotiated(body);
     return { type: 'message', body };
@@ -92,7 +95,7 @@ export class DataPath {
   #assertNegotiated({ codec, bytes }: ReceivedBody): void {
     if (codec === LinkCodec.PLAIN && bytes.length === 0) return;
     const algorithm = algorithmOf(codec);
-    const { algorithms } = this.#options.negotiated;
+    const { algorithms } = this.#negotiated;
     if (algorithm === undefined ? codec === LinkCodec.AVP : algorithms.includes(algorithm)) return;
     throw new ProtocolError(
       'bad_frame',
@@ -112,10 +115,9 @@ export class DataPath {
   }
 
   #sendBare(body: CodedBody): void {
-    const { subprotocol, negotiated, outbox, sendData } = this.#options;
-    const { encoding } = negotiated;
-    if (subprotocol === Subprotocol.BINARY) {
-      outbox.pushControl(encodeBareFrame(body, encoding));
+    const { encoding } = this.#negotiated;
+    if (this.#sendData === undefined) {
+      this.#outbox.pushControl(encodeBareFrame(body, encoding));
       return;
     }
     const algorithm = algorithmOf(body.codec);
@@ -123,6 +125,6 @@ export class DataPath {
       throw new ProtocolError('unsupported', `${Subprotocol.JSON} carries text only, no tensors`);
     }
     const content = encodeTextForm(body, encoding);
-    sendData({ algorithm, content, originalSize: body.originalLength });
+    this.#sendData({ algorithm, content, originalSize: body.originalLength });
   }
 }

@@ -607,14 +607,15 @@ class Core implements SessionCore {
       role,
       limits,
       negotiated,
-      subprotocol: this.subprotocol,
       own: atMost(linkParameters(capabilities.extensions), limits.maxStreams),
       peer: atMost(
         linkParameters(peerExtensions),
         role === 'client' ? negotiated.limits['maxStreams'] : undefined,
       ),
       outbox: this.#outbox,
-      sendData: (payload) => this.#sendControl({ type: 'DATA', ...this.#head(), payload }),
+      sendData: this.#isBinary
+        ? undefined
+        : (payload) => this.#sendControl({ type: 'DATA', ...this.#head(), payload }),
     });
     this.#outbox.retain = negotiated.extensions[Extension.RESUME] !== undefined;
   }

@@ -11,13 +11,14 @@ import { CloseReason, type ResumeOffer } from '../messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../session-core.js';
 import { getEncoding, loadEncoding } from '../tokenizer/load.js';
-import { Established } from './established.js';
+import { type BodyCoder, createBodyCoder } from './body-coder.js';
 import { Inbox } from './inbox.js';
 import { createMessage, type Message, type ReceivedMessage } from './message.js';
 import { encodeMetadata } from './metadata.js';
 import { type Body, encodeBody } from './part.js';
 import { type Logger, SILENT_LOGGER, type Wire } from './ports.js';
 import type { Reply, ReplyStream } from './reply.js';
+import { Requester } from './requester.js';
 import { answer, type RequestHandler } from './responder.js';
 import type {
   CloseResult,
@@ -79,7 +80,11 @@ export class Endpoint implements Session {
   #flushing: { resolve: () => void; reject: (error: Error) => void }[] | undefined;
   #closing: ((result: CloseResult) => void)[] | undefined;
   #wire: Wire | undefined;
-  #established: Established | undefined;
+  /** Established, with everything loaded that the agreement needs. */
+  #isReady = false;
+  /** Both are made when they are first used: most sessions of a server wait, and many never ask. */
+  #madeCoder: BodyCoder | undefined;
+  #madeRequester: Requester | undefined;
   /** Events that arrived before the vocabulary was loaded; nothing overtakes them. */
   #early: SessionEvent[] | undefined;
   /** Resolves when the large message that is being coded, and all behind it, were handed over. */
@@ -220,7 +225,7 @@ export class Endpoint implements Session {
   send(body: Body, options: SendOptions = {}): Promise<void> {
     try {
       options.signal?.throwIfAborted();
-      const { coder } = this.#assertEstablished();
+      const coder = this.#coder;
       // A message that takes long to code is coded in slices; later ones keep their place behind it.
       if (this.#coding === undefined) {
         const coded = encodeBody(body, coder, options);
@@ -243,8 +248,7 @@ export class Endpoint implements Session {
 
   async sendTensor(tensor: AvpInput, options: SendTensorOptions = {}): Promise<void> {
     options.signal?.throwIfAborted();
-    const { coder, requester } = this.#assertEstablished();
-    await requester.ask(coder.encodeTensor(tensor), options).whole();
+    await this.#requester.ask(this.#coder.encodeTensor(tensor), options).whole();
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Message> {
@@ -253,7 +257,7 @@ export class Endpoint implements Session {
 
   async flush(): Promise<void> {
     await this.#coding;
-    this.#assertEstablished();
+    this.#assertReady();
     if (this.#isFlushed()) return;
     await new Promise<void>((resolve, reject) => {
       this.#flushing ??= [];
@@ -278,7 +282,7 @@ export class Endpoint implements Session {
       blockedOnCredit: this.core.isBlockedOnCredit,
       openStreams: this.core.openStreams,
       roundTripMs: this.core.roundTripMs,
-      lastSelection: this.#established?.lastSelection,
+      lastSelection: this.#madeCoder?.lastSelection,
     });
   }
 
@@ -331,9 +335,9 @@ export class Endpoint implements Session {
 
   #ask(body: Body, options: RequestOptions): Reply {
     options.signal?.throwIfAborted();
-    const { coder, requester } = this.#assertEstablished();
+    this.#assertReady();
     const metadata = encodeMetadata(options.metadata, this.#options.limits.maxMetadataSize);
-    return requester.ask(encodeBody(body, coder, { ...options, metadata }), options);
+    return this.#requester.ask(encodeBody(body, this.#coder, { ...options, metadata }), options);
   }
 
   async #answer(streamId: number, body: ReceivedBody): Promise<void> {
@@ -341,7 +345,7 @@ export class Endpoint implements Session {
     this.#handlers ??= new Map();
     this.#handlers.set(streamId, controller);
     const { core } = this;
-    const { coder } = this.#assertEstablished();
+    const coder = this.#coder;
     // The handler takes it now.
     if (core.consume(streamId, body.charge)) this.pump();
     const { limits, onRequest } = this.#options;
@@ -383,7 +387,7 @@ export class Endpoint implements Session {
 
   /** A tensor that was sent as a request is verified, handed to the reader and confirmed. */
   #takeTransfer(streamId: number, body: ReceivedBody): void {
-    const message = createMessage(body, this.#assertEstablished().coder);
+    const message = createMessage(body, this.#coder);
     try {
       void message.tensor;
     } catch (error) {
@@ -394,8 +398,37 @@ export class Endpoint implements Session {
     this.core.respond(streamId, plainBody(new Uint8Array(0)));
   }
 
-  #assertEstablished(): Established {
-    if (this.#established !== undefined) return this.#established;
+  /** @throws {ProtocolError} `session_closed`. */
+  get #coder(): BodyCoder {
+    this.#assertReady();
+    if (this.#madeCoder === undefined) {
+      const { limits, security } = this.#options;
+      const { algorithms, encoding } = this.negotiated;
+      this.#madeCoder = createBodyCoder({
+        algorithms,
+        encoding: encoding === null ? undefined : getEncoding(encoding),
+        limits,
+        security,
+        yield: this.#clock.yield,
+      });
+    }
+    return this.#madeCoder;
+  }
+
+  /** @throws {ProtocolError} `session_closed`. */
+  get #requester(): Requester {
+    this.#madeRequester ??= new Requester({
+      core: this.core,
+      clock: this.#clock,
+      coder: this.#coder,
+      onSent: (body) => this.#stats.sentBody(body),
+      pump: () => this.pump(),
+    });
+    return this.#madeRequester;
+  }
+
+  #assertReady(): void {
+    if (this.#isReady) return;
     throw new ProtocolError('session_closed', `the session is ${this.state}; nothing can be sent`);
   }
 
@@ -462,7 +495,7 @@ export class Endpoint implements Session {
       case 'state':
         this.#notify('state', event.state);
         // A session that was taken up again has everything it needs.
-        if (event.state === 'established' && this.#established === undefined) this.#prepare();
+        if (event.state === 'established' && !this.#isReady) this.#prepare();
         return;
       case 'warning':
         this.#logger.warn({ session: this.core.id }, event.message);
@@ -476,28 +509,28 @@ export class Endpoint implements Session {
       default:
         if (this.#early !== undefined) this.#early.push(event);
         else if (event.type === 'ended') this.#end(event.error);
-        else this.#handleData(event, this.#assertEstablished());
+        else this.#handleData(event);
     }
   }
 
-  #handleData(event: SessionEvent, established: Established): void {
+  #handleData(event: SessionEvent): void {
     if ('body' in event) this.#stats.receivedBody(event.body);
     switch (event.type) {
       case 'message':
-        this.#inbox.push(createMessage(event.body, established.coder));
+        this.#inbox.push(createMessage(event.body, this.#coder));
         return;
       case 'request':
         if (event.body.codec === LinkCodec.AVP) this.#takeTransfer(event.streamId, event.body);
         else void this.#answer(event.streamId, event.body);
         return;
       case 'part':
-        return established.requester.handlePart(event.streamId, event.body);
+        return this.#requester.handlePart(event.streamId, event.body);
       case 'response':
-        return established.requester.handleResponse(event.streamId, event.body);
+        return this.#requester.handleResponse(event.streamId, event.body);
       case 'end':
-        return established.requester.handleEnd(event.streamId);
+        return this.#requester.handleEnd(event.streamId);
       case 'failure':
-        return established.requester.handleEnd(event.streamId, event.error);
+        return this.#requester.handleEnd(event.streamId, event.error);
       case 'cancel':
         this.#handlers
           ?.get(event.streamId)
@@ -524,19 +557,8 @@ export class Endpoint implements Session {
   }
 
   #start(): void {
-    const { limits, security, onReady } = this.#options;
-    const { algorithms, encoding } = this.negotiated;
-    const vocabulary = encoding === null ? undefined : getEncoding(encoding);
-    this.#established = new Established(
-      { algorithms, encoding: vocabulary, limits, security, yield: this.#clock.yield },
-      {
-        core: this.core,
-        clock: this.#clock,
-        onSent: (body) => this.#stats.sentBody(body),
-        pump: () => this.pump(),
-      },
-    );
-    onReady?.();
+    this.#isReady = true;
+    this.#options.onReady?.();
     this.#takeEarly();
     this.pump();
   }
@@ -546,7 +568,7 @@ export class Endpoint implements Session {
     this.#early = undefined;
     for (const event of early) {
       if (event.type === 'ended') this.#end(event.error);
-      else if (this.#established !== undefined) this.#handleData(event, this.#established);
+      else if (this.#isReady) this.#handleData(event);
     }
   }
 
@@ -566,7 +588,7 @@ export class Endpoint implements Session {
     this.#hasEnded = renewed === undefined;
     const failure =
       error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
-    this.#established?.end(failure);
+    this.#madeRequester?.end(failure);
     for (const controller of this.#handlers?.values() ?? []) controller.abort(failure);
     this.#inbox.end(error);
     for (const { reject } of this.#flushing ?? []) reject(failure);
@@ -588,7 +610,9 @@ export class Endpoint implements Session {
     this.#isRenewed = true;
     this.core = core;
     this.#notify('state', core.state);
-    this.#established = undefined;
+    this.#isReady = false;
+    this.#madeCoder = undefined;
+    this.#madeRequester = undefined;
     this.#handlers = undefined;
     this.#inbox = this.#createInbox();
     const accept = this.#superseding;

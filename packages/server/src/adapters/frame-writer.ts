@@ -18,16 +18,21 @@ const MAX_HEADER = 10;
 const MAX_COPIED = 8 * 1024;
 const ARENA_SIZE = 64 * 1024;
 
+/** What is asked of the WebSocket whose frames are written here. */
+interface WritableState {
+  readonly readyState: number;
+}
+const OPEN = 1;
+
 export class FrameWriter {
+  readonly #webSocket: WritableState;
   readonly #socket: Duplex;
-  readonly #isOpen: () => boolean;
   #frames: (Uint8Array | string)[] = [];
   #pendingBytes = 0;
 
-  /** @param isOpen whether data may still be written: the closing handshake has not begun. */
-  constructor(socket: Duplex, isOpen: () => boolean) {
+  constructor(webSocket: WritableState, socket: Duplex) {
+    this.#webSocket = webSocket;
     this.#socket = socket;
-    this.#isOpen = isOpen;
   }
 
   /** Bytes that were handed over and have not left the process. */
@@ -48,9 +53,10 @@ export class FrameWriter {
     if (frames.length === 0) return;
     this.#frames = [];
     this.#pendingBytes = 0;
-    if (!this.#isOpen()) return;
-
     const socket = this.#socket;
+    // Once the closing handshake has begun, nothing more is written.
+    if (this.#webSocket.readyState !== OPEN || !socket.writable) return;
+
     // A socket that is behind would keep the arena from everybody else.
     const isBehind = socket.writableLength > 0;
     const copied = copiedLength(frames);

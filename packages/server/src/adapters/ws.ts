@@ -60,34 +60,50 @@ export function createWebSocketAdapter(options: WebSocketAdapterOptions): WebSoc
   return {
     upgrade(request, socket, head, subprotocol, onWire) {
       chosen.set(request, subprotocol);
-      webSockets.handleUpgrade(request, socket, head, (webSocket) => onWire(createWire(webSocket, socket)));
+      webSockets.handleUpgrade(request, socket, head, (webSocket) =>
+        onWire(new SocketWire(webSocket, socket)),
+      );
     },
   };
 }
 
-function createWire(webSocket: WebSocket, socket: Duplex): ServerWire {
-  const writer = new FrameWriter(socket, () => webSocket.readyState === webSocket.OPEN && socket.writable);
-  // An error is always followed by close, which says all there is to do.
-  webSocket.on('error', () => {});
+class SocketWire implements ServerWire {
+  readonly #webSocket: WebSocket;
+  readonly #socket: Duplex;
+  readonly #writer: FrameWriter;
 
-  return {
-    get bufferedAmount() {
-      return writer.bufferedAmount;
-    },
+  constructor(webSocket: WebSocket, socket: Duplex) {
+    this.#webSocket = webSocket;
+    this.#socket = socket;
+    this.#writer = new FrameWriter(webSocket, socket);
+    // An error is always followed by close, which says all there is to do.
+    webSocket.on('error', ignore);
+  }
 
-    send: (frame) => writer.write(frame),
+  get bufferedAmount(): number {
+    return this.#writer.bufferedAmount;
+  }
 
-    close(code, reason) {
-      writer.flush();
-      webSocket.close(code, reason);
-    },
+  send(frame: Uint8Array | string): void {
+    this.#writer.write(frame);
+  }
 
-    terminate: () => webSocket.terminate(),
+  close(code: number, reason: string): void {
+    this.#writer.flush();
+    this.#webSocket.close(code, reason);
+  }
 
-    listen({ onMessage, onDrain, onClose }) {
-      webSocket.on('message', (data: Buffer, isBinary) => onMessage(isBinary ? data : data.toString('utf8')));
-      webSocket.on('close', (code, reason) => onClose(code, reason.toString('utf8')));
-      socket.on('drain', onDrain);
-    },
-  };
+  terminate(): void {
+    this.#webSocket.terminate();
+  }
+
+  listen({ onMessage, onDrain, onClose }: WireEvents): void {
+    this.#webSocket.on('message', (data: Buffer, isBinary) =>
+      onMessage(isBinary ? data : data.toString('utf8')),
+    );
+    this.#webSocket.on('close', (code, reason) => onClose(code, reason.toString('utf8')));
+    this.#socket.on('drain', onDrain);
+  }
 }
+
+const ignore = () => {};
