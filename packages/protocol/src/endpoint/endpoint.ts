@@ -586,13 +586,8 @@ export class Endpoint implements Session {
     const renewed = isUnborn || error?.code === 'session_lost' ? this.#options.renew?.() : undefined;
     if (isUnborn && renewed !== undefined) return this.#renew(renewed);
     this.#hasEnded = renewed === undefined;
-    const failure =
-      error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
-    this.#madeRequester?.end(failure);
-    for (const controller of this.#handlers?.values() ?? []) controller.abort(failure);
+    this.#failWaiting(error);
     this.#inbox.end(error);
-    for (const { reject } of this.#flushing ?? []) reject(failure);
-    this.#flushing = undefined;
     this.#wakeSenders();
     const unacknowledged = error === undefined ? 0 : this.core.framesUnconfirmed;
     for (const resolve of this.#closing ?? []) resolve({ unacknowledged });
@@ -603,6 +598,19 @@ export class Endpoint implements Session {
     }
     if (renewed === undefined) this.#options.onEnded?.(error);
     else this.#renew(renewed);
+  }
+
+  /** Whatever waits for the peer waits no longer. */
+  #failWaiting(error: ProtocolError | undefined): void {
+    const [requester, handlers, flushing] = [this.#madeRequester, this.#handlers, this.#flushing];
+    // Most sessions end with nothing under way, and an error costs more than the rest of their end.
+    if (requester === undefined && handlers === undefined && flushing === undefined) return;
+    const failure =
+      error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
+    requester?.end(failure);
+    for (const controller of handlers?.values() ?? []) controller.abort(failure);
+    for (const { reject } of flushing ?? []) reject(failure);
+    this.#flushing = undefined;
   }
 
   /** Goes on with a new session; on the connection that the server has begun one on, if it has. */

@@ -4,6 +4,10 @@
 export interface Wire {
   /** Bytes handed over that have not left the process. */
   readonly bufferedAmount: number;
+  /**
+   * The session writes to the frame's memory again once its peer has confirmed it, so a wire that hands
+   * the frame to somebody in the same process hands over a copy.
+   */
   send(frame: Uint8Array | string): void;
   close(code: number, reason: string): void;
 }

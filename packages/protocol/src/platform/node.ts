@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomFillSync } from 'node:crypto';
 import * as zlib from 'node:zlib';
 import { ProtocolError } from '../errors.js';
 import { crc32 as portableCrc32 } from './crc32.js';
@@ -11,6 +11,9 @@ const nativeCrc32 = (zlib as { crc32?: (data: Uint8Array, value?: number) => num
 
 /** With Node's default of 16 KiB, collecting a thousand chunks of a bomb doubles what refusing it takes. */
 const OUTPUT_CHUNK = 64 * 1024;
+/** Asking the system for a few bytes costs as much as for some thousand, and every session asks twice. */
+const randomPool = new Uint8Array(4096);
+let randomUsed = randomPool.length;
 /** More than this `zlib` refuses as an option. */
 const MAX_OUTPUT_LENGTH = 0x7fffffff;
 
@@ -36,8 +39,15 @@ export const platform: Platform = {
   crypto: nodeCrypto,
 
   randomBytes(length) {
-    const bytes = new Uint8Array(length);
-    bytes.set(randomBytes(length));
+    if (length > randomPool.length) return new Uint8Array(randomBytes(length));
+    if (randomUsed + length > randomPool.length) {
+      randomFillSync(randomPool);
+      randomUsed = 0;
+    }
+    const bytes = randomPool.slice(randomUsed, randomUsed + length);
+    // What was handed out is known to nobody else from here on.
+    randomPool.fill(0, randomUsed, randomUsed + length);
+    randomUsed += length;
     return bytes;
   },
 
