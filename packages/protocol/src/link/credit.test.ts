@@ -165,4 +165,19 @@ describe('credit', () => {
     credit.close(3);
     expect(credit.consume(3, 10)).toBe(false);
   });
+
+  it('without bounds is never stated, neither as it is consumed nor on another connection', () => {
+    const stated: [number, number][] = [];
+    const credit = new ReceiveCredit({
+      initial: { messages: Infinity, stream: Infinity },
+      maxShare: Infinity,
+      pool: Infinity,
+      maxOverrun: Infinity,
+      state: (streamId, limit) => stated.push([streamId, limit]),
+    });
+    credit.receive(3, 10, 0);
+    expect(credit.consume(3, 10)).toBe(false);
+    credit.restate();
+    expect(stated).toEqual([]);
+  });
 });

@@ -146,6 +146,8 @@ export class ReceiveCredit {
     const account = this.#accounts?.get(streamId);
     if (account === undefined) return false;
     account.consumed += charge;
+    // Nothing is granted where nothing is held back.
+    if (account.limit === Infinity) return this.#permit();
     let granted = false;
     if (account.limit - account.consumed <= account.share / 2) {
       // Whoever reads may be sent more at a time, as long as there is any to give.
@@ -172,7 +174,9 @@ export class ReceiveCredit {
 
   /** Statements of every open stream, for a peer that may have missed some. */
   restate(): void {
-    for (const { id, limit } of this.#accounts?.values() ?? []) this.#options.state(id, limit);
+    for (const { id, limit } of this.#accounts?.values() ?? []) {
+      if (limit !== Infinity) this.#options.state(id, limit);
+    }
   }
 
   #accountOf(id: number): Account {
