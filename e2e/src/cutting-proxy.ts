@@ -13,12 +13,15 @@ export interface CuttingProxy extends AsyncDisposable {
   freeze(): void;
   /** Refuses new connections until told otherwise. */
   refuse(refuses: boolean): void;
+  /** Accepts new connections and passes nothing on, until told otherwise. */
+  swallow(swallows: boolean): void;
 }
 
 export async function createCuttingProxy(target: number): Promise<CuttingProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
   let opened = 0;
   let refuses = false;
+  let swallows = false;
   let allowance = Infinity;
 
   const server: Server = createServer((near) => {
@@ -28,6 +31,10 @@ export async function createCuttingProxy(target: number): Promise<CuttingProxy> 
       return;
     }
     opened++;
+    if (swallows) {
+      near.resume();
+      return;
+    }
     const far = connect(target, '127.0.0.1');
     far.on('error', () => near.destroy());
     const pair = [near, far] as const;
@@ -74,6 +81,9 @@ export async function createCuttingProxy(target: number): Promise<CuttingProxy> 
     },
     refuse(value) {
       refuses = value;
+    },
+    swallow(value) {
+      swallows = value;
     },
     async [Symbol.asyncDispose]() {
       cut();

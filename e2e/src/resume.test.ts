@@ -190,6 +190,72 @@ describe('a lost connection', () => {
     expect((await session.request('again')).text).toBe('ok');
   });
 
+  it('is made up for by a session that closes, which delivers what it has', async () => {
+    const heard: string[] = [];
+    const { server, proxy, session } = await setUp(
+      {
+        onSession: async (other) => {
+          for await (const message of other) heard.push(message.text);
+        },
+      },
+      { reconnect: { minDelayMs: 60_000, maxDelayMs: 60_000 } },
+    );
+    proxy.cut();
+    await expect.poll(() => session.state).toBe('suspended');
+    await session.send('last words');
+    expect(await session.close()).toEqual({ unacknowledged: 0 });
+    expect(heard).toEqual(['last words']);
+    await expect.poll(() => server.sessions.size).toBe(0);
+  });
+
+  it('that nobody makes up for lets a session close in its time, with a count of what is open', async () => {
+    const { proxy, session } = await setUp({}, { timers: { closingTimeoutMs: 100 } });
+    proxy.refuse(true);
+    proxy.cut();
+    await expect.poll(() => session.state).toBe('suspended');
+    const resets: unknown[] = [];
+    session.on('reset', (reset) => resets.push(reset));
+    await session.send('one');
+    await session.send('two');
+    expect(await session.close()).toEqual({ unacknowledged: 2 });
+    expect(resets).toEqual([expect.objectContaining({ notSent: [expect.anything(), expect.anything()] })]);
+    expect(session.state).toBe('closed');
+  });
+
+  it('is not made up for any more once the session has ended', async () => {
+    const sockets: WebSocket[] = [];
+    class Watched extends WebSocket {
+      constructor(address: string, protocols: string[]) {
+        super(address, protocols);
+        sockets.push(this);
+      }
+    }
+    const { proxy, session } = await setUp({}, { WebSocket: Watched, timers: { closingTimeoutMs: 100 } });
+    proxy.swallow(true);
+    proxy.cut();
+    await expect.poll(() => sockets.length).toBe(2);
+    // The second connection never opens.
+    await session.close();
+    await expect
+      .poll(() => sockets.map(({ readyState }) => readyState))
+      .toEqual([WebSocket.CLOSED, WebSocket.CLOSED]);
+    await pause(100);
+    expect(sockets).toHaveLength(2);
+  });
+
+  it('holds up no server that closes', async () => {
+    const { server, proxy, session } = await setUp(
+      { timers: { closingTimeoutMs: 600_000 } },
+      { timers: { closingTimeoutMs: 100 } },
+    );
+    proxy.refuse(true);
+    proxy.cut();
+    await expect.poll(() => [...server.sessions.values()][0]?.state).toBe('suspended');
+    await server.close();
+    expect(server.sessions.size).toBe(0);
+    expect(session.state).toBe('suspended');
+  });
+
   it('is made up for at once when the network is back', async () => {
     const { proxy, session, states } = await setUp(
       {},

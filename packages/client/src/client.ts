@@ -1,6 +1,7 @@
 import {
   assertKnownOptions,
   type CapabilityOptions,
+  CloseCode,
   createSession,
   createSweep,
   Endpoint,
@@ -133,7 +134,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     };
 
     const retryLater = (): void => {
-      if (backoff === undefined || !isEstablished || cancelRetry !== undefined) return;
+      if (backoff === undefined || !isEstablished || session.hasEnded || cancelRetry !== undefined) return;
       cancelRetry = systemClock.after(backoff.next(), retryNow);
     };
     const retryNow = (): void => {
@@ -163,6 +164,9 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       signal?.removeEventListener('abort', onAbort);
       stopListening();
       cancelRetry?.();
+      const unwanted = dialing;
+      dialing = undefined;
+      unwanted?.close(CloseCode.NORMAL, '');
       sweep.delete(session);
     };
     const session = new Endpoint({
@@ -188,12 +192,15 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       },
     });
     session.on('state', (state) => {
-      if (state === 'established') backoff?.reset();
+      if (state !== 'established' && state !== 'closing') return;
+      backoff?.reset();
+      // Closing does not take long, so neither may what it needs a connection for.
+      if (state === 'closing' && cancelRetry !== undefined) retryNow();
     });
     const onAbort = () => {
       reject(signal?.reason);
       void session.close();
-      dialing?.close(1000, '');
+      dialing?.close(CloseCode.NORMAL, '');
     };
     signal?.addEventListener('abort', onAbort, { once: true });
     sweep.add(session);

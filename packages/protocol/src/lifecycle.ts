@@ -5,7 +5,8 @@ import { type initialTransition, setup, transition } from 'xstate';
  * which. Data never enters it; the session core mirrors the state into a field that the data path
  * reads, because a transition costs microseconds and a field nanoseconds.
  *
- * Losing the connection suspends a session where resume was agreed; a violation always destroys it.
+ * Losing the connection suspends a session where resume was agreed, and leaves one closing that closes;
+ * a violation always destroys it.
  */
 
 export const LifecycleState = {
@@ -117,12 +118,29 @@ export const sessionMachine = setup({
     suspended: {
       entry: 'suspend',
       // Connections come and go without a change of state until one of them is accepted.
-      on: { OPEN: {}, LOST: {}, ACCEPT: 'established', REJECT: 'closed', CLOSE: 'closed', TIMEOUT: 'closed' },
+      on: {
+        OPEN: {},
+        LOST: {},
+        ACCEPT: 'established',
+        REJECT: 'closed',
+        CLOSE: 'closing',
+        TIMEOUT: 'closed',
+      },
     },
     closing: {
       entry: 'beginClosing',
-      // `reenter` is off: a second CLOSE changes nothing.
-      on: { CLOSE: {}, PEER_CLOSE: {}, CLOSE_DONE: 'closed', TIMEOUT: 'closed', LOST: 'closed' },
+      on: {
+        // `reenter` is off: a second CLOSE changes nothing.
+        CLOSE: {},
+        PEER_CLOSE: {},
+        CLOSE_DONE: 'closed',
+        TIMEOUT: 'closed',
+        // A connection that is lost meanwhile may be followed by others, so that closing can finish.
+        LOST: [{ guard: 'isResumable' }, { target: 'closed' }],
+        OPEN: { guard: 'isResumable' },
+        ACCEPT: { guard: 'isResumable' },
+        REJECT: { guard: 'isResumable', target: 'closed' },
+      },
     },
     closed: {
       entry: 'end',

@@ -91,8 +91,13 @@ class Core implements SessionCore {
   /** Why the session ends, where it does not end as agreed. */
   #failure: ProtocolError | undefined;
   #close: CloseMessage['payload'] = { reason: CloseReason.NORMAL, message: '' };
+  /** CLOSE was said on this connection; like all that is not counted it is said anew on the next. */
   #sentClose = false;
   #receivedClose = false;
+  /** The peer closes, and this end only follows. */
+  #wasAskedToClose = false;
+  /** The connection was lost, and another one may take the session up. */
+  #isLost = false;
 
   /** The last clock reading, for what the application does between two of them. */
   #now = 0;
@@ -153,11 +158,10 @@ class Core implements SessionCore {
     this.#tick(now);
     this.#isConnected = true;
     this.#liveness.restart(now);
-    const suspended = this.#lifecycle === LifecycleState.SUSPENDED;
     this.#apply(LifecycleEvent.OPEN);
     if (this.#options.role === 'server') return;
-    if (suspended) this.#answerDue = now + this.#options.timers.acceptTimeoutMs;
-    const resume = suspended
+    if (this.#isLost) this.#answerDue = now + this.#options.timers.acceptTimeoutMs;
+    const resume = this.#isLost
       ? this.#ticket?.next(this.#id ?? '', this.#data?.link?.framesReceived ?? 0)
       : undefined;
     this.#hello = helloOf(this.#options, token, resume);
@@ -190,6 +194,8 @@ class Core implements SessionCore {
     const isLoss = this.#rejected === undefined ? isConnectionLoss(closeCode) : retryable;
     if (isLoss && this.#isResumable) {
       this.#rejected = undefined;
+      this.#isLost = true;
+      this.#sentClose = false;
       this.#outbox.pause();
       this.#apply(LifecycleEvent.LOST);
       return;
@@ -202,8 +208,8 @@ class Core implements SessionCore {
     // Whatever else the far end closes with ends the session and its token.
     this.#guard = undefined;
     this.#ticket = undefined;
-    // Once the peer has said CLOSE, it may leave before it has heard ours.
-    if (!this.#receivedClose) {
+    // Once the peer has said CLOSE and has everything, it may leave before it has heard ours.
+    if (!this.#isSettled) {
       this.#failure ??= disconnectError(closeCode, reason, this.state === 'connecting');
     }
     // In the suspended state only a refusal is no loss of the connection.
@@ -241,7 +247,7 @@ class Core implements SessionCore {
 
   nextTimeout(): number {
     if (this.#hasEnded) return Infinity;
-    if (this.#lifecycle === LifecycleState.SUSPENDED) return Math.min(this.#stateDeadline, this.#answerDue);
+    if (this.#isLost) return Math.min(this.#stateDeadline, this.#answerDue);
     const link = this.#data?.link?.nextTimeout() ?? Infinity;
     if (!this.#isEstablished) return Math.min(this.#stateDeadline, link);
     return Math.min(
@@ -299,10 +305,11 @@ class Core implements SessionCore {
   resume(offer: ResumeOffer, now: number): void {
     this.#tick(now);
     const link = this.#data?.link;
-    if (this.#lifecycle !== LifecycleState.SUSPENDED || link === undefined || this.#guard === undefined) {
-      throw new ProtocolError('invalid_argument', 'only a suspended session is taken up');
+    if (!this.#isLost || link === undefined || this.#guard === undefined) {
+      throw new ProtocolError('invalid_argument', 'only a session without a connection is taken up');
     }
     this.#isConnected = true;
+    this.#isLost = false;
     this.#liveness.restart(now);
     this.#guard.accept(offer);
     try {
@@ -335,7 +342,7 @@ class Core implements SessionCore {
 
   respond(streamId: number, body: CodedBody): void {
     const data = this.#replyTo(streamId);
-    if (data === undefined) this.#data?.link?.end(streamId);
+    if (data === undefined) this.end(streamId);
     else data.linkFor(body).respond(streamId, body);
   }
 
@@ -345,12 +352,13 @@ class Core implements SessionCore {
 
   end(streamId: number): void {
     this.#lastData = this.#now;
-    this.#data?.link?.end(streamId);
+    // A reply that closing has cut short must not look complete, and nothing may follow CLOSE.
+    if (this.#isOpen) this.#data?.link?.end(streamId);
   }
 
   fail(streamId: number, error: unknown): void {
     this.#lastData = this.#now;
-    this.#data?.link?.fail(streamId, error);
+    if (this.#isOpen) this.#data?.link?.fail(streamId, error);
   }
 
   cancel(streamId: number): void {
@@ -388,15 +396,17 @@ class Core implements SessionCore {
 
   pollTransmit(): Uint8Array | string | undefined {
     const frame = this.#outbox.next();
-    if (frame !== undefined || this.#lifecycle !== LifecycleState.CLOSING) return frame;
-    // Once everything else is out, CLOSE is said; once both have said it, the session is over.
+    if (frame !== undefined || this.#lifecycle !== LifecycleState.CLOSING || this.#isLost) return frame;
+    // Once everything else is out, CLOSE is said; once both have said it and all has arrived, whoever began
+    // leaves. The other stays until then, for the answer may be lost with its connection.
     if (!this.#sentClose) {
       if (this.#outbox.blockedStreams > 0) return undefined;
       this.#sentClose = true;
       this.#sendControl({ type: 'CLOSE', ...this.#head(), payload: this.#close });
       return this.#outbox.next();
     }
-    if (this.#receivedClose) this.#apply(LifecycleEvent.CLOSE_DONE);
+    const stays = this.#wasAskedToClose && this.#isResumable;
+    if (this.#receivedClose && this.framesUnconfirmed === 0 && !stays) this.#apply(LifecycleEvent.CLOSE_DONE);
     return undefined;
   }
 
@@ -412,7 +422,7 @@ class Core implements SessionCore {
   // --- frames
 
   #handleLinkFrame(data: DataPath, frame: Uint8Array): void {
-    if (this.#lifecycle === LifecycleState.SUSPENDED) {
+    if (this.#isLost) {
       throw new ProtocolError('protocol_violation', 'a link frame before ACCEPT');
     }
     this.#guard?.settle();
@@ -485,9 +495,17 @@ class Core implements SessionCore {
     return this.#isEstablished || this.#lifecycle === LifecycleState.SUSPENDED;
   }
 
-  /** Resume was agreed, and the session has not begun to close. */
+  /** The peer has closed and has everything: nothing is left but to leave. */
+  get #isSettled(): boolean {
+    return this.#receivedClose && this.framesUnconfirmed === 0 && this.#outbox.unwritten().length === 0;
+  }
+
+  /** Resume was agreed; a session that closes is taken up to finish. */
   get #isResumable(): boolean {
-    return (this.#guard !== undefined || this.#ticket !== undefined) && this.#isOpen;
+    return (
+      (this.#guard !== undefined || this.#ticket !== undefined) &&
+      (this.#isOpen || this.#lifecycle === LifecycleState.CLOSING)
+    );
   }
 
   // --- control messages
@@ -561,18 +579,27 @@ class Core implements SessionCore {
   #handleResumeAnswer(sessionId: string, resume: ResumeAnswer | undefined, frame: Uint8Array | string): void {
     this.#answerDue = Infinity;
     if (resume?.recovered === true && sessionId === this.#id) {
+      this.#isLost = false;
       this.#ticket?.renew(resume);
       this.#data?.link?.resume(resume.received);
       this.#apply(LifecycleEvent.ACCEPT);
       return;
     }
     const reason = resume?.reason ?? ResumeRefusal.UNKNOWN_SESSION;
-    this.#failure = new ProtocolError('session_lost', `the session could not be taken up again: ${reason}`, {
-      side: 'remote',
-    });
-    // The connection belongs to the new session from here on.
-    this.#isConnected = false;
-    this.#emit({ type: 'superseded', accept: frame });
+    if (!this.#isSettled) {
+      this.#failure = new ProtocolError(
+        'session_lost',
+        `the session could not be taken up again: ${reason}`,
+        {
+          side: 'remote',
+        },
+      );
+    }
+    // The connection belongs to the new session from here on; after a close nobody wants one.
+    if (this.#isOpen) {
+      this.#isConnected = false;
+      this.#emit({ type: 'superseded', accept: frame });
+    }
     this.#apply(LifecycleEvent.TIMEOUT);
   }
 
@@ -589,8 +616,11 @@ class Core implements SessionCore {
   }
 
   #handleClose({ reason, message }: CloseMessage['payload']): void {
-    this.#assertOpen();
+    if (this.#isLost) throw new ProtocolError('protocol_violation', 'CLOSE before ACCEPT');
+    this.#wasAskedToClose ||= this.#lifecycle !== LifecycleState.CLOSING;
     this.#receivedClose = true;
+    // Nothing counted follows, and the peer waits until it knows that all has arrived.
+    this.#data?.link?.acknowledge();
     if (reason === CloseReason.TIMEOUT) {
       this.#failure ??= new ProtocolError('timeout', `the peer closed: ${message || 'idle'}`, {
         side: 'remote',
@@ -686,10 +716,11 @@ class Core implements SessionCore {
       [LifecycleState.HELLO_SENT]: `HELLO was not answered within ${acceptTimeoutMs} ms`,
       [LifecycleState.CLOSING]: `the peer did not close within ${closingTimeoutMs} ms`,
     }[this.#lifecycle as string];
-    this.#failure ??=
-      this.#lifecycle === LifecycleState.SUSPENDED
-        ? new ProtocolError('session_lost', 'no connection took the session up within its window')
+    if (!this.#isSettled) {
+      this.#failure ??= this.#isLost
+        ? new ProtocolError('session_lost', 'no connection took the session up in time')
         : new ProtocolError('timeout', told ?? 'the session timed out');
+    }
     this.#apply(LifecycleEvent.TIMEOUT);
   }
 
@@ -722,7 +753,8 @@ class Core implements SessionCore {
         this.#stateDeadline = this.#now + (this.#ticket?.windowMs ?? timers.resumeWindowMs);
         return;
       case LifecycleEffect.BEGIN_CLOSING:
-        this.#stateDeadline = this.#now + timers.closingTimeoutMs;
+        // A suspended session ends with its window all the same.
+        this.#stateDeadline = Math.min(this.#stateDeadline, this.#now + timers.closingTimeoutMs);
         return;
       case LifecycleEffect.END: {
         const refused = this.#failure?.code === 'rejected' && this.#failure.side === 'local';

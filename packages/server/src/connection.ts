@@ -26,6 +26,8 @@ export interface ConnectionHost {
   find(sessionId: string): Endpoint | undefined;
   /** The session is established; its user may have it. */
   onReady(session: Endpoint): void;
+  /** The session has lost its connection and may be taken up on another one. */
+  onWireLost(session: Endpoint): void;
   /** The session is over, or its connection has taken up another one. */
   onEnded(session: Endpoint): void;
 }
@@ -69,6 +71,7 @@ export function serveConnection(
     logger,
     onHello: ({ hello }) => void admit(hello),
     onReady: () => host.onReady(session),
+    onWireLost: () => host.onWireLost(session),
     onEnded: (error) => {
       logger.debug({ session: core.id, code: error?.code }, 'session ended');
       host.onEnded(session);

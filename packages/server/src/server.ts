@@ -135,7 +135,9 @@ class SessionServer implements Server, ConnectionHost {
     const closed = http && new Promise<void>((resolve) => http.close(() => resolve()));
     await Promise.all(
       [...this.#connections].map((session) =>
-        session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server closes'),
+        session.hasWire
+          ? session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server closes')
+          : this.onWireLost(session),
       ),
     );
     http?.closeAllConnections();
@@ -171,6 +173,11 @@ class SessionServer implements Server, ConnectionHost {
         logger.error({ err: error, session: session.id }, 'onSession failed, the session is closed');
         session.abort(new ProtocolError('internal', 'the server failed', { cause: error }));
       });
+  }
+
+  onWireLost(session: Endpoint): void {
+    // Nobody can come back to a server that takes no more connections.
+    if (this.#isClosing) session.abort(new ProtocolError('draining', 'the server closes'));
   }
 
   onEnded(session: Endpoint): void {

@@ -98,6 +98,8 @@ export class Endpoint implements Session {
   /** The ACCEPT of a session that the server began in place of the lost one. */
   #superseding: Uint8Array | string | undefined;
   #isRenewed = false;
+  /** Either end closes, so that nobody wants a new session in place of this one. */
+  #isClosing = false;
   #hasEnded = false;
 
   constructor(options: EndpointOptions) {
@@ -196,7 +198,7 @@ export class Endpoint implements Session {
       const { code, reason } = this.#disconnect;
       this.#disconnect = undefined;
       this.#wire?.close(code, reason);
-      if (this.core.state === 'suspended') {
+      if (this.core.state === 'suspended' || this.core.state === 'closing') {
         // A peer that does not answer will not take part in a closing handshake either.
         this.#wire = undefined;
         this.#options.onWireLost?.();
@@ -493,6 +495,10 @@ export class Endpoint implements Session {
         this.#options.onHello?.(event);
         return;
       case 'state':
+        if (event.state !== 'closed') this.#isClosing = event.state === 'closing';
+        // What a handler would still reply is not sent any more.
+        if (event.state === 'closing')
+          this.#abortHandlers(new ProtocolError('session_closed', 'the session closes'));
         this.#notify('state', event.state);
         // A session that was taken up again has everything it needs.
         if (event.state === 'established' && !this.#isReady) this.#prepare();
@@ -583,13 +589,14 @@ export class Endpoint implements Session {
   #end(error: ProtocolError | undefined): void {
     // A new session in place of a lost one may take several attempts to come about.
     const isUnborn = this.#isRenewed && this.core.negotiated === undefined && error?.retryable === true;
-    const renewed = isUnborn || error?.code === 'session_lost' ? this.#options.renew?.() : undefined;
+    const isLost = error?.code === 'session_lost' && !this.#isClosing;
+    const renewed = isUnborn || isLost ? this.#options.renew?.() : undefined;
     if (isUnborn && renewed !== undefined) return this.#renew(renewed);
     this.#hasEnded = renewed === undefined;
     this.#failWaiting(error);
     this.#inbox.end(error);
     this.#wakeSenders();
-    const unacknowledged = error === undefined ? 0 : this.core.framesUnconfirmed;
+    const unacknowledged = this.core.framesUnconfirmed + this.core.undelivered().notSent.length;
     for (const resolve of this.#closing ?? []) resolve({ unacknowledged });
     this.#closing = undefined;
     if (error !== undefined) this.#notify('error', error);
@@ -602,15 +609,19 @@ export class Endpoint implements Session {
 
   /** Whatever waits for the peer waits no longer. */
   #failWaiting(error: ProtocolError | undefined): void {
-    const [requester, handlers, flushing] = [this.#madeRequester, this.#handlers, this.#flushing];
+    const [requester, flushing] = [this.#madeRequester, this.#flushing];
     // Most sessions end with nothing under way, and an error costs more than the rest of their end.
-    if (requester === undefined && handlers === undefined && flushing === undefined) return;
+    if (requester === undefined && this.#handlers === undefined && flushing === undefined) return;
     const failure =
       error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
     requester?.end(failure);
-    for (const controller of handlers?.values() ?? []) controller.abort(failure);
+    this.#abortHandlers(failure);
     for (const { reject } of flushing ?? []) reject(failure);
     this.#flushing = undefined;
+  }
+
+  #abortHandlers(reason: ProtocolError): void {
+    for (const controller of this.#handlers?.values() ?? []) controller.abort(reason);
   }
 
   /** Goes on with a new session; on the connection that the server has begun one on, if it has. */

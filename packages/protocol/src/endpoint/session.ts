@@ -29,7 +29,7 @@ export interface SendTensorOptions {
 }
 
 export interface CloseResult {
-  /** Frames whose arrival the peer has not confirmed; 0 after an orderly close. */
+  /** Frames whose arrival the peer has not confirmed, and bodies that were never sent; 0 after an orderly close. */
   readonly unacknowledged: number;
 }
 
@@ -78,5 +78,9 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposable {
     listener: (event: SessionEvents[Name]) => void,
   ): () => void;
   stats(): SessionStats;
+  /**
+   * Closes once everything that was sent is acknowledged, also over another connection where this one is
+   * lost. Never rejects; gives up after `closingTimeoutMs` and says what was not acknowledged.
+   */
   close(): Promise<CloseResult>;
 }

@@ -125,6 +125,11 @@ export class Link {
     return this.#acknowledgement.due;
   }
 
+  /** Acknowledges all that was received without waiting. */
+  acknowledge(): void {
+    this.#acknowledgement.restate();
+  }
+
   /** The application has taken what a body on `streamId` was charged. Returns whether credit was granted. */
   consume(streamId: number, charge: number): boolean {
     return this.#receiveCredit.consume(streamId, charge);

@@ -1,5 +1,6 @@
 import { Algorithm, EncodingName, Extension, Subprotocol } from '../constants.js';
 import { resolveLimits, resolveTimers } from '../limits.js';
+import { decodeControl } from '../message-codec.js';
 import { createSession } from '../session.js';
 import type { SessionCore, SessionEvent, SessionOptions } from '../session-core.js';
 
@@ -28,6 +29,11 @@ export interface Simulation {
   advance(ms: number): void;
   /** Cuts the connection; what is in flight is lost. */
   cut(code?: number): void;
+  /**
+   * Opens another connection. Its HELLO takes the session up where the server's core lets it, else it
+   * begins a new session, `sess_other`, with the reason.
+   */
+  reconnect(): void;
   /** Puts a frame on the wire as if `from` had written it. */
   inject(from: 'client' | 'server', frame: Uint8Array | string): void;
 }
@@ -74,6 +80,8 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
   const server = end('server', options.server);
   let now = 0;
   let isCut = false;
+  /** The server's end of a connection that was opened after the first, until its HELLO has come. */
+  let awaitsHello = false;
   let wire: Delivery[] = [];
 
   const peerOf = (from: End) => (from === client ? server : client);
@@ -105,12 +113,30 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
     return busy;
   };
 
+  const takeUp = (frame: Uint8Array | string): void => {
+    awaitsHello = false;
+    const message = decodeControl(frame as Uint8Array, common.limits);
+    if (message.type !== 'HELLO' || message.payload.resume === undefined)
+      throw new Error('no HELLO to resume');
+    const { resume } = message.payload;
+    const refusal = server.core.checkResume(message.payload, common.subprotocol);
+    if (refusal === undefined) return server.core.resume(resume, now);
+    if (refusal === 'stale_attempt') throw new Error(refusal);
+    const other = end('server', options.server);
+    other.core.handleConnected(now);
+    other.core.handleMessage(frame, now);
+    other.core.accept('sess_other', now, { refusal });
+    const accept = other.core.pollTransmit();
+    if (accept !== undefined) wire.push({ at: now + delayMs, to: client, frame: accept });
+  };
+
   const deliver = (): boolean => {
     const due = wire.findIndex((delivery) => delivery.at <= now);
     if (due < 0) return false;
     const [{ to, frame }] = wire.splice(due, 1) as [Delivery];
     if (typeof frame === 'string' || frame instanceof Uint8Array) {
-      if (to.closedWith === undefined) to.core.handleMessage(frame, now);
+      if (to === server && awaitsHello) takeUp(frame);
+      else if (to.closedWith === undefined) to.core.handleMessage(frame, now);
     } else {
       to.core.handleDisconnected(frame.code, frame.reason, now);
       // The WebSocket closing handshake reports the same code to the end that began it.
@@ -154,6 +180,14 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
       wire = [];
       client.core.handleDisconnected(code, '', now);
       server.core.handleDisconnected(code, '', now);
+      simulation.settle();
+    },
+    reconnect() {
+      isCut = false;
+      awaitsHello = true;
+      client.closedWith = undefined;
+      server.closedWith = undefined;
+      client.core.handleConnected(now);
       simulation.settle();
     },
     inject(from, frame) {
