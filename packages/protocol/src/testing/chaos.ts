@@ -235,7 +235,7 @@ export function runChaos({ random, limits: given }: ChaosOptions, steps: number)
         const frame = client.pollTransmit();
         if (frame === undefined) break;
         busy = true;
-        active.toServer.push({ at: now + 1 + int(60), frame });
+        active.toServer.push({ at: now + 1 + int(60), frame: frame.slice() });
       }
       for (const connection of connections) {
         const core = connection.server;
@@ -247,7 +247,7 @@ export function runChaos({ random, limits: given }: ChaosOptions, steps: number)
           const frame = core.pollTransmit();
           if (frame === undefined) break;
           busy = true;
-          if (connection.isOpen) connection.toClient.push({ at: now + 1 + int(60), frame });
+          if (connection.isOpen) connection.toClient.push({ at: now + 1 + int(60), frame: frame.slice() });
         }
       }
     }
