@@ -92,7 +92,7 @@ export interface AcceptOptions {
 
 /** What of a session was not delivered when it was lost. */
 export interface Undelivered {
-  /** Never left this end. */
+  /** Never left this end, or not to its end. */
   readonly notSent: readonly UndeliveredBody[];
   /** Left this end, and nobody knows whether it arrived. */
   readonly unknown: readonly UndeliveredBody[];

@@ -234,7 +234,7 @@ describe('an outbox', () => {
     expect(seen).toEqual([[], [], [1], [1, 3]]);
   });
 
-  it('lists the bodies of which nothing was written', () => {
+  it('lists the bodies that were not written to their end', () => {
     const outbox = createOutbox();
     const [begun, waiting, other] = [sized(1, 2 * MAX_FRAGMENT_SIZE), sized(1, 1), sized(3, 1)];
     outbox.pushBody(begun);
@@ -242,7 +242,10 @@ describe('an outbox', () => {
     outbox.next();
     outbox.pushBody(other);
     outbox.pushBehind(3, END(3));
-    expect(outbox.unwritten()).toEqual([waiting, other]);
+    expect(outbox.unwritten()).toEqual([begun, waiting, other]);
+    outbox.next();
+    outbox.next();
+    expect(outbox.unwritten()).toEqual([waiting]);
   });
 
   it('forgets what is written of a stream that never runs dry', async () => {

@@ -59,7 +59,7 @@ export interface Outbox {
   retain: boolean;
   /** Frames that were written and not confirmed, where they are kept. */
   unconfirmed(): Iterable<Uint8Array>;
-  /** Bodies of which nothing was written. */
+  /** Bodies that were not written to their end. */
   unwritten(): OutgoingBody[];
   /** A frame outside every stream, written before all others. */
   pushControl(frame: Uint8Array | string): void;
@@ -117,9 +117,7 @@ class LaneOutbox implements Outbox {
 
   unwritten(): OutgoingBody[] {
     return [this.#messages, ...(this.#lanes?.values() ?? [])].flatMap((lane) =>
-      lane.items
-        .slice(lane.head + (lane.offset > 0 ? 1 : 0))
-        .filter((item): item is OutgoingBody => !('frame' in item)),
+      lane.items.slice(lane.head).filter((item): item is OutgoingBody => !('frame' in item)),
     );
   }
 
