@@ -1,0 +1,107 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { FrameMemory } from './frame-memory.js';
+import { ReplayLog } from './replay-log.js';
+
+const lengths = fc.oneof(fc.nat(40), fc.nat(2100), fc.nat(70_000));
+
+/** Writes a frame of `length` bytes that tells which one it is. */
+function write(memory: FrameMemory, log: ReplayLog, length: number, number: number): Uint8Array {
+  memory.take(length);
+  const { buffer, offset } = memory;
+  buffer.fill(number % 251, offset, offset + length);
+  log.append(buffer, offset, length);
+  return buffer.subarray(offset, offset + length);
+}
+
+describe('a replay log', () => {
+  it('holds the frames that were not dropped, whatever is written and dropped around them', () => {
+    const steps = fc.array(fc.record({ session: fc.nat(1), length: lengths, drop: fc.nat(3) }), {
+      maxLength: 60,
+    });
+    fc.assert(
+      fc.property(steps, (history) => {
+        const memories = [new FrameMemory(), new FrameMemory()] as const;
+        const logs = memories.map((memory) => new ReplayLog(memory));
+        const expected: { length: number; number: number }[][] = [[], []];
+        for (const [number, { session, length, drop }] of history.entries()) {
+          const log = logs[session] as ReplayLog;
+          write(memories[session] as FrameMemory, log, length, number);
+          expected[session]?.push({ length, number });
+          log.drop(drop);
+          expected[session]?.splice(0, drop);
+        }
+        for (const [session, log] of logs.entries()) {
+          expect(log.size).toBe(expected[session]?.length);
+          for (const [i, { length, number }] of (expected[session] ?? []).entries()) {
+            const frame = log.at(i) as Uint8Array;
+            expect([frame.length, frame.every((byte) => byte === number % 251)]).toEqual([length, true]);
+          }
+        }
+      }),
+    );
+  });
+
+  it('has nothing beyond its frames, and nothing once it is cleared', () => {
+    const memory = new FrameMemory();
+    const log = new ReplayLog(memory);
+    write(memory, log, 10, 1);
+    expect(log.at(1)).toBeUndefined();
+    log.drop(5);
+    expect([log.size, log.at(0)]).toEqual([0, undefined]);
+    write(memory, log, 3000, 2);
+    log.clear();
+    expect([log.size, log.at(0)]).toEqual([0, undefined]);
+  });
+
+  it('compacts a long history without losing its place', () => {
+    const memory = new FrameMemory();
+    const log = new ReplayLog(memory);
+    for (let number = 0; number < 2000; number++) {
+      write(memory, log, 8, number);
+      if (number >= 3) log.drop(1);
+      expect(log.at(0)?.[0]).toBe(Math.max(0, number - 2) % 251);
+    }
+  });
+});
+
+describe('the memory of frames', () => {
+  it('is used again by the session that has given it back, and never by another', () => {
+    const [own, other] = [new FrameMemory(), new FrameMemory()];
+    own.take(10_000);
+    const { buffer } = own;
+    own.giveBack(buffer, 10_000);
+    other.take(10_000);
+    expect(other.buffer).not.toBe(buffer);
+    own.take(9_000);
+    expect(own.buffer).toBe(buffer);
+    own.take(9_000);
+    expect(own.buffer).not.toBe(buffer);
+  });
+
+  it('is released on demand', () => {
+    const memory = new FrameMemory();
+    memory.take(10_000);
+    const { buffer } = memory;
+    memory.giveBack(buffer, 10_000);
+    memory.release();
+    memory.take(10_000);
+    expect(memory.buffer).not.toBe(buffer);
+  });
+
+  it('keeps at most 512 KiB in stock', () => {
+    const memory = new FrameMemory();
+    const size = 64 * 1024;
+    const taken = Array.from({ length: 9 }, () => {
+      memory.take(size);
+      return memory.buffer;
+    });
+    for (const buffer of taken) memory.giveBack(buffer, size);
+    const again = taken.map(() => {
+      memory.take(size);
+      return memory.buffer;
+    });
+    expect(again.filter((buffer) => taken.includes(buffer))).toHaveLength(8);
+    memory.release();
+  });
+});

@@ -1,0 +1,166 @@
+import { Duplex } from 'node:stream';
+import { setImmediate as turn } from 'node:timers/promises';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { FrameWriter } from './frame-writer.js';
+
+/** A socket that takes everything at once, or nothing until `release`. */
+class FakeSocket extends Duplex {
+  readonly taken: Buffer[] = [];
+  writes = 0;
+  isHeld = false;
+  #release: (() => void)[] = [];
+
+  override _read(): void {}
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    this.#take([chunk], done);
+  }
+  override _writev(chunks: { chunk: Buffer }[], done: () => void): void {
+    this.#take(
+      chunks.map(({ chunk }) => chunk),
+      done,
+    );
+  }
+
+  /** What a held socket was given is read only now, as a kernel with full buffers would. */
+  release(): void {
+    this.isHeld = false;
+    for (const task of this.#release.splice(0)) task();
+  }
+
+  #take(chunks: Buffer[], done: () => void): void {
+    this.writes++;
+    const take = () => {
+      for (const chunk of chunks) this.taken.push(Buffer.from(chunk));
+      done();
+    };
+    if (this.isHeld) this.#release.push(take);
+    else take();
+  }
+
+  /** Payloads of the WebSocket frames that were taken, read as RFC 6455 says. */
+  frames(): { opcode: number; payload: Buffer }[] {
+    const bytes = Buffer.concat(this.taken);
+    const frames: { opcode: number; payload: Buffer }[] = [];
+    for (let at = 0; at < bytes.length; ) {
+      const opcode = bytes.readUInt8(at) & 0x0f;
+      expect(bytes.readUInt8(at) & 0xf0).toBe(0x80);
+      let length = bytes.readUInt8(at + 1);
+      at += 2;
+      if (length === 126) {
+        length = bytes.readUInt16BE(at);
+        at += 2;
+      } else if (length === 127) {
+        length = Number(bytes.readBigUInt64BE(at));
+        at += 8;
+      }
+      frames.push({ opcode, payload: bytes.subarray(at, at + length) });
+      at += length;
+    }
+    return frames;
+  }
+}
+
+const filled = (length: number, seed: number) => Buffer.alloc(length, (seed % 255) + 1);
+
+function createWriter() {
+  const socket = new FakeSocket();
+  const webSocket = { readyState: 1 };
+  return { socket, webSocket, writer: new FrameWriter(webSocket, socket) };
+}
+
+describe('a frame writer', () => {
+  it.each([0, 1, 125, 126, 127, 8192, 8193, 65_535, 65_536, 200_000])(
+    'writes a frame of %i bytes under its length',
+    async (length) => {
+      const { socket, writer } = createWriter();
+      writer.write(filled(length, length));
+      await turn();
+      expect(socket.frames()).toEqual([{ opcode: 2, payload: filled(length, length) }]);
+    },
+  );
+
+  it('writes text as text, in UTF-8', async () => {
+    const { socket, writer } = createWriter();
+    const texts = ['', 'a', 'ü', '漢'.repeat(3000), '😀'.repeat(5000)];
+    for (const text of texts) writer.write(text);
+    await turn();
+    expect(socket.frames().map(({ opcode }) => opcode)).toEqual([1, 1, 1, 1, 1]);
+    expect(socket.frames().map(({ payload }) => payload.toString())).toEqual(texts);
+  });
+
+  it('writes all small frames of a turn in one piece', async () => {
+    const { socket, writer } = createWriter();
+    for (let i = 0; i < 50; i++) writer.write(filled(1000, i));
+    expect(socket.writes).toBe(0);
+    expect(writer.bufferedAmount).toBe(50_000);
+    await turn();
+    expect([socket.writes, socket.taken.length, socket.frames().length]).toEqual([1, 1, 50]);
+    expect(writer.bufferedAmount).toBe(0);
+  });
+
+  it('needs a small frame no longer than the turn', async () => {
+    const { socket, writer } = createWriter();
+    socket.isHeld = true;
+    const frame = filled(100, 1);
+    writer.write(frame);
+    await turn();
+    frame.fill(0xff);
+    socket.release();
+    expect(socket.frames()).toEqual([{ opcode: 2, payload: filled(100, 1) }]);
+  });
+
+  it('keeps what one socket has not taken from what others write', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(
+          fc.record({ to: fc.nat(3), length: fc.nat(20_000), held: fc.boolean(), ends: fc.boolean() }),
+          { maxLength: 40 },
+        ),
+        async (steps) => {
+          const ends = Array.from({ length: 4 }, createWriter);
+          const written: Buffer[][] = ends.map(() => []);
+          for (const [i, { to, length, held, ends: turnEnds }] of steps.entries()) {
+            const { socket, writer } = ends[to] as ReturnType<typeof createWriter>;
+            if (held) socket.isHeld = true;
+            else socket.release();
+            writer.write(filled(length, i));
+            written[to]?.push(filled(length, i));
+            if (turnEnds) await turn();
+          }
+          await turn();
+          for (const [i, { socket }] of ends.entries()) {
+            socket.release();
+            await turn();
+            socket.release();
+            const payloads = socket.frames().map(({ payload }) => payload);
+            expect(Buffer.concat(payloads).equals(Buffer.concat(written[i] as Buffer[]))).toBe(true);
+            expect(payloads.map(({ length }) => length)).toEqual(written[i]?.map(({ length }) => length));
+          }
+        },
+      ),
+    );
+  });
+
+  it('counts what the socket has not taken', async () => {
+    const { socket, writer } = createWriter();
+    socket.isHeld = true;
+    writer.write(filled(1000, 1));
+    await turn();
+    expect(writer.bufferedAmount).toBe(1004);
+    socket.release();
+    expect(writer.bufferedAmount).toBe(0);
+  });
+
+  it('writes at once what is flushed, and nothing once the connection closes', async () => {
+    const { socket, webSocket, writer } = createWriter();
+    writer.write(filled(10, 1));
+    writer.flush();
+    expect(socket.frames()).toHaveLength(1);
+    writer.write(filled(10, 2));
+    webSocket.readyState = 2;
+    await turn();
+    expect(socket.frames()).toHaveLength(1);
+    expect(writer.bufferedAmount).toBe(0);
+  });
+});
