@@ -106,7 +106,7 @@ class LaneOutbox implements Outbox {
   #isPaused = false;
   #control: { frame: Uint8Array | string; counted: boolean }[] = [];
   /** Of one-way messages, which come back; and of streams, while anything of them waits. */
-  #messages: Lane = createLane(0);
+  #messages: Lane | undefined;
   #lanes: Map<number, Lane> | undefined;
   /** Lanes with something to write, in order of turn. */
   #turns: Lane[] = [];
@@ -116,7 +116,9 @@ class LaneOutbox implements Outbox {
   }
 
   unwritten(): OutgoingBody[] {
-    return [this.#messages, ...(this.#lanes?.values() ?? [])].flatMap((lane) =>
+    const lanes = [...(this.#lanes?.values() ?? [])];
+    if (this.#messages !== undefined) lanes.unshift(this.#messages);
+    return lanes.flatMap((lane) =>
       lane.items.slice(lane.head).filter((item): item is OutgoingBody => !('frame' in item)),
     );
   }
@@ -181,7 +183,7 @@ class LaneOutbox implements Outbox {
     const lane = this.#laneOf(streamId);
     if (lane === undefined || lane.items.length === 0) return true;
     this.queuedBytes -= lane.queuedBytes;
-    if (streamId === 0) this.#messages = createLane(0);
+    if (streamId === 0) this.#messages = undefined;
     else this.#lanes?.delete(streamId);
     if (lane.blocked) this.blockedStreams--;
     else this.#turns = this.#turns.filter((other) => other !== lane);
@@ -199,7 +201,7 @@ class LaneOutbox implements Outbox {
   clear(): void {
     this.#written.clear();
     this.#replayAt = undefined;
-    this.#messages = createLane(0);
+    this.#messages = undefined;
     this.#lanes = undefined;
     this.#turns = [];
     this.queuedBytes = 0;
@@ -301,8 +303,11 @@ class LaneOutbox implements Outbox {
     let lane = this.#laneOf(streamId);
     if (lane === undefined) {
       lane = createLane(streamId);
-      this.#lanes ??= new Map();
-      this.#lanes.set(streamId, lane);
+      if (streamId === 0) this.#messages = lane;
+      else {
+        this.#lanes ??= new Map();
+        this.#lanes.set(streamId, lane);
+      }
     }
     // A lane with items is in turn already, or blocked.
     if (lane.items.length === 0) this.#turns.push(lane);
