@@ -7,6 +7,7 @@ import type { ReceivedBody } from './link/assembly.js';
 import { LinkCodec } from './link/header.js';
 import { type CodedBody, Link, type LinkEvent, type LinkParameters } from './link/link.js';
 import type { Outbox } from './link/outbox.js';
+import type { RateGate } from './link/rates.js';
 import type { DataPayload } from './messages.js';
 import type { Negotiated } from './session-core.js';
 
@@ -19,6 +20,8 @@ export interface DataPathOptions {
   readonly own: LinkParameters;
   readonly peer: LinkParameters;
   readonly outbox: Outbox;
+  /** What the peer may send per time. */
+  readonly gate?: RateGate | undefined;
   /** Writes a DATA envelope, where data travel in such: in `m2m.v1.json`. */
   readonly sendData: ((payload: DataPayload) => void) | undefined;
 }
@@ -34,15 +37,17 @@ export class DataPath {
   readonly #negotiated: Negotiated;
   readonly #sendData: DataPathOptions['sendData'] | undefined;
   readonly #outbox: Outbox;
+  readonly #gate: RateGate | undefined;
   /** Bytes that the peer takes of a message, and of a tensor. */
   readonly #maxMessage: number;
   readonly #maxTransfer: number;
 
   constructor(options: DataPathOptions) {
-    const { role, limits, negotiated, own, peer, outbox } = options;
+    const { role, limits, negotiated, own, peer, outbox, gate } = options;
     this.#negotiated = negotiated;
     this.#outbox = outbox;
     this.#sendData = options.sendData;
+    this.#gate = gate;
     // Only a client is told limits to respect; a server respects its own.
     const stated = role === 'client' ? negotiated.limits : {};
     this.#maxMessage = Math.min(
@@ -54,7 +59,7 @@ export class DataPath {
     this.link =
       negotiated.extensions[Extension.LINK] === undefined
         ? undefined
-        : new Link({ side: role, limits, own, peer, outbox });
+        : new Link({ side: role, limits, own, peer, outbox, gate });
   }
 
   /** A link frame. @throws {ProtocolError} which ends the session. */
@@ -65,10 +70,11 @@ export class DataPath {
   }
 
   /** A bare data frame, or the content of a text message or a DATA envelope. */
-  handleBare(data: Uint8Array | string): LinkEvent {
+  handleBare(data: Uint8Array | string, now: number): LinkEvent {
     if (this.link !== undefined)
       throw new ProtocolError('bad_frame', 'a bare data frame where link was negotiated');
     const { encoding } = this.#negotiated;
+    this.#gate?.handleMessage(now);
     const body = typeof data === 'string' ? decodeTextForm(data, encoding) : decodeBareFrame(data, encoding);
     this.#assertNegotiated(body);
     return { type: 'message', body };
@@ -117,7 +123,7 @@ export class DataPath {
   #sendBare(body: CodedBody): void {
     const { encoding } = this.#negotiated;
     if (this.#sendData === undefined) {
-      this.#outbox.pushControl(encodeBareFrame(body, encoding));
+      this.#outbox.pushBare(encodeBareFrame(body, encoding));
       return;
     }
     const algorithm = algorithmOf(body.codec);

@@ -122,6 +122,8 @@ export interface SessionCore {
   readonly hasEvents: boolean;
   /** Something waits until the peer takes more. */
   readonly isBlockedOnCredit: boolean;
+  /** Something waits for its turn, as the peer's rate is reached. */
+  readonly isPaced: boolean;
   /** Streams that are open in either direction. */
   readonly openStreams: number;
   /** Counted frames that were written and whose arrival the peer has not confirmed. */

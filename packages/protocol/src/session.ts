@@ -10,6 +10,7 @@ import { LifecycleEffect, LifecycleEvent, LifecycleState, stepLifecycle } from '
 import { isCounted, type LinkKind } from './link/header.js';
 import type { CodedBody, LinkParameters } from './link/link.js';
 import { createOutbox, type Outbox } from './link/outbox.js';
+import { Pace, RateGate } from './link/rates.js';
 import { Liveness } from './liveness.js';
 import { decodeControl, decodeControlJson, encodeControl, encodeControlJson } from './message-codec.js';
 import {
@@ -55,6 +56,9 @@ const PUBLIC_STATE: Readonly<Record<LifecycleState, SessionState>> = {
   failed: 'closed',
 };
 
+/** Control frames that may wait to be written: far more than a peer that reads ever leaves waiting. */
+const MAX_CONTROL_FRAMES = 10_000;
+
 class Core implements SessionCore {
   readonly subprotocol: Subprotocol;
   readonly #options: SessionOptions;
@@ -73,6 +77,8 @@ class Core implements SessionCore {
   #negotiated: Negotiated | undefined;
   /** In place from ACCEPT on. */
   #data: DataPath | undefined;
+  /** Server: what the client may send per time. */
+  #gate: RateGate | undefined;
 
   /** Client: the HELLO that was sent. Server: the one that waits for its answer. */
   #hello: HelloPayload | undefined;
@@ -139,6 +145,9 @@ class Core implements SessionCore {
   get isBlockedOnCredit(): boolean {
     return this.#outbox.blockedStreams > 0;
   }
+  get isPaced(): boolean {
+    return this.#outbox.isPaced;
+  }
   get openStreams(): number {
     return this.#data?.link?.openStreams ?? 0;
   }
@@ -173,10 +182,12 @@ class Core implements SessionCore {
     this.#liveness.handleReceived(now);
     if (this.#hasEnded || this.#rejected !== undefined) return;
     try {
+      this.#gate?.handleBytes(data.length, now);
       const isLink = typeof data !== 'string' && (data[0] ?? 0) >> 4 === LINK_FIRST_BYTE >> 4;
       if (isLink && this.#data?.link !== undefined) this.#handleLinkFrame(this.#data, data);
       else if (typeof data === 'string') this.#handleText(data);
       else this.#handleBinary(data);
+      this.#assertRead();
     } catch (error) {
       this.#violate(toProtocolError(error, 'internal', 'the session failed on a frame'));
     }
@@ -249,10 +260,12 @@ class Core implements SessionCore {
     if (this.#hasEnded) return Infinity;
     if (this.#isLost) return Math.min(this.#stateDeadline, this.#answerDue);
     const link = this.#data?.link?.nextTimeout() ?? Infinity;
-    if (!this.#isEstablished) return Math.min(this.#stateDeadline, link);
+    const pace = this.isPaced ? (this.#outbox.pace?.readyAt(this.#now) ?? Infinity) : Infinity;
+    if (!this.#isEstablished) return Math.min(this.#stateDeadline, link, pace);
     return Math.min(
       this.#stateDeadline,
       link,
+      pace,
       this.#idleDeadline(),
       this.#liveness.nextCheck(this.framesUnconfirmed > 0),
     );
@@ -395,12 +408,12 @@ class Core implements SessionCore {
   // --- effects
 
   pollTransmit(): Uint8Array | string | undefined {
-    const frame = this.#outbox.next();
+    const frame = this.#outbox.next(this.#now);
     if (frame !== undefined || this.#lifecycle !== LifecycleState.CLOSING || this.#isLost) return frame;
     // Once everything else is out, CLOSE is said; once both have said it and all has arrived, whoever began
     // leaves. The other stays until then, for the answer may be lost with its connection.
     if (!this.#sentClose) {
-      if (this.#outbox.blockedStreams > 0) return undefined;
+      if (this.#outbox.hasBodies) return undefined;
       this.#sentClose = true;
       this.#sendControl({ type: 'CLOSE', ...this.#head(), payload: this.#close });
       return this.#outbox.next();
@@ -459,7 +472,7 @@ class Core implements SessionCore {
   #handleBare(content: Uint8Array | string): void {
     if (this.#data === undefined) throw new ProtocolError('protocol_violation', 'data before ACCEPT');
     this.#assertOpen();
-    const event = this.#data.handleBare(content);
+    const event = this.#data.handleBare(content, this.#now);
     this.#lastData = this.#now;
     this.#emit(event);
   }
@@ -469,6 +482,12 @@ class Core implements SessionCore {
     const max = this.#negotiated === undefined ? this.#options.limits.maxHandshakeSize : maxEstablished;
     if (size <= max) return;
     throw new ProtocolError('message_too_large', `a message of ${size} bytes, at most ${max} are taken here`);
+  }
+
+  /** Every PING is answered, and much else: who does not read the answers is not waited for. */
+  #assertRead(): void {
+    if (this.#outbox.controlFrames <= MAX_CONTROL_FRAMES) return;
+    throw new ProtocolError('rate_limited', 'the peer does not read what it is answered');
   }
 
   /** While closing, what still arrives is taken until the peer's CLOSE. */
@@ -633,6 +652,8 @@ class Core implements SessionCore {
   #agree(negotiated: Negotiated, peerExtensions: StringMap): void {
     const { role, limits, capabilities } = this.#options;
     this.#negotiated = negotiated;
+    if (role === 'server') this.#gate = new RateGate(limits);
+    else this.#outbox.pace = new Pace(negotiated.limits);
     this.#data = new DataPath({
       role,
       limits,
@@ -643,9 +664,10 @@ class Core implements SessionCore {
         role === 'client' ? negotiated.limits['maxStreams'] : undefined,
       ),
       outbox: this.#outbox,
+      gate: this.#gate,
       sendData: this.#isBinary
         ? undefined
-        : (payload) => this.#sendControl({ type: 'DATA', ...this.#head(), payload }),
+        : (payload) => this.#outbox.pushBare(this.#encode({ type: 'DATA', ...this.#head(), payload })),
     });
     this.#outbox.retain = negotiated.extensions[Extension.RESUME] !== undefined;
   }
@@ -672,7 +694,11 @@ class Core implements SessionCore {
   }
 
   #sendControl(message: ControlMessage): void {
-    this.#outbox.pushControl(this.#isBinary ? encodeControl(message) : encodeControlJson(message));
+    this.#outbox.pushControl(this.#encode(message));
+  }
+
+  #encode(message: ControlMessage): Uint8Array | string {
+    return this.#isBinary ? encodeControl(message) : encodeControlJson(message);
   }
 
   #head(): { sessionId: string | null; timestamp: number } {

@@ -439,9 +439,17 @@ export class Endpoint implements Session {
   #transmit(): void {
     const wire = this.#wire;
     if (wire === undefined) return;
+    let isCurrent = false;
     for (let room = SOCKET_HIGH_WATER - wire.bufferedAmount; room > 0; ) {
       const frame = this.core.pollTransmit();
-      if (frame === undefined) return;
+      if (frame === undefined) {
+        if (isCurrent || !this.core.isPaced) return;
+        // What is sent between two events finds the clock of the last one.
+        isCurrent = true;
+        this.core.handleTimeout(this.#clock.now());
+        this.#clock.soon(this);
+        continue;
+      }
       room -= frame.length;
       this.#stats.sent(frame.length);
       wire.send(frame);

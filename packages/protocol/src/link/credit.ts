@@ -107,6 +107,7 @@ export class ReceiveCredit {
   /** The stream whose incomplete message is let through, and those that wait for their turn. */
   #permitted: Account | undefined;
   #waiting: Set<Account> | undefined;
+  #isHeld = false;
 
   constructor(options: ReceiveCreditOptions) {
     this.#options = options;
@@ -146,17 +147,7 @@ export class ReceiveCredit {
     const account = this.#accounts?.get(streamId);
     if (account === undefined) return false;
     account.consumed += charge;
-    // Nothing is granted where nothing is held back.
-    if (account.limit === Infinity) return this.#permit();
-    let granted = false;
-    if (account.limit - account.consumed <= account.share / 2) {
-      // Whoever reads may be sent more at a time, as long as there is any to give.
-      const { maxShare } = this.#options;
-      const growth = Math.max(0, Math.min(account.share, maxShare - account.share, this.#pool));
-      account.share += growth;
-      this.#pool -= growth;
-      granted = this.#grant(account, account.consumed + account.share);
-    }
+    const granted = this.#replenish(account);
     this.#await(account, this.#permitted !== account && needsPermit(account));
     return this.#permit() || granted;
   }
@@ -179,6 +170,21 @@ export class ReceiveCredit {
     }
   }
 
+  /** Grants nothing more until {@link release}; what is consumed meanwhile is granted then. */
+  hold(): void {
+    this.#isHeld = true;
+  }
+
+  release(): void {
+    this.#isHeld = false;
+    // The message that is under way may have come to the end of what it was let through.
+    const permitted = this.#permitted;
+    if (permitted !== undefined && permitted.limit - permitted.received < PERMIT_STEP / 2)
+      this.#extend(permitted);
+    for (const account of this.#accounts?.values() ?? []) this.#replenish(account);
+    this.#permit();
+  }
+
   #accountOf(id: number): Account {
     let account = this.#accounts?.get(id);
     if (account === undefined) {
@@ -188,6 +194,19 @@ export class ReceiveCredit {
       this.#accounts.set(id, account);
     }
     return account;
+  }
+
+  /** Grants anew what was consumed, as soon as it is half a share. */
+  #replenish(account: Account): boolean {
+    // Nothing is granted where nothing is held back.
+    if (this.#isHeld || account.limit === Infinity) return false;
+    if (account.limit - account.consumed > account.share / 2) return false;
+    // Whoever reads may be sent more at a time, as long as there is any to give.
+    const { maxShare } = this.#options;
+    const growth = Math.max(0, Math.min(account.share, maxShare - account.share, this.#pool));
+    account.share += growth;
+    this.#pool -= growth;
+    return this.#grant(account, account.consumed + account.share);
   }
 
   #grant(account: Account, limit: number): boolean {
@@ -207,7 +226,7 @@ export class ReceiveCredit {
   }
 
   #extend(account: Account): boolean {
-    return this.#grant(account, account.received + Math.min(account.missing, PERMIT_STEP));
+    return !this.#isHeld && this.#grant(account, account.received + Math.min(account.missing, PERMIT_STEP));
   }
 
   /** Puts a stream into the row of those that wait for their turn, or takes it out. */
@@ -223,6 +242,7 @@ export class ReceiveCredit {
   #permit(): boolean {
     const waiting = this.#waiting;
     if (waiting === undefined || waiting.size === 0 || this.#permitted !== undefined) return false;
+    if (this.#isHeld) return false;
     const [next] = waiting;
     if (next === undefined || this.#overrun() >= this.#options.maxOverrun) return false;
     waiting.delete(next);

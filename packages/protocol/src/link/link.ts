@@ -16,6 +16,7 @@ import {
   type OutgoingBody,
 } from './header.js';
 import type { Outbox } from './outbox.js';
+import type { RateGate } from './rates.js';
 import { type OpenStream, type Side, StreamTable } from './streams.js';
 
 /**
@@ -56,7 +57,12 @@ export interface LinkOptions {
   readonly own: LinkParameters;
   readonly peer: LinkParameters;
   readonly outbox: Outbox;
+  /** What the peer may send per time; without it as much as it has credit for. */
+  readonly gate?: RateGate | undefined;
 }
+
+/** Bytes of written frames that may be kept at least, which a peer acknowledges four times over. */
+const MIN_RETAINED = 256 * 1024;
 
 export class Link {
   readonly #limits: Limits;
@@ -66,11 +72,15 @@ export class Link {
   readonly #sendCredit: SendCredit;
   readonly #receiveCredit: ReceiveCredit;
   readonly #acknowledgement: Acknowledgement;
+  readonly #gate: RateGate | undefined;
+  /** Requests that are not taken, until they have arrived as a whole. */
+  #refused: Map<number, ProtocolError> | undefined;
   #framesConfirmed = 0;
 
-  constructor({ side, limits, own, peer, outbox }: LinkOptions) {
+  constructor({ side, limits, own, peer, outbox, gate }: LinkOptions) {
     this.#limits = limits;
     this.#outbox = outbox;
+    this.#gate = gate;
     this.#streams = new StreamTable(side, peer.maxStreams, own.maxStreams);
     this.#assembler = new Assembler(limits);
     this.#sendCredit = new SendCredit(initialCredit(peer));
@@ -86,8 +96,11 @@ export class Link {
     });
     outbox.credit = this.#sendCredit;
     outbox.onDrained = (streamId) => {
-      if (this.#streams.get(streamId) === undefined) this.#sendCredit.forget(streamId);
+      if (this.#streams.get(streamId) !== undefined) return;
+      this.#sendCredit.forget(streamId);
+      this.#streams.release(streamId);
     };
+    outbox.maxRetained = Math.max(MIN_RETAINED, 2 * limits.sessionWindow);
   }
 
   /** Streams that are open in either direction. */
@@ -110,19 +123,21 @@ export class Link {
   /** @throws {ProtocolError} on any violation; the session ends then. */
   handleFrame(bytes: Uint8Array, now: number): LinkEvent | undefined {
     const frame = decodeLinkFrame(bytes);
-    const event = isBodyKind(frame.kind) ? this.#handleBody(frame) : this.#handleSignal(frame);
+    const event = isBodyKind(frame.kind) ? this.#handleBody(frame, now) : this.#handleSignal(frame);
     if (isCounted(frame.kind)) this.#acknowledgement.handleReceived(bytes.length, now);
+    if (this.#gate?.isClosed) this.#receiveCredit.hold();
     return event;
   }
 
-  /** Writes an acknowledgement that is due. */
+  /** Writes an acknowledgement that is due, and credit that was held back for the rate's sake. */
   handleTimeout(now: number): void {
     this.#acknowledgement.handleTimeout(now);
+    if (this.#gate?.handleTimeout(now)) this.#receiveCredit.release();
   }
 
-  /** When an acknowledgement is due, `Infinity` where none is. */
+  /** When either is due, `Infinity` where nothing is. */
   nextTimeout(): number {
-    return this.#acknowledgement.due;
+    return Math.min(this.#acknowledgement.due, this.#gate?.opensAt ?? Infinity);
   }
 
   /** Acknowledges all that was received without waiting. */
@@ -229,22 +244,15 @@ export class Link {
 
   // --- frames
 
-  #handleBody(frame: LinkFrame): LinkEvent | undefined {
+  #handleBody(frame: LinkFrame, now: number): LinkEvent | undefined {
     const { kind, streamId } = frame;
     if (kind === LinkKind.MESSAGE) {
       if (streamId !== 0) throw new ProtocolError('bad_frame', 'one-way messages travel on stream 0');
+      if (!this.#assembler.isPending(0)) this.#gate?.handleMessage(now);
       const whole = this.#take(frame);
       return whole && { type: 'message', body: whole };
     }
-    if (kind === LinkKind.REQUEST) {
-      // Any but the first frame of a fragmented request finds its stream open.
-      const stream = this.#assembler.isPending(streamId)
-        ? this.#streams.get(streamId)
-        : this.#streams.accept(streamId);
-      if (stream === undefined) return undefined;
-      const whole = this.#take(frame);
-      return whole && { type: 'request', streamId, body: whole };
-    }
+    if (kind === LinkKind.REQUEST) return this.#handleRequest(frame, now);
     const stream = this.#asked(streamId);
     if (stream === undefined) return undefined;
     const whole = this.#take(frame);
@@ -256,6 +264,26 @@ export class Link {
       return kind === LinkKind.RESPONSE ? { type: 'end', streamId } : undefined;
     }
     return { type: kind === LinkKind.RESPONSE ? 'response' : 'part', streamId, body: whole };
+  }
+
+  #handleRequest(frame: LinkFrame, now: number): LinkEvent | undefined {
+    const { streamId } = frame;
+    // Any but the first frame of a fragmented request finds its stream open.
+    if (!this.#assembler.isPending(streamId)) {
+      this.#streams.accept(streamId);
+      const error = this.#gate?.handleRequest(now);
+      if (error !== undefined) {
+        this.#refused ??= new Map();
+        this.#refused.set(streamId, error);
+      }
+    }
+    const whole = this.#take(frame);
+    if (whole === undefined) return undefined;
+    const error = this.#refused?.get(streamId);
+    if (error === undefined) return { type: 'request', streamId, body: whole };
+    this.#receiveCredit.consume(streamId, whole.charge);
+    this.fail(streamId, error);
+    return undefined;
   }
 
   #handleSignal(frame: LinkFrame): LinkEvent | undefined {
@@ -361,8 +389,11 @@ export class Link {
   #finish(streamId: number): void {
     this.#assembler.drop(streamId);
     this.#receiveCredit.close(streamId);
-    this.#streams.close(streamId);
-    if (!this.#outbox.has(streamId)) this.#sendCredit.forget(streamId);
+    this.#refused?.delete(streamId);
+    const isWritten = !this.#outbox.has(streamId);
+    if (isWritten || this.#streams.isLocal(streamId)) this.#streams.close(streamId);
+    else this.#streams.closeBehind(streamId);
+    if (isWritten) this.#sendCredit.forget(streamId);
   }
 }
 

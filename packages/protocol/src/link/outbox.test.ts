@@ -429,3 +429,21 @@ describe('an outbox that is replayed', () => {
     expect([...outbox.unconfirmed()]).toEqual([]);
   });
 });
+
+describe('a peer that acknowledges nothing', () => {
+  it('is written no more than may be kept, and more as soon as it does', () => {
+    const outbox = createOutbox();
+    outbox.retain = true;
+    outbox.maxRetained = 10_000;
+    for (let i = 0; i < 100; i++) outbox.pushBody(sized(1, 900));
+    const written = drain(outbox).length;
+    expect(written).toBeGreaterThanOrEqual(9);
+    expect(written).toBeLessThanOrEqual(11);
+    // Nothing is to be gained by asking again, but control goes out.
+    expect(outbox.isIdle).toBe(true);
+    outbox.pushControl('PING');
+    expect(drain(outbox)).toEqual(['PING']);
+    outbox.confirm(written - 1);
+    expect(drain(outbox).length).toBe(written - 1);
+  });
+});

@@ -1,6 +1,15 @@
 import { BODY_CHARGE, type SendCredit } from './credit.js';
 import { FrameMemory } from './frame-memory.js';
-import { bodyFrameLength, bodyHeadLength, type OutgoingBody, writeBodyFrame } from './header.js';
+import {
+  bodyFrameLength,
+  bodyHeadLength,
+  decodeLinkFrame,
+  LinkFlag,
+  LinkKind,
+  type OutgoingBody,
+  writeBodyFrame,
+} from './header.js';
+import type { Pace } from './rates.js';
 import { ReplayLog } from './replay-log.js';
 
 /**
@@ -9,7 +18,8 @@ import { ReplayLog } from './replay-log.js';
  * stream, not between streams.
  *
  * The driver pulls one frame whenever the socket has room, so a frame is built no earlier than it is
- * written. A stream without credit for its next frame is passed over until its peer grants more.
+ * written. A stream without credit for its next frame is passed over until its peer grants more, and so is
+ * one whose next body would begin before the peer's rate of messages lets it.
  */
 
 /** Largest piece of a body in one frame, in bytes. */
@@ -20,7 +30,12 @@ interface ReadyFrame {
   readonly frame: Uint8Array;
 }
 
-type Item = OutgoingBody | ReadyFrame;
+/** A message that is a WebSocket message of its own, without a link: not counted and never replayed. */
+interface BareFrame {
+  readonly bare: Uint8Array | string;
+}
+
+type Item = OutgoingBody | ReadyFrame | BareFrame;
 
 interface Lane {
   readonly streamId: number;
@@ -39,16 +54,24 @@ interface Lane {
 export interface Outbox {
   /** What the peer takes; without it nothing is held back. */
   credit: SendCredit | undefined;
+  /** How fast it may be sent; without it nothing waits. */
+  pace: Pace | undefined;
   /** Everything of a stream that waited is written. */
   onDrained: ((streamId: number) => void) | undefined;
   /** Bytes that wait, control frames excluded. */
   readonly queuedBytes: number;
   /** Counted link frames handed out since the session began. */
   readonly framesWritten: number;
-  /** Nothing waits but for credit. */
+  /** Nothing waits but for the peer: for credit, for its rates or for what it confirms. */
   readonly isIdle: boolean;
   /** Streams that wait for credit. */
   readonly blockedStreams: number;
+  /** Something waits for the rate's sake. */
+  readonly isPaced: boolean;
+  /** Anything but control waits, for whatever reason. */
+  readonly hasBodies: boolean;
+  /** Control frames that wait. They are answers to what the peer sends, and wait where it does not read. */
+  readonly controlFrames: number;
   /** Frames that the peer has confirmed are forgotten; only then can anything be replayed. */
   confirm(count: number): void;
   /** The connection is gone: nothing but control frames is handed out, and those that wait are dropped. */
@@ -57,6 +80,11 @@ export interface Outbox {
   replayFrom(count: number): void;
   /** Keep written frames until they are confirmed. */
   retain: boolean;
+  /**
+   * Bytes of frames that may be kept. Beyond them nothing more is written until the peer confirms some: one
+   * that reads and never acknowledges would make this end keep everything.
+   */
+  maxRetained: number;
   /** Frames that were written and not confirmed, where they are kept. */
   unconfirmed(): Iterable<Uint8Array>;
   /** Bodies that were not written to their end. */
@@ -70,6 +98,8 @@ export interface Outbox {
   pushBody(body: OutgoingBody): void;
   /** A frame behind all bodies of its stream. */
   pushBehind(streamId: number, frame: Uint8Array): void;
+  /** A message that is a frame of its own, without a link. */
+  pushBare(frame: Uint8Array | string): void;
   /** Forgets what a stream has not written yet; `false` where nothing of it was ever written. */
   drop(streamId: number): boolean;
   /** Whether anything of `streamId` waits. */
@@ -82,8 +112,8 @@ export interface Outbox {
   clear(): void;
   /** Keeps no memory in stock for frames to come. */
   releaseMemory(): void;
-  /** The next frame for the socket. */
-  next(): Uint8Array | string | undefined;
+  /** The next frame for the socket. @param now clock reading, for the pace. @default 0 */
+  next(now?: number): Uint8Array | string | undefined;
 }
 
 export function createOutbox(): Outbox {
@@ -95,8 +125,10 @@ class LaneOutbox implements Outbox {
   framesWritten = 0;
   blockedStreams = 0;
   credit: SendCredit | undefined;
+  pace: Pace | undefined;
   onDrained: ((streamId: number) => void) | undefined;
   retain = false;
+  maxRetained = Infinity;
   readonly #memory = new FrameMemory();
   /** Written frames from number `#confirmed` on. */
   readonly #written = new ReplayLog(this.#memory);
@@ -110,6 +142,22 @@ class LaneOutbox implements Outbox {
   #lanes: Map<number, Lane> | undefined;
   /** Lanes with something to write, in order of turn. */
   #turns: Lane[] = [];
+  /** Lanes that wait to begin a body, in order of turn. */
+  #paced: Lane[] | undefined;
+  /** The last frame has used up the rate of bytes. */
+  #isSlowed = false;
+
+  get isPaced(): boolean {
+    return this.#paced !== undefined || (this.#isSlowed && this.#turns.length > 0);
+  }
+
+  get hasBodies(): boolean {
+    return (this.#messages?.items.length ?? 0) > 0 || (this.#lanes?.size ?? 0) > 0;
+  }
+
+  get controlFrames(): number {
+    return this.#control.length;
+  }
 
   *unconfirmed(): Iterable<Uint8Array> {
     for (let i = 0; i < this.#written.size; i++) yield this.#written.at(i) as Uint8Array;
@@ -119,7 +167,7 @@ class LaneOutbox implements Outbox {
     const lanes = [...(this.#lanes?.values() ?? [])];
     if (this.#messages !== undefined) lanes.unshift(this.#messages);
     return lanes.flatMap((lane) =>
-      lane.items.slice(lane.head).filter((item): item is OutgoingBody => !('frame' in item)),
+      lane.items.slice(lane.head).filter((item): item is OutgoingBody => 'kind' in item),
     );
   }
 
@@ -145,10 +193,9 @@ class LaneOutbox implements Outbox {
   }
 
   get isIdle(): boolean {
-    return (
-      this.#control.length === 0 &&
-      (this.#isPaused || (this.#turns.length === 0 && this.#replayAt === undefined))
-    );
+    if (this.#control.length > 0) return false;
+    const hasTurn = this.#turns.length > 0 && !this.#isSlowed && !this.#isFull;
+    return this.#isPaused || (!hasTurn && this.#replayAt === undefined);
   }
 
   pushControl(frame: Uint8Array | string): void {
@@ -171,6 +218,10 @@ class LaneOutbox implements Outbox {
     this.#push(streamId, { frame }, frame.length);
   }
 
+  pushBare(frame: Uint8Array | string): void {
+    this.#push(0, { bare: frame }, frame.length);
+  }
+
   has(streamId: number): boolean {
     return this.#laneOf(streamId) !== undefined;
   }
@@ -186,6 +237,7 @@ class LaneOutbox implements Outbox {
     if (streamId === 0) this.#messages = undefined;
     else this.#lanes?.delete(streamId);
     if (lane.blocked) this.blockedStreams--;
+    else if (this.#paced?.includes(lane)) this.#leavePaced(lane);
     else this.#turns = this.#turns.filter((other) => other !== lane);
     return lane.begun;
   }
@@ -204,6 +256,7 @@ class LaneOutbox implements Outbox {
     this.#messages = undefined;
     this.#lanes = undefined;
     this.#turns = [];
+    this.#paced = undefined;
     this.queuedBytes = 0;
     this.blockedStreams = 0;
   }
@@ -212,13 +265,29 @@ class LaneOutbox implements Outbox {
     this.#memory.release();
   }
 
-  next(): Uint8Array | string | undefined {
+  next(now = 0): Uint8Array | string | undefined {
+    const frame = this.#next(now);
+    if (frame !== undefined) this.pace?.write(frame.length, now);
+    return frame;
+  }
+
+  #next(now: number): Uint8Array | string | undefined {
     const control = this.#nextControl();
     if (control !== undefined || this.#isPaused) return control;
-    const replayed = this.#nextReplayed();
+    const replayed = this.#nextReplayed(now);
     if (replayed !== undefined) return replayed;
+    const { pace } = this;
+    if (this.#isFull || (pace !== undefined && !this.#keepPace(pace, now))) return undefined;
     for (let lane = this.#turns[0]; lane !== undefined; lane = this.#turns[0]) {
+      const begins = pace !== undefined && beginsMessage(lane);
+      if (begins && !pace.mayBegin(now)) {
+        this.#paced ??= [];
+        this.#paced.push(lane);
+        this.#turns.shift();
+        continue;
+      }
       const frame = this.#write(lane);
+      if (begins && frame !== undefined) pace.begin(now);
       if (frame === undefined) {
         lane.blocked = true;
         this.blockedStreams++;
@@ -237,6 +306,23 @@ class LaneOutbox implements Outbox {
     return undefined;
   }
 
+  /** Puts the lane back in turn whose time has come. Returns whether anything may be written at all. */
+  #keepPace(pace: Pace, now: number): boolean {
+    this.#isSlowed = !pace.mayWrite(now);
+    if (this.#isSlowed) return false;
+    const next = this.#paced?.[0];
+    if (next !== undefined && pace.mayBegin(now)) {
+      this.#leavePaced(next);
+      this.#turns.push(next);
+    }
+    return true;
+  }
+
+  #leavePaced(lane: Lane): void {
+    const others = this.#paced?.filter((other) => other !== lane);
+    this.#paced = others === undefined || others.length === 0 ? undefined : others;
+  }
+
   /** Uncounted frames first; counted ones take their place behind what is replayed. */
   #nextControl(): Uint8Array | string | undefined {
     const [first] = this.#control;
@@ -250,10 +336,14 @@ class LaneOutbox implements Outbox {
     return this.#handOut(first.frame as Uint8Array);
   }
 
-  #nextReplayed(): Uint8Array | string | undefined {
+  #nextReplayed(now: number): Uint8Array | string | undefined {
     if (this.#replayAt === undefined) return undefined;
     const frame = this.#written.at(this.#replayAt++);
-    if (frame !== undefined) return frame;
+    if (frame !== undefined) {
+      // What is written again waits for nothing, but what is new then waits for it.
+      if (this.pace !== undefined && endsMessage(frame)) this.pace.begin(now);
+      return frame;
+    }
     this.#replayAt = undefined;
     return this.#nextControl();
   }
@@ -275,8 +365,13 @@ class LaneOutbox implements Outbox {
   }
 
   /** The next frame of a lane, `undefined` where it has no credit for any. */
-  #write(lane: Lane): Uint8Array | undefined {
+  #write(lane: Lane): Uint8Array | string | undefined {
     const item = lane.items[lane.head] as Item;
+    if ('bare' in item) {
+      this.#dequeue(lane, item.bare.length);
+      this.#advance(lane);
+      return item.bare;
+    }
     if ('frame' in item) {
       this.#dequeue(lane, item.frame.length);
       this.#advance(lane);
@@ -338,6 +433,10 @@ class LaneOutbox implements Outbox {
     return end;
   }
 
+  get #isFull(): boolean {
+    return this.retain && this.#written.memory > this.maxRetained;
+  }
+
   #laneOf(streamId: number): Lane | undefined {
     return streamId === 0 ? this.#messages : this.#lanes?.get(streamId);
   }
@@ -367,4 +466,19 @@ class LaneOutbox implements Outbox {
 
 function createLane(streamId: number): Lane {
   return { streamId, items: [], head: 0, offset: 0, begun: false, blocked: false, queuedBytes: 0 };
+}
+
+/** Whether what a lane writes next begins a message, request or transfer. */
+function beginsMessage(lane: Lane): boolean {
+  const item = lane.items[lane.head] as Item;
+  if ('bare' in item) return true;
+  if ('frame' in item) return false;
+  return lane.offset === 0 && (item.kind === LinkKind.MESSAGE || item.kind === LinkKind.REQUEST);
+}
+
+/** Whether a written link frame is the last of a message, request or transfer. */
+function endsMessage(frame: Uint8Array): boolean {
+  const kind = (frame[0] ?? 0) & 0x0f;
+  if (kind !== LinkKind.MESSAGE && kind !== LinkKind.REQUEST) return false;
+  return (decodeLinkFrame(frame).flags & LinkFlag.MORE) === 0;
 }

@@ -11,6 +11,7 @@ export class ReplayLog {
   readonly #lengths: number[] = [];
   /** Index of the oldest frame; the arrays are compacted now and then. */
   #head = 0;
+  #bytes = 0;
 
   constructor(memory: FrameMemory) {
     this.#memory = memory;
@@ -20,10 +21,16 @@ export class ReplayLog {
     return this.#buffers.length - this.#head;
   }
 
+  /** What the frames take, roughly. */
+  get memory(): number {
+    return this.#bytes + this.size * FRAME_OVERHEAD;
+  }
+
   append(buffer: Uint8Array<ArrayBuffer>, offset: number, length: number): void {
     this.#buffers.push(buffer);
     this.#offsets.push(offset);
     this.#lengths.push(length);
+    this.#bytes += length;
   }
 
   /** The frame at `index`, 0 being the oldest. */
@@ -37,7 +44,9 @@ export class ReplayLog {
   drop(count: number): void {
     const end = Math.min(this.#head + count, this.#buffers.length);
     for (let i = this.#head; i < end; i++) {
-      this.#memory.giveBack(this.#buffers[i] as Uint8Array<ArrayBuffer>, this.#lengths[i] as number);
+      const length = this.#lengths[i] as number;
+      this.#bytes -= length;
+      this.#memory.giveBack(this.#buffers[i] as Uint8Array<ArrayBuffer>, length);
     }
     this.#head = end;
     if (end < this.#buffers.length && end < COMPACT_AT) return;
@@ -53,8 +62,12 @@ export class ReplayLog {
     this.#offsets.length = 0;
     this.#lengths.length = 0;
     this.#head = 0;
+    this.#bytes = 0;
   }
 }
+
+/** What keeping a frame takes beside its bytes. */
+const FRAME_OVERHEAD = 32;
 
 /** Forgotten frames that may stand before the others: moving these at every step would be quadratic. */
 const COMPACT_AT = 256;

@@ -94,4 +94,17 @@ describe('streams', () => {
       [1, false],
     ]);
   });
+
+  it('of the peer keep their slot until what they were answered is written', () => {
+    const table = new StreamTable('server', 9, 2);
+    for (const id of [1, 3]) table.accept(id);
+    table.closeBehind(1);
+    expect(table.get(1)).toBeUndefined();
+    expect(errorCode(() => table.accept(5))).toBe('too_many_streams');
+    table.release(1);
+    table.release(1);
+    table.release(3);
+    expect(table.accept(5).id).toBe(5);
+    expect(errorCode(() => table.accept(7))).toBe('too_many_streams');
+  });
 });

@@ -25,6 +25,8 @@ export class StreamTable {
   readonly #maxRemote: number;
   #openLocal = 0;
   #openRemote = 0;
+  /** Streams of the peer that are closed and whose last frames are not written yet. */
+  #unwritten: Set<number> | undefined;
   #nextLocal: number;
   #lastRemote = 0;
 
@@ -91,6 +93,21 @@ export class StreamTable {
     this.#streams?.delete(id);
     if (stream.local) this.#openLocal--;
     else this.#openRemote--;
+  }
+
+  /**
+   * Closes a stream of the peer whose last frames are not written yet: it keeps its slot until
+   * {@link release}, so that a peer that asks and does not read what it is answered is held back.
+   */
+  closeBehind(id: number): void {
+    if (!this.#streams?.delete(id)) return;
+    this.#unwritten ??= new Set();
+    this.#unwritten.add(id);
+  }
+
+  /** Everything of a stream is written. */
+  release(id: number): void {
+    if (this.#unwritten?.delete(id)) this.#openRemote--;
   }
 
   /** Whether `id` is one of those that this end opens. */

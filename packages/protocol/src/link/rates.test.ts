@@ -1,0 +1,107 @@
+import { describe, expect, it } from 'vitest';
+import { DEFAULT_LIMITS } from '../limits.js';
+import { errorCode } from '../testing/error-code.js';
+import { Pace, RateGate } from './rates.js';
+
+/** The delay that a request is answered with, 0 where it is taken. */
+const ask = (gate: RateGate, now: number) => gate.handleRequest(now)?.retryAfterMs ?? 0;
+
+const limits = { messagesPerMinute: 60, bytesPerSecond: Infinity, sessionWindow: 1000 };
+
+describe('the pace of a sender', () => {
+  it('is a burst of a minute of messages, then the rate', () => {
+    const pace = new Pace({ messagesPerMinute: 60 });
+    for (let i = 0; i < 60; i++) {
+      expect(pace.mayBegin(0)).toBe(true);
+      pace.begin(0);
+    }
+    expect([pace.mayBegin(0), pace.mayWrite(0), pace.readyAt(0)]).toEqual([false, true, 1_000]);
+    expect([pace.mayBegin(999), pace.mayBegin(1_000)]).toEqual([false, true]);
+  });
+
+  it('is a burst of a second of bytes and a frame, then the rate', () => {
+    const pace = new Pace({ bytesPerSecond: 1_000 });
+    pace.write(1_000, 0);
+    expect(pace.mayWrite(0)).toBe(true);
+    pace.write(500, 0);
+    expect([pace.mayWrite(0), pace.mayBegin(0), pace.readyAt(0)]).toEqual([false, true, 500]);
+    expect([pace.mayWrite(499), pace.mayWrite(500)]).toEqual([false, true]);
+  });
+
+  it('is none where nothing was announced, or 0', () => {
+    for (const rates of [{}, { messagesPerMinute: Infinity }, { messagesPerMinute: 0, bytesPerSecond: 0 }]) {
+      const pace = new Pace(rates);
+      for (let i = 0; i < 10_000; i++) {
+        pace.begin(0);
+        pace.write(1e9, 0);
+      }
+      expect([pace.mayBegin(0), pace.mayWrite(0), pace.readyAt(0)]).toEqual([true, true, 0]);
+    }
+  });
+});
+
+describe('the gate of a receiver', () => {
+  it('takes twice the burst, answers the next request with a delay, and closes after a third burst', () => {
+    const gate = new RateGate(limits);
+    for (let i = 0; i < 120; i++) expect(ask(gate, 0)).toBe(0);
+    // One second pays the debt, another one is for the next.
+    expect(ask(gate, 0)).toBe(2_000);
+    for (let i = 1; i < 60; i++) expect(ask(gate, 0)).toBeGreaterThan(2_000);
+    expect(errorCode(() => gate.handleRequest(0))).toBe('rate_limited');
+  });
+
+  it('takes a request again after the delay that it stated', () => {
+    const gate = new RateGate(limits);
+    for (let i = 0; i < 120; i++) gate.handleRequest(0);
+    const delay = ask(gate, 0);
+    expect(ask(gate, delay)).toBe(0);
+    expect(ask(gate, delay)).toBeGreaterThan(0);
+  });
+
+  it('is never in the way of a sender that keeps its pace', () => {
+    const pace = new Pace(limits);
+    const gate = new RateGate(limits);
+    for (let now = 0; now < 600_000; now += 250) {
+      for (; pace.mayBegin(now); pace.begin(now)) {
+        // Delivered with up to a minute of delay, all at once.
+        expect(ask(gate, Math.ceil(now / 60_000) * 60_000)).toBe(0);
+      }
+    }
+  });
+
+  it('closes for one-way messages beyond the rate, until it is kept again', () => {
+    const gate = new RateGate(limits);
+    for (let i = 0; i < 120; i++) gate.handleMessage(0);
+    expect([gate.isClosed, gate.opensAt]).toEqual([false, Infinity]);
+    gate.handleMessage(0);
+    expect([gate.isClosed, gate.opensAt]).toEqual([true, 2_000]);
+    expect([gate.handleTimeout(1_999), gate.isClosed]).toEqual([false, true]);
+    expect([gate.handleTimeout(2_000), gate.isClosed, gate.opensAt]).toEqual([true, false, Infinity]);
+    expect(gate.handleTimeout(2_000)).toBe(false);
+  });
+
+  it('closes for bytes beyond the rate, and ends what no credit accounts for', () => {
+    const gate = new RateGate({ ...limits, bytesPerSecond: 1_000 });
+    gate.handleBytes(2_000, 0);
+    expect(gate.isClosed).toBe(false);
+    gate.handleBytes(1, 0);
+    expect([gate.isClosed, gate.opensAt]).toEqual([true, 1]);
+    // The debt that is allowed: a second, the window, and what completes a message.
+    const allowed = 1_000 + 1_000 + 2 * 1024 * 1024;
+    gate.handleBytes(allowed - 1, 0);
+    expect(errorCode(() => gate.handleBytes(1, 0))).toBe('rate_limited');
+  });
+
+  it('knows no rates that are off', () => {
+    const gate = new RateGate(
+      { ...DEFAULT_LIMITS, messagesPerMinute: Infinity, bytesPerSecond: Infinity },
+      0,
+    );
+    for (let i = 0; i < 10_000; i++) {
+      gate.handleMessage(0);
+      gate.handleBytes(1e9, 0);
+    }
+    expect(ask(gate, 0)).toBe(0);
+    expect(gate.isClosed).toBe(false);
+  });
+});
