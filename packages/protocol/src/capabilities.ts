@@ -211,11 +211,14 @@ function authField(payload: Fields): { token: string } | undefined {
   const auth = get(payload, 'auth');
   if (auth === undefined || auth === null) return undefined;
   if (!isFields(auth)) throw bad('auth', 'an object');
-  const token = get(auth, 'token');
-  if (typeof token !== 'string' || token.length === 0 || token.length > MAX_TEXT) {
-    throw bad('auth.token', `a string of 1 to ${MAX_TEXT} characters`);
-  }
-  return { token };
+  return { token: tokenField(auth) };
+}
+
+/** Credentials, in HELLO and in AUTH. */
+export function tokenField(fields: Fields): string {
+  const token = get(fields, 'token');
+  if (typeof token === 'string' && token.length > 0 && token.length <= MAX_TEXT) return token;
+  throw bad('token', `a string of 1 to ${MAX_TEXT} characters`);
 }
 
 function resumeOfferField(payload: Fields): ResumeOffer | undefined {

@@ -17,9 +17,15 @@ export class Liveness {
   #pingSentAt = 0;
   #pongDue = Infinity;
   #missed = 0;
+  #unanswered = 0;
 
   constructor(timers: Timers) {
     this.#timers = timers;
+  }
+
+  /** PINGs of this connection whose PONG has not come. */
+  get unanswered(): number {
+    return this.#unanswered;
   }
 
   handleReceived(now: number): void {
@@ -31,9 +37,11 @@ export class Liveness {
   restart(now: number): void {
     this.handleReceived(now);
     this.#pongDue = Infinity;
+    this.#unanswered = 0;
   }
 
   handlePong(now: number): void {
+    if (this.#unanswered > 0) this.#unanswered--;
     if (this.#pongDue !== Infinity) this.roundTripMs = now - this.#pingSentAt;
     this.#pongDue = Infinity;
   }
@@ -63,6 +71,7 @@ export class Liveness {
   }
 
   #ping(now: number): 'ping' {
+    this.#unanswered++;
     this.#pingSentAt = now;
     this.#pongDue = now + this.#timers.pongTimeoutMs;
     return 'ping';

@@ -121,7 +121,12 @@ const messages = fc.oneof(
   of('HELLO', { sessionId: fc.constant(null), payload: helloPayload }),
   of('ACCEPT', { sessionId, payload: acceptPayload }),
   of('REJECT', {
-    payload: fc.record({ code: fc.constantFrom(...Object.values(RejectCode)), message: text(1_024) }),
+    payload: fc.record({
+      code: fc.constantFrom(...Object.values(RejectCode)),
+      message: text(1_024),
+      retryable: optional(fc.boolean()),
+      retryAfterMs: optional(count),
+    }),
   }),
   of('DATA', { payload: dataPayload }),
   of('CLOSE', {
@@ -129,6 +134,13 @@ const messages = fc.oneof(
   }),
   of('PING', { payload: fc.constant({}) }),
   of('PONG', { payload: fc.constant({}) }),
+  of('AUTH', {
+    payload: fc.oneof(
+      fc.record({ token: fc.string({ minLength: 1, maxLength: 100 }) }),
+      fc.record({ expiresAt: fc.option(count) }),
+    ),
+  }),
+  of('GOAWAY', { payload: fc.record({ retryAfterMs: count, deadline: count }) }),
 );
 
 const HELLO = {
@@ -179,8 +191,10 @@ const PAYLOADS = {
   HELLO,
   ACCEPT,
   DATA,
-  REJECT: { code: 'SERVER_BUSY', message: 'full' },
+  REJECT: { code: 'SERVER_BUSY', message: 'full', retryable: true, retry_after_ms: 1 },
   CLOSE: { reason: 'NORMAL', message: 'bye' },
+  AUTH: { expires_at: 1 },
+  GOAWAY: { retry_after_ms: 1, deadline: 2 },
 } as const;
 type Known = keyof typeof PAYLOADS;
 
@@ -248,6 +262,12 @@ describe.each(ENVELOPES)('control messages in $envelope', ({ roundTrip, read }) 
     ['DATA', 'original_size', NUMBERS],
     ['DATA', 'security_status', OBJECTS],
     ['REJECT', 'message', [...STRINGS, 'm'.repeat(1_025)]],
+    ['REJECT', 'retryable', BOOLEANS],
+    ['REJECT', 'retry_after_ms', NUMBERS],
+    ['AUTH', 'token', [...STRINGS, '', 't'.repeat(16 * 1024 + 1)]],
+    ['AUTH', 'expires_at', NUMBERS],
+    ['GOAWAY', 'retry_after_ms', NUMBERS],
+    ['GOAWAY', 'deadline', NUMBERS],
     ['CLOSE', 'message', [...STRINGS, 'm'.repeat(1_025)]],
   ])('are refused where %s has a %s of the wrong kind', (type, path, values) => {
     for (const value of values) {

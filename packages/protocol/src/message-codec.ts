@@ -1,10 +1,18 @@
 import { Decoder, Encoder, ExtensionCodec } from '@msgpack/msgpack';
-import { acceptFields, capabilityNames, helloFields, parseAccept, parseHello } from './capabilities.js';
+import {
+  acceptFields,
+  capabilityNames,
+  helloFields,
+  parseAccept,
+  parseHello,
+  tokenField,
+} from './capabilities.js';
 import { ProtocolError, toProtocolError } from './errors.js';
 import { assertPairedEscapes, parseJson } from './json.js';
 import { DEFAULT_LIMITS, type Limits } from './limits.js';
 import {
   bad,
+  booleanField,
   countField,
   type Fields,
   get,
@@ -14,10 +22,12 @@ import {
   stringField,
 } from './message-fields.js';
 import {
+  type AuthPayload,
   CloseReason,
   type ControlMessage,
   type DataPayload,
   RejectCode,
+  type RejectPayload,
   type SecurityStatus,
   type UnknownMessage,
 } from './messages.js';
@@ -153,15 +163,7 @@ function fromFields(fields: Fields): ControlMessage | UnknownMessage {
       if (sessionId === null) throw bad('session_id', 'present in ACCEPT');
       return { type, sessionId, timestamp, payload: parseAccept(payload) };
     case 'REJECT':
-      return {
-        type,
-        sessionId,
-        timestamp,
-        payload: {
-          code: oneOf(RejectCode, get(payload, 'code'), RejectCode.UNKNOWN),
-          message: stringField(payload, 'message', '', MAX_MESSAGE_LENGTH),
-        },
-      };
+      return { type, sessionId, timestamp, payload: parseReject(payload) };
     case 'DATA':
       return { type, sessionId, timestamp, payload: parseData(payload) };
     case 'PING':
@@ -177,9 +179,40 @@ function fromFields(fields: Fields): ControlMessage | UnknownMessage {
           message: stringField(payload, 'message', '', MAX_MESSAGE_LENGTH),
         },
       };
+    case 'AUTH':
+      return { type, sessionId, timestamp, payload: parseAuth(payload) };
+    case 'GOAWAY':
+      return {
+        type,
+        sessionId,
+        timestamp,
+        payload: {
+          retryAfterMs: countField(payload, 'retry_after_ms', 0),
+          deadline: countField(payload, 'deadline', 0),
+        },
+      };
     default:
       return { type: 'UNKNOWN', sessionId, timestamp, name: type.slice(0, 64) };
   }
+}
+
+function parseReject(payload: Fields): RejectPayload {
+  return {
+    code: oneOf(RejectCode, get(payload, 'code'), RejectCode.UNKNOWN),
+    message: stringField(payload, 'message', '', MAX_MESSAGE_LENGTH),
+    retryable: isStated(payload, 'retryable') ? booleanField(payload, 'retryable', false) : undefined,
+    retryAfterMs: isStated(payload, 'retry_after_ms') ? countField(payload, 'retry_after_ms', 0) : undefined,
+  };
+}
+
+function parseAuth(payload: Fields): AuthPayload {
+  if (isStated(payload, 'token')) return { token: tokenField(payload) };
+  return { expiresAt: isStated(payload, 'expires_at') ? countField(payload, 'expires_at', 0) : null };
+}
+
+function isStated(payload: Fields, name: string): boolean {
+  const value = get(payload, name);
+  return value !== undefined && value !== null;
 }
 
 function parseData(payload: Fields): DataPayload {
@@ -189,14 +222,10 @@ function parseData(payload: Fields): DataPayload {
   const content = get(payload, 'content');
   if (typeof content !== 'string' && !(content instanceof Uint8Array))
     throw bad('content', 'a string or bytes');
-  const originalSize = get(payload, 'original_size');
   return {
     algorithm,
     content,
-    originalSize:
-      originalSize === undefined || originalSize === null
-        ? undefined
-        : countField(payload, 'original_size', 0),
+    originalSize: isStated(payload, 'original_size') ? countField(payload, 'original_size', 0) : undefined,
     securityStatus: parseSecurityStatus(get(payload, 'security_status')),
   };
 }
@@ -239,9 +268,20 @@ function payloadFields(message: ControlMessage): Fields {
       return helloFields(message.payload);
     case 'ACCEPT':
       return acceptFields(message.payload);
-    case 'REJECT':
+    case 'REJECT': {
+      const { code, message: text, retryable, retryAfterMs } = message.payload;
+      return { code, message: text, retryable, retry_after_ms: retryAfterMs };
+    }
     case 'CLOSE':
       return { ...message.payload };
+    case 'AUTH':
+      return 'token' in message.payload
+        ? { token: message.payload.token }
+        : { expires_at: message.payload.expiresAt };
+    case 'GOAWAY': {
+      const { retryAfterMs, deadline } = message.payload;
+      return { retry_after_ms: retryAfterMs, deadline };
+    }
     case 'DATA': {
       const { algorithm, content, originalSize, securityStatus } = message.payload;
       return {

@@ -100,6 +100,25 @@ export type RejectCode = (typeof RejectCode)[keyof typeof RejectCode];
 export interface RejectPayload {
   readonly code: RejectCode;
   readonly message: string;
+  /** Whether the same client may be admitted later. @default what the close code says */
+  readonly retryable?: boolean | undefined;
+  /** Milliseconds to wait before that. */
+  readonly retryAfterMs?: number | undefined;
+}
+
+/** New credentials, from the client, or until when they are good, from the server. */
+export type AuthPayload =
+  /** Never echoed, never logged. */
+  | { readonly token: string }
+  /** Unix milliseconds by the server's clock; `null` where they do not end. */
+  | { readonly expiresAt: number | null };
+
+/** The server drains: no new streams, and no session after the deadline. */
+export interface GoAwayPayload {
+  /** Milliseconds to wait, once this session has ended, before another one is begun. */
+  readonly retryAfterMs: number;
+  /** Unix milliseconds by the server's clock at which it ends what is still there. */
+  readonly deadline: number;
 }
 
 /** What a scan of the content found; carried, never interpreted, by the session. */
@@ -151,8 +170,10 @@ export type DataMessage = Envelope<'DATA', DataPayload>;
 export type PingMessage = Envelope<'PING', EmptyPayload>;
 export type PongMessage = Envelope<'PONG', EmptyPayload>;
 export type CloseMessage = Envelope<'CLOSE', ClosePayload>;
+export type AuthMessage = Envelope<'AUTH', AuthPayload>;
+export type GoAwayMessage = Envelope<'GOAWAY', GoAwayPayload>;
 
-/** Every message that this version understands. AUTH and GOAWAY are reserved names. */
+/** Every message that this version understands. */
 export type ControlMessage =
   | HelloMessage
   | AcceptMessage
@@ -160,7 +181,9 @@ export type ControlMessage =
   | DataMessage
   | PingMessage
   | PongMessage
-  | CloseMessage;
+  | CloseMessage
+  | AuthMessage
+  | GoAwayMessage;
 
 /** A well-formed envelope of a type that this version does not know; ignored with a warning. */
 export interface UnknownMessage {

@@ -8,6 +8,7 @@ import type { CodedBody, LinkEvent } from './link/link.js';
 import type {
   CapabilityShape,
   CloseReason,
+  GoAwayPayload,
   HelloPayload,
   RejectPayload,
   ResumeOffer,
@@ -78,6 +79,12 @@ export type SessionEvent =
    * connection with this frame. The session has ended; `ended` follows.
    */
   | { readonly type: 'superseded'; readonly accept: Uint8Array | string }
+  /** Server: the client has sent new credentials; answer with `grant`, or `abort`. */
+  | { readonly type: 'auth'; readonly token: string }
+  /** Client: its credentials are good for this long, `Infinity` where they do not end. */
+  | { readonly type: 'granted'; readonly expiresInMs: number }
+  /** Client: the server drains. Nothing new can be asked, and the session ends at the deadline. */
+  | ({ readonly type: 'goaway' } & GoAwayPayload)
   /** Close the connection with this code once everything before it was transmitted. */
   | { readonly type: 'disconnect'; readonly closeCode: number; readonly reason: string }
   /** The last event of a session; without an error it ended as agreed. */
@@ -132,6 +139,10 @@ export interface SessionCore {
   undelivered(): Undelivered;
   /** Milliseconds between the last PING and its PONG. */
   readonly roundTripMs: number | undefined;
+  /** What the server has announced of its draining. */
+  readonly goAway: GoAwayPayload | undefined;
+  /** Client: how long the last REJECT asked to wait before the next connection, in milliseconds. */
+  readonly retryAfterMs: number;
 
   /**
    * A connection is open: the first, or a further one while the session is suspended.
@@ -161,10 +172,19 @@ export interface SessionCore {
   resume(offer: ResumeOffer, now: number): void;
   /** Server: refuses the client. Also before its HELLO has arrived. */
   reject(reject: RejectPayload, closeCode: CloseCode, now: number): void;
+  /**
+   * Server: the credentials of this connection are good until `expiresAt`, in Unix milliseconds, or
+   * `null` for ever. The client is told where they end, or where it has asked.
+   */
+  grant(expiresAt: number | null, now: number): void;
+  /** Client: sends new credentials before the old ones end. */
+  authenticate(token: string, now: number): void;
+  /** Server: says GOAWAY, on this connection and on those that take the session up again. */
+  leave(payload: GoAwayPayload, now: number): void;
 
   /** @throws {ProtocolError} `session_closed`, `unsupported`, `message_too_large`. */
   send(body: CodedBody): void;
-  /** @throws {ProtocolError} as `send`, and `too_many_streams`. */
+  /** @throws {ProtocolError} as `send`, and `too_many_streams`, `draining`. */
   request(body: CodedBody): number;
   respond(streamId: number, body: CodedBody): void;
   chunk(streamId: number, body: CodedBody): void;

@@ -4,7 +4,9 @@ import { CloseCode, isConnectionLoss, isRetryableCloseCode } from './close-codes
 import { closeReasonOf, disconnectError } from './close-reason.js';
 import { Extension, Subprotocol } from './constants.js';
 import { DataPath } from './data-path.js';
+import { Departure, drainingError } from './departure.js';
 import { ProtocolError, toProtocolError } from './errors.js';
+import { Expiry } from './expiry.js';
 import { AVP_FIRST_BYTE, FrameKind, frameKind, LINK_FIRST_BYTE } from './frame.js';
 import { LifecycleEffect, LifecycleEvent, LifecycleState, stepLifecycle } from './lifecycle.js';
 import { isCounted, type LinkKind } from './link/header.js';
@@ -15,9 +17,11 @@ import { Liveness } from './liveness.js';
 import { decodeControl, decodeControlJson, encodeControl, encodeControlJson } from './message-codec.js';
 import {
   type AcceptMessage,
+  type AuthMessage,
   type CloseMessage,
   CloseReason,
   type ControlMessage,
+  type GoAwayPayload,
   type HelloPayload,
   type Offer,
   type RejectPayload,
@@ -92,6 +96,13 @@ class Core implements SessionCore {
   /** Client, suspended: when HELLO must be answered. */
   #answerDue = Infinity;
   #agentId: string | undefined;
+  /** Server: until when the credentials are good, where they end. */
+  #expiry: Expiry | undefined;
+  /** Server: what it has said about draining. */
+  #departure: Departure | undefined;
+  /** Client: what it has heard about it. */
+  #goAway: GoAwayPayload | undefined;
+  #retryAfterMs = 0;
   /** Client: the server's REJECT, until the close code that follows it. */
   #rejected: RejectPayload | undefined;
   /** Why the session ends, where it does not end as agreed. */
@@ -160,13 +171,18 @@ class Core implements SessionCore {
   get roundTripMs(): number | undefined {
     return this.#liveness.roundTripMs;
   }
+  get goAway(): GoAwayPayload | undefined {
+    return this.#goAway ?? this.#departure?.announced;
+  }
+  get retryAfterMs(): number {
+    return this.#retryAfterMs;
+  }
 
   // --- what happens
 
   handleConnected(now: number, token: string | undefined = this.#options.token): void {
     this.#tick(now);
-    this.#isConnected = true;
-    this.#liveness.restart(now);
+    this.#connect(now);
     this.#apply(LifecycleEvent.OPEN);
     if (this.#options.role === 'server') return;
     if (this.#isLost) this.#answerDue = now + this.#options.timers.acceptTimeoutMs;
@@ -200,7 +216,7 @@ class Core implements SessionCore {
     this.#isConnected = false;
     this.#answerDue = Infinity;
     if (this.#hasEnded) return;
-    const retryable = isRetryableCloseCode(closeCode);
+    const retryable = this.#rejected?.retryable ?? isRetryableCloseCode(closeCode);
     // A server that is full or drains refuses the connection and keeps the session.
     const isLoss = this.#rejected === undefined ? isConnectionLoss(closeCode) : retryable;
     if (isLoss && this.#isResumable) {
@@ -238,6 +254,10 @@ class Core implements SessionCore {
     }
     if (now >= this.#answerDue) this.#loseConnection('HELLO was not answered');
     if (!this.#isEstablished) return;
+    if (this.#expiry !== undefined && now >= this.#expiry.deadline) {
+      this.#violate(new ProtocolError('unauthenticated', 'the credentials have expired'));
+      return;
+    }
     if (now >= this.#idleDeadline()) {
       this.#close = {
         reason: CloseReason.TIMEOUT,
@@ -266,6 +286,7 @@ class Core implements SessionCore {
       this.#stateDeadline,
       link,
       pace,
+      this.#expiry?.deadline ?? Infinity,
       this.#idleDeadline(),
       this.#liveness.nextCheck(this.framesUnconfirmed > 0),
     );
@@ -321,9 +342,8 @@ class Core implements SessionCore {
     if (!this.#isLost || link === undefined || this.#guard === undefined) {
       throw new ProtocolError('invalid_argument', 'only a session without a connection is taken up');
     }
-    this.#isConnected = true;
+    this.#connect(now);
     this.#isLost = false;
-    this.#liveness.restart(now);
     this.#guard.accept(offer);
     try {
       link.confirm(offer.received);
@@ -335,6 +355,7 @@ class Core implements SessionCore {
     // Whatever this states and replays comes behind ACCEPT.
     link.resume(offer.received);
     this.#apply(LifecycleEvent.ACCEPT);
+    if (this.#departure !== undefined) this.#sayGoAway(this.#departure);
   }
 
   reject(reject: RejectPayload, closeCode: CloseCode, now: number): void {
@@ -345,11 +366,34 @@ class Core implements SessionCore {
     this.#apply(LifecycleEvent.REJECT);
   }
 
+  grant(expiresAt: number | null, now: number): void {
+    this.#tick(now);
+    const wasAsked = this.#expiry?.isPending ?? false;
+    if (expiresAt === null && !wasAsked) return;
+    this.#expiry ??= new Expiry(this.#options.timers.acceptTimeoutMs);
+    this.#expiry.handleGranted(expiresAt === null ? Infinity : expiresAt - (this.#options.timeOrigin ?? 0));
+    // What is said without a connection would come before the next ACCEPT.
+    if (!this.#isConnected || !this.#isEstablished) return;
+    this.#sendControl({ type: 'AUTH', ...this.#head(), payload: { expiresAt } });
+  }
+
+  authenticate(token: string, now: number): void {
+    this.#tick(now);
+    if (this.#isEstablished) this.#sendControl({ type: 'AUTH', ...this.#head(), payload: { token } });
+  }
+
+  leave(payload: GoAwayPayload, now: number): void {
+    this.#tick(now);
+    this.#departure = new Departure(payload);
+    this.#sayGoAway(this.#departure);
+  }
+
   send(body: CodedBody): void {
     this.#sendable().send(body);
   }
 
   request(body: CodedBody): number {
+    if (this.#goAway !== undefined) throw drainingError(this.#goAway);
     return this.#sendable().linkFor(body).request(body);
   }
 
@@ -563,7 +607,11 @@ class Core implements SessionCore {
       case 'PING':
         return this.#sendControl({ type: 'PONG', ...this.#head(), payload: {} });
       case 'PONG':
-        return this.#liveness.handlePong(this.#now);
+        return this.#handlePong();
+      case 'AUTH':
+        return this.#handleAuth(message);
+      case 'GOAWAY':
+        return this.#handleGoAway(message.payload);
       case 'CLOSE':
         return this.#handleClose(message.payload);
     }
@@ -629,9 +677,52 @@ class Core implements SessionCore {
     this.#answerDue = Infinity;
     // The close code that follows says more, so the end of the session waits for it, for a while.
     this.#rejected = reject;
+    this.#retryAfterMs = reject.retryAfterMs ?? 0;
     if (this.#lifecycle === LifecycleState.HELLO_SENT) {
       this.#stateDeadline = this.#now + this.#options.timers.closingTimeoutMs;
     }
+  }
+
+  #handlePong(): void {
+    this.#liveness.handlePong(this.#now);
+    const departure = this.#departure;
+    if (departure === undefined) return;
+    departure.handlePong();
+    if (departure.isHeard && this.#gate !== undefined)
+      this.#gate.refusal = drainingError(departure.announced);
+  }
+
+  #handleAuth({ payload, timestamp }: AuthMessage): void {
+    const { role, timers } = this.#options;
+    if (role === 'client') {
+      if ('token' in payload)
+        throw new ProtocolError('protocol_violation', 'AUTH with a token is for a client to send');
+      const { expiresAt } = payload;
+      // Both are readings of the server's clock, which may differ from the one here.
+      const expiresInMs = expiresAt === null ? Infinity : Math.max(0, expiresAt - timestamp);
+      this.#emit({ type: 'granted', expiresInMs });
+      return;
+    }
+    if (!('token' in payload)) throw new ProtocolError('bad_message', 'AUTH of a client carries a token');
+    this.#expiry ??= new Expiry(timers.acceptTimeoutMs);
+    if (this.#expiry.isPending)
+      throw new ProtocolError('protocol_violation', 'AUTH before the last one was answered');
+    this.#expiry.handleRequested(this.#now);
+    this.#emit({ type: 'auth', token: payload.token });
+  }
+
+  #handleGoAway(payload: GoAwayPayload): void {
+    if (this.#options.role === 'server')
+      throw new ProtocolError('protocol_violation', 'GOAWAY is for a server to send');
+    this.#goAway = payload;
+    this.#emit({ type: 'goaway', ...payload });
+  }
+
+  #sayGoAway(departure: Departure): void {
+    if (!this.#isConnected || !this.#isEstablished) return;
+    departure.handleSaid(this.#liveness.unanswered);
+    this.#sendControl({ type: 'GOAWAY', ...this.#head(), payload: departure.announced });
+    this.#sendControl({ type: 'PING', ...this.#head(), payload: {} });
   }
 
   #handleClose({ reason, message }: CloseMessage['payload']): void {
@@ -750,6 +841,13 @@ class Core implements SessionCore {
     this.#apply(LifecycleEvent.TIMEOUT);
   }
 
+  #connect(now: number): void {
+    this.#isConnected = true;
+    this.#retryAfterMs = 0;
+    this.#expiry = undefined;
+    this.#liveness.restart(now);
+  }
+
   // --- lifecycle
 
   #apply(event: LifecycleEvent): void {
@@ -825,5 +923,11 @@ function rejection(
   reject: RejectPayload,
   options: { readonly side?: 'remote'; readonly closeCode: number; readonly retryable?: boolean },
 ): ProtocolError {
-  return new ProtocolError('rejected', reject.message, { ...options, reject });
+  const { code, message, retryable, retryAfterMs } = reject;
+  return new ProtocolError('rejected', message, {
+    retryable,
+    ...options,
+    retryAfterMs,
+    reject: { code, message },
+  });
 }
