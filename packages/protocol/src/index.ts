@@ -102,6 +102,17 @@ export {
   type RequestErrorOptions,
 } from './errors.js';
 export { FrameKind, frameKind } from './frame.js';
+// HTTP in a session
+export { encodeEventPart, eventTextOf, type ServerSentEvent } from './http/events.js';
+export {
+  decodeHttpRequest,
+  decodeHttpResponse,
+  encodeHttpRequest,
+  encodeHttpResponse,
+  type HttpHeaders,
+  type HttpRequestHead,
+  type HttpResponseHead,
+} from './http/head.js';
 // The session core
 export {
   type LifecycleContext,

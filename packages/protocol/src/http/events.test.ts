@@ -1,0 +1,61 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { encodeEventPart, eventTextOf, type ServerSentEvent } from './events.js';
+
+/** One event as the specification of server-sent events reads it. */
+function parse(text: string): ServerSentEvent {
+  expect(text.endsWith('\n\n')).toBe(true);
+  const data: string[] = [];
+  const fields: Record<string, string> = {};
+  for (const line of text.slice(0, -2).split('\n')) {
+    const [, name = '', value = ''] = /^([a-z]+): ?(.*)$/su.exec(line) ?? [];
+    if (name === 'data') data.push(value);
+    else fields[name] = value;
+  }
+  return { ...fields, data: data.join('\n') };
+}
+
+const line = fc.oneof(
+  fc.string({ unit: 'grapheme' }).map((text) => text.replace(/[\r\n]/gu, '')),
+  fc.constantFrom(
+    'data: x',
+    'data:',
+    'event: x',
+    'id: 7',
+    'retry: 1',
+    ' two  spaces',
+    ': a comment',
+    '[DONE]',
+  ),
+);
+const data = fc.array(line, { minLength: 1, maxLength: 3 }).map((lines) => lines.join('\n'));
+const name = fc.stringMatching(/^[a-z][a-z._]{0,20}$/);
+
+it('an event comes back as it was, and is never the part that is none', () => {
+  const events = fc.record({ data, event: name, id: name }, { requiredKeys: ['data'] });
+  fc.assert(
+    fc.property(events, (event) => {
+      const part = encodeEventPart(event as ServerSentEvent);
+      expect(part).not.toBe('');
+      expect(parse(eventTextOf(part))).toEqual(event);
+    }),
+  );
+});
+
+it('the data of an event without a name are the part, as they are', () => {
+  for (const json of ['{"id":"chatcmpl-1","choices":[]}', '[DONE]', '{\n  "a": 1\n}']) {
+    expect(encodeEventPart({ data: json })).toBe(json);
+  }
+  expect(eventTextOf('{"a":1}')).toBe('data: {"a":1}\n\n');
+  expect(eventTextOf('{\n}')).toBe('data: {\ndata: }\n\n');
+});
+
+it('an event with a name is a part of lines, which are its text', () => {
+  const part = encodeEventPart({ event: 'response.created', data: '{"type":"response.created"}' });
+  expect(part).toBe('event: response.created\ndata: {"type":"response.created"}');
+  expect(eventTextOf(part)).toBe(`${part}\n\n`);
+});
+
+it('the empty part is no event', () => {
+  expect(eventTextOf('')).toBe('');
+});
