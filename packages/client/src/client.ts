@@ -23,6 +23,7 @@ import {
 } from '@parlance/protocol';
 import { openWebSocket, type WebSocketConstructor } from './connection.js';
 import { watchPage } from './environment.js';
+import { createFetch, type SessionFetch } from './fetch.js';
 import { createBackoff, type ReconnectOptions } from './reconnect.js';
 
 /** Asked at each connection, so that a token that expires can be renewed. */
@@ -55,6 +56,16 @@ export interface ClientOptions extends CapabilityOptions {
   readonly logger?: Logger | undefined;
 }
 
+/** A session as a client holds it. */
+export interface ClientSession extends Session {
+  /** `fetch` over this session, bound to it; see {@link SessionFetch} for what it carries. */
+  readonly fetch: SessionFetch;
+}
+
+class ClientEndpoint extends Endpoint implements ClientSession {
+  readonly fetch = createFetch(this);
+}
+
 const KNOWN = [
   'token',
   'agentId',
@@ -80,7 +91,7 @@ const KNOWN = [
  * @throws {ProtocolError} `invalid_option`; `connection_failed`; `rejected`, with the server's REJECT;
  * `bad_acceptance`; `timeout`. The signal's reason after an abort.
  */
-export async function connect(url: string | URL, options: ClientOptions = {}): Promise<Session> {
+export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
   assertKnownOptions(options, KNOWN);
   const { signal, logger, agentId, onRequest, security, subprotocol = Subprotocol.BINARY } = options;
   const limits = resolveLimits(options.limits);
@@ -108,7 +119,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       timeOrigin: systemClock.timeOrigin,
     });
 
-  return await new Promise<Session>((resolve, reject) => {
+  return await new Promise<ClientSession>((resolve, reject) => {
     const sweep = sweepOf(timers);
     let isEstablished = false;
     let cancelRetry: (() => void) | undefined;
@@ -169,7 +180,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       unwanted?.close(CloseCode.NORMAL, '');
       sweep.delete(session);
     };
-    const session = new Endpoint({
+    const session = new ClientEndpoint({
       core: createCore(),
       renew: backoff === undefined ? undefined : createCore,
       clock: systemClock,

@@ -8,5 +8,6 @@ export {
   type Session,
   Subprotocol,
 } from '@parlance/protocol';
-export { type ClientOptions, connect, type TokenSource } from './client.js';
+export { type ClientOptions, type ClientSession, connect, type TokenSource } from './client.js';
 export type { WebSocketConstructor, WebSocketLike } from './connection.js';
+export type { SessionFetch } from './fetch.js';
