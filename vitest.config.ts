@@ -3,6 +3,9 @@ import { defineConfig } from 'vitest/config';
 // Tests run against the sources: the "source" condition of every package's exports and imports.
 const resolve = { conditions: ['source', 'module', 'browser', 'development|production'] };
 const ssr = { resolve: { conditions: ['source', 'module', 'node', 'development|production'] } };
+// A package that offers its TypeScript under the same condition, and those that import it: Node alone
+// would not run them.
+const server = { deps: { inline: [/\/eventsource-parser\//, /\/node_modules\/(ai|@ai-sdk\/[a-z-]+)\//] } };
 
 export default defineConfig({
   test: {
@@ -13,6 +16,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           environment: 'node',
+          server,
           include: ['packages/*/src/**/*.test.ts', 'conformance/src/**/*.test.ts', 'e2e/src/**/*.test.ts'],
           exclude: ['**/*.browser.test.ts', '**/node_modules/**'],
         },
@@ -24,6 +28,7 @@ export default defineConfig({
           name: 'browser',
           // The tests drive a browser from Node.
           environment: 'node',
+          server,
           include: ['**/*.browser.test.ts'],
           exclude: ['**/node_modules/**', '**/dist/**'],
           testTimeout: 60_000,

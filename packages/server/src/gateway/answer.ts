@@ -1,0 +1,103 @@
+import {
+  decodeHttpRequest,
+  type HttpRequestHead,
+  type Message,
+  type Part,
+  type RequestContext,
+  RequestError,
+} from '@parlance/protocol';
+import { GatewayFailure, readRequest } from './failure.js';
+import { requestHeaders } from './headers.js';
+import { assertKey, type ResolvedGatewayOptions } from './options.js';
+import { createReply } from './reply.js';
+import { createSecret } from './secret.js';
+import { askUpstream } from './upstream.js';
+import { beginProgress, type GatewayRequest } from './usage.js';
+
+/** A path that ends like one of these is that endpoint, whatever stands before it. */
+const ENDPOINTS = ['/chat/completions', '/responses', '/embeddings'] as const;
+type Endpoint = (typeof ENDPOINTS)[number];
+
+/**
+ * Answers one request: checks it, asks the upstream and passes on what comes.
+ *
+ * @param onOver told what it took, once, whatever happened.
+ */
+export async function* answerRequest(
+  request: Message,
+  context: RequestContext,
+  gateway: ResolvedGatewayOptions,
+  onOver: (request: GatewayRequest) => void,
+): AsyncGenerator<Part> {
+  const { session, signal } = context;
+  const begun = performance.now();
+  const progress = beginProgress(session);
+  const reply = createReply(context, progress);
+  try {
+    const head = readRequest(() => decodeHttpRequest(context.metadata));
+    const endpoint = endpointOf(head);
+    progress.endpoint = endpoint;
+    progress.model = await gateway.models.admit(request, session);
+    const body = readRequest(() => request.bytes);
+    progress.requestBytes = body.length;
+    const key = await keyOf(gateway);
+    const url = urlOf(gateway.baseUrl, endpoint);
+    const response = await askUpstream(
+      { url, headers: headersOf(gateway, key, head), body, signal },
+      gateway,
+    );
+    try {
+      const secret = createSecret([key, ...gateway.secretHeaders]);
+      yield* reply.passOn(response, secret, gateway.maxEventLength);
+      progress.outcome = 'completed';
+    } finally {
+      response.close();
+    }
+  } catch (error) {
+    if (signal.aborted) throw error;
+    // Of an upstream's error only its shape is the gateway's.
+    progress.outcome = error instanceof RequestError ? 'completed' : 'failed';
+    if (!(error instanceof GatewayFailure)) throw error;
+    gateway.logger.warn({ err: error, code: error.code, session: session.id }, 'the gateway failed');
+    yield* reply.fail(error);
+  } finally {
+    onOver({ ...progress, durationMs: performance.now() - begun });
+  }
+}
+
+function endpointOf(head: HttpRequestHead | undefined): Endpoint {
+  if (head === undefined) return '/chat/completions';
+  const path = head.path.split('?', 1)[0] as string;
+  const endpoint = ENDPOINTS.find((known) => path.endsWith(known));
+  if (endpoint === undefined) {
+    throw new GatewayFailure('unknown_path', `only paths that end with ${ENDPOINTS.join(', ')} are served`);
+  }
+  if (head.method === 'POST') return endpoint;
+  throw new GatewayFailure('method_not_allowed', `${endpoint} takes POST, not ${head.method}`);
+}
+
+async function keyOf(gateway: ResolvedGatewayOptions): Promise<string> {
+  try {
+    const key = await gateway.apiKey();
+    assertKey(key);
+    return key;
+  } catch (cause) {
+    throw new GatewayFailure('upstream_unreachable', 'the gateway has no key for its upstream', { cause });
+  }
+}
+
+function urlOf(baseUrl: URL, endpoint: Endpoint): string {
+  const url = new URL(baseUrl);
+  url.pathname = `${url.pathname.replace(/\/$/, '')}${endpoint}`;
+  return url.href;
+}
+
+/** What the gateway says about itself comes last, so that nobody else says it. */
+function headersOf(gateway: ResolvedGatewayOptions, key: string, head: HttpRequestHead | undefined): Headers {
+  const headers = new Headers(head === undefined ? [] : requestHeaders(head.headers));
+  headers.set('accept', 'application/json, text/event-stream');
+  headers.set('content-type', 'application/json');
+  for (const [name, value] of gateway.headers) headers.set(name, value);
+  if (key !== '') headers.set('authorization', `Bearer ${key}`);
+  return headers;
+}
