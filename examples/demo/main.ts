@@ -1,11 +1,14 @@
 import { fileURLToPath } from 'node:url';
 import { createServer } from '@parlance/server';
+import { createAnswerer } from './answerer.js';
 import { createReport } from './report.js';
-import { createResponder } from './responder.js';
+
 import { serveChatPage } from './serve-chat.js';
 import { type RoutingRecord, showChat } from './steps/chat.js';
 import { showControl } from './steps/control.js';
 import { showNegotiation } from './steps/negotiate.js';
+import { showSdk } from './steps/sdk.js';
+import { showStream } from './steps/stream.js';
 import { showTensors } from './steps/tensors.js';
 
 /** `npm run demo`: a scripted exchange over real sockets, then a chat page until Ctrl-C. */
@@ -14,11 +17,12 @@ const once = process.argv.includes('--once');
 const nodeModules = fileURLToPath(new URL('../../node_modules', import.meta.url));
 const routed: RoutingRecord[] = [];
 const report = createReport();
+const answerer = createAnswerer();
 
 const server = createServer({
   algorithms: ['M2M', 'TOKEN_NATIVE', 'BROTLI', 'NONE'],
   encodings: ['CL100K_BASE', 'O200K_BASE'],
-  onRequest: createResponder(),
+  onRequest: answerer.onRequest,
   async onSession(session) {
     for await (const message of session) {
       if (message.tensor !== undefined) {
@@ -38,6 +42,8 @@ console.log(`Parlance: TokenNative, M2M v1 and AVP over one WebSocket session at
 try {
   await showNegotiation(url, report);
   await showChat(url, nodeModules, routed, report);
+  await showStream(url, answerer, report);
+  await showSdk(url, answerer, report);
   await showTensors(url, report);
   await showControl(url, report);
 } finally {

@@ -1,9 +1,11 @@
-import type { Message, Part, RequestContext } from '@parlance/protocol';
+import { type Message, ProtocolError, type RequestHandler } from '@parlance/protocol';
 import { RequestError } from '@parlance/server';
+import { ApiError, assertChatPath, completionReply, errorReply, readHttpHead } from './chat-completion.js';
 
 /**
  * The embedded responder: answers chat requests without a model, the same question always with the
- * same answer, word by word. It is here to have something to talk to, not to be clever.
+ * same answer, word by word. It is here to have something to talk to, not to be clever. Who comes by
+ * `session.fetch` is answered as an API compatible with OpenAI's answers, anybody else with bare words.
  */
 
 export interface ChatMessage {
@@ -16,6 +18,7 @@ export interface ChatRequest {
   readonly messages: readonly ChatMessage[];
   readonly max_tokens?: number;
   readonly stream?: boolean;
+  readonly stream_options?: { readonly include_usage?: boolean };
 }
 
 export interface ResponderOptions {
@@ -24,15 +27,37 @@ export interface ResponderOptions {
 }
 
 /** Creates an `onRequest` handler that streams its answer. */
-export function createResponder({ delayMs = 0 }: ResponderOptions = {}) {
-  return async function* respond(request: Message, { signal }: RequestContext): AsyncGenerator<Part> {
-    const chat = readChat(request);
-    for (const word of wordsOf(answerTo(chat))) {
-      if (signal.aborted) return;
-      if (delayMs > 0) await pause(delayMs, signal);
-      yield word;
+export function createResponder({ delayMs = 0 }: ResponderOptions = {}): RequestHandler {
+  return async function* respond(request, context) {
+    const head = readHttpHead(context);
+    if (head === undefined) return yield* answerInWords(readChat(request), delayMs, context.signal);
+    try {
+      assertChatPath(head);
+      const chat = readChat(request);
+      yield* completionReply(chat, answerInWords(chat, delayMs, context.signal), context);
+    } catch (error) {
+      if (error instanceof ApiError) yield errorReply(error, context);
+      else if (isBadRequest(error)) yield errorReply(new ApiError(400, error.message), context);
+      else throw error;
     }
   };
+}
+
+async function* answerInWords(
+  chat: ChatRequest,
+  delayMs: number,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  for (const word of wordsOf(answerTo(chat))) {
+    if (signal.aborted) return;
+    if (delayMs > 0) await pause(delayMs, signal);
+    yield word;
+  }
+}
+
+/** What reading a request throws: it is no JSON, or no chat. */
+function isBadRequest(error: unknown): error is Error {
+  return error instanceof RequestError || error instanceof ProtocolError;
 }
 
 /** The answer to the last message of a user. */
@@ -52,7 +77,7 @@ export function answerTo({ messages, model }: ChatRequest): string {
     before === undefined
       ? 'This is the first thing you have said to me.'
       : `Before that you said “${shorten(before, 60)}”, so this is message ${questions.length} of our conversation.`,
-    `I am no language model: “${model}” is only what your request asked for. Every word of this answer crossed the session as token IDs or text, whichever was smaller.`,
+    `I am no language model: “${model}” is only what your request asked for. Every word of this answer crossed one session, in whichever form was smallest.`,
   ].join(' ');
 }
 

@@ -3,7 +3,7 @@ import type { Algorithm } from '@parlance/protocol';
 import WebSocket from 'ws';
 import { buildConversation } from '../conversation.js';
 import type { Report } from '../report.js';
-import { answerTo, type ChatRequest } from '../responder.js';
+import type { ChatRequest } from '../responder.js';
 
 /** What the server read from an M2M header without decompressing its payload. */
 export interface RoutingRecord {
@@ -45,30 +45,6 @@ export async function showChat(
     }
   }
   report.table(['algorithm', 'requests', 'as JSON', 'on the socket', 'saved'], rows);
-
-  report.section('A streamed answer');
-  const question: ChatRequest = {
-    model: 'gpt-4o',
-    messages: [{ role: 'user', content: 'How does a token reach me?' }],
-    stream: true,
-  };
-  const before = session.stats();
-  const stream = session.stream(question);
-  let parts = 0;
-  let text = '';
-  for await (const part of stream) {
-    parts++;
-    text += part.text;
-  }
-  const bytes = session.stats().received.wireBytes - before.received.wireBytes;
-  report.line(text);
-  report.check(
-    `${parts} parts on stream ${stream.id}, joined to the whole answer`,
-    text === answerTo(question) && parts > 10,
-  );
-  report.line(
-    `${bytes} bytes on the socket for ${Buffer.byteLength(text)} bytes of text, ${(bytes / parts).toFixed(1)} a part`,
-  );
 }
 
 async function echo(session: Session, requests: readonly ChatRequest[], algorithm: Algorithm) {

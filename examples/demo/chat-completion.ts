@@ -1,0 +1,105 @@
+import { randomUUID } from 'node:crypto';
+import {
+  decodeHttpRequest,
+  encodeHttpResponse,
+  getEncoding,
+  type HttpRequestHead,
+  type Part,
+  type RequestContext,
+} from '@parlance/protocol';
+import type { ChatRequest } from './responder.js';
+
+/**
+ * The shapes of an API compatible with OpenAI's, as far as a chat needs them: what `session.fetch`
+ * expects of a server without an upstream.
+ */
+
+const PATH = '/chat/completions';
+
+/** The HTTP head of a request; `undefined` where it was not made through `session.fetch`. */
+export function readHttpHead({ metadata }: RequestContext): HttpRequestHead | undefined {
+  return decodeHttpRequest(metadata);
+}
+
+/** @throws {ApiError} for anything but a chat completion. */
+export function assertChatPath({ path, method }: HttpRequestHead): void {
+  if (path.split('?', 1)[0]?.endsWith(PATH) && method === 'POST') return;
+  throw new ApiError(404, `only POST to …${PATH} is answered here, not ${method} ${path}`);
+}
+
+/** An error as such an API tells it. */
+export class ApiError extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.name = 'ApiError';
+    this.status = status;
+  }
+}
+
+export function errorReply({ status, message }: ApiError, context: RequestContext): Part {
+  setStatus(context, status, 'application/json');
+  return JSON.stringify({ error: { message, type: 'invalid_request_error', param: null, code: null } });
+}
+
+/** A chat completion out of pieces of text: whole, or as a stream of events where the request asks for it. */
+export async function* completionReply(
+  chat: ChatRequest,
+  pieces: AsyncIterable<string> | Iterable<string>,
+  context: RequestContext,
+): AsyncGenerator<Part> {
+  const head = {
+    id: `chatcmpl-${randomUUID()}`,
+    created: Math.floor(Date.now() / 1000),
+    model: chat.model,
+  };
+  let text = '';
+  if (chat.stream !== true) {
+    for await (const piece of pieces) text += piece;
+    setStatus(context, 200, 'application/json');
+    const message = { role: 'assistant', content: text };
+    yield JSON.stringify({
+      ...head,
+      object: 'chat.completion',
+      choices: [{ index: 0, message, finish_reason: 'stop' }],
+      usage: usageOf(chat, text),
+    });
+    return;
+  }
+  const chunk = (delta: object, finish: string | null = null) =>
+    JSON.stringify({
+      ...head,
+      object: 'chat.completion.chunk',
+      choices: [{ index: 0, delta, finish_reason: finish }],
+    });
+  setStatus(context, 200, 'text/event-stream; charset=utf-8');
+  yield chunk({ role: 'assistant', content: '' });
+  for await (const content of pieces) {
+    text += content;
+    yield chunk({ content });
+  }
+  yield chunk({}, 'stop');
+  if (chat.stream_options?.include_usage === true) {
+    yield JSON.stringify({
+      ...head,
+      object: 'chat.completion.chunk',
+      choices: [],
+      usage: usageOf(chat, text),
+    });
+  }
+  yield '[DONE]';
+}
+
+function setStatus(context: RequestContext, status: number, type: string): void {
+  context.setMetadata(encodeHttpResponse({ status, headers: new Map([['content-type', type]]) }));
+}
+
+/** Counted as text: an answer without a model has no other tokens. */
+function usageOf({ messages }: ChatRequest, answer: string) {
+  const encoding = getEncoding('CL100K_BASE');
+  if (encoding === undefined) return null;
+  const prompt = messages.reduce((sum, { content }) => sum + encoding.count(content), 0);
+  const completion = encoding.count(answer);
+  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion };
+}

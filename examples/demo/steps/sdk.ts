@@ -1,0 +1,62 @@
+import { connect, type Session } from '@parlance/client';
+import OpenAI from 'openai';
+import WebSocket from 'ws';
+import type { Answerer } from '../answerer.js';
+import type { Report } from '../report.js';
+import { answerTo } from '../responder.js';
+
+/** The `openai` package over the session, by one line. */
+export async function showSdk(url: string, { model, isEmbedded }: Answerer, report: Report): Promise<void> {
+  report.section('The openai package with `fetch: session.fetch`');
+  await using session = await connect(url, { WebSocket });
+  const openai = new OpenAI({
+    baseURL: 'http://session/v1',
+    apiKey: 'unused',
+    maxRetries: 0,
+    fetch: session.fetch,
+  });
+  const messages = [{ role: 'user' as const, content: 'And how does it reach an SDK?' }];
+  const expected = isEmbedded ? answerTo({ model, messages }) : undefined;
+  const before = session.stats().received.wireBytes;
+
+  let chunks = 0;
+  let json = 0;
+  let text = '';
+  for await (const chunk of await openai.chat.completions.create({ model, messages, stream: true })) {
+    chunks++;
+    json += Buffer.byteLength(`data: ${JSON.stringify(chunk)}\n\n`);
+    text += chunk.choices[0]?.delta.content ?? '';
+  }
+  const bytes = session.stats().received.wireBytes - before;
+  report.line(text);
+  report.check(
+    `${chunks} chunks, joined to the whole answer`,
+    expected === undefined ? text !== '' : text === expected,
+  );
+  report.line(`${bytes} bytes on the socket, ${json} as server-sent events`);
+
+  const whole = await openai.chat.completions.create({ model, messages });
+  report.check(
+    'the same, not streamed',
+    expected === undefined
+      ? whole.choices[0]?.message.content !== ''
+      : whole.choices[0]?.message.content === expected,
+    `${whole.usage?.total_tokens ?? 'unknown'} tokens`,
+  );
+
+  const controller = new AbortController();
+  const stream = await openai.chat.completions.create(
+    { model, messages, stream: true },
+    { signal: controller.signal },
+  );
+  for await (const _chunk of stream) controller.abort();
+  report.check('an abort ends the stream at the far end', await isOver(session));
+}
+
+/** A stream counts as open until its handler has ended. */
+async function isOver(session: Session): Promise<boolean> {
+  for (let i = 0; i < 100 && session.stats().openStreams > 0; i++) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return session.stats().openStreams === 0;
+}

@@ -1,0 +1,35 @@
+import { connect } from '@parlance/client';
+import WebSocket from 'ws';
+import type { Answerer } from '../answerer.js';
+import type { Report } from '../report.js';
+import { answerTo, type ChatRequest } from '../responder.js';
+
+/** (d) A streamed answer, part by part, in the session's own words. */
+export async function showStream(url: string, { isEmbedded }: Answerer, report: Report): Promise<void> {
+  // An API's parts are events; the next section shows those.
+  if (!isEmbedded) return;
+  report.section('A streamed answer');
+  await using session = await connect(url, { WebSocket });
+  const question: ChatRequest = {
+    model: 'gpt-4o',
+    messages: [{ role: 'user', content: 'How does a token reach me?' }],
+    stream: true,
+  };
+  const before = session.stats();
+  const stream = session.stream(question);
+  let parts = 0;
+  let text = '';
+  for await (const part of stream) {
+    parts++;
+    text += part.text;
+  }
+  const bytes = session.stats().received.wireBytes - before.received.wireBytes;
+  report.line(text);
+  report.check(
+    `${parts} parts on stream ${stream.id}, joined to the whole answer`,
+    text === answerTo(question) && parts > 10,
+  );
+  report.line(
+    `${bytes} bytes on the socket for ${Buffer.byteLength(text)} bytes of text, ${(bytes / parts).toFixed(1)} a part`,
+  );
+}
