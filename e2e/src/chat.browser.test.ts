@@ -1,9 +1,11 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { RequestHandler } from '@parlance/protocol';
 import { createServer, RequestError, type Server, type ServerOptions } from '@parlance/server';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { completionReply } from '../../examples/demo/chat-completion.js';
 import { answerTo, type ChatRequest, createResponder } from '../../examples/demo/responder.js';
 import { startChatPage } from '../../examples/demo/serve-chat.js';
 import {
@@ -26,6 +28,12 @@ if (missing !== undefined) {
 }
 
 const WORD_DELAY_MS = 10;
+const LOOKS: readonly BrowserContextOptions[] = [
+  { viewport: { width: 1280, height: 800 }, colorScheme: 'light' },
+  { viewport: { width: 1280, height: 800 }, colorScheme: 'dark' },
+  { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, colorScheme: 'light' },
+  { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, colorScheme: 'dark' },
+];
 /** More than the page waits before it tries again. */
 const RECONNECT = { timeout: 15_000 };
 
@@ -111,15 +119,21 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
       const { received, sent } = session?.stats() ?? expect.fail('the session is gone');
       const onSocket = received.wireBytes + sent.wireBytes;
-      const [json, socket] = await numbers(page, '#bytes tfoot td');
-      const requests = [chat(first), history].map((request) => ({ ...request, stream: true }));
-      const texts = [...requests.map((request) => JSON.stringify(request)), ...requests.map(answerTo)];
-      expect(json).toBe(texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0));
+      await page.getByText('Turn by turn').click();
+      const [http, socket] = (await numbers(page, '#table tfoot td')) as [number, number];
+      const drawn = await numbers(page, '#chart li .unseen');
+      expect(drawn).toHaveLength(4);
+      expect(Math.abs(drawn.reduce((sum, bytes) => sum + bytes, 0) - http - socket)).toBeLessThan(
+        3 * ROUNDING,
+      );
+      const requests = [chat(first), history].map((request) => JSON.stringify({ ...request, stream: true }));
+      const leastHttp = requests.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+      expect(http).toBeGreaterThan(leastHttp);
       expect(socket).toBeGreaterThan(0);
-      expect(socket).toBeLessThan(json as number);
+      expect(socket).toBeLessThan(http);
       const [overhead] = await numbers(page, '#overhead');
       // The server counts the same bytes; an acknowledgement may have come after the page was painted.
-      expect(Math.abs((socket as number) + (overhead as number) - onSocket)).toBeLessThan(32);
+      expect(Math.abs(socket + (overhead as number) - onSocket)).toBeLessThan(32 + ROUNDING);
       expect(complaints).toEqual([]);
     });
   });
@@ -127,15 +141,15 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
   it('sends on Enter, breaks lines on Shift+Enter, and keeps what is written meanwhile', async () => {
     const gate = deferred();
     const { url } = await host({
-      async *onRequest(request) {
-        yield request.json<ChatRequest>().messages.at(-1)?.content ?? '';
+      onRequest: speak(async function* ({ messages }) {
+        yield messages.at(-1)?.content ?? '';
         await gate.promise;
-      },
+      }),
     });
     const { page, complaints } = await visit(url);
     await state(page, 'connected');
     const box = page.getByLabel('Your message');
-    expect(await box.evaluate((element) => element === document.activeElement)).toBe(true);
+    expect(await box.evaluate(isFocused)).toBe(true);
     await page.keyboard.type('one');
     await page.keyboard.press('Shift+Enter');
     await page.keyboard.type('two');
@@ -162,8 +176,8 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     const aborted = deferred();
     const requests: ChatRequest[] = [];
     const { url, sessions } = await host({
-      async *onRequest(request, { signal }) {
-        requests.push(request.json<ChatRequest>());
+      onRequest: speak(async function* (request, signal) {
+        requests.push(request);
         if (requests.length > 1) return yield 'enough';
         yield 'endless';
         signal.addEventListener('abort', () => aborted.resolve());
@@ -171,19 +185,20 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
           await new Promise((resolve) => setTimeout(resolve, WORD_DELAY_MS));
           yield ' words';
         }
-      },
+      }),
     });
     const { page, complaints } = await visit(url);
     await state(page, 'connected');
-    await ask(page, 'Talk');
+    await page.keyboard.type('Talk');
+    await page.keyboard.press('Enter');
     await expect.poll(() => answerText(page)).toContain('endless words words');
-    await page.getByRole('button', { name: 'Stop' }).click();
+    await page.keyboard.press('Tab');
+    expect(await page.getByRole('button', { name: 'Stop' }).evaluate(isFocused)).toBe(true);
+    await page.keyboard.press('Enter');
     await aborted.promise;
     await page.getByText('You stopped this answer.').waitFor();
     const partial = await answerText(page);
-    expect(await page.getByLabel('Your message').evaluate((box) => box === document.activeElement)).toBe(
-      true,
-    );
+    expect(await page.getByLabel('Your message').evaluate(isFocused)).toBe(true);
 
     await ask(page, 'Thanks');
     await finished(page, 1);
@@ -221,9 +236,9 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
   it('tells what a request failed with and asks again', async () => {
     let isBroken = true;
     const { url } = await host({
-      onRequest() {
+      onRequest(request, context) {
         if (isBroken) throw new RequestError('quota', 'come back tomorrow');
-        return 'Here I am.';
+        return speak(() => ['Here I am.'])(request, context);
       },
     });
     const { page, complaints } = await visit(url);
@@ -362,6 +377,73 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       expect(await page.locator('#status').textContent()).toBe('Reconnected');
     });
 
+    it('for 3 s in mid-answer, wide and narrow, light and dark, and finishes with nothing missing', async () => {
+      const { url } = await host();
+      const server = createServer({
+        origins: [new URL(url).origin],
+        onRequest: createResponder({ delayMs: 40 }),
+      });
+      open.push(server);
+      const { port } = await server.listen();
+      const proxy = await createCuttingProxy(port);
+      open.push(proxy);
+      const looks = LOOKS.map(async (look) => {
+        const { page } = await visit(`${url}?server=ws://127.0.0.1:${proxy.port}/session`, look);
+        await state(page, 'connected');
+        return page;
+      });
+      const pages = await Promise.all(looks);
+      const text = 'What happens to this answer?';
+      await Promise.all(pages.map((page) => ask(page, text)));
+      for (const page of pages)
+        await expect.poll(async () => (await answerText(page)).length).toBeGreaterThan(20);
+      const ids = [...server.sessions.keys()];
+      proxy.refuse(true);
+      proxy.cut();
+      await Promise.all(pages.map((page) => state(page, 'suspended')));
+      for (const page of pages) {
+        expect(await page.locator('#status').textContent()).toBe('Suspended');
+        expect(await page.locator('.answer').getAttribute('data-state')).toBe('streaming');
+        expect(await overflowing(page)).toEqual([]);
+      }
+      const before = await Promise.all(pages.map(answerText));
+      await new Promise((resolve) => setTimeout(resolve, 3_000));
+      expect(await Promise.all(pages.map(answerText))).toEqual(before);
+
+      proxy.refuse(false);
+      const whole = answerTo(chat(question(text)));
+      for (const page of pages) {
+        await state(page, 'connected', RECONNECT);
+        await finished(page, 1);
+        expect(await answerText(page)).toBe(whole);
+        await page.getByText(/Connected again after \d.*Nothing is missing/).waitFor();
+        expect(await page.locator('#status').textContent()).toBe('Reconnected');
+        expect(await page.locator('#agreed').textContent()).toContain('1 time');
+        expect(await overflowing(page)).toEqual([]);
+      }
+      expect([...server.sessions.keys()]).toEqual(ids);
+    });
+
+    it('sends what is written meanwhile once it is back', async () => {
+      const { url } = await host();
+      const server = createServer({ origins: [new URL(url).origin], onRequest: createResponder() });
+      open.push(server);
+      const { port } = await server.listen();
+      const proxy = await createCuttingProxy(port);
+      open.push(proxy);
+      const { page } = await visit(`${url}?server=ws://127.0.0.1:${proxy.port}/session`);
+      await state(page, 'connected');
+      proxy.refuse(true);
+      proxy.cut();
+      await state(page, 'suspended');
+      await ask(page, 'Can you hear me?');
+      expect(await answerText(page)).toBe('');
+      proxy.refuse(false);
+      await state(page, 'connected', RECONNECT);
+      await finished(page, 1);
+      expect(await answerText(page)).toBe(answerTo(chat(question('Can you hear me?'))));
+    });
+
     it('when the server closes as agreed, and comes back at once on "Try now"', async () => {
       const { url } = await host();
       const origins = [new URL(url).origin];
@@ -410,7 +492,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await ask(page, `${'unbreakable'.repeat(40)} and\n\nlines`);
       await finished(page, 1);
       expect(await overflowing(page)).toEqual([]);
-      await page.locator('#panel summary').click();
+      await page.locator('#panel > summary').click();
       await page.getByRole('heading', { name: 'What was agreed' }).waitFor();
       expect(await overflowing(page)).toEqual([]);
       expect(complaints).toEqual([]);
@@ -426,6 +508,18 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     });
   });
 });
+
+// --- what a server would say
+
+/** Answers as an API compatible with OpenAI's, in these pieces of text. */
+function speak(
+  piecesOf: (chat: ChatRequest, signal: AbortSignal) => AsyncIterable<string> | Iterable<string>,
+): RequestHandler {
+  return async function* (request, context) {
+    const asked = request.json<ChatRequest>();
+    yield* completionReply(asked, piecesOf(asked, context.signal), context);
+  };
+}
 
 // --- what a person would do and see
 
@@ -462,13 +556,18 @@ async function watchAnswer(page: Page): Promise<() => Promise<number[]>> {
   return () => page.evaluate(() => (window as unknown as { lengths: number[] }).lengths);
 }
 
-/** The numbers of bytes in what `selector` finds. */
+/** The numbers of bytes in what `selector` finds; from 10 kB on, rounded. */
 async function numbers(page: Page, selector: string): Promise<number[]> {
   const texts = await page.locator(selector).allTextContents();
   return texts.flatMap((text) =>
-    [...text.matchAll(/([\d,]+)\sB/g)].map((match) => Number(match[1]?.replace(',', ''))),
+    [...text.matchAll(/([\d,.]+)\s(k?)B/g)].map(
+      ([, number = '', kilo]) => Number(number.replace(',', '')) * (kilo === '' ? 1 : 1000),
+    ),
   );
 }
+
+/** Of two numbers in kB with one decimal. */
+const ROUNDING = 100;
 
 /** Names what is wider than its box; nothing may be. */
 function overflowing(page: Page): Promise<string[]> {
@@ -479,6 +578,10 @@ function overflowing(page: Page): Promise<string[]> {
       )
       .map((element) => `${element.tagName}#${element.id}: ${element.scrollWidth} > ${element.clientWidth}`),
   );
+}
+
+function isFocused(element: Element): boolean {
+  return element === document.activeElement;
 }
 
 function isInView(element: Element): boolean {

@@ -2,12 +2,12 @@ import type { Server as HttpServer } from 'node:http';
 import { fileURLToPath } from 'node:url';
 import { createServer, type Server } from '@parlance/server';
 import { createServer as createViteServer } from 'vite';
-import { createResponder } from './responder.js';
+import { createAnswerer } from './answerer.js';
 
 export interface ChatPageOptions {
   /** The next free one is taken where this is not. @default 5173 */
   readonly port?: number | undefined;
-  /** Pause between two words of an answer, in milliseconds. @default 25, the pace of a model */
+  /** Pause of the embedded responder between two words, in milliseconds. @default 25, the pace of a model */
   readonly delayMs?: number | undefined;
   /** Where Vite keeps the dependencies that it has bundled. @default beside the page's packages */
   readonly cacheDir?: string | undefined;
@@ -34,11 +34,12 @@ export async function startChatPage(options: ChatPageOptions = {}): Promise<Chat
     ...(cacheDir === undefined ? {} : { cacheDir }),
   });
   if (vite.httpServer === null) throw new Error('Vite runs without an HTTP server');
-  const sessions = createServer({ onRequest: createResponder({ delayMs }) });
+  const { onRequest, model, isEmbedded } = createAnswerer({ delayMs });
+  const sessions = createServer({ onRequest });
   sessions.attach(vite.httpServer as HttpServer);
   await vite.listen();
   return {
-    url: vite.resolvedUrls?.local[0] as string,
+    url: `${vite.resolvedUrls?.local[0]}${isEmbedded ? '' : `?model=${encodeURIComponent(model)}`}`,
     sessions,
     async close() {
       await sessions.close();

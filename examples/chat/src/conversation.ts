@@ -1,4 +1,4 @@
-/** What was said, and the request that says all of it again, as chat APIs want it. */
+/** What was said, and how it is said again, as chat APIs want it. */
 
 export type TurnState =
   /** Asked, nothing has come yet. */
@@ -25,18 +25,14 @@ export interface ChatMessage {
   readonly content: string;
 }
 
-/** A label for whoever answers; the embedded responder has no model. */
-const MODEL = 'gpt-4o';
-
 export function createTurn(question: string): Turn {
   return { question, answer: '', state: 'waiting', problem: '' };
 }
 
-/** The JSON text of a chat request with everything said so far. Unfinished answers go as far as they came. */
-export function chatRequest(turns: readonly Turn[]): string {
-  const messages = turns.flatMap(({ question, answer }): ChatMessage[] => [
+/** Everything said so far, as chat APIs want it. Unfinished answers go as far as they came. */
+export function messagesOf(turns: readonly Turn[]): ChatMessage[] {
+  return turns.flatMap(({ question, answer }): ChatMessage[] => [
     { role: 'user', content: question },
     ...(answer === '' ? [] : [{ role: 'assistant' as const, content: answer }]),
   ]);
-  return JSON.stringify({ model: MODEL, messages, stream: true });
 }

@@ -15,9 +15,15 @@ export function bytes(count: number): string {
 export const SAME = 'the same';
 
 /** `34 % less`, `2 % more`, `the same`; nothing where there is nothing to compare with. */
-export function difference({ json, socket }: Comparison): string {
-  if (json === 0) return '';
-  const percent = Math.round((1 - socket / json) * 100);
+export function difference({ http, socket }: Comparison): string {
+  if (http === 0) return '';
+  const percent = Math.round((1 - socket / http) * 100);
   if (percent === 0) return SAME;
   return `${Math.abs(percent)}${NO_BREAK}% ${percent > 0 ? 'less' : 'more'}`;
+}
+
+/** `0.8 s`, then `12 s` and `3 min`. */
+export function duration(ms: number): string {
+  if (ms < 10_000) return `${(ms / 1000).toFixed(1)}${NO_BREAK}s`;
+  return ms < 120_000 ? `${Math.round(ms / 1000)}${NO_BREAK}s` : `${Math.round(ms / 60_000)}${NO_BREAK}min`;
 }

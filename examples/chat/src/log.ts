@@ -1,7 +1,7 @@
 import type { Turn, TurnState } from './conversation.js';
 import { byId, create } from './dom.js';
 import { bytes, difference } from './format.js';
-import type { TurnTraffic } from './traffic.js';
+import { bothWays, type TurnTraffic } from './traffic.js';
 
 /** The conversation as it is seen. */
 export interface Log {
@@ -106,10 +106,11 @@ export function createLog(onAskAgain: (turn: Turn) => void): Log {
   };
 }
 
-function describeCost({ sent, received, parts, algorithm, isFinal }: TurnTraffic): string {
+function describeCost(traffic: TurnTraffic): string {
+  const { parts, algorithm, isFinal } = traffic;
   if (!isFinal) return '';
-  const both = { json: sent.json + received.json, socket: sent.socket + received.socket };
+  const both = bothWays(traffic);
   const count = `${parts} ${parts === 1 ? 'part' : 'parts'}`;
   const change = difference(both);
-  return `Sent as ${algorithm || 'nothing'}, answered in ${count}. ${bytes(both.socket)} on the socket, ${bytes(both.json)} as JSON${change && `: ${change}`}.`;
+  return `Sent as ${algorithm || 'nothing'}, answered in ${count}. ${bytes(both.socket)} on the socket, ${bytes(both.http)} as plain HTTP${change && `: ${change}`}.`;
 }

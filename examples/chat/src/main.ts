@@ -1,8 +1,10 @@
-import { ProtocolError, type ReplyStream, type Session } from '@parlance/client';
+import type { ClientSession } from '@parlance/client';
 import { createComposer } from './composer.js';
-import { chatRequest, createTurn, type Turn } from './conversation.js';
+import { createTurn, type Turn } from './conversation.js';
 import { byId } from './dom.js';
+import { duration } from './format.js';
 import { createLog } from './log.js';
+import { askModel, problemOf } from './model.js';
 import { createNotice } from './notice.js';
 import { createPanel } from './panel.js';
 import { createSessionLink, type LinkState } from './session-link.js';
@@ -13,8 +15,11 @@ import { createTraffic } from './traffic.js';
 const server = new URLSearchParams(location.search).get('server') ?? ownServer();
 const turns: Turn[] = [];
 const traffic = createTraffic();
-let session: Session | undefined;
-let running: { readonly turn: Turn; readonly stream: ReplyStream } | undefined;
+let session: ClientSession | undefined;
+let running: { readonly turn: Turn; readonly controller: AbortController } | undefined;
+/** How often the present session was taken up again, and when its connection was lost. */
+let resumed = 0;
+let lostAt = 0;
 
 const panel = createPanel();
 const log = createLog(askAgain);
@@ -34,12 +39,17 @@ function handleLinkState(state: LinkState): void {
   document.body.dataset['state'] = state.name;
   byId('status').textContent = statusOf(state);
   notice.show(state);
-  composer.setConnected(state.name === 'connected');
+  // What is said while the session is suspended goes out when it is taken up again.
+  composer.setConnected(state.name === 'connected' || state.name === 'suspended');
+  if (state.name === 'suspended') lostAt = performance.now();
   if (state.name !== 'connected' || session === undefined) return;
+  resumed = state.since === 'resumed' ? resumed + 1 : 0;
   traffic.follow(session);
-  panel.showSession(session, server);
+  panel.showSession(session, server, resumed);
   panel.showTraffic(traffic);
-  if (state.since === 'resumed') log.remark('Connected again. Nothing is missing.');
+  if (state.since === 'resumed') {
+    log.remark(`Connected again after ${duration(performance.now() - lostAt)}. Nothing is missing.`);
+  }
   if (state.since === 'anew') {
     log.remark(
       turns.length === 0
@@ -56,7 +66,7 @@ function statusOf(state: LinkState): string {
     case 'connected':
       return state.since === 'first' ? 'Connected' : 'Reconnected';
     case 'suspended':
-      return 'Connection lost';
+      return 'Suspended';
     case 'refused':
       return 'Refused';
     case 'lost':
@@ -82,7 +92,7 @@ function askAgain(turn: Turn): void {
 function stop(): void {
   if (running === undefined) return;
   running.turn.state = 'stopped';
-  running.stream.cancel();
+  running.controller.abort();
 }
 
 /** Sends the whole conversation, whose last turn is `turn`, and shows the answer as it comes. */
@@ -90,30 +100,30 @@ async function answer(turn: Turn): Promise<void> {
   if (session === undefined) return;
   const asked = session;
   const meter = traffic.begin();
+  const controller = new AbortController();
   const show = () => {
     log.update(turn, meter.read());
     panel.showTraffic(traffic);
   };
+  running = { turn, controller };
+  composer.setAnswering(true);
   try {
-    const request = chatRequest(turns);
-    const stream = asked.stream(request);
-    running = { turn, stream };
-    composer.setAnswering(true);
-    meter.sent(request);
-    show();
-    for await (const part of stream) {
-      meter.received(part);
-      turn.answer += part.text;
-      turn.state = 'streaming';
+    for await (const text of askModel(asked, turns, controller.signal, meter.http)) {
+      meter.received();
+      if (text === '') continue;
+      turn.answer += text;
+      if (!isStopped(turn)) turn.state = 'streaming';
       show();
     }
     // `stop` is heard between two parts; by now, nothing else can have ended the loop early.
     if (!isStopped(turn)) turn.state = 'done';
   } catch (error) {
-    if (!(error instanceof ProtocolError)) throw error;
-    const isLost = error.code === 'session_lost' || asked.state !== 'established';
+    const problem = problemOf(error);
+    if (problem === undefined) throw error;
+    if (isStopped(turn)) return;
+    const isLost = problem.code === 'session_lost' || isOver(asked);
     turn.state = isLost ? 'interrupted' : 'failed';
-    if (turn.state === 'failed') turn.problem = `${error.code}: ${error.message}`;
+    if (!isLost) turn.problem = problem.text;
   } finally {
     running = undefined;
     meter.finish();
@@ -124,4 +134,8 @@ async function answer(turn: Turn): Promise<void> {
 
 function isStopped(turn: Turn): boolean {
   return turn.state === 'stopped';
+}
+
+function isOver({ state }: ClientSession): boolean {
+  return state === 'closing' || state === 'closed';
 }

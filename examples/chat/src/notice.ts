@@ -38,11 +38,12 @@ export function createNotice(server: string, onRetry: () => void): Notice {
     show(state) {
       clearInterval(ticking);
       box.hidden = state.name === 'connecting' || state.name === 'connected';
-      retry.hidden = state.name === 'suspended';
+      // The session comes back by itself; there is nothing that a person could do.
+      byId('notice-retry').hidden = state.name === 'suspended';
       if (state.name === 'suspended') {
         say(
           'The connection is lost, the session is not',
-          'This page comes back by itself. Nothing that was said, or is being answered, is missing then.',
+          'This page comes back by itself. The server goes on with what it was asked meanwhile, and nothing of it will be missing.',
         );
         facts.replaceChildren();
       } else if (state.name === 'lost') {

@@ -1,15 +1,18 @@
-import type { Session } from '@parlance/client';
+import type { ClientSession } from '@parlance/client';
+import { createChart } from './chart.js';
 import { byId, create, descriptions } from './dom.js';
 import { bytes, difference, SAME } from './format.js';
 import type { Comparison, Traffic, TurnTraffic } from './traffic.js';
 
 /** The panel beside the conversation: what was agreed, and what it costs. */
 export interface Panel {
-  showSession(session: Session, server: string): void;
+  /** @param resumed how often the session was taken up again. */
+  showSession(session: ClientSession, server: string, resumed: number): void;
+  /** Shows the figures with the next frame that the browser paints. */
   showTraffic(traffic: Traffic): void;
 }
 
-/** Requests that the table lists; the sums are over all of them. */
+/** Turns that the table lists; the sums are over all of them. */
 const LISTED = 6;
 
 export function createPanel(): Panel {
@@ -23,17 +26,38 @@ export function createPanel(): Panel {
 
   const summary = byId('summary');
   const agreed = byId('agreed');
-  const box = byId('bytes');
   const overhead = byId('overhead');
+  const chart = createChart();
+  byId('chart').append(chart.element);
   agreed.append(...descriptions([['Session', 'none yet']]));
+  let due: Traffic | undefined;
+
+  function paint(): void {
+    const traffic = due;
+    due = undefined;
+    if (traffic === undefined) return;
+    const { turns, total } = traffic;
+    byId('silence').hidden = turns.length > 0;
+    byId('figures').hidden = turns.length === 0;
+    overhead.hidden = total.overhead === 0;
+    overhead.textContent = `Not counted above: ${bytes(total.overhead)} for agreeing on the session and keeping it.`;
+    if (turns.length === 0) return;
+    summary.textContent = `${bytes(total.turns.socket)} instead of ${bytes(total.turns.http)}`;
+    byId('difference').textContent = comparedWithHttp(total.turns);
+    byId('socket-total').textContent = bytes(total.turns.socket);
+    byId('http-total').textContent = bytes(total.turns.http);
+    chart.show(turns);
+    byId('table').replaceChildren(...tableOf(turns, total.turns));
+  }
 
   return {
-    showSession(session, server) {
+    showSession(session, server, resumed) {
       const { algorithms, encoding, extensions, version, maxPayloadSize } = session.negotiated;
       agreed.replaceChildren(
         ...descriptions([
           ['Session', create('code', {}, session.id)],
           ['Server', create('code', {}, server)],
+          ['Taken up again', resumed === 0 ? 'never' : `${resumed} ${resumed === 1 ? 'time' : 'times'}`],
           ['Protocol', version],
           ['Algorithms', list(algorithms)],
           ['Encoding', encoding ?? 'none'],
@@ -46,80 +70,32 @@ export function createPanel(): Panel {
     },
 
     showTraffic(traffic) {
-      const { turns, total } = traffic;
-      if (turns.length > 0) {
-        summary.textContent = `${bytes(total.turns.socket)} instead of ${bytes(total.turns.json)}`;
-      }
-      box.replaceChildren(
-        ...(turns.length === 0
-          ? [remark('Nothing has been said yet.')]
-          : [
-              headline(total.turns),
-              table(turns, total.turns),
-              remark(
-                'As JSON: the requests as JSON text and the answers as bare text, with nothing around each part. Frame headers of the WebSocket itself are left out on both sides.',
-              ),
-            ]),
-      );
-      overhead.hidden = total.overhead === 0;
-      overhead.textContent = `Not counted above: ${bytes(total.overhead)} for agreeing on the session and keeping it.`;
+      // Parts come faster than anybody sees them.
+      if (due === undefined) requestAnimationFrame(paint);
+      due = traffic;
     },
   };
 }
 
-function remark(text: string): HTMLElement {
-  return create('p', { className: 'muted' }, text);
-}
-
-function headline(total: Comparison): HTMLElement {
-  const most = Math.max(total.json, total.socket, 1);
-  const bar = (label: string, count: number, className: string) => {
-    const fill = create('i', { className: `fill ${className}` });
-    fill.style.width = `${(count / most) * 100}%`;
-    fill.ariaHidden = 'true';
-    return create(
-      'div',
-      { className: 'bar' },
-      create('span', {}, label),
-      create('b', {}, bytes(count)),
-      fill,
-    );
-  };
-  return create(
-    'div',
-    { className: 'headline' },
-    create('p', { id: 'difference' }, comparedWithJson(total)),
-    bar('On the socket', total.socket, 'socket'),
-    bar('As JSON', total.json, 'json'),
-  );
-}
-
-function comparedWithJson(total: Comparison): string {
+function comparedWithHttp(total: Comparison): string {
   const change = difference(total);
-  return change === SAME ? 'The same as JSON' : `${change} than JSON`;
+  return change === SAME ? 'The same as plain HTTP' : `${change} than plain HTTP`;
 }
 
-function table(turns: readonly TurnTraffic[], total: Comparison): HTMLElement {
-  const row = (name: string, sent: Comparison, received: Comparison) => [
-    create('th', { scope: 'rowgroup', rowSpan: 2 }, name),
-    ...cells('sent', sent),
-    ...cells('received', received),
-  ];
+function tableOf(turns: readonly TurnTraffic[], total: Comparison): HTMLElement[] {
   const first = Math.max(0, turns.length - LISTED);
   const groups = turns.slice(first).map(({ sent, received }, index) => {
-    const [head, ...rest] = row(`${first + index + 1}`, sent, received);
+    const head = create('th', { scope: 'rowgroup', rowSpan: 2 }, `${first + index + 1}`);
     return create(
       'tbody',
       {},
-      create('tr', {}, head as Node, ...rest.slice(0, 4)),
-      create('tr', {}, ...rest.slice(4)),
+      create('tr', {}, head, ...cells('sent', sent)),
+      create('tr', {}, ...cells('received', received)),
     );
   });
-  const heads = ['Turn', '', 'JSON', 'Socket', ''].map((text) => create('th', { scope: 'col' }, text));
-  return create(
-    'table',
-    {},
-    create('caption', { className: 'unseen' }, 'Bytes of each turn, as JSON and on the socket'),
+  const heads = ['Turn', '', 'HTTP', 'Socket', ''].map((text) => create('th', { scope: 'col' }, text));
+  return [
+    create('caption', { className: 'unseen' }, 'Bytes of each turn, as plain HTTP and on the socket'),
     create('thead', {}, create('tr', {}, ...heads)),
     ...groups,
     create(
@@ -127,7 +103,7 @@ function table(turns: readonly TurnTraffic[], total: Comparison): HTMLElement {
       {},
       create('tr', {}, create('th', { scope: 'row', colSpan: 2 }, 'All turns'), ...numbers(total)),
     ),
-  );
+  ];
 }
 
 function cells(direction: string, comparison: Comparison): HTMLElement[] {
@@ -136,7 +112,7 @@ function cells(direction: string, comparison: Comparison): HTMLElement[] {
 
 function numbers(comparison: Comparison): HTMLElement[] {
   return [
-    create('td', {}, bytes(comparison.json)),
+    create('td', {}, bytes(comparison.http)),
     create('td', {}, bytes(comparison.socket)),
     create('td', {}, difference(comparison)),
   ];

@@ -1,4 +1,4 @@
-import { connect, ProtocolError, type Session } from '@parlance/client';
+import { type ClientSession, connect, ProtocolError } from '@parlance/client';
 
 /**
  * Keeps this page connected to one server. A session outlives its connections by itself; what is done
@@ -10,12 +10,12 @@ export type LinkState =
   | { readonly name: 'connecting' }
   | {
       readonly name: 'connected';
-      readonly session: Session;
+      readonly session: ClientSession;
       /** `resumed` with nothing missing, or `anew` in a session that knows nothing of the one before. */
       readonly since: 'first' | 'resumed' | 'anew';
     }
   /** The connection is lost, the session is not: it comes back by itself. */
-  | { readonly name: 'suspended'; readonly session: Session }
+  | { readonly name: 'suspended'; readonly session: ClientSession }
   | {
       readonly name: 'refused';
       readonly error: ProtocolError;
@@ -57,7 +57,7 @@ export function createSessionLink(url: string, onState: (state: LinkState) => vo
   }
 
   async function attempt(): Promise<void> {
-    let session: Session;
+    let session: ClientSession;
     try {
       session = await connect(url);
     } catch (error) {
@@ -71,7 +71,7 @@ export function createSessionLink(url: string, onState: (state: LinkState) => vo
     enter({ name: 'lost', error: await endOf(session), hadSession, retryAt: retryTime() });
   }
 
-  function follow(session: Session): void {
+  function follow(session: ClientSession): void {
     let { id } = session;
     session.on('state', (now) => {
       if (now === 'suspended') enter({ name: 'suspended', session });
@@ -111,7 +111,7 @@ function failedState(error: ProtocolError, hadSession: boolean): LinkState {
 }
 
 /** Waits for the end of the session. One-way messages are no part of a chat and are passed over. */
-async function endOf(session: Session): Promise<ProtocolError | undefined> {
+async function endOf(session: ClientSession): Promise<ProtocolError | undefined> {
   for (;;) {
     try {
       for await (const _message of session);

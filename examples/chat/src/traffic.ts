@@ -1,11 +1,12 @@
-import type { Message, Session } from '@parlance/client';
+import type { ClientSession } from '@parlance/client';
+import type { PlainHttpSize } from './plain-http.js';
 
-/** Bytes on the socket beside the same content as JSON, by turn and for all sessions of this page. */
+/** Bytes on the socket beside the same exchange as plain HTTP, by turn and for all sessions of this page. */
 
 /** One direction, in bytes. */
 export interface Comparison {
-  /** Sent: the request as JSON text. Received: the answer as bare text, without any JSON around it. */
-  readonly json: number;
+  /** See {@link PlainHttpSize}. */
+  readonly http: number;
   /** WebSocket messages, headers of the session included; the WebSocket's own frame headers are not. */
   readonly socket: number;
 }
@@ -23,33 +24,34 @@ export interface TurnTraffic {
 export interface TotalTraffic {
   /** All turns, both directions. */
   readonly turns: Comparison;
-  /** Everything else on the socket: negotiation, keep-alive, closing. */
+  /** Everything else on the socket: negotiation, keep-alive, taking the session up again, closing. */
   readonly overhead: number;
 }
 
 export interface TurnMeter {
-  /** Call once the request was sent, with its JSON text. */
-  sent(json: string): void;
-  received(part: Message): void;
+  /** What the turn takes as plain HTTP; whoever asks keeps it up. */
+  readonly http: PlainHttpSize;
+  received(): void;
   finish(): void;
   read(): TurnTraffic;
 }
 
 export interface Traffic {
   /** Counts the session from here on; what came before stays in the total. */
-  follow(session: Session): void;
+  follow(session: ClientSession): void;
   /** Starts a turn on the session that is followed. Turns do not overlap. */
   begin(): TurnMeter;
   readonly turns: readonly TurnTraffic[];
   readonly total: TotalTraffic;
 }
 
-const utf8 = new TextEncoder();
-const sizeOf = (text: string) => utf8.encode(text).length;
+export function bothWays({ sent, received }: TurnTraffic): Comparison {
+  return { http: sent.http + received.http, socket: sent.socket + received.socket };
+}
 
 export function createTraffic(): Traffic {
   const meters: TurnMeter[] = [];
-  let session: Session | undefined;
+  let session: ClientSession | undefined;
   /** Bytes of the sessions before this one. */
   let earlier = 0;
   const wire = () => {
@@ -64,6 +66,7 @@ export function createTraffic(): Traffic {
 
   return {
     follow(next) {
+      if (next === session) return;
       earlier = bytesSoFar();
       session = next;
     },
@@ -79,13 +82,14 @@ export function createTraffic(): Traffic {
     },
 
     get total() {
-      let json = 0;
+      let http = 0;
       let socket = 0;
-      for (const { sent, received } of this.turns) {
-        json += sent.json + received.json;
-        socket += sent.socket + received.socket;
+      for (const turn of this.turns) {
+        const both = bothWays(turn);
+        http += both.http;
+        socket += both.socket;
       }
-      return { turns: { json, socket }, overhead: bytesSoFar() - socket };
+      return { turns: { http, socket }, overhead: bytesSoFar() - socket };
     },
   };
 }
@@ -99,30 +103,31 @@ function createMeter(
   lastAlgorithm: () => string,
 ): TurnMeter {
   const before = wire();
-  let sentJson = 0;
-  let receivedText = 0;
+  const http = { sent: 0, received: 0 };
   let parts = 0;
   let algorithm = '';
   let final: TurnTraffic | undefined;
+  /** The SDK sends in its own time; by the first part, it has. */
+  const learn = () => {
+    if (algorithm === '' && http.sent > 0) algorithm = lastAlgorithm();
+  };
 
   return {
-    sent(json) {
-      sentJson = sizeOf(json);
-      algorithm = lastAlgorithm();
-    },
-    received(part) {
-      receivedText += sizeOf(part.text);
+    http,
+    received() {
       parts++;
+      learn();
     },
     finish() {
+      learn();
       final ??= { ...this.read(), isFinal: true };
     },
     read() {
       if (final !== undefined) return final;
       const now = wire();
       return {
-        sent: { json: sentJson, socket: now.sent - before.sent },
-        received: { json: receivedText, socket: now.received - before.received },
+        sent: { http: http.sent, socket: now.sent - before.sent },
+        received: { http: http.received, socket: now.received - before.received },
         parts,
         algorithm,
         isFinal: false,
