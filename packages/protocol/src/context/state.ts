@@ -1,0 +1,155 @@
+import { platform } from '#platform';
+import type { ContextParameters } from './parameters.js';
+
+/**
+ * What both ends hold of one direction, and the one rule by which it changes. The sender applies it
+ * when it writes the first and the last frame of a body, the receiver when it takes them: in the same
+ * order, so that both hold the same without saying so.
+ *
+ * - A body enters when it is whole. A part of at most {@link MAX_SLOT_SIZE} bytes takes the slot of its
+ *   stream, everything else the front of the list.
+ * - A base is pinned while a body that was coded against it is under way. What is pinned stays.
+ * - A body that replaces its base takes it out of the list, unless that is pinned by others.
+ * - Room is made from the oldest on. A body for which no room can be made changes nothing.
+ * - A stream's slot goes with its end or error, its unfinished body with that or its cancel.
+ */
+
+/** Bytes of a stream's last part that are kept beside the list. */
+export const MAX_SLOT_SIZE = 4 * 1024;
+
+/** Positions by which a body names its base. */
+export const NO_BASE = 0;
+/** The last part of the same stream. */
+export const SLOT = 1;
+/** The newest entry of the list; older ones follow. */
+export const NEWEST = 2;
+
+/** A message that others are coded against. */
+export interface Base {
+  readonly content: Uint8Array;
+  /** Bodies under way that were coded against it. */
+  pins: number;
+}
+
+/** How a body leaves the state when it is whole. */
+export interface Completion {
+  readonly content: Uint8Array;
+  /** A part of a reply. */
+  readonly isPart: boolean;
+  /** Takes the place of its base. */
+  readonly replaces: boolean;
+}
+
+interface StreamState {
+  slot: Base | undefined;
+  /** CRC-32 of all parts. */
+  checksum: number;
+}
+
+export class ContextState {
+  readonly #parameters: ContextParameters;
+  /** Newest first. */
+  readonly #bases: Base[] = [];
+  #bytes = 0;
+  /** Streams of which a part was coded in context. */
+  #streams: Map<number, StreamState> | undefined;
+  /** The base of the body under way, by stream; `undefined` where it has none. */
+  #underWay: Map<number, Base | undefined> | undefined;
+
+  constructor(parameters: ContextParameters) {
+    this.#parameters = parameters;
+  }
+
+  /** The list, newest first. */
+  get bases(): readonly Base[] {
+    return this.#bases;
+  }
+
+  /** Bytes of the list. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  slot(streamId: number): Base | undefined {
+    return this.#streams?.get(streamId)?.slot;
+  }
+
+  /** The base at `position`, `undefined` where there is none. */
+  baseAt(position: number, streamId: number): Base | undefined {
+    return position === SLOT ? this.slot(streamId) : this.#bases[position - NEWEST];
+  }
+
+  /** The first frame of a body. */
+  begin(streamId: number, base: Base | undefined): void {
+    if (base !== undefined) base.pins++;
+    this.#underWay ??= new Map();
+    this.#underWay.set(streamId, base);
+  }
+
+  /** The base of the body under way. */
+  baseOf(streamId: number): Base | undefined {
+    return this.#underWay?.get(streamId);
+  }
+
+  /** The last frame of a body. Returns what became of it in the list, if it entered. */
+  complete(streamId: number, { content, isPart, replaces }: Completion): Base | undefined {
+    const base = this.baseOf(streamId);
+    this.abandon(streamId);
+    if (isPart) {
+      const stream = this.#streamOf(streamId);
+      stream.checksum = platform.crc32(content, stream.checksum);
+      if (content.length <= MAX_SLOT_SIZE) {
+        stream.slot = { content, pins: 0 };
+        return undefined;
+      }
+    }
+    return this.#enter(content, replaces ? base : undefined);
+  }
+
+  /** The body under way comes to nothing. */
+  abandon(streamId: number): void {
+    const base = this.baseOf(streamId);
+    if (base !== undefined) base.pins--;
+    this.#underWay?.delete(streamId);
+  }
+
+  /** The stream ends in this direction. Returns the CRC-32 of its parts, where it had any in context. */
+  end(streamId: number): number | undefined {
+    this.abandon(streamId);
+    const checksum = this.#streams?.get(streamId)?.checksum;
+    this.#streams?.delete(streamId);
+    return checksum;
+  }
+
+  #streamOf(streamId: number): StreamState {
+    this.#streams ??= new Map();
+    let stream = this.#streams.get(streamId);
+    if (stream === undefined) {
+      stream = { slot: undefined, checksum: 0 };
+      this.#streams.set(streamId, stream);
+    }
+    return stream;
+  }
+
+  #enter(content: Uint8Array, replaced: Base | undefined): Base | undefined {
+    const { maxBytes, maxMessages } = this.#parameters;
+    const leaving = new Set<Base>();
+    let bytes = this.#bytes + content.length;
+    const leave = (base: Base): void => {
+      leaving.add(base);
+      bytes -= base.content.length;
+    };
+    if (replaced?.pins === 0 && this.#bases.includes(replaced)) leave(replaced);
+    for (let i = this.#bases.length - 1; i >= 0; i--) {
+      if (bytes <= maxBytes && this.#bases.length - leaving.size < maxMessages) break;
+      const base = this.#bases[i] as Base;
+      if (base.pins === 0 && !leaving.has(base)) leave(base);
+    }
+    if (bytes > maxBytes || this.#bases.length - leaving.size >= maxMessages) return undefined;
+    for (const base of leaving) this.#bases.splice(this.#bases.indexOf(base), 1);
+    const base = { content, pins: 0 };
+    this.#bases.unshift(base);
+    this.#bytes = bytes;
+    return base;
+  }
+}
