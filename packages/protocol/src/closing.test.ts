@@ -97,6 +97,19 @@ describe('a session that closes', () => {
     ]);
     expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
   });
+
+  it('answers no cancel behind its CLOSE', () => {
+    const { client, server, now } = established();
+    const id = client.core.request(body(200_000));
+    // Of the request only a part has arrived, so the link itself would answer.
+    server.core.handleMessage(client.core.pollTransmit() ?? '', now);
+    client.core.cancel(id);
+    server.core.close(CloseReason.NORMAL, '', now);
+    const said = [server.core.pollTransmit() ?? '', server.core.pollTransmit() ?? ''];
+    expect(kindsOf(said)).toEqual([LinkKind.ACK, 'control']);
+    server.core.handleMessage(client.core.pollTransmit() ?? '', now);
+    expect(server.core.pollTransmit()).toBeUndefined();
+  });
 });
 
 describe('a connection that is lost while closing', () => {

@@ -459,6 +459,7 @@ class Core implements SessionCore {
     if (!this.#sentClose) {
       if (this.#outbox.hasBodies) return undefined;
       this.#sentClose = true;
+      this.#data?.link?.seal();
       this.#sendControl({ type: 'CLOSE', ...this.#head(), payload: this.#close });
       return this.#outbox.next();
     }

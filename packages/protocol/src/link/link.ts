@@ -76,6 +76,7 @@ export class Link {
   /** Requests that are not taken, until they have arrived as a whole. */
   #refused: Map<number, ProtocolError> | undefined;
   #framesConfirmed = 0;
+  #isSealed = false;
 
   constructor({ side, limits, own, peer, outbox, gate }: LinkOptions) {
     this.#limits = limits;
@@ -138,6 +139,11 @@ export class Link {
   /** When either is due, `Infinity` where nothing is. */
   nextTimeout(): number {
     return Math.min(this.#acknowledgement.due, this.#gate?.opensAt ?? Infinity);
+  }
+
+  /** CLOSE is said: from here on the link itself writes nothing that is counted either. */
+  seal(): void {
+    this.#isSealed = true;
   }
 
   /** Acknowledges all that was received without waiting. */
@@ -339,7 +345,7 @@ export class Link {
     // reply still waited. So the link answers.
     if (stream !== undefined || waits) {
       this.#finish(streamId);
-      this.#pushEnd(streamId);
+      if (!this.#isSealed) this.#pushEnd(streamId);
     }
     return undefined;
   }
