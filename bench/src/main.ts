@@ -9,13 +9,15 @@ const BENCHES: Readonly<Record<string, string>> = {
   echo: 'session messages and requests beside ws, corked ws and socket.io; idle sessions; handshakes',
   codecs: 'every codec beside JSON.stringify, Brotli and deflate; the choice of `auto`',
   tokenizer: 'the tokenizer beside js-tiktoken, tiktoken and gpt-tokenizer',
+  gateway: 'a chat with streamed answers through the gateway beside plain HTTP; how soon cancelling arrives',
   stall: 'what a megabyte in one session does to the round trips of another',
 };
 
-const USAGE = `npm run bench -- [name…] [--json] [--quick]
+const USAGE = `npm run bench -- [name…] [--json] [--quick] [--conversation FILE]
 
-  --json    one JSON object a line: name, value, unit, baseline, ratio, better
-  --quick   fewer and shorter rounds: for a look, not for a verdict
+  --json                one JSON object a line: name, value, unit, baseline, ratio, better
+  --quick               fewer and shorter rounds: for a look, not for a verdict
+  --conversation FILE   JSON { messages: [{ role, content }] } in place of one made of installed READMEs
 
 ${Object.entries(BENCHES)
   .map(([name, description]) => `  ${name.padEnd(10)}${description}`)
@@ -26,7 +28,12 @@ const fileOf = (name: string) => new URL(`./${name}.ts`, import.meta.url);
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { json: { type: 'boolean' }, quick: { type: 'boolean' }, help: { type: 'boolean' } },
+    options: {
+      json: { type: 'boolean' },
+      quick: { type: 'boolean' },
+      conversation: { type: 'string' },
+      help: { type: 'boolean' },
+    },
   });
   if (values.help) {
     console.log(USAGE);
@@ -45,7 +52,8 @@ async function main(): Promise<number> {
     // Loaded one by one: a bench pays only for its own imports, and fails only where it was asked for.
     const bench = (await import(fileOf(name).href)) as Bench;
     reporter.begin(name, BENCHES[name] as string);
-    for await (const row of bench.run({ quick: values.quick ?? false })) reporter.row(row);
+    const { quick = false, conversation } = values;
+    for await (const row of bench.run({ quick, conversation })) reporter.row(row);
   }
   reporter.end();
   return 0;

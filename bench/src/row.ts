@@ -21,6 +21,8 @@ export interface Target {
 export interface BenchOptions {
   /** Fewer and shorter rounds: for a look, not for a verdict. */
   readonly quick: boolean;
+  /** File with a chat, for benches that hold one. @default one made of what is installed */
+  readonly conversation?: string | undefined;
 }
 
 /** What a file of a bench exports. */

@@ -1,0 +1,174 @@
+import type { GatewayCommands } from './gateway/server.js';
+import { chatTurns } from './gateway/turns.js';
+import type { UpstreamCommands } from './gateway/upstream.js';
+import { openDirect, openSession, type Way } from './gateway/ways.js';
+import { startRemote } from './process/channel.js';
+import { type BenchOptions, compare, type Row } from './row.js';
+
+/**
+ * A chat with streamed answers, directly and through the gateway: bytes on the client's socket, the time
+ * to the first event, and how long an upstream works on for somebody who has left. Upstream, gateway and
+ * client are three processes; the upstream takes no time of its own.
+ */
+
+const TURNS = 40;
+const RESUME_WINDOW_MS = 1_000;
+/** Nobody's model works for longer for somebody who has left. */
+const MAX_CLOSE_MS = 100;
+
+export async function* run({ quick, conversation }: BenchOptions): AsyncGenerator<Row> {
+  const upstream = startRemote<UpstreamCommands>(new URL('./gateway/upstream.ts', import.meta.url), [
+    String(TURNS),
+    quick ? '0' : '1',
+    ...(conversation === undefined ? [] : [conversation]),
+  ]);
+  const baseUrl = await upstream.call('url');
+  const gateway = startRemote<GatewayCommands>(new URL('./gateway/server.ts', import.meta.url), [
+    baseUrl,
+    String(RESUME_WINDOW_MS),
+  ]);
+  try {
+    const url = await gateway.call('url');
+    const closedAt = (tag: string) => upstream.call('closedAt', tag);
+    yield* chat(baseUrl, url, quick ? 1 : 3, conversation);
+    yield* aborts(baseUrl, url, quick ? 50 : 300, closedAt);
+    yield* losses(url, quick ? 20 : 100, closedAt);
+  } finally {
+    gateway.stop();
+    upstream.stop();
+  }
+}
+
+async function* chat(
+  baseUrl: string,
+  url: string,
+  rounds: number,
+  conversation: string | undefined,
+): AsyncGenerator<Row> {
+  const turns = chatTurns(TURNS, conversation);
+  const direct = openDirect(baseUrl);
+  const session = await openSession(url);
+  const first = { direct: [] as number[], session: [] as number[] };
+  // Connections and just-in-time compilers are warm for both.
+  for (const way of [direct, session]) await (await way.ask(turns[0]?.request ?? '')).drain();
+  const before = { direct: direct.bytes(), session: session.bytes() };
+  for (let round = 0; round < rounds; round++) {
+    for (const { request } of turns) {
+      for (const [name, way] of [
+        ['direct', direct],
+        ['session', session],
+      ] as const) {
+        const answer = await way.ask(request);
+        first[name].push(answer.firstMs);
+        await answer.drain();
+      }
+    }
+  }
+  const total = (name: 'direct' | 'session', direction: 'sent' | 'received', way: Way) =>
+    (way.bytes()[direction] - before[name][direction]) / rounds;
+  const sums = { direct: 0, session: 0 };
+  for (const [what, direction] of [
+    ['requests', 'sent'],
+    ['answers', 'received'],
+  ] as const) {
+    const value = total('session', direction, session);
+    const baseline = total('direct', direction, direct);
+    sums.session += value;
+    sums.direct += baseline;
+    yield compare(`${turns.length}-turn chat, ${what}`, 'B', 'lower', value, {
+      name: 'direct',
+      value: baseline,
+    });
+  }
+  yield compare(`${turns.length}-turn chat, both`, 'B', 'lower', sums.session, {
+    name: 'direct',
+    value: sums.direct,
+  });
+  for (const rank of [0.5, 0.99]) {
+    yield compare(`first token, ${percentile(rank)}`, 'ms', 'lower', quantile(first.session, rank), {
+      name: 'direct',
+      value: quantile(first.direct, rank),
+    });
+  }
+  await Promise.all([direct.close(), session.close()]);
+}
+
+/** From an abort at the client to the end of the connection at the upstream. */
+async function* aborts(
+  baseUrl: string,
+  url: string,
+  times: number,
+  closedAt: (tag: string) => Promise<number>,
+): AsyncGenerator<Row> {
+  const session = await openSession(url);
+  const taken = { direct: [] as number[], session: [] as number[] };
+  for (let i = 0; i < times; i++) {
+    const direct = openDirect(baseUrl);
+    for (const [name, way] of [
+      ['direct', direct],
+      ['session', session],
+    ] as const) {
+      const tag = `${name}-${i}`;
+      const answer = await way.ask(JSON.stringify({ tag, stream: true }));
+      const start = monotonicMs();
+      answer.abort();
+      taken[name].push((await closedAt(tag)) - start);
+    }
+    await direct.close();
+  }
+  for (const rank of [0.5, 0.99]) {
+    const value = quantile(taken.session, rank);
+    yield compare(
+      `upstream closed after an abort, ${percentile(rank)}`,
+      'ms',
+      'lower',
+      value,
+      { name: 'direct', value: quantile(taken.direct, rank) },
+      () => (rank === 0.99 ? { text: `<= ${MAX_CLOSE_MS} ms`, met: value <= MAX_CLOSE_MS } : undefined),
+    );
+  }
+  await session.close();
+}
+
+/** From the end of the time in which a client may come back to the end of the connection at the upstream. */
+async function* losses(
+  url: string,
+  times: number,
+  closedAt: (tag: string) => Promise<number>,
+): AsyncGenerator<Row> {
+  const late = await Promise.all(
+    Array.from({ length: times }, async (_, i) => {
+      // Spread over the strokes of the server's clock.
+      await new Promise((resolve) => setTimeout(resolve, i * 23));
+      const session = await openSession(url);
+      await session.ask(JSON.stringify({ tag: `lost-${i}`, stream: true }));
+      const lost = monotonicMs();
+      session.lose();
+      const closed = await closedAt(`lost-${i}`);
+      void session.close();
+      return closed - lost - RESUME_WINDOW_MS;
+    }),
+  );
+  const value = quantile(late, 0.99);
+  yield compare(
+    'upstream closed after the resume window, p99',
+    'ms',
+    'lower',
+    value,
+    { name: `${MAX_CLOSE_MS} ms`, value: MAX_CLOSE_MS },
+    () => ({ text: `<= ${MAX_CLOSE_MS} ms`, met: value <= MAX_CLOSE_MS }),
+  );
+}
+
+function monotonicMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
+}
+
+function percentile(rank: number): string {
+  return `p${rank * 100}`;
+}
+
+function quantile(values: readonly number[], rank: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * rank))] ?? Number.NaN;
+}

@@ -1,0 +1,23 @@
+import { createServer } from '@parlance/server';
+import { createOpenAIGateway } from '@parlance/server/openai';
+import { offer } from '../process/channel.js';
+
+/** The gateway, in a process of its own. */
+
+const [baseUrl, resumeWindowMs] = process.argv.slice(2) as [string, string];
+const server = createServer({
+  limits: {
+    messagesPerMinute: Infinity,
+    bytesPerSecond: Infinity,
+    sessionsPerIp: Infinity,
+    sessionsPerMinutePerIp: Infinity,
+  },
+  timers: { resumeWindowMs: Number(resumeWindowMs) },
+  onRequest: createOpenAIGateway({ baseUrl, apiKey: 'sk-bench-0123456789' }),
+});
+const { url } = await server.listen();
+
+const commands = { url: () => url };
+export type GatewayCommands = typeof commands;
+
+offer(commands);

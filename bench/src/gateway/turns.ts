@@ -1,0 +1,48 @@
+import { readFileSync } from 'node:fs';
+import { createProse } from '../codecs/messages.js';
+
+/** A long chat as an API sees it. */
+export interface ChatTurn {
+  /** The whole history as JSON text, to be answered by a stream. */
+  readonly request: string;
+  /** What the model says to it. */
+  readonly answer: string;
+}
+
+interface ChatMessage {
+  readonly role: string;
+  readonly content: string;
+}
+
+/**
+ * The first `count` turns of a conversation, each request with everything before it.
+ *
+ * @param file JSON `{ messages: [{ role, content }] }`; without one, prose from installed packages.
+ */
+export function chatTurns(count: number, file: string | undefined): ChatTurn[] {
+  const messages = file === undefined ? writeConversation(count) : readConversation(file);
+  const turns: ChatTurn[] = [];
+  for (const [index, { role, content }] of messages.entries()) {
+    if (role !== 'assistant' || turns.length === count) continue;
+    const request = { model: 'gpt-4o', messages: messages.slice(0, index), stream: true };
+    turns.push({ request: JSON.stringify(request), answer: content });
+  }
+  return turns;
+}
+
+function readConversation(file: string): ChatMessage[] {
+  const { messages } = JSON.parse(readFileSync(file, 'utf8')) as { messages?: ChatMessage[] };
+  if (!Array.isArray(messages)) throw new Error(`${file} holds no { "messages": […] }`);
+  return messages;
+}
+
+function writeConversation(count: number): ChatMessage[] {
+  const prose = createProse();
+  return [
+    { role: 'system', content: 'You explain software to people who are new to it.' },
+    ...Array.from({ length: count }).flatMap(() => [
+      { role: 'user', content: `What does this mean? ${prose()}` },
+      { role: 'assistant', content: `${prose()}\n\n${prose()}` },
+    ]),
+  ];
+}
