@@ -1,14 +1,17 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { startOpenAIUpstream } from '../e2e/src/openai-upstream.js';
 
 /** The README as a new user follows it: packed packages in an empty folder, code as pasted. */
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'parlance-packed-'));
-let server: ChildProcess | undefined;
+const servers: ChildProcess[] = [];
+const upstream = await startOpenAIUpstream();
 
 try {
   for (const name of ['protocol', 'server', 'client']) {
@@ -21,24 +24,47 @@ try {
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, type: 'module' }));
   execFileSync(
     'npm',
-    ['install', '--no-audit', '--no-fund', '--loglevel=error', 'ws', ...tarballs.map((file) => `./${file}`)],
+    [
+      'install',
+      '--no-audit',
+      '--no-fund',
+      '--loglevel=error',
+      'ws',
+      'openai',
+      ...tarballs.map((file) => `./${file}`),
+    ],
     {
       cwd: folder,
       stdio: 'inherit',
     },
   );
-  for (const file of ['server.mjs', 'client.mjs']) writeFileSync(join(folder, file), codeOf(file));
+  for (const file of ['server.mjs', 'client.mjs', 'gateway.mjs', 'chat.mjs'])
+    writeFileSync(join(folder, file), codeOf(file));
 
-  server = spawn('node', ['server.mjs'], { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] });
-  await printed(server, 'listening on');
-  const output = execFileSync('node', ['client.mjs'], { cwd: folder, encoding: 'utf8', timeout: 60_000 });
-  console.log(output.trim());
-  for (const expected of ['agreed on M2M', 'you said: hello', 'You asked: why is the sky blue?']) {
-    if (!output.includes(expected)) throw new Error(`the client of the README did not print "${expected}"`);
-  }
+  await start('server.mjs');
+  await tryOut('client.mjs', ['agreed on M2M', 'you said: hello', 'You asked: why is the sky blue?']);
+  await start('gateway.mjs');
+  await tryOut('chat.mjs', ['Tokens travel', '世界']);
 } finally {
-  server?.kill();
+  for (const server of servers) server.kill();
+  await upstream.stop();
   rmSync(folder, { recursive: true, force: true });
+}
+
+async function start(file: string): Promise<void> {
+  const env = { ...process.env, OPENAI_BASE_URL: upstream.baseUrl, OPENAI_API_KEY: 'sk-0123456789abcdef' };
+  const server = spawn('node', [file], { cwd: folder, env, stdio: ['ignore', 'pipe', 'inherit'] });
+  servers.push(server);
+  await printed(server, 'listening on');
+}
+
+/** Runs a client beside the upstream, which lives in this process. */
+async function tryOut(file: string, expected: readonly string[]): Promise<void> {
+  const { stdout } = await promisify(execFile)('node', [file], { cwd: folder, timeout: 60_000 });
+  console.log(stdout.trim());
+  for (const text of expected) {
+    if (!stdout.includes(text)) throw new Error(`${file} of the README did not print "${text}"`);
+  }
 }
 
 /** The code block of the README that begins with a comment naming `file`. */
