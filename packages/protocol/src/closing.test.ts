@@ -243,4 +243,17 @@ describe('a suspended session that closes', () => {
     simulation.advance(1);
     expect(simulation.client.core.state).toBe('closed');
   });
+
+  it('has its whole closing timeout where it is taken up before its window ends', () => {
+    const simulation = established({ delayMs: 50 });
+    const { client, server } = simulation;
+    simulation.cut();
+    simulation.advance(TIMERS.resumeWindowMs - 120);
+    client.core.send(body());
+    client.core.close(CloseReason.NORMAL, '', simulation.now);
+    simulation.reconnect();
+    simulation.advance(1_000);
+    expect(eventsOf(server, 'message')).toHaveLength(1);
+    expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
+  });
 });

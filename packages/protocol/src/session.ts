@@ -121,6 +121,8 @@ class Core implements SessionCore {
   #lastData = 0;
   /** Clock reading at which the present state times out. */
   #stateDeadline = Infinity;
+  /** Clock reading at which closing times out, whether a connection carries it or not. */
+  #closingDue = Infinity;
 
   constructor(options: SessionOptions) {
     this.#options = options;
@@ -343,7 +345,7 @@ class Core implements SessionCore {
       throw new ProtocolError('invalid_argument', 'only a session without a connection is taken up');
     }
     this.#connect(now);
-    this.#isLost = false;
+    this.#handleTakenUp();
     this.#guard.accept(offer);
     try {
       link.confirm(offer.received);
@@ -647,7 +649,7 @@ class Core implements SessionCore {
   #handleResumeAnswer(sessionId: string, resume: ResumeAnswer | undefined, frame: Uint8Array | string): void {
     this.#answerDue = Infinity;
     if (resume?.recovered === true && sessionId === this.#id) {
-      this.#isLost = false;
+      this.#handleTakenUp();
       this.#ticket?.renew(resume);
       this.#data?.link?.resume(resume.received);
       this.#apply(LifecycleEvent.ACCEPT);
@@ -764,6 +766,11 @@ class Core implements SessionCore {
     this.#outbox.retain = negotiated.extensions[Extension.RESUME] !== undefined;
   }
 
+  #handleTakenUp(): void {
+    this.#isLost = false;
+    if (this.#lifecycle === LifecycleState.CLOSING) this.#stateDeadline = this.#closingDue;
+  }
+
   #sendAccept(offer: Offer, resume: ResumeAnswer | undefined): void {
     const payload = acceptOf(this.#negotiated as Negotiated, offer, this.#options, this.#agentId, resume);
     this.#sendControl({
@@ -878,8 +885,9 @@ class Core implements SessionCore {
         this.#stateDeadline = this.#now + (this.#ticket?.windowMs ?? timers.resumeWindowMs);
         return;
       case LifecycleEffect.BEGIN_CLOSING:
+        this.#closingDue = this.#now + timers.closingTimeoutMs;
         // A suspended session ends with its window all the same.
-        this.#stateDeadline = Math.min(this.#stateDeadline, this.#now + timers.closingTimeoutMs);
+        this.#stateDeadline = Math.min(this.#stateDeadline, this.#closingDue);
         return;
       case LifecycleEffect.END: {
         const refused = this.#failure?.code === 'rejected' && this.#failure.side === 'local';
