@@ -1,0 +1,206 @@
+import type { SessionCore, SessionEvent } from '../../session-core.js';
+import type { Side } from './network.js';
+import { numberedBody, numberOf } from './numbered.js';
+import type { World } from './world.js';
+
+/**
+ * Somebody who uses one end of a session without plan: sends, asks, answers in parts, cancels, reads
+ * now and then, and stops reading some streams for a while.
+ */
+
+interface Unread {
+  readonly streamId: number;
+  readonly charge: number;
+}
+
+interface Handler {
+  readonly streamId: number;
+  partsLeft: number;
+}
+
+const MAX_OPEN_STREAMS = 20;
+const MAX_PARTS = 6;
+
+export interface ApplicationOptions extends World {
+  readonly core: SessionCore;
+  readonly side: Side;
+  readonly session: string;
+}
+
+export class Application {
+  readonly #options: ApplicationOptions;
+  /** What has arrived and was not read; of replies that are still open, as nobody else can be held back. */
+  #unread: Unread[] = [];
+  readonly #stalled = new Set<number>();
+  readonly #asked = new Set<number>();
+  readonly #handlers: Handler[] = [];
+
+  constructor(options: ApplicationOptions) {
+    this.#options = options;
+    options.ledger.joined(options.session, options.side);
+  }
+
+  get isEstablished(): boolean {
+    return this.#options.core.state === 'established';
+  }
+
+  get isAtRest(): boolean {
+    const { core } = this.#options;
+    const waits =
+      core.hasOutput || core.isBlockedOnCredit || core.framesUnconfirmed > 0 || core.openStreams > 0;
+    return core.state === 'established' && !waits && this.#unread.length === 0;
+  }
+
+  /** This end has no connection. */
+  lose(): void {
+    const { ledger, session, side, network } = this.#options;
+    ledger.lost(session, side, network.now);
+  }
+
+  /** This end has one again. */
+  regain(): void {
+    const { ledger, session, side } = this.#options;
+    ledger.takenUp(session, side);
+  }
+
+  handle(event: SessionEvent): void {
+    const { ledger, session, side, core, random, network } = this.#options;
+    switch (event.type) {
+      case 'state':
+        if (event.state === 'closing') ledger.closing(session, side, network.now);
+        return;
+      case 'ended':
+        ledger.ended(session, side, {
+          at: network.now,
+          error: event.error,
+          undelivered: core.undelivered(),
+        });
+        return;
+      case 'message':
+        this.#receive(0, event.body);
+        return;
+      case 'request':
+        ledger.received(session, side, event.streamId, numberOf(event.body.bytes));
+        core.consume(event.streamId, event.body.charge);
+        this.#handlers.push({ streamId: event.streamId, partsLeft: random.below(MAX_PARTS) });
+        return;
+      case 'part':
+        this.#receive(event.streamId, event.body);
+        return;
+      case 'response':
+        ledger.received(session, side, event.streamId, numberOf(event.body.bytes));
+        this.#finish(event.streamId);
+        return;
+      case 'end':
+      case 'failure':
+        this.#finish(event.streamId);
+        return;
+      case 'cancel':
+        ledger.cancelArrived(session, side, event.streamId);
+        // The handler notices at once, or only when it wants to go on.
+        if (random.chance(50))
+          this.#answer(this.#handlers.find(({ streamId }) => streamId === event.streamId));
+    }
+  }
+
+  /** Does something. */
+  act(): void {
+    const { core, random } = this.#options;
+    const choice = random.below(100);
+    if (choice < 35) this.#read();
+    else if (core.state !== 'established' && core.state !== 'suspended') return;
+    else if (choice < 55) this.#send();
+    else if (choice < 65) this.#ask();
+    else if (choice < 93) this.#answer(random.pick(this.#handlers));
+    else if (choice < 97) this.#cancel();
+    else this.#stall();
+  }
+
+  /** Reads everything and finishes what it has begun. */
+  comeToRest(): void {
+    this.#stalled.clear();
+    for (const handler of [...this.#handlers]) {
+      handler.partsLeft = 0;
+      this.#answer(handler);
+    }
+    while (this.#unread.length > 0) this.#read();
+  }
+
+  #receive(streamId: number, body: { readonly bytes: Uint8Array; readonly charge: number }): void {
+    const { ledger, session, side, onUnread } = this.#options;
+    ledger.received(session, side, streamId, numberOf(body.bytes));
+    this.#unread.push({ streamId, charge: body.charge });
+    let waiting = 0;
+    for (const { charge } of this.#unread) waiting += charge;
+    onUnread(waiting);
+  }
+
+  #finish(streamId: number): void {
+    const { ledger, session, side } = this.#options;
+    this.#asked.delete(streamId);
+    this.#unread = this.#unread.filter((item) => item.streamId !== streamId);
+    ledger.finished(session, side, streamId);
+  }
+
+  #read(): void {
+    const index = this.#unread.findIndex(({ streamId }) => !this.#stalled.has(streamId));
+    const [item] = index < 0 ? [] : this.#unread.splice(index, 1);
+    if (item !== undefined) this.#options.core.consume(item.streamId, item.charge);
+  }
+
+  #body(streamId: number, isOpen = true): ReturnType<typeof numberedBody> {
+    const { ledger, session, side, random, nextNumber } = this.#options;
+    const number = nextNumber();
+    if (isOpen) ledger.sent(session, side, streamId, number);
+    return numberedBody(number, 8 + random.below(random.chance(8) ? 60_000 : 300));
+  }
+
+  /** One message, or now and then more than the far end takes at once. */
+  #send(): void {
+    const { core, random } = this.#options;
+    for (let i = random.chance(5) ? random.below(40) : 0; i >= 0; i--) core.send(this.#body(0));
+  }
+
+  #ask(): void {
+    const { core, ledger, session, side, random, nextNumber } = this.#options;
+    if (core.openStreams >= MAX_OPEN_STREAMS) return;
+    const number = nextNumber();
+    const streamId = core.request(numberedBody(number, 8 + random.below(random.chance(8) ? 60_000 : 300)));
+    ledger.sent(session, side, streamId, number);
+    this.#asked.add(streamId);
+  }
+
+  /** One more part of a reply, or its end. */
+  #answer(handler: Handler | undefined): void {
+    if (handler === undefined) return;
+    const { core, random } = this.#options;
+    const { streamId } = handler;
+    const isWanted = core.isWanted(streamId) && (core.state === 'established' || core.state === 'suspended');
+    if (isWanted && handler.partsLeft > 0) {
+      handler.partsLeft--;
+      core.chunk(streamId, this.#body(streamId));
+      return;
+    }
+    this.#handlers.splice(this.#handlers.indexOf(handler), 1);
+    const choice = random.below(4);
+    // A response counts as the last part; a handler that was cancelled may answer all the same.
+    if (choice === 0) core.respond(streamId, this.#body(streamId, isWanted));
+    else if (choice === 1) core.fail(streamId, new Error('the handler failed'));
+    else core.end(streamId);
+  }
+
+  #cancel(): void {
+    const { core, ledger, session, side, random } = this.#options;
+    const streamId = random.pick([...this.#asked]);
+    if (streamId === undefined) return;
+    this.#asked.delete(streamId);
+    ledger.cancelled(session, side, streamId);
+    core.cancel(streamId);
+  }
+
+  #stall(): void {
+    const { random } = this.#options;
+    const streamId = random.chance(50) ? 0 : random.pick([...this.#asked]);
+    if (streamId !== undefined && !this.#stalled.delete(streamId)) this.#stalled.add(streamId);
+  }
+}

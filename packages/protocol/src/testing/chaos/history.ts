@@ -1,0 +1,211 @@
+import type { Application } from './application.js';
+import { Client } from './client.js';
+import { Ledger } from './ledger.js';
+import { type Connection, Network } from './network.js';
+import { createRandom } from './random.js';
+import { Server } from './server.js';
+import { Tally } from './tally.js';
+import { TIMERS, type World } from './world.js';
+
+/**
+ * One client and one server that use their session without plan while their network does its worst, in
+ * virtual time. Then everybody comes to rest and closes, and the ledger is checked.
+ */
+
+export interface HistoryOutcome {
+  /** What should not have happened; empty where all is well. */
+  readonly faults: readonly string[];
+  readonly tally: Tally;
+  /** Bodies that arrived. */
+  readonly delivered: number;
+  /** Largest sum of charges that waited unread at one end. */
+  readonly peakUnread: number;
+}
+
+/** As long as anything may take to come to rest: a window, and then some. */
+const REST_MS = 60_000;
+const TICK_MS = 20;
+
+export function runHistory(seed: number, steps = 1_000): HistoryOutcome {
+  return new History(seed).run(steps);
+}
+
+class History {
+  readonly #world: World;
+  readonly #client: Client;
+  readonly #server: Server;
+  readonly #faults: string[] = [];
+  #peakUnread = 0;
+  /** Nobody can connect until then. */
+  #downUntil = 0;
+
+  constructor(seed: number) {
+    const random = createRandom(seed);
+    let number = 0;
+    this.#world = {
+      random,
+      network: new Network(random, (connection) => this.#server.accept(connection)),
+      ledger: new Ledger({ windowMs: TIMERS.resumeWindowMs, closingMs: TIMERS.closingTimeoutMs }),
+      tally: new Tally(),
+      nextNumber: () => number++,
+      onUnread: (charge) => {
+        this.#peakUnread = Math.max(this.#peakUnread, charge);
+      },
+    };
+    this.#server = new Server(this.#world);
+    this.#client = new Client(this.#world);
+  }
+
+  run(steps: number): HistoryOutcome {
+    const { ledger, tally } = this.#world;
+    for (let i = 0; i < steps; i++) this.#step();
+    this.#comeToRest();
+    this.#close();
+    return {
+      faults: [...this.#faults, ...ledger.check()],
+      tally,
+      delivered: ledger.delivered,
+      peakUnread: this.#peakUnread,
+    };
+  }
+
+  #step(): void {
+    const { random } = this.#world;
+    const choice = random.below(1_000);
+    if (choice < 720) this.#anybody()?.act();
+    else if (choice < 966) this.#pass(random.below(80));
+    else if (choice < 995) this.#disturb();
+    else this.#befall(choice);
+    this.#pump();
+  }
+
+  /** What networks do. */
+  #disturb(): void {
+    const { random, network, tally } = this.#world;
+    const { wire } = this.#client;
+    const choice = random.below(100);
+    if (choice < 10) {
+      tally.count('nobody could connect');
+      // Now and then for longer than a session lives without a connection.
+      this.#downUntil = network.now + random.below(random.chance(10) ? 15_000 : 1_500);
+      network.isDown = true;
+      wire?.cut();
+      return;
+    }
+    if (wire === undefined) return;
+    if (this.#client.isShakingHands && random.chance(50)) return this.#disturbHandshake(wire);
+    if (choice < 25) {
+      tally.count('connection frozen');
+      wire.frozenUntil = network.now + random.below(2_500);
+    } else if (choice < 35) {
+      tally.count('one direction dead');
+      wire.deafen(random.chance(50) ? 'client' : 'server');
+    } else if (choice < 45) {
+      this.#repeatHello(wire, 2_000);
+    } else {
+      this.#countCut();
+      if (choice < 65) this.#client.abandon();
+      else wire.cut();
+    }
+  }
+
+  #disturbHandshake(wire: Connection): void {
+    const { random, network, tally } = this.#world;
+    // Either the same HELLO comes twice, or the next attempt overtakes this one.
+    if (random.chance(50)) return this.#repeatHello(wire, 50);
+    tally.count('HELLO late');
+    wire.frozenUntil = network.now + random.below(2_500);
+    this.#countCut();
+    this.#client.abandon();
+  }
+
+  #repeatHello({ hello }: Connection, maxDelayMs: number): void {
+    const { random, network, tally } = this.#world;
+    if (hello === undefined) return;
+    tally.count('HELLO repeated');
+    network.repeat(hello, random.below(maxDelayMs));
+  }
+
+  #countCut(): void {
+    const { tally } = this.#world;
+    tally.count('connection cut');
+    if (!this.#client.isShakingHands) return;
+    const isFirst = this.#client.session === undefined;
+    tally.count(
+      isFirst ? 'cut before the first HELLO was answered' : 'cut before a HELLO that resumes was answered',
+    );
+    const server = this.#server.applicationOf(this.#client.session);
+    if (!isFirst && server?.isEstablished) tally.count('ACCEPT of a resumed session lost');
+  }
+
+  /** What the two ends do to themselves. */
+  #befall(choice: number): void {
+    const { random } = this.#world;
+    const { session } = this.#client;
+    if (choice < 996) this.#client.close();
+    else if (choice < 997 && session !== undefined) this.#server.close(session);
+    else if (choice < 998 && random.chance(20)) this.#server.restart();
+    else this.#pass(random.below(1_000));
+  }
+
+  #anybody(): Application | undefined {
+    const { random } = this.#world;
+    return random.chance(50) ? this.#client.application : random.pick(this.#server.applications);
+  }
+
+  /** Everybody reads, every handler finishes, and nothing befalls the network any more. */
+  #comeToRest(): void {
+    const client = this.#client;
+    this.#downUntil = 0;
+    // It may be dead without anybody knowing.
+    client.abandon();
+    const isAtRest = () =>
+      client.application?.isAtRest === true && this.#server.applicationOf(client.session)?.isAtRest === true;
+    const wasLeft = this.#until(isAtRest, () => {
+      client.application?.comeToRest();
+      for (const application of this.#server.applications) application.comeToRest();
+    });
+    if (!wasLeft) this.#faults.push(`no rest: ${client.core.state}, ${client.core.openStreams} streams`);
+  }
+
+  /** The last session ends in order, and those that nobody came back to with their window. */
+  #close(): void {
+    const { random, ledger } = this.#world;
+    const client = this.#client;
+    client.isLast = true;
+    const { session } = client;
+    if (random.chance(50) && session !== undefined) this.#server.close(session);
+    else client.close();
+    this.#pump();
+    if (
+      !this.#until(
+        () => client.hasEnded && this.#server.size === 0,
+        () => {},
+      )
+    )
+      this.#faults.push(`not closed: ${client.core.state}, ${this.#server.size} held by the server`);
+    if (session === undefined || !ledger.hasEndedInOrder(session)) this.#faults.push('not closed in order');
+  }
+
+  #until(isDone: () => boolean, work: () => void): boolean {
+    for (let ms = 0; ms < REST_MS; ms += TICK_MS) {
+      work();
+      this.#pass(TICK_MS);
+      if (isDone()) return true;
+    }
+    return false;
+  }
+
+  #pass(ms: number): void {
+    const { network } = this.#world;
+    network.advance(ms, () => this.#pump());
+    if (network.now >= this.#downUntil) network.isDown = false;
+    this.#client.handleTime();
+    this.#server.handleTime();
+    this.#pump();
+  }
+
+  #pump(): void {
+    while (this.#client.pump() || this.#server.pump());
+  }
+}

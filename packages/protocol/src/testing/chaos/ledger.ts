@@ -1,0 +1,253 @@
+import type { ProtocolError } from '../../errors.js';
+import type { Undelivered } from '../../session-core.js';
+import type { Side } from './network.js';
+
+/**
+ * The checker. It knows nothing of frames, acknowledgement or credit: it holds what was handed to one
+ * end against what the other end was given, and what the ends said about their session against what
+ * was done to them.
+ */
+
+/** What one end of a session was handed, was given, and was put through. */
+interface End {
+  /** Bodies handed over for each stream, 0 being one-way messages. */
+  readonly sent: Map<number, number[]>;
+  /** Bodies that the application was given, by stream. */
+  readonly received: Map<number, number[]>;
+  readonly cancelled: Set<number>;
+  /** How often a stream that this end opened has come to its end. */
+  readonly finished: Map<number, number>;
+  /** Has learned of the session. */
+  hasJoined: boolean;
+  /** Since when this end has no connection, as its driver knows. */
+  lostAt: number;
+  /** Was asked to close by its own application. */
+  hasClosed: boolean;
+  /** When this end began to close, or heard that the other does. */
+  closingAt: number;
+  outcome: Outcome | undefined;
+}
+
+interface Outcome {
+  readonly at: number;
+  readonly error: ProtocolError | undefined;
+  readonly undelivered: Undelivered;
+}
+
+interface Entry {
+  readonly client: End;
+  readonly server: End;
+  /** The server was started anew and knows nothing of it. */
+  isForgotten: boolean;
+}
+
+export interface LedgerTimes {
+  readonly windowMs: number;
+  readonly closingMs: number;
+}
+
+export class Ledger {
+  readonly faults: string[] = [];
+  readonly #times: LedgerTimes;
+  readonly #sessions = new Map<string, Entry>();
+
+  constructor(times: LedgerTimes) {
+    this.#times = times;
+  }
+
+  /** Bodies that arrived, over all sessions. */
+  get delivered(): number {
+    let total = 0;
+    for (const { client, server } of this.#sessions.values()) {
+      for (const end of [client, server]) for (const { length } of end.received.values()) total += length;
+    }
+    return total;
+  }
+
+  // --- what happens
+
+  joined(session: string, side: Side): void {
+    this.#end(session, side).hasJoined = true;
+  }
+
+  sent(session: string, side: Side, streamId: number, number: number): void {
+    append(this.#end(session, side).sent, streamId, number);
+  }
+
+  received(session: string, side: Side, streamId: number, number: number | string): void {
+    if (typeof number === 'string') this.#fault(session, side, number);
+    else append(this.#end(session, side).received, streamId, number);
+  }
+
+  cancelled(session: string, side: Side, streamId: number): void {
+    this.#end(session, side).cancelled.add(streamId);
+  }
+
+  /** The handler at `side` was told that nobody wants its reply any more. */
+  cancelArrived(session: string, side: Side, streamId: number): void {
+    if (!this.#end(session, other(side)).cancelled.has(streamId))
+      this.#fault(session, side, `stream ${streamId} was cancelled by nobody`);
+  }
+
+  finished(session: string, side: Side, streamId: number): void {
+    const { finished } = this.#end(session, side);
+    const times = (finished.get(streamId) ?? 0) + 1;
+    finished.set(streamId, times);
+    if (times > 1) this.#fault(session, side, `stream ${streamId} has ended ${times} times`);
+  }
+
+  lost(session: string, side: Side, now: number): void {
+    const end = this.#end(session, side);
+    // A connection that got nowhere is no new loss.
+    end.lostAt = Math.min(end.lostAt, now);
+  }
+
+  takenUp(session: string, side: Side): void {
+    this.#end(session, side).lostAt = Infinity;
+  }
+
+  closed(session: string, side: Side): void {
+    this.#end(session, side).hasClosed = true;
+  }
+
+  closing(session: string, side: Side, now: number): void {
+    const end = this.#end(session, side);
+    end.closingAt = Math.min(end.closingAt, now);
+  }
+
+  forgotten(session: string): void {
+    this.#entry(session).isForgotten = true;
+  }
+
+  ended(session: string, side: Side, outcome: Outcome): void {
+    const end = this.#end(session, side);
+    if (end.outcome !== undefined) this.#fault(session, side, 'ended twice');
+    end.outcome = outcome;
+    const { error } = outcome;
+    if (!this.#isJustified(session, side, outcome))
+      this.#fault(
+        session,
+        side,
+        `ended for no reason: ${error?.code ?? 'no error'}, ${error?.message ?? ''}`,
+      );
+  }
+
+  // --- what is checked
+
+  /** Both ends have ended a session as asked. */
+  hasEndedInOrder(session: string): boolean {
+    const { client, server } = this.#entry(session);
+    return [client, server].every(({ outcome }) => outcome !== undefined && outcome.error === undefined);
+  }
+
+  /** A session ends as asked, or because nothing has carried it for as long as it may live without. */
+  #isJustified(session: string, side: Side, { at, error }: Outcome): boolean {
+    const entry = this.#entry(session);
+    const end = entry[side];
+    const isLate = at - end.closingAt >= this.#times.closingMs;
+    switch (error?.code) {
+      case undefined:
+        return end.closingAt < Infinity;
+      case 'session_lost': {
+        const far = entry[other(side)];
+        // Where only one end has closed, the other stays until it is told that this end knows.
+        const hasLeft = far.outcome !== undefined && (far.outcome.error !== undefined || far.hasClosed);
+        // Nobody may have come to hear of it: its ACCEPT was lost, or came to a client that wants to close.
+        const isGone = hasLeft || !far.hasJoined || entry.isForgotten;
+        return isGone || isLate || at - end.lostAt >= this.#times.windowMs;
+      }
+      case 'timeout':
+        return isLate;
+      default:
+        return false;
+    }
+  }
+
+  /** Compares the ends of every session, once everything has come to rest. */
+  check(): readonly string[] {
+    for (const [session, entry] of this.#sessions) {
+      for (const side of ['client', 'server'] as const) this.#checkDirection(session, side, entry);
+    }
+    return this.faults;
+  }
+
+  /** Everything that `side` sent, against what the other end was given. */
+  #checkDirection(session: string, side: Side, entry: Entry): void {
+    const from = entry[side];
+    const to = entry[other(side)];
+    for (const streamId of new Set([...from.sent.keys(), ...to.received.keys()])) {
+      const sent = from.sent.get(streamId) ?? [];
+      const received = to.received.get(streamId) ?? [];
+      if (received.some((number, i) => number !== sent[i])) {
+        this.#fault(session, side, `stream ${streamId}: got [${tail(received)}] of [${tail(sent)}]`);
+        continue;
+      }
+      const isCancelled = from.cancelled.has(streamId) || to.cancelled.has(streamId);
+      if (isCancelled || entry.isForgotten) continue;
+      const { least, most } = expected(from, streamId, sent.length);
+      if (received.length < least || received.length > most) {
+        this.#fault(
+          session,
+          side,
+          `stream ${streamId}: ${received.length} of ${sent.length} arrived, ${least} to ${most} said to`,
+        );
+      }
+    }
+    if (from.outcome !== undefined || to.outcome !== undefined || entry.isForgotten) return;
+    for (const streamId of from.sent.keys()) {
+      if (streamId !== 0 && isOwn(side, streamId) && from.finished.get(streamId) !== 1)
+        this.#fault(session, side, `stream ${streamId} has not ended`);
+    }
+  }
+
+  #end(session: string, side: Side): End {
+    return this.#entry(session)[side];
+  }
+
+  #entry(session: string): Entry {
+    let entry = this.#sessions.get(session);
+    if (entry === undefined) {
+      entry = { client: createEnd(), server: createEnd(), isForgotten: false };
+      this.#sessions.set(session, entry);
+    }
+    return entry;
+  }
+
+  #fault(session: string, side: Side, what: string): void {
+    this.faults.push(`${session}, ${side}: ${what}`);
+  }
+}
+
+/** How many of `count` bodies may have arrived, going by what the end that sent them says. */
+function expected(from: End, streamId: number, count: number): { least: number; most: number } {
+  // An end that goes on, or ended in order, says that all arrived.
+  if (from.outcome?.error === undefined) return { least: count, most: count };
+  const { notSent, unknown } = from.outcome.undelivered;
+  const on = (bodies: Undelivered['notSent']) => bodies.filter((body) => body.streamId === streamId).length;
+  return { least: count - on(notSent) - on(unknown), most: count - on(notSent) };
+}
+
+/** Clients open odd streams. */
+const isOwn = (side: Side, streamId: number) => (streamId % 2 === 1) === (side === 'client');
+const other = (side: Side): Side => (side === 'client' ? 'server' : 'client');
+const tail = (numbers: readonly number[]) => numbers.slice(-8).join();
+
+function append(lists: Map<number, number[]>, key: number, number: number): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [number]);
+  else list.push(number);
+}
+
+function createEnd(): End {
+  return {
+    sent: new Map(),
+    received: new Map(),
+    cancelled: new Set(),
+    finished: new Map(),
+    hasJoined: false,
+    lostAt: Infinity,
+    hasClosed: false,
+    closingAt: Infinity,
+    outcome: undefined,
+  };
+}
