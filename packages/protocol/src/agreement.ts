@@ -41,15 +41,16 @@ export function serverAgreement(agreement: Agreement, options: SessionOptions): 
   const { extensions } = agreement;
   // Link frames are binary; JSON envelopes have no place for them, and resume counts link frames.
   const hasLink = options.subprotocol === Subprotocol.BINARY && extensions.includes(Extension.LINK);
-  const names = extensions.filter(
-    (name) => hasLink || (name !== Extension.LINK && name !== Extension.RESUME),
-  );
+  const names = extensions.filter((name) => hasLink || !NEEDS_LINK.includes(name));
   return pin({
     ...agreement,
     limits: announcedLimits(options.limits),
     extensions: pick(options.capabilities.extensions, names),
   });
 }
+
+/** What only exists on the link, and the link itself. */
+const NEEDS_LINK: readonly string[] = [Extension.LINK, Extension.RESUME, Extension.CONTEXT];
 
 /** The ACCEPT that states `negotiated` in the shape of the client. */
 export function acceptOf(

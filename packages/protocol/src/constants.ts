@@ -68,6 +68,8 @@ export const Extension = {
   LINK: 'link',
   /** Sessions that outlive their connections. */
   RESUME: 'resume',
+  /** Messages coded against earlier ones of the session. */
+  CONTEXT: 'context',
   /** Hashes of the vocabularies behind the encoding names, as a JSON object. */
   VOCABULARIES: 'vocabularies',
 } as const;

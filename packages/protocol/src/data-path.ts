@@ -1,5 +1,6 @@
 import { decodeBareFrame, decodeTextForm, encodeBareFrame, encodeTextForm } from './bare.js';
 import { Extension, Subprotocol } from './constants.js';
+import type { ContextParameters } from './context/parameters.js';
 import { ProtocolError } from './errors.js';
 import type { Limits } from './limits.js';
 import { algorithmOf } from './link/algorithms.js';
@@ -22,8 +23,24 @@ export interface DataPathOptions {
   readonly outbox: Outbox;
   /** What the peer may send per time. */
   readonly gate?: RateGate | undefined;
+  /** What both ends keep of earlier messages, where context coding was agreed. */
+  readonly context?: ContextParameters | undefined;
   /** Writes a DATA envelope, where data travel in such: in `m2m.v1.json`. */
   readonly sendData: ((payload: DataPayload) => void) | undefined;
+}
+
+/** Only a client is told limits to respect; a server respects its own. */
+function statedTo(role: 'client' | 'server', { limits }: Negotiated): Negotiated['limits'] {
+  return role === 'client' ? limits : {};
+}
+
+/** Bytes of a message that the peer takes, coded or not. */
+export function maxMessageSize(role: 'client' | 'server', negotiated: Negotiated, limits: Limits): number {
+  return Math.min(
+    negotiated.maxPayloadSize || Infinity,
+    statedTo(role, negotiated)['maxMessageSize'] ?? Infinity,
+    limits.maxMessageSize,
+  );
 }
 
 /**
@@ -43,23 +60,17 @@ export class DataPath {
   readonly #maxTransfer: number;
 
   constructor(options: DataPathOptions) {
-    const { role, limits, negotiated, own, peer, outbox, gate } = options;
+    const { role, limits, negotiated, own, peer, outbox, gate, context } = options;
     this.#negotiated = negotiated;
     this.#outbox = outbox;
     this.#sendData = options.sendData;
     this.#gate = gate;
-    // Only a client is told limits to respect; a server respects its own.
-    const stated = role === 'client' ? negotiated.limits : {};
-    this.#maxMessage = Math.min(
-      negotiated.maxPayloadSize || Infinity,
-      stated['maxMessageSize'] ?? Infinity,
-      limits.maxMessageSize,
-    );
-    this.#maxTransfer = stated['maxTransferSize'] ?? limits.maxTransferSize;
+    this.#maxMessage = maxMessageSize(role, negotiated, limits);
+    this.#maxTransfer = statedTo(role, negotiated)['maxTransferSize'] ?? limits.maxTransferSize;
     this.link =
       negotiated.extensions[Extension.LINK] === undefined
         ? undefined
-        : new Link({ side: role, limits, own, peer, outbox, gate });
+        : new Link({ side: role, limits, own, peer, outbox, gate, context });
   }
 
   /** A link frame. @throws {ProtocolError} which ends the session. */
@@ -102,7 +113,9 @@ export class DataPath {
     if (codec === LinkCodec.PLAIN && bytes.length === 0) return;
     const algorithm = algorithmOf(codec);
     const { algorithms } = this.#negotiated;
-    if (algorithm === undefined ? codec === LinkCodec.AVP : algorithms.includes(algorithm)) return;
+    // Bodies in context get this far only where context was negotiated.
+    const isNone = codec === LinkCodec.AVP || codec === LinkCodec.CONTEXT;
+    if (algorithm === undefined ? isNone : algorithms.includes(algorithm)) return;
     throw new ProtocolError(
       'bad_frame',
       `a body coded as ${algorithm ?? `codec ${codec}`}, which was not negotiated`,

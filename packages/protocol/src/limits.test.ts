@@ -23,6 +23,8 @@ describe('limits', () => {
       maxStreams: 128,
       sessionWindow: 4_194_304,
       streamWindow: 1_048_576,
+      contextBytes: 1_048_576,
+      contextMessages: 8,
       messagesPerMinute: 1_000,
       bytesPerSecond: 10_000_000,
       sessionsPerIp: 100,

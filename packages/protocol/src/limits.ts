@@ -27,6 +27,10 @@ export interface Limits {
   readonly sessionWindow: number;
   /** Bytes in flight and unread of one stream and direction. @default 1 MiB */
   readonly streamWindow: number;
+  /** Bytes of earlier messages that either end keeps for context coding, per direction. @default 1 MiB */
+  readonly contextBytes: number;
+  /** Earlier messages that either end keeps for context coding, per direction. @default 8 */
+  readonly contextMessages: number;
   /** Messages, requests and transfers of one session per minute. @default 1000 */
   readonly messagesPerMinute: number;
   /** Bytes of one session per second. @default 10,000,000 */
@@ -52,6 +56,8 @@ export const DEFAULT_LIMITS: Limits = Object.freeze({
   maxStreams: 128,
   sessionWindow: 4 * MIB,
   streamWindow: MIB,
+  contextBytes: MIB,
+  contextMessages: 8,
   messagesPerMinute: 1000,
   bytesPerSecond: 10_000_000,
   sessionsPerIp: 100,

@@ -4,6 +4,7 @@ import type { Algorithm, EncodingName, Subprotocol } from './constants.js';
 import type { ProtocolError } from './errors.js';
 import type { LifecycleState } from './lifecycle.js';
 import type { Limits, Timers } from './limits.js';
+import type { ContextUse } from './link/context.js';
 import type { CodedBody, LinkEvent } from './link/link.js';
 import type {
   CapabilityShape,
@@ -133,6 +134,8 @@ export interface SessionCore {
   readonly isPaced: boolean;
   /** Streams that are open in either direction. */
   readonly openStreams: number;
+  /** What is kept of either direction for context coding, where that was agreed. */
+  readonly contextUse: { readonly sent: ContextUse; readonly received: ContextUse } | undefined;
   /** Counted frames that were written and whose arrival the peer has not confirmed. */
   readonly framesUnconfirmed: number;
   /** What was handed over and not confirmed. */
@@ -151,6 +154,12 @@ export interface SessionCore {
    */
   handleConnected(now: number, token?: string): void;
   handleMessage(data: Uint8Array | string, now: number): void;
+  /**
+   * Keeps link frames, and whatever follows the first of them, until {@link releaseFrames}: what decodes
+   * them is still being loaded. Frames that a lost connection leaves behind come again on the next.
+   */
+  holdFrames(): void;
+  releaseFrames(now: number): void;
   /** The connection is gone. `closeCode` is what the peer closed with. */
   handleDisconnected(closeCode: number, reason: string, now: number): void;
   /** Call at or after {@link nextTimeout}; calling early or often is harmless. */

@@ -3,11 +3,13 @@ import { AgreementCache, type Answer, offerKey, offerOf } from './agreement-cach
 import { CloseCode, isConnectionLoss, isRetryableCloseCode } from './close-codes.js';
 import { closeReasonOf, disconnectError } from './close-reason.js';
 import { Extension, Subprotocol } from './constants.js';
+import { agreeOnContext, assertContextStatement } from './context/parameters.js';
 import { DataPath } from './data-path.js';
 import { Departure, drainingError } from './departure.js';
 import { ProtocolError, toProtocolError } from './errors.js';
 import { Expiry } from './expiry.js';
 import { AVP_FIRST_BYTE, FrameKind, frameKind, LINK_FIRST_BYTE } from './frame.js';
+import { HeldFrames } from './held-frames.js';
 import { LifecycleEffect, LifecycleEvent, LifecycleState, stepLifecycle } from './lifecycle.js';
 import { isCounted, type LinkKind } from './link/header.js';
 import type { CodedBody, LinkParameters } from './link/link.js';
@@ -115,6 +117,8 @@ class Core implements SessionCore {
   #wasAskedToClose = false;
   /** The connection was lost, and another one may take the session up. */
   #isLost = false;
+  /** Frames that wait until they can be decoded, from the first that cannot, and CLOSE behind them. */
+  #held: HeldFrames | undefined;
 
   /** The last clock reading, for what the application does between two of them. */
   #now = 0;
@@ -164,6 +168,9 @@ class Core implements SessionCore {
   get openStreams(): number {
     return this.#data?.link?.openStreams ?? 0;
   }
+  get contextUse(): SessionCore['contextUse'] {
+    return this.#data?.link?.contextUse;
+  }
   get framesUnconfirmed(): number {
     return this.#data?.link?.framesUnconfirmed ?? 0;
   }
@@ -211,8 +218,21 @@ class Core implements SessionCore {
     }
   }
 
+  holdFrames(): void {
+    this.#held ??= new HeldFrames(this.#options.limits);
+  }
+
+  releaseFrames(now: number): void {
+    const held = this.#held;
+    this.#held = undefined;
+    for (const frame of held?.frames ?? []) this.handleMessage(frame, now);
+    if (held?.close !== undefined && !this.#hasEnded) this.#handleClose(held.close);
+  }
+
   handleDisconnected(closeCode: number, reason: string, now: number): void {
     this.#tick(now);
+    // What was not counted comes again.
+    this.#held?.clear();
     // In the initial state it is a connection that never came about.
     if (!this.#isConnected && this.#lifecycle !== LifecycleState.INITIAL) return;
     const isResuming = this.#answerDue !== Infinity;
@@ -488,6 +508,7 @@ class Core implements SessionCore {
     if (this.#isLost) {
       throw new ProtocolError('protocol_violation', 'a link frame before ACCEPT');
     }
+    if (this.#held?.takes(frame)) return;
     this.#guard?.settle();
     // Acknowledgements and credit come after CLOSE too.
     if (isCounted(((frame[0] ?? 0) & 0x0f) as LinkKind)) {
@@ -629,6 +650,8 @@ class Core implements SessionCore {
     }
     // What is malformed is the client's fault, and not to be found out by whoever calls `accept`.
     linkParameters(hello.extensions);
+    const context = hello.extensions[Extension.CONTEXT];
+    if (context !== undefined) assertContextStatement(context);
     this.#hello = hello;
     this.#stateDeadline = this.#now + this.#options.timers.acceptTimeoutMs;
     this.#emit({ type: 'hello', hello });
@@ -733,6 +756,7 @@ class Core implements SessionCore {
 
   #handleClose({ reason, message }: CloseMessage['payload']): void {
     if (this.#isLost) throw new ProtocolError('protocol_violation', 'CLOSE before ACCEPT');
+    if (this.#held?.takesClose({ reason, message })) return;
     this.#wasAskedToClose ||= this.#lifecycle !== LifecycleState.CLOSING;
     this.#receivedClose = true;
     // Nothing counted follows, and the peer waits until it knows that all has arrived.
@@ -762,6 +786,7 @@ class Core implements SessionCore {
       ),
       outbox: this.#outbox,
       gate: this.#gate,
+      context: contextParameters(negotiated, capabilities.extensions, peerExtensions),
       sendData: this.#isBinary
         ? undefined
         : (payload) => this.#outbox.pushBare(this.#encode({ type: 'DATA', ...this.#head(), payload })),
@@ -925,6 +950,12 @@ class Core implements SessionCore {
   #emit(event: SessionEvent): void {
     this.#events.push(event);
   }
+}
+
+/** What both ends keep of earlier messages, where both spoke of it. */
+function contextParameters(negotiated: Negotiated, own: StringMap, peer: StringMap) {
+  if (negotiated.extensions[Extension.CONTEXT] === undefined) return undefined;
+  return agreeOnContext(own[Extension.CONTEXT] ?? '', peer[Extension.CONTEXT] ?? '');
 }
 
 function atMost(parameters: LinkParameters, maxStreams = Infinity): LinkParameters {

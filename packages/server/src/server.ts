@@ -6,6 +6,8 @@ import {
   CloseReason,
   createSweep,
   type Endpoint,
+  Extension,
+  type LoadableCodec,
   loadCodecs,
   loadEncoding,
   ProtocolError,
@@ -227,8 +229,10 @@ class SessionServer implements Server, ConnectionHost {
   }
 
   async #load(): Promise<void> {
-    const { algorithms, encodings } = this.options.capabilities;
-    await Promise.all([loadCodecs(algorithms), ...encodings.map((name) => loadEncoding(name))]);
+    const { algorithms, encodings, extensions } = this.options.capabilities;
+    const codecs: LoadableCodec[] = [...algorithms];
+    if (extensions[Extension.CONTEXT] !== undefined) codecs.push('CONTEXT');
+    await Promise.all([loadCodecs(codecs), ...encodings.map((name) => loadEncoding(name))]);
   }
 }
 

@@ -4,7 +4,7 @@ import { compressBrotli } from './brotli.js';
 import { type LoadableCodec, loadCodecs } from './load.js';
 
 it('makes every codec ready, any number of times', async () => {
-  const all: LoadableCodec[] = [...Object.values(Algorithm), 'AVP'];
+  const all: LoadableCodec[] = [...Object.values(Algorithm), 'AVP', 'CONTEXT'];
   await Promise.all([loadCodecs(all), loadCodecs(all), loadCodecs([])]);
   expect(compressBrotli(new Uint8Array(1)).length).toBeGreaterThan(0);
 });

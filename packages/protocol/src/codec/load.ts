@@ -2,10 +2,13 @@ import { platform } from '#platform';
 import { Algorithm } from '../constants.js';
 import { ProtocolError } from '../errors.js';
 
-/** Codecs that a platform may have to load: the algorithms, and `AVP` for compressed tensors. */
-export type LoadableCodec = Algorithm | 'AVP';
+/**
+ * Codecs that a platform may have to load: the algorithms, `AVP` for compressed tensors, and `CONTEXT` for
+ * messages that are coded against earlier ones.
+ */
+export type LoadableCodec = Algorithm | 'AVP' | 'CONTEXT';
 
-const LOADABLE: ReadonlySet<string> = new Set<LoadableCodec>([...Object.values(Algorithm), 'AVP']);
+const LOADABLE: ReadonlySet<string> = new Set<LoadableCodec>([...Object.values(Algorithm), 'AVP', 'CONTEXT']);
 
 /**
  * Loads what the named codecs need, so that they can then be used synchronously. On Node nearly
@@ -25,6 +28,6 @@ export async function loadCodecs(names: readonly LoadableCodec[]): Promise<void>
   }
   const loads: Promise<void>[] = [];
   if (names.includes(Algorithm.M2M) || names.includes(Algorithm.BROTLI)) loads.push(platform.loadBrotli());
-  if (names.includes('AVP')) loads.push(platform.loadZstd());
+  if (names.includes('AVP') || names.includes('CONTEXT')) loads.push(platform.loadZstd());
   await Promise.all(loads);
 }

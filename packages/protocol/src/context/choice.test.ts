@@ -12,10 +12,19 @@ const bytesOf = (text: string) => new TextEncoder().encode(text);
 function createSender(share: number) {
   const encoder = new ContextEncoder({ maxBytes: 1024 * 1024, maxMessages: 8 });
   const chooser = new ContextChooser();
-  return (text: string, options: { kind?: number; isPart?: boolean; rival?: number | undefined } = {}) => {
+  return (
+    text: string,
+    options: { kind?: number; isPart?: boolean; isBinary?: boolean; rival?: number | undefined } = {},
+  ) => {
     const content = bytesOf(text);
     let asked = false;
-    const candidate = { content, streamId: 1, isPart: options.isPart ?? false, kind: options.kind ?? 0 };
+    const candidate = {
+      content,
+      streamId: 1,
+      isPart: options.isPart ?? false,
+      kind: options.kind ?? 0,
+      isBinary: options.isBinary ?? false,
+    };
     const choice = chooser.choose(encoder, candidate, () => {
       asked = true;
       return 'rival' in options ? options.rival : Math.ceil(content.length * share);
@@ -69,6 +78,13 @@ it('takes context where no other codec can, and where it costs nothing', () => {
   const prose = createProse(8);
   for (let i = 0; i < 20; i++) expect(send(prose(50)).rule).toBe('investment');
   for (let i = 0; i < 20; i++) expect(send(prose(50), { rival: undefined }).rule).toBe('investment');
+});
+
+it('leaves alone what is no text and resembles nothing, however well it would compress', () => {
+  const send = createSender(1);
+  const prose = createProse(8);
+  const rules = Array.from({ length: 100 }, () => send(prose(50), { isBinary: true }).rule);
+  expect(rules.filter((rule) => rule === 'investment').length).toBeLessThan(60);
 });
 
 it('does not pay half as much again for a place in the list', () => {

@@ -26,6 +26,8 @@ export interface Candidate {
   readonly isPart: boolean;
   /** What is learned apart: the kind of frame. */
   readonly kind: number;
+  /** Context is no gain by itself: a message without a base is only ever invested in. */
+  readonly isBinary: boolean;
 }
 
 /** A body this much smaller than its message needs no comparison. */
@@ -61,10 +63,10 @@ export class ContextChooser {
    * only where it may matter, and then the body it measured is the one to be sent.
    */
   choose(encoder: ContextEncoder, candidate: Candidate, rival: () => number | undefined): ContextChoice {
-    const { content, streamId, isPart } = candidate;
+    const { content, streamId, isPart, isBinary } = candidate;
     const experience = this.#experienceOf(candidate);
-    const match = encoder.match(content, streamId, isPart);
     const mayInvest = isDue(experience, content);
+    const match = encoder.match(content, streamId, isPart, !mayInvest);
     const isWeak = (match.prefix + match.suffix) * 4 < content.length;
     const isWorthTrying = match.base !== undefined && (mayInvest || !isWeak);
     let offer = isWorthTrying ? encoder.code(content, match, isPart) : undefined;
@@ -74,11 +76,11 @@ export class ContextChooser {
     const size = rival();
     if (offer !== undefined && (size === undefined || offer.bytes.length <= size))
       return won(experience, offer);
-    if (size === undefined || mayInvest || experience.isFree) {
+    if (size === undefined || mayInvest || (experience.isFree && !isBinary)) {
       offer ??= encoder.code(content, NO_MATCH, isPart);
       const { length } = offer.bytes;
       experience.isFree = size === undefined || length <= size;
-      if (!experience.isFree) experience.misses++;
+      if (!experience.isFree || isBinary) experience.misses++;
       experience.waited = 0;
       if (size === undefined || length <= size * MAX_FACTOR + MAX_MORE) {
         return { offer, rule: 'investment', bytes: length };

@@ -22,9 +22,10 @@ export class ContextEncoder {
    * What a message resembles, or none. Compresses nothing.
    *
    * @param isPart it is a part of a reply.
+   * @param isQuick looks at the two ends of messages only.
    */
-  match(content: Uint8Array, streamId: number, isPart: boolean): Match {
-    return this.#finder.find(content, this.state, streamId, isPart);
+  match(content: Uint8Array, streamId: number, isPart: boolean, isQuick = false): Match {
+    return this.#finder.find(content, this.state, streamId, isPart, isQuick);
   }
 
   /**

@@ -50,8 +50,11 @@ export class BaseFinder {
     this.#traits.set(base, { family: family ?? {}, sketch: undefined });
   }
 
-  /** @param isPart parts are held against the last part of their stream first. */
-  find(content: Uint8Array, state: ContextState, streamId: number, isPart: boolean): Match {
+  /**
+   * @param isPart parts are held against the last part of their stream first.
+   * @param isQuick does not look for passages.
+   */
+  find(content: Uint8Array, state: ContextState, streamId: number, isPart: boolean, isQuick: boolean): Match {
     const slot = isPart ? state.slot(streamId) : undefined;
     const last = slot && cutAgainst(content, slot, SLOT);
     if (last !== undefined && isEnough(content, last)) return last;
@@ -62,7 +65,8 @@ export class BaseFinder {
     const [best = NO_MATCH, second = NO_MATCH] = matches;
     const isClear = covered(best) >= CLEARLY_COVERED && covered(best) >= CLEARLY_AHEAD * covered(second);
     if (isClear || isEnough(content, best)) return best;
-    const similar = content.length < MIN_SKETCHED ? undefined : this.#mostShared(content, matches);
+    const isTooShort = isQuick || content.length < MIN_SKETCHED;
+    const similar = isTooShort ? undefined : this.#mostShared(content, matches);
     return similar ?? (covered(best) < MIN_COVERED ? NO_MATCH : best);
   }
 

@@ -12,11 +12,12 @@ import { ProtocolError } from '../errors.js';
 import { parseJson } from '../json.js';
 import type { Limits } from '../limits.js';
 import type { ReceivedBody } from '../link/assembly.js';
-import { LinkCodec } from '../link/header.js';
+import { LinkCodec, MAX_LATE_GROWTH } from '../link/header.js';
 import type { CodedBody } from '../link/link.js';
 import { assertWellFormed, decodeUtf8, encodeUtf8, utf8Length } from '../text.js';
 import type { Encoding } from '../tokenizer/encoding.js';
 import { decodeTokenIds, encodeTokenIds } from '../tokenizer/varints.js';
+import { type LastSelection, LateCoder, type LateCoderOptions, type StatelessBody } from './late-coder.js';
 
 /**
  * Between an application's content and coded bodies, for one session: the codecs that were
@@ -25,9 +26,11 @@ import { decodeTokenIds, encodeTokenIds } from '../tokenizer/varints.js';
 export interface BodyCoder {
   readonly limits: Limits;
   /** How `auto` chose for the last message, and why. */
-  readonly lastSelection: Selection | undefined;
+  readonly lastSelection: LastSelection | undefined;
 
   /**
+   * A body, or one that is coded when it is written.
+   *
    * @throws {ProtocolError} `unsupported` for an algorithm that was not negotiated,
    * `unrepresentable`, `lone_surrogate`, and the limits' codes.
    */
@@ -37,6 +40,8 @@ export interface BodyCoder {
    * loop where the platform can. `auto` decides by the beginning of the text.
    */
   encodeInSlices(content: string, options: CoderOptions): Promise<CodedBody>;
+  /** Whether `encode` leaves a message to be coded in context when it is written, which takes no slices. */
+  isLate(content: string | Uint8Array, options: CoderOptions): boolean;
   /** Token IDs as they are. @throws {ProtocolError} `unsupported` where TOKEN_NATIVE was not negotiated. */
   encodeTokens(ids: readonly number[] | Uint32Array, options: CoderOptions): CodedBody;
   encodeTensor(tensor: AvpInput): CodedBody;
@@ -54,9 +59,13 @@ export interface BodyCoder {
 
 export interface CoderOptions {
   /** @default 'auto' */
-  readonly algorithm?: Algorithm | 'auto' | undefined;
+  readonly algorithm?: Algorithm | 'CONTEXT' | 'auto' | undefined;
   readonly secret?: boolean | undefined;
   readonly metadata?: Uint8Array | undefined;
+}
+
+interface StatelessOptions extends CoderOptions {
+  readonly algorithm?: Algorithm | 'auto' | undefined;
 }
 
 export interface BodyCoderOptions {
@@ -67,16 +76,31 @@ export interface BodyCoderOptions {
   readonly limits: Limits;
   /** Protection that M2M frames of the session carry and demand. */
   readonly security: M2MSecurity | undefined;
+  /** Where context coding was agreed. */
+  readonly context?: ContextCoderOptions | undefined;
   /** Lets the event loop run. */
   readonly yield: () => Promise<void>;
 }
 
+export interface ContextCoderOptions {
+  /** Bytes of a message that the peer takes, in whatever codec. */
+  readonly maxMessageSize: number;
+  /** A body was coded, and is about to be written. */
+  readonly onCoded: (body: Pick<CodedBody, 'codec' | 'bytes' | 'originalLength'>) => void;
+}
+
+/** Bytes that are worth a look for earlier ones like them: a few tokens travel as such. */
+const MIN_LATE = 32;
+/** Coded while everybody else waits, for some 20 ms; and zstd refers back no further. */
+const MAX_LATE = 2 * 1024 * 1024;
+/** UTF-16 units from which on no other codec is tried beside context: it may take long. */
+const MAX_TRIED = 128 * 1024;
 /** UTF-16 units that `auto` looks at of a text that is coded in slices. */
 const SAMPLE_LENGTH = 32 * 1024;
 const BROTLI_QUALITY = 5;
 
 export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
-  const { algorithms, encoding, limits, security } = options;
+  const { algorithms, encoding, limits, security, yield: letOthersRun } = options;
   const m2m = { limits, ...(security === undefined ? {} : { security }) };
 
   const vocabulary = (): Encoding => {
@@ -119,7 +143,62 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     )
     .map((algorithm) => ({ algorithm, encode: attempt(algorithm), decodeIsExact: true }));
   const selector = createSelector(candidates);
-  let lastSelection: Selection | undefined;
+  let lastSelection: LastSelection | undefined;
+
+  const context = security === undefined ? options.context : undefined;
+  let madeLateCoder: LateCoder | undefined;
+  const lateCoder = ({ onCoded }: ContextCoderOptions): LateCoder => {
+    const report: LateCoderOptions['onCoded'] = (coded, selection) => {
+      lastSelection = selection;
+      onCoded(coded);
+    };
+    madeLateCoder ??= new LateCoder({ onCoded: report });
+    return madeLateCoder;
+  };
+
+  /** What the other codecs make of a text; `undefined` where it is too long to try, or none can carry it. */
+  const stateless = (content: string): StatelessBody | undefined => {
+    if (content.length >= MAX_TRIED) return undefined;
+    try {
+      const selection = selector.select(content);
+      return { codec: CODECS[selection.algorithm], bytes: selection.body, selection };
+    } catch (error) {
+      // Whoever sent it has had his answer: context carries what no codec does.
+      if (error instanceof ProtocolError) return undefined;
+      throw error;
+    }
+  };
+
+  const isLate = (content: string | Uint8Array, { algorithm = 'auto', secret }: CoderOptions): boolean => {
+    if (context === undefined || secret === true) return false;
+    if (algorithm === 'CONTEXT') return true;
+    return algorithm === 'auto' && content.length >= MIN_LATE && content.length <= MAX_LATE;
+  };
+
+  /** What `auto` makes of bytes that may be no text; in a session with a key only M2M protects them. */
+  const bytesAlgorithm =
+    security === undefined ? BYTES_ALGORITHMS.find((name) => algorithms.includes(name)) : undefined;
+
+  /** A message that is coded when it is written; `undefined` where it cannot wait for that. */
+  const encodeLate = (content: string | Uint8Array, o: CoderOptions): CodedBody | undefined => {
+    if (context === undefined || !isLate(content, o)) return undefined;
+    const isText = typeof content === 'string';
+    // What is kept as a base must not be changed by whoever sent it.
+    const bytes = isText ? encodeUtf8(content) : new Uint8Array(content);
+    if (bytes.length + MAX_LATE_GROWTH > context.maxMessageSize) return undefined;
+    const isForced = o.algorithm === 'CONTEXT';
+    return lateCoder(context).body({
+      content: bytes,
+      metadata: o.metadata,
+      isBinary: !isText,
+      stateless: () => {
+        if (isForced) return undefined;
+        if (isText) return stateless(content);
+        const isPlain = bytesAlgorithm === Algorithm.NONE;
+        return isPlain ? { codec: LinkCodec.PLAIN, bytes, selection: undefined } : undefined;
+      },
+    });
+  };
 
   const body = (
     algorithm: Algorithm,
@@ -134,11 +213,7 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     metadata: o.metadata,
   });
 
-  /** What `auto` makes of bytes that may be no text; in a session with a key only M2M protects them. */
-  const bytesAlgorithm =
-    security === undefined ? BYTES_ALGORITHMS.find((name) => algorithms.includes(name)) : undefined;
-
-  const encodeBytes = (content: Uint8Array, o: CoderOptions): CodedBody => {
+  const encodeBytes = (content: Uint8Array, o: StatelessOptions): CodedBody => {
     const { algorithm = 'auto' } = o;
     if (algorithm !== 'auto') assertNegotiated(algorithm);
     switch (algorithm === 'auto' ? bytesAlgorithm : algorithm) {
@@ -151,7 +226,7 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     }
   };
 
-  const encodeText = (content: string, o: CoderOptions): CodedBody => {
+  const encodeText = (content: string, o: StatelessOptions): CodedBody => {
     const { algorithm = 'auto' } = o;
     if (algorithm === 'auto') {
       const selection = selector.select(content);
@@ -167,8 +242,9 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
   const selectByBeginning = (content: string): Algorithm | undefined => {
     try {
       // Half a character at the end of the sample would be refused.
-      lastSelection = selector.select(content.slice(0, SAMPLE_LENGTH).replace(/[\ud800-\udbff]$/, ''));
-      return lastSelection.algorithm;
+      const selection = selector.select(content.slice(0, SAMPLE_LENGTH).replace(/[\ud800-\udbff]$/, ''));
+      lastSelection = selection;
+      return selection.algorithm;
     } catch (error) {
       if (isSkipped(error)) return undefined;
       throw error;
@@ -181,9 +257,15 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       return lastSelection;
     },
 
-    encode: (content, o) => (typeof content === 'string' ? encodeText(content, o) : encodeBytes(content, o)),
+    encode: (content, o) =>
+      encodeLate(content, o) ??
+      (typeof content === 'string'
+        ? encodeText(content, withoutContext(o))
+        : encodeBytes(content, withoutContext(o))),
+    isLate,
 
-    async encodeInSlices(content, o) {
+    async encodeInSlices(content, options) {
+      const o = withoutContext(options);
       assertWellFormed(content);
       const { algorithm = 'auto' } = o;
       const chosen = algorithm === 'auto' ? selectByBeginning(content) : algorithm;
@@ -192,7 +274,7 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       if (chosen === Algorithm.TOKEN_NATIVE) {
         const slices = vocabulary().encodeSlices(content);
         let slice = slices.next();
-        for (; !slice.done; slice = slices.next()) await options.yield();
+        for (; !slice.done; slice = slices.next()) await letOthersRun();
         return body(chosen, encodeTokenIds(slice.value), utf8Length(content), o);
       }
       if (chosen === Algorithm.BROTLI) {
@@ -226,7 +308,9 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       };
     },
 
-    decode({ codec, bytes, originalLength }) {
+    decode({ codec, bytes, originalLength, content }) {
+      // Later messages are decoded with it, so nobody else gets it into his hands.
+      if (content !== undefined) return content.slice();
       switch (codec) {
         case LinkCodec.PLAIN:
         case LinkCodec.AVP:
@@ -281,6 +365,16 @@ const SKIPPED: ReadonlySet<string> = new Set([
 
 function isSkipped(error: unknown): boolean {
   return error instanceof ProtocolError && SKIPPED.has(error.code);
+}
+
+/** Options of a message that is not coded in context. @throws {ProtocolError} where it was asked to be. */
+function withoutContext({ algorithm, ...rest }: CoderOptions): StatelessOptions {
+  if (algorithm !== 'CONTEXT') return { algorithm, ...rest };
+  if (rest.secret) throw new ProtocolError('invalid_argument', 'a secret message travels in no context');
+  throw new ProtocolError(
+    'unsupported',
+    'context coding was not negotiated, or not for messages of this size',
+  );
 }
 
 function textOf(content: Uint8Array): string {

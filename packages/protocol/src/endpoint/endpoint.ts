@@ -1,7 +1,9 @@
+import { platform } from '#platform';
 import type { AvpInput } from '../avp/frame.js';
 import { CloseCode } from '../close-codes.js';
-import { loadCodecs } from '../codec/load.js';
+import { type LoadableCodec, loadCodecs } from '../codec/load.js';
 import type { M2MSecurity } from '../codec/m2m-security.js';
+import { maxMessageSize } from '../data-path.js';
 import { ProtocolError, toProtocolError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import type { ReceivedBody } from '../link/assembly.js';
@@ -11,7 +13,7 @@ import { CloseReason, type ResumeOffer } from '../messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../session-core.js';
 import { getEncoding, loadEncoding } from '../tokenizer/load.js';
-import { type BodyCoder, createBodyCoder } from './body-coder.js';
+import { type BodyCoder, type BodyCoderOptions, createBodyCoder } from './body-coder.js';
 import { Inbox } from './inbox.js';
 import { createMessage, type Message, type ReceivedMessage } from './message.js';
 import { encodeMetadata } from './metadata.js';
@@ -288,6 +290,7 @@ export class Endpoint implements Session {
       openStreams: this.core.openStreams,
       roundTripMs: this.core.roundTripMs,
       lastSelection: this.#madeCoder?.lastSelection,
+      context: this.core.contextUse,
     });
   }
 
@@ -414,10 +417,20 @@ export class Endpoint implements Session {
         encoding: encoding === null ? undefined : getEncoding(encoding),
         limits,
         security,
+        context: this.#contextOptions(),
         yield: this.#clock.yield,
       });
     }
     return this.#madeCoder;
+  }
+
+  #contextOptions(): BodyCoderOptions['context'] {
+    const { role, limits } = this.#options;
+    if (this.core.contextUse === undefined) return undefined;
+    return {
+      maxMessageSize: maxMessageSize(role, this.negotiated, limits),
+      onCoded: (body) => this.#stats.sentBody(body),
+    };
   }
 
   /** @throws {ProtocolError} `session_closed`. */
@@ -558,13 +571,19 @@ export class Endpoint implements Session {
   /** Loads what the agreement needs; what arrives meanwhile waits. */
   #prepare(): void {
     const { algorithms, encoding } = this.negotiated;
+    const hasContext = this.core.contextUse !== undefined;
+    const isLoaded =
+      (encoding === null || getEncoding(encoding) !== undefined) && (!hasContext || platform.isZstdLoaded());
     // A server has loaded everything before it listens.
-    if (this.#options.role === 'server' && (encoding === null || getEncoding(encoding) !== undefined)) {
+    if (this.#options.role === 'server' && isLoaded) {
       this.#start();
       return;
     }
     this.#early = [];
-    Promise.all([loadCodecs(algorithms), encoding === null ? undefined : loadEncoding(encoding)]).then(
+    // What is coded in context is decoded on arrival, which takes what is being loaded.
+    if (hasContext) this.core.holdFrames();
+    const codecs: LoadableCodec[] = hasContext ? [...algorithms, 'CONTEXT'] : [...algorithms];
+    Promise.all([loadCodecs(codecs), encoding === null ? undefined : loadEncoding(encoding)]).then(
       () => this.#start(),
       (error: unknown) => {
         this.abort(toProtocolError(error, 'internal', 'loading the codecs of the session failed'));
@@ -577,6 +596,7 @@ export class Endpoint implements Session {
     this.#isReady = true;
     this.#options.onReady?.();
     this.#takeEarly();
+    this.core.releaseFrames(this.#clock.now());
     this.pump();
   }
 

@@ -1,7 +1,6 @@
 import type { AvpMessage } from '../avp/frame.js';
 import type { M2MHeader } from '../codec/m2m-header.js';
-import type { Algorithm } from '../constants.js';
-import { algorithmOf } from '../link/algorithms.js';
+import { type BodyForm, formOf } from '../link/algorithms.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import { LinkCodec } from '../link/header.js';
 import { decodeUtf8 } from '../text.js';
@@ -13,8 +12,8 @@ import { decodeMetadata, type Metadata } from './metadata.js';
  * everything at most once; what cannot be decoded throws a `ProtocolError` where it is asked for.
  */
 export interface Message {
-  /** How it travelled; `AVP` for a tensor. */
-  readonly algorithm: Algorithm | 'AVP';
+  /** How it travelled; `CONTEXT` where it was coded against earlier messages, `AVP` for a tensor. */
+  readonly algorithm: BodyForm;
   /** The content, byte for byte as it was sent. */
   readonly bytes: Uint8Array;
   /** The content as text. @throws {ProtocolError} `bad_utf8` where it is none. */
@@ -63,8 +62,8 @@ export class ReceivedMessage implements Message {
       this.#text = partText.push(this.tokens as Uint32Array);
   }
 
-  get algorithm(): Algorithm | 'AVP' {
-    return algorithmOf(this.#body.codec) ?? 'AVP';
+  get algorithm(): BodyForm {
+    return formOf(this.#body.codec);
   }
 
   /** What it costs of its stream's credit until the application has taken it. */
@@ -85,7 +84,7 @@ export class ReceivedMessage implements Message {
     this.#text ??=
       this.#body.codec === LinkCodec.TOKEN_NATIVE && this.#partText === undefined
         ? this.#coder.decodeTokens(this.tokens as Uint32Array)
-        : decodeUtf8(this.bytes);
+        : decodeUtf8(this.#body.content ?? this.bytes);
     return this.#text;
   }
 

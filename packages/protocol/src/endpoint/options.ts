@@ -1,5 +1,6 @@
 import type { EncodingName } from '../constants.js';
 import { Algorithm, Extension } from '../constants.js';
+import { stateContext } from '../context/parameters.js';
 import { ProtocolError } from '../errors.js';
 import type { Limits, Timers } from '../limits.js';
 import type { Capabilities } from '../negotiate.js';
@@ -34,7 +35,7 @@ export function resolveCapabilities(options: CapabilityOptions, limits: Limits):
   ) as EncodingName[];
   if (algorithms.length === 0)
     throw new ProtocolError('invalid_option', 'algorithms: at least one is needed');
-  const wanted = { link: true, resume: true, ...options.extensions };
+  const wanted = { link: true, resume: true, context: true, ...options.extensions };
   for (const name of Object.keys(wanted)) {
     if (!KNOWN_EXTENSIONS.includes(name)) {
       throw new ProtocolError(
@@ -47,6 +48,7 @@ export function resolveCapabilities(options: CapabilityOptions, limits: Limits):
   const extensions: Record<string, string> = Object.create(null);
   if (wanted.link) extensions[Extension.LINK] = JSON.stringify(statedLink(limits));
   if (wanted.resume) extensions[Extension.RESUME] = '{}';
+  if (wanted.context) extensions[Extension.CONTEXT] = stateContext(contextBounds(limits));
   if (encodings.length > 0) extensions[Extension.VOCABULARIES] = JSON.stringify(vocabularies);
   return {
     algorithms,
@@ -60,6 +62,11 @@ export function resolveCapabilities(options: CapabilityOptions, limits: Limits):
 
 /** A share below this would cut every message of some size into many frames. */
 const MIN_STREAM_WINDOW = 16 * 1024;
+
+const contextBounds = ({ contextBytes, contextMessages }: Limits) => ({
+  maxBytes: contextBytes,
+  maxMessages: contextMessages,
+});
 
 /** What is unlimited is not stated. */
 function statedLink({ maxStreams, sessionWindow, streamWindow }: Limits): Record<string, number> {

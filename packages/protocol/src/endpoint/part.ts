@@ -19,7 +19,7 @@ export type Part =
 
 export interface EncodeOptions {
   /** @default 'auto' */
-  readonly algorithm?: Algorithm | 'auto' | undefined;
+  readonly algorithm?: Algorithm | 'CONTEXT' | 'auto' | undefined;
   readonly secret?: boolean | undefined;
   readonly metadata?: Uint8Array | undefined;
 }
@@ -46,7 +46,9 @@ function encodeContent(
   coder: BodyCoder,
   options: EncodeOptions,
 ): CodedBody | Promise<CodedBody> {
-  if (content.length < LARGE_CONTENT || typeof content !== 'string') return coder.encode(content, options);
+  if (content.length < LARGE_CONTENT || typeof content !== 'string' || coder.isLate(content, options)) {
+    return coder.encode(content, options);
+  }
   return coder.encodeInSlices(content, options);
 }
 

@@ -154,7 +154,7 @@ class StreamReply implements Reply {
   /** Keeps a part of a reply that is asked for as a whole, which is bounded like a message. */
   #collect(bodies: ReceivedBody[], body: ReceivedBody): void {
     const { maxMessageSize } = this.#coder.limits;
-    this.#collected += body.bytes.length;
+    this.#collected += (body.content ?? body.bytes).length;
     if (this.#collected > maxMessageSize) {
       throw new ProtocolError(
         'message_too_large',

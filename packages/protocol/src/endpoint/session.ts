@@ -11,9 +11,16 @@ import type { SessionStats } from './stats.js';
 /** What the user of a session works with, at both ends. */
 
 export interface SendOptions {
-  /** @default 'auto': the smallest of the negotiated codecs that give the content back exactly */
-  readonly algorithm?: Algorithm | 'auto' | undefined;
-  /** Never a base for coding later messages. @default false */
+  /**
+   * `CONTEXT` codes against earlier messages, however little that saves.
+   *
+   * @default 'auto': the smallest of context and the negotiated codecs that give the content back exactly
+   */
+  readonly algorithm?: Algorithm | 'CONTEXT' | 'auto' | undefined;
+  /**
+   * Keeps the message out of context coding: it is neither coded against others nor are others against it,
+   * so that its length on the wire tells nothing of what it has in common with them. @default false
+   */
   readonly secret?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }

@@ -9,6 +9,7 @@ const NOW = {
   openStreams: 2,
   roundTripMs: 3,
   lastSelection: undefined,
+  context: undefined,
 };
 const NOTHING = { messages: 0, wireBytes: 0, contentBytes: 0, byAlgorithm: {} };
 const coded = (codec: LinkCodec, size: number, originalLength: number | undefined) => ({

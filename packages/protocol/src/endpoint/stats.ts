@@ -1,9 +1,9 @@
-import type { Selection } from '../codec/select.js';
-import type { Algorithm } from '../constants.js';
-import { algorithmOf } from '../link/algorithms.js';
+import { type BodyForm, formOf } from '../link/algorithms.js';
 import type { ReceivedBody } from '../link/assembly.js';
+import type { ContextUse } from '../link/context.js';
 import type { LinkCodec } from '../link/header.js';
 import type { CodedBody } from '../link/link.js';
+import type { LastSelection } from './late-coder.js';
 
 /** Counters of one algorithm in one direction. */
 export interface AlgorithmStats {
@@ -23,7 +23,7 @@ export interface DirectionStats {
   /** Bytes of all WebSocket messages, control included; frames of the WebSocket itself excluded. */
   readonly wireBytes: number;
   readonly contentBytes: number;
-  readonly byAlgorithm: Readonly<Partial<Record<Algorithm | 'AVP', AlgorithmStats>>>;
+  readonly byAlgorithm: Readonly<Partial<Record<BodyForm, AlgorithmStats>>>;
 }
 
 export interface SessionStats {
@@ -36,7 +36,9 @@ export interface SessionStats {
   /** Milliseconds of the last PING, `undefined` before the first. */
   readonly roundTripMs: number | undefined;
   /** What `auto` chose last, and why. */
-  readonly lastSelection: Selection | undefined;
+  readonly lastSelection: LastSelection | undefined;
+  /** Messages that are kept of either direction to code others against, where that was agreed. */
+  readonly context: { readonly sent: ContextUse; readonly received: ContextUse } | undefined;
 }
 
 interface Counter {
@@ -51,6 +53,8 @@ interface Direction {
   counters: (Counter | undefined)[] | undefined;
 }
 
+type CountedBody = Pick<CodedBody, 'codec' | 'bytes' | 'originalLength' | 'late'>;
+
 /** Counts what a session sends and receives. */
 export class StatsRecorder {
   readonly #sent: Direction = { wireBytes: 0, counters: undefined };
@@ -64,8 +68,9 @@ export class StatsRecorder {
     this.#received.wireBytes += wireBytes;
   }
 
-  sentBody({ codec, bytes, originalLength }: CodedBody): void {
-    count(this.#sent, codec, bytes.length, originalLength);
+  /** A body that is coded when it is written counts then. */
+  sentBody({ codec, bytes, originalLength, late }: CountedBody): void {
+    if (late === undefined) count(this.#sent, codec, bytes.length, originalLength);
   }
 
   receivedBody({ codec, bytes, originalLength }: ReceivedBody): void {
@@ -75,7 +80,7 @@ export class StatsRecorder {
   snapshot(
     now: Pick<
       SessionStats,
-      'queuedBytes' | 'blockedOnCredit' | 'openStreams' | 'roundTripMs' | 'lastSelection'
+      'queuedBytes' | 'blockedOnCredit' | 'openStreams' | 'roundTripMs' | 'lastSelection' | 'context'
     >,
   ): SessionStats {
     return { sent: summarize(this.#sent), received: summarize(this.#received), ...now };
@@ -95,14 +100,14 @@ function count(direction: Direction, codec: LinkCodec, codedBytes: number, conte
 }
 
 function summarize({ wireBytes, counters = [] }: Direction): DirectionStats {
-  const byAlgorithm: Partial<Record<Algorithm | 'AVP', AlgorithmStats>> = {};
+  const byAlgorithm: Partial<Record<BodyForm, AlgorithmStats>> = {};
   let messages = 0;
   let contentBytes = 0;
   for (const [codec, counter] of counters.entries()) {
     if (counter === undefined) continue;
     messages += counter.messages;
     contentBytes += counter.contentBytes;
-    byAlgorithm[algorithmOf(codec as LinkCodec) ?? 'AVP'] = { ...counter };
+    byAlgorithm[formOf(codec as LinkCodec)] = { ...counter };
   }
   return { messages, wireBytes, contentBytes, byAlgorithm };
 }

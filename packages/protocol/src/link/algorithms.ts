@@ -1,6 +1,9 @@
 import { Algorithm } from '../constants.js';
 import { LinkCodec } from './header.js';
 
+/** How a body travelled: in a negotiated algorithm, in context, or as a tensor. */
+export type BodyForm = Algorithm | 'CONTEXT' | 'AVP';
+
 /** Which negotiated algorithm a body codec belongs to. AVP and context coding are none. */
 const PAIRS: readonly (readonly [Algorithm, LinkCodec])[] = [
   [Algorithm.NONE, LinkCodec.PLAIN],
@@ -17,4 +20,8 @@ const BY_CODEC: ReadonlyMap<LinkCodec, Algorithm> = new Map(
 /** The algorithm of a codec, `undefined` where it is not negotiated as one. */
 export function algorithmOf(codec: LinkCodec): Algorithm | undefined {
   return BY_CODEC.get(codec);
+}
+
+export function formOf(codec: LinkCodec): BodyForm {
+  return BY_CODEC.get(codec) ?? (codec === LinkCodec.CONTEXT ? 'CONTEXT' : 'AVP');
 }

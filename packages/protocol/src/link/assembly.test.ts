@@ -66,13 +66,7 @@ describe('assembly', () => {
               arrived.set(next.streamId, [...(arrived.get(next.streamId) ?? []), whole]);
           }
           for (const [index, bodies] of streams.entries()) {
-            const sized = [
-              LinkCodec.M2M,
-              LinkCodec.BROTLI,
-              LinkCodec.CONTEXT,
-              LinkCodec.TOKEN,
-              LinkCodec.DICTIONARY,
-            ];
+            const sized = [LinkCodec.M2M, LinkCodec.BROTLI, LinkCodec.TOKEN, LinkCodec.DICTIONARY];
             const expected = bodies.map(({ body: sent }) => ({
               codec: sent.codec,
               bytes: [...sent.bytes],
@@ -153,13 +147,7 @@ describe('a body is refused', () => {
   });
 
   it('where it states to expand to n + 1 bytes, whole or in parts', () => {
-    for (const codec of [
-      LinkCodec.M2M,
-      LinkCodec.BROTLI,
-      LinkCodec.TOKEN,
-      LinkCodec.DICTIONARY,
-      LinkCodec.CONTEXT,
-    ]) {
+    for (const codec of [LinkCodec.M2M, LinkCodec.BROTLI, LinkCodec.TOKEN, LinkCodec.DICTIONARY]) {
       for (const size of [4, 2]) {
         expect(add(...framesOf(stating(codec, 100), size))).toBe('none');
         expect(add(framesOf(stating(codec, 101), size)[0] as never)).toBe('message_too_large');

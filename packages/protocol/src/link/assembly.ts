@@ -10,6 +10,8 @@ export interface ReceivedBody {
   readonly bytes: Uint8Array;
   /** Bytes after decoding, where the codec states them; already within the limits. */
   readonly originalLength: number | undefined;
+  /** The message itself, where it had to be decoded on arrival: in context. Nobody changes it. */
+  readonly content?: Uint8Array | undefined;
   readonly secret: boolean;
   /** The encoded metadata map. */
   readonly metadata: Uint8Array | undefined;
@@ -88,6 +90,11 @@ export class Assembler {
   /** Whether a body of the stream is unfinished. */
   isPending(streamId: number): boolean {
     return this.#partials?.has(streamId) ?? false;
+  }
+
+  /** What the first frame of an unfinished body has brought of it. */
+  firstBytes(streamId: number): Uint8Array | undefined {
+    return this.#partials?.get(streamId)?.head.bytes;
   }
 
   /** Bytes that an unfinished body of the stream still lacks, else 0. */

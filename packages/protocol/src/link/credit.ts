@@ -142,6 +142,14 @@ export class ReceiveCredit {
     this.#permit();
   }
 
+  /**
+   * A message that came whole takes `charge` more than its frames have shown. It may exceed the limit:
+   * what follows on its stream waits the longer.
+   */
+  overdraw(streamId: number, charge: number): void {
+    this.#accountOf(streamId).received += charge;
+  }
+
   /** The application has taken `charge`, or nobody will. Returns whether credit was granted. */
   consume(streamId: number, charge: number): boolean {
     const account = this.#accounts?.get(streamId);

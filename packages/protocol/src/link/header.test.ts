@@ -219,7 +219,7 @@ it('kinds with a body are the first four, counted ones all but ack and credit', 
   expect(kinds.filter((kind) => !isCounted(kind))).toEqual([LinkKind.ACK, LinkKind.CREDIT]);
 });
 
-it('codecs that expand state their length, token IDs and tensors do not', () => {
+it('codecs that expand state their length; token IDs, tensors and bodies in context do not', () => {
   const unsized = Object.entries(LinkCodec).filter(([, codec]) => !isSized(codec));
-  expect(unsized.map(([name]) => name)).toEqual(['PLAIN', 'TOKEN_NATIVE', 'AVP']);
+  expect(unsized.map(([name]) => name)).toEqual(['PLAIN', 'TOKEN_NATIVE', 'CONTEXT', 'AVP']);
 });

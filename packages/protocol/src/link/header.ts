@@ -1,4 +1,5 @@
 import { ByteReader, varintLength, writeVarint } from '../bytes.js';
+import type { ContextEncoder, ContextOffer } from '../context/encoder.js';
 import { ProtocolError } from '../errors.js';
 import { LINK_FIRST_BYTE } from '../frame.js';
 
@@ -9,7 +10,7 @@ import { LINK_FIRST_BYTE } from '../frame.js';
  *     varint   stream ID
  *     byte     codec | flags                  message, request, response, chunk
  *     varint   total length of the body       first frame of a body with MORE
- *     varint   original length                first frame of a body in a compressing codec
+ *     varint   original length                first frame of a body in a compressing codec but CONTEXT
  *     varint   metadata length, then the map  first frame of a body with META
  *     rest     the body's bytes
  *
@@ -57,7 +58,7 @@ export const LinkCodec = {
   M2M: 2,
   /** A Brotli stream. */
   BROTLI: 3,
-  /** Reserved: coded against an earlier message of the session. */
+  /** Coded against an earlier message of the same direction; see `context/body.ts`. */
   CONTEXT: 4,
   /** An AVP frame. */
   AVP: 5,
@@ -80,14 +81,16 @@ export const LinkFlag = {
   META: 0x80,
 } as const;
 
-/** Codecs whose bodies expand, so that their first frame states the length they expand to. */
+/**
+ * Codecs whose bodies expand, so that their first frame states the length they expand to. A body in
+ * context says that itself.
+ */
 export function isSized(codec: LinkCodec): boolean {
   return SIZED.has(codec);
 }
 const SIZED: ReadonlySet<LinkCodec> = new Set([
   LinkCodec.M2M,
   LinkCodec.BROTLI,
-  LinkCodec.CONTEXT,
   LinkCodec.TOKEN,
   LinkCodec.DICTIONARY,
 ]);
@@ -216,7 +219,28 @@ export interface OutgoingBody {
   readonly secret: boolean;
   /** An encoded metadata map. */
   readonly metadata: Uint8Array | undefined;
+  /** The body may still be coded in context: codec and bytes are what it is without. */
+  readonly late?: LateCoding | undefined;
 }
+
+/**
+ * Coding that waits for the body's first frame: only then is it certain what was written before it,
+ * and so what it can refer to.
+ */
+export interface LateCoding {
+  /**
+   * The body in context, or in a codec of its own where that is better. Not larger than the content by
+   * more than {@link MAX_LATE_GROWTH} bytes. Does not throw.
+   */
+  code(encoder: ContextEncoder, streamId: number, kind: BodyKind): LateBody;
+}
+
+export interface LateBody extends Pick<OutgoingBody, 'codec' | 'bytes' | 'originalLength'> {
+  /** What becomes of it in the list of bases; only in context. */
+  readonly offer: ContextOffer | undefined;
+}
+
+export const MAX_LATE_GROWTH = 16;
 
 /**
  * Bytes that stand before a body's own in its first frame, behind the codec byte.

@@ -1,8 +1,10 @@
 import { ByteReader, ByteWriter } from '../bytes.js';
+import type { ContextParameters } from '../context/parameters.js';
 import { ProtocolError, type RequestError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import { Acknowledgement } from './acknowledgement.js';
 import { Assembler, type ReceivedBody } from './assembly.js';
+import { type ContextUse, LinkContext } from './context.js';
 import { BODY_CHARGE, ReceiveCredit, type ReceiveCreditOptions, SendCredit } from './credit.js';
 import { decodeFailure, encodeFailure } from './failure.js';
 import {
@@ -38,7 +40,10 @@ export type LinkEvent =
   | { readonly type: 'cancel'; readonly streamId: number };
 
 /** A coded body as an application's message becomes one. */
-export type CodedBody = Pick<OutgoingBody, 'codec' | 'bytes' | 'originalLength' | 'secret' | 'metadata'>;
+export type CodedBody = Pick<
+  OutgoingBody,
+  'codec' | 'bytes' | 'originalLength' | 'secret' | 'metadata' | 'late'
+>;
 
 /** What an end states about its link in HELLO or ACCEPT; what is not stated is unlimited. */
 export interface LinkParameters {
@@ -59,6 +64,8 @@ export interface LinkOptions {
   readonly outbox: Outbox;
   /** What the peer may send per time; without it as much as it has credit for. */
   readonly gate?: RateGate | undefined;
+  /** What both ends keep of earlier messages, where context coding was agreed. */
+  readonly context?: ContextParameters | undefined;
 }
 
 /** Bytes of written frames that may be kept at least, which a peer acknowledges four times over. */
@@ -75,10 +82,11 @@ export class Link {
   readonly #gate: RateGate | undefined;
   /** Requests that are not taken, until they have arrived as a whole. */
   #refused: Map<number, ProtocolError> | undefined;
+  readonly #context: LinkContext | undefined;
   #framesConfirmed = 0;
   #isSealed = false;
 
-  constructor({ side, limits, own, peer, outbox, gate }: LinkOptions) {
+  constructor({ side, limits, own, peer, outbox, gate, context }: LinkOptions) {
     this.#limits = limits;
     this.#outbox = outbox;
     this.#gate = gate;
@@ -95,7 +103,9 @@ export class Link {
           encodeSignalFrame(LinkKind.CREDIT, streamId, new ByteWriter(8).varint(limit).finish()),
         ),
     });
+    this.#context = context && new LinkContext(context, limits.maxMessageSize);
     outbox.credit = this.#sendCredit;
+    outbox.context = this.#context;
     outbox.onDrained = (streamId) => {
       if (this.#streams.get(streamId) !== undefined) return;
       this.#sendCredit.forget(streamId);
@@ -117,6 +127,11 @@ export class Link {
   /** Counted frames that were written and not acknowledged. */
   get framesUnconfirmed(): number {
     return this.#outbox.framesWritten - this.#framesConfirmed;
+  }
+
+  /** What is kept of either direction for context coding. */
+  get contextUse(): { readonly sent: ContextUse; readonly received: ContextUse } | undefined {
+    return this.#context && { sent: this.#context.sent, received: this.#context.received };
   }
 
   // --- what happens
@@ -224,7 +239,12 @@ export class Link {
     if (stream.cancelled) this.#pushEnd(streamId);
     else {
       const frame = encodeSignalFrame(LinkKind.ERROR, streamId, encodeFailure(error));
-      this.#outbox.pushBehind(streamId, frame);
+      const context = this.#context;
+      const written = () => {
+        context?.handleFailed(streamId);
+        return frame;
+      };
+      this.#outbox.pushBehind(streamId, context === undefined ? frame : written);
     }
     this.#finish(streamId);
   }
@@ -239,6 +259,8 @@ export class Link {
       return true;
     }
     stream.cancelled = true;
+    // No body is written between what was dropped and this frame.
+    this.#context?.handleDropped(streamId);
     this.#outbox.pushSignal(encodeSignalFrame(LinkKind.CANCEL, streamId));
     return false;
   }
@@ -299,6 +321,7 @@ export class Link {
       case LinkKind.ERROR: {
         if (this.#asked(frame.streamId) === undefined) return undefined;
         const error = decodeFailure(frame.rest, this.#limits.maxJsonDepth);
+        this.#context?.receiveError(frame.streamId);
         this.#finish(frame.streamId);
         return { type: 'failure', streamId: frame.streamId, error };
       }
@@ -323,7 +346,8 @@ export class Link {
     if (this.#assembler.isPending(streamId) && !stream.cancelled) {
       throw new ProtocolError('bad_frame', 'a stream ended inside a body');
     }
-    if (rest.length !== 0) throw new ProtocolError('trailing_bytes', 'an end frame has no body');
+    if (this.#context !== undefined) this.#context.receiveEnd(streamId, rest);
+    else if (rest.length > 0) throw new ProtocolError('trailing_bytes', 'an end frame has no body');
     this.#finish(streamId);
     return { type: 'end', streamId };
   }
@@ -344,6 +368,7 @@ export class Link {
     // No handler runs: it has not begun, as the request is not whole, or it has finished, and its
     // reply still waited. So the link answers.
     if (stream !== undefined || waits) {
+      this.#context?.receiveCancel(streamId);
       this.#finish(streamId);
       if (!this.#isSealed) this.#pushEnd(streamId);
     }
@@ -365,10 +390,29 @@ export class Link {
   /** Puts a body together and charges its frames. */
   #take(frame: LinkFrame): ReceivedBody | undefined {
     const { streamId, rest } = frame;
-    const charge = rest.length + (this.#assembler.isPending(streamId) ? 0 : BODY_CHARGE);
+    const isFirst = !this.#assembler.isPending(streamId);
+    const charge = rest.length + (isFirst ? BODY_CHARGE : 0);
     const whole = this.#assembler.add(frame);
     this.#receiveCredit.receive(streamId, charge, this.#assembler.missing(streamId));
-    return whole;
+    return frame.codec === LinkCodec.CONTEXT ? this.#takeInContext(frame, isFirst, whole) : whole;
+  }
+
+  #takeInContext(
+    frame: LinkFrame,
+    isFirst: boolean,
+    whole: ReceivedBody | undefined,
+  ): ReceivedBody | undefined {
+    const { kind, streamId } = frame;
+    if (this.#context === undefined) {
+      throw new ProtocolError('bad_frame', 'a body in context, which was not negotiated');
+    }
+    if (isFirst) {
+      this.#context.receiveFirst(frame, whole?.bytes ?? this.#assembler.firstBytes(streamId) ?? NOTHING);
+    }
+    if (whole === undefined) return undefined;
+    const decoded = this.#context.receive(whole, streamId, kind === LinkKind.CHUNK);
+    this.#receiveCredit.overdraw(streamId, decoded.charge - whole.charge);
+    return decoded;
   }
 
   /**
@@ -389,7 +433,11 @@ export class Link {
   }
 
   #pushEnd(streamId: number): void {
-    this.#outbox.pushBehind(streamId, encodeSignalFrame(LinkKind.END, streamId));
+    const context = this.#context;
+    this.#outbox.pushBehind(
+      streamId,
+      context === undefined ? encodeSignalFrame(LinkKind.END, streamId) : () => context.endFrame(streamId),
+    );
   }
 
   #finish(streamId: number): void {
@@ -411,7 +459,10 @@ const bodyOf = (kind: OutgoingBody['kind'], streamId: number, coded: CodedBody):
   originalLength: coded.originalLength,
   secret: coded.secret,
   metadata: coded.metadata,
+  late: coded.late,
 });
+
+const NOTHING = new Uint8Array(0);
 
 const initialCredit = ({ messageWindow, streamWindow }: LinkParameters) => ({
   messages: messageWindow,

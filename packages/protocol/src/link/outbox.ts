@@ -1,9 +1,11 @@
+import { expansionOf, type LinkContext } from './context.js';
 import { BODY_CHARGE, type SendCredit } from './credit.js';
 import { FrameMemory } from './frame-memory.js';
 import {
   bodyFrameLength,
   bodyHeadLength,
   decodeLinkFrame,
+  LinkCodec,
   LinkFlag,
   LinkKind,
   type OutgoingBody,
@@ -25,9 +27,14 @@ import { ReplayLog } from './replay-log.js';
 /** Largest piece of a body in one frame, in bytes. */
 export const MAX_FRAGMENT_SIZE = 64 * 1024;
 
-/** A ready frame that keeps its place behind the bodies of its stream: end, error. */
+/** A body in context names its base within its first bytes, and none is so short that it needs no credit. */
+const MIN_FIRST_PIECE = 16;
+
+/** A frame that keeps its place behind the bodies of its stream: end, error. */
 interface ReadyFrame {
-  readonly frame: Uint8Array;
+  readonly frame: Uint8Array | (() => Uint8Array);
+  /** Bytes that it counts as while it waits. */
+  readonly size: number;
 }
 
 /** A message that is a WebSocket message of its own, without a link: not counted and never replayed. */
@@ -56,6 +63,8 @@ export interface Outbox {
   credit: SendCredit | undefined;
   /** How fast it may be sent; without it nothing waits. */
   pace: Pace | undefined;
+  /** Codes bodies that wait for their first frame with that. */
+  context: LinkContext | undefined;
   /** Everything of a stream that waited is written. */
   onDrained: ((streamId: number) => void) | undefined;
   /** Bytes that wait, control frames excluded. */
@@ -96,8 +105,8 @@ export interface Outbox {
   /** A counted frame outside every stream, such as cancel. */
   pushSignal(frame: Uint8Array): void;
   pushBody(body: OutgoingBody): void;
-  /** A frame behind all bodies of its stream. */
-  pushBehind(streamId: number, frame: Uint8Array): void;
+  /** A frame behind all bodies of its stream; made when it is written where it depends on them. */
+  pushBehind(streamId: number, frame: Uint8Array | (() => Uint8Array)): void;
   /** A message that is a frame of its own, without a link. */
   pushBare(frame: Uint8Array | string): void;
   /** Forgets what a stream has not written yet; `false` where nothing of it was ever written. */
@@ -126,6 +135,7 @@ class LaneOutbox implements Outbox {
   blockedStreams = 0;
   credit: SendCredit | undefined;
   pace: Pace | undefined;
+  context: LinkContext | undefined;
   onDrained: ((streamId: number) => void) | undefined;
   retain = false;
   maxRetained = Infinity;
@@ -214,8 +224,9 @@ class LaneOutbox implements Outbox {
     this.#push(body.streamId, body, body.bytes.length);
   }
 
-  pushBehind(streamId: number, frame: Uint8Array): void {
-    this.#push(streamId, { frame }, frame.length);
+  pushBehind(streamId: number, frame: Uint8Array | (() => Uint8Array)): void {
+    const size = typeof frame === 'function' ? 1 : frame.length;
+    this.#push(streamId, { frame, size }, size);
   }
 
   pushBare(frame: Uint8Array | string): void {
@@ -366,16 +377,21 @@ class LaneOutbox implements Outbox {
 
   /** The next frame of a lane, `undefined` where it has no credit for any. */
   #write(lane: Lane): Uint8Array | string | undefined {
-    const item = lane.items[lane.head] as Item;
+    let item = lane.items[lane.head] as Item;
     if ('bare' in item) {
       this.#dequeue(lane, item.bare.length);
       this.#advance(lane);
       return item.bare;
     }
     if ('frame' in item) {
-      this.#dequeue(lane, item.frame.length);
+      this.#dequeue(lane, item.size);
       this.#advance(lane);
-      return this.#handOut(item.frame);
+      return this.#handOut(typeof item.frame === 'function' ? item.frame() : item.frame);
+    }
+    if (item.late !== undefined) {
+      const coded = this.#code(lane, item);
+      if (coded === undefined) return undefined;
+      item = coded;
     }
     const { bytes } = item;
     const start = lane.offset;
@@ -389,8 +405,19 @@ class LaneOutbox implements Outbox {
     if (end === bytes.length) {
       lane.offset = 0;
       this.#advance(lane);
+      this.context?.handleWritten(item);
     }
     return this.#count(length);
+  }
+
+  /** Codes a body that waits for its first frame, as soon as there is credit for some of it. */
+  #code(lane: Lane, body: OutgoingBody): OutgoingBody | undefined {
+    const needed = bodyHeadLength(body, false) + BODY_CHARGE + MIN_FIRST_PIECE;
+    if (this.credit !== undefined && this.credit.available(lane.streamId) < needed) return undefined;
+    const coded = this.context?.code(body) ?? { ...body, late: undefined };
+    lane.items[lane.head] = coded;
+    this.#dequeue(lane, body.bytes.length - coded.bytes.length);
+    return coded;
   }
 
   #push(streamId: number, item: Item, size: number): void {
@@ -429,7 +456,9 @@ class LaneOutbox implements Outbox {
       return undefined;
     }
     end = Math.min(end, start + available - head);
-    credit?.spend(streamId, head + end - start);
+    const isLast = end === bytes.length && body.codec === LinkCodec.CONTEXT;
+    const expansion = isLast ? expansionOf(body.originalLength, bytes.length) : 0;
+    credit?.spend(streamId, head + end - start + expansion);
     return end;
   }
 

@@ -14,6 +14,8 @@ export interface ZstdPort {
 
   /** Loads what there is to load; resolves at once where it is there. Safe to call repeatedly. */
   loadZstd(): Promise<void>;
+  /** Whether dictionaries can be used, so that nothing has to be waited for. */
+  isZstdLoaded(): boolean;
 
   /**
    * One zstd frame, with the content size in its header and no content checksum.
@@ -60,6 +62,8 @@ export function createZstd(runtime?: object): ZstdPort {
 
   return {
     zstdMaxInput: native?.maxSize ?? WASM_MAX_SIZE,
+
+    isZstdLoaded: () => loaded !== undefined || (native?.takesDictionaries() ?? false),
 
     async loadZstd() {
       if (native?.takesDictionaries()) return;
