@@ -89,6 +89,8 @@ export interface ContextCoderOptions {
   readonly onCoded: (body: Pick<CodedBody, 'codec' | 'bytes' | 'originalLength'>) => void;
 }
 
+/** UTF-16 units up to which a text without quotation marks is taken for its tokens. */
+const SHORT_TEXT = 96;
 /** Bytes that are worth a look for earlier ones like them: a few tokens travel as such. */
 const MIN_LATE = 32;
 /** Coded while everybody else waits, for some 20 ms; and zstd refers back no further. */
@@ -143,6 +145,25 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     )
     .map((algorithm) => ({ algorithm, encode: attempt(algorithm), decodeIsExact: true }));
   const selector = createSelector(candidates);
+  /**
+   * A few words are their tokens, which is faster to try than to learn. Only the dictionary may be
+   * smaller, and all of its patterns hold a quotation mark.
+   */
+  const selectShort = (content: string): Selection | undefined => {
+    if (content.length > SHORT_TEXT || content.includes('"') || !hasTokens) return undefined;
+    const bytes = vocabulary().encodeVarints(content);
+    const tried = [{ algorithm: Algorithm.TOKEN_NATIVE, bytes: bytes.length, estimated: false }];
+    if (bytes.length <= content.length) {
+      return { algorithm: Algorithm.TOKEN_NATIVE, body: bytes, reason: { rule: 'heuristic', tried } };
+    }
+    // A single blank takes two bytes as a token.
+    const isPlain = content.length === 1 && content < '\x80' && algorithms.includes(Algorithm.NONE);
+    return isPlain
+      ? { algorithm: Algorithm.NONE, body: encodeUtf8(content), reason: { rule: 'heuristic', tried } }
+      : undefined;
+  };
+  const hasTokens = security === undefined && algorithms.includes(Algorithm.TOKEN_NATIVE);
+  const select = (content: string): Selection => selectShort(content) ?? selector.select(content);
   let lastSelection: LastSelection | undefined;
 
   const context = security === undefined ? options.context : undefined;
@@ -160,7 +181,7 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
   const stateless = (content: string): StatelessBody | undefined => {
     if (content.length >= MAX_TRIED) return undefined;
     try {
-      const selection = selector.select(content);
+      const selection = select(content);
       return { codec: CODECS[selection.algorithm], bytes: selection.body, selection };
     } catch (error) {
       // Whoever sent it has had his answer: context carries what no codec does.
@@ -229,7 +250,7 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
   const encodeText = (content: string, o: StatelessOptions): CodedBody => {
     const { algorithm = 'auto' } = o;
     if (algorithm === 'auto') {
-      const selection = selector.select(content);
+      const selection = select(content);
       lastSelection = selection;
       return body(selection.algorithm, selection.body, utf8LengthOf(content, selection), o);
     }
