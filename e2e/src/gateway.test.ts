@@ -386,6 +386,28 @@ describe('a connection that is lost in the middle of a stream', () => {
     await expect(reading).rejects.toMatchObject({ code: 'session_lost' });
     await expect.poll(() => upstream.openExchanges).toBe(0);
     expect(setup.gateway.usage.total).toMatchObject({ requests: 1, cancelled: 1 });
+    // The same fetch goes on with the session that comes next.
+    setup.proxy.refuse(false);
+    await expect.poll(() => setup.session.state).toBe('established');
+    const { choices } = await through(setup).chat.completions.create({ model: 'gpt-4o', messages });
+    expect(choices).toHaveLength(1);
+  });
+});
+
+describe('a session whose frames are protected', () => {
+  it('carries the same', async () => {
+    const security = { mode: 'AEAD', key: new Uint8Array(32).fill(7) } as const;
+    const server = createServer({
+      onRequest: createOpenAIGateway({ baseUrl: upstream.baseUrl, apiKey: KEY }),
+      security,
+    });
+    open.push(server);
+    const { url } = await server.listen();
+    const session = await connect(url, { WebSocket, security });
+    open.push(session);
+    const ask = (client: OpenAI) =>
+      client.chat.completions.create({ model: 'gpt-4o', messages, stream: true }).then(collect);
+    expect(await ask(through({ session }))).toEqual(await ask(direct()));
   });
 });
 

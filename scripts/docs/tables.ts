@@ -8,6 +8,7 @@ import {
   LinkKind,
   sessionMachine,
 } from '../../packages/protocol/src/index.js';
+import { GATEWAY_ERRORS } from '../../packages/server/src/gateway/failure.js';
 
 /** Tables and the lifecycle drawing, made from the same objects that the code runs on. */
 export function buildTables(): ReadonlyMap<string, string> {
@@ -53,6 +54,18 @@ export function buildTables(): ReadonlyMap<string, string> {
       table(
         ['bit', 'flag'],
         Object.entries(LinkFlag).map(([name, flag]) => [`\`${byte(flag)}\``, name]),
+      ),
+    ],
+    [
+      'table gateway-errors',
+      table(
+        ['code', 'status', 'meaning', 'again?'],
+        Object.entries(GATEWAY_ERRORS).map(([code, { status, meaning, retryable }]) => [
+          `\`${code}\``,
+          String(status),
+          meaning,
+          retryable ? 'yes' : 'no',
+        ]),
       ),
     ],
     ['drawing lifecycle', lifecycle()],

@@ -166,6 +166,12 @@ describe('auto', () => {
     expect(errorCode(() => coder.decode(received(createCoder().encode(CHAT, { algorithm: 'M2M' }))))).toBe(
       'security_required',
     );
+    // A word of a streamed answer is no JSON, and protected all the same.
+    for (const text of ['', 'Hel', '[DONE]', '{"role":"nobody"']) {
+      const part = coder.encode(text, {});
+      expect(part.codec).toBe(LinkCodec.M2M);
+      expect(decoded(coder, part)).toBe(text);
+    }
     // Bytes too: what cannot be protected is not sent.
     expect(coder.encode(encodeUtf8(CHAT), {}).codec).toBe(LinkCodec.M2M);
     expect(errorCode(() => coder.encode(Uint8Array.of(0xff), {}))).toBe('unrepresentable');

@@ -139,11 +139,18 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       throw error;
     }
   };
+  /** In a session with a key nothing else protects a text, so M2M takes also what is no message. */
+  const encodeProtected = (text: string) =>
+    attempt(Algorithm.M2M)(text) ?? encodeM2MBody(text, { ...m2m, schema: 'custom' });
   const candidates: Candidate[] = algorithms
     .filter(
       (algorithm) => algorithm !== Algorithm.TOKEN && (security === undefined || algorithm === Algorithm.M2M),
     )
-    .map((algorithm) => ({ algorithm, encode: attempt(algorithm), decodeIsExact: true }));
+    .map((algorithm) => ({
+      algorithm,
+      encode: security === undefined ? attempt(algorithm) : encodeProtected,
+      decodeIsExact: true,
+    }));
   const selector = createSelector(candidates);
   /**
    * A few words are their tokens, which is faster to try than to learn. Only the dictionary may be

@@ -2,32 +2,49 @@ import { ProtocolError } from '@parlance/protocol';
 
 /** What a gateway fails with by itself. What an upstream answers, errors included, is passed on instead. */
 
-const STATUSES = {
-  /** The request cannot be read, or says two things at once. */
-  bad_request: 400,
-  /** The principal may not use this model. */
-  model_not_allowed: 403,
-  /** Not one of the endpoints that are carried. */
-  unknown_path: 404,
-  method_not_allowed: 405,
-  /** Nothing of the request has reached the upstream. */
-  upstream_unreachable: 502,
-  /** The upstream went away, before its answer or in the middle of it. */
-  upstream_interrupted: 502,
-  /** What came from the upstream cannot be passed on: a redirect, no text, or an event beyond the limit. */
-  upstream_unusable: 502,
-  /** The upstream was silent for too long. */
-  upstream_timeout: 504,
-} as const satisfies Record<string, number>;
+interface GatewayErrorEntry {
+  /** The HTTP status where no other has been sent yet. */
+  readonly status: number;
+  readonly meaning: string;
+  /** Whether the same request may succeed later. */
+  readonly retryable: boolean;
+}
 
-export type GatewayErrorCode = keyof typeof STATUSES;
+const ERRORS = {
+  bad_request: {
+    status: 400,
+    meaning: 'malformed, or names no model or several where only some are allowed',
+    retryable: false,
+  },
+  model_not_allowed: { status: 403, meaning: 'this principal may not use this model', retryable: false },
+  unknown_path: { status: 404, meaning: 'no endpoint that is served', retryable: false },
+  method_not_allowed: { status: 405, meaning: 'not POST', retryable: false },
+  upstream_unreachable: {
+    status: 502,
+    meaning: 'nothing reached the upstream, or the gateway has no key for it',
+    retryable: true,
+  },
+  upstream_interrupted: {
+    status: 502,
+    meaning: 'the upstream went away before its answer or in the middle of it',
+    retryable: true,
+  },
+  upstream_unusable: {
+    status: 502,
+    meaning: 'the upstream redirects, or sends no UTF-8, or an event over the limit of 8 Mi characters',
+    retryable: false,
+  },
+  upstream_timeout: {
+    status: 504,
+    meaning: 'the upstream was silent for 300 s before its answer or within it',
+    retryable: true,
+  },
+} as const satisfies Record<string, GatewayErrorEntry>;
 
-/** Codes after which the same request may succeed. */
-const RETRYABLE: ReadonlySet<GatewayErrorCode> = new Set([
-  'upstream_unreachable',
-  'upstream_interrupted',
-  'upstream_timeout',
-]);
+export type GatewayErrorCode = keyof typeof ERRORS;
+
+/** All codes, for documentation. */
+export const GATEWAY_ERRORS: Readonly<Record<GatewayErrorCode, GatewayErrorEntry>> = ERRORS;
 
 export class GatewayFailure extends Error {
   readonly code: GatewayErrorCode;
@@ -41,11 +58,11 @@ export class GatewayFailure extends Error {
 
   /** The HTTP status where no other has been sent yet. */
   get status(): number {
-    return STATUSES[this.code];
+    return ERRORS[this.code].status;
   }
 
   get retryable(): boolean {
-    return RETRYABLE.has(this.code);
+    return ERRORS[this.code].retryable;
   }
 
   /** In the shape that clients of such APIs read errors in. */
