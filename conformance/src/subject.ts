@@ -18,10 +18,14 @@ export {
   KV_CACHE_HEADER_SIZE,
 } from '../../packages/protocol/src/avp/kv-cache.js';
 export { parseLosslessJson } from '../../packages/protocol/src/avp/lossless-json.js';
+export { ByteReader } from '../../packages/protocol/src/bytes.js';
 export { type BodyCoder, createBodyCoder } from '../../packages/protocol/src/endpoint/body-coder.js';
 export { createMessage } from '../../packages/protocol/src/endpoint/message.js';
 export { decodeMetadata } from '../../packages/protocol/src/endpoint/metadata.js';
+export { prefixOf } from '../../packages/protocol/src/frame.js';
+export { createAssembler } from '../../packages/protocol/src/link/assembly.js';
 export { decodeFailure } from '../../packages/protocol/src/link/failure.js';
 export { decodeBodyHead, isBodyKind } from '../../packages/protocol/src/link/header.js';
 export { platform } from '../../packages/protocol/src/testing/this-platform.js';
+export { decodeUtf8 } from '../../packages/protocol/src/text.js';
 export { decodeTokenIds, encodeTokenIds } from '../../packages/protocol/src/tokenizer/varints.js';

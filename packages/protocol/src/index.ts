@@ -113,6 +113,17 @@ export {
   type HttpRequestHead,
   type HttpResponseHead,
 } from './http/head.js';
+// Explaining frames
+export type {
+  ExplainedFault,
+  ExplainedField,
+  ExplainedKind,
+  ExplainOptions,
+  Explanation,
+} from './inspect/explanation.js';
+export { explainFrame } from './inspect/frame.js';
+export { createSessionExplainer, type Direction, type SessionExplainer } from './inspect/session.js';
+export { printable } from './inspect/wording.js';
 // The session core
 export {
   type LifecycleContext,

@@ -6,8 +6,16 @@ import type { StringMap } from './messages.js';
 export type Fields = Readonly<Record<string, unknown>>;
 
 export function bad(field: string, expected: string): ProtocolError {
-  return new ProtocolError('bad_message', `${field} must be ${expected}`);
+  const error = new ProtocolError('bad_message', `${field} must be ${expected}`);
+  FIELDS.set(error, field);
+  return error;
 }
+
+/** The field that an error of {@link bad} is about, such as `auth.token`. */
+export function fieldOf(error: ProtocolError): string | undefined {
+  return FIELDS.get(error);
+}
+const FIELDS = new WeakMap<ProtocolError, string>();
 
 export function isFields(value: unknown): value is Fields {
   return (

@@ -78,6 +78,9 @@ const Field = {
   PAYLOAD_CHECKSUM: 15,
 } as const;
 
+/** Numbers of the fields on the wire. */
+export { Field as MetadataField };
+
 const ENTRY_KEY = 1;
 const ENTRY_VALUE = 2;
 /** A varint of 64 bits. */

@@ -50,15 +50,15 @@ const SCHEMA_BYTES = {
   custom: 0xfe,
 } as const satisfies Record<M2MSchema, number>;
 
-const SCHEMAS = new Map<number, M2MSchema>([
+export const SCHEMAS = new Map<number, M2MSchema>([
   ...Object.entries(SCHEMA_BYTES).map(([schema, byte]) => [byte, schema as M2MSchema] as const),
   // The reference implementation's bytes for embeddings, where it differs from the document.
   [0x04, 'embedding-request'],
   [0x05, 'embedding-response'],
 ]);
 
-const SECURITY_MODES = ['NONE', 'HMAC', 'AEAD'] as const satisfies readonly M2MSecurityMode[];
-const FINISH_REASONS: readonly FinishReason[] = ['stop', 'length', 'tool_calls', 'content_filter'];
+export const SECURITY_MODES = ['NONE', 'HMAC', 'AEAD'] as const satisfies readonly M2MSecurityMode[];
+export const FINISH_REASONS: readonly FinishReason[] = ['stop', 'length', 'tool_calls', 'content_filter'];
 
 const REQUEST_FLAGS = allOf(RequestFlag);
 const RESPONSE_FLAGS = allOf(ResponseFlag);

@@ -1,0 +1,127 @@
+import { ENCODING_IDS, EncodingName, Prefix, Subprotocol } from '../constants.js';
+import { ProtocolError } from '../errors.js';
+import { AVP_FIRST_BYTE, FrameKind, frameKind, prefixOf } from '../frame.js';
+import { LinkCodec } from '../link/header.js';
+import { decodeUtf8 } from '../text.js';
+import { readBody } from './body.js';
+import { explainControl, explainControlJson, looksLikeEnvelope } from './control.js';
+import type { ExplainOptions, Explanation } from './explanation.js';
+import { FieldReader } from './field-reader.js';
+import { explainLink } from './link.js';
+import { attempt, Fault, Report } from './report.js';
+import { PREFIX_LABELS, readTextForm } from './text-form.js';
+import { assertUtf8Form, validUtf8Length } from './utf8.js';
+import { hex, sentence } from './wording.js';
+
+/**
+ * Explains any frame that occurs in a session: what each of its bytes means, and of a damaged one
+ * everything up to the fault. Nothing is sent, stored or decrypted; what is decompressed stays within
+ * the limits, and only to check it and to show its beginning where that was asked for.
+ *
+ * Token IDs, compressed text and tensors are looked into as far as their vocabularies and codecs are
+ * loaded; `missing` says what was not.
+ *
+ * @param frame bytes of a binary WebSocket message, or the string of a text message.
+ * @throws {ProtocolError} `invalid_option` for limits that are none; whatever the frame holds, nothing.
+ */
+export function explainFrame(frame: Uint8Array | string, options: ExplainOptions = {}): Explanation {
+  const report = new Report(options);
+  const isText = typeof frame === 'string';
+  const bytes = isText ? new TextEncoder().encode(frame) : frame;
+  const fault = attempt(() => {
+    assertSize(report, bytes);
+    if (isText) explainText(report, frame, bytes);
+    else explainBinary(report, bytes);
+  });
+  if (fault !== undefined) report.refuse(fault);
+  return report.finish(bytes, isText ? 'text' : 'binary');
+}
+
+/** What a session refuses without looking at it. */
+function assertSize({ limits }: Report, bytes: Uint8Array): void {
+  const max = bytes[0] === AVP_FIRST_BYTE ? limits.maxTransferSize : limits.maxMessageSize;
+  if (bytes.length <= max) return;
+  throw new ProtocolError('message_too_large', `a frame of ${bytes.length} bytes, at most ${max} are taken`);
+}
+
+function explainBinary(report: Report, bytes: Uint8Array): void {
+  switch (frameKind(bytes)) {
+    case FrameKind.CONTROL:
+      return explainControl(report, bytes);
+    case FrameKind.LINK:
+      return explainLink(report, bytes);
+    case FrameKind.TOKEN_NATIVE:
+      return explainTokenNative(report, bytes);
+    case FrameKind.AVP:
+      report.kind = 'avp';
+      report.label = 'AVP';
+      report.summary = readBody(new FieldReader(report, bytes), LinkCodec.AVP, ALONE);
+      return;
+    case FrameKind.TAGGED:
+      return startsWith(bytes, Prefix.M2M) ? explainM2M(report, bytes) : explainTagged(report, bytes);
+  }
+}
+
+const ALONE = { encoding: undefined, isPart: false, originalLength: undefined };
+
+function explainTokenNative(report: Report, bytes: Uint8Array): void {
+  report.kind = 'token-native';
+  report.label = 'TokenNative';
+  const reader = new FieldReader(report, bytes);
+  const id = reader.u8('vocabulary');
+  const encoding = Object.values(EncodingName).find((name) => ENCODING_IDS[name] === id);
+  reader.say(encoding ?? hex(id), 'which vocabulary the token IDs are of');
+  describe(report, readBody(reader, LinkCodec.TOKEN_NATIVE, { ...ALONE, encoding }));
+}
+
+function explainM2M(report: Report, bytes: Uint8Array): void {
+  report.kind = 'm2m';
+  report.label = 'M2M';
+  const reader = new FieldReader(report, bytes);
+  reader.text('prefix', Prefix.M2M.length);
+  reader.say(undefined, 'says that M2M v1 follows');
+  describe(report, readBody(reader, LinkCodec.M2M, ALONE));
+}
+
+/** A text form that was sent as bytes. */
+function explainTagged(report: Report, bytes: Uint8Array): void {
+  report.kind = 'text-form';
+  report.label = 'text form';
+  const invalid = attempt(() => void decodeUtf8(bytes));
+  if (invalid !== undefined) throw new Fault(invalid.error, validUtf8Length(bytes));
+  const text = decodeUtf8(bytes);
+  if (prefixOf(text) === undefined) {
+    throw new ProtocolError('unknown_prefix', 'a binary frame that begins with # needs a known prefix');
+  }
+  explainTextForm(report, text, bytes);
+}
+
+function explainText(report: Report, text: string, bytes: Uint8Array): void {
+  const { subprotocol } = report.options;
+  if (subprotocol === Subprotocol.JSON || (subprotocol === undefined && looksLikeEnvelope(text))) {
+    return explainControlJson(report, text, bytes);
+  }
+  report.kind = prefixOf(text) === undefined ? 'content' : 'text-form';
+  report.label = 'text';
+  assertUtf8Form(text);
+  explainTextForm(report, text, bytes);
+}
+
+function explainTextForm(report: Report, text: string, bytes: Uint8Array): void {
+  const prefix = prefixOf(text);
+  if (prefix !== undefined) report.label = `${PREFIX_LABELS[prefix]} text`;
+  if (prefix === Prefix.M2M) report.kind = 'm2m';
+  if (prefix === Prefix.TOKEN_NATIVE) report.kind = 'token-native';
+  const phrase = readTextForm(new FieldReader(report, bytes), text);
+  describe(report, prefix === undefined ? `content as it is, ${phrase}` : phrase);
+}
+
+function describe(report: Report, phrase: string): void {
+  report.summary = sentence(report.excerpt, phrase);
+}
+
+function startsWith(bytes: Uint8Array, prefix: string): boolean {
+  return (
+    bytes.length >= prefix.length && [...prefix].every((character, i) => bytes[i] === character.charCodeAt(0))
+  );
+}

@@ -1,0 +1,151 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { type BodyKind, encodeBodyFrame, encodeSignalFrame, LinkCodec, LinkKind } from '../link/header.js';
+import { encodeControl } from '../message-codec.js';
+import type { AcceptMessage, HelloMessage, ResumeAnswer, ResumeOffer } from '../messages.js';
+import { encodeUtf8 } from '../text.js';
+import { loadEncoding } from '../tokenizer/load.js';
+import { createSessionExplainer, type SessionExplainer } from './session.js';
+
+beforeAll(async () => {
+  await loadEncoding('CL100K_BASE');
+});
+
+const shared = { shape: 'flat', version: '1.0', securityScanning: false, maxPayloadSize: 0 } as const;
+
+function hello(resume?: ResumeOffer): Uint8Array {
+  const payload: HelloMessage['payload'] = {
+    ...shared,
+    algorithms: ['TOKEN_NATIVE', 'NONE'],
+    encodings: ['CL100K_BASE'],
+    preferredEncoding: 'CL100K_BASE',
+    supportsStreaming: true,
+    extensions: { link: '{}', resume: '{}' },
+    resume,
+  };
+  return encodeControl({ type: 'HELLO', sessionId: null, timestamp: 1, payload });
+}
+
+function accept(resume?: ResumeAnswer): Uint8Array {
+  const payload: AcceptMessage['payload'] = {
+    ...shared,
+    algorithms: ['TOKEN_NATIVE', 'NONE'],
+    encoding: 'CL100K_BASE',
+    encodings: ['CL100K_BASE'],
+    sessionTimeoutMs: 1000,
+    limits: {},
+    extensions: { link: '{}', resume: '{}' },
+    resume,
+  };
+  return encodeControl({ type: 'ACCEPT', sessionId: 'sess_1', timestamp: 1, payload });
+}
+
+/** A body in pieces of 10 bytes. */
+function pieces(kind: BodyKind, streamId: number, bytes: Uint8Array, codec: LinkCodec = LinkCodec.PLAIN) {
+  const body = {
+    kind,
+    streamId,
+    codec,
+    bytes,
+    originalLength: bytes.length,
+    secret: false,
+    metadata: undefined,
+  };
+  return Array.from({ length: Math.ceil(bytes.length / 10) }, (_, i) =>
+    encodeBodyFrame(body, i * 10, Math.min(bytes.length, i * 10 + 10)),
+  );
+}
+
+const TEXT = encodeUtf8('a body of thirty-five bytes, in all');
+const summaries = (explainer: SessionExplainer, frames: readonly Uint8Array[], direction = 'sent' as const) =>
+  frames.map((frame) => explainer.explain(direction, frame).summary);
+
+describe('explaining a session', () => {
+  it('knows the vocabulary that was agreed on', () => {
+    const explainer = createSessionExplainer({ preview: 50 });
+    const message = Uint8Array.of(0x10, 0, 1, 0xb2, 0x4d);
+    expect(explainer.explain('sent', message).preview).toBeUndefined();
+    explainer.explain('sent', hello());
+    explainer.explain('received', accept());
+    expect(explainer.explain('sent', message).preview).toBe('Hello');
+  });
+
+  it('follows bodies in pieces, each direction and stream for itself', () => {
+    const explainer = createSessionExplainer();
+    const [first, second, third, fourth] = pieces(LinkKind.REQUEST, 1, TEXT) as [
+      Uint8Array,
+      Uint8Array,
+      Uint8Array,
+      Uint8Array,
+    ];
+    const other = pieces(LinkKind.REQUEST, 3, TEXT);
+    const interleaved = [first, other[0] as Uint8Array, second, other[1] as Uint8Array, third, fourth];
+    expect(summaries(explainer, interleaved)).toEqual([
+      'PLAIN: 10 bytes, 10 of 35 are there',
+      'PLAIN: 10 bytes, 10 of 35 are there',
+      'PLAIN: 10 bytes, 20 of 35 are there',
+      'PLAIN: 10 bytes, 20 of 35 are there',
+      'PLAIN: 10 bytes, 30 of 35 are there',
+      'PLAIN: 5 bytes, 35 of 35 are there',
+    ]);
+    // Nothing is under way on stream 1 any more, and nothing was in the other direction.
+    expect(explainer.explain('sent', Uint8Array.of(0x10, 0, 0, 0x61)).summary).toBe('PLAIN: 1 byte');
+    expect(explainer.explain('received', Uint8Array.of(0x13, 1, 0, 0x61)).summary).toBe('PLAIN: 1 byte');
+  });
+
+  it('forgets a body that its stream ends without', () => {
+    for (const kind of [LinkKind.END, LinkKind.CANCEL]) {
+      const explainer = createSessionExplainer();
+      explainer.explain('sent', pieces(LinkKind.CHUNK, 1, TEXT)[0] as Uint8Array);
+      explainer.explain('sent', encodeSignalFrame(kind, 1));
+      expect(explainer.explain('sent', Uint8Array.of(0x13, 1, 0, 0x61)).summary).toBe('PLAIN: 1 byte');
+    }
+  });
+
+  it.each([
+    ['that is confirmed', 4],
+    ['that is not', 0],
+  ])('knows frames that are written again, after a loss %s', (_what, acknowledged) => {
+    const explainer = createSessionExplainer();
+    explainer.explain('sent', hello());
+    explainer.explain('received', accept({ token: 't', windowMs: 1, recovered: false, received: 0 }));
+    const frames = [
+      ...pieces(LinkKind.REQUEST, 1, TEXT),
+      encodeSignalFrame(LinkKind.CANCEL, 1),
+      ...pieces(LinkKind.REQUEST, 3, TEXT).slice(0, 2),
+    ];
+    const before = summaries(explainer, frames);
+    if (acknowledged > 0) explainer.explain('received', encodeSignalFrame(LinkKind.ACK, acknowledged));
+
+    explainer.explain('sent', hello({ sessionId: 'sess_1', token: 't', received: 0, attempt: 1 }));
+    explainer.explain(
+      'received',
+      accept({ token: 'u', windowMs: 1, recovered: true, received: acknowledged }),
+    );
+    expect(summaries(explainer, frames.slice(acknowledged))).toEqual(before.slice(acknowledged));
+    // And goes on where it was.
+    expect(summaries(explainer, pieces(LinkKind.REQUEST, 3, TEXT).slice(2))).toEqual([
+      'PLAIN: 10 bytes, 30 of 35 are there',
+      'PLAIN: 5 bytes, 35 of 35 are there',
+    ]);
+  });
+
+  it('counts from nothing in a session that takes the place of a lost one', () => {
+    const explainer = createSessionExplainer();
+    explainer.explain('received', accept({ token: 't', windowMs: 1, recovered: false, received: 0 }));
+    summaries(explainer, pieces(LinkKind.REQUEST, 1, TEXT).slice(0, 3));
+    explainer.explain('received', accept({ token: 'u', windowMs: 1, recovered: false, received: 0 }));
+    expect(summaries(explainer, pieces(LinkKind.REQUEST, 1, TEXT).slice(0, 1))).toEqual([
+      'PLAIN: 10 bytes, 10 of 35 are there',
+    ]);
+  });
+
+  it('goes on after frames that are damaged', () => {
+    const explainer = createSessionExplainer();
+    for (const frame of ['', '11', '110110ff', '1101ff', 'c1', '80', '1801ff'].map((hex) =>
+      Buffer.from(hex, 'hex'),
+    )) {
+      expect(explainer.explain('received', new Uint8Array(frame)).error).toBeDefined();
+    }
+    expect(explainer.explain('received', Uint8Array.of(0x14, 1)).error).toBeUndefined();
+  });
+});

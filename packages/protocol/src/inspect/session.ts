@@ -1,0 +1,85 @@
+import type { EncodingName } from '../constants.js';
+import { ProtocolError } from '../errors.js';
+import { FrameKind, frameKind } from '../frame.js';
+import { resolveLimits } from '../limits.js';
+import { decodeLinkFrame, type LinkFrame, LinkKind } from '../link/header.js';
+import { decodeControl, decodeControlJson } from '../message-codec.js';
+import type { ControlMessage, UnknownMessage } from '../messages.js';
+import { createBodyTracker } from './body-tracker.js';
+import type { ExplainOptions, Explanation } from './explanation.js';
+import { explainFrame } from './frame.js';
+
+/** Which way a frame goes, as seen from the end that is looked at. */
+export type Direction = 'sent' | 'received';
+
+/**
+ * Explains the frames of a session as they pass, in both directions and over all its connections. It
+ * knows what no frame says by itself: the vocabulary that was agreed on, and which bodies are under way.
+ */
+export interface SessionExplainer {
+  /** Explains the next frame of a direction, whatever it holds. */
+  explain(direction: Direction, frame: Uint8Array | string): Explanation;
+}
+
+/**
+ * @param options `encoding` and `continues` are found out.
+ * @throws {ProtocolError} `invalid_option`.
+ */
+export function createSessionExplainer(
+  options: Omit<ExplainOptions, 'encoding' | 'continues'> = {},
+): SessionExplainer {
+  const limits = resolveLimits(options.limits);
+  const createTrackers = () => ({
+    sent: createBodyTracker(limits.maxMetadataSize),
+    received: createBodyTracker(limits.maxMetadataSize),
+  });
+  let bodies = createTrackers();
+  let encoding: EncodingName | undefined;
+  /** Frames that the client had received when it said HELLO. */
+  let clientReceived = 0;
+
+  const learn = (direction: Direction, message: ControlMessage | UnknownMessage): void => {
+    if (message.type === 'HELLO') clientReceived = message.payload.resume?.received ?? 0;
+    if (message.type !== 'ACCEPT') return;
+    encoding = message.payload.encoding ?? undefined;
+    const { resume } = message.payload;
+    if (resume?.recovered !== true) {
+      bodies = createTrackers();
+      return;
+    }
+    bodies[direction].rewind(clientReceived);
+    bodies[other(direction)].rewind(resume.received);
+  };
+
+  return {
+    explain(direction, data) {
+      const link = linkFrameOf(data);
+      const tracker = bodies[direction];
+      const continues = link && tracker.continuation(link);
+      const explanation = explainFrame(data, { ...options, encoding, continues });
+      if (explanation.kind === 'control' && explanation.error === undefined) {
+        learn(
+          direction,
+          typeof data === 'string' ? decodeControlJson(data, limits) : decodeControl(data, limits),
+        );
+      }
+      if (link?.kind === LinkKind.ACK) bodies[other(direction)].confirm(link.streamId);
+      else if (link !== undefined) tracker.add(link, continues);
+      return explanation;
+    },
+  };
+}
+
+function other(direction: Direction): Direction {
+  return direction === 'sent' ? 'received' : 'sent';
+}
+
+function linkFrameOf(data: Uint8Array | string): LinkFrame | undefined {
+  if (typeof data === 'string') return undefined;
+  try {
+    return frameKind(data) === FrameKind.LINK ? decodeLinkFrame(data) : undefined;
+  } catch (error) {
+    if (error instanceof ProtocolError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,107 @@
+import { decodeBase64 } from '../base64.js';
+import { decodeText } from '../codec/tagged.js';
+import { ENCODING_LETTERS, EncodingName, Prefix } from '../constants.js';
+import { prefixOf } from '../frame.js';
+import { LinkCodec } from '../link/header.js';
+import { decodeUtf8, encodeUtf8 } from '../text.js';
+import { readBody } from './body.js';
+import { showContent } from './content.js';
+import type { FieldReader } from './field-reader.js';
+import { bytes as bytesPhrase, number, sentence } from './wording.js';
+
+/** Text that says by its prefix how it is coded (wire document, section 3.2), or that is the content. */
+
+/** What a prefix stands for, in the words of the negotiation. */
+export const PREFIX_LABELS: Readonly<Record<Prefix, string>> = {
+  [Prefix.M2M]: 'M2M',
+  [Prefix.TOKEN_NATIVE]: 'TokenNative',
+  [Prefix.TOKEN]: 'T1',
+  [Prefix.BROTLI]: 'Brotli',
+  [Prefix.BROTLI_V3]: 'Brotli',
+  [Prefix.DICTIONARY]: 'Dictionary',
+  [Prefix.ZLIB_V2]: 'zlib',
+};
+
+const ALONE = { encoding: undefined, isPart: false, originalLength: undefined };
+
+/** Explains a whole text, which is what `reader` has left. */
+export function readTextForm(reader: FieldReader, text: string): string {
+  const prefix = prefixOf(text);
+  if (prefix === undefined) return readBody(reader, LinkCodec.PLAIN, ALONE);
+  if (prefix === Prefix.TOKEN_NATIVE) return readTokenNative(reader);
+  reader.text('prefix', prefix.length);
+  reader.say(undefined, `says that ${PREFIX_LABELS[prefix]} follows`);
+  switch (prefix) {
+    case Prefix.M2M:
+      return readBase64(reader, LinkCodec.M2M);
+    case Prefix.BROTLI:
+    case Prefix.BROTLI_V3:
+      return readBase64(reader, LinkCodec.BROTLI);
+    case Prefix.DICTIONARY:
+      return readBase64(reader, LinkCodec.DICTIONARY);
+    case Prefix.TOKEN:
+      return readBody(reader, LinkCodec.TOKEN, ALONE);
+    default:
+      return readZlib(reader, text);
+  }
+}
+
+function readTokenNative(reader: FieldReader): string {
+  reader.text('prefix', Prefix.TOKEN_NATIVE.length);
+  reader.say(undefined, 'says that token IDs follow');
+  const letter = String.fromCharCode(reader.rest[0] ?? 0);
+  const encoding = Object.values(EncodingName).find((name) => ENCODING_LETTERS[name] === letter);
+  if (encoding === undefined || reader.rest[1] !== '|'.charCodeAt(0)) {
+    return reader.fail('bad_frame', `expected C, O or L and "|" behind ${Prefix.TOKEN_NATIVE}`);
+  }
+  reader.text('vocabulary', 2);
+  reader.say(encoding, 'which vocabulary the token IDs are of');
+  return readBase64(reader, LinkCodec.TOKEN_NATIVE, encoding);
+}
+
+/** The body as base64, up to the end. */
+function readBase64(reader: FieldReader, codec: LinkCodec, encoding?: EncodingName): string {
+  const { report, rest } = reader;
+  const length = rest.length;
+  const wrong = rest.findIndex((byte, at) => !isBase64Byte(byte, at, rest));
+  const decode = (coded: Uint8Array) => decodeBase64(decodeUtf8(coded));
+  if (wrong !== -1) reader.check(() => decode(rest), reader.offset + wrong);
+  const phrase = reader.coded(
+    'base64',
+    length,
+    decode,
+    (inner, field) => {
+      field.note = `stands for ${bytesPhrase(inner.bytes.length)}`;
+      return readBody(inner, codec, { ...ALONE, encoding });
+    },
+    // Four characters stand for three bytes.
+    (inner) => Math.min(length, Math.floor(inner / 3) * 4),
+  );
+  report.body = length;
+  return sentence(phrase, `as ${bytesPhrase(length)} of base64`);
+}
+
+/** Padding is two characters at most, at the end. */
+function isBase64Byte(byte: number, at: number, all: Uint8Array): boolean {
+  if (byte === 0x3d) return at >= all.length - 2;
+  return (
+    (byte >= 0x30 && byte <= 0x39) ||
+    (byte >= 0x41 && byte <= 0x5a) ||
+    (byte >= 0x61 && byte <= 0x7a) ||
+    byte === 0x2b ||
+    byte === 0x2f
+  );
+}
+
+/** Old peers' zlib (wire document, section 3.6.2), which no session takes. */
+function readZlib(reader: FieldReader, text: string): string {
+  const { report, offset, remaining } = reader;
+  report.body = remaining;
+  reader.take('base64 of zlib', remaining);
+  const content = encodeUtf8(
+    reader.check(() => decodeText(text, { zlib: true, limits: report.limits }), offset),
+  );
+  reader.say(undefined, `${bytesPhrase(content.length)} when decoded`);
+  showContent(report, content, false);
+  return `${bytesPhrase(remaining)} for ${number(content.length)}, deprecated: no session takes it`;
+}

@@ -1,0 +1,131 @@
+import type { EncodingName } from '../constants.js';
+import { decodeUtf8 } from '../text.js';
+import type { Encoding } from '../tokenizer/encoding.js';
+import { getEncoding } from '../tokenizer/load.js';
+import { decodeTokenIds, encodeTokenIds } from '../tokenizer/varints.js';
+import type { FieldReader } from './field-reader.js';
+import { attempt, Fault } from './report.js';
+import { decodeLossily, validUtf8Length } from './utf8.js';
+import { bytes as bytesPhrase, count, hexOf, quoted } from './wording.js';
+
+/** Token IDs as varints (compression document, section 5.4.4), up to the end of what is read. */
+
+/** IDs that are listed one by one. */
+const MAX_LISTED = 40;
+
+/**
+ * @param name the vocabulary; without it the IDs stay numbers.
+ * @param isPart the tokens may begin or end inside a character.
+ */
+export function readTokenIds(reader: FieldReader, name: EncodingName | undefined, isPart: boolean): string {
+  const { report, rest, offset: start } = reader;
+  report.body = rest.length;
+  const encoding = name === undefined ? undefined : getEncoding(name);
+  if (name !== undefined && encoding === undefined) report.missing.add(name);
+  let ids: Uint32Array = new Uint32Array(0);
+  const refused = attempt(() => {
+    ids = decodeTokenIds(rest, report.limits.maxMessageSize);
+  });
+  listIds(reader, encoding);
+  if (refused !== undefined) throw new Fault(refused.error, start + placeOfVarint(rest, refused.error.code));
+  const tokens = count(ids.length, 'token');
+  if (encoding === undefined) return `${tokens} of ${name ?? "the session's vocabulary"}`;
+  return readText(reader, encoding, ids, isPart, start);
+}
+
+function listIds(reader: FieldReader, encoding: Encoding | undefined): void {
+  const { bytes } = reader;
+  const wantsText = (reader.report.options.preview ?? 0) > 0;
+  reader.group('token IDs', () => {
+    for (let i = 1; i <= MAX_LISTED; i++) {
+      const length = varintLength(bytes, reader.offset);
+      if (length === 0) return;
+      const [id] = decodeTokenIds(reader.take(`token ${i}`, length)) as unknown as [number];
+      reader.say(id, wantsText && encoding !== undefined ? textOf(encoding, id) : undefined);
+    }
+    const more = endOfWhole(bytes, reader.offset) - reader.offset;
+    if (more === 0) return;
+    reader.take('more tokens', more);
+    reader.say(undefined, 'not listed one by one');
+  });
+}
+
+function readText(
+  reader: FieldReader,
+  encoding: Encoding,
+  ids: Uint32Array,
+  isPart: boolean,
+  start: number,
+): string {
+  const { report } = reader;
+  const maxBytes = report.limits.maxMessageSize;
+  const lengthOf = (count: number) => encoding.byteLength(ids.subarray(0, count), { maxBytes });
+  const offsetOf = (index: number) => start + encodeTokenIds(ids, index).length;
+  let content: Uint8Array = new Uint8Array(0);
+  const refused = attempt(() => {
+    content = encoding.decodeBytes(ids, { maxBytes });
+  });
+  if (refused !== undefined) {
+    const index = firstIndex(ids.length, (i) => attempt(() => void lengthOf(i + 1)) !== undefined);
+    throw new Fault(refused.error, offsetOf(index));
+  }
+  report.content = content.length;
+  const fault = isPart ? undefined : attempt(() => void decodeUtf8(content));
+  if (fault !== undefined) {
+    const byte = validUtf8Length(content);
+    throw new Fault(fault.error, offsetOf(firstIndex(ids.length, (i) => lengthOf(i + 1) > byte)));
+  }
+  report.preview = report.show(decodeLossily(content));
+  return `${count(ids.length, 'token')} for ${bytesPhrase(content.length)} of text`;
+}
+
+function textOf(encoding: Encoding, id: number): string {
+  let content: Uint8Array = new Uint8Array(0);
+  const unknown = attempt(() => {
+    content = encoding.decodeBytes([id]);
+  });
+  if (unknown !== undefined) return 'no token of this vocabulary';
+  const isText = attempt(() => void decodeUtf8(content)) === undefined;
+  return isText ? quoted(decodeLossily(content)) : `part of a character: ${hexOf(content)}`;
+}
+
+/** Where the varint begins that the refusal is about. */
+function placeOfVarint(bytes: Uint8Array, code: string): number {
+  if (code === 'message_too_large') return 0;
+  if (code === 'bad_varint') return endOfWhole(bytes, 0);
+  let at = bytes.length;
+  while (at > 0 && (bytes[at - 1] as number) >= 0x80) at--;
+  return at;
+}
+
+/** Up to where varints from `at` on could all be IDs. */
+function endOfWhole(bytes: Uint8Array, at: number): number {
+  let end = at;
+  for (let length = varintLength(bytes, end); length > 0; length = varintLength(bytes, end)) end += length;
+  return end;
+}
+
+const MAX_VARINT_BYTES = 5;
+
+/** Bytes of the varint at an offset, 0 where there is none of at most 32 bits in its shortest form. */
+function varintLength(bytes: Uint8Array, at: number): number {
+  for (let i = 0; i < MAX_VARINT_BYTES; i++) {
+    const byte = bytes[at + i];
+    if (byte === undefined) return 0;
+    if (byte >= 0x80) continue;
+    const isShortest = i === 0 || byte !== 0;
+    return isShortest && (i < MAX_VARINT_BYTES - 1 || byte <= 0x0f) ? i + 1 : 0;
+  }
+  return 0;
+}
+
+/** The first of `length` indices for which `holds`, which then holds for all behind it. */
+function firstIndex(length: number, holds: (index: number) => boolean): number {
+  let [low, high] = [0, length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (holds(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
