@@ -1,18 +1,20 @@
 import { loadCodecs, loadEncoding } from '../subject.js';
 import { AVP_TARGETS } from './avp-targets.js';
 import { CONTROL_TARGETS } from './control-targets.js';
+import { EXPLAIN_TARGETS } from './explain-targets.js';
 import { M2M_TARGETS } from './m2m-targets.js';
 import { SESSION_TARGETS } from './session-target.js';
 import type { Target } from './target.js';
 import { TEXT_TARGETS } from './text-targets.js';
 
-/** Every decoder that a peer's bytes can reach. */
+/** Every decoder that a peer's bytes can reach, and the explainer of what they hold. */
 export const TARGETS: readonly Target[] = [
   ...M2M_TARGETS,
   ...TEXT_TARGETS,
   ...CONTROL_TARGETS,
   ...AVP_TARGETS,
   ...SESSION_TARGETS,
+  ...EXPLAIN_TARGETS,
 ];
 
 /** Loads what the targets need. */
