@@ -41,8 +41,12 @@ try {
   for (const file of ['server.mjs', 'client.mjs', 'gateway.mjs', 'chat.mjs'])
     writeFileSync(join(folder, file), codeOf(file));
 
-  await start('server.mjs');
+  await tryCommandLine();
+  const listening = await start('server.mjs');
   await tryOut('client.mjs', ['agreed on M2M', 'you said: hello', 'You asked: why is the sky blue?']);
+  const [url] = /ws:\S+/.exec(listening) ?? [];
+  const reply = await parlance(['connect', '--quiet', url as string], 'is anybody there?');
+  if (reply !== 'You asked: is anybody there? \n') throw new Error(`parlance connect printed ${reply}`);
   await start('gateway.mjs');
   await tryOut('chat.mjs', ['Tokens travel', '世界']);
 } finally {
@@ -51,11 +55,28 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-async function start(file: string): Promise<void> {
+async function start(file: string): Promise<string> {
   const env = { ...process.env, OPENAI_BASE_URL: upstream.baseUrl, OPENAI_API_KEY: 'sk-0123456789abcdef' };
   const server = spawn('node', [file], { cwd: folder, env, stdio: ['ignore', 'pipe', 'inherit'] });
   servers.push(server);
-  await printed(server, 'listening on');
+  return await printed(server, 'listening on');
+}
+
+/** Runs the packed command line. */
+async function parlance(args: readonly string[], input = ''): Promise<string> {
+  const command = join(folder, 'node_modules', '.bin', 'parlance');
+  const running = promisify(execFile)(command, args, { cwd: folder, timeout: 60_000 });
+  running.child.stdin?.end(input);
+  return (await running).stdout;
+}
+
+async function tryCommandLine(): Promise<void> {
+  const coded = await parlance(['encode', '--algorithm', 'TOKEN_NATIVE'], 'Hello, world!');
+  const explained = await parlance(['inspect', '-'], coded);
+  console.log(explained);
+  if (!explained.includes('nothing is wrong') || (await parlance(['decode'], coded)) !== 'Hello, world!') {
+    throw new Error('the packed command line does not explain or decode what it encodes');
+  }
 }
 
 /** Runs a client beside the upstream, which lives in this process. */
@@ -75,10 +96,11 @@ function codeOf(file: string): string {
   return block.slice('js\n'.length);
 }
 
-function printed(child: ChildProcess, text: string): Promise<void> {
+/** The output in which `text` appears. */
+function printed(child: ChildProcess, text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     child.stdout?.on('data', (chunk: Buffer) => {
-      if (chunk.includes(text)) resolve();
+      if (chunk.includes(text)) resolve(chunk.toString('utf8'));
     });
     child.once('exit', (code) => reject(new Error(`the server of the README ended with code ${code}`)));
   });

@@ -6,6 +6,9 @@ import { FrameWriter } from './frame-writer.js';
 
 /** The only file that knows the WebSocket library. It moves bytes and decides nothing. */
 
+/** The library's client, for the command line. */
+export { WebSocket as WebSocketClient } from 'ws';
+
 export interface WireEvents {
   onMessage(data: Uint8Array | string): void;
   /** The socket has room again. */

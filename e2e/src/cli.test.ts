@@ -1,0 +1,278 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { connect } from '@parlance/client';
+import { encodeM2M } from '@parlance/protocol';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import WebSocket from 'ws';
+import { commandLine, type Finished, run, type Serving, start, startServing } from './cli-process.js';
+
+/** The command line as it is used: processes, pipes, signals and exit codes. */
+
+const TIMEOUT = 60_000;
+const TOKEN = 'canary-token-77b1';
+const CHAT = JSON.stringify({ model: 'gpt-4o', messages: [{ role: 'user', content: 'Hello there' }] });
+const ESCAPE = '\u001b[';
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'parlance-cli-'));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+function file(name: string, content: Uint8Array | string): string {
+  const path = join(folder, name);
+  writeFileSync(path, content);
+  return path;
+}
+
+/** No fault of the program shows. */
+function isClean({ stderr, stdout }: Finished): boolean {
+  return !/\n\s+at /.test(stderr + stdout) && !stdout.includes(ESCAPE) && !stderr.includes(ESCAPE);
+}
+
+describe.concurrent('a process', { timeout: TIMEOUT }, () => {
+  it('explains its usage on standard output, and what is wrong with it on standard error', async () => {
+    const [help, nothing, wrong] = await Promise.all([run(['--help']), run([]), run(['inspect', '--bogus'])]);
+    expect(help).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('Exit codes: 0') });
+    expect(nothing).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('Usage: parlance'),
+    });
+    expect(wrong).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('--bogus') });
+    expect([help, nothing, wrong].every(isClean)).toBe(true);
+  });
+
+  it('reads and writes bytes through pipes', async () => {
+    const encoded = await run(['encode', '-a', 'm2m', '--binary'], { input: CHAT });
+    expect(encoded).toMatchObject({ code: 0, stderr: '', bytes: Buffer.from(encodeM2M(CHAT)) });
+    const [explained, decoded, damaged] = await Promise.all([
+      run(['inspect', '-'], { input: encoded.bytes }),
+      run(['decode'], { input: encoded.bytes }),
+      run(['inspect', '-'], { input: encoded.bytes.subarray(0, -1) }),
+    ]);
+    expect(explained).toMatchObject({ code: 0, stdout: expect.stringContaining('nothing is wrong') });
+    expect(decoded).toMatchObject({ code: 0, stdout: CHAT });
+    expect(damaged).toMatchObject({ code: 1, stdout: expect.stringContaining('truncated at byte') });
+    expect([explained, decoded, damaged].every(isClean)).toBe(true);
+  });
+});
+
+describe.concurrent('pipes', { timeout: TIMEOUT }, () => {
+  const LARGE = 'A line of some length that is repeated.\n'.repeat(100_000);
+
+  it('get all of a large output, however slowly they read', async () => {
+    const child = start(['decode']);
+    child.stdin.end(LARGE);
+    let length = 0;
+    for await (const chunk of child.stdout) {
+      length += (chunk as Buffer).length;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    // The line break at the end belongs to the file.
+    expect(length).toBe(LARGE.length - 1);
+  });
+
+  it('may close early, as head does', async () => {
+    const path = file('large.txt', LARGE);
+    const child = start(['decode', path]);
+    let stderr = '';
+    child.stderr.on('data', (chunk: Buffer) => {
+      stderr += chunk.toString('utf8');
+    });
+    const closed = new Promise<number | null>((resolve) => child.once('close', resolve));
+    child.stdout.once('data', () => child.stdout.destroy());
+    expect(await closed).toBe(0);
+    expect(stderr).toBe('');
+  });
+
+  it('that a log goes into may close: the server stops as it does after SIGTERM', async () => {
+    const { url, child } = await startServing();
+    const closed = new Promise<number | null>((resolve) => child.once('close', resolve));
+    child.stdout.destroy();
+    const session = await connect(url, { WebSocket, reconnect: false });
+    expect(await closed).toBe(0);
+    // A connection that was merely lost would throw here.
+    expect(await session[Symbol.asyncIterator]().next()).toMatchObject({ done: true });
+  });
+});
+
+describe('serve and connect', { timeout: TIMEOUT }, () => {
+  let serving: Serving;
+  beforeAll(async () => {
+    serving = await startServing(['--log-level', 'debug']);
+  }, TIMEOUT);
+  afterAll(async () => {
+    await serving.stop();
+  });
+
+  it('talk: a request a line, a reply a line, and what travels beside them', async () => {
+    const input = 'why is the sky blue?\n\ncanary-payload-41 and a second line';
+    const finished = await run(['connect', serving.url], { input });
+    expect(finished.code).toBe(0);
+    expect(finished.stdout.split('\n')).toEqual([
+      expect.stringMatching(/^You said “why is the sky blue\?”: 5 words/),
+      expect.stringMatching(/^You said “canary-payload-41 and a second line”: 5 words/),
+      '',
+    ]);
+    for (const expected of [
+      /→ HELLO .* offers codecs M2M, .*extensions link/,
+      /← ACCEPT .* session sess_\w+ is open/,
+      /vocabulary +CL100K_BASE/,
+      /→ request #1 +\d+ B {2}“why is the sky blue\?”, TOKEN_NATIVE: 6 tokens for 20 bytes of text/,
+      /← chunk #1/,
+      /← end #3 .*the reply is complete/,
+      /→ CLOSE .*CLIENT_SHUTDOWN/,
+      /the connection closes with 1000/,
+    ]) {
+      expect(finished.stderr).toMatch(expected);
+    }
+    expect(isClean(finished)).toBe(true);
+  });
+
+  it('tells programs everything as JSON', async () => {
+    const { code, stdout, stderr } = await run(['connect', '--json', serving.url], { input: 'hello\n' });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const events = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    const frames = events.filter(({ event }) => event === 'frame');
+    expect(frames.map(({ label }) => label)).toEqual(
+      expect.arrayContaining(['HELLO', 'ACCEPT', 'request', 'chunk', 'end', 'CLOSE']),
+    );
+    expect(frames.every(({ error }) => error === undefined)).toBe(true);
+    expect(events.find(({ event }) => event === 'agreed')).toMatchObject({
+      negotiated: { encoding: 'CL100K_BASE' },
+    });
+    const reply = events.find(({ event }) => event === 'reply') as { text: string; parts: number };
+    expect(reply.text).toContain('You said “hello”');
+    expect(frames.filter(({ label }) => label === 'chunk')).toHaveLength(reply.parts);
+    expect(events.at(-1)).toMatchObject({ event: 'closed', stats: { sent: { messages: 1 } } });
+  });
+
+  it('says replies only where quiet is asked for', async () => {
+    const { code, stdout, stderr } = await run(['connect', '--quiet', serving.url], { input: 'hi' });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(/^You said “hi”.*\n$/);
+  });
+
+  it('sends one-way messages, also where there are no requests', async () => {
+    const [sent, json] = await Promise.all([
+      run(['connect', '-q', '--send', serving.url], { input: 'one\ntwo' }),
+      run(['connect', '--subprotocol', 'm2m.v1.json', serving.url], { input: 'one\ntwo' }),
+    ]);
+    for (const { code, stdout } of [sent, json])
+      expect({ code, stdout }).toEqual({ code: 0, stdout: 'one\ntwo\n' });
+    expect(json.stderr).toMatch(/→ DATA .*content coded as/);
+  });
+
+  it('makes the lines a chat, coded as it is told', async () => {
+    const finished = await run(['connect', '--model', 'gpt-4o', '--algorithm', 'M2M', serving.url], {
+      input: 'first question\nsecond question\n',
+    });
+    expect(finished.code).toBe(0);
+    expect(finished.stdout).toContain('You said “second question”');
+    expect(finished.stderr).toMatch(/request #1 .*M2M request for gpt-4o, 1 message/);
+    // The second request has the first one and its answer in it.
+    expect(finished.stderr).toMatch(/request #3 .*M2M request for gpt-4o, 3 messages/);
+  });
+
+  it('fails where a request does', async () => {
+    const finished = await run(['connect', '-a', 'm2m', serving.url], { input: 'no JSON\n' });
+    expect(finished).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('bad_json') });
+    expect(isClean(finished)).toBe(true);
+  });
+
+  it('ends with exit code 0 after SIGTERM, and has logged neither content nor credentials', async () => {
+    const own = await startServing(['--log-level', 'debug'], { PARLANCE_TOKEN: TOKEN });
+    const input = 'canary-payload-88\n';
+    const [wrong, right, fromEnvironment] = await Promise.all([
+      run(['connect', '--token', 'another', own.url], { input }),
+      run(['connect', '--token', TOKEN, own.url], { input }),
+      run(['connect', '--json', own.url], { input, env: { PARLANCE_TOKEN: TOKEN } }),
+    ]);
+    expect(wrong).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringContaining('refuses the session'),
+    });
+    expect(wrong.stderr).toContain('4401');
+    expect(right.code).toBe(0);
+    expect(fromEnvironment.code).toBe(0);
+    for (const { stdout, stderr } of [right, fromEnvironment]) expect(stdout + stderr).not.toContain(TOKEN);
+    expect(await own.stop()).toBe(0);
+    const log = own.log();
+    const entries = log
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { msg: string });
+    expect(entries.map(({ msg }) => msg)).toEqual(expect.arrayContaining(['session accepted', 'stopped']));
+    expect(log).not.toContain('canary');
+  });
+
+  it('ends after SIGINT while sessions are open', async () => {
+    const own = await startServing();
+    const client = start(['connect', '--json', own.url]);
+    let seen = '';
+    await new Promise<void>((resolve) => {
+      client.stdout.on('data', (chunk: Buffer) => {
+        seen += chunk.toString('utf8');
+        if (seen.includes('"agreed"')) resolve();
+      });
+    });
+    const left = new Promise<number | null>((resolve) => client.once('close', resolve));
+    expect(await own.stop('SIGINT')).toBe(0);
+    await left;
+    expect(seen).toContain('SERVER_SHUTDOWN');
+  });
+
+  it('says why it cannot begin', async () => {
+    const { port } = new URL(serving.url.replace('ws:', 'http:'));
+    const [taken, upstream, nobody, path] = await Promise.all([
+      run(['serve', '--port', port]),
+      run(['serve', '--port', '0', '--upstream', 'http://127.0.0.1:1/v1']),
+      run(['connect', 'ws://127.0.0.1:1/session']),
+      run(['connect', serving.url.replace('/session', '/elsewhere')]),
+    ]);
+    expect(taken).toMatchObject({ code: 1, stderr: expect.stringContaining('EADDRINUSE') });
+    expect(upstream).toMatchObject({ code: 1, stderr: expect.stringContaining('not available') });
+    expect(nobody).toMatchObject({ code: 1, stderr: expect.stringContaining('ECONNREFUSED') });
+    expect(path).toMatchObject({ code: 1, stderr: expect.stringContaining('404') });
+    expect([taken, upstream, nobody, path].every(isClean)).toBe(true);
+  });
+
+  // A pseudo-terminal takes a program of the system.
+  const hasScript = spawnSync('script', ['--version']).status === 0;
+  it.skipIf(!hasScript)('is in colour on a terminal, unless NO_COLOR says otherwise', async () => {
+    for (const env of [{}, { NO_COLOR: '1' }]) {
+      const shown = spawnSync(
+        'script',
+        ['-qec', commandLine('inspect', '--hex', '100001b24d0bfd0e00'), '/dev/null'],
+        {
+          env: { ...process.env, FORCE_COLOR: undefined, TERM: 'xterm-256color', ...env },
+          encoding: 'utf8',
+        },
+      );
+      expect(shown.stdout).toContain('Hello');
+      expect(shown.stdout.includes(ESCAPE)).toBe(!('NO_COLOR' in env));
+    }
+  });
+
+  it.skipIf(!hasScript)('prompts, edits lines and knows commands on a terminal', () => {
+    const typed = 'hellp\u007fo\r/send a note\r/help\r/quit\r';
+    const shown = spawnSync('script', ['-qec', commandLine('connect', serving.url), '/dev/null'], {
+      input: typed,
+      env: { ...process.env, TERM: 'xterm-256color' },
+      encoding: 'utf8',
+      timeout: TIMEOUT,
+    });
+    expect(shown.stdout).toContain('> ');
+    expect(shown.stdout).toContain('You said “hello”');
+    expect(shown.stdout).toContain('a note');
+    expect(shown.stdout).toContain('/stats');
+    expect(shown.stdout).toContain('the session is over');
+  });
+});

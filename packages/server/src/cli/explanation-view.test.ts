@@ -1,0 +1,82 @@
+import { encodeControl, encodeText, explainFrame, loadEncoding } from '@parlance/protocol';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { showExplanation } from './explanation-view.js';
+import { createPaper } from './testing/paper.js';
+import { widthOf } from './text-layout.js';
+
+beforeAll(async () => {
+  await loadEncoding('CL100K_BASE');
+});
+
+const hex = (text: string) => new Uint8Array(Buffer.from(text, 'hex'));
+const explain = (frame: Uint8Array | string) =>
+  explainFrame(frame, { preview: 400, encoding: 'CL100K_BASE' });
+
+describe('an explanation for people', () => {
+  it('says what a frame is, what each byte means, and that it is right', () => {
+    const paper = createPaper();
+    showExplanation(paper.terminal, explain(hex('110101b24d0bfd0e00')), { hex: true });
+    expect(paper.lines()).toEqual([
+      'link frame: request  9 bytes, binary',
+      '  It carries one step of a conversation inside a session.',
+      '',
+      '  “Hello, world!”, TOKEN_NATIVE: 4 tokens for 13 bytes of text',
+      '',
+      '  offset  bytes                    field            value         meaning',
+      '       0  11                       kind             request       opens a stream and asks for a reply',
+      '       1  01                       stream           1             opened by the client',
+      '       2  01                       codec and flags  TOKEN_NATIVE  how the body is coded',
+      '       3                           token IDs',
+      '       3  b2 4d                      token 1        9906          “Hello”',
+      '       5  0b                         token 2        11            “,”',
+      '       6  fd 0e                      token 3        1917          “ world”',
+      '       8  00                         token 4        0             “!”',
+      '',
+      '  ✓ nothing is wrong with this frame',
+    ]);
+  });
+
+  it('shows where a damaged frame stops making sense', () => {
+    const paper = createPaper();
+    showExplanation(paper.terminal, explain(hex('1501c1c2')), { hex: false });
+    expect(paper.lines().slice(-5)).toEqual([
+      '       0     1  kind      error  the request failed',
+      '       1     1  stream    1      opened by the client',
+      '       2     2  not read',
+      '',
+      expect.stringMatching(/^ {2}✗ bad_message at byte 2: /),
+    ]);
+  });
+
+  it('counts anew inside what is coded', () => {
+    const paper = createPaper();
+    showExplanation(paper.terminal, explain(encodeText('Hello', 'TOKEN_NATIVE')), { hex: false });
+    expect(paper.text()).toMatch(/\+0 +\d+ +token IDs/);
+    expect(paper.text()).toContain('counted in what the field above stands for');
+  });
+
+  it('fits terminals of any width', () => {
+    const ping = encodeControl({ type: 'PING', sessionId: 'sess_1', timestamp: 1, payload: {} });
+    const long = encodeText(JSON.stringify({ text: 'long 世界 '.repeat(40) }), 'BROTLI');
+    for (const columns of [30, 50, 71, 72, 100, 200]) {
+      for (const frame of [hex('110101b24d0bfd0e00'), ping, long]) {
+        for (const each of [true, false]) {
+          const paper = createPaper(columns);
+          showExplanation(paper.terminal, explain(frame), { hex: each });
+          const tooLong = paper.lines().filter((line) => widthOf(line) > columns);
+          expect(tooLong, `${columns} columns`).toEqual([]);
+        }
+      }
+    }
+  });
+
+  it('has colours where the terminal has, and says the same without', () => {
+    const [plain, coloured] = [createPaper(100), createPaper(100, true)];
+    for (const { terminal } of [plain, coloured])
+      showExplanation(terminal, explain(hex('1401')), { hex: true });
+    const escapes = new RegExp(`${String.fromCharCode(27)}\\[\\d+m`, 'g');
+    expect(plain.text()).not.toMatch(escapes);
+    expect(coloured.text()).toMatch(escapes);
+    expect(coloured.text().replace(escapes, '')).toBe(plain.text());
+  });
+});

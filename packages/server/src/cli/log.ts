@@ -1,0 +1,40 @@
+import { type Logger, printable } from '@parlance/protocol';
+import { pino } from 'pino';
+import type { Terminal } from './terminal.js';
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
+
+/** Never written, should anybody ever hand one over. */
+const SECRETS = ['token', 'auth', 'authorization', '*.token', '*.auth', '*.authorization'];
+
+/**
+ * The log of `parlance serve`: a JSON object a line, or a line for people where somebody looks. Neither
+ * holds payloads or tokens, as nobody hands them over.
+ */
+export function createLog(level: LogLevel, terminal: Terminal): Logger {
+  const format = terminal.isInteractive
+    ? (line: string) => lineForPeople(line, terminal)
+    : (line: string) => line;
+  return pino(
+    {
+      level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      redact: { paths: SECRETS, censor: '[redacted]' },
+    },
+    { write: (line) => terminal.write(format(line)) },
+  );
+}
+
+function lineForPeople(json: string, terminal: Terminal): string {
+  const { level, time, msg, err, ...fields } = JSON.parse(json) as Record<string, unknown>;
+  const { style } = terminal;
+  const mark = level === 'error' ? 'bad' : level === 'warn' ? 'notice' : 'faint';
+  const details = Object.entries(fields).map(
+    ([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`,
+  );
+  const failure = (err as { message?: string } | undefined)?.message;
+  if (failure !== undefined) details.push(`error=${JSON.stringify(failure)}`);
+  return `${style('faint', String(time).slice(11, 23))}  ${style(mark, String(level).padEnd(5))}  ${printable(String(msg))}  ${style('faint', printable(details.join('  ')))}\n`;
+}

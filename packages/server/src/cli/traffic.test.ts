@@ -1,0 +1,85 @@
+import { createSessionExplainer, type Direction, encodeControl, explainFrame } from '@parlance/protocol';
+import { describe, expect, it } from 'vitest';
+import { createScreen } from './screen.js';
+import { createPaper } from './testing/paper.js';
+import { widthOf } from './text-layout.js';
+import { createTrafficView } from './traffic.js';
+
+const clock = () => new Date(2026, 0, 2, 3, 4, 5, 6);
+const hex = (text: string) => new Uint8Array(Buffer.from(text, 'hex'));
+const chunk = (text: string, streamId = 1) => Uint8Array.of(0x13, streamId, 0, ...Buffer.from(text));
+
+function show(
+  frames: readonly (readonly [Direction, Uint8Array])[],
+  columns?: number,
+  everyFrame = false,
+): string {
+  const paper = createPaper(columns);
+  const view = createTrafficView(createScreen(paper.terminal), { everyFrame, clock });
+  const explainer = createSessionExplainer({ preview: 60 });
+  for (const [direction, frame] of frames) view.frame(direction, explainer.explain(direction, frame));
+  view.settle();
+  return paper.text();
+}
+
+describe('what travels', () => {
+  const reply = [
+    ['sent', hex('1101006869')],
+    ['received', chunk('Hel')],
+    ['received', chunk('lo')],
+    ['received', chunk(', you')],
+    ['received', hex('1401')],
+    ['received', hex('1820')],
+  ] as const;
+
+  it('is a line a frame, and one for parts that follow each other', () => {
+    expect(show(reply).split('\n')).toEqual([
+      '03:04:05.006  → request #1         5 B  “hi”, PLAIN: 2 bytes',
+      '03:04:05.006  ← chunk #1 ×3       19 B  “Hello, you” in 3 parts',
+      '03:04:05.006  ← end #1             2 B  the reply is complete',
+      '03:04:05.006  ← ack                2 B  32 frames have arrived so far',
+      '',
+    ]);
+  });
+
+  it('is a line for every part where that is asked for', () => {
+    const text = show(reply, undefined, true);
+    expect(text.match(/chunk #1 /g)).toHaveLength(3);
+    expect(text).toContain('“, you”, PLAIN: 5 bytes');
+  });
+
+  it('tells parts of different replies apart', () => {
+    const text = show([
+      ['received', chunk('a')],
+      ['received', chunk('b', 3)],
+      ['received', chunk('c')],
+    ]);
+    expect(text.match(/^.*chunk.*$/gm)).toHaveLength(3);
+  });
+
+  it('replaces the line of a reply that is still coming, on a terminal', () => {
+    const text = show(reply, 100);
+    const clear = '\r\u001b[2K';
+    expect(text.split(clear)).toHaveLength(4);
+    expect(text.split(clear).at(-1)).toMatch(/^03:04:05\.006 {2}← chunk #1 ×3 .*“Hello, you” in 3 parts\n/);
+  });
+
+  it('shows what is wrong with a frame', () => {
+    expect(show([['received', hex('1101')]])).toMatch(/← request #1 +2 B {2}truncated at byte 2: /);
+  });
+
+  it('fits terminals of any width', () => {
+    const close = encodeControl({
+      type: 'CLOSE',
+      sessionId: 'sess_1',
+      timestamp: 1,
+      payload: { reason: 'ERROR', message: 'a long explanation 世界 '.repeat(30) },
+    });
+    expect(explainFrame(close).error).toBeUndefined();
+    for (const columns of [40, 75, 76, 120]) {
+      const text = show([['received', close], ...reply], columns);
+      const lines = text.replaceAll('\r\u001b[2K', '\n').split('\n');
+      expect(lines.filter((line) => widthOf(line) > columns)).toEqual([]);
+    }
+  });
+});

@@ -1,0 +1,138 @@
+import { type Direction, type Explanation, printable } from '@parlance/protocol';
+import type { Screen } from './screen.js';
+import type { Style } from './terminal.js';
+import { cut, pad, wrap } from './text-layout.js';
+
+/** Frames as they travel, a line each: when, which way, what, how large, and what it means. */
+export interface TrafficView {
+  frame(direction: Direction, explanation: Explanation): void;
+  /** Ends what is shown as one line. */
+  settle(): void;
+}
+
+export interface TrafficOptions {
+  /** Parts of a reply that follow each other get a line each, too. */
+  readonly everyFrame: boolean;
+  /** @default now */
+  readonly clock?: (() => Date) | undefined;
+}
+
+const ARROWS = { sent: '→', received: '←' } as const;
+const LABEL_WIDTH = 14;
+const SIZE_WIDTH = 8;
+/** Time, arrow, label and size, with their gaps. */
+const HEAD_WIDTH = 12 + 2 + 2 + LABEL_WIDTH + SIZE_WIDTH + 2;
+/** Below this the meaning gets lines of its own. */
+const NARROW = 76;
+/** Where those begin. */
+const NARROW_INDENT = 4;
+/** Lines that one frame may take. */
+const MAX_LINES = 3;
+/** Frames that keep the session going and say nothing that anybody waits for. */
+const HOUSEKEEPING: ReadonlySet<string> = new Set(['ack', 'credit', 'PING', 'PONG']);
+/** What was agreed on is shown below. */
+const ONE_LINE: ReadonlySet<string> = new Set(['ACCEPT']);
+/** More of a reply's text does not fit into a line anyway. */
+const MAX_RUN_TEXT = 1000;
+
+/** Parts of one reply that came one after another. */
+interface Run {
+  readonly streamId: number;
+  readonly time: string;
+  readonly first: Explanation;
+  count: number;
+  bytes: number;
+  text: string;
+}
+
+export function createTrafficView(screen: Screen, options: TrafficOptions): TrafficView {
+  const { terminal } = screen;
+  const { clock = () => new Date() } = options;
+  let run: Run | undefined;
+
+  const head = (time: string, direction: Direction, label: string, bytes: number): string => {
+    const what = `${ARROWS[direction]} ${pad(cut(label, LABEL_WIDTH), LABEL_WIDTH)}`;
+    const size = `${bytes.toLocaleString('en-US')} B`.padStart(SIZE_WIDTH);
+    return `${terminal.style('faint', time)}  ${terminal.style(direction, what)}${size}`;
+  };
+
+  /** The meaning beside the head where there is room, else below it. */
+  const lines = (start: string, meaning: string, maxLines: number, style: Style | undefined): string[] => {
+    const isNarrow = terminal.columns < NARROW;
+    const indent = ' '.repeat(isNarrow ? NARROW_INDENT : HEAD_WIDTH);
+    const shown = wrapped(printable(meaning), terminal.columns - indent.length - 1, maxLines).map((line) =>
+      style === undefined ? line : terminal.style(style, line),
+    );
+    const [first = '', ...more] = shown;
+    if (isNarrow) return [start, ...shown.map((line) => indent + line)];
+    return [`${start}  ${first}`, ...more.map((line) => indent + line)];
+  };
+
+  /** While parts are still coming there is one line, which is replaced. */
+  const showRun = ({ streamId, time, first, count, bytes, text }: Run): void => {
+    const label = count === 1 ? labelOf(first) : `chunk #${streamId} ×${count}`;
+    const meaning = count === 1 ? first.summary : `“${text}” in ${count} parts`;
+    const [line] = lines(head(time, 'received', label, bytes), meaning, 1, undefined);
+    screen.live(line as string);
+  };
+
+  const settle = (): void => {
+    if (run !== undefined) screen.settle();
+    run = undefined;
+  };
+
+  return {
+    settle,
+
+    frame(direction, explanation) {
+      const { label, streamId, error, preview, sizes, summary } = explanation;
+      const time = timeOf(clock());
+      const isText = preview !== undefined && error === undefined;
+      if (!options.everyFrame && direction === 'received' && label === 'chunk' && isText) {
+        if (run !== undefined && run.streamId !== streamId) settle();
+        const current = run ?? {
+          streamId: streamId ?? 0,
+          time,
+          first: explanation,
+          count: 0,
+          bytes: 0,
+          text: '',
+        };
+        current.count++;
+        current.bytes += sizes.frame;
+        current.text = (current.text + preview).slice(0, MAX_RUN_TEXT);
+        run = current;
+        showRun(current);
+        return;
+      }
+      settle();
+      const meaning =
+        error === undefined ? summary : `${error.code} at byte ${error.offset}: ${error.message}`;
+      const style = error !== undefined ? 'bad' : HOUSEKEEPING.has(label) ? 'faint' : undefined;
+      const maxLines = ONE_LINE.has(label) ? 1 : MAX_LINES;
+      const start = head(time, direction, labelOf(explanation), sizes.frame);
+      for (const line of lines(start, meaning, maxLines, style)) screen.print(line);
+    },
+  };
+}
+
+/** At most `maxLines` lines, the last of which tells that there is more. */
+function wrapped(text: string, width: number, maxLines: number): string[] {
+  const all = wrap(text, Math.max(20, width));
+  const shown = all.slice(0, maxLines);
+  if (all.length > maxLines)
+    shown[maxLines - 1] = cut(`${shown.at(-1)} ${all[maxLines]}`, Math.max(20, width));
+  return shown;
+}
+
+function labelOf({ label, streamId }: Explanation): string {
+  return printable(streamId === undefined || streamId === 0 ? label : `${label} #${streamId}`);
+}
+
+/** Local time with milliseconds. */
+function timeOf(date: Date): string {
+  const [hours, minutes, seconds] = [date.getHours(), date.getMinutes(), date.getSeconds()].map((n) =>
+    String(n).padStart(2, '0'),
+  );
+  return `${hours}:${minutes}:${seconds}.${String(date.getMilliseconds()).padStart(3, '0')}`;
+}
