@@ -1,7 +1,7 @@
 import { holds, outcomeOf, same } from './expect.js';
 import {
+  Assembler,
   ByteReader,
-  createAssembler,
   createBodyCoder,
   decodeAvp,
   decodeBodyHead,
@@ -166,7 +166,7 @@ function readLink(bytes: Uint8Array, reading: Reading): Verdict {
 }
 
 function readBody(frame: LinkFrame, { limits, encoding }: Reading): Verdict {
-  const body = createAssembler(limits).add(frame);
+  const body = new Assembler(limits).add(frame);
   const isPart = frame.kind === LinkKind.CHUNK;
   const metadata = body?.metadata ?? metadataOf(frame, limits);
   decodeMetadata(metadata, limits.maxJsonDepth);

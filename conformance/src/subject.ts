@@ -23,7 +23,7 @@ export { type BodyCoder, createBodyCoder } from '../../packages/protocol/src/end
 export { createMessage } from '../../packages/protocol/src/endpoint/message.js';
 export { decodeMetadata } from '../../packages/protocol/src/endpoint/metadata.js';
 export { prefixOf } from '../../packages/protocol/src/frame.js';
-export { createAssembler } from '../../packages/protocol/src/link/assembly.js';
+export { Assembler } from '../../packages/protocol/src/link/assembly.js';
 export { decodeFailure } from '../../packages/protocol/src/link/failure.js';
 export { decodeBodyHead, isBodyKind } from '../../packages/protocol/src/link/header.js';
 export { platform } from '../../packages/protocol/src/testing/this-platform.js';

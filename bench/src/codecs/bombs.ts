@@ -14,7 +14,7 @@ export function* measureBombs(rounds: number): Generator<Row> {
   const brotliText = `#BR|${brotli.toString('base64')}`;
   const zlibText = `#M2M[v2.0]|DATA:${deflateSync(json).toString('base64')}`;
   const m2m = encodeM2M(json.toString(), { limits: { maxMessageSize: Infinity, maxStringLength: Infinity } });
-  const bombs = new Map([
+  const bombs = new Map<string, () => unknown>([
     [`M2M v1, ${m2m.length} B`, () => decodeM2M(m2m)],
     [`Brotli, ${brotliText.length} B`, () => decodeBrotli(brotliText)],
     [`zlib, ${zlibText.length} B`, () => decodeText(zlibText, { zlib: true })],

@@ -57,7 +57,7 @@ describe('with the link', () => {
   it('bare data break the protocol', () => {
     const { path } = createPath();
     for (const data of ['hello', '', Uint8Array.of(0, 1)])
-      expect(errorCode(() => path.handleBare(data))).toBe('bad_frame');
+      expect(errorCode(() => path.handleBare(data, 0))).toBe('bad_frame');
   });
 
   it('a body is handed to the link that asks for it', () => {
@@ -80,8 +80,11 @@ describe('without the link', () => {
 
   it('bare frames come in as messages', () => {
     const { path } = createPath({}, WITHOUT_LINK);
-    expect(path.handleBare('hello')).toMatchObject({ type: 'message', body: { bytes: encodeUtf8('hello') } });
-    expect(path.handleBare(Uint8Array.of(0, 7))).toMatchObject({
+    expect(path.handleBare('hello', 0)).toMatchObject({
+      type: 'message',
+      body: { bytes: encodeUtf8('hello') },
+    });
+    expect(path.handleBare(Uint8Array.of(0, 7), 0)).toMatchObject({
       body: { codec: LinkCodec.TOKEN_NATIVE, bytes: Uint8Array.of(7) },
     });
     expect(path.handleLinkFrame(linkFrame(text('x')), 0)).toBeUndefined();
@@ -145,7 +148,7 @@ describe('what was not negotiated', () => {
         expect(errorCode(() => linked.path.handleLinkFrame(linkFrame(body), 0))).toBe(code);
         const bare = createPath({}, { ...WITHOUT_LINK, algorithms });
         const frame = encodeBareFrame(body, 'CL100K_BASE');
-        expect(errorCode(() => bare.path.handleBare(frame))).toBe(code);
+        expect(errorCode(() => bare.path.handleBare(frame, 0))).toBe(code);
       }
     },
   );

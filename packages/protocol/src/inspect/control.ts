@@ -146,6 +146,14 @@ function summaryOf(message: Message): string {
       return 'still here';
     case 'CLOSE':
       return clauses(`ends the session: ${message.payload.reason}`, message.payload.message);
+    case 'AUTH':
+      return 'token' in message.payload
+        ? 'renews the credentials'
+        : message.payload.expiresAt === null
+          ? 'the credentials are taken and do not expire'
+          : `the credentials are taken until ${new Date(message.payload.expiresAt).toISOString()}`;
+    case 'GOAWAY':
+      return clauses('the server drains', `come back after ${message.payload.retryAfterMs} ms`);
     case 'UNKNOWN':
       return 'a message of a type that this version does not know and ignores';
   }

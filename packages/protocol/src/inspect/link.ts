@@ -1,5 +1,5 @@
 import { decodeMetadata } from '../endpoint/metadata.js';
-import { createAssembler } from '../link/assembly.js';
+import { Assembler } from '../link/assembly.js';
 import { decodeFailure } from '../link/failure.js';
 import {
   decodeLinkFrame,
@@ -170,14 +170,14 @@ function readHead(reader: FieldReader, frame: LinkFrame): Stated {
   if (original !== undefined) reader.say(original, 'bytes when decoded');
   if ((frame.flags & LinkFlag.META) !== 0) readMetadata(reader, frame);
   // Whether the sizes are within the limits, and the first part is no more than the whole.
-  reader.check(() => createAssembler(report.limits).add(frame), offset);
+  reader.check(() => new Assembler(report.limits).add(frame), offset);
   return { total, original };
 }
 
 function readMetadata(reader: FieldReader, frame: LinkFrame): void {
   const { report } = reader;
   const length = reader.varint('metadata length');
-  reader.check(() => createAssembler(report.limits).add(frame), reader.offset);
+  reader.check(() => new Assembler(report.limits).add(frame), reader.offset);
   const { offset } = reader;
   const { maxJsonDepth } = report.limits;
   reader.within('metadata', length, (inner) =>

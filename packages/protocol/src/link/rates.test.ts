@@ -93,10 +93,7 @@ describe('the gate of a receiver', () => {
   });
 
   it('knows no rates that are off', () => {
-    const gate = new RateGate(
-      { ...DEFAULT_LIMITS, messagesPerMinute: Infinity, bytesPerSecond: Infinity },
-      0,
-    );
+    const gate = new RateGate({ ...DEFAULT_LIMITS, messagesPerMinute: Infinity, bytesPerSecond: Infinity });
     for (let i = 0; i < 10_000; i++) {
       gate.handleMessage(0);
       gate.handleBytes(1e9, 0);
