@@ -1,5 +1,6 @@
 import {
   assertKnownOptions,
+  type BatchOptions,
   type CapabilityOptions,
   CloseCode,
   createSession,
@@ -10,6 +11,7 @@ import {
   type M2MSecurity,
   ProtocolError,
   type RequestHandler,
+  resolveBatchOptions,
   resolveCapabilities,
   resolveLimits,
   resolveTimers,
@@ -39,6 +41,8 @@ export interface ClientOptions extends CapabilityOptions {
   readonly signal?: AbortSignal | undefined;
   /** Answers requests of the server. @default answers `unsupported` */
   readonly onRequest?: RequestHandler | undefined;
+  /** Joins the parts of replies; a handler may say otherwise for its own. @default every part by itself */
+  readonly batch?: BatchOptions | undefined;
   /** Protection that M2M frames carry and demand. @default none */
   readonly security?: M2MSecurity | undefined;
   /**
@@ -72,6 +76,7 @@ const KNOWN = [
   'WebSocket',
   'signal',
   'onRequest',
+  'batch',
   'security',
   'reconnect',
   'subprotocol',
@@ -94,6 +99,7 @@ const KNOWN = [
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
   assertKnownOptions(options, KNOWN);
   const { signal, logger, agentId, onRequest, security, subprotocol = Subprotocol.BINARY } = options;
+  const batch = resolveBatchOptions(options.batch);
   const limits = resolveLimits(options.limits);
   const timers = resolveTimers(options.timers);
   const { reconnect = {} } = options;
@@ -187,6 +193,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       limits,
       role: 'client',
       onRequest,
+      batch,
       security,
       logger,
       onReady() {

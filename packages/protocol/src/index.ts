@@ -63,11 +63,15 @@ export {
   Prefix,
   Subprotocol,
 } from './constants.js';
+// Session context
+export { type ContextDescription, describeContextBody } from './context/body.js';
 // Keys
 export { agreeKey, createKeyPair, type KeyPair, sharedSecret } from './crypto/exchange.js';
 export { deriveKey, KeyPurpose, keyFromHex, keyPath } from './crypto/keys.js';
 // Endpoints: sessions as their users see them, driven by a transport
+export { type BatchOptions, type ResolvedBatchOptions, resolveBatchOptions } from './endpoint/batch.js';
 export { Endpoint, type EndpointOptions } from './endpoint/endpoint.js';
+export type { ContextDetails, LastSelection } from './endpoint/late-coder.js';
 export type { Message } from './endpoint/message.js';
 export type { Metadata, MetadataValue } from './endpoint/metadata.js';
 export {
@@ -143,7 +147,9 @@ export {
   resolveTimers,
   type Timers,
 } from './limits.js';
+export type { BodyForm } from './link/algorithms.js';
 export type { ReceivedBody } from './link/assembly.js';
+export type { ContextUse } from './link/context.js';
 export { decodeLinkFrame, LinkCodec, LinkFlag, type LinkFrame, LinkKind } from './link/header.js';
 export type { CodedBody, LinkEvent } from './link/link.js';
 // Control messages and negotiation

@@ -67,6 +67,7 @@ export function serveConnection(
     limits,
     role: 'server',
     onRequest: options.onRequest,
+    batch: options.batch,
     security: options.security,
     logger,
     onHello: ({ hello }) => void admit(hello),

@@ -1,5 +1,6 @@
 import {
   assertKnownOptions,
+  type BatchOptions,
   type Capabilities,
   type CapabilityOptions,
   type Limits,
@@ -7,6 +8,8 @@ import {
   type M2MSecurity,
   ProtocolError,
   type RequestHandler,
+  type ResolvedBatchOptions,
+  resolveBatchOptions,
   resolveCapabilities,
   resolveLimits,
   resolveTimers,
@@ -34,6 +37,8 @@ export interface ServerOptions extends CapabilityOptions {
   readonly onSession?: ((session: Session) => void | Promise<void>) | undefined;
   /** Answers requests. @default answers `unsupported` */
   readonly onRequest?: RequestHandler | undefined;
+  /** Joins the parts of replies; a handler may say otherwise for its own. @default every part by itself */
+  readonly batch?: BatchOptions | undefined;
   /** @default silent */
   readonly logger?: Logger | undefined;
   /** Protection that M2M frames of every session carry and demand. @default none */
@@ -49,6 +54,7 @@ export interface ResolvedServerOptions {
   readonly authenticate: Authenticate | undefined;
   readonly onSession: ServerOptions['onSession'];
   readonly onRequest: RequestHandler | undefined;
+  readonly batch: ResolvedBatchOptions | undefined;
   readonly logger: Logger;
   readonly security: M2MSecurity | undefined;
 }
@@ -61,6 +67,7 @@ const KNOWN = [
   'authenticate',
   'onSession',
   'onRequest',
+  'batch',
   'logger',
   'security',
   'algorithms',
@@ -92,6 +99,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     authenticate: options.authenticate,
     onSession: options.onSession,
     onRequest: options.onRequest,
+    batch: resolveBatchOptions(options.batch),
     logger: options.logger ?? SILENT_LOGGER,
     security: options.security,
   });

@@ -13,6 +13,7 @@ import { CloseReason, type ResumeOffer } from '../messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../session-core.js';
 import { getEncoding, loadEncoding } from '../tokenizer/load.js';
+import type { ResolvedBatchOptions } from './batch.js';
 import { type BodyCoder, type BodyCoderOptions, createBodyCoder } from './body-coder.js';
 import { Inbox } from './inbox.js';
 import { createMessage, type Message, type ReceivedMessage } from './message.js';
@@ -43,6 +44,8 @@ export interface EndpointOptions {
   readonly limits: Limits;
   readonly role: 'client' | 'server';
   readonly onRequest?: RequestHandler | undefined;
+  /** How the parts of replies are joined. @default not at all */
+  readonly batch?: ResolvedBatchOptions | undefined;
   readonly security?: M2MSecurity | undefined;
   readonly logger?: Logger | undefined;
   /** Server: answers a HELLO with the core's `accept` or `reject`. */
@@ -375,6 +378,8 @@ export class Endpoint implements Session {
           coder,
           logger: this.#logger,
           maxMetadataSize: limits.maxMetadataSize,
+          clock: this.#clock,
+          batch: this.#options.batch,
         },
       );
     } catch (error) {

@@ -48,6 +48,7 @@ export class ReceivedMessage implements Message {
   readonly #partText: PartText | undefined;
   #bytes: Uint8Array | undefined;
   #text: string | undefined;
+  #textFailure: unknown;
   #tokens: Uint32Array | undefined;
   #tensor: AvpMessage | undefined;
   #header: M2MHeader | undefined;
@@ -56,10 +57,16 @@ export class ReceivedMessage implements Message {
   constructor(body: ReceivedBody, coder: BodyCoder, partText: PartText | undefined) {
     this.#body = body;
     this.#coder = coder;
-    // The decoder of a stream has to see every part in order, asked for or not.
     this.#partText = partText;
-    if (partText !== undefined && body.codec === LinkCodec.TOKEN_NATIVE)
-      this.#text = partText.push(this.tokens as Uint32Array);
+    if (partText === undefined || body.codec !== LinkCodec.TOKEN_NATIVE) return;
+    const tokens = this.tokens as Uint32Array;
+    // The decoder of a stream has to see every part in order, asked for or not. Tokens that make no text
+    // are tokens all the same.
+    try {
+      this.#text = partText.push(tokens);
+    } catch (error) {
+      this.#textFailure = error;
+    }
   }
 
   get algorithm(): BodyForm {
@@ -81,6 +88,7 @@ export class ReceivedMessage implements Message {
   }
 
   get text(): string {
+    if (this.#textFailure !== undefined) throw this.#textFailure;
     this.#text ??=
       this.#body.codec === LinkCodec.TOKEN_NATIVE && this.#partText === undefined
         ? this.#coder.decodeTokens(this.tokens as Uint32Array)

@@ -3,6 +3,7 @@ import { ProtocolError, RequestError } from '../errors.js';
 import { resolveLimits } from '../limits.js';
 import type { CodedBody } from '../link/link.js';
 import { encodeMap } from '../message-codec.js';
+import { systemClock } from '../platform/clock.js';
 import { createBodyCoder } from './body-coder.js';
 import { createMessage } from './message.js';
 import { decodeMetadata } from './metadata.js';
@@ -43,9 +44,49 @@ async function replyOf(
     coder,
     logger: SILENT_LOGGER,
     maxMetadataSize: 100,
+    clock: systemClock,
+    batch: undefined,
   });
   return said;
 }
+
+it('joins parts while the handler asks for it, and keeps their order with what it does not join', async () => {
+  const said = await replyOf(async function* (_request, { setBatch }) {
+    yield 'a';
+    setBatch({ ms: 10_000, bytes: 4 });
+    yield 'b';
+    yield { text: 'c' };
+    yield { json: 1 };
+    yield 'de';
+    yield 'fg';
+    yield 'h';
+    setBatch(undefined);
+    yield 'i';
+    setBatch({ ms: 10_000 });
+    yield 'j';
+    yield 'k';
+  });
+  expect(said.filter((item) => item !== 'part')).toEqual(['a', 'bc', '1', 'defg', 'h', 'i', 'jk', 'end']);
+});
+
+it('says no part of a batch after the handler has failed', async () => {
+  const said = await replyOf(async function* (_request, { setBatch }) {
+    setBatch({ ms: 10_000 });
+    yield 'lost';
+    throw new RequestError('no_more', 'stop');
+  });
+  expect(said).toMatchObject(['failure', { code: 'no_more' }]);
+});
+
+it('fails where a batch cannot be coded, also by its timer', async () => {
+  const said = await replyOf(async function* (_request, { setBatch }) {
+    setBatch({ ms: 0 });
+    yield { tokens: [1] };
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    yield 'after';
+  });
+  expect(said).toMatchObject(['failure', { code: 'unsupported' }]);
+});
 
 describe('a handler that', () => {
   it.each<[string, RequestHandler, unknown[]]>([

@@ -1,5 +1,7 @@
 import { ProtocolError } from '../errors.js';
 import { type CodedBody, plainBody } from '../link/link.js';
+import type { Clock } from '../platform/clock.js';
+import { type BatchOptions, PartBatch, type ResolvedBatchOptions, resolveBatchOptions } from './batch.js';
 import type { BodyCoder } from './body-coder.js';
 import type { Message } from './message.js';
 import { encodeMetadata, type Metadata } from './metadata.js';
@@ -16,6 +18,8 @@ export interface RequestContext {
   readonly metadata: Metadata;
   /** Sends metadata along with the reply; call it before the first part. */
   setMetadata(metadata: Metadata): void;
+  /** Joins the parts that follow; `undefined` sends each by itself. @throws {ProtocolError} `invalid_option`. */
+  setBatch(options: BatchOptions | undefined): void;
 }
 
 /**
@@ -44,6 +48,9 @@ export interface ResponderOptions {
   readonly coder: BodyCoder;
   readonly logger: Logger;
   readonly maxMetadataSize: number;
+  readonly clock: Clock;
+  /** How parts are joined unless the handler says otherwise. */
+  readonly batch: ResolvedBatchOptions | undefined;
 }
 
 /** Runs the handler for one request until its reply is complete or nobody wants it any more. */
@@ -53,7 +60,7 @@ export async function answer(
   sink: ReplySink,
   options: ResponderOptions,
 ): Promise<void> {
-  const { handler, session, coder, logger } = options;
+  const { handler, session, coder, logger, clock } = options;
   if (handler === undefined) {
     sink.fail(new ProtocolError('unsupported', 'this end answers no requests: it has no onRequest handler'));
     return;
@@ -64,6 +71,14 @@ export async function answer(
     const metadata = pending;
     pending = undefined;
     return metadata;
+  };
+  let batching = options.batch;
+  let batch: PartBatch | undefined;
+  const sendPart = async (part: Part): Promise<void> => {
+    announce();
+    const coded = encodePart(part, coder);
+    sink.chunk(coded instanceof Promise ? await coded : coded);
+    await sink.ready();
   };
   /** A part without bytes that carries metadata is metadata alone and no part of the reply. */
   const announce = () => {
@@ -80,16 +95,24 @@ export async function answer(
       setMetadata(reply) {
         pending = encodeMetadata(reply, options.maxMetadataSize);
       },
+      setBatch(batch) {
+        batching = resolveBatchOptions(batch);
+      },
     };
     const outcome = handler(request, context);
     if (isAsyncIterable(outcome)) {
       for await (const part of outcome) {
         if (!sink.isWanted()) break;
-        announce();
-        const coded = encodePart(part, coder);
-        sink.chunk(coded instanceof Promise ? await coded : coded);
-        await sink.ready();
+        if (batching !== undefined) {
+          batch ??= new PartBatch(clock, sendPart);
+          await batch.push(part, batching);
+        } else {
+          // Whatever was joined before goes out first.
+          if (batch !== undefined) await batch.flush();
+          await sendPart(part);
+        }
       }
+      if (batch !== undefined) await batch.flush();
       announce();
       sink.end();
     } else {
@@ -97,6 +120,7 @@ export async function answer(
       sink.respond(await encodePart(part ?? '', coder, { metadata: takeMetadata() }));
     }
   } catch (error) {
+    batch?.drop();
     if (!signal.aborted) logger.warn({ err: error, session: session.id }, 'a request handler failed');
     sink.fail(error);
   }
