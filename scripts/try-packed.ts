@@ -41,12 +41,9 @@ try {
   for (const file of ['server.mjs', 'client.mjs', 'gateway.mjs', 'chat.mjs'])
     writeFileSync(join(folder, file), codeOf(file));
 
-  await tryCommandLine();
-  const listening = await start('server.mjs');
+  const url = await start('server.mjs');
   await tryOut('client.mjs', ['agreed on M2M', 'you said: hello', 'You asked: why is the sky blue?']);
-  const [url] = /ws:\S+/.exec(listening) ?? [];
-  const reply = await parlance(['connect', '--quiet', url as string], 'is anybody there?');
-  if (reply !== 'You asked: is anybody there? \n') throw new Error(`parlance connect printed ${reply}`);
+  tryCommandLine(url);
   await start('gateway.mjs');
   await tryOut('chat.mjs', ['Tokens travel', '世界']);
 } finally {
@@ -55,28 +52,32 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
+/** @returns where it listens. */
 async function start(file: string): Promise<string> {
   const env = { ...process.env, OPENAI_BASE_URL: upstream.baseUrl, OPENAI_API_KEY: 'sk-0123456789abcdef' };
   const server = spawn('node', [file], { cwd: folder, env, stdio: ['ignore', 'pipe', 'inherit'] });
   servers.push(server);
-  return await printed(server, 'listening on');
+  const output = await printed(server, 'listening on');
+  return /ws:\S+/.exec(output)?.[0] ?? '';
 }
 
-/** Runs the packed command line. */
-async function parlance(args: readonly string[], input = ''): Promise<string> {
-  const command = join(folder, 'node_modules', '.bin', 'parlance');
-  const running = promisify(execFile)(command, args, { cwd: folder, timeout: 60_000 });
-  running.child.stdin?.end(input);
-  return (await running).stdout;
-}
-
-async function tryCommandLine(): Promise<void> {
-  const coded = await parlance(['encode', '--algorithm', 'TOKEN_NATIVE'], 'Hello, world!');
-  const explained = await parlance(['inspect', '-'], coded);
+/** The binary as npm links it. */
+function tryCommandLine(url: string): void {
+  const parlance = (args: readonly string[], input: string) =>
+    execFileSync(join(folder, 'node_modules', '.bin', 'parlance'), args, {
+      cwd: folder,
+      encoding: 'utf8',
+      input,
+      timeout: 60_000,
+    });
+  const coded = parlance(['encode', '--algorithm', 'TOKEN_NATIVE'], 'Hello, world!');
+  const explained = parlance(['inspect', '-'], coded);
   console.log(explained);
-  if (!explained.includes('nothing is wrong') || (await parlance(['decode'], coded)) !== 'Hello, world!') {
+  if (!explained.includes('nothing is wrong') || parlance(['decode'], coded) !== 'Hello, world!') {
     throw new Error('the packed command line does not explain or decode what it encodes');
   }
+  const reply = parlance(['connect', '--quiet', url], 'is anybody there?');
+  if (reply !== 'You asked: is anybody there? \n') throw new Error(`parlance connect printed ${reply}`);
 }
 
 /** Runs a client beside the upstream, which lives in this process. */

@@ -32,7 +32,7 @@ export function start(
 ): ChildProcessWithoutNullStreams {
   const [command, ...rest] = NODE;
   // Colours and credentials come from the test alone.
-  const { FORCE_COLOR, NO_COLOR, PARLANCE_TOKEN, ...inherited } = process.env;
+  const { FORCE_COLOR, NO_COLOR, PARLANCE_TOKEN, OPENAI_API_KEY, ...inherited } = process.env;
   return spawn(command, [...rest, ...args], { env: { ...inherited, ...env } });
 }
 

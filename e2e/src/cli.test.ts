@@ -7,6 +7,7 @@ import { encodeM2M } from '@parlance/protocol';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { commandLine, type Finished, run, type Serving, start, startServing } from './cli-process.js';
+import { startOpenAIUpstream } from './openai-upstream.js';
 
 /** The command line as it is used: processes, pipes, signals and exit codes. */
 
@@ -229,19 +230,35 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     expect(seen).toContain('SERVER_SHUTDOWN');
   });
 
+  it('forwards to an upstream, whose answers are shown as what they say', async () => {
+    await using upstream = await startOpenAIUpstream();
+    const own = await startServing(['--upstream', upstream.baseUrl], { OPENAI_API_KEY: 'canary-key' });
+    const [answered, raw] = await Promise.all([
+      run(['connect', '--model', 'chat', own.url], { input: 'Who goes there?' }),
+      run(['connect', '-q', own.url], { input: 'no chat request' }),
+    ]);
+    expect(await own.stop()).toBe(0);
+    expect(answered.code).toBe(0);
+    expect(answered.stdout).toContain('Tokens travel — Grüße, 世界!');
+    expect(upstream.requests.find(({ body }) => body.includes('model'))).toMatchObject({
+      body: '{"model":"chat","messages":[{"role":"user","content":"Who goes there?"}],"stream":true}',
+      headers: { authorization: 'Bearer canary-key' },
+    });
+    expect(raw.code).toBe(1);
+    expect(answered.stderr + raw.stderr + own.log()).not.toContain('canary-key');
+  });
+
   it('says why it cannot begin', async () => {
     const { port } = new URL(serving.url.replace('ws:', 'http:'));
-    const [taken, upstream, nobody, path] = await Promise.all([
+    const [taken, nobody, path] = await Promise.all([
       run(['serve', '--port', port]),
-      run(['serve', '--port', '0', '--upstream', 'http://127.0.0.1:1/v1']),
       run(['connect', 'ws://127.0.0.1:1/session']),
       run(['connect', serving.url.replace('/session', '/elsewhere')]),
     ]);
     expect(taken).toMatchObject({ code: 1, stderr: expect.stringContaining('EADDRINUSE') });
-    expect(upstream).toMatchObject({ code: 1, stderr: expect.stringContaining('not available') });
     expect(nobody).toMatchObject({ code: 1, stderr: expect.stringContaining('ECONNREFUSED') });
     expect(path).toMatchObject({ code: 1, stderr: expect.stringContaining('404') });
-    expect([taken, upstream, nobody, path].every(isClean)).toBe(true);
+    expect([taken, nobody, path].every(isClean)).toBe(true);
   });
 
   // A pseudo-terminal takes a program of the system.

@@ -10,13 +10,15 @@ const size: Note = (value) =>
 const milliseconds: Note = (value) =>
   typeof value === 'number' ? `${number(value / 1000)} seconds` : undefined;
 
+const date: Note = (value) => (typeof value === 'number' ? dateOf(value) : undefined);
+
 const NOTES = new Map<string, Note>([
   ['type', 'which message this is'],
   [
     'session_id',
     (value) => (value === null || value === '' ? 'none yet' : 'the session that both ends speak of'),
   ],
-  ['timestamp', (value) => dateOf(value)],
+  ['timestamp', date],
   ['payload', 'what the message says'],
   ['payload.version', 'protocol version'],
   ['payload.algorithms', 'ways to code a message, the preferred first'],
@@ -45,6 +47,10 @@ const NOTES = new Map<string, Note>([
   ['payload.reason', 'why the session ends'],
   ['payload.code', 'why the session is refused'],
   ['payload.message', 'for people'],
+  ['payload.retryable', 'whether another attempt may succeed'],
+  ['payload.retry_after_ms', milliseconds],
+  ['payload.deadline', date],
+  ['payload.expires_at', date],
   ['payload.algorithm', 'how the content is coded'],
   ['payload.content', 'the coded content'],
   ['payload.original_size', size],
@@ -63,7 +69,8 @@ export function controlNote(path: readonly string[], value: FieldValue | undefin
   return typeof note === 'function' ? note(value) : note;
 }
 
-function dateOf(value: FieldValue | undefined): string | undefined {
-  const date = new Date(typeof value === 'number' ? value : Number.NaN);
+/** A point in time in Unix milliseconds, `undefined` for one that no calendar has. */
+export function dateOf(time: number): string | undefined {
+  const date = new Date(time);
   return Number.isNaN(date.getTime()) ? undefined : date.toISOString().replace('T', ' ');
 }

@@ -3,14 +3,14 @@ import { decodeControl, decodeControlJson } from '../message-codec.js';
 import { fieldOf } from '../message-fields.js';
 import type { ControlMessage, UnknownMessage } from '../messages.js';
 import { encodeUtf8 } from '../text.js';
-import { controlNote } from './control-notes.js';
+import { controlNote, dateOf } from './control-notes.js';
 import { FieldReader } from './field-reader.js';
 import { readJsonObject } from './json-fields.js';
 import { readMsgpackMap } from './msgpack-fields.js';
 import { attempt, Fault, findField, type MutableField, type Report, shortened } from './report.js';
 import { readTextForm } from './text-form.js';
 import { assertUtf8Form } from './utf8.js';
-import { clauses, count, list, sentence } from './wording.js';
+import { clauses, count, list, number, sentence } from './wording.js';
 
 /** Control messages: MessagePack in `m2m.v1`, JSON in `m2m.v1.json`. */
 
@@ -136,8 +136,15 @@ function summaryOf(message: Message): string {
         `extensions ${list(Object.keys(extensions))}`,
       );
     }
-    case 'REJECT':
-      return clauses(`no session: ${message.payload.code}`, message.payload.message);
+    case 'REJECT': {
+      const { code, message: text, retryable, retryAfterMs } = message.payload;
+      return clauses(
+        `no session: ${code}`,
+        text,
+        retryable === true && 'another attempt may succeed',
+        retryAfterMs !== undefined && `not before ${number(retryAfterMs / 1000)} s have passed`,
+      );
+    }
     case 'DATA':
       return `content coded as ${message.payload.algorithm}`;
     case 'PING':
@@ -147,13 +154,18 @@ function summaryOf(message: Message): string {
     case 'CLOSE':
       return clauses(`ends the session: ${message.payload.reason}`, message.payload.message);
     case 'AUTH':
-      return 'token' in message.payload
-        ? 'renews the credentials'
-        : message.payload.expiresAt === null
-          ? 'the credentials are taken and do not expire'
-          : `the credentials are taken until ${new Date(message.payload.expiresAt).toISOString()}`;
-    case 'GOAWAY':
-      return clauses('the server drains', `come back after ${message.payload.retryAfterMs} ms`);
+      if ('token' in message.payload) return 'new credentials';
+      return message.payload.expiresAt === null
+        ? 'the credentials are good and do not end'
+        : `the credentials are good until ${dateOf(message.payload.expiresAt)}`;
+    case 'GOAWAY': {
+      const { retryAfterMs, deadline } = message.payload;
+      return clauses(
+        `the server goes away at ${dateOf(deadline)}`,
+        'no new requests',
+        `come back after ${number(retryAfterMs / 1000)} s`,
+      );
+    }
     case 'UNKNOWN':
       return 'a message of a type that this version does not know and ignores';
   }

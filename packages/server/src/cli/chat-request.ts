@@ -7,3 +7,25 @@ export interface ChatMessage {
 export function chatRequest(model: string, messages: readonly ChatMessage[]): object {
   return { model, messages };
 }
+
+/**
+ * What is said in a part of the reply to a chat request: of a completion, or of a piece of one, the words;
+ * anything else is said as it is.
+ */
+export function wordsOf(part: string): string {
+  if (part === END_OF_STREAM) return '';
+  let completion: unknown;
+  try {
+    completion = JSON.parse(part);
+  } catch {
+    return part;
+  }
+  const choices = (completion as { choices?: unknown } | null)?.choices;
+  if (!Array.isArray(choices)) return part;
+  const choice = choices[0] as { delta?: { content?: unknown }; message?: { content?: unknown } } | undefined;
+  const content = choice?.delta?.content ?? choice?.message?.content;
+  return typeof content === 'string' ? content : '';
+}
+
+/** The last event of a streamed completion. */
+const END_OF_STREAM = '[DONE]';

@@ -23,7 +23,7 @@ export interface ConnectView {
   /** What the two ends agreed on. */
   agreed(session: Session): void;
   /** Part of a reply, as it arrives. */
-  part(part: Message): void;
+  part(text: string): void;
   /** The reply is complete. */
   reply(text: string, parts: number, milliseconds: number): void;
   /** A one-way message. */
@@ -115,9 +115,9 @@ export function createPeopleView(
       print();
     },
 
-    part(part) {
+    part(text) {
       if (!streamsParts) return;
-      output.write(textOf(part));
+      output.write(text);
       isMidLine = true;
     },
 
@@ -197,7 +197,7 @@ function agreement({ id, negotiated }: Session): [string, string][] {
 }
 
 /** What a message says, as far as it can be said. */
-function textOf(message: Message): string {
+export function textOf(message: Message): string {
   try {
     if (message.tensor !== undefined) {
       const { dtype, shape, data } = message.tensor;

@@ -6,13 +6,12 @@ import {
   type EncodingName,
   loadCodecs,
   loadEncoding,
-  type Message,
   type ReplyStream,
   type Session,
   type Subprotocol,
 } from '@parlance/protocol';
-import { type ChatMessage, chatRequest } from './chat-request.js';
-import { type ConnectView, describeReset } from './connect-view.js';
+import { type ChatMessage, chatRequest, wordsOf } from './chat-request.js';
+import { type ConnectView, describeReset, textOf } from './connect-view.js';
 import { ExitCode } from './failure.js';
 import { createLines, type Lines } from './lines.js';
 import { type Tap, tappedWebSocket } from './tap.js';
@@ -162,16 +161,20 @@ class Conversation {
     const body =
       model === undefined
         ? line
-        : JSON.stringify(chatRequest(model, [...this.#chat, { role: 'user', content: line }]));
+        : JSON.stringify({
+            ...chatRequest(model, [...this.#chat, { role: 'user', content: line }]),
+            stream: true,
+          });
     const reply = this.#session.stream(body, { algorithm, timeoutMs });
     this.#reply = reply;
     let text = '';
     let parts = 0;
     try {
       for await (const part of reply) {
+        const said = model === undefined ? textOf(part) : wordsOf(textOf(part));
         parts++;
-        text += textOf(part);
-        this.#view.part(part);
+        text += said;
+        this.#view.part(said);
       }
     } finally {
       this.#reply = undefined;
@@ -250,11 +253,3 @@ const HELP = [
   '/quit        ends the session, as Ctrl-D does',
   'Ctrl-C       gives up the reply that is coming, else ends the session',
 ];
-
-function textOf(part: Message): string {
-  try {
-    return part.text;
-  } catch {
-    return '';
-  }
-}

@@ -24,4 +24,5 @@ process.exitCode = await runCommandLine(process.argv.slice(2), {
   errors: createTerminal(process.stderr),
   isTyped: process.stdin.isTTY === true,
   token: process.env['PARLANCE_TOKEN'] || undefined,
+  apiKey: process.env['OPENAI_API_KEY'] || undefined,
 });

@@ -19,6 +19,8 @@ export interface Surroundings {
   readonly isTyped: boolean;
   /** Clients present it, and a server demands it. */
   readonly token: string | undefined;
+  /** The key of an upstream. */
+  readonly apiKey: string | undefined;
 }
 
 const EXIT_CODES =
@@ -56,7 +58,7 @@ interface ServeFlags {
   readonly drainTimeout: number;
 }
 
-function addServe(program: Command, { output, token }: Surroundings, finish: Finish): void {
+function addServe(program: Command, { output, token, apiKey }: Surroundings, finish: Finish): void {
   program
     .command('serve')
     .summary('run a session server')
@@ -81,6 +83,7 @@ function addServe(program: Command, { output, token }: Surroundings, finish: Fin
     .addHelpText(
       'after',
       `
+OPENAI_API_KEY is shown to the upstream.
 With PARLANCE_TOKEN set, clients have to present that token; without it only this machine is served.
 The log is JSON, a line an entry, where no terminal shows it.
 
@@ -91,7 +94,15 @@ Example:
       const { serve } = await import('./serve.js');
       finish(
         await serve(
-          { ...flags, logLevel, drainTimeoutMs: drainTimeout, upstream, origins: splitList(origins), token },
+          {
+            ...flags,
+            logLevel,
+            drainTimeoutMs: drainTimeout,
+            upstream,
+            apiKey,
+            origins: splitList(origins),
+            token,
+          },
           output,
         ),
       );

@@ -1,16 +1,26 @@
-import type { RequestHandler } from '@parlance/protocol';
+import type { Logger, RequestHandler } from '@parlance/protocol';
 import { createEmbeddedResponder } from './embedded-responder.js';
-import { CommandFailure } from './failure.js';
+
+export interface ResponderOptions {
+  /** Base URL of an OpenAI-compatible API. @default the embedded responder */
+  readonly upstream: string | undefined;
+  /** What that API wants to be shown. */
+  readonly apiKey: string | undefined;
+  readonly logger: Logger;
+}
 
 /**
- * Who answers the requests of `parlance serve`: the embedded responder, or a model behind `--upstream`.
- * The only place that knows which there are.
+ * Who answers the requests of `parlance serve`.
  *
- * @param upstream base URL of an OpenAI-compatible API.
+ * @throws {ProtocolError} `invalid_option` for an upstream that is no URL.
  */
-export async function createResponder(upstream: string | undefined): Promise<RequestHandler> {
+export async function createResponder({
+  upstream,
+  apiKey,
+  logger,
+}: ResponderOptions): Promise<RequestHandler> {
   if (upstream === undefined) return createEmbeddedResponder();
-  throw new CommandFailure(
-    `--upstream ${upstream} needs the gateway, which is not available in this version; leave it out for the embedded responder`,
-  );
+  // Only who forwards requests waits for what that takes.
+  const { createOpenAIGateway } = await import('../gateway/openai.js');
+  return createOpenAIGateway({ baseUrl: upstream, apiKey, logger });
 }

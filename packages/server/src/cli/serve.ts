@@ -14,6 +14,8 @@ export interface ServeOptions {
   readonly path: string;
   /** Base URL of an OpenAI-compatible API. */
   readonly upstream: string | undefined;
+  /** What that API wants to be shown. */
+  readonly apiKey: string | undefined;
   readonly origins: readonly string[];
   readonly logLevel: LogLevel;
   /** What clients have to present. */
@@ -23,14 +25,14 @@ export interface ServeOptions {
 
 /** Resolves when the server has been stopped by a signal. */
 export async function serve(options: ServeOptions, terminal: Terminal): Promise<ExitCode> {
-  const { port, host, path, origins, token, drainTimeoutMs } = options;
+  const { port, host, path, origins, token, upstream, apiKey, drainTimeoutMs } = options;
   const logger = createLog(options.logLevel, terminal);
   const server = createServer({
     path,
     origins,
     logger,
     authenticate: token === undefined ? undefined : (credentials) => admit(credentials, token),
-    onRequest: await createResponder(options.upstream),
+    onRequest: await createResponder({ upstream, apiKey, logger }),
     onSession: (session) => echo(session),
   });
   const stopped = whenToldToStop();
