@@ -70,6 +70,11 @@ export class ContextState {
     return this.#bytes;
   }
 
+  /** Streams of which anything is held, a slot or a body under way. */
+  get streams(): number {
+    return new Set([...(this.#streams?.keys() ?? []), ...(this.#underWay?.keys() ?? [])]).size;
+  }
+
   slot(streamId: number): Base | undefined {
     return this.#streams?.get(streamId)?.slot;
   }

@@ -43,6 +43,8 @@ export interface SimulationOptions {
   readonly server?: Partial<SessionOptions>;
   /** @default 0 */
   readonly delayMs?: number;
+  /** What becomes of a frame on its way; it is handed a copy. @default the same */
+  readonly tamper?: (frame: Uint8Array, from: End) => Uint8Array;
   /** What the server does with a HELLO. @default accepts it as `sess_test` */
   readonly onHello?: (core: SessionCore, now: number) => void;
 }
@@ -84,6 +86,9 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
   let awaitsHello = false;
   let wire: Delivery[] = [];
 
+  /** A session writes to the memory of a frame again once that was confirmed. */
+  const carry = (frame: Uint8Array | string, from: End) =>
+    typeof frame === 'string' ? frame : (options.tamper?.(frame.slice(), from) ?? frame.slice());
   const peerOf = (from: End) => (from === client ? server : client);
 
   /** Polls one end dry; a disconnect goes out behind every frame that was written before it. */
@@ -94,7 +99,7 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
       let progress = false;
       for (let frame = from.core.pollTransmit(); frame !== undefined; frame = from.core.pollTransmit()) {
         from.sent.push(frame);
-        if (!isCut) wire.push({ at: now + delayMs, to: peerOf(from), frame });
+        if (!isCut) wire.push({ at: now + delayMs, to: peerOf(from), frame: carry(frame, from) });
         progress = true;
       }
       for (let event = from.core.pollEvent(); event !== undefined; event = from.core.pollEvent()) {

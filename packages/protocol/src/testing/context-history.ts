@@ -1,0 +1,386 @@
+import { Extension } from '../constants.js';
+import { ContextDecoder } from '../context/decoder.js';
+import { ContextEncoder } from '../context/encoder.js';
+import { stateContext } from '../context/parameters.js';
+import type { ContextState } from '../context/state.js';
+import { type BodyCoder, createBodyCoder } from '../endpoint/body-coder.js';
+import { resolveLimits, resolveTimers } from '../limits.js';
+import { decodeLinkFrame, LinkCodec, LinkFlag } from '../link/header.js';
+import type { CodedBody } from '../link/link.js';
+import type { SessionEvent } from '../session-core.js';
+import { encodeUtf8 } from '../text.js';
+import type { Encoding } from '../tokenizer/encoding.js';
+import { createProse } from './prose.js';
+import { createSimulation, type End, TEST_CAPABILITIES } from './simulation.js';
+import { platform } from './this-platform.js';
+
+/**
+ * A session with context coding over a link that is cut, in virtual time: both ends send conversations,
+ * parts of replies, secrets, bytes and messages beyond the budget, cancel, fail and stall. A checker that
+ * knows nothing of the coding compares what was handed to one end with what the other end was given, and
+ * what either end keeps with what the other keeps.
+ */
+
+export interface HistoryOptions {
+  /** A number from 0 up to 1; the only source of chance. */
+  readonly random: () => number;
+  readonly encoding: Encoding;
+  /** Damages one body in context, from this many of them on. */
+  readonly damageFrom?: number;
+}
+
+export interface HistoryOutcome {
+  readonly faults: readonly string[];
+  readonly cuts: number;
+  /** Messages that were given to an application, and those of them that came in context. */
+  readonly delivered: number;
+  readonly inContext: number;
+  /** Bodies in context that came in several frames. */
+  readonly fragmented: number;
+  readonly cancelled: number;
+  /** A body was damaged, and what the session ended with. */
+  readonly damaged: boolean;
+  readonly endedWith: string | undefined;
+}
+
+const BUDGET = { maxBytes: 48 * 1024, maxMessages: 4 };
+const LINK = { message_window: 24 * 1024, stream_window: 16 * 1024, max_streams: 16 };
+const LIMITS = resolveLimits({
+  sessionWindow: 256 * 1024,
+  streamWindow: 64 * 1024,
+  maxStreams: 16,
+  maxMessageSize: 256 * 1024,
+  messagesPerMinute: Infinity,
+  bytesPerSecond: Infinity,
+});
+const MAX_STREAMS = 8;
+
+/** What is sent on one stream in one direction, as the applications see it. */
+interface Channel {
+  readonly sent: Uint8Array[];
+  readonly received: Uint8Array[];
+  /** Nothing is asked of what comes after a cancel or a failure. */
+  isCut: boolean;
+  /** The receiver was told that nothing more comes. */
+  hasEnded: boolean;
+}
+
+export function runHistory(
+  { random, encoding, damageFrom = Infinity }: HistoryOptions,
+  steps: number,
+): HistoryOutcome {
+  const int = (n: number) => Math.floor(random() * n);
+  const faults: string[] = [];
+  const states = watchStates();
+  let [cuts, delivered, inContext, fragmented, cancelled, bodies] = [0, 0, 0, 0, 0, 0];
+  let damaged = false;
+
+  const tamper = (frame: Uint8Array): Uint8Array => {
+    const at = bodyOffset(frame);
+    if (at !== undefined && frame[at - 1] !== undefined && ((frame[at - 1] as number) & LinkFlag.MORE) !== 0)
+      fragmented++;
+    if (at === undefined || damaged || ++bodies < damageFrom) return frame;
+    damaged = true;
+    const where = at + int(frame.length - at);
+    frame[where] = (frame[where] as number) ^ (1 + int(255));
+    return frame;
+  };
+
+  const common = {
+    capabilities: {
+      ...TEST_CAPABILITIES,
+      extensions: {
+        [Extension.LINK]: JSON.stringify(LINK),
+        [Extension.RESUME]: '{}',
+        [Extension.CONTEXT]: stateContext(BUDGET),
+      },
+    },
+    limits: LIMITS,
+    timers: resolveTimers({}, true),
+  };
+  const simulation = createSimulation({ client: common, server: common, delayMs: 5, tamper });
+  simulation.advance(100);
+  const { client, server } = simulation;
+  const nameOf = (end: End) => (end === client ? 'client' : 'server');
+  const peerOf = (end: End) => (end === client ? server : client);
+
+  const coderOf = (): BodyCoder =>
+    createBodyCoder({
+      algorithms: TEST_CAPABILITIES.algorithms,
+      encoding,
+      limits: LIMITS,
+      security: undefined,
+      context: { maxMessageSize: LIMITS.maxMessageSize, onCoded: () => {} },
+      yield: () => Promise.resolve(),
+    });
+  const coders = new Map([client, server].map((end) => [end, coderOf()]));
+  const contents = createContents(random);
+
+  const channels = new Map<string, Channel>();
+  const channel = (from: End, key: string): Channel => {
+    const name = `${nameOf(from)} ${key}`;
+    let found = channels.get(name);
+    if (found === undefined) {
+      found = { sent: [], received: [], isCut: false, hasEnded: false };
+      channels.set(name, found);
+    }
+    return found;
+  };
+  /** What arrived and was not read yet. */
+  const unread: { end: End; stream: number; charge: number }[] = [];
+  /** Streams that an end answers, with the parts still to come. */
+  const answering: { end: End; stream: number; left: number }[] = [];
+  /** Streams that an end has asked on and not seen the end of. */
+  const asked: { end: End; stream: number }[] = [];
+  const seen = new Map<End, number>([
+    [client, 0],
+    [server, 0],
+  ]);
+
+  const code = (end: End, kind: ContentKind): { content: Uint8Array; coded: CodedBody } => {
+    const { content, options } = contents(kind);
+    const coder = coders.get(end) as BodyCoder;
+    const coded = coder.encode(content, options);
+    return { content: typeof content === 'string' ? encodeUtf8(content) : content, coded };
+  };
+
+  const take = (event: SessionEvent, end: End): void => {
+    const sender = peerOf(end);
+    if ('body' in event) {
+      delivered++;
+      if (event.body.codec === LinkCodec.CONTEXT) inContext++;
+      const stream = event.type === 'message' ? 0 : event.streamId;
+      unread.push({ end, stream, charge: event.body.charge });
+      const key =
+        event.type === 'message'
+          ? 'messages'
+          : event.type === 'request'
+            ? `request ${stream}`
+            : `reply ${stream}`;
+      let bytes: Uint8Array;
+      try {
+        bytes = (coders.get(end) as BodyCoder).decode(event.body);
+      } catch (error) {
+        faults.push(`${key}: ${String(error)}`);
+        return;
+      }
+      channel(sender, key).received.push(bytes);
+    }
+    switch (event.type) {
+      case 'request':
+        answering.push({ end, stream: event.streamId, left: int(8) });
+        return;
+      case 'cancel': {
+        const index = answering.findIndex((each) => each.end === end && each.stream === event.streamId);
+        if (index >= 0) answering.splice(index, 1);
+        end.core.end(event.streamId);
+        return;
+      }
+      case 'response':
+      case 'end':
+      case 'failure': {
+        const reply = channel(sender, `reply ${event.streamId}`);
+        reply.hasEnded = true;
+        if (event.type === 'failure') reply.isCut = true;
+        const index = asked.findIndex((each) => each.end === end && each.stream === event.streamId);
+        if (index >= 0) asked.splice(index, 1);
+        return;
+      }
+      case 'warning':
+        faults.push(event.message);
+    }
+  };
+
+  const drain = (): void => {
+    for (const end of [client, server]) {
+      for (let at = seen.get(end) as number; at < end.events.length; at++)
+        take(end.events[at] as SessionEvent, end);
+      seen.set(end, end.events.length);
+    }
+  };
+
+  const answer = (index: number): void => {
+    const { end, stream, left } = answering[index] as (typeof answering)[number];
+    if (left > 0) {
+      (answering[index] as (typeof answering)[number]).left--;
+      const { content, coded } = code(end, 'part');
+      channel(end, `reply ${stream}`).sent.push(content);
+      end.core.chunk(stream, coded);
+      return;
+    }
+    answering.splice(index, 1);
+    const reply = channel(end, `reply ${stream}`);
+    if (random() < 0.2) end.core.fail(stream, undefined);
+    else if (reply.sent.length === 0) {
+      const { content, coded } = code(end, 'whole');
+      reply.sent.push(content);
+      end.core.respond(stream, coded);
+    } else end.core.end(stream);
+  };
+
+  const isOver = () => client.core.state === 'closed' || server.core.state === 'closed';
+  const act = (end: End): void => {
+    const choice = int(100);
+    if (choice < 20) {
+      const { content, coded } = code(end, 'whole');
+      channel(end, 'messages').sent.push(content);
+      end.core.send(coded);
+    } else if (choice < 35) {
+      if (asked.filter((each) => each.end === end).length >= MAX_STREAMS) return;
+      const { content, coded } = code(end, 'whole');
+      const stream = end.core.request(coded);
+      channel(end, `request ${stream}`).sent.push(content);
+      asked.push({ end, stream });
+    } else if (choice < 70) {
+      const mine = answering.flatMap((each, index) => (each.end === end ? [index] : []));
+      const index = mine[int(mine.length)];
+      if (index !== undefined) answer(index);
+    } else if (choice < 76) {
+      const mine = asked.filter((each) => each.end === end);
+      // Often the last, of which some may still wait to be written.
+      const { stream } = (random() < 0.5 ? mine.at(-1) : mine[int(mine.length)]) ?? {};
+      if (stream === undefined) return;
+      cancelled++;
+      channel(end, `request ${stream}`).isCut = true;
+      channel(peerOf(end), `reply ${stream}`).isCut = true;
+      end.core.cancel(stream);
+    } else if (choice < 92) {
+      const index = unread.findIndex((each) => each.end === end);
+      const [item] = index < 0 ? [] : unread.splice(index, 1);
+      if (item !== undefined) end.core.consume(item.stream, item.charge);
+    }
+  };
+
+  const step = (): void => {
+    const choice = int(100);
+    if (choice < 70) act(random() < 0.5 ? client : server);
+    else if (choice < 95) simulation.advance(int(12));
+    else if (choice < 98) {
+      cuts++;
+      simulation.cut();
+      simulation.advance(int(50));
+      simulation.reconnect();
+    } else simulation.settle();
+    drain();
+  };
+
+  for (let i = 0; i < steps && !isOver(); i++) step();
+  // Everybody reads, every reply is finished, no connection is cut any more.
+  for (let i = 0; i < 400 && !isOver(); i++) {
+    while (answering.length > 0) answer(0);
+    for (const { end, stream, charge } of unread.splice(0)) end.core.consume(stream, charge);
+    simulation.advance(50);
+    drain();
+    if (
+      i > 2 &&
+      unread.length + answering.length + asked.length === 0 &&
+      client.core.queuedBytes + server.core.queuedBytes === 0
+    )
+      break;
+    if (i === 399) faults.push(`no rest: ${asked.length} requests are not answered`);
+  }
+
+  const ended = [client, server]
+    .flatMap((end) => end.events)
+    .find((event) => event.type === 'ended' && event.error !== undefined);
+  const endedWith = ended?.type === 'ended' ? ended.error?.code : undefined;
+  if (endedWith !== undefined && !damaged) faults.push(`ended with ${endedWith}`);
+  for (const [name, { sent, received, isCut, hasEnded }] of channels) {
+    const mayBeShort = isCut || endedWith !== undefined;
+    if (received.length > sent.length || (!mayBeShort && received.length < sent.length)) {
+      faults.push(`${name}: ${received.length} of ${sent.length} arrived`);
+    }
+    // Parts of a stream are vouched for by its end; whatever else is given to an application is right.
+    const isVouchedFor = !damaged || !name.includes('reply') || (hasEnded && !isCut);
+    const wrong = received.findIndex((bytes, i) => !same(bytes, sent[i]));
+    if (wrong >= 0 && isVouchedFor) faults.push(`${name}: number ${wrong} arrived as something else`);
+  }
+  if (!isOver()) faults.push(...states.compare());
+  states.stop();
+  return { faults, cuts, delivered, inContext, fragmented, cancelled, damaged, endedWith };
+}
+
+function same(a: Uint8Array, b: Uint8Array | undefined): boolean {
+  return b !== undefined && a.length === b.length && a.every((byte, i) => byte === b[i]);
+}
+
+/** Where the body begins in a frame of a body in context; `undefined` in all others. */
+function bodyOffset(frame: Uint8Array): number | undefined {
+  if (frame[0] === undefined || frame[0] >> 4 !== 1 || (frame[0] & 0x0f) > 3) return undefined;
+  const { codec, rest } = decodeLinkFrame(frame);
+  return codec === LinkCodec.CONTEXT && rest.length > 0 ? frame.length - rest.length : undefined;
+}
+
+type ContentKind = 'whole' | 'part';
+
+/** What applications send: three conversations that grow and are edited, parts of replies, and what fits nowhere. */
+function createContents(random: () => number) {
+  const int = (n: number) => Math.floor(random() * n);
+  const prose = createProse(int(2 ** 30));
+  const conversations = [1, 2, 3].map(() => [prose(60)]);
+  const chunk = (text: string) =>
+    `{"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":${JSON.stringify(text)}}}]}`;
+  /** Does not compress. */
+  const noise = (length: number) => Uint8Array.from({ length }, () => int(256));
+
+  return (kind: ContentKind): { content: string | Uint8Array; options: { secret?: boolean } } => {
+    const choice = int(100);
+    if (choice < 4) return { content: noise(int(70_000)), options: {} };
+    if (choice < 8) return { content: prose(8 + int(12_000)), options: {} };
+    if (choice < 12) return { content: prose(1 + int(30)), options: {} };
+    if (kind === 'part' && choice < 85) return { content: chunk(prose(1 + int(3))), options: {} };
+    const turns = conversations[int(3)] as string[];
+    // Larger than the credit of a new stream, and coded against a base all the same.
+    if (choice < 17) turns.push(Buffer.from(noise(12_000 + int(12_000))).toString('base64'));
+    else if (choice < 25) turns[int(turns.length)] += ` ${int(1000)}`;
+    else turns.push(prose(5 + int(150)));
+    if (turns.length > 30 || turns.join().length > 45_000) turns.splice(0, turns.length - 1);
+    const content = JSON.stringify({
+      model: 'gpt',
+      messages: turns.map((text) => ({ role: 'user', content: text })),
+      n: 1,
+    });
+    return { content, options: choice > 90 ? { secret: true } : {} };
+  };
+}
+
+/** Keeps an eye on what the coders of both ends hold, until `stop`. */
+function watchStates() {
+  const sent = new Set<ContextState>();
+  const received = new Set<ContextState>();
+  const { begin: begun } = ContextEncoder.prototype;
+  const { begin: taken } = ContextDecoder.prototype;
+  ContextEncoder.prototype.begin = function (streamId, offer) {
+    sent.add(this.state);
+    begun.call(this, streamId, offer);
+  };
+  ContextDecoder.prototype.begin = function (streamId, first) {
+    received.add(this.state);
+    taken.call(this, streamId, first);
+  };
+  const signs = (states: Set<ContextState>) =>
+    [...states].map(({ bases }) => bases.map(({ content }) => platform.crc32(content)).join()).toSorted();
+
+  return {
+    /** What the two ends of a direction do not hold alike. */
+    compare(): string[] {
+      const faults: string[] = [];
+      if (signs(sent).join(';') !== signs(received).join(';')) {
+        faults.push(
+          `kept by the senders: ${signs(sent).join('; ')}; by the receivers: ${signs(received).join('; ')}`,
+        );
+      }
+      for (const { bases, bytes, streams } of [...sent, ...received]) {
+        if (streams > 0) faults.push(`something is held of ${streams} streams that are over`);
+        if (bases.some(({ pins }) => pins !== 0)) faults.push('a base is still pinned');
+        if (bytes > BUDGET.maxBytes || bases.length > BUDGET.maxMessages)
+          faults.push(`${bytes} bytes are kept`);
+      }
+      return faults;
+    },
+    stop() {
+      ContextEncoder.prototype.begin = begun;
+      ContextDecoder.prototype.begin = taken;
+    },
+  };
+}
