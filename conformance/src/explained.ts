@@ -16,6 +16,7 @@ import {
   decodeTokenIds,
   decodeTokenNative,
   decodeUtf8,
+  describeContextBody,
   type Encoding,
   type ExplainedField,
   type Explanation,
@@ -160,6 +161,8 @@ function readLink(bytes: Uint8Array, reading: Reading): Verdict {
   else {
     const reader = new ByteReader(frame.rest);
     if (kind === LinkKind.CREDIT) reader.varint('the limit');
+    // Of parts that are coded in context, where there are any.
+    if (kind === LinkKind.END && reader.remaining > 0) reader.u32('the CRC of all parts');
     reader.expectEnd('the frame');
   }
   return 'readable';
@@ -170,7 +173,7 @@ function readBody(frame: LinkFrame, { limits, encoding }: Reading): Verdict {
   const isPart = frame.kind === LinkKind.CHUNK;
   const metadata = body?.metadata ?? metadataOf(frame, limits);
   decodeMetadata(metadata, limits.maxJsonDepth);
-  if (body === undefined || body.codec === LinkCodec.CONTEXT) return 'readable';
+  if (body === undefined) return 'readable';
   if (body.codec === LinkCodec.M2M && readM2MBodyHeader(body.bytes).security !== 'NONE') return 'protected';
   const coder = createBodyCoder({
     algorithms: [],
@@ -179,7 +182,8 @@ function readBody(frame: LinkFrame, { limits, encoding }: Reading): Verdict {
     security: undefined,
     yield: async () => {},
   });
-  if (body.codec === LinkCodec.AVP) {
+  if (body.codec === LinkCodec.CONTEXT) describeContextBody(body.bytes, isPart);
+  else if (body.codec === LinkCodec.AVP) {
     decodeAvp(body.bytes, { maxSize: limits.maxTransferSize, maxDecompressedSize: limits.maxMessageSize });
   } else if (body.codec !== LinkCodec.TOKEN_NATIVE) coder.decode(body);
   else if (isPart) encoding.decodeBytes(decodeTokenIds(body.bytes), { maxBytes: limits.maxMessageSize });

@@ -19,6 +19,7 @@ export {
 } from '../../packages/protocol/src/avp/kv-cache.js';
 export { parseLosslessJson } from '../../packages/protocol/src/avp/lossless-json.js';
 export { ByteReader } from '../../packages/protocol/src/bytes.js';
+export { describeContextBody } from '../../packages/protocol/src/context/body.js';
 export { type BodyCoder, createBodyCoder } from '../../packages/protocol/src/endpoint/body-coder.js';
 export { createMessage } from '../../packages/protocol/src/endpoint/message.js';
 export { decodeMetadata } from '../../packages/protocol/src/endpoint/metadata.js';

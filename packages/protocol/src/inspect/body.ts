@@ -5,6 +5,7 @@ import { ProtocolError } from '../errors.js';
 import { LinkCodec } from '../link/header.js';
 import { readAvp } from './avp.js';
 import { showContent } from './content.js';
+import { readContextBody } from './context.js';
 import type { FieldReader } from './field-reader.js';
 import { readM2M } from './m2m.js';
 import { Fault } from './report.js';
@@ -32,7 +33,7 @@ const READERS: Readonly<Record<LinkCodec, BodyReader>> = {
   [LinkCodec.TOKEN_NATIVE]: (reader, { encoding, isPart }) => readTokenIds(reader, encoding, isPart),
   [LinkCodec.M2M]: (reader, context) => readM2M(reader, decoderOf(reader, LinkCodec.M2M, context)),
   [LinkCodec.BROTLI]: readCompressed('Brotli stream', LinkCodec.BROTLI, 'BROTLI'),
-  [LinkCodec.CONTEXT]: readContextCoded,
+  [LinkCodec.CONTEXT]: (reader, { isPart }) => readContextBody(reader, isPart),
   [LinkCodec.AVP]: (reader) => readAvp(reader),
   [LinkCodec.TOKEN]: readCompressed('abbreviated JSON', LinkCodec.TOKEN, 'TOKEN'),
   [LinkCodec.DICTIONARY]: readCompressed(
@@ -72,14 +73,6 @@ function readCompressed(name: string, codec: LinkCodec, loads: LoadableCodec): B
     showContent(reader.report, content, context.isPart);
     return `${bytesPhrase(remaining)} for ${number(content.length)}`;
   };
-}
-
-/** What it was coded against is known to the two ends of the session alone. */
-function readContextCoded(reader: FieldReader): string {
-  const { remaining } = reader;
-  reader.take('coded against an earlier message', remaining);
-  reader.say(undefined, 'cannot be read without the session');
-  return bytesPhrase(remaining);
 }
 
 /** Decodes everything that is left as a session does. */

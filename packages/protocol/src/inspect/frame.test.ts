@@ -6,6 +6,7 @@ import { encodeM2M } from '../codec/m2m.js';
 import { encodeText } from '../codec/tagged.js';
 import { encodeTokenNative } from '../codec/token-native.js';
 import { Algorithm, Subprotocol } from '../constants.js';
+import { encodeContextBody } from '../context/body.js';
 import { RequestError } from '../errors.js';
 import { encodeFailure } from '../link/failure.js';
 import { type BodyKind, encodeBodyFrame, encodeSignalFrame, LinkCodec, LinkKind } from '../link/header.js';
@@ -141,11 +142,26 @@ describe('explaining frames', () => {
       preview: CHAT,
     });
     expect(explain(bodyFrame(LinkKind.REQUEST, LinkCodec.PLAIN, encodeUtf8(CHAT))).preview).toBe(CHAT);
-    // What it was coded against only the session knows.
-    expect(explain(bodyFrame(LinkKind.REQUEST, LinkCodec.CONTEXT, hex('010203')))).toMatchObject({
-      error: undefined,
-      sizes: { body: 3, content: undefined },
-    });
+  });
+
+  it('shows what a body in context takes from an earlier message, and what it adds', () => {
+    const [base, prefix, suffix] = [2, 1000, 20];
+    const context = {
+      base,
+      replaces: false,
+      compressed: false,
+      prefix,
+      suffix,
+      checksum: 7,
+      middle: hex('616263'),
+    };
+    const explanation = explain(bodyFrame(LinkKind.REQUEST, LinkCodec.CONTEXT, encodeContextBody(context)));
+    expect(explanation).toMatchObject({ error: undefined, sizes: { content: 1023 } });
+    expect(explanation.summary).toMatch(/^CONTEXT: against the message \d back, 1,020 bytes of it are kept/);
+    const values = ['base', 'prefix', 'suffix', 'CRC-32'].map((name) => field(explanation, name).value);
+    expect(values).toEqual([base, prefix, suffix, '0x00000007']);
+    // The end of a reply has a CRC of its parts then.
+    expect(field(explain(hex('140178563412')), 'CRC-32').value).toBe('0x12345678');
   });
 
   it('shows the routing header of an M2M frame', () => {
@@ -290,7 +306,10 @@ describe('damage', () => {
     ['1101100101', 'bad_frame', 3],
     ['110180ff7f', 'metadata_too_large', 5],
     ['11018002a161', 'bad_message', 4],
-    ['140100', 'trailing_bytes', 2],
+    ['140100', 'truncated', 2],
+    ['14010000000000', 'trailing_bytes', 6],
+    ['110104ff7f', 'bad_varint', 3],
+    ['1101040000', 'truncated', 3],
     ['182000', 'trailing_bytes', 2],
     ['1900', 'truncated', 2],
     ['150180', 'bad_message', 2],
@@ -454,7 +473,7 @@ describe('whatever a frame holds', () => {
     }),
   ];
 
-  it('the explainer returns, and every field lies inside', () => {
+  it('the explainer returns, and every field lies inside', { timeout: 60_000 }, () => {
     const inside = (fields: readonly ExplainedField[], start: number, end: number): boolean =>
       fields.every(
         ({ offset, length, children, bytes }) =>

@@ -63,10 +63,11 @@ export function explainLink(report: Report, bytes: Uint8Array): void {
       return explainCredit(reader);
     case LinkKind.ERROR:
       return explainFailure(reader);
+    case LinkKind.END:
+      return explainEnd(reader);
     default:
-      reader.expectEnd(`${kind === LinkKind.END ? 'an end' : 'a cancel'} frame`);
-      report.summary =
-        kind === LinkKind.END ? 'the reply is complete' : 'stop, the reply is not wanted any more';
+      reader.expectEnd('a cancel frame');
+      report.summary = 'stop, the reply is not wanted any more';
   }
 }
 
@@ -92,6 +93,14 @@ function explainCredit(reader: FieldReader): void {
   reader.expectEnd('a credit frame');
   const stream = report.streamId === 0 ? 'in one-way messages' : `on stream ${report.streamId}`;
   report.summary = `${bytesPhrase(limit)} in all may be sent ${stream}`;
+}
+
+function explainEnd(reader: FieldReader): void {
+  if (reader.remaining > 0) {
+    reader.say(hex(reader.u32('CRC-32'), 8), 'of all parts of the reply that are coded in context');
+  }
+  reader.expectEnd('an end frame');
+  reader.report.summary = 'the reply is complete';
 }
 
 function explainFailure(reader: FieldReader): void {
