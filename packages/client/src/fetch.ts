@@ -32,21 +32,42 @@ export function createFetch(session: Pick<Session, 'stream'>): SessionFetch {
     const { url, signal, body, metadata } = await readRequest(input, init);
     signal?.throwIfAborted();
     const reply = session.stream(body, { metadata, signal });
-    const parts = reply[Symbol.asyncIterator]();
+    const parts = readUntilAborted(reply, signal);
     const first = await parts.next();
     const head = decodeHttpResponse(reply.metadata);
     if (head === undefined) {
-      await parts.return?.();
+      await parts.return();
       throw new ProtocolError(
         'unsupported',
         'the server answered without an HTTP status; its onRequest has to be one that answers HTTP, such as createOpenAIGateway',
       );
     }
-    return createResponse(url, head, first, parts, signal);
+    return createResponse(url, head, first, parts);
   };
 }
 
-type Parts = AsyncIterator<Message>;
+interface Parts {
+  next(): Promise<IteratorResult<Message>>;
+  /** Wants no more. */
+  return(): Promise<unknown>;
+}
+
+/** An aborted reader hears the reason, whatever it is, and nothing that had arrived before. */
+function readUntilAborted(reply: AsyncIterable<Message>, signal: AbortSignal | undefined): Parts {
+  const parts = reply[Symbol.asyncIterator]();
+  return {
+    async next() {
+      signal?.throwIfAborted();
+      try {
+        return await parts.next();
+      } catch (error) {
+        signal?.throwIfAborted();
+        throw error;
+      }
+    },
+    return: async () => await parts.return?.(),
+  };
+}
 
 interface OutgoingRequest {
   readonly url: string;
@@ -159,10 +180,11 @@ function createResponse(
   { status, headers }: HttpResponseHead,
   first: IteratorResult<Message>,
   parts: Parts,
-  signal: AbortSignal | undefined,
 ): Response {
   const isEvents = headers.get('content-type')?.startsWith('text/event-stream') ?? false;
-  const body = WITHOUT_BODY.includes(status) ? null : createBody(first, parts, isEvents, signal);
+  const hasBody = !WITHOUT_BODY.includes(status);
+  if (!hasBody) void parts.return();
+  const body = hasBody ? createBody(first, parts, isEvents) : null;
   const response = new Response(body, { status, headers: [...headers] });
   Object.defineProperty(response, 'url', { value: url });
   return response;
@@ -175,7 +197,6 @@ function createBody(
   first: IteratorResult<Message>,
   parts: Parts,
   isEvents: boolean,
-  signal: AbortSignal | undefined,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   let pending: IteratorResult<Message> | undefined = first;
   const next = () => {
@@ -187,8 +208,6 @@ function createBody(
     {
       async pull(controller) {
         for (;;) {
-          // What had arrived before an abort is not what an aborted reader wants.
-          signal?.throwIfAborted();
           const { value, done } = await next();
           if (done) return controller.close();
           const bytes = isEvents ? utf8.encode(eventTextOf(value.text)) : new Uint8Array(value.bytes);
@@ -196,7 +215,7 @@ function createBody(
         }
       },
       async cancel() {
-        await parts.return?.();
+        await parts.return();
       },
     },
     { highWaterMark: 0 },

@@ -58,7 +58,9 @@ export async function* answerRequest(
     // Of an upstream's error only its shape is the gateway's.
     progress.outcome = error instanceof RequestError ? 'completed' : 'failed';
     if (!(error instanceof GatewayFailure)) throw error;
-    gateway.logger.warn({ err: error, code: error.code, session: session.id }, 'the gateway failed');
+    // What clients ask wrongly is not the operator's trouble, and may be asked often.
+    const level = error.status < 500 ? 'debug' : 'warn';
+    gateway.logger[level]({ err: error, code: error.code, session: session.id }, 'the gateway failed');
     yield* reply.fail(error);
   } finally {
     onOver({ ...progress, durationMs: performance.now() - begun });
