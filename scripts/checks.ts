@@ -59,6 +59,11 @@ export const CHECKS: readonly Check[] = [
   { name: 'demo', isTest: false, run: () => run('npm', ['run', '--silent', 'demo', '--', '--once']) },
   { name: 'README as pasted', isTest: false, run: () => node('scripts/try-packed.ts') },
   {
+    name: 'chaos, 60 s',
+    isTest: false,
+    run: () => node('e2e/src/chaos/main.ts', '--seconds', process.env['CHAOS_SECONDS'] ?? '60'),
+  },
+  {
     name: 'fuzz, 60 s',
     isTest: false,
     run: () => node('conformance/src/fuzz/main.ts', '--seconds', process.env['FUZZ_SECONDS'] ?? '60'),

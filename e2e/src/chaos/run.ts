@@ -1,0 +1,210 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect, type Session } from '@parlance/client';
+import { createServer } from '@parlance/server';
+import WebSocket from 'ws';
+import { Account } from './account.js';
+import { createHostileProxy, type HostileProxy } from './hostile-proxy.js';
+import { runStorm, type StormCounts } from './storm.js';
+import { createHandler, readMessages, runTraffic } from './traffic.js';
+
+/** Sessions in full use over real sockets, through a proxy that does to their connections what it can. */
+
+export interface RunOptions {
+  readonly seconds: number;
+  /** Sessions at a time. */
+  readonly sessions: number;
+}
+
+export interface RunReport extends StormCounts {
+  readonly faults: readonly string[];
+  /** Messages, requests, replies and parts that arrived. */
+  readonly arrived: number;
+  readonly sessions: number;
+  /** Connections that were opened. */
+  readonly connections: number;
+  /** How often a client lost the connection of a session that went on, and took it up again. */
+  readonly losses: number;
+  readonly recovered: number;
+  /** Sessions that were closed while the storm raged. */
+  readonly closed: number;
+}
+
+/** Silence is noticed as soon as the options allow; a window is longer than any storm lasts for a session. */
+const TIMERS = { pingIntervalMs: 10_000, pongTimeoutMs: 5_000, resumeWindowMs: 40_000 };
+const LIMITS = {
+  messagesPerMinute: Infinity,
+  bytesPerSecond: Infinity,
+  sessionsPerIp: Infinity,
+  sessionsPerMinutePerIp: Infinity,
+};
+/** Milliseconds between two things that happen to one connection, on average. */
+const CALM_MS = 2_500;
+const PACE_MS = 40;
+/** Time that two ends take to find out that one direction is dead, and then some. */
+const DETECTION_MS = 25_000;
+/** Time in which everything has to come to rest. */
+const REST_MS = 60_000;
+
+export async function runChaos(options: RunOptions): Promise<RunReport> {
+  return await new Run(options).run();
+}
+
+class Run {
+  readonly #options: RunOptions;
+  readonly #account = new Account();
+  readonly #counts: StormCounts = { cuts: 0, freezes: 0, delays: 0, halves: 0, outages: 0 };
+  readonly #over = new AbortController();
+  /** What is under way at either end of a session. */
+  readonly #busy = new Set<Promise<void>>();
+  readonly #serverSessions = new Map<string, Session>();
+  #losses = 0;
+  #recovered = 0;
+  #closed = 0;
+
+  constructor(options: RunOptions) {
+    this.#options = options;
+  }
+
+  async run(): Promise<RunReport> {
+    const { seconds, sessions } = this.#options;
+    const account = this.#account;
+    const onRejection = (reason: unknown) =>
+      account.fault('process', 'server', `unhandled: ${String(reason)}`);
+    process.on('unhandledRejection', onRejection);
+    await using server = createServer({
+      limits: LIMITS,
+      timers: TIMERS,
+      onRequest: createHandler(account, 'server'),
+      onSession: (session) => this.#serve(session),
+    });
+    const { port } = await server.listen();
+    await using proxy = await createHostileProxy(port);
+    const url = `ws://127.0.0.1:${proxy.port}/session`;
+
+    const end = performance.now() + seconds * 1_000;
+    const storm = runStorm(
+      {
+        proxy,
+        counts: this.#counts,
+        everyMs: CALM_MS / sessions,
+        mayHalve: () => end - performance.now() > DETECTION_MS,
+      },
+      this.#over.signal,
+    );
+    const users = Array.from({ length: sessions }, () => this.#use(url));
+    await sleep(seconds * 1_000);
+    this.#over.abort();
+    await storm;
+    await this.#rest(Promise.all(users), proxy);
+    process.off('unhandledRejection', onRejection);
+    return {
+      ...this.#counts,
+      faults: account.check(),
+      arrived: account.arrived,
+      sessions: account.sessions,
+      connections: proxy.opened,
+      losses: this.#losses,
+      recovered: this.#recovered,
+      closed: this.#closed,
+    };
+  }
+
+  /** The server's end of a session. */
+  async #serve(session: Session): Promise<void> {
+    const account = this.#account;
+    account.joined(session.id, 'server');
+    this.#serverSessions.set(session.id, session);
+    const closing = new AbortController();
+    session.on('state', (state) => {
+      if (state === 'closing' || state === 'closed') closing.abort();
+    });
+    const until = AbortSignal.any([closing.signal, this.#over.signal]);
+    const traffic = runTraffic(session, 'server', { account, paceMs: PACE_MS }, until);
+    this.#track(traffic);
+    await readMessages(session, 'server', account);
+    this.#serverSessions.delete(session.id);
+    await traffic;
+  }
+
+  /** Somebody who uses one session after another. */
+  async #use(url: string): Promise<void> {
+    while (!this.#over.signal.aborted) {
+      const session = await this.#connect(url);
+      if (session === undefined) continue;
+      const lifetime = AbortSignal.timeout(2_000 + Math.floor(Math.random() * 20_000));
+      await this.#useOne(session, AbortSignal.any([lifetime, this.#over.signal]));
+    }
+  }
+
+  async #useOne(session: Session, until: AbortSignal): Promise<void> {
+    const account = this.#account;
+    const { id } = session;
+    account.joined(id, 'client');
+    const lost = new AbortController();
+    let isAway = false;
+    session.on('state', (state) => {
+      if (state === 'suspended') this.#losses++;
+      if (state === 'established' && isAway && session.id === id) this.#recovered++;
+      // It is taken up to close, and does not go on.
+      if (state === 'closing' && isAway) this.#losses--;
+      isAway = state === 'suspended';
+    });
+    session.on('reset', ({ reason }) => {
+      account.fault(id, 'client', `not recovered: ${reason}`);
+      lost.abort();
+    });
+    const reading = readMessages(session, 'client', account);
+    const stop = AbortSignal.any([until, lost.signal]);
+    const traffic = runTraffic(session, 'client', { account, paceMs: PACE_MS }, stop);
+    this.#track(reading);
+    this.#track(traffic);
+    // In the midst of it, or with everything that was asked for answered.
+    if (Math.random() < 0.5) await traffic;
+    else await new Promise((resolve) => stop.addEventListener('abort', resolve, { once: true }));
+    if (this.#over.signal.aborted) {
+      await traffic;
+      await this.#calm(session);
+    } else {
+      this.#closed++;
+    }
+    const closer = Math.random() < 0.5 ? this.#serverSessions.get(id) : session;
+    const { unacknowledged } = await (closer ?? session).close();
+    account.closed(id, closer === session ? 'client' : 'server', unacknowledged);
+    await Promise.all([reading, traffic]);
+  }
+
+  /** Waits until both ends of a session have said and heard everything. */
+  async #calm(session: Session): Promise<void> {
+    await session.flush();
+    await this.#serverSessions.get(session.id)?.flush();
+  }
+
+  async #connect(url: string): Promise<Session | undefined> {
+    try {
+      return await connect(url, {
+        WebSocket,
+        limits: LIMITS,
+        timers: TIMERS,
+        reconnect: { minDelayMs: 5, maxDelayMs: 300 },
+        onRequest: createHandler(this.#account, 'client'),
+        signal: AbortSignal.timeout(5_000),
+      });
+    } catch {
+      // The first attempt is not repeated, and it may be cut like any other.
+      return undefined;
+    }
+  }
+
+  #track(work: Promise<void>): void {
+    this.#busy.add(work);
+    void work.finally(() => this.#busy.delete(work));
+  }
+
+  async #rest(users: Promise<unknown>, proxy: HostileProxy): Promise<void> {
+    const all = users.then(() => Promise.all(this.#busy));
+    const isAtRest = await Promise.race([all.then(() => true), sleep(REST_MS, false, { ref: false })]);
+    if (isAtRest) return;
+    const what = `${this.#busy.size} at work, ${proxy.connections.length} connections`;
+    this.#account.fault('all', 'client', `no rest within ${REST_MS} ms: ${what}`);
+  }
+}
