@@ -4,6 +4,7 @@ import { ENCODING_IDS, ENCODING_LETTERS, type EncodingName, Prefix } from './con
 import { ProtocolError } from './errors.js';
 import { FrameKind, frameKind, prefixOf } from './frame.js';
 import type { ReceivedBody } from './link/assembly.js';
+import { BODY_CHARGE } from './link/credit.js';
 import { LinkCodec } from './link/header.js';
 import type { CodedBody } from './link/link.js';
 import { decodeUtf8, encodeUtf8 } from './text.js';
@@ -126,7 +127,14 @@ function passthrough(bytes: Uint8Array): string {
 }
 
 function received(codec: LinkCodec, bytes: Uint8Array): ReceivedBody {
-  return { codec, bytes, originalLength: undefined, secret: false, metadata: undefined, charge: 0 };
+  return {
+    codec,
+    bytes,
+    originalLength: undefined,
+    secret: false,
+    metadata: undefined,
+    charge: bytes.length + BODY_CHARGE,
+  };
 }
 
 function negotiated(encoding: EncodingName | null): EncodingName {

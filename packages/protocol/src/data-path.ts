@@ -9,7 +9,7 @@ import { LinkCodec } from './link/header.js';
 import { type CodedBody, Link, type LinkEvent, type LinkParameters } from './link/link.js';
 import type { Outbox } from './link/outbox.js';
 import type { RateGate } from './link/rates.js';
-import type { DataPayload } from './messages.js';
+import type { DataPayload, SecurityStatus } from './messages.js';
 import type { Negotiated } from './session-core.js';
 
 export interface DataPathOptions {
@@ -55,6 +55,9 @@ export class DataPath {
   readonly #sendData: DataPathOptions['sendData'] | undefined;
   readonly #outbox: Outbox;
   readonly #gate: RateGate | undefined;
+  readonly #limits: Limits;
+  /** Charges of bare messages that the application has not taken. */
+  #unread = 0;
   /** Bytes that the peer takes of a message, and of a tensor. */
   readonly #maxMessage: number;
   readonly #maxTransfer: number;
@@ -65,6 +68,7 @@ export class DataPath {
     this.#outbox = outbox;
     this.#sendData = options.sendData;
     this.#gate = gate;
+    this.#limits = limits;
     this.#maxMessage = maxMessageSize(role, negotiated, limits);
     this.#maxTransfer = statedTo(role, negotiated)['maxTransferSize'] ?? limits.maxTransferSize;
     this.link =
@@ -81,14 +85,31 @@ export class DataPath {
   }
 
   /** A bare data frame, or the content of a text message or a DATA envelope. */
-  handleBare(data: Uint8Array | string, now: number): LinkEvent {
+  handleBare(data: Uint8Array | string, now: number, securityStatus?: SecurityStatus): LinkEvent {
     if (this.link !== undefined)
       throw new ProtocolError('bad_frame', 'a bare data frame where link was negotiated');
     const { encoding } = this.#negotiated;
     this.#gate?.handleMessage(now);
-    const body = typeof data === 'string' ? decodeTextForm(data, encoding) : decodeBareFrame(data, encoding);
+    const bare = typeof data === 'string' ? decodeTextForm(data, encoding) : decodeBareFrame(data, encoding);
+    const body = securityStatus === undefined ? bare : { ...bare, securityStatus };
     this.#assertNegotiated(body);
+    this.#unread += body.charge;
+    const { sessionWindow, maxMessageSize } = this.#limits;
+    if (this.#unread > sessionWindow + maxMessageSize)
+      throw new ProtocolError('window_exceeded', `${this.#unread} bytes of messages wait to be read`);
     return { type: 'message', body };
+  }
+
+  /** No more bare messages should be read from the connection, as there is no credit to hold them back. */
+  get isFull(): boolean {
+    return this.#unread > this.#limits.sessionWindow;
+  }
+
+  /** The application has taken what a body was charged. Returns whether that gave the peer credit. */
+  consume(streamId: number, charge: number): boolean {
+    if (this.link !== undefined) return this.link.consume(streamId, charge);
+    this.#unread -= charge;
+    return false;
   }
 
   /** @throws {ProtocolError} `unrepresentable`, `unsupported`, `message_too_large`. */
@@ -144,6 +165,11 @@ export class DataPath {
       throw new ProtocolError('unsupported', `${Subprotocol.JSON} carries text only, no tensors`);
     }
     const content = encodeTextForm(body, encoding);
-    this.#sendData({ algorithm, content, originalSize: body.originalLength });
+    this.#sendData({
+      algorithm,
+      content,
+      originalSize: body.originalLength,
+      securityStatus: body.securityStatus,
+    });
   }
 }

@@ -29,6 +29,6 @@ export class Departure {
 }
 
 /** What a request is answered that comes in spite of GOAWAY, at either end. */
-export function drainingError({ retryAfterMs }: GoAwayPayload): ProtocolError {
+export function drainingError({ retryAfterMs }: Pick<GoAwayPayload, 'retryAfterMs'>): ProtocolError {
   return new ProtocolError('draining', 'the server drains and takes no new requests', { retryAfterMs });
 }

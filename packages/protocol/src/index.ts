@@ -84,6 +84,7 @@ export type { Body, Part } from './endpoint/part.js';
 export { type Logger, SILENT_LOGGER, type Wire } from './endpoint/ports.js';
 export type { ReplyStream } from './endpoint/reply.js';
 export type { RequestContext, RequestHandler } from './endpoint/responder.js';
+export type { Scan, ScanContext, Verdict } from './endpoint/scan.js';
 export type {
   CloseResult,
   RequestOptions,
@@ -164,6 +165,7 @@ export {
   CloseReason,
   type ControlMessage,
   type DataPayload,
+  type GoAwayPayload,
   type HelloPayload,
   RejectCode,
   type RejectPayload,
@@ -187,6 +189,7 @@ export type {
   UndeliveredBody,
 } from './session-core.js';
 export { newSessionId } from './session-id.js';
+export { TokenBucket } from './token-bucket.js';
 // Tokenizer
 export type { Encoding } from './tokenizer/encoding.js';
 export { getEncoding, isEncodingAvailable, type LoadOptions, loadEncoding } from './tokenizer/load.js';

@@ -130,6 +130,8 @@ export interface SessionCore {
   readonly hasEvents: boolean;
   /** Something waits until the peer takes more. */
   readonly isBlockedOnCredit: boolean;
+  /** The application does not take what arrives: the driver should read no more from the connection. */
+  readonly isFull: boolean;
   /** Something waits for its turn, as the peer's rate is reached. */
   readonly isPaced: boolean;
   /** Streams that are open in either direction. */
@@ -160,6 +162,8 @@ export interface SessionCore {
    */
   holdFrames(): void;
   releaseFrames(now: number): void;
+  /** The driver does not read from the connection, so that silence says nothing about the peer. */
+  handleUnread(now: number): void;
   /** The connection is gone. `closeCode` is what the peer closed with. */
   handleDisconnected(closeCode: number, reason: string, now: number): void;
   /** Call at or after {@link nextTimeout}; calling early or often is harmless. */

@@ -30,6 +30,7 @@ import {
   type ResumeAnswer,
   type ResumeOffer,
   ResumeRefusal,
+  type SecurityStatus,
   type StringMap,
   type UnknownMessage,
 } from './messages.js';
@@ -162,6 +163,9 @@ class Core implements SessionCore {
   get isBlockedOnCredit(): boolean {
     return this.#outbox.blockedStreams > 0;
   }
+  get isFull(): boolean {
+    return this.#data?.isFull ?? false;
+  }
   get isPaced(): boolean {
     return this.#outbox.isPaced;
   }
@@ -227,6 +231,10 @@ class Core implements SessionCore {
     this.#held = undefined;
     for (const frame of held?.frames ?? []) this.handleMessage(frame, now);
     if (held?.close !== undefined && !this.#hasEnded) this.#handleClose(held.close);
+  }
+
+  handleUnread(now: number): void {
+    this.#liveness.handleReceived(now);
   }
 
   handleDisconnected(closeCode: number, reason: string, now: number): void {
@@ -448,7 +456,7 @@ class Core implements SessionCore {
   }
 
   consume(streamId: number, charge: number): boolean {
-    return charge > 0 && !this.#hasEnded && (this.#data?.link?.consume(streamId, charge) ?? false);
+    return charge > 0 && !this.#hasEnded && (this.#data?.consume(streamId, charge) ?? false);
   }
 
   queuedOn(streamId: number): number {
@@ -540,10 +548,10 @@ class Core implements SessionCore {
     else this.#handleBare(frame);
   }
 
-  #handleBare(content: Uint8Array | string): void {
+  #handleBare(content: Uint8Array | string, securityStatus?: SecurityStatus): void {
     if (this.#data === undefined) throw new ProtocolError('protocol_violation', 'data before ACCEPT');
     this.#assertOpen();
-    const event = this.#data.handleBare(content, this.#now);
+    const event = this.#data.handleBare(content, this.#now, securityStatus);
     this.#lastData = this.#now;
     this.#emit(event);
   }
@@ -630,7 +638,7 @@ class Core implements SessionCore {
         if (typeof message.payload.content !== 'string') {
           throw new ProtocolError('bad_message', 'content must be a string');
         }
-        return this.#handleBare(message.payload.content);
+        return this.#handleBare(message.payload.content, message.payload.securityStatus);
       case 'PING':
         return this.#sendControl({ type: 'PONG', ...this.#head(), payload: {} });
       case 'PONG':
@@ -700,14 +708,16 @@ class Core implements SessionCore {
   }
 
   #handleReject(reject: RejectPayload): void {
-    if (this.#lifecycle !== LifecycleState.HELLO_SENT && this.#answerDue === Infinity) {
+    const isAnswer = this.#lifecycle === LifecycleState.HELLO_SENT || this.#answerDue !== Infinity;
+    // Later it says that the server refuses what was sent.
+    if (this.#options.role === 'server' || (!isAnswer && !this.#isEstablished)) {
       throw new ProtocolError('protocol_violation', 'REJECT out of place');
     }
     this.#answerDue = Infinity;
     // The close code that follows says more, so the end of the session waits for it, for a while.
     this.#rejected = reject;
     this.#retryAfterMs = reject.retryAfterMs ?? 0;
-    if (this.#lifecycle === LifecycleState.HELLO_SENT) {
+    if (this.#lifecycle !== LifecycleState.SUSPENDED) {
       this.#stateDeadline = this.#now + this.#options.timers.closingTimeoutMs;
     }
   }

@@ -3,26 +3,29 @@ import type { AvpInput } from '../avp/frame.js';
 import { CloseCode } from '../close-codes.js';
 import { type LoadableCodec, loadCodecs } from '../codec/load.js';
 import type { M2MSecurity } from '../codec/m2m-security.js';
+import { Subprotocol } from '../constants.js';
 import { maxMessageSize } from '../data-path.js';
+import { drainingError } from '../departure.js';
 import { ProtocolError, toProtocolError } from '../errors.js';
+import { LifecycleState } from '../lifecycle.js';
 import type { Limits } from '../limits.js';
-import type { ReceivedBody } from '../link/assembly.js';
-import { LinkCodec } from '../link/header.js';
 import { type CodedBody, plainBody } from '../link/link.js';
-import { CloseReason, type ResumeOffer } from '../messages.js';
+import { CloseReason, type GoAwayPayload, RejectCode, type ResumeOffer } from '../messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../session-core.js';
 import { getEncoding, loadEncoding } from '../tokenizer/load.js';
 import type { ResolvedBatchOptions } from './batch.js';
 import { type BodyCoder, type BodyCoderOptions, createBodyCoder } from './body-coder.js';
+import { Handover } from './handover.js';
 import { Inbox } from './inbox.js';
 import { createMessage, type Message, type ReceivedMessage } from './message.js';
-import { encodeMetadata } from './metadata.js';
+import { encodeMetadata, type Metadata } from './metadata.js';
 import { type Body, encodeBody } from './part.js';
 import { type Logger, SILENT_LOGGER, type Wire } from './ports.js';
 import type { Reply, ReplyStream } from './reply.js';
 import { Requester } from './requester.js';
 import { answer, type RequestHandler } from './responder.js';
+import { type Scan, Scanner } from './scan.js';
 import type {
   CloseResult,
   RequestOptions,
@@ -48,12 +51,24 @@ export interface EndpointOptions {
   readonly batch?: ResolvedBatchOptions | undefined;
   readonly security?: M2MSecurity | undefined;
   readonly logger?: Logger | undefined;
+  /** Looks at what arrives before anybody else does. */
+  readonly scan?: Scan | undefined;
+  /** What requests carry as `traceparent`, where their metadata has none (W3C Trace Context). */
+  readonly traceparent?: (() => string | undefined) | undefined;
   /** Server: answers a HELLO with the core's `accept` or `reject`. */
   readonly onHello?: ((event: Extract<SessionEvent, { type: 'hello' }>) => void) | undefined;
+  /** Server: the client has sent new credentials; answer with `grant` or `abort`. */
+  readonly onAuth?: ((token: string) => void) | undefined;
+  /** Client: the credentials of the connection are good for this long. */
+  readonly onGranted?: ((expiresInMs: number) => void) | undefined;
   /** The session was accepted and everything that it needs is loaded. */
   readonly onReady?: (() => void) | undefined;
-  /** The connection is gone and the endpoint wants another one. */
-  readonly onWireLost?: (() => void) | undefined;
+  /**
+   * The connection is gone and the endpoint wants another one.
+   *
+   * @param retryAfterMs how long the server asked to wait before it, 0 where it did not.
+   */
+  readonly onWireLost?: ((retryAfterMs: number) => void) | undefined;
   /** The session is over; called once. */
   readonly onEnded?: ((error: ProtocolError | undefined) => void) | undefined;
 }
@@ -80,6 +95,7 @@ export class Endpoint implements Session {
   readonly #logger: Logger;
   readonly #stats = new StatsRecorder();
   #inbox: Inbox<ReceivedMessage>;
+  readonly #scanner: Scanner | undefined;
   #handlers: Map<number, AbortController> | undefined;
   #listeners: Map<keyof SessionEvents, Set<(event: never) => void>> | undefined;
   #flushing: { resolve: () => void; reject: (error: Error) => void }[] | undefined;
@@ -106,6 +122,13 @@ export class Endpoint implements Session {
   /** Either end closes, so that nobody wants a new session in place of this one. */
   #isClosing = false;
   #hasEnded = false;
+  /** Client: the server drains, and this session is left for the next one. */
+  #handover: Handover | undefined;
+  /** How long the server asked to wait before the next connection. */
+  #retryAfterMs = 0;
+  /** Messages that wait to be read and belong to the session before. */
+  #inherited = 0;
+  #isReading = true;
 
   constructor(options: EndpointOptions) {
     this.#options = options;
@@ -113,6 +136,9 @@ export class Endpoint implements Session {
     this.#clock = options.clock;
     this.#logger = options.logger ?? SILENT_LOGGER;
     this.#inbox = this.#createInbox();
+    if (options.scan !== undefined) {
+      this.#scanner = new Scanner(options.scan, this, this.#logger, (error) => this.#block(error.message));
+    }
   }
 
   /** Over for good, and not only one session of several. */
@@ -155,6 +181,7 @@ export class Endpoint implements Session {
     const now = this.#clock.now();
     this.core.handleMessage(data, now);
     this.pump();
+    if (this.core.isFull) this.#pauseReading();
     // An acknowledgement is due sooner than the coarse clock strikes.
     if (!this.#isSoon) this.#tickSoon(now);
   }
@@ -163,9 +190,10 @@ export class Endpoint implements Session {
   handleDisconnected(code: number, reason: string, wire: Wire | undefined = this.#wire): void {
     if (wire !== this.#wire) return;
     this.#wire = undefined;
+    this.#isReading = true;
     this.core.handleDisconnected(code, reason, this.#clock.now());
     this.pump();
-    if (!this.#hasEnded) this.#options.onWireLost?.();
+    this.#wantWire();
   }
 
   /** The socket has room again. */
@@ -177,6 +205,7 @@ export class Endpoint implements Session {
   handleTick(): void {
     const now = this.#clock.now();
     this.#isSoon = false;
+    if (!this.#isReading) this.core.handleUnread(now);
     if (now >= this.core.nextTimeout()) {
       this.core.handleTimeout(now);
       this.pump();
@@ -206,17 +235,21 @@ export class Endpoint implements Session {
       const { code, reason } = this.#disconnect;
       this.#disconnect = undefined;
       this.#wire?.close(code, reason);
-      if (this.core.state === 'suspended' || this.core.state === 'closing') {
-        // A peer that does not answer will not take part in a closing handshake either.
+      const { lifecycle } = this.core;
+      const isLeft =
+        lifecycle === LifecycleState.SUSPENDED ||
+        lifecycle === LifecycleState.CLOSING ||
+        lifecycle === LifecycleState.INITIAL;
+      if (isLeft) {
+        // A peer that does not answer will not take part in a closing handshake either, and a session
+        // that is over has no use for what it would say.
         this.#wire = undefined;
-        this.#options.onWireLost?.();
+        this.#wantWire();
       }
     }
+    if (this.#handover !== undefined) this.#leaveWhenDone(this.#handover);
     if (this.#writable !== undefined) this.#wakeSenders();
-    if (this.#flushing !== undefined && this.#isFlushed()) {
-      for (const { resolve } of this.#flushing) resolve();
-      this.#flushing = undefined;
-    }
+    if (this.#flushing !== undefined && this.#isFlushed()) this.#resolveFlushing();
   }
 
   // --- Session
@@ -233,9 +266,12 @@ export class Endpoint implements Session {
   }
 
   send(body: Body, options: SendOptions = {}): Promise<void> {
+    if (this.#handover?.isClosing) return this.#handover.untilNext().then(() => this.send(body, options));
     try {
       options.signal?.throwIfAborted();
       const coder = this.#coder;
+      if (this.#scanner !== undefined && this.#statesSecurity)
+        return this.#commitLater(async () => this.#withStatus(await encodeBody(body, coder, options)));
       // A message that takes long to code is coded in slices; later ones keep their place behind it.
       if (this.#coding === undefined) {
         const coded = encodeBody(body, coder, options);
@@ -258,6 +294,7 @@ export class Endpoint implements Session {
 
   async sendTensor(tensor: AvpInput, options: SendTensorOptions = {}): Promise<void> {
     options.signal?.throwIfAborted();
+    if (this.#handover?.isClosing) throw drainingError(this.#handover);
     await this.#requester.ask(this.#coder.encodeTensor(tensor), options).whole();
   }
 
@@ -324,6 +361,24 @@ export class Endpoint implements Session {
     this.pump();
   }
 
+  /** Client: sends new credentials before the old ones end. */
+  authenticate(token: string): void {
+    this.core.authenticate(token, this.#clock.now());
+    this.pump();
+  }
+
+  /** Server: how long the credentials of the connection are good, in Unix milliseconds. */
+  grant(expiresAt: number | null): void {
+    this.core.grant(expiresAt, this.#clock.now());
+    this.pump();
+  }
+
+  /** Server: tells the client that it drains. */
+  leave(payload: GoAwayPayload): void {
+    this.core.leave(payload, this.#clock.now());
+    this.pump();
+  }
+
   // --- messages and requests
 
   #commit(coded: CodedBody): Promise<void> {
@@ -344,25 +399,42 @@ export class Endpoint implements Session {
     return sent;
   }
 
+  /** DATA envelopes are the only ones that have a place for what a scan found. */
+  get #statesSecurity(): boolean {
+    return this.core.subprotocol === Subprotocol.JSON && this.negotiated.securityScanning;
+  }
+
+  async #withStatus(coded: CodedBody): Promise<CodedBody> {
+    const message = createMessage({ ...coded, charge: 0 }, this.#coder);
+    await this.#scanner?.judge(message, 'sent');
+    return { ...coded, securityStatus: message.securityStatus };
+  }
+
   #ask(body: Body, options: RequestOptions): Reply {
     options.signal?.throwIfAborted();
+    if (this.#handover?.isClosing) throw drainingError(this.#handover);
     this.#assertReady();
-    const metadata = encodeMetadata(options.metadata, this.#options.limits.maxMetadataSize);
+    const metadata = encodeMetadata(this.#traced(options.metadata), this.#options.limits.maxMetadataSize);
     return this.#requester.ask(encodeBody(body, this.#coder, { ...options, metadata }), options);
   }
 
-  async #answer(streamId: number, body: ReceivedBody): Promise<void> {
+  #traced(metadata: Metadata | undefined): Metadata | undefined {
+    const traceparent = metadata?.['traceparent'] === undefined ? this.#options.traceparent?.() : undefined;
+    return traceparent === undefined ? metadata : { ...metadata, traceparent };
+  }
+
+  async #answer(streamId: number, message: ReceivedMessage): Promise<void> {
     const controller = new AbortController();
     this.#handlers ??= new Map();
     this.#handlers.set(streamId, controller);
     const { core } = this;
     const coder = this.#coder;
     // The handler takes it now.
-    if (core.consume(streamId, body.charge)) this.pump();
+    if (core.consume(streamId, message.charge)) this.pump();
     const { limits, onRequest } = this.#options;
     try {
       await answer(
-        createMessage(body, coder),
+        message,
         controller.signal,
         {
           respond: (coded) => this.#reply(coded, () => core.respond(streamId, coded)),
@@ -399,8 +471,7 @@ export class Endpoint implements Session {
   }
 
   /** A tensor that was sent as a request is verified, handed to the reader and confirmed. */
-  #takeTransfer(streamId: number, body: ReceivedBody): void {
-    const message = createMessage(body, this.#coder);
+  #takeTransfer(streamId: number, message: ReceivedMessage): void {
     try {
       void message.tensor;
     } catch (error) {
@@ -456,6 +527,25 @@ export class Endpoint implements Session {
   }
 
   // --- the wire
+
+  #wantWire(): void {
+    if (this.#hasEnded) return;
+    const retryAfterMs = Math.max(this.#retryAfterMs, this.core.retryAfterMs);
+    this.#retryAfterMs = 0;
+    this.#options.onWireLost?.(retryAfterMs);
+  }
+
+  /** Without credit only the connection itself can hold the peer back. */
+  #pauseReading(): void {
+    if (!this.#isReading || this.#wire?.pause === undefined) return;
+    this.#isReading = false;
+    this.#wire.pause();
+  }
+
+  #resumeReading(): void {
+    this.#isReading = true;
+    this.#wire?.resume?.();
+  }
 
   #transmit(): void {
     const wire = this.#wire;
@@ -528,12 +618,22 @@ export class Endpoint implements Session {
         // What a handler would still reply is not sent any more.
         if (event.state === 'closing')
           this.#abortHandlers(new ProtocolError('session_closed', 'the session closes'));
+        if (event.state === 'closing' && this.#handover !== undefined) this.#handover.isClosing = true;
         this.#notify('state', event.state);
         // A session that was taken up again has everything it needs.
         if (event.state === 'established' && !this.#isReady) this.#prepare();
         return;
       case 'warning':
         this.#logger.warn({ session: this.core.id }, event.message);
+        return;
+      case 'auth':
+        this.#options.onAuth?.(event.token);
+        return;
+      case 'granted':
+        this.#options.onGranted?.(event.expiresInMs);
+        return;
+      case 'goaway':
+        if (this.#options.renew !== undefined) this.#handover ??= new Handover(event);
         return;
       case 'superseded':
         this.#superseding = event.accept;
@@ -552,12 +652,9 @@ export class Endpoint implements Session {
     if ('body' in event) this.#stats.receivedBody(event.body);
     switch (event.type) {
       case 'message':
-        this.#inbox.push(createMessage(event.body, this.#coder));
-        return;
+        return this.#takeMessage(createMessage(event.body, this.#coder));
       case 'request':
-        if (event.body.codec === LinkCodec.AVP) this.#takeTransfer(event.streamId, event.body);
-        else void this.#answer(event.streamId, event.body);
-        return;
+        return this.#takeRequest(event.streamId, createMessage(event.body, this.#coder));
       case 'part':
         return this.#requester.handlePart(event.streamId, event.body);
       case 'response':
@@ -571,6 +668,30 @@ export class Endpoint implements Session {
           ?.get(event.streamId)
           ?.abort(new ProtocolError('cancelled', 'the requester cancelled', { side: 'remote' }));
     }
+  }
+
+  #takeMessage(message: ReceivedMessage): void {
+    if (this.#scanner === undefined) this.#inbox.push(message);
+    else this.#scanner.takeMessage(message, () => this.#inbox.push(message));
+  }
+
+  #takeRequest(streamId: number, message: ReceivedMessage): void {
+    if (this.#scanner === undefined) this.#startRequest(streamId, message);
+    else this.#scanner.takeRequest(message, () => this.#startRequest(streamId, message));
+  }
+
+  #startRequest(streamId: number, message: ReceivedMessage): void {
+    // It may have been cancelled while it was looked at.
+    if (!this.core.isWanted(streamId)) this.core.end(streamId);
+    else if (message.isTransfer) this.#takeTransfer(streamId, message);
+    else void this.#answer(streamId, message);
+  }
+
+  /** Content that goes no further ends the session, and its sender is told why. */
+  #block(message: string): void {
+    const refusal = { code: RejectCode.SECURITY_POLICY, message, retryable: false };
+    this.core.reject(refusal, CloseCode.FORBIDDEN, this.#clock.now());
+    this.pump();
   }
 
   /** Loads what the agreement needs; what arrives meanwhile waits. */
@@ -599,7 +720,10 @@ export class Endpoint implements Session {
 
   #start(): void {
     this.#isReady = true;
+    const handover = this.#handover;
+    this.#handover = undefined;
     this.#options.onReady?.();
+    handover?.complete();
     this.#takeEarly();
     this.core.releaseFrames(this.#clock.now());
     this.pump();
@@ -617,30 +741,63 @@ export class Endpoint implements Session {
   #createInbox(): Inbox<ReceivedMessage> {
     return new Inbox({
       onTake: ({ charge }) => {
+        if (this.#inherited > 0) {
+          this.#inherited--;
+          return;
+        }
         if (this.core.consume(0, charge)) this.pump();
+        if (!this.#isReading && !this.core.isFull) this.#resumeReading();
       },
     });
   }
 
-  #end(error: ProtocolError | undefined): void {
+  /** Leaves a server that drains as soon as nothing is under way any more. */
+  #leaveWhenDone(handover: Handover): void {
+    if (handover.isClosing || this.core.state !== 'established' || this.core.openStreams > 0) return;
+    if (this.#coding !== undefined || !this.#isFlushed()) return;
+    handover.isClosing = true;
+    this.core.close(CloseReason.CLIENT_SHUTDOWN, 'the server drains', this.#clock.now());
+    this.pump();
+  }
+
+  #end(reason: ProtocolError | undefined): void {
+    // Whoever closes a session wants no other one.
+    const handover = this.#closing === undefined ? this.#handover : undefined;
+    const error = handover === undefined ? reason : handover.lossOf(reason, this.#madeRequester?.size ?? 0);
     // A new session in place of a lost one may take several attempts to come about.
     const isUnborn = this.#isRenewed && this.core.negotiated === undefined && error?.retryable === true;
-    const isLost = error?.code === 'session_lost' && !this.#isClosing;
-    const renewed = isUnborn || isLost ? this.#options.renew?.() : undefined;
+    // What leaves a draining server begins anew, however far the leaving has come.
+    const isLost = error?.code === 'session_lost' && (!this.#isClosing || handover !== undefined);
+    const isLeft = handover !== undefined && error === undefined;
+    const renewed = isUnborn || isLeft || isLost ? this.#options.renew?.() : undefined;
+    this.#retryAfterMs = error?.retryAfterMs ?? handover?.retryAfterMs ?? 0;
     if (isUnborn && renewed !== undefined) return this.#renew(renewed);
     this.#hasEnded = renewed === undefined;
+    // An answered CLOSE says that all has arrived.
+    if (isLeft) this.#resolveFlushing();
     this.#failWaiting(error);
-    this.#inbox.end(error);
     this.#wakeSenders();
     const unacknowledged = this.core.framesUnconfirmed + this.core.undelivered().notSent.length;
     for (const resolve of this.#closing ?? []) resolve({ unacknowledged });
     this.#closing = undefined;
+    // A reader goes on with the next session where nothing is missing in between.
+    if (isLeft && renewed !== undefined) {
+      this.#inherited = this.#inbox.size;
+      return this.#renew(renewed);
+    }
+    this.#inbox.end(error);
     if (error !== undefined) this.#notify('error', error);
     if (error?.code === 'session_lost') {
       this.#notify('reset', { reason: error.message, ...this.core.undelivered() });
     }
-    if (renewed === undefined) this.#options.onEnded?.(error);
-    else this.#renew(renewed);
+    if (renewed === undefined) {
+      this.#handover?.fail(error ?? sessionClosed());
+      this.#options.onEnded?.(error);
+      return;
+    }
+    this.#inherited = 0;
+    this.#inbox = this.#createInbox();
+    this.#renew(renewed);
   }
 
   /** Whatever waits for the peer waits no longer. */
@@ -648,11 +805,15 @@ export class Endpoint implements Session {
     const [requester, flushing] = [this.#madeRequester, this.#flushing];
     // Most sessions end with nothing under way, and an error costs more than the rest of their end.
     if (requester === undefined && this.#handlers === undefined && flushing === undefined) return;
-    const failure =
-      error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
+    const failure = error ?? sessionClosed();
     requester?.end(failure);
     this.#abortHandlers(failure);
     for (const { reject } of flushing ?? []) reject(failure);
+    this.#flushing = undefined;
+  }
+
+  #resolveFlushing(): void {
+    for (const { resolve } of this.#flushing ?? []) resolve();
     this.#flushing = undefined;
   }
 
@@ -669,7 +830,6 @@ export class Endpoint implements Session {
     this.#madeCoder = undefined;
     this.#madeRequester = undefined;
     this.#handlers = undefined;
-    this.#inbox = this.#createInbox();
     const accept = this.#superseding;
     this.#superseding = undefined;
     if (accept === undefined || this.#wire === undefined) return;
@@ -689,4 +849,8 @@ export class Endpoint implements Session {
       }
     }
   }
+}
+
+function sessionClosed(): ProtocolError {
+  return new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
 }

@@ -3,6 +3,7 @@ import type { M2MHeader } from '../codec/m2m-header.js';
 import { type BodyForm, formOf } from '../link/algorithms.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import { LinkCodec } from '../link/header.js';
+import type { SecurityStatus } from '../messages.js';
 import { decodeUtf8 } from '../text.js';
 import type { BodyCoder } from './body-coder.js';
 import { decodeMetadata, type Metadata } from './metadata.js';
@@ -25,6 +26,11 @@ export interface Message {
   /** The tensor of an AVP message. */
   readonly tensor: AvpMessage | undefined;
   readonly metadata: Metadata;
+  /**
+   * What a scan of the content found: this end's own, or what the peer states in `m2m.v1.json`; `undefined`
+   * where nobody looked.
+   */
+  readonly securityStatus: SecurityStatus | undefined;
   /** Bytes of the coded body on the wire. */
   readonly codedLength: number;
   /** The content parsed as JSON, within the limits; nothing proves it to be a `T`. */
@@ -43,6 +49,7 @@ export function createMessage(body: ReceivedBody, coder: BodyCoder, partText?: P
 
 /** A message that still knows what it was charged. */
 export class ReceivedMessage implements Message {
+  securityStatus: SecurityStatus | undefined;
   readonly #body: ReceivedBody;
   readonly #coder: BodyCoder;
   readonly #partText: PartText | undefined;
@@ -58,6 +65,7 @@ export class ReceivedMessage implements Message {
     this.#body = body;
     this.#coder = coder;
     this.#partText = partText;
+    this.securityStatus = body.securityStatus;
     if (partText === undefined || body.codec !== LinkCodec.TOKEN_NATIVE) return;
     const tokens = this.tokens as Uint32Array;
     // The decoder of a stream has to see every part in order, asked for or not. Tokens that make no text
@@ -71,6 +79,11 @@ export class ReceivedMessage implements Message {
 
   get algorithm(): BodyForm {
     return formOf(this.#body.codec);
+  }
+
+  /** A tensor, which as a request is a transfer. */
+  get isTransfer(): boolean {
+    return this.#body.codec === LinkCodec.AVP;
   }
 
   /** What it costs of its stream's credit until the application has taken it. */

@@ -14,6 +14,10 @@ export interface CapabilityOptions {
   readonly encodings?: readonly EncodingName[] | undefined;
   /** Extensions to switch off or on by name. @default all that this version has */
   readonly extensions?: Readonly<Record<string, boolean>> | undefined;
+  /**
+   * Client: asks the server to say what its scan found. Server: on where it has a `scan`. @default false
+   */
+  readonly securityScanning?: boolean | undefined;
 }
 
 const DEFAULT_ALGORITHMS: readonly Algorithm[] = Object.values(Algorithm);
@@ -54,7 +58,7 @@ export function resolveCapabilities(options: CapabilityOptions, limits: Limits):
     algorithms,
     encodings,
     vocabularies,
-    securityScanning: false,
+    securityScanning: options.securityScanning ?? false,
     maxPayloadSize: Number.isFinite(limits.maxMessageSize) ? limits.maxMessageSize : 0,
     extensions: Object.freeze(extensions),
   };

@@ -10,6 +10,9 @@ export interface Wire {
    */
   send(frame: Uint8Array | string): void;
   close(code: number, reason: string): void;
+  /** Stops reading, so that the peer's writing comes to a halt, where the socket can. */
+  pause?(): void;
+  resume?(): void;
 }
 
 /** What happened that somebody should know; never payloads, never tokens. */

@@ -66,6 +66,11 @@ export class Requester {
     return reply;
   }
 
+  /** Replies that are not complete. */
+  get size(): number {
+    return this.#replies.size;
+  }
+
   handlePart(streamId: number, body: ReceivedBody): void {
     this.#take(streamId, (reply) => reply.handlePart(body));
   }

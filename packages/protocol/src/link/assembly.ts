@@ -1,6 +1,7 @@
 import { concatBytes } from '../bytes.js';
 import { ProtocolError } from '../errors.js';
 import type { Limits } from '../limits.js';
+import type { SecurityStatus } from '../messages.js';
 import { BODY_CHARGE } from './credit.js';
 import { type BodyHead, decodeBodyHead, LinkCodec, LinkFlag, type LinkFrame } from './header.js';
 
@@ -17,6 +18,8 @@ export interface ReceivedBody {
   readonly metadata: Uint8Array | undefined;
   /** What the body costs of its stream's credit until the application has taken it. */
   readonly charge: number;
+  /** What the sender states about it; never over the link. */
+  readonly securityStatus?: SecurityStatus | undefined;
 }
 
 interface Partial {

@@ -2,6 +2,7 @@ import { ByteReader, ByteWriter } from '../bytes.js';
 import type { ContextParameters } from '../context/parameters.js';
 import { ProtocolError, type RequestError } from '../errors.js';
 import type { Limits } from '../limits.js';
+import type { SecurityStatus } from '../messages.js';
 import { Acknowledgement } from './acknowledgement.js';
 import { Assembler, type ReceivedBody } from './assembly.js';
 import { type ContextUse, LinkContext } from './context.js';
@@ -43,7 +44,10 @@ export type LinkEvent =
 export type CodedBody = Pick<
   OutgoingBody,
   'codec' | 'bytes' | 'originalLength' | 'secret' | 'metadata' | 'late'
->;
+> & {
+  /** What a scan found; said in `m2m.v1.json` only. */
+  readonly securityStatus?: SecurityStatus | undefined;
+};
 
 /** What an end states about its link in HELLO or ACCEPT; what is not stated is unlimited. */
 export interface LinkParameters {

@@ -1,0 +1,84 @@
+import { ProtocolError } from '../errors.js';
+import type { SecurityStatus } from '../messages.js';
+import type { Message, ReceivedMessage } from './message.js';
+import type { Logger } from './ports.js';
+import type { Session } from './session.js';
+
+/** Looks at content before anybody else does, and says what it found. */
+export type Scan = (message: Message, context: ScanContext) => Verdict | Promise<Verdict>;
+
+export interface ScanContext {
+  readonly session: Session;
+  /** What is sent is scanned only where the peer has asked to be told, in `m2m.v1.json`. */
+  readonly direction: 'received' | 'sent';
+}
+
+export interface Verdict {
+  readonly safe: boolean;
+  /** What kind of threat it is; at most 128 characters are kept. */
+  readonly threatType?: string | undefined;
+  /** From 0 to 1. */
+  readonly confidence?: number | undefined;
+  /**
+   * Ends the session with REJECT SECURITY_POLICY, or refuses to send. Without it the content goes on with
+   * the verdict as its `securityStatus`. @default what is not safe
+   */
+  readonly block?: boolean | undefined;
+}
+
+const MAX_THREAT_TYPE = 128;
+
+/** Holds what arrives back until it was looked at; messages keep their order. */
+export class Scanner {
+  readonly #scan: Scan;
+  readonly #session: Session;
+  readonly #logger: Logger;
+  readonly #block: (error: ProtocolError) => void;
+  #last: Promise<void> = Promise.resolve();
+
+  /** @param block is told what goes no further. */
+  constructor(scan: Scan, session: Session, logger: Logger, block: (error: ProtocolError) => void) {
+    this.#block = block;
+    this.#scan = scan;
+    this.#session = session;
+    this.#logger = logger;
+  }
+
+  /** Calls `deliver` in the order of the messages. */
+  takeMessage(message: ReceivedMessage, deliver: () => void): void {
+    const verdict = this.judge(message, 'received');
+    this.#last = this.#last.then(() => verdict).then(deliver, this.#block);
+    verdict.catch(() => {});
+  }
+
+  /** Requests wait for nothing but their own verdict. */
+  takeRequest(message: ReceivedMessage, deliver: () => void): void {
+    this.judge(message, 'received').then(deliver, this.#block);
+  }
+
+  /**
+   * Marks a message with the verdict.
+   *
+   * @throws {ProtocolError} `forbidden` where it is to go no further, or could not be scanned.
+   */
+  async judge(message: ReceivedMessage, direction: ScanContext['direction']): Promise<void> {
+    message.securityStatus = await this.#statusOf(message, direction);
+  }
+
+  async #statusOf(message: Message, direction: ScanContext['direction']): Promise<SecurityStatus> {
+    let verdict: Verdict;
+    try {
+      verdict = await this.#scan(message, { session: this.#session, direction });
+    } catch (cause) {
+      const fields = { event: 'scan.failed', session: this.#session.id, err: cause };
+      this.#logger.error(fields, 'scan failed, which blocks');
+      throw new ProtocolError('forbidden', 'the content could not be scanned', { cause });
+    }
+    const { safe, confidence, block = !safe } = verdict;
+    const threatType = verdict.threatType?.slice(0, MAX_THREAT_TYPE);
+    if (!block) return { scanned: true, safe, threatType, confidence };
+    const fields = { event: 'scan.blocked', session: this.#session.id, direction, threatType, confidence };
+    this.#logger.warn(fields, 'content was blocked');
+    throw new ProtocolError('forbidden', `content was refused${threatType ? `: ${threatType}` : ''}`);
+  }
+}
