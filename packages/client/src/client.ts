@@ -27,8 +27,9 @@ import { openWebSocket, type WebSocketConstructor } from './connection.js';
 import { watchPage } from './environment.js';
 import { createFetch, type SessionFetch } from './fetch.js';
 import { createBackoff, type ReconnectOptions } from './reconnect.js';
+import { createRenewal } from './renewal.js';
 
-/** Asked at each connection, so that a token that expires can be renewed. */
+/** Asked at each connection, and in time before a token expires. */
 export type TokenSource = string | (() => string | Promise<string>);
 
 export interface ClientOptions extends CapabilityOptions {
@@ -58,6 +59,11 @@ export interface ClientOptions extends CapabilityOptions {
   readonly timers?: Partial<Timers> | undefined;
   /** @default silent */
   readonly logger?: Logger | undefined;
+  /**
+   * Asked at each request for the W3C `traceparent` that it carries as metadata, so that the handler's
+   * trace continues the caller's. @default none
+   */
+  readonly traceparent?: (() => string | undefined) | undefined;
 }
 
 /** A session as a client holds it. */
@@ -83,6 +89,8 @@ const KNOWN = [
   'limits',
   'timers',
   'logger',
+  'traceparent',
+  'securityScanning',
   'algorithms',
   'encodings',
   'extensions',
@@ -98,7 +106,8 @@ const KNOWN = [
  */
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
   assertKnownOptions(options, KNOWN);
-  const { signal, logger, agentId, onRequest, security, subprotocol = Subprotocol.BINARY } = options;
+  const { signal, logger, agentId, onRequest, security, traceparent } = options;
+  const { subprotocol = Subprotocol.BINARY } = options;
   const batch = resolveBatchOptions(options.batch);
   const limits = resolveLimits(options.limits);
   const timers = resolveTimers(options.timers);
@@ -129,6 +138,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     const sweep = sweepOf(timers);
     let isEstablished = false;
     let cancelRetry: (() => void) | undefined;
+    let isAskedToWait = false;
 
     /** The connection that is being opened. */
     let dialing: Wire | undefined;
@@ -150,9 +160,12 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       dialing = wire;
     };
 
-    const retryLater = (): void => {
+    /** @param retryAfterMs what the server asked for, which is spread already. */
+    const retryLater = (retryAfterMs = 0): void => {
       if (backoff === undefined || !isEstablished || session.hasEnded || cancelRetry !== undefined) return;
-      cancelRetry = systemClock.after(backoff.next(), retryNow);
+      isAskedToWait = retryAfterMs > 0;
+      const delay = isAskedToWait ? Math.min(retryAfterMs, MAX_DELAY_MS) : backoff.next();
+      cancelRetry = systemClock.after(delay, retryNow);
     };
     const retryNow = (): void => {
       cancelRetry?.();
@@ -164,20 +177,28 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
           if (isNeeded()) dial(token);
         },
         (error: unknown) => {
-          logger?.warn({ err: error }, 'the token function failed, trying again');
+          logger?.warn({ event: 'token.failed', err: error }, 'the token function failed, trying again');
           retryLater();
         },
       );
     };
     const stopListening = watchPage({
       onSignOfLife() {
-        if (cancelRetry !== undefined) retryNow();
+        if (cancelRetry !== undefined && !isAskedToWait) retryNow();
       },
       // Said in time, CLOSE spares the server a window in which nobody comes back.
       onGone: () => void session.close(),
     });
 
+    const renewal = createRenewal({
+      askToken: typeof options.token === 'function' ? askToken : undefined,
+      authenticate: (token) => session.authenticate(token),
+      clock: systemClock,
+      logger,
+    });
+
     const release = (): void => {
+      renewal.stop();
       signal?.removeEventListener('abort', onAbort);
       stopListening();
       cancelRetry?.();
@@ -196,6 +217,8 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       batch,
       security,
       logger,
+      traceparent,
+      onGranted: (expiresInMs) => renewal.handleGranted(expiresInMs),
       onReady() {
         signal?.removeEventListener('abort', onAbort);
         isEstablished = true;
@@ -203,7 +226,10 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
         session.agentId = agentId;
         resolve(session);
       },
-      onWireLost: retryLater,
+      onWireLost(retryAfterMs) {
+        renewal.stop();
+        retryLater(retryAfterMs);
+      },
       onEnded(error) {
         release();
         reject(error ?? new ProtocolError('session_closed', 'closed while connecting'));
@@ -230,6 +256,9 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     }
   });
 }
+
+/** Timers take no longer delays. */
+const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /** Sessions with the same resolution share one timer. */
 const sweeps = new Map<number, Sweep>();
