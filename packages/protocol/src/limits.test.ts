@@ -29,6 +29,8 @@ describe('limits', () => {
       bytesPerSecond: 10_000_000,
       sessionsPerIp: 100,
       sessionsPerMinutePerIp: 100,
+      sessionsPerPrincipal: 100,
+      handshakesPerIp: 1_000,
       maxFragments: 1_024,
     });
     for (const name of ANNOUNCED_LIMITS) expect(DEFAULT_LIMITS).toHaveProperty(name);

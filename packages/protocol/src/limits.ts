@@ -35,10 +35,14 @@ export interface Limits {
   readonly messagesPerMinute: number;
   /** Bytes of one session per second. @default 10,000,000 */
   readonly bytesPerSecond: number;
-  /** Sessions of one IP address. @default 100 */
+  /** Sessions of one IP address, or of one /64 of IPv6. @default 100 */
   readonly sessionsPerIp: number;
   /** New sessions of one IP address per minute; a resume is not one. @default 100 */
   readonly sessionsPerMinutePerIp: number;
+  /** Sessions of one principal, from wherever they come. @default 100 */
+  readonly sessionsPerPrincipal: number;
+  /** Connections of one IP address that are no session yet; the oldest makes room. @default 1000 */
+  readonly handshakesPerIp: number;
   /** WebSocket fragments of one message. @default 1024 */
   readonly maxFragments: number;
 }
@@ -62,6 +66,8 @@ export const DEFAULT_LIMITS: Limits = Object.freeze({
   bytesPerSecond: 10_000_000,
   sessionsPerIp: 100,
   sessionsPerMinutePerIp: 100,
+  sessionsPerPrincipal: 100,
+  handshakesPerIp: 1000,
   maxFragments: 1024,
 });
 

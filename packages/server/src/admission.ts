@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { CloseCode, type RejectCode, Subprotocol } from '@parlance/protocol';
+import { isLoopback } from './addresses.js';
 
 /** Who may come in: decisions on what an upgrade and a HELLO state, without doing anything. */
 
@@ -11,7 +12,9 @@ export interface Credentials {
   readonly origin: string | undefined;
   /** Stated in HELLO; unproved until `authenticate` confirms it. */
   readonly agentId: string | undefined;
+  /** The client's address, behind the trusted proxies. */
   readonly ip: string;
+  /** Of the upgrade request. */
   readonly headers: IncomingHttpHeaders;
 }
 
@@ -33,6 +36,9 @@ export interface Refusal {
   readonly code: RejectCode;
   readonly message: string;
   readonly closeCode: CloseCode;
+  /** @default what the close code says */
+  readonly retryable?: boolean | undefined;
+  readonly retryAfterMs?: number | undefined;
 }
 
 /** The first subprotocol of the client's list that is spoken here. */
@@ -84,11 +90,6 @@ export function checkHost(request: IncomingMessage, allowed: readonly string[]):
 }
 
 const LOOPBACK_NAMES: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]']);
-
-export function isLoopback(address: string | undefined): boolean {
-  if (address === undefined) return false;
-  return address === '::1' || address.startsWith('127.') || address.startsWith('::ffff:127.');
-}
 
 /** The token of an `Authorization: Bearer` header. */
 export function bearerToken(headers: IncomingHttpHeaders): string | undefined {

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import {
   type AgreementCache,
@@ -8,29 +7,57 @@ import {
   type HelloPayload,
   newSessionId,
   ProtocolError,
+  type RequestHandler,
   ResumeRefusal,
   type Subprotocol,
   systemClock,
 } from '@parlance/protocol';
 import type { ServerWire } from './adapters/ws.js';
-import { bearerToken, type Identity, isLoopback, type Refusal, UNAUTHENTICATED } from './admission.js';
+import { addressKey, isForwarded } from './addresses.js';
+import { bearerToken, type Identity, type Refusal, UNAUTHENTICATED } from './admission.js';
+import { type AuthenticationOptions, identify } from './authentication.js';
 import type { ResolvedServerOptions } from './options.js';
 
 /** What a connection needs of the server it belongs to. */
 export interface ConnectionHost {
   readonly options: ResolvedServerOptions;
   readonly agreements: AgreementCache;
-  /** Asked before a session is accepted: full or draining. */
-  admit(): Refusal | undefined;
+  readonly onRequest: RequestHandler | undefined;
+  /** Asked before a session is accepted: draining, or too many of them. Counts the session it admits. */
+  admit(address: string, principal: string | undefined): Refusal | undefined;
+  /** A session that was admitted is over. */
+  release(address: string, principal: string | undefined): void;
   /** A session by its ID, connected or suspended. */
   find(sessionId: string): Endpoint | undefined;
   /** The session is established; its user may have it. */
   onReady(session: Endpoint): void;
   /** The session has lost its connection and may be taken up on another one. */
   onWireLost(session: Endpoint): void;
-  /** The session is over, or its connection has taken up another one. */
-  onEnded(session: Endpoint): void;
+  /** The connection has taken up another session than its own. */
+  onTakenUp(session: Endpoint, own: Endpoint): void;
+  /** The client was told that it is not admitted. */
+  onRefused(refusal: Refusal): void;
+  /** The session is over. */
+  onEnded(session: Endpoint, error: ProtocolError | undefined): void;
 }
+
+/** Who is at the other end of a connection, before anybody knows who it is. */
+export interface Peer {
+  /** Behind the trusted proxies. */
+  readonly ip: string;
+  readonly request: IncomingMessage;
+}
+
+/** What is kept of a connection for as long as its client may send new credentials. */
+interface Origin {
+  readonly ip: string;
+  readonly agentId: string | undefined;
+  readonly headers: IncomingHttpHeaders;
+  readonly isForwarded: boolean;
+}
+
+/** Origins of the connections whose credentials end, by the session that they carry. */
+const renewable = new WeakMap<Endpoint, Origin>();
 
 /**
  * One accepted WebSocket connection: feeds its session, admits or refuses its HELLO.
@@ -41,16 +68,21 @@ export interface ConnectionHost {
 export function serveConnection(
   host: ConnectionHost,
   wire: ServerWire,
-  request: IncomingMessage,
+  { ip, request }: Peer,
   subprotocol: Subprotocol,
   refusal: Refusal | undefined,
 ): Endpoint {
   const { options } = host;
   const { limits, timers, capabilities, logger } = options;
-  const { socket } = request;
-  const ip = socket.remoteAddress ?? '';
-  /** The headers of the upgrade, until they have been judged: a session lives longer than their use. */
-  let headers: IncomingHttpHeaders | undefined = request.headers;
+  const address = addressKey(ip);
+  const authentication: AuthenticationOptions = {
+    authenticate: options.authenticate,
+    logger,
+    now: Date.now,
+  };
+  /** The upgrade, until it has been judged: a session lives longer than its use. */
+  let upgrade: IncomingMessage | undefined = request;
+  let isAdmitted = false;
 
   const core = createSession({
     role: 'server',
@@ -66,38 +98,51 @@ export function serveConnection(
     clock: systemClock,
     limits,
     role: 'server',
-    onRequest: options.onRequest,
+    onRequest: host.onRequest,
     batch: options.batch,
     security: options.security,
+    scan: options.scan,
     logger,
     onHello: ({ hello }) => void admit(hello),
+    onAuth: (token) => void renew(token),
     onReady: () => host.onReady(session),
     onWireLost: () => host.onWireLost(session),
-    onEnded: (error) => {
-      logger.debug({ session: core.id, code: error?.code }, 'session ended');
-      host.onEnded(session);
+    onEnded(error) {
+      if (isAdmitted) host.release(address, countedPrincipal(session.principal));
+      host.onEnded(session, error);
     },
   });
   /** The session that this connection feeds: its own, or the one that it has taken up. */
   let target = session;
 
-  const refuse = ({ code, message, closeCode }: Refusal): void => {
-    logger.info({ ip, code, closeCode }, `refused: ${message}`);
-    core.reject({ code, message }, closeCode, systemClock.now());
+  const refuse = (refusal: Refusal): void => {
+    const { code, message, closeCode, retryable, retryAfterMs } = refusal;
+    logger.info({ event: 'session.refused', ip, code, closeCode }, `refused: ${message}`);
+    host.onRefused(refusal);
+    core.reject({ code, message, retryable, retryAfterMs }, closeCode, systemClock.now());
     session.pump();
   };
 
   const admit = async (hello: HelloPayload): Promise<void> => {
-    const identity = await authenticate(hello);
-    headers = undefined;
+    const origin = originOf(upgrade as IncomingMessage, ip, hello.agentId);
+    const token = hello.auth?.token ?? bearerToken(origin.headers);
+    const identity = await identify(
+      { token, origin: origin.headers.origin, agentId: hello.agentId, ip, headers: origin.headers },
+      origin.isForwarded,
+      authentication,
+    );
+    upgrade = undefined;
     // The client may have gone, or timed out, while it was being looked up.
     if (core.state !== 'connecting') return;
     if (identity === undefined) return refuse(UNAUTHENTICATED);
     const outcome = takeUp(hello, identity);
-    if (outcome === 'taken_up') return;
-    const refused = host.admit();
-    if (refused !== undefined) return refuse(refused);
-    accept(identity, outcome);
+    if (outcome !== 'taken_up') {
+      const refused = host.admit(address, countedPrincipal(identity.principal));
+      if (refused !== undefined) return refuse(refused);
+      isAdmitted = true;
+      accept(identity, outcome);
+    }
+    grant(identity, origin);
   };
 
   /** From the look-up to the takeover nothing waits, so no other connection can come in between. */
@@ -114,9 +159,12 @@ export function serveConnection(
     }
     if (refused !== undefined) return refused;
     target = found;
-    host.onEnded(session);
+    host.onTakenUp(found, session);
     found.handleResumed(wire, resume);
-    logger.info({ ip, session: found.id, attempt: resume.attempt }, 'session taken up again');
+    logger.info(
+      { event: 'session.resumed', ip, session: found.id, attempt: resume.attempt },
+      'session taken up again',
+    );
     return 'taken_up';
   };
 
@@ -125,6 +173,10 @@ export function serveConnection(
     options.authenticate === undefined ||
     (found.principal === identity.principal && found.agentId === identity.agentId);
 
+  /** Nobody is counted as the principal that was made up for one connection. */
+  const countedPrincipal = (principal: string | undefined): string | undefined =>
+    options.authenticate === undefined ? undefined : principal;
+
   const accept = (identity: Identity, refusal: ResumeRefusal | undefined): void => {
     const { principal, agentId } = identity;
     session.principal = principal;
@@ -132,53 +184,48 @@ export function serveConnection(
     const outcome = core.accept(newSessionId(), systemClock.now(), { agentId, refusal });
     if (outcome.accepted) {
       const { algorithms, encoding } = outcome.agreement;
-      logger.info({ ip, session: core.id, algorithms, encoding }, 'session accepted');
+      logger.info(
+        { event: 'session.accepted', ip, session: core.id, algorithms, encoding },
+        'session accepted',
+      );
     } else {
-      logger.info({ ip, code: outcome.reject.code }, `refused: ${outcome.reject.message}`);
+      const { code, message } = outcome.reject;
+      logger.info({ event: 'session.refused', ip, code }, `refused: ${message}`);
+      host.onRefused({ code, message, closeCode: CloseCode.BAD_FRAME });
     }
     session.pump();
   };
 
-  const authenticate = async (hello: HelloPayload): Promise<Identity | undefined> => {
-    if (options.authenticate === undefined) {
-      return isLoopback(ip)
-        ? { principal: `local-${randomBytes(12).toString('hex')}`, agentId: hello.agentId }
-        : undefined;
-    }
-    try {
-      const identity = await options.authenticate({
-        token: hello.auth?.token ?? bearerToken(headers ?? {}),
-        origin: headers?.origin,
-        agentId: hello.agentId,
-        ip,
-        headers: headers ?? {},
-      });
-      if (identity === null || identity === undefined) return undefined;
-      return identity.expiresAt !== undefined && identity.expiresAt <= Date.now() ? undefined : identity;
-    } catch (error) {
-      logger.warn({ ip, err: error }, 'authenticate threw, which refuses');
-      return undefined;
-    }
+  /** Tells the client until when its credentials are good, and is ready for those that follow. */
+  const grant = ({ expiresAt }: Identity, origin: Origin): void => {
+    if (expiresAt === undefined || target.hasEnded) return;
+    renewable.set(target, origin);
+    target.grant(Math.floor(expiresAt));
   };
 
-  // What a stranger may send before ACCEPT is bounded as a whole, not only message by message.
-  const guardHandshake = (): void => {
-    if (target !== session || core.state !== 'connecting') {
-      socket.off('data', guardHandshake);
-    } else if (socket.bytesRead > handshakeBudget) {
-      socket.off('data', guardHandshake);
-      session.abort(
-        new ProtocolError('message_too_large', `more than ${limits.maxHandshakeSize} bytes before ACCEPT`, {
-          closeCode: CloseCode.TOO_LARGE,
-        }),
-      );
-      // Nothing more is read from somebody who does not stop to listen.
-      setTimeout(() => wire.terminate(), timers.closingTimeoutMs).unref();
+  const renew = async (token: string): Promise<void> => {
+    const origin = renewable.get(session);
+    // Credentials that nobody asks for, or that do not end, are as good as before.
+    if (origin === undefined) return session.grant(null);
+    const { agentId, headers } = origin;
+    const identity = await identify(
+      { token, origin: headers.origin, agentId, ip: origin.ip, headers },
+      origin.isForwarded,
+      authentication,
+    );
+    if (session.hasEnded) return;
+    const isSame = identity?.principal === session.principal && identity?.agentId === session.agentId;
+    if (identity === undefined || !isSame) {
+      const why = identity === undefined ? 'were refused' : 'are those of somebody else';
+      logger.warn({ event: 'auth.refused', ip: origin.ip, session: session.id }, `new credentials ${why}`);
+      session.abort(new ProtocolError('unauthenticated', `the new credentials ${why}`));
+      return;
     }
+    logger.debug({ event: 'auth.renewed', session: session.id }, 'credentials renewed');
+    session.grant(identity.expiresAt === undefined ? null : Math.floor(identity.expiresAt));
   };
-  const handshakeBudget = socket.bytesRead + limits.maxHandshakeSize + WEBSOCKET_OVERHEAD;
-  socket.on('data', guardHandshake);
 
+  guardHandshake(request, wire, options, session, () => target === session && core.state === 'connecting');
   wire.listen({
     onMessage: (data) => target.handleMessage(data, wire),
     onDrain: () => target.handleWritable(),
@@ -189,5 +236,33 @@ export function serveConnection(
   return session;
 }
 
+function originOf(upgrade: IncomingMessage, ip: string, agentId: string | undefined): Origin {
+  return { ip, agentId, headers: upgrade.headers, isForwarded: isForwarded(upgrade) };
+}
+
 /** Frame headers and control frames that may surround a HELLO of the largest size. */
 const WEBSOCKET_OVERHEAD = 4 * 1024;
+
+/** What a stranger may send before ACCEPT is bounded as a whole, not only message by message. */
+function guardHandshake(
+  { socket }: IncomingMessage,
+  wire: ServerWire,
+  { limits, timers }: ResolvedServerOptions,
+  session: Endpoint,
+  isPending: () => boolean,
+): void {
+  const budget = socket.bytesRead + limits.maxHandshakeSize + WEBSOCKET_OVERHEAD;
+  const check = (): void => {
+    if (isPending() && socket.bytesRead <= budget) return;
+    socket.off('data', check);
+    if (!isPending()) return;
+    session.abort(
+      new ProtocolError('message_too_large', `more than ${limits.maxHandshakeSize} bytes before ACCEPT`, {
+        closeCode: CloseCode.TOO_LARGE,
+      }),
+    );
+    // Nothing more is read from somebody who does not stop to listen.
+    setTimeout(() => wire.terminate(), timers.closingTimeoutMs).unref();
+  };
+  socket.on('data', check);
+}

@@ -1,4 +1,6 @@
-export { ProtocolError, RequestError } from '@parlance/protocol';
+export { ProtocolError, RequestError, type Scan, type ScanContext, type Verdict } from '@parlance/protocol';
 export type { Authenticate, Credentials, Identity } from './admission.js';
+export type { DrainOptions, DrainResult } from './drain.js';
+export type { ListenOptions } from './listener.js';
 export type { ServerOptions } from './options.js';
-export { createServer, type Listening, type ListenOptions, type Server } from './server.js';
+export { createServer, type Listening, type Server } from './server.js';

@@ -13,10 +13,12 @@ import {
   resolveCapabilities,
   resolveLimits,
   resolveTimers,
+  type Scan,
   type Session,
   SILENT_LOGGER,
   type Timers,
 } from '@parlance/protocol';
+import { createTrustedProxies, type TrustedProxies } from './addresses.js';
 import type { Authenticate } from './admission.js';
 
 export interface ServerOptions extends CapabilityOptions {
@@ -43,6 +45,23 @@ export interface ServerOptions extends CapabilityOptions {
   readonly logger?: Logger | undefined;
   /** Protection that M2M frames of every session carry and demand. @default none */
   readonly security?: M2MSecurity | undefined;
+  /**
+   * Addresses and networks (`10.0.0.0/8`) of reverse proxies whose `X-Forwarded-For` tells the address of the
+   * client. @default none: the address of the connection counts
+   */
+  readonly trustedProxies?: readonly string[] | undefined;
+  /** Looks at every message and request before the application does. @default none */
+  readonly scan?: Scan | undefined;
+  /**
+   * Serves metrics in Prometheus format at `path`, by default `/metrics`, to everybody who can connect: see
+   * `listenMetrics` for a port of their own. @default false
+   */
+  readonly metrics?: boolean | { readonly path?: string | undefined } | undefined;
+  /**
+   * A span for each request, where the package `@opentelemetry/api` is installed and a tracer registered.
+   * @default true
+   */
+  readonly tracing?: boolean | undefined;
 }
 
 export interface ResolvedServerOptions {
@@ -57,6 +76,11 @@ export interface ResolvedServerOptions {
   readonly batch: ResolvedBatchOptions | undefined;
   readonly logger: Logger;
   readonly security: M2MSecurity | undefined;
+  readonly trustedProxies: TrustedProxies;
+  readonly scan: Scan | undefined;
+  /** Where metrics are served; `undefined` without metrics. */
+  readonly metricsPath: string | undefined;
+  readonly tracing: boolean;
 }
 
 const KNOWN = [
@@ -70,6 +94,11 @@ const KNOWN = [
   'batch',
   'logger',
   'security',
+  'trustedProxies',
+  'scan',
+  'securityScanning',
+  'metrics',
+  'tracing',
   'algorithms',
   'encodings',
   'extensions',
@@ -90,17 +119,25 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     }
   }
   const limits = resolveLimits(options.limits);
+  const { metrics = false, scan } = options;
+  const metricsPath = metrics === false ? undefined : ((metrics === true ? {} : metrics).path ?? '/metrics');
+  if (metricsPath !== undefined && !metricsPath.startsWith('/'))
+    throw new ProtocolError('invalid_option', `metrics.path begins with "/", unlike "${metricsPath}"`);
   return Object.freeze({
     path,
     origins,
     limits,
     timers: resolveTimers(options.timers),
-    capabilities: resolveCapabilities(options, limits),
+    capabilities: resolveCapabilities({ securityScanning: scan !== undefined, ...options }, limits),
     authenticate: options.authenticate,
     onSession: options.onSession,
     onRequest: options.onRequest,
     batch: resolveBatchOptions(options.batch),
     logger: options.logger ?? SILENT_LOGGER,
     security: options.security,
+    trustedProxies: createTrustedProxies(options.trustedProxies ?? []),
+    scan,
+    metricsPath,
+    tracing: options.tracing ?? true,
   });
 }

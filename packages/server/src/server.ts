@@ -1,8 +1,8 @@
-import { createServer as createHttpServer, type Server as HttpServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import {
   AgreementCache,
+  CloseCode,
   CloseReason,
   createSweep,
   type Endpoint,
@@ -11,21 +11,27 @@ import {
   loadCodecs,
   loadEncoding,
   ProtocolError,
+  type RequestHandler,
   type Session,
   Subprotocol,
   sweepInterval,
+  systemClock,
 } from '@parlance/protocol';
 import { createWebSocketAdapter } from './adapters/ws.js';
+import { addressKey, clientAddress } from './addresses.js';
 import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from './admission.js';
 import { type ConnectionHost, serveConnection } from './connection.js';
+import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions, returnDelay } from './drain.js';
+import { Handshakes } from './handshakes.js';
+import { instrument } from './instrument.js';
+import { closeListener, type Listener, type ListenOptions, openListener } from './listener.js';
+import type { Metrics } from './metrics.js';
 import { resolveServerOptions, type ServerOptions } from './options.js';
-
-export interface ListenOptions {
-  /** 0 takes a free one. @default 0 */
-  readonly port?: number | undefined;
-  /** @default '127.0.0.1' */
-  readonly host?: string | undefined;
-}
+import { Quotas } from './quotas.js';
+import { createStatusPages } from './status.js';
+import { Totals } from './totals.js';
+import { loadTracing, type Tracing } from './tracing.js';
+import { refuseUpgrade } from './upgrade.js';
 
 export interface Listening {
   readonly port: number;
@@ -37,10 +43,34 @@ export interface Listening {
 export interface Server extends AsyncDisposable {
   /** Sessions that are established, by ID. */
   readonly sessions: ReadonlyMap<string, Session>;
-  /** Starts an HTTP server of its own. @throws {ProtocolError} `connection_failed` where the port is taken. */
+  /**
+   * Starts an HTTP server of its own, which also answers `/healthz` and `/readyz`.
+   *
+   * @throws {ProtocolError} `connection_failed` where the port is taken.
+   */
   listen(options?: ListenOptions): Promise<Listening>;
   /** Serves the session path of an HTTP server that exists; the returned function takes it back. */
   attach(server: HttpServer): () => void;
+  /**
+   * Serves health, readiness and metrics on a port of their own, and metrics no longer on that of the
+   * sessions.
+   *
+   * @throws {ProtocolError} `connection_failed` where the port is taken.
+   */
+  listenMetrics(options?: ListenOptions): Promise<Listening>;
+  /**
+   * Answers `/healthz`, `/readyz` and, where they are on, the metrics: for an HTTP server that exists.
+   * Returns `false` where the request is for none of them.
+   */
+  respond(request: IncomingMessage, response: ServerResponse): boolean;
+  /**
+   * Sends every session away and admits no new one; connections that were lost may still be taken up again.
+   * Streams may finish until the deadline, then what is left is closed. Stops listening and resolves when no
+   * session is left.
+   *
+   * @throws {ProtocolError} `invalid_option`.
+   */
+  drain(options?: DrainOptions): Promise<DrainResult>;
   /** Closes every session, waits for them up to the closing timeout, and stops listening. */
   close(): Promise<void>;
 }
@@ -54,6 +84,11 @@ export function createServer(options: ServerOptions = {}): Server {
   return new SessionServer(options);
 }
 
+/** Connections of all addresses that are no session yet. */
+const MAX_HANDSHAKES = 10_000;
+/** How often addresses are forgotten about which there is nothing to remember. */
+const FORGET_INTERVAL_MS = 30_000;
+
 /** Room for the header of a frame that carries a message of the largest size. */
 const FRAME_HEAD_ROOM = 16 * 1024;
 
@@ -66,12 +101,39 @@ class SessionServer implements Server, ConnectionHost {
   readonly #attached = new Set<() => void>();
   readonly #adapter;
   readonly #sweep;
-  #http: HttpServer | undefined;
+  readonly #quotas: Quotas;
+  readonly #handshakes: Handshakes<Endpoint>;
+  readonly #totals = new Totals();
+  readonly #status;
+  readonly onRequest: RequestHandler | undefined;
+  #listener: Listener | undefined;
+  #metricsListener: Listener | undefined;
+  #metrics: Metrics | undefined;
+  #tracing: Tracing | undefined;
+  #loading: Promise<void> | undefined;
+  #isLoaded = false;
   #isClosing = false;
+  #drain: Drain | undefined;
+  #drained: Promise<DrainResult> | undefined;
+  #returnWithinMs = 0;
+  #forgetting: (() => void) | undefined;
 
   constructor(options: ServerOptions) {
     this.options = resolveServerOptions(options);
-    const { limits, timers } = this.options;
+    const { limits, timers, onRequest } = this.options;
+    this.onRequest =
+      onRequest &&
+      instrument(
+        onRequest,
+        () => this.#metrics,
+        () => this.#tracing,
+      );
+    this.#quotas = new Quotas(limits);
+    this.#handshakes = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
+    this.#status = createStatusPages({
+      isReady: () => this.#isLoaded && !this.#isDraining && !this.#isClosing,
+      metrics: () => this.#metrics,
+    });
     this.#sweep = createSweep(sweepInterval(timers));
     this.#adapter = createWebSocketAdapter({
       maxPayload: Math.min(
@@ -83,7 +145,7 @@ class SessionServer implements Server, ConnectionHost {
     });
     if (this.options.authenticate === undefined) {
       this.options.logger.warn(
-        {},
+        { event: 'server.unauthenticated' },
         'no authenticate option: only loopback peers are served, each as a principal of its own',
       );
     }
@@ -93,48 +155,72 @@ class SessionServer implements Server, ConnectionHost {
     return this.#sessions;
   }
 
-  async listen({ port = 0, host = '127.0.0.1' }: ListenOptions = {}): Promise<Listening> {
-    if (this.#http !== undefined) throw new ProtocolError('invalid_argument', 'the server listens already');
+  async listen(options: ListenOptions = {}): Promise<Listening> {
+    if (this.#listener !== undefined)
+      throw new ProtocolError('invalid_argument', 'the server listens already');
     await this.#load();
-    const http = createHttpServer((_request, response) => {
+    const { path, timers, logger, metricsPath } = this.options;
+    const listener = await openListener(options, timers.helloTimeoutMs, (request, response) => {
+      const metrics = this.#metricsListener === undefined ? metricsPath : undefined;
+      if (this.#status.respond(request, response, metrics)) return;
       response.writeHead(426, { 'content-type': 'text/plain; charset=utf-8', upgrade: 'websocket' });
-      response.end(`This is a Parlance session server. Connect with a WebSocket to ${this.options.path}.\n`);
+      response.end(`This is a Parlance session server. Connect with a WebSocket to ${path}.\n`);
     });
-    await new Promise<void>((resolve, reject) => {
-      http.once('error', (cause) =>
-        reject(
-          new ProtocolError('connection_failed', `cannot listen on ${host}:${port}: ${cause.message}`, {
-            cause,
-          }),
-        ),
-      );
-      http.listen(port, host, resolve);
-    });
-    this.#http = http;
-    this.#attach(http, true);
-    const address = http.address() as AddressInfo;
-    const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
-    return {
-      port: address.port,
-      host: address.address,
-      url: `ws://${name}:${address.port}${this.options.path}`,
-    };
+    this.#listener = listener;
+    this.#attach(listener.http, true);
+    const { port, host, authority } = listener;
+    logger.info({ event: 'server.listening', host, port, path }, 'listening');
+    return { port, host, url: `ws://${authority}${path}` };
   }
 
   attach(server: HttpServer): () => void {
     // Whoever connects before this has finished waits for it: see the endpoint.
     this.#load().catch((error: unknown) =>
-      this.options.logger.error({ err: error }, 'loading vocabularies failed'),
+      this.options.logger.error({ event: 'server.failed', err: error }, 'loading vocabularies failed'),
     );
     return this.#attach(server, false);
   }
 
+  async listenMetrics(options: ListenOptions = {}): Promise<Listening> {
+    const { metricsPath = '/metrics', timers, logger } = this.options;
+    if (this.#metricsListener !== undefined)
+      throw new ProtocolError('invalid_argument', 'the metrics have a port already');
+    await this.#loadMetrics();
+    const listener = await openListener(options, timers.helloTimeoutMs, (request, response) => {
+      if (this.#status.respond(request, response, metricsPath)) return;
+      response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8' });
+      response.end(`There is nothing here; metrics are at ${metricsPath}.\n`);
+    });
+    this.#metricsListener = listener;
+    const { port, host, authority } = listener;
+    logger.info({ event: 'metrics.listening', host, port, path: metricsPath }, 'metrics are served');
+    return { port, host, url: `http://${authority}${metricsPath}` };
+  }
+
+  respond(request: IncomingMessage, response: ServerResponse): boolean {
+    return this.#status.respond(request, response, this.options.metricsPath);
+  }
+
+  drain(options: DrainOptions = {}): Promise<DrainResult> {
+    if (this.#drained !== undefined) return this.#drained;
+    const { timeoutMs, returnWithinMs, releasePort } = resolveDrainOptions(options);
+    const { logger } = this.options;
+    const sessions = this.#sessions.size;
+    logger.info({ event: 'server.draining', sessions, timeoutMs, returnWithinMs }, 'draining');
+    this.#returnWithinMs = returnWithinMs;
+    this.#drain = new Drain(this.#sessions, returnWithinMs, Date.now() + timeoutMs);
+    if (releasePort) this.#stopListening();
+    this.#drained = this.#drain.run(timeoutMs).then((result) => {
+      this.#stopListening();
+      logger.info({ event: 'server.drained', ...result }, 'drained');
+      return result;
+    });
+    return this.#drained;
+  }
+
   async close(): Promise<void> {
     this.#isClosing = true;
-    for (const detach of this.#attached) detach();
-    const http = this.#http;
-    this.#http = undefined;
-    const closed = http && new Promise<void>((resolve) => http.close(() => resolve()));
+    const closed = this.#stopListening();
     await Promise.all(
       [...this.#connections].map((session) =>
         session.hasWire
@@ -142,9 +228,14 @@ class SessionServer implements Server, ConnectionHost {
           : this.onWireLost(session),
       ),
     );
-    http?.closeAllConnections();
+    for (const listener of [this.#listener, this.#metricsListener]) listener?.http.closeAllConnections();
     await closed;
+    if (this.#metricsListener !== undefined) await closeListener(this.#metricsListener.http);
+    this.#listener = undefined;
+    this.#metricsListener = undefined;
+    this.#forgetting?.();
     this.#sweep.stop();
+    this.options.logger.info({ event: 'server.closed' }, 'closed');
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -153,10 +244,20 @@ class SessionServer implements Server, ConnectionHost {
 
   // --- as the host of connections
 
-  admit(): Refusal | undefined {
-    return this.#isClosing
-      ? { code: 'SERVER_BUSY', message: 'the server shuts down', closeCode: 4503 }
-      : undefined;
+  admit(address: string, principal: string | undefined): Refusal | undefined {
+    if (this.#isClosing || this.#isDraining) {
+      return {
+        code: 'SERVER_BUSY',
+        message: 'the server shuts down',
+        closeCode: CloseCode.DRAINING,
+        retryAfterMs: returnDelay(this.#returnWithinMs),
+      };
+    }
+    return this.#quotas.admit(address, principal, systemClock.now());
+  }
+
+  release(address: string, principal: string | undefined): void {
+    this.#quotas.release(address, principal);
   }
 
   find(sessionId: string): Endpoint | undefined {
@@ -164,6 +265,8 @@ class SessionServer implements Server, ConnectionHost {
   }
 
   onReady(session: Endpoint): void {
+    this.#handshakes.delete(session);
+    this.#metrics?.handleAccepted(false);
     this.#sessions.set(session.id, session);
     const { onSession, logger } = this.options;
     if (onSession === undefined) return;
@@ -172,7 +275,8 @@ class SessionServer implements Server, ConnectionHost {
       .catch((error: unknown) => {
         // A reader that ends because its session has ended is no fault of anybody.
         if (session.state === 'closed') return;
-        logger.error({ err: error, session: session.id }, 'onSession failed, the session is closed');
+        const fields = { event: 'session.failed', session: session.id, err: error };
+        logger.error(fields, 'onSession failed, the session is closed');
         session.abort(new ProtocolError('internal', 'the server failed', { cause: error }));
       });
   }
@@ -182,10 +286,36 @@ class SessionServer implements Server, ConnectionHost {
     if (this.#isClosing) session.abort(new ProtocolError('draining', 'the server closes'));
   }
 
-  onEnded(session: Endpoint): void {
+  onTakenUp(_session: Endpoint, own: Endpoint): void {
+    this.#metrics?.handleAccepted(true);
+    this.#forget(own);
+  }
+
+  onRefused(refusal: Refusal): void {
+    this.#metrics?.handleRefused(refusal);
+  }
+
+  onEnded(session: Endpoint, error: ProtocolError | undefined): void {
+    const isEstablished = this.#sessions.get(session.id) === session;
+    this.#forget(session);
+    if (!isEstablished) return;
+    this.#sessions.delete(session.id);
+    const reason = error?.code ?? 'closed';
+    this.#metrics?.handleEnded(reason);
+    this.options.logger.info({ event: 'session.ended', session: session.id, reason }, 'session ended');
+    this.#drain?.handleEnded();
+  }
+
+  /** What a connection leaves behind is what it has sent and received. */
+  #forget(session: Endpoint): void {
+    this.#handshakes.delete(session);
     this.#connections.delete(session);
     this.#sweep.delete(session);
-    if (this.#sessions.get(session.id) === session) this.#sessions.delete(session.id);
+    this.#totals.add(session.stats());
+  }
+
+  get #isDraining(): boolean {
+    return this.#drain !== undefined;
   }
 
   // --- upgrades
@@ -218,29 +348,77 @@ class SessionServer implements Server, ConnectionHost {
       );
       return;
     }
-    const { origins } = this.options;
-    const refusal = checkHost(request, origins) ?? checkOrigin(request, origins) ?? this.admit();
+    const { origins, trustedProxies } = this.options;
+    const ip = clientAddress(request, trustedProxies);
+    const address = addressKey(ip);
+    const banMs = this.#quotas.banMs(address, systemClock.now());
+    if (banMs > 0) {
+      refuseUpgrade(socket, 429, 'Too many new sessions from this address.', banMs);
+      return;
+    }
+    const refusal = checkHost(request, origins) ?? checkOrigin(request, origins);
     this.#adapter.upgrade(request, socket, head, subprotocol, (wire) => {
-      const session = serveConnection(this, wire, request, subprotocol, refusal);
+      const session = serveConnection(this, wire, { ip, request }, subprotocol, refusal);
       if (session.state === 'closed') return;
       this.#connections.add(session);
       this.#sweep.add(session);
+      const oldest = this.#handshakes.add(session, address);
+      oldest?.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
     });
   }
 
-  async #load(): Promise<void> {
-    const { algorithms, encodings, extensions } = this.options.capabilities;
+  /** Takes no new connections; those that are open go on. */
+  #stopListening(): Promise<void> {
+    for (const detach of this.#attached) detach();
+    const http = this.#listener?.http;
+    return http?.listening ? closeListener(http) : Promise.resolve();
+  }
+
+  #load(): Promise<void> {
+    if (this.#loading === undefined) {
+      this.#loading = this.#loadAll();
+      // What could not be loaded may be there the next time.
+      this.#loading.catch(() => {
+        this.#loading = undefined;
+      });
+    }
+    return this.#loading;
+  }
+
+  async #loadAll(): Promise<void> {
+    const { capabilities, metricsPath, tracing } = this.options;
+    const { algorithms, encodings, extensions } = capabilities;
     const codecs: LoadableCodec[] = [...algorithms];
     if (extensions[Extension.CONTEXT] !== undefined) codecs.push('CONTEXT');
-    await Promise.all([loadCodecs(codecs), ...encodings.map((name) => loadEncoding(name))]);
+    await Promise.all([
+      loadCodecs(codecs),
+      ...encodings.map((name) => loadEncoding(name)),
+      metricsPath === undefined ? undefined : this.#loadMetrics(),
+      tracing
+        ? loadTracing().then((loaded) => {
+            this.#tracing = loaded;
+          })
+        : undefined,
+    ]);
+    this.#isLoaded = true;
+    const forget = setInterval(() => this.#quotas.sweep(systemClock.now()), FORGET_INTERVAL_MS).unref();
+    this.#forgetting = () => clearInterval(forget);
   }
-}
 
-function refuseUpgrade(socket: Duplex, status: 400 | 404, message: string): void {
-  socket.on('error', () => {});
-  const body = `${message}\n`;
-  socket.end(
-    `HTTP/1.1 ${status} ${status === 400 ? 'Bad Request' : 'Not Found'}\r\nConnection: close\r\n` +
-      `Content-Type: text/plain; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-  );
+  /** The metrics library is only read where somebody wants metrics. */
+  async #loadMetrics(): Promise<void> {
+    if (this.#metrics !== undefined) return;
+    const { createMetrics } = await import('./metrics.js');
+    const server = this;
+    this.#metrics ??= createMetrics({
+      get isDraining() {
+        return server.#isDraining;
+      },
+      get connections() {
+        return [...server.#connections].filter(({ hasWire }) => hasWire).length;
+      },
+      sessions: () => this.#sessions.values(),
+      totals: () => this.#totals.with([...this.#connections].map((session) => session.stats())),
+    });
+  }
 }

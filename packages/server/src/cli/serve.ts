@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { isProtocolError, type Message, type Session } from '@parlance/protocol';
-import { createServer, type Identity, type Server } from '../index.js';
+import { createServer, type Identity } from '../index.js';
 import { ExitCode } from './failure.js';
 import { createLog, type LogLevel } from './log.js';
 import { createResponder } from './responder.js';
@@ -40,19 +40,10 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
   logger.info({ url }, `listening on ${url}`);
   const reason = await stopped;
   logger.info({ reason }, 'stopping: sessions may finish what they are doing');
-  await stopServing(server, drainTimeoutMs);
+  await server.drain({ timeoutMs: drainTimeoutMs });
+  await server.close();
   logger.info({}, 'stopped');
   return ExitCode.OK;
-}
-
-/** Lets sessions finish where the server can drain; closes them otherwise. */
-async function stopServing(server: Server & Partial<Drainable>, timeoutMs: number): Promise<void> {
-  await server.drain?.({ timeoutMs });
-  await server.close();
-}
-
-interface Drainable {
-  drain(options: { readonly timeoutMs: number }): Promise<void>;
 }
 
 /** The first SIGTERM or SIGINT asks, the second insists. */

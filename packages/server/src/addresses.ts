@@ -1,0 +1,101 @@
+import type { IncomingMessage } from 'node:http';
+import { BlockList, isIP, isIPv4 } from 'node:net';
+import { ProtocolError } from '@parlance/protocol';
+
+/** Where a connection comes from, and whom the limits of an address are counted for. */
+
+/** Addresses whose `X-Forwarded-For` is believed. */
+export interface TrustedProxies {
+  has(address: string): boolean;
+}
+
+/** Entries of `X-Forwarded-For` that are looked at. */
+const MAX_HOPS = 32;
+
+/**
+ * @param entries addresses (`10.0.0.1`) and networks (`10.0.0.0/8`, `fd00::/8`).
+ * @throws {ProtocolError} `invalid_option`.
+ */
+export function createTrustedProxies(entries: readonly string[]): TrustedProxies {
+  const list = new BlockList();
+  for (const entry of entries) addEntry(list, entry);
+  return {
+    has: (address) => list.check(address, isIPv4(address) ? 'ipv4' : 'ipv6'),
+  };
+}
+
+function addEntry(list: BlockList, entry: string): void {
+  const [address = '', bits, ...rest] = entry.split('/');
+  const family = isIP(address) === 4 ? 'ipv4' : 'ipv6';
+  const isPrefix =
+    bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 'ipv4' ? 32 : 128));
+  if (isIP(address) === 0 || !isPrefix || rest.length > 0) {
+    throw new ProtocolError(
+      'invalid_option',
+      `trustedProxies: "${entry}" is no address or network; write 10.0.0.1 or 10.0.0.0/8`,
+    );
+  }
+  if (bits === undefined) list.addAddress(address, family);
+  else list.addSubnet(address, Number(bits), family);
+}
+
+/**
+ * The address of the client: that of the connection, or the nearest one in `X-Forwarded-For` that is no
+ * trusted proxy. What stands before it was written by who knows whom.
+ */
+export function clientAddress({ socket, headers }: IncomingMessage, proxies: TrustedProxies): string {
+  let address = plainAddress(socket.remoteAddress ?? '');
+  const hops = forwardedFor(headers['x-forwarded-for']);
+  while (address !== '' && proxies.has(address)) {
+    const next = hops.pop();
+    const hop = next === undefined ? undefined : hopAddress(next);
+    if (hop === undefined) break;
+    address = hop;
+  }
+  return address;
+}
+
+/** Whether somebody in between says so that a connection from loopback began elsewhere. */
+export function isForwarded({ headers }: IncomingMessage): boolean {
+  return headers['x-forwarded-for'] !== undefined || headers['forwarded'] !== undefined;
+}
+
+export function isLoopback(address: string | undefined): boolean {
+  const plain = plainAddress(address ?? '');
+  return plain === '::1' || (isIPv4(plain) && plain.startsWith('127.'));
+}
+
+/**
+ * Whom the limits of an address count for: an IPv4 address, or the /64 of an IPv6 one, which is what a
+ * subscriber is given and can draw any number of addresses from.
+ */
+export function addressKey(address: string): string {
+  if (!address.includes(':')) return address;
+  const [head = '', tail = ''] = address.split('::', 2);
+  const before = head === '' ? [] : head.split(':');
+  const after = tail === '' ? [] : tail.split(':');
+  const zeros = address.includes('::') ? Array(Math.max(0, 8 - before.length - after.length)).fill('0') : [];
+  const groups = [...before, ...zeros, ...after].slice(0, 4);
+  return `${groups.map((group) => Number.parseInt(group, 16).toString(16)).join(':')}::/64`;
+}
+
+/** IPv4 is IPv4, also where a socket of both families shows it as IPv6; zones belong to this machine. */
+function plainAddress(address: string): string {
+  const [plain = ''] = address.split('%', 1);
+  const mapped = plain.toLowerCase().startsWith('::ffff:') ? plain.slice(7) : '';
+  return isIPv4(mapped) ? mapped : plain;
+}
+
+function forwardedFor(header: string | string[] | undefined): string[] {
+  const text = Array.isArray(header) ? header.join(',') : (header ?? '');
+  return text.split(',').slice(-MAX_HOPS);
+}
+
+/** An entry, with or without a port. */
+function hopAddress(entry: string): string | undefined {
+  const text = entry.trim();
+  const bracketed = text.startsWith('[') ? text.slice(1, text.indexOf(']')) : text;
+  const candidates = [bracketed, bracketed.slice(0, bracketed.lastIndexOf(':'))];
+  const address = candidates.find((candidate) => isIP(candidate) !== 0);
+  return address === undefined ? undefined : plainAddress(address);
+}

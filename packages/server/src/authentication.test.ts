@@ -1,0 +1,80 @@
+import type { Logger } from '@parlance/protocol';
+import { describe, expect, it } from 'vitest';
+import type { Authenticate, Credentials } from './admission.js';
+import { identify } from './authentication.js';
+
+const credentials: Credentials = {
+  token: 'a-secret-token',
+  origin: undefined,
+  agentId: 'agent',
+  ip: '203.0.113.7',
+  headers: {},
+};
+
+async function run(
+  authenticate: Authenticate | undefined,
+  other: Partial<Credentials> = {},
+  forwarded = false,
+) {
+  const logged: unknown[] = [];
+  const log = (...line: unknown[]) => void logged.push(line);
+  const logger: Logger = { debug: log, info: log, warn: log, error: log };
+  const identity = await identify({ ...credentials, ...other }, forwarded, {
+    authenticate,
+    logger,
+    now: () => 1_000,
+  });
+  return { identity, logged };
+}
+
+describe('a client is identified', () => {
+  it('by what authenticate returns, with everything that is known of it', async () => {
+    let seen: unknown;
+    const { identity } = await run((given) => {
+      seen = given;
+      return { principal: 'u1', agentId: 'granted', expiresAt: 1_001 };
+    });
+    expect(identity).toEqual({ principal: 'u1', agentId: 'granted', expiresAt: 1_001 });
+    expect(seen).toEqual(credentials);
+  });
+
+  it.each([
+    ['null', () => null],
+    ['undefined', () => undefined],
+    ['a promise of null', async () => null],
+    ['an identity that ends now', () => ({ principal: 'u1', expiresAt: 1_000 })],
+    ['an identity that ends at no time', () => ({ principal: 'u1', expiresAt: Number.NaN })],
+    ['no principal', () => ({}) as never],
+    ['an empty principal', () => ({ principal: '' })],
+    ['a principal that is no string', () => ({ principal: 7 }) as never],
+  ])('by nothing where it returns %s', async (_what, authenticate) => {
+    expect((await run(authenticate)).identity).toBeUndefined();
+  });
+
+  it('by nothing where it throws, and the log does not quote the token', async () => {
+    const { identity, logged } = await run(({ token }) => {
+      throw new Error(`cannot parse ${token}: not a JWT`);
+    });
+    expect(identity).toBeUndefined();
+    expect(JSON.stringify(logged)).toContain('cannot parse [token]');
+    expect(JSON.stringify(logged)).not.toContain('a-secret-token');
+    expect(JSON.stringify(await run(() => Promise.reject('a-secret-token')))).not.toContain('a-secret-token');
+  });
+});
+
+describe('without authenticate', () => {
+  it('everybody on this machine is somebody of his own', async () => {
+    const first = await run(undefined, { ip: '127.0.0.1' });
+    const second = await run(undefined, { ip: '::1' });
+    expect(first.identity?.principal).toMatch(/^local-/);
+    expect(second.identity?.principal).not.toBe(first.identity?.principal);
+  });
+
+  it.each([
+    ['who comes from elsewhere', { ip: '203.0.113.7' }, false],
+    ['who comes through a proxy on this machine', { ip: '127.0.0.1' }, true],
+    ['whose address nobody knows', { ip: '' }, false],
+  ])('nobody is served %s', async (_who, other, forwarded) => {
+    expect((await run(undefined, other, forwarded)).identity).toBeUndefined();
+  });
+});

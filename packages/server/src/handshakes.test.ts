@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest';
+import { Handshakes } from './handshakes.js';
+
+const connection = (name: string) => ({ name });
+
+describe('handshakes', () => {
+  it('are n of an address, and the next one takes the place of the oldest', () => {
+    const handshakes = new Handshakes<{ name: string }>(2, Infinity);
+    const all = ['a', 'b', 'c'].map(connection);
+    expect(all.map((each) => handshakes.add(each, 'x'))).toEqual([undefined, undefined, all[0]]);
+    expect(handshakes.add(connection('d'), 'y')).toBeUndefined();
+    expect(handshakes.size).toBe(3);
+  });
+
+  it('are n in all, of whatever address', () => {
+    const handshakes = new Handshakes<{ name: string }>(Infinity, 2);
+    const all = ['a', 'b', 'c'].map(connection);
+    const evicted = all.map((each, i) => handshakes.add(each, `address ${i}`));
+    expect(evicted).toEqual([undefined, undefined, all[0]]);
+    expect(handshakes.size).toBe(2);
+  });
+
+  it('that are over make room', () => {
+    const handshakes = new Handshakes<{ name: string }>(1, Infinity);
+    const [first, second] = ['a', 'b'].map(connection) as [{ name: string }, { name: string }];
+    handshakes.add(first, 'x');
+    handshakes.delete(first);
+    handshakes.delete(first);
+    expect([handshakes.add(second, 'x'), handshakes.size]).toEqual([undefined, 1]);
+  });
+
+  it('one at a time is one at a time', () => {
+    const handshakes = new Handshakes<{ name: string }>(1, 1);
+    const all = Array.from({ length: 10 }, (_, i) => connection(String(i)));
+    for (const [i, each] of all.entries()) expect(handshakes.add(each, 'x')).toBe(all[i - 1]);
+    expect(handshakes.size).toBe(1);
+    handshakes.delete(all[9] as { name: string });
+    expect(handshakes.size).toBe(0);
+  });
+});

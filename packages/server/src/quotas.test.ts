@@ -1,0 +1,122 @@
+import { DEFAULT_LIMITS } from '@parlance/protocol';
+import { describe, expect, it } from 'vitest';
+import { Quotas } from './quotas.js';
+
+const NONE = { sessionsPerIp: Infinity, sessionsPerMinutePerIp: Infinity, sessionsPerPrincipal: Infinity };
+const quotas = (limits: Partial<typeof NONE>, maxIdle?: number) =>
+  new Quotas({ ...NONE, ...limits }, () => 0, maxIdle);
+
+describe('sessions of an address', () => {
+  it('are n, and the next one comes when one has gone', () => {
+    const q = quotas({ sessionsPerIp: 3 });
+    for (let i = 0; i < 3; i++) expect(q.admit('a', undefined, 0)).toBeUndefined();
+    expect(q.admit('a', undefined, 0)).toMatchObject({
+      code: 'RATE_LIMITED',
+      closeCode: 4429,
+      retryAfterMs: 5_000,
+    });
+    expect(q.admit('b', undefined, 0)).toBeUndefined();
+    q.release('a', undefined);
+    expect(q.admit('a', undefined, 0)).toBeUndefined();
+    expect(q.admit('a', undefined, 0)).toBeDefined();
+  });
+
+  it('begin n times a minute, and again after the stated delay', () => {
+    const q = quotas({ sessionsPerMinutePerIp: 60 });
+    for (let i = 0; i < 60; i++) {
+      expect(q.admit('a', undefined, 0)).toBeUndefined();
+      q.release('a', undefined);
+    }
+    // One that is owed now, and the next one.
+    expect(q.admit('a', undefined, 0)).toMatchObject({ code: 'RATE_LIMITED', retryAfterMs: 2_000 });
+    expect(q.admit('b', undefined, 0)).toBeUndefined();
+    expect(q.admit('a', undefined, 2_000)).toBeUndefined();
+    expect(q.admit('a', undefined, 2_000)).toBeDefined();
+  });
+
+  it('that are asked for without end are not listened to any more, for as long as it takes', () => {
+    const q = quotas({ sessionsPerMinutePerIp: 10 });
+    for (let i = 0; i < 19; i++) q.admit('a', undefined, 0);
+    expect(q.banMs('a', 0)).toBe(0);
+    q.admit('a', undefined, 0);
+    expect(q.banMs('a', 0)).toBe(6_000);
+    // What is asked for in spite of it is not owed as well.
+    for (let i = 0; i < 100; i++) q.admit('a', undefined, 0);
+    expect(q.banMs('a', 0)).toBe(6_000);
+    expect(q.banMs('a', 6_000)).toBe(0);
+    expect(q.banMs('b', 0)).toBe(0);
+  });
+
+  it('come back at different times who were refused together', () => {
+    const q = new Quotas({ ...NONE, sessionsPerIp: 0 }, Math.random);
+    const delays = Array.from({ length: 50 }, (_, i) => q.admit(`a${i}`, undefined, 0)?.retryAfterMs ?? 0);
+    expect(new Set(delays).size).toBeGreaterThan(25);
+    for (const delay of delays) {
+      expect(delay).toBeGreaterThanOrEqual(5_000);
+      expect(delay).toBeLessThanOrEqual(10_000);
+    }
+  });
+});
+
+describe('sessions of a principal', () => {
+  it('are n from wherever they come', () => {
+    const q = quotas({ sessionsPerPrincipal: 2 });
+    expect(q.admit('a', 'u1', 0)).toBeUndefined();
+    expect(q.admit('b', 'u1', 0)).toBeUndefined();
+    expect(q.admit('c', 'u1', 0)).toMatchObject({ code: 'RATE_LIMITED', closeCode: 4429 });
+    expect(q.admit('c', 'u2', 0)).toBeUndefined();
+    q.release('b', 'u1');
+    expect(q.admit('c', 'u1', 0)).toBeUndefined();
+  });
+
+  it.each(['__proto__', 'constructor', 'toString'])('named %s are counted as any others', (name) => {
+    const q = quotas({ sessionsPerPrincipal: 1, sessionsPerIp: 1 });
+    expect(q.admit(name, name, 0)).toBeUndefined();
+    expect(q.admit('other', name, 0)).toBeDefined();
+    expect(q.admit(name, 'other', 0)).toBeDefined();
+  });
+});
+
+describe('what is remembered', () => {
+  it('is bounded, however many addresses ask', () => {
+    const q = quotas({ sessionsPerIp: 1 }, 100);
+    for (let i = 0; i < 10_000; i++) {
+      q.admit(`a${i}`, undefined, 0);
+      q.release(`a${i}`, undefined);
+    }
+    expect(q.size).toBeLessThanOrEqual(100);
+  });
+
+  it('is never an address with sessions that is forgotten', () => {
+    const q = quotas({ sessionsPerIp: 1 }, 10);
+    q.admit('mine', 'me', 0);
+    for (let i = 0; i < 1_000; i++) {
+      q.admit(`a${i}`, undefined, 0);
+      q.release(`a${i}`, undefined);
+    }
+    expect(q.admit('mine', 'me', 0)).toBeDefined();
+  });
+
+  it('is forgotten once it says nothing any more', () => {
+    const q = quotas({ sessionsPerMinutePerIp: 60 });
+    for (const key of ['a', 'b']) {
+      q.admit(key, 'u', 0);
+      q.release(key, 'u');
+    }
+    q.admit('b', undefined, 0);
+    q.sweep(500);
+    expect(q.size).toBe(2);
+    q.sweep(1_000);
+    expect(q.size).toBe(1);
+    q.release('b', undefined);
+    q.sweep(60_000);
+    expect(q.size).toBe(0);
+  });
+
+  it('knows no limits that are off', () => {
+    const q = quotas({});
+    for (let i = 0; i < 10_000; i++) expect(q.admit('a', 'u', 0)).toBeUndefined();
+    expect(q.banMs('a', 0)).toBe(0);
+    expect(DEFAULT_LIMITS.sessionsPerPrincipal).toBeLessThan(Infinity);
+  });
+});
