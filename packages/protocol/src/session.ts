@@ -391,9 +391,10 @@ class Core implements SessionCore {
     if (this.#departure !== undefined) this.#sayGoAway(this.#departure);
   }
 
-  reject(reject: RejectPayload, closeCode: CloseCode, now: number): void {
+  reject(refusal: RejectPayload, closeCode: CloseCode, now: number): void {
     this.#tick(now);
     if (this.#hasEnded) return;
+    const reject = { ...refusal, retryable: refusal.retryable ?? isRetryableCloseCode(closeCode) };
     this.#sendControl({ type: 'REJECT', sessionId: null, timestamp: this.#timestamp(), payload: reject });
     this.#failure = rejection(reject, { closeCode });
     this.#apply(LifecycleEvent.REJECT);

@@ -1,0 +1,139 @@
+import { connect, type Session } from '@parlance/client';
+import {
+  type ControlMessage,
+  decodeControl,
+  encodeControl,
+  type HelloPayload,
+  type ProtocolError,
+  Subprotocol,
+  type UnknownMessage,
+} from '@parlance/protocol';
+import { createServer, type Server, type ServerOptions } from '@parlance/server';
+import WebSocket from 'ws';
+
+/** Servers and clients of one test, and clients that keep to no protocol. */
+
+export interface Peers extends AsyncDisposable {
+  serve(options?: ServerOptions): Promise<{ server: Server; url: string; port: number }>;
+  dial(url: string, options?: Parameters<typeof connect>[1]): Promise<Session>;
+  /** Closed with everything else. */
+  use<T extends AsyncDisposable>(resource: T): T;
+}
+
+export function createPeers(): Peers {
+  const open: AsyncDisposable[] = [];
+  const use = <T extends AsyncDisposable>(resource: T): T => {
+    open.push(resource);
+    return resource;
+  };
+  return {
+    use,
+    async serve(options = {}) {
+      const server = use(createServer(options));
+      const { url, port } = await server.listen();
+      return { server, url, port };
+    },
+    dial: async (url, options = {}) => use(await connect(url, { WebSocket, ...options })),
+    async [Symbol.asyncDispose]() {
+      for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** What a promise is rejected with. */
+export const failure = (promise: Promise<unknown>): Promise<ProtocolError> =>
+  promise.then(
+    () => {
+      throw new Error('it did not fail');
+    },
+    (error: unknown) => error as ProtocolError,
+  );
+
+export const HELLO: HelloPayload = {
+  shape: 'flat',
+  version: '1.0',
+  algorithms: ['NONE', 'M2M', 'TOKEN_NATIVE', 'BROTLI'],
+  encodings: ['CL100K_BASE'],
+  preferredEncoding: 'CL100K_BASE',
+  securityScanning: false,
+  maxPayloadSize: 0,
+  supportsStreaming: true,
+  extensions: { link: '{}' },
+};
+
+export const helloBytes = (change: Partial<HelloPayload> = {}) =>
+  encodeControl({ type: 'HELLO', sessionId: null, timestamp: 1, payload: { ...HELLO, ...change } });
+
+/** A WebSocket that does what a test tells it to. */
+export interface RawPeer {
+  readonly socket: WebSocket;
+  /** Everything that has arrived. */
+  readonly received: (Uint8Array | string)[];
+  readonly closed: Promise<{ readonly code: number; readonly reason: string }>;
+  send(frame: Uint8Array | string): void;
+  /** The next control message of a type that has not been looked at. */
+  control<Type extends ControlMessage['type']>(type: Type): Promise<Extract<ControlMessage, { type: Type }>>;
+}
+
+/** Resolves when the upgrade is complete; rejects with what HTTP said. */
+export async function openRaw(
+  url: string,
+  options: WebSocket.ClientOptions = {},
+  subprotocol: string = Subprotocol.BINARY,
+): Promise<RawPeer> {
+  const socket = new WebSocket(url, [subprotocol], options);
+  const received: (Uint8Array | string)[] = [];
+  const controls: (ControlMessage | UnknownMessage)[] = [];
+  const waiting = new Set<() => void>();
+  socket.on('message', (data: Buffer, isBinary) => {
+    received.push(isBinary ? data : data.toString());
+    const first = data[0] ?? 0;
+    if (isBinary && ((first >= 0x80 && first <= 0x8f) || first >= 0xde)) controls.push(decodeControl(data));
+    for (const wake of waiting) wake();
+  });
+  const closed = new Promise<{ code: number; reason: string }>((resolve) =>
+    socket.once('close', (code, reason) => {
+      resolve({ code, reason: reason.toString() });
+      for (const wake of waiting) wake();
+    }),
+  );
+  await new Promise<void>((resolve, reject) => {
+    socket.once('open', resolve);
+    socket.once('error', reject);
+  });
+  socket.on('error', () => {});
+  return {
+    socket,
+    received,
+    closed,
+    send: (frame) => socket.send(frame),
+    async control(type) {
+      for (;;) {
+        const index = controls.findIndex((message) => message.type === type);
+        if (index >= 0) return controls.splice(index, 1)[0] as never;
+        if (socket.readyState === WebSocket.CLOSED) throw new Error(`closed without ${type}`);
+        await new Promise<void>((resolve) => {
+          const wake = () => {
+            waiting.delete(wake);
+            resolve();
+          };
+          waiting.add(wake);
+        });
+      }
+    },
+  };
+}
+
+/** Opens a session by hand. */
+export async function greet(
+  url: string,
+  change: Partial<HelloPayload> = {},
+  options: WebSocket.ClientOptions = {},
+): Promise<RawPeer & { readonly sessionId: string; readonly resumeToken: string | undefined }> {
+  const peer = await openRaw(url, options);
+  peer.send(helloBytes(change));
+  const { sessionId, payload } = await peer.control('ACCEPT');
+  return Object.assign(peer, { sessionId: sessionId as string, resumeToken: payload.resume?.token });
+}
+
+export const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
