@@ -15,14 +15,17 @@ export interface CuttingProxy extends AsyncDisposable {
   refuse(refuses: boolean): void;
   /** Accepts new connections and passes nothing on, until told otherwise. */
   swallow(swallows: boolean): void;
+  /** Leads new connections to another port. */
+  redirect(target: number): void;
 }
 
-export async function createCuttingProxy(target: number): Promise<CuttingProxy> {
+export async function createCuttingProxy(port: number): Promise<CuttingProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
   let opened = 0;
   let refuses = false;
   let swallows = false;
   let allowance = Infinity;
+  let target = port;
 
   const server: Server = createServer((near) => {
     near.on('error', () => {});
@@ -84,6 +87,9 @@ export async function createCuttingProxy(target: number): Promise<CuttingProxy> 
     },
     swallow(value) {
       swallows = value;
+    },
+    redirect(port) {
+      target = port;
     },
     async [Symbol.asyncDispose]() {
       cut();

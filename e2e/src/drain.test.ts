@@ -1,0 +1,264 @@
+import type { Session } from '@parlance/client';
+import { CloseCode, encodeControl, type ProtocolError } from '@parlance/protocol';
+import { createServer, type ServerOptions } from '@parlance/server';
+import { afterEach, describe, expect, it } from 'vitest';
+import { createCuttingProxy } from './cutting-proxy.js';
+import { createPeers, failure, greet, pause } from './peers.js';
+
+/** A server that goes and one that comes in its place, over real sockets. */
+
+const peers = createPeers();
+afterEach(() => peers[Symbol.asyncDispose]());
+
+const UNLIMITED: ServerOptions['limits'] = {
+  sessionsPerIp: Infinity,
+  sessionsPerMinutePerIp: Infinity,
+  messagesPerMinute: Infinity,
+};
+
+const EAGER = { reconnect: { minDelayMs: 5, maxDelayMs: 50 } };
+
+/** States of a session from now on. */
+function statesOf(session: Session): string[] {
+  const states: string[] = [];
+  session.on('state', (state) => states.push(state));
+  return states;
+}
+
+const untilState = (session: Session, wanted: string) =>
+  new Promise<void>((resolve) => {
+    const off = session.on('state', (state) => {
+      if (state !== wanted) return;
+      off();
+      resolve();
+    });
+  });
+
+describe('a rolling replacement', () => {
+  it('under 200 live streams loses nothing, and its clients come back over the announced time', async () => {
+    const CLIENTS = 200;
+    const PARTS = 30;
+    const WITHIN = 1_500;
+    const heard = new Map<string, number>();
+    const serverOptions = (name: string): ServerOptions => ({
+      limits: UNLIMITED,
+      async onSession(session) {
+        for await (const { text } of session) heard.set(text, (heard.get(text) ?? 0) + 1);
+      },
+      async *onRequest(request) {
+        for (let i = 0; i < PARTS; i++) {
+          yield `${name} ${request.text} ${i};`;
+          await pause(20);
+        }
+      },
+    });
+    const { server: old, url, port } = await peers.serve(serverOptions('old'));
+    const sessions = await Promise.all(Array.from({ length: CLIENTS }, () => peers.dial(url, EAGER)));
+    const ids = new Set(sessions.map(({ id }) => id));
+    const resets: unknown[] = [];
+    const returned: number[] = [];
+    const back = sessions.map(async (session) => {
+      session.on('reset', (reset) => resets.push(reset));
+      await untilState(session, 'connecting');
+      const left = performance.now();
+      await untilState(session, 'established');
+      returned.push(performance.now() - left);
+    });
+    let isOver = false;
+    const sent: string[] = [];
+    const sending = sessions.map(async (session, client) => {
+      for (let i = 0; !isOver; i++) {
+        const text = `message ${client}/${i}`;
+        await session.send(text);
+        sent.push(text);
+        await pause(60);
+      }
+    });
+    const streaming = sessions.map(async (session, client) => {
+      let text = '';
+      for await (const part of session.stream(String(client))) text += part.text;
+      return text;
+    });
+
+    await expect.poll(() => sessions.every((session) => session.stats().received.messages > 2)).toBe(true);
+    const drained = old.drain({ timeoutMs: 20_000, returnWithinMs: WITHIN, releasePort: true });
+    const fresh = peers.use(createServer(serverOptions('new')));
+    await fresh.listen({ port });
+
+    const whole = (name: string, client: number) =>
+      Array.from({ length: PARTS }, (_, i) => `${name} ${client} ${i};`).join('');
+    expect(await Promise.all(streaming)).toEqual(sessions.map((_, client) => whole('old', client)));
+    expect(await drained).toEqual({ left: CLIENTS, interrupted: 0, lost: 0 });
+    await Promise.all(back);
+    isOver = true;
+    await Promise.all(sending);
+    await Promise.all(sessions.map((session) => session.flush()));
+
+    expect(resets).toEqual([]);
+    expect(sessions.some(({ id }) => ids.has(id))).toBe(false);
+    expect([old.sessions.size, fresh.sessions.size]).toEqual([0, CLIENTS]);
+    expect(new Set(heard.values())).toEqual(new Set([1]));
+    expect([...heard.keys()].sort()).toEqual(sent.sort());
+    // Spread, whatever the machine adds to it.
+    for (const part of [0, 1, 2]) {
+      const within = returned.filter((ms) => Math.min(2, Math.floor((3 * ms) / WITHIN)) === part);
+      expect(within.length).toBeGreaterThan(CLIENTS / 10);
+    }
+    expect((await (sessions[0] as Session).request('0')).text).toBe(whole('new', 0));
+  }, 60_000);
+
+  it('lets a reader read on, and what waits unread comes before what is new', async () => {
+    const greeting = (name: string): ServerOptions => ({
+      limits: UNLIMITED,
+      async onSession(session) {
+        for (let i = 0; i < 3; i++) await session.send(`${name} ${i}`);
+      },
+    });
+    const { server: old, url, port } = await peers.serve(greeting('old'));
+    const session = await peers.dial(url, EAGER);
+    await expect.poll(() => session.stats().received.messages).toBe(3);
+    const drained = old.drain({ timeoutMs: 5_000, returnWithinMs: 50 });
+    await drained;
+    await peers.use(createServer(greeting('new'))).listen({ port });
+    const read: string[] = [];
+    for await (const { text } of session) if (read.push(text) === 6) break;
+    expect(read).toEqual(['old 0', 'old 1', 'old 2', 'new 0', 'new 1', 'new 2']);
+  });
+});
+
+describe('a server that drains', () => {
+  /** One session with a stream that goes on until it is released. */
+  async function setUp() {
+    let release = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const { server, port } = await peers.serve({
+      limits: UNLIMITED,
+      async *onRequest() {
+        yield 'begun';
+        await released;
+        yield 'done';
+      },
+    });
+    const proxy = peers.use(await createCuttingProxy(port));
+    const url = `ws://127.0.0.1:${proxy.port}/session`;
+    const session = await peers.dial(url, EAGER);
+    const stream = session.stream('x')[Symbol.asyncIterator]();
+    expect((await stream.next()).value?.text).toBe('begun');
+    return { release, server, proxy, url, session, stream };
+  }
+
+  const hasHeard = (session: Session) => (session as unknown as { core: { goAway: unknown } }).core.goAway;
+
+  it('tells new clients when to come back, and takes a lost session up again all the same', async () => {
+    const { release, server, proxy, url, session, stream } = await setUp();
+    const { id } = session;
+    const drained = server.drain({ timeoutMs: 10_000, returnWithinMs: 100 });
+    expect(await failure(peers.dial(url))).toMatchObject({
+      code: 'rejected',
+      closeCode: CloseCode.DRAINING,
+      retryable: true,
+      retryAfterMs: expect.any(Number),
+      reject: { code: 'SERVER_BUSY' },
+    });
+    const back = untilState(session, 'established');
+    proxy.cut();
+    await back;
+    expect(session.id).toBe(id);
+    release();
+    expect((await stream.next()).value?.text).toBe('done');
+    expect((await stream.next()).done).toBe(true);
+    expect(await drained).toEqual({ left: 1, interrupted: 0, lost: 0 });
+  });
+
+  it('lets no new request begin, at the client', async () => {
+    const { release, server, session, stream } = await setUp();
+    const drained = server.drain({ timeoutMs: 10_000, returnWithinMs: 100 });
+    await expect.poll(() => hasHeard(session)).toBeDefined();
+    for (const call of [() => session.request('y'), async () => session.stream('y')]) {
+      expect(await failure(call())).toMatchObject({
+        code: 'draining',
+        retryable: true,
+        retryAfterMs: expect.any(Number),
+      });
+    }
+    release();
+    expect((await stream.next()).value?.text).toBe('done');
+    await drained;
+  });
+
+  it('refuses the request of a client that does not listen, with the same code', async () => {
+    const { server, url } = await peers.serve({ limits: UNLIMITED, onRequest: () => 'never' });
+    const peer = await greet(url);
+    const drained = server.drain({ timeoutMs: 300, returnWithinMs: 100 });
+    const { payload } = await peer.control('GOAWAY');
+    expect(payload.retryAfterMs).toBeLessThan(100);
+    expect(payload.deadline).toBeGreaterThan(Date.now() - 1_000);
+    await peer.control('PING');
+    peer.send(encodeControl({ type: 'PONG', sessionId: peer.sessionId, timestamp: 1, payload: {} }));
+    peer.send(Uint8Array.of(0x11, 1, 0, 0x78));
+    await expect.poll(() => peer.received.some((frame) => frame[0] === 0x15)).toBe(true);
+    const { payload: close } = await peer.control('CLOSE');
+    expect(close.reason).toBe('SERVER_SHUTDOWN');
+    peer.send(
+      encodeControl({
+        type: 'CLOSE',
+        sessionId: peer.sessionId,
+        timestamp: 1,
+        payload: { reason: 'NORMAL', message: '' },
+      }),
+    );
+    expect((await peer.closed).code).toBe(1000);
+    await drained;
+  });
+
+  it('closes at the deadline what is left, and whoever loses a stream is told', async () => {
+    const { server, session, stream } = await setUp();
+    const states = statesOf(session);
+    const reset = new Promise((resolve) => session.on('reset', resolve));
+    const drained = server.drain({ timeoutMs: 100, returnWithinMs: 100 });
+    await expect(stream.next()).rejects.toMatchObject({ code: 'session_lost', side: 'remote' });
+    expect(await reset).toMatchObject({ reason: expect.stringMatching(/shut down/) });
+    expect(await drained).toEqual({ left: 0, interrupted: 1, lost: 0 });
+    expect(states.slice(0, 2)).toEqual(['closing', 'closed']);
+  });
+
+  it('ends sessions that no connection carries at the deadline, which report session_lost', async () => {
+    const { server, proxy, session, stream } = await setUp();
+    const port = Number(new URL((await peers.serve()).url).port);
+    const lost = new Promise<ProtocolError>((resolve) => session.on('error', resolve));
+    proxy.refuse(true);
+    proxy.cut();
+    await expect.poll(() => [...server.sessions.values()].map(({ state }) => state)).toEqual(['suspended']);
+    expect(await server.drain({ timeoutMs: 50 })).toEqual({ left: 0, interrupted: 0, lost: 1 });
+    // A server that does not know the session is found in its place.
+    proxy.redirect(port);
+    proxy.refuse(false);
+    expect(await lost).toMatchObject({ code: 'session_lost' });
+    await expect(stream.next()).rejects.toMatchObject({ code: 'session_lost' });
+    await expect.poll(() => session.state).toBe('established');
+  });
+
+  it('drains once, however often it is asked, and what it is asked wrongly it refuses', async () => {
+    const { server } = await peers.serve();
+    expect(() => server.drain({ timeoutMs: -1 })).toThrow(
+      expect.objectContaining({ code: 'invalid_option' }),
+    );
+    expect(() => server.drain({ returnWithinMs: Number.NaN })).toThrow(
+      expect.objectContaining({ code: 'invalid_option' }),
+    );
+    const first = server.drain();
+    expect(server.drain()).toBe(first);
+    expect(await first).toEqual({ left: 0, interrupted: 0, lost: 0 });
+    await server.close();
+  });
+
+  it('is left by a client that was told not to reconnect when it closes', async () => {
+    const { server, url } = await peers.serve({ limits: UNLIMITED });
+    const session = await peers.dial(url, { reconnect: false });
+    await server.drain({ timeoutMs: 50 });
+    await expect.poll(() => session.state).toBe('closed');
+    expect(await failure(session.send('x'))).toMatchObject({ code: 'session_closed' });
+  });
+});
