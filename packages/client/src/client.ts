@@ -8,6 +8,7 @@ import {
   Endpoint,
   type Limits,
   type Logger,
+  loggable,
   type M2MSecurity,
   ProtocolError,
   type RequestHandler,
@@ -177,7 +178,10 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
           if (isNeeded()) dial(token);
         },
         (error: unknown) => {
-          logger?.warn({ event: 'token.failed', err: error }, 'the token function failed, trying again');
+          logger?.warn(
+            { event: 'token.failed', err: loggable(error) },
+            'the token function failed, trying again',
+          );
           retryLater();
         },
       );

@@ -1,4 +1,4 @@
-import type { Clock, Logger } from '@parlance/protocol';
+import { type Clock, type Logger, loggable } from '@parlance/protocol';
 
 /** Sends new credentials before the old ones end, as often as it takes. */
 export interface Renewal {
@@ -43,7 +43,7 @@ export function createRenewal({ askToken, authenticate, clock, logger }: Renewal
       },
       (error: unknown) => {
         if (mine !== generation) return;
-        logger?.warn({ event: 'token.failed', err: error }, 'the token function failed');
+        logger?.warn({ event: 'token.failed', err: loggable(error) }, 'the token function failed');
         if (attemptsLeft > 0) cancel = clock.after(retryMs, () => renew(retryMs, attemptsLeft - 1));
       },
     );

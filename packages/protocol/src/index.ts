@@ -72,6 +72,7 @@ export { deriveKey, KeyPurpose, keyFromHex, keyPath } from './crypto/keys.js';
 export { type BatchOptions, type ResolvedBatchOptions, resolveBatchOptions } from './endpoint/batch.js';
 export { Endpoint, type EndpointOptions } from './endpoint/endpoint.js';
 export type { ContextDetails, LastSelection } from './endpoint/late-coder.js';
+export { type LoggableError, loggable } from './endpoint/loggable.js';
 export type { Message } from './endpoint/message.js';
 export type { Metadata, MetadataValue } from './endpoint/metadata.js';
 export {

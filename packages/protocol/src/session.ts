@@ -614,7 +614,7 @@ class Core implements SessionCore {
     if (type === 'UNKNOWN') {
       this.#emit({
         type: 'warning',
-        message: `message of unknown type ${JSON.stringify(message.name)} ignored`,
+        message: 'a message of unknown type was ignored',
       });
       return;
     }

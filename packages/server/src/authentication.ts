@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Logger } from '@parlance/protocol';
+import { type Logger, loggable } from '@parlance/protocol';
 import { isLoopback } from './addresses.js';
 import type { Authenticate, Credentials, Identity } from './admission.js';
 
@@ -21,7 +21,7 @@ export async function identify(
   isForwarded: boolean,
   { authenticate, logger, now }: AuthenticationOptions,
 ): Promise<Identity | undefined> {
-  const { ip, agentId, token } = credentials;
+  const { ip, agentId } = credentials;
   if (authenticate === undefined) {
     // A reverse proxy on this machine makes everybody look local.
     if (!isLoopback(ip) || isForwarded) return undefined;
@@ -36,17 +36,7 @@ export async function identify(
     }
     return expiresAt !== undefined && !(expiresAt > now()) ? undefined : identity;
   } catch (error) {
-    logger.warn(
-      { event: 'auth.failed', ip, err: withoutToken(error, token) },
-      'authenticate threw, which refuses',
-    );
+    logger.warn({ event: 'auth.failed', ip, err: loggable(error) }, 'authenticate threw, which refuses');
     return undefined;
   }
-}
-
-/** An error of somebody else's, which may quote the credentials that it could not read. */
-function withoutToken(error: unknown, token: string | undefined): unknown {
-  if (!(error instanceof Error)) return typeof error;
-  const hide = (text: string) => (token === undefined ? text : text.replaceAll(token, '[token]'));
-  return { type: error.name, message: hide(error.message), stack: hide(error.stack ?? '') };
 }

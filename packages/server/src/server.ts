@@ -10,6 +10,7 @@ import {
   type LoadableCodec,
   loadCodecs,
   loadEncoding,
+  loggable,
   ProtocolError,
   type RequestHandler,
   type Session,
@@ -176,7 +177,10 @@ class SessionServer implements Server, ConnectionHost {
   attach(server: HttpServer): () => void {
     // Whoever connects before this has finished waits for it: see the endpoint.
     this.#load().catch((error: unknown) =>
-      this.options.logger.error({ event: 'server.failed', err: error }, 'loading vocabularies failed'),
+      this.options.logger.error(
+        { event: 'server.failed', err: loggable(error) },
+        'loading vocabularies failed',
+      ),
     );
     return this.#attach(server, false);
   }
@@ -275,7 +279,7 @@ class SessionServer implements Server, ConnectionHost {
       .catch((error: unknown) => {
         // A reader that ends because its session has ended is no fault of anybody.
         if (session.state === 'closed') return;
-        const fields = { event: 'session.failed', session: session.id, err: error };
+        const fields = { event: 'session.failed', session: session.id, err: loggable(error) };
         logger.error(fields, 'onSession failed, the session is closed');
         session.abort(new ProtocolError('internal', 'the server failed', { cause: error }));
       });

@@ -18,6 +18,7 @@ import type { ResolvedBatchOptions } from './batch.js';
 import { type BodyCoder, type BodyCoderOptions, createBodyCoder } from './body-coder.js';
 import { Handover } from './handover.js';
 import { Inbox } from './inbox.js';
+import { loggable } from './loggable.js';
 import { createMessage, type Message, type ReceivedMessage } from './message.js';
 import { encodeMetadata, type Metadata } from './metadata.js';
 import { type Body, encodeBody } from './part.js';
@@ -456,7 +457,8 @@ export class Endpoint implements Session {
       );
     } catch (error) {
       // Nothing that one request does may end the process.
-      this.#logger.error({ err: error, session: this.id }, 'a request could not be answered');
+      const fields = { event: 'request.unanswered', session: this.id, err: loggable(error) };
+      this.#logger.error(fields, 'a request could not be answered');
       core.fail(streamId, undefined);
       this.pump();
     } finally {
@@ -624,7 +626,7 @@ export class Endpoint implements Session {
         if (event.state === 'established' && !this.#isReady) this.#prepare();
         return;
       case 'warning':
-        this.#logger.warn({ session: this.core.id }, event.message);
+        this.#logger.warn({ event: 'session.warning', session: this.core.id }, event.message);
         return;
       case 'auth':
         this.#options.onAuth?.(event.token);
@@ -845,7 +847,8 @@ export class Endpoint implements Session {
       try {
         (listener as (event: SessionEvents[Name]) => void)(event);
       } catch (error) {
-        this.#logger.error({ err: error, session: this.core.id }, `a listener of "${name}" threw`);
+        const fields = { event: 'listener.failed', session: this.core.id, err: loggable(error) };
+        this.#logger.error(fields, `a listener of "${name}" threw`);
       }
     }
   }

@@ -15,7 +15,10 @@ export interface Wire {
   resume?(): void;
 }
 
-/** What happened that somebody should know; never payloads, never tokens. */
+/**
+ * What happened that somebody should know; never payloads, never tokens. `event` among the fields names it
+ * for programs, and does not change with the wording of the message.
+ */
 export interface Logger {
   debug(fields: Readonly<Record<string, unknown>>, message: string): void;
   info(fields: Readonly<Record<string, unknown>>, message: string): void;

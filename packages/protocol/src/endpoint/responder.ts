@@ -3,6 +3,7 @@ import { type CodedBody, plainBody } from '../link/link.js';
 import type { Clock } from '../platform/clock.js';
 import { type BatchOptions, PartBatch, type ResolvedBatchOptions, resolveBatchOptions } from './batch.js';
 import type { BodyCoder } from './body-coder.js';
+import { loggable } from './loggable.js';
 import type { Message } from './message.js';
 import { encodeMetadata, type Metadata } from './metadata.js';
 import { encodePart, type Part } from './part.js';
@@ -121,7 +122,10 @@ export async function answer(
     }
   } catch (error) {
     batch?.drop();
-    if (!signal.aborted) logger.warn({ err: error, session: session.id }, 'a request handler failed');
+    if (!signal.aborted) {
+      const fields = { event: 'request.failed', session: session.id, err: loggable(error) };
+      logger.warn(fields, 'a request handler failed');
+    }
     sink.fail(error);
   }
 }

@@ -1,5 +1,6 @@
 import { ProtocolError } from '../errors.js';
 import type { SecurityStatus } from '../messages.js';
+import { loggable } from './loggable.js';
 import type { Message, ReceivedMessage } from './message.js';
 import type { Logger } from './ports.js';
 import type { Session } from './session.js';
@@ -70,7 +71,7 @@ export class Scanner {
     try {
       verdict = await this.#scan(message, { session: this.#session, direction });
     } catch (cause) {
-      const fields = { event: 'scan.failed', session: this.#session.id, err: cause };
+      const fields = { event: 'scan.failed', session: this.#session.id, err: loggable(cause) };
       this.#logger.error(fields, 'scan failed, which blocks');
       throw new ProtocolError('forbidden', 'the content could not be scanned', { cause });
     }

@@ -1,0 +1,198 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import {
+  type Context,
+  type ContextManager,
+  context,
+  propagation,
+  ROOT_CONTEXT,
+  type Span,
+  type SpanContext,
+  trace,
+} from '@opentelemetry/api';
+import type { RequestContext } from '@parlance/protocol';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { instrument, type RequestOutcome } from './instrument.js';
+import { loadTracing } from './tracing.js';
+
+/** As much of a tracer as it takes to see what it is told. */
+interface Recorded {
+  name: string;
+  parent: SpanContext | undefined;
+  attributes: Record<string, unknown>;
+  status: unknown;
+  ended: number;
+}
+let spans: Recorded[] = [];
+
+const storage = new AsyncLocalStorage<Context>();
+const contexts: ContextManager = {
+  active: () => storage.getStore() ?? ROOT_CONTEXT,
+  with: (active, task, self, ...args) => storage.run(active, () => task.apply(self as never, args)),
+  bind: (_active, target) => target,
+  enable: () => contexts,
+  disable: () => contexts,
+};
+
+beforeEach(() => {
+  spans = [];
+  context.setGlobalContextManager(contexts);
+  propagation.setGlobalPropagator({
+    fields: () => ['traceparent'],
+    inject: () => {},
+    extract(active, carrier) {
+      const [, traceId, spanId] = ((carrier as Record<string, string>)['traceparent'] ?? '').split('-');
+      if (traceId === undefined || spanId === undefined) return active;
+      return trace.setSpanContext(active, { traceId, spanId, traceFlags: 1, isRemote: true });
+    },
+  });
+  trace.setGlobalTracerProvider({
+    getTracer: () => ({
+      startSpan(name: string, _options: unknown, parent: Context) {
+        const recorded: Recorded = {
+          name,
+          parent: trace.getSpanContext(parent),
+          attributes: {},
+          status: undefined,
+          ended: 0,
+        };
+        spans.push(recorded);
+        return {
+          spanContext: () => ({ traceId: 'f'.repeat(32), spanId: String(spans.length), traceFlags: 1 }),
+          setAttribute(key: string, value: unknown) {
+            recorded.attributes[key] = value;
+          },
+          setStatus(status: unknown) {
+            recorded.status = status;
+          },
+          end() {
+            recorded.ended++;
+          },
+        } as unknown as Span;
+      },
+      startActiveSpan: () => {
+        throw new Error('not used');
+      },
+    }),
+  });
+});
+afterEach(() => {
+  context.disable();
+  propagation.disable();
+  trace.disable();
+});
+
+const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+
+async function setUp(handler: Parameters<typeof instrument>[0]) {
+  const tracing = await loadTracing();
+  const outcomes: RequestOutcome[] = [];
+  const observer = { handleRequest: (outcome: RequestOutcome) => void outcomes.push(outcome) };
+  const measured = instrument(
+    handler,
+    () => observer,
+    () => tracing,
+  );
+  const controller = new AbortController();
+  const run = (metadata = {}) =>
+    measured({} as never, { metadata, signal: controller.signal } as unknown as RequestContext);
+  return { run, controller, outcomes };
+}
+
+describe('a request', () => {
+  it('has a span that continues the trace of its metadata and is active in every part of the handler', async () => {
+    const seen: unknown[] = [];
+    const look = () => seen.push(trace.getSpan(context.active())?.spanContext().spanId);
+    const { run, outcomes } = await setUp(async function* () {
+      look();
+      yield 'a';
+      await new Promise((resolve) => setTimeout(resolve, 1));
+      look();
+      yield 'b';
+    });
+    const parts: unknown[] = [];
+    for await (const part of run({ traceparent: TRACEPARENT }) as AsyncIterable<unknown>) {
+      expect(spans[0]?.ended).toBe(0);
+      parts.push(part);
+    }
+    expect(parts).toEqual(['a', 'b']);
+    expect(seen).toEqual(['1', '1']);
+    expect(spans).toEqual([
+      {
+        name: 'parlance.request',
+        parent: expect.objectContaining({
+          traceId: '4bf92f3577b34da6a3ce929d0e0e4736',
+          spanId: '00f067aa0ba902b7',
+        }),
+        attributes: { 'parlance.outcome': 'answered' },
+        status: undefined,
+        ended: 1,
+      },
+    ]);
+    expect(outcomes).toEqual(['answered']);
+  });
+
+  it.each([
+    [
+      'throws',
+      () => {
+        throw new RangeError('secret');
+      },
+    ],
+    ['rejects', () => Promise.reject(new RangeError('secret'))],
+    [
+      'throws between parts',
+      async function* () {
+        yield 'a';
+        throw new RangeError('secret');
+      },
+    ],
+  ])('that %s fails once, and its span does not quote the error', async (_how, handler) => {
+    const { run, outcomes } = await setUp(handler as never);
+    const consume = async () => {
+      const reply = run();
+      if (typeof reply === 'object' && reply !== null && Symbol.asyncIterator in reply)
+        for await (const _ of reply);
+      else await reply;
+    };
+    await expect(consume()).rejects.toThrow(RangeError);
+    expect(outcomes).toEqual(['failed']);
+    expect(spans[0]).toMatchObject({ ended: 1, attributes: { 'error.type': 'RangeError' } });
+    expect(JSON.stringify(spans)).not.toContain('secret');
+  });
+
+  it('that nobody wants any more is cancelled, and its handler is left where it is', async () => {
+    let isLeft = false;
+    const { run, controller, outcomes } = await setUp(async function* () {
+      try {
+        for (;;) yield 'on and on';
+      } finally {
+        isLeft = true;
+      }
+    });
+    for await (const _part of run() as AsyncIterable<unknown>) {
+      controller.abort();
+      break;
+    }
+    expect([isLeft, outcomes, spans[0]?.ended]).toEqual([true, ['cancelled'], 1]);
+  });
+
+  it('costs nothing where nobody looks', () => {
+    const handler = () => 'as it is';
+    const plain = instrument(
+      handler,
+      () => undefined,
+      () => undefined,
+    );
+    expect(plain({} as never, {} as never)).toBe('as it is');
+  });
+
+  it('is not traced where the package is not installed', async () => {
+    vi.resetModules();
+    vi.doMock('@opentelemetry/api', () => {
+      throw new Error('Cannot find package');
+    });
+    const fresh = await import('./tracing.js');
+    expect(await fresh.loadTracing()).toBeUndefined();
+    vi.doUnmock('@opentelemetry/api');
+  });
+});
