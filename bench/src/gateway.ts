@@ -32,7 +32,7 @@ export async function* run({ quick, conversation }: BenchOptions): AsyncGenerato
     const closedAt = (tag: string) => upstream.call('closedAt', tag);
     yield* chat(baseUrl, url, quick ? 1 : 3, conversation);
     yield* aborts(baseUrl, url, quick ? 50 : 300, closedAt);
-    yield* losses(url, quick ? 20 : 100, closedAt);
+    yield* losses(url, quick ? 20 : 200, closedAt);
   } finally {
     gateway.stop();
     upstream.stop();
@@ -136,28 +136,34 @@ async function* losses(
   times: number,
   closedAt: (tag: string) => Promise<number>,
 ): AsyncGenerator<Row> {
+  const sessions: Way[] = [];
+  for (let i = 0; i < times; i++) {
+    const session = await openSession(url);
+    await session.ask(JSON.stringify({ tag: `lost-${i}`, stream: true }));
+    sessions.push(session);
+  }
   const late = await Promise.all(
-    Array.from({ length: times }, async (_, i) => {
+    sessions.map(async (session, i) => {
       // Spread over the strokes of the server's clock.
       await new Promise((resolve) => setTimeout(resolve, i * 23));
-      const session = await openSession(url);
-      await session.ask(JSON.stringify({ tag: `lost-${i}`, stream: true }));
       const lost = monotonicMs();
       session.lose();
       const closed = await closedAt(`lost-${i}`);
-      void session.close();
       return closed - lost - RESUME_WINDOW_MS;
     }),
   );
-  const value = quantile(late, 0.99);
-  yield compare(
-    'upstream closed after the resume window, p99',
-    'ms',
-    'lower',
-    value,
-    { name: `${MAX_CLOSE_MS} ms`, value: MAX_CLOSE_MS },
-    () => ({ text: `<= ${MAX_CLOSE_MS} ms`, met: value <= MAX_CLOSE_MS }),
-  );
+  for (const session of sessions) void session.close();
+  for (const rank of [0.5, 0.99]) {
+    const value = quantile(late, rank);
+    yield compare(
+      `upstream closed after the resume window, ${percentile(rank)}`,
+      'ms',
+      'lower',
+      value,
+      { name: `${MAX_CLOSE_MS} ms`, value: MAX_CLOSE_MS },
+      () => (rank === 0.99 ? { text: `<= ${MAX_CLOSE_MS} ms`, met: value <= MAX_CLOSE_MS } : undefined),
+    );
+  }
 }
 
 function monotonicMs(): number {
