@@ -1,41 +1,257 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { CloseCode } from './close-codes.js';
-import { Extension } from './constants.js';
-import { resolveTimers } from './limits.js';
+import { Extension, Subprotocol } from './constants.js';
+import { resolveLimits, resolveTimers } from './limits.js';
+import { encodeSignalFrame, isCounted, LinkKind } from './link/header.js';
+import { plainBody } from './link/link.js';
+import { decodeControl } from './message-codec.js';
+import { type HelloPayload, ResumeRefusal } from './messages.js';
+import { createSession } from './session.js';
+import type { SessionCore } from './session-core.js';
 import {
   createSimulation,
   type End,
   eventsOf,
   type Simulation,
+  type SimulationOptions,
   TEST_CAPABILITIES,
 } from './testing/simulation.js';
 
 /** A session that is taken up on another connection; what random histories do to it is in chaos.test.ts. */
 
-const CAPABILITIES = {
-  ...TEST_CAPABILITIES,
-  extensions: { [Extension.LINK]: '{}', [Extension.RESUME]: '{}' },
+const LIMITS = resolveLimits();
+const OPTIONS = {
+  capabilities: {
+    ...TEST_CAPABILITIES,
+    extensions: {
+      [Extension.LINK]: JSON.stringify({ message_window: 1_000, stream_window: 1_000 }),
+      [Extension.RESUME]: '{}',
+    },
+  },
+  timers: resolveTimers({ resumeWindowMs: 10_000 }),
 };
-const OPTIONS = { capabilities: CAPABILITIES, timers: resolveTimers({ resumeWindowMs: 10_000 }) };
 
 let simulation: Simulation;
 let client: End;
 let server: End;
-beforeEach(() => {
-  simulation = createSimulation({ delayMs: 10, client: OPTIONS, server: OPTIONS });
+const begin = (options: SimulationOptions = { client: OPTIONS, server: OPTIONS }) => {
+  simulation = createSimulation({ delayMs: 10, ...options });
   ({ client, server } = simulation);
   simulation.advance(100);
+  expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
+};
+beforeEach(() => begin());
+
+const body = (size = 10) => plainBody(new Uint8Array(size));
+const reconnect = () => {
+  simulation.reconnect();
+  simulation.advance(100);
+};
+
+/** What a client says on its next connection. */
+function nextHello(core: SessionCore = client.core): HelloPayload {
+  core.handleConnected(simulation.now);
+  const message = decodeControl(core.pollTransmit() as Uint8Array, LIMITS);
+  core.handleDisconnected(CloseCode.ABNORMAL, '', simulation.now);
+  if (message.type !== 'HELLO') throw new Error(`not HELLO but ${message.type}`);
+  return message.payload;
+}
+const check = (hello: HelloPayload, subprotocol: Subprotocol = Subprotocol.BINARY) =>
+  server.core.checkResume(hello, subprotocol);
+const isCountedFrame = (frame: Uint8Array | string) =>
+  typeof frame !== 'string' && (frame[0] ?? 0) >> 4 === 1 && isCounted(((frame[0] ?? 0) & 0x0f) as LinkKind);
+
+describe('a session that is taken up', () => {
+  it('writes again what the other end has not, the same bytes in the same order, before anything new', () => {
+    for (const size of [10, 20, 30]) client.core.send(body(size));
+    simulation.settle();
+    const lost = client.sent.filter(isCountedFrame);
+    simulation.cut();
+    client.core.send(body(40));
+    const before = client.sent.length;
+    reconnect();
+    const again = client.sent.slice(before).filter(isCountedFrame);
+    expect(again.slice(0, 3)).toEqual(lost);
+    expect(eventsOf(server, 'message').map((event) => event.body.bytes.length)).toEqual([10, 20, 30, 40]);
+  });
+
+  it('writes nothing again that the other end has, though no acknowledgement has come', () => {
+    client.core.send(body());
+    simulation.advance(10);
+    expect(client.core.framesUnconfirmed).toBe(1);
+    simulation.cut();
+    const before = client.sent.length;
+    reconnect();
+    expect(client.sent.slice(before).filter(isCountedFrame)).toEqual([]);
+    expect(eventsOf(server, 'message')).toHaveLength(1);
+    expect(client.core.framesUnconfirmed).toBe(0);
+  });
+
+  it('goes on where its credit was stated while the connection was lost', () => {
+    // Two messages fill the window, the third waits.
+    for (let i = 0; i < 3; i++) client.core.send(body(400));
+    simulation.advance(300);
+    expect(client.core.isBlockedOnCredit).toBe(true);
+    simulation.cut();
+    for (const { body: whole } of eventsOf(server, 'message')) server.core.consume(0, whole.charge);
+    reconnect();
+    expect(eventsOf(server, 'message')).toHaveLength(3);
+  });
+
+  it('keeps its agreement, its ID and its open streams, and tells no handler', () => {
+    const { id, negotiated } = client.core;
+    const stream = client.core.request(body());
+    simulation.advance(20);
+    simulation.cut();
+    server.core.chunk(stream, body());
+    reconnect();
+    server.core.end(stream);
+    simulation.advance(20);
+    expect(client.core.id).toBe(id);
+    expect(client.core.negotiated).toBe(negotiated);
+    expect([eventsOf(client, 'part').length, eventsOf(client, 'end').length]).toEqual([1, 1]);
+    expect(eventsOf(server, 'cancel')).toEqual([]);
+  });
+
+  it('acknowledges at once, which ends the life of the former token', () => {
+    simulation.cut();
+    const former = nextHello();
+    const before = client.sent.length;
+    simulation.reconnect();
+    simulation.advance(10);
+    // Accepted, and the client has not heard of it: either token is right.
+    expect(check({ ...former, resume: { ...former.resume, attempt: 99 } as never })).toBeUndefined();
+    simulation.advance(10);
+    expect(client.sent.slice(before).map((frame) => frame[0])).toContain(0x10 | LinkKind.ACK);
+    simulation.advance(10);
+    expect(check({ ...former, resume: { ...former.resume, attempt: 99 } as never })).toBe(
+      ResumeRefusal.UNKNOWN_SESSION,
+    );
+  });
 });
 
-describe('a client whose attempt is refused as stale', () => {
-  it('tries again: somebody else has said its HELLO before it', () => {
+describe('an attempt to take a session up', () => {
+  it('is refused with another token, and told nothing else', () => {
+    simulation.cut();
+    const hello = nextHello();
+    expect(check(hello)).toBeUndefined();
+    const resume = { ...hello.resume, token: 'x'.repeat(hello.resume?.token.length ?? 0) } as never;
+    expect(check({ ...hello, resume })).toBe(ResumeRefusal.UNKNOWN_SESSION);
+    expect(check({ ...hello, algorithms: [], resume }, Subprotocol.JSON)).toBe(ResumeRefusal.UNKNOWN_SESSION);
+  });
+
+  it('is refused with another offer or on another subprotocol', () => {
+    simulation.cut();
+    const hello = nextHello();
+    expect(check({ ...hello, algorithms: ['NONE'] })).toBe(ResumeRefusal.OTHER_OFFER);
+    expect(check(hello, Subprotocol.JSON)).toBe(ResumeRefusal.OTHER_OFFER);
+  });
+
+  it('is stale where a newer one was accepted, or the same', () => {
+    simulation.cut();
+    const [first, second] = [nextHello(), nextHello()];
+    expect([first.resume?.attempt, second.resume?.attempt]).toEqual([1, 2]);
+    server.core.resume(second.resume as never, simulation.now);
+    expect([check(first), check(second)]).toEqual(['stale_attempt', 'stale_attempt']);
+    // The connection that was accepted came to nothing, and the client has never heard of its token.
+    server.core.handleDisconnected(CloseCode.ABNORMAL, '', simulation.now);
+    expect(check(nextHello())).toBeUndefined();
+  });
+
+  it('is refused once the window has passed', () => {
+    simulation.cut();
+    const hello = nextHello();
+    server.core.handleTimeout(simulation.now + 9_999);
+    expect(check(hello)).toBeUndefined();
+    server.core.handleTimeout(simulation.now + 10_000);
+    expect(check(hello)).toBe(ResumeRefusal.UNKNOWN_SESSION);
+  });
+});
+
+describe('a count of frames above what was written destroys the session', () => {
+  const lie = (count: number) => {
+    simulation.cut();
+    const hello = nextHello();
+    server.core.resume({ ...hello.resume, received: count } as never, simulation.now);
+    return server.core.lifecycle;
+  };
+
+  it('in a HELLO', () => {
+    server.core.send(body());
+    simulation.settle();
+    expect(lie(1)).toBe('established');
+    begin();
+    server.core.send(body());
+    simulation.settle();
+    expect(lie(2)).toBe('failed');
+    expect(check(nextHello())).toBe(ResumeRefusal.UNKNOWN_SESSION);
+  });
+
+  it('in an acknowledgement', () => {
+    client.core.send(body());
+    simulation.settle();
+    simulation.inject('server', encodeSignalFrame(LinkKind.ACK, 2));
+    simulation.advance(10);
+    expect(client.core.lifecycle).toBe('failed');
+    expect(client.closedWith?.code).toBe(CloseCode.BAD_FRAME);
+  });
+});
+
+describe('a client that waits for the answer', () => {
+  it('takes a link frame before it for a violation', () => {
+    simulation.cut();
+    client.core.handleConnected(simulation.now);
+    client.core.handleMessage(encodeSignalFrame(LinkKind.ACK, 0), simulation.now);
+    expect(client.core.lifecycle).toBe('failed');
+  });
+
+  it('gives the connection up, and not the session, where none comes', () => {
+    begin({ client: { ...OPTIONS, timers: resolveTimers({ acceptTimeoutMs: 500 }) }, server: OPTIONS });
+    simulation.cut();
+    client.core.handleConnected(simulation.now);
+    client.core.handleTimeout(simulation.now + 499);
+    expect(client.core.pollEvent()).toBeUndefined();
+    client.core.handleTimeout(simulation.now + 500);
+    expect(client.core.pollEvent()).toMatchObject({ type: 'disconnect', closeCode: CloseCode.TIMEOUT });
+    expect(client.core.state).toBe('suspended');
+  });
+
+  it('tries again where its attempt is refused as stale: somebody else has said its HELLO before it', () => {
     simulation.cut();
     client.core.handleConnected(simulation.now);
     client.core.handleDisconnected(CloseCode.STALE_ATTEMPT, 'stale_attempt', simulation.now);
     expect(client.core.state).toBe('suspended');
-    simulation.reconnect();
-    simulation.advance(100);
+    reconnect();
     expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
     expect(eventsOf(client, 'ended')).toEqual([]);
   });
+});
+
+it('a session with unlimited windows has no credit to state when it is taken up', () => {
+  const unlimited = {
+    ...OPTIONS,
+    capabilities: {
+      ...TEST_CAPABILITIES,
+      extensions: { [Extension.LINK]: '{}', [Extension.RESUME]: '{}' },
+    },
+  };
+  begin({ client: unlimited, server: unlimited });
+  client.core.send(body());
+  simulation.advance(20);
+  simulation.cut();
+  reconnect();
+  expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
+});
+
+it('only a session without a connection is taken up', () => {
+  const fresh = createSession({
+    ...OPTIONS,
+    role: 'server',
+    subprotocol: Subprotocol.BINARY,
+    limits: LIMITS,
+  });
+  const offer = { sessionId: 's', token: '', received: 0, attempt: 1 };
+  for (const core of [fresh, server.core]) {
+    expect(() => core.resume(offer, 0)).toThrow(expect.objectContaining({ code: 'invalid_argument' }));
+  }
 });
