@@ -37,7 +37,12 @@ export function disconnectError(closeCode: number, reason: string, isConnecting:
 
 /** The reason of a close frame: the code, then as much of the message as 123 bytes hold. */
 export function closeReasonOf(error: ProtocolError): string {
-  return truncateUtf8(`${error.code}: ${error.message}`, MAX_REASON_BYTES);
+  return truncateReason(`${error.code}: ${error.message}`);
+}
+
+/** As much of a text as a close frame holds. */
+export function truncateReason(text: string): string {
+  return truncateUtf8(text, MAX_REASON_BYTES);
 }
 
 /** Cuts `text` to at most `maxBytes` of UTF-8, never inside a character. */

@@ -1,7 +1,7 @@
 import { acceptOf, clientAgreement, helloOf, linkParameters, serverAgreement } from './agreement.js';
 import { AgreementCache, type Answer, offerKey, offerOf } from './agreement-cache.js';
 import { CloseCode, isConnectionLoss, isRetryableCloseCode } from './close-codes.js';
-import { closeReasonOf, disconnectError } from './close-reason.js';
+import { closeReasonOf, disconnectError, truncateReason } from './close-reason.js';
 import { Extension, Subprotocol } from './constants.js';
 import { agreeOnContext, assertContextStatement } from './context/parameters.js';
 import { DataPath } from './data-path.js';
@@ -931,7 +931,7 @@ class Core implements SessionCore {
       case LifecycleEffect.END: {
         const refused = this.#failure?.code === 'rejected' && this.#failure.side === 'local';
         const [closeCode, reason] = refused
-          ? [this.#failure?.closeCode ?? CloseCode.BAD_FRAME, this.#failure?.message ?? '']
+          ? [this.#failure?.closeCode ?? CloseCode.BAD_FRAME, truncateReason(this.#failure?.message ?? '')]
           : [CloseCode.NORMAL, this.#close.reason];
         this.#finish(closeCode, reason);
         return;

@@ -96,6 +96,14 @@ class SocketWire implements ServerWire {
     this.#webSocket.close(code, reason);
   }
 
+  pause(): void {
+    this.#webSocket.pause();
+  }
+
+  resume(): void {
+    this.#webSocket.resume();
+  }
+
   terminate(): void {
     this.#webSocket.terminate();
   }
