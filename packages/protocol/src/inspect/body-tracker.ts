@@ -7,6 +7,8 @@ import { attempt } from './report.js';
  * them, so that those that are written again on another connection are known for what they are.
  */
 export interface BodyTracker {
+  /** The next frame was written before. */
+  readonly isRepeating: boolean;
   /** What the next frame goes on with, where it begins no body. */
   continuation(frame: LinkFrame): Continuation | undefined;
   /** The next frame has passed. */
@@ -47,6 +49,9 @@ export function createBodyTracker(maxMetadataSize: number): BodyTracker {
   };
 
   return {
+    get isRepeating() {
+      return next < newest;
+    },
     continuation(frame) {
       if (!isBodyKind(frame.kind)) return undefined;
       return next < newest ? written.get(next) : open.get(frame.streamId);

@@ -89,6 +89,8 @@ export interface ExplainOptions {
   readonly encoding?: EncodingName | undefined;
   /** With `m2m.v1.json` every text is a control message. @default told from the text */
   readonly subprotocol?: Subprotocol | undefined;
+  /** The message of a body in context, which takes the session to decode. @default none */
+  readonly decoded?: Uint8Array | undefined;
   /** The frame of a link goes on with a body that another frame began. @default none */
   readonly continues?: Continuation | undefined;
 }

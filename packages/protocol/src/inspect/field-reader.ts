@@ -98,13 +98,9 @@ export class FieldReader {
     return this;
   }
 
-  /** The field that was read last holds a credential. */
-  withhold(): this {
-    if (this.#last !== undefined) {
-      this.#last.isSecret = true;
-      this.#last.value = REDACTED;
-    }
-    return this;
+  /** Nobody shall see the bytes of the field that was read last. */
+  withhold(): void {
+    if (this.#last !== undefined) this.#last.isSecret = true;
   }
 
   /** A field whose pieces are its children; it reaches as far as they do. */

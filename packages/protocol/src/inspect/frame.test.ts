@@ -157,9 +157,12 @@ describe('explaining frames', () => {
     };
     const explanation = explain(bodyFrame(LinkKind.REQUEST, LinkCodec.CONTEXT, encodeContextBody(context)));
     expect(explanation).toMatchObject({ error: undefined, sizes: { content: 1023 } });
-    expect(explanation.summary).toMatch(/^CONTEXT: against the message \d back, 1,020 bytes of it are kept/);
+    expect(explanation.summary).toBe(
+      'CONTEXT: repeats 1,020 bytes of the message before, 11 bytes for 1,023',
+    );
     const values = ['base', 'prefix', 'suffix', 'CRC-32'].map((name) => field(explanation, name).value);
-    expect(values).toEqual([base, prefix, suffix, '0x00000007']);
+    expect(values).toEqual([base * 4, prefix, suffix, '0x00000007']);
+    expect(field(explanation, 'base').note).toBe('the message before, the middle is as it is');
     // The end of a reply has a CRC of its parts then.
     expect(field(explain(hex('140178563412')), 'CRC-32').value).toBe('0x12345678');
   });
@@ -256,6 +259,16 @@ describe('credentials', () => {
     const request = explain(bodyFrame(LinkKind.REQUEST, LinkCodec.PLAIN, encodeUtf8('hi'), { metadata }));
     expect(JSON.stringify(request.fields)).not.toContain(TOKEN);
     expect(field(request, 'accept').value).toBe('text');
+  });
+
+  it('are withheld in metadata that cannot be read', () => {
+    const frame = bodyFrame(LinkKind.REQUEST, LinkCodec.PLAIN, encodeUtf8('hi'), {
+      metadata: Uint8Array.from([0xc1, ...encodeUtf8(TOKEN)]),
+    });
+    const explanation = explain(frame);
+    expect(explanation.error?.code).toBe('bad_message');
+    expect(field(explanation, 'metadata').isSecret).toBe(true);
+    expect(JSON.stringify({ ...explanation, bytes: undefined })).not.toContain(TOKEN);
   });
 
   it('are withheld in messages that are cut off anywhere', () => {

@@ -12,10 +12,11 @@ import {
   MAX_STREAM_ID,
 } from '../link/header.js';
 import { CODEC_NAMES, CONTENT_LENGTH, readBody } from './body.js';
+import { showContent } from './content.js';
 import type { Continuation } from './explanation.js';
 import { FieldReader } from './field-reader.js';
 import { readMsgpackMap } from './msgpack-fields.js';
-import { judged, type Report } from './report.js';
+import { attempt, judged, type Report } from './report.js';
 import { bytes as bytesPhrase, hex, list, number, sentence } from './wording.js';
 
 /** Link frames of every kind, and the bodies within them. */
@@ -47,7 +48,7 @@ export function explainLink(report: Report, bytes: Uint8Array): void {
   // A kind that is not known is refused before anything else is read.
   if (!(kind in MEANINGS) || kind === LinkKind.ALIAS) reader.check(() => decodeLinkFrame(bytes), 0);
 
-  if (kind === LinkKind.ACK) return explainAck(reader, bytes);
+  if (kind === LinkKind.ACK) return explainAck(reader);
   report.streamId = reader.varint(
     'stream',
     kind === LinkKind.CREDIT ? Number.MAX_SAFE_INTEGER : MAX_STREAM_ID,
@@ -78,11 +79,10 @@ function streamNote(streamId: number): string {
 
 // --- kinds without a body
 
-function explainAck(reader: FieldReader, bytes: Uint8Array): void {
+function explainAck(reader: FieldReader): void {
   const count = reader.varint('count');
   reader.say(count, 'frames of the session that have arrived, in all');
   reader.expectEnd('an ack frame');
-  reader.check(() => decodeLinkFrame(bytes), 0);
   reader.report.summary = `${number(count)} frame${count === 1 ? ' has' : 's have'} arrived so far`;
 }
 
@@ -189,21 +189,31 @@ function readMetadata(reader: FieldReader, frame: LinkFrame): void {
   reader.check(() => new Assembler(report.limits).add(frame), reader.offset);
   const { offset } = reader;
   const { maxJsonDepth } = report.limits;
-  reader.within('metadata', length, (inner) =>
-    judged(
-      () => readMsgpackMap(inner, maxJsonDepth),
-      () => decodeMetadata(reader.bytes.subarray(offset, offset + length), maxJsonDepth),
-      offset,
-    ),
-  );
+  reader.within('metadata', length, (inner) => {
+    const fault = attempt(() =>
+      judged(
+        () => readMsgpackMap(inner, maxJsonDepth),
+        () => decodeMetadata(reader.bytes.subarray(offset, offset + length), maxJsonDepth),
+        offset,
+      ),
+    );
+    if (fault === undefined) return;
+    // What could not be read may be a credential.
+    reader.withhold();
+    throw fault;
+  });
 }
 
 /** A piece of a body, which cannot be decoded on its own. */
 function readFragment(reader: FieldReader, frame: LinkFrame, { received, total }: Continuation): string {
   const { remaining, report } = reader;
   report.body = remaining;
+  if (report.options.decoded !== undefined) showContent(report, report.options.decoded, false);
   reader.take(received === 0 ? 'beginning of the body' : 'more of the body', remaining);
   const until = received + remaining;
   reader.say(undefined, `bytes ${number(received)} to ${number(until)} of ${number(total)}`);
-  return `${CODEC_NAMES.get(frame.codec)}: ${bytesPhrase(remaining)}, ${number(until)} of ${number(total)} are there`;
+  return sentence(
+    report.excerpt,
+    `${CODEC_NAMES.get(frame.codec)}: ${bytesPhrase(remaining)}, ${number(until)} of ${number(total)} are there`,
+  );
 }

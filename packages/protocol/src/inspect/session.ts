@@ -1,11 +1,13 @@
-import type { EncodingName } from '../constants.js';
+import { type EncodingName, Extension } from '../constants.js';
+import { agreeOnContext } from '../context/parameters.js';
 import { ProtocolError } from '../errors.js';
 import { FrameKind, frameKind } from '../frame.js';
-import { resolveLimits } from '../limits.js';
+import { type Limits, resolveLimits } from '../limits.js';
 import { decodeLinkFrame, type LinkFrame, LinkKind } from '../link/header.js';
 import { decodeControl, decodeControlJson } from '../message-codec.js';
 import type { ControlMessage, UnknownMessage } from '../messages.js';
 import { createBodyTracker } from './body-tracker.js';
+import { ContextFollower } from './context-follower.js';
 import type { ExplainOptions, Explanation } from './explanation.js';
 import { explainFrame } from './frame.js';
 
@@ -14,7 +16,8 @@ export type Direction = 'sent' | 'received';
 
 /**
  * Explains the frames of a session as they pass, in both directions and over all its connections. It
- * knows what no frame says by itself: the vocabulary that was agreed on, and which bodies are under way.
+ * knows what no frame says by itself: the vocabulary that was agreed on, which bodies are under way, and
+ * the messages that later ones are coded against.
  */
 export interface SessionExplainer {
   /** Explains the next frame of a direction, whatever it holds. */
@@ -22,29 +25,33 @@ export interface SessionExplainer {
 }
 
 /**
- * @param options `encoding` and `continues` are found out.
+ * @param options `encoding`, `continues` and `decoded` are found out.
  * @throws {ProtocolError} `invalid_option`.
  */
 export function createSessionExplainer(
-  options: Omit<ExplainOptions, 'encoding' | 'continues'> = {},
+  options: Omit<ExplainOptions, 'encoding' | 'continues' | 'decoded'> = {},
 ): SessionExplainer {
   const limits = resolveLimits(options.limits);
-  const createTrackers = () => ({
-    sent: createBodyTracker(limits.maxMetadataSize),
-    received: createBodyTracker(limits.maxMetadataSize),
-  });
-  let bodies = createTrackers();
+  let bodies = bothWays(() => createBodyTracker(limits.maxMetadataSize));
+  /** Where context was agreed. */
+  let contexts: Record<Direction, ContextFollower> | undefined;
+  /** The extension as HELLO stated it. */
+  let offeredContext: string | undefined;
   let encoding: EncodingName | undefined;
   /** Frames that the client had received when it said HELLO. */
   let clientReceived = 0;
 
   const learn = (direction: Direction, message: ControlMessage | UnknownMessage): void => {
-    if (message.type === 'HELLO') clientReceived = message.payload.resume?.received ?? 0;
+    if (message.type === 'HELLO') {
+      clientReceived = message.payload.resume?.received ?? 0;
+      offeredContext = message.payload.extensions[Extension.CONTEXT];
+    }
     if (message.type !== 'ACCEPT') return;
     encoding = message.payload.encoding ?? undefined;
     const { resume } = message.payload;
     if (resume?.recovered !== true) {
-      bodies = createTrackers();
+      bodies = bothWays(() => createBodyTracker(limits.maxMetadataSize));
+      contexts = contextsOf(offeredContext, message.payload.extensions[Extension.CONTEXT], limits);
       return;
     }
     bodies[direction].rewind(clientReceived);
@@ -56,7 +63,9 @@ export function createSessionExplainer(
       const link = linkFrameOf(data);
       const tracker = bodies[direction];
       const continues = link && tracker.continuation(link);
-      const explanation = explainFrame(data, { ...options, encoding, continues });
+      // A frame that is written again has had its effect.
+      const decoded = link && !tracker.isRepeating ? contexts?.[direction].follow(link) : undefined;
+      const explanation = explainFrame(data, { ...options, encoding, continues, decoded });
       if (explanation.kind === 'control' && explanation.error === undefined) {
         learn(
           direction,
@@ -68,6 +77,25 @@ export function createSessionExplainer(
       return explanation;
     },
   };
+}
+
+function bothWays<T>(create: () => T): Record<Direction, T> {
+  return { sent: create(), received: create() };
+}
+
+function contextsOf(
+  offered: string | undefined,
+  accepted: string | undefined,
+  limits: Limits,
+): Record<Direction, ContextFollower> | undefined {
+  if (offered === undefined || accepted === undefined) return undefined;
+  try {
+    const parameters = agreeOnContext(offered, accepted);
+    return bothWays(() => new ContextFollower(parameters, limits));
+  } catch (error) {
+    if (error instanceof ProtocolError) return undefined;
+    throw error;
+  }
 }
 
 function other(direction: Direction): Direction {

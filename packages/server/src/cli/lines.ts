@@ -39,6 +39,9 @@ export function createLines(screen: Screen, { isInteractive, onInterrupt }: Line
   });
   readline.on('close', () => {
     isOver = true;
+    // Nothing goes behind the prompt that nobody answers any more.
+    if (screen.isPrompting) screen.terminal.write('\n');
+    screen.isPrompting = false;
     notify();
   });
   readline.on('SIGINT', onInterrupt);

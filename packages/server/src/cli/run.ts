@@ -1,7 +1,8 @@
 import { isProtocolError } from '@parlance/protocol';
 import { CommanderError } from 'commander';
 import { CommandFailure, describeFailure, ExitCode } from './failure.js';
-import { createProgram, type Surroundings } from './program.js';
+import { createProgram } from './program.js';
+import type { Surroundings } from './surroundings.js';
 
 /**
  * Runs one command line to its end.

@@ -1,0 +1,160 @@
+import { Algorithm, EncodingName } from '@parlance/protocol';
+import { type Command, Option } from 'commander';
+import { CommandFailure, ExitCode } from './failure.js';
+import { nameOf, shapeOf, wholeNumber } from './option-values.js';
+import type { Finish, Surroundings } from './surroundings.js';
+import type { Terminal } from './terminal.js';
+import type { Codec, EncodeCommandOptions } from './transcode.js';
+
+/** `inspect`, `encode` and `decode`: single frames, without a session. */
+
+const CODECS: readonly Codec[] = [...Object.values(Algorithm), 'AVP'];
+
+interface InspectFlags {
+  readonly hex?: boolean;
+  readonly json?: boolean;
+  readonly as: 'auto' | 'binary' | 'text' | 'hex';
+  readonly encoding?: EncodingName;
+  readonly preview: number;
+}
+
+export function addInspect(program: Command, { output }: Surroundings, finish: Finish): void {
+  program
+    .command('inspect <frame>')
+    .summary('explain a frame, byte by byte')
+    .description(
+      'Explains one WebSocket message of any kind: a file, - for standard input, or hex digits. Nothing is decrypted, and credentials are not shown.',
+    )
+    .option('-x, --hex', 'show the bytes beside the fields')
+    .option('--json', 'the explanation as JSON')
+    .addOption(
+      new Option('--as <form>', 'what the input holds: a binary message, a text message, or hex digits')
+        .choices(['auto', 'binary', 'text', 'hex'])
+        .default('auto'),
+    )
+    .option(
+      '-e, --encoding <name>',
+      'vocabulary of the session, which link frames do not name',
+      nameOf(Object.values(EncodingName)),
+    )
+    .option('--preview <length>', 'characters of content to show', wholeNumber(0, 1_000_000), 400)
+    .addHelpText(
+      'after',
+      `
+Examples:
+  parlance inspect 100001b24d0bfd0e00
+  parlance inspect --hex frame.bin
+  echo '{"model":"gpt-4o","messages":[]}' | parlance encode -a M2M --binary | parlance inspect -`,
+    )
+    .action(async (frame: string, { hex = false, json = false, encoding, ...flags }: InspectFlags) => {
+      const { inspect } = await import('./inspect.js');
+      finish(await inspect(frame, { ...flags, hex, json, encoding }, output));
+    });
+}
+
+type EncodeFlags = Omit<EncodeCommandOptions, 'model' | 'binary' | 'shape'> & {
+  readonly model?: string;
+  readonly binary?: boolean;
+  readonly shape?: readonly number[];
+};
+
+export function addEncode(program: Command, { output }: Surroundings, finish: Finish): void {
+  program
+    .command('encode [file]')
+    .summary('code a message')
+    .description(
+      'Codes the text of a file or of standard input, exactly as it is, and writes the result to standard output.',
+    )
+    .requiredOption(
+      '-a, --algorithm <name>',
+      'M2M, TOKEN_NATIVE, TOKEN, BROTLI, DICTIONARY, NONE or AVP',
+      nameOf(CODECS),
+    )
+    .option(
+      '-e, --encoding <name>',
+      'vocabulary of TOKEN_NATIVE',
+      nameOf(Object.values(EncodingName)),
+      'CL100K_BASE',
+    )
+    .option(
+      '-m, --model <name>',
+      'make the text a chat request for this model; of a tensor, the model that made it',
+    )
+    .option('-b, --binary', 'the binary form of M2M and TOKEN_NATIVE instead of text')
+    .option(
+      '--dtype <type>',
+      'AVP: type of the elements',
+      nameOf(['float32', 'float16', 'bfloat16', 'int8'], (name) => name.toLowerCase()),
+      'float32',
+    )
+    .option('--shape <dimensions>', 'AVP: such as 32,4096 (default: none is stated)', shapeOf)
+    .option(
+      '--payload-type <type>',
+      'AVP: hidden_state or kv_cache',
+      nameOf(['hidden_state', 'kv_cache'], (name) => name.toLowerCase()),
+      'hidden_state',
+    )
+    .option(
+      '--compression <level>',
+      'AVP: none, fast, balanced or max',
+      nameOf(['none', 'fast', 'balanced', 'max'], (name) => name.toLowerCase()),
+      'none',
+    )
+    .addHelpText(
+      'after',
+      `
+Examples:
+  echo "Hello, world!" | parlance encode -a TOKEN_NATIVE
+  parlance encode -a AVP --shape 4096 hidden.f32 > hidden.avp`,
+    )
+    .action(
+      async (file: string | undefined, { model, binary = false, shape = [], ...flags }: EncodeFlags) => {
+        const { encode } = await import('./transcode.js');
+        writeCoded(output, await encode(file ?? '-', { ...flags, model, binary, shape }));
+        finish(ExitCode.OK);
+      },
+    );
+}
+
+export function addDecode(program: Command, { output }: Surroundings, finish: Finish): void {
+  program
+    .command('decode [file]')
+    .summary('decode a message')
+    .description(
+      'Decodes what encode writes, from a file or standard input, and writes the content to standard output.',
+    )
+    .option(
+      '-a, --algorithm <name>',
+      'fail unless this is how it is coded (default: told from its beginning)',
+      nameOf(CODECS),
+    )
+    .addHelpText(
+      'after',
+      `
+Example:
+  echo "Hello, world!" | parlance encode -a BROTLI | parlance decode`,
+    )
+    .action(async (file: string | undefined, { algorithm }: { readonly algorithm?: Codec }) => {
+      const { decode } = await import('./transcode.js');
+      const content = await decode(file ?? '-', algorithm);
+      if (typeof content === 'string') output.write(content);
+      else writeBytes(output, content);
+      finish(ExitCode.OK);
+    });
+}
+
+/** Text forms are lines; bytes are for a file or a pipe. */
+function writeCoded(output: Terminal, coded: Uint8Array | string): void {
+  if (typeof coded === 'string') output.write(`${coded}\n`);
+  else writeBytes(output, coded);
+}
+
+function writeBytes(output: Terminal, bytes: Uint8Array): void {
+  if (output.isInteractive) {
+    throw new CommandFailure(
+      'these bytes are no text for a terminal; send them to a file or to parlance inspect -',
+      ExitCode.USAGE,
+    );
+  }
+  output.write(bytes);
+}
