@@ -227,7 +227,7 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     const left = new Promise<number | null>((resolve) => client.once('close', resolve));
     expect(await own.stop('SIGINT')).toBe(0);
     await left;
-    expect(seen).toContain('SERVER_SHUTDOWN');
+    expect(seen).toContain('GOAWAY');
   });
 
   it('forwards to an upstream, whose answers are shown as what they say', async () => {
