@@ -20,6 +20,8 @@ export {
 export { parseLosslessJson } from '../../packages/protocol/src/avp/lossless-json.js';
 export { ByteReader } from '../../packages/protocol/src/bytes.js';
 export { describeContextBody } from '../../packages/protocol/src/context/body.js';
+export { ContextDecoder } from '../../packages/protocol/src/context/decoder.js';
+export { ContextEncoder } from '../../packages/protocol/src/context/encoder.js';
 export { type BodyCoder, createBodyCoder } from '../../packages/protocol/src/endpoint/body-coder.js';
 export { createMessage } from '../../packages/protocol/src/endpoint/message.js';
 export { decodeMetadata } from '../../packages/protocol/src/endpoint/metadata.js';

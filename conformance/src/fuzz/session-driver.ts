@@ -21,7 +21,14 @@ import {
 import { FUZZ_LIMITS } from './target.js';
 
 /** How a session begins, as bits. */
-export const SetUp = { CLIENT: 0x01, JSON: 0x02, ESTABLISHED: 0x04, LINK: 0x08, RESUME: 0x10 } as const;
+export const SetUp = {
+  CLIENT: 0x01,
+  JSON: 0x02,
+  ESTABLISHED: 0x04,
+  LINK: 0x08,
+  RESUME: 0x10,
+  CONTEXT: 0x20,
+} as const;
 
 /** Frames and events that one call may cause. */
 const MAX_EFFECTS = 100_000;
@@ -92,6 +99,7 @@ export class Driver {
     const extensions = {
       ...(setUp & SetUp.LINK && { link: '{}' }),
       ...(setUp & SetUp.RESUME && { resume: '{}' }),
+      ...(setUp & SetUp.CONTEXT && { context: '{"max_bytes":4096,"max_messages":3}' }),
     };
     this.core = createSession({
       role,

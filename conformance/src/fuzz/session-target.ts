@@ -150,6 +150,19 @@ function seeds(): Uint8Array[] {
       record(Operation.REPLY, Uint8Array.of(1, 2)),
     ),
     script(
+      LINKED | SetUp.CONTEXT,
+      ...['100004007e3b4bd47b226e223a317d', '1000040a05019f18783e3232', '110104007e3b4bd47b226e223a317d'].map(
+        (frame) => record(Operation.BINARY, hex(frame)),
+      ),
+    ),
+    script(
+      LINKED | SetUp.CONTEXT | SetUp.CLIENT,
+      record(Operation.REQUEST),
+      ...['130104007b226e223a317d', '1301040405013232', '140100000000'].map((frame) =>
+        record(Operation.BINARY, hex(frame)),
+      ),
+    ),
+    script(
       LINKED,
       record(Operation.SEND),
       record(Operation.TIMEOUT),

@@ -1,5 +1,6 @@
 import { loadCodecs, loadEncoding } from '../subject.js';
 import { AVP_TARGETS } from './avp-targets.js';
+import { CONTEXT_TARGETS } from './context-target.js';
 import { CONTROL_TARGETS } from './control-targets.js';
 import { EXPLAIN_TARGETS } from './explain-targets.js';
 import { M2M_TARGETS } from './m2m-targets.js';
@@ -13,6 +14,7 @@ export const TARGETS: readonly Target[] = [
   ...TEXT_TARGETS,
   ...CONTROL_TARGETS,
   ...AVP_TARGETS,
+  ...CONTEXT_TARGETS,
   ...SESSION_TARGETS,
   ...EXPLAIN_TARGETS,
 ];

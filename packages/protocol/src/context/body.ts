@@ -36,16 +36,15 @@ export interface ContextHead {
 const COMPRESSED = 1;
 const REPLACES = 2;
 const POSITION = 4;
-/** No list is longer than 64. */
-const MAX_HEAD = 128 * POSITION;
+/** The largest first number of a body: no list is longer than 64. */
+export const MAX_CONTEXT_HEAD = 128 * POSITION;
 
-/** Bytes at the beginning of a body within which its base is named. */
-export const MAX_HEAD_SIZE = 2;
-const CHECKSUM_SIZE = 4;
+/** Bytes before the middle, at most as a rule. */
+const HEAD_ROOM = 16;
 
 export function encodeContextBody(body: ContextBody): Uint8Array<ArrayBuffer> {
   const { base, checksum, middle } = body;
-  const writer = new ByteWriter(MAX_HEAD_SIZE + 10 + CHECKSUM_SIZE + middle.length);
+  const writer = new ByteWriter(HEAD_ROOM + middle.length);
   writer.varint(base * POSITION + (body.replaces ? REPLACES : 0) + (body.compressed ? COMPRESSED : 0));
   if (base !== NO_BASE) writer.varint(body.prefix).varint(body.suffix);
   if (checksum !== undefined) writer.u32(checksum);
@@ -75,7 +74,11 @@ export function readContextHead(first: Uint8Array): ContextHead {
 }
 
 function readHead(reader: ByteReader): ContextHead {
-  const head = reader.varint('the base', MAX_HEAD);
+  return parseContextHead(reader.varint('the base', MAX_CONTEXT_HEAD));
+}
+
+/** What the first number of a body says. @throws {ProtocolError} `bad_frame`. */
+export function parseContextHead(head: number): ContextHead {
   const base = Math.floor(head / POSITION);
   const replaces = (head & REPLACES) !== 0;
   if (replaces && base < NEWEST) throw new ProtocolError('bad_frame', 'only a base of the list is replaced');

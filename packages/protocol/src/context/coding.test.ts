@@ -51,20 +51,22 @@ const chunk = (content: string) =>
 describe('a message in context', () => {
   it('has a layout that is read back, and described without its base', () => {
     const { pass } = createPair();
-    const first = pass('{"n":1}');
-    expect(hex(first.bytes)).toBe('00 7e 3b 4b d4 7b 22 6e 22 3a 31 7d');
-    const second = pass('{"n":22}');
-    expect(hex(second.bytes)).toBe('0a 05 01 9f 18 78 3e 32 32');
+    const first = pass('{"type":"count","n":1}');
+    expect(hex(first.bytes)).toBe(
+      '00 fc 33 69 de 7b 22 74 79 70 65 22 3a 22 63 6f 75 6e 74 22 2c 22 6e 22 3a 31 7d',
+    );
+    const second = pass('{"type":"count","n":22}');
+    expect(hex(second.bytes)).toBe('0a 14 01 9b d8 c4 3d 32 32');
     expect(describeContextBody(second.bytes, false)).toEqual({
       base: 'message 1 back',
       replacesBase: true,
-      prefix: 5,
+      prefix: 20,
       suffix: 1,
       coding: 'as it is',
       middle: 2,
       decodedMiddle: 2,
-      length: 8,
-      checksum: 0x3e78189f,
+      length: 23,
+      checksum: 0x3dc4d89b,
     });
   });
 
@@ -129,6 +131,26 @@ describe('a message in context', () => {
     }
     expect(encoder.state.bases.length).toBe(4);
   });
+});
+
+it('leaves a conversation in the list, whatever small messages come in between', () => {
+  const next = createProse(6);
+  const turns = Array.from({ length: 10 }, () => next(150));
+  const { pass, encoder } = createPair();
+  pass(request(turns));
+  for (let i = 0; i < 50; i++) {
+    pass(
+      JSON.stringify({
+        type: 'event',
+        at: 1_700_000_000_000 + i * 7919,
+        user: `u${i % 7}`,
+        typing: i % 2 === 0,
+      }),
+    );
+  }
+  expect(encoder.state.bases.some(({ content }) => content.length > 9000)).toBe(true);
+  turns.push(next(150));
+  expect(pass(request(turns)).prefix).toBeGreaterThan(9000);
 });
 
 describe('a corrupted body', () => {

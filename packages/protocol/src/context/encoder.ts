@@ -47,7 +47,9 @@ export class ContextEncoder {
       if (compressed) middle = packed;
     }
     const covered = prefix + suffix;
-    const replaces = position >= NEWEST && isSuperseded(baseLength, covered);
+    const isAlike = middle.length * 2 <= content.length;
+    const isSuperseded = baseLength - covered <= MAX_LOST || (isAlike && baseLength <= SMALL_BASE);
+    const replaces = position >= NEWEST && isSuperseded;
     const checksum = isPart ? undefined : platform.crc32(content);
     return {
       content,
@@ -125,19 +127,14 @@ const SMALL = 72 * 1024;
 const SMALL_LEVEL = 6;
 /** Levels 1 and 2 miss what stands far back in the base, 5 takes four times as long for a fifteenth less. */
 const LEVEL = 3;
-/** Bytes of a base that may be lost with it: sending them again costs next to nothing. */
+/**
+ * A message takes its base's place where it has all of it but so many bytes, as the next request of a
+ * conversation has. So the list holds conversations, not versions of one, in a tenth of the memory.
+ */
 const MAX_LOST = 64;
-/** A base this small is worth less than its place in the list. */
+/** A base this small is worth less than its place, once there is another one like it. */
 const SMALL_BASE = 4 * 1024;
 
 function levelFor(bytes: number): number {
   return bytes <= SMALL ? SMALL_LEVEL : LEVEL;
-}
-
-/**
- * Whether a message makes its base superfluous: it has nearly all of it, as the next request of a
- * conversation has. So the list holds conversations, not versions of one, and takes a tenth of the memory.
- */
-function isSuperseded(baseLength: number, covered: number): boolean {
-  return baseLength - covered <= MAX_LOST || baseLength <= SMALL_BASE;
 }

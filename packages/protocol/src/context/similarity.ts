@@ -108,7 +108,7 @@ function covered({ prefix, suffix }: Match): number {
 
 /** Half of the message is covered, or nearly all of its base, as where a short history has grown. */
 function isEnough(content: Uint8Array, match: Match): boolean {
-  if (match.base === undefined) return false;
+  if (match.base === undefined || covered(match) < MIN_COVERED) return false;
   const { length } = match.base.content;
   return covered(match) * 2 >= content.length || (length >= MIN_SKETCHED && covered(match) * 8 >= length * 7);
 }
