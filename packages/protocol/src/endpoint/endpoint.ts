@@ -86,6 +86,13 @@ const DRAIN_POLL_MS = 4;
 const RESOLVED = Promise.resolve();
 const ignore = () => {};
 
+/** A handler that has not returned. */
+interface RunningHandler {
+  readonly controller: AbortController;
+  /** Only its requester stops it. */
+  runsToCompletion: boolean;
+}
+
 /** Drives a session core over a wire and gives its user promises and iterators. */
 export class Endpoint implements Session {
   principal: string | undefined;
@@ -97,7 +104,7 @@ export class Endpoint implements Session {
   readonly #stats = new StatsRecorder();
   #inbox: Inbox<ReceivedMessage>;
   readonly #scanner: Scanner | undefined;
-  #handlers: Map<number, AbortController> | undefined;
+  #handlers: Map<number, RunningHandler> | undefined;
   #listeners: Map<keyof SessionEvents, Set<(event: never) => void>> | undefined;
   #flushing: { resolve: () => void; reject: (error: Error) => void }[] | undefined;
   #closing: ((result: CloseResult) => void)[] | undefined;
@@ -425,9 +432,9 @@ export class Endpoint implements Session {
   }
 
   async #answer(streamId: number, message: ReceivedMessage): Promise<void> {
-    const controller = new AbortController();
+    const running: RunningHandler = { controller: new AbortController(), runsToCompletion: false };
     this.#handlers ??= new Map();
-    this.#handlers.set(streamId, controller);
+    this.#handlers.set(streamId, running);
     const { core } = this;
     const coder = this.#coder;
     // The handler takes it now.
@@ -436,13 +443,16 @@ export class Endpoint implements Session {
     try {
       await answer(
         message,
-        controller.signal,
+        running.controller.signal,
         {
           respond: (coded) => this.#reply(coded, () => core.respond(streamId, coded)),
           chunk: (coded) => this.#reply(coded, () => core.chunk(streamId, coded)),
           end: () => this.#reply(undefined, () => core.end(streamId)),
           fail: (error) => this.#reply(undefined, () => core.fail(streamId, error)),
           isWanted: () => core.isWanted(streamId),
+          runToCompletion: () => {
+            running.runsToCompletion = true;
+          },
           ready: () => this.#room(streamId),
         },
         {
@@ -462,7 +472,8 @@ export class Endpoint implements Session {
       core.fail(streamId, undefined);
       this.pump();
     } finally {
-      this.#handlers?.delete(streamId);
+      // A session that was begun anew counts its streams from the beginning.
+      if (this.#handlers?.get(streamId) === running) this.#handlers.delete(streamId);
     }
   }
 
@@ -668,7 +679,7 @@ export class Endpoint implements Session {
       case 'cancel':
         this.#handlers
           ?.get(event.streamId)
-          ?.abort(new ProtocolError('cancelled', 'the requester cancelled', { side: 'remote' }));
+          ?.controller.abort(new ProtocolError('cancelled', 'the requester cancelled', { side: 'remote' }));
     }
   }
 
@@ -820,7 +831,9 @@ export class Endpoint implements Session {
   }
 
   #abortHandlers(reason: ProtocolError): void {
-    for (const controller of this.#handlers?.values() ?? []) controller.abort(reason);
+    for (const { controller, runsToCompletion } of this.#handlers?.values() ?? []) {
+      if (!runsToCompletion) controller.abort(reason);
+    }
   }
 
   /** Goes on with a new session; on the connection that the server has begun one on, if it has. */

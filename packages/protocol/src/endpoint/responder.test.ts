@@ -35,6 +35,7 @@ async function replyOf(
     end: () => said.push('end'),
     fail: (error) => said.push('failure', error),
     isWanted,
+    runToCompletion: () => said.push('runs to completion'),
     ready: () => Promise.resolve(),
   };
   const body = { ...coder.encode('ask', {}), originalLength: undefined, charge: 0, metadata };
@@ -156,6 +157,21 @@ describe('a handler that', () => {
       'end',
     ]);
     expect(returned).toBe(true);
+  });
+
+  it('runs to completion goes on though nobody takes its parts', async () => {
+    const finished: string[] = [];
+    const work: RequestHandler = async function* (_request, context) {
+      context.runToCompletion();
+      for (const part of ['a', 'b', 'c']) {
+        yield part;
+        finished.push(part);
+      }
+    };
+    let wanted = 1;
+    const said = await replyOf(work, { isWanted: () => wanted-- > 0 });
+    expect(said).toEqual(['runs to completion', 'part', 'a', 'end']);
+    expect(finished).toEqual(['a', 'b', 'c']);
   });
 
   it('sets metadata over the limit fails the request', async () => {

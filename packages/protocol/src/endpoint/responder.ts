@@ -15,6 +15,12 @@ export interface RequestContext {
   readonly session: Session;
   /** Aborts when the requester cancels or the session ends, never because a connection was lost. */
   readonly signal: AbortSignal;
+  /**
+   * Lets the handler finish what it does though the session ends meanwhile, for work whose outcome counts
+   * even where nobody hears the reply: from here on only a cancel aborts {@link signal}. Parts that nobody
+   * can be told any more are dropped. Call it first: a signal that has aborted stays so.
+   */
+  runToCompletion(): void;
   /** What the requester sent along. */
   readonly metadata: Metadata;
   /** Sends metadata along with the reply; call it before the first part. */
@@ -39,6 +45,8 @@ export interface ReplySink {
   end(): void;
   fail(error: unknown): void;
   isWanted(): boolean;
+  /** The end of the session is no reason to stop any more. */
+  runToCompletion(): void;
   /** Resolves when more can be taken. */
   ready(): Promise<void>;
 }
@@ -73,6 +81,7 @@ export async function answer(
     pending = undefined;
     return metadata;
   };
+  let runsToCompletion = false;
   let batching = options.batch;
   let batch: PartBatch | undefined;
   const sendPart = async (part: Part): Promise<void> => {
@@ -93,6 +102,10 @@ export async function answer(
       session,
       signal,
       metadata,
+      runToCompletion() {
+        runsToCompletion = true;
+        sink.runToCompletion();
+      },
       setMetadata(reply) {
         pending = encodeMetadata(reply, options.maxMetadataSize);
       },
@@ -103,7 +116,10 @@ export async function answer(
     const outcome = handler(request, context);
     if (isAsyncIterable(outcome)) {
       for await (const part of outcome) {
-        if (!sink.isWanted()) break;
+        if (!sink.isWanted()) {
+          if (runsToCompletion && !signal.aborted) continue;
+          break;
+        }
         if (batching !== undefined) {
           batch ??= new PartBatch(clock, sendPart);
           await batch.push(part, batching);
