@@ -104,6 +104,8 @@ export class Endpoint implements Session {
   readonly #stats = new StatsRecorder();
   #inbox: Inbox<ReceivedMessage>;
   readonly #scanner: Scanner | undefined;
+  /** What of the last lost session was not read: it was acknowledged, so it comes before anything else. */
+  #formerInbox: Inbox<ReceivedMessage> | undefined;
   #handlers: Map<number, RunningHandler> | undefined;
   #listeners: Map<keyof SessionEvents, Set<(event: never) => void>> | undefined;
   #flushing: { resolve: () => void; reject: (error: Error) => void }[] | undefined;
@@ -307,7 +309,8 @@ export class Endpoint implements Session {
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Message> {
-    return this.#inbox[Symbol.asyncIterator]();
+    if (this.#formerInbox?.size === 0) this.#formerInbox = undefined;
+    return (this.#formerInbox ?? this.#inbox)[Symbol.asyncIterator]();
   }
 
   async flush(): Promise<void> {
@@ -752,8 +755,10 @@ export class Endpoint implements Session {
   }
 
   #createInbox(): Inbox<ReceivedMessage> {
-    return new Inbox({
+    const inbox: Inbox<ReceivedMessage> = new Inbox({
       onTake: ({ charge }) => {
+        // What is read late gives no credit to the session that has come since.
+        if (inbox !== this.#inbox) return;
         if (this.#inherited > 0) {
           this.#inherited--;
           return;
@@ -762,6 +767,7 @@ export class Endpoint implements Session {
         if (!this.#isReading && !this.core.isFull) this.#resumeReading();
       },
     });
+    return inbox;
   }
 
   /** Leaves a server that drains as soon as nothing is under way any more. */
@@ -809,6 +815,7 @@ export class Endpoint implements Session {
       return;
     }
     this.#inherited = 0;
+    if (this.#inbox.size > 0) this.#formerInbox = this.#inbox;
     this.#inbox = this.#createInbox();
     this.#renew(renewed);
   }

@@ -1,0 +1,144 @@
+import { describe, expect, it } from 'vitest';
+import { CloseCode } from '../close-codes.js';
+import { Extension, Subprotocol } from '../constants.js';
+import { resolveLimits, resolveTimers } from '../limits.js';
+import { plainBody } from '../link/link.js';
+import type { Clock } from '../platform/clock.js';
+import { createSession } from '../session.js';
+import type { SessionCore } from '../session-core.js';
+import { TEST_CAPABILITIES } from '../testing/simulation.js';
+import { Endpoint } from './endpoint.js';
+import type { Wire } from './ports.js';
+
+/** An endpoint on a wire, with the core of a server at its other end. */
+
+const LIMITS = resolveLimits();
+const OPTIONS = {
+  subprotocol: Subprotocol.BINARY,
+  capabilities: {
+    ...TEST_CAPABILITIES,
+    algorithms: ['NONE'] as const,
+    encodings: [],
+    extensions: {
+      [Extension.LINK]: JSON.stringify({ message_window: 1_000 }),
+      [Extension.RESUME]: '{}',
+    },
+  },
+  limits: LIMITS,
+  timers: resolveTimers({ resumeWindowMs: 10_000 }),
+};
+const createClient = () => createSession({ ...OPTIONS, role: 'client' });
+
+/** A wire that takes everything and lets nothing out unless `drains`. */
+class TestWire implements Wire {
+  bufferedAmount = 0;
+  readonly frames: (Uint8Array | string)[] = [];
+  send(frame: Uint8Array | string): void {
+    this.bufferedAmount += frame.length;
+    this.frames.push(frame.slice());
+  }
+  close(): void {}
+}
+
+async function setUp() {
+  let now = 0;
+  const clock: Clock = {
+    timeOrigin: 0,
+    now: () => now,
+    after: () => () => {},
+    soon: () => {},
+    yield: () => Promise.resolve(),
+  };
+  const endpoint = new Endpoint({
+    core: createClient(),
+    renew: createClient,
+    clock,
+    limits: LIMITS,
+    role: 'client',
+  });
+  /** Opens a connection to a server that knows of no session. */
+  const connect = async (): Promise<{ wire: TestWire; server: SessionCore; exchange: () => void }> => {
+    const server = createSession({ ...OPTIONS, role: 'server' });
+    const wire = new TestWire();
+    const exchange = () => {
+      for (const frame of wire.frames.splice(0)) server.handleMessage(frame, now);
+      wire.bufferedAmount = 0;
+      for (let event = server.pollEvent(); event !== undefined; event = server.pollEvent()) {
+        if (event.type === 'hello') server.accept(`session at ${now}`, now);
+      }
+      for (let frame = server.pollTransmit(); frame !== undefined; frame = server.pollTransmit())
+        endpoint.handleMessage(frame.slice(), wire);
+    };
+    server.handleConnected(now);
+    endpoint.handleConnected(wire);
+    exchange();
+    // Codecs are loaded, though there are none to load.
+    await Promise.resolve();
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    return { wire, server, exchange };
+  };
+  /** Lets the connection go, and with it the session. */
+  const lose = (wire: TestWire) => {
+    endpoint.handleDisconnected(CloseCode.ABNORMAL, '', wire);
+    now += 10_000;
+    endpoint.handleTick();
+  };
+  return { endpoint, connect, lose };
+}
+
+const send = (core: SessionCore, text: string) => core.send(plainBody(new TextEncoder().encode(text)));
+
+it('hands a socket at most 256 KiB ahead of time, and the rest as it drains', async () => {
+  const { endpoint, connect } = await setUp();
+  const { wire, server, exchange } = await connect();
+  void endpoint.request(new Uint8Array(1_000_000)).catch(() => {});
+  const fragment = 64 * 1024 + 100;
+  expect(wire.bufferedAmount).toBeGreaterThan(256 * 1024 - fragment);
+  expect(wire.bufferedAmount).toBeLessThan(256 * 1024 + fragment);
+  for (let round = 0; round < 4; round++) {
+    exchange();
+    endpoint.handleWritable();
+  }
+  expect(wire.bufferedAmount).toBe(0);
+  expect(server.framesUnconfirmed).toBe(0);
+});
+
+describe('messages that were acknowledged', () => {
+  it('are handed out though their session is lost and nobody was reading, and then the loss', async () => {
+    const { endpoint, connect, lose } = await setUp();
+    const first = await connect();
+    for (const text of ['one', 'two']) send(first.server, text);
+    first.exchange();
+    lose(first.wire);
+    const second = await connect();
+    expect(endpoint.state).toBe('established');
+    send(second.server, 'three');
+    second.exchange();
+
+    const read: string[] = [];
+    const readAll = async () => {
+      for await (const message of endpoint) if (read.push(message.text) === 3) return;
+    };
+    await expect(readAll()).rejects.toMatchObject({ code: 'session_lost' });
+    expect(read).toEqual(['one', 'two']);
+    await readAll();
+    expect(read).toEqual(['one', 'two', 'three']);
+  });
+
+  it('of a lost session give no credit to the next one', async () => {
+    const { endpoint, connect, lose } = await setUp();
+    const first = await connect();
+    send(first.server, 'x'.repeat(900));
+    first.exchange();
+    const reader = endpoint[Symbol.asyncIterator]();
+    lose(first.wire);
+    const second = await connect();
+    send(second.server, 'y'.repeat(900));
+    send(second.server, 'z'.repeat(900));
+    second.exchange();
+    expect(second.server.isBlockedOnCredit).toBe(true);
+    await reader.next();
+    second.exchange();
+    expect(second.server.isBlockedOnCredit).toBe(true);
+  });
+});
