@@ -20,7 +20,7 @@ export type Direction = 'sent' | 'received';
  * the messages that later ones are coded against.
  */
 export interface SessionExplainer {
-  /** Explains the next frame of a direction, whatever it holds. */
+  /** Explains the next frame of a direction, whatever it holds; nobody may change its bytes later. */
   explain(direction: Direction, frame: Uint8Array | string): Explanation;
 }
 

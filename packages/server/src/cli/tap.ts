@@ -22,7 +22,8 @@ export function tappedWebSocket(tap: Tap): WebSocketConstructor {
     }
 
     override send(data: string | Uint8Array<ArrayBuffer>): void {
-      tap.onFrame('sent', data);
+      // The session writes to a frame's memory again, once its peer has it.
+      tap.onFrame('sent', typeof data === 'string' ? data : data.slice());
       super.send(data);
     }
   };
