@@ -1,4 +1,4 @@
-import { type Logger, printable } from '@parlance/protocol';
+import { type Logger, loggable, printable } from '@parlance/protocol';
 import { pino } from 'pino';
 import type { Terminal } from './terminal.js';
 
@@ -22,6 +22,8 @@ export function createLog(level: LogLevel, terminal: Terminal): Logger {
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
       redact: { paths: SECRETS, censor: '[redacted]' },
+      // What the errors of others say may quote what they were given.
+      serializers: { err: (error: unknown) => (error instanceof Error ? loggable(error) : error) },
     },
     { write: (line) => terminal.write(format(line)) },
   );
@@ -34,7 +36,9 @@ function lineForPeople(json: string, terminal: Terminal): string {
   const details = Object.entries(fields).map(
     ([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`,
   );
-  const failure = (err as { message?: string } | undefined)?.message;
-  if (failure !== undefined) details.push(`error=${JSON.stringify(failure)}`);
+  if (err !== undefined) {
+    const { type, message = type } = err as { type?: string; message?: string };
+    details.push(`error=${JSON.stringify(message)}`);
+  }
   return `${style('faint', String(time).slice(11, 23))}  ${style(mark, String(level).padEnd(5))}  ${printable(String(msg))}  ${style('faint', printable(details.join('  ')))}\n`;
 }
