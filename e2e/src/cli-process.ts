@@ -1,5 +1,6 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
 /** The command line in a process of its own, run from source. */
@@ -39,7 +40,7 @@ export function start(
 /** Runs a command to its end. */
 export async function run(args: readonly string[], { input = '', env }: RunOptions = {}): Promise<Finished> {
   const child = start(args, env);
-  const [out, err] = [collect(child.stdout), collect(child.stderr)];
+  const [out, err] = [chunksOf(child.stdout), chunksOf(child.stderr)];
   // A command that is over before it has read everything is not this test's business.
   child.stdin.on('error', () => {});
   child.stdin.end(input);
@@ -48,10 +49,26 @@ export async function run(args: readonly string[], { input = '', env }: RunOptio
   return { code, bytes, stdout: bytes.toString('utf8'), stderr: Buffer.concat(err).toString('utf8') };
 }
 
-function collect(stream: NodeJS.ReadableStream): Buffer[] {
+function chunksOf(stream: NodeJS.ReadableStream): Buffer[] {
   const chunks: Buffer[] = [];
   stream.on('data', (chunk: Buffer) => chunks.push(chunk));
   return chunks;
+}
+
+/** Everything that a stream has said so far. */
+export function collect(stream: NodeJS.ReadableStream): () => string {
+  const chunks = chunksOf(stream);
+  return () => Buffer.concat(chunks).toString('utf8');
+}
+
+/** A port that nobody listens on, for servers that come one after another. */
+export async function freePort(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return String(port);
 }
 
 /** A running `parlance serve`. */
@@ -69,8 +86,7 @@ export async function startServing(
   env: Readonly<Record<string, string>> = {},
 ): Promise<Serving> {
   const child = start(['serve', '--port', '0', ...args], env);
-  const lines = collect(child.stdout);
-  const log = () => Buffer.concat(lines).toString('utf8');
+  const log = collect(child.stdout);
   const exit = once(child, 'close') as Promise<[number | null]>;
   for (;;) {
     const url = /"url":"(ws:[^"]+)"/.exec(log())?.[1];

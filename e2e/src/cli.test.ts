@@ -4,9 +4,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect } from '@parlance/client';
 import { encodeM2M } from '@parlance/protocol';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
-import { commandLine, type Finished, run, type Serving, start, startServing } from './cli-process.js';
+import {
+  collect,
+  commandLine,
+  type Finished,
+  freePort,
+  run,
+  type Serving,
+  start,
+  startServing,
+} from './cli-process.js';
 import { startOpenAIUpstream } from './openai-upstream.js';
 
 /** The command line as it is used: processes, pipes, signals and exit codes. */
@@ -90,7 +99,7 @@ describe.concurrent('pipes', { timeout: TIMEOUT }, () => {
   });
 
   it('that a log goes into may close: the server stops as it does after SIGTERM', async () => {
-    const { url, child } = await startServing();
+    const { url, child } = await startServing(['--drain-timeout', '100']);
     const closed = new Promise<number | null>((resolve) => child.once('close', resolve));
     child.stdout.destroy();
     const session = await connect(url, { WebSocket, reconnect: false });
@@ -210,24 +219,28 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
       .trimEnd()
       .split('\n')
       .map((line) => JSON.parse(line) as { msg: string });
-    expect(entries.map(({ msg }) => msg)).toEqual(expect.arrayContaining(['session accepted', 'stopped']));
+    expect(entries.map(({ msg }) => msg)).toEqual(expect.arrayContaining(['session accepted', 'closed']));
     expect(log).not.toContain('canary');
   });
 
-  it('ends after SIGINT while sessions are open', async () => {
-    const own = await startServing();
-    const client = start(['connect', '--json', own.url]);
-    let seen = '';
-    await new Promise<void>((resolve) => {
-      client.stdout.on('data', (chunk: Buffer) => {
-        seen += chunk.toString('utf8');
-        if (seen.includes('"agreed"')) resolve();
-      });
-    });
-    const left = new Promise<number | null>((resolve) => client.once('close', resolve));
+  it('part in order after SIGINT, and the client goes over to the server that comes next', async () => {
+    const port = await freePort();
+    const own = await startServing(['--port', port]);
+    const client = start(['connect', own.url]);
+    const seen = collect(client.stderr);
+    const replies = collect(client.stdout);
+    client.stdin.write('first question\n');
+    await vi.waitFor(() => expect(replies()).toContain('first question'), TIMEOUT);
     expect(await own.stop('SIGINT')).toBe(0);
-    await left;
-    expect(seen).toContain('GOAWAY');
+    expect(seen()).toMatch(/← GOAWAY .*the server goes away/);
+
+    const next = await startServing(['--port', port]);
+    client.stdin.end('second question\n');
+    const code = await new Promise<number | null>((resolve) => client.once('close', resolve));
+    expect(await next.stop()).toBe(0);
+    expect({ code, failed: /✗.*/.exec(seen())?.[0] }).toEqual({ code: 0, failed: undefined });
+    expect(replies()).toContain('You said “second question”');
+    expect(seen().match(/→ HELLO/g)?.length).toBeGreaterThanOrEqual(2);
   });
 
   it('forwards to an upstream, whose answers are shown as what they say', async () => {

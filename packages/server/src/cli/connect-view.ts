@@ -152,6 +152,7 @@ export function createPeopleView(
 
 /** Names of states, for people. */
 const STATES = new Map([
+  ['connecting', 'another session takes its place'],
   ['established', 'the session goes on'],
   ['suspended', 'the connection is lost, the session waits for another one'],
   ['closed', 'the session is over'],

@@ -1,13 +1,16 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientOptions, connect as connectSession } from '@parlance/client';
 import {
   type Algorithm,
   CLOSE_CODES,
   createSessionExplainer,
   type EncodingName,
+  isProtocolError,
   loadCodecs,
   loadEncoding,
   type ReplyStream,
   type Session,
+  type SessionState,
   type Subprotocol,
 } from '@parlance/protocol';
 import { type ChatMessage, chatRequest, wordsOf } from './chat-request.js';
@@ -38,6 +41,8 @@ export interface ConnectOptions {
 
 /** UTF-16 units of content that are shown of a frame. */
 const PREVIEW = 120;
+/** Between two attempts to say something while there is no session, in milliseconds. */
+const RETRY_MS = 100;
 /** How long one-way messages may go unanswered before the end, in milliseconds. */
 const LINGER_MS = 1000;
 
@@ -61,19 +66,15 @@ export async function connect(url: string, options: ConnectOptions, view: Connec
   view.agreed(session);
   const exitCode = await new Conversation(session, options, view).run();
   // Only so that its line comes before the last ones; nobody depends on it.
-  await Promise.race([closed, pause(CLOSE_WAIT_MS)]);
+  const waited = new AbortController();
+  await Promise.race([closed, pause(CLOSE_WAIT_MS, undefined, { signal: waited.signal })]);
+  waited.abort();
   view.closed(session);
   return exitCode;
 }
 
 /** How long the connection may take to close behind the session, in milliseconds. */
 const CLOSE_WAIT_MS = 500;
-
-function pause(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, milliseconds).unref();
-  });
-}
 
 function clientOptions({ token, agentId, encoding, subprotocol }: ConnectOptions, tap: Tap): ClientOptions {
   return {
@@ -103,6 +104,10 @@ class Conversation {
   /** One-way messages that were sent and not answered. */
   #unanswered = 0;
   #onMessage: (() => void) | undefined;
+  /** A session is under way that takes the place of another one. */
+  #isAnother = false;
+  /** Nothing more is said. */
+  #isLeaving = false;
 
   constructor(session: Session, options: ConnectOptions, view: ConnectView) {
     this.#session = session;
@@ -112,12 +117,10 @@ class Conversation {
       isInteractive: options.isInteractive,
       onInterrupt: () => this.#interrupt(),
     });
-    session.on('state', (state) => {
-      if (state !== 'closing') view.state(state);
-      if (state === 'closed') this.#lines.stop();
-    });
+    session.on('state', (state) => this.#handleState(state));
     session.on('error', (error) => {
-      this.#fail(error);
+      // Giving up an attempt to come back is no failure.
+      if (!this.#isLeaving) this.#fail(error);
     });
     session.on('reset', (reset) => view.notice(describeReset(reset)));
   }
@@ -136,9 +139,24 @@ class Conversation {
     }
     this.#lines.stop();
     await this.#awaitAnswers();
+    this.#isLeaving = true;
     await this.#session.close();
     await reading;
     return this.#exitCode;
+  }
+
+  #handleState(state: SessionState): void {
+    if (state !== 'closing') this.#view.state(state);
+    // In place of a session that a server sent away, or lost, the client begins another one.
+    if (state === 'connecting') this.#isAnother = true;
+    if (state === 'established' && this.#isAnother) {
+      this.#isAnother = false;
+      this.#view.agreed(this.#session);
+    }
+    if (state !== 'closed') return;
+    setImmediate(() => {
+      if (this.#session.state === 'closed') this.#lines.stop();
+    });
   }
 
   /** Without the link there are no requests. */
@@ -147,12 +165,21 @@ class Conversation {
   }
 
   async #say(line: string): Promise<void> {
-    try {
-      if (this.#asks) await this.#ask(line);
-      else await this.#send(line);
-    } catch (error) {
-      this.#fail(error);
+    const deadline = performance.now() + this.#options.timeoutMs;
+    for (;;) {
+      try {
+        return this.#asks ? await this.#ask(line) : await this.#send(line);
+      } catch (error) {
+        if (!this.#isBetweenSessions(error) || performance.now() > deadline) return this.#fail(error);
+        await pause(RETRY_MS);
+      }
     }
+  }
+
+  /** Nothing was sent, and another session is about to take the place of the last one. */
+  #isBetweenSessions(error: unknown): boolean {
+    if (!isProtocolError(error) || this.#session.state === 'closed') return false;
+    return error.code === 'draining' || (error.code === 'session_closed' && error.side === 'local');
   }
 
   async #ask(line: string): Promise<void> {
@@ -189,17 +216,19 @@ class Conversation {
     this.#unanswered++;
   }
 
-  /** Messages of the server's own. */
+  /** Messages of the server's own, in this session and those that take its place. */
   async #read(): Promise<void> {
-    try {
-      for await (const message of this.#session) {
-        this.#view.message(message);
-        this.#unanswered = Math.max(0, this.#unanswered - 1);
-        this.#onMessage?.();
+    do {
+      try {
+        for await (const message of this.#session) {
+          this.#view.message(message);
+          this.#unanswered = Math.max(0, this.#unanswered - 1);
+          this.#onMessage?.();
+        }
+      } catch {
+        // What ended the session is told by its own event.
       }
-    } catch {
-      // What ended the session is told by its own event.
-    }
+    } while (this.#session.state !== 'closed');
   }
 
   /** Waits for as many messages as were sent, as long as they keep coming. */

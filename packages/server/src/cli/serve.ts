@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { isProtocolError, type Message, type Session } from '@parlance/protocol';
-import { createServer, type Identity } from '../index.js';
+import { createServer, type Identity, type Server } from '../index.js';
 import { ExitCode } from './failure.js';
 import { createLog, type LogLevel } from './log.js';
 import { createResponder } from './responder.js';
@@ -20,12 +20,14 @@ export interface ServeOptions {
   readonly logLevel: LogLevel;
   /** What clients have to present. */
   readonly token: string | undefined;
+  /** Health, readiness and metrics get a port of their own. @default they are not served */
+  readonly metricsPort: number | undefined;
   readonly drainTimeoutMs: number;
 }
 
 /** Resolves when the server has been stopped by a signal. */
 export async function serve(options: ServeOptions, terminal: Terminal): Promise<ExitCode> {
-  const { port, host, path, origins, token, upstream, apiKey, drainTimeoutMs } = options;
+  const { port, host, path, origins, token, upstream, apiKey, metricsPort, drainTimeoutMs } = options;
   const logger = createLog(options.logLevel, terminal);
   const server = createServer({
     path,
@@ -37,13 +39,18 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
   });
   const stopped = whenToldToStop();
   const { url } = await server.listen({ port, host });
-  logger.info({ url }, `listening on ${url}`);
-  const reason = await stopped;
-  logger.info({ reason }, 'stopping: sessions may finish what they are doing');
-  await server.drain({ timeoutMs: drainTimeoutMs });
-  await server.close();
-  logger.info({}, 'stopped');
+  if (metricsPort !== undefined) await server.listenMetrics({ port: metricsPort, host });
+  logger.info({ event: 'serve.ready', url }, `clients connect to ${url}`);
+  const signal = await stopped;
+  logger.info({ event: 'serve.stopping', signal }, `stopping after ${signal}`);
+  await stopServing(server, drainTimeoutMs);
   return ExitCode.OK;
+}
+
+/** Sends sessions away, lets what they are doing finish until the deadline, and closes the rest. */
+async function stopServing(server: Server, timeoutMs: number): Promise<void> {
+  await server.drain({ timeoutMs });
+  await server.close();
 }
 
 /** The first SIGTERM or SIGINT asks, the second insists. */

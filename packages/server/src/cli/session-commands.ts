@@ -15,6 +15,7 @@ interface ServeFlags {
   readonly origins?: readonly string[];
   readonly logLevel: LogLevel;
   readonly drainTimeout: number;
+  readonly metricsPort?: number;
 }
 
 export function addServe(program: Command, { output, token, apiKey }: Surroundings, finish: Finish): void {
@@ -33,6 +34,7 @@ export function addServe(program: Command, { output, token, apiKey }: Surroundin
     )
     .option('--origins <origins...>', 'origins of web pages that may connect, such as https://app.example')
     .addOption(new Option('--log-level <level>', 'how much is logged').choices(LOG_LEVELS).default('info'))
+    .option('--metrics-port <port>', 'serve /metrics, /healthz and /readyz there', wholeNumber(0, 65_535))
     .option(
       '--drain-timeout <ms>',
       'how long sessions may go on after SIGTERM',
@@ -49,7 +51,7 @@ The log is JSON, a line an entry, where no terminal shows it.
 Example:
   parlance serve --port 8765 --origins https://app.example`,
     )
-    .action(async ({ logLevel, drainTimeout, upstream, origins = [], ...flags }: ServeFlags) => {
+    .action(async ({ logLevel, drainTimeout, metricsPort, upstream, origins = [], ...flags }: ServeFlags) => {
       const { serve } = await import('./serve.js');
       finish(
         await serve(
@@ -57,6 +59,7 @@ Example:
             ...flags,
             logLevel,
             drainTimeoutMs: drainTimeout,
+            metricsPort,
             upstream,
             apiKey,
             origins: splitList(origins),
