@@ -50,7 +50,7 @@ export function serverAgreement(agreement: Agreement, options: SessionOptions): 
 }
 
 /** What only exists on the link, and the link itself. */
-const NEEDS_LINK: readonly string[] = [Extension.LINK, Extension.RESUME, Extension.CONTEXT];
+const NEEDS_LINK: readonly string[] = [Extension.LINK, Extension.RESUME, Extension.CONTEXT, Extension.AGENTS];
 
 /** The ACCEPT that states `negotiated` in the shape of the client. */
 export function acceptOf(

@@ -70,6 +70,10 @@ export const Extension = {
   RESUME: 'resume',
   /** Messages coded against earlier ones of the session. */
   CONTEXT: 'context',
+  /** Messages and requests to other agents of the server, which lists them. */
+  AGENTS: 'agents',
+  /** The model that an agent runs, as AVP's introduction. */
+  AVP: 'avp',
   /** Hashes of the vocabularies behind the encoding names, as a JSON object. */
   VOCABULARIES: 'vocabularies',
 } as const;

@@ -58,6 +58,7 @@ export class DataPath {
   readonly #limits: Limits;
   /** Charges of bare messages that the application has not taken. */
   #unread = 0;
+  readonly #isAddressing: boolean;
   /** Bytes that the peer takes of a message, and of a tensor. */
   readonly #maxMessage: number;
   readonly #maxTransfer: number;
@@ -69,12 +70,13 @@ export class DataPath {
     this.#sendData = options.sendData;
     this.#gate = gate;
     this.#limits = limits;
+    this.#isAddressing = negotiated.extensions[Extension.AGENTS] !== undefined;
     this.#maxMessage = maxMessageSize(role, negotiated, limits);
     this.#maxTransfer = statedTo(role, negotiated)['maxTransferSize'] ?? limits.maxTransferSize;
     this.link =
       negotiated.extensions[Extension.LINK] === undefined
         ? undefined
-        : new Link({ side: role, limits, own, peer, outbox, gate, context });
+        : new Link({ side: role, limits, own, peer, outbox, gate, context, addressing: this.#isAddressing });
   }
 
   /** A link frame. @throws {ProtocolError} which ends the session. */
@@ -114,14 +116,14 @@ export class DataPath {
 
   /** @throws {ProtocolError} `unrepresentable`, `unsupported`, `message_too_large`. */
   send(body: CodedBody): void {
-    this.#assertSize(body);
+    this.#assertSendable(body);
     if (this.link === undefined) this.#sendBare(body);
     else this.link.send(body);
   }
 
   /** The link, for a body that it can take. @throws {ProtocolError} `unsupported`, `message_too_large`. */
   linkFor(body: CodedBody): Link {
-    this.#assertSize(body);
+    this.#assertSendable(body);
     if (this.link !== undefined) return this.link;
     throw new ProtocolError(
       'unsupported',
@@ -143,7 +145,13 @@ export class DataPath {
     );
   }
 
-  #assertSize({ codec, originalLength, bytes }: CodedBody): void {
+  #assertSendable({ codec, originalLength, bytes, agent }: CodedBody): void {
+    if (agent !== undefined && !this.#isAddressing) {
+      throw new ProtocolError(
+        'unsupported',
+        'messages to agents need the agents extension, which was not negotiated',
+      );
+    }
     const transfer = codec === LinkCodec.AVP;
     const max = transfer ? this.#maxTransfer : this.#maxMessage;
     const size = Math.max(originalLength, bytes.length);

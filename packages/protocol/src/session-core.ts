@@ -138,6 +138,8 @@ export interface SessionCore {
   readonly openStreams: number;
   /** What is kept of either direction for context coding, where that was agreed. */
   readonly contextUse: { readonly sent: ContextUse; readonly received: ContextUse } | undefined;
+  /** Counted frames whose arrival the peer has confirmed. */
+  readonly framesConfirmed: number;
   /** Counted frames that were written and whose arrival the peer has not confirmed. */
   readonly framesUnconfirmed: number;
   /** What was handed over and not confirmed. */

@@ -175,6 +175,9 @@ class Core implements SessionCore {
   get contextUse(): SessionCore['contextUse'] {
     return this.#data?.link?.contextUse;
   }
+  get framesConfirmed(): number {
+    return this.#data?.link?.framesConfirmed ?? 0;
+  }
   get framesUnconfirmed(): number {
     return this.#data?.link?.framesUnconfirmed ?? 0;
   }

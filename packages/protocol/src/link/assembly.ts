@@ -2,6 +2,7 @@ import { concatBytes } from '../bytes.js';
 import { ProtocolError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import type { SecurityStatus } from '../messages.js';
+import type { AliasReader } from './addressing.js';
 import { BODY_CHARGE } from './credit.js';
 import { type BodyHead, decodeBodyHead, LinkCodec, LinkFlag, type LinkFrame } from './header.js';
 
@@ -16,6 +17,8 @@ export interface ReceivedBody {
   readonly secret: boolean;
   /** The encoded metadata map. */
   readonly metadata: Uint8Array | undefined;
+  /** To whom, at a server, or from whom, at a client. */
+  readonly agent?: string | undefined;
   /** What the body costs of its stream's credit until the application has taken it. */
   readonly charge: number;
   /** What the sender states about it; never over the link. */
@@ -25,6 +28,7 @@ export interface ReceivedBody {
 interface Partial {
   readonly frame: LinkFrame;
   readonly head: BodyHead;
+  readonly agent: string | undefined;
   readonly pieces: Uint8Array[];
   length: number;
   charge: number;
@@ -36,11 +40,14 @@ interface Partial {
  */
 export class Assembler {
   readonly #limits: Limits;
+  readonly #aliases: AliasReader | undefined;
   /** By stream; most bodies come in one frame. */
   #partials: Map<number, Partial> | undefined;
 
-  constructor(limits: Limits) {
+  /** @param aliases where addressing was agreed. */
+  constructor(limits: Limits, aliases?: AliasReader) {
     this.#limits = limits;
+    this.#aliases = aliases;
   }
 
   /** The whole body, or `undefined` while more of it is to come. */
@@ -52,11 +59,14 @@ export class Assembler {
       const head = decodeBodyHead(frame, this.#limits.maxMetadataSize);
       this.#check(frame.codec, Math.max(head.originalLength ?? 0, head.totalLength));
       const charge = frame.rest.length + BODY_CHARGE;
-      if (!more) return finish(frame, head, head.bytes, charge);
+      // Named now: the number may mean somebody else by the time that the body is whole.
+      const agent = head.alias === undefined ? undefined : this.#nameOf(head.alias);
+      if (!more) return finish(frame, head, agent, head.bytes, charge);
       this.#partials ??= new Map();
       this.#partials.set(frame.streamId, {
         frame,
         head,
+        agent,
         pieces: [head.bytes],
         length: head.bytes.length,
         charge,
@@ -65,7 +75,7 @@ export class Assembler {
     }
 
     const first = partial.frame;
-    if (frame.kind !== first.kind || frame.codec !== first.codec || frame.flags & LinkFlag.META) {
+    if (frame.kind !== first.kind || frame.codec !== first.codec || frame.flags & FIRST_ONLY) {
       throw new ProtocolError(
         'bad_frame',
         `a fragment on stream ${frame.streamId} does not continue its body`,
@@ -82,7 +92,7 @@ export class Assembler {
     addPiece(partial.pieces, frame.rest);
     if (more) return undefined;
     this.drop(frame.streamId);
-    return finish(first, partial.head, concatBytes(partial.pieces), partial.charge);
+    return finish(first, partial.head, partial.agent, concatBytes(partial.pieces), partial.charge);
   }
 
   /** Forgets an unfinished body of a stream. */
@@ -106,6 +116,11 @@ export class Assembler {
     return partial === undefined ? 0 : partial.head.totalLength - partial.length;
   }
 
+  #nameOf(alias: number): string {
+    if (this.#aliases === undefined) throw new ProtocolError('bad_frame', 'addressing was not negotiated');
+    return this.#aliases.nameOf(alias);
+  }
+
   #check(codec: LinkCodec, length: number): void {
     const transfer = codec === LinkCodec.AVP;
     const max = transfer ? this.#limits.maxTransferSize : this.#limits.maxMessageSize;
@@ -116,6 +131,9 @@ export class Assembler {
     );
   }
 }
+
+/** What only the first frame of a body states. */
+const FIRST_ONLY = LinkFlag.META | LinkFlag.ADDRESSED;
 
 /** Pieces below this many bytes are joined. */
 const SMALL_PIECE = 4096;
@@ -135,13 +153,20 @@ function addPiece(pieces: Uint8Array[], piece: Uint8Array): void {
   pieces.push(last);
 }
 
-function finish(frame: LinkFrame, head: BodyHead, bytes: Uint8Array, charge: number): ReceivedBody {
+function finish(
+  frame: LinkFrame,
+  head: BodyHead,
+  agent: string | undefined,
+  bytes: Uint8Array,
+  charge: number,
+): ReceivedBody {
   return {
     codec: frame.codec,
     bytes,
     originalLength: head.originalLength,
     secret: (frame.flags & LinkFlag.SECRET) !== 0,
     metadata: head.metadata,
+    agent,
     charge,
   };
 }

@@ -35,6 +35,7 @@ const outgoing: fc.Arbitrary<OutgoingBody> = fc.record({
   originalLength: fc.oneof(fc.maxSafeNat(), fc.nat(300)),
   secret: fc.boolean(),
   metadata: fc.option(fc.uint8Array({ maxLength: 200 }), { nil: undefined }),
+  alias: fc.option(fc.nat(255), { nil: undefined }),
 });
 /** A body, and where its frames are cut: at least one byte in each. */
 const cutBody = fc
@@ -62,6 +63,7 @@ describe('a body', () => {
           expect(head.totalLength).toBe(body.bytes.length);
           expect(head.originalLength).toBe(isSized(body.codec) ? body.originalLength : undefined);
           expect(head.metadata).toEqual(body.metadata);
+          expect(head.alias).toBe(body.alias);
           return head.bytes;
         });
         expect(equalBytes(of(...pieces.flatMap((piece) => [...piece])), body.bytes)).toBe(true);
@@ -167,9 +169,7 @@ describe('a signal', () => {
 describe('a link frame is refused', () => {
   it.each([
     ['of an unknown kind', of(0x1a, 0), 'bad_frame'],
-    ['of a kind that was not negotiated', of(0x17, 0), 'bad_frame'],
     ['in an unknown codec', of(0x10, 0, 0x08), 'bad_frame'],
-    ['with an address', of(0x10, 0, 0x40), 'bad_frame'],
     ['without a stream', of(0x10), 'truncated'],
     ['without anything', of(), 'truncated'],
     ['without a codec', of(0x10, 0), 'truncated'],

@@ -9,6 +9,7 @@ import { LINK_FIRST_BYTE } from '../frame.js';
  *     byte 0   0x10 | kind
  *     varint   stream ID
  *     byte     codec | flags                  message, request, response, chunk
+ *     varint   alias of an agent              first frame of a body with ADDRESSED
  *     varint   total length of the body       first frame of a body with MORE
  *     varint   original length                first frame of a body in a compressing codec but CONTEXT
  *     varint   metadata length, then the map  first frame of a body with META
@@ -32,7 +33,7 @@ export const LinkKind = {
   ERROR: 5,
   /** The opener wants no more; answered by end or error. */
   CANCEL: 6,
-  /** Reserved for addressing. */
+  /** Announces a number for the name of an agent, in place of a stream ID; the body is the name. */
   ALIAS: 7,
   /** Cumulative count of frames received. Not counted itself. */
   ACK: 8,
@@ -75,7 +76,7 @@ export const LinkFlag = {
   MORE: 0x10,
   /** Never a base for coding later messages. */
   SECRET: 0x20,
-  /** Reserved: a `to` or `from` agent precedes the body. */
+  /** The alias of the agent to whom or from whom it is precedes the body of a message or request. */
   ADDRESSED: 0x40,
   /** A metadata map precedes the body. */
   META: 0x80,
@@ -131,7 +132,6 @@ export interface LinkFrame {
 export function decodeLinkFrame(bytes: Uint8Array): LinkFrame {
   const kind = (bytes[0] ?? 0) & 0x0f;
   if (kind > LAST_KIND) throw new ProtocolError('bad_frame', `unknown kind ${kind} of link frame`);
-  if (kind === LinkKind.ALIAS) throw new ProtocolError('bad_frame', 'addressing was not negotiated');
 
   let streamId = bytes[1] ?? 0x80;
   let offset = 2;
@@ -154,7 +154,6 @@ export function decodeLinkFrame(bytes: Uint8Array): LinkFrame {
   if (third === undefined) throw new ProtocolError('truncated', 'the link frame ends before its codec byte');
   const codec = third & 0x0f;
   if (codec > LAST_CODEC) throw new ProtocolError('bad_frame', `unknown codec ${codec} in a link frame`);
-  if (third & LinkFlag.ADDRESSED) throw new ProtocolError('bad_frame', 'addressing was not negotiated');
   return {
     kind: kind as LinkKind,
     streamId,
@@ -166,6 +165,8 @@ export function decodeLinkFrame(bytes: Uint8Array): LinkFrame {
 
 /** What precedes the bytes in the first frame of a body. */
 export interface BodyHead {
+  /** The agent's number of ADDRESSED. */
+  readonly alias: number | undefined;
   /** Coded bytes of the whole body. */
   readonly totalLength: number;
   /** Bytes after decoding, where the codec states them. */
@@ -183,11 +184,18 @@ export interface BodyHead {
 export function decodeBodyHead(frame: LinkFrame, maxMetadataSize: number): BodyHead {
   const sized = isSized(frame.codec);
   const more = (frame.flags & LinkFlag.MORE) !== 0;
-  if (!sized && !more && !(frame.flags & LinkFlag.META)) {
+  if (!sized && !more && !(frame.flags & (LinkFlag.META | LinkFlag.ADDRESSED))) {
     const { rest: bytes } = frame;
-    return { totalLength: bytes.length, originalLength: undefined, metadata: undefined, bytes };
+    return {
+      alias: undefined,
+      totalLength: bytes.length,
+      originalLength: undefined,
+      metadata: undefined,
+      bytes,
+    };
   }
   const reader = new ByteReader(frame.rest);
+  const alias = frame.flags & LinkFlag.ADDRESSED ? reader.varint('the alias') : undefined;
   const total = more ? reader.varint('the total length') : undefined;
   const originalLength = sized ? reader.varint('the original length') : undefined;
   let metadata: Uint8Array | undefined;
@@ -205,7 +213,7 @@ export function decodeBodyHead(frame: LinkFrame, maxMetadataSize: number): BodyH
   if (total !== undefined && bytes.length >= total) {
     throw new ProtocolError('bad_frame', `the first part of a body of ${total} bytes holds ${bytes.length}`);
   }
-  return { totalLength: total ?? bytes.length, originalLength, metadata, bytes };
+  return { alias, totalLength: total ?? bytes.length, originalLength, metadata, bytes };
 }
 
 /** A body on its way out: coded bytes, and what its first frame says about them. */
@@ -221,6 +229,12 @@ export interface OutgoingBody {
   readonly metadata: Uint8Array | undefined;
   /** The body may still be coded in context: codec and bytes are what it is without. */
   readonly late?: LateCoding | undefined;
+  /** To whom, or from whom, a message or request is. */
+  readonly agent?: string | undefined;
+  /** The number of `agent`, known when the first frame is written. */
+  alias?: number | undefined;
+  /** The last frame is written; `count` is the number of counted frames up to and with it. */
+  readonly onWritten?: ((count: number) => void) | undefined;
 }
 
 /**
@@ -248,11 +262,13 @@ export const MAX_LATE_GROWTH = 16;
  * @param whole the frame carries all of the body.
  */
 export function bodyHeadLength(
-  { codec, bytes, originalLength, metadata }: OutgoingBody,
+  { codec, bytes, originalLength, metadata, alias }: OutgoingBody,
   whole: boolean,
 ): number {
   const length =
-    (whole ? 0 : varintLength(bytes.length)) + (isSized(codec) ? varintLength(originalLength) : 0);
+    (alias === undefined ? 0 : varintLength(alias)) +
+    (whole ? 0 : varintLength(bytes.length)) +
+    (isSized(codec) ? varintLength(originalLength) : 0);
   return metadata === undefined ? length : length + varintLength(metadata.length) + metadata.length;
 }
 
@@ -273,7 +289,7 @@ export function writeBodyFrame(
   start: number,
   end: number,
 ): void {
-  const { metadata } = body;
+  const { metadata, alias } = body;
   const first = start === 0;
   const whole = first && end === body.bytes.length;
   target[at] = LINK_FIRST_BYTE | body.kind;
@@ -282,7 +298,9 @@ export function writeBodyFrame(
     body.codec |
     (end < body.bytes.length ? LinkFlag.MORE : 0) |
     (body.secret ? LinkFlag.SECRET : 0) |
+    (first && alias !== undefined ? LinkFlag.ADDRESSED : 0) |
     (first && metadata !== undefined ? LinkFlag.META : 0);
+  if (first && alias !== undefined) at = writeVarint(target, at, alias);
   if (first && !whole) at = writeVarint(target, at, body.bytes.length);
   if (first && isSized(body.codec)) at = writeVarint(target, at, body.originalLength);
   if (first && metadata !== undefined) {

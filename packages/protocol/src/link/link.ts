@@ -4,6 +4,7 @@ import { ProtocolError, type RequestError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import type { SecurityStatus } from '../messages.js';
 import { Acknowledgement } from './acknowledgement.js';
+import { AliasReader, AliasWriter } from './addressing.js';
 import { Assembler, type ReceivedBody } from './assembly.js';
 import { type ContextUse, LinkContext } from './context.js';
 import { BODY_CHARGE, ReceiveCredit, type ReceiveCreditOptions, SendCredit } from './credit.js';
@@ -14,6 +15,7 @@ import {
   isBodyKind,
   isCounted,
   LinkCodec,
+  LinkFlag,
   type LinkFrame,
   LinkKind,
   type OutgoingBody,
@@ -43,7 +45,7 @@ export type LinkEvent =
 /** A coded body as an application's message becomes one. */
 export type CodedBody = Pick<
   OutgoingBody,
-  'codec' | 'bytes' | 'originalLength' | 'secret' | 'metadata' | 'late'
+  'codec' | 'bytes' | 'originalLength' | 'secret' | 'metadata' | 'late' | 'agent' | 'onWritten'
 > & {
   /** What a scan found; said in `m2m.v1.json` only. */
   readonly securityStatus?: SecurityStatus | undefined;
@@ -70,6 +72,8 @@ export interface LinkOptions {
   readonly gate?: RateGate | undefined;
   /** What both ends keep of earlier messages, where context coding was agreed. */
   readonly context?: ContextParameters | undefined;
+  /** Messages and requests may be to and from agents. */
+  readonly addressing: boolean;
 }
 
 /** Bytes of written frames that may be kept at least, which a peer acknowledges four times over. */
@@ -79,6 +83,7 @@ export class Link {
   readonly #limits: Limits;
   readonly #outbox: Outbox;
   readonly #streams: StreamTable;
+  readonly #aliases: AliasReader | undefined;
   readonly #assembler: Assembler;
   readonly #sendCredit: SendCredit;
   readonly #receiveCredit: ReceiveCredit;
@@ -90,12 +95,14 @@ export class Link {
   #framesConfirmed = 0;
   #isSealed = false;
 
-  constructor({ side, limits, own, peer, outbox, gate, context }: LinkOptions) {
+  constructor({ side, limits, own, peer, outbox, gate, context, addressing }: LinkOptions) {
     this.#limits = limits;
     this.#outbox = outbox;
     this.#gate = gate;
     this.#streams = new StreamTable(side, peer.maxStreams, own.maxStreams);
-    this.#assembler = new Assembler(limits);
+    this.#aliases = addressing ? new AliasReader() : undefined;
+    this.#assembler = new Assembler(limits, this.#aliases);
+    outbox.aliases = addressing ? new AliasWriter() : undefined;
     this.#sendCredit = new SendCredit(initialCredit(peer));
     this.#acknowledgement = new Acknowledgement((count) =>
       outbox.pushStatement(encodeSignalFrame(LinkKind.ACK, count)),
@@ -126,6 +133,11 @@ export class Link {
   /** Counted frames received since the session began. */
   get framesReceived(): number {
     return this.#acknowledgement.received;
+  }
+
+  /** Counted frames that the peer has acknowledged. */
+  get framesConfirmed(): number {
+    return this.#framesConfirmed;
   }
 
   /** Counted frames that were written and not acknowledged. */
@@ -285,6 +297,7 @@ export class Link {
       return whole && { type: 'message', body: whole };
     }
     if (kind === LinkKind.REQUEST) return this.#handleRequest(frame, now);
+    if (frame.flags & LinkFlag.ADDRESSED) throw new ProtocolError('bad_frame', 'a reply is not addressed');
     const stream = this.#asked(streamId);
     if (stream === undefined) return undefined;
     const whole = this.#take(frame);
@@ -331,6 +344,12 @@ export class Link {
       }
       case LinkKind.CANCEL:
         return this.#handleCancel(frame);
+      case LinkKind.ALIAS:
+        if (this.#aliases === undefined)
+          throw new ProtocolError('bad_frame', 'addressing was not negotiated');
+        // The number stands where other kinds have the stream ID.
+        this.#aliases.handleAlias(frame.streamId, frame.rest);
+        return undefined;
       case LinkKind.ACK:
         if (frame.rest.length !== 0)
           throw new ProtocolError('trailing_bytes', 'an ack frame holds one count');
@@ -464,6 +483,9 @@ const bodyOf = (kind: OutgoingBody['kind'], streamId: number, coded: CodedBody):
   secret: coded.secret,
   metadata: coded.metadata,
   late: coded.late,
+  agent: coded.agent,
+  alias: undefined,
+  onWritten: coded.onWritten,
 });
 
 const NOTHING = new Uint8Array(0);

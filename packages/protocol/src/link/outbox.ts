@@ -1,3 +1,4 @@
+import type { AliasWriter } from './addressing.js';
 import { expansionOf, type LinkContext } from './context.js';
 import { BODY_CHARGE, type SendCredit } from './credit.js';
 import { FrameMemory } from './frame-memory.js';
@@ -65,6 +66,8 @@ export interface Outbox {
   pace: Pace | undefined;
   /** Codes bodies that wait for their first frame with that. */
   context: LinkContext | undefined;
+  /** Numbers for the names of agents, where addressing was agreed. */
+  aliases: AliasWriter | undefined;
   /** Everything of a stream that waited is written. */
   onDrained: ((streamId: number) => void) | undefined;
   /** Bytes that wait, control frames excluded. */
@@ -136,6 +139,7 @@ class LaneOutbox implements Outbox {
   credit: SendCredit | undefined;
   pace: Pace | undefined;
   context: LinkContext | undefined;
+  aliases: AliasWriter | undefined;
   onDrained: ((streamId: number) => void) | undefined;
   retain = false;
   maxRetained = Infinity;
@@ -297,6 +301,8 @@ class LaneOutbox implements Outbox {
         this.#turns.shift();
         continue;
       }
+      const announcement = this.#announce(lane);
+      if (announcement !== undefined) return announcement;
       const frame = this.#write(lane);
       if (begins && frame !== undefined) pace.begin(now);
       if (frame === undefined) {
@@ -375,6 +381,15 @@ class LaneOutbox implements Outbox {
     return buffer.subarray(offset, offset + length);
   }
 
+  /** What has to precede the next frame of a lane: the number for the agent that its body is for. */
+  #announce({ items, head, offset }: Lane): Uint8Array | undefined {
+    const item = items[head] as Item;
+    if (offset > 0 || 'frame' in item || 'bare' in item || item.agent === undefined) return undefined;
+    item.alias = this.aliases?.aliasOf(item.agent);
+    if (item.alias !== undefined || this.aliases === undefined) return undefined;
+    return this.#handOut(this.aliases.announce(item.agent));
+  }
+
   /** The next frame of a lane, `undefined` where it has no credit for any. */
   #write(lane: Lane): Uint8Array | string | undefined {
     let item = lane.items[lane.head] as Item;
@@ -407,7 +422,9 @@ class LaneOutbox implements Outbox {
       this.#advance(lane);
       this.context?.handleWritten(item);
     }
-    return this.#count(length);
+    const frame = this.#count(length);
+    if (end === bytes.length) item.onWritten?.(this.framesWritten);
+    return frame;
   }
 
   /** Codes a body that waits for its first frame, as soon as there is credit for some of it. */
