@@ -55,6 +55,20 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
       bytes.length,
     );
 
+  const addressed = encodeBodyFrame(
+    {
+      kind: LinkKind.REQUEST,
+      streamId: 3,
+      codec: 0,
+      bytes: new TextEncoder().encode('hi'),
+      originalLength: 2,
+      secret: false,
+      metadata: undefined,
+      alias: 0,
+    },
+    0,
+    2,
+  );
   const hello = encodeControl({ type: 'HELLO', sessionId: null, timestamp: TIMESTAMP, payload: HELLO });
   const ping = encodeControl({ type: 'PING', sessionId: SESSION_ID, timestamp: TIMESTAMP, payload: {} });
   const close = encodeControl({
@@ -162,6 +176,8 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     ['example link-error', hex(failure)],
     ['example link-ack', hex(encodeSignalFrame(LinkKind.ACK, 32))],
     ['example link-credit', hex(encodeSignalFrame(LinkKind.CREDIT, 0, Uint8Array.of(0x80, 0x80, 0x40)))],
+    ['example link-alias', hex(encodeSignalFrame(LinkKind.ALIAS, 0, new TextEncoder().encode('worker-1')))],
+    ['example link-addressed', hex(addressed)],
     ['example link-cancel', hex(encodeSignalFrame(LinkKind.CANCEL, 1))],
   ]);
 }

@@ -1,4 +1,5 @@
 import {
+  type AgentOptions,
   assertKnownOptions,
   type BatchOptions,
   type CapabilityOptions,
@@ -37,11 +38,13 @@ export interface ClientOptions extends CapabilityOptions {
   readonly token?: TokenSource | undefined;
   /** How this client calls itself; the server decides whether it may. */
   readonly agentId?: string | undefined;
+  /** What other agents of the server may learn about this one. */
+  readonly agent?: AgentOptions | undefined;
   /** @default the runtime's own, where it has one */
   readonly WebSocket?: WebSocketConstructor | undefined;
   /** Gives up connecting; a session that is established is not touched. */
   readonly signal?: AbortSignal | undefined;
-  /** Answers requests of the server. @default answers `unsupported` */
+  /** Answers requests of the server, and of other agents: `request.from` says whose. @default answers `unsupported` */
   readonly onRequest?: RequestHandler | undefined;
   /** Joins the parts of replies; a handler may say otherwise for its own. @default every part by itself */
   readonly batch?: BatchOptions | undefined;
@@ -80,6 +83,7 @@ class ClientEndpoint extends Endpoint implements ClientSession {
 const KNOWN = [
   'token',
   'agentId',
+  'agent',
   'WebSocket',
   'signal',
   'onRequest',

@@ -1,4 +1,8 @@
 export {
+  type AgentChange,
+  type AgentInfo,
+  type AgentOptions,
+  type Agents,
   type Body,
   type Message,
   type Part,
@@ -7,6 +11,7 @@ export {
   RequestError,
   type Session,
   Subprotocol,
+  type Undeliverable,
 } from '@parlance/protocol';
 export { type ClientOptions, type ClientSession, connect, type TokenSource } from './client.js';
 export type { WebSocketConstructor, WebSocketLike } from './connection.js';

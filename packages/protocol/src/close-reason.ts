@@ -23,6 +23,9 @@ export function disconnectError(closeCode: number, reason: string, isConnecting:
       return new ProtocolError('protocol_violation', told, options);
     case CloseCode.TOO_LARGE:
       return new ProtocolError('message_too_large', told, options);
+    case CloseCode.TAKEN_OVER:
+      // Coming back would only take it over in turn.
+      return new ProtocolError('taken_over', told, options);
     case CloseCode.RATE_LIMITED:
       return new ProtocolError('rate_limited', told, options);
     case CloseCode.INTERNAL:

@@ -78,6 +78,8 @@ const ERRORS = {
   vocabulary_not_loaded: { closeCode: CloseCode.INTERNAL, retryable: true },
   vocabulary_unavailable: CALL,
   vocabulary_mismatch: CALL,
+  unknown_agent: { closeCode: CloseCode.NORMAL, retryable: true },
+  peer_gone: CALL,
   cancelled: CALL,
 } as const satisfies Record<string, ErrorEntry>;
 

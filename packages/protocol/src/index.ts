@@ -20,7 +20,7 @@ export {
   kvCacheParts,
 } from './avp/kv-cache.js';
 export type { PayloadType } from './avp/metadata.js';
-export { resolveCompatibility } from './avp/resolve.js';
+export { type Compatibility, resolveCompatibility } from './avp/resolve.js';
 export type { Dtype, Tensor } from './avp/tensor.js';
 // Codecs
 export { decodeBase64, encodeBase64 } from './base64.js';
@@ -68,8 +68,24 @@ export { type ContextDescription, describeContextBody } from './context/body.js'
 // Keys
 export { agreeKey, createKeyPair, type KeyPair, sharedSecret } from './crypto/exchange.js';
 export { deriveKey, KeyPurpose, keyFromHex, keyPath } from './crypto/keys.js';
+export {
+  type AgentDescription,
+  type AgentOptions,
+  MAX_AGENT_METADATA,
+  readAgent,
+} from './endpoint/agent-description.js';
+export {
+  type AgentChange,
+  type AgentInfo,
+  type Agents,
+  type DirectoryNews,
+  type DirectoryQuery,
+  newsFields,
+} from './endpoint/agents.js';
 // Endpoints: sessions as their users see them, driven by a transport
 export { type BatchOptions, type ResolvedBatchOptions, resolveBatchOptions } from './endpoint/batch.js';
+export type { BodyCoder } from './endpoint/body-coder.js';
+export { encodeUndeliverable, type Undeliverable } from './endpoint/delivery.js';
 export { Endpoint, type EndpointOptions } from './endpoint/endpoint.js';
 export type { ContextDetails, LastSelection } from './endpoint/late-coder.js';
 export { type LoggableError, loggable } from './endpoint/loggable.js';
@@ -82,7 +98,7 @@ export {
   sweepInterval,
 } from './endpoint/options.js';
 export type { Body, Part } from './endpoint/part.js';
-export { type Logger, SILENT_LOGGER, type Wire } from './endpoint/ports.js';
+export { type EventRoute, type Logger, SILENT_LOGGER, type Wire } from './endpoint/ports.js';
 export type { ReplyStream } from './endpoint/reply.js';
 export type { RequestContext, RequestHandler } from './endpoint/responder.js';
 export type { Scan, ScanContext, Verdict } from './endpoint/scan.js';
@@ -106,6 +122,7 @@ export {
   type Rejection,
   RequestError,
   type RequestErrorOptions,
+  toProtocolError,
 } from './errors.js';
 export { FrameKind, frameKind } from './frame.js';
 // HTTP in a session
@@ -149,7 +166,8 @@ export {
   resolveTimers,
   type Timers,
 } from './limits.js';
-export type { BodyForm } from './link/algorithms.js';
+export { DELIVERY, DIRECTORY, isAgentId } from './link/addressing.js';
+export { algorithmOf, type BodyForm } from './link/algorithms.js';
 export type { ReceivedBody } from './link/assembly.js';
 export type { ContextUse } from './link/context.js';
 export { decodeLinkFrame, LinkCodec, LinkFlag, type LinkFrame, LinkKind } from './link/header.js';

@@ -4,6 +4,7 @@ import {
   CloseCode,
   createSession,
   Endpoint,
+  type EventRoute,
   type HelloPayload,
   newSessionId,
   ProtocolError,
@@ -29,6 +30,10 @@ export interface ConnectionHost {
   release(address: string, principal: string | undefined): void;
   /** A session by its ID, connected or suspended. */
   find(sessionId: string): Endpoint | undefined;
+  /** Where the events go that are for other sessions; `undefined` where there are no agents. */
+  routeOf(session: () => Endpoint): EventRoute | undefined;
+  /** Before ACCEPT: whether the session may be the agent that it has authenticated as. */
+  claim(session: Endpoint, hello: HelloPayload): Refusal | undefined;
   /** The session is established; its user may have it. */
   onReady(session: Endpoint): void;
   /** The session has lost its connection and may be taken up on another one. */
@@ -102,6 +107,7 @@ export function serveConnection(
     batch: options.batch,
     security: options.security,
     scan: options.scan,
+    route: host.routeOf(() => session),
     logger,
     onHello: ({ hello }) => void admit(hello),
     onAuth: (token) => void renew(token),
@@ -140,7 +146,7 @@ export function serveConnection(
       const refused = host.admit(address, countedPrincipal(identity.principal));
       if (refused !== undefined) return refuse(refused);
       isAdmitted = true;
-      accept(identity, outcome);
+      accept(hello, identity, outcome);
     }
     grant(identity, origin);
   };
@@ -177,10 +183,12 @@ export function serveConnection(
   const countedPrincipal = (principal: string | undefined): string | undefined =>
     options.authenticate === undefined ? undefined : principal;
 
-  const accept = (identity: Identity, refusal: ResumeRefusal | undefined): void => {
+  const accept = (hello: HelloPayload, identity: Identity, refusal: ResumeRefusal | undefined): void => {
     const { principal, agentId } = identity;
     session.principal = principal;
     session.agentId = agentId;
+    const conflict = host.claim(session, hello);
+    if (conflict !== undefined) return refuse(conflict);
     const outcome = core.accept(newSessionId(), systemClock.now(), { agentId, refusal });
     if (outcome.accepted) {
       const { algorithms, encoding } = outcome.agreement;

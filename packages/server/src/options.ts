@@ -20,6 +20,7 @@ import {
 } from '@parlance/protocol';
 import { createTrustedProxies, type TrustedProxies } from './addresses.js';
 import type { Authenticate } from './admission.js';
+import type { AgentsOptions } from './relay/policy.js';
 
 export interface ServerOptions extends CapabilityOptions {
   /** Path of the WebSocket endpoint. @default '/session' */
@@ -41,6 +42,12 @@ export interface ServerOptions extends CapabilityOptions {
   readonly onRequest?: RequestHandler | undefined;
   /** Joins the parts of replies; a handler may say otherwise for its own. @default every part by itself */
   readonly batch?: BatchOptions | undefined;
+  /**
+   * Who may see and write to whom, of the sessions with an agent ID. Only where there is `authenticate`.
+   *
+   * @default agents of one principal see and reach each other
+   */
+  readonly agents?: AgentsOptions | undefined;
   /** @default silent */
   readonly logger?: Logger | undefined;
   /** Protection that M2M frames of every session carry and demand. @default none */
@@ -74,6 +81,8 @@ export interface ResolvedServerOptions {
   readonly onSession: ServerOptions['onSession'];
   readonly onRequest: RequestHandler | undefined;
   readonly batch: ResolvedBatchOptions | undefined;
+  /** `undefined` where there are no agents. */
+  readonly agents: AgentsOptions | undefined;
   readonly logger: Logger;
   readonly security: M2MSecurity | undefined;
   readonly trustedProxies: TrustedProxies;
@@ -92,6 +101,7 @@ const KNOWN = [
   'onSession',
   'onRequest',
   'batch',
+  'agents',
   'logger',
   'security',
   'trustedProxies',
@@ -123,16 +133,25 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   const metricsPath = metrics === false ? undefined : ((metrics === true ? {} : metrics).path ?? '/metrics');
   if (metricsPath !== undefined && !metricsPath.startsWith('/'))
     throw new ProtocolError('invalid_option', `metrics.path begins with "/", unlike "${metricsPath}"`);
+  const agents = resolveAgents(options);
   return Object.freeze({
     path,
     origins,
     limits,
     timers: resolveTimers(options.timers),
-    capabilities: resolveCapabilities({ securityScanning: scan !== undefined, ...options }, limits),
+    capabilities: resolveCapabilities(
+      {
+        securityScanning: scan !== undefined,
+        ...options,
+        extensions: { ...options.extensions, agents: agents !== undefined },
+      },
+      limits,
+    ),
     authenticate: options.authenticate,
     onSession: options.onSession,
     onRequest: options.onRequest,
     batch: resolveBatchOptions(options.batch),
+    agents,
     logger: options.logger ?? SILENT_LOGGER,
     security: options.security,
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),
@@ -140,4 +159,18 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     metricsPath,
     tracing: options.tracing ?? true,
   });
+}
+
+const KNOWN_OF_AGENTS = [
+  'onConflict',
+  'authorize',
+  'route',
+] as const satisfies readonly (keyof AgentsOptions)[];
+
+/** Agents are who they are because they have authenticated; without that there are none. */
+function resolveAgents({ agents, authenticate, extensions }: ServerOptions): AgentsOptions | undefined {
+  if (agents !== undefined) assertKnownOptions(agents, KNOWN_OF_AGENTS);
+  if (authenticate !== undefined) return extensions?.['agents'] === false ? undefined : (agents ?? {});
+  if (agents === undefined && extensions?.['agents'] !== true) return undefined;
+  throw new ProtocolError('invalid_option', 'agents: agent IDs are proved by authenticate, which is missing');
 }

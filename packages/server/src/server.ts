@@ -6,7 +6,9 @@ import {
   CloseReason,
   createSweep,
   type Endpoint,
+  type EventRoute,
   Extension,
+  type HelloPayload,
   type LoadableCodec,
   loadCodecs,
   loadEncoding,
@@ -22,6 +24,7 @@ import { createWebSocketAdapter } from './adapters/ws.js';
 import { addressKey, clientAddress } from './addresses.js';
 import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from './admission.js';
 import { type ConnectionHost, serveConnection } from './connection.js';
+import { Directory } from './directory.js';
 import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions, returnDelay } from './drain.js';
 import { Handshakes } from './handshakes.js';
 import { instrument } from './instrument.js';
@@ -29,6 +32,8 @@ import { closeListener, type Listener, type ListenOptions, openListener } from '
 import type { Metrics } from './metrics.js';
 import { resolveServerOptions, type ServerOptions } from './options.js';
 import { Quotas } from './quotas.js';
+import { Policy } from './relay/policy.js';
+import { Relay, type RelayStats } from './relay/relay.js';
 import { createStatusPages } from './status.js';
 import { Totals } from './totals.js';
 import { loadTracing, type Tracing } from './tracing.js';
@@ -44,6 +49,8 @@ export interface Listening {
 export interface Server extends AsyncDisposable {
   /** Sessions that are established, by ID. */
   readonly sessions: ReadonlyMap<string, Session>;
+  /** What was carried from agent to agent; all 0 where there are no agents. */
+  relayStats(): RelayStats;
   /**
    * Starts an HTTP server of its own, which also answers `/healthz` and `/readyz`.
    *
@@ -102,6 +109,9 @@ class SessionServer implements Server, ConnectionHost {
   readonly #attached = new Set<() => void>();
   readonly #adapter;
   readonly #sweep;
+  /** In place where sessions are authenticated: an agent ID that nobody proved names nobody. */
+  readonly #directory: Directory | undefined;
+  readonly #relay: Relay | undefined;
   readonly #quotas: Quotas;
   readonly #handshakes: Handshakes<Endpoint>;
   readonly #totals = new Totals();
@@ -144,6 +154,17 @@ class SessionServer implements Server, ConnectionHost {
       maxFragments: Number.isFinite(limits.maxFragments) ? limits.maxFragments : 0,
       closeTimeoutMs: Math.min(timers.closingTimeoutMs, 2 ** 31 - 1),
     });
+    const { agents, logger } = this.options;
+    if (agents !== undefined) {
+      this.#directory = new Directory({
+        onConflict: agents.onConflict ?? 'takeOver',
+        mayList: (from, to) => policy.mayList(from, to),
+        limits,
+        logger,
+      });
+      const policy = new Policy(agents, this.#directory, logger);
+      this.#relay = new Relay(this.#directory, policy, logger);
+    }
     if (this.options.authenticate === undefined) {
       this.options.logger.warn(
         { event: 'server.unauthenticated' },
@@ -154,6 +175,10 @@ class SessionServer implements Server, ConnectionHost {
 
   get sessions(): ReadonlyMap<string, Session> {
     return this.#sessions;
+  }
+
+  relayStats(): RelayStats {
+    return { forwarded: 0, recoded: 0, refused: 0, unknown: 0, ...this.#relay?.stats };
   }
 
   async listen(options: ListenOptions = {}): Promise<Listening> {
@@ -268,10 +293,21 @@ class SessionServer implements Server, ConnectionHost {
     return this.#sessions.get(sessionId);
   }
 
+  routeOf(session: () => Endpoint): EventRoute | undefined {
+    const relay = this.#relay;
+    return relay && { take: (event) => relay.take(session(), event) };
+  }
+
+  claim(session: Endpoint, { extensions }: HelloPayload): Refusal | undefined {
+    return this.#directory?.claim(session, extensions);
+  }
+
   onReady(session: Endpoint): void {
     this.#handshakes.delete(session);
     this.#metrics?.handleAccepted(false);
     this.#sessions.set(session.id, session);
+    this.#directory?.join(session);
+    if (session.hasEnded) return;
     const { onSession, logger } = this.options;
     if (onSession === undefined) return;
     Promise.resolve()
@@ -316,6 +352,8 @@ class SessionServer implements Server, ConnectionHost {
     this.#connections.delete(session);
     this.#sweep.delete(session);
     this.#totals.add(session.stats());
+    this.#directory?.leave(session);
+    this.#relay?.handleEnded(session);
   }
 
   get #isDraining(): boolean {

@@ -9,20 +9,24 @@ import { drainingError } from '../departure.js';
 import { ProtocolError, toProtocolError } from '../errors.js';
 import { LifecycleState } from '../lifecycle.js';
 import type { Limits } from '../limits.js';
+import { DELIVERY, DIRECTORY, isAgentId } from '../link/addressing.js';
+import type { ReceivedBody } from '../link/assembly.js';
 import { type CodedBody, plainBody } from '../link/link.js';
 import { CloseReason, type GoAwayPayload, RejectCode, type ResumeOffer } from '../messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../session-core.js';
 import { getEncoding, loadEncoding } from '../tokenizer/load.js';
+import { type Agents, askForAgents } from './agents.js';
 import type { ResolvedBatchOptions } from './batch.js';
 import { type BodyCoder, type BodyCoderOptions, createBodyCoder } from './body-coder.js';
+import { decodeUndeliverable } from './delivery.js';
 import { Handover } from './handover.js';
 import { Inbox } from './inbox.js';
 import { loggable } from './loggable.js';
 import { createMessage, type Message, type ReceivedMessage } from './message.js';
 import { encodeMetadata, type Metadata } from './metadata.js';
 import { type Body, encodeBody } from './part.js';
-import { type Logger, SILENT_LOGGER, type Wire } from './ports.js';
+import { type EventRoute, type Logger, SILENT_LOGGER, type Wire } from './ports.js';
 import type { Reply, ReplyStream } from './reply.js';
 import { Requester } from './requester.js';
 import { answer, type RequestHandler } from './responder.js';
@@ -51,6 +55,8 @@ export interface EndpointOptions {
   /** How the parts of replies are joined. @default not at all */
   readonly batch?: ResolvedBatchOptions | undefined;
   readonly security?: M2MSecurity | undefined;
+  /** Server: where what is not for its own user goes. */
+  readonly route?: EventRoute | undefined;
   readonly logger?: Logger | undefined;
   /** Looks at what arrives before anybody else does. */
   readonly scan?: Scan | undefined;
@@ -280,15 +286,16 @@ export class Endpoint implements Session {
     try {
       options.signal?.throwIfAborted();
       const coder = this.#coder;
+      const addressed = { ...options, agent: this.#recipient(options.to) };
       if (this.#scanner !== undefined && this.#statesSecurity)
-        return this.#commitLater(async () => this.#withStatus(await encodeBody(body, coder, options)));
+        return this.#commitLater(async () => this.#withStatus(await encodeBody(body, coder, addressed)));
       // A message that takes long to code is coded in slices; later ones keep their place behind it.
       if (this.#coding === undefined) {
-        const coded = encodeBody(body, coder, options);
+        const coded = encodeBody(body, coder, addressed);
         if (!(coded instanceof Promise)) return this.#commit(coded);
         return this.#commitLater(() => coded);
       }
-      return this.#commitLater(() => encodeBody(body, coder, options));
+      return this.#commitLater(() => encodeBody(body, coder, addressed));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -305,7 +312,12 @@ export class Endpoint implements Session {
   async sendTensor(tensor: AvpInput, options: SendTensorOptions = {}): Promise<void> {
     options.signal?.throwIfAborted();
     if (this.#handover?.isClosing) throw drainingError(this.#handover);
-    await this.#requester.ask(this.#coder.encodeTensor(tensor), options).whole();
+    const agent = this.#recipient(options.to);
+    await this.#requester.ask({ ...this.#coder.encodeTensor(tensor), agent }, options).whole();
+  }
+
+  async agents(): Promise<Agents> {
+    return await askForAgents((query) => this.#ask(query, {}, DIRECTORY));
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Message> {
@@ -421,12 +433,12 @@ export class Endpoint implements Session {
     return { ...coded, securityStatus: message.securityStatus };
   }
 
-  #ask(body: Body, options: RequestOptions): Reply {
+  #ask(body: Body, options: RequestOptions, agent = this.#recipient(options.to)): Reply {
     options.signal?.throwIfAborted();
     if (this.#handover?.isClosing) throw drainingError(this.#handover);
     this.#assertReady();
     const metadata = encodeMetadata(this.#traced(options.metadata), this.#options.limits.maxMetadataSize);
-    return this.#requester.ask(encodeBody(body, this.#coder, { ...options, metadata }), options);
+    return this.#requester.ask(encodeBody(body, this.#coder, { ...options, metadata, agent }), options);
   }
 
   #traced(metadata: Metadata | undefined): Metadata | undefined {
@@ -434,7 +446,57 @@ export class Endpoint implements Session {
     return traceparent === undefined ? metadata : { ...metadata, traceparent };
   }
 
-  async #answer(streamId: number, message: ReceivedMessage): Promise<void> {
+  /** @throws {ProtocolError} `unsupported` at a server, `invalid_argument` for what is no agent's ID. */
+  #recipient(to: string | undefined): string | undefined {
+    if (to === undefined) return undefined;
+    if (this.#options.role === 'server') {
+      throw new ProtocolError('unsupported', "a server's session speaks to its own client, not to others");
+    }
+    if (isAgentId(to)) return to;
+    throw new ProtocolError(
+      'invalid_argument',
+      'to: an agent is named by 1 to 128 of letters, digits, - and _',
+    );
+  }
+
+  // --- what a server's route does with other sessions
+
+  /** Gives a command to the core on somebody else's behalf; `coded` is counted as sent. */
+  perform<Result>(coded: CodedBody | undefined, command: (core: SessionCore) => Result): Result {
+    const result = command(this.core);
+    if (coded !== undefined) this.#stats.sentBody(coded);
+    this.pump();
+    return result;
+  }
+
+  /** @throws {ProtocolError} `session_closed`. */
+  get coder(): BodyCoder {
+    return this.#coder;
+  }
+
+  /** Answers a request that has arrived by a handler of the caller's. */
+  async answer(streamId: number, body: ReceivedBody, handler: RequestHandler): Promise<void> {
+    await this.#answer(streamId, createMessage(body, this.#coder), handler);
+  }
+
+  /** Messages and requests to others are looked at like those to this end. Returns whether it is one. */
+  #passToRoute(event: SessionEvent): boolean {
+    const { route } = this.#options;
+    if (route === undefined) return false;
+    const isOpening = event.type === 'message' || event.type === 'request';
+    if (this.#scanner === undefined || !isOpening || event.body.agent === undefined) return route.take(event);
+    const message = createMessage(event.body, this.#coder);
+    const pass = () => void route.take(event);
+    if (event.type === 'message') this.#scanner.takeMessage(message, pass);
+    else this.#scanner.takeRequest(message, pass);
+    return true;
+  }
+
+  async #answer(
+    streamId: number,
+    message: ReceivedMessage,
+    handler: RequestHandler | undefined = this.#options.onRequest,
+  ): Promise<void> {
     const running: RunningHandler = { controller: new AbortController(), runsToCompletion: false };
     this.#handlers ??= new Map();
     this.#handlers.set(streamId, running);
@@ -442,7 +504,7 @@ export class Endpoint implements Session {
     const coder = this.#coder;
     // The handler takes it now.
     if (core.consume(streamId, message.charge)) this.pump();
-    const { limits, onRequest } = this.#options;
+    const { limits } = this.#options;
     try {
       await answer(
         message,
@@ -459,7 +521,7 @@ export class Endpoint implements Session {
           ready: () => this.#room(streamId),
         },
         {
-          handler: onRequest,
+          handler,
           session: this,
           coder,
           logger: this.#logger,
@@ -666,8 +728,10 @@ export class Endpoint implements Session {
 
   #handleData(event: SessionEvent): void {
     if ('body' in event) this.#stats.receivedBody(event.body);
+    if (this.#passToRoute(event)) return;
     switch (event.type) {
       case 'message':
+        if (event.body.agent === DELIVERY) return this.#handleReport(event.body);
         return this.#takeMessage(createMessage(event.body, this.#coder));
       case 'request':
         return this.#takeRequest(event.streamId, createMessage(event.body, this.#coder));
@@ -708,6 +772,17 @@ export class Endpoint implements Session {
     const refusal = { code: RejectCode.SECURITY_POLICY, message, retryable: false };
     this.core.reject(refusal, CloseCode.FORBIDDEN, this.#clock.now());
     this.pump();
+  }
+
+  #handleReport(body: ReceivedBody): void {
+    try {
+      const report = decodeUndeliverable(createMessage(body, this.#coder).text, this.#options.limits);
+      this.#notify('undelivered', report);
+    } catch (error) {
+      const fields = { event: 'report.unreadable', session: this.id, err: loggable(error) };
+      this.#logger.warn(fields, 'a report of delivery could not be read');
+    }
+    if (this.core.consume(0, body.charge)) this.pump();
   }
 
   /** Loads what the agreement needs; what arrives meanwhile waits. */

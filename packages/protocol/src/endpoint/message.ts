@@ -13,6 +13,8 @@ import { decodeMetadata, type Metadata } from './metadata.js';
  * everything at most once; what cannot be decoded throws a `ProtocolError` where it is asked for.
  */
 export interface Message {
+  /** The agent that sent it, as the server has authenticated it; `undefined` where the peer itself did. */
+  readonly from: string | undefined;
   /** How it travelled; `CONTEXT` where it was coded against earlier messages, `AVP` for a tensor. */
   readonly algorithm: BodyForm;
   /** The content, byte for byte as it was sent. */
@@ -75,6 +77,10 @@ export class ReceivedMessage implements Message {
     } catch (error) {
       this.#textFailure = error;
     }
+  }
+
+  get from(): string | undefined {
+    return this.#body.agent;
   }
 
   get algorithm(): BodyForm {

@@ -5,6 +5,7 @@ import { ProtocolError } from '../errors.js';
 import type { Limits, Timers } from '../limits.js';
 import type { Capabilities } from '../negotiate.js';
 import { VOCABULARY_HASHES } from '../tokenizer/vocabulary.js';
+import { type AgentOptions, stateAgent } from './agent-description.js';
 
 /** What client and server state alike. */
 export interface CapabilityOptions {
@@ -23,14 +24,17 @@ export interface CapabilityOptions {
 const DEFAULT_ALGORITHMS: readonly Algorithm[] = Object.values(Algorithm);
 const DEFAULT_ENCODINGS: readonly EncodingName[] = ['CL100K_BASE', 'O200K_BASE'];
 /** Extensions that an option may name already although their time has not come. */
-const KNOWN_EXTENSIONS: readonly string[] = ['link', 'resume', 'context', 'seal', 'avp'];
+const KNOWN_EXTENSIONS: readonly string[] = ['link', 'resume', 'context', 'seal', 'avp', 'agents'];
 
 /**
  * Turns options into what HELLO or ACCEPT state.
  *
  * @throws {ProtocolError} `invalid_option`.
  */
-export function resolveCapabilities(options: CapabilityOptions, limits: Limits): Capabilities {
+export function resolveCapabilities(
+  options: CapabilityOptions & { readonly agent?: AgentOptions | undefined },
+  limits: Limits,
+): Capabilities {
   const algorithms = names('algorithms', options.algorithms ?? DEFAULT_ALGORITHMS, Object.values(Algorithm));
   const encodings = names(
     'encodings',
@@ -39,7 +43,7 @@ export function resolveCapabilities(options: CapabilityOptions, limits: Limits):
   ) as EncodingName[];
   if (algorithms.length === 0)
     throw new ProtocolError('invalid_option', 'algorithms: at least one is needed');
-  const wanted = { link: true, resume: true, context: true, ...options.extensions };
+  const wanted = { link: true, resume: true, context: true, agents: true, ...options.extensions };
   for (const name of Object.keys(wanted)) {
     if (!KNOWN_EXTENSIONS.includes(name)) {
       throw new ProtocolError(
@@ -53,6 +57,7 @@ export function resolveCapabilities(options: CapabilityOptions, limits: Limits):
   if (wanted.link) extensions[Extension.LINK] = JSON.stringify(statedLink(limits));
   if (wanted.resume) extensions[Extension.RESUME] = '{}';
   if (wanted.context) extensions[Extension.CONTEXT] = stateContext(contextBounds(limits));
+  if (wanted.agents) Object.assign(extensions, stateAgent(options.agent ?? {}));
   if (encodings.length > 0) extensions[Extension.VOCABULARIES] = JSON.stringify(vocabularies);
   return {
     algorithms,

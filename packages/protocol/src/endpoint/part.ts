@@ -22,6 +22,8 @@ export interface EncodeOptions {
   readonly algorithm?: Algorithm | 'CONTEXT' | 'auto' | undefined;
   readonly secret?: boolean | undefined;
   readonly metadata?: Uint8Array | undefined;
+  /** To whom it is, where it is not for the peer itself. */
+  readonly agent?: string | undefined;
 }
 
 /**
@@ -34,11 +36,14 @@ export function encodeBody(
   coder: BodyCoder,
   options: EncodeOptions = {},
 ): CodedBody | Promise<CodedBody> {
-  return encodeContent(
+  const coded = encodeContent(
     typeof body === 'string' || body instanceof Uint8Array ? body : toJson(body),
     coder,
     options,
   );
+  const { agent } = options;
+  if (agent === undefined) return coded;
+  return coded instanceof Promise ? coded.then((late) => ({ ...late, agent })) : { ...coded, agent };
 }
 
 function encodeContent(

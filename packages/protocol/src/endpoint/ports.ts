@@ -1,4 +1,15 @@
+import type { SessionEvent } from '../session-core.js';
+
 /** What an endpoint needs from the program around it; drivers of sockets and tests provide it. */
+
+/**
+ * Server: what becomes of the events of a session that are not for the server's own user, such as
+ * messages to other agents.
+ */
+export interface EventRoute {
+  /** Whether the event was taken. */
+  take(event: SessionEvent): boolean;
+}
 
 /** One WebSocket connection. */
 export interface Wire {

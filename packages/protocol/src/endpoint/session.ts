@@ -2,6 +2,8 @@ import type { AvpInput } from '../avp/frame.js';
 import type { Algorithm } from '../constants.js';
 import type { ProtocolError } from '../errors.js';
 import type { Negotiated, SessionState, Undelivered } from '../session-core.js';
+import type { Agents } from './agents.js';
+import type { Undeliverable } from './delivery.js';
 import type { Message } from './message.js';
 import type { Metadata } from './metadata.js';
 import type { Body } from './part.js';
@@ -23,6 +25,8 @@ export interface SendOptions {
    */
   readonly secret?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Client: another agent of the server, by its ID. @default the server itself */
+  readonly to?: string | undefined;
 }
 
 export interface RequestOptions extends SendOptions {
@@ -33,6 +37,8 @@ export interface RequestOptions extends SendOptions {
 
 export interface SendTensorOptions {
   readonly signal?: AbortSignal | undefined;
+  /** Client: another agent of the server, by its ID. @default the server itself */
+  readonly to?: string | undefined;
 }
 
 export interface CloseResult {
@@ -49,6 +55,8 @@ export interface SessionEvents {
   state: SessionState;
   reset: SessionReset;
   error: ProtocolError;
+  /** One-way messages to an agent were refused, or lost with its session. */
+  undelivered: Undeliverable;
 }
 
 /** A session as its user sees it, at both ends. */
@@ -78,6 +86,12 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposable {
   stream(body: Body, options?: RequestOptions): ReplyStream;
   /** Sends a tensor; resolves when the peer has verified the whole. */
   sendTensor(tensor: AvpInput, options?: SendTensorOptions): Promise<void>;
+  /**
+   * Client: the agents of the server that this session may see, and what becomes of them.
+   *
+   * @throws {ProtocolError} `unsupported` where the server has no directory of agents.
+   */
+  agents(): Promise<Agents>;
   /** Resolves when everything that was sent is acknowledged. @throws {ProtocolError} what ends the session first. */
   flush(): Promise<void>;
   on<Name extends keyof SessionEvents>(

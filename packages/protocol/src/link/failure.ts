@@ -20,6 +20,12 @@ const OWN_CODES = [
   'draining',
   'too_many_streams',
   'timeout',
+  'forbidden',
+  'message_too_large',
+  'transfer_too_large',
+  'unrepresentable',
+  'unknown_agent',
+  'peer_gone',
 ] as const;
 type OwnCode = (typeof OWN_CODES)[number];
 

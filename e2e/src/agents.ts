@@ -1,0 +1,43 @@
+import { type ClientOptions, connect, type Session } from '@parlance/client';
+import { createServer, type Server, type ServerOptions } from '@parlance/server';
+import WebSocket from 'ws';
+
+/** A server whose clients say in their token who they are: `principal/agent`. */
+export interface AgentsBench extends AsyncDisposable {
+  readonly server: Server;
+  readonly port: number;
+  /** Connects as an agent of `acme`, or as `principal/agent`. @param port of a proxy in between */
+  agent(name: string, options?: ClientOptions, port?: number): Promise<Session>;
+}
+
+export async function serveAgents(options: ServerOptions = {}): Promise<AgentsBench> {
+  const server = createServer({
+    limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },
+    ...options,
+    authenticate: ({ token = '' }) => {
+      const [principal = '', agentId] = token.split('/');
+      return principal === '' ? null : { principal, ...(agentId ? { agentId } : {}) };
+    },
+  });
+  const { port } = await server.listen();
+  const sessions: Session[] = [];
+  return {
+    server,
+    port,
+    async agent(name, clientOptions = {}, at = port) {
+      const token = name.includes('/') ? name : `acme/${name}`;
+      const session = await connect(`ws://127.0.0.1:${at}/session`, {
+        WebSocket,
+        token,
+        reconnect: { minDelayMs: 5, maxDelayMs: 50 },
+        ...clientOptions,
+      });
+      sessions.push(session);
+      return session;
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all(sessions.map((session) => session.close()));
+      await server.close();
+    },
+  };
+}

@@ -1,0 +1,509 @@
+import { randomBytes } from 'node:crypto';
+import type { Message, Session, Undeliverable } from '@parlance/client';
+import { type ProtocolError, RequestError } from '@parlance/protocol';
+import type { RelayQuestion } from '@parlance/server';
+import { afterEach, describe, expect, it } from 'vitest';
+import { type AgentsBench, serveAgents } from './agents.js';
+import { createCuttingProxy } from './cutting-proxy.js';
+
+/** Agents that find each other and talk through a server, over real sockets. */
+
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
+});
+const serve = async (...args: Parameters<typeof serveAgents>): Promise<AgentsBench> => {
+  const bench = await serveAgents(...args);
+  open.push(bench);
+  return bench;
+};
+const failure = (promise: Promise<unknown>): Promise<ProtocolError> =>
+  promise.then(
+    () => {
+      throw new Error('it did not fail');
+    },
+    (error: unknown) => error as ProtocolError,
+  );
+const next = async (session: Session): Promise<Message> => {
+  for await (const message of session) return message;
+  throw new Error('the session ended');
+};
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+describe('a message to an agent', () => {
+  it('arrives there and nowhere else, with the name of its sender', async () => {
+    const server: string[] = [];
+    const { agent } = await serve({
+      onSession: async (session) => {
+        for await (const message of session) server.push(message.text);
+      },
+    });
+    const [planner, worker, other] = await Promise.all(
+      ['planner', 'worker', 'other'].map((name) => agent(name)),
+    );
+    const elsewhere: string[] = [];
+    void (async () => {
+      for await (const message of other as Session) elsewhere.push(message.text);
+    })();
+    await planner?.send('hello', { to: 'worker' });
+    const message = await next(worker as Session);
+    expect([message.text, message.from]).toEqual(['hello', 'planner']);
+    await worker?.send('and to you', { to: message.from });
+    expect((await next(planner as Session)).text).toBe('and to you');
+    await pause(20);
+    expect([server, elsewhere]).toEqual([[], []]);
+  });
+
+  it('bears the authenticated name, whatever the sender calls itself', async () => {
+    const { agent } = await serve();
+    const worker = await agent('worker');
+    const liar = await agent('acme/liar', { agentId: 'planner' });
+    await liar.send('I am the planner', { to: 'worker' });
+    expect((await next(worker)).from).toBe('liar');
+  });
+
+  it.each(['M2M', 'TOKEN_NATIVE', 'BROTLI', 'NONE'] as const)(
+    'passes as it is where both sessions have %s',
+    async (algorithm) => {
+      const { agent, server } = await serve();
+      const [planner, worker] = [await agent('planner'), await agent('worker')];
+      const text = JSON.stringify({
+        model: 'gpt-4o',
+        messages: [{ role: 'user', content: 'Grüße, 世界!'.repeat(9) }],
+      });
+      await planner.send(text, { to: 'worker', algorithm });
+      const message = await next(worker);
+      expect([message.text, message.algorithm]).toEqual([text, algorithm]);
+      expect(server.relayStats()).toEqual({ forwarded: 1, recoded: 0, refused: 0, unknown: 0 });
+    },
+  );
+
+  it('is coded anew where the target has not its coding, or other tokens', async () => {
+    const { agent, server } = await serve();
+    const planner = await agent('planner', { encodings: ['CL100K_BASE'] });
+    const plain = await agent('plain', { algorithms: ['NONE'] });
+    const tokens = await agent('tokens', {
+      encodings: ['O200K_BASE'],
+      algorithms: ['TOKEN_NATIVE'],
+      extensions: { context: false },
+    });
+    const text = 'The same words are other tokens in another vocabulary. 👩‍👩‍👧';
+    for (const target of ['plain', 'tokens']) {
+      await planner.send(text, { to: target, algorithm: 'TOKEN_NATIVE' });
+    }
+    expect((await next(plain)).text).toBe(text);
+    const message = await next(tokens);
+    expect([message.text, message.algorithm]).toEqual([text, 'TOKEN_NATIVE']);
+    expect(server.relayStats()).toMatchObject({ forwarded: 0, recoded: 2 });
+  });
+
+  it('is decoded where it was coded against earlier ones, and between principals never coded so again', async () => {
+    const { agent, server } = await serve({ agents: { authorize: () => true } });
+    const planner = await agent('planner');
+    const [near, far] = [await agent('near'), await agent('other/far')];
+    const text = JSON.stringify({
+      model: 'm',
+      messages: [{ role: 'user', content: 'again and '.repeat(90) }],
+    });
+    for (const target of ['near', 'far', 'near', 'far'])
+      await planner.send(text, { to: target, algorithm: 'CONTEXT' });
+    const read = async (session: Session) => {
+      const messages: Message[] = [];
+      for await (const message of session) if (messages.push(message) === 2) break;
+      return messages.map((message) => [message.text === text, message.algorithm === 'CONTEXT']);
+    };
+    expect((await read(near)).at(-1)).toEqual([true, true]);
+    expect(await read(far)).toEqual([
+      [true, false],
+      [true, false],
+    ]);
+    expect(server.relayStats()).toMatchObject({ forwarded: 0, recoded: 4 });
+  });
+
+  it('is reported where nobody of that name is there, or it is nobody’s business', async () => {
+    const { agent } = await serve();
+    const [planner] = [await agent('planner'), await agent('other/stranger')];
+    const reports: Undeliverable[] = [];
+    planner.on('undelivered', (report) => reports.push(report));
+    await planner.send('1', { to: 'nobody' });
+    await planner.send('2', { to: 'stranger' });
+    await planner.send('3', { to: 'nobody' });
+    await expect.poll(() => reports).toHaveLength(3);
+    const reason = 'unknown_agent';
+    expect(reports).toEqual([
+      { to: 'nobody', outcome: 'not_sent', reason, first: 1, count: 1 },
+      { to: 'stranger', outcome: 'not_sent', reason, first: 1, count: 1 },
+      { to: 'nobody', outcome: 'not_sent', reason, first: 2, count: 1 },
+    ]);
+  });
+
+  it('waits for an agent whose connection is lost', async () => {
+    const { agent, port } = await serve();
+    const proxy = await createCuttingProxy(port);
+    open.unshift(proxy);
+    const planner = await agent('planner');
+    const worker = await agent('worker', {}, proxy.port);
+    proxy.refuse(true);
+    proxy.cut();
+    await expect.poll(() => worker.state).toBe('suspended');
+    for (let i = 0; i < 50; i++) await planner.send(String(i), { to: 'worker' });
+    await pause(20);
+    proxy.refuse(false);
+    const got: string[] = [];
+    for await (const { text } of worker) if (got.push(text) === 50) break;
+    expect(got).toEqual(Array.from({ length: 50 }, (_, i) => String(i)));
+  });
+
+  it('that was handed over is reported as unknown when the session of its target is lost', async () => {
+    const { agent, port, server } = await serve();
+    const proxy = await createCuttingProxy(port);
+    open.unshift(proxy);
+    const planner = await agent('planner');
+    await agent('worker', {}, proxy.port);
+    const reports: Undeliverable[] = [];
+    planner.on('undelivered', (report) => reports.push(report));
+    // Written to a connection that takes everything and answers nothing, and then to none.
+    proxy.freeze();
+    for (let i = 0; i < 3; i++) await planner.send(String(i), { to: 'worker' });
+    await planner.flush();
+    await pause(20);
+    proxy.refuse(true);
+    proxy.cut();
+    const suspended = [...server.sessions.values()].find(({ agentId }) => agentId === 'worker');
+    await expect.poll(() => suspended?.state).toBe('suspended');
+    for (let i = 3; i < 5; i++) await planner.send(String(i), { to: 'worker' });
+    await planner.flush();
+    await agent('worker');
+    await expect.poll(() => reports).toHaveLength(2);
+    expect(reports).toEqual([
+      { to: 'worker', outcome: 'unknown', reason: 'peer_gone', first: 1, count: 3 },
+      { to: 'worker', outcome: 'not_sent', reason: 'peer_gone', first: 4, count: 2 },
+    ]);
+    expect(server.relayStats()).toMatchObject({ unknown: 3 });
+  });
+
+  it('needs an agent as its sender, and a directory at the server', async () => {
+    const { agent } = await serve();
+    await agent('worker');
+    const nameless = await agent('acme/');
+    expect(await failure(nameless.request('x', { to: 'worker' }))).toMatchObject({ code: 'forbidden' });
+    expect(await failure(nameless.send('x', { to: 'not a name' }))).toMatchObject({
+      code: 'invalid_argument',
+    });
+    const without = await serve({ extensions: { agents: false } });
+    const session = await without.agent('planner');
+    expect(await failure(session.send('x', { to: 'worker' }))).toMatchObject({ code: 'unsupported' });
+    expect(await failure(session.agents())).toMatchObject({ code: 'unsupported' });
+  });
+});
+
+describe('a request to an agent', () => {
+  it('is answered by it, with metadata in both directions', async () => {
+    const { agent } = await serve();
+    const planner = await agent('planner');
+    await agent('worker', {
+      onRequest: (request, { metadata, setMetadata }) => {
+        setMetadata({ took: 3 });
+        return `${request.from} asks ${request.text} by ${String(metadata['deadline'])}`;
+      },
+    });
+    const reply = await planner.request('why', { to: 'worker', metadata: { deadline: 5 } });
+    expect([reply.text, reply.metadata]).toEqual(['planner asks why by 5', { took: 3 }]);
+  });
+
+  it('streams its answer, also in tokens of another vocabulary whose parts split characters', async () => {
+    const { agent, server } = await serve();
+    const text = 'Größe 👩‍👩‍👧 und 世界, '.repeat(3);
+    const planner = await agent('planner', { encodings: ['CL100K_BASE'] });
+    const { loadEncoding } = await import('@parlance/protocol');
+    const ids = (await loadEncoding('O200K_BASE')).encode(text);
+    await agent('worker', {
+      encodings: ['O200K_BASE'],
+      async *onRequest() {
+        for (const id of ids) yield { tokens: [id] };
+      },
+    });
+    let got = '';
+    for await (const part of planner.stream('go', { to: 'worker', algorithm: 'NONE' })) got += part.text;
+    expect(got).toBe(text);
+    expect(server.relayStats().recoded).toBe(ids.length);
+  });
+
+  it('passes on how it failed', async () => {
+    const { agent } = await serve();
+    const planner = await agent('planner');
+    await agent('worker', {
+      onRequest: (request) => {
+        if (request.text === 'own')
+          throw new RequestError('no_such_model', 'not here', { data: { have: ['a'] } });
+        throw new Error('a secret');
+      },
+    });
+    await agent('mute');
+    expect(await failure(planner.request('own', { to: 'worker' }))).toMatchObject({
+      code: 'no_such_model',
+      message: 'not here',
+      data: { have: ['a'] },
+    });
+    const hidden = await failure(planner.request('x', { to: 'worker' }));
+    expect([hidden.code, hidden.message.includes('secret')]).toEqual(['internal', false]);
+    expect(await failure(planner.request('x', { to: 'mute' }))).toMatchObject({ code: 'unsupported' });
+    expect(await failure(planner.request('x', { to: 'nobody' }))).toMatchObject({ code: 'unknown_agent' });
+    expect(await failure(planner.request('x', { to: 'planner', timeoutMs: 500 }))).toMatchObject({
+      code: 'unsupported',
+    });
+  });
+
+  it('is cancelled at its far end when the requester leaves the loop, or goes', async () => {
+    const { agent } = await serve();
+    const planner = await agent('planner');
+    const aborted: string[] = [];
+    await agent('worker', {
+      async *onRequest(request, { signal }) {
+        signal.addEventListener('abort', () => aborted.push(request.text));
+        for (let i = 0; !signal.aborted; i++) {
+          yield String(i);
+          await pause(1);
+        }
+      },
+    });
+    let count = 0;
+    for await (const _ of planner.stream('left', { to: 'worker' })) if (++count === 3) break;
+    await expect.poll(() => aborted).toEqual(['left']);
+    expect(await failure(planner.request('late', { to: 'worker', timeoutMs: 30 }))).toMatchObject({
+      code: 'timeout',
+    });
+    await expect.poll(() => aborted).toEqual(['left', 'late']);
+    const going = planner.stream('gone', { to: 'worker' })[Symbol.asyncIterator]();
+    await going.next();
+    await planner.close();
+    await expect.poll(() => aborted).toEqual(['left', 'late', 'gone']);
+  });
+
+  it('ends with peer_gone when its target goes in the middle', async () => {
+    const { agent } = await serve();
+    const planner = await agent('planner');
+    const worker = await agent('worker', {
+      async *onRequest() {
+        yield 'one';
+        await new Promise(() => {});
+      },
+    });
+    const parts: string[] = [];
+    const reading = (async () => {
+      for await (const part of planner.stream('x', { to: 'worker' })) {
+        parts.push(part.text);
+        void worker.close();
+      }
+    })();
+    expect(await failure(reading)).toMatchObject({ code: 'peer_gone', side: 'remote' });
+    expect(parts).toEqual(['one']);
+  });
+
+  it('carries a tensor, which its target verifies', async () => {
+    const { agent, server } = await serve();
+    const [planner, worker] = [await agent('planner'), await agent('worker')];
+    const data = Float32Array.from({ length: 100_000 }, (_, i) => Math.sin(i));
+    const sending = planner.sendTensor(
+      { data, shape: [100_000], dtype: 'float32', payloadType: 'hidden_state' },
+      { to: 'worker' },
+    );
+    const { tensor, from } = await next(worker);
+    await sending;
+    expect([from, Buffer.compare(Buffer.from(tensor?.data ?? []), Buffer.from(data.buffer))]).toEqual([
+      'planner',
+      0,
+    ]);
+    // The tensor and its confirmation.
+    expect(server.relayStats()).toMatchObject({ forwarded: 2, recoded: 0 });
+  });
+});
+
+describe('the policy', () => {
+  it('is asked with both parties, the kind and the header of an M2M body', async () => {
+    const questions: RelayQuestion[] = [];
+    const { agent } = await serve({
+      agents: {
+        authorize: (question) => {
+          if (question.kind === 'list') return true;
+          questions.push({ ...question, header: question.header });
+          return question.kind !== 'tensor';
+        },
+      },
+    });
+    const planner = await agent('acme/planner');
+    await agent('other/worker', { onRequest: () => 'done' });
+    const chat = JSON.stringify({ model: 'gpt-4o', messages: [{ role: 'system', content: 'x' }] });
+    await planner.request(chat, { to: 'worker', algorithm: 'M2M' });
+    await planner.request('plain', { to: 'worker', algorithm: 'NONE' });
+    const tensor = {
+      data: Float32Array.of(1),
+      shape: [1],
+      dtype: 'float32',
+      payloadType: 'hidden_state',
+    } as const;
+    expect(await failure(planner.sendTensor(tensor, { to: 'worker' }))).toMatchObject({ code: 'forbidden' });
+    const from = { id: 'planner', principal: 'acme' };
+    const to = { id: 'worker', principal: 'other' };
+    expect(questions).toMatchObject([
+      { from, to, kind: 'request', header: { model: 'gpt-4o', roles: ['system'] } },
+      { from, to, kind: 'request', header: undefined },
+      { from, to, kind: 'tensor' },
+    ]);
+  });
+
+  it('denies across principals by default, and where it throws', async () => {
+    const { agent } = await serve();
+    const planner = await agent('planner');
+    await agent('other/worker', { onRequest: () => 'never' });
+    expect(await failure(planner.request('x', { to: 'worker' }))).toMatchObject({ code: 'unknown_agent' });
+    const throwing = await serve({
+      agents: {
+        authorize: ({ kind }) => {
+          if (kind === 'list') return true;
+          throw new Error('broken');
+        },
+      },
+    });
+    const asker = await throwing.agent('planner');
+    await throwing.agent('worker', { onRequest: () => 'never' });
+    expect(await failure(asker.request('x', { to: 'worker' }))).toMatchObject({ code: 'forbidden' });
+  });
+
+  it('may choose the agent by the model of a request', async () => {
+    const { agent } = await serve({
+      agents: {
+        route: (to, { header }) =>
+          to === 'any' ? (header?.schema === 'request' && header.model === 'gpt-4o' ? 'large' : 'small') : to,
+      },
+    });
+    const planner = await agent('planner');
+    await agent('large', { onRequest: () => 'large' });
+    await agent('small', { onRequest: () => 'small' });
+    const ask = async (model: string) =>
+      (await planner.request(JSON.stringify({ model, messages: [] }), { to: 'any', algorithm: 'M2M' })).text;
+    expect([await ask('gpt-4o'), await ask('other')]).toEqual(['large', 'small']);
+  });
+});
+
+describe('an agent ID', () => {
+  it('is taken over by a newer session of the same principal', async () => {
+    const { agent } = await serve();
+    const planner = await agent('planner');
+    const older = await agent('worker', { onRequest: () => 'older' });
+    const ended = new Promise<ProtocolError>((resolve) => older.on('error', resolve));
+    await agent('worker', { onRequest: () => 'newer' });
+    expect(await ended).toMatchObject({ code: 'taken_over' });
+    expect((await planner.request('who', { to: 'worker' })).text).toBe('newer');
+  });
+
+  it('is refused to another principal, and to everybody where the server says so', async () => {
+    const { agent } = await serve();
+    await agent('acme/worker');
+    expect(await failure(agent('other/worker'))).toMatchObject({ code: 'rejected', closeCode: 4403 });
+    const strict = await serve({ agents: { onConflict: 'refuse' } });
+    const first = await strict.agent('worker');
+    expect(await failure(strict.agent('worker'))).toMatchObject({ code: 'rejected', closeCode: 4403 });
+    await first.close();
+    await strict.agent('worker');
+  });
+
+  it('names nobody where nobody authenticates', async () => {
+    const { createServer } = await import('@parlance/server');
+    expect(() => createServer({ agents: {} })).toThrow(expect.objectContaining({ code: 'invalid_option' }));
+  });
+});
+
+describe('the directory', () => {
+  const identity = (model: string, layers = 32) => ({
+    modelFamily: model,
+    modelId: `test/${model}`,
+    modelHash: model.padEnd(64, '0'),
+    hiddenDim: 4096,
+    numLayers: layers,
+    numKvHeads: 8,
+    headDim: 128,
+    tokenizerHash: '',
+  });
+
+  it('lists who may be seen, with what they state and the mode that the pair would get', async () => {
+    const { agent } = await serve();
+    const planner = await agent('planner', { agent: { identity: identity('llama') } });
+    await agent('twin', {
+      encodings: ['O200K_BASE'],
+      agent: { identity: identity('llama'), metadata: { skill: 'sums' } },
+    });
+    await agent('stranger', { agent: { identity: identity('gemma', 12) } });
+    await agent('other/hidden');
+    const agents = await planner.agents();
+    expect(agents.list.map(({ id }) => id).sort()).toEqual(['stranger', 'twin']);
+    expect(agents.get('twin')).toMatchObject({
+      state: 'connected',
+      encodings: ['O200K_BASE'],
+      metadata: { skill: 'sums' },
+      identity: { modelFamily: 'llama', hiddenDim: 4096 },
+      compatibility: { mode: 'latent', path: 'hash_match' },
+    });
+    expect(agents.get('stranger')?.compatibility).toEqual({ mode: 'json', mapId: '', path: 'json_fallback' });
+  });
+
+  it('takes metadata of 4 KiB and not a byte more', async () => {
+    const { agent } = await serve();
+    const note = (size: number) => ({ agent: { metadata: { n: 'x'.repeat(size - '{"n":""}'.length) } } });
+    const worker = await agent('worker', note(4096));
+    await agent('planner');
+    expect(worker.state).toBe('established');
+    expect(await failure(agent('other', note(4097)))).toMatchObject({ code: 'invalid_option' });
+  });
+
+  it('tells who joins, is suspended, comes back and leaves', async () => {
+    const { agent, port } = await serve();
+    const proxy = await createCuttingProxy(port);
+    open.unshift(proxy);
+    const planner = await agent('planner');
+    const changes: string[] = [];
+    const agents = await planner.agents();
+    (async () => {
+      for await (const { type, agent } of agents) changes.push(`${agent.id} ${type} ${agent.state}`);
+    })().catch(() => {});
+    const worker = await agent('worker', {}, proxy.port);
+    await expect.poll(() => changes).toEqual(['worker joined connected']);
+    proxy.refuse(true);
+    proxy.cut();
+    await expect.poll(() => changes.at(-1)).toBe('worker suspended suspended');
+    expect(agents.get('worker')?.state).toBe('suspended');
+    proxy.refuse(false);
+    await expect.poll(() => changes.at(-1)).toBe('worker changed connected');
+    await worker.close();
+    await expect.poll(() => changes.at(-1)).toBe('worker left connected');
+    expect(agents.list).toEqual([]);
+  });
+
+  it('tells a watcher that was away the latest state of each agent, whatever happened between', async () => {
+    const { agent } = await serve({ limits: { sessionsPerMinutePerIp: Infinity, sessionsPerIp: Infinity } });
+    const planner = await agent('planner');
+    const agents = await planner.agents();
+    const reader = agents[Symbol.asyncIterator]();
+    /** 4 KB that no codec makes smaller by much. */
+    const noise = () => ({ agent: { metadata: { note: randomBytes(2900).toString('base64') } } });
+    const first = reader.next();
+    await agent('steady', noise());
+    expect((await first).value).toMatchObject({ type: 'joined', agent: { id: 'steady' } });
+    // A flood while nobody reads on: each of them states 4 KB, 200 times.
+    for (let round = 0; round < 20; round++) {
+      const flood = await Promise.all(Array.from({ length: 10 }, (_, i) => agent(`flood-${i}`, noise())));
+      await Promise.all(flood.map((session) => session.close()));
+    }
+    const last = await agent('last');
+    let told = 0;
+    while (agents.list.length !== 2 || agents.get('last') === undefined) {
+      await reader.next();
+      told++;
+    }
+    await reader.return?.();
+    expect(last.state).toBe('established');
+    expect(agents.list.map(({ id }) => id).sort()).toEqual(['last', 'steady']);
+    // Far fewer than the 400 that happened: what was not read in time is told once.
+    expect(told).toBeLessThan(300);
+  });
+});

@@ -1,0 +1,76 @@
+import { decodeAvpHello, encodeAvpHello } from '../avp/hello.js';
+import type { ModelIdentity } from '../avp/identity.js';
+import { Extension } from '../constants.js';
+import { ProtocolError } from '../errors.js';
+import { parseJson } from '../json.js';
+import type { Limits } from '../limits.js';
+import { get, isFields } from '../message-fields.js';
+import type { StringMap } from '../messages.js';
+import { utf8Length } from '../text.js';
+import type { Metadata } from './metadata.js';
+
+/** What an agent says about itself in HELLO: `extensions.agents` and `extensions.avp`. */
+
+export interface AgentOptions {
+  /** Anything that others may want to know, up to 4 KiB of JSON. @default {} */
+  readonly metadata?: Metadata | undefined;
+  /** The model that the agent runs. @default none */
+  readonly identity?: ModelIdentity | undefined;
+}
+
+/** What an agent has said about itself. */
+export interface AgentDescription {
+  readonly metadata: Metadata;
+  readonly identity: ModelIdentity | undefined;
+}
+
+/** Bytes of the JSON of an agent's metadata. */
+export const MAX_AGENT_METADATA = 4096;
+
+/**
+ * The two extensions of an agent.
+ *
+ * @throws {ProtocolError} `invalid_option` where the metadata are too large or no object.
+ */
+export function stateAgent({ metadata = {}, identity }: AgentOptions): StringMap {
+  const json = JSON.stringify(metadata);
+  if (!isFields(metadata) || utf8Length(json) > MAX_AGENT_METADATA) {
+    throw new ProtocolError(
+      'invalid_option',
+      `agent.metadata is an object of at most ${MAX_AGENT_METADATA} bytes as JSON`,
+    );
+  }
+  const stated = { [Extension.AGENTS]: json === '{}' ? '{}' : `{"metadata":${json}}` };
+  return identity === undefined ? stated : { ...stated, [Extension.AVP]: encodeAvpHello({ identity }) };
+}
+
+/**
+ * What an agent's HELLO says about it.
+ *
+ * @throws {ProtocolError} `bad_message`, `bad_json`, `metadata_too_large`, `json_too_deep`.
+ */
+export function readAgent(extensions: StringMap, limits: Limits): AgentDescription {
+  const stated = extensions[Extension.AGENTS] ?? '{}';
+  // Some room for the object around it.
+  if (utf8Length(stated) > MAX_AGENT_METADATA + MAX_WRAPPING) throw tooLarge();
+  const value: unknown = parseJson(stated, limits);
+  const metadata = isFields(value) ? (get(value, 'metadata') ?? {}) : undefined;
+  if (!isFields(metadata)) {
+    throw new ProtocolError('bad_message', 'extension agents states an object, and its metadata are one');
+  }
+  if (utf8Length(JSON.stringify(metadata)) > MAX_AGENT_METADATA) throw tooLarge();
+  const avp = extensions[Extension.AVP];
+  return {
+    metadata: metadata as Metadata,
+    identity: avp === undefined ? undefined : decodeAvpHello(avp).identity,
+  };
+}
+
+const MAX_WRAPPING = 64;
+
+function tooLarge(): ProtocolError {
+  return new ProtocolError(
+    'metadata_too_large',
+    `an agent's metadata are at most ${MAX_AGENT_METADATA} bytes`,
+  );
+}

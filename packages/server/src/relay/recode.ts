@@ -1,0 +1,49 @@
+import {
+  algorithmOf,
+  type BodyCoder,
+  type CodedBody,
+  LinkCodec,
+  type Negotiated,
+  type ReceivedBody,
+} from '@parlance/protocol';
+
+/** Whether what one session carries may be read by another: bodies pass a relay as they are where it may. */
+
+/**
+ * Whether a body that was coded for one session means the same in another. Token IDs mean something in
+ * their encoding only; what AVP frames need, both ends have.
+ */
+export function isSharedCoding({ codec, bytes }: ReceivedBody, from: Negotiated, to: Negotiated): boolean {
+  if (codec === LinkCodec.AVP || bytes.length === 0) return true;
+  const algorithm = algorithmOf(codec);
+  if (algorithm === undefined || !to.algorithms.includes(algorithm)) return false;
+  return algorithm !== 'TOKEN_NATIVE' || from.encoding === to.encoding;
+}
+
+/** The same body, passed on as it is. */
+export function passOn({ codec, bytes, originalLength, metadata }: ReceivedBody, secret: boolean): CodedBody {
+  return { codec, bytes, originalLength: originalLength ?? bytes.length, secret, metadata };
+}
+
+/** Text of token parts, where a character may be split between two of them. */
+export type PartText = ReturnType<BodyCoder['createPartText']>;
+
+/**
+ * The same content coded for the other session: as bytes where it takes them, which costs no more than
+ * decoding.
+ *
+ * @param partText of the stream that the body is a part of.
+ * @throws {ProtocolError} what decoding or coding throws.
+ */
+export function recode(
+  body: ReceivedBody,
+  from: BodyCoder,
+  to: BodyCoder,
+  partText: PartText | undefined,
+): CodedBody {
+  const content =
+    partText !== undefined && body.codec === LinkCodec.TOKEN_NATIVE
+      ? partText.push(from.tokens(body))
+      : from.decode(body);
+  return to.encode(content, { secret: body.secret, metadata: body.metadata });
+}
