@@ -1,4 +1,5 @@
 import { decodeMetadata } from '../endpoint/metadata.js';
+import { AliasReader, MAX_ALIASES } from '../link/addressing.js';
 import { Assembler } from '../link/assembly.js';
 import { decodeFailure } from '../link/failure.js';
 import {
@@ -34,7 +35,7 @@ const MEANINGS: Readonly<Record<LinkKind, string>> = {
   [LinkKind.END]: 'the reply is complete',
   [LinkKind.ERROR]: 'the request failed',
   [LinkKind.CANCEL]: 'the reply is not wanted any more',
-  [LinkKind.ALIAS]: 'reserved',
+  [LinkKind.ALIAS]: 'a number that means an agent from here on',
   [LinkKind.ACK]: 'so many frames have arrived',
   [LinkKind.CREDIT]: 'so much may be sent',
 };
@@ -46,9 +47,10 @@ export function explainLink(report: Report, bytes: Uint8Array): void {
   report.label = NAMES.get(kind) ?? 'link frame';
   reader.say(NAMES.get(kind) ?? hex(bytes[0] as number), MEANINGS[kind]);
   // A kind that is not known is refused before anything else is read.
-  if (!(kind in MEANINGS) || kind === LinkKind.ALIAS) reader.check(() => decodeLinkFrame(bytes), 0);
+  if (!(kind in MEANINGS)) reader.check(() => decodeLinkFrame(bytes), 0);
 
   if (kind === LinkKind.ACK) return explainAck(reader);
+  if (kind === LinkKind.ALIAS) return explainAlias(reader);
   report.streamId = reader.varint(
     'stream',
     kind === LinkKind.CREDIT ? Number.MAX_SAFE_INTEGER : MAX_STREAM_ID,
@@ -84,6 +86,15 @@ function explainAck(reader: FieldReader): void {
   reader.say(count, 'frames of the session that have arrived, in all');
   reader.expectEnd('an ack frame');
   reader.report.summary = `${number(count)} frame${count === 1 ? ' has' : 's have'} arrived so far`;
+}
+
+function explainAlias(reader: FieldReader): void {
+  const alias = reader.varint('alias', MAX_STREAM_ID);
+  reader.say(alias, `one of ${MAX_ALIASES} that a direction has`);
+  const { rest, offset } = reader;
+  reader.check(() => new AliasReader().handleAlias(alias, rest), offset);
+  const name = reader.text('agent', rest.length);
+  reader.report.summary = `${alias} is agent ${name} from here on`;
 }
 
 function explainCredit(reader: FieldReader): void {
@@ -170,6 +181,10 @@ interface Stated {
 /** What the first frame of a body says about it. */
 function readHead(reader: FieldReader, frame: LinkFrame): Stated {
   const { report, offset } = reader;
+  if ((frame.flags & LinkFlag.ADDRESSED) !== 0) {
+    const alias = reader.varint('agent');
+    reader.say(alias, 'the agent to whom or from whom it is, by its number');
+  }
   const total = (frame.flags & LinkFlag.MORE) !== 0 ? reader.varint('body length') : undefined;
   reader.say(
     total,
@@ -179,14 +194,17 @@ function readHead(reader: FieldReader, frame: LinkFrame): Stated {
   if (original !== undefined) reader.say(original, 'bytes when decoded');
   if ((frame.flags & LinkFlag.META) !== 0) readMetadata(reader, frame);
   // Whether the sizes are within the limits, and the first part is no more than the whole.
-  reader.check(() => new Assembler(report.limits).add(frame), offset);
+  reader.check(() => new Assembler(report.limits, ANY_AGENT).add(frame), offset);
   return { total, original };
 }
+
+/** One frame alone does not tell which agents were announced before. */
+const ANY_AGENT = { nameOf: () => '' };
 
 function readMetadata(reader: FieldReader, frame: LinkFrame): void {
   const { report } = reader;
   const length = reader.varint('metadata length');
-  reader.check(() => new Assembler(report.limits).add(frame), reader.offset);
+  reader.check(() => new Assembler(report.limits, ANY_AGENT).add(frame), reader.offset);
   const { offset } = reader;
   const { maxJsonDepth } = report.limits;
   reader.within('metadata', length, (inner) => {

@@ -40,12 +40,12 @@ interface Partial {
  */
 export class Assembler {
   readonly #limits: Limits;
-  readonly #aliases: AliasReader | undefined;
+  readonly #aliases: Pick<AliasReader, 'nameOf'> | undefined;
   /** By stream; most bodies come in one frame. */
   #partials: Map<number, Partial> | undefined;
 
   /** @param aliases where addressing was agreed. */
-  constructor(limits: Limits, aliases?: AliasReader) {
+  constructor(limits: Limits, aliases?: Pick<AliasReader, 'nameOf'>) {
     this.#limits = limits;
     this.#aliases = aliases;
   }

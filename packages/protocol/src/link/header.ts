@@ -154,6 +154,9 @@ export function decodeLinkFrame(bytes: Uint8Array): LinkFrame {
   if (third === undefined) throw new ProtocolError('truncated', 'the link frame ends before its codec byte');
   const codec = third & 0x0f;
   if (codec > LAST_CODEC) throw new ProtocolError('bad_frame', `unknown codec ${codec} in a link frame`);
+  if (third & LinkFlag.ADDRESSED && kind > LinkKind.REQUEST) {
+    throw new ProtocolError('bad_frame', 'a reply is not addressed');
+  }
   return {
     kind: kind as LinkKind,
     streamId,

@@ -15,7 +15,6 @@ import {
   isBodyKind,
   isCounted,
   LinkCodec,
-  LinkFlag,
   type LinkFrame,
   LinkKind,
   type OutgoingBody,
@@ -297,7 +296,6 @@ export class Link {
       return whole && { type: 'message', body: whole };
     }
     if (kind === LinkKind.REQUEST) return this.#handleRequest(frame, now);
-    if (frame.flags & LinkFlag.ADDRESSED) throw new ProtocolError('bad_frame', 'a reply is not addressed');
     const stream = this.#asked(streamId);
     if (stream === undefined) return undefined;
     const whole = this.#take(frame);
