@@ -10,6 +10,7 @@ const BENCHES: Readonly<Record<string, string>> = {
   codecs: 'every codec beside JSON.stringify, Brotli and deflate; the choice of `auto`',
   tokenizer: 'the tokenizer beside js-tiktoken, tiktoken and gpt-tokenizer',
   gateway: 'a chat with streamed answers through the gateway beside plain HTTP; how soon cancelling arrives',
+  relay: 'messages from agent to agent beside a bare relay on ws',
   stall: 'what a megabyte in one session does to the round trips of another',
 };
 
