@@ -57,6 +57,7 @@ export const CHECKS: readonly Check[] = [
   command('sizes', 'size-limit'),
   { name: 'docs in sync', isTest: false, run: () => node('scripts/generate-docs.ts', '--check') },
   { name: 'demo', isTest: false, run: () => run('npm', ['run', '--silent', 'demo', '--', '--once']) },
+  { name: 'agents', isTest: false, run: () => run('npm', ['run', '--silent', 'agents']) },
   { name: 'README as pasted', isTest: false, run: () => node('scripts/try-packed.ts') },
   {
     name: 'chaos, 60 s',

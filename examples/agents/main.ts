@@ -1,0 +1,163 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { type AgentChange, type Agents, connect, type Message, type Session } from '@parlance/client';
+import { isProtocolError } from '@parlance/protocol';
+import { createServer } from '@parlance/server';
+import WebSocket from 'ws';
+import { MODELS, type ModelName } from './models.js';
+import { story } from './story.js';
+
+/**
+ * A planner and two workers with different models and vocabularies, behind one server that routes and
+ * reads nothing. Run it with `npm run agents`.
+ */
+
+const workers = new Map<string, ChildProcess>();
+
+function startWorker(url: string, name: string, model: ModelName): void {
+  const worker = fork(new URL('./worker.ts', import.meta.url), [url, name, model]);
+  workers.set(name, worker);
+}
+
+/** Waits for a change, telling all on the way. */
+async function until(
+  changes: AsyncIterator<AgentChange>,
+  isIt: (change: AgentChange) => boolean,
+): Promise<void> {
+  for (;;) {
+    const { value, done } = await changes.next();
+    if (done === true) throw new Error('the directory tells nothing any more');
+    const { type, agent } = value as AgentChange;
+    story.line('server', `${agent.id} ${type === 'joined' || type === 'left' ? type : `is ${agent.state}`}`);
+    if (isIt(value)) return;
+  }
+}
+
+async function findWorkers(agents: Agents): Promise<void> {
+  for (const { id, metadata, encodings, compatibility } of agents.list) {
+    const way = compatibility.mode === 'latent' ? 'hidden states' : 'text only';
+    story.line('planner', `sees ${id}: ${metadata['skill']}, ${metadata['model']}, ${encodings} → ${way}`);
+  }
+  const modes = ['lena', 'otto'].map((id) => agents.get(id)?.compatibility.mode);
+  story.expect('the same model as lena, another than otto', modes.join() === 'latent,json');
+}
+
+async function askForFactors(planner: Session, to: string, factor: number): Promise<string> {
+  story.line('planner', `asks ${to} for the factors of ${factor}`);
+  story.begin(to, '');
+  let text = '';
+  for await (const part of planner.stream({ factor }, { to })) {
+    story.more(part.text);
+    text += part.text;
+  }
+  story.end();
+  return text;
+}
+
+/** A thought: as it is where the other model can read it, else in words. */
+async function share(
+  planner: Session,
+  agents: Agents,
+  to: string,
+  replies: AsyncIterator<Message>,
+): Promise<void> {
+  const state = Float32Array.from({ length: MODELS.alpaca.identity.hiddenDim }, (_, i) => Math.sin(i) / 8);
+  const isLatent = agents.get(to)?.compatibility.mode === 'latent';
+  const before = planner.stats().sent.wireBytes;
+  if (isLatent) {
+    const shape = [state.length];
+    await planner.sendTensor({ data: state, shape, dtype: 'float32', payloadType: 'hidden_state' }, { to });
+  } else {
+    await planner.send({ state: [...state] }, { to });
+  }
+  const sent = planner.stats().sent.wireBytes - before;
+  story.line('planner', `sends ${to} its hidden state as ${isLatent ? 'a tensor' : 'JSON'}: ${sent} bytes`);
+  const { value } = await replies.next();
+  const { length, as } = (value as Message).json<{ length: number; as: string }>();
+  story.line(to, `read it as ${as}: its length is ${length.toFixed(6)}`);
+  const isRight = (value as Message).from === to && Math.abs(length - Math.hypot(...state)) < 1e-9;
+  story.expect(`${to} has the very same numbers`, isRight);
+}
+
+/** The worker dies in the middle of an answer, and another one takes its place under its name. */
+async function loseWorker(planner: Session, url: string, changes: AsyncIterator<AgentChange>): Promise<void> {
+  const factor = 2 ** 40;
+  story.line('planner', `asks lena for the factors of ${factor}`);
+  const killed = workers.get('lena') as ChildProcess;
+  let parts = 0;
+  try {
+    for await (const _ of planner.stream({ factor }, { to: 'lena' })) {
+      if (++parts !== 5) continue;
+      killed.kill('SIGKILL');
+      story.line('server', 'the process of lena is killed in the middle of it');
+      await until(changes, ({ agent, type }) => agent.id === 'lena' && type === 'suspended');
+      startWorker(url, 'lena', 'alpaca');
+      await until(changes, ({ agent }) => agent.id === 'lena' && agent.state === 'connected');
+    }
+    story.expect('the answer breaks off', false);
+  } catch (error) {
+    if (!isProtocolError(error)) throw error;
+    story.line('planner', `is told ${error.code}: ${error.message}`);
+    story.expect('nobody takes a broken answer for a whole one', error.code === 'peer_gone');
+  }
+}
+
+/** A worker that does not come, or does not answer, must not keep the reader waiting for ever. */
+setTimeout(() => {
+  console.error('the story takes too long');
+  process.exit(1);
+}, 60_000).unref();
+
+const server = createServer({
+  encodings: ['CL100K_BASE', 'O200K_BASE'],
+  // A real server proves a token; here it is the agent's name.
+  authenticate: ({ token }) => (token === undefined ? null : { principal: 'team', agentId: token }),
+});
+const { url } = await server.listen();
+
+try {
+  story.chapter('Who is there');
+  const planner = await connect(url, {
+    WebSocket,
+    token: 'planner',
+    encodings: [MODELS.alpaca.encoding],
+    agent: { metadata: { skill: 'plans' }, identity: MODELS.alpaca.identity },
+  });
+  const agents = await planner.agents();
+  const changes = agents[Symbol.asyncIterator]();
+  startWorker(url, 'lena', 'alpaca');
+  await until(changes, ({ agent }) => agent.id === 'lena');
+  startWorker(url, 'otto', 'heron');
+  await until(changes, ({ agent }) => agent.id === 'otto');
+  await findWorkers(agents);
+
+  story.chapter('A question, answered as it is worked out');
+  story.expect(
+    'correct',
+    (await askForFactors(planner, 'lena', 360_360)) === '360360 = 2 × 2 × 2 × 3 × 3 × 5 × 7 × 11 × 13',
+  );
+  story.expect(
+    'also in another vocabulary',
+    (await askForFactors(planner, 'otto', 1001)) === '1001 = 7 × 11 × 13',
+  );
+
+  story.chapter('A thought, shared as closely as the models allow');
+  const replies = planner[Symbol.asyncIterator]();
+  await share(planner, agents, 'lena', replies);
+  await share(planner, agents, 'otto', replies);
+
+  story.chapter('A worker is lost and replaced');
+  await loseWorker(planner, url, changes);
+  story.expect('the new lena answers', (await askForFactors(planner, 'lena', 97 * 89)) === '8633 = 89 × 97');
+
+  const { forwarded, recoded } = server.relayStats();
+  story.chapter('What the server did');
+  story.line(
+    'server',
+    `${forwarded} bodies passed as they were, ${recoded} coded anew for another vocabulary or context`,
+  );
+  await planner.close();
+} finally {
+  for (const worker of workers.values()) worker.kill('SIGKILL');
+  await server.close();
+}
+process.exitCode = story.failures === 0 ? 0 : 1;

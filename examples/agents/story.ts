@@ -1,0 +1,29 @@
+/** Tells what happens, line by line, each with whoever says or does it. */
+
+const isTerminal = process.stdout.isTTY === true && process.env['NO_COLOR'] === undefined;
+const paint = (code: string, text: string) => (isTerminal ? `\u001b[${code}m${text}\u001b[0m` : text);
+
+const COLOURS: Readonly<Record<string, string>> = { planner: '36', lena: '33', otto: '35', server: '90' };
+const WIDTH = 8;
+
+let failures = 0;
+
+export const story = {
+  chapter: (title: string) => console.log(`\n${paint('1', title)}`),
+  /** @param who said or did it. */
+  line: (who: string, text: string) =>
+    console.log(`  ${paint(COLOURS[who] ?? '0', who.padStart(WIDTH))}  ${text}`),
+  /** One sentence, piece by piece as it arrives. */
+  begin: (who: string, text: string) =>
+    process.stdout.write(`  ${paint(COLOURS[who] ?? '0', who.padStart(WIDTH))}  ${text}`),
+  more: (text: string) => process.stdout.write(text),
+  end: (text = '') => console.log(text),
+  /** What the story depends on. */
+  expect(what: string, holds: boolean) {
+    if (!holds) failures++;
+    console.log(`  ${' '.repeat(WIDTH)}  ${holds ? paint('32', '✓') : paint('31', '✗')} ${paint('2', what)}`);
+  },
+  get failures() {
+    return failures;
+  },
+};

@@ -1,0 +1,40 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { connect } from '@parlance/client';
+import { RequestError } from '@parlance/protocol';
+import WebSocket from 'ws';
+import { MODELS, type ModelName } from './models.js';
+
+/** A worker in a process of its own: takes numbers apart, and looks at thoughts that it is sent. */
+
+const [url = '', name = '', model = ''] = process.argv.slice(2);
+const { identity, encoding } = MODELS[model as ModelName];
+
+const session = await connect(url, {
+  WebSocket,
+  token: name,
+  encodings: [encoding],
+  agent: { metadata: { skill: 'factors', model }, identity },
+  async *onRequest(request, { signal }) {
+    const { factor } = request.json<{ factor: number }>();
+    if (!Number.isSafeInteger(factor) || factor < 2) {
+      throw new RequestError('not_a_number', 'give me a whole number of at least 2');
+    }
+    let rest = factor;
+    yield `${factor} =`;
+    for (let divisor = 2; rest > 1 && !signal.aborted; divisor++) {
+      for (; rest % divisor === 0; rest /= divisor) {
+        // So that the story can be watched.
+        await pause(60);
+        yield rest === factor ? ` ${divisor}` : ` × ${divisor}`;
+      }
+    }
+  },
+});
+
+for await (const message of session) {
+  if (message.from === undefined) continue;
+  const { tensor } = message;
+  const thought = tensor?.toTyped() ?? message.json<{ state: number[] }>().state;
+  const length = Math.hypot(...[...thought].map(Number));
+  await session.send({ length, as: tensor === undefined ? 'text' : 'tensor' }, { to: message.from });
+}
