@@ -25,7 +25,8 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   const most = maxConnections();
   const contestants = await Promise.all(SYSTEM_NAMES.map(startContestant));
   try {
-    yield* measureIdle(contestants, { ...plan, idleConnections: Math.min(plan.idleConnections, most) });
+    const idle = contestants.filter(({ name }) => name !== 'ws+id');
+    yield* measureIdle(idle, { ...plan, idleConnections: Math.min(plan.idleConnections, most) });
     for (const each of plan.cases) {
       if (each.connections > most) {
         console.error(

@@ -6,7 +6,7 @@ import { createJsonReporter, createTableReporter } from './report.js';
 import type { Bench } from './row.js';
 
 const BENCHES: Readonly<Record<string, string>> = {
-  echo: 'session messages and requests beside ws, corked ws and socket.io; idle sessions; handshakes',
+  echo: 'session messages, requests and streams beside ws, corked ws, ws with IDs and socket.io; handshakes',
   codecs: 'every codec beside JSON.stringify, Brotli and deflate; the choice of `auto`',
   tokenizer: 'the tokenizer beside js-tiktoken, tiktoken and gpt-tokenizer',
   gateway: 'a chat with streamed answers through the gateway beside plain HTTP; how soon cancelling arrives',

@@ -7,7 +7,7 @@ export interface Case {
   readonly connections: number;
   /** Bytes of a message. */
   readonly size: number;
-  /** Messages that each connection has under way. */
+  /** Messages, requests or streams that each connection has under way. */
   readonly depth: number;
 }
 
@@ -47,19 +47,27 @@ const messages = (sizes: readonly number[]): Case[] =>
     ),
   );
 
-/** `ws` has no requests; its echo is the floor of a round trip. */
+/** `ws` has no requests: its echo is the floor of a round trip, and IDs are what one would add. */
 const requests: readonly Case[] = [
   { connections: 1, depth: 1, size: KB },
   { connections: 1, depth: 64, size: 100 },
   { connections: 64, depth: 8, size: KB },
   { connections: 1000, depth: 2, size: KB },
-].map((crowd): Case => ({ ...crowd, exchange: 'request', systems: ['ws', 'session', 'socket.io'] }));
+].map((crowd): Case => ({ ...crowd, exchange: 'request', systems: ['ws', 'ws+id', 'session', 'socket.io'] }));
+
+/** Depth is requests under way, size that of a chunk, and every chunk counts. */
+const streams: readonly Case[] = [
+  { connections: 1, depth: 1, size: 100 },
+  { connections: 1, depth: 16, size: 100 },
+  { connections: 64, depth: 4, size: 100 },
+  { connections: 64, depth: 4, size: KB },
+].map((crowd): Case => ({ ...crowd, exchange: 'stream', systems: ['ws+id', 'session', 'socket.io'] }));
 
 export function createPlan(quick: boolean): Plan {
   const timing = quick
     ? { rounds: 3, rampMs: 30, windowMs: 120, warmUpMs: 80, idleConnections: 300, idleRounds: 1 }
     : { rounds: 9, rampMs: 60, windowMs: 220, warmUpMs: 400, idleConnections: 1000, idleRounds: 4 };
-  return { cases: [...messages(quick ? QUICK_SIZES : SIZES), ...requests], ...timing };
+  return { cases: [...messages(quick ? QUICK_SIZES : SIZES), ...requests, ...streams], ...timing };
 }
 
 /** `64x1KB depth 8` */

@@ -5,7 +5,7 @@ import type { Window } from './contestant.js';
 import { type Case, describe } from './plan.js';
 
 const KB = 1024;
-const WHAT = { message: 'echo', request: 'request' } as const;
+const WHAT = { message: 'echo', request: 'request', stream: 'stream chunk' } as const;
 
 /** Every system of a case beside every baseline of it. */
 export function* echoRows(each: Case, windows: ReadonlyMap<SystemName, readonly Window[]>): Generator<Row> {
@@ -14,7 +14,8 @@ export function* echoRows(each: Case, windows: ReadonlyMap<SystemName, readonly 
   const label = (name: SystemName) => `${WHAT[each.exchange]} ${name} ${describe(each)}`;
 
   for (const name of each.systems) {
-    const baselines = name === 'session' ? each.systems.filter((other) => other !== name) : (['ws'] as const);
+    const others = each.systems.filter((other) => other !== name);
+    const baselines = name === 'session' ? others : each.systems.slice(0, 1);
     for (const baseline of baselines) {
       const held = { name: baseline, value: figure(baseline, 'rate') };
       yield compare(label(name), 'msg/s', 'higher', figure(name, 'rate'), held, (ratio) =>
@@ -35,7 +36,7 @@ function rateTarget(
   baseline: SystemName,
   ratio: number,
 ): Row['target'] {
-  if (exchange === 'request' || baseline === 'socket.io') return undefined;
+  if (exchange !== 'message' || baseline === 'socket.io') return undefined;
   if (baseline === 'ws+cork')
     return connections <= 64 && size <= KB && depth > 1 ? atLeast(0.65)(ratio) : undefined;
   if (size > KB) return atLeast(0.9)(ratio);
@@ -48,7 +49,7 @@ function cpuTarget(
   baseline: SystemName,
   ratio: number,
 ): Row['target'] {
-  if (exchange === 'request') return undefined;
+  if (exchange !== 'message') return undefined;
   if (baseline === 'socket.io') return atMost(0.5)(ratio);
   return baseline === 'ws' && connections > 64 && size <= KB ? atMost(1.15)(ratio) : undefined;
 }

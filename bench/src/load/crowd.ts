@@ -1,4 +1,4 @@
-import type { Exchange, Speaker, System, Work } from '../systems/system.js';
+import { type Exchange, type Speaker, STREAM_MARK, type System, type Work } from '../systems/system.js';
 import { FrameSocket } from './frame-socket.js';
 
 export interface CrowdOptions {
@@ -6,14 +6,14 @@ export interface CrowdOptions {
   readonly connections: number;
   /** Bytes of a message. */
   readonly size: number;
-  /** Messages that a connection has under way. */
+  /** Messages, requests or streams that a connection has under way. */
   readonly depth: number;
   readonly exchange: Exchange;
 }
 
 /** Connections that each keep a fixed number of messages under way. */
 export interface Crowd {
-  /** Echoes received. */
+  /** Echoes and chunks received. */
   readonly echoes: number;
   start(): void;
   /** Resolves when everything that is under way has come back. */
@@ -32,7 +32,8 @@ export async function openCrowd(system: System, options: CrowdOptions): Promise<
   const { connections, port, size, depth, exchange } = options;
   // Bytes that are valid UTF-8 and no repetition, the same in every run.
   const payload = Uint8Array.from({ length: size }, (_, i) => 32 + ((i * 31 + (i >> 3)) % 95));
-  const work = { exchange, payload, depth };
+  const question = exchange === 'stream' ? Uint8Array.of(STREAM_MARK, ...payload) : payload;
+  const work = { exchange, question, payload, depth };
   const members: Member[] = [];
   const crowd = { echoes: 0, underWay: 0, isRunning: false, onIdle: () => {} };
 
@@ -93,8 +94,9 @@ class Member {
   readonly #crowd: Shared;
   readonly #closed: Promise<void>;
   #isClosing = false;
-  /** Echoes of the present batch. */
+  /** Echoes and chunks of the present batch, and answers that are complete with it. */
   #arrived = 0;
+  #completed = 0;
 
   constructor(system: System, port: number, work: Work, crowd: Shared, opened: Opened) {
     this.#crowd = crowd;
@@ -105,12 +107,19 @@ class Member {
       isReady = true;
       opened.resolve();
     };
-    const onEcho = (echo: Uint8Array) => {
+    const onChunk = (echo: Uint8Array) => {
       // Every length is checked, the bytes once a connection: comparing them all would be the load.
       if (echo.length !== payload.length || (!isProved && Buffer.compare(echo, payload) !== 0))
         throw new Error('what came back is not what was sent');
       isProved = true;
       this.#arrived++;
+    };
+    const onEnd = () => {
+      this.#completed++;
+    };
+    const onEcho = (echo: Uint8Array) => {
+      onChunk(echo);
+      onEnd();
     };
     let onClosed = () => {};
     this.#closed = new Promise((resolve) => {
@@ -132,7 +141,7 @@ class Member {
         },
       },
     );
-    this.speaker = system.speak(this.socket, work, { onReady, onEcho });
+    this.speaker = system.speak(this.socket, work, { onReady, onEcho, onChunk, onEnd });
   }
 
   ask(count: number): void {
@@ -148,12 +157,13 @@ class Member {
     await this.#closed;
   }
 
-  /** Answers a batch of echoes with a batch of messages, in one system call. */
+  /** Asks anew for every answer of a batch, in one system call. */
   #handleBatch(): void {
-    const count = this.#arrived;
-    this.#arrived = 0;
-    this.#crowd.echoes += count;
+    const count = this.#completed;
+    this.#crowd.echoes += this.#arrived;
     this.#crowd.underWay -= count;
+    this.#arrived = 0;
+    this.#completed = 0;
     this.socket.cork();
     if (count > 0 && this.#crowd.isRunning) this.ask(count);
     this.speaker.handleBatch?.();

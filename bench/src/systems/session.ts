@@ -4,6 +4,7 @@ import {
   createSession,
   LinkCodec,
   LinkKind,
+  type Message,
   resolveCapabilities,
   resolveLimits,
   resolveTimers,
@@ -14,7 +15,7 @@ import {
 import { createServer } from '@parlance/server';
 import { type FrameSocket, maskedFrame, Opcode } from '../load/frame-socket.js';
 import { repeated } from '../load/repeated.js';
-import type { Speaker, SpeakerEvents, System, Work } from './system.js';
+import { chunksOf, type Speaker, type SpeakerEvents, STREAM_MARK, type System, type Work } from './system.js';
 
 /** Rates off; every other limit as it is by default. */
 const LIMITS = {
@@ -31,11 +32,21 @@ const CAPABILITIES = {
   extensions: { link: true, context: false },
 } as const;
 
-/** Messages and requests through the public API of the server, as its documentation shows it. */
+/** Messages, requests and streams through the public API of the server, as its documentation shows it. */
 export const session: System = {
   target: { path: '/session', subprotocol: Subprotocol.BINARY },
 
   async serve(onEcho) {
+    const answer = ({ bytes }: Message) => {
+      onEcho();
+      return { bytes };
+    };
+    async function* streamBack({ bytes }: Message) {
+      for await (const chunk of chunksOf(bytes.subarray(1))) {
+        yield { bytes: chunk };
+        onEcho();
+      }
+    }
     const server = createServer({
       ...CAPABILITIES,
       limits: LIMITS,
@@ -45,10 +56,7 @@ export const session: System = {
           onEcho();
         }
       },
-      onRequest(request) {
-        onEcho();
-        return { bytes: request.bytes };
-      },
+      onRequest: (request) => (request.bytes[0] === STREAM_MARK ? streamBack(request) : answer(request)),
     });
     const { port } = await server.listen();
     return { port, count: () => server.sessions.size };
@@ -91,11 +99,11 @@ class SessionSpeaker implements Speaker {
       timers,
       timeOrigin: systemClock.timeOrigin,
     });
-    const { payload } = work;
+    const { question } = work;
     this.#body = {
       codec: LinkCodec.PLAIN,
-      bytes: payload,
-      originalLength: payload.length,
+      bytes: question,
+      originalLength: question.length,
       secret: false,
       metadata: undefined,
     };
@@ -126,10 +134,10 @@ class SessionSpeaker implements Speaker {
   }
 
   ask(count: number): void {
-    const isRequest = this.#work.exchange === 'request';
+    const isMessage = this.#work.exchange === 'message';
     for (let i = 0; i < count; i++) {
-      if (isRequest) this.#core.request(this.#body);
-      else this.#core.send(this.#body);
+      if (isMessage) this.#core.send(this.#body);
+      else this.#core.request(this.#body);
     }
     this.#transmit();
   }
@@ -147,6 +155,13 @@ class SessionSpeaker implements Speaker {
           this.#core.consume(event.type === 'message' ? 0 : event.streamId, event.body.charge);
           this.#events.onEcho(event.body.bytes);
           break;
+        case 'part':
+          this.#core.consume(event.streamId, event.body.charge);
+          this.#events.onChunk(event.body.bytes);
+          break;
+        case 'end':
+          this.#events.onEnd();
+          break;
         case 'state':
           if (event.state === 'established') this.#events.onReady();
           break;
@@ -156,7 +171,6 @@ class SessionSpeaker implements Speaker {
           if (event.error !== undefined) throw event.error;
           break;
         case 'disconnect':
-          this.#transmit();
           this.#socket.close();
           break;
       }
@@ -176,6 +190,8 @@ class SessionSpeaker implements Speaker {
       this.#socket.write(maskedFrame(Opcode.BINARY, frame));
     }
     this.#writeRepeated(alike);
+    // Writing CLOSE may be the last thing that was left to do.
+    if (this.#core.hasEvents) this.#takeEvents();
   }
 
   /** One-way messages are the only frames of their kind here, and hold the same bytes every time. */

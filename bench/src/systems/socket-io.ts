@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { Server } from 'socket.io';
 import { type FrameSocket, maskedFrame, Opcode } from '../load/frame-socket.js';
 import { repeated } from '../load/repeated.js';
-import type { System } from './system.js';
+import { chunksOf, STREAM_MARK, type System } from './system.js';
 
 /**
  * socket.io with binary messages over its WebSocket transport, as fast as its options make it. The
@@ -21,7 +21,18 @@ export const socketIo: System = {
       serveClient: false,
     });
     io.on('connection', (socket) => {
-      socket.on('message', (data: Buffer, acknowledge?: (reply: Buffer) => void) => {
+      const streamBack = async (data: Buffer, acknowledge: () => void): Promise<void> => {
+        for await (const chunk of chunksOf(data)) {
+          socket.emit('chunk', chunk);
+          onEcho();
+        }
+        acknowledge();
+      };
+      socket.on('message', (data: Buffer, acknowledge?: (reply?: Buffer) => void) => {
+        if (acknowledge !== undefined && data[0] === STREAM_MARK) {
+          void streamBack(data.subarray(1), acknowledge);
+          return;
+        }
         if (acknowledge === undefined) socket.emit('message', data);
         else acknowledge(data);
         onEcho();
@@ -31,17 +42,20 @@ export const socketIo: System = {
     return { port: (http.address() as AddressInfo).port, count: () => io.engine.clientsCount };
   },
 
-  speak(socket, { exchange, payload, depth }, { onReady, onEcho }) {
+  speak(socket, { exchange, question, depth }, { onReady, onEcho, onChunk, onEnd }) {
     // A real client counts its acknowledgements up; to the server one number is like another.
-    const id = exchange === 'request' ? '7' : '';
+    const id = exchange === 'message' ? '' : '7';
     const event = maskedText(`451-${id}["message",{"_placeholder":true,"num":0}]`);
-    const frames = repeated(Buffer.concat([event, maskedFrame(Opcode.BINARY, payload)]), depth);
+    const frames = repeated(Buffer.concat([event, maskedFrame(Opcode.BINARY, question)]), depth);
+    const onBytes = exchange === 'stream' ? onChunk : onEcho;
     return {
       handleOpen() {},
       handleFrame(opcode, frame) {
-        if (opcode === Opcode.BINARY) return onEcho(frame);
-        // '4' message, '5' binary event and '6' binary acknowledgement announce the bytes that follow.
+        if (opcode === Opcode.BINARY) return onBytes(frame);
+        // '4' message, '5' binary event and '6' binary acknowledgement announce the bytes that follow; '3' is
+        // an acknowledgement without any.
         const second = frame[1];
+        if (frame[0] === DIGIT_4 && second === DIGIT_3) return onEnd();
         if (frame[0] === DIGIT_4 && second !== undefined && second !== DIGIT_0) return;
         handleControl(socket, Buffer.from(frame).toString(), onReady);
       },
@@ -55,6 +69,7 @@ export const socketIo: System = {
 };
 
 const DIGIT_0 = 0x30;
+const DIGIT_3 = 0x33;
 const DIGIT_4 = 0x34;
 
 function handleControl(socket: FrameSocket, text: string, onReady: () => void): void {

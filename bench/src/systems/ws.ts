@@ -48,8 +48,8 @@ function createWebSocketSystem(attach: Attach): System {
       return { port: (server.address() as AddressInfo).port, count: () => server.clients.size };
     },
 
-    speak(socket, { payload, depth }, { onReady, onEcho }) {
-      const frames = repeated(maskedFrame(Opcode.BINARY, payload), depth);
+    speak(socket, { question, depth }, { onReady, onEcho }) {
+      const frames = repeated(maskedFrame(Opcode.BINARY, question), depth);
       return {
         handleOpen: onReady,
         handleFrame: (_opcode, echo) => onEcho(echo),
