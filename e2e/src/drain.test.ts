@@ -25,6 +25,10 @@ function statesOf(session: Session): string[] {
   return states;
 }
 
+/** What the server has announced to a client. */
+const goAwayOf = (session: Session) =>
+  (session as unknown as { core: { goAway: { retryAfterMs: number } | undefined } }).core.goAway;
+
 const untilState = (session: Session, wanted: string) =>
   new Promise<void>((resolve) => {
     const off = session.on('state', (state) => {
@@ -39,6 +43,11 @@ describe('a rolling replacement', () => {
     const CLIENTS = 200;
     const PARTS = 30;
     const WITHIN = 1_500;
+    const EARLY = 5;
+    let goOn = () => {};
+    const isDraining = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
     const heard = new Map<string, number>();
     const serverOptions = (name: string): ServerOptions => ({
       limits: UNLIMITED,
@@ -48,7 +57,8 @@ describe('a rolling replacement', () => {
       async *onRequest(request) {
         for (let i = 0; i < PARTS; i++) {
           yield `${name} ${request.text} ${i};`;
-          await pause(20);
+          // No stream is over before the server drains, however fast the machine is.
+          await (i + 1 === EARLY ? isDraining : pause(20));
         }
       },
     });
@@ -56,13 +66,17 @@ describe('a rolling replacement', () => {
     const sessions = await Promise.all(Array.from({ length: CLIENTS }, () => peers.dial(url, EAGER)));
     const ids = new Set(sessions.map(({ id }) => id));
     const resets: unknown[] = [];
-    const returned: number[] = [];
+    const announced: number[] = [];
     const back = sessions.map(async (session) => {
       session.on('reset', (reset) => resets.push(reset));
+      await untilState(session, 'closing');
+      const delay = goAwayOf(session)?.retryAfterMs as number;
+      announced.push(delay);
       await untilState(session, 'connecting');
       const left = performance.now();
       await untilState(session, 'established');
-      returned.push(performance.now() - left);
+      // Timers of the platform strike up to a millisecond early.
+      expect(performance.now() - left).toBeGreaterThanOrEqual(delay - 2);
     });
     let isOver = false;
     const sent: string[] = [];
@@ -80,8 +94,13 @@ describe('a rolling replacement', () => {
       return text;
     });
 
-    await expect.poll(() => sessions.every((session) => session.stats().received.messages > 2)).toBe(true);
-    const drained = old.drain({ timeoutMs: 20_000, returnWithinMs: WITHIN, releasePort: true });
+    await expect
+      .poll(() => sessions.every((session) => session.stats().received.messages >= EARLY), {
+        timeout: 20_000,
+      })
+      .toBe(true);
+    const drained = old.drain({ timeoutMs: 50_000, returnWithinMs: WITHIN, releasePort: true });
+    goOn();
     const fresh = peers.use(createServer(serverOptions('new')));
     await fresh.listen({ port });
 
@@ -99,13 +118,12 @@ describe('a rolling replacement', () => {
     expect([old.sessions.size, fresh.sessions.size]).toEqual([0, CLIENTS]);
     expect(new Set(heard.values())).toEqual(new Set([1]));
     expect([...heard.keys()].sort()).toEqual(sent.sort());
-    // Spread, whatever the machine adds to it.
-    for (const part of [0, 1, 2]) {
-      const within = returned.filter((ms) => Math.min(2, Math.floor((3 * ms) / WITHIN)) === part);
+    for (const part of [0, 1, 2, 3]) {
+      const within = announced.filter((ms) => Math.floor((4 * ms) / WITHIN) === part);
       expect(within.length).toBeGreaterThan(CLIENTS / 10);
     }
     expect((await (sessions[0] as Session).request('0')).text).toBe(whole('new', 0));
-  }, 60_000);
+  }, 90_000);
 
   it('lets a reader read on, and what waits unread comes before what is new', async () => {
     const greeting = (name: string): ServerOptions => ({
@@ -135,6 +153,7 @@ describe('a server that drains', () => {
     });
     const { server, port } = await peers.serve({
       limits: UNLIMITED,
+      timers: { closingTimeoutMs: 200 },
       async *onRequest() {
         yield 'begun';
         await released;
@@ -148,8 +167,6 @@ describe('a server that drains', () => {
     expect((await stream.next()).value?.text).toBe('begun');
     return { release, server, proxy, url, session, stream };
   }
-
-  const hasHeard = (session: Session) => (session as unknown as { core: { goAway: unknown } }).core.goAway;
 
   it('tells new clients when to come back, and takes a lost session up again all the same', async () => {
     const { release, server, proxy, url, session, stream } = await setUp();
@@ -175,7 +192,7 @@ describe('a server that drains', () => {
   it('lets no new request begin, at the client', async () => {
     const { release, server, session, stream } = await setUp();
     const drained = server.drain({ timeoutMs: 10_000, returnWithinMs: 100 });
-    await expect.poll(() => hasHeard(session)).toBeDefined();
+    await expect.poll(() => goAwayOf(session)).toBeDefined();
     for (const call of [() => session.request('y'), async () => session.stream('y')]) {
       expect(await failure(call())).toMatchObject({
         code: 'draining',
@@ -199,6 +216,8 @@ describe('a server that drains', () => {
     peer.send(encodeControl({ type: 'PONG', sessionId: peer.sessionId, timestamp: 1, payload: {} }));
     peer.send(Uint8Array.of(0x11, 1, 0, 0x78));
     await expect.poll(() => peer.received.some((frame) => frame[0] === 0x15)).toBe(true);
+    // Acknowledged, so that nothing holds the end back.
+    peer.send(Uint8Array.of(0x18, 1));
     const { payload: close } = await peer.control('CLOSE');
     expect(close.reason).toBe('SERVER_SHUTDOWN');
     peer.send(
@@ -221,7 +240,7 @@ describe('a server that drains', () => {
     await expect(stream.next()).rejects.toMatchObject({ code: 'session_lost', side: 'remote' });
     expect(await reset).toMatchObject({ reason: expect.stringMatching(/shut down/) });
     expect(await drained).toEqual({ left: 0, interrupted: 1, lost: 0 });
-    expect(states.slice(0, 2)).toEqual(['closing', 'closed']);
+    expect(states.slice(0, 2)).toEqual(['closing', 'connecting']);
   });
 
   it('ends sessions that no connection carries at the deadline, which report session_lost', async () => {

@@ -135,6 +135,7 @@ export class Endpoint implements Session {
   /** The ACCEPT of a session that the server began in place of the lost one. */
   #superseding: Uint8Array | string | undefined;
   #isRenewed = false;
+  #toldState: SessionState | undefined;
   /** Either end closes, so that nobody wants a new session in place of this one. */
   #isClosing = false;
   #hasEnded = false;
@@ -697,7 +698,8 @@ export class Endpoint implements Session {
         if (event.state === 'closing')
           this.#abortHandlers(new ProtocolError('session_closed', 'the session closes'));
         if (event.state === 'closing' && this.#handover !== undefined) this.#handover.isClosing = true;
-        this.#notify('state', event.state);
+        // Whether this is the end for good is only known when it is known why.
+        if (event.state !== 'closed' || this.#options.renew === undefined) this.#tellState(event.state);
         // A session that was taken up again has everything it needs.
         if (event.state === 'established' && !this.#isReady) this.#prepare();
         return;
@@ -854,9 +856,18 @@ export class Endpoint implements Session {
     this.pump();
   }
 
-  #end(reason: ProtocolError | undefined): void {
-    // Whoever closes a session wants no other one.
-    const handover = this.#closing === undefined ? this.#handover : undefined;
+  /** A client's attempts to begin a new session are one state, and not one each. */
+  #tellState(state: SessionState): void {
+    if (state === this.#toldState) return;
+    this.#toldState = state;
+    this.#notify('state', state);
+  }
+
+  #end(given: ProtocolError | undefined): void {
+    // Whoever closes a session wants no other one, and has it even before the next one has begun.
+    const isWanted = this.#closing === undefined;
+    const reason = !isWanted && this.#isRenewed && given?.code === 'session_closed' ? undefined : given;
+    const handover = isWanted ? this.#handover : undefined;
     const error = handover === undefined ? reason : handover.lossOf(reason, this.#madeRequester?.size ?? 0);
     // A new session in place of a lost one may take several attempts to come about.
     const isUnborn = this.#isRenewed && this.core.negotiated === undefined && error?.retryable === true;
@@ -879,6 +890,7 @@ export class Endpoint implements Session {
       this.#inherited = this.#inbox.size;
       return this.#renew(renewed);
     }
+    if (renewed === undefined) this.#tellState('closed');
     this.#inbox.end(error);
     if (error !== undefined) this.#notify('error', error);
     if (error?.code === 'session_lost') {
@@ -922,7 +934,8 @@ export class Endpoint implements Session {
   #renew(core: SessionCore): void {
     this.#isRenewed = true;
     this.core = core;
-    this.#notify('state', core.state);
+    this.#tellState(core.state);
+    if (this.#handover !== undefined) this.#handover.isClosing = true;
     this.#isReady = false;
     this.#madeCoder = undefined;
     this.#madeRequester = undefined;

@@ -155,6 +155,7 @@ const STATES = new Map([
   ['connecting', 'another session takes its place'],
   ['established', 'the session goes on'],
   ['suspended', 'the connection is lost, the session waits for another one'],
+  ['connecting', 'the server has ended the session, a new one begins by itself'],
   ['closed', 'the session is over'],
 ]);
 
