@@ -298,6 +298,25 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       expect(complaints).toEqual([]);
     });
 
+    it('for coming too often, and says when it tries again', async () => {
+      const { url, sessions } = await host({ limits: { sessionsPerIp: 1 } });
+      const first = await visit(url);
+      await state(first.page, 'connected');
+      const { page } = await visit(url);
+      await state(page, 'refused');
+      const notice = await page.locator('#notice').textContent();
+      for (const told of [
+        'RATE_LIMITED',
+        'sessions from one address are limited to 1',
+        'This page waits a little',
+      ])
+        expect(notice).toContain(told);
+      expect(await page.locator('#countdown').textContent()).toMatch(/^The next try is in \d+ s\.$/);
+      await first[Symbol.asyncDispose]();
+      await expect.poll(() => sessions.sessions.size).toBe(0);
+      await state(page, 'connected', RECONNECT);
+    });
+
     it('for an address that no WebSocket can have', async () => {
       const { url } = await host();
       const { page } = await visit(`${url}?server=ftp://127.0.0.1/session`);
@@ -344,6 +363,32 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await page.getByRole('button', { name: 'Ask again' }).click();
       const again = answerTo(chat(question('Are you there?')));
       await expect.poll(() => answerText(page), { timeout: 10_000 }).toBe(again);
+      await ask(page, 'And now?');
+      await expect
+        .poll(() => answerText(page), { timeout: 10_000 })
+        .toContain('message 2 of our conversation');
+    });
+
+    it('when the server is replaced in mid-answer, only after the answer is complete', async () => {
+      const { url } = await host();
+      const origins = [new URL(url).origin];
+      const first = createServer({ origins, onRequest: createResponder({ delayMs: 40 }) });
+      open.push(first);
+      const { port } = await first.listen();
+      const { page } = await visit(`${url}?server=ws://127.0.0.1:${port}/session`);
+      await state(page, 'connected');
+      await ask(page, 'Is all of it here?');
+      await expect.poll(() => answerText(page)).not.toBe('');
+      const drained = first.drain({ timeoutMs: 20_000, returnWithinMs: 2_000, releasePort: true });
+      const second = createServer({ origins, onRequest: createResponder({ delayMs: WORD_DELAY_MS }) });
+      open.push(second);
+      await second.listen({ port });
+      await state(page, 'moving', RECONNECT);
+      expect(await answerText(page)).toBe(answerTo(chat(question('Is all of it here?'))));
+      expect(await page.locator('#notice').textContent()).toContain('moves to a new session');
+      expect(await drained).toEqual({ left: 1, interrupted: 0, lost: 0 });
+      await state(page, 'connected', RECONNECT);
+      await page.getByText('Connected again, in a new session.').waitFor();
       await ask(page, 'And now?');
       await expect
         .poll(() => answerText(page), { timeout: 10_000 })

@@ -67,6 +67,8 @@ function statusOf(state: LinkState): string {
       return state.since === 'first' ? 'Connected' : 'Reconnected';
     case 'suspended':
       return 'Suspended';
+    case 'moving':
+      return 'Moving to a new session…';
     case 'refused':
       return 'Refused';
     case 'lost':

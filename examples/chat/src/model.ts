@@ -45,6 +45,10 @@ export interface Problem {
 export function problemOf(error: unknown): Problem | undefined {
   // The SDK wraps what its fetch rejects with.
   const cause = error instanceof OpenAI.APIConnectionError ? error.cause : error;
-  if (cause instanceof ProtocolError) return { code: cause.code, text: `${cause.code}: ${cause.message}` };
+  if (cause instanceof ProtocolError) {
+    const { code, message, retryAfterMs } = cause;
+    const again = retryAfterMs === undefined ? '' : `. Again in ${Math.ceil(retryAfterMs / 1000)} s.`;
+    return { code, text: `${code}: ${message}${again}` };
+  }
   return error instanceof OpenAI.APIError ? { code: undefined, text: error.message } : undefined;
 }

@@ -38,12 +38,18 @@ export function createNotice(server: string, onRetry: () => void): Notice {
     show(state) {
       clearInterval(ticking);
       box.hidden = state.name === 'connecting' || state.name === 'connected';
-      // The session comes back by itself; there is nothing that a person could do.
-      byId('notice-retry').hidden = state.name === 'suspended';
+      // The session comes back, or the next one begins, by itself; there is nothing that a person could do.
+      byId('notice-retry').hidden = state.name === 'suspended' || state.name === 'moving';
       if (state.name === 'suspended') {
         say(
           'The connection is lost, the session is not',
           'This page comes back by itself. The server goes on with what it was asked meanwhile, and nothing of it will be missing.',
+        );
+        facts.replaceChildren();
+      } else if (state.name === 'moving') {
+        say(
+          'This page moves to a new session',
+          'The server is replaced, or has lost the session. This page goes on by itself in a moment; your next message sends the whole conversation anew.',
         );
         facts.replaceChildren();
       } else if (state.name === 'lost') {

@@ -16,6 +16,8 @@ export type LinkState =
     }
   /** The connection is lost, the session is not: it comes back by itself. */
   | { readonly name: 'suspended'; readonly session: ClientSession }
+  /** The session is over, and the next one begins by itself: the server is replaced, or has lost it. */
+  | { readonly name: 'moving'; readonly session: ClientSession }
   | {
       readonly name: 'refused';
       readonly error: ProtocolError;
@@ -75,6 +77,7 @@ export function createSessionLink(url: string, onState: (state: LinkState) => vo
     let { id } = session;
     session.on('state', (now) => {
       if (now === 'suspended') enter({ name: 'suspended', session });
+      if (now === 'connecting') enter({ name: 'moving', session });
       if (now !== 'established') return;
       enter({ name: 'connected', session, since: session.id === id ? 'resumed' : 'anew' });
       id = session.id;
