@@ -26,6 +26,7 @@ beforeAll(async () => {
     },
     onRequest: (request) => request.bytes.length.toString(),
     timers: { closingTimeoutMs: 200 },
+    limits: { sessionsPerIp: Infinity, sessionsPerMinutePerIp: Infinity },
   });
   ({ url, port } = await server.listen());
   healthy = await connect(url, { WebSocket, algorithms: ['NONE'] });

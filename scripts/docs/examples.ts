@@ -81,7 +81,19 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     type: 'REJECT',
     sessionId: null,
     timestamp: TIMESTAMP,
-    payload: { code: 'NO_COMMON_ALGORITHM', message: 'no algorithm in common' },
+    payload: { code: 'RATE_LIMITED', message: 'too many sessions', retryable: true, retryAfterMs: 6_200 },
+  });
+  const auth = encodeControl({
+    type: 'AUTH',
+    sessionId: SESSION_ID,
+    timestamp: TIMESTAMP,
+    payload: { expiresAt: TIMESTAMP + 3_600_000 },
+  });
+  const goAway = encodeControl({
+    type: 'GOAWAY',
+    sessionId: SESSION_ID,
+    timestamp: TIMESTAMP,
+    payload: { retryAfterMs: 2_750, deadline: TIMESTAMP + 30_000 },
   });
   const accept = encodeControl({
     type: 'ACCEPT',
@@ -100,7 +112,7 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
       extensions: { link: '{}' },
     },
   });
-  for (const bytes of [hello, ping, close, reject, accept]) decodeControl(bytes);
+  for (const bytes of [hello, ping, close, reject, auth, goAway, accept]) decodeControl(bytes);
 
   const m2m = encodeM2M(CHAT);
   expect(decodeM2M(m2m).json, CHAT);
@@ -140,6 +152,8 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     ],
     ['example accept', hex(accept)],
     ['example reject', hex(reject)],
+    ['example auth', hex(auth)],
+    ['example goaway', hex(goAway)],
     ['example ping', hex(ping)],
     ['example close', hex(close)],
     [

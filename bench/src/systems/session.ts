@@ -23,6 +23,7 @@ const LIMITS = {
   bytesPerSecond: Infinity,
   sessionsPerIp: Infinity,
   sessionsPerMinutePerIp: Infinity,
+  handshakesPerIp: Infinity,
 };
 
 /** The plain codec alone: what is measured is the session, not compression. */

@@ -97,14 +97,14 @@ export class Quotas {
     if (arrivals !== undefined && arrivals.level(now) < 0) {
       const delay = arrivals.readyAt(1, now) - now;
       return this.#refuse(
-        `more than ${sessionsPerMinutePerIp} new sessions a minute from one address`,
+        `new sessions from one address are limited to ${sessionsPerMinutePerIp} a minute`,
         delay,
       );
     }
     if (sessions >= sessionsPerIp)
-      return this.#refuse(`more than ${sessionsPerIp} sessions from one address`, FULL_RETRY_MS);
+      return this.#refuse(`sessions from one address are limited to ${sessionsPerIp}`, FULL_RETRY_MS);
     if (principal !== undefined && this.#sessionsOf(principal) >= sessionsPerPrincipal)
-      return this.#refuse(`more than ${sessionsPerPrincipal} sessions of one principal`, FULL_RETRY_MS);
+      return this.#refuse(`sessions of one principal are limited to ${sessionsPerPrincipal}`, FULL_RETRY_MS);
     return undefined;
   }
 
