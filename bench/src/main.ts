@@ -11,6 +11,9 @@ const BENCHES: Readonly<Record<string, string>> = {
   tokenizer: 'the tokenizer beside js-tiktoken, tiktoken and gpt-tokenizer',
   gateway: 'a chat with streamed answers through the gateway beside plain HTTP; how soon cancelling arrives',
   relay: 'messages from agent to agent beside a bare relay on ws',
+  idle: '10,000 sessions that say nothing, beside connections of ws and socket.io',
+  stalled: 'memory behind a reader that stalls, and the rate of 100 others beside it',
+  cancel: 'how soon an abort at the client reaches the signal of the handler',
   stall: 'what a megabyte in one session does to the round trips of another',
 };
 

@@ -54,7 +54,7 @@ type TargetOf = (ratio: number, difference: number) => Row['target'];
 
 async function measureOnce(contestant: Contestant, connections: number): Promise<Idle> {
   const { server } = contestant;
-  const heap0 = await server.call('heap');
+  const memory0 = await server.call('memory');
   const mark0 = await server.call('mark');
   const elapsedMs = await openConnections(contestant, {
     connections,
@@ -63,11 +63,11 @@ async function measureOnce(contestant: Contestant, connections: number): Promise
     exchange: 'message',
   });
   const mark1 = await server.call('mark');
-  const heap1 = await server.call('heap');
+  const memory1 = await server.call('memory');
   await closeConnections(contestant);
   return {
     handshakes: (connections / elapsedMs) * 1000,
     cpu: (mark1.cpuUs - mark0.cpuUs) / connections,
-    heap: (heap1 - heap0) / 1024 / connections,
+    heap: (memory1.heapUsed - memory0.heapUsed) / 1024 / connections,
   };
 }

@@ -1,6 +1,7 @@
 import { loadSystem } from '../systems/registry.js';
 import type { SystemName } from '../systems/system.js';
 import { offer } from './channel.js';
+import { settledMemory } from './memory.js';
 
 /** One server in a process of its own. */
 
@@ -27,15 +28,7 @@ const commands = {
     return { echoes, cpuUs: user + system };
   },
 
-  /** Bytes of heap in use once all garbage is gone. */
-  async heap(): Promise<number> {
-    // What a collection releases may only be collected by the next one.
-    for (let i = 0; i < 3; i++) {
-      globalThis.gc?.();
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-    return process.memoryUsage().heapUsed;
-  },
+  memory: settledMemory,
 };
 export type ServerCommands = typeof commands;
 

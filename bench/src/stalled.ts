@@ -1,0 +1,93 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Contestant, measureWindow } from './echo/contestant.js';
+import { startRemote } from './process/channel.js';
+import type { LoadCommands } from './process/load.js';
+import { type BenchOptions, compare, type Row } from './row.js';
+import type { ReaderCommands } from './stalled/reader.js';
+import type { StalledServerCommands } from './stalled/server.js';
+import { median } from './statistics.js';
+
+/**
+ * One reader that stalls while everything is sent to it that it lets through, beside 100 sessions under
+ * full load: what the server keeps for it, and what the others lose. Windows with it and without take
+ * turns. Server, load and reader are three processes.
+ */
+
+/** Who does not read: the client's application, its socket, or the server's application. */
+export const STALLS = ['application', 'socket', 'server'] as const;
+export type Stall = (typeof STALLS)[number];
+
+const CROWD = { connections: 100, size: 1024, depth: 8, exchange: 'message' } as const;
+const MB = 1024 * 1024;
+const MAX_GROWTH_MB = 16;
+const MIN_RATE = 0.9;
+
+export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
+  const rounds = quick ? 3 : 11;
+  const plan = { rampMs: 50, windowMs: quick ? 300 : 700 };
+  const server = startRemote<StalledServerCommands>(
+    new URL('./stalled/server.ts', import.meta.url),
+    [],
+    ['--expose-gc'],
+  );
+  const load = startRemote<LoadCommands>(new URL('./process/load.ts', import.meta.url), ['session']);
+  try {
+    const port = await server.call('port');
+    const crowd = { name: 'session', port, server, load } satisfies Contestant;
+    await load.call('open', { port, ...CROWD });
+    await measureWindow(crowd, plan);
+    for (const stall of STALLS) {
+      const rates = { without: [] as number[], beside: [] as number[] };
+      const growth: number[] = [];
+      for (let round = 0; round < rounds; round++) {
+        rates.without.push((await measureWindow(crowd, plan)).rate);
+        const before = await server.call('memory');
+        const reader = startRemote<ReaderCommands>(new URL('./stalled/reader.ts', import.meta.url), [
+          String(port),
+          stall,
+        ]);
+        await reader.call('stall');
+        await settle(() => server.call('passed'));
+        rates.beside.push((await measureWindow(crowd, plan)).rate);
+        growth.push(kept(await server.call('memory')) - kept(before));
+        reader.stop();
+        // The window of its session is short here, and has to be over.
+        await settle(() => server.call('connections'), CROWD.connections);
+      }
+      const rate = { name: 'without', value: median(rates.without) };
+      yield compare(
+        `100 beside a stalled ${stall}`,
+        'msg/s',
+        'higher',
+        median(rates.beside),
+        rate,
+        (ratio) => ({ text: `>= ${MIN_RATE}`, met: ratio >= MIN_RATE }),
+      );
+      const value = Math.max(...growth);
+      const allowed = { name: `${MAX_GROWTH_MB} MB`, value: MAX_GROWTH_MB };
+      yield compare(`memory behind a stalled ${stall}, at most`, 'MB', 'lower', value, allowed, () => ({
+        text: `<= ${MAX_GROWTH_MB} MB`,
+        met: value <= MAX_GROWTH_MB,
+      }));
+    }
+  } finally {
+    load.stop();
+    server.stop();
+  }
+}
+
+/** Array buffers are counted twice, as a part of what is external. */
+const kept = ({ heapUsed, external, arrayBuffers }: NodeJS.MemoryUsage): number =>
+  (heapUsed + external + arrayBuffers) / MB;
+
+/** Waits until a figure stays as it is, or comes to what is expected. */
+async function settle(read: () => Promise<number>, expected?: number): Promise<void> {
+  let last = Number.NaN;
+  for (let patience = 100; patience > 0; patience--) {
+    const value = await read();
+    if (expected === undefined ? value === last : value === expected) return;
+    last = value;
+    await sleep(100);
+  }
+  throw new Error(`${last} instead of ${expected ?? 'a figure that stays'}`);
+}
