@@ -9,6 +9,9 @@ const BENCHES: Readonly<Record<string, string>> = {
   echo: 'session messages, requests and streams beside ws, corked ws, ws with IDs and socket.io; handshakes',
   codecs: 'every codec beside JSON.stringify, Brotli and deflate; the choice of `auto`',
   tokenizer: 'the tokenizer beside js-tiktoken, tiktoken and gpt-tokenizer',
+  context:
+    'a chat that is sent once beside JSON, permessage-deflate, Brotli and SSE, on Node and in Chromium',
+  stream: 'token streams beside SSE and a bare ws relay: bytes for each token, and time between tokens',
   gateway: 'a chat with streamed answers through the gateway beside plain HTTP; how soon cancelling arrives',
   relay: 'messages from agent to agent beside a bare relay on ws',
   idle: '10,000 sessions that say nothing, beside connections of ws and socket.io',

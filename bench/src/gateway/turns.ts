@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { createProse } from '../codecs/messages.js';
+import { type ChatMessage, readConversation } from '../conversation.js';
 
 /** A long chat as an API sees it. */
 export interface ChatTurn {
@@ -7,11 +7,6 @@ export interface ChatTurn {
   readonly request: string;
   /** What the model says to it. */
   readonly answer: string;
-}
-
-interface ChatMessage {
-  readonly role: string;
-  readonly content: string;
 }
 
 /**
@@ -28,12 +23,6 @@ export function chatTurns(count: number, file: string | undefined): ChatTurn[] {
     turns.push({ request: JSON.stringify(request), answer: content });
   }
   return turns;
-}
-
-function readConversation(file: string): ChatMessage[] {
-  const { messages } = JSON.parse(readFileSync(file, 'utf8')) as { messages?: ChatMessage[] };
-  if (!Array.isArray(messages)) throw new Error(`${file} holds no { "messages": […] }`);
-  return messages;
 }
 
 function writeConversation(count: number): ChatMessage[] {

@@ -1,0 +1,156 @@
+import { brotliCompressSync, constants } from 'node:zlib';
+import { inChromium } from './context/chromium.js';
+import { createHistories, type History } from './context/histories.js';
+import { fullContexts } from './context/memory.js';
+import { MAX_BUSY_US, sizes } from './context/rows.js';
+import type { FarCommands } from './context/server.js';
+import { platform } from './context/subject.js';
+import { askForEvents, openDeflate, openSession, type Way } from './context/ways.js';
+import { type Remote, startRemote } from './process/channel.js';
+import { type BenchOptions, compare, type Row } from './row.js';
+import { median } from './statistics.js';
+
+/**
+ * Session context: a chat whose requests repeat the whole history, and a streamed answer, through the
+ * public API over real sockets, beside permessage-deflate, Brotli for each message and server-sent events.
+ * Bytes are counted at the server's sockets, frames of the WebSocket included.
+ */
+
+const CHUNKS = 1000;
+
+export async function* run({ quick, conversation }: BenchOptions): AsyncGenerator<Row> {
+  const far = startRemote<FarCommands>(
+    new URL('./context/server.ts', import.meta.url),
+    [String(CHUNKS)],
+    ['--expose-gc'],
+  );
+  try {
+    await platform.loadZstd();
+    const histories = createHistories(conversation);
+    for (const history of histories) yield* requests(far, history, conversation !== undefined);
+    yield* times(far, histories, quick ? 2 : 5);
+    yield* chunks(far);
+    yield* inChromium(far, histories, conversation !== undefined, quick ? 1 : 3);
+    yield* fullContexts(far, quick ? 300 : 1000);
+  } finally {
+    far.stop();
+  }
+}
+
+/** Bytes of the requests of a history, in each way. */
+async function* requests(far: Remote<FarCommands>, history: History, isGiven: boolean): AsyncGenerator<Row> {
+  const json = history.requests.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+  const { port, ways } = await open(far);
+  const found = new Map<string, { readonly bytes: number; readonly cpu: number }>();
+  for (const [name, { kind, create }] of Object.entries(ways)) {
+    const way = await create(port[kind]);
+    const before = await far.call('traffic', kind);
+    const busy = await far.call('cpu');
+    for (const text of history.requests) await way.ask(text);
+    const cpu = (await far.call('cpu')) - busy;
+    found.set(name, {
+      bytes: (await far.call('traffic', kind)).read - before.read,
+      cpu: cpu / history.requests.length,
+    });
+    await way.close();
+  }
+  const context = found.get('context') as { bytes: number; cpu: number };
+  const name = `${history.requests.length} requests, ${history.name}`;
+  yield* sizes(name, context.bytes, json, history, isGiven);
+  for (const baseline of ['permessage-deflate', 'brotli q5']) {
+    yield compare(name, 'B', 'lower', context.bytes, {
+      name: baseline,
+      value: found.get(baseline)?.bytes ?? Number.NaN,
+    });
+  }
+  for (const baseline of ['permessage-deflate', 'brotli q5']) {
+    yield compare(`${name}, server CPU`, 'us/msg', 'lower', context.cpu, {
+      name: baseline,
+      value: found.get(baseline)?.cpu ?? Number.NaN,
+    });
+  }
+}
+
+/** How long sending a request keeps the sender busy, beside Brotli of the same text. */
+async function* times(
+  far: Remote<FarCommands>,
+  histories: readonly History[],
+  rounds: number,
+): AsyncGenerator<Row> {
+  const port = await far.call('port', 'session');
+  for (const { name, requests } of histories) {
+    const busy: number[] = [];
+    const brotli: number[] = [];
+    for (let round = -1; round < rounds; round++) {
+      const way = await openSession(port, { context: true });
+      for (const [i, text] of requests.entries()) {
+        const taken = await way.ask(text);
+        // The first round is for the compiler, and Brotli takes long enough for a few to do.
+        if (round >= 0) busy.push(taken);
+        if (round === 0 && i % 4 === 0) brotli.push(timeBrotli(text));
+      }
+      await way.close();
+    }
+    const value = median(busy);
+    yield compare(
+      `sending a request, ${name}, p50`,
+      'us',
+      'lower',
+      value,
+      { name: 'brotli q5', value: median(brotli) },
+      () => ({
+        text: `<= ${MAX_BUSY_US} us`,
+        met: value <= MAX_BUSY_US,
+      }),
+    );
+  }
+}
+
+function timeBrotli(text: string): number {
+  const start = performance.now();
+  brotliCompressSync(Buffer.from(text), { params: BROTLI });
+  return (performance.now() - start) * 1000;
+}
+const BROTLI = { [constants.BROTLI_PARAM_QUALITY]: 5, [constants.BROTLI_PARAM_LGWIN]: 22 };
+
+/** Bytes of a streamed answer, per chunk. */
+async function* chunks(far: Remote<FarCommands>): AsyncGenerator<Row> {
+  const all = await far.call('chunks');
+  const { port, ways } = await open(far, all.length);
+  const perChunk = new Map<string, number>();
+  for (const name of ['context', 'permessage-deflate'] as const) {
+    const { kind, create } = ways[name];
+    const way = await create(port[kind]);
+    const before = await far.call('traffic', kind);
+    await way.ask('stream');
+    perChunk.set(name, ((await far.call('traffic', kind)).written - before.written) / all.length);
+    await way.close();
+  }
+  const before = await far.call('traffic', 'sse');
+  await askForEvents(port.sse);
+  perChunk.set('sse', ((await far.call('traffic', 'sse')).written - before.written) / all.length);
+  const coded = all.map((chunk) => brotliCompressSync(Buffer.from(chunk), { params: BROTLI }).length + FRAME);
+  perChunk.set('brotli q5', coded.reduce((sum, length) => sum + length, 0) / all.length);
+  perChunk.set('json', all.reduce((sum, chunk) => sum + Buffer.byteLength(chunk), 0) / all.length);
+  const value = perChunk.get('context') as number;
+  for (const [name, bytes] of perChunk) {
+    if (name !== 'context') yield compare('a streamed chunk', 'B', 'lower', value, { name, value: bytes });
+  }
+}
+
+/** Headers of the WebSocket and of the link, and the length that Brotli has to state. */
+const FRAME = 2 + 3 + 2;
+
+async function open(far: Remote<FarCommands>, answers = 1) {
+  const port = {
+    session: await far.call('port', 'session'),
+    deflate: await far.call('port', 'deflate'),
+    sse: await far.call('port', 'sse'),
+  };
+  const ways = {
+    context: { kind: 'session', create: (at: number) => openSession(at, { context: true }) },
+    'brotli q5': { kind: 'session', create: (at: number) => openSession(at, { context: false }) },
+    'permessage-deflate': { kind: 'deflate', create: (at: number) => openDeflate(at, () => answers) },
+  } as const satisfies Record<string, { kind: keyof typeof port; create: (at: number) => Promise<Way> }>;
+  return { port, ways };
+}

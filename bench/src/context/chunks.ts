@@ -1,0 +1,32 @@
+import type { Encoding } from '@parlance/protocol';
+import { collectParagraphs } from '../codecs/prose.js';
+
+/** A streamed answer, as token IDs and as the JSON that a chat API makes of each. */
+
+/** The first `count` tokens of prose. */
+export function answerTokens(encoding: Encoding, count: number): Uint32Array {
+  const ids = encoding.encode(collectParagraphs().slice(0, 200).join('\n\n'));
+  if (ids.length < count) throw new Error('too little prose in the READMEs of the installed packages');
+  return ids.slice(0, count);
+}
+
+/** Texts of tokens; a character that several tokens make up comes with the last of them. */
+export function textsOf(encoding: Encoding, ids: Uint32Array): string[] {
+  const decoder = encoding.createDecoder();
+  return [...ids].map((id) => decoder.push([id])).filter((text) => text !== '');
+}
+
+/** One chunk of an OpenAI stream. */
+export function chunkOf(text: string): string {
+  return JSON.stringify({
+    id: 'chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG',
+    object: 'chat.completion.chunk',
+    created: 1741569952,
+    model: 'gpt-4o-2024-08-06',
+    system_fingerprint: 'fp_44709d6fcb',
+    choices: [{ index: 0, delta: { content: text }, logprobs: null, finish_reason: null }],
+  });
+}
+
+/** The same as a server-sent event. */
+export const eventOf = (json: string): string => `data: ${json}\n\n`;

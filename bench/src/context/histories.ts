@@ -1,0 +1,94 @@
+import { collectParagraphs } from '../codecs/prose.js';
+import { type ChatMessage, readConversation } from '../conversation.js';
+
+/** What clients of chat APIs send: the whole history with every request. */
+export interface History {
+  readonly name: string;
+  /** Bodies of requests, in order. */
+  readonly requests: readonly string[];
+  /** Conversations among them. */
+  readonly conversations: 1 | 2;
+  /** How many times fewer bytes than JSON are aimed at, where a file was given. */
+  readonly factor: number;
+}
+
+const TURNS = 40;
+const WINDOW = 12;
+/** UTF-16 units of a message that is made up. */
+const MESSAGE_LENGTH = 2000;
+
+/** @param file a conversation; without one it is made of the READMEs of installed packages. */
+export function createHistories(file: string | undefined): History[] {
+  const messages = file === undefined ? writeConversation() : readConversation(file);
+  const turns = Math.min(TURNS, Math.floor(messages.length / 2));
+  // As long as the first one, and another one: its messages come from the other end.
+  const others = messages.map(({ role }, i) => ({ role, content: messages.at(-1 - i)?.content ?? '' }));
+  const of = (all: readonly ChatMessage[], turn: number) => all.slice(0, 2 * turn);
+  const each = (request: (turn: number) => string[]) =>
+    Array.from({ length: turns }, (_, i) => request(i + 1)).flat();
+  return [
+    {
+      name: 'appended',
+      conversations: 1,
+      factor: 48,
+      requests: each((turn) => [requestOf(of(messages, turn))]),
+    },
+    {
+      name: 'edited in the middle',
+      conversations: 1,
+      factor: 48,
+      requests: each((turn) => [requestOf(edited(of(messages, turn), turn))]),
+    },
+    {
+      name: 'two interleaved',
+      conversations: 2,
+      factor: 48,
+      requests: each((turn) => [requestOf(of(messages, turn)), requestOf(of(others, turn))]),
+    },
+    {
+      name: `last ${WINDOW} messages`,
+      conversations: 1,
+      factor: 14,
+      requests: each((turn) => [requestOf(of(messages, turn).slice(-WINDOW))]),
+    },
+  ];
+}
+
+function requestOf(messages: readonly ChatMessage[]): string {
+  return JSON.stringify({
+    model: 'gpt-4o-2024-08-06',
+    messages,
+    temperature: 0.7,
+    top_p: 1,
+    stream: true,
+    max_tokens: 1024,
+    user: 'user_8f3a2c',
+  });
+}
+
+/** Another sentence in the middle, with every turn. */
+function edited(messages: readonly ChatMessage[], turn: number): ChatMessage[] {
+  const at = messages.length >> 1;
+  return messages.map((message, i) =>
+    i === at
+      ? { ...message, content: `${message.content} On second thought, take number ${turn}.` }
+      : message,
+  );
+}
+
+function writeConversation(): ChatMessage[] {
+  const paragraphs = collectParagraphs();
+  let next = 0;
+  const write = (): string => {
+    let text = '';
+    while (text.length < MESSAGE_LENGTH) text += `${paragraphs[next++ % paragraphs.length]}\n\n`;
+    return text.trimEnd();
+  };
+  return [
+    { role: 'system', content: write() },
+    ...Array.from({ length: TURNS }).flatMap(() => [
+      { role: 'user', content: write() },
+      { role: 'assistant', content: write() },
+    ]),
+  ];
+}

@@ -1,0 +1,66 @@
+import { connect } from '@parlance/client';
+import WebSocket from 'ws';
+import { collectParagraphs } from '../codecs/prose.js';
+import type { Remote } from '../process/channel.js';
+import { compare, type Row } from '../row.js';
+import type { FarCommands } from './server.js';
+
+/** What a session with a full context takes at the server: what is kept of the client's messages. */
+
+const MESSAGES = 8;
+const BUDGET = 1024 * 1024;
+/** Beside the messages themselves: the objects that hold them, and a heap that is never quite clean. */
+const MAX_RATIO = 1.05;
+const SUBPROTOCOL = 'm2m.v1';
+
+export async function* fullContexts(far: Remote<FarCommands>, count: number): AsyncGenerator<Row> {
+  const port = await far.call('port', 'session');
+  const url = `ws://127.0.0.1:${port}/session`;
+  const frames = await recordFrames(url);
+  const sockets: WebSocket[] = [];
+  const keptBefore = await far.call('kept');
+  for (let i = 0; i < count; i++) sockets.push(await openSession(url, frames[0] as Uint8Array));
+  const before = await far.call('memory');
+  for (const socket of sockets) for (const frame of frames.slice(1)) socket.send(frame);
+  while ((await far.call('kept')) - keptBefore < count * BUDGET)
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  const value = ((await far.call('memory')) - before) / count / 1024;
+  for (const socket of sockets) socket.terminate();
+  yield compare(
+    `server memory of a full context, ${count} sessions`,
+    'KiB',
+    'lower',
+    value,
+    { name: 'budget', value: BUDGET / 1024 },
+    (ratio) => ({ text: `<= ${MAX_RATIO}`, met: ratio <= MAX_RATIO }),
+  );
+}
+
+/** What a client sends that fills its context, from HELLO on: it is the same for every session. */
+async function recordFrames(url: string): Promise<Uint8Array[]> {
+  const frames: Uint8Array[] = [];
+  class Recorded extends WebSocket {
+    override send(data: Parameters<WebSocket['send']>[0]): void {
+      frames.push(Uint8Array.from(data as Uint8Array));
+      super.send(data);
+    }
+  }
+  const session = await connect(url, { WebSocket: Recorded, reconnect: false });
+  const paragraphs = collectParagraphs();
+  for (let i = 0; i < MESSAGES; i++) {
+    const text = (paragraphs[i] as string).replaceAll(/[^\x20-\x7e]/g, '?').repeat(2000);
+    await session.send(text.slice(0, BUDGET / MESSAGES), { algorithm: 'CONTEXT' });
+  }
+  const link = frames.filter((frame, i) => i === 0 || (frame[0] as number) === 0x10);
+  await session.close();
+  return link;
+}
+
+async function openSession(url: string, hello: Uint8Array): Promise<WebSocket> {
+  const socket = new WebSocket(url, [SUBPROTOCOL]);
+  await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject));
+  const accepted = new Promise((resolve) => socket.once('message', resolve));
+  socket.send(hello);
+  await accepted;
+  return socket;
+}

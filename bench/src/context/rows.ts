@@ -1,0 +1,26 @@
+import { atMost, compare, type Row } from '../row.js';
+import type { History } from './histories.js';
+import { platform } from './subject.js';
+
+/** What a sender may be busy with one request, in microseconds. */
+export const MAX_BUSY_US = 500;
+
+/** Rows of what a history took against JSON, and against what cannot be left out: the last request, once. */
+export function* sizes(
+  name: string,
+  bytes: number,
+  json: number,
+  history: History,
+  isGiven: boolean,
+): Generator<Row> {
+  const isWindow = history.factor < 48;
+  const aim = isGiven || isWindow ? () => atFewer(json / bytes, history.factor) : undefined;
+  yield compare(name, 'B', 'lower', bytes, { name: 'json', value: json }, aim);
+  if (isWindow) return;
+  const last = history.requests.slice(-history.conversations);
+  const once = last.reduce((sum, text) => sum + platform.zstdCompress(Buffer.from(text), 3).length, 0);
+  const bound = 1.1 * once + 64 * history.requests.length;
+  yield compare(name, 'B', 'lower', bytes, { name: '1.1 zstd + 64 B', value: bound }, atMost(1));
+}
+
+const atFewer = (factor: number, aim: number) => ({ text: `>= ${aim} x fewer`, met: factor >= aim });

@@ -1,0 +1,101 @@
+import { createServer as createHttpServer, type Server as HttpServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { loadEncoding } from '@parlance/protocol';
+import { createServer } from '@parlance/server';
+import { WebSocketServer } from 'ws';
+import { offer } from '../process/channel.js';
+import { countTraffic } from '../process/sockets.js';
+import { answerTokens, chunkOf, eventOf, textsOf } from './chunks.js';
+
+/**
+ * The far end, three times, in a process of its own: a session server, a WebSocket server with
+ * permessage-deflate, and server-sent events over HTTP. Each answers `stream` with a streamed answer, and
+ * everything else with nothing.
+ */
+
+const CHUNKS = Number(process.argv[2]);
+const encoding = await loadEncoding('CL100K_BASE');
+const chunks = textsOf(encoding, answerTokens(encoding, CHUNKS)).map(chunkOf);
+
+const http = {
+  session: createHttpServer(),
+  deflate: createHttpServer(),
+  sse: createHttpServer((request, response) => {
+    request.resume().on('end', () => {
+      response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' });
+      for (const chunk of chunks) response.write(eventOf(chunk));
+      response.end('data: [DONE]\n\n');
+    });
+  }),
+} satisfies Record<string, HttpServer>;
+export type Far = keyof typeof http;
+
+const sessions = createServer({
+  limits: {
+    messagesPerMinute: Infinity,
+    bytesPerSecond: Infinity,
+    sessionsPerIp: Infinity,
+    sessionsPerMinutePerIp: Infinity,
+  },
+  timers: { sessionTimeoutMs: 3_600_000 },
+  async onSession(session) {
+    for await (const message of session) void message.bytes;
+  },
+  // The page of the browser comes from another origin.
+  origins: ['*'],
+  async *onRequest({ text }) {
+    if (text === 'stream') yield* chunks;
+  },
+});
+sessions.attach(http.session);
+
+new WebSocketServer({ server: http.deflate, perMessageDeflate: { threshold: 0 } }).on(
+  'connection',
+  (socket) => {
+    socket.on('message', (data: Buffer) => {
+      for (const text of data.toString() === 'stream' ? chunks : ['']) socket.send(text);
+    });
+  },
+);
+
+const traffic = {
+  session: countTraffic(http.session),
+  deflate: countTraffic(http.deflate),
+  sse: countTraffic(http.sse),
+};
+for (const server of Object.values(http))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+
+const commands = {
+  port: (far: Far) => (http[far].address() as AddressInfo).port,
+
+  chunks: () => chunks,
+
+  traffic: (far: Far) => traffic[far](),
+
+  /** CPU of all threads so far, in microseconds. */
+  cpu(): number {
+    const { user, system } = process.cpuUsage();
+    return user + system;
+  },
+
+  /** Bytes of messages that all sessions keep of what they have received. */
+  kept(): number {
+    let bytes = 0;
+    for (const session of sessions.sessions.values()) bytes += session.stats().context?.received.bytes ?? 0;
+    return bytes;
+  },
+
+  /** Bytes of heap and of buffers once all garbage is gone. */
+  async memory(): Promise<number> {
+    for (let i = 0; i < 3; i++) {
+      globalThis.gc?.();
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    const { heapUsed, arrayBuffers } = process.memoryUsage();
+    return heapUsed + arrayBuffers;
+  },
+};
+export type FarCommands = typeof commands;
+
+offer(commands);
