@@ -1,4 +1,5 @@
 import { request as httpRequest } from 'node:http';
+import { connect as connectTcp } from 'node:net';
 import {
   CloseCode,
   type ControlMessage,
@@ -339,13 +340,30 @@ describe('sessions', () => {
     for (const peer of open) peer.socket.close();
   });
 
-  it('of who comes through a proxy are not served as local without authenticate', async () => {
-    const { url } = await peers.serve();
-    expect((await refusalOf(url, { headers: { 'x-forwarded-for': '203.0.113.1' } })).closeCode).toBe(4401);
+  it('of who comes through a proxy are not served as local without authenticate, and the log says why', async () => {
+    const events: unknown[] = [];
+    const log = (fields: Readonly<Record<string, unknown>>) => void events.push(fields['event']);
+    const { url } = await peers.serve({ logger: { debug: log, info: log, warn: log, error: log } });
+    for (let i = 0; i < 2; i++)
+      expect((await refusalOf(url, { headers: { 'x-forwarded-for': '203.0.113.1' } })).closeCode).toBe(4401);
+    expect(events.filter((event) => event === 'server.proxied')).toHaveLength(1);
   });
 });
 
 describe('handshakes', () => {
+  it('that say nothing, or do not come to an end, have their time in HTTP as well', async () => {
+    const { port } = await peers.serve({ timers: { helloTimeoutMs: 300 } });
+    const closed = ['', 'GET /session HTTP/1.1\r\nHost: 127.0.0.1\r\n', 'GET /session HT'].map(
+      (text) =>
+        new Promise<void>((resolve) => {
+          const socket = connectTcp(port, '127.0.0.1', () => socket.write(text));
+          socket.on('error', () => {});
+          socket.resume().on('close', () => resolve());
+        }),
+    );
+    await Promise.all(closed);
+  });
+
   it('beyond n of an address end the oldest with 4429, and no session', async () => {
     const { url } = await peers.serve({ limits: { handshakesPerIp: 2 } });
     const session = await peers.dial(url);

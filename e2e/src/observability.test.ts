@@ -1,6 +1,7 @@
-import { request as httpRequest } from 'node:http';
+import { createServer as createHttpServer, request as httpRequest } from 'node:http';
 import type { Session } from '@parlance/client';
 import { encodeControl, type Logger, type SessionStats } from '@parlance/protocol';
+import { createServer } from '@parlance/server';
 import parsePrometheus from 'parse-prometheus-text-format';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createCuttingProxy } from './cutting-proxy.js';
@@ -202,6 +203,23 @@ describe('metrics', () => {
 });
 
 describe('health', () => {
+  it('is told through an HTTP server that exists, where that wants it', async () => {
+    const server = peers.use(createServer({ metrics: true, onRequest: () => 'ok' }));
+    const http = createHttpServer((request, response) => {
+      if (!server.respond(request, response)) response.end('the page');
+    });
+    server.attach(http);
+    await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+    peers.use({ [Symbol.asyncDispose]: () => new Promise<void>((resolve) => http.close(() => resolve())) });
+    const { port } = http.address() as { port: number };
+    expect((await get(port, '/')).text).toBe('the page');
+    await expect.poll(async () => (await get(port, '/readyz')).status).toBe(200);
+    const session = await peers.dial(`ws://127.0.0.1:${port}/session`);
+    expect((await session.request('x')).text).toBe('ok');
+    expect(sampleOf(await scrape(port), 'sessions', { state: 'connected' })).toBe(1);
+    await session.close();
+  });
+
   it('is alive and ready, and not ready while the server drains', async () => {
     const { server, url, port } = await peers.serve({
       async *onRequest(_request, { signal }) {

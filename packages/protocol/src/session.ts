@@ -750,6 +750,8 @@ class Core implements SessionCore {
     this.#expiry ??= new Expiry(timers.acceptTimeoutMs);
     if (this.#expiry.isPending)
       throw new ProtocolError('protocol_violation', 'AUTH before the last one was answered');
+    // Finding out who somebody is costs more than a message.
+    this.#gate?.handleMessage(this.#now);
     this.#expiry.handleRequested(this.#now);
     this.#emit({ type: 'auth', token: payload.token });
   }

@@ -6,6 +6,7 @@ import { ProtocolError } from '@parlance/protocol';
 
 /** Addresses whose `X-Forwarded-For` is believed. */
 export interface TrustedProxies {
+  readonly isEmpty: boolean;
   has(address: string): boolean;
 }
 
@@ -20,6 +21,7 @@ export function createTrustedProxies(entries: readonly string[]): TrustedProxies
   const list = new BlockList();
   for (const entry of entries) addEntry(list, entry);
   return {
+    isEmpty: entries.length === 0,
     has: (address) => list.check(address, isIPv4(address) ? 'ipv4' : 'ipv6'),
   };
 }

@@ -21,7 +21,7 @@ import {
   systemClock,
 } from '@parlance/protocol';
 import { createWebSocketAdapter } from './adapters/ws.js';
-import { addressKey, clientAddress } from './addresses.js';
+import { addressKey, clientAddress, isForwarded } from './addresses.js';
 import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from './admission.js';
 import { type ConnectionHost, serveConnection } from './connection.js';
 import { Directory } from './directory.js';
@@ -124,6 +124,7 @@ class SessionServer implements Server, ConnectionHost {
   #loading: Promise<void> | undefined;
   #isLoaded = false;
   #isClosing = false;
+  #hasWarned = false;
   #drain: Drain | undefined;
   #drained: Promise<DrainResult> | undefined;
   #returnWithinMs = 0;
@@ -391,6 +392,7 @@ class SessionServer implements Server, ConnectionHost {
       return;
     }
     const { origins, trustedProxies } = this.options;
+    if (trustedProxies.isEmpty && isForwarded(request)) this.#warnOfProxy();
     const ip = clientAddress(request, trustedProxies);
     const address = addressKey(ip);
     const banMs = this.#quotas.banMs(address, systemClock.now());
@@ -407,6 +409,16 @@ class SessionServer implements Server, ConnectionHost {
       const oldest = this.#handshakes.add(session, address);
       oldest?.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
     });
+  }
+
+  /** Behind a proxy that nobody told of, all clients have one address, and its limits between them. */
+  #warnOfProxy(): void {
+    if (this.#hasWarned) return;
+    this.#hasWarned = true;
+    this.options.logger.warn(
+      { event: 'server.proxied' },
+      'X-Forwarded-For is not believed: list the proxy in trustedProxies if it is yours',
+    );
   }
 
   /** Takes no new connections; those that are open go on. */

@@ -351,6 +351,7 @@ export class Endpoint implements Session {
     return this.#stats.snapshot({
       queuedBytes: this.core.queuedBytes,
       blockedOnCredit: this.core.isBlockedOnCredit,
+      blockedOnRate: this.core.isPaced,
       openStreams: this.core.openStreams,
       roundTripMs: this.core.roundTripMs,
       lastSelection: this.#madeCoder?.lastSelection,

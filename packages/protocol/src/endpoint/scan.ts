@@ -5,7 +5,10 @@ import type { Message, ReceivedMessage } from './message.js';
 import type { Logger } from './ports.js';
 import type { Session } from './session.js';
 
-/** Looks at content before anybody else does, and says what it found. */
+/**
+ * Looks at content before anybody else does, and says what it found. Sees messages and requests, tensors among
+ * them, whose `text` throws. What it throws blocks.
+ */
 export type Scan = (message: Message, context: ScanContext) => Verdict | Promise<Verdict>;
 
 export interface ScanContext {

@@ -6,6 +6,7 @@ import { StatsRecorder } from './stats.js';
 const NOW = {
   queuedBytes: 1,
   blockedOnCredit: true,
+  blockedOnRate: false,
   openStreams: 2,
   roundTripMs: 3,
   lastSelection: undefined,

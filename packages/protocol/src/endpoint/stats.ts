@@ -31,6 +31,8 @@ export interface SessionStats {
   readonly received: DirectionStats;
   /** Waits for the peer to take more. */
   readonly blockedOnCredit: boolean;
+  /** Waits for the rates that the peer has announced. */
+  readonly blockedOnRate: boolean;
   readonly queuedBytes: number;
   readonly openStreams: number;
   /** Milliseconds of the last PING, `undefined` before the first. */
@@ -80,7 +82,13 @@ export class StatsRecorder {
   snapshot(
     now: Pick<
       SessionStats,
-      'queuedBytes' | 'blockedOnCredit' | 'openStreams' | 'roundTripMs' | 'lastSelection' | 'context'
+      | 'queuedBytes'
+      | 'blockedOnCredit'
+      | 'blockedOnRate'
+      | 'openStreams'
+      | 'roundTripMs'
+      | 'lastSelection'
+      | 'context'
     >,
   ): SessionStats {
     return { sent: summarize(this.#sent), received: summarize(this.#received), ...now };
