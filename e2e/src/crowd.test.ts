@@ -60,6 +60,7 @@ async function timeToConnect(url: string): Promise<number> {
     best = Math.min(best, performance.now() - begun);
     await session.close();
   }
+  console.log(`crowd: connected in ${best.toFixed(1)} ms`);
   return best;
 }
 
