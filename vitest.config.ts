@@ -19,6 +19,9 @@ export default defineConfig({
           server,
           include: ['packages/*/src/**/*.test.ts', 'conformance/src/**/*.test.ts', 'e2e/src/**/*.test.ts'],
           exclude: ['**/*.browser.test.ts', '**/node_modules/**'],
+          // Against hanging only: how long a test takes says nothing on a machine with other work.
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
         },
       },
       {

@@ -282,7 +282,14 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
         'script',
         ['-qec', commandLine('inspect', '--hex', '100001b24d0bfd0e00'), '/dev/null'],
         {
-          env: { ...process.env, FORCE_COLOR: undefined, TERM: 'xterm-256color', ...env },
+          env: {
+            ...process.env,
+            FORCE_COLOR: undefined,
+            NO_COLOR: undefined,
+            CI: undefined,
+            TERM: 'xterm-256color',
+            ...env,
+          },
           encoding: 'utf8',
         },
       );
