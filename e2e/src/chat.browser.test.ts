@@ -299,7 +299,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     });
 
     it('for coming too often, and says when it tries again', async () => {
-      const { url, sessions } = await host({ limits: { sessionsPerIp: 1 } });
+      const { url } = await host({ limits: { sessionsPerIp: 1 } });
       const first = await visit(url);
       await state(first.page, 'connected');
       const { page } = await visit(url);
@@ -313,7 +313,6 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
         expect(notice).toContain(told);
       expect(await page.locator('#countdown').textContent()).toMatch(/^The next try is in \d+ s\.$/);
       await first[Symbol.asyncDispose]();
-      await expect.poll(() => sessions.sessions.size).toBe(0);
       await state(page, 'connected', RECONNECT);
     });
 
