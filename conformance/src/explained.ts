@@ -1,5 +1,6 @@
 import { holds, outcomeOf, same } from './expect.js';
 import {
+  AliasReader,
   Assembler,
   ByteReader,
   createBodyCoder,
@@ -153,6 +154,10 @@ function readLink(bytes: Uint8Array, reading: Reading): Verdict {
   const { limits } = reading;
   const frame = decodeLinkFrame(bytes);
   const { kind, streamId } = frame;
+  if (kind === LinkKind.ALIAS) {
+    new AliasReader().handleAlias(streamId, frame.rest);
+    return 'readable';
+  }
   if (kind < LinkKind.ACK && (kind === LinkKind.MESSAGE) !== (streamId === 0)) {
     throw new ProtocolError('bad_frame', 'stream 0 is for one-way messages, and they for it');
   }
@@ -169,7 +174,7 @@ function readLink(bytes: Uint8Array, reading: Reading): Verdict {
 }
 
 function readBody(frame: LinkFrame, { limits, encoding }: Reading): Verdict {
-  const body = new Assembler(limits).add(frame);
+  const body = new Assembler(limits, ANY_AGENT).add(frame);
   const isPart = frame.kind === LinkKind.CHUNK;
   const metadata = body?.metadata ?? metadataOf(frame, limits);
   decodeMetadata(metadata, limits.maxJsonDepth);
@@ -190,6 +195,9 @@ function readBody(frame: LinkFrame, { limits, encoding }: Reading): Verdict {
   else coder.decodeTokens(decodeTokenIds(body.bytes, limits.maxMessageSize));
   return 'readable';
 }
+
+/** One frame alone does not tell which agents were announced before. */
+const ANY_AGENT = { nameOf: () => '' };
 
 /** The map in the first frame of a body that is not whole. */
 function metadataOf(frame: LinkFrame, limits: Limits): Uint8Array | undefined {

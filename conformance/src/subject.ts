@@ -26,6 +26,7 @@ export { type BodyCoder, createBodyCoder } from '../../packages/protocol/src/end
 export { createMessage } from '../../packages/protocol/src/endpoint/message.js';
 export { decodeMetadata } from '../../packages/protocol/src/endpoint/metadata.js';
 export { prefixOf } from '../../packages/protocol/src/frame.js';
+export { AliasReader } from '../../packages/protocol/src/link/addressing.js';
 export { Assembler } from '../../packages/protocol/src/link/assembly.js';
 export { decodeFailure } from '../../packages/protocol/src/link/failure.js';
 export { decodeBodyHead, isBodyKind } from '../../packages/protocol/src/link/header.js';

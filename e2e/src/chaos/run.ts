@@ -149,8 +149,11 @@ class Run {
       if (state === 'closing' && isAway) this.#losses--;
       isAway = state === 'suspended';
     });
+    let isServerClosing = false;
     session.on('reset', ({ reason }) => {
-      account.fault(id, 'client', `not recovered: ${reason}`);
+      // A server that closes waits for a lost client as long as closing may take, and no longer.
+      if (isServerClosing) account.ended(id, 'client', reason);
+      else account.fault(id, 'client', `not recovered: ${reason}`);
       lost.abort();
     });
     const reading = readMessages(session, 'client', account);
@@ -168,6 +171,7 @@ class Run {
       this.#closed++;
     }
     const closer = Math.random() < 0.5 ? this.#serverSessions.get(id) : session;
+    isServerClosing = closer !== session;
     const { unacknowledged } = await (closer ?? session).close();
     account.closed(id, closer === session ? 'client' : 'server', unacknowledged);
     await Promise.all([reading, traffic]);
