@@ -222,6 +222,22 @@ describe('a lost connection', () => {
     expect(session.state).toBe('closed');
   });
 
+  it('is made up for by the next connection where one neither opens nor fails', async () => {
+    const { proxy, session } = await setUp({}, { timers: { acceptTimeoutMs: 100 } });
+    proxy.swallow(true);
+    proxy.cut();
+    await expect.poll(() => proxy.opened).toBe(2);
+    proxy.swallow(false);
+    await expect.poll(() => session.state, { timeout: 5_000 }).toBe('established');
+    expect(proxy.opened).toBeGreaterThan(2);
+    proxy.swallow(true);
+    const dialing = connect(`ws://127.0.0.1:${proxy.port}/session`, {
+      WebSocket,
+      timers: { acceptTimeoutMs: 100 },
+    });
+    await expect(dialing).rejects.toMatchObject({ code: 'connection_failed' });
+  });
+
   it('is not made up for any more once the session has ended', async () => {
     const sockets: WebSocket[] = [];
     class Watched extends WebSocket {

@@ -148,13 +148,16 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     /** The connection that is being opened. */
     let dialing: Wire | undefined;
     const dial = (token: string | undefined): void => {
+      let stopWaiting = (): void => {};
       const wire = openWebSocket(url, subprotocol, options.WebSocket, {
         onOpen() {
+          stopWaiting();
           dialing = undefined;
           session.handleConnected(wire, token);
         },
         onMessage: (data) => session.handleMessage(data, wire),
         onClose(code, reason) {
+          stopWaiting();
           if (dialing !== wire) return session.handleDisconnected(code, reason, wire);
           dialing = undefined;
           // An attempt that got nowhere is news only while there has been no session yet.
@@ -163,6 +166,10 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
         },
       });
       dialing = wire;
+      // What neither opens nor fails would be waited for without end.
+      if (Number.isFinite(timers.acceptTimeoutMs)) {
+        stopWaiting = systemClock.after(timers.acceptTimeoutMs, () => wire.close(CloseCode.NORMAL, ''));
+      }
     };
 
     /** @param retryAfterMs what the server asked for, which is spread already. */

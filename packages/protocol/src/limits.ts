@@ -109,7 +109,7 @@ export function resolveLimits(limits: Partial<Limits> = {}): Limits {
 export interface Timers {
   /** Server: from connection to HELLO. @default 10 s */
   readonly helloTimeoutMs: number;
-  /** Client: from HELLO to its answer. @default 30 s */
+  /** Client: until a connection is open, and from HELLO to its answer. @default 30 s */
   readonly acceptTimeoutMs: number;
   /** No data and no open stream for this long closes the session. @default 300 s, 60 s to 1 h */
   readonly sessionTimeoutMs: number;
