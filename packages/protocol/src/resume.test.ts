@@ -216,6 +216,21 @@ describe('a client that waits for the answer', () => {
     expect(client.core.state).toBe('suspended');
   });
 
+  it.each([CloseCode.RATE_LIMITED, CloseCode.INTERNAL, CloseCode.DRAINING])(
+    'tries again after %i, which says nothing of the session yet',
+    (code) => {
+      simulation.cut();
+      client.core.handleConnected(simulation.now);
+      client.core.handleDisconnected(code, '', simulation.now);
+      expect(client.core.state).toBe('suspended');
+      reconnect();
+      expect(client.core.state).toBe('established');
+      // Once the session is taken up, it does.
+      client.core.handleDisconnected(code, '', simulation.now);
+      expect(client.core.state).toBe('closed');
+    },
+  );
+
   it('tries again where its attempt is refused as stale: somebody else has said its HELLO before it', () => {
     simulation.cut();
     client.core.handleConnected(simulation.now);

@@ -246,15 +246,17 @@ class Core implements SessionCore {
     this.#held?.clear();
     // In the initial state it is a connection that never came about.
     if (!this.#isConnected && this.#lifecycle !== LifecycleState.INITIAL) return;
-    const isResuming = this.#answerDue !== Infinity;
+    const isUnanswered = this.#isLost && this.#answerDue !== Infinity;
     this.#isConnected = false;
     this.#answerDue = Infinity;
     if (this.#hasEnded) return;
     const retryable = this.#rejected?.retryable ?? isRetryableCloseCode(closeCode);
-    // Where somebody repeats a HELLO and is heard first, the next attempt is newer than both.
-    const isOvertaken = closeCode === CloseCode.STALE_ATTEMPT && isResuming;
-    // A server that is full or drains refuses the connection and keeps the session.
-    const isLoss = this.#rejected === undefined ? isConnectionLoss(closeCode) || isOvertaken : retryable;
+    // A server that is full or drains refuses the connection and keeps the session. Where somebody repeats a
+    // HELLO and is heard first, the next attempt is newer than both.
+    const isRefused = this.#rejected !== undefined || isUnanswered;
+    const isLoss = isRefused
+      ? retryable || closeCode === CloseCode.STALE_ATTEMPT
+      : isConnectionLoss(closeCode);
     if (isLoss && this.#isResumable) {
       this.#rejected = undefined;
       this.#isLost = true;
