@@ -22,7 +22,8 @@ const MIN_RECOVERED = 0.99;
 const faults = values.histories === undefined ? await runSockets() : await runSimulation(values.histories);
 for (const fault of faults.slice(0, 20)) console.log(`FAULT ${fault}`);
 if (faults.length > 20) console.log(`… and ${faults.length - 20} more`);
-process.exitCode = faults.length > 0 ? 1 : 0;
+// Where something got stuck, it would keep the process from ending.
+process.exit(faults.length > 0 ? 1 : 0);
 
 async function runSockets(): Promise<readonly string[]> {
   const report = await runChaos({ seconds: Number(values.seconds), sessions: Number(values.sessions) });

@@ -30,7 +30,12 @@ export interface RunReport extends StormCounts {
 }
 
 /** Silence is noticed as soon as the options allow; a window is longer than any storm lasts for a session. */
-const TIMERS = { pingIntervalMs: 10_000, pongTimeoutMs: 5_000, resumeWindowMs: 40_000 };
+const TIMERS = {
+  acceptTimeoutMs: 4_000,
+  pingIntervalMs: 10_000,
+  pongTimeoutMs: 5_000,
+  resumeWindowMs: 40_000,
+};
 const LIMITS = {
   messagesPerMinute: Infinity,
   bytesPerSecond: Infinity,
@@ -57,6 +62,8 @@ class Run {
   /** What is under way at either end of a session. */
   readonly #busy = new Set<Promise<void>>();
   readonly #serverSessions = new Map<string, Session>();
+  /** Sessions that an application has closed, at either end. */
+  readonly #closing = new Set<string>();
   #losses = 0;
   #recovered = 0;
   #closed = 0;
@@ -149,11 +156,8 @@ class Run {
       if (state === 'closing' && isAway) this.#losses--;
       isAway = state === 'suspended';
     });
-    let isServerClosing = false;
     session.on('reset', ({ reason }) => {
-      // A server that closes waits for a lost client as long as closing may take, and no longer.
-      if (isServerClosing) account.ended(id, 'client', reason);
-      else account.fault(id, 'client', `not recovered: ${reason}`);
+      if (!this.#closing.has(id)) account.fault(id, 'client', `not recovered: ${reason}`);
       lost.abort();
     });
     const reading = readMessages(session, 'client', account);
@@ -171,7 +175,7 @@ class Run {
       this.#closed++;
     }
     const closer = Math.random() < 0.5 ? this.#serverSessions.get(id) : session;
-    isServerClosing = closer !== session;
+    this.#closing.add(id);
     const { unacknowledged } = await (closer ?? session).close();
     account.closed(id, closer === session ? 'client' : 'server', unacknowledged);
     await Promise.all([reading, traffic]);
