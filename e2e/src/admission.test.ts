@@ -171,7 +171,7 @@ describe('credentials that end', () => {
   it('are renewed by a token function without a gap', async () => {
     const tokens: string[] = [];
     const { url } = await peers.serve({
-      authenticate: lasting(400),
+      authenticate: lasting(2_000),
       onRequest: (request) => request.text,
     });
     const session = await peers.dial(url, {
@@ -183,15 +183,13 @@ describe('credentials that end', () => {
     const states: string[] = [];
     session.on('state', (state) => states.push(state));
     const { id } = session;
-    const until = Date.now() + 1_500;
-    for (let i = 0; Date.now() < until; i++) {
+    for (let i = 0; tokens.length < 4; i++) {
       expect((await session.request(`still there? ${i}`)).text).toBe(`still there? ${i}`);
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
     expect(states).toEqual([]);
     expect(session.id).toBe(id);
-    expect(tokens.length).toBeGreaterThanOrEqual(4);
-  });
+  }, 20_000);
 
   it('and are a string close the session with 4401 when they do', async () => {
     const { url, server } = await peers.serve({ authenticate: lasting(150) });

@@ -270,7 +270,7 @@ describe('the log', () => {
       scan: (message) => ({ safe: !message.text.includes('blocked') }),
       authenticate: async ({ token }) => {
         if (token?.includes('throw')) throw new Error(`bad token ${token}`);
-        return token?.includes(CANARY) ? { principal: 'u1', expiresAt: Date.now() + 400 } : null;
+        return token?.includes(CANARY) ? { principal: 'u1', expiresAt: Date.now() + 2_000 } : null;
       },
       async onSession(session) {
         for await (const message of session) await session.send(message.text);
@@ -299,7 +299,9 @@ describe('the log', () => {
     for (const fault of ['undecodable', 'unparsable']) await failure(session.request(`${CANARY} ${fault}`));
     proxy.cut();
     await session.request(CANARY);
-    await pause(500);
+    await expect
+      .poll(() => log.lines.some(({ fields }) => fields['event'] === 'auth.renewed'), { timeout: 10_000 })
+      .toBe(true);
     for (const token of [`${'throw'}-${CANARY}`, 'wrong', undefined])
       await failure(peers.dial(url, { token }));
     const raw = await greet(url, { auth: { token: CANARY } });
