@@ -77,7 +77,12 @@ export class Drain {
       lost: left.filter(({ state }) => state === 'suspended').length,
     };
     await Promise.all(
-      left.map((session) => session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server was drained')),
+      left.map((session) => {
+        if (session.hasWire) return session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server was drained');
+        // Nobody comes back for it in time, and whoever comes later is told that it is gone.
+        session.abort(new ProtocolError('draining', 'the server was drained'));
+        return undefined;
+      }),
     );
     return result;
   }

@@ -1,5 +1,4 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
 import {
   AgreementCache,
   CloseCode,
@@ -16,72 +15,27 @@ import {
   ProtocolError,
   type RequestHandler,
   type Session,
-  Subprotocol,
+  type Subprotocol,
   sweepInterval,
   systemClock,
 } from '@parlance/protocol';
-import { createWebSocketAdapter } from './adapters/ws.js';
-import { addressKey, clientAddress, isForwarded } from './addresses.js';
-import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from './admission.js';
-import { type ConnectionHost, serveConnection } from './connection.js';
+import type { ServerWire } from './adapters/ws.js';
+import { addressKey } from './addresses.js';
+import type { Refusal } from './admission.js';
+import type { Listening, Server } from './api.js';
+import { type ConnectionHost, type Peer, serveConnection } from './connection.js';
 import { Directory } from './directory.js';
 import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions, returnDelay } from './drain.js';
 import { Handshakes } from './handshakes.js';
-import { instrument } from './instrument.js';
 import { closeListener, type Listener, type ListenOptions, openListener } from './listener.js';
-import type { Metrics } from './metrics.js';
+import type { Observed } from './metrics.js';
+import { Observation } from './observation.js';
 import { resolveServerOptions, type ServerOptions } from './options.js';
 import { Quotas } from './quotas.js';
 import { Policy } from './relay/policy.js';
 import { Relay, type RelayStats } from './relay/relay.js';
-import { createStatusPages } from './status.js';
 import { Totals } from './totals.js';
-import { loadTracing, type Tracing } from './tracing.js';
-import { refuseUpgrade } from './upgrade.js';
-
-export interface Listening {
-  readonly port: number;
-  readonly host: string;
-  /** Where clients connect to. */
-  readonly url: string;
-}
-
-export interface Server extends AsyncDisposable {
-  /** Sessions that are established, by ID. */
-  readonly sessions: ReadonlyMap<string, Session>;
-  /** What was carried from agent to agent; all 0 where there are no agents. */
-  relayStats(): RelayStats;
-  /**
-   * Starts an HTTP server of its own, which also answers `/healthz` and `/readyz`.
-   *
-   * @throws {ProtocolError} `connection_failed` where the port is taken.
-   */
-  listen(options?: ListenOptions): Promise<Listening>;
-  /** Serves the session path of an HTTP server that exists; the returned function takes it back. */
-  attach(server: HttpServer): () => void;
-  /**
-   * Serves health, readiness and metrics on a port of their own, and metrics no longer on that of the
-   * sessions.
-   *
-   * @throws {ProtocolError} `connection_failed` where the port is taken.
-   */
-  listenMetrics(options?: ListenOptions): Promise<Listening>;
-  /**
-   * Answers `/healthz`, `/readyz` and, where they are on, the metrics: for an HTTP server that exists.
-   * Returns `false` where the request is for none of them.
-   */
-  respond(request: IncomingMessage, response: ServerResponse): boolean;
-  /**
-   * Sends every session away and admits no new one; connections that were lost may still be taken up again.
-   * Streams may finish until the deadline, then what is left is closed. Stops listening and resolves when no
-   * session is left.
-   *
-   * @throws {ProtocolError} `invalid_option`.
-   */
-  drain(options?: DrainOptions): Promise<DrainResult>;
-  /** Closes every session, waits for them up to the closing timeout, and stops listening. */
-  close(): Promise<void>;
-}
+import { Upgrades } from './upgrade.js';
 
 /**
  * Creates a session server; `listen` or `attach` opens it.
@@ -97,17 +51,13 @@ const MAX_HANDSHAKES = 10_000;
 /** How often addresses are forgotten about which there is nothing to remember. */
 const FORGET_INTERVAL_MS = 30_000;
 
-/** Room for the header of a frame that carries a message of the largest size. */
-const FRAME_HEAD_ROOM = 16 * 1024;
-
 class SessionServer implements Server, ConnectionHost {
   readonly options: ConnectionHost['options'];
   readonly agreements = new AgreementCache();
   readonly #sessions = new Map<string, Endpoint>();
   /** Every connection, also those that are no session yet. */
   readonly #connections = new Set<Endpoint>();
-  readonly #attached = new Set<() => void>();
-  readonly #adapter;
+  readonly #upgrades: Upgrades;
   readonly #sweep;
   /** In place where sessions are authenticated: an agent ID that nobody proved names nobody. */
   readonly #directory: Directory | undefined;
@@ -115,16 +65,12 @@ class SessionServer implements Server, ConnectionHost {
   readonly #quotas: Quotas;
   readonly #handshakes: Handshakes<Endpoint>;
   readonly #totals = new Totals();
-  readonly #status;
+  readonly #observation: Observation;
   readonly onRequest: RequestHandler | undefined;
   #listener: Listener | undefined;
-  #metricsListener: Listener | undefined;
-  #metrics: Metrics | undefined;
-  #tracing: Tracing | undefined;
   #loading: Promise<void> | undefined;
   #isLoaded = false;
   #isClosing = false;
-  #hasWarned = false;
   #drain: Drain | undefined;
   #drained: Promise<DrainResult> | undefined;
   #returnWithinMs = 0;
@@ -133,27 +79,19 @@ class SessionServer implements Server, ConnectionHost {
   constructor(options: ServerOptions) {
     this.options = resolveServerOptions(options);
     const { limits, timers, onRequest } = this.options;
-    this.onRequest =
-      onRequest &&
-      instrument(
-        onRequest,
-        () => this.#metrics,
-        () => this.#tracing,
-      );
+    this.#observation = new Observation(
+      this.options,
+      this.#observed(),
+      () => this.#isLoaded && !this.#isDraining && !this.#isClosing,
+    );
+    this.onRequest = onRequest && this.#observation.instrument(onRequest);
     this.#quotas = new Quotas(limits);
     this.#handshakes = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
-    this.#status = createStatusPages({
-      isReady: () => this.#isLoaded && !this.#isDraining && !this.#isClosing,
-      metrics: () => this.#metrics,
-    });
     this.#sweep = createSweep(sweepInterval(timers));
-    this.#adapter = createWebSocketAdapter({
-      maxPayload: Math.min(
-        Math.max(limits.maxMessageSize, limits.maxHandshakeSize) + FRAME_HEAD_ROOM,
-        2 ** 31 - 1,
-      ),
-      maxFragments: Number.isFinite(limits.maxFragments) ? limits.maxFragments : 0,
-      closeTimeoutMs: Math.min(timers.closingTimeoutMs, 2 ** 31 - 1),
+    this.#upgrades = new Upgrades({
+      options: this.options,
+      banMs: (address) => this.#quotas.banMs(address, systemClock.now()),
+      onWire: (wire, peer, subprotocol, refusal) => this.#begin(wire, peer, subprotocol, refusal),
     });
     const { agents, logger } = this.options;
     if (agents !== undefined) {
@@ -186,15 +124,14 @@ class SessionServer implements Server, ConnectionHost {
     if (this.#listener !== undefined)
       throw new ProtocolError('invalid_argument', 'the server listens already');
     await this.#load();
-    const { path, timers, logger, metricsPath } = this.options;
+    const { path, timers, logger } = this.options;
     const listener = await openListener(options, timers.helloTimeoutMs, (request, response) => {
-      const metrics = this.#metricsListener === undefined ? metricsPath : undefined;
-      if (this.#status.respond(request, response, metrics)) return;
+      if (this.#observation.respondBeside(request, response)) return;
       response.writeHead(426, { 'content-type': 'text/plain; charset=utf-8', upgrade: 'websocket' });
       response.end(`This is a Parlance session server. Connect with a WebSocket to ${path}.\n`);
     });
     this.#listener = listener;
-    this.#attach(listener.http, true);
+    this.#upgrades.attach(listener.http, true);
     const { port, host, authority } = listener;
     logger.info({ event: 'server.listening', host, port, path }, 'listening');
     return { port, host, url: `ws://${authority}${path}` };
@@ -208,27 +145,15 @@ class SessionServer implements Server, ConnectionHost {
         'loading vocabularies failed',
       ),
     );
-    return this.#attach(server, false);
+    return this.#upgrades.attach(server, false);
   }
 
-  async listenMetrics(options: ListenOptions = {}): Promise<Listening> {
-    const { metricsPath = '/metrics', timers, logger } = this.options;
-    if (this.#metricsListener !== undefined)
-      throw new ProtocolError('invalid_argument', 'the metrics have a port already');
-    await this.#loadMetrics();
-    const listener = await openListener(options, timers.helloTimeoutMs, (request, response) => {
-      if (this.#status.respond(request, response, metricsPath)) return;
-      response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8' });
-      response.end(`There is nothing here; metrics are at ${metricsPath}.\n`);
-    });
-    this.#metricsListener = listener;
-    const { port, host, authority } = listener;
-    logger.info({ event: 'metrics.listening', host, port, path: metricsPath }, 'metrics are served');
-    return { port, host, url: `http://${authority}${metricsPath}` };
+  listenMetrics(options: ListenOptions = {}): Promise<Listening> {
+    return this.#observation.listen(options);
   }
 
   respond(request: IncomingMessage, response: ServerResponse): boolean {
-    return this.#status.respond(request, response, this.options.metricsPath);
+    return this.#observation.respond(request, response);
   }
 
   drain(options: DrainOptions = {}): Promise<DrainResult> {
@@ -258,11 +183,10 @@ class SessionServer implements Server, ConnectionHost {
           : this.onWireLost(session),
       ),
     );
-    for (const listener of [this.#listener, this.#metricsListener]) listener?.http.closeAllConnections();
+    this.#listener?.http.closeAllConnections();
     await closed;
-    if (this.#metricsListener !== undefined) await closeListener(this.#metricsListener.http);
+    await this.#observation.close();
     this.#listener = undefined;
-    this.#metricsListener = undefined;
     this.#forgetting?.();
     this.#sweep.stop();
     this.options.logger.info({ event: 'server.closed' }, 'closed');
@@ -305,7 +229,7 @@ class SessionServer implements Server, ConnectionHost {
 
   onReady(session: Endpoint): void {
     this.#handshakes.delete(session);
-    this.#metrics?.handleAccepted(false);
+    this.#observation.metrics?.handleAccepted(false);
     this.#sessions.set(session.id, session);
     this.#directory?.join(session);
     if (session.hasEnded) return;
@@ -328,12 +252,12 @@ class SessionServer implements Server, ConnectionHost {
   }
 
   onTakenUp(_session: Endpoint, own: Endpoint): void {
-    this.#metrics?.handleAccepted(true);
+    this.#observation.metrics?.handleAccepted(true);
     this.#forget(own);
   }
 
   onRefused(refusal: Refusal): void {
-    this.#metrics?.handleRefused(refusal);
+    this.#observation.metrics?.handleRefused(refusal);
   }
 
   onEnded(session: Endpoint, error: ProtocolError | undefined): void {
@@ -342,7 +266,7 @@ class SessionServer implements Server, ConnectionHost {
     if (!isEstablished) return;
     this.#sessions.delete(session.id);
     const reason = error?.code ?? 'closed';
-    this.#metrics?.handleEnded(reason);
+    this.#observation.metrics?.handleEnded(reason);
     this.options.logger.info({ event: 'session.ended', session: session.id, reason }, 'session ended');
     this.#drain?.handleEnded();
   }
@@ -361,69 +285,18 @@ class SessionServer implements Server, ConnectionHost {
     return this.#drain !== undefined;
   }
 
-  // --- upgrades
-
-  #attach(server: HttpServer, ownsServer: boolean): () => void {
-    const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) =>
-      this.#handleUpgrade(request, socket, head, ownsServer);
-    server.on('upgrade', onUpgrade);
-    const detach = () => {
-      server.off('upgrade', onUpgrade);
-      this.#attached.delete(detach);
-    };
-    this.#attached.add(detach);
-    return detach;
-  }
-
-  #handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer, ownsServer: boolean): void {
-    if (pathOf(request) !== this.options.path) {
-      // Another path of somebody else's server is somebody else's business.
-      if (ownsServer)
-        refuseUpgrade(socket, 404, `There is nothing here; sessions are at ${this.options.path}.`);
-      return;
-    }
-    const subprotocol = chooseSubprotocol(request.headers['sec-websocket-protocol']);
-    if (subprotocol === undefined) {
-      refuseUpgrade(
-        socket,
-        400,
-        `Offer one of the subprotocols ${Subprotocol.BINARY} and ${Subprotocol.JSON}.`,
-      );
-      return;
-    }
-    const { origins, trustedProxies } = this.options;
-    if (trustedProxies.isEmpty && isForwarded(request)) this.#warnOfProxy();
-    const ip = clientAddress(request, trustedProxies);
-    const address = addressKey(ip);
-    const banMs = this.#quotas.banMs(address, systemClock.now());
-    if (banMs > 0) {
-      refuseUpgrade(socket, 429, 'Too many new sessions from this address.', banMs);
-      return;
-    }
-    const refusal = checkHost(request, origins) ?? checkOrigin(request, origins);
-    this.#adapter.upgrade(request, socket, head, subprotocol, (wire) => {
-      const session = serveConnection(this, wire, { ip, request }, subprotocol, refusal);
-      if (session.state === 'closed') return;
-      this.#connections.add(session);
-      this.#sweep.add(session);
-      const oldest = this.#handshakes.add(session, address);
-      oldest?.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
-    });
-  }
-
-  /** Behind a proxy that nobody told of, all clients have one address, and its limits between them. */
-  #warnOfProxy(): void {
-    if (this.#hasWarned) return;
-    this.#hasWarned = true;
-    this.options.logger.warn(
-      { event: 'server.proxied' },
-      'X-Forwarded-For is not believed: list the proxy in trustedProxies if it is yours',
-    );
+  #begin(wire: ServerWire, peer: Peer, subprotocol: Subprotocol, refusal: Refusal | undefined): void {
+    const session = serveConnection(this, wire, peer, subprotocol, refusal);
+    if (session.state === 'closed') return;
+    this.#connections.add(session);
+    this.#sweep.add(session);
+    const oldest = this.#handshakes.add(session, addressKey(peer.ip));
+    oldest?.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
   }
 
   /** Takes no new connections; those that are open go on. */
   #stopListening(): Promise<void> {
-    for (const detach of this.#attached) detach();
+    this.#upgrades.detachAll();
     const http = this.#listener?.http;
     return http?.listening ? closeListener(http) : Promise.resolve();
   }
@@ -440,39 +313,33 @@ class SessionServer implements Server, ConnectionHost {
   }
 
   async #loadAll(): Promise<void> {
-    const { capabilities, metricsPath, tracing } = this.options;
+    const { capabilities } = this.options;
     const { algorithms, encodings, extensions } = capabilities;
     const codecs: LoadableCodec[] = [...algorithms];
     if (extensions[Extension.CONTEXT] !== undefined) codecs.push('CONTEXT');
     await Promise.all([
       loadCodecs(codecs),
       ...encodings.map((name) => loadEncoding(name)),
-      metricsPath === undefined ? undefined : this.#loadMetrics(),
-      tracing
-        ? loadTracing().then((loaded) => {
-            this.#tracing = loaded;
-          })
-        : undefined,
+      this.#observation.load(),
     ]);
     this.#isLoaded = true;
     const forget = setInterval(() => this.#quotas.sweep(systemClock.now()), FORGET_INTERVAL_MS).unref();
     this.#forgetting = () => clearInterval(forget);
   }
 
-  /** The metrics library is only read where somebody wants metrics. */
-  async #loadMetrics(): Promise<void> {
-    if (this.#metrics !== undefined) return;
-    const { createMetrics } = await import('./metrics.js');
-    const server = this;
-    this.#metrics ??= createMetrics({
+  /** What the metrics look at when somebody asks. */
+  #observed(): Observed {
+    const isDraining = () => this.#isDraining;
+    const connections = this.#connections;
+    return {
       get isDraining() {
-        return server.#isDraining;
+        return isDraining();
       },
       get connections() {
-        return [...server.#connections].filter(({ hasWire }) => hasWire).length;
+        return [...connections].filter(({ hasWire }) => hasWire).length;
       },
       sessions: () => this.#sessions.values(),
-      totals: () => this.#totals.with([...this.#connections].map((session) => session.stats())),
-    });
+      totals: () => this.#totals.with([...connections].map((session) => session.stats())),
+    };
   }
 }

@@ -1,6 +1,102 @@
+import type { Server as HttpServer, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { Subprotocol } from '@parlance/protocol';
+import { createWebSocketAdapter, type ServerWire, type WebSocketAdapter } from './adapters/ws.js';
+import { addressKey, clientAddress, isForwarded } from './addresses.js';
+import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from './admission.js';
+import type { Peer } from './connection.js';
+import type { ResolvedServerOptions } from './options.js';
 
-/** Refusals in HTTP: of what is no session at all, and of those who do not stop asking. */
+export interface UpgradesOptions {
+  readonly options: ResolvedServerOptions;
+  /** Milliseconds for which an address is not listened to. */
+  readonly banMs: (address: string) => number;
+  /** The upgrade is complete; `refusal` is what the client is to be told in REJECT. */
+  readonly onWire: (
+    wire: ServerWire,
+    peer: Peer,
+    subprotocol: Subprotocol,
+    refusal: Refusal | undefined,
+  ) => void;
+}
+
+/** Room for the header of a frame that carries a message of the largest size. */
+const FRAME_HEAD_ROOM = 16 * 1024;
+/** What the WebSocket library and timers take at most. */
+const MAX_INT = 2 ** 31 - 1;
+
+/** Upgrades of HTTP servers to WebSockets: which are completed, and with what. */
+export class Upgrades {
+  readonly #host: UpgradesOptions;
+  readonly #adapter: WebSocketAdapter;
+  readonly #attached = new Set<() => void>();
+  #hasWarned = false;
+
+  constructor(host: UpgradesOptions) {
+    this.#host = host;
+    const { limits, timers } = host.options;
+    const maxPayload = Math.max(limits.maxMessageSize, limits.maxHandshakeSize) + FRAME_HEAD_ROOM;
+    this.#adapter = createWebSocketAdapter({
+      maxPayload: Math.min(maxPayload, MAX_INT),
+      maxFragments: Number.isFinite(limits.maxFragments) ? limits.maxFragments : 0,
+      closeTimeoutMs: Math.min(timers.closingTimeoutMs, MAX_INT),
+    });
+  }
+
+  /** @param ownsServer nobody else answers for other paths. */
+  attach(server: HttpServer, ownsServer: boolean): () => void {
+    const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) =>
+      this.#handleUpgrade(request, socket, head, ownsServer);
+    server.on('upgrade', onUpgrade);
+    const detach = () => {
+      server.off('upgrade', onUpgrade);
+      this.#attached.delete(detach);
+    };
+    this.#attached.add(detach);
+    return detach;
+  }
+
+  detachAll(): void {
+    for (const detach of this.#attached) detach();
+  }
+
+  #handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer, ownsServer: boolean): void {
+    const { options, banMs, onWire } = this.#host;
+    const { path, origins, trustedProxies } = options;
+    if (pathOf(request) !== path) {
+      // Another path of somebody else's server is somebody else's business.
+      if (ownsServer) refuseUpgrade(socket, 404, `There is nothing here; sessions are at ${path}.`);
+      return;
+    }
+    const subprotocol = chooseSubprotocol(request.headers['sec-websocket-protocol']);
+    if (subprotocol === undefined) {
+      const both = `${Subprotocol.BINARY} and ${Subprotocol.JSON}`;
+      refuseUpgrade(socket, 400, `Offer one of the subprotocols ${both}.`);
+      return;
+    }
+    if (trustedProxies.isEmpty && isForwarded(request)) this.#warnOfProxy();
+    const ip = clientAddress(request, trustedProxies);
+    const ban = banMs(addressKey(ip));
+    if (ban > 0) {
+      refuseUpgrade(socket, 429, 'Too many new sessions from this address.', ban);
+      return;
+    }
+    const refusal = checkHost(request, origins) ?? checkOrigin(request, origins);
+    this.#adapter.upgrade(request, socket, head, subprotocol, (wire) =>
+      onWire(wire, { ip, request }, subprotocol, refusal),
+    );
+  }
+
+  /** Behind a proxy that nobody told of, all clients have one address, and its limits between them. */
+  #warnOfProxy(): void {
+    if (this.#hasWarned) return;
+    this.#hasWarned = true;
+    this.#host.options.logger.warn(
+      { event: 'server.proxied' },
+      'X-Forwarded-For is not believed: list the proxy in trustedProxies if it is yours',
+    );
+  }
+}
 
 const REASONS = {
   400: 'Bad Request',
@@ -9,8 +105,12 @@ const REASONS = {
   503: 'Service Unavailable',
 };
 
-/** @param retryAfterMs said to the client in whole seconds. */
-export function refuseUpgrade(
+/**
+ * Refuses in HTTP what is no session at all, and those who do not stop asking.
+ *
+ * @param retryAfterMs said to the client in whole seconds.
+ */
+function refuseUpgrade(
   socket: Duplex,
   status: keyof typeof REASONS,
   message: string,
