@@ -1,5 +1,6 @@
 import { platform } from '#platform';
 import { encodeContextBody } from './body.js';
+import { type Checkpoints, checkpointsOf } from './checkpoints.js';
 import type { ContextParameters } from './parameters.js';
 import { BaseFinder, type Match } from './similarity.js';
 import { ContextState, NEWEST } from './state.js';
@@ -54,10 +55,13 @@ export class ContextEncoder {
     const isAlike = middle.length * 2 <= content.length;
     const isSuperseded = baseLength - covered <= MAX_LOST || (isAlike && baseLength <= SMALL_BASE);
     const replaces = position >= NEWEST && isSuperseded;
-    const checksum = isPart ? undefined : platform.crc32(content);
+    const known = this.#finder.checkpointsOf(base);
+    const checkpoints = isPart ? undefined : checkpointsOf(content, prefix, known);
+    const checksum = checkpoints?.checksum;
     return {
       content,
       isPart,
+      checkpoints,
       replaces,
       isVersion: covered * 8 >= baseLength * 7 || middle.length * 8 <= between.length,
       bytes: encodeContextBody({ base: position, replaces, compressed, prefix, suffix, checksum, middle }),
@@ -83,7 +87,7 @@ export class ContextEncoder {
     this.#underWay.delete(streamId);
     const kin = offer.isVersion ? this.state.baseOf(streamId) : undefined;
     const base = this.state.complete(streamId, offer);
-    if (base !== undefined) this.#finder.learn(base, kin);
+    if (base !== undefined) this.#finder.learn(base, kin, offer.checkpoints);
   }
 
   /** The body under way is not finished. */
@@ -108,6 +112,8 @@ export interface ContextOffer {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly content: Uint8Array;
   readonly isPart: boolean;
+  /** Of the content; parts have none. */
+  readonly checkpoints: Checkpoints | undefined;
   readonly replaces: boolean;
   /** Most of the base is in the message, so that the two belong together. */
   readonly isVersion: boolean;

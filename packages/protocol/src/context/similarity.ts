@@ -1,3 +1,4 @@
+import type { Checkpoints } from './checkpoints.js';
 import { commonPrefix, commonSuffix } from './cut.js';
 import { type Sketch, samplesOf, sharedWith, sketchOf } from './sketch.js';
 import { type Base, type ContextState, NEWEST, NO_BASE, SLOT } from './state.js';
@@ -17,6 +18,7 @@ export const NO_MATCH: Match = { position: NO_BASE, base: undefined, prefix: 0, 
 interface Traits {
   /** Shared by versions of one conversation. */
   readonly family: object;
+  readonly checkpoints: Checkpoints | undefined;
   sketch: Sketch | undefined;
 }
 
@@ -45,9 +47,13 @@ export class BaseFinder {
   readonly #traits = new WeakMap<Base, Traits>();
 
   /** A message has become a base. @param kin what it is another version of. */
-  learn(base: Base, kin: Base | undefined): void {
+  learn(base: Base, kin: Base | undefined, checkpoints: Checkpoints | undefined): void {
     const family = kin && this.#traits.get(kin)?.family;
-    this.#traits.set(base, { family: family ?? {}, sketch: undefined });
+    this.#traits.set(base, { family: family ?? {}, checkpoints, sketch: undefined });
+  }
+
+  checkpointsOf(base: Base | undefined): Checkpoints | undefined {
+    return base && this.#traits.get(base)?.checkpoints;
   }
 
   /**
