@@ -25,6 +25,11 @@ export function collectParagraphs(): string[] {
   return inOrder.map((_, i) => inOrder[(i * STRIDE) % inOrder.length] as string);
 }
 
+/** The READMEs of the packages that are installed, each once, as they are. */
+export function collectReadmes(): string[] {
+  return [...new Set(readmes().map((file) => readFileSync(file, 'utf8')))];
+}
+
 /** One README for each installed version of each package. */
 function readmes(): string[] {
   const someFile = createRequire(import.meta.url).resolve('ws');

@@ -8,11 +8,10 @@ import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 import { build } from 'vite';
 import type { Remote } from '../process/channel.js';
-import { compare, type Row } from '../row.js';
-import { median } from '../statistics.js';
+import type { Row } from '../row.js';
 import type { History } from './histories.js';
 import type { PageResult } from './page/main.js';
-import { MAX_BUSY_US, sizes } from './rows.js';
+import { busyRow, sizes } from './rows.js';
 import type { FarCommands } from './server.js';
 
 /** The same histories, sent by a page in Chromium to the same server. */
@@ -68,18 +67,7 @@ export async function* inChromium(
       const { busy, brotli } = (await page.evaluate(
         `window.measure('${url}', ${port}, ${rounds})`,
       )) as PageResult;
-      const value = median(busy);
-      yield compare(
-        `sending a request, ${history.name}, Chromium, p50`,
-        'us',
-        'lower',
-        value,
-        { name: 'brotli q5', value: median(brotli) },
-        () => ({
-          text: `<= ${MAX_BUSY_US} us`,
-          met: value <= MAX_BUSY_US,
-        }),
-      );
+      yield busyRow(`${history.name}, Chromium`, busy, brotli);
     }
   } finally {
     await browser.close();

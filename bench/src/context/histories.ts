@@ -1,4 +1,4 @@
-import { collectParagraphs } from '../codecs/prose.js';
+import { collectReadmes } from '../codecs/prose.js';
 import { type ChatMessage, readConversation } from '../conversation.js';
 
 /** What clients of chat APIs send: the whole history with every request. */
@@ -16,6 +16,8 @@ const TURNS = 40;
 const WINDOW = 12;
 /** UTF-16 units of a message that is made up. */
 const MESSAGE_LENGTH = 2000;
+/** No common factor with any number of READMEs. */
+const STRIDE = 1_000_003;
 
 /** @param file a conversation; without one it is made of the READMEs of installed packages. */
 export function createHistories(file: string | undefined): History[] {
@@ -76,13 +78,15 @@ function edited(messages: readonly ChatMessage[], turn: number): ChatMessage[] {
   );
 }
 
+/** Messages that are passages of READMEs, with their lists and code, each from another package. */
 function writeConversation(): ChatMessage[] {
-  const paragraphs = collectParagraphs();
+  const readmes = collectReadmes().filter((text) => text.length > 2 * MESSAGE_LENGTH);
   let next = 0;
   const write = (): string => {
-    let text = '';
-    while (text.length < MESSAGE_LENGTH) text += `${paragraphs[next++ % paragraphs.length]}\n\n`;
-    return text.trimEnd();
+    const readme = readmes[(next * STRIDE) % readmes.length] as string;
+    // Another passage of it when all have had their turn.
+    const start = (Math.floor(next++ / readmes.length) * MESSAGE_LENGTH) % (readme.length - MESSAGE_LENGTH);
+    return readme.slice(start, start + MESSAGE_LENGTH);
   };
   return [
     { role: 'system', content: write() },

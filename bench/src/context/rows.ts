@@ -3,7 +3,21 @@ import type { History } from './histories.js';
 import { platform } from './subject.js';
 
 /** What a sender may be busy with one request, in microseconds. */
-export const MAX_BUSY_US = 500;
+const MAX_BUSY_US = 500;
+
+export function busyRow(what: string, value: number, brotli: number): Row {
+  return compare(
+    `sending a request, ${what}, p50`,
+    'us',
+    'lower',
+    value,
+    { name: 'brotli q5', value: brotli },
+    () => ({
+      text: `<= ${MAX_BUSY_US} us`,
+      met: value <= MAX_BUSY_US,
+    }),
+  );
+}
 
 /** Rows of what a history took against JSON, and against what cannot be left out: the last request, once. */
 export function* sizes(
