@@ -22,6 +22,8 @@ import {
 import { encodeFailure } from '../../packages/protocol/src/link/failure.js';
 import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../packages/protocol/src/link/header.js';
 
+import { contextFrames } from './context-examples.js';
+
 /** Example bytes for the documentation, made by the codecs themselves and read back before they count. */
 
 const TIMESTAMP = 1_700_000_000_000;
@@ -43,7 +45,7 @@ const HELLO: HelloPayload = {
 /** Markdown by the name of its place in the documentation. */
 export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
   const encoding = await loadEncoding('CL100K_BASE');
-  await loadCodecs(['BROTLI', 'M2M']);
+  await loadCodecs(['BROTLI', 'M2M', 'CONTEXT']);
   const ids = encoding.encode('Hello, world!');
   const body = (kind: LinkKind, streamId: number, codec: number, bytes: Uint8Array) =>
     encodeBodyFrame(
@@ -193,6 +195,7 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     ['example link-alias', hex(encodeSignalFrame(LinkKind.ALIAS, 0, new TextEncoder().encode('worker-1')))],
     ['example link-addressed', hex(addressed)],
     ['example link-cancel', hex(encodeSignalFrame(LinkKind.CANCEL, 1))],
+    ...[...contextFrames()].map(([name, frame]) => [`example ${name}`, hex(frame)] as const),
   ]);
 }
 
