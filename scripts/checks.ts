@@ -58,6 +58,11 @@ export const CHECKS: readonly Check[] = [
   { name: 'docs in sync', isTest: false, run: () => node('scripts/generate-docs.ts', '--check') },
   { name: 'demo', isTest: false, run: () => run('npm', ['run', '--silent', 'demo', '--', '--once']) },
   { name: 'agents', isTest: false, run: () => run('npm', ['run', '--silent', 'agents']) },
+  {
+    name: 'tensors between two processes',
+    isTest: false,
+    run: () => run('npm', ['run', '--silent', 'tensors', '--', '--tokens', '64']),
+  },
   { name: 'README as pasted', isTest: false, run: () => node('scripts/try-packed.ts') },
   {
     name: 'chaos, 60 s',

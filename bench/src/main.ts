@@ -17,6 +17,7 @@ const BENCHES: Readonly<Record<string, string>> = {
   idle: '10,000 sessions that say nothing, beside connections of ws and socket.io',
   stalled: 'memory behind a reader that stalls, and the rate of 100 others beside it',
   cancel: 'how soon an abort at the client reaches the signal of the handler',
+  avp: 'tensors: frames beside JSON, large transfers beside chunked ws, and what waits beside them',
   stall: 'what a megabyte in one session does to the round trips of another',
 };
 

@@ -5,6 +5,8 @@ export interface CuttingProxy extends AsyncDisposable {
   readonly port: number;
   /** Connections that were opened so far. */
   readonly opened: number;
+  /** Bytes that came from either end so far. */
+  readonly bytes: { readonly fromClient: number; readonly fromServer: number };
   /** Breaks every open connection at both ends. */
   cut(): void;
   /** Passes on only some of the next bytes from the server, then breaks the connection. */
@@ -19,9 +21,17 @@ export interface CuttingProxy extends AsyncDisposable {
   redirect(target: number): void;
 }
 
+/** A proxy that read on would hold in its own memory what the ends hold back. */
+function pass(from: Socket, to: Socket, chunk: Buffer): void {
+  if (to.write(chunk)) return;
+  from.pause();
+  to.once('drain', () => from.resume());
+}
+
 export async function createCuttingProxy(port: number): Promise<CuttingProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
   let opened = 0;
+  const bytes = { fromClient: 0, fromServer: 0 };
   let refuses = false;
   let swallows = false;
   let allowance = Infinity;
@@ -47,11 +57,15 @@ export async function createCuttingProxy(port: number): Promise<CuttingProxy> {
       near.destroy();
       far.destroy();
     };
-    near.on('close', end).on('data', (chunk) => far.write(chunk));
+    near.on('close', end).on('data', (chunk) => {
+      bytes.fromClient += chunk.length;
+      pass(near, far, chunk);
+    });
     far.on('close', end).on('data', (chunk) => {
+      bytes.fromServer += chunk.length;
       if (chunk.length < allowance) {
         allowance -= chunk.length;
-        near.write(chunk);
+        pass(far, near, chunk);
         return;
       }
       const part = chunk.subarray(0, allowance);
@@ -72,6 +86,7 @@ export async function createCuttingProxy(port: number): Promise<CuttingProxy> {
     get opened() {
       return opened;
     },
+    bytes,
     cut,
     cutAfter(bytes) {
       allowance = bytes;

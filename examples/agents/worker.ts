@@ -34,7 +34,7 @@ const session = await connect(url, {
 for await (const message of session) {
   if (message.from === undefined) continue;
   const { tensor } = message;
-  const thought = tensor?.toTyped() ?? message.json<{ state: number[] }>().state;
+  const thought = tensor?.data === undefined ? message.json<{ state: number[] }>().state : tensor.toTyped();
   const length = Math.hypot(...[...thought].map(Number));
   await session.send({ length, as: tensor === undefined ? 'text' : 'tensor' }, { to: message.from });
 }

@@ -25,7 +25,7 @@ const server = createServer({
   onRequest: answerer.onRequest,
   async onSession(session) {
     for await (const message of session) {
-      if (message.tensor !== undefined) {
+      if (message.tensor?.data !== undefined) {
         const { data, shape, dtype, payloadType } = message.tensor;
         await session.sendTensor({ data, shape, dtype, payloadType });
         continue;

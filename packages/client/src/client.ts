@@ -1,6 +1,7 @@
 import {
   type AgentOptions,
   assertKnownOptions,
+  avpOptions,
   type BatchOptions,
   type CapabilityOptions,
   CloseCode,
@@ -99,6 +100,8 @@ const KNOWN = [
   'algorithms',
   'encodings',
   'extensions',
+  'avp',
+  'transfers',
 ] as const satisfies readonly (keyof ClientOptions)[];
 
 /**
@@ -111,7 +114,7 @@ const KNOWN = [
  */
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
   assertKnownOptions(options, KNOWN);
-  const { signal, logger, agentId, onRequest, security, traceparent } = options;
+  const { signal, logger, agentId, onRequest, security, traceparent, transfers } = options;
   const { subprotocol = Subprotocol.BINARY } = options;
   const batch = resolveBatchOptions(options.batch);
   const limits = resolveLimits(options.limits);
@@ -136,6 +139,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       timers,
       agentId,
       token: firstToken,
+      avp: avpOptions(options),
       timeOrigin: systemClock.timeOrigin,
     });
 
@@ -156,6 +160,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
           session.handleConnected(wire, token);
         },
         onMessage: (data) => session.handleMessage(data, wire),
+        onWritable: () => session.handleWritable(),
         onClose(code, reason) {
           stopWaiting();
           if (dialing !== wire) return session.handleDisconnected(code, reason, wire);
@@ -231,6 +236,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       onRequest,
       batch,
       security,
+      transfers,
       logger,
       traceparent,
       onGranted: (expiresInMs) => renewal.handleGranted(expiresInMs),

@@ -5,7 +5,8 @@ export interface WebSocketLike {
   binaryType: string;
   readonly bufferedAmount: number;
   readonly protocol: string;
-  send(data: string | Uint8Array<ArrayBuffer>): void;
+  /** @param onWritten `ws` calls it when the data has left the process; others know no such argument. */
+  send(data: string | Uint8Array<ArrayBuffer>, onWritten?: () => void): void;
   close(code?: number, reason?: string): void;
   onopen: ((event: never) => void) | null;
   onmessage: ((event: never) => void) | null;
@@ -19,8 +20,13 @@ export type WebSocketConstructor = new (url: string, protocols: string[]) => Web
 export interface ConnectionEvents {
   onOpen(): void;
   onMessage(data: Uint8Array | string): void;
+  /** The socket may have room again; not every one tells. */
+  onWritable(): void;
   onClose(code: number, reason: string): void;
 }
+
+/** It is not asked after smaller frames, as it costs more than their turn is worth. */
+const MIN_ASKED_SIZE = 16 * 1024;
 
 /** Codes below 3000 other than 1000 are not the application's to send. */
 const FIRST_OWN_CODE = 3000;
@@ -49,6 +55,7 @@ export function openWebSocket(
   }
   socket.binaryType = 'arraybuffer';
   let failure = '';
+  const onWritten = () => events.onWritable();
 
   socket.onopen = () => events.onOpen();
   socket.onmessage = ({ data }: { data: string | ArrayBuffer }) => {
@@ -65,7 +72,11 @@ export function openWebSocket(
     get bufferedAmount() {
       return socket.bufferedAmount;
     },
-    send: (frame) => socket.send(frame as string | Uint8Array<ArrayBuffer>),
+    send(frame) {
+      const data = frame as string | Uint8Array<ArrayBuffer>;
+      if (frame.length < MIN_ASKED_SIZE) socket.send(data);
+      else socket.send(data, onWritten);
+    },
     close: (code, reason) => socket.close(code === 1000 || code >= FIRST_OWN_CODE ? code : 1000, reason),
   };
 }

@@ -76,7 +76,7 @@ describe('both ends', () => {
         const options = optionsWith(server, { subprotocol });
         const outcome = negotiate(hello, options.capabilities);
         if (!outcome.accepted) return;
-        const there = serverAgreement(outcome.agreement, options);
+        const there = serverAgreement(outcome.agreement, hello, options);
         const payload = acceptOf(there, hello, options, undefined, undefined);
         const answer = wire({ type: 'ACCEPT', ...envelope, payload });
         const here = clientAgreement(offer, payloadOf<AcceptPayload>(answer));
@@ -95,7 +95,7 @@ describe('both ends', () => {
     const options = optionsWith({}, { limits, timers: resolveTimers({ sessionTimeoutMs: Infinity }) });
     const outcome = negotiate(OFFER, options.capabilities);
     if (!outcome.accepted) throw new Error('nothing in common');
-    const pinned = serverAgreement(outcome.agreement, options);
+    const pinned = serverAgreement(outcome.agreement, OFFER, options);
     expect(pinned.limits).toEqual({
       maxMessageSize: 16_777_216,
       maxTransferSize: 1_073_741_824,
@@ -115,7 +115,7 @@ describe('both ends', () => {
     const agreedOn = (subprotocol: Subprotocol, offered: object) => {
       const options = optionsWith({ extensions }, { subprotocol });
       const outcome = negotiate({ ...OFFER, extensions: { ...offered } }, options.capabilities);
-      return outcome.accepted && { ...serverAgreement(outcome.agreement, options).extensions };
+      return outcome.accepted && { ...serverAgreement(outcome.agreement, OFFER, options).extensions };
     };
     expect(agreedOn(Subprotocol.BINARY, extensions)).toEqual(extensions);
     expect(agreedOn(Subprotocol.JSON, extensions)).toEqual({ telepathy: '{}' });
@@ -268,14 +268,16 @@ describe('a nested ACCEPT states what the server can do, so it', () => {
 describe('link parameters', () => {
   const parameters = (link: string | undefined) =>
     linkParameters(link === undefined ? {} : { [Extension.LINK]: link });
-  const UNSTATED = { maxStreams: Infinity, messageWindow: Infinity, streamWindow: Infinity };
+  const UNSTATED = {
+    maxStreams: Infinity,
+    messageWindow: Infinity,
+    streamWindow: Infinity,
+    maxTransfer: Infinity,
+  };
 
   it('are what is stated; the rest is unlimited', () => {
-    expect(parameters('{"max_streams":5,"message_window":6,"stream_window":7,"x":8}')).toEqual({
-      maxStreams: 5,
-      messageWindow: 6,
-      streamWindow: 7,
-    });
+    const all = '{"max_streams":5,"message_window":6,"stream_window":7,"max_transfer":8,"x":9}';
+    expect(parameters(all)).toEqual({ maxStreams: 5, messageWindow: 6, streamWindow: 7, maxTransfer: 8 });
     expect(parameters('{"stream_window":7}')).toEqual({ ...UNSTATED, streamWindow: 7 });
     for (const empty of [undefined, '{}', 'null', '[]', '"x"']) expect(parameters(empty)).toEqual(UNSTATED);
   });

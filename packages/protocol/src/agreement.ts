@@ -1,3 +1,4 @@
+import { type AvpAgreement, type AvpOptions, agreeOnAvp } from './avp/agreement.js';
 import {
   type Algorithm,
   Extension,
@@ -36,21 +37,44 @@ export function helloOf(
   };
 }
 
-/** What a server pins of an agreement, with the limits that it announces. */
-export function serverAgreement(agreement: Agreement, options: SessionOptions): Negotiated {
+/** What a server pins of the agreement on `offer`, with the limits that it announces. */
+export function serverAgreement(agreement: Agreement, offer: Offer, options: SessionOptions): Negotiated {
   const { extensions } = agreement;
   // Link frames are binary; JSON envelopes have no place for them, and resume counts link frames.
   const hasLink = options.subprotocol === Subprotocol.BINARY && extensions.includes(Extension.LINK);
   const names = extensions.filter((name) => hasLink || !NEEDS_LINK.includes(name));
+  const avp = names.includes(Extension.AVP) ? avpAgreement(options.avp, offer.extensions) : undefined;
   return pin({
     ...agreement,
+    reasons: avp === undefined ? agreement.reasons : [...agreement.reasons, avp.reason],
+    avp: avp?.agreement,
     limits: announcedLimits(options.limits),
     extensions: pick(options.capabilities.extensions, names),
   });
 }
 
 /** What only exists on the link, and the link itself. */
-const NEEDS_LINK: readonly string[] = [Extension.LINK, Extension.RESUME, Extension.CONTEXT, Extension.AGENTS];
+const NEEDS_LINK: readonly string[] = [
+  Extension.LINK,
+  Extension.RESUME,
+  Extension.CONTEXT,
+  Extension.AGENTS,
+  Extension.AVP,
+];
+
+/** What the introductions of two models come to, and why. */
+function avpAgreement(
+  own: AvpOptions | undefined,
+  peer: StringMap,
+): { readonly agreement: AvpAgreement; readonly reason: string } | undefined {
+  const stated = peer[Extension.AVP];
+  if (own === undefined || stated === undefined) return undefined;
+  const { mode, mapId, path } = agreeOnAvp(own, stated);
+  return {
+    agreement: Object.freeze({ mode, mapId }),
+    reason: `tensors travel as ${mode === 'json' ? 'text' : 'they are'}: ${path.replaceAll('_', ' ')}`,
+  };
+}
 
 /** The ACCEPT that states `negotiated` in the shape of the client. */
 export function acceptOf(
@@ -81,9 +105,10 @@ export function acceptOf(
  * What an ACCEPT means for the client that made `offer`. A flat ACCEPT states an agreement and must
  * not go beyond the offer; a nested one states the server's own capabilities.
  *
- * @throws {ProtocolError} `bad_acceptance`.
+ * @param avp the model that was introduced in the offer.
+ * @throws {ProtocolError} `bad_acceptance`, and as `agreeOnAvp`.
  */
-export function clientAgreement(offer: HelloPayload, accept: AcceptPayload): Negotiated {
+export function clientAgreement(offer: HelloPayload, accept: AcceptPayload, avp?: AvpOptions): Negotiated {
   const nested = accept.shape === 'nested';
   const assert = (holds: boolean, fault: string): void => {
     if (!holds) throw new ProtocolError('bad_acceptance', `ACCEPT ${fault}`);
@@ -119,6 +144,7 @@ export function clientAgreement(offer: HelloPayload, accept: AcceptPayload): Neg
     maxPayloadSize: smallerStated(accept.maxPayloadSize, offer.maxPayloadSize),
     limits: accept.limits,
     extensions: pick(accept.extensions, known),
+    avp: known.includes(Extension.AVP) ? avpAgreement(avp, accept.extensions)?.agreement : undefined,
     reasons: [],
   });
 }
@@ -145,6 +171,7 @@ export function linkParameters(extensions: StringMap): LinkParameters {
     maxStreams: count('max_streams'),
     messageWindow: count('message_window'),
     streamWindow: count('stream_window'),
+    maxTransfer: count('max_transfer'),
   };
 }
 

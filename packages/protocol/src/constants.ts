@@ -72,7 +72,7 @@ export const Extension = {
   CONTEXT: 'context',
   /** Messages and requests to other agents of the server, which lists them. */
   AGENTS: 'agents',
-  /** The model that an agent runs, as AVP's introduction. */
+  /** The model behind an end, as AVP's introduction: decides what tensors mean to each other. */
   AVP: 'avp',
   /** Hashes of the vocabularies behind the encoding names, as a JSON object. */
   VOCABULARIES: 'vocabularies',

@@ -6,7 +6,13 @@ import type { Limits } from './limits.js';
 import { algorithmOf } from './link/algorithms.js';
 import type { ReceivedBody } from './link/assembly.js';
 import { LinkCodec } from './link/header.js';
-import { type CodedBody, Link, type LinkEvent, type LinkParameters } from './link/link.js';
+import {
+  type CodedBody,
+  Link,
+  type LinkEvent,
+  type LinkParameters,
+  type OutgoingTransfer,
+} from './link/link.js';
 import type { Outbox } from './link/outbox.js';
 import type { RateGate } from './link/rates.js';
 import type { DataPayload, SecurityStatus } from './messages.js';
@@ -72,7 +78,8 @@ export class DataPath {
     this.#limits = limits;
     this.#isAddressing = negotiated.extensions[Extension.AGENTS] !== undefined;
     this.#maxMessage = maxMessageSize(role, negotiated, limits);
-    this.#maxTransfer = statedTo(role, negotiated)['maxTransferSize'] ?? limits.maxTransferSize;
+    const stated = statedTo(role, negotiated)['maxTransferSize'];
+    this.#maxTransfer = Math.min(peer.maxTransfer, stated ?? limits.maxTransferSize);
     this.link =
       negotiated.extensions[Extension.LINK] === undefined
         ? undefined
@@ -124,11 +131,31 @@ export class DataPath {
   /** The link, for a body that it can take. @throws {ProtocolError} `unsupported`, `message_too_large`. */
   linkFor(body: CodedBody): Link {
     this.#assertSendable(body);
+    return this.#assertLink();
+  }
+
+  #assertLink(): Link {
     if (this.link !== undefined) return this.link;
     throw new ProtocolError(
       'unsupported',
       'requests, streams and tensors need the link extension, which was not negotiated',
     );
+  }
+
+  /**
+   * The link, for a tensor of `payloadSize` bytes.
+   *
+   * @throws {ProtocolError} `unsupported`, `transfer_too_large`.
+   */
+  linkForTransfer({ payloadSize, agent }: Pick<OutgoingTransfer, 'payloadSize' | 'agent'>): Link {
+    this.#assertAddressable(agent);
+    if (payloadSize > this.#maxTransfer) {
+      throw new ProtocolError(
+        'transfer_too_large',
+        `a tensor of ${payloadSize} bytes, the peer takes at most ${this.#maxTransfer}`,
+      );
+    }
+    return this.#assertLink();
   }
 
   /** AVP is no negotiated algorithm, and nothing at all is not coded as anything. */
@@ -145,20 +172,21 @@ export class DataPath {
     );
   }
 
-  #assertSendable({ codec, originalLength, bytes, agent }: CodedBody): void {
-    if (agent !== undefined && !this.#isAddressing) {
-      throw new ProtocolError(
-        'unsupported',
-        'messages to agents need the agents extension, which was not negotiated',
-      );
-    }
-    const transfer = codec === LinkCodec.AVP;
-    const max = transfer ? this.#maxTransfer : this.#maxMessage;
-    const size = Math.max(originalLength, bytes.length);
-    if (size <= max) return;
+  #assertAddressable(agent: string | undefined): void {
+    if (agent === undefined || this.#isAddressing) return;
     throw new ProtocolError(
-      transfer ? 'transfer_too_large' : 'message_too_large',
-      `${size} bytes are more than the ${max} that the peer takes`,
+      'unsupported',
+      'messages to agents need the agents extension, which was not negotiated',
+    );
+  }
+
+  #assertSendable({ originalLength, bytes, agent }: CodedBody): void {
+    this.#assertAddressable(agent);
+    const size = Math.max(originalLength, bytes.length);
+    if (size <= this.#maxMessage) return;
+    throw new ProtocolError(
+      'message_too_large',
+      `${size} bytes are more than the ${this.#maxMessage} that the peer takes`,
     );
   }
 

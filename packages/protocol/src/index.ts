@@ -2,6 +2,7 @@
 
 // AVP
 export { AgreementCache } from './agreement-cache.js';
+export type { AvpAgreement, AvpOptions } from './avp/agreement.js';
 export {
   bfloat16ToFloat32,
   float16ToFloat32,
@@ -11,11 +12,15 @@ export {
 export { type AvpInput, type AvpMessage, decodeAvp, type EncodeAvpOptions, encodeAvp } from './avp/frame.js';
 export type { DecodeAvpOptions } from './avp/head.js';
 export { readAvpHeader } from './avp/header.js';
+export { type AvpTextMessage, decodeAvpTextMessage } from './avp/hello.js';
 export { type ModelIdentity, modelHash, modelIdentity, tokenizerHash } from './avp/identity.js';
 export {
   decodeKvCache,
+  decodeKvCacheHeader,
   encodeKvCache,
+  encodeKvCacheHeader,
   estimateKvCacheSize,
+  KV_CACHE_HEADER_SIZE,
   type KvCache,
   kvCacheParts,
 } from './avp/kv-cache.js';
@@ -93,6 +98,7 @@ export type { Message } from './endpoint/message.js';
 export type { Metadata, MetadataValue } from './endpoint/metadata.js';
 export {
   assertKnownOptions,
+  avpOptions,
   type CapabilityOptions,
   resolveCapabilities,
   sweepInterval,
@@ -112,6 +118,8 @@ export type {
   SessionReset,
 } from './endpoint/session.js';
 export type { AlgorithmStats, DirectionStats, SessionStats } from './endpoint/stats.js';
+export type { AssembledTensor, ReceivedTensor, StreamedTensor, TensorInput } from './endpoint/tensor.js';
+export type { TransferMode } from './endpoint/tensor-receiver.js';
 export {
   ERROR_CODES,
   type ErrorCode,
@@ -171,7 +179,9 @@ export { algorithmOf, type BodyForm } from './link/algorithms.js';
 export type { ReceivedBody } from './link/assembly.js';
 export type { ContextUse } from './link/context.js';
 export { decodeLinkFrame, LinkCodec, LinkFlag, type LinkFrame, LinkKind } from './link/header.js';
-export type { CodedBody, LinkEvent } from './link/link.js';
+export { type CodedBody, type LinkEvent, TRANSFER_OVERHEAD } from './link/link.js';
+export { MAX_PIECE_SIZE } from './link/outbox.js';
+export type { BodyPiece } from './link/pieces.js';
 // Control messages and negotiation
 export {
   decodeControl,

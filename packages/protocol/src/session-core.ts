@@ -1,11 +1,12 @@
 import type { AgreementCache } from './agreement-cache.js';
+import type { AvpAgreement, AvpOptions } from './avp/agreement.js';
 import type { CloseCode } from './close-codes.js';
 import type { Algorithm, EncodingName, Subprotocol } from './constants.js';
 import type { ProtocolError } from './errors.js';
 import type { LifecycleState } from './lifecycle.js';
 import type { Limits, Timers } from './limits.js';
 import type { ContextUse } from './link/context.js';
-import type { CodedBody, LinkEvent } from './link/link.js';
+import type { CodedBody, LinkEvent, OutgoingTransfer } from './link/link.js';
 import type {
   CapabilityShape,
   CloseReason,
@@ -44,6 +45,8 @@ export interface SessionOptions {
   readonly token?: string | undefined;
   /** Client only: the shape of HELLO; a server answers in the client's. @default 'flat' */
   readonly shape?: CapabilityShape | undefined;
+  /** The model behind this end, which the capabilities introduce. @default none */
+  readonly avp?: AvpOptions | undefined;
   /** Server: what its sessions share. @default each works its agreement out by itself */
   readonly agreements?: AgreementCache | undefined;
   /** Unix milliseconds at clock reading 0, for the timestamps of envelopes. @default 0 */
@@ -65,6 +68,11 @@ export interface Negotiated {
   readonly limits: Readonly<Record<string, number>>;
   /** Agreed extensions and their parameters. */
   readonly extensions: StringMap;
+  /**
+   * How this end sends tensors to the other, where both introduced their models; else they travel as
+   * they are and nobody knows what they mean to the other end.
+   */
+  readonly avp?: AvpAgreement | undefined;
   /** Why it came out like this, a sentence per decision; known to the server only. */
   readonly reasons: readonly string[];
 }
@@ -201,10 +209,20 @@ export interface SessionCore {
   send(body: CodedBody): void;
   /** @throws {ProtocolError} as `send`, and `too_many_streams`, `draining`. */
   request(body: CodedBody): number;
+  /**
+   * Opens a stream with a tensor, of which `feed` brings the rest.
+   *
+   * @throws {ProtocolError} `session_closed`, `unsupported`, `transfer_too_large`, `too_many_streams`.
+   */
+  transfer(transfer: OutgoingTransfer): number;
+  /** The next bytes of a transfer, at least one, which must not change before they are written. */
+  feed(streamId: number, bytes: Uint8Array, onWritten?: () => void): void;
   respond(streamId: number, body: CodedBody): void;
   chunk(streamId: number, body: CodedBody): void;
   end(streamId: number): void;
   fail(streamId: number, error: unknown): void;
+  /** Does not take a tensor, also before it is whole. */
+  refuse(streamId: number, error: ProtocolError): void;
   cancel(streamId: number): void;
   /**
    * The application has taken a body that was charged `charge`; 0 is the stream of messages. Returns

@@ -1,5 +1,6 @@
 import { acceptOf, clientAgreement, helloOf, linkParameters, serverAgreement } from './agreement.js';
 import { AgreementCache, type Answer, offerKey, offerOf } from './agreement-cache.js';
+import { decodeAvpHello } from './avp/hello.js';
 import { CloseCode, isConnectionLoss, isRetryableCloseCode } from './close-codes.js';
 import { closeReasonOf, disconnectError, truncateReason } from './close-reason.js';
 import { Extension, Subprotocol } from './constants.js';
@@ -12,7 +13,7 @@ import { AVP_FIRST_BYTE, FrameKind, frameKind, LINK_FIRST_BYTE } from './frame.j
 import { HeldFrames } from './held-frames.js';
 import { LifecycleEffect, LifecycleEvent, LifecycleState, stepLifecycle } from './lifecycle.js';
 import { isCounted, type LinkKind } from './link/header.js';
-import type { CodedBody, LinkParameters } from './link/link.js';
+import type { CodedBody, LinkParameters, OutgoingTransfer } from './link/link.js';
 import { createOutbox, type Outbox } from './link/outbox.js';
 import { Pace, RateGate } from './link/rates.js';
 import { Liveness } from './liveness.js';
@@ -26,6 +27,7 @@ import {
   type GoAwayPayload,
   type HelloPayload,
   type Offer,
+  RejectCode,
   type RejectPayload,
   type ResumeAnswer,
   type ResumeOffer,
@@ -339,11 +341,19 @@ class Core implements SessionCore {
       throw new ProtocolError('invalid_argument', 'no HELLO waits for an answer');
     }
     const { subprotocol, agreements = new AgreementCache() } = this.#options;
-    this.#answer = agreements.recall(hello, subprotocol, (offer, key) => {
-      const outcome = negotiate(offer, this.#options.capabilities);
-      const negotiated = outcome.accepted ? serverAgreement(outcome.agreement, this.#options) : undefined;
-      return { offer, key, outcome, negotiated };
-    });
+    try {
+      this.#answer = agreements.recall(hello, subprotocol, (offer, key) => {
+        const outcome = negotiate(offer, this.#options.capabilities);
+        const negotiated = outcome.accepted
+          ? serverAgreement(outcome.agreement, offer, this.#options)
+          : undefined;
+        return { offer, key, outcome, negotiated };
+      });
+    } catch (error) {
+      // What the application was asked for, such as the tokens of a model, failed.
+      this.#violate(toProtocolError(error, 'internal', 'the agreement could not be worked out'));
+      return { accepted: false, reject: { code: RejectCode.UNKNOWN, message: 'the server failed' } };
+    }
     const { offer, outcome, negotiated } = this.#answer;
     if (!outcome.accepted) {
       this.reject(outcome.reject, CloseCode.BAD_FRAME, now);
@@ -436,6 +446,15 @@ class Core implements SessionCore {
     return this.#sendable().linkFor(body).request(body);
   }
 
+  transfer(transfer: OutgoingTransfer): number {
+    return this.#sendable().linkForTransfer(transfer).transfer(transfer);
+  }
+
+  feed(streamId: number, bytes: Uint8Array, onWritten?: () => void): void {
+    this.#lastData = this.#now;
+    this.#data?.link?.feed(streamId, bytes, onWritten);
+  }
+
   respond(streamId: number, body: CodedBody): void {
     const data = this.#replyTo(streamId);
     if (data === undefined) this.end(streamId);
@@ -457,8 +476,14 @@ class Core implements SessionCore {
     if (this.#isOpen) this.#data?.link?.fail(streamId, error);
   }
 
+  refuse(streamId: number, error: ProtocolError): void {
+    this.#lastData = this.#now;
+    this.#data?.link?.refuse(streamId, error);
+  }
+
   cancel(streamId: number): void {
-    if (this.#isOpen && this.#data?.link?.cancel(streamId)) this.#emit({ type: 'end', streamId });
+    if (this.#hasEnded || this.#sentClose) return;
+    if (this.#data?.link?.cancel(streamId)) this.#emit({ type: 'end', streamId });
   }
 
   consume(streamId: number, charge: number): boolean {
@@ -666,6 +691,8 @@ class Core implements SessionCore {
     linkParameters(hello.extensions);
     const context = hello.extensions[Extension.CONTEXT];
     if (context !== undefined) assertContextStatement(context);
+    const introduced = hello.extensions[Extension.AVP];
+    if (introduced !== undefined && this.#options.avp !== undefined) decodeAvpHello(introduced);
     this.#hello = hello;
     this.#stateDeadline = this.#now + this.#options.timers.acceptTimeoutMs;
     this.#emit({ type: 'hello', hello });
@@ -677,7 +704,7 @@ class Core implements SessionCore {
     if (this.#lifecycle !== LifecycleState.HELLO_SENT || this.#hello === undefined) {
       throw new ProtocolError('protocol_violation', 'ACCEPT out of place');
     }
-    const negotiated = clientAgreement(this.#hello, payload);
+    const negotiated = clientAgreement(this.#hello, payload, this.#options.avp);
     this.#id = sessionId as string;
     this.#agree(negotiated, payload.extensions);
     if (negotiated.extensions[Extension.RESUME] !== undefined) {
@@ -779,6 +806,8 @@ class Core implements SessionCore {
     this.#receivedClose = true;
     // Nothing counted follows, and the peer waits until it knows that all has arrived.
     this.#data?.link?.acknowledge();
+    // A tensor that is still being generated would keep the peer waiting, who does not want it any more.
+    this.#outbox.dropSources();
     if (reason === CloseReason.TIMEOUT) {
       this.#failure ??= new ProtocolError('timeout', `the peer closed: ${message || 'idle'}`, {
         side: 'remote',

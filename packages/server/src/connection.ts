@@ -95,6 +95,7 @@ export function serveConnection(
     capabilities,
     limits,
     timers,
+    avp: options.avp,
     agreements: host.agreements,
     timeOrigin: systemClock.timeOrigin,
   });
@@ -108,6 +109,7 @@ export function serveConnection(
     security: options.security,
     scan: options.scan,
     route: host.routeOf(() => session),
+    transfers: options.transfers,
     logger,
     onHello: ({ hello }) => void admit(hello),
     onAuth: (token) => void renew(token),

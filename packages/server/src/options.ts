@@ -1,4 +1,5 @@
 import {
+  type AvpOptions,
   assertKnownOptions,
   type BatchOptions,
   type Capabilities,
@@ -90,6 +91,8 @@ export interface ResolvedServerOptions {
   /** Where metrics are served; `undefined` without metrics. */
   readonly metricsPath: string | undefined;
   readonly tracing: boolean;
+  readonly avp: AvpOptions | undefined;
+  readonly transfers: CapabilityOptions['transfers'];
 }
 
 const KNOWN = [
@@ -112,6 +115,8 @@ const KNOWN = [
   'algorithms',
   'encodings',
   'extensions',
+  'avp',
+  'transfers',
 ] as const satisfies readonly (keyof ServerOptions)[];
 
 /** @throws {ProtocolError} `invalid_option`. */
@@ -158,6 +163,8 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     scan,
     metricsPath,
     tracing: options.tracing ?? true,
+    avp: options.avp,
+    transfers: options.transfers,
   });
 }
 

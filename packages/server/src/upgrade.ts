@@ -1,6 +1,6 @@
 import type { Server as HttpServer, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { Subprotocol } from '@parlance/protocol';
+import { MAX_PIECE_SIZE, Subprotocol } from '@parlance/protocol';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapter } from './adapters/ws.js';
 import { addressKey, clientAddress, isForwarded } from './addresses.js';
 import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from './admission.js';
@@ -35,7 +35,8 @@ export class Upgrades {
   constructor(host: UpgradesOptions) {
     this.#host = host;
     const { limits, timers } = host.options;
-    const maxPayload = Math.max(limits.maxMessageSize, limits.maxHandshakeSize) + FRAME_HEAD_ROOM;
+    const maxPayload =
+      Math.max(limits.maxMessageSize, limits.maxHandshakeSize, MAX_PIECE_SIZE) + FRAME_HEAD_ROOM;
     this.#adapter = createWebSocketAdapter({
       maxPayload: Math.min(maxPayload, MAX_INT),
       maxFragments: Number.isFinite(limits.maxFragments) ? limits.maxFragments : 0,

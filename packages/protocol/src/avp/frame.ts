@@ -39,7 +39,10 @@ export interface EncodeAvpOptions {
 }
 
 /** A decoded frame. It can be encoded again as it is, unknown fields included. */
-export interface AvpMessage extends Tensor, AvpHead {}
+export interface AvpMessage extends Tensor, AvpHead {
+  /** Bytes of `data`. */
+  readonly byteLength: number;
+}
 
 /** What compression costs in the metadata: a tag, a length and the name. */
 const COMPRESSION_FIELD_SIZE = 2 + COMPRESSION_NAME.length;
@@ -66,10 +69,10 @@ export function encodeAvp(message: AvpInput, options: EncodeAvpOptions = {}): Ui
 }
 
 /**
- * Without a shape to hold the length against, a view whose elements are of another size than the
+ * The bytes of a tensor. Without a shape to hold the length against, a view whose elements are of another size than the
  * dtype's is most likely a tensor that still has to be converted.
  */
-function payloadOf({ data, shape, dtype }: AvpInput): Uint8Array {
+export function payloadOf({ data, shape, dtype }: AvpInput): Uint8Array {
   if (!ArrayBuffer.isView(data)) {
     throw new ProtocolError('invalid_argument', 'data is a typed array or a DataView');
   }
@@ -110,14 +113,32 @@ export function decodeAvp(bytes: Uint8Array, options: DecodeAvpOptions = {}): Av
     throw new ProtocolError('trailing_bytes', `${bytes.length - end} bytes follow the end of the AVP frame`);
   }
   // Never a `Buffer`, even of one.
-  let data: Uint8Array = new Uint8Array(bytes.buffer, bytes.byteOffset + head.headLength, head.bodyLength);
-  if (head.header.compressed) {
-    data = platform.zstdDecompress(data, options.maxDecompressedSize ?? DEFAULT_LIMITS.maxMessageSize);
-    if (options.lenient !== true) checkPayloadSize(head, data.length);
-  }
-  if (head.checksum !== undefined && platform.crc32(data) !== head.checksum) {
-    throw new ProtocolError('bad_checksum', 'the CRC-32 of the AVP payload is not the one that was sent');
-  }
+  const body = new Uint8Array(bytes.buffer, bytes.byteOffset + head.headLength, head.bodyLength);
+  const data = decodePayload(head, body, options);
+  if (head.checksum !== undefined) assertChecksum(platform.crc32(data), head.checksum);
+  return createAvpMessage(head, data);
+}
+
+/**
+ * The payload of a body, which is the body itself unless that is compressed.
+ *
+ * @throws {ProtocolError} `bad_compression`, `decompressed_too_large`, `bad_tensor`, `codec_not_loaded`.
+ */
+export function decodePayload(head: AvpHead, body: Uint8Array, options: DecodeAvpOptions): Uint8Array {
+  if (!head.header.compressed) return body;
+  const data = platform.zstdDecompress(body, options.maxDecompressedSize ?? DEFAULT_LIMITS.maxMessageSize);
+  if (options.lenient !== true) checkPayloadSize(head, data.length);
+  return data;
+}
+
+/** @throws {ProtocolError} `bad_checksum`. */
+export function assertChecksum(found: number, stated: number): void {
+  if (found === stated) return;
+  throw new ProtocolError('bad_checksum', 'the CRC-32 of the AVP payload is not the one that was sent');
+}
+
+/** A head and the payload that was checked against it. */
+export function createAvpMessage(head: AvpHead, data: Uint8Array): AvpMessage {
   const { header, shape, dtype, payloadType, metadata, checksum, headLength, bodyLength } = head;
   const toTyped = (): TypedTensor => {
     if (payloadType === 'kv_cache' && shape.length === 0) {
@@ -127,6 +148,7 @@ export function decodeAvp(bytes: Uint8Array, options: DecodeAvpOptions = {}): Av
   };
   return {
     data,
+    byteLength: data.length,
     shape,
     dtype,
     toTyped,

@@ -132,21 +132,8 @@ export function encodeAvpHead(description: AvpDescription, body: AvpBody, room =
 export function decodeAvpHead(bytes: Uint8Array, options: DecodeAvpOptions = {}): AvpHead {
   const header = readAvpHeader(bytes);
   const bodyLength = header.payloadLength - header.metadataLength;
-  const maxSize = options.maxSize ?? DEFAULT_LIMITS.maxTransferSize;
-  if (bodyLength > maxSize) {
-    throw new ProtocolError(
-      'message_too_large',
-      `the AVP body has ${bodyLength} bytes, more than ${maxSize}`,
-    );
-  }
-  const headLength = AVP_HEADER_SIZE + header.metadataLength;
   // Before `truncated`, so that nobody waits for metadata that would be refused.
-  if (header.metadataLength > MAX_METADATA_SIZE) {
-    throw new ProtocolError(
-      'metadata_too_large',
-      `AVP metadata take at most ${MAX_METADATA_SIZE} bytes, not ${header.metadataLength}`,
-    );
-  }
+  const headLength = checkedHeadLength(header, options);
   if (bytes.length < headLength) {
     throw new ProtocolError('truncated', `header and metadata have ${headLength} bytes, not ${bytes.length}`);
   }
@@ -159,6 +146,30 @@ export function decodeAvpHead(bytes: Uint8Array, options: DecodeAvpOptions = {})
   }
   const { shape, dtype, payloadType, metadata, checksum } = fields;
   return { header, shape, dtype, payloadType, metadata, checksum, headLength, bodyLength };
+}
+
+/**
+ * Bytes of header and metadata, by the header alone.
+ *
+ * @throws {ProtocolError} `message_too_large`, `metadata_too_large`.
+ */
+export function checkedHeadLength(header: AvpHeader, options: DecodeAvpOptions = {}): number {
+  const { payloadLength, metadataLength } = header;
+  const bodyLength = payloadLength - metadataLength;
+  const maxSize = options.maxSize ?? DEFAULT_LIMITS.maxTransferSize;
+  if (bodyLength > maxSize) {
+    throw new ProtocolError(
+      'message_too_large',
+      `the AVP body has ${bodyLength} bytes, more than ${maxSize}`,
+    );
+  }
+  if (metadataLength > MAX_METADATA_SIZE) {
+    throw new ProtocolError(
+      'metadata_too_large',
+      `AVP metadata take at most ${MAX_METADATA_SIZE} bytes, not ${metadataLength}`,
+    );
+  }
+  return AVP_HEADER_SIZE + metadataLength;
 }
 
 function checkFlags(header: AvpHeader, fields: MetadataFields): void {

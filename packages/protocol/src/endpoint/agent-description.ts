@@ -1,4 +1,4 @@
-import { decodeAvpHello, encodeAvpHello } from '../avp/hello.js';
+import { decodeAvpHello } from '../avp/hello.js';
 import type { ModelIdentity } from '../avp/identity.js';
 import { Extension } from '../constants.js';
 import { ProtocolError } from '../errors.js';
@@ -14,7 +14,7 @@ import type { Metadata } from './metadata.js';
 export interface AgentOptions {
   /** Anything that others may want to know, up to 4 KiB of JSON. @default {} */
   readonly metadata?: Metadata | undefined;
-  /** The model that the agent runs. @default none */
+  /** The model that the agent runs. @default that of the `avp` option */
   readonly identity?: ModelIdentity | undefined;
 }
 
@@ -28,11 +28,11 @@ export interface AgentDescription {
 export const MAX_AGENT_METADATA = 4096;
 
 /**
- * The two extensions of an agent.
+ * The extension `agents` of an agent.
  *
  * @throws {ProtocolError} `invalid_option` where the metadata are too large or no object.
  */
-export function stateAgent({ metadata = {}, identity }: AgentOptions): StringMap {
+export function stateAgent({ metadata = {} }: AgentOptions): string {
   const json = JSON.stringify(metadata);
   if (!isFields(metadata) || utf8Length(json) > MAX_AGENT_METADATA) {
     throw new ProtocolError(
@@ -40,8 +40,7 @@ export function stateAgent({ metadata = {}, identity }: AgentOptions): StringMap
       `agent.metadata is an object of at most ${MAX_AGENT_METADATA} bytes as JSON`,
     );
   }
-  const stated = { [Extension.AGENTS]: json === '{}' ? '{}' : `{"metadata":${json}}` };
-  return identity === undefined ? stated : { ...stated, [Extension.AVP]: encodeAvpHello({ identity }) };
+  return json === '{}' ? '{}' : `{"metadata":${json}}`;
 }
 
 /**

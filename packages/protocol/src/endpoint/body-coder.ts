@@ -1,5 +1,5 @@
 import { platform } from '#platform';
-import { type AvpInput, type AvpMessage, decodeAvp, encodeAvp } from '../avp/frame.js';
+import { type AvpMessage, decodeAvp } from '../avp/frame.js';
 import { compressBrotli, decompressBrotli } from '../codec/brotli.js';
 import { decodeDictionaryBody, encodeDictionaryBody } from '../codec/dictionary.js';
 import { decodeM2MBody, encodeM2MBody, readM2MBodyHeader } from '../codec/m2m.js';
@@ -44,7 +44,6 @@ export interface BodyCoder {
   isLate(content: string | Uint8Array, options: CoderOptions): boolean;
   /** Token IDs as they are. @throws {ProtocolError} `unsupported` where TOKEN_NATIVE was not negotiated. */
   encodeTokens(ids: readonly number[] | Uint32Array, options: CoderOptions): CodedBody;
-  encodeTensor(tensor: AvpInput): CodedBody;
 
   /** The content, byte for byte. @throws {ProtocolError} what the codec throws. */
   decode(body: ReceivedBody): Uint8Array;
@@ -323,17 +322,6 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       const known = ids instanceof Uint32Array ? ids : Uint32Array.from(ids);
       const length = vocabulary().byteLength(known);
       return body(Algorithm.TOKEN_NATIVE, encodeTokenIds(known), length, o);
-    },
-
-    encodeTensor(tensor) {
-      const bytes = encodeAvp(tensor);
-      return {
-        codec: LinkCodec.AVP,
-        bytes,
-        originalLength: bytes.length,
-        secret: false,
-        metadata: undefined,
-      };
     },
 
     decode({ codec, bytes, originalLength, content }) {

@@ -1,5 +1,4 @@
 import { platform } from '#platform';
-import type { AvpInput } from '../avp/frame.js';
 import { CloseCode } from '../close-codes.js';
 import { type LoadableCodec, loadCodecs } from '../codec/load.js';
 import type { M2MSecurity } from '../codec/m2m-security.js';
@@ -40,6 +39,10 @@ import type {
   SessionEvents,
 } from './session.js';
 import { type SessionStats, StatsRecorder } from './stats.js';
+import { type TensorInput, TensorMessage } from './tensor.js';
+import { TensorPassage } from './tensor-passage.js';
+import { TensorReceiver, type TransferMode } from './tensor-receiver.js';
+import { TensorSender } from './tensor-sender.js';
 
 export interface EndpointOptions {
   readonly core: SessionCore;
@@ -57,6 +60,8 @@ export interface EndpointOptions {
   readonly security?: M2MSecurity | undefined;
   /** Server: where what is not for its own user goes. */
   readonly route?: EventRoute | undefined;
+  /** @default 'assemble' */
+  readonly transfers?: TransferMode | undefined;
   readonly logger?: Logger | undefined;
   /** Looks at what arrives before anybody else does. */
   readonly scan?: Scan | undefined;
@@ -108,10 +113,10 @@ export class Endpoint implements Session {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #stats = new StatsRecorder();
-  #inbox: Inbox<ReceivedMessage>;
+  #inbox: Inbox<ReceivedMessage | TensorMessage>;
   readonly #scanner: Scanner | undefined;
   /** What of the last lost session was not read: it was acknowledged, so it comes before anything else. */
-  #formerInbox: Inbox<ReceivedMessage> | undefined;
+  #formerInbox: Inbox<ReceivedMessage | TensorMessage> | undefined;
   #handlers: Map<number, RunningHandler> | undefined;
   #listeners: Map<keyof SessionEvents, Set<(event: never) => void>> | undefined;
   #flushing: { resolve: () => void; reject: (error: Error) => void }[] | undefined;
@@ -122,12 +127,15 @@ export class Endpoint implements Session {
   /** Both are made when they are first used: most sessions of a server wait, and many never ask. */
   #madeCoder: BodyCoder | undefined;
   #madeRequester: Requester | undefined;
+  #madeReceiver: TensorReceiver | undefined;
+  /** Server: tensors to others that are looked at before they go on. */
+  #passage: TensorPassage | undefined;
   /** Events that arrived before the vocabulary was loaded; nothing overtakes them. */
   #early: SessionEvent[] | undefined;
   /** Resolves when the large message that is being coded, and all behind it, were handed over. */
   #coding: Promise<void> | undefined;
   /** Senders that wait for room, by stream. */
-  #writable: Map<number, (() => void)[]> | undefined;
+  #writable: Map<number, { readonly below: number; readonly resolve: () => void }[]> | undefined;
   #isPolling = false;
   /** `handleTick` comes on the short timer as well. */
   #isSoon = false;
@@ -310,11 +318,24 @@ export class Endpoint implements Session {
     return this.#ask(body, options);
   }
 
-  async sendTensor(tensor: AvpInput, options: SendTensorOptions = {}): Promise<void> {
+  async sendTensor(tensor: TensorInput, options: SendTensorOptions = {}): Promise<void> {
     options.signal?.throwIfAborted();
     if (this.#handover?.isClosing) throw drainingError(this.#handover);
+    const { role } = this.#options;
     const agent = this.#recipient(options.to);
-    await this.#requester.ask({ ...this.#coder.encodeTensor(tensor), agent }, options).whole();
+    const sender = new TensorSender({
+      core: this.core,
+      requester: this.#requester,
+      pump: () => this.pump(),
+      written: (streamId) => this.#room(streamId, 1),
+      onSent: (length) => this.#stats.sentTensor(length),
+      sendText: (text) => this.send(text),
+      agents: {
+        source: role === 'client' ? (this.agentId ?? '') : '',
+        target: role === 'server' ? (this.agentId ?? '') : '',
+      },
+    });
+    await sender.send(tensor, agent, options);
   }
 
   async agents(): Promise<Agents> {
@@ -463,10 +484,15 @@ export class Endpoint implements Session {
 
   // --- what a server's route does with other sessions
 
-  /** Gives a command to the core on somebody else's behalf; `coded` is counted as sent. */
-  perform<Result>(coded: CodedBody | undefined, command: (core: SessionCore) => Result): Result {
+  /**
+   * Gives a command to the core on somebody else's behalf.
+   *
+   * @param sent is counted as such: a body, or the bytes of a tensor.
+   */
+  perform<Result>(sent: CodedBody | number | undefined, command: (core: SessionCore) => Result): Result {
     const result = command(this.core);
-    if (coded !== undefined) this.#stats.sentBody(coded);
+    if (typeof sent === 'number') this.#stats.sentTensor(sent);
+    else if (sent !== undefined) this.#stats.sentBody(sent);
     this.pump();
     return result;
   }
@@ -485,6 +511,8 @@ export class Endpoint implements Session {
   #passToRoute(event: SessionEvent): boolean {
     const { route } = this.#options;
     if (route === undefined) return false;
+    if (event.type === 'piece') return this.#passTensor(event, route);
+    if (event.type === 'cancel') this.#passage?.forget(event.streamId);
     const isOpening = event.type === 'message' || event.type === 'request';
     if (this.#scanner === undefined || !isOpening || event.body.agent === undefined) return route.take(event);
     const message = createMessage(event.body, this.#coder);
@@ -492,6 +520,17 @@ export class Endpoint implements Session {
     if (event.type === 'message') this.#scanner.takeMessage(message, pass);
     else this.#scanner.takeRequest(message, pass);
     return true;
+  }
+
+  #passTensor(event: Extract<SessionEvent, { type: 'piece' }>, route: EventRoute): boolean {
+    const scanner = this.#scanner;
+    if (scanner === undefined) return route.take(event);
+    this.#passage ??= new TensorPassage({
+      scan: (message, pass) => scanner.takeRequest(message, pass),
+      pass: (held) => void route.take(held),
+      refuse: (streamId, error) => this.perform(undefined, (core) => core.refuse(streamId, error)),
+    });
+    return this.#passage.take(event) || route.take(event);
   }
 
   async #answer(
@@ -550,16 +589,32 @@ export class Endpoint implements Session {
     this.pump();
   }
 
-  /** A tensor that was sent as a request is verified, handed to the reader and confirmed. */
-  #takeTransfer(streamId: number, message: ReceivedMessage): void {
-    try {
-      void message.tensor;
-    } catch (error) {
-      this.core.fail(streamId, toProtocolError(error, 'internal', 'the tensor could not be verified'));
-      return;
-    }
-    this.#inbox.push(message);
-    this.core.respond(streamId, plainBody(new Uint8Array(0)));
+  get #receiver(): TensorReceiver {
+    if (this.#madeReceiver !== undefined) return this.#madeReceiver;
+    // What is read late belongs to the session that it came by.
+    const { core } = this;
+    const { transfers = 'assemble', limits } = this.#options;
+    this.#madeReceiver = new TensorReceiver({
+      mode: transfers,
+      limits,
+      admit: (message, deliver) => {
+        if (this.#scanner === undefined) deliver();
+        else this.#scanner.takeRequest(message, deliver);
+      },
+      deliver: (message) => this.#inbox.push(message),
+      consume: (streamId, charge) => {
+        if (core.consume(streamId, charge)) this.pump();
+      },
+      accept: (streamId) => {
+        core.respond(streamId, plainBody(new Uint8Array(0)));
+        this.pump();
+      },
+      refuse: (streamId, error) => {
+        core.refuse(streamId, error);
+        this.pump();
+      },
+    });
+    return this.#madeReceiver;
   }
 
   /** @throws {ProtocolError} `session_closed`. */
@@ -663,15 +718,16 @@ export class Endpoint implements Session {
     return core.queuedBytes === 0 && !core.hasOutput && core.framesUnconfirmed === 0;
   }
 
-  #room(streamId: number): Promise<void> {
+  /** Resolves when fewer than `below` bytes wait on a stream. */
+  #room(streamId: number, below = STREAM_HIGH_WATER): Promise<void> {
     const { core } = this;
-    if (core.queuedBytes < STREAM_HIGH_WATER || core.queuedOn(streamId) < STREAM_HIGH_WATER) return RESOLVED;
+    if (core.queuedBytes < below || core.queuedOn(streamId) < below) return RESOLVED;
     if (this.#hasEnded) return RESOLVED;
     return new Promise((resolve) => {
       this.#writable ??= new Map();
       const waiting = this.#writable.get(streamId);
-      if (waiting === undefined) this.#writable.set(streamId, [resolve]);
-      else waiting.push(resolve);
+      if (waiting === undefined) this.#writable.set(streamId, [{ below, resolve }]);
+      else waiting.push({ below, resolve });
     });
   }
 
@@ -679,9 +735,12 @@ export class Endpoint implements Session {
     const writable = this.#writable;
     if (writable === undefined) return;
     for (const [streamId, waiting] of writable) {
-      if (this.core.queuedOn(streamId) >= STREAM_HIGH_WATER && !this.#hasEnded) continue;
-      writable.delete(streamId);
-      for (const resolve of waiting) resolve();
+      const queued = this.#hasEnded ? 0 : this.core.queuedOn(streamId);
+      const others = waiting.filter(({ below }) => queued >= below);
+      if (others.length === waiting.length) continue;
+      if (others.length === 0) writable.delete(streamId);
+      else writable.set(streamId, others);
+      for (const { below, resolve } of waiting) if (queued < below) resolve();
     }
     if (writable.size === 0) this.#writable = undefined;
   }
@@ -731,6 +790,9 @@ export class Endpoint implements Session {
 
   #handleData(event: SessionEvent): void {
     if ('body' in event) this.#stats.receivedBody(event.body);
+    if (event.type === 'piece' && event.piece.offset === 0) {
+      this.#stats.receivedTensor(event.piece.totalLength);
+    }
     if (this.#passToRoute(event)) return;
     switch (event.type) {
       case 'message':
@@ -738,6 +800,8 @@ export class Endpoint implements Session {
         return this.#takeMessage(createMessage(event.body, this.#coder));
       case 'request':
         return this.#takeRequest(event.streamId, createMessage(event.body, this.#coder));
+      case 'piece':
+        return this.#receiver.handlePiece(event.streamId, event.piece);
       case 'part':
         return this.#requester.handlePart(event.streamId, event.body);
       case 'response':
@@ -747,6 +811,7 @@ export class Endpoint implements Session {
       case 'failure':
         return this.#requester.handleEnd(event.streamId, event.error);
       case 'cancel':
+        this.#madeReceiver?.handleCancel(event.streamId);
         this.#handlers
           ?.get(event.streamId)
           ?.controller.abort(new ProtocolError('cancelled', 'the requester cancelled', { side: 'remote' }));
@@ -766,7 +831,6 @@ export class Endpoint implements Session {
   #startRequest(streamId: number, message: ReceivedMessage): void {
     // It may have been cancelled while it was looked at.
     if (!this.core.isWanted(streamId)) this.core.end(streamId);
-    else if (message.isTransfer) this.#takeTransfer(streamId, message);
     else void this.#answer(streamId, message);
   }
 
@@ -832,16 +896,17 @@ export class Endpoint implements Session {
     }
   }
 
-  #createInbox(): Inbox<ReceivedMessage> {
-    const inbox: Inbox<ReceivedMessage> = new Inbox({
-      onTake: ({ charge }) => {
+  #createInbox(): Inbox<ReceivedMessage | TensorMessage> {
+    const inbox: Inbox<ReceivedMessage | TensorMessage> = new Inbox({
+      onTake: (message) => {
+        if (message instanceof TensorMessage) message.handleTaken();
         // What is read late gives no credit to the session that has come since.
         if (inbox !== this.#inbox) return;
         if (this.#inherited > 0) {
           this.#inherited--;
           return;
         }
-        if (this.core.consume(0, charge)) this.pump();
+        if (this.core.consume(0, message.charge)) this.pump();
         if (!this.#isReading && !this.core.isFull) this.#resumeReading();
       },
     });
@@ -910,11 +975,13 @@ export class Endpoint implements Session {
 
   /** Whatever waits for the peer waits no longer. */
   #failWaiting(error: ProtocolError | undefined): void {
-    const [requester, flushing] = [this.#madeRequester, this.#flushing];
+    const [requester, receiver, flushing] = [this.#madeRequester, this.#madeReceiver, this.#flushing];
     // Most sessions end with nothing under way, and an error costs more than the rest of their end.
-    if (requester === undefined && this.#handlers === undefined && flushing === undefined) return;
+    const isIdle = requester === undefined && receiver === undefined;
+    if (isIdle && this.#handlers === undefined && flushing === undefined) return;
     const failure = error ?? sessionClosed();
     requester?.end(failure);
+    receiver?.end(failure);
     this.#abortHandlers(failure);
     for (const { reject } of flushing ?? []) reject(failure);
     this.#flushing = undefined;
@@ -940,6 +1007,7 @@ export class Endpoint implements Session {
     this.#isReady = false;
     this.#madeCoder = undefined;
     this.#madeRequester = undefined;
+    this.#madeReceiver = undefined;
     this.#handlers = undefined;
     const accept = this.#superseding;
     this.#superseding = undefined;

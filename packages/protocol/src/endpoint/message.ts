@@ -1,4 +1,3 @@
-import type { AvpMessage } from '../avp/frame.js';
 import type { M2MHeader } from '../codec/m2m-header.js';
 import { type BodyForm, formOf } from '../link/algorithms.js';
 import type { ReceivedBody } from '../link/assembly.js';
@@ -7,6 +6,7 @@ import type { SecurityStatus } from '../messages.js';
 import { decodeUtf8 } from '../text.js';
 import type { BodyCoder } from './body-coder.js';
 import { decodeMetadata, type Metadata } from './metadata.js';
+import type { AssembledTensor, ReceivedTensor } from './tensor.js';
 
 /**
  * A message or a part of a reply as it was received. Nothing is decoded before it is asked for, and
@@ -17,7 +17,7 @@ export interface Message {
   readonly from: string | undefined;
   /** How it travelled; `CONTEXT` where it was coded against earlier messages, `AVP` for a tensor. */
   readonly algorithm: BodyForm;
-  /** The content, byte for byte as it was sent. */
+  /** The content, byte for byte as it was sent; the elements of a tensor. */
   readonly bytes: Uint8Array;
   /** The content as text. @throws {ProtocolError} `bad_utf8` where it is none. */
   readonly text: string;
@@ -26,7 +26,7 @@ export interface Message {
   /** The routing header of an M2M message, read without decompressing its payload. */
   readonly header: M2MHeader | undefined;
   /** The tensor of an AVP message. */
-  readonly tensor: AvpMessage | undefined;
+  readonly tensor: ReceivedTensor | undefined;
   readonly metadata: Metadata;
   /**
    * What a scan of the content found: this end's own, or what the peer states in `m2m.v1.json`; `undefined`
@@ -59,7 +59,7 @@ export class ReceivedMessage implements Message {
   #text: string | undefined;
   #textFailure: unknown;
   #tokens: Uint32Array | undefined;
-  #tensor: AvpMessage | undefined;
+  #tensor: AssembledTensor | undefined;
   #header: M2MHeader | undefined;
   #metadata: Metadata | undefined;
 
@@ -85,11 +85,6 @@ export class ReceivedMessage implements Message {
 
   get algorithm(): BodyForm {
     return formOf(this.#body.codec);
-  }
-
-  /** A tensor, which as a request is a transfer. */
-  get isTransfer(): boolean {
-    return this.#body.codec === LinkCodec.AVP;
   }
 
   /** What it costs of its stream's credit until the application has taken it. */
@@ -127,7 +122,7 @@ export class ReceivedMessage implements Message {
     return this.#header;
   }
 
-  get tensor(): AvpMessage | undefined {
+  get tensor(): AssembledTensor | undefined {
     if (this.#body.codec !== LinkCodec.AVP) return undefined;
     this.#tensor ??= this.#coder.tensor(this.#body);
     return this.#tensor;

@@ -1,3 +1,4 @@
+import { type AvpOptions, introduction } from '../avp/agreement.js';
 import type { EncodingName } from '../constants.js';
 import { Algorithm, Extension } from '../constants.js';
 import { stateContext } from '../context/parameters.js';
@@ -6,6 +7,7 @@ import type { Limits, Timers } from '../limits.js';
 import type { Capabilities } from '../negotiate.js';
 import { VOCABULARY_HASHES } from '../tokenizer/vocabulary.js';
 import { type AgentOptions, stateAgent } from './agent-description.js';
+import type { TransferMode } from './tensor-receiver.js';
 
 /** What client and server state alike. */
 export interface CapabilityOptions {
@@ -19,8 +21,16 @@ export interface CapabilityOptions {
    * Client: asks the server to say what its scan found. Server: on where it has a `scan`. @default false
    */
   readonly securityScanning?: boolean | undefined;
+  /**
+   * The model behind this end. Where both ends name theirs, `negotiated.avp` says whether tensors of
+   * the one mean anything to the other, and `sendTensor` goes by it. @default none is introduced
+   */
+  readonly avp?: AvpOptions | undefined;
+  /** Whether a received tensor is one piece of memory or is read while it arrives. @default 'assemble' */
+  readonly transfers?: TransferMode | undefined;
 }
 
+const TRANSFER_MODES: readonly TransferMode[] = ['assemble', 'stream'];
 const DEFAULT_ALGORITHMS: readonly Algorithm[] = Object.values(Algorithm);
 const DEFAULT_ENCODINGS: readonly EncodingName[] = ['CL100K_BASE', 'O200K_BASE'];
 /** Extensions that an option may name already although their time has not come. */
@@ -29,12 +39,19 @@ const KNOWN_EXTENSIONS: readonly string[] = ['link', 'resume', 'context', 'seal'
 /**
  * Turns options into what HELLO or ACCEPT state.
  *
+ * @param options with the name under which a client introduces itself.
  * @throws {ProtocolError} `invalid_option`.
  */
 export function resolveCapabilities(
-  options: CapabilityOptions & { readonly agent?: AgentOptions | undefined },
+  options: CapabilityOptions & {
+    readonly agent?: AgentOptions | undefined;
+    readonly agentId?: string | undefined;
+  },
   limits: Limits,
 ): Capabilities {
+  if (options.transfers !== undefined && !TRANSFER_MODES.includes(options.transfers)) {
+    throw new ProtocolError('invalid_option', `transfers is one of ${TRANSFER_MODES.join(', ')}`);
+  }
   const algorithms = names('algorithms', options.algorithms ?? DEFAULT_ALGORITHMS, Object.values(Algorithm));
   const encodings = names(
     'encodings',
@@ -43,7 +60,14 @@ export function resolveCapabilities(
   ) as EncodingName[];
   if (algorithms.length === 0)
     throw new ProtocolError('invalid_option', 'algorithms: at least one is needed');
-  const wanted = { link: true, resume: true, context: true, agents: true, ...options.extensions };
+  const wanted = {
+    link: true,
+    resume: true,
+    context: true,
+    agents: true,
+    avp: true,
+    ...options.extensions,
+  };
   for (const name of Object.keys(wanted)) {
     if (!KNOWN_EXTENSIONS.includes(name)) {
       throw new ProtocolError(
@@ -57,7 +81,9 @@ export function resolveCapabilities(
   if (wanted.link) extensions[Extension.LINK] = JSON.stringify(statedLink(limits));
   if (wanted.resume) extensions[Extension.RESUME] = '{}';
   if (wanted.context) extensions[Extension.CONTEXT] = stateContext(contextBounds(limits));
-  if (wanted.agents) Object.assign(extensions, stateAgent(options.agent ?? {}));
+  if (wanted.agents) extensions[Extension.AGENTS] = stateAgent(options.agent ?? {});
+  const avp = avpOptions(options);
+  if (wanted.avp && avp !== undefined) extensions[Extension.AVP] = introduction(avp, options.agentId);
   if (encodings.length > 0) extensions[Extension.VOCABULARIES] = JSON.stringify(vocabularies);
   return {
     algorithms,
@@ -69,6 +95,18 @@ export function resolveCapabilities(
   };
 }
 
+/** The model that an end names, by either option. */
+export function avpOptions({
+  avp,
+  agent,
+}: {
+  readonly avp?: AvpOptions | undefined;
+  readonly agent?: AgentOptions | undefined;
+}): AvpOptions | undefined {
+  const identity = avp?.identity ?? agent?.identity;
+  return identity === undefined ? avp : { ...avp, identity };
+}
+
 /** A share below this would cut every message of some size into many frames. */
 const MIN_STREAM_WINDOW = 16 * 1024;
 
@@ -78,12 +116,14 @@ const contextBounds = ({ contextBytes, contextMessages }: Limits) => ({
 });
 
 /** What is unlimited is not stated. */
-function statedLink({ maxStreams, sessionWindow, streamWindow }: Limits): Record<string, number> {
+function statedLink(limits: Limits): Record<string, number> {
+  const { maxStreams, sessionWindow, streamWindow, maxTransferSize } = limits;
   const share = Math.max(MIN_STREAM_WINDOW, Math.floor(sessionWindow / 2 / maxStreams));
   const stated = {
     max_streams: maxStreams,
     message_window: Math.max(share, Math.min(streamWindow, Math.floor(sessionWindow / 2))),
     stream_window: Math.min(share, Math.max(MIN_STREAM_WINDOW, streamWindow)),
+    max_transfer: maxTransferSize,
   };
   return Object.fromEntries(Object.entries(stated).filter(([, value]) => Number.isFinite(value)));
 }

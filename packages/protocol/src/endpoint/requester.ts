@@ -16,6 +16,8 @@ export interface RequesterOptions {
   readonly pump: () => void;
 }
 
+type ReplyBounds = Pick<RequestOptions, 'signal' | 'timeoutMs'>;
+
 /** The requests of this end that wait for replies. */
 export class Requester {
   readonly #options: RequesterOptions;
@@ -33,10 +35,27 @@ export class Requester {
    * @throws {ProtocolError} `session_closed`, `unsupported`, `message_too_large`, `too_many_streams`,
    * where the body is coded already; else the reply fails with it.
    */
-  ask(
-    body: CodedBody | Promise<CodedBody>,
-    { signal, timeoutMs }: Pick<RequestOptions, 'signal' | 'timeoutMs'>,
-  ): Reply {
+  ask(body: CodedBody | Promise<CodedBody>, options: ReplyBounds): Reply {
+    const reply = this.#createReply(options);
+    if (body instanceof Promise) void this.#beginLater(reply, body);
+    else this.#begin(reply, body);
+    return reply;
+  }
+
+  /**
+   * Opens a stream and returns its reply.
+   *
+   * @param command tells the core and returns the stream's ID.
+   * @throws {ProtocolError} what `command` throws.
+   */
+  open(command: () => number, options: ReplyBounds): Reply {
+    const reply = this.#createReply(options);
+    this.#start(reply, command);
+    return reply;
+  }
+
+  /** A reply that ends when its time or its caller's patience is over. */
+  #createReply({ signal, timeoutMs }: ReplyBounds): Reply {
     const { core, clock, coder, pump } = this.#options;
     const release: (() => void)[] = [];
     const reply = createReply({
@@ -52,8 +71,6 @@ export class Requester {
         for (const free of release) free();
       },
     });
-    if (body instanceof Promise) void this.#beginLater(reply, body);
-    else this.#begin(reply, body);
     if (timeoutMs !== undefined) {
       const expire = () => reply.abort(new ProtocolError('timeout', `no reply within ${timeoutMs} ms`));
       release.push(clock.after(timeoutMs, expire));
@@ -92,10 +109,22 @@ export class Requester {
   }
 
   #begin(reply: Reply, body: CodedBody): void {
-    const id = this.#options.core.request(body);
-    this.#options.onSent(body);
-    reply.begin(id);
-    this.#replies.set(id, reply);
+    const { core, onSent } = this.#options;
+    this.#start(reply, () => {
+      const id = core.request(body);
+      onSent(body);
+      return id;
+    });
+  }
+
+  #start(reply: Reply, command: () => number): void {
+    try {
+      reply.begin(command());
+    } catch (error) {
+      reply.abort(error);
+      throw error;
+    }
+    this.#replies.set(reply.id, reply);
     this.#options.pump();
   }
 

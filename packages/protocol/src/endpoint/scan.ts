@@ -1,7 +1,7 @@
 import { ProtocolError } from '../errors.js';
 import type { SecurityStatus } from '../messages.js';
 import { loggable } from './loggable.js';
-import type { Message, ReceivedMessage } from './message.js';
+import type { Message } from './message.js';
 import type { Logger } from './ports.js';
 import type { Session } from './session.js';
 
@@ -32,6 +32,11 @@ export interface Verdict {
 
 const MAX_THREAT_TYPE = 128;
 
+/** A message that is told what was found. */
+export interface Scannable extends Message {
+  securityStatus: SecurityStatus | undefined;
+}
+
 /** Holds what arrives back until it was looked at; messages keep their order. */
 export class Scanner {
   readonly #scan: Scan;
@@ -49,14 +54,14 @@ export class Scanner {
   }
 
   /** Calls `deliver` in the order of the messages. */
-  takeMessage(message: ReceivedMessage, deliver: () => void): void {
+  takeMessage(message: Scannable, deliver: () => void): void {
     const verdict = this.judge(message, 'received');
     this.#last = this.#last.then(() => verdict).then(deliver, this.#block);
     verdict.catch(() => {});
   }
 
   /** Requests wait for nothing but their own verdict. */
-  takeRequest(message: ReceivedMessage, deliver: () => void): void {
+  takeRequest(message: Scannable, deliver: () => void): void {
     this.judge(message, 'received').then(deliver, this.#block);
   }
 
@@ -65,7 +70,7 @@ export class Scanner {
    *
    * @throws {ProtocolError} `forbidden` where it is to go no further, or could not be scanned.
    */
-  async judge(message: ReceivedMessage, direction: ScanContext['direction']): Promise<void> {
+  async judge(message: Scannable, direction: ScanContext['direction']): Promise<void> {
     message.securityStatus = await this.#statusOf(message, direction);
   }
 

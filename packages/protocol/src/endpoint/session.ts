@@ -1,4 +1,3 @@
-import type { AvpInput } from '../avp/frame.js';
 import type { Algorithm } from '../constants.js';
 import type { ProtocolError } from '../errors.js';
 import type { Negotiated, SessionState, Undelivered } from '../session-core.js';
@@ -9,6 +8,7 @@ import type { Metadata } from './metadata.js';
 import type { Body } from './part.js';
 import type { ReplyStream } from './reply.js';
 import type { SessionStats } from './stats.js';
+import type { TensorInput } from './tensor.js';
 
 /** What the user of a session works with, at both ends. */
 
@@ -36,9 +36,17 @@ export interface RequestOptions extends SendOptions {
 }
 
 export interface SendTensorOptions {
+  /** Gives up, also half-way: the receiver is told, and the call rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /** Client: another agent of the server, by its ID. @default the server itself */
   readonly to?: string | undefined;
+  /** Called as pieces leave, with the bytes of data so far; what it throws ends the transfer. */
+  readonly onProgress?: ((bytes: number, total: number) => void) | undefined;
+  /**
+   * Content of the text message that is sent instead where `negotiated.avp` says that tensors mean
+   * nothing to the other end's model; a function is asked only then. @default `unsupported` is thrown
+   */
+  readonly fallback?: string | (() => string | Promise<string>) | undefined;
 }
 
 export interface CloseResult {
@@ -84,8 +92,17 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposable {
   request(body: Body, options?: RequestOptions): Promise<Message>;
   /** Asks and hands out the reply part by part. Sent at once; leaving the loop cancels. */
   stream(body: Body, options?: RequestOptions): ReplyStream;
-  /** Sends a tensor; resolves when the peer has verified the whole. */
-  sendTensor(tensor: AvpInput, options?: SendTensorOptions): Promise<void>;
+  /**
+   * Sends a tensor; resolves when the peer has verified the whole, with `transfers: 'stream'` once its
+   * application has read it. Only some pieces are ahead of the peer at a time, and a lost connection
+   * goes on where it was.
+   *
+   * @throws {ProtocolError} `bad_tensor` where data, shape and dtype do not fit each other, or what is
+   * generated is more or less than was stated; `transfer_too_large` before anything is sent;
+   * `cancelled` where the receiver does not want the rest; what the receiver found wrong, with `side`
+   * 'remote'; `unsupported`; `session_closed`; `session_lost`; what the source throws.
+   */
+  sendTensor(tensor: TensorInput, options?: SendTensorOptions): Promise<void>;
   /**
    * Client: the agents of the server that this session may see, and what becomes of them.
    *

@@ -1,7 +1,7 @@
 import { type BodyForm, formOf } from '../link/algorithms.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import type { ContextUse } from '../link/context.js';
-import type { LinkCodec } from '../link/header.js';
+import { LinkCodec } from '../link/header.js';
 import type { CodedBody } from '../link/link.js';
 import type { LastSelection } from './late-coder.js';
 
@@ -77,6 +77,15 @@ export class StatsRecorder {
 
   receivedBody({ codec, bytes, originalLength }: ReceivedBody): void {
     count(this.#received, codec, bytes.length, originalLength ?? bytes.length);
+  }
+
+  /** A tensor of `length` bytes with everything around it. */
+  sentTensor(length: number): void {
+    count(this.#sent, LinkCodec.AVP, length, length);
+  }
+
+  receivedTensor(length: number): void {
+    count(this.#received, LinkCodec.AVP, length, length);
   }
 
   snapshot(

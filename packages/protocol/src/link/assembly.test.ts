@@ -136,7 +136,7 @@ describe('a body is refused', () => {
   it.each([
     ['message', LinkCodec.PLAIN, 100, 'message_too_large'],
     ['compressed message', LinkCodec.BROTLI, 100, 'message_too_large'],
-    ['transfer', LinkCodec.AVP, 200, 'transfer_too_large'],
+    ['tensor that is no request', LinkCodec.AVP, 100, 'message_too_large'],
   ] as const)('at n + 1 bytes and not at n, as a %s', (_what, codec, n, code) => {
     const sized = (length: number) => bodyOf({ codec, bytes: new Uint8Array(length), originalLength: 1 });
     expect(add(...framesOf(sized(n), n))).toBe('none');

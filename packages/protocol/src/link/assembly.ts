@@ -4,7 +4,7 @@ import type { Limits } from '../limits.js';
 import type { SecurityStatus } from '../messages.js';
 import type { AliasReader } from './addressing.js';
 import { BODY_CHARGE } from './credit.js';
-import { type BodyHead, decodeBodyHead, LinkCodec, LinkFlag, type LinkFrame } from './header.js';
+import { type BodyHead, decodeBodyHead, type LinkCodec, LinkFlag, type LinkFrame } from './header.js';
 
 /** A body as it arrived, whole but not decoded. */
 export interface ReceivedBody {
@@ -57,7 +57,7 @@ export class Assembler {
 
     if (partial === undefined) {
       const head = decodeBodyHead(frame, this.#limits.maxMetadataSize);
-      this.#check(frame.codec, Math.max(head.originalLength ?? 0, head.totalLength));
+      this.#check(Math.max(head.originalLength ?? 0, head.totalLength));
       const charge = frame.rest.length + BODY_CHARGE;
       // Named now: the number may mean somebody else by the time that the body is whole.
       const agent = head.alias === undefined ? undefined : this.#nameOf(head.alias);
@@ -121,13 +121,12 @@ export class Assembler {
     return this.#aliases.nameOf(alias);
   }
 
-  #check(codec: LinkCodec, length: number): void {
-    const transfer = codec === LinkCodec.AVP;
-    const max = transfer ? this.#limits.maxTransferSize : this.#limits.maxMessageSize;
-    if (length <= max) return;
+  #check(length: number): void {
+    const { maxMessageSize } = this.#limits;
+    if (length <= maxMessageSize) return;
     throw new ProtocolError(
-      transfer ? 'transfer_too_large' : 'message_too_large',
-      `a ${transfer ? 'transfer' : 'message'} of at least ${length} bytes, at most ${max} are taken`,
+      'message_too_large',
+      `a message of at least ${length} bytes, at most ${maxMessageSize} are taken`,
     );
   }
 }

@@ -27,7 +27,23 @@ const OWN_CODES = [
   'unknown_agent',
   'peer_gone',
 ] as const;
-type OwnCode = (typeof OWN_CODES)[number];
+/** What the receiver of a tensor may find wrong with it; no handler's error travels under these. */
+const VERDICT_CODES = [
+  'truncated',
+  'trailing_bytes',
+  'bad_header',
+  'bad_message',
+  'bad_utf8',
+  'bad_tensor',
+  'bad_checksum',
+  'bad_compression',
+  'unknown_version',
+  'metadata_too_large',
+  'message_too_large',
+  'transfer_too_large',
+  'decompressed_too_large',
+] as const;
+type ToldCode = (typeof OWN_CODES)[number] | (typeof VERDICT_CODES)[number];
 
 /**
  * Encodes what a handler threw. A {@link RequestError} travels with its message and data; of
@@ -44,7 +60,7 @@ export function encodeFailure(error: unknown): Uint8Array {
       data: dataOf(error),
     });
   }
-  if (error instanceof ProtocolError && isOwnCode(error.code)) {
+  if (error instanceof ProtocolError && isOneOf(OWN_CODES, error.code)) {
     return encodeMap({
       code: error.code,
       message: truncateUtf8(error.message, MAX_MESSAGE_LENGTH),
@@ -52,6 +68,13 @@ export function encodeFailure(error: unknown): Uint8Array {
     });
   }
   return encodeMap({ code: 'internal', message: 'the handler failed' });
+}
+
+/** Encodes why a tensor is not taken: the text says what its sender knows already. */
+export function encodeVerdict(error: ProtocolError): Uint8Array {
+  return isOneOf(VERDICT_CODES, error.code)
+    ? encodeMap({ code: error.code, message: truncateUtf8(error.message, MAX_MESSAGE_LENGTH) })
+    : encodeFailure(error);
 }
 
 /** An application's data as JSON; left out where they have none or are too large. */
@@ -83,7 +106,7 @@ export function decodeFailure(body: Uint8Array, maxDepth: number): ProtocolError
   const after = get(map, 'retry_after_ms');
   const retryAfterMs = isCount(after) ? after : undefined;
   const retryable = get(map, 'retryable');
-  if (isOwnCode(code) && retryable === undefined)
+  if (isToldCode(code) && retryable === undefined)
     return new ProtocolError(code, message, { side: 'remote', retryAfterMs });
   return new RequestError(code, message, {
     side: 'remote',
@@ -102,6 +125,10 @@ function parseData(data: unknown): unknown {
   }
 }
 
-function isOwnCode(code: string): code is OwnCode {
-  return (OWN_CODES as readonly string[]).includes(code);
+function isToldCode(code: string): code is ToldCode {
+  return isOneOf(OWN_CODES, code) || isOneOf(VERDICT_CODES, code);
+}
+
+function isOneOf(codes: readonly string[], code: string): boolean {
+  return codes.includes(code);
 }

@@ -12,8 +12,11 @@
 
 const SLAB_SIZE = 16 * 1024;
 const MAX_SLAB_FRAME = 2 * 1024;
-/** Bytes of buffers that a session keeps for its next frames, and that all sessions keep together. */
-const MAX_SPARE = 512 * 1024;
+/**
+ * Bytes of buffers that a session keeps for its next frames, and that all sessions keep together: a
+ * session that sends a tensor goes round in as much memory as is under way of it, a window of one stream.
+ */
+const MAX_SPARE = 1088 * 1024;
 const MAX_SPARE_OF_ALL = 16 * 1024 * 1024;
 
 let slab = new Uint8Array(0);

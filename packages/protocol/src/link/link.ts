@@ -8,7 +8,7 @@ import { AliasReader, AliasWriter } from './addressing.js';
 import { Assembler, type ReceivedBody } from './assembly.js';
 import { type ContextUse, LinkContext } from './context.js';
 import { BODY_CHARGE, ReceiveCredit, type ReceiveCreditOptions, SendCredit } from './credit.js';
-import { decodeFailure, encodeFailure } from './failure.js';
+import { decodeFailure, encodeFailure, encodeVerdict } from './failure.js';
 import {
   decodeLinkFrame,
   encodeSignalFrame,
@@ -20,7 +20,9 @@ import {
   type OutgoingBody,
 } from './header.js';
 import type { Outbox } from './outbox.js';
+import { type BodyPiece, PieceTracker } from './pieces.js';
 import type { RateGate } from './rates.js';
+import { SourcedBody } from './sourced-body.js';
 import { type OpenStream, type Side, StreamTable } from './streams.js';
 
 /**
@@ -35,6 +37,8 @@ import { type OpenStream, type Side, StreamTable } from './streams.js';
 export type LinkEvent =
   | { readonly type: 'message'; readonly body: ReceivedBody }
   | { readonly type: 'request'; readonly streamId: number; readonly body: ReceivedBody }
+  /** A part of a tensor, which is a request that is handed on as it arrives. */
+  | { readonly type: 'piece'; readonly streamId: number; readonly piece: BodyPiece }
   | { readonly type: 'part'; readonly streamId: number; readonly body: ReceivedBody }
   | { readonly type: 'response'; readonly streamId: number; readonly body: ReceivedBody }
   | { readonly type: 'end'; readonly streamId: number }
@@ -50,6 +54,18 @@ export type CodedBody = Pick<
   readonly securityStatus?: SecurityStatus | undefined;
 };
 
+/** A tensor on its way out, of which {@link Link.feed} brings the rest. */
+export interface OutgoingTransfer extends Pick<OutgoingBody, 'agent' | 'onWritten'> {
+  /** Bytes of the tensor. */
+  readonly payloadSize: number;
+  /** Bytes of the whole body. */
+  readonly totalLength: number;
+  /** Its beginning, at least one byte. */
+  readonly first: Uint8Array;
+  /** The beginning is written. */
+  readonly onFirstWritten?: (() => void) | undefined;
+}
+
 /** What an end states about its link in HELLO or ACCEPT; what is not stated is unlimited. */
 export interface LinkParameters {
   /** Streams that the peer may have open. */
@@ -58,7 +74,12 @@ export interface LinkParameters {
   readonly messageWindow: number;
   /** Initial credit of every other stream and direction, in charges. */
   readonly streamWindow: number;
+  /** Bytes of a tensor. */
+  readonly maxTransfer: number;
 }
+
+/** Bytes that a tensor travels with beside its own: the head of its frame, at most, and a checksum. */
+export const TRANSFER_OVERHEAD = 65 * 1024;
 
 export interface LinkOptions {
   readonly side: Side;
@@ -84,6 +105,7 @@ export class Link {
   readonly #streams: StreamTable;
   readonly #aliases: AliasReader | undefined;
   readonly #assembler: Assembler;
+  readonly #pieces: PieceTracker;
   readonly #sendCredit: SendCredit;
   readonly #receiveCredit: ReceiveCredit;
   readonly #acknowledgement: Acknowledgement;
@@ -101,6 +123,11 @@ export class Link {
     this.#streams = new StreamTable(side, peer.maxStreams, own.maxStreams);
     this.#aliases = addressing ? new AliasReader() : undefined;
     this.#assembler = new Assembler(limits, this.#aliases);
+    this.#pieces = new PieceTracker(
+      limits.maxTransferSize + TRANSFER_OVERHEAD,
+      limits.maxMetadataSize,
+      this.#aliases,
+    );
     outbox.aliases = addressing ? new AliasWriter() : undefined;
     this.#sendCredit = new SendCredit(initialCredit(peer));
     this.#acknowledgement = new Acknowledgement((count) =>
@@ -227,13 +254,28 @@ export class Link {
     return id;
   }
 
+  /** Opens a stream with a tensor and returns its ID. @throws {ProtocolError} `too_many_streams`. */
+  transfer({ totalLength, first, onFirstWritten, agent, onWritten }: OutgoingTransfer): number {
+    const { id: streamId } = this.#streams.open();
+    const { REQUEST: kind } = LinkKind;
+    const body = new SourcedBody({ kind, streamId, codec: LinkCodec.AVP, totalLength, agent, onWritten });
+    body.feed(first, onFirstWritten);
+    this.#outbox.pushSource(body);
+    return streamId;
+  }
+
+  /** The next bytes of a transfer, at least one; nothing where it is over. */
+  feed(streamId: number, bytes: Uint8Array, onWritten?: () => void): void {
+    this.#outbox.feed(streamId, bytes, onWritten);
+  }
+
   /** The single reply to a request. Replies to a cancelled stream become the answer to the cancel. */
   respond(streamId: number, coded: CodedBody): void {
     const stream = this.#answering(streamId);
     if (stream === undefined) return;
     if (stream.cancelled) this.#pushEnd(streamId);
     else this.#outbox.pushBody(bodyOf(LinkKind.RESPONSE, streamId, coded));
-    this.#finish(streamId);
+    this.#settle(streamId, stream);
   }
 
   /** One part of a reply. */
@@ -249,11 +291,20 @@ export class Link {
   }
 
   fail(streamId: number, error: unknown): void {
+    this.#fail(streamId, encodeFailure(error));
+  }
+
+  /** A tensor is not taken, and its sender is told why. What still arrives of it is dropped. */
+  refuse(streamId: number, error: ProtocolError): void {
+    this.#fail(streamId, encodeVerdict(error));
+  }
+
+  #fail(streamId: number, failure: Uint8Array): void {
     const stream = this.#answering(streamId);
     if (stream === undefined) return;
     if (stream.cancelled) this.#pushEnd(streamId);
     else {
-      const frame = encodeSignalFrame(LinkKind.ERROR, streamId, encodeFailure(error));
+      const frame = encodeSignalFrame(LinkKind.ERROR, streamId, failure);
       const context = this.#context;
       const written = () => {
         context?.handleFailed(streamId);
@@ -261,7 +312,7 @@ export class Link {
       };
       this.#outbox.pushBehind(streamId, context === undefined ? frame : written);
     }
-    this.#finish(streamId);
+    this.#settle(streamId, stream);
   }
 
   /** The opener wants no more. `true` where the stream is over at once, as the peer never knew of it. */
@@ -274,9 +325,7 @@ export class Link {
       return true;
     }
     stream.cancelled = true;
-    // No body is written between what was dropped and this frame.
-    this.#context?.handleDropped(streamId);
-    this.#outbox.pushSignal(encodeSignalFrame(LinkKind.CANCEL, streamId));
+    this.#pushCancel(streamId);
     return false;
   }
 
@@ -311,15 +360,18 @@ export class Link {
 
   #handleRequest(frame: LinkFrame, now: number): LinkEvent | undefined {
     const { streamId } = frame;
+    const isTransfer = this.#pieces.isPending(streamId);
     // Any but the first frame of a fragmented request finds its stream open.
-    if (!this.#assembler.isPending(streamId)) {
+    if (!isTransfer && !this.#assembler.isPending(streamId)) {
       this.#streams.accept(streamId);
       const error = this.#gate?.handleRequest(now);
+      if (frame.codec === LinkCodec.AVP) return this.#takePiece(frame, error);
       if (error !== undefined) {
         this.#refused ??= new Map();
         this.#refused.set(streamId, error);
       }
     }
+    if (isTransfer) return this.#takePiece(frame);
     const whole = this.#take(frame);
     if (whole === undefined) return undefined;
     const error = this.#refused?.get(streamId);
@@ -382,6 +434,13 @@ export class Link {
     if (stream?.cancelled) return undefined;
     const waits = this.#outbox.has(streamId);
     if (waits) this.#outbox.drop(streamId);
+    if (stream !== undefined && this.#pieces.isPending(streamId)) {
+      const wasRefused = stream.answered;
+      this.#finish(streamId);
+      // What was refused is answered already, unless the answer has just been dropped.
+      if ((!wasRefused || waits) && !this.#isSealed) this.#pushEnd(streamId);
+      return wasRefused ? undefined : { type: 'cancel', streamId };
+    }
     if (stream !== undefined && !this.#assembler.isPending(streamId)) {
       stream.cancelled = true;
       return { type: 'cancel', streamId };
@@ -406,6 +465,24 @@ export class Link {
     // Late credit for a stream that is over would only be kept for ever.
     const isLive = streamId === 0 || this.#streams.get(streamId) !== undefined || this.#outbox.has(streamId);
     if (isLive && this.#sendCredit.raise(streamId, limit)) this.#outbox.unblock(streamId);
+  }
+
+  /**
+   * Charges a frame of a tensor, which is handed on.
+   *
+   * @param error why the tensor is not taken, told with its first frame.
+   */
+  #takePiece(frame: LinkFrame, error?: ProtocolError): LinkEvent | undefined {
+    const { streamId } = frame;
+    const piece = this.#pieces.add(frame);
+    this.#receiveCredit.receive(streamId, piece.charge, 0);
+    if (error !== undefined) this.fail(streamId, error);
+    const stream = this.#streams.get(streamId);
+    if (stream?.answered === false) return { type: 'piece', streamId, piece };
+    // Refused, and the sender has not heard of it yet.
+    this.#receiveCredit.consume(streamId, piece.charge);
+    if (stream !== undefined && !this.#pieces.isPending(streamId)) this.#finish(streamId);
+    return undefined;
   }
 
   /** Puts a body together and charges its frames. */
@@ -450,7 +527,19 @@ export class Link {
   /** The stream that this end answers on, while it is open. */
   #answering(streamId: number): OpenStream | undefined {
     const stream = this.#streams.get(streamId);
-    return stream === undefined || stream.local ? undefined : stream;
+    return stream === undefined || stream.local || stream.answered ? undefined : stream;
+  }
+
+  /** The answer is given. A request that is not whole yet keeps its stream until it is, or is cancelled. */
+  #settle(streamId: number, stream: OpenStream): void {
+    if (this.#pieces.isPending(streamId)) stream.answered = true;
+    else this.#finish(streamId);
+  }
+
+  /** Follows at once on what was dropped: no body is written in between. */
+  #pushCancel(streamId: number): void {
+    this.#context?.handleDropped(streamId);
+    this.#outbox.pushSignal(encodeSignalFrame(LinkKind.CANCEL, streamId));
   }
 
   #pushEnd(streamId: number): void {
@@ -463,10 +552,14 @@ export class Link {
 
   #finish(streamId: number): void {
     this.#assembler.drop(streamId);
+    this.#pieces.drop(streamId);
     this.#receiveCredit.close(streamId);
     this.#refused?.delete(streamId);
+    const isLocal = this.#streams.isLocal(streamId);
+    // Answered before all of the request was written: nobody wants the rest.
+    if (isLocal && this.#outbox.has(streamId) && this.#outbox.drop(streamId)) this.#pushCancel(streamId);
     const isWritten = !this.#outbox.has(streamId);
-    if (isWritten || this.#streams.isLocal(streamId)) this.#streams.close(streamId);
+    if (isWritten || isLocal) this.#streams.close(streamId);
     else this.#streams.closeBehind(streamId);
     if (isWritten) this.#sendCredit.forget(streamId);
   }

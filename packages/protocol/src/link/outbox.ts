@@ -14,6 +14,7 @@ import {
 } from './header.js';
 import type { Pace } from './rates.js';
 import { ReplayLog } from './replay-log.js';
+import { SourcedBody } from './sourced-body.js';
 
 /**
  * What waits to be written, and in which order: control first, then streams in turn, each one frame
@@ -27,6 +28,8 @@ import { ReplayLog } from './replay-log.js';
 
 /** Largest piece of a body in one frame, in bytes. */
 export const MAX_FRAGMENT_SIZE = 64 * 1024;
+/** The same of a body that comes from a source. */
+export const MAX_PIECE_SIZE = 256 * 1024;
 
 /** A body in context names its base within its first bytes, and none is so short that it needs no credit. */
 const MIN_FIRST_PIECE = 16;
@@ -43,7 +46,7 @@ interface BareFrame {
   readonly bare: Uint8Array | string;
 }
 
-type Item = OutgoingBody | ReadyFrame | BareFrame;
+type Item = OutgoingBody | SourcedBody | ReadyFrame | BareFrame;
 
 interface Lane {
   readonly streamId: number;
@@ -56,6 +59,8 @@ interface Lane {
   begun: boolean;
   /** Waits for credit and is not in turn. */
   blocked: boolean;
+  /** Waits for its body's source and is not in turn. */
+  starved: boolean;
   queuedBytes: number;
 }
 
@@ -100,7 +105,7 @@ export interface Outbox {
   /** Frames that were written and not confirmed, where they are kept. */
   unconfirmed(): Iterable<Uint8Array>;
   /** Bodies that were not written to their end. */
-  unwritten(): OutgoingBody[];
+  unwritten(): (OutgoingBody | SourcedBody)[];
   /** A frame outside every stream, written before all others. */
   pushControl(frame: Uint8Array | string): void;
   /** An acknowledgement or a credit: dropped without a connection, as all are stated anew on the next. */
@@ -108,6 +113,10 @@ export interface Outbox {
   /** A counted frame outside every stream, such as cancel. */
   pushSignal(frame: Uint8Array): void;
   pushBody(body: OutgoingBody): void;
+  /** A body that has been fed its first bytes and is fed the others by {@link feed}. */
+  pushSource(body: SourcedBody): void;
+  /** The next bytes, at least one, of the body that `streamId` writes; nothing where it was dropped. */
+  feed(streamId: number, bytes: Uint8Array, onWritten?: () => void): void;
   /** A frame behind all bodies of its stream; made when it is written where it depends on them. */
   pushBehind(streamId: number, frame: Uint8Array | (() => Uint8Array)): void;
   /** A message that is a frame of its own, without a link. */
@@ -118,6 +127,8 @@ export interface Outbox {
   has(streamId: number): boolean;
   /** Bytes of `streamId` that wait. */
   queuedOn(streamId: number): number;
+  /** Forgets the rest of every body that comes from a source. */
+  dropSources(): void;
   /** The peer grants `streamId` more. */
   unblock(streamId: number): void;
   /** Forgets everything that waits, control frames excluded. */
@@ -177,11 +188,11 @@ class LaneOutbox implements Outbox {
     for (let i = 0; i < this.#written.size; i++) yield this.#written.at(i) as Uint8Array;
   }
 
-  unwritten(): OutgoingBody[] {
+  unwritten(): (OutgoingBody | SourcedBody)[] {
     const lanes = [...(this.#lanes?.values() ?? [])];
     if (this.#messages !== undefined) lanes.unshift(this.#messages);
     return lanes.flatMap((lane) =>
-      lane.items.slice(lane.head).filter((item): item is OutgoingBody => 'kind' in item),
+      lane.items.slice(lane.head).filter((item): item is OutgoingBody | SourcedBody => 'kind' in item),
     );
   }
 
@@ -228,6 +239,22 @@ class LaneOutbox implements Outbox {
     this.#push(body.streamId, body, body.bytes.length);
   }
 
+  pushSource(body: SourcedBody): void {
+    this.#push(body.streamId, body, body.waiting);
+  }
+
+  feed(streamId: number, bytes: Uint8Array, onWritten?: () => void): void {
+    const lane = this.#laneOf(streamId);
+    const body = lane?.items.at(-1);
+    if (lane === undefined || !(body instanceof SourcedBody)) return;
+    body.feed(bytes, onWritten);
+    lane.queuedBytes += bytes.length;
+    this.queuedBytes += bytes.length;
+    if (!lane.starved) return;
+    lane.starved = false;
+    this.#turns.push(lane);
+  }
+
   pushBehind(streamId: number, frame: Uint8Array | (() => Uint8Array)): void {
     const size = typeof frame === 'function' ? 1 : frame.length;
     this.#push(streamId, { frame, size }, size);
@@ -253,8 +280,14 @@ class LaneOutbox implements Outbox {
     else this.#lanes?.delete(streamId);
     if (lane.blocked) this.blockedStreams--;
     else if (this.#paced?.includes(lane)) this.#leavePaced(lane);
-    else this.#turns = this.#turns.filter((other) => other !== lane);
+    else if (!lane.starved) this.#turns = this.#turns.filter((other) => other !== lane);
     return lane.begun;
+  }
+
+  dropSources(): void {
+    for (const { streamId, items } of [...(this.#lanes?.values() ?? [])]) {
+      if (items.at(-1) instanceof SourcedBody) this.drop(streamId);
+    }
   }
 
   unblock(streamId: number): void {
@@ -315,6 +348,8 @@ class LaneOutbox implements Outbox {
       if (lane.head === lane.items.length) {
         this.#turns.shift();
         this.#leave(lane);
+      } else if (lane.starved) {
+        this.#turns.shift();
       } else if (this.#turns.length > 1) {
         this.#turns.push(this.#turns.shift() as Lane);
       }
@@ -403,6 +438,7 @@ class LaneOutbox implements Outbox {
       this.#advance(lane);
       return this.#handOut(typeof item.frame === 'function' ? item.frame() : item.frame);
     }
+    if (item instanceof SourcedBody) return this.#writeSourced(lane, item);
     if (item.late !== undefined) {
       const coded = this.#code(lane, item);
       if (coded === undefined) return undefined;
@@ -435,6 +471,34 @@ class LaneOutbox implements Outbox {
     lane.items[lane.head] = coded;
     this.#dequeue(lane, body.bytes.length - coded.bytes.length);
     return coded;
+  }
+
+  /** The next frame of a body from what was fed of it. */
+  #writeSourced(lane: Lane, body: SourcedBody): Uint8Array | undefined {
+    const { streamId } = body;
+    const available = this.credit?.available(streamId) ?? Infinity;
+    const charge = body.written === 0 ? BODY_CHARGE : 0;
+    let size = Math.min(body.waiting, MAX_PIECE_SIZE);
+    // What stands before the bytes of a first frame that cannot carry them all is charged as well.
+    if (charge + body.headLength(size) + size > available) {
+      size = Math.min(size, available - charge - body.headLength(0));
+      if (size < 1) return undefined;
+    }
+    this.credit?.spend(streamId, charge + body.headLength(size) + size);
+    this.#dequeue(lane, size);
+    const length = body.frameLength(size);
+    this.#memory.take(length);
+    body.writeFrame(this.#memory.buffer, this.#memory.offset, size);
+    lane.offset = body.written;
+    if (body.isWritten) {
+      lane.offset = 0;
+      this.#advance(lane);
+    } else {
+      lane.starved = body.waiting === 0;
+    }
+    const frame = this.#count(length);
+    if (body.isWritten) body.onWritten?.(this.framesWritten);
+    return frame;
   }
 
   #push(streamId: number, item: Item, size: number): void {
@@ -511,7 +575,16 @@ class LaneOutbox implements Outbox {
 }
 
 function createLane(streamId: number): Lane {
-  return { streamId, items: [], head: 0, offset: 0, begun: false, blocked: false, queuedBytes: 0 };
+  return {
+    streamId,
+    items: [],
+    head: 0,
+    offset: 0,
+    begun: false,
+    blocked: false,
+    starved: false,
+    queuedBytes: 0,
+  };
 }
 
 /** Whether what a lane writes next begins a message, request or transfer. */

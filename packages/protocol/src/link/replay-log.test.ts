@@ -89,10 +89,10 @@ describe('the memory of frames', () => {
     expect(memory.buffer).not.toBe(buffer);
   });
 
-  it('keeps at most 512 KiB in stock', () => {
+  it('keeps at most 1,088 KiB in stock', () => {
     const memory = new FrameMemory();
     const size = 64 * 1024;
-    const taken = Array.from({ length: 9 }, () => {
+    const taken = Array.from({ length: 18 }, () => {
       memory.take(size);
       return memory.buffer;
     });
@@ -101,7 +101,7 @@ describe('the memory of frames', () => {
       memory.take(size);
       return memory.buffer;
     });
-    expect(again.filter((buffer) => taken.includes(buffer))).toHaveLength(8);
+    expect(again.filter((buffer) => taken.includes(buffer))).toHaveLength(17);
     memory.release();
   });
 });

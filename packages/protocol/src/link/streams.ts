@@ -15,6 +15,8 @@ export interface OpenStream {
   readonly local: boolean;
   /** The opener said cancel; what still arrives or would be sent is dropped. */
   cancelled: boolean;
+  /** The answer was given before the request was whole; what still arrives of it is dropped. */
+  answered: boolean;
 }
 
 export class StreamTable {
@@ -54,7 +56,7 @@ export class StreamTable {
     if (this.#nextLocal > MAX_STREAM_ID) {
       throw new ProtocolError('session_lost', 'the session has used up its stream IDs; connect anew');
     }
-    const stream: OpenStream = { id: this.#nextLocal, local: true, cancelled: false };
+    const stream: OpenStream = { id: this.#nextLocal, local: true, cancelled: false, answered: false };
     this.#nextLocal += 2;
     this.#openLocal++;
     return this.#add(stream);
@@ -78,7 +80,7 @@ export class StreamTable {
       );
     }
     this.#lastRemote = id;
-    const stream: OpenStream = { id, local: false, cancelled: false };
+    const stream: OpenStream = { id, local: false, cancelled: false, answered: false };
     this.#openRemote++;
     return this.#add(stream);
   }

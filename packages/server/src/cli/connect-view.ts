@@ -202,8 +202,8 @@ function agreement({ id, negotiated }: Session): [string, string][] {
 export function textOf(message: Message): string {
   try {
     if (message.tensor !== undefined) {
-      const { dtype, shape, data } = message.tensor;
-      return `[a tensor: ${dtype} [${shape.join(', ')}], ${number(data.length)} bytes]`;
+      const { dtype, shape, byteLength } = message.tensor;
+      return `[a tensor: ${dtype} [${shape.join(', ')}], ${number(byteLength)} bytes]`;
     }
     return message.text;
   } catch {

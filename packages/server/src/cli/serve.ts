@@ -85,7 +85,7 @@ function digest(token: string): Buffer {
 async function echo(session: Session): Promise<void> {
   for await (const message of session) {
     const { tensor } = message;
-    if (tensor === undefined) await session.send(contentOf(message));
+    if (tensor?.data === undefined) await session.send(contentOf(message));
     else {
       const { data, shape, dtype, payloadType } = tensor;
       await session.sendTensor({ data, shape, dtype, payloadType });

@@ -80,9 +80,10 @@ export class Policy {
   /**
    * The agent that a body from `session` to `name` goes to.
    *
+   * @param body `undefined` for a tensor, which comes in pieces.
    * @throws {ProtocolError} `unknown_agent`, also for one that the sender may not see; `forbidden`.
    */
-  admit(session: Endpoint, name: string, kind: RelayKind, body: ReceivedBody): Agent {
+  admit(session: Endpoint, name: string, kind: RelayKind, body: ReceivedBody | undefined): Agent {
     const from = this.#directory.agentOf(session)?.party;
     if (from === undefined) {
       throw new ProtocolError('forbidden', 'only an agent, a session with an agent ID, may write to others');

@@ -1,4 +1,5 @@
 import {
+  type BodyPiece,
   type CodedBody,
   DELIVERY,
   DIRECTORY,
@@ -10,6 +11,7 @@ import {
   ProtocolError,
   type ReceivedBody,
   type SessionEvent,
+  TRANSFER_OVERHEAD,
   toProtocolError,
   type Undeliverable,
 } from '@parlance/protocol';
@@ -44,6 +46,7 @@ interface Passage {
   readonly targetStream: number;
   /** The requested agent, as its requester named it. */
   readonly to: string;
+  readonly kind: 'request' | 'tensor';
   /** Number of the last frame of the request, 0 until it is written. */
   frame: number;
   partText: PartText | undefined;
@@ -93,6 +96,8 @@ export class Relay {
         if (event.body.agent === undefined) return false;
         this.#request(session, event.streamId, event.body.agent, event.body);
         return true;
+      case 'piece':
+        return this.#piece(session, event.streamId, event.piece);
       case 'part':
       case 'response':
       case 'end':
@@ -188,26 +193,83 @@ export class Relay {
     if (!source.core.isWanted(sourceStream))
       return source.perform(undefined, (core) => core.end(sourceStream));
     try {
-      const kind = body.codec === LinkCodec.AVP ? 'tensor' : 'request';
-      const { session: target } = this.#admit(source, to, kind, body);
+      const { session: target } = this.#admit(source, to, 'request', body);
       const coded = this.#convert(body, source, target);
-      let passage: Passage | undefined;
-      let frame = 0;
+      const opening = this.#open({ source, sourceStream, target, to, kind: 'request' });
       const onWritten = (count: number) => {
-        frame = count;
-        if (passage !== undefined) passage.frame = count;
+        opening.onWritten(count);
         this.#giveBack(source, sourceStream, body.charge);
       };
       this.#give(target, coded, source, onWritten, (core, addressed) => {
-        const targetStream = core.request(addressed);
-        passage = { source, sourceStream, target, targetStream, to, frame, partText: undefined };
-        this.#member(source).asking.set(sourceStream, passage);
-        this.#member(target).answering.set(targetStream, passage);
+        opening.begin(core.request(addressed));
       });
     } catch (error) {
-      this.stats.refused++;
-      const reason = this.#reasonOf(error, to);
-      source.perform(undefined, (core) => core.fail(sourceStream, reason));
+      this.#refuse(source, sourceStream, to, error);
+    }
+  }
+
+  /** A passage that begins when the target's core has opened a stream for it. */
+  #open(known: Pick<Passage, 'source' | 'sourceStream' | 'target' | 'to' | 'kind'>): {
+    readonly begin: (targetStream: number) => void;
+    readonly onWritten: (frame: number) => void;
+  } {
+    let passage: Passage | undefined;
+    let frame = 0;
+    return {
+      begin: (targetStream) => {
+        passage = { ...known, targetStream, frame, partText: undefined };
+        this.#member(known.source).asking.set(known.sourceStream, passage);
+        this.#member(known.target).answering.set(targetStream, passage);
+      },
+      onWritten(count) {
+        frame = count;
+        if (passage !== undefined) passage.frame = count;
+      },
+    };
+  }
+
+  #refuse(source: Endpoint, sourceStream: number, to: string, error: unknown): void {
+    this.stats.refused++;
+    const reason = this.#reasonOf(error, to);
+    source.perform(undefined, (core) => core.fail(sourceStream, reason));
+  }
+
+  /** Tensors pass piece by piece: each is credited to its sender when it is written to its receiver. */
+  #piece(source: Endpoint, sourceStream: number, piece: BodyPiece): boolean {
+    const { agent: to, bytes, charge } = piece;
+    if (to !== undefined) {
+      this.#tensor(source, sourceStream, to, piece);
+      return true;
+    }
+    const passage = this.#members.get(source)?.asking.get(sourceStream);
+    if (passage === undefined) return false;
+    const { target, targetStream } = passage;
+    const onWritten = () => this.#giveBack(source, sourceStream, charge);
+    target.perform(undefined, (core) => core.feed(targetStream, bytes, onWritten));
+    return true;
+  }
+
+  /** The first piece of a tensor. */
+  #tensor(source: Endpoint, sourceStream: number, to: string, piece: BodyPiece): void {
+    const { bytes: first, totalLength, charge } = piece;
+    // It may have been cancelled while it was looked at.
+    if (!source.core.isWanted(sourceStream)) return;
+    try {
+      const { session: target } = this.#admit(source, to, 'tensor', undefined);
+      const opening = this.#open({ source, sourceStream, target, to, kind: 'tensor' });
+      const transfer = {
+        // How much of it is not the tensor is for its receiver to find out.
+        payloadSize: Math.max(0, totalLength - TRANSFER_OVERHEAD),
+        totalLength,
+        first,
+        onFirstWritten: () => this.#giveBack(source, sourceStream, charge),
+        agent: source.agentId,
+        onWritten: opening.onWritten,
+      };
+      target.perform(totalLength, (core) => opening.begin(core.transfer(transfer)));
+      this.stats.forwarded++;
+    } catch (error) {
+      this.#refuse(source, sourceStream, to, error);
     }
   }
 
@@ -219,7 +281,11 @@ export class Relay {
     if (event.type !== 'part') this.#forget(passage);
     if (event.type === 'end') return source.perform(undefined, (core) => core.end(sourceStream));
     if (event.type === 'failure') {
-      return source.perform(undefined, (core) => core.fail(sourceStream, event.error));
+      return source.perform(undefined, (core) => {
+        // What a receiver finds wrong with a tensor is told to whoever sent it.
+        if (passage.kind === 'tensor') core.refuse(sourceStream, event.error as ProtocolError);
+        else core.fail(sourceStream, event.error);
+      });
     }
     const { body } = event;
     // Who has cancelled or left takes no more, and what nobody takes is as good as taken.
@@ -245,7 +311,7 @@ export class Relay {
   // --- both
 
   /** @throws {ProtocolError} as the policy, and `unknown_agent` for the server's own names. */
-  #admit(source: Endpoint, to: string, kind: RelayKind, body: ReceivedBody): Agent {
+  #admit(source: Endpoint, to: string, kind: RelayKind, body: ReceivedBody | undefined): Agent {
     if (to.startsWith('@')) throw new ProtocolError('unknown_agent', `nothing takes a ${kind} at ${to}`);
     return this.#policy.admit(source, to, kind, body);
   }

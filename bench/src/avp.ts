@@ -1,0 +1,20 @@
+import { measureCuts } from './avp/cuts.js';
+import { measureFrames } from './avp/frames.js';
+import { measureRefusals } from './avp/refusals.js';
+import { measureTransfers } from './avp/transfers.js';
+import type { BenchOptions, Row } from './row.js';
+
+const MIB = 2 ** 20;
+
+/**
+ * Tensors: single frames beside JSON and beside what moving their bytes costs at least, large ones over a
+ * session beside a WebSocket used by hand, what waits beside them, what a lost connection costs, and what
+ * refusing costs.
+ */
+export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
+  const size = (quick ? 64 : 256) * MIB;
+  yield* measureFrames(quick ? 9 : 41);
+  yield* measureRefusals(quick ? 3 : 9);
+  yield* measureTransfers(size, quick ? 2 : 7);
+  yield* measureCuts(size);
+}

@@ -1,0 +1,34 @@
+import { createCuttingProxy } from '../../../e2e/src/cutting-proxy.js';
+import { atMost, compare, type Row } from '../row.js';
+import { system } from './session-end.js';
+
+const MIB = 2 ** 20;
+const CUTS = 8;
+/** `sessionWindow`, which bounds what can be under way. */
+const WINDOW = 4 * MIB;
+
+/** A large tensor whose connection is lost now and then: how much of it is sent twice. */
+export async function* measureCuts(size: number): AsyncGenerator<Row> {
+  const { port } = await system.serve(() => {});
+  await using proxy = await createCuttingProxy(port);
+  const end = await system.connect(proxy.port);
+  const sent = end.send(size);
+  let cuts = 0;
+  const timer = setInterval(() => {
+    if (cuts === CUTS || proxy.bytes.fromClient < ((cuts + 1) * size) / (CUTS + 1)) return;
+    cuts++;
+    proxy.cut();
+  }, 1);
+  await sent;
+  clearInterval(timer);
+  const again = (proxy.bytes.fromClient - size) / Math.max(1, cuts);
+  const window = { name: 'session window', value: WINDOW / MIB };
+  yield compare(
+    `${size / MIB} MiB through ${cuts} cuts, sent again per cut`,
+    'MiB',
+    'lower',
+    again / MIB,
+    window,
+    atMost(1),
+  );
+}

@@ -1,0 +1,54 @@
+import * as zlib from 'node:zlib';
+import { decodeAvp, encodeAvp } from '@parlance/protocol';
+import { timeInTurns } from '../codecs/timing.js';
+import { compare, type Row } from '../row.js';
+
+/** In Node since 20.15; its types do not all say so. */
+const { crc32 } = zlib as unknown as { crc32(data: Uint8Array): number };
+
+const CASES = [
+  { dim: 384, dtype: 'float32', minSpeedUp: 15 },
+  { dim: 4096, dtype: 'float32', minSpeedUp: 60 },
+] as const;
+/** What encoding and decoding may cost beside twice a copy and a checksum, in microseconds. */
+const OVERHEAD_US = 3;
+const MIN_SHRINKING = 4.7;
+
+/** One hidden state there and back: as a frame, as JSON, and what moving its bytes and a CRC cost at least. */
+export function* measureFrames(rounds: number): Generator<Row> {
+  for (const { dim, dtype, minSpeedUp } of CASES) {
+    const data = Float32Array.from({ length: dim }, gaussian);
+    const bytes = new Uint8Array(data.buffer);
+    const tensor = { data, shape: [dim], dtype, payloadType: 'hidden_state' } as const;
+    const asJson = () => JSON.stringify({ embedding: Array.from(data) });
+    const times = timeInTurns(
+      new Map([
+        ['AVP', () => void decodeAvp(encodeAvp(tensor))],
+        ['JSON', () => void JSON.parse(asJson())],
+        ['copy + CRC', () => void crc32(bytes.slice())],
+      ]),
+      rounds,
+    );
+    const us = (name: 'AVP' | 'JSON' | 'copy + CRC') => times.get(name) ?? Number.NaN;
+    const against = (name: 'JSON' | 'copy + CRC') => ({ name, value: us(name) });
+    const name = `hidden state ${dim} ${dtype}`;
+    yield compare(`${name}, encode + decode`, 'us', 'lower', us('AVP'), against('JSON'), (ratio) => ({
+      text: `<= 1/${minSpeedUp}`,
+      met: ratio <= 1 / minSpeedUp,
+    }));
+    yield compare(`${name}, encode + decode`, 'us', 'lower', us('AVP'), against('copy + CRC'), () => ({
+      text: `<= 2x + ${OVERHEAD_US} us`,
+      met: us('AVP') <= 2 * us('copy + CRC') + OVERHEAD_US,
+    }));
+    const json = { name: 'JSON', value: asJson().length };
+    yield compare(`${name}, size`, 'B', 'lower', encodeAvp(tensor).length, json, (ratio) => ({
+      text: `<= 1/${MIN_SHRINKING}`,
+      met: ratio <= 1 / MIN_SHRINKING,
+    }));
+  }
+}
+
+/** Normally distributed, as hidden states are more or less (Box and Muller). */
+function gaussian(): number {
+  return Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
+}

@@ -1,0 +1,63 @@
+import { connect, type Session } from '@parlance/client';
+import { createServer } from '@parlance/server';
+import WebSocket from 'ws';
+import type { End, TransferSystem } from './ends.js';
+import { generate } from './generated.js';
+
+const OPTIONS = {
+  transfers: 'stream',
+  algorithms: ['NONE'],
+  encodings: [],
+  extensions: { context: false },
+  limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },
+} as const;
+
+/** Tensors over a session, generated at one end and read while they arrive at the other. */
+export const system: TransferSystem = {
+  async serve(onEnd) {
+    const server = createServer({
+      ...OPTIONS,
+      onRequest: (request) => request.text,
+      async onSession(session) {
+        onEnd(endOf(session));
+        await readAll(session);
+      },
+    });
+    return await server.listen();
+  },
+
+  async connect(port) {
+    const session = await connect(`ws://127.0.0.1:${port}/session`, {
+      ...OPTIONS,
+      WebSocket,
+      onRequest: (request) => request.text,
+    });
+    void readAll(session);
+    return endOf(session);
+  },
+};
+
+function endOf(session: Session): End {
+  return {
+    send: (bytes) =>
+      session.sendTensor({
+        data: generate(bytes),
+        shape: [bytes / 4],
+        dtype: 'float32',
+        payloadType: 'hidden_state',
+      }),
+    async ping() {
+      await session.request('ping');
+    },
+  };
+}
+
+/** Tensors are verified by the session itself; what fails here ends the process. */
+async function readAll(session: Session): Promise<void> {
+  for await (const { tensor } of session) {
+    if (tensor?.chunks === undefined) throw new Error('that was no streamed tensor');
+    let length = 0;
+    for await (const chunk of tensor.chunks) length += chunk.length;
+    if (length !== tensor.byteLength) throw new Error(`${length} bytes arrived`);
+  }
+}

@@ -1,0 +1,62 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import * as zlib from 'node:zlib';
+import WebSocket, { WebSocketServer } from 'ws';
+import type { End, TransferSystem } from './ends.js';
+import { generate } from './generated.js';
+
+/** In Node since 20.15; its types do not all say so. */
+const { crc32 } = zlib as unknown as { crc32(data: Uint8Array, value?: number): number };
+
+/**
+ * What one would write by hand: chunks as binary messages with one send outstanding, then their CRC as
+ * text, which the receiver compares with its own and confirms.
+ */
+export const system: TransferSystem = {
+  async serve(onEnd) {
+    const server = new WebSocketServer({ host: '127.0.0.1', port: 0, perMessageDeflate: false });
+    server.on('connection', (socket) => onEnd(endOf(socket)));
+    await once(server, 'listening');
+    return { port: (server.address() as AddressInfo).port };
+  },
+
+  async connect(port) {
+    const socket = new WebSocket(`ws://127.0.0.1:${port}`, { perMessageDeflate: false });
+    await once(socket, 'open');
+    return endOf(socket);
+  },
+};
+
+function endOf(socket: WebSocket): End {
+  let received = 0;
+  let confirm: ((error?: Error) => void) | undefined;
+  socket.on('message', (data: Buffer, isBinary) => {
+    if (isBinary) {
+      received = crc32(data, received);
+      return;
+    }
+    const text = data.toString();
+    if (text === 'right' || text === 'wrong') {
+      confirm?.(text === 'right' ? undefined : new Error('the checksum was wrong'));
+      return;
+    }
+    socket.send(Number(text) === received ? 'right' : 'wrong');
+    received = 0;
+  });
+  return {
+    async send(bytes) {
+      let crc = 0;
+      for (const chunk of generate(bytes)) {
+        crc = crc32(chunk, crc);
+        await new Promise<void>((resolve, reject) =>
+          socket.send(chunk, (error) => (error ? reject(error) : resolve())),
+        );
+      }
+      const confirmed = new Promise<void>((resolve, reject) => {
+        confirm = (error) => (error ? reject(error) : resolve());
+      });
+      socket.send(String(crc));
+      await confirmed;
+    },
+  };
+}

@@ -1,0 +1,74 @@
+import type { End, TransferSystem, TransferSystemName } from '../avp/ends.js';
+import { type PeakMemory, watchMemory } from '../avp/memory.js';
+import { offer } from './channel.js';
+
+/**
+ * One end of transfers in a process of its own, whose memory is accounted for. Every process loads the
+ * same packages, whatever it measures: how often V8 collects garbage while buffers pass through depends
+ * on what else the process has in memory.
+ */
+
+import '@parlance/client';
+import '@parlance/server';
+
+const { system } = (await import(`../avp/${process.argv[2] as TransferSystemName}-end.ts`)) as {
+  readonly system: TransferSystem;
+};
+let end: End | undefined;
+let memory: PeakMemory | undefined;
+
+/** A moment of an end; two of them make a measurement. */
+export interface TransferMark {
+  /** Of all threads, in user and system mode. */
+  readonly cpuMs: number;
+  /** Beyond what the process held when it was last watched, at most. */
+  readonly peakBytes: number;
+}
+
+const commands = {
+  /** @returns the port. */
+  async serve(): Promise<number> {
+    const { port } = await system.serve((accepted) => {
+      end = accepted;
+    });
+    return port;
+  },
+
+  async connect(port: number): Promise<void> {
+    end = await system.connect(port);
+  },
+
+  watch(): void {
+    memory = watchMemory();
+  },
+
+  mark(): TransferMark {
+    const { user, system } = process.cpuUsage();
+    return {
+      cpuMs: (user + system) / 1000,
+      peakBytes: memory === undefined ? 0 : memory.peak() - memory.base,
+    };
+  },
+
+  /** @returns milliseconds until the other end had found everything right. */
+  async send(bytes: number): Promise<number> {
+    const start = performance.now();
+    await end?.send(bytes);
+    return performance.now() - start;
+  },
+
+  /** Small messages one after the other. @returns milliseconds that each took. */
+  async pings({ forMs, pauseMs }: { forMs: number; pauseMs: number }): Promise<number[]> {
+    const taken: number[] = [];
+    for (const until = performance.now() + forMs; performance.now() < until; ) {
+      const start = performance.now();
+      await end?.ping?.();
+      taken.push(performance.now() - start);
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    }
+    return taken;
+  },
+};
+export type TransferCommands = typeof commands;
+
+offer(commands);

@@ -1,0 +1,45 @@
+/** Words and figures for people; a kB has 1000 bytes. */
+
+export const isTerminal = process.stdout.isTTY === true;
+const hasColors = isTerminal && process.env['NO_COLOR'] === undefined;
+const COLORS = { bold: 1, dim: 2, red: 31, green: 32, cyan: 36 } as const;
+
+/** @param plain takes the place of each character where there are no colors. @default the text itself */
+export function paint(color: keyof typeof COLORS, text: string, plain?: string): string {
+  if (hasColors) return `\u001b[${COLORS[color]}m${text}\u001b[0m`;
+  return plain === undefined ? text : plain.repeat(text.length);
+}
+
+const UNITS = ['B', 'kB', 'MB', 'GB'] as const;
+
+/** 16,384 bytes as `16.4 kB`. */
+export function bytes(count: number): string {
+  let value = count;
+  let unit = 0;
+  while (value >= 999.5 && unit < UNITS.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  return `${unit === 0 ? value : value.toFixed(1)} ${UNITS[unit]}`;
+}
+
+export function duration(ms: number): string {
+  if (ms < 1000) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+  return `${(ms / 1000).toFixed(1)} s`;
+}
+
+export function rate(count: number, ms: number): string {
+  return `${bytes(ms === 0 ? 0 : (count / ms) * 1000)}/s`;
+}
+
+/** Columns as wide as their widest cell; those of `right` are aligned there. */
+export function columns(rows: readonly (readonly string[])[], right: readonly number[] = []): string[] {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  return rows.map((row) => {
+    const cells = row.map((cell, column) => {
+      const width = widths[column] ?? 0;
+      return right.includes(column) ? cell.padStart(width) : cell.padEnd(width);
+    });
+    return `  ${cells.join('   ').trimEnd()}`;
+  });
+}
