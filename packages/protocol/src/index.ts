@@ -91,7 +91,8 @@ export {
 export { type BatchOptions, type ResolvedBatchOptions, resolveBatchOptions } from './endpoint/batch.js';
 export type { BodyCoder } from './endpoint/body-coder.js';
 export { encodeUndeliverable, type Undeliverable } from './endpoint/delivery.js';
-export { Endpoint, type EndpointOptions } from './endpoint/endpoint.js';
+export { Endpoint } from './endpoint/endpoint.js';
+export type { EndpointOptions } from './endpoint/endpoint-options.js';
 export type { ContextDetails, LastSelection } from './endpoint/late-coder.js';
 export { type LoggableError, loggable } from './endpoint/loggable.js';
 export type { Message } from './endpoint/message.js';

@@ -1,0 +1,326 @@
+import { Subprotocol } from '../constants.js';
+import { maxMessageSize } from '../data-path.js';
+import { ProtocolError } from '../errors.js';
+import { DELIVERY } from '../link/addressing.js';
+import type { ReceivedBody } from '../link/assembly.js';
+import type { CodedBody } from '../link/link.js';
+import type { Negotiated, SessionCore, SessionEvent } from '../session-core.js';
+import { getEncoding } from '../tokenizer/load.js';
+import { Backpressure } from './backpressure.js';
+import { type BodyCoder, type BodyCoderOptions, createBodyCoder } from './body-coder.js';
+import { CodingOrder } from './coding-order.js';
+import type { EndpointOptions } from './endpoint-options.js';
+import { Handlers } from './handlers.js';
+import type { Mailbox } from './mailbox.js';
+import { createMessage, type ReceivedMessage } from './message.js';
+import { encodeMetadata, type Metadata } from './metadata.js';
+import { type Body, encodeBody } from './part.js';
+import { Passage } from './passage.js';
+import type { Logger } from './ports.js';
+import type { Reply } from './reply.js';
+import { Requester } from './requester.js';
+import type { RequestHandler } from './responder.js';
+import type { Scanner } from './scan.js';
+import type { RequestOptions, SendOptions, SendTensorOptions, Session } from './session.js';
+import type { StatsRecorder } from './stats.js';
+import type { TensorInput } from './tensor.js';
+import { Tensors } from './tensors.js';
+
+export interface ExchangeOptions {
+  readonly core: SessionCore;
+  readonly negotiated: Negotiated;
+  /** The session as its user has it, across the cores that carry it one after the other. */
+  readonly session: Session;
+  /** This end's or the client's own name. */
+  readonly agentId: string | undefined;
+  readonly endpoint: EndpointOptions;
+  readonly logger: Logger;
+  readonly stats: StatsRecorder;
+  readonly mailbox: Mailbox;
+  readonly scanner: Scanner | undefined;
+  /** Commands were given to the core, which has nothing to say about them. */
+  readonly transmit: () => void;
+  /** Commands were given to the core. */
+  readonly pump: () => void;
+  /** The server reports that a message could not be delivered. */
+  readonly onReport: (message: ReceivedMessage) => void;
+}
+
+/**
+ * What is sent, asked and answered by one session core from the moment that everything it needs is loaded.
+ * All rooms are made when they are first used: most sessions of a server wait, and many never ask.
+ */
+export class Exchange {
+  readonly #options: ExchangeOptions;
+  readonly #core: SessionCore;
+  /** Server: the way of what is for others. */
+  readonly #passage: Passage | undefined;
+  readonly #backpressure = new Backpressure();
+  readonly #coding = new CodingOrder();
+  #madeCoder: BodyCoder | undefined;
+  #madeRequester: Requester | undefined;
+  #madeTensors: Tensors | undefined;
+  #madeHandlers: Handlers | undefined;
+  #hasEnded = false;
+
+  constructor(options: ExchangeOptions) {
+    this.#options = options;
+    this.#core = options.core;
+    const { route } = options.endpoint;
+    if (route === undefined) return;
+    this.#passage = new Passage({
+      route,
+      scanner: options.scanner,
+      read: (body) => createMessage(body, this.coder),
+      refuse: (streamId, error) => this.#refuse(streamId, error),
+    });
+  }
+
+  /** Resolves when everything that is being coded was handed over; `undefined` where nothing is. */
+  get coding(): Promise<void> | undefined {
+    return this.#coding.pending;
+  }
+
+  /** Replies that are not complete. */
+  get openReplies(): number {
+    return this.#madeRequester?.size ?? 0;
+  }
+
+  get lastSelection(): BodyCoder['lastSelection'] {
+    return this.#madeCoder?.lastSelection;
+  }
+
+  // --- what is sent
+
+  /** See `Session.send`; `agent` is whom it is for, where that is not the other end. */
+  send(body: Body, options: SendOptions, agent: string | undefined): Promise<void> {
+    const { coder } = this;
+    const addressed = { ...options, agent };
+    if (this.#options.scanner !== undefined && this.#statesSecurity)
+      return this.#commitLater(async () => this.#withStatus(await encodeBody(body, coder, addressed)));
+    // A message that takes long to code is coded in slices; later ones keep their place behind it.
+    if (this.#coding.pending !== undefined)
+      return this.#commitLater(() => encodeBody(body, coder, addressed));
+    const coded = encodeBody(body, coder, addressed);
+    return coded instanceof Promise ? this.#commitLater(() => coded) : this.#commit(coded);
+  }
+
+  /** See `Session.stream`. */
+  ask(body: Body, options: RequestOptions, agent: string | undefined): Reply {
+    const { limits } = this.#options.endpoint;
+    const metadata = encodeMetadata(this.#traced(options.metadata), limits.maxMetadataSize);
+    return this.#requester.ask(encodeBody(body, this.coder, { ...options, metadata, agent }), options);
+  }
+
+  /** See `Session.sendTensor`. */
+  async sendTensor(
+    tensor: TensorInput,
+    options: SendTensorOptions,
+    agent: string | undefined,
+  ): Promise<void> {
+    await this.#tensors.send(tensor, agent, options);
+  }
+
+  /** Senders that waited for room go on where there is some. */
+  wake(): void {
+    this.#backpressure.wake(this.#core);
+  }
+
+  // --- what arrives
+
+  handle(event: SessionEvent): void {
+    const { stats, onReport } = this.#options;
+    if ('body' in event) stats.receivedBody(event.body);
+    if (event.type === 'piece' && event.piece.offset === 0) stats.receivedTensor(event.piece.totalLength);
+    if (this.#passage?.take(event) === true) return;
+    switch (event.type) {
+      case 'message': {
+        const message = createMessage(event.body, this.coder);
+        return event.body.agent === DELIVERY ? onReport(message) : this.#takeMessage(message);
+      }
+      case 'request':
+        return this.#takeRequest(event.streamId, createMessage(event.body, this.coder));
+      case 'piece':
+        return this.#tensors.handlePiece(event.streamId, event.piece);
+      case 'part':
+        return this.#requester.handlePart(event.streamId, event.body);
+      case 'response':
+        return this.#requester.handleResponse(event.streamId, event.body);
+      case 'end':
+        return this.#requester.handleEnd(event.streamId);
+      case 'failure':
+        return this.#requester.handleEnd(event.streamId, event.error);
+      case 'cancel':
+        this.#madeTensors?.handleCancel(event.streamId);
+        this.#madeHandlers?.cancel(event.streamId);
+    }
+  }
+
+  /** Answers a request that has arrived by a handler of the caller's. */
+  async answer(streamId: number, body: ReceivedBody, handler: RequestHandler): Promise<void> {
+    await this.#handlers.run(streamId, createMessage(body, this.coder), handler);
+  }
+
+  /** Stops the handlers, but for those that run to completion. */
+  abortHandlers(reason: ProtocolError): void {
+    this.#madeHandlers?.abort(reason);
+  }
+
+  /** The session is over: whatever waits for the peer waits no longer. */
+  end(error: ProtocolError | undefined): void {
+    this.#hasEnded = true;
+    this.#backpressure.wake(undefined);
+    const [requester, tensors, handlers] = [this.#madeRequester, this.#madeTensors, this.#madeHandlers];
+    // Most sessions end with nothing under way, and an error costs more than the rest of their end.
+    if (requester === undefined && tensors === undefined && handlers === undefined) return;
+    const failure = error ?? sessionClosed();
+    requester?.end(failure);
+    tensors?.end(failure);
+    handlers?.abort(failure);
+  }
+
+  // --- the rooms
+
+  get coder(): BodyCoder {
+    if (this.#madeCoder === undefined) {
+      const { negotiated, endpoint } = this.#options;
+      const { algorithms, encoding } = negotiated;
+      this.#madeCoder = createBodyCoder({
+        algorithms,
+        encoding: encoding === null ? undefined : getEncoding(encoding),
+        limits: endpoint.limits,
+        security: endpoint.security,
+        context: this.#contextOptions(),
+        yield: endpoint.clock.yield,
+      });
+    }
+    return this.#madeCoder;
+  }
+
+  #contextOptions(): BodyCoderOptions['context'] {
+    const { negotiated, endpoint, stats } = this.#options;
+    if (this.#core.contextUse === undefined) return undefined;
+    return {
+      maxMessageSize: maxMessageSize(endpoint.role, negotiated, endpoint.limits),
+      onCoded: (body) => stats.sentBody(body),
+    };
+  }
+
+  get #requester(): Requester {
+    const { stats, pump, endpoint } = this.#options;
+    this.#madeRequester ??= new Requester({
+      core: this.#core,
+      clock: endpoint.clock,
+      coder: this.coder,
+      onSent: (body) => stats.sentBody(body),
+      pump,
+    });
+    return this.#madeRequester;
+  }
+
+  get #handlers(): Handlers {
+    if (this.#madeHandlers !== undefined) return this.#madeHandlers;
+    const { session, logger, stats, pump, endpoint } = this.#options;
+    this.#madeHandlers = new Handlers({
+      core: this.#core,
+      coder: this.coder,
+      session,
+      logger,
+      clock: endpoint.clock,
+      maxMetadataSize: endpoint.limits.maxMetadataSize,
+      batch: endpoint.batch,
+      pump(body) {
+        if (body !== undefined) stats.sentBody(body);
+        pump();
+      },
+      ready: (streamId) => this.#room(streamId),
+    });
+    return this.#madeHandlers;
+  }
+
+  get #tensors(): Tensors {
+    if (this.#madeTensors !== undefined) return this.#madeTensors;
+    const { session, agentId = '', stats, mailbox, scanner, pump, endpoint } = this.#options;
+    const isClient = endpoint.role === 'client';
+    this.#madeTensors = new Tensors({
+      core: this.#core,
+      limits: endpoint.limits,
+      mode: endpoint.transfers ?? 'assemble',
+      requester: () => this.#requester,
+      pump,
+      written: (streamId) => this.#room(streamId, 1),
+      onSent: (length) => stats.sentTensor(length),
+      sendText: (text) => session.send(text),
+      agents: { source: isClient ? agentId : '', target: isClient ? '' : agentId },
+      admit(message, deliver) {
+        if (scanner === undefined) deliver();
+        else scanner.takeRequest(message, deliver);
+      },
+      deliver: (message) => mailbox.push(message),
+    });
+    return this.#madeTensors;
+  }
+
+  // --- steps
+
+  #commit(coded: CodedBody): Promise<void> {
+    this.#core.send(coded);
+    this.#options.stats.sentBody(coded);
+    this.#options.transmit();
+    return this.#room(0);
+  }
+
+  #commitLater(encode: () => CodedBody | Promise<CodedBody>): Promise<void> {
+    return this.#coding.push(async () => this.#commit(await encode()));
+  }
+
+  #room(streamId: number, below?: number): Promise<void> {
+    return this.#hasEnded ? RESOLVED : this.#backpressure.wait(this.#core, streamId, below);
+  }
+
+  /** DATA envelopes are the only ones that have a place for what a scan found. */
+  get #statesSecurity(): boolean {
+    return this.#core.subprotocol === Subprotocol.JSON && this.#options.negotiated.securityScanning;
+  }
+
+  async #withStatus(coded: CodedBody): Promise<CodedBody> {
+    const message = createMessage({ ...coded, charge: 0 }, this.coder);
+    await this.#options.scanner?.judge(message, 'sent');
+    return { ...coded, securityStatus: message.securityStatus };
+  }
+
+  #traced(metadata: Metadata | undefined): Metadata | undefined {
+    if (metadata?.['traceparent'] !== undefined) return metadata;
+    const traceparent = this.#options.endpoint.traceparent?.();
+    return traceparent === undefined ? metadata : { ...metadata, traceparent };
+  }
+
+  #takeMessage(message: ReceivedMessage): void {
+    const { scanner, mailbox } = this.#options;
+    if (scanner === undefined) mailbox.push(message);
+    else scanner.takeMessage(message, () => mailbox.push(message));
+  }
+
+  #takeRequest(streamId: number, message: ReceivedMessage): void {
+    const { scanner } = this.#options;
+    if (scanner === undefined) this.#startRequest(streamId, message);
+    else scanner.takeRequest(message, () => this.#startRequest(streamId, message));
+  }
+
+  #startRequest(streamId: number, message: ReceivedMessage): void {
+    // It may have been cancelled while it was looked at.
+    if (!this.#core.isWanted(streamId)) this.#core.end(streamId);
+    else void this.#handlers.run(streamId, message, this.#options.endpoint.onRequest);
+  }
+
+  #refuse(streamId: number, error: ProtocolError): void {
+    this.#core.refuse(streamId, error);
+    this.#options.pump();
+  }
+}
+
+export function sessionClosed(): ProtocolError {
+  return new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
+}
+
+const RESOLVED = Promise.resolve();

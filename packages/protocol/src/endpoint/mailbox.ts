@@ -1,0 +1,62 @@
+import { Inbox } from './inbox.js';
+import type { Message, ReceivedMessage } from './message.js';
+import { TensorMessage } from './tensor.js';
+
+type Received = ReceivedMessage | TensorMessage;
+
+/**
+ * The messages that wait to be read, across the sessions that a client has one after the other. What was
+ * acknowledged is read although its session is gone, and gives no credit to the one that has come since.
+ */
+export class Mailbox {
+  readonly #onTaken: (charge: number) => void;
+  #inbox: Inbox<Received>;
+  /** What of the last lost session was not read; it comes before anything else. */
+  #former: Inbox<Received> | undefined;
+  /** Messages of `#inbox` that belong to the session before. */
+  #inherited = 0;
+
+  /** @param onTaken a message of the present session was read, that was charged `charge`. */
+  constructor(onTaken: (charge: number) => void) {
+    this.#onTaken = onTaken;
+    this.#inbox = this.#open();
+  }
+
+  push(message: Received): void {
+    this.#inbox.push(message);
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Message> {
+    if (this.#former?.size === 0) this.#former = undefined;
+    return (this.#former ?? this.#inbox)[Symbol.asyncIterator]();
+  }
+
+  /** No more messages; with an error the reader throws it behind the last one. */
+  end(error: Error | undefined): void {
+    this.#inbox.end(error);
+  }
+
+  /** A session follows that misses nothing, so its reader reads on. */
+  continue(): void {
+    this.#inherited = this.#inbox.size;
+  }
+
+  /** A session follows {@link end}, for a reader of its own. */
+  reopen(): void {
+    this.#inherited = 0;
+    if (this.#inbox.size > 0) this.#former = this.#inbox;
+    this.#inbox = this.#open();
+  }
+
+  #open(): Inbox<Received> {
+    const inbox: Inbox<Received> = new Inbox({
+      onTake: (message) => {
+        if (message instanceof TensorMessage) message.handleTaken();
+        if (inbox !== this.#inbox) return;
+        if (this.#inherited > 0) this.#inherited--;
+        else this.#onTaken(message.charge);
+      },
+    });
+    return inbox;
+  }
+}

@@ -1,0 +1,46 @@
+import type { ProtocolError } from '../errors.js';
+import type { ReceivedBody } from '../link/assembly.js';
+import type { SessionEvent } from '../session-core.js';
+import type { ReceivedMessage } from './message.js';
+import type { EventRoute } from './ports.js';
+import type { Scanner } from './scan.js';
+import { TensorPassage } from './tensor-passage.js';
+
+export interface PassageOptions {
+  readonly route: EventRoute;
+  readonly scanner: Scanner | undefined;
+  readonly read: (body: ReceivedBody) => ReceivedMessage;
+  readonly refuse: (streamId: number, error: ProtocolError) => void;
+}
+
+/** Server: the way of what is for others, who are kept from what a scan blocks like this end is. */
+export class Passage {
+  readonly #options: PassageOptions;
+  readonly #tensors: TensorPassage | undefined;
+
+  constructor(options: PassageOptions) {
+    this.#options = options;
+    const { route, scanner, refuse } = options;
+    if (scanner === undefined) return;
+    this.#tensors = new TensorPassage({
+      scan: (message, pass) => scanner.takeRequest(message, pass),
+      pass: (held) => void route.take(held),
+      refuse,
+    });
+  }
+
+  /** Whether the event is for somebody else, or of interest to whoever passes such events on. */
+  take(event: SessionEvent): boolean {
+    const { route, scanner, read } = this.#options;
+    if (scanner === undefined) return route.take(event);
+    if (event.type === 'piece') return this.#tensors?.take(event) === true || route.take(event);
+    if (event.type === 'cancel') this.#tensors?.forget(event.streamId);
+    const isOpening = event.type === 'message' || event.type === 'request';
+    if (!isOpening || event.body.agent === undefined) return route.take(event);
+    const message = read(event.body);
+    const pass = () => void route.take(event);
+    if (event.type === 'message') scanner.takeMessage(message, pass);
+    else scanner.takeRequest(message, pass);
+    return true;
+  }
+}

@@ -1,0 +1,86 @@
+import type { Clock } from '../platform/clock.js';
+import type { SessionCore } from '../session-core.js';
+import type { Wire } from './ports.js';
+import type { StatsRecorder } from './stats.js';
+
+/** Bytes handed to the socket ahead of time; more would let small messages wait behind large ones. */
+const SOCKET_HIGH_WATER = 256 * 1024;
+/** How often a socket without a drain event is asked whether it has room again. */
+const DRAIN_POLL_MS = 4;
+
+/** The endpoint whose session is written. */
+export interface TransmitterHost {
+  readonly core: SessionCore;
+  pump(): void;
+  handleTick(): void;
+}
+
+/** Writes what the core has to the connection, and reads from it only while there is room for more. */
+export class Transmitter {
+  wire: Wire | undefined;
+  readonly #host: TransmitterHost;
+  readonly #clock: Clock;
+  readonly #stats: StatsRecorder;
+  #isPolling = false;
+  #isReading = true;
+
+  constructor(host: TransmitterHost, clock: Clock, stats: StatsRecorder) {
+    this.#host = host;
+    this.#clock = clock;
+    this.#stats = stats;
+  }
+
+  get isReading(): boolean {
+    return this.#isReading;
+  }
+
+  /** The connection is gone, or another one carries the session. */
+  detach(): void {
+    this.wire = undefined;
+    this.#isReading = true;
+  }
+
+  transmit(): void {
+    const { wire } = this;
+    if (wire === undefined) return;
+    const { core } = this.#host;
+    let isCurrent = false;
+    for (let room = SOCKET_HIGH_WATER - wire.bufferedAmount; room > 0; ) {
+      const frame = core.pollTransmit();
+      if (frame === undefined) {
+        if (isCurrent || !core.isPaced) return;
+        // What is sent between two events finds the clock of the last one.
+        isCurrent = true;
+        core.handleTimeout(this.#clock.now());
+        this.#clock.soon(this.#host);
+        continue;
+      }
+      room -= frame.length;
+      this.#stats.sent(frame.length);
+      wire.send(frame);
+    }
+    if (core.hasOutput) this.#pollForRoom();
+  }
+
+  /** Without credit only the connection itself can hold the peer back. */
+  pauseWhileFull(): void {
+    const { core } = this.#host;
+    if (core.isFull && this.#isReading && this.wire?.pause !== undefined) {
+      this.#isReading = false;
+      this.wire.pause();
+    } else if (!core.isFull && !this.#isReading) {
+      this.#isReading = true;
+      this.wire?.resume?.();
+    }
+  }
+
+  /** Not every socket tells when it has drained. */
+  #pollForRoom(): void {
+    if (this.#isPolling) return;
+    this.#isPolling = true;
+    this.#clock.after(DRAIN_POLL_MS, () => {
+      this.#isPolling = false;
+      this.#host.pump();
+    });
+  }
+}
