@@ -1,28 +1,35 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import {
-  type AgreementCache,
+  type Clock,
   CloseCode,
   createSession,
   Endpoint,
+  type EndpointOptions,
   type EventRoute,
   type HelloPayload,
+  type Limits,
+  type Logger,
   newSessionId,
   ProtocolError,
   type RequestHandler,
   ResumeRefusal,
+  type SessionCore,
+  type SessionOptions,
   type Subprotocol,
   systemClock,
 } from '@parlance/protocol';
-import type { ServerWire } from './adapters/ws.js';
+import type { ServerWire, WireEvents } from './adapters/ws.js';
 import { addressKey, isForwarded } from './addresses.js';
 import { bearerToken, type Identity, type Refusal, UNAUTHENTICATED } from './admission.js';
-import { type AuthenticationOptions, identify } from './authentication.js';
+import { identify } from './authentication.js';
+import { HandshakeGuard } from './handshake-guard.js';
 import type { ResolvedServerOptions } from './options.js';
 
 /** What a connection needs of the server it belongs to. */
 export interface ConnectionHost {
   readonly options: ResolvedServerOptions;
-  readonly agreements: AgreementCache;
+  /** What the cores of all sessions have in common. */
+  sessionOptions(subprotocol: Subprotocol): SessionOptions;
   readonly onRequest: RequestHandler | undefined;
   /** Asked before a session is accepted: draining, or too many of them. Counts the session it admits. */
   admit(address: string, principal: string | undefined): Refusal | undefined;
@@ -31,7 +38,7 @@ export interface ConnectionHost {
   /** A session by its ID, connected or suspended. */
   find(sessionId: string): Endpoint | undefined;
   /** Where the events go that are for other sessions; `undefined` where there are no agents. */
-  routeOf(session: () => Endpoint): EventRoute | undefined;
+  routeOf(session: Endpoint): EventRoute | undefined;
   /** Before ACCEPT: whether the session may be the agent that it has authenticated as. */
   claim(session: Endpoint, hello: HelloPayload): Refusal | undefined;
   /** The session is established; its user may have it. */
@@ -67,162 +74,218 @@ const renewable = new WeakMap<Endpoint, Origin>();
 /**
  * One accepted WebSocket connection: feeds its session, admits or refuses its HELLO.
  *
- * @param refusal a decision made at the upgrade, which the client is told in REJECT, because a browser
- * does not see an HTTP refusal.
+ * Every open connection has one of these, so that what all have in common is read from the server, and its
+ * events are methods.
  */
-export function serveConnection(
-  host: ConnectionHost,
-  wire: ServerWire,
-  { ip, request }: Peer,
-  subprotocol: Subprotocol,
-  refusal: Refusal | undefined,
-): Endpoint {
-  const { options } = host;
-  const { limits, timers, capabilities, logger } = options;
-  const address = addressKey(ip);
-  const authentication: AuthenticationOptions = {
-    authenticate: options.authenticate,
-    logger,
-    now: Date.now,
-  };
-  /** The upgrade, until it has been judged: a session lives longer than its use. */
-  let upgrade: IncomingMessage | undefined = request;
-  let isAdmitted = false;
-
-  const core = createSession({
-    role: 'server',
-    subprotocol,
-    capabilities,
-    limits,
-    timers,
-    avp: options.avp,
-    agreements: host.agreements,
-    timeOrigin: systemClock.timeOrigin,
-  });
-  const session: Endpoint = new Endpoint({
-    core,
-    clock: systemClock,
-    limits,
-    role: 'server',
-    onRequest: host.onRequest,
-    batch: options.batch,
-    security: options.security,
-    scan: options.scan,
-    route: host.routeOf(() => session),
-    transfers: options.transfers,
-    logger,
-    onHello: ({ hello }) => void admit(hello),
-    onAuth: (token) => void renew(token),
-    onReady: () => host.onReady(session),
-    onWireLost: () => host.onWireLost(session),
-    onEnded(error) {
-      if (isAdmitted) host.release(address, countedPrincipal(session.principal));
-      host.onEnded(session, error);
-    },
-  });
+export class Connection implements EndpointOptions, WireEvents {
+  readonly role = 'server';
+  readonly core: SessionCore;
+  /** The session that began here; another connection may carry it on. */
+  readonly session: Endpoint;
+  readonly #host: ConnectionHost;
+  readonly #wire: ServerWire;
+  readonly #subprotocol: Subprotocol;
+  readonly #ip: string;
   /** The session that this connection feeds: its own, or the one that it has taken up. */
-  let target = session;
+  #target: Endpoint;
+  /** The upgrade, until it has been judged: a session lives longer than its use. */
+  #upgrade: IncomingMessage | undefined;
+  #guard: HandshakeGuard | undefined;
+  #isAdmitted = false;
 
-  const refuse = (refusal: Refusal): void => {
-    const { code, message, closeCode, retryable, retryAfterMs } = refusal;
-    logger.info({ event: 'session.refused', ip, code, closeCode }, `refused: ${message}`);
-    host.onRefused(refusal);
-    core.reject({ code, message, retryable, retryAfterMs }, closeCode, systemClock.now());
-    session.pump();
-  };
+  /**
+   * @param refusal a decision made at the upgrade, which the client is told in REJECT, because a browser
+   * does not see an HTTP refusal.
+   */
+  constructor(
+    host: ConnectionHost,
+    wire: ServerWire,
+    { ip, request }: Peer,
+    subprotocol: Subprotocol,
+    refusal: Refusal | undefined,
+  ) {
+    this.#host = host;
+    this.#wire = wire;
+    this.#subprotocol = subprotocol;
+    this.#ip = ip;
+    this.#upgrade = request;
+    this.core = createSession(host.sessionOptions(subprotocol));
+    this.session = new Endpoint(this);
+    this.#target = this.session;
+    this.#guard = new HandshakeGuard(request, wire, this.session, host.options);
+    wire.listen(this);
+    this.session.handleConnected(wire);
+    if (refusal !== undefined) this.#refuse(refusal);
+  }
 
-  const admit = async (hello: HelloPayload): Promise<void> => {
-    const origin = originOf(upgrade as IncomingMessage, ip, hello.agentId);
+  // --- what the session needs to know
+
+  get clock(): Clock {
+    return systemClock;
+  }
+  get limits(): Limits {
+    return this.#host.options.limits;
+  }
+  get onRequest(): RequestHandler | undefined {
+    return this.#host.onRequest;
+  }
+  get batch(): EndpointOptions['batch'] {
+    return this.#host.options.batch;
+  }
+  get security(): EndpointOptions['security'] {
+    return this.#host.options.security;
+  }
+  get scan(): EndpointOptions['scan'] {
+    return this.#host.options.scan;
+  }
+  get transfers(): EndpointOptions['transfers'] {
+    return this.#host.options.transfers;
+  }
+  get logger(): Logger {
+    return this.#host.options.logger;
+  }
+  get route(): EventRoute | undefined {
+    return this.#host.routeOf(this.session);
+  }
+
+  // --- what the wire reports
+
+  onMessage(data: Uint8Array | string): void {
+    this.#target.handleMessage(data, this.#wire);
+  }
+  onDrain(): void {
+    this.#target.handleWritable();
+  }
+  onClose(code: number, reason: string): void {
+    this.#target.handleDisconnected(code, reason, this.#wire);
+  }
+
+  // --- what the session reports
+
+  onHello({ hello }: { readonly hello: HelloPayload }): void {
+    void this.#admit(hello);
+  }
+  onAuth(token: string): void {
+    void this.#renew(token);
+  }
+  onReady(): void {
+    this.#endHandshake();
+    this.#host.onReady(this.session);
+  }
+  onWireLost(): void {
+    this.#host.onWireLost(this.session);
+  }
+  onEnded(error: ProtocolError | undefined): void {
+    this.#endHandshake();
+    const { session } = this;
+    if (this.#isAdmitted) this.#host.release(addressKey(this.#ip), this.#countedPrincipal(session.principal));
+    this.#host.onEnded(session, error);
+  }
+
+  // --- the handshake
+
+  async #admit(hello: HelloPayload): Promise<void> {
+    const origin = originOf(this.#upgrade as IncomingMessage, this.#ip, hello.agentId);
     const token = hello.auth?.token ?? bearerToken(origin.headers);
-    const identity = await identify(
-      { token, origin: origin.headers.origin, agentId: hello.agentId, ip, headers: origin.headers },
-      origin.isForwarded,
-      authentication,
-    );
-    upgrade = undefined;
+    const identity = await this.#identify(token, origin);
+    this.#upgrade = undefined;
     // The client may have gone, or timed out, while it was being looked up.
-    if (core.state !== 'connecting') return;
-    if (identity === undefined) return refuse(UNAUTHENTICATED);
-    const outcome = takeUp(hello, identity);
+    if (this.core.state !== 'connecting') return;
+    if (identity === undefined) return this.#refuse(UNAUTHENTICATED);
+    const outcome = this.#takeUp(hello, identity);
     if (outcome !== 'taken_up') {
-      const refused = host.admit(address, countedPrincipal(identity.principal));
-      if (refused !== undefined) return refuse(refused);
-      isAdmitted = true;
-      accept(hello, identity, outcome);
+      const refused = this.#host.admit(addressKey(this.#ip), this.#countedPrincipal(identity.principal));
+      if (refused !== undefined) return this.#refuse(refused);
+      this.#isAdmitted = true;
+      this.#accept(hello, identity, outcome);
     }
-    grant(identity, origin);
-  };
+    this.#grant(identity, origin);
+  }
 
   /** From the look-up to the takeover nothing waits, so no other connection can come in between. */
-  const takeUp = (hello: HelloPayload, identity: Identity): 'taken_up' | ResumeRefusal | undefined => {
+  #takeUp(hello: HelloPayload, identity: Identity): 'taken_up' | ResumeRefusal | undefined {
     const { resume } = hello;
     if (resume === undefined) return undefined;
-    const found = host.find(resume.sessionId);
+    const found = this.#host.find(resume.sessionId);
     // Another principal's session does not exist for anybody else.
-    if (found === undefined || !isSamePrincipal(found, identity)) return ResumeRefusal.UNKNOWN_SESSION;
-    const refused = found.core.checkResume(hello, subprotocol);
+    if (found === undefined || !this.#isSamePrincipal(found, identity)) return ResumeRefusal.UNKNOWN_SESSION;
+    const refused = found.core.checkResume(hello, this.#subprotocol);
     if (refused === 'stale_attempt') {
-      session.abort(new ProtocolError('stale_attempt', 'a newer attempt to resume was accepted'));
+      this.session.abort(new ProtocolError('stale_attempt', 'a newer attempt to resume was accepted'));
       return 'taken_up';
     }
     if (refused !== undefined) return refused;
-    target = found;
-    host.onTakenUp(found, session);
-    found.handleResumed(wire, resume);
-    logger.info(
-      { event: 'session.resumed', ip, session: found.id, attempt: resume.attempt },
+    this.#target = found;
+    this.#endHandshake();
+    this.#host.onTakenUp(found, this.session);
+    found.handleResumed(this.#wire, resume);
+    this.logger.info(
+      { event: 'session.resumed', ip: this.#ip, session: found.id, attempt: resume.attempt },
       'session taken up again',
     );
     return 'taken_up';
-  };
+  }
 
   /** Without authentication each connection is somebody new, and the resume token says who it is. */
-  const isSamePrincipal = (found: Endpoint, identity: Identity): boolean =>
-    options.authenticate === undefined ||
-    (found.principal === identity.principal && found.agentId === identity.agentId);
+  #isSamePrincipal(found: Endpoint, { principal, agentId }: Identity): boolean {
+    if (this.#host.options.authenticate === undefined) return true;
+    return found.principal === principal && found.agentId === agentId;
+  }
 
   /** Nobody is counted as the principal that was made up for one connection. */
-  const countedPrincipal = (principal: string | undefined): string | undefined =>
-    options.authenticate === undefined ? undefined : principal;
+  #countedPrincipal(principal: string | undefined): string | undefined {
+    return this.#host.options.authenticate === undefined ? undefined : principal;
+  }
 
-  const accept = (hello: HelloPayload, identity: Identity, refusal: ResumeRefusal | undefined): void => {
+  #accept(hello: HelloPayload, identity: Identity, refusal: ResumeRefusal | undefined): void {
+    const { core, session } = this;
     const { principal, agentId } = identity;
     session.principal = principal;
     session.agentId = agentId;
-    const conflict = host.claim(session, hello);
-    if (conflict !== undefined) return refuse(conflict);
+    const conflict = this.#host.claim(session, hello);
+    if (conflict !== undefined) return this.#refuse(conflict);
     const outcome = core.accept(newSessionId(), systemClock.now(), { agentId, refusal });
     if (outcome.accepted) {
       const { algorithms, encoding } = outcome.agreement;
-      logger.info(
-        { event: 'session.accepted', ip, session: core.id, algorithms, encoding },
-        'session accepted',
-      );
+      const fields = { event: 'session.accepted', ip: this.#ip, session: core.id, algorithms, encoding };
+      this.logger.info(fields, 'session accepted');
     } else {
       const { code, message } = outcome.reject;
-      logger.info({ event: 'session.refused', ip, code }, `refused: ${message}`);
-      host.onRefused({ code, message, closeCode: CloseCode.BAD_FRAME });
+      this.logger.info({ event: 'session.refused', ip: this.#ip, code }, `refused: ${message}`);
+      this.#host.onRefused({ code, message, closeCode: CloseCode.BAD_FRAME });
     }
     session.pump();
-  };
+  }
+
+  #refuse(refusal: Refusal): void {
+    const { code, message, closeCode, retryable, retryAfterMs } = refusal;
+    this.logger.info({ event: 'session.refused', ip: this.#ip, code, closeCode }, `refused: ${message}`);
+    this.#host.onRefused(refusal);
+    this.core.reject({ code, message, retryable, retryAfterMs }, closeCode, systemClock.now());
+    this.session.pump();
+  }
+
+  #endHandshake(): void {
+    this.#guard?.stop();
+    this.#guard = undefined;
+  }
+
+  // --- credentials that end
 
   /** Tells the client until when its credentials are good, and is ready for those that follow. */
-  const grant = ({ expiresAt }: Identity, origin: Origin): void => {
+  #grant({ expiresAt }: Identity, origin: Origin): void {
+    const target = this.#target;
     if (expiresAt === undefined || target.hasEnded) return;
     renewable.set(target, origin);
     target.grant(Math.floor(expiresAt));
-  };
+  }
 
-  const renew = async (token: string): Promise<void> => {
+  async #renew(token: string): Promise<void> {
+    const { session, logger } = this;
     const origin = renewable.get(session);
     // Credentials that nobody asks for, or that do not end, are as good as before.
     if (origin === undefined) return session.grant(null);
-    const { agentId, headers } = origin;
-    const identity = await identify(
-      { token, origin: headers.origin, agentId, ip: origin.ip, headers },
-      origin.isForwarded,
-      authentication,
-    );
+    const identity = await this.#identify(token, origin);
     if (session.hasEnded) return;
     const isSame = identity?.principal === session.principal && identity?.agentId === session.agentId;
     if (identity === undefined || !isSame) {
@@ -233,46 +296,19 @@ export function serveConnection(
     }
     logger.debug({ event: 'auth.renewed', session: session.id }, 'credentials renewed');
     session.grant(identity.expiresAt === undefined ? null : Math.floor(identity.expiresAt));
-  };
+  }
 
-  guardHandshake(request, wire, options, session, () => target === session && core.state === 'connecting');
-  wire.listen({
-    onMessage: (data) => target.handleMessage(data, wire),
-    onDrain: () => target.handleWritable(),
-    onClose: (code, reason) => target.handleDisconnected(code, reason, wire),
-  });
-  session.handleConnected(wire);
-  if (refusal !== undefined) refuse(refusal);
-  return session;
+  async #identify(token: string | undefined, origin: Origin): Promise<Identity | undefined> {
+    const { ip, agentId, headers, isForwarded } = origin;
+    const { authenticate, logger } = this.#host.options;
+    return await identify({ token, origin: headers.origin, agentId, ip, headers }, isForwarded, {
+      authenticate,
+      logger,
+      now: Date.now,
+    });
+  }
 }
 
 function originOf(upgrade: IncomingMessage, ip: string, agentId: string | undefined): Origin {
   return { ip, agentId, headers: upgrade.headers, isForwarded: isForwarded(upgrade) };
-}
-
-/** Frame headers and control frames that may surround a HELLO of the largest size. */
-const WEBSOCKET_OVERHEAD = 4 * 1024;
-
-/** What a stranger may send before ACCEPT is bounded as a whole, not only message by message. */
-function guardHandshake(
-  { socket }: IncomingMessage,
-  wire: ServerWire,
-  { limits, timers }: ResolvedServerOptions,
-  session: Endpoint,
-  isPending: () => boolean,
-): void {
-  const budget = socket.bytesRead + limits.maxHandshakeSize + WEBSOCKET_OVERHEAD;
-  const check = (): void => {
-    if (isPending() && socket.bytesRead <= budget) return;
-    socket.off('data', check);
-    if (!isPending()) return;
-    session.abort(
-      new ProtocolError('message_too_large', `more than ${limits.maxHandshakeSize} bytes before ACCEPT`, {
-        closeCode: CloseCode.TOO_LARGE,
-      }),
-    );
-    // Nothing more is read from somebody who does not stop to listen.
-    setTimeout(() => wire.terminate(), timers.closingTimeoutMs).unref();
-  };
-  socket.on('data', check);
 }

@@ -15,7 +15,8 @@ import {
   ProtocolError,
   type RequestHandler,
   type Session,
-  type Subprotocol,
+  type SessionOptions,
+  Subprotocol,
   sweepInterval,
   systemClock,
 } from '@parlance/protocol';
@@ -23,7 +24,7 @@ import type { ServerWire } from './adapters/ws.js';
 import { addressKey } from './addresses.js';
 import type { Refusal } from './admission.js';
 import type { Listening, Server } from './api.js';
-import { type ConnectionHost, type Peer, serveConnection } from './connection.js';
+import { Connection, type ConnectionHost, type Peer } from './connection.js';
 import { Directory } from './directory.js';
 import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions, returnDelay } from './drain.js';
 import { Handshakes } from './handshakes.js';
@@ -53,7 +54,7 @@ const FORGET_INTERVAL_MS = 30_000;
 
 class SessionServer implements Server, ConnectionHost {
   readonly options: ConnectionHost['options'];
-  readonly agreements = new AgreementCache();
+  readonly #sessionOptions = new Map<Subprotocol, SessionOptions>();
   readonly #sessions = new Map<string, Endpoint>();
   /** Every connection, also those that are no session yet. */
   readonly #connections = new Set<Endpoint>();
@@ -78,7 +79,13 @@ class SessionServer implements Server, ConnectionHost {
 
   constructor(options: ServerOptions) {
     this.options = resolveServerOptions(options);
-    const { limits, timers, onRequest } = this.options;
+    const { limits, timers, onRequest, capabilities, avp } = this.options;
+    const agreements = new AgreementCache();
+    const { timeOrigin } = systemClock;
+    for (const subprotocol of Object.values(Subprotocol)) {
+      const shared = { capabilities, limits, timers, avp, agreements, timeOrigin };
+      this.#sessionOptions.set(subprotocol, { role: 'server', subprotocol, ...shared });
+    }
     this.#observation = new Observation(
       this.options,
       this.#observed(),
@@ -214,13 +221,17 @@ class SessionServer implements Server, ConnectionHost {
     this.#quotas.release(address, principal);
   }
 
+  sessionOptions(subprotocol: Subprotocol): SessionOptions {
+    return this.#sessionOptions.get(subprotocol) as SessionOptions;
+  }
+
   find(sessionId: string): Endpoint | undefined {
     return this.#sessions.get(sessionId);
   }
 
-  routeOf(session: () => Endpoint): EventRoute | undefined {
+  routeOf(session: Endpoint): EventRoute | undefined {
     const relay = this.#relay;
-    return relay && { take: (event) => relay.take(session(), event) };
+    return relay && { take: (event) => relay.take(session, event) };
   }
 
   claim(session: Endpoint, { extensions }: HelloPayload): Refusal | undefined {
@@ -233,17 +244,21 @@ class SessionServer implements Server, ConnectionHost {
     this.#sessions.set(session.id, session);
     this.#directory?.join(session);
     if (session.hasEnded) return;
-    const { onSession, logger } = this.options;
-    if (onSession === undefined) return;
-    Promise.resolve()
-      .then(() => onSession(session))
-      .catch((error: unknown) => {
-        // A reader that ends because its session has ended is no fault of anybody.
-        if (session.state === 'closed') return;
-        const fields = { event: 'session.failed', session: session.id, err: loggable(error) };
-        logger.error(fields, 'onSession failed, the session is closed');
-        session.abort(new ProtocolError('internal', 'the server failed', { cause: error }));
-      });
+    if (this.options.onSession !== undefined) void this.#serve(session, this.options.onSession);
+  }
+
+  /** Whoever is told of a session is so behind everything that its connection has to say about it. */
+  async #serve(session: Endpoint, onSession: NonNullable<ServerOptions['onSession']>): Promise<void> {
+    await undefined;
+    try {
+      await onSession(session);
+    } catch (error) {
+      // A reader that ends because its session has ended is no fault of anybody.
+      if (session.state === 'closed') return;
+      const fields = { event: 'session.failed', session: session.id, err: loggable(error) };
+      this.options.logger.error(fields, 'onSession failed, the session is closed');
+      session.abort(new ProtocolError('internal', 'the server failed', { cause: error }));
+    }
   }
 
   onWireLost(session: Endpoint): void {
@@ -286,7 +301,7 @@ class SessionServer implements Server, ConnectionHost {
   }
 
   #begin(wire: ServerWire, peer: Peer, subprotocol: Subprotocol, refusal: Refusal | undefined): void {
-    const session = serveConnection(this, wire, peer, subprotocol, refusal);
+    const { session } = new Connection(this, wire, peer, subprotocol, refusal);
     if (session.state === 'closed') return;
     this.#connections.add(session);
     this.#sweep.add(session);

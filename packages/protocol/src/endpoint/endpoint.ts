@@ -17,7 +17,7 @@ import { Exchange, sessionClosed } from './exchange.js';
 import { Handover } from './handover.js';
 import { Listeners } from './listeners.js';
 import { loggable } from './loggable.js';
-import { Mailbox } from './mailbox.js';
+import { Mailbox, type MailboxHost } from './mailbox.js';
 import type { Message, ReceivedMessage } from './message.js';
 import type { Body } from './part.js';
 import { type Logger, SILENT_LOGGER, type Wire } from './ports.js';
@@ -34,13 +34,13 @@ import type {
 } from './session.js';
 import { type SessionStats, StatsRecorder } from './stats.js';
 import type { TensorInput } from './tensor.js';
-import { Transmitter } from './transmitter.js';
+import { Transmitter, type TransmitterHost } from './transmitter.js';
 
 /** Timeouts nearer than this do not wait for the coarse clock, which strikes at least as often. */
 const SHORT_TIMEOUT_MS = 1_100;
 
 /** Drives a session core over a wire and gives its user promises and iterators. */
-export class Endpoint implements Session {
+export class Endpoint implements Session, TransmitterHost, MailboxHost {
   principal: string | undefined;
   agentId: string | undefined;
   core: SessionCore;
@@ -81,10 +81,7 @@ export class Endpoint implements Session {
     this.#clock = options.clock;
     this.#logger = options.logger ?? SILENT_LOGGER;
     this.#transmitter = new Transmitter(this, options.clock, this.#stats);
-    this.#mailbox = new Mailbox((charge) => {
-      if (this.core.consume(0, charge)) this.pump();
-      if (!this.#transmitter.isReading) this.#transmitter.pauseWhileFull();
-    });
+    this.#mailbox = new Mailbox(this);
     if (options.scan !== undefined) {
       this.#scanner = new Scanner(options.scan, this, this.#logger, (error) => this.#block(error.message));
     }
@@ -142,6 +139,12 @@ export class Endpoint implements Session {
     this.core.handleDisconnected(code, reason, this.#clock.now());
     this.pump();
     this.#wantWire();
+  }
+
+  /** The application has taken a message that was charged `charge`. */
+  handleTaken(charge: number): void {
+    if (this.core.consume(0, charge)) this.pump();
+    if (!this.#transmitter.isReading) this.#transmitter.pauseWhileFull();
   }
 
   /** The socket has room again. */

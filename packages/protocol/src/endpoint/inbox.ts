@@ -1,28 +1,27 @@
 import { ProtocolError } from '../errors.js';
 
-interface Waiting<Item> {
-  readonly resolve: (result: IteratorResult<Item, undefined>) => void;
-  readonly reject: (error: Error) => void;
-}
+/** Settles what the reader waits for; a rejected promise rejects it. */
+type Settle<Item> = (result: IteratorResult<Item, undefined> | Promise<never>) => void;
 
 export interface InboxOptions<Item> {
   /** The reader has taken an item, or `clear` has dropped it. */
-  readonly onTake?: (item: Item) => void;
+  onTake?(item: Item, inbox: Inbox<Item>): void;
   /** A reader has left before the end. */
-  readonly onRelease?: () => void;
+  onRelease?(): void;
 }
 
 /**
  * A queue with one asynchronous reader. Items stay in order; an error is thrown after everything
- * before it was read. Leaving a `for await` releases the queue, so that somebody else may read on.
+ * before it was read. Leaving a `for await` releases the queue, so that somebody else may read on. It is
+ * its own iterator: most of them wait for most of the time, and an idle one should weigh little.
  */
-export class Inbox<Item> implements AsyncIterable<Item> {
+export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
   readonly #options: InboxOptions<Item>;
   readonly #items: (Item | undefined)[] = [];
   #head = 0;
   #hasEnded = false;
   #failure: Error | undefined;
-  #waiting: Waiting<Item> | undefined;
+  #waiting: Settle<Item> | undefined;
   #hasReader = false;
 
   constructor(options: InboxOptions<Item> = {}) {
@@ -35,14 +34,14 @@ export class Inbox<Item> implements AsyncIterable<Item> {
 
   push(item: Item): void {
     if (this.#hasEnded) return;
-    const waiting = this.#waiting;
-    if (waiting === undefined) {
+    const settle = this.#waiting;
+    if (settle === undefined) {
       this.#items.push(item);
       return;
     }
     this.#waiting = undefined;
-    waiting.resolve({ value: item, done: false });
-    this.#options.onTake?.(item);
+    settle({ value: item, done: false });
+    this.#options.onTake?.(item, this);
   }
 
   /** No more items; with an error the reader throws it at the end. Later calls change nothing. */
@@ -50,10 +49,9 @@ export class Inbox<Item> implements AsyncIterable<Item> {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#failure = error;
-    const waiting = this.#waiting;
+    const settle = this.#waiting;
     this.#waiting = undefined;
-    if (error === undefined) waiting?.resolve(DONE);
-    else waiting?.reject(error);
+    settle?.(error === undefined ? DONE : Promise.reject(error));
   }
 
   /** Forgets what was not read. */
@@ -61,18 +59,19 @@ export class Inbox<Item> implements AsyncIterable<Item> {
     const dropped = this.#items.slice(this.#head);
     this.#items.length = 0;
     this.#head = 0;
-    for (const item of dropped) this.#options.onTake?.(item as Item);
+    for (const item of dropped) this.#options.onTake?.(item as Item, this);
   }
 
   /** @throws {ProtocolError} `invalid_argument` while another reader has not left. */
-  [Symbol.asyncIterator](): AsyncIterator<Item, undefined> {
+  [Symbol.asyncIterator](): AsyncIterableIterator<Item, undefined> {
     if (this.#hasReader)
       throw new ProtocolError('invalid_argument', 'there is one reader at a time; the other has not left');
     this.#hasReader = true;
-    return { next: () => this.#next(), return: () => this.#leave() };
+    return this;
   }
 
-  #next(): Promise<IteratorResult<Item, undefined>> {
+  /** For the reader. */
+  next(): Promise<IteratorResult<Item, undefined>> {
     if (this.#head < this.#items.length) return Promise.resolve({ value: this.#shift(), done: false });
     if (this.#hasEnded) {
       this.#hasReader = false;
@@ -81,8 +80,8 @@ export class Inbox<Item> implements AsyncIterable<Item> {
     if (this.#waiting !== undefined) {
       return Promise.reject(new ProtocolError('invalid_argument', 'one next() at a time'));
     }
-    return new Promise((resolve, reject) => {
-      this.#waiting = { resolve, reject };
+    return new Promise((resolve) => {
+      this.#waiting = resolve;
     });
   }
 
@@ -95,13 +94,14 @@ export class Inbox<Item> implements AsyncIterable<Item> {
       items.splice(0, this.#head);
       this.#head = 0;
     }
-    this.#options.onTake?.(value);
+    this.#options.onTake?.(value, this);
     return value;
   }
 
-  #leave(): Promise<IteratorResult<Item, undefined>> {
+  /** The reader leaves. */
+  return(): Promise<IteratorResult<Item, undefined>> {
     this.#hasReader = false;
-    this.#waiting?.resolve(DONE);
+    this.#waiting?.(DONE);
     this.#waiting = undefined;
     this.#options.onRelease?.();
     return Promise.resolve(DONE);

@@ -1,25 +1,29 @@
-import { Inbox } from './inbox.js';
+import { Inbox, type InboxOptions } from './inbox.js';
 import type { Message, ReceivedMessage } from './message.js';
 import { TensorMessage } from './tensor.js';
 
 type Received = ReceivedMessage | TensorMessage;
 
+/** The endpoint whose messages are read. */
+export interface MailboxHost {
+  /** A message of the present session was read, that was charged `charge`. */
+  handleTaken(charge: number): void;
+}
+
 /**
  * The messages that wait to be read, across the sessions that a client has one after the other. What was
  * acknowledged is read although its session is gone, and gives no credit to the one that has come since.
  */
-export class Mailbox {
-  readonly #onTaken: (charge: number) => void;
-  #inbox: Inbox<Received>;
+export class Mailbox implements InboxOptions<Received> {
+  readonly #host: MailboxHost;
+  #inbox: Inbox<Received> = new Inbox(this);
   /** What of the last lost session was not read; it comes before anything else. */
   #former: Inbox<Received> | undefined;
   /** Messages of `#inbox` that belong to the session before. */
   #inherited = 0;
 
-  /** @param onTaken a message of the present session was read, that was charged `charge`. */
-  constructor(onTaken: (charge: number) => void) {
-    this.#onTaken = onTaken;
-    this.#inbox = this.#open();
+  constructor(host: MailboxHost) {
+    this.#host = host;
   }
 
   push(message: Received): void {
@@ -45,18 +49,13 @@ export class Mailbox {
   reopen(): void {
     this.#inherited = 0;
     if (this.#inbox.size > 0) this.#former = this.#inbox;
-    this.#inbox = this.#open();
+    this.#inbox = new Inbox(this);
   }
 
-  #open(): Inbox<Received> {
-    const inbox: Inbox<Received> = new Inbox({
-      onTake: (message) => {
-        if (message instanceof TensorMessage) message.handleTaken();
-        if (inbox !== this.#inbox) return;
-        if (this.#inherited > 0) this.#inherited--;
-        else this.#onTaken(message.charge);
-      },
-    });
-    return inbox;
+  onTake(message: Received, inbox: Inbox<Received>): void {
+    if (message instanceof TensorMessage) message.handleTaken();
+    if (inbox !== this.#inbox) return;
+    if (this.#inherited > 0) this.#inherited--;
+    else this.#host.handleTaken(message.charge);
   }
 }

@@ -3,7 +3,7 @@ import { Acknowledgement } from './acknowledgement.js';
 
 function create() {
   const stated: number[] = [];
-  return { stated, acknowledgement: new Acknowledgement((count) => stated.push(count)) };
+  return { stated, acknowledgement: new Acknowledgement({ acknowledge: (count) => stated.push(count) }) };
 }
 
 it('comes after 32 frames, and not after 31', () => {

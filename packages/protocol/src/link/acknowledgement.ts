@@ -1,3 +1,5 @@
+import type { Statements } from './statements.js';
+
 /**
  * Acknowledgement by counting: both ends count the counted frames of a session, per direction, and no
  * frame carries a number. The receiver states its count after 32 frames, 64 KiB or 200 ms, whichever
@@ -13,13 +15,12 @@ export class Acknowledgement {
   received = 0;
   /** When the next acknowledgement is due, `Infinity` where all is acknowledged. */
   due = Infinity;
-  readonly #state: (count: number) => void;
+  readonly #statements: Pick<Statements, 'acknowledge'>;
   #acknowledged = 0;
   #bytes = 0;
 
-  /** @param state writes an acknowledgement of `count` frames. */
-  constructor(state: (count: number) => void) {
-    this.#state = state;
+  constructor(statements: Pick<Statements, 'acknowledge'>) {
+    this.#statements = statements;
   }
 
   handleReceived(bytes: number, now: number): void {
@@ -38,6 +39,6 @@ export class Acknowledgement {
     this.#acknowledged = this.received;
     this.#bytes = 0;
     this.due = Infinity;
-    this.#state(this.received);
+    this.#statements.acknowledge(this.received);
   }
 }

@@ -150,13 +150,15 @@ describe('credit', () => {
 
   it('restates what it granted, which changes nothing', () => {
     const stated: [number, number][] = [];
-    const credit = new ReceiveCredit({
-      initial: { messages: 100, stream: 10 },
-      maxShare: 1000,
-      pool: 50,
-      maxOverrun: 1000,
-      state: (streamId, limit) => stated.push([streamId, limit]),
-    });
+    const credit = new ReceiveCredit(
+      {
+        initial: { messages: 100, stream: 10 },
+        maxShare: 1000,
+        pool: 50,
+        maxOverrun: 1000,
+      },
+      { grant: (streamId, limit) => stated.push([streamId, limit]) },
+    );
     credit.receive(3, 10, 0);
     expect(credit.consume(3, 10)).toBe(true);
     const before = [...stated];
@@ -168,13 +170,15 @@ describe('credit', () => {
 
   it('without bounds is never stated, neither as it is consumed nor on another connection', () => {
     const stated: [number, number][] = [];
-    const credit = new ReceiveCredit({
-      initial: { messages: Infinity, stream: Infinity },
-      maxShare: Infinity,
-      pool: Infinity,
-      maxOverrun: Infinity,
-      state: (streamId, limit) => stated.push([streamId, limit]),
-    });
+    const credit = new ReceiveCredit(
+      {
+        initial: { messages: Infinity, stream: Infinity },
+        maxShare: Infinity,
+        pool: Infinity,
+        maxOverrun: Infinity,
+      },
+      { grant: (streamId, limit) => stated.push([streamId, limit]) },
+    );
     credit.receive(3, 10, 0);
     expect(credit.consume(3, 10)).toBe(false);
     credit.restate();

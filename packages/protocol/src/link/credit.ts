@@ -1,4 +1,5 @@
 import { ProtocolError } from '../errors.js';
+import type { Statements } from './statements.js';
 
 /**
  * Flow control by absolute credit, as in QUIC: the receiver states the highest offset that it takes on
@@ -82,8 +83,6 @@ export interface ReceiveCreditOptions {
   readonly pool: number;
   /** Bytes of messages that may wait complete and unread beyond their share. */
   readonly maxOverrun: number;
-  /** Says to the peer that `streamId` may send up to `limit`. */
-  readonly state: (streamId: number, limit: number) => void;
 }
 
 interface Account {
@@ -102,6 +101,7 @@ interface Account {
 /** The receiving side: what is granted. */
 export class ReceiveCredit {
   readonly #options: ReceiveCreditOptions;
+  readonly #statements: Pick<Statements, 'grant'>;
   #accounts: Map<number, Account> | undefined;
   #pool: number;
   /** The stream whose incomplete message is let through, and those that wait for their turn. */
@@ -109,8 +109,9 @@ export class ReceiveCredit {
   #waiting: Set<Account> | undefined;
   #isHeld = false;
 
-  constructor(options: ReceiveCreditOptions) {
+  constructor(options: ReceiveCreditOptions, statements: Pick<Statements, 'grant'>) {
     this.#options = options;
+    this.#statements = statements;
     this.#pool = options.pool;
   }
 
@@ -174,7 +175,7 @@ export class ReceiveCredit {
   /** Statements of every open stream, for a peer that may have missed some. */
   restate(): void {
     for (const { id, limit } of this.#accounts?.values() ?? []) {
-      if (limit !== Infinity) this.#options.state(id, limit);
+      if (limit !== Infinity) this.#statements.grant(id, limit);
     }
   }
 
@@ -220,7 +221,7 @@ export class ReceiveCredit {
   #grant(account: Account, limit: number): boolean {
     if (limit <= account.limit) return false;
     account.limit = limit;
-    this.#options.state(account.id, limit);
+    this.#statements.grant(account.id, limit);
     return true;
   }
 

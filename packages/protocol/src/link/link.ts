@@ -1,4 +1,4 @@
-import { ByteReader, ByteWriter } from '../bytes.js';
+import { ByteReader } from '../bytes.js';
 import type { ContextParameters } from '../context/parameters.js';
 import { ProtocolError, type RequestError } from '../errors.js';
 import type { Limits } from '../limits.js';
@@ -19,10 +19,11 @@ import {
   LinkKind,
   type OutgoingBody,
 } from './header.js';
-import type { Outbox } from './outbox.js';
+import type { Outbox, OutboxListener } from './outbox.js';
 import { type BodyPiece, PieceTracker } from './pieces.js';
 import type { RateGate } from './rates.js';
 import { SourcedBody } from './sourced-body.js';
+import { Statements } from './statements.js';
 import { type OpenStream, type Side, StreamTable } from './streams.js';
 
 /**
@@ -99,7 +100,7 @@ export interface LinkOptions {
 /** Bytes of written frames that may be kept at least, which a peer acknowledges four times over. */
 const MIN_RETAINED = 256 * 1024;
 
-export class Link {
+export class Link implements OutboxListener {
   readonly #limits: Limits;
   readonly #outbox: Outbox;
   readonly #streams: StreamTable;
@@ -130,24 +131,13 @@ export class Link {
     );
     outbox.aliases = addressing ? new AliasWriter() : undefined;
     this.#sendCredit = new SendCredit(initialCredit(peer));
-    this.#acknowledgement = new Acknowledgement((count) =>
-      outbox.pushStatement(encodeSignalFrame(LinkKind.ACK, count)),
-    );
-    this.#receiveCredit = new ReceiveCredit({
-      ...creditBounds(own, limits),
-      state: (streamId, limit) =>
-        outbox.pushStatement(
-          encodeSignalFrame(LinkKind.CREDIT, streamId, new ByteWriter(8).varint(limit).finish()),
-        ),
-    });
+    const statements = new Statements(outbox);
+    this.#acknowledgement = new Acknowledgement(statements);
+    this.#receiveCredit = new ReceiveCredit(creditBounds(own, limits), statements);
     this.#context = context && new LinkContext(context, limits.maxMessageSize);
     outbox.credit = this.#sendCredit;
     outbox.context = this.#context;
-    outbox.onDrained = (streamId) => {
-      if (this.#streams.get(streamId) !== undefined) return;
-      this.#sendCredit.forget(streamId);
-      this.#streams.release(streamId);
-    };
+    outbox.listener = this;
     outbox.maxRetained = Math.max(MIN_RETAINED, 2 * limits.sessionWindow);
   }
 
@@ -185,6 +175,13 @@ export class Link {
     if (isCounted(frame.kind)) this.#acknowledgement.handleReceived(bytes.length, now);
     if (this.#gate?.isClosed) this.#receiveCredit.hold();
     return event;
+  }
+
+  /** Everything of a stream that waited is written. */
+  handleDrained(streamId: number): void {
+    if (this.#streams.get(streamId) !== undefined) return;
+    this.#sendCredit.forget(streamId);
+    this.#streams.release(streamId);
   }
 
   /** Writes an acknowledgement that is due, and credit that was held back for the rate's sake. */
@@ -587,7 +584,7 @@ const initialCredit = ({ messageWindow, streamWindow }: LinkParameters) => ({
 });
 
 /** Half of the session window is for shares, what stream 0 has more than one share comes from the rest. */
-function creditBounds(own: LinkParameters, limits: Limits): Omit<ReceiveCreditOptions, 'state'> {
+function creditBounds(own: LinkParameters, limits: Limits): ReceiveCreditOptions {
   const initial = initialCredit(own);
   const beyondShare = Number.isFinite(initial.messages) ? initial.messages - initial.stream : 0;
   return {

@@ -225,7 +225,7 @@ describe('an outbox', () => {
   it('says which stream is drained when its last frame is written', () => {
     const outbox = createOutbox();
     const drained: number[] = [];
-    outbox.onDrained = (streamId) => drained.push(streamId);
+    outbox.listener = { handleDrained: (streamId) => drained.push(streamId) };
     outbox.pushBody(sized(1, 1));
     outbox.pushBody(sized(3, MAX_FRAGMENT_SIZE + 1));
     outbox.pushBehind(1, END(1));

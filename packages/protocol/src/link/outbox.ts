@@ -46,6 +46,12 @@ interface BareFrame {
   readonly bare: Uint8Array | string;
 }
 
+/** A frame outside every stream. */
+interface ControlFrame {
+  readonly frame: Uint8Array | string;
+  readonly counted: boolean;
+}
+
 type Item = OutgoingBody | SourcedBody | ReadyFrame | BareFrame;
 
 interface Lane {
@@ -64,6 +70,10 @@ interface Lane {
   queuedBytes: number;
 }
 
+export interface OutboxListener {
+  handleDrained(streamId: number): void;
+}
+
 export interface Outbox {
   /** What the peer takes; without it nothing is held back. */
   credit: SendCredit | undefined;
@@ -73,8 +83,8 @@ export interface Outbox {
   context: LinkContext | undefined;
   /** Numbers for the names of agents, where addressing was agreed. */
   aliases: AliasWriter | undefined;
-  /** Everything of a stream that waited is written. */
-  onDrained: ((streamId: number) => void) | undefined;
+  /** Told when everything of a stream that waited is written. */
+  listener: OutboxListener | undefined;
   /** Bytes that wait, control frames excluded. */
   readonly queuedBytes: number;
   /** Counted link frames handed out since the session began. */
@@ -151,7 +161,7 @@ class LaneOutbox implements Outbox {
   pace: Pace | undefined;
   context: LinkContext | undefined;
   aliases: AliasWriter | undefined;
-  onDrained: ((streamId: number) => void) | undefined;
+  listener: OutboxListener | undefined;
   retain = false;
   maxRetained = Infinity;
   readonly #memory = new FrameMemory();
@@ -161,7 +171,7 @@ class LaneOutbox implements Outbox {
   /** Index into `#written` of the next frame to be handed out again. */
   #replayAt: number | undefined;
   #isPaused = false;
-  #control: { frame: Uint8Array | string; counted: boolean }[] = [];
+  #control: ControlFrame[] = [];
   /** Of one-way messages, which come back; and of streams, while anything of them waits. */
   #messages: Lane | undefined;
   #lanes: Map<number, Lane> | undefined;
@@ -379,13 +389,20 @@ class LaneOutbox implements Outbox {
   #nextControl(): Uint8Array | string | undefined {
     const [first] = this.#control;
     if (first === undefined) return undefined;
-    if (!first.counted) return this.#control.shift()?.frame;
+    if (!first.counted) return this.#shiftControl().frame;
     if (this.#isPaused || this.#replayAt !== undefined) {
       const index = this.#control.findIndex(({ counted }) => !counted);
       return index < 0 ? undefined : this.#control.splice(index, 1)[0]?.frame;
     }
-    this.#control.shift();
+    this.#shiftControl();
     return this.#handOut(first.frame as Uint8Array);
+  }
+
+  #shiftControl(): ControlFrame {
+    const first = this.#control.shift() as ControlFrame;
+    // An array keeps the memory of its best days, and most sessions say nothing for most of the time.
+    if (this.#control.length === 0) this.#control = [];
+    return first;
   }
 
   #nextReplayed(now: number): Uint8Array | string | undefined {
@@ -556,7 +573,7 @@ class LaneOutbox implements Outbox {
     lane.head = 0;
     if (lane.streamId === 0) return;
     this.#lanes?.delete(lane.streamId);
-    this.onDrained?.(lane.streamId);
+    this.listener?.handleDrained(lane.streamId);
   }
 
   #dequeue(lane: Lane, size: number): void {

@@ -108,12 +108,12 @@ class SocketWire implements ServerWire {
     this.#webSocket.terminate();
   }
 
-  listen({ onMessage, onDrain, onClose }: WireEvents): void {
+  listen(events: WireEvents): void {
     this.#webSocket.on('message', (data: Buffer, isBinary) =>
-      onMessage(isBinary ? data : data.toString('utf8')),
+      events.onMessage(isBinary ? data : data.toString('utf8')),
     );
-    this.#webSocket.on('close', (code, reason) => onClose(code, reason.toString('utf8')));
-    this.#socket.on('drain', onDrain);
+    this.#webSocket.on('close', (code, reason) => events.onClose(code, reason.toString('utf8')));
+    this.#socket.on('drain', () => events.onDrain());
   }
 }
 

@@ -1,0 +1,42 @@
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import { CloseCode, type Endpoint, ProtocolError } from '@parlance/protocol';
+import type { ServerWire } from './adapters/ws.js';
+import type { ResolvedServerOptions } from './options.js';
+
+/** Frame headers and control frames that may surround a HELLO of the largest size. */
+const WEBSOCKET_OVERHEAD = 4 * 1024;
+
+/** Bounds what a stranger may send before ACCEPT as a whole, and not only message by message. */
+export class HandshakeGuard {
+  readonly #socket: Socket;
+  readonly #onData: () => void;
+
+  constructor(
+    { socket }: IncomingMessage,
+    wire: ServerWire,
+    session: Endpoint,
+    { limits, timers }: Pick<ResolvedServerOptions, 'limits' | 'timers'>,
+  ) {
+    const { maxHandshakeSize } = limits;
+    const budget = socket.bytesRead + maxHandshakeSize + WEBSOCKET_OVERHEAD;
+    this.#socket = socket;
+    this.#onData = () => {
+      if (socket.bytesRead <= budget) return;
+      this.stop();
+      session.abort(
+        new ProtocolError('message_too_large', `more than ${maxHandshakeSize} bytes before ACCEPT`, {
+          closeCode: CloseCode.TOO_LARGE,
+        }),
+      );
+      // Nothing more is read from somebody who does not stop to listen.
+      setTimeout(() => wire.terminate(), timers.closingTimeoutMs).unref();
+    };
+    socket.on('data', this.#onData);
+  }
+
+  /** The handshake is over. */
+  stop(): void {
+    this.#socket.off('data', this.#onData);
+  }
+}
