@@ -1,8 +1,8 @@
 import type { Duplex } from 'node:stream';
 
 /**
- * Writes the frames of a server's side of a WebSocket to its socket (RFC 6455 section 5.2), for all
- * connections once per turn of the event loop.
+ * Writes the frames of a server's side of a WebSocket to its socket (RFC 6455 section 5.2), those of a
+ * connection at most once per turn of the event loop, or nearly so.
  *
  * A library call for each frame writes header and payload as pieces of their own, and the pieces cost
  * more than copying them: here all small frames of a turn become one piece, which for nearly every
@@ -135,15 +135,32 @@ function returnArena(region: Buffer): void {
 
 // --- the end of the turn
 
+/**
+ * Connections that wait for the end of a turn at most. What more of them write is behind what these have to
+ * say for now, and whoever waits for that can begin with it while the turn goes on: a turn of a thousand
+ * connections is long.
+ */
+const MAX_WAITING = 8;
+
 let waiting: FrameWriter[] = [];
+let isScheduled = false;
 
 function schedule(writer: FrameWriter): void {
-  // What an application answers comes in microtasks, which run after `nextTick`.
-  if (waiting.length === 0) setImmediate(flushAll);
+  if (waiting.length >= MAX_WAITING) flushWaiting();
+  if (!isScheduled) {
+    isScheduled = true;
+    // What an application answers comes in microtasks, which run after `nextTick`.
+    setImmediate(endTurn);
+  }
   waiting.push(writer);
 }
 
-function flushAll(): void {
+function endTurn(): void {
+  isScheduled = false;
+  flushWaiting();
+}
+
+function flushWaiting(): void {
   const writers = waiting;
   waiting = [];
   for (const writer of writers) writer.flush();
