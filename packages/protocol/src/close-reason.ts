@@ -1,5 +1,6 @@
 import { CloseCode, isRetryableCloseCode } from './close-codes.js';
 import { ProtocolError } from './errors.js';
+import type { RejectPayload } from './messages.js';
 
 /** Between errors and WebSocket close codes, in both directions. */
 
@@ -36,6 +37,20 @@ export function disconnectError(closeCode: number, reason: string, isConnecting:
       return new ProtocolError(isConnecting ? 'connection_failed' : 'session_lost', told, options);
     }
   }
+}
+
+/** The error of an end that was refused, at either side. */
+export function rejection(
+  reject: RejectPayload,
+  options: { readonly side?: 'remote'; readonly closeCode: number; readonly retryable?: boolean },
+): ProtocolError {
+  const { code, message, retryable, retryAfterMs } = reject;
+  return new ProtocolError('rejected', message, {
+    retryable,
+    ...options,
+    retryAfterMs,
+    reject: { code, message },
+  });
 }
 
 /** The reason of a close frame: the code, then as much of the message as 123 bytes hold. */

@@ -11,12 +11,6 @@ import type { Negotiated } from './session-core.js';
 import { errorCode } from './testing/error-code.js';
 import { encodeUtf8 } from './text.js';
 
-const UNLIMITED = {
-  maxStreams: Infinity,
-  messageWindow: Infinity,
-  streamWindow: Infinity,
-  maxTransfer: Infinity,
-};
 const NEGOTIATED: Negotiated = {
   version: '1.0',
   algorithms: [Algorithm.NONE, Algorithm.TOKEN_NATIVE],
@@ -33,8 +27,8 @@ const createPath = (change: Partial<DataPathOptions> = {}, negotiated: Partial<N
     role: 'server',
     limits: resolveLimits(),
     negotiated: { ...NEGOTIATED, ...negotiated },
-    own: UNLIMITED,
-    peer: UNLIMITED,
+    ownExtensions: {},
+    peerExtensions: {},
     outbox,
     sendData: undefined,
     ...change,
@@ -205,7 +199,7 @@ describe('a body is sent at n bytes and refused at n + 1, where n is the smalles
   it('the limit of transfers, for a tensor', () => {
     const own = createPath({ limits: resolveLimits({ maxMessageSize: 1, maxTransferSize: 100 }) });
     const told = createPath({ role: 'client' }, { maxPayloadSize: 1, limits: { maxTransferSize: 100 } });
-    const stated = createPath({ peer: { ...UNLIMITED, maxTransfer: 100 } });
+    const stated = createPath({ peerExtensions: { link: '{"max_transfer":100}' } });
     for (const { path } of [own, told, stated]) {
       const send = (size: number) => errorCode(() => path.linkForTransfer({ payloadSize: size }));
       expect([send(100), send(101)]).toEqual(['none', 'transfer_too_large']);

@@ -1,6 +1,7 @@
+import { linkParameters } from './agreement.js';
 import { decodeBareFrame, decodeTextForm, encodeBareFrame, encodeTextForm } from './bare.js';
 import { Extension, Subprotocol } from './constants.js';
-import type { ContextParameters } from './context/parameters.js';
+import { agreeOnContext, type ContextParameters } from './context/parameters.js';
 import { ProtocolError } from './errors.js';
 import type { Limits } from './limits.js';
 import { algorithmOf } from './link/algorithms.js';
@@ -15,7 +16,7 @@ import {
 } from './link/link.js';
 import type { Outbox } from './link/outbox.js';
 import type { RateGate } from './link/rates.js';
-import type { DataPayload, SecurityStatus } from './messages.js';
+import type { DataPayload, SecurityStatus, StringMap } from './messages.js';
 import type { Negotiated } from './session-core.js';
 
 export interface DataPathOptions {
@@ -23,14 +24,12 @@ export interface DataPathOptions {
   /** Bounds of what is received. */
   readonly limits: Limits;
   readonly negotiated: Negotiated;
-  /** What either end states about its link. */
-  readonly own: LinkParameters;
-  readonly peer: LinkParameters;
+  /** What either end states about its link and its context. */
+  readonly ownExtensions: StringMap;
+  readonly peerExtensions: StringMap;
   readonly outbox: Outbox;
   /** What the peer may send per time. */
   readonly gate?: RateGate | undefined;
-  /** What both ends keep of earlier messages, where context coding was agreed. */
-  readonly context?: ContextParameters | undefined;
   /** Writes a DATA envelope, where data travel in such: in `m2m.v1.json`. */
   readonly sendData: ((payload: DataPayload) => void) | undefined;
 }
@@ -70,7 +69,7 @@ export class DataPath {
   readonly #maxTransfer: number;
 
   constructor(options: DataPathOptions) {
-    const { role, limits, negotiated, own, peer, outbox, gate, context } = options;
+    const { role, limits, negotiated, ownExtensions, peerExtensions, outbox, gate } = options;
     this.#negotiated = negotiated;
     this.#outbox = outbox;
     this.#sendData = options.sendData;
@@ -78,12 +77,22 @@ export class DataPath {
     this.#limits = limits;
     this.#isAddressing = negotiated.extensions[Extension.AGENTS] !== undefined;
     this.#maxMessage = maxMessageSize(role, negotiated, limits);
-    const stated = statedTo(role, negotiated)['maxTransferSize'];
-    this.#maxTransfer = Math.min(peer.maxTransfer, stated ?? limits.maxTransferSize);
-    this.link =
-      negotiated.extensions[Extension.LINK] === undefined
-        ? undefined
-        : new Link({ side: role, limits, own, peer, outbox, gate, context, addressing: this.#isAddressing });
+    const stated = statedTo(role, negotiated);
+    const own = atMost(linkParameters(ownExtensions), limits.maxStreams);
+    const peer = atMost(linkParameters(peerExtensions), stated['maxStreams']);
+    this.#maxTransfer = Math.min(peer.maxTransfer, stated['maxTransferSize'] ?? limits.maxTransferSize);
+    if (negotiated.extensions[Extension.LINK] === undefined) return;
+    const hasContext = negotiated.extensions[Extension.CONTEXT] !== undefined;
+    this.link = new Link({
+      side: role,
+      limits,
+      own,
+      peer,
+      outbox,
+      gate,
+      context: hasContext ? contextOf(ownExtensions, peerExtensions) : undefined,
+      addressing: this.#isAddressing,
+    });
   }
 
   /** A link frame. @throws {ProtocolError} which ends the session. */
@@ -208,4 +217,13 @@ export class DataPath {
       securityStatus: body.securityStatus,
     });
   }
+}
+
+/** What both ends keep of earlier messages. */
+function contextOf(own: StringMap, peer: StringMap): ContextParameters {
+  return agreeOnContext(own[Extension.CONTEXT] ?? '', peer[Extension.CONTEXT] ?? '');
+}
+
+function atMost(parameters: LinkParameters, maxStreams = Infinity): LinkParameters {
+  return { ...parameters, maxStreams: Math.min(parameters.maxStreams, maxStreams) };
 }

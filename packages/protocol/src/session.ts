@@ -1,23 +1,23 @@
-import { acceptOf, clientAgreement, helloOf, linkParameters, serverAgreement } from './agreement.js';
-import { AgreementCache, type Answer, offerKey, offerOf } from './agreement-cache.js';
-import { decodeAvpHello } from './avp/hello.js';
+import { acceptOf } from './agreement.js';
+import type { Answer } from './agreement-cache.js';
+import { ClientHandshake, notRecovered } from './client-handshake.js';
 import { CloseCode, isConnectionLoss, isRetryableCloseCode } from './close-codes.js';
-import { closeReasonOf, disconnectError, truncateReason } from './close-reason.js';
+import { closeReasonOf, disconnectError, rejection, truncateReason } from './close-reason.js';
 import { Extension, Subprotocol } from './constants.js';
-import { agreeOnContext, assertContextStatement } from './context/parameters.js';
+import { ControlWriter } from './control-writer.js';
 import { DataPath } from './data-path.js';
 import { Departure, drainingError } from './departure.js';
 import { ProtocolError, toProtocolError } from './errors.js';
 import { Expiry } from './expiry.js';
-import { AVP_FIRST_BYTE, FrameKind, frameKind, LINK_FIRST_BYTE } from './frame.js';
+import { LINK_FIRST_BYTE } from './frame.js';
 import { HeldFrames } from './held-frames.js';
+import { readIncoming } from './incoming.js';
 import { LifecycleEffect, LifecycleEvent, LifecycleState, stepLifecycle } from './lifecycle.js';
 import { isCounted, type LinkKind } from './link/header.js';
-import type { CodedBody, LinkParameters, OutgoingTransfer } from './link/link.js';
+import type { CodedBody, OutgoingTransfer } from './link/link.js';
 import { createOutbox, type Outbox } from './link/outbox.js';
 import { Pace, RateGate } from './link/rates.js';
 import { Liveness } from './liveness.js';
-import { decodeControl, decodeControlJson, encodeControl, encodeControlJson } from './message-codec.js';
 import {
   type AcceptMessage,
   type AuthMessage,
@@ -36,8 +36,8 @@ import {
   type StringMap,
   type UnknownMessage,
 } from './messages.js';
-import { type Negotiation, negotiate } from './negotiate.js';
-import { assertAnswer, ResumeGuard, ResumeTicket } from './resumption.js';
+import type { Negotiation } from './negotiate.js';
+import { ServerHandshake } from './server-handshake.js';
 import type {
   AcceptOptions,
   Negotiated,
@@ -71,8 +71,11 @@ const MAX_CONTROL_FRAMES = 10_000;
 class Core implements SessionCore {
   readonly subprotocol: Subprotocol;
   readonly #options: SessionOptions;
-  readonly #isBinary: boolean;
   readonly #outbox: Outbox = createOutbox();
+  readonly #control: ControlWriter;
+  /** The one of its role. */
+  readonly #server: ServerHandshake | undefined;
+  readonly #client: ClientHandshake | undefined;
   readonly #liveness: Liveness;
   readonly #events: SessionEvent[] = [];
   #nextEvent = 0;
@@ -89,17 +92,6 @@ class Core implements SessionCore {
   /** Server: what the client may send per time. */
   #gate: RateGate | undefined;
 
-  /** Client: the HELLO that was sent. Server: the one that waits for its answer. */
-  #hello: HelloPayload | undefined;
-  /** Server: what was answered to the offer, and the agent that made it. */
-  #answer: Answer | undefined;
-  #statedAgentId: string | undefined;
-  /** Server: guards the session against everybody who would take it up. */
-  #guard: ResumeGuard | undefined;
-  /** Client: what it takes to take the session up. */
-  #ticket: ResumeTicket | undefined;
-  /** Client, suspended: when HELLO must be answered. */
-  #answerDue = Infinity;
   #agentId: string | undefined;
   /** Server: until when the credentials are good, where they end. */
   #expiry: Expiry | undefined;
@@ -108,8 +100,6 @@ class Core implements SessionCore {
   /** Client: what it has heard about it. */
   #goAway: GoAwayPayload | undefined;
   #retryAfterMs = 0;
-  /** Client: the server's REJECT, until the close code that follows it. */
-  #rejected: RejectPayload | undefined;
   /** Why the session ends, where it does not end as agreed. */
   #failure: ProtocolError | undefined;
   #close: CloseMessage['payload'] = { reason: CloseReason.NORMAL, message: '' };
@@ -134,7 +124,9 @@ class Core implements SessionCore {
   constructor(options: SessionOptions) {
     this.#options = options;
     this.subprotocol = options.subprotocol;
-    this.#isBinary = options.subprotocol === Subprotocol.BINARY;
+    this.#control = new ControlWriter(this.#outbox, options.subprotocol, options.timeOrigin);
+    if (options.role === 'server') this.#server = new ServerHandshake(options);
+    else this.#client = new ClientHandshake(options);
     this.#liveness = new Liveness(options.timers);
   }
 
@@ -202,25 +194,23 @@ class Core implements SessionCore {
     this.#tick(now);
     this.#connect(now);
     this.#apply(LifecycleEvent.OPEN);
-    if (this.#options.role === 'server') return;
-    if (this.#isLost) this.#answerDue = now + this.#options.timers.acceptTimeoutMs;
-    const resume = this.#isLost
-      ? this.#ticket?.next(this.#id ?? '', this.#data?.link?.framesReceived ?? 0)
-      : undefined;
-    this.#hello = helloOf(this.#options, token, resume);
-    this.#sendControl({ type: 'HELLO', sessionId: null, timestamp: this.#timestamp(), payload: this.#hello });
+    const client = this.#client;
+    if (client === undefined) return;
+    const payload = this.#isLost
+      ? client.helloAgain(token, this.#id ?? '', this.#data?.link?.framesReceived ?? 0, now)
+      : client.hello(token);
+    this.#control.sayWithoutSession({ type: 'HELLO', payload }, this.#now);
   }
 
   handleMessage(data: Uint8Array | string, now: number): void {
     this.#tick(now);
     this.#liveness.handleReceived(now);
-    if (this.#hasEnded || this.#rejected !== undefined) return;
+    if (this.#hasEnded || this.#client?.rejected !== undefined) return;
     try {
       this.#gate?.handleBytes(data.length, now);
       const isLink = typeof data !== 'string' && (data[0] ?? 0) >> 4 === LINK_FIRST_BYTE >> 4;
       if (isLink && this.#data?.link !== undefined) this.#handleLinkFrame(this.#data, data);
-      else if (typeof data === 'string') this.#handleText(data);
-      else this.#handleBinary(data);
+      else this.#handleOther(data);
       this.#assertRead();
     } catch (error) {
       this.#violate(toProtocolError(error, 'internal', 'the session failed on a frame'));
@@ -248,33 +238,35 @@ class Core implements SessionCore {
     this.#held?.clear();
     // In the initial state it is a connection that never came about.
     if (!this.#isConnected && this.#lifecycle !== LifecycleState.INITIAL) return;
-    const isUnanswered = this.#isLost && this.#answerDue !== Infinity;
+    const client = this.#client;
+    const isUnanswered = this.#isLost && client?.isResuming === true;
+    const rejected = client?.rejected;
     this.#isConnected = false;
-    this.#answerDue = Infinity;
+    if (client !== undefined) client.answerDue = Infinity;
     if (this.#hasEnded) return;
-    const retryable = this.#rejected?.retryable ?? isRetryableCloseCode(closeCode);
+    const retryable = rejected?.retryable ?? isRetryableCloseCode(closeCode);
     // A server that is full or drains refuses the connection and keeps the session. Where somebody repeats a
     // HELLO and is heard first, the next attempt is newer than both.
-    const isRefused = this.#rejected !== undefined || isUnanswered;
+    const isRefused = rejected !== undefined || isUnanswered;
     const isLoss = isRefused
       ? retryable || closeCode === CloseCode.STALE_ATTEMPT
       : isConnectionLoss(closeCode);
     if (isLoss && this.#isResumable) {
-      this.#rejected = undefined;
+      if (client !== undefined) client.rejected = undefined;
       this.#isLost = true;
       this.#sentClose = false;
       this.#outbox.pause();
       this.#apply(LifecycleEvent.LOST);
       return;
     }
-    if (this.#rejected !== undefined) {
-      this.#failure = rejection(this.#rejected, { side: 'remote', closeCode, retryable });
+    if (rejected !== undefined) {
+      this.#failure = rejection(rejected, { side: 'remote', closeCode, retryable });
       this.#apply(LifecycleEvent.REJECT);
       return;
     }
     // Whatever else the far end closes with ends the session and its token.
-    this.#guard = undefined;
-    this.#ticket = undefined;
+    this.#server?.forget();
+    client?.forget();
     // Once the peer has said CLOSE and has everything, it may leave before it has heard ours.
     if (!this.#isSettled) {
       this.#failure ??= disconnectError(closeCode, reason, this.state === 'connecting');
@@ -309,7 +301,7 @@ class Core implements SessionCore {
     switch (this.#liveness.check(now, this.framesUnconfirmed > 0)) {
       case 'ping':
         this.#outbox.releaseMemory();
-        this.#sendControl({ type: 'PING', ...this.#head(), payload: {} });
+        this.#say({ type: 'PING', payload: {} });
         return;
       case 'lost':
         this.#loseConnection('no PING was answered');
@@ -336,70 +328,54 @@ class Core implements SessionCore {
 
   accept(sessionId: string, now: number, { agentId, refusal }: AcceptOptions = {}): Negotiation {
     this.#tick(now);
-    const hello = this.#hello;
-    if (hello === undefined || this.#lifecycle !== LifecycleState.AWAITING_HELLO) {
+    const server = this.#server;
+    if (server?.isPending !== true || this.#lifecycle !== LifecycleState.AWAITING_HELLO) {
       throw new ProtocolError('invalid_argument', 'no HELLO waits for an answer');
     }
-    const { subprotocol, agreements = new AgreementCache() } = this.#options;
+    let answer: Answer;
     try {
-      this.#answer = agreements.recall(hello, subprotocol, (offer, key) => {
-        const outcome = negotiate(offer, this.#options.capabilities);
-        const negotiated = outcome.accepted
-          ? serverAgreement(outcome.agreement, offer, this.#options)
-          : undefined;
-        return { offer, key, outcome, negotiated };
-      });
+      answer = server.answer();
     } catch (error) {
       // What the application was asked for, such as the tokens of a model, failed.
       this.#violate(toProtocolError(error, 'internal', 'the agreement could not be worked out'));
       return { accepted: false, reject: { code: RejectCode.UNKNOWN, message: 'the server failed' } };
     }
-    const { offer, outcome, negotiated } = this.#answer;
+    const { offer, outcome, negotiated } = answer;
     if (!outcome.accepted) {
       this.reject(outcome.reject, CloseCode.BAD_FRAME, now);
       return outcome;
     }
-    this.#id = sessionId;
+    this.#begin(sessionId);
     this.#agree(negotiated as Negotiated, offer.extensions);
-    this.#hello = undefined;
-    this.#statedAgentId = hello.agentId;
+    server.complete(answer, negotiated as Negotiated);
     this.#agentId = agentId;
-    if (this.#negotiated?.extensions[Extension.RESUME] !== undefined) this.#guard = new ResumeGuard();
     this.#sendAccept(offer, this.#resumeAnswer(false, refusal));
     this.#apply(LifecycleEvent.ACCEPT);
     return outcome;
   }
 
   checkResume(hello: HelloPayload, subprotocol: Subprotocol): ResumeRefusal | 'stale_attempt' | undefined {
-    const { resume } = hello;
-    if (resume === undefined || this.#guard === undefined || this.#hasEnded)
-      return ResumeRefusal.UNKNOWN_SESSION;
-    // Who does not hold a token learns nothing else.
-    if (!this.#guard.matches(resume.token)) return ResumeRefusal.UNKNOWN_SESSION;
-    if (!this.#guard.isNewer(resume.attempt)) return 'stale_attempt';
-    const same =
-      subprotocol === this.subprotocol &&
-      hello.agentId === this.#statedAgentId &&
-      offerKey(offerOf(hello)) === this.#answer?.key;
-    return same ? undefined : ResumeRefusal.OTHER_OFFER;
+    if (this.#hasEnded || this.#server === undefined) return ResumeRefusal.UNKNOWN_SESSION;
+    return this.#server.checkResume(hello, subprotocol);
   }
 
   resume(offer: ResumeOffer, now: number): void {
     this.#tick(now);
     const link = this.#data?.link;
-    if (!this.#isLost || link === undefined || this.#guard === undefined) {
+    const server = this.#server;
+    if (!this.#isLost || link === undefined || server?.isResumable !== true) {
       throw new ProtocolError('invalid_argument', 'only a session without a connection is taken up');
     }
     this.#connect(now);
     this.#handleTakenUp();
-    this.#guard.accept(offer);
+    server.acceptResume(offer);
     try {
       link.confirm(offer.received);
     } catch (error) {
       this.#violate(toProtocolError(error, 'internal', 'the session could not be taken up'));
       return;
     }
-    if (this.#answer !== undefined) this.#sendAccept(this.#answer.offer, this.#resumeAnswer(true));
+    if (server.offer !== undefined) this.#sendAccept(server.offer, this.#resumeAnswer(true));
     // Whatever this states and replays comes behind ACCEPT.
     link.resume(offer.received);
     this.#apply(LifecycleEvent.ACCEPT);
@@ -410,7 +386,7 @@ class Core implements SessionCore {
     this.#tick(now);
     if (this.#hasEnded) return;
     const reject = { ...refusal, retryable: refusal.retryable ?? isRetryableCloseCode(closeCode) };
-    this.#sendControl({ type: 'REJECT', sessionId: null, timestamp: this.#timestamp(), payload: reject });
+    this.#control.sayWithoutSession({ type: 'REJECT', payload: reject }, this.#now);
     this.#failure = rejection(reject, { closeCode });
     this.#apply(LifecycleEvent.REJECT);
   }
@@ -423,12 +399,12 @@ class Core implements SessionCore {
     this.#expiry.handleGranted(expiresAt === null ? Infinity : expiresAt - (this.#options.timeOrigin ?? 0));
     // What is said without a connection would come before the next ACCEPT.
     if (!this.#isConnected || !this.#isEstablished) return;
-    this.#sendControl({ type: 'AUTH', ...this.#head(), payload: { expiresAt } });
+    this.#say({ type: 'AUTH', payload: { expiresAt } });
   }
 
   authenticate(token: string, now: number): void {
     this.#tick(now);
-    if (this.#isEstablished) this.#sendControl({ type: 'AUTH', ...this.#head(), payload: { token } });
+    if (this.#isEstablished) this.#say({ type: 'AUTH', payload: { token } });
   }
 
   leave(payload: GoAwayPayload, now: number): void {
@@ -524,7 +500,7 @@ class Core implements SessionCore {
       if (this.#outbox.hasBodies) return undefined;
       this.#sentClose = true;
       this.#data?.link?.seal();
-      this.#sendControl({ type: 'CLOSE', ...this.#head(), payload: this.#close });
+      this.#say({ type: 'CLOSE', payload: this.#close });
       return this.#outbox.next();
     }
     const stays = this.#wasAskedToClose && this.#isResumable;
@@ -548,7 +524,7 @@ class Core implements SessionCore {
       throw new ProtocolError('protocol_violation', 'a link frame before ACCEPT');
     }
     if (this.#held?.takes(frame)) return;
-    this.#guard?.settle();
+    this.#server?.settle();
     // Acknowledgements and credit come after CLOSE too.
     if (isCounted(((frame[0] ?? 0) & 0x0f) as LinkKind)) {
       this.#assertOpen();
@@ -558,25 +534,11 @@ class Core implements SessionCore {
     if (event !== undefined) this.#emit(event);
   }
 
-  #handleText(text: string): void {
-    this.#assertSize(text.length, this.#options.limits.maxMessageSize);
-    if (this.#isBinary) this.#handleBare(text);
-    else this.#handleControl(decodeControlJson(text, this.#options.limits), text);
-  }
-
-  #handleBinary(frame: Uint8Array): void {
-    const { limits } = this.#options;
-    this.#assertSize(
-      frame.length,
-      frame[0] === AVP_FIRST_BYTE ? limits.maxTransferSize : limits.maxMessageSize,
-    );
-    if (!this.#isBinary)
-      throw new ProtocolError('bad_frame', `${Subprotocol.JSON} carries text messages only`);
-    const kind = frameKind(frame);
-    if (kind === FrameKind.CONTROL) this.#handleControl(decodeControl(frame, limits), frame);
-    else if (kind === FrameKind.LINK)
-      throw new ProtocolError('bad_frame', 'a link frame where link was not negotiated');
-    else this.#handleBare(frame);
+  #handleOther(data: Uint8Array | string): void {
+    const { limits, subprotocol } = this.#options;
+    const incoming = readIncoming(data, subprotocol, limits, this.#negotiated !== undefined);
+    if (incoming.type === 'control') this.#handleControl(incoming.message, data);
+    else this.#handleBare(incoming.content);
   }
 
   #handleBare(content: Uint8Array | string, securityStatus?: SecurityStatus): void {
@@ -585,13 +547,6 @@ class Core implements SessionCore {
     const event = this.#data.handleBare(content, this.#now, securityStatus);
     this.#lastData = this.#now;
     this.#emit(event);
-  }
-
-  /** A UTF-16 unit is at least one byte of UTF-8, so units bound text as well as bytes do frames. */
-  #assertSize(size: number, maxEstablished: number): void {
-    const max = this.#negotiated === undefined ? this.#options.limits.maxHandshakeSize : maxEstablished;
-    if (size <= max) return;
-    throw new ProtocolError('message_too_large', `a message of ${size} bytes, at most ${max} are taken here`);
   }
 
   /** Every PING is answered, and much else: who does not read the answers is not waited for. */
@@ -629,12 +584,19 @@ class Core implements SessionCore {
     return this.#receivedClose && this.framesUnconfirmed === 0 && this.#outbox.unwritten().length === 0;
   }
 
-  /** Resume was agreed; a session that closes is taken up to finish. */
+  /** Resume was agreed, and nothing has come in between. */
+  get #hasResume(): boolean {
+    return this.#server?.isResumable ?? this.#client?.isResumable ?? false;
+  }
+
+  /** When HELLO must be answered on a further connection. */
+  get #answerDue(): number {
+    return this.#client?.answerDue ?? Infinity;
+  }
+
+  /** A lost connection is no end: a session that closes is taken up to finish as well. */
   get #isResumable(): boolean {
-    return (
-      (this.#guard !== undefined || this.#ticket !== undefined) &&
-      (this.#isOpen || this.#lifecycle === LifecycleState.CLOSING)
-    );
+    return this.#hasResume && (this.#isOpen || this.#lifecycle === LifecycleState.CLOSING);
   }
 
   // --- control messages
@@ -664,14 +626,14 @@ class Core implements SessionCore {
       case 'REJECT':
         return this.#handleReject(message.payload);
       case 'DATA':
-        if (this.#isBinary)
+        if (this.subprotocol === Subprotocol.BINARY)
           throw new ProtocolError('protocol_violation', `DATA belongs to ${Subprotocol.JSON}`);
         if (typeof message.payload.content !== 'string') {
           throw new ProtocolError('bad_message', 'content must be a string');
         }
         return this.#handleBare(message.payload.content, message.payload.securityStatus);
       case 'PING':
-        return this.#sendControl({ type: 'PONG', ...this.#head(), payload: {} });
+        return this.#say({ type: 'PONG', payload: {} });
       case 'PONG':
         return this.#handlePong();
       case 'AUTH':
@@ -684,54 +646,43 @@ class Core implements SessionCore {
   }
 
   #handleHello(hello: HelloPayload): void {
-    if (this.#lifecycle !== LifecycleState.AWAITING_HELLO || this.#hello !== undefined) {
+    const server = this.#server;
+    if (server === undefined || this.#lifecycle !== LifecycleState.AWAITING_HELLO || server.isPending) {
       throw new ProtocolError('protocol_violation', 'HELLO out of place: it is said once, by the client');
     }
-    // What is malformed is the client's fault, and not to be found out by whoever calls `accept`.
-    linkParameters(hello.extensions);
-    const context = hello.extensions[Extension.CONTEXT];
-    if (context !== undefined) assertContextStatement(context);
-    const introduced = hello.extensions[Extension.AVP];
-    if (introduced !== undefined && this.#options.avp !== undefined) decodeAvpHello(introduced);
-    this.#hello = hello;
+    server.receive(hello);
     this.#stateDeadline = this.#now + this.#options.timers.acceptTimeoutMs;
     this.#emit({ type: 'hello', hello });
   }
 
   #handleAccept({ sessionId, payload }: AcceptMessage, frame: Uint8Array | string): void {
-    if (this.#answerDue !== Infinity)
-      return this.#handleResumeAnswer(sessionId as string, payload.resume, frame);
-    if (this.#lifecycle !== LifecycleState.HELLO_SENT || this.#hello === undefined) {
+    const client = this.#client;
+    if (client?.isResuming === true)
+      return this.#handleResumeAnswer(client, sessionId as string, payload.resume, frame);
+    if (client === undefined || this.#lifecycle !== LifecycleState.HELLO_SENT) {
       throw new ProtocolError('protocol_violation', 'ACCEPT out of place');
     }
-    const negotiated = clientAgreement(this.#hello, payload, this.#options.avp);
-    this.#id = sessionId as string;
+    const negotiated = client.agree(payload);
+    this.#begin(sessionId as string);
     this.#agree(negotiated, payload.extensions);
-    if (negotiated.extensions[Extension.RESUME] !== undefined) {
-      this.#ticket = new ResumeTicket(assertAnswer(payload.resume));
-    }
     this.#apply(LifecycleEvent.ACCEPT);
   }
 
-  #handleResumeAnswer(sessionId: string, resume: ResumeAnswer | undefined, frame: Uint8Array | string): void {
-    this.#answerDue = Infinity;
+  #handleResumeAnswer(
+    client: ClientHandshake,
+    sessionId: string,
+    resume: ResumeAnswer | undefined,
+    frame: Uint8Array | string,
+  ): void {
+    client.answerDue = Infinity;
     if (resume?.recovered === true && sessionId === this.#id) {
       this.#handleTakenUp();
-      this.#ticket?.renew(resume);
+      client.handleRecovered(resume);
       this.#data?.link?.resume(resume.received);
       this.#apply(LifecycleEvent.ACCEPT);
       return;
     }
-    const reason = resume?.reason ?? ResumeRefusal.UNKNOWN_SESSION;
-    if (!this.#isSettled) {
-      this.#failure = new ProtocolError(
-        'session_lost',
-        `the session could not be taken up again: ${reason}`,
-        {
-          side: 'remote',
-        },
-      );
-    }
+    if (!this.#isSettled) this.#failure = notRecovered(resume);
     // The connection belongs to the new session from here on; after a close nobody wants one.
     if (this.#isOpen) {
       this.#isConnected = false;
@@ -741,14 +692,15 @@ class Core implements SessionCore {
   }
 
   #handleReject(reject: RejectPayload): void {
-    const isAnswer = this.#lifecycle === LifecycleState.HELLO_SENT || this.#answerDue !== Infinity;
+    const client = this.#client;
+    const isAnswer = this.#lifecycle === LifecycleState.HELLO_SENT || client?.isResuming === true;
     // Later it says that the server refuses what was sent.
-    if (this.#options.role === 'server' || (!isAnswer && !this.#isEstablished)) {
+    if (client === undefined || (!isAnswer && !this.#isEstablished)) {
       throw new ProtocolError('protocol_violation', 'REJECT out of place');
     }
-    this.#answerDue = Infinity;
+    client.answerDue = Infinity;
     // The close code that follows says more, so the end of the session waits for it, for a while.
-    this.#rejected = reject;
+    client.rejected = reject;
     this.#retryAfterMs = reject.retryAfterMs ?? 0;
     if (this.#lifecycle !== LifecycleState.SUSPENDED) {
       this.#stateDeadline = this.#now + this.#options.timers.closingTimeoutMs;
@@ -795,8 +747,8 @@ class Core implements SessionCore {
   #sayGoAway(departure: Departure): void {
     if (!this.#isConnected || !this.#isEstablished) return;
     departure.handleSaid(this.#liveness.unanswered);
-    this.#sendControl({ type: 'GOAWAY', ...this.#head(), payload: departure.announced });
-    this.#sendControl({ type: 'PING', ...this.#head(), payload: {} });
+    this.#say({ type: 'GOAWAY', payload: departure.announced });
+    this.#say({ type: 'PING', payload: {} });
   }
 
   #handleClose({ reason, message }: CloseMessage['payload']): void {
@@ -816,29 +768,31 @@ class Core implements SessionCore {
     this.#apply(LifecycleEvent.PEER_CLOSE);
   }
 
+  #begin(sessionId: string): void {
+    this.#id = sessionId;
+    this.#control.sessionId = sessionId;
+  }
+
   /** Pins what was agreed and puts the data path in place. */
   #agree(negotiated: Negotiated, peerExtensions: StringMap): void {
     const { role, limits, capabilities } = this.#options;
     this.#negotiated = negotiated;
     if (role === 'server') this.#gate = new RateGate(limits);
     else this.#outbox.pace = new Pace(negotiated.limits);
+    this.#outbox.retain = negotiated.extensions[Extension.RESUME] !== undefined;
     this.#data = new DataPath({
       role,
       limits,
       negotiated,
-      own: atMost(linkParameters(capabilities.extensions), limits.maxStreams),
-      peer: atMost(
-        linkParameters(peerExtensions),
-        role === 'client' ? negotiated.limits['maxStreams'] : undefined,
-      ),
+      ownExtensions: capabilities.extensions,
+      peerExtensions,
       outbox: this.#outbox,
       gate: this.#gate,
-      context: contextParameters(negotiated, capabilities.extensions, peerExtensions),
-      sendData: this.#isBinary
-        ? undefined
-        : (payload) => this.#outbox.pushBare(this.#encode({ type: 'DATA', ...this.#head(), payload })),
+      sendData:
+        this.subprotocol === Subprotocol.JSON
+          ? (payload) => this.#control.sayData(payload, this.#now)
+          : undefined,
     });
-    this.#outbox.retain = negotiated.extensions[Extension.RESUME] !== undefined;
   }
 
   #handleTakenUp(): void {
@@ -848,45 +802,21 @@ class Core implements SessionCore {
 
   #sendAccept(offer: Offer, resume: ResumeAnswer | undefined): void {
     const payload = acceptOf(this.#negotiated as Negotiated, offer, this.#options, this.#agentId, resume);
-    this.#sendControl({
-      type: 'ACCEPT',
-      sessionId: this.#id as string,
-      timestamp: this.#timestamp(),
-      payload,
-    });
+    this.#say({ type: 'ACCEPT', payload });
   }
 
   #resumeAnswer(recovered: boolean, reason?: ResumeRefusal): ResumeAnswer | undefined {
-    if (this.#guard === undefined) return undefined;
-    return {
-      token: this.#guard.token,
-      windowMs: this.#options.timers.resumeWindowMs,
-      recovered,
-      received: this.#data?.link?.framesReceived ?? 0,
-      reason,
-    };
+    return this.#server?.resumeAnswer(recovered, this.#data?.link?.framesReceived ?? 0, reason);
   }
 
-  #sendControl(message: ControlMessage): void {
-    this.#outbox.pushControl(this.#encode(message));
-  }
-
-  #encode(message: ControlMessage): Uint8Array | string {
-    return this.#isBinary ? encodeControl(message) : encodeControlJson(message);
-  }
-
-  #head(): { sessionId: string | null; timestamp: number } {
-    return { sessionId: this.#id ?? null, timestamp: this.#timestamp() };
+  #say(said: Parameters<ControlWriter['say']>[0]): void {
+    this.#control.say(said, this.#now);
   }
 
   // --- time
 
   #tick(now: number): void {
     if (now > this.#now) this.#now = now;
-  }
-
-  #timestamp(): number {
-    return Math.max(0, Math.round((this.#options.timeOrigin ?? 0) + this.#now));
   }
 
   /** Only the server closes idle sessions; an open stream keeps one, PING and PONG do not. */
@@ -903,14 +833,14 @@ class Core implements SessionCore {
 
   #handleStateTimeout(): void {
     const { helloTimeoutMs, acceptTimeoutMs, closingTimeoutMs } = this.#options.timers;
-    if (this.#rejected !== undefined) {
+    if (this.#client?.rejected !== undefined) {
       this.#emit({ type: 'disconnect', closeCode: CloseCode.NORMAL, reason: '' });
       this.handleDisconnected(CloseCode.ABNORMAL, '', this.#now);
       return;
     }
     const told = {
       [LifecycleState.AWAITING_HELLO]:
-        this.#hello === undefined
+        this.#server?.isPending !== true
           ? `no HELLO within ${helloTimeoutMs} ms`
           : `HELLO was not decided upon within ${acceptTimeoutMs} ms`,
       [LifecycleState.HELLO_SENT]: `HELLO was not answered within ${acceptTimeoutMs} ms`,
@@ -935,8 +865,10 @@ class Core implements SessionCore {
 
   #apply(event: LifecycleEvent): void {
     const before = this.state;
-    const resumable = this.#guard !== undefined || this.#ticket !== undefined;
-    const step = stepLifecycle(this.#lifecycle, event, { role: this.#options.role, resumable });
+    const step = stepLifecycle(this.#lifecycle, event, {
+      role: this.#options.role,
+      resumable: this.#hasResume,
+    });
     this.#lifecycle = step.state;
     this.#isEstablished = step.state === LifecycleState.ESTABLISHED;
     if (this.state !== before) this.#emit({ type: 'state', state: this.state });
@@ -957,7 +889,7 @@ class Core implements SessionCore {
         this.#lastData = this.#now;
         return;
       case LifecycleEffect.SUSPEND:
-        this.#stateDeadline = this.#now + (this.#ticket?.windowMs ?? timers.resumeWindowMs);
+        this.#stateDeadline = this.#now + (this.#client?.windowMs ?? timers.resumeWindowMs);
         return;
       case LifecycleEffect.BEGIN_CLOSING:
         this.#closingDue = this.#now + timers.closingTimeoutMs;
@@ -997,27 +929,4 @@ class Core implements SessionCore {
   #emit(event: SessionEvent): void {
     this.#events.push(event);
   }
-}
-
-/** What both ends keep of earlier messages, where both spoke of it. */
-function contextParameters(negotiated: Negotiated, own: StringMap, peer: StringMap) {
-  if (negotiated.extensions[Extension.CONTEXT] === undefined) return undefined;
-  return agreeOnContext(own[Extension.CONTEXT] ?? '', peer[Extension.CONTEXT] ?? '');
-}
-
-function atMost(parameters: LinkParameters, maxStreams = Infinity): LinkParameters {
-  return { ...parameters, maxStreams: Math.min(parameters.maxStreams, maxStreams) };
-}
-
-function rejection(
-  reject: RejectPayload,
-  options: { readonly side?: 'remote'; readonly closeCode: number; readonly retryable?: boolean },
-): ProtocolError {
-  const { code, message, retryable, retryAfterMs } = reject;
-  return new ProtocolError('rejected', message, {
-    retryable,
-    ...options,
-    retryAfterMs,
-    reject: { code, message },
-  });
 }
