@@ -99,7 +99,7 @@ describe.concurrent('pipes', { timeout: TIMEOUT }, () => {
   });
 
   it('that a log goes into may close: the server stops as it does after SIGTERM', async () => {
-    const { url, child } = await startServing(['--drain-timeout', '100']);
+    const { url, child } = await startServing();
     const closed = new Promise<number | null>((resolve) => child.once('close', resolve));
     child.stdout.destroy();
     const session = await connect(url, { WebSocket, reconnect: false });

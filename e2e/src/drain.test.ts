@@ -1,4 +1,4 @@
-import type { Session } from '@parlance/client';
+import type { ClientOptions, Session } from '@parlance/client';
 import { CloseCode, encodeControl, type ProtocolError } from '@parlance/protocol';
 import { createServer, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -146,7 +146,7 @@ describe('a rolling replacement', () => {
 
 describe('a server that drains', () => {
   /** One session with a stream that goes on until it is released. */
-  async function setUp() {
+  async function setUp(clientOptions: ClientOptions = EAGER) {
     let release = () => {};
     const released = new Promise<void>((resolve) => {
       release = resolve;
@@ -162,7 +162,7 @@ describe('a server that drains', () => {
     });
     const proxy = peers.use(await createCuttingProxy(port));
     const url = `ws://127.0.0.1:${proxy.port}/session`;
-    const session = await peers.dial(url, EAGER);
+    const session = await peers.dial(url, clientOptions);
     const stream = session.stream('x')[Symbol.asyncIterator]();
     expect((await stream.next()).value?.text).toBe('begun');
     return { release, server, proxy, url, session, stream };
@@ -273,11 +273,61 @@ describe('a server that drains', () => {
     await server.close();
   });
 
-  it('is left by a client that was told not to reconnect when it closes', async () => {
+  it('is left at once by a client that reconnects no more and has nothing under way', async () => {
     const { server, url } = await peers.serve({ limits: UNLIMITED });
     const session = await peers.dial(url, { reconnect: false });
-    await server.drain({ timeoutMs: 50 });
+    const reading = session[Symbol.asyncIterator]().next();
+    expect(await server.drain({ timeoutMs: 30_000 })).toEqual({ left: 1, interrupted: 0, lost: 0 });
+    expect(await reading).toMatchObject({ done: true });
     await expect.poll(() => session.state).toBe('closed');
     expect(await failure(session.send('x'))).toMatchObject({ code: 'session_closed' });
+  });
+
+  it('is left for good by a client that closes', async () => {
+    const { server, url } = await peers.serve({ limits: UNLIMITED });
+    const session = await peers.dial(url, EAGER);
+    await server.drain();
+    await session.close();
+    expect(await failure(session.send('x'))).toMatchObject({ code: 'session_closed' });
+    expect(await failure(session.request('x'))).toMatchObject({ code: 'session_closed' });
+  });
+
+  it('lets a client that reconnects no more read its reply to the end', async () => {
+    const { server, session, stream, release } = await setUp({ reconnect: false });
+    const drained = server.drain({ timeoutMs: 30_000 });
+    await expect.poll(() => goAwayOf(session)).toBeDefined();
+    release();
+    expect(await stream.next()).toMatchObject({ value: { text: 'done' } });
+    expect(await stream.next()).toMatchObject({ done: true });
+    expect(await drained).toEqual({ left: 1, interrupted: 0, lost: 0 });
+  });
+
+  it('has a successor by the time that a client says so: what is begun and sent then goes there', async () => {
+    const heard: string[] = [];
+    const serverOptions: ServerOptions = {
+      limits: UNLIMITED,
+      onRequest: (request) => `answered ${request.text}`,
+      async onSession(session) {
+        for await (const { text } of session) heard.push(text);
+      },
+    };
+    const { server: old, url, port } = await peers.serve(serverOptions);
+    const session = await peers.dial(url, EAGER);
+    const begun = new Promise<Promise<string>>((resolve) => {
+      session.on('state', (state) => {
+        if (state !== 'established') return;
+        void session.send('after');
+        resolve(session.request('at once').then(({ text }) => text));
+      });
+    });
+    const isBetween = untilState(session, 'connecting');
+    await old.drain({ timeoutMs: 5_000, returnWithinMs: 50, releasePort: true });
+    await isBetween;
+    expect(session.state).toBe('connecting');
+    const sent = session.send('before');
+    await peers.use(createServer(serverOptions)).listen({ port });
+    expect(await begun).toBe('answered at once');
+    await sent;
+    await expect.poll(() => heard).toEqual(['before', 'after']);
   });
 });

@@ -53,7 +53,8 @@ export interface ClientOptions extends CapabilityOptions {
   readonly security?: M2MSecurity | undefined;
   /**
    * Connects again after a lost connection, with full jitter between the delays; `false` does not, and
-   * then a lost connection ends the session. The first attempt is never repeated.
+   * then a lost connection ends the session, as a server that drains does. The first attempt is never
+   * repeated.
    */
   readonly reconnect?: ReconnectOptions | false | undefined;
   /** What is offered to the server: 'm2m.v1' is binary, 'm2m.v1.json' is for debugging. @default 'm2m.v1' */

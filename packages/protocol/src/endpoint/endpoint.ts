@@ -70,7 +70,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
   /** Either end closes, so that nobody wants a new session in place of this one. */
   #isClosing = false;
   #hasEnded = false;
-  /** Client: the server drains, and this session is left for the next one. */
+  /** Client: the server drains, and this session is left, for the next one where there is one. */
   #handover: Handover | undefined;
   /** How long the server asked to wait before the next connection. */
   #retryAfterMs = 0;
@@ -209,7 +209,9 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     return this.core.id ?? '';
   }
   get state(): SessionState {
-    return this.core.state;
+    const { state } = this.core;
+    // What was agreed on may have to be loaded yet, and until then nothing can be sent.
+    return state === 'established' && !this.#isReady ? 'connecting' : state;
   }
   get negotiated(): Negotiated {
     if (this.core.negotiated !== undefined) return this.core.negotiated;
@@ -217,7 +219,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
   }
 
   send(body: Body, options: SendOptions = {}): Promise<void> {
-    if (this.#handover?.isClosing) return this.#handover.untilNext().then(() => this.send(body, options));
+    if (this.#handover?.isClosing) return this.#handover.inNext(() => this.send(body, options));
     try {
       options.signal?.throwIfAborted();
       return this.#ready.send(body, options, this.#recipient(options.to));
@@ -422,10 +424,10 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
         if (event.state === 'closing')
           this.#exchange?.abortHandlers(new ProtocolError('session_closed', 'the session closes'));
         if (event.state === 'closing' && this.#handover !== undefined) this.#handover.isClosing = true;
+        // A session that was taken up again has everything it needs; any other is told of when it is ready.
+        if (event.state === 'established' && !this.#isReady) return this.#prepare();
         // Whether this is the end for good is only known when it is known why.
         if (event.state !== 'closed' || this.#options.renew === undefined) this.#tellState(event.state);
-        // A session that was taken up again has everything it needs.
-        if (event.state === 'established' && !this.#isReady) this.#prepare();
         return;
       case 'warning':
         this.#logger.warn({ event: 'session.warning', session: this.core.id }, event.message);
@@ -437,7 +439,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
         this.#options.onGranted?.(event.expiresInMs);
         return;
       case 'goaway':
-        if (this.#options.renew !== undefined) this.#handover ??= new Handover(event);
+        this.#handover ??= new Handover(event);
         return;
       case 'superseded':
         this.#superseding = event.accept;
@@ -496,6 +498,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     this.#handover = undefined;
     this.#options.onReady?.();
     handover?.complete();
+    this.#tellState(this.core.state);
     this.#takeEarly();
     this.core.releaseFrames(this.#clock.now());
     this.pump();
@@ -560,7 +563,9 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
       this.#notify('reset', { reason: error.message, ...this.core.undelivered() });
     }
     if (renewed === undefined) {
-      this.#handover?.fail(error ?? sessionClosed());
+      const unfinished = this.#handover;
+      this.#handover = undefined;
+      unfinished?.fail(error ?? sessionClosed());
       this.#options.onEnded?.(error);
       return;
     }

@@ -2,12 +2,12 @@ import { ProtocolError } from '../errors.js';
 import type { GoAwayPayload } from '../messages.js';
 
 /**
- * A client on its way from a session whose server drains to the next one: what it may still do, and the
- * senders that wait for the next session rather than fail for the moment in between.
+ * A client on its way from a session whose server drains to the next one, where it wants one: what it may
+ * still do, and the senders that wait for the next session rather than fail for the moment in between.
  */
 export class Handover {
   readonly #announced: GoAwayPayload;
-  readonly #waiting: { resolve: () => void; reject: (error: Error) => void }[] = [];
+  readonly #waiting: { send: () => void; reject: (error: Error) => void }[] = [];
   /** The present session takes nothing more. */
   isClosing = false;
 
@@ -20,13 +20,19 @@ export class Handover {
     return this.#announced.retryAfterMs;
   }
 
-  /** Resolves when the next session is established. @throws {ProtocolError} what ends all of them first. */
-  untilNext(): Promise<void> {
-    return new Promise((resolve, reject) => this.#waiting.push({ resolve, reject }));
+  /**
+   * Sends in the next session, in the order of the calls and before whoever is told that it has begun.
+   *
+   * @throws {ProtocolError} what ends all of them first.
+   */
+  inNext(send: () => Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ send: () => void send().then(resolve, reject), reject });
+    });
   }
 
   complete(): void {
-    for (const { resolve } of this.#waiting.splice(0)) resolve();
+    for (const { send } of this.#waiting.splice(0)) send();
   }
 
   fail(error: Error): void {
