@@ -211,6 +211,3 @@ export class FieldReader {
     }
   }
 }
-
-/** Stands for a credential. */
-export const REDACTED = '[redacted]';

@@ -7,7 +7,9 @@ import { encodeText } from '../codec/tagged.js';
 import { encodeTokenNative } from '../codec/token-native.js';
 import { Algorithm, Subprotocol } from '../constants.js';
 import { encodeContextBody } from '../context/body.js';
+import { encodeMetadata } from '../endpoint/metadata.js';
 import { RequestError } from '../errors.js';
+import { encodeHttpRequest } from '../http/head.js';
 import { encodeFailure } from '../link/failure.js';
 import { type BodyKind, encodeBodyFrame, encodeSignalFrame, LinkCodec, LinkKind } from '../link/header.js';
 import { encodeControl, encodeControlJson, encodeMap } from '../message-codec.js';
@@ -261,6 +263,37 @@ describe('credentials', () => {
     expect(field(request, 'accept').value).toBe('text');
   });
 
+  it('are withheld in the query of a request that carries HTTP, whatever they are called', () => {
+    const head = { method: 'GET', path: `/v1/files?limit=2&sig=${TOKEN}&${TOKEN}`, headers: new Map() };
+    const metadata = encodeMetadata(encodeHttpRequest(head), 8192);
+    const frame = bodyFrame(LinkKind.REQUEST, LinkCodec.PLAIN, encodeUtf8(''), { metadata });
+    const explanation = explain(frame);
+    expect(JSON.stringify({ ...explanation, bytes: undefined })).not.toContain('canary');
+    expect(field(explanation, 'path')).toMatchObject({
+      isSecret: true,
+      value: '/v1/files?limit=[redacted]&sig=[redacted]&[redacted]',
+    });
+  });
+
+  it.each([
+    ['https://user:canary@example.com/a', 'https://[redacted]@example.com/a'],
+    ['wss://example.com/session?key=canary', 'wss://example.com/session?key=[redacted]'],
+    ['/v1/chat/completions', '/v1/chat/completions'],
+    ['/help, is anybody there? canary', '/help, is anybody there? canary'],
+    ['why? because=canary', 'why? because=canary'],
+  ])('of an address are withheld, and nothing else: %s', (text, shown) => {
+    for (const value of [text, [text, 'plain']]) {
+      const metadata = encodeMap({ value });
+      const explanation = explain(
+        bodyFrame(LinkKind.REQUEST, LinkCodec.PLAIN, encodeUtf8('hi'), { metadata }),
+      );
+      expect(field(explanation, 'value')).toMatchObject({
+        value: typeof value === 'string' ? shown : `${shown}, plain`,
+        ...(shown !== text && { isSecret: true }),
+      });
+    }
+  });
+
   it('are withheld in metadata that cannot be read', () => {
     const frame = bodyFrame(LinkKind.REQUEST, LinkCodec.PLAIN, encodeUtf8('hi'), {
       metadata: Uint8Array.from([0xc1, ...encodeUtf8(TOKEN)]),
@@ -282,7 +315,9 @@ describe('credentials', () => {
               : `${value} ${Buffer.from(bytes.subarray(offset, offset + length)).toString('latin1')}`,
         )
         .join(' ');
-    for (const frame of forms) {
+    const metadata = encodeMap({ http: { path: `/v1/files?sig=${TOKEN}` } });
+    const request = bodyFrame(LinkKind.REQUEST, LinkCodec.PLAIN, new Uint8Array(), { metadata });
+    for (const frame of [...forms, request]) {
       for (let length = 1; length < frame.length; length++) {
         const cut = typeof frame === 'string' ? frame.slice(0, length) : frame.subarray(0, length);
         const explanation = explainFrame(cut, {
@@ -293,7 +328,8 @@ describe('credentials', () => {
         const { bytes, ...rest } = explanation;
         expect(JSON.stringify(rest)).not.toContain('canary');
         expect(shown(explanation.fields, bytes)).not.toContain('canary');
-        // Nothing is left over that a reader could take for harmless.
+        // Of a control message nothing is left over that a reader could take for harmless.
+        if (explanation.kind === 'link') continue;
         const end = Math.max(...explanation.fields.map((each) => each.offset + each.length));
         expect(end).toBe(bytes.length);
       }

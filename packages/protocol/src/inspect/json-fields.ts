@@ -1,8 +1,7 @@
 import type { FieldReader } from './field-reader.js';
-import { REDACTED } from './field-reader.js';
-import { gather, type NoteOf } from './msgpack-fields.js';
+import { gather, type NoteOf, writeText } from './msgpack-fields.js';
 import { type MutableField, shortened } from './report.js';
-import { isSecretName } from './secrets.js';
+import { isSecretName, REDACTED } from './secrets.js';
 
 /**
  * The members of a JSON object, each with its place, as `msgpack-fields.ts` does for MessagePack: the
@@ -79,7 +78,7 @@ function readValue(walk: Walk, field: MutableField, path: readonly string[], dep
     case OPEN_BRACKET:
       return readArray(walk, field, path, depth + 1);
     case QUOTE:
-      field.value = shortened(readString(reader));
+      writeText(field, readString(reader));
       return;
     default:
       field.value = readScalar(reader);

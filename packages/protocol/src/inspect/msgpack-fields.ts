@@ -1,7 +1,6 @@
 import type { FieldReader } from './field-reader.js';
-import { REDACTED } from './field-reader.js';
 import { type MutableField, shortened } from './report.js';
-import { isSecretName } from './secrets.js';
+import { isSecretName, REDACTED, withoutSecrets } from './secrets.js';
 import { count } from './wording.js';
 
 /**
@@ -82,7 +81,7 @@ function readValue(walk: Walk, field: MutableField, path: readonly string[], dep
     case 'string': {
       const start = reader.offset;
       reader.skip(head.length);
-      field.value = shortened(reader.readText(head.size, start));
+      writeText(field, reader.readText(head.size, start));
       return;
     }
     case 'bytes':
@@ -117,9 +116,19 @@ function readItems(
   gather(field, values);
 }
 
+/** A text as the value of a field, without what it may hold of credentials. */
+export function writeText(field: MutableField, text: string): void {
+  const shown = withoutSecrets(text);
+  field.value = shortened(shown);
+  if (shown === text) return;
+  field.isSecret = true;
+  field.note = 'its user and its query may be credentials: never shown';
+}
+
 /** A list of plain values is read more easily in one line. */
 export function gather(field: MutableField, values: readonly (string | undefined)[]): void {
   if (values.includes(undefined)) return;
+  if (field.children.some(({ isSecret }) => isSecret)) field.isSecret = true;
   const line = values.length === 0 ? 'none' : values.join(', ');
   field.value = shortened(line);
   if (field.value === line) field.children.length = 0;
