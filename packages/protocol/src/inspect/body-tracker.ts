@@ -9,6 +9,8 @@ import { attempt } from './report.js';
 export interface BodyTracker {
   /** The next frame was written before. */
   readonly isRepeating: boolean;
+  /** The next frame's number; those that are not counted have none of their own. */
+  readonly number: number;
   /** What the next frame goes on with, where it begins no body. */
   continuation(frame: LinkFrame): Continuation | undefined;
   /** The next frame has passed. */
@@ -51,6 +53,9 @@ export function createBodyTracker(maxMetadataSize: number): BodyTracker {
   return {
     get isRepeating() {
       return next < newest;
+    },
+    get number() {
+      return next;
     },
     continuation(frame) {
       if (!isBodyKind(frame.kind)) return undefined;

@@ -1,4 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { platform } from '#platform';
+import { encodeContextBody } from '../context/body.js';
+import { stateContext } from '../context/parameters.js';
+import { NEWEST, NO_BASE } from '../context/state.js';
 import { type BodyKind, encodeBodyFrame, encodeSignalFrame, LinkCodec, LinkKind } from '../link/header.js';
 import { encodeControl } from '../message-codec.js';
 import type { AcceptMessage, HelloMessage, ResumeAnswer, ResumeOffer } from '../messages.js';
@@ -12,6 +16,8 @@ beforeAll(async () => {
 
 const shared = { shape: 'flat', version: '1.0', securityScanning: false, maxPayloadSize: 0 } as const;
 
+const CONTEXT = stateContext({ maxBytes: 1_000_000, maxMessages: 8 });
+
 function hello(resume?: ResumeOffer): Uint8Array {
   const payload: HelloMessage['payload'] = {
     ...shared,
@@ -19,7 +25,7 @@ function hello(resume?: ResumeOffer): Uint8Array {
     encodings: ['CL100K_BASE'],
     preferredEncoding: 'CL100K_BASE',
     supportsStreaming: true,
-    extensions: { link: '{}', resume: '{}' },
+    extensions: { link: '{}', resume: '{}', context: CONTEXT },
     resume,
   };
   return encodeControl({ type: 'HELLO', sessionId: null, timestamp: 1, payload });
@@ -33,7 +39,7 @@ function accept(resume?: ResumeAnswer): Uint8Array {
     encodings: ['CL100K_BASE'],
     sessionTimeoutMs: 1000,
     limits: {},
-    extensions: { link: '{}', resume: '{}' },
+    extensions: { link: '{}', resume: '{}', context: CONTEXT },
     resume,
   };
   return encodeControl({ type: 'ACCEPT', sessionId: 'sess_1', timestamp: 1, payload });
@@ -53,6 +59,12 @@ function pieces(kind: BodyKind, streamId: number, bytes: Uint8Array, codec: Link
   return Array.from({ length: Math.ceil(bytes.length / 10) }, (_, i) =>
     encodeBodyFrame(body, i * 10, Math.min(bytes.length, i * 10 + 10)),
   );
+}
+
+function inContext(middle: Uint8Array, of: { base: number; prefix: number; suffix: number }): Uint8Array {
+  const whole = of.base === NO_BASE ? middle : encodeUtf8('a first and a second message');
+  const checksum = platform.crc32(whole);
+  return encodeContextBody({ ...of, middle, compressed: false, replaces: false, checksum });
 }
 
 const TEXT = encodeUtf8('a body of thirty-five bytes, in all');
@@ -127,6 +139,32 @@ describe('explaining a session', () => {
       'PLAIN: 10 bytes, 30 of 35 are there',
       'PLAIN: 5 bytes, 35 of 35 are there',
     ]);
+  });
+
+  it('shows what is coded in context again when it is written again, until that is confirmed', () => {
+    const explainer = createSessionExplainer({ preview: 100 });
+    explainer.explain('sent', hello());
+    explainer.explain('received', accept({ token: 't', windowMs: 1, recovered: false, received: 0 }));
+    const first = inContext(encodeUtf8('a first message'), { base: NO_BASE, prefix: 0, suffix: 0 });
+    const second = inContext(encodeUtf8(' and a second'), { base: NEWEST, prefix: 7, suffix: 8 });
+    const frames = [...pieces(LinkKind.MESSAGE, 0, first, LinkCodec.CONTEXT)];
+    frames.push(...pieces(LinkKind.MESSAGE, 0, second, LinkCodec.CONTEXT));
+    const previews = () => frames.map((frame) => explainer.explain('sent', frame).preview);
+    const shown = previews();
+    expect(shown.filter((preview) => preview !== undefined)).toEqual([
+      'a first message',
+      'a first and a second message',
+    ]);
+
+    const again = (attempt: number) => {
+      explainer.explain('sent', hello({ sessionId: 'sess_1', token: 't', received: 0, attempt }));
+      explainer.explain('received', accept({ token: 't', windowMs: 1, recovered: true, received: 0 }));
+      return previews();
+    };
+    expect(again(1)).toEqual(shown);
+    // What the receiver has is not kept for a sender that writes it again all the same.
+    explainer.explain('received', encodeSignalFrame(LinkKind.ACK, frames.length));
+    expect(again(2)).toEqual(frames.map(() => undefined));
   });
 
   it('counts from nothing in a session that takes the place of a lost one', () => {

@@ -63,8 +63,10 @@ export function createSessionExplainer(
       const link = linkFrameOf(data);
       const tracker = bodies[direction];
       const continues = link && tracker.continuation(link);
-      // A frame that is written again has had its effect.
-      const decoded = link && !tracker.isRepeating ? contexts?.[direction].follow(link) : undefined;
+      const context = contexts?.[direction];
+      const decoded =
+        link &&
+        (tracker.isRepeating ? context?.recall(link, tracker.number) : context?.follow(link, tracker.number));
       const explanation = explainFrame(data, { ...options, encoding, continues, decoded });
       if (explanation.kind === 'control' && explanation.error === undefined) {
         learn(
@@ -72,8 +74,10 @@ export function createSessionExplainer(
           typeof data === 'string' ? decodeControlJson(data, limits) : decodeControl(data, limits),
         );
       }
-      if (link?.kind === LinkKind.ACK) bodies[other(direction)].confirm(link.streamId);
-      else if (link !== undefined) tracker.add(link, continues);
+      if (link?.kind === LinkKind.ACK) {
+        bodies[other(direction)].confirm(link.streamId);
+        contexts?.[other(direction)].confirm(link.streamId);
+      } else if (link !== undefined) tracker.add(link, continues);
       return explanation;
     },
   };
