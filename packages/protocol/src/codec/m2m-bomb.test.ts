@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { fromHex } from '../testing/m2m-vectors.js';
+import { fromHex } from '../testing/hex.js';
 import { loadOn, type UnderTest } from '../testing/on-platform.js';
 
 // Alone in its file: the peak of a process's memory never falls, so that only a process that has

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { fromHex } from '../testing/hex.js';
 import { LARGE, PREFIX, SMALL } from '../testing/m2m-shapes.js';
-import { fromHex } from '../testing/m2m-vectors.js';
 import { loadOn, type UnderTest } from '../testing/on-platform.js';
 
 describe.each(['node', 'web'] as const)('damaged M2M v1 frames on %s', (name) => {

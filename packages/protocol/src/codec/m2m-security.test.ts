@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { toHex } from '../testing/hex.js';
 import { AEAD, defined, HMAC, key, LARGE, PREFIX, SMALL } from '../testing/m2m-shapes.js';
-import { toHex } from '../testing/m2m-vectors.js';
 import { loadOn, type UnderTest } from '../testing/on-platform.js';
 import type { M2MSecurity } from './m2m-security.js';
 

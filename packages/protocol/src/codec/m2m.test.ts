@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { fromHex } from '../testing/hex.js';
+import { checkHeaderIsTrue } from '../testing/m2m-header.js';
 import { defined, LARGE, maybe, PREFIX, request, response, SMALL, security } from '../testing/m2m-shapes.js';
-import { checkHeaderIsTrue, fromHex } from '../testing/m2m-vectors.js';
 import { loadOn, type UnderTest } from '../testing/on-platform.js';
 import type { CostTable } from './m2m-cost.js';
 import { RequestFlag, ResponseFlag } from './m2m-fields.js';

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { ENCODING_IDS, ENCODING_LETTERS, EncodingName } from '../constants.js';
@@ -13,13 +12,6 @@ import {
   encodeTokenNativeText,
 } from './token-native.js';
 
-const vectors = JSON.parse(
-  readFileSync(new URL('../../../../conformance/vectors/m2m-legacy.json', import.meta.url), 'utf8'),
-) as {
-  tk_varint: { token_ids: number[]; varint_hex: string; wire_C: string }[];
-  tk_varint_decode: { hex: string; result: { ok: boolean; tokens?: number[] } }[];
-};
-
 const bytes = (hex: string) => Uint8Array.from(Buffer.from(hex, 'hex'));
 const NAMES = Object.values(EncodingName);
 
@@ -33,26 +25,6 @@ describe('before a vocabulary is loaded', () => {
     expect(errorCode(() => encodeTokenNative('text', 'O200K_BASE'))).toBe('vocabulary_not_loaded');
     expect(errorCode(() => encodeTokenNativeText('text', 'O200K_BASE'))).toBe('vocabulary_not_loaded');
     expect(errorCode(() => decodeTokenNativeText(Uint8Array.of(1, 5)))).toBe('vocabulary_not_loaded');
-  });
-});
-
-describe('vectors of the reference', () => {
-  it.each(vectors.tk_varint)('$wire_C', ({ token_ids, varint_hex, wire_C }) => {
-    const ids = Uint32Array.from(token_ids);
-    expect(Buffer.from(encodeTokenIds(ids)).toString('hex')).toBe(varint_hex);
-    expect(decodeTokenNative(wire_C)).toEqual({ encoding: 'CL100K_BASE', ids });
-    expect(decodeTokenNative(Buffer.from(wire_C))).toEqual({ encoding: 'CL100K_BASE', ids });
-    expect(decodeTokenNative(bytes(`00${varint_hex}`))).toEqual({ encoding: 'CL100K_BASE', ids });
-  });
-
-  it.each(vectors.tk_varint_decode)('decoding $hex', ({ hex, result }) => {
-    const input = bytes(hex);
-    const code = errorCode(() => decodeTokenIds(input));
-    // The reference also takes overlong varints.
-    const isShortest =
-      result.ok && encodeTokenIds(Uint32Array.from(result.tokens ?? [])).length === input.length;
-    if (isShortest) expect([...decodeTokenIds(input)]).toEqual(result.tokens);
-    else expect(['truncated', 'bad_varint']).toContain(code);
   });
 });
 

@@ -1,27 +1,11 @@
-import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { nodeCrypto } from '../platform/node-crypto.js';
 import { webCrypto } from '../platform/web-crypto.js';
-import {
-  checkAead,
-  checkExchange,
-  checkHierarchy,
-  checkHkdf,
-  checkHmac,
-  checkId,
-  checkKeyHex,
-  checkKeyring,
-  checkLowOrder,
-} from '../testing/crypto-vectors.js';
-import { fromHex } from '../testing/m2m-vectors.js';
+import { fromHex } from '../testing/hex.js';
 import { loadOn, type UnderTest } from '../testing/on-platform.js';
 import { checkedSuite } from './suite.js';
 
-const vectors = JSON.parse(
-  readFileSync(new URL('../../../../conformance/vectors/m2m-crypto.json', import.meta.url), 'utf8'),
-);
-const named = <T>(cases: readonly T[]) => cases.map((vector, i) => [i, vector] as const);
 const bytes = (maxLength: number, minLength = 0) => fc.uint8Array({ minLength, maxLength });
 const exactly = (length: number) => bytes(length, length);
 
@@ -30,22 +14,6 @@ describe.each(['node', 'web'] as const)('crypto on %s', (name) => {
   beforeAll(async () => {
     on = await loadOn(name);
   });
-
-  it.each(named(vectors.hkdf))('HKDF vector %i', (_, vector) => checkHkdf(on, vector as never));
-  it.each(named(vectors.hmac))('HMAC vector %i', (_, vector) => checkHmac(on, vector as never));
-  it.each(named(vectors.aead))('AEAD vector %i', (_, vector) => checkAead(on, vector as never));
-  it.each(named(vectors.hierarchy))('hierarchy vector %i', (_, vector) =>
-    checkHierarchy(on, vector as never),
-  );
-  it.each(named(vectors.id_validation))('id vector %i', (_, vector) => checkId(on, vector as never));
-  it.each(named(vectors.key_from_hex))('hexadecimal vector %i', (_, vector) =>
-    checkKeyHex(on, vector as never),
-  );
-  it.each(named(vectors.keyring))('keyring vector %i', (_, vector) => checkKeyring(on, vector as never));
-  it.each(named(vectors.x25519))('X25519 vector %i', (_, vector) => checkExchange(on, vector as never));
-  it.each(named(vectors.x25519_low_order))('low-order vector %i', (_, vector) =>
-    checkLowOrder(on, vector as never),
-  );
 
   it('refuses every public key of low order, however it is written', () => {
     // The points of order 1, 2, 4 and 8 on curve and twist, and their other spellings modulo p.
