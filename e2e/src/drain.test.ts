@@ -313,7 +313,7 @@ describe('a server that drains', () => {
     };
     const { server: old, url, port } = await peers.serve(serverOptions);
     const session = await peers.dial(url, EAGER);
-    const begun = new Promise<Promise<string>>((resolve) => {
+    const begun = new Promise<string>((resolve) => {
       session.on('state', (state) => {
         if (state !== 'established') return;
         void session.send('after');

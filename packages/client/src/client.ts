@@ -1,22 +1,26 @@
 import {
   type AgentOptions,
-  assertKnownOptions,
+  assertOptions,
   avpOptions,
   type BatchOptions,
+  CAPABILITY_KINDS,
   type CapabilityOptions,
   CloseCode,
   createSession,
   createSweep,
   Endpoint,
+  isAgentId,
   type Limits,
   type Logger,
   loggable,
   type M2MSecurity,
+  type OptionKinds,
   ProtocolError,
   type RequestHandler,
   resolveBatchOptions,
   resolveCapabilities,
   resolveLimits,
+  resolveSecurity,
   resolveTimers,
   type Session,
   Subprotocol,
@@ -26,6 +30,7 @@ import {
   type Timers,
   type Wire,
 } from '@parlance/protocol';
+import { connectionFailure, connectionTimeout, resolveUrl } from './address.js';
 import { openWebSocket, type WebSocketConstructor } from './connection.js';
 import { watchPage } from './environment.js';
 import { createFetch, type SessionFetch } from './fetch.js';
@@ -82,41 +87,41 @@ class ClientEndpoint extends Endpoint implements ClientSession {
   readonly fetch = createFetch(this);
 }
 
-const KNOWN = [
-  'token',
-  'agentId',
-  'agent',
-  'WebSocket',
-  'signal',
-  'onRequest',
-  'batch',
-  'security',
-  'reconnect',
-  'subprotocol',
-  'limits',
-  'timers',
-  'logger',
-  'traceparent',
-  'securityScanning',
-  'algorithms',
-  'encodings',
-  'extensions',
-  'avp',
-  'transfers',
-] as const satisfies readonly (keyof ClientOptions)[];
+const KINDS: OptionKinds<ClientOptions> = {
+  ...CAPABILITY_KINDS,
+  token: ['text', 'function'],
+  agentId: 'text',
+  agent: 'object',
+  WebSocket: 'class',
+  signal: 'signal',
+  onRequest: 'function',
+  batch: 'object',
+  security: 'object',
+  reconnect: ['object', 'false'],
+  subprotocol: 'text',
+  limits: 'object',
+  timers: 'object',
+  logger: 'logger',
+  traceparent: 'function',
+};
 
 /**
  * Connects to a session server and negotiates. Resolves when the session is established and the
  * codecs and the vocabulary that it needs are loaded.
  *
- * @param url `ws:` or `wss:`; never put a secret into it.
+ * @param url `ws:` or `wss:`, for which `http:` and `https:` may stand; never put a secret into it.
  * @throws {ProtocolError} `invalid_option`; `connection_failed`; `rejected`, with the server's REJECT;
  * `bad_acceptance`; `timeout`. The signal's reason after an abort.
  */
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
-  assertKnownOptions(options, KNOWN);
-  const { signal, logger, agentId, onRequest, security, traceparent, transfers } = options;
-  const { subprotocol = Subprotocol.BINARY } = options;
+  assertOptions(options, KINDS);
+  const { signal, logger, agentId, onRequest, traceparent, transfers } = options;
+  const target = resolveUrl(url);
+  const subprotocol = resolveSubprotocol(options.subprotocol);
+  const security = resolveSecurity(options.security);
+  if (agentId !== undefined && !isAgentId(agentId)) {
+    throw new ProtocolError('invalid_option', 'agentId: 1 to 128 of letters, digits, - and _ are expected');
+  }
   const batch = resolveBatchOptions(options.batch);
   const limits = resolveLimits(options.limits);
   const timers = resolveTimers(options.timers);
@@ -126,7 +131,11 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     reconnect === false ? { ...options, extensions: { ...options.extensions, resume: false } } : options,
     limits,
   );
-  const askToken = async () => (typeof options.token === 'function' ? await options.token() : options.token);
+  const askToken = async () => {
+    const token = typeof options.token === 'function' ? await options.token() : options.token;
+    assertToken(token);
+    return token;
+  };
   signal?.throwIfAborted();
   const firstToken = await askToken();
   signal?.throwIfAborted();
@@ -154,7 +163,8 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     let dialing: Wire | undefined;
     const dial = (token: string | undefined): void => {
       let stopWaiting = (): void => {};
-      const wire = openWebSocket(url, subprotocol, options.WebSocket, {
+      let isTooLate = false;
+      const wire = openWebSocket(target, subprotocol, options.WebSocket, {
         onOpen() {
           stopWaiting();
           dialing = undefined;
@@ -162,19 +172,23 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
         },
         onMessage: (data) => session.handleMessage(data, wire),
         onWritable: () => session.handleWritable(),
-        onClose(code, reason) {
+        onClose(code, reason, failure) {
           stopWaiting();
           if (dialing !== wire) return session.handleDisconnected(code, reason, wire);
           dialing = undefined;
           // An attempt that got nowhere is news only while there has been no session yet.
           if (isEstablished) retryLater();
-          else session.handleDisconnected(code, reason);
+          else if (isTooLate) session.abort(connectionTimeout(target, timers.acceptTimeoutMs));
+          else session.abort(connectionFailure(target, failure));
         },
       });
       dialing = wire;
       // What neither opens nor fails would be waited for without end.
       if (Number.isFinite(timers.acceptTimeoutMs)) {
-        stopWaiting = systemClock.after(timers.acceptTimeoutMs, () => wire.close(CloseCode.NORMAL, ''));
+        stopWaiting = systemClock.after(timers.acceptTimeoutMs, () => {
+          isTooLate = true;
+          wire.close(CloseCode.NORMAL, '');
+        });
       }
     };
 
@@ -182,7 +196,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     const retryLater = (retryAfterMs = 0): void => {
       if (backoff === undefined || !isEstablished || session.hasEnded || cancelRetry !== undefined) return;
       isAskedToWait = retryAfterMs > 0;
-      const delay = isAskedToWait ? Math.min(retryAfterMs, MAX_DELAY_MS) : backoff.next();
+      const delay = isAskedToWait ? retryAfterMs : backoff.next();
       cancelRetry = systemClock.after(delay, retryNow);
     };
     const retryNow = (): void => {
@@ -279,8 +293,22 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   });
 }
 
-/** Timers take no longer delays. */
-const MAX_DELAY_MS = 2 ** 31 - 1;
+/** @throws {ProtocolError} `invalid_option`. */
+function resolveSubprotocol(given: Subprotocol = Subprotocol.BINARY): Subprotocol {
+  const names = Object.values(Subprotocol);
+  if (names.includes(given)) return given;
+  throw new ProtocolError('invalid_option', `subprotocol is one of ${names.join(', ')}`);
+}
+
+/** @throws {ProtocolError} `invalid_option`; the message does not repeat it. */
+function assertToken(token: unknown): asserts token is string | undefined {
+  if (token === undefined || (typeof token === 'string' && token !== '' && token.length <= MAX_TOKEN)) return;
+  throw new ProtocolError(
+    'invalid_option',
+    `token: a string of 1 to ${MAX_TOKEN} characters is expected, or a function that returns one`,
+  );
+}
+const MAX_TOKEN = 16 * 1024;
 
 /** Sessions with the same resolution share one timer. */
 const sweeps = new Map<number, Sweep>();

@@ -1,4 +1,5 @@
 import { ProtocolError, type Wire } from '@parlance/protocol';
+import type { SocketFailure } from './address.js';
 
 /** What is used of the WebSocket interface that browsers, workers, Node 22 and `ws` share. */
 export interface WebSocketLike {
@@ -22,7 +23,8 @@ export interface ConnectionEvents {
   onMessage(data: Uint8Array | string): void;
   /** The socket may have room again; not every one tells. */
   onWritable(): void;
-  onClose(code: number, reason: string): void;
+  /** @param failure what the socket said before, where it said anything. */
+  onClose(code: number, reason: string, failure: SocketFailure): void;
 }
 
 /** It is not asked after smaller frames, as it costs more than their turn is worth. */
@@ -31,9 +33,9 @@ const MIN_ASKED_SIZE = 16 * 1024;
 /** Codes below 3000 other than 1000 are not the application's to send. */
 const FIRST_OWN_CODE = 3000;
 
-/** @throws {ProtocolError} `invalid_option` without a WebSocket, or for a URL that is none. */
+/** @throws {ProtocolError} `invalid_option` without a WebSocket. */
 export function openWebSocket(
-  url: string | URL,
+  url: URL,
   subprotocol: string,
   WebSocket: WebSocketConstructor | undefined,
   events: ConnectionEvents,
@@ -49,12 +51,14 @@ export function openWebSocket(
   try {
     socket = new Constructor(String(url), [subprotocol]);
   } catch (cause) {
-    throw new ProtocolError('invalid_option', `cannot open a WebSocket to ${JSON.stringify(String(url))}`, {
-      cause,
-    });
+    throw new ProtocolError(
+      'invalid_option',
+      'WebSocket: a class is expected that opens a WebSocket when it is made, such as that of "ws"',
+      { cause },
+    );
   }
   socket.binaryType = 'arraybuffer';
-  let failure = '';
+  let failure: SocketFailure = { message: '', error: undefined };
   const onWritten = () => events.onWritable();
 
   socket.onopen = () => events.onOpen();
@@ -62,11 +66,11 @@ export function openWebSocket(
     events.onMessage(typeof data === 'string' ? data : new Uint8Array(data));
   };
   // Browsers tell nothing here, `ws` tells the cause; close follows in both.
-  socket.onerror = ({ message }: { message?: string }) => {
-    failure = message ?? '';
+  socket.onerror = ({ message = '', error }: { message?: string; error?: unknown }) => {
+    failure = { message, error };
   };
   socket.onclose = ({ code, reason }: { code: number; reason: string }) =>
-    events.onClose(code, reason || failure);
+    events.onClose(code, reason || failure.message, failure);
 
   return {
     get bufferedAmount() {

@@ -1,4 +1,4 @@
-import { ProtocolError } from '@parlance/protocol';
+import { assertOptions, ProtocolError } from '@parlance/protocol';
 
 /** When to try again after a connection was lost. */
 export interface ReconnectOptions {
@@ -25,9 +25,13 @@ const DEFAULTS = { minDelayMs: 100, maxDelayMs: 10_000 };
  * @throws {ProtocolError} `invalid_option`.
  */
 export function createBackoff(options: ReconnectOptions = {}, random: () => number = Math.random): Backoff {
+  assertOptions(options, { minDelayMs: 'number', maxDelayMs: 'number' }, 'reconnect');
   const { minDelayMs = DEFAULTS.minDelayMs, maxDelayMs = DEFAULTS.maxDelayMs } = options;
   if (!(minDelayMs > 0) || !(maxDelayMs >= minDelayMs)) {
-    throw new ProtocolError('invalid_option', 'reconnect: 0 < minDelayMs <= maxDelayMs');
+    throw new ProtocolError(
+      'invalid_option',
+      `reconnect: minDelayMs is more than 0 and at most maxDelayMs, not ${minDelayMs} and ${maxDelayMs}`,
+    );
   }
   let bound = minDelayMs;
   return {

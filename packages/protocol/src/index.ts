@@ -48,7 +48,7 @@ export {
 } from './codec/m2m.js';
 export { type CostTable, DEFAULT_COST_TABLE, estimateCost } from './codec/m2m-cost.js';
 export type { M2MHeader } from './codec/m2m-fields.js';
-export type { M2MSecurity } from './codec/m2m-security.js';
+export { type M2MSecurity, resolveSecurity } from './codec/m2m-security.js';
 export type { Selection } from './codec/select.js';
 export { type DetectedAlgorithm, decodeText, detectAlgorithm, encodeText } from './codec/tagged.js';
 export { decodeToken, encodeToken } from './codec/token.js';
@@ -98,8 +98,8 @@ export { type LoggableError, loggable } from './endpoint/loggable.js';
 export type { Message } from './endpoint/message.js';
 export type { Metadata, MetadataValue } from './endpoint/metadata.js';
 export {
-  assertKnownOptions,
   avpOptions,
+  CAPABILITY_KINDS,
   type CapabilityOptions,
   resolveCapabilities,
   sweepInterval,
@@ -206,6 +206,7 @@ export {
   type UnknownMessage,
 } from './messages.js';
 export { type Agreement, type Capabilities, type Negotiation, negotiate } from './negotiate.js';
+export { assertOptions, type OptionKinds } from './option-kinds.js';
 export { type Clock, createSweep, type Sweep, type Sweepable, systemClock } from './platform/clock.js';
 export { createSession } from './session.js';
 export type {

@@ -1,4 +1,5 @@
 import { ProtocolError } from './errors.js';
+import { assertObject, unknownName } from './option-kinds.js';
 
 /**
  * Every size, count and time that bounds a session, with defaults, in one place.
@@ -88,12 +89,10 @@ export const ANNOUNCED_LIMITS = [
  * whole number or `Infinity`.
  */
 export function resolveLimits(limits: Partial<Limits> = {}): Limits {
+  assertObject(limits, 'limits');
   for (const [name, value] of Object.entries(limits)) {
     if (!Object.hasOwn(DEFAULT_LIMITS, name)) {
-      throw new ProtocolError(
-        'invalid_option',
-        `unknown limit "${name}"; known are ${Object.keys(DEFAULT_LIMITS).join(', ')}`,
-      );
+      throw unknownName('limit', name, Object.keys(DEFAULT_LIMITS));
     }
     if (value !== undefined && value !== Infinity && !(Number.isSafeInteger(value) && value > 0)) {
       throw new ProtocolError(
@@ -150,12 +149,10 @@ const TIMER_RANGES: { readonly [K in keyof Timers]: readonly [number, number] } 
  * @throws {ProtocolError} `invalid_option` for an unknown name or a value out of its range.
  */
 export function resolveTimers(timers: Partial<Timers> = {}, unchecked = false): Timers {
+  assertObject(timers, 'timers');
   for (const [name, value] of Object.entries(timers)) {
     if (!Object.hasOwn(TIMER_RANGES, name)) {
-      throw new ProtocolError(
-        'invalid_option',
-        `unknown timer "${name}"; known are ${Object.keys(TIMER_RANGES).join(', ')}`,
-      );
+      throw unknownName('timer', name, Object.keys(TIMER_RANGES));
     }
     const [least, most] = TIMER_RANGES[name as keyof Timers];
     if (value === undefined || value === Infinity) continue;

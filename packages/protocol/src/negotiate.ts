@@ -64,7 +64,9 @@ export function negotiate(offer: Offer, support: Capabilities): Negotiation {
   if (algorithms.length === 0) {
     return refuse(
       RejectCode.NO_COMMON_ALGORITHM,
-      `no algorithm in common: the client offers ${list(offer.algorithms)}, the server has ${list(support.algorithms)}`,
+      shared.length === 0
+        ? `no algorithm in common: the client offers ${list(offer.algorithms)}, the server has ${list(support.algorithms)}`
+        : `no vocabulary in common for TOKEN_NATIVE: the client offers ${list(offer.encodings)}, the server has ${list(support.encodings)}`,
     );
   }
   reasons.push(`algorithms ${list(algorithms)}: what both list, in the client's order`);

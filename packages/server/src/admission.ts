@@ -97,11 +97,22 @@ export function bearerToken(headers: IncomingHttpHeaders): string | undefined {
   return scheme?.toLowerCase() === 'bearer' && token && rest.length === 0 ? token : undefined;
 }
 
-export const UNAUTHENTICATED: Refusal = {
-  code: 'SECURITY_POLICY',
-  message: 'credentials are missing, wrong or expired',
-  closeCode: CloseCode.UNAUTHENTICATED,
-};
+/**
+ * The refusal of a client of whom the server does not know who it is.
+ *
+ * @param token what the client presented.
+ * @param isLocal no others are served than clients on the server's own machine.
+ */
+export function unauthenticated(token: string | undefined, isLocal: boolean): Refusal {
+  const presented = token === undefined ? 'no token was presented' : 'the token is wrong or expired';
+  return {
+    code: 'SECURITY_POLICY',
+    message: isLocal
+      ? 'this server serves its own machine only; it has no authenticate option'
+      : `credentials are needed: ${presented}`,
+    closeCode: CloseCode.UNAUTHENTICATED,
+  };
+}
 
 /** Host and port of a URL, lower-cased, with default ports left out as browsers do. */
 function hostOf(url: string): string | undefined {

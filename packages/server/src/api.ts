@@ -21,7 +21,8 @@ export interface Server extends AsyncDisposable {
   /**
    * Starts an HTTP server of its own, which also answers `/healthz` and `/readyz`.
    *
-   * @throws {ProtocolError} `connection_failed` where the port is taken.
+   * @throws {ProtocolError} `invalid_option`; `connection_failed` where the port is taken; `invalid_argument` where
+   * it listens already, or was closed.
    */
   listen(options?: ListenOptions): Promise<Listening>;
   /** Serves the session path of an HTTP server that exists; the returned function takes it back. */
@@ -30,7 +31,7 @@ export interface Server extends AsyncDisposable {
    * Serves health, readiness and metrics on a port of their own, and metrics no longer on that of the
    * sessions.
    *
-   * @throws {ProtocolError} `connection_failed` where the port is taken.
+   * @throws {ProtocolError} `invalid_option`; `connection_failed` where the port is taken.
    */
   listenMetrics(options?: ListenOptions): Promise<Listening>;
   /**

@@ -34,7 +34,13 @@ export async function identify(
     if (typeof principal !== 'string' || principal === '') {
       throw new TypeError('authenticate returned an identity without a principal');
     }
-    return expiresAt !== undefined && !(expiresAt > now()) ? undefined : identity;
+    if (expiresAt === undefined || expiresAt > now()) return identity;
+    const fields = { event: 'auth.expired', ip, expiresAt };
+    logger.info(
+      fields,
+      'authenticate returned an identity whose time is over; expiresAt is in Unix milliseconds',
+    );
+    return undefined;
   } catch (error) {
     logger.warn({ event: 'auth.failed', ip, err: loggable(error) }, 'authenticate threw, which refuses');
     return undefined;

@@ -20,7 +20,7 @@ import {
 } from '@parlance/protocol';
 import type { ServerWire, WireEvents } from './adapters/ws.js';
 import { addressKey, isForwarded } from './addresses.js';
-import { bearerToken, type Identity, type Refusal, UNAUTHENTICATED } from './admission.js';
+import { bearerToken, type Identity, type Refusal, unauthenticated } from './admission.js';
 import { identify } from './authentication.js';
 import { HandshakeGuard } from './handshake-guard.js';
 import type { ResolvedServerOptions } from './options.js';
@@ -191,7 +191,9 @@ export class Connection implements EndpointOptions, WireEvents {
     this.#upgrade = undefined;
     // The client may have gone, or timed out, while it was being looked up.
     if (this.core.state !== 'connecting') return;
-    if (identity === undefined) return this.#refuse(UNAUTHENTICATED);
+    if (identity === undefined) {
+      return this.#refuse(unauthenticated(token, this.#host.options.authenticate === undefined));
+    }
     const outcome = this.#takeUp(hello, identity);
     if (outcome !== 'taken_up') {
       const refused = this.#host.admit(addressKey(this.#ip), this.#countedPrincipal(identity.principal));

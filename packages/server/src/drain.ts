@@ -1,4 +1,10 @@
-import { CloseReason, type Endpoint, type GoAwayPayload, ProtocolError } from '@parlance/protocol';
+import {
+  assertOptions,
+  CloseReason,
+  type Endpoint,
+  type GoAwayPayload,
+  ProtocolError,
+} from '@parlance/protocol';
 
 export interface DrainOptions {
   /** How long open streams may take to finish, in milliseconds. @default 30,000 */
@@ -24,10 +30,11 @@ export interface ResolvedDrainOptions {
 
 /** @throws {ProtocolError} `invalid_option`. */
 export function resolveDrainOptions(options: DrainOptions): ResolvedDrainOptions {
+  assertOptions(options, { timeoutMs: 'number', returnWithinMs: 'number', releasePort: 'flag' }, 'drain');
   const { timeoutMs = 30_000, returnWithinMs = 5_000, releasePort = false } = options;
   for (const [name, value] of Object.entries({ timeoutMs, returnWithinMs })) {
     if (!(value >= 0 && value < 2 ** 31))
-      throw new ProtocolError('invalid_option', `drain: ${name} is a number of milliseconds, not ${value}`);
+      throw new ProtocolError('invalid_option', `drain.${name} is 0 to ${2 ** 31 - 1} ms, not ${value}`);
   }
   return { timeoutMs, returnWithinMs, releasePort };
 }

@@ -1,6 +1,6 @@
 import { createServer, type Server as HttpServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { ProtocolError } from '@parlance/protocol';
+import { assertOptions, ProtocolError } from '@parlance/protocol';
 
 export interface ListenOptions {
   /** 0 takes a free one. @default 0 */
@@ -18,18 +18,30 @@ export interface Listener {
   readonly authority: string;
 }
 
+const REASONS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another process listens there; stop it, or take another port (0 takes a free one)',
+  EADDRNOTAVAIL: 'this machine has no such address; 127.0.0.1 is for itself only, 0.0.0.0 for everybody',
+  EACCES: 'this user may not take that port; those from 1024 on are for everybody',
+  ENOTFOUND: 'there is no such host',
+};
+
 /** How often Node looks for requests that do not come to an end. */
 const MAX_CHECK_INTERVAL_MS = 5_000;
 
 /**
  * @param requestTimeoutMs within this a request has to arrive, an upgrade among them.
- * @throws {ProtocolError} `connection_failed` where the port is taken.
+ * @throws {ProtocolError} `invalid_option`; `connection_failed` where the port is taken.
  */
 export async function openListener(
-  { port = 0, host = '127.0.0.1' }: ListenOptions,
+  options: ListenOptions,
   requestTimeoutMs: number,
   onRequest: RequestListener,
 ): Promise<Listener> {
+  assertOptions(options, { port: 'number', host: 'text' }, 'listen');
+  const { port = 0, host = '127.0.0.1' } = options;
+  if (!(Number.isInteger(port) && port >= 0 && port <= 65_535)) {
+    throw new ProtocolError('invalid_option', `listen.port is a whole number from 0 to 65535, not ${port}`);
+  }
   const timeout = Number.isFinite(requestTimeoutMs) ? Math.max(1, Math.ceil(requestTimeoutMs)) : 0;
   const http = createServer(
     {
@@ -40,13 +52,11 @@ export async function openListener(
     onRequest,
   );
   await new Promise<void>((resolve, reject) => {
-    http.once('error', (cause) =>
-      reject(
-        new ProtocolError('connection_failed', `cannot listen on ${host}:${port}: ${cause.message}`, {
-          cause,
-        }),
-      ),
-    );
+    http.once('error', (cause: NodeJS.ErrnoException) => {
+      const why = REASONS[cause.code ?? ''] ?? cause.message;
+      const message = `cannot listen on ${host}:${port}: ${why}`;
+      reject(new ProtocolError('connection_failed', message, { cause }));
+    });
     http.listen(port, host, resolve);
   });
   const address = http.address() as AddressInfo;

@@ -1,18 +1,21 @@
 import {
   type AvpOptions,
-  assertKnownOptions,
+  assertOptions,
   type BatchOptions,
+  CAPABILITY_KINDS,
   type Capabilities,
   type CapabilityOptions,
   type Limits,
   type Logger,
   type M2MSecurity,
+  type OptionKinds,
   ProtocolError,
   type RequestHandler,
   type ResolvedBatchOptions,
   resolveBatchOptions,
   resolveCapabilities,
   resolveLimits,
+  resolveSecurity,
   resolveTimers,
   type Scan,
   type Session,
@@ -95,33 +98,28 @@ export interface ResolvedServerOptions {
   readonly transfers: CapabilityOptions['transfers'];
 }
 
-const KNOWN = [
-  'path',
-  'origins',
-  'limits',
-  'timers',
-  'authenticate',
-  'onSession',
-  'onRequest',
-  'batch',
-  'agents',
-  'logger',
-  'security',
-  'trustedProxies',
-  'scan',
-  'securityScanning',
-  'metrics',
-  'tracing',
-  'algorithms',
-  'encodings',
-  'extensions',
-  'avp',
-  'transfers',
-] as const satisfies readonly (keyof ServerOptions)[];
+const KINDS: OptionKinds<ServerOptions> = {
+  ...CAPABILITY_KINDS,
+  path: 'text',
+  origins: 'list',
+  limits: 'object',
+  timers: 'object',
+  authenticate: 'function',
+  onSession: 'function',
+  onRequest: 'function',
+  batch: 'object',
+  agents: 'object',
+  logger: 'logger',
+  security: 'object',
+  trustedProxies: 'list',
+  scan: 'function',
+  metrics: ['flag', 'object'],
+  tracing: 'flag',
+};
 
 /** @throws {ProtocolError} `invalid_option`. */
 export function resolveServerOptions(options: ServerOptions): ResolvedServerOptions {
-  assertKnownOptions(options, KNOWN);
+  assertOptions(options, KINDS);
   const { path = '/session', origins = [] } = options;
   if (!path.startsWith('/'))
     throw new ProtocolError('invalid_option', `path begins with "/", unlike "${path}"`);
@@ -135,6 +133,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   }
   const limits = resolveLimits(options.limits);
   const { metrics = false, scan } = options;
+  if (typeof metrics === 'object') assertOptions(metrics, { path: 'text' }, 'metrics');
   const metricsPath = metrics === false ? undefined : ((metrics === true ? {} : metrics).path ?? '/metrics');
   if (metricsPath !== undefined && !metricsPath.startsWith('/'))
     throw new ProtocolError('invalid_option', `metrics.path begins with "/", unlike "${metricsPath}"`);
@@ -158,7 +157,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     batch: resolveBatchOptions(options.batch),
     agents,
     logger: options.logger ?? SILENT_LOGGER,
-    security: options.security,
+    security: resolveSecurity(options.security),
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),
     scan,
     metricsPath,
@@ -168,15 +167,20 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   });
 }
 
-const KNOWN_OF_AGENTS = [
-  'onConflict',
-  'authorize',
-  'route',
-] as const satisfies readonly (keyof AgentsOptions)[];
+const KINDS_OF_AGENTS: OptionKinds<AgentsOptions> = {
+  onConflict: 'text',
+  authorize: 'function',
+  route: 'function',
+};
+
+const CONFLICTS: readonly AgentsOptions['onConflict'][] = ['takeOver', 'refuse'];
 
 /** Agents are who they are because they have authenticated; without that there are none. */
 function resolveAgents({ agents, authenticate, extensions }: ServerOptions): AgentsOptions | undefined {
-  if (agents !== undefined) assertKnownOptions(agents, KNOWN_OF_AGENTS);
+  assertOptions(agents, KINDS_OF_AGENTS, 'agents');
+  if (agents?.onConflict !== undefined && !CONFLICTS.includes(agents.onConflict)) {
+    throw new ProtocolError('invalid_option', `agents.onConflict is one of ${CONFLICTS.join(', ')}`);
+  }
   if (authenticate !== undefined) return extensions?.['agents'] === false ? undefined : (agents ?? {});
   if (agents === undefined && extensions?.['agents'] !== true) return undefined;
   throw new ProtocolError('invalid_option', 'agents: agent IDs are proved by authenticate, which is missing');

@@ -130,6 +130,8 @@ class SessionServer implements Server, ConnectionHost {
   async listen(options: ListenOptions = {}): Promise<Listening> {
     if (this.#listener !== undefined)
       throw new ProtocolError('invalid_argument', 'the server listens already');
+    if (this.#isClosing)
+      throw new ProtocolError('invalid_argument', 'the server was closed; create another one');
     await this.#load();
     const { path, timers, logger } = this.options;
     const listener = await openListener(options, timers.helloTimeoutMs, (request, response) => {

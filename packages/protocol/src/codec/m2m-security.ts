@@ -7,6 +7,7 @@ import {
   SHA256_LENGTH,
 } from '../crypto/suite.js';
 import { ProtocolError } from '../errors.js';
+import { assertOptions } from '../option-kinds.js';
 import type { FixedHeader } from './m2m-fields.js';
 
 /**
@@ -28,6 +29,21 @@ export interface M2MSecurity {
    * at most. Use one key for each mode and direction.
    */
   readonly key: Uint8Array;
+}
+
+/**
+ * Checks a protection before anything is sent under it.
+ *
+ * @throws {ProtocolError} `invalid_option`, `invalid_key`; never with the key.
+ */
+export function resolveSecurity(security: M2MSecurity | undefined): M2MSecurity | undefined {
+  if (security === undefined) return undefined;
+  assertOptions(security, { mode: 'text', key: 'object' }, 'security');
+  if (!(security.key instanceof Uint8Array)) {
+    throw new ProtocolError('invalid_key', 'security.key: bytes are expected (a Uint8Array)');
+  }
+  assertSecurity(security);
+  return security;
 }
 
 /** Bytes that `security` adds to a frame. */

@@ -1,4 +1,5 @@
 import { ProtocolError } from '../errors.js';
+import { assertOptions } from '../option-kinds.js';
 import type { Clock } from '../platform/clock.js';
 import { utf8Length } from '../text.js';
 import type { Part } from './part.js';
@@ -25,11 +26,8 @@ const MAX_MS = 10_000;
 /** @throws {ProtocolError} `invalid_option`. */
 export function resolveBatchOptions(options: BatchOptions | undefined): ResolvedBatchOptions | undefined {
   if (options === undefined) return undefined;
-  const { ms = DEFAULTS.ms, bytes = DEFAULTS.bytes, ...unknown } = options;
-  const [name] = Object.keys(unknown);
-  if (name !== undefined) {
-    throw new ProtocolError('invalid_option', `batch: unknown option "${name}"; known are ms, bytes`);
-  }
+  assertOptions(options, { ms: 'number', bytes: 'number' }, 'batch');
+  const { ms = DEFAULTS.ms, bytes = DEFAULTS.bytes } = options;
   if (!(ms >= 0 && ms <= MAX_MS)) {
     throw new ProtocolError('invalid_option', `batch.ms is 0 to ${MAX_MS}, not ${String(ms)}`);
   }

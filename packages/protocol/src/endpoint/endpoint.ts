@@ -11,6 +11,13 @@ import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../ses
 import { type Agents, askForAgents } from './agents.js';
 import { isLoaded, load } from './agreed-codecs.js';
 import type { BodyCoder } from './body-coder.js';
+import {
+  assertEventName,
+  assertRequestOptions,
+  assertSendOptions,
+  assertSendTensorOptions,
+  NONE,
+} from './call-options.js';
 import { decodeUndeliverable } from './delivery.js';
 import type { EndpointOptions } from './endpoint-options.js';
 import { Exchange, sessionClosed } from './exchange.js';
@@ -218,9 +225,10 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     throw new ProtocolError('session_closed', 'nothing is negotiated yet');
   }
 
-  send(body: Body, options: SendOptions = {}): Promise<void> {
+  send(body: Body, options: SendOptions = NONE): Promise<void> {
     if (this.#handover?.isClosing) return this.#handover.inNext(() => this.send(body, options));
     try {
+      assertSendOptions(options);
       options.signal?.throwIfAborted();
       return this.#ready.send(body, options, this.#recipient(options.to));
     } catch (error) {
@@ -228,22 +236,23 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     }
   }
 
-  async request(body: Body, options: RequestOptions = {}): Promise<Message> {
+  async request(body: Body, options: RequestOptions = NONE): Promise<Message> {
     return await this.#ask(body, options).whole();
   }
 
-  stream(body: Body, options: RequestOptions = {}): ReplyStream {
+  stream(body: Body, options: RequestOptions = NONE): ReplyStream {
     return this.#ask(body, options);
   }
 
-  async sendTensor(tensor: TensorInput, options: SendTensorOptions = {}): Promise<void> {
+  async sendTensor(tensor: TensorInput, options: SendTensorOptions = NONE): Promise<void> {
+    assertSendTensorOptions(options);
     options.signal?.throwIfAborted();
     if (this.#handover?.isClosing) throw drainingError(this.#handover);
     await this.#ready.sendTensor(tensor, options, this.#recipient(options.to));
   }
 
   async agents(): Promise<Agents> {
-    return await askForAgents((query) => this.#ask(query, {}, DIRECTORY));
+    return await askForAgents((query) => this.#ask(query, NONE, DIRECTORY));
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Message> {
@@ -264,6 +273,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     name: Name,
     listener: (event: SessionEvents[Name]) => void,
   ): () => void {
+    assertEventName(name);
     return this.#listeners.add(name, listener);
   }
 
@@ -327,6 +337,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
   // --- messages and requests
 
   #ask(body: Body, options: RequestOptions, agent = this.#recipient(options.to)): Reply {
+    assertRequestOptions(options);
     options.signal?.throwIfAborted();
     if (this.#handover?.isClosing) throw drainingError(this.#handover);
     return this.#ready.ask(body, options, agent);

@@ -11,9 +11,13 @@ export type MetadataValue =
   | readonly MetadataValue[]
   | { readonly [key: string]: MetadataValue };
 
-/** @throws {ProtocolError} `metadata_too_large`. */
+/** @throws {ProtocolError} `invalid_argument` for what is no map, `metadata_too_large`. */
 export function encodeMetadata(metadata: Metadata | undefined, maxSize: number): Uint8Array | undefined {
-  if (metadata === undefined || Object.keys(metadata).length === 0) return undefined;
+  if (metadata === undefined) return undefined;
+  if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) {
+    throw new ProtocolError('invalid_argument', 'metadata: an object is expected');
+  }
+  if (Object.keys(metadata).length === 0) return undefined;
   const bytes = encodeMap(metadata);
   if (bytes.length <= maxSize) return bytes;
   throw new ProtocolError(

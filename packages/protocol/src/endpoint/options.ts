@@ -5,6 +5,7 @@ import { stateContext } from '../context/parameters.js';
 import { ProtocolError } from '../errors.js';
 import type { Limits, Timers } from '../limits.js';
 import type { Capabilities } from '../negotiate.js';
+import { type OptionKinds, unknownName } from '../option-kinds.js';
 import { VOCABULARY_HASHES } from '../tokenizer/vocabulary.js';
 import { type AgentOptions, stateAgent } from './agent-description.js';
 import type { TransferMode } from './tensor-receiver.js';
@@ -29,6 +30,16 @@ export interface CapabilityOptions {
   /** Whether a received tensor is one piece of memory or is read while it arrives. @default 'assemble' */
   readonly transfers?: TransferMode | undefined;
 }
+
+/** What both ends' options that are stated may be. */
+export const CAPABILITY_KINDS: OptionKinds<CapabilityOptions> = {
+  algorithms: 'list',
+  encodings: 'list',
+  extensions: 'object',
+  securityScanning: 'flag',
+  avp: 'object',
+  transfers: 'text',
+};
 
 const TRANSFER_MODES: readonly TransferMode[] = ['assemble', 'stream'];
 const DEFAULT_ALGORITHMS: readonly Algorithm[] = Object.values(Algorithm);
@@ -60,20 +71,19 @@ export function resolveCapabilities(
   ) as EncodingName[];
   if (algorithms.length === 0)
     throw new ProtocolError('invalid_option', 'algorithms: at least one is needed');
+  const stated = Object.entries(options.extensions ?? {}).filter(([, value]) => value !== undefined);
   const wanted = {
     link: true,
     resume: true,
     context: true,
     agents: true,
     avp: true,
-    ...options.extensions,
+    ...Object.fromEntries(stated),
   };
-  for (const name of Object.keys(wanted)) {
-    if (!KNOWN_EXTENSIONS.includes(name)) {
-      throw new ProtocolError(
-        'invalid_option',
-        `unknown extension "${name}"; known are ${KNOWN_EXTENSIONS.join(', ')}`,
-      );
+  for (const [name, value] of Object.entries(wanted)) {
+    if (!KNOWN_EXTENSIONS.includes(name)) throw unknownName('extension', name, KNOWN_EXTENSIONS);
+    if (typeof value !== 'boolean') {
+      throw new ProtocolError('invalid_option', `extensions.${name}: true or false is expected`);
     }
   }
   const vocabularies = Object.fromEntries(encodings.map((name) => [name, VOCABULARY_HASHES[name]]));
@@ -143,15 +153,6 @@ function names<Name extends string>(
     }
   }
   return [...new Set(given)];
-}
-
-/** @throws {ProtocolError} `invalid_option` for an option that nobody knows, with its likely meaning. */
-export function assertKnownOptions(options: object, known: readonly string[]): void {
-  for (const name of Object.keys(options)) {
-    if (!known.includes(name)) {
-      throw new ProtocolError('invalid_option', `unknown option "${name}"; known are ${known.join(', ')}`);
-    }
-  }
 }
 
 /** How often timers are looked at: often enough for the shortest of them, at most once in 10 ms. */

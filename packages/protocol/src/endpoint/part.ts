@@ -80,7 +80,22 @@ export function encodePart(
 }
 
 function toJson(value: unknown): string {
-  const text = JSON.stringify(value) as string | undefined;
-  if (text === undefined) throw new ProtocolError('invalid_argument', `a ${typeof value} has no JSON form`);
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (cause) {
+    throw new ProtocolError(
+      'invalid_argument',
+      'the value has no JSON form; does it hold a BigInt, or itself?',
+      { cause },
+    );
+  }
+  if (text === undefined) {
+    const what = value === undefined ? 'undefined' : `a ${typeof value}`;
+    throw new ProtocolError(
+      'invalid_argument',
+      `${what} has no JSON form; send a string, bytes, or what JSON can hold`,
+    );
+  }
   return text;
 }

@@ -30,7 +30,7 @@ export interface SendOptions {
 }
 
 export interface RequestOptions extends SendOptions {
-  /** @default none */
+  /** Milliseconds that the whole reply may take. @default none */
   readonly timeoutMs?: number | undefined;
   readonly metadata?: Metadata | undefined;
 }
@@ -80,7 +80,8 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposable {
    * Sends a one-way message. Resolves when it is accepted for delivery, which waits while too much is
    * under way already.
    *
-   * @throws {ProtocolError} `session_closed`, `message_too_large`, `unrepresentable`, `unsupported`.
+   * @throws {ProtocolError} `session_closed`, `message_too_large`, `unrepresentable`, `unsupported`,
+   * `invalid_option`, `invalid_argument`; the signal's reason after an abort.
    */
   send(body: Body, options?: SendOptions): Promise<void>;
   /**
@@ -111,6 +112,7 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposable {
   agents(): Promise<Agents>;
   /** Resolves when everything that was sent is acknowledged. @throws {ProtocolError} what ends the session first. */
   flush(): Promise<void>;
+  /** Returns what takes the listener away again. @throws {ProtocolError} `invalid_argument` for another name. */
   on<Name extends keyof SessionEvents>(
     name: Name,
     listener: (event: SessionEvents[Name]) => void,

@@ -9,7 +9,7 @@ export interface Clock {
   /** Unix milliseconds at reading 0. */
   readonly timeOrigin: number;
   now(): number;
-  /** Runs `task` once after `ms`; the returned function prevents it. */
+  /** Runs `task` once after `ms`, or 24 days where that is longer; the returned function prevents it. */
   after(ms: number, task: () => void): () => void;
   /** Calls `handleTick` within about 100 ms, on a timer that all share. */
   soon(item: Sweepable): void;
@@ -22,7 +22,7 @@ export const systemClock: Clock = {
   timeOrigin: performance.timeOrigin,
   now: () => performance.now(),
   after(ms, task) {
-    const timer = setTimeout(task, ms);
+    const timer = setTimeout(task, Math.min(ms, MAX_DELAY_MS));
     return () => clearTimeout(timer);
   },
   soon(item) {
@@ -35,6 +35,8 @@ export const systemClock: Clock = {
   yield: () =>
     new Promise((resolve) => (immediate === undefined ? setTimeout(resolve, 0) : immediate(resolve))),
 };
+/** Platforms take longer delays for none at all. */
+const MAX_DELAY_MS = 2 ** 31 - 1;
 const immediate = (globalThis as { setImmediate?: (task: () => void) => unknown }).setImmediate;
 
 /** Acknowledgements and batches of all sessions wait on one timer, armed only while any does. */

@@ -1,4 +1,10 @@
-import { assertKnownOptions, type Logger, ProtocolError, SILENT_LOGGER } from '@parlance/protocol';
+import {
+  assertOptions,
+  type Logger,
+  type OptionKinds,
+  ProtocolError,
+  SILENT_LOGGER,
+} from '@parlance/protocol';
 import { type AllowedModels, createModelPolicy, type ModelPolicy } from './models.js';
 import type { UpstreamOptions } from './upstream.js';
 import type { GatewayRequest } from './usage.js';
@@ -44,20 +50,20 @@ export interface ResolvedGatewayOptions extends UpstreamOptions {
   readonly logger: Logger;
 }
 
-const KNOWN = [
-  'baseUrl',
-  'apiKey',
-  'headers',
-  'models',
-  'onUsage',
-  'maxRetries',
-  'maxRetryDelayMs',
-  'responseTimeoutMs',
-  'idleTimeoutMs',
-  'maxEventLength',
-  'fetch',
-  'logger',
-] as const satisfies readonly (keyof OpenAIGatewayOptions)[];
+const KINDS: OptionKinds<OpenAIGatewayOptions> = {
+  baseUrl: ['text', 'object'],
+  apiKey: ['text', 'function'],
+  headers: 'object',
+  models: ['list', 'function'],
+  onUsage: 'function',
+  maxRetries: 'number',
+  maxRetryDelayMs: 'number',
+  responseTimeoutMs: 'number',
+  idleTimeoutMs: 'number',
+  maxEventLength: 'number',
+  fetch: 'function',
+  logger: 'logger',
+};
 
 /** Header fields that keys travel in. */
 const SECRET_NAME = /auth|key|token|secret/;
@@ -66,7 +72,7 @@ const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /** @throws {ProtocolError} `invalid_option`, whose message never has the value of a key or header. */
 export function resolveGatewayOptions(options: OpenAIGatewayOptions): ResolvedGatewayOptions {
-  assertKnownOptions(options, KNOWN);
+  assertOptions(options, KINDS);
   const { apiKey = '', models, onUsage, logger = SILENT_LOGGER } = options;
   if (typeof apiKey === 'string') assertKey(apiKey);
   const headers = resolveHeaders(options.headers);

@@ -1,0 +1,293 @@
+import { createServer as createHttpServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type ClientOptions, connect } from '@parlance/client';
+import { createServer, type ServerOptions } from '@parlance/server';
+import { afterEach, describe, expect, it } from 'vitest';
+import WebSocket from 'ws';
+import { createPeers, failure } from './peers.js';
+
+/** What everybody does wrong once: the error says what is wrong, and what to do about it. */
+
+const peers = createPeers();
+afterEach(() => peers[Symbol.asyncDispose]());
+
+/** Code and message of what a call fails with, thrown or rejected. */
+async function told(call: () => unknown): Promise<string> {
+  const { name, code, message } = await failure((async () => call())());
+  expect(name).toBe('ProtocolError');
+  return `${code}: ${message}`;
+}
+
+describe('where to connect', () => {
+  let port = 0;
+  const dial = (url: string, options: ClientOptions = {}) => connect(url, { WebSocket, ...options });
+
+  it.each([
+    ['127.0.0.1:8765/session', 'ws://127.0.0.1:8765/session'],
+    ['localhost:8765/session', 'ws://localhost:8765/session'],
+    ['localhost', 'ws://localhost'],
+    ['ftp://localhost/session', 'ws://127.0.0.1:8765/session'],
+    ['', 'ws://127.0.0.1:8765/session'],
+  ])('%j is no URL of a WebSocket, and the message has one', async (url, guess) => {
+    expect(await told(() => dial(url))).toBe(
+      `invalid_option: url: write it with ws:// or wss:// in front, such as ${guess}`,
+    );
+  });
+
+  it('is text or a URL', async () => {
+    expect(await told(() => dial(undefined as never))).toMatch(/^invalid_option: url: .*, not undefined$/);
+  });
+
+  it('may be an http URL, as in the standard, and has no fragment', async () => {
+    ({ port } = await peers.serve());
+    const session = peers.use(await dial(`http://127.0.0.1:${port}/session`));
+    expect(session.state).toBe('established');
+    expect(await told(() => dial(`ws://127.0.0.1:${port}/session#here`))).toMatch(
+      /^invalid_option: url: .*#here/,
+    );
+  });
+
+  it('is said where nobody listens, without what may be secret', async () => {
+    const { server, port } = await peers.serve();
+    await server.close();
+    expect(await told(() => dial(`ws://me:canary@127.0.0.1:${port}/session?key=canary`))).toBe(
+      `connection_failed: cannot connect to ws://127.0.0.1:${port}/session: nothing listens there; is the server running, and is the port right? (connect ECONNREFUSED 127.0.0.1:${port})`,
+    );
+    // A name with an address of each family fails twice, and without a message of its own.
+    expect(await told(() => dial(`ws://localhost:${port}/session`))).toMatch(
+      /nothing listens there; .*ECONNREFUSED/,
+    );
+  });
+
+  it('is not at another path, nor behind TLS that is not there, nor at any web server', async () => {
+    ({ port } = await peers.serve());
+    expect(await told(() => dial(`ws://127.0.0.1:${port}/sesion`))).toMatch(
+      /HTTP 404: it has no sessions at \/sesion; .* they are at \/session$/,
+    );
+    expect(await told(() => dial(`wss://127.0.0.1:${port}/session`))).toMatch(/write ws: or put a proxy/);
+    const web = createHttpServer((_request, response) => response.end('hello'));
+    await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve));
+    const { port: webPort } = web.address() as AddressInfo;
+    expect(await told(() => dial(`ws://127.0.0.1:${webPort}/session`))).toMatch(
+      /HTTP 200 in place of a WebSocket: it is no session server/,
+    );
+    web.close();
+  });
+
+  it('is not answered in time', async () => {
+    const silent = createHttpServer();
+    silent.on('upgrade', () => {});
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    const { port } = silent.address() as AddressInfo;
+    const timers = { acceptTimeoutMs: 50 };
+    expect(await told(() => dial(`ws://127.0.0.1:${port}/session`, { timers }))).toMatch(
+      /^connection_failed: .*no answer within 50 ms/,
+    );
+    silent.closeAllConnections();
+    silent.close();
+  });
+
+  it('takes a WebSocket class, which Node 20 does not have', async () => {
+    const url = 'ws://127.0.0.1:1/session';
+    if (!('WebSocket' in globalThis))
+      expect(await told(() => connect(url))).toMatch(/install "ws" and pass it/);
+    expect(await told(() => connect(url, { WebSocket: (() => {}) as never }))).toMatch(
+      /such as that of "ws"/,
+    );
+    expect(await told(() => connect(url, { WebSocket: { WebSocket } as never }))).toMatch(
+      /a class is expected/,
+    );
+  });
+});
+
+describe('options', () => {
+  it.each<[string, unknown, RegExp]>([
+    ['a typo', { tokne: 'x' }, /did you mean "token"\?/],
+    ['none at all', null, /^invalid_option: options: an object/],
+    ['a token in place of them', 'secret', /^invalid_option: options: an object is expected, not a string$/],
+    ['a token of another kind', { token: 5 }, /^invalid_option: token: a string or a function/],
+    ['an empty token', { token: '' }, /^invalid_option: token: a string of 1 to/],
+    ['a token function without one', { token: () => null }, /^invalid_option: token: /],
+    ['an agent ID with a space', { agentId: 'a b' }, /^invalid_option: agentId: /],
+    ['reconnect: true', { reconnect: true }, /^invalid_option: reconnect: an object or false/],
+    ['a typo in reconnect', { reconnect: { maxDelay: 5 } }, /did you mean "maxDelayMs"\?/],
+    ['delays the wrong way round', { reconnect: { minDelayMs: 9, maxDelayMs: 5 } }, /not 9 and 5$/],
+    ['an unknown subprotocol', { subprotocol: 'm2m' }, /m2m\.v1, m2m\.v1\.json$/],
+    ['one algorithm', { algorithms: 'M2M' }, /^invalid_option: algorithms: a list/],
+    ['an unknown algorithm', { algorithms: ['GZIP'] }, /"GZIP" is none of M2M/],
+    ['a limit of another name', { limits: { maxMesageSize: 1 } }, /did you mean "maxMessageSize"\?/],
+    ['a timer of another name', { timers: { helloTimeout: 1 } }, /did you mean "helloTimeoutMs"\?/],
+    ['an extension of another name', { extensions: { contxt: true } }, /did you mean "context"\?/],
+    [
+      'an extension that is no flag',
+      { extensions: { context: 'no' } },
+      /^invalid_option: extensions\.context/,
+    ],
+    ['a mode that nobody knows', { security: { mode: 'HMAC256', key: new Uint8Array(32) } }, /HMAC or AEAD/],
+    [
+      'a key that is too short',
+      { security: { mode: 'AEAD', key: new Uint8Array(3) } },
+      /^invalid_key: .*32 bytes/,
+    ],
+    ['a key that is text', { security: { mode: 'AEAD', key: 'canary' } }, /^invalid_option: security\.key/],
+    ['a number for a batch', { batch: 50 }, /^invalid_option: batch: an object/],
+    ['a signal that is none', { signal: {} }, /^invalid_option: signal: an AbortSignal/],
+  ])('of a client: %s', async (_what, options, message) => {
+    const said = await told(() => connect('ws://127.0.0.1:1/session', options as ClientOptions));
+    expect(said).toMatch(message);
+    expect(said).not.toContain('canary');
+  });
+
+  it.each<[string, unknown, RegExp]>([
+    ['a typo', { onSesion() {} }, /did you mean "onSession"\?/],
+    ['the port', { port: 8765 }, /unknown option "port"/],
+    ['a handler of another kind', { onRequest: 'x' }, /^invalid_option: onRequest: a function/],
+    ['a token in place of authenticate', { authenticate: 'x' }, /^invalid_option: authenticate: a function/],
+    ['one origin', { origins: 'https://a.example' }, /^invalid_option: origins: a list/],
+    ['an origin with a path', { origins: ['https://a.example/'] }, /write it as https:/],
+    ['a path without a slash', { path: 'session' }, /path begins with "\/"/],
+    ['a path of another kind', { path: 5 }, /^invalid_option: path: a string/],
+    ['a logger without methods', { logger: {} }, /^invalid_option: logger: .*console or pino\(\)/],
+    ['a path for metrics', { metrics: '/metrics' }, /^invalid_option: metrics: true or false or an object/],
+    ['a typo in metrics', { metrics: { pth: '/m' } }, /did you mean "path"\?/],
+    ['agents that nobody authenticates', { agents: {} }, /authenticate, which is missing/],
+    ['a short key', { security: { mode: 'HMAC', key: new Uint8Array(2) } }, /^invalid_key/],
+  ])('of a server: %s', async (_what, options, message) => {
+    expect(await told(() => createServer(options as ServerOptions))).toMatch(message);
+  });
+
+  it.each<[string, unknown, RegExp]>([
+    ['a number', 8765, /^invalid_option: listen: an object is expected, not a number$/],
+    ['a typo', { prot: 8765 }, /did you mean "port"\?/],
+    ['text for a port', { port: '8765' }, /^invalid_option: listen\.port: a number/],
+    ['a port that there is not', { port: 99_999 }, /0 to 65535/],
+    [
+      'an address that is not here',
+      { host: '203.0.113.1' },
+      /^connection_failed: .*this machine has no such address/,
+    ],
+  ])('of listen: %s', async (_what, options, message) => {
+    const server = peers.use(createServer());
+    expect(await told(() => server.listen(options as never))).toMatch(message);
+  });
+
+  it('of listen: a port that is taken, a server that listens, one that was closed', async () => {
+    const { server, port } = await peers.serve();
+    expect(await told(() => peers.use(createServer()).listen({ port }))).toBe(
+      `connection_failed: cannot listen on 127.0.0.1:${port}: another process listens there; stop it, or take another port (0 takes a free one)`,
+    );
+    expect(await told(() => server.listen())).toMatch(/listens already/);
+    await server.close();
+    expect(await told(() => server.listen())).toMatch(/was closed; create another one/);
+    expect(await told(() => server.drain({ timeout: 5 } as never))).toMatch(/did you mean "timeoutMs"\?/);
+  });
+});
+
+describe('whoever is not let in', () => {
+  const authenticate: ServerOptions['authenticate'] = ({ token }) =>
+    token === 'right' ? { principal: 'me' } : null;
+
+  it('is told whether a token was missing', async () => {
+    const { url } = await peers.serve({ authenticate });
+    expect(await told(() => peers.dial(url))).toBe(
+      'rejected: credentials are needed: no token was presented',
+    );
+    expect(await told(() => peers.dial(url, { token: 'wrong' }))).toBe(
+      'rejected: credentials are needed: the token is wrong or expired',
+    );
+  });
+
+  it('is found in the log where expiresAt was given in seconds', async () => {
+    const log: unknown[][] = [];
+    const logger = { debug() {}, info: (...entry: unknown[]) => log.push(entry), warn() {}, error() {} };
+    const expiresAt = Math.floor(Date.now() / 1000) + 3600;
+    const { url } = await peers.serve({ authenticate: () => ({ principal: 'me', expiresAt }), logger });
+    await told(() => peers.dial(url));
+    expect(log).toContainEqual([
+      { event: 'auth.expired', ip: '127.0.0.1', expiresAt },
+      expect.stringContaining('Unix milliseconds'),
+    ]);
+  });
+
+  it('is told what the two have not in common', async () => {
+    const { url } = await peers.serve({ encodings: ['CL100K_BASE'], algorithms: ['TOKEN_NATIVE', 'M2M'] });
+    expect(await told(() => peers.dial(url, { algorithms: ['BROTLI'] }))).toBe(
+      'rejected: no algorithm in common: the client offers BROTLI, the server has TOKEN_NATIVE, M2M',
+    );
+    const encodings = ['O200K_BASE'] as const;
+    expect(await told(() => peers.dial(url, { algorithms: ['TOKEN_NATIVE'], encodings }))).toBe(
+      'rejected: no vocabulary in common for TOKEN_NATIVE: the client offers O200K_BASE, the server has CL100K_BASE',
+    );
+  });
+});
+
+describe('calls', () => {
+  const setUp = async () => {
+    const { url } = await peers.serve({ limits: { maxMessageSize: 1000 }, onRequest: () => 'ok' });
+    return await peers.dial(url);
+  };
+
+  it('of what cannot be sent', async () => {
+    const session = await setUp();
+    const circular: { self?: object } = {};
+    circular.self = circular;
+    for (const [body, message] of [
+      [undefined, /^invalid_argument: undefined has no JSON form; send a string, bytes/],
+      [() => 1, /^invalid_argument: a function has no JSON form/],
+      [{ a: 1n }, /^invalid_argument: .*does it hold a BigInt, or itself\?/],
+      [circular, /^invalid_argument: .*does it hold a BigInt, or itself\?/],
+      ['\ud800', /^lone_surrogate: /],
+      ['x'.repeat(1001), /^message_too_large: 1001 bytes are more than the 1000/],
+    ] as const) {
+      expect(await told(() => session.send(body as never))).toMatch(message);
+      expect(await told(() => session.request(body as never))).toMatch(message);
+    }
+    expect((await session.request('x')).text).toBe('ok');
+  });
+
+  it.each<[string, object, RegExp]>([
+    ['a typo', { timeout: 5 }, /^invalid_option: unknown option "timeout", did you mean "timeoutMs"\?/],
+    ['a time that is none', { timeoutMs: 'x' }, /^invalid_option: timeoutMs: a number/],
+    ['a time that is over', { timeoutMs: -5 }, /^invalid_option: timeoutMs is more than 0/],
+    ['no time at all', { timeoutMs: Number.NaN }, /^invalid_option: timeoutMs is more than 0/],
+    ['metadata that are none', { metadata: 'x' }, /^invalid_option: metadata: an object/],
+    ['an algorithm of another kind', { algorithm: 5 }, /^invalid_option: algorithm: a string/],
+    ['an algorithm that nobody knows', { algorithm: 'ZIP' }, /^unsupported: ZIP was not negotiated/],
+  ])('with %s', async (_what, options, message) => {
+    const session = await setUp();
+    expect(await told(() => session.request('x', options))).toMatch(message);
+    expect(await told(() => session.stream('x', options))).toMatch(message);
+  });
+
+  it('with options that only another call has, and for events that never come', async () => {
+    const session = await setUp();
+    expect(await told(() => session.send('x', { timeoutMs: 5 } as never))).toMatch(
+      /unknown option "timeoutMs"/,
+    );
+    const tensor = {
+      data: new Float32Array(4),
+      shape: [4],
+      dtype: 'float32',
+      payloadType: 'hidden_state',
+    } as const;
+    expect(await told(() => session.sendTensor(tensor, { progress() {} } as never))).toMatch(
+      /unknown option/,
+    );
+    expect(await told(() => session.on('close' as never, () => {}))).toMatch(
+      /no event "close"; there are state, reset, error, undelivered$/,
+    );
+  });
+
+  it('that may take for ever wait', async () => {
+    const session = await setUp();
+    expect((await session.request('x', { timeoutMs: Infinity })).text).toBe('ok');
+  });
+
+  it('after the session was closed', async () => {
+    const session = await setUp();
+    await session.close();
+    for (const call of [() => session.send('x'), () => session.request('x'), () => session.stream('x')]) {
+      expect(await told(call)).toBe('session_closed: the session is closed; nothing can be sent');
+    }
+  });
+});

@@ -1,0 +1,57 @@
+import { ProtocolError } from '../errors.js';
+import { assertOptions, type OptionKinds } from '../option-kinds.js';
+import type { RequestOptions, SendOptions, SendTensorOptions, SessionEvents } from './session.js';
+
+/** What a caller may say of one message, request or tensor; a name that nobody knows is no option. */
+
+const SEND: OptionKinds<SendOptions> = {
+  algorithm: 'text',
+  secret: 'flag',
+  signal: 'signal',
+  to: 'text',
+};
+const REQUEST: OptionKinds<RequestOptions> = { ...SEND, timeoutMs: 'number', metadata: 'object' };
+const SEND_TENSOR: OptionKinds<SendTensorOptions> = {
+  signal: 'signal',
+  to: 'text',
+  onProgress: 'function',
+  fallback: ['text', 'function'],
+};
+
+/** @throws {ProtocolError} `invalid_option`. */
+export function assertSendOptions(options: SendOptions): void {
+  if (options !== NONE) assertOptions(options, SEND);
+}
+
+/** @throws {ProtocolError} `invalid_option`. */
+export function assertRequestOptions(options: RequestOptions): void {
+  if (options === NONE) return;
+  assertOptions(options, REQUEST);
+  const { timeoutMs } = options;
+  if (timeoutMs === undefined || timeoutMs > 0) return;
+  throw new ProtocolError('invalid_option', `timeoutMs is more than 0 milliseconds, not ${timeoutMs}`);
+}
+
+/** @throws {ProtocolError} `invalid_option`. */
+export function assertSendTensorOptions(options: SendTensorOptions): void {
+  if (options !== NONE) assertOptions(options, SEND_TENSOR);
+}
+
+/** What most calls state, which need not be looked at. */
+export const NONE = Object.freeze({});
+
+const EVENTS = {
+  state: true,
+  reset: true,
+  error: true,
+  undelivered: true,
+} as const satisfies Record<keyof SessionEvents, true>;
+
+/** @throws {ProtocolError} `invalid_argument` for an event that never comes. */
+export function assertEventName(name: string): void {
+  if (Object.hasOwn(EVENTS, name)) return;
+  throw new ProtocolError(
+    'invalid_argument',
+    `a session has no event "${String(name).slice(0, 64)}"; there are ${Object.keys(EVENTS).join(', ')}`,
+  );
+}

@@ -1,0 +1,130 @@
+import { ProtocolError } from './errors.js';
+
+/**
+ * The first look at options as somebody wrote them, perhaps without a compiler: are there any of these
+ * names, and are they of the right kind. Whether a value is a good one is judged where it is used.
+ */
+
+const KINDS = {
+  text: { phrase: 'a string', fits: (value: unknown) => typeof value === 'string' },
+  number: { phrase: 'a number', fits: (value: unknown) => typeof value === 'number' },
+  flag: { phrase: 'true or false', fits: (value: unknown) => typeof value === 'boolean' },
+  false: { phrase: 'false', fits: (value: unknown) => value === false },
+  function: { phrase: 'a function', fits: isFunction },
+  class: { phrase: 'a class', fits: isFunction },
+  list: { phrase: 'a list', fits: Array.isArray },
+  object: {
+    phrase: 'an object',
+    fits: (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  },
+  logger: {
+    phrase: 'a logger with the methods debug, info, warn and error, such as console or pino()',
+    fits: (value: unknown) => has(value, ['debug', 'info', 'warn', 'error']),
+  },
+  signal: { phrase: 'an AbortSignal', fits: (value: unknown) => has(value, ['throwIfAborted']) },
+} as const;
+
+export type OptionKind = keyof typeof KINDS;
+
+/** What each option may be; exactly the options that there are. */
+export type OptionKinds<Options extends object> = {
+  readonly [Name in keyof Required<Options>]: OptionKind | readonly OptionKind[];
+};
+
+/**
+ * @param options `undefined` is no options, and an option that is `undefined` is not given.
+ * @param where the option that holds these. @default they are the options themselves
+ * @throws {ProtocolError} `invalid_option` for an option that nobody knows, with the one that was probably
+ * meant, and for one of the wrong kind; never with its value, which may be a secret.
+ */
+export function assertOptions<Options extends object>(
+  options: Options | undefined,
+  kinds: OptionKinds<Options>,
+  where?: string,
+): void {
+  if (options === undefined) return;
+  assertObject(options, where ?? 'options');
+  for (const [name, value] of Object.entries(options)) {
+    if (!Object.hasOwn(kinds, name)) throw unknownName('option', name, Object.keys(kinds), where);
+    if (value === undefined) continue;
+    const allowed = [kinds[name as keyof Options]].flat() as OptionKind[];
+    if (allowed.some((kind) => KINDS[kind].fits(value))) continue;
+    const phrases = allowed.map((kind) => KINDS[kind].phrase).join(' or ');
+    throw invalid(
+      `${where === undefined ? '' : `${where}.`}${name}: ${phrases} is expected, not ${kindOf(value)}`,
+    );
+  }
+}
+
+/** @throws {ProtocolError} `invalid_option` for what holds no options. */
+export function assertObject(value: unknown, where: string): void {
+  const { phrase, fits } = KINDS.object;
+  if (!fits(value)) throw invalid(`${where}: ${phrase} is expected, not ${kindOf(value)}`);
+}
+
+/** The error for a name that is none of those that there are, and probably one of them. */
+export function unknownName(
+  what: string,
+  name: string,
+  known: readonly string[],
+  where?: string,
+): ProtocolError {
+  const meant = known.find((candidate) => areAlike(candidate, name));
+  const guess = meant === undefined ? '' : `, did you mean "${meant}"?`;
+  const place = where === undefined ? '' : `${where}: `;
+  return invalid(`${place}unknown ${what} "${name.slice(0, 64)}"${guess} (known are ${known.join(', ')})`);
+}
+
+function invalid(message: string): ProtocolError {
+  return new ProtocolError('invalid_option', message);
+}
+
+function has(value: unknown, methods: readonly string[]): boolean {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    methods.every((name) => isFunction((value as Record<string, unknown>)[name]))
+  );
+}
+
+function isFunction(value: unknown): boolean {
+  return typeof value === 'function';
+}
+
+function kindOf(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'boolean') return String(value);
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
+}
+
+/** Equal but for case, what comes behind one of them, or two letters at most. */
+function areAlike(known: string, given: string): boolean {
+  const [a, b] = [known.toLowerCase(), given.toLowerCase()];
+  if (b.length > 64) return false;
+  if (b.length > 3 && (a.startsWith(b) || b.startsWith(a))) return true;
+  return editsBetween(a, b) <= Math.min(2, Math.floor(a.length / 3));
+}
+
+/** Letters to put in, take out, replace or swap with the next one. */
+function editsBetween(a: string, b: string): number {
+  let before: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const isSame = a[i - 1] === b[j - 1];
+      let edits = Math.min(
+        (last[j - 1] as number) + (isSame ? 0 : 1),
+        (last[j] as number) + 1,
+        (row[j - 1] as number) + 1,
+      );
+      const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (isSwap) edits = Math.min(edits, (before[j - 2] as number) + 1);
+      row.push(edits);
+    }
+    before = last;
+    last = row;
+  }
+  return last[b.length] as number;
+}
