@@ -199,7 +199,8 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
   it('ends with exit code 0 after SIGTERM, and has logged neither content nor credentials', async () => {
     const own = await startServing(['--log-level', 'debug'], { PARLANCE_TOKEN: TOKEN });
     const input = 'canary-payload-88\n';
-    const [wrong, right, fromEnvironment] = await Promise.all([
+    const [without, wrong, right, fromEnvironment] = await Promise.all([
+      run(['connect', own.url], { input, env: { PARLANCE_TOKEN: '' } }),
       run(['connect', '--token', 'another', own.url], { input }),
       run(['connect', '--token', TOKEN, own.url], { input }),
       run(['connect', '--json', own.url], { input, env: { PARLANCE_TOKEN: TOKEN } }),
@@ -210,6 +211,7 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
       stderr: expect.stringContaining('refuses the session'),
     });
     expect(wrong.stderr).toContain('4401');
+    expect(without).toMatchObject({ code: 1, stderr: expect.stringContaining('PARLANCE_TOKEN or --token') });
     expect(right.code).toBe(0);
     expect(fromEnvironment.code).toBe(0);
     for (const { stdout, stderr } of [right, fromEnvironment]) expect(stdout + stderr).not.toContain(TOKEN);
@@ -263,14 +265,25 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
 
   it('says why it cannot begin', async () => {
     const { port } = new URL(serving.url.replace('ws:', 'http:'));
-    const [taken, nobody, path] = await Promise.all([
+    const [taken, metrics, nobody, path] = await Promise.all([
       run(['serve', '--port', port]),
+      run(['serve', '--port', '0', '--metrics-port', port]),
       run(['connect', 'ws://127.0.0.1:1/session']),
       run(['connect', serving.url.replace('/session', '/elsewhere')]),
     ]);
-    expect(taken).toMatchObject({ code: 1, stderr: expect.stringContaining('EADDRINUSE') });
+    expect(taken).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('another process listens there'),
+    });
+    // And does not stay behind on the port that it has.
+    expect(metrics).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`cannot listen on 127.0.0.1:${port}`),
+    });
     expect(nobody).toMatchObject({ code: 1, stderr: expect.stringContaining('ECONNREFUSED') });
     expect(path).toMatchObject({ code: 1, stderr: expect.stringContaining('404') });
+    // Nothing is said of a connection that never was.
+    for (const { stderr } of [nobody, path]) expect(stderr).not.toContain('1006');
     expect([taken, nobody, path].every(isClean)).toBe(true);
   });
 

@@ -152,7 +152,6 @@ export function createPeopleView(
 
 /** Names of states, for people. */
 const STATES = new Map([
-  ['connecting', 'another session takes its place'],
   ['established', 'the session goes on'],
   ['suspended', 'the connection is lost, the session waits for another one'],
   ['connecting', 'the server has ended the session, a new one begins by itself'],

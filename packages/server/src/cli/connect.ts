@@ -3,6 +3,7 @@ import { type ClientOptions, connect as connectSession } from '@parlance/client'
 import {
   type Algorithm,
   CLOSE_CODES,
+  CloseCode,
   createSessionExplainer,
   type EncodingName,
   isProtocolError,
@@ -15,7 +16,7 @@ import {
 } from '@parlance/protocol';
 import { type ChatMessage, chatRequest, wordsOf } from './chat-request.js';
 import { type ConnectView, describeReset, textOf } from './connect-view.js';
-import { ExitCode } from './failure.js';
+import { CommandFailure, describeFailure, ExitCode } from './failure.js';
 import { createLines, type Lines } from './lines.js';
 import { type Tap, tappedWebSocket } from './tap.js';
 
@@ -51,18 +52,25 @@ export async function connect(url: string, options: ConnectOptions, view: Connec
   // Before anything travels, so that no frame is explained without.
   await Promise.all([loadCodecs(['M2M', 'BROTLI', 'AVP']), loadEncoding(options.encoding ?? 'CL100K_BASE')]);
   view.connecting(url);
+  let isOpen = false;
   let hasClosed: () => void = () => {};
   const closed = new Promise<void>((resolve) => {
     hasClosed = resolve;
   });
   const tap: Tap = {
-    onFrame: (direction, frame) => view.frame(direction, explainer.explain(direction, frame)),
+    onFrame(direction, frame) {
+      isOpen = true;
+      view.frame(direction, explainer.explain(direction, frame));
+    },
     onClose(code, reason) {
-      view.state(`the connection closes with ${describeClose(code)}`, reason || undefined);
+      // Why nothing could be opened is said by the error.
+      if (isOpen) view.state(`the connection closes with ${describeClose(code)}`, reason || undefined);
       hasClosed();
     },
   };
-  const session = await connectSession(url, clientOptions(options, tap));
+  const session = await connectSession(url, clientOptions(options, tap)).catch((error: unknown) => {
+    throw withHint(error, options);
+  });
   view.agreed(session);
   const exitCode = await new Conversation(session, options, view).run();
   // Only so that its line comes before the last ones; nobody depends on it.
@@ -75,6 +83,13 @@ export async function connect(url: string, options: ConnectOptions, view: Connec
 
 /** How long the connection may take to close behind the session, in milliseconds. */
 const CLOSE_WAIT_MS = 500;
+
+/** Whoever was not let in without credentials learns how to present some. */
+function withHint(error: unknown, { token }: ConnectOptions): unknown {
+  if (!isProtocolError(error) || error.closeCode !== CloseCode.UNAUTHENTICATED || token !== undefined)
+    return error;
+  return new CommandFailure(`${describeFailure(error)}; PARLANCE_TOKEN or --token presents one`);
+}
 
 function clientOptions({ token, agentId, encoding, subprotocol }: ConnectOptions, tap: Tap): ClientOptions {
   return {

@@ -47,7 +47,7 @@ async function readFrame(source: string, as: InspectOptions['as']): Promise<Uint
   if (source !== '-' && !existsSync(source)) {
     const digits = bytesOfHex(source);
     if (digits !== undefined) return digits;
-    throw new CommandFailure(`${source} is neither a file nor an even number of hex digits`);
+    throw new CommandFailure(`"${source}" is neither a file nor an even number of hex digits`);
   }
   const bytes = await readInput(source);
   switch (as) {

@@ -27,6 +27,11 @@ export function shapeOf(text: string): number[] {
   return text.split(/[,x]/).map(wholeNumber(0, 2 ** 32 - 1));
 }
 
+export function httpUrl(text: string): string {
+  if (/^https?:\/\//i.test(text) && URL.canParse(text)) return text;
+  throw new InvalidArgumentError('It is a URL such as http://127.0.0.1:11434/v1.');
+}
+
 /** Several values, or one with commas. */
 export function splitList(values: readonly string[]): string[] {
   return values.flatMap((value) => value.split(',')).filter((value) => value !== '');

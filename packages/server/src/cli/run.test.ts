@@ -55,6 +55,7 @@ describe('usage', () => {
   it.each([
     [[]],
     [['bogus']],
+    [['help', 'bogus']],
     [['inspect']],
     [['inspect', '00', '--bogus']],
     [['inspect', '00', '--encoding', 'GPT2']],

@@ -1,5 +1,5 @@
 import { isProtocolError } from '@parlance/protocol';
-import { CommanderError } from 'commander';
+import { type Command, CommanderError } from 'commander';
 import { CommandFailure, describeFailure, ExitCode } from './failure.js';
 import { createProgram } from './program.js';
 import type { Surroundings } from './surroundings.js';
@@ -16,13 +16,20 @@ export async function runCommandLine(args: readonly string[], around: Surroundin
     exitCode = code;
   });
   try {
-    await program.parseAsync(args, { from: 'user' });
+    await program.parseAsync(asAsked(args, program), { from: 'user' });
     return exitCode;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.OK : ExitCode.USAGE;
     around.errors.write(`${around.errors.style('bad', 'parlance:')} ${messageOf(error)}\n`);
     return exitCodeOf(error);
   }
+}
+
+/** Help on what there is not is as wrong as asking for it. */
+function asAsked(args: readonly string[], { commands }: Command): readonly string[] {
+  const [first, name] = args;
+  const isKnown = name === undefined || commands.some((command) => command.name() === name);
+  return first === 'help' && !isKnown ? args.slice(1) : args;
 }
 
 /** An option that no value could be right for is a matter of the command line. */

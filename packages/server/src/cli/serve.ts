@@ -39,7 +39,13 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
   });
   const stopped = whenToldToStop();
   const { url } = await server.listen({ port, host });
-  if (metricsPort !== undefined) await server.listenMetrics({ port: metricsPort, host });
+  try {
+    if (metricsPort !== undefined) await server.listenMetrics({ port: metricsPort, host });
+  } catch (error) {
+    // What listens already would keep the process alive.
+    await server.close();
+    throw error;
+  }
   logger.info({ event: 'serve.ready', url }, `clients connect to ${url}`);
   const signal = await stopped;
   logger.info({ event: 'serve.stopping', signal }, `stopping after ${signal}`);

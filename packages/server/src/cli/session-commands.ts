@@ -1,7 +1,7 @@
 import { Algorithm, EncodingName, Subprotocol } from '@parlance/protocol';
 import { type Command, Option } from 'commander';
 import type { LogLevel } from './log.js';
-import { nameOf, splitList, wholeNumber } from './option-values.js';
+import { httpUrl, nameOf, splitList, wholeNumber } from './option-values.js';
 import type { Finish, Surroundings } from './surroundings.js';
 
 /** `serve` and `connect`: the two ends of a session. */
@@ -31,6 +31,7 @@ export function addServe(program: Command, { output, token, apiKey }: Surroundin
     .option(
       '--upstream <url>',
       'OpenAI-compatible API that answers requests, such as http://127.0.0.1:11434/v1',
+      httpUrl,
     )
     .option('--origins <origins...>', 'origins of web pages that may connect, such as https://app.example')
     .addOption(new Option('--log-level <level>', 'how much is logged').choices(LOG_LEVELS).default('info'))
