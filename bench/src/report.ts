@@ -20,7 +20,7 @@ export function createJsonReporter(print: (line: string) => void): Reporter {
 
 const HEAD = ['what', 'value', 'unit', 'against', 'ratio', 'target'] as const;
 /** Wide enough for what the benches print; a longer cell pushes the rest of its line. */
-const WIDTHS = [44, 11, 8, 18, 8, 12] as const;
+const WIDTHS = [50, 9, 7, 16, 7, 12] as const;
 const RIGHT = new Set([1, 4]);
 
 /** A table whose lines appear as they are measured, so its columns have fixed widths. */

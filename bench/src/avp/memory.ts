@@ -3,16 +3,19 @@ import { readFileSync, writeFileSync } from 'node:fs';
 /** What a process held at its peak, beside what it held before, in bytes. */
 export interface PeakMemory {
   readonly base: number;
-  /** Since the base was taken. */
+  /** Since the base was taken, or since the last call of `forget`. */
   peak(): number;
+  /** Earlier peaks count no more; the base stays. */
+  forget(): void;
 }
 
 /** Begins to watch: garbage is collected where that is allowed, and the system forgets earlier peaks. */
 export function watchMemory(): PeakMemory {
   for (let i = 0; i < 3; i++) globalThis.gc?.();
   // "5" makes the high-water mark the present size (proc(5)).
-  writeFileSync('/proc/self/clear_refs', '5');
-  return { base: highWaterMark(), peak: highWaterMark };
+  const forget = () => writeFileSync('/proc/self/clear_refs', '5');
+  forget();
+  return { base: highWaterMark(), peak: highWaterMark, forget };
 }
 
 function highWaterMark(): number {

@@ -23,7 +23,8 @@ export const system: TransferSystem = {
         await readAll(session);
       },
     });
-    return await server.listen();
+    const { port } = await server.listen();
+    return { port, close: () => server.close() };
   },
 
   async connect(port) {
@@ -39,6 +40,9 @@ export const system: TransferSystem = {
 
 function endOf(session: Session): End {
   return {
+    get sentBytes() {
+      return session.stats().sent.wireBytes;
+    },
     send: (bytes) =>
       session.sendTensor({
         data: generate(bytes),
@@ -48,6 +52,9 @@ function endOf(session: Session): End {
       }),
     async ping() {
       await session.request('ping');
+    },
+    async close() {
+      await session.close();
     },
   };
 }

@@ -17,7 +17,8 @@ export const system: TransferSystem = {
     const server = new WebSocketServer({ host: '127.0.0.1', port: 0, perMessageDeflate: false });
     server.on('connection', (socket) => onEnd(endOf(socket)));
     await once(server, 'listening');
-    return { port: (server.address() as AddressInfo).port };
+    const { port } = server.address() as AddressInfo;
+    return { port, close: () => new Promise((resolve) => server.close(() => resolve())) };
   },
 
   async connect(port) {
@@ -30,18 +31,30 @@ export const system: TransferSystem = {
 function endOf(socket: WebSocket): End {
   let received = 0;
   let confirm: ((error?: Error) => void) | undefined;
+  let answer: (() => void) | undefined;
   socket.on('message', (data: Buffer, isBinary) => {
     if (isBinary) {
       received = crc32(data, received);
       return;
     }
     const text = data.toString();
-    if (text === 'right' || text === 'wrong') {
-      confirm?.(text === 'right' ? undefined : new Error('the checksum was wrong'));
-      return;
+    switch (text) {
+      case 'ping':
+        socket.send('pong');
+        break;
+      case 'pong':
+        answer?.();
+        break;
+      case 'right':
+        confirm?.();
+        break;
+      case 'wrong':
+        confirm?.(new Error('the checksum was wrong'));
+        break;
+      default:
+        socket.send(Number(text) === received ? 'right' : 'wrong');
+        received = 0;
     }
-    socket.send(Number(text) === received ? 'right' : 'wrong');
-    received = 0;
   });
   return {
     async send(bytes) {
@@ -57,6 +70,17 @@ function endOf(socket: WebSocket): End {
       });
       socket.send(String(crc));
       await confirmed;
+    },
+    async ping() {
+      const answered = new Promise<void>((resolve) => {
+        answer = resolve;
+      });
+      socket.send('ping');
+      await answered;
+    },
+    async close() {
+      socket.close();
+      await once(socket, 'close');
     },
   };
 }

@@ -21,7 +21,7 @@ let memory: PeakMemory | undefined;
 export interface TransferMark {
   /** Of all threads, in user and system mode. */
   readonly cpuMs: number;
-  /** Beyond what the process held when it was last watched, at most. */
+  /** At most since it was watched, beyond what the process held when it was watched first. */
   readonly peakBytes: number;
 }
 
@@ -29,7 +29,8 @@ const commands = {
   /** @returns the port. */
   async serve(): Promise<number> {
     const { port } = await system.serve((accepted) => {
-      end = accepted;
+      // Tensors travel on the first connection; others are there to be measured beside it.
+      end ??= accepted;
     });
     return port;
   },
@@ -39,7 +40,9 @@ const commands = {
   },
 
   watch(): void {
-    memory = watchMemory();
+    // What was collected by force makes what follows slower, so that is done once, before all.
+    memory ??= watchMemory();
+    memory.forget();
   },
 
   mark(): TransferMark {
@@ -62,7 +65,7 @@ const commands = {
     const taken: number[] = [];
     for (const until = performance.now() + forMs; performance.now() < until; ) {
       const start = performance.now();
-      await end?.ping?.();
+      await end?.ping();
       taken.push(performance.now() - start);
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
