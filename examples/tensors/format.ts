@@ -23,6 +23,10 @@ export function bytes(count: number): string {
   return `${unit === 0 ? value : value.toFixed(1)} ${UNITS[unit]}`;
 }
 
+export function count(value: number): string {
+  return value.toLocaleString('en-US');
+}
+
 export function duration(ms: number): string {
   if (ms < 1000) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
   return `${(ms / 1000).toFixed(1)} s`;
@@ -40,6 +44,6 @@ export function columns(rows: readonly (readonly string[])[], right: readonly nu
       const width = widths[column] ?? 0;
       return right.includes(column) ? cell.padStart(width) : cell.padEnd(width);
     });
-    return `  ${cells.join('   ').trimEnd()}`;
+    return `  ${cells.join('  ').trimEnd()}`;
   });
 }

@@ -1,202 +1,115 @@
-import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import {
-  decodeKvCacheHeader,
-  KV_CACHE_HEADER_SIZE,
-  type Session,
-  type StreamedTensor,
-} from '@parlance/protocol';
+import { connect } from '@parlance/client';
+import { KV_CACHE_HEADER_SIZE, type Session } from '@parlance/protocol';
 import { createServer } from '@parlance/server';
-import { bytes, columns, duration, paint, rate } from './format.js';
-import { watchMemory } from './memory.js';
-import { cacheOf, hiddenState, isOfCache, jsonSize, MODEL } from './model.js';
-import { createProgress } from './progress.js';
-import type { SenderReport } from './sender.js';
+import WebSocket from 'ws';
+import { bytes, columns, count, duration, paint } from './format.js';
+import { cacheOf, MODEL } from './model.js';
+import { startRelay, startSender, watchStop } from './processes.js';
+import { type Exchange, receive } from './receiver.js';
+import { showTable } from './table.js';
 
 /**
- * `npm run tensors`: two agents of one model in two processes. One has read a document and hands over
- * what it has understood, a hidden state and a KV-cache; the other, here, reads them while they arrive,
- * and answers with a hidden state. `--tokens N` sets the length of the document, 128 KiB of cache each.
+ * `npm run tensors`: an agent has read a document and hands over what it has understood, a hidden state
+ * and a KV-cache, to another one of the same model, which answers with a hidden state. First the two
+ * talk to each other directly, then through a server that routes what it does not understand.
+ * `--tokens N` sets the length of the document, 128 KiB of cache each.
  */
 
 const { values } = parseArgs({ options: { tokens: { type: 'string', default: '2048' } } });
 const tokens = Number(values.tokens);
 if (!Number.isSafeInteger(tokens) || tokens < 1) throw new Error('--tokens is a positive whole number');
 
-/** A line of the table. */
-interface Transfer {
-  readonly name: string;
-  readonly shape: string;
-  readonly dtype: string;
-  readonly size: number;
-  readonly jsonSize: number;
-  readonly ms: number;
-  readonly isRight: boolean;
-}
-
-console.log(
-  `\n${paint('bold', 'Two agents of one model, each in a process of its own, over one session')}\n`,
-);
-let accept: (session: Session) => void;
-const accepted = new Promise<Session>((resolve) => {
-  accept = resolve;
-});
-const server = createServer({
+const OPTIONS = {
   transfers: 'stream',
   avp: { identity: MODEL },
   limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },
   onRequest: () => 'yes',
-  onSession: (session) => accept(session),
-});
-const { url } = await server.listen();
-const sender: ChildProcess = fork(fileURLToPath(new URL('./sender.ts', import.meta.url)), [
-  url,
-  String(tokens),
-]);
-sender.once('exit', (code) => {
-  if (code === 0) return;
-  console.error('the sender failed');
-  process.exit(1);
-});
+} as const;
 
-const session = await accepted;
-describeAgreement(session);
-const messages = session[Symbol.asyncIterator]();
-const state = await takeHiddenState(await nextTensor());
-const memory = watchMemory();
-const cache = await takeCache(await nextTensor());
-const peakBytes = memory.peak();
-const { value: message } = await messages.next();
-const report = message.json() as SenderReport;
-const transfers = [state, cache, await answer()];
-if (sender.exitCode === null) await once(sender, 'exit');
-await server.close();
+watchStop();
+introduce();
+const direct = await exchangeDirectly();
+const { relayed, relayPeakBytes } = await exchangeThroughServer();
+conclude();
 
-showTable();
-const heldLess = Math.max(peakBytes, report.peakBytes) < cacheOf(tokens).byteLength / 2;
-console.log(
-  `\n  While the cache passed, ${report.questions} small questions were answered in the same session, each within ` +
-    `${duration(report.slowestMs)}.\n  Memory grew by ${bytes(report.peakBytes)} at the sender and by ${bytes(peakBytes)} ` +
-    `at the receiver${heldLess ? ': neither ever held it all' : ''}.\n`,
-);
-process.exitCode = transfers.every(({ isRight }) => isRight) ? 0 : 1;
-
-function describeAgreement({ negotiated }: Session): void {
-  const { numLayers, numKvHeads, headDim } = MODEL;
-  const reason = negotiated.reasons.find((each) => each.startsWith('tensors')) ?? '';
-  const lines = [
-    ['model', `${MODEL.modelId}: ${numLayers} layers, ${numKvHeads} KV heads of ${headDim}, at both ends`],
-    ['agreed', `mode ${negotiated.avp?.mode}, ${negotiated.avp?.mapId || 'no projection map'}; ${reason}`],
-    [
-      'document',
-      `${count(tokens)} tokens, ${bytes(cacheOf(1).byteLength - KV_CACHE_HEADER_SIZE)} of cache each`,
-    ],
+function introduce(): void {
+  const { modelId, numLayers, numKvHeads, headDim } = MODEL;
+  const perToken = bytes(cacheOf(1).byteLength - KV_CACHE_HEADER_SIZE);
+  console.log(`\n${paint('bold', 'What one agent has understood, handed over to another')}\n`);
+  const facts = [
+    ['model', `${modelId}: ${numLayers} layers, ${numKvHeads} KV heads of ${headDim}, bfloat16`],
+    ['document', `${count(tokens)} tokens, ${perToken} of KV-cache each`],
   ];
-  console.log(`${columns(lines).join('\n')}\n`);
+  console.log(columns(facts).join('\n'));
 }
 
-async function nextTensor(): Promise<StreamedTensor> {
-  const { value } = await messages.next();
-  if (value?.tensor?.chunks !== undefined) return value.tensor;
-  throw new Error('the sender sent something else than a tensor');
-}
-
-/** Reads a tensor while it arrives. @param check is given its bytes in order. */
-async function take(
-  name: string,
-  tensor: StreamedTensor,
-  check: (bytes: Uint8Array, offset: number) => boolean,
-): Promise<{ ms: number; isRight: boolean }> {
-  const progress = createProgress(name, tensor.byteLength);
-  const start = performance.now();
-  let offset = 0;
-  let isRight = true;
-  for await (const chunk of tensor.chunks) {
-    isRight &&= check(chunk, offset);
-    offset += chunk.length;
-    progress.update(offset);
-  }
-  const ms = performance.now() - start;
-  progress.finish();
-  return { ms, isRight: isRight && offset === tensor.byteLength };
-}
-
-async function takeHiddenState(tensor: StreamedTensor): Promise<Transfer> {
-  const expected = new Uint8Array(hiddenState().buffer);
-  const taken = await take('hidden state', tensor, (chunk, offset) =>
-    chunk.every((byte, i) => byte === expected[offset + i]),
-  );
-  return {
-    ...taken,
-    ...describeTensor('hidden state', tensor),
-    jsonSize: jsonSize(MODEL.hiddenDim, 'float32'),
-  };
-}
-
-async function takeCache(tensor: StreamedTensor): Promise<Transfer> {
-  const expected = cacheOf(tokens);
-  const taken = await take('KV-cache', tensor, (chunk, offset) => {
-    // It may come cut anywhere, but nothing cuts a first piece so short.
-    const isHeaderRight = offset > 0 || decodeKvCacheHeader(chunk).seqLen === tokens;
-    return isHeaderRight && isOfCache(chunk, offset);
+/** The sender is a client, and whoever takes its tensors, this process, the server. */
+async function exchangeDirectly(): Promise<Exchange> {
+  let accept: (session: Session) => void;
+  const accepted = new Promise<Session>((resolve) => {
+    accept = resolve;
   });
-  const numbers = (expected.byteLength - KV_CACHE_HEADER_SIZE) / 2;
-  return {
-    ...taken,
-    ...describeTensor('KV-cache', tensor),
-    shape: `${expected.numLayers} × 2 × [${expected.numKvHeads}, ${tokens}, ${expected.headDim}]`,
-    jsonSize: jsonSize(numbers, 'bfloat16'),
-  };
+  const server = createServer({ ...OPTIONS, onSession: (session) => accept(session) });
+  const { url } = await server.listen();
+  const sender = startSender(url, tokens);
+  const session = await accepted;
+  chapter('From agent to agent, over one session');
+  const { avp, reasons } = session.negotiated;
+  const reason = reasons.find((each) => each.startsWith('tensors'));
+  console.log(`  agreed: ${reason} (mode ${avp?.mode})\n`);
+  const exchange = await receive(session, tokens);
+  if (sender.exitCode === null) await once(sender, 'exit');
+  await server.close();
+  return exchange;
 }
 
-function describeTensor(name: string, { shape, dtype, byteLength }: StreamedTensor) {
-  return { name, shape: `[${shape.join(', ')}]`, dtype, size: byteLength };
+/** Both are clients, and a server in a third process has nothing of it but pieces on their way. */
+async function exchangeThroughServer(): Promise<{ relayed: Exchange; relayPeakBytes: number }> {
+  const relay = await startRelay();
+  const session = await connect(relay.url, { ...OPTIONS, WebSocket, token: 'writer' });
+  const agents = await session.agents();
+  const changes = agents[Symbol.asyncIterator]();
+  const sender = startSender(relay.url, tokens, { token: 'reader', to: 'writer' });
+  while (agents.get('reader') === undefined) await changes.next();
+  await changes.return?.();
+  chapter('The same through a server, from client to client');
+  const { mode, path } = agents.get('reader')?.compatibility ?? {};
+  console.log(`  its directory says of the two: ${path?.replaceAll('_', ' ')} (mode ${mode})\n`);
+  relay.watchMemory();
+  const exchange = await receive(session, tokens, 'reader');
+  const relayPeakBytes = await relay.peakBytes();
+  if (sender.exitCode === null) await once(sender, 'exit');
+  await session.close();
+  relay.stop();
+  return { relayed: exchange, relayPeakBytes };
 }
 
-/** The conclusion, back to the sender. */
-async function answer(): Promise<Transfer> {
-  const data = hiddenState();
-  const progress = createProgress('its answer', data.byteLength);
-  const start = performance.now();
-  await session.sendTensor(
-    { data, shape: [data.length], dtype: 'float32', payloadType: 'hidden_state' },
-    { onProgress: (done) => progress.update(done) },
-  );
-  progress.finish();
-  const size = data.byteLength;
-  const ms = performance.now() - start;
-  return {
-    name: 'its answer',
-    shape: `[${data.length}]`,
-    dtype: 'float32',
-    size,
-    jsonSize: jsonSize(data.length, 'float32'),
-    ms,
-    isRight: true,
-  };
+function chapter(title: string): void {
+  console.log(`\n${paint('bold', title)}`);
 }
 
-function showTable(): void {
-  const head = ['tensor', 'shape', 'dtype', 'bytes', 'as JSON', 'time', 'rate', 'checked'];
-  const rows = transfers.map(({ name, shape, dtype, size, jsonSize, ms, isRight }) => [
-    name,
-    shape,
-    dtype,
-    count(size),
-    `≈ ${bytes(jsonSize)}`,
-    duration(ms),
-    rate(size, ms),
-    isRight ? '✓' : '✗ not what was sent',
+function conclude(): void {
+  const exchanges = [direct, relayed];
+  showTable([
+    { title: 'over one session', transfers: direct.transfers },
+    { title: 'through the server', transfers: relayed.transfers },
   ]);
-  const [first = '', ...lines] = columns([head, ...rows], [3, 4, 5, 6]);
-  console.log(`\n${paint('dim', first)}`);
-  for (const line of lines) {
-    console.log(line.replace(/✓$/, paint('green', '✓')).replace(/✗.*$/, (fault) => paint('red', fault)));
-  }
-}
-
-function count(value: number): string {
-  return value.toLocaleString('en-US');
+  const questions = exchanges.reduce((sum, { sender }) => sum + sender.questions, 0);
+  const slowestMs = Math.max(...exchanges.map(({ sender }) => sender.slowestMs));
+  const peaks = {
+    sender: Math.max(...exchanges.map(({ sender }) => sender.peakBytes)),
+    receiver: Math.max(...exchanges.map(({ peakBytes }) => peakBytes)),
+    server: relayPeakBytes,
+  };
+  const heldLess = Math.max(...Object.values(peaks)) < cacheOf(tokens).byteLength / 2;
+  const end = heldLess ? ': nobody held a cache as a whole.' : '.';
+  console.log(
+    `\n  Beside the caches, ${questions} small questions were answered in the same sessions,` +
+      `\n  the slowest within ${duration(slowestMs)}. Memory grew by ${bytes(peaks.sender)} at the sender, ` +
+      `${bytes(peaks.receiver)} at\n  the receiver and ${bytes(peaks.server)} at the server${end}\n`,
+  );
+  const isRight = exchanges.every(({ transfers }) => transfers.every((each) => each.isRight));
+  process.exitCode = isRight ? 0 : 1;
 }

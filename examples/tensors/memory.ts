@@ -1,5 +1,9 @@
-/** How much more memory this process holds at its peak than when it began to be watched. */
-export function watchMemory(): { peak(): number } {
+export interface PeakMemory {
+  /** Bytes beyond what the process held when it began to be watched, at most. */
+  peak(): number;
+}
+
+export function watchMemory(): PeakMemory {
   const base = process.memoryUsage.rss();
   let most = base;
   const timer = setInterval(() => {

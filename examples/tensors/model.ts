@@ -25,7 +25,7 @@ export const MODEL = modelIdentity(CONFIG);
 
 /** The state of the last token. */
 export function hiddenState(): Float32Array {
-  return Float32Array.from({ length: MODEL.hiddenDim }, gaussian);
+  return gaussians(MODEL.hiddenDim);
 }
 
 /** What the model has understood of `tokens` tokens: keys and values of every layer. */
@@ -61,7 +61,7 @@ export function isOfCache(bytes: Uint8Array, offset: number): boolean {
 
 /** Bytes of so many numbers as JSON, by the average of some. */
 export function jsonSize(count: number, dtype: 'float32' | 'bfloat16'): number {
-  const floats = Float32Array.from({ length: 1000 }, gaussian);
+  const floats = gaussians(1000);
   const some = dtype === 'float32' ? floats : bfloat16ToFloat32(float32ToBfloat16(floats));
   return Math.round((count * (JSON.stringify(Array.from(some)).length - 1)) / some.length);
 }
@@ -70,19 +70,22 @@ const BLOCK_SIZE = 256 * 1024;
 /** Every byte would take longer than the transfer. */
 const SAMPLE_STEP = 997;
 
-/** Both processes begin with the same numbers. */
-let seed = 1;
-function uniform(): number {
-  seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
-  return (seed + 1) / (2 ** 32 + 1);
-}
-function gaussian(): number {
-  return Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform());
+/** Normally distributed (Box and Muller), and the same in every process. */
+function gaussians(length: number): Float32Array {
+  let seed = 1;
+  const uniform = () => {
+    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+    return (seed + 1) / (2 ** 32 + 1);
+  };
+  return Float32Array.from(
+    { length },
+    () => Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform()),
+  );
 }
 
 /** The same numbers twice in a row: every block begins somewhere else among them. */
 const numbers = new Uint8Array(2 * BLOCK_SIZE);
-const half = float32ToBfloat16(Float32Array.from({ length: BLOCK_SIZE / 2 }, gaussian));
+const half = float32ToBfloat16(gaussians(BLOCK_SIZE / 2));
 numbers.set(new Uint8Array(half.buffer));
 numbers.copyWithin(BLOCK_SIZE, 0, BLOCK_SIZE);
 

@@ -1,7 +1,10 @@
 import { bytes, duration, isTerminal, paint, rate } from './format.js';
 
-const WIDTH = 32;
+const MAX_WIDTH = 40;
+const MIN_WIDTH = 8;
 const FRAME_MS = 50;
+/** Columns of a line beside its bar. */
+const BESIDE = 56;
 
 export interface Progress {
   update(done: number): void;
@@ -9,39 +12,36 @@ export interface Progress {
   finish(): void;
 }
 
-/** A line that is drawn again and again on a terminal, and once, at the end, anywhere else. */
+/** A bar that is drawn again and again on a terminal; anywhere else one line, at the end. */
 export function createProgress(label: string, total: number): Progress {
   const start = performance.now();
-  let done = 0;
   let drawnAt = Number.NEGATIVE_INFINITY;
-  const draw = (end: string) => {
+  const draw = (done: number) => {
     const elapsed = performance.now() - start;
-    const left = done === 0 ? Number.NaN : (elapsed * (total - done)) / done;
+    const left = done === total ? elapsed : (elapsed * (total - done)) / done;
     const facts = [
       `${Math.floor((100 * done) / total)} %`.padStart(5),
-      bytes(done).padStart(9),
+      bytes(done).padStart(8),
       rate(done, elapsed).padStart(10),
-      done === total ? duration(elapsed) : Number.isNaN(left) ? '' : `${duration(left)} left`,
+      `${duration(left)}${done === total ? '' : ' left'}`,
     ];
-    const line = `  ${label.padEnd(14)} ${bar(done / total)} ${facts.join('  ')}`;
-    process.stdout.write(isTerminal ? `\r\u001b[2K${line}${end}` : `${line}${end}`);
+    if (!isTerminal) return console.log(`  ${label}  ${facts.slice(1).join('  ').trimStart()}`);
+    const line = `  ${label.padEnd(10)}  ${bar(done / total)} ${facts.join('  ')}`;
+    process.stdout.write(`\r\u001b[2K${line}${done === total ? '\n' : ''}`);
   };
   return {
-    update(now) {
-      done = now;
-      if (!isTerminal || performance.now() - drawnAt < FRAME_MS) return;
+    update(done) {
+      if (!isTerminal || done === total || performance.now() - drawnAt < FRAME_MS) return;
       drawnAt = performance.now();
-      draw('');
+      draw(done);
     },
-    finish() {
-      done = total;
-      draw('\n');
-    },
+    finish: () => draw(total),
   };
 }
 
 function bar(share: number): string {
-  const halves = Math.floor(share * WIDTH * 2);
+  const width = Math.max(MIN_WIDTH, Math.min(MAX_WIDTH, process.stdout.columns - BESIDE));
+  const halves = Math.floor(share * width * 2);
   const filled = '━'.repeat(halves >> 1) + (halves % 2 === 1 ? '╸' : '');
-  return paint('cyan', filled) + paint('dim', '━'.repeat(WIDTH - filled.length), ' ');
+  return paint('cyan', filled) + paint('dim', '━'.repeat(width - filled.length), ' ');
 }

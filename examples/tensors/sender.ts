@@ -10,51 +10,69 @@ import { cacheOf, cacheParts, hiddenState, MODEL } from './model.js';
 
 /** What the sender has seen, for the report. */
 export interface SenderReport {
+  /** Until the receiver had verified all of it. */
+  readonly stateMs: number;
+  readonly cacheMs: number;
   readonly questions: number;
   readonly slowestMs: number;
   readonly peakBytes: number;
 }
 
-const [url = '', tokens = ''] = process.argv.slice(2);
+// Whoever started this one has gone, and has taken the other end along or not.
+process.once('disconnect', () => process.exit(1));
+process.channel?.unref();
+
+const [url = '', tokens = '', token, to] = process.argv.slice(2);
 await using session = await connect(url, {
   WebSocket,
+  token,
   avp: { identity: MODEL },
   limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },
 });
 
-await session.sendTensor({
-  data: hiddenState(),
-  shape: [MODEL.hiddenDim],
-  dtype: 'float32',
-  payloadType: 'hidden_state',
-  metadata: { modelId: MODEL.modelId, hiddenDim: MODEL.hiddenDim },
-});
+const start = performance.now();
+await session.sendTensor(
+  {
+    data: hiddenState(),
+    shape: [MODEL.hiddenDim],
+    dtype: 'float32',
+    payloadType: 'hidden_state',
+    metadata: { modelId: MODEL.modelId, hiddenDim: MODEL.hiddenDim },
+  },
+  { to },
+);
+const stateMs = performance.now() - start;
 
 const memory = watchMemory();
 const cache = cacheOf(Number(tokens));
-let isSent = false;
+let cacheMs: number | undefined;
+const cacheStart = performance.now();
 const sent = session
-  .sendTensor({
-    data: cacheParts(cache),
-    byteLength: cache.byteLength,
-    dtype: cache.dtype,
-    payloadType: 'kv_cache',
-    metadata: { modelId: MODEL.modelId, numLayers: cache.numLayers, extra: { tokens } },
-  })
+  .sendTensor(
+    {
+      data: cacheParts(cache),
+      byteLength: cache.byteLength,
+      dtype: cache.dtype,
+      payloadType: 'kv_cache',
+      metadata: { modelId: MODEL.modelId, numLayers: cache.numLayers, extra: { tokens } },
+    },
+    { to },
+  )
   .finally(() => {
-    isSent = true;
+    cacheMs = performance.now() - cacheStart;
   });
 
 let questions = 0;
 let slowestMs = 0;
-while (!isSent) {
+while (cacheMs === undefined) {
   const start = performance.now();
-  await session.request('are you there?');
+  await session.request('are you there?', { to });
   slowestMs = Math.max(slowestMs, performance.now() - start);
   questions++;
   await new Promise((resolve) => setTimeout(resolve, 5));
 }
 await sent;
-await session.send({ questions, slowestMs, peakBytes: memory.peak() } satisfies SenderReport);
+const report: SenderReport = { stateMs, cacheMs, questions, slowestMs, peakBytes: memory.peak() };
+await session.send(report, { to });
 
 for await (const { tensor } of session) if (tensor !== undefined) break;
