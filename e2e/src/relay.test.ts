@@ -428,12 +428,13 @@ describe('the directory', () => {
 
   it('lists who may be seen, with what they state and the mode that the pair would get', async () => {
     const { agent } = await serve();
-    const planner = await agent('planner', { agent: { identity: identity('llama') } });
+    const planner = await agent('planner', { avp: { identity: identity('llama') } });
     await agent('twin', {
       encodings: ['O200K_BASE'],
-      agent: { identity: identity('llama'), metadata: { skill: 'sums' } },
+      avp: { identity: identity('llama') },
+      agent: { metadata: { skill: 'sums' } },
     });
-    await agent('stranger', { agent: { identity: identity('gemma', 12) } });
+    await agent('stranger', { avp: { identity: identity('gemma', 12) } });
     await agent('other/hidden');
     const agents = await planner.agents();
     expect(agents.list.map(({ id }) => id).sort()).toEqual(['stranger', 'twin']);
@@ -454,6 +455,12 @@ describe('the directory', () => {
     await agent('planner');
     expect(worker.state).toBe('established');
     expect(await failure(agent('other', note(4097)))).toMatchObject({ code: 'invalid_option' });
+  });
+
+  it('is told of a model by one option, and of nothing that it does not know', async () => {
+    const { agent } = await serve();
+    const misplaced = { agent: { identity: identity('llama') } } as object;
+    expect(await failure(agent('worker', misplaced))).toMatchObject({ code: 'invalid_option' });
   });
 
   it('tells who joins, is suspended, comes back and leaves', async () => {

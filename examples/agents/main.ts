@@ -120,7 +120,8 @@ try {
     WebSocket,
     token: 'planner',
     encodings: [MODELS.alpaca.encoding],
-    agent: { metadata: { skill: 'plans' }, identity: MODELS.alpaca.identity },
+    agent: { metadata: { skill: 'plans' } },
+    avp: { identity: MODELS.alpaca.identity },
   });
   const agents = await planner.agents();
   const changes = agents[Symbol.asyncIterator]();

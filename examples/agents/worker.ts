@@ -13,7 +13,8 @@ const session = await connect(url, {
   WebSocket,
   token: name,
   encodings: [encoding],
-  agent: { metadata: { skill: 'factors', model }, identity },
+  agent: { metadata: { skill: 'factors', model } },
+  avp: { identity },
   async *onRequest(request, { signal }) {
     const { factor } = request.json<{ factor: number }>();
     if (!Number.isSafeInteger(factor) || factor < 2) {

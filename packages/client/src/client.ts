@@ -1,7 +1,6 @@
 import {
   type AgentOptions,
   assertOptions,
-  avpOptions,
   type BatchOptions,
   CAPABILITY_KINDS,
   type CapabilityOptions,
@@ -44,7 +43,7 @@ export interface ClientOptions extends CapabilityOptions {
   readonly token?: TokenSource | undefined;
   /** How this client calls itself; the server decides whether it may. */
   readonly agentId?: string | undefined;
-  /** What other agents of the server may learn about this one. */
+  /** What other agents of the server may learn about this one, beside the model of `avp`. */
   readonly agent?: AgentOptions | undefined;
   /** @default the runtime's own, where it has one */
   readonly WebSocket?: WebSocketConstructor | undefined;
@@ -104,6 +103,7 @@ const KINDS: OptionKinds<ClientOptions> = {
   logger: 'logger',
   traceparent: 'function',
 };
+const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { metadata: 'object' };
 
 /**
  * Connects to a session server and negotiates. Resolves when the session is established and the
@@ -115,6 +115,7 @@ const KINDS: OptionKinds<ClientOptions> = {
  */
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
   assertOptions(options, KINDS);
+  if (options.agent !== undefined) assertOptions(options.agent, KINDS_OF_AGENT);
   const { signal, logger, agentId, onRequest, traceparent, transfers } = options;
   const target = resolveUrl(url);
   const subprotocol = resolveSubprotocol(options.subprotocol);
@@ -149,7 +150,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       timers,
       agentId,
       token: firstToken,
-      avp: avpOptions(options),
+      avp: options.avp,
       timeOrigin: systemClock.timeOrigin,
     });
 

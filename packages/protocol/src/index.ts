@@ -98,7 +98,6 @@ export { type LoggableError, loggable } from './endpoint/loggable.js';
 export type { Message } from './endpoint/message.js';
 export type { Metadata, MetadataValue } from './endpoint/metadata.js';
 export {
-  avpOptions,
   CAPABILITY_KINDS,
   type CapabilityOptions,
   resolveCapabilities,

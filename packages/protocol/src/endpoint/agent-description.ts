@@ -14,8 +14,6 @@ import type { Metadata } from './metadata.js';
 export interface AgentOptions {
   /** Anything that others may want to know, up to 4 KiB of JSON. @default {} */
   readonly metadata?: Metadata | undefined;
-  /** The model that the agent runs. @default that of the `avp` option */
-  readonly identity?: ModelIdentity | undefined;
 }
 
 /** What an agent has said about itself. */

@@ -24,7 +24,8 @@ export interface CapabilityOptions {
   readonly securityScanning?: boolean | undefined;
   /**
    * The model behind this end. Where both ends name theirs, `negotiated.avp` says whether tensors of
-   * the one mean anything to the other, and `sendTensor` goes by it. @default none is introduced
+   * the one mean anything to the other, and `sendTensor` goes by it; other agents of a server find it in
+   * their directory. @default none is introduced
    */
   readonly avp?: AvpOptions | undefined;
   /** Whether a received tensor is one piece of memory or is read while it arrives. @default 'assemble' */
@@ -92,7 +93,7 @@ export function resolveCapabilities(
   if (wanted.resume) extensions[Extension.RESUME] = '{}';
   if (wanted.context) extensions[Extension.CONTEXT] = stateContext(contextBounds(limits));
   if (wanted.agents) extensions[Extension.AGENTS] = stateAgent(options.agent ?? {});
-  const avp = avpOptions(options);
+  const { avp } = options;
   if (wanted.avp && avp !== undefined) extensions[Extension.AVP] = introduction(avp, options.agentId);
   if (encodings.length > 0) extensions[Extension.VOCABULARIES] = JSON.stringify(vocabularies);
   return {
@@ -103,18 +104,6 @@ export function resolveCapabilities(
     maxPayloadSize: Number.isFinite(limits.maxMessageSize) ? limits.maxMessageSize : 0,
     extensions: Object.freeze(extensions),
   };
-}
-
-/** The model that an end names, by either option. */
-export function avpOptions({
-  avp,
-  agent,
-}: {
-  readonly avp?: AvpOptions | undefined;
-  readonly agent?: AgentOptions | undefined;
-}): AvpOptions | undefined {
-  const identity = avp?.identity ?? agent?.identity;
-  return identity === undefined ? avp : { ...avp, identity };
 }
 
 /** A share below this would cut every message of some size into many frames. */
