@@ -23,6 +23,7 @@ import { encodeFailure } from '../../packages/protocol/src/link/failure.js';
 import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../packages/protocol/src/link/header.js';
 
 import { contextFrames } from './context-examples.js';
+import { tensorFrames } from './tensor-examples.js';
 
 /** Example bytes for the documentation, made by the codecs themselves and read back before they count. */
 
@@ -195,7 +196,9 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     ['example link-alias', hex(encodeSignalFrame(LinkKind.ALIAS, 0, new TextEncoder().encode('worker-1')))],
     ['example link-addressed', hex(addressed)],
     ['example link-cancel', hex(encodeSignalFrame(LinkKind.CANCEL, 1))],
-    ...[...contextFrames()].map(([name, frame]) => [`example ${name}`, hex(frame)] as const),
+    ...[...contextFrames(), ...tensorFrames()].map(
+      ([name, frame]) => [`example ${name}`, hex(frame)] as const,
+    ),
   ]);
 }
 
