@@ -65,13 +65,16 @@ export class TensorSender {
       };
       return requester.open(command, { signal });
     };
-    if (ArrayBuffer.isView(data) && size <= MAX_WHOLE_SIZE) {
-      const frame = encodeAvp({ ...tensor, data });
-      await open(frame.length, frame).whole();
-      onProgress?.(size, size);
-      return;
+    if (ArrayBuffer.isView(data)) {
+      if (size <= MAX_WHOLE_SIZE) {
+        const frame = encodeAvp({ ...tensor, data });
+        await open(frame.length, frame).whole();
+        onProgress?.(size, size);
+        return;
+      }
+      // What is wrong with a view is known before anything of it is sent.
+      payloadOf({ ...tensor, data });
     }
-    if (ArrayBuffer.isView(data)) payloadOf({ ...tensor, data });
     const head = encodeTransferHead(tensor, size);
     const reply = open(head.length + size + TRAILER_SIZE, head);
     const whole = reply.whole();
