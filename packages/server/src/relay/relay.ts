@@ -18,7 +18,7 @@ import {
 import type { Agent, Directory } from '../directory.js';
 import { HandOvers, Ordinals } from './hand-over.js';
 import type { Policy, RelayKind } from './policy.js';
-import { isSharedCoding, type PartText, passOn, recode } from './recode.js';
+import { addressed, isSharedCoding, type PartText, passOn, recode } from './recode.js';
 
 /**
  * Carries messages and requests from agent to agent. Bodies pass as they came; credit is given back to
@@ -154,9 +154,9 @@ export class Relay {
         const handOver = handOvers.written(frame, target.core.framesConfirmed);
         if (handOver !== undefined) this.#giveBack(handOver.source, 0, handOver.charge);
       };
-      this.#give(target, coded, source, onWritten, (core, addressed) => {
+      this.#give(target, coded, source, onWritten, (core, coded) => {
         try {
-          core.send(addressed);
+          core.send(coded);
         } catch (error) {
           handOvers.takeBack();
           throw error;
@@ -200,8 +200,8 @@ export class Relay {
         opening.onWritten(count);
         this.#giveBack(source, sourceStream, body.charge);
       };
-      this.#give(target, coded, source, onWritten, (core, addressed) => {
-        opening.begin(core.request(addressed));
+      this.#give(target, coded, source, onWritten, (core, coded) => {
+        opening.begin(core.request(coded));
       });
     } catch (error) {
       this.#refuse(source, sourceStream, to, error);
@@ -297,7 +297,7 @@ export class Relay {
       const coded = this.#convert(body, target, source, event.type === 'part' ? passage : undefined);
       const onWritten = () => this.#giveBack(target, targetStream, body.charge);
       source.perform(coded, (core) => {
-        if (event.type === 'part') core.chunk(sourceStream, { ...coded, onWritten });
+        if (event.type === 'part') core.chunk(sourceStream, addressed(coded, undefined, onWritten));
         else core.respond(sourceStream, coded);
       });
     } catch (error) {
@@ -336,10 +336,10 @@ export class Relay {
     coded: CodedBody,
     source: Endpoint,
     onWritten: (frame: number) => void,
-    command: (core: Endpoint['core'], addressed: CodedBody) => void,
+    command: (core: Endpoint['core'], coded: CodedBody) => void,
   ): void {
-    const addressed = { ...coded, agent: source.agentId, onWritten };
-    target.perform(coded, (core) => command(core, addressed));
+    const body = addressed(coded, source.agentId, onWritten);
+    target.perform(body, (core) => command(core, body));
   }
 
   /**
