@@ -7,7 +7,9 @@ const modified = (path) => statSync(new URL(path, root), { throwIfNoEntry: false
 
 if (modified('node_modules/.modules.yaml') < modified('pnpm-lock.yaml')) {
   const { packageManager } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8'));
-  const result = spawnSync('npx', ['--yes', packageManager, 'install', '--frozen-lockfile'], {
+  console.error('Installing what is missing; this takes a moment, and only this time …');
+  const args = ['--yes', packageManager, 'install', '--frozen-lockfile', '--loglevel=error'];
+  const result = spawnSync('npx', args, {
     cwd: root,
     stdio: ['ignore', 2, 2],
     shell: process.platform === 'win32',

@@ -115,6 +115,7 @@ const server = createServer({
 const { url } = await server.listen();
 
 try {
+  story.title('Three agents with two models, and one server between them');
   story.chapter('Who is there');
   const planner = await connect(url, {
     WebSocket,
@@ -161,4 +162,5 @@ try {
   for (const worker of workers.values()) worker.kill('SIGKILL');
   await server.close();
 }
+story.close();
 process.exitCode = story.failures === 0 ? 0 : 1;

@@ -7,8 +7,10 @@ const COLOURS: Readonly<Record<string, string>> = { planner: '36', lena: '33', o
 const WIDTH = 8;
 
 let failures = 0;
+let expectations = 0;
 
 export const story = {
+  title: (text: string) => console.log(text),
   chapter: (title: string) => console.log(`\n${paint('1', title)}`),
   /** @param who said or did it. */
   line: (who: string, text: string) =>
@@ -20,9 +22,11 @@ export const story = {
   end: (text = '') => console.log(text),
   /** What the story depends on. */
   expect(what: string, holds: boolean) {
+    expectations++;
     if (!holds) failures++;
     console.log(`  ${' '.repeat(WIDTH)}  ${holds ? paint('32', '✓') : paint('31', '✗')} ${paint('2', what)}`);
   },
+  close: () => console.log(`\n${expectations - failures} of ${expectations} expectations held.`),
   get failures() {
     return failures;
   },

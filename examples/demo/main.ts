@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { createServer } from '@parlance/server';
 import { createAnswerer } from './answerer.js';
 import { createReport } from './report.js';
-
 import { serveChatPage } from './serve-chat.js';
 import { type RoutingRecord, showChat } from './steps/chat.js';
 import { showControl } from './steps/control.js';
@@ -13,7 +13,7 @@ import { showTensors } from './steps/tensors.js';
 
 /** `npm run demo`: a scripted exchange over real sockets, then a chat page until Ctrl-C. */
 
-const once = process.argv.includes('--once');
+const { values } = parseArgs({ options: { once: { type: 'boolean', default: false } } });
 const nodeModules = fileURLToPath(new URL('../../node_modules', import.meta.url));
 const routed: RoutingRecord[] = [];
 const report = createReport();
@@ -32,13 +32,14 @@ const server = createServer({
       }
       const { header } = message;
       if (header?.schema === 'request') routed.push(header);
-      if (message.algorithm !== 'AVP') await session.send(message.text, { algorithm: message.algorithm });
+      const { algorithm } = message;
+      if (algorithm !== 'AVP') await session.send(message.text, { algorithm });
     }
   },
 });
 
 const { url } = await server.listen({ port: 0 });
-console.log(`Parlance: TokenNative, M2M v1 and AVP over one WebSocket session at ${url}`);
+console.log(`Parlance at ${url}: TokenNative, M2M v1 and AVP over WebSocket sessions`);
 try {
   await showNegotiation(url, report);
   await showChat(url, nodeModules, routed, report);
@@ -52,4 +53,4 @@ try {
 console.log(`\n${report.checks - report.failures} of ${report.checks} checks held.`);
 process.exitCode = report.failures === 0 ? 0 : 1;
 
-if (!once) await serveChatPage();
+if (!values.once) await serveChatPage();

@@ -11,6 +11,7 @@ export interface Report {
 }
 
 const isTerminal = process.stdout.isTTY === true && process.env['NO_COLOR'] === undefined;
+const columns = isTerminal ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY;
 const paint = (code: number, text: string) => (isTerminal ? `\u001b[${code}m${text}\u001b[0m` : text);
 
 export function createReport(print: (line: string) => void = console.log): Report {
@@ -24,7 +25,9 @@ export function createReport(print: (line: string) => void = console.log): Repor
       return checks;
     },
     section: (title) => print(`\n${paint(1, title)}`),
-    line: (text) => print(`  ${text}`),
+    line: (text) => {
+      for (const each of wrap(text, columns - 2)) print(`  ${each}`);
+    },
     table(head, rows) {
       const cells = [head, ...rows].map((row) =>
         row.map((cell) => (typeof cell === 'number' ? group(cell) : cell)),
@@ -44,9 +47,23 @@ export function createReport(print: (line: string) => void = console.log): Repor
     check(what, holds, detail = '') {
       checks++;
       if (!holds) failures++;
-      print(`  ${holds ? paint(32, '✓') : paint(31, '✗')} ${what}${detail && paint(2, ` (${detail})`)}`);
+      const mark = holds ? paint(32, '✓') : paint(31, '✗');
+      const isOneLine = what.length + detail.length + 7 <= columns;
+      print(`  ${mark} ${what}${isOneLine && detail ? paint(2, ` (${detail})`) : ''}`);
+      if (!isOneLine) for (const each of wrap(detail, columns - 4)) print(`    ${paint(2, each)}`);
     },
   };
+}
+
+/** In lines between words; a pipe gets one line. */
+function wrap(text: string, width: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1);
+    if (last === undefined || last.length + 1 + word.length > width) lines.push(word);
+    else lines[lines.length - 1] = `${last} ${word}`;
+  }
+  return lines;
 }
 
 /** 1234567 as `1,234,567`. */

@@ -30,7 +30,8 @@ export async function startChatPage(options: ChatPageOptions = {}): Promise<Chat
     root,
     configFile: `${root}/vite.config.ts`,
     server: { host: '127.0.0.1', port, ...(watch ? {} : { watch: null }) },
-    logLevel: 'warn',
+    // Source maps that packages lack are nobody's business here.
+    logLevel: 'error',
     ...(cacheDir === undefined ? {} : { cacheDir }),
   });
   if (vite.httpServer === null) throw new Error('Vite runs without an HTTP server');

@@ -33,7 +33,9 @@ export async function showSdk(url: string, { model, isEmbedded }: Answerer, repo
     `${chunks} chunks, joined to the whole answer`,
     expected === undefined ? text !== '' : text === expected,
   );
-  report.line(`${bytes} bytes on the socket, ${json} as server-sent events`);
+  report.line(
+    `${bytes.toLocaleString('en-US')} bytes on the socket, ${json.toLocaleString('en-US')} as server-sent events`,
+  );
 
   const whole = await openai.chat.completions.create({ model, messages });
   report.check(

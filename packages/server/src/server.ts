@@ -114,7 +114,7 @@ class SessionServer implements Server, ConnectionHost {
     if (this.options.authenticate === undefined) {
       this.options.logger.warn(
         { event: 'server.unauthenticated' },
-        'no authenticate option: only loopback peers are served, each as a principal of its own',
+        'only clients on this machine are served, as nobody is authenticated',
       );
     }
   }

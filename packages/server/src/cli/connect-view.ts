@@ -143,7 +143,7 @@ export function createPeopleView(
       if (options.quiet) return;
       const { sent, received } = session.stats();
       const side = (word: string, { messages, wireBytes, contentBytes }: typeof sent) =>
-        `${word} ${count(messages, 'message')} and parts with ${count(contentBytes, 'byte')} of content, and ${count(wireBytes, 'byte')} with everything around them`;
+        `${word} ${number(messages)} messages and parts: ${count(contentBytes, 'byte')} of content, ${number(wireBytes)} on the wire`;
       say(side('sent', sent), 'faint');
       say(side('received', received), 'faint');
     },
@@ -182,7 +182,8 @@ export function createJsonView(output: Terminal): ConnectView {
 
 function agreement({ id, negotiated }: Session): [string, string][] {
   const { algorithms, encoding, extensions, limits } = negotiated;
-  const stated = Object.entries(limits).map(([name, value]) => `${name} ${number(value)}`);
+  // A limit and its name stay in one line.
+  const stated = Object.entries(limits).map(([name, value]) => `${name}\u00a0${number(value)}`);
   return [
     ['session', printable(id)],
     ['algorithms', `${algorithms.join(', ')}: ways to code a message, the smallest is taken`],

@@ -44,7 +44,8 @@ export function addInspect(program: Command, { output }: Surroundings, finish: F
 Examples:
   parlance inspect 100001b24d0bfd0e00
   parlance inspect --hex frame.bin
-  echo '{"model":"gpt-4o","messages":[]}' | parlance encode -a M2M --binary | parlance inspect -`,
+  echo '{"model":"gpt-4o","messages":[]}' |
+    parlance encode -a M2M --binary | parlance inspect -`,
     )
     .action(async (frame: string, { hex = false, json = false, encoding, ...flags }: InspectFlags) => {
       const { inspect } = await import('./inspect.js');

@@ -11,7 +11,7 @@ import type { Surroundings } from './surroundings.js';
  */
 
 const EXIT_CODES =
-  '\nExit codes: 0 all went well, 1 something failed or a frame is damaged, 2 the command line is wrong.';
+  '\nExit codes: 0 all went well, 1 something failed or a frame is damaged,\n2 the command line is wrong.';
 
 /** @param finish is told how a command ended. */
 export function createProgram(around: Surroundings, finish: (code: ExitCode) => void): Command {

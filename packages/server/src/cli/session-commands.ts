@@ -6,6 +6,8 @@ import type { Finish, Surroundings } from './surroundings.js';
 
 /** `serve` and `connect`: the two ends of a session. */
 
+const ALGORITHMS = Object.values(Algorithm);
+const ENCODINGS = Object.values(EncodingName);
 const LOG_LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error', 'silent'];
 interface ServeFlags {
   readonly port: number;
@@ -38,7 +40,7 @@ export function addServe(program: Command, { output, token, apiKey }: Surroundin
     .option('--metrics-port <port>', 'serve /metrics, /healthz and /readyz there', wholeNumber(0, 65_535))
     .option(
       '--drain-timeout <ms>',
-      'how long sessions may go on after SIGTERM',
+      'how long sessions may go on after SIGTERM, in milliseconds',
       wholeNumber(0, 3_600_000),
       30_000,
     )
@@ -46,7 +48,8 @@ export function addServe(program: Command, { output, token, apiKey }: Surroundin
       'after',
       `
 OPENAI_API_KEY is shown to the upstream.
-With PARLANCE_TOKEN set, clients have to present that token; without it only this machine is served.
+With PARLANCE_TOKEN set, clients have to present that token; without it only
+clients on this machine are served, whatever --host says.
 The log is JSON, a line an entry, where no terminal shows it.
 
 Example:
@@ -97,13 +100,13 @@ export function addConnect(program: Command, around: Surroundings, finish: Finis
     .option('--token <token>', 'credentials; PARLANCE_TOKEN keeps them out of the list of processes')
     .option(
       '-a, --algorithm <name>',
-      'how everything that is sent is coded (default: whatever is smallest)',
-      nameOf(Object.values(Algorithm)),
+      `how everything that is sent is coded: ${ALGORITHMS.join(', ')} (default: whatever is smallest)`,
+      nameOf(ALGORITHMS),
     )
     .option(
       '-e, --encoding <name>',
-      'the only tokenizer vocabulary to offer',
-      nameOf(Object.values(EncodingName)),
+      `the only tokenizer vocabulary to offer: ${ENCODINGS.join(', ')}`,
+      nameOf(ENCODINGS),
     )
     .option('--agent-id <id>', 'how this client calls itself')
     .option('-m, --model <name>', 'make the lines a chat with this model')
@@ -113,7 +116,12 @@ export function addConnect(program: Command, around: Surroundings, finish: Finis
         .choices(Object.values(Subprotocol))
         .default(Subprotocol.BINARY),
     )
-    .option('--timeout <ms>', 'how long a reply may take', wholeNumber(1, 2 ** 31 - 1), 60_000)
+    .option(
+      '--timeout <ms>',
+      'how long a reply may take, in milliseconds',
+      wholeNumber(1, 2 ** 31 - 1),
+      60_000,
+    )
     .option('--every-frame', 'a line for every part of a reply')
     .option('--json', 'everything as JSON on standard output, an object a line')
     .option('-q, --quiet', 'replies only')
@@ -122,7 +130,8 @@ export function addConnect(program: Command, around: Surroundings, finish: Finis
       `
 Examples:
   parlance connect ws://127.0.0.1:8765/session
-  echo "why is the sky blue?" | parlance connect --quiet ws://127.0.0.1:8765/session`,
+  echo "why is the sky blue?" |
+    parlance connect --quiet ws://127.0.0.1:8765/session`,
     )
     .action(async (url: string, flags: ConnectFlags) => {
       const {
