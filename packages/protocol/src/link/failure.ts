@@ -67,7 +67,7 @@ export function encodeFailure(error: unknown): Uint8Array {
       retry_after_ms: error.retryAfterMs,
     });
   }
-  return encodeMap({ code: 'internal', message: 'the handler failed' });
+  return encodeMap({ code: 'internal', message: 'the handler failed; the log at its end says where' });
 }
 
 /** Encodes why a tensor is not taken: the text says what its sender knows already. */

@@ -50,9 +50,13 @@ export function loadBrotli(load: () => Promise<BrotliModule> = importBrotli): Pr
     },
     (cause: unknown) => {
       loading = undefined;
-      throw new ProtocolError('codec_not_loaded', 'the WebAssembly module of Brotli could not be loaded', {
-        cause,
-      });
+      throw new ProtocolError(
+        'codec_not_loaded',
+        'Brotli could not be loaded; does the bundler serve brotli_wasm_bg.wasm of brotli-wasm?',
+        {
+          cause,
+        },
+      );
     },
   );
   return loading;

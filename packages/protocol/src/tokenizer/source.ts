@@ -110,4 +110,8 @@ async function imported<T>(vocabulary: Vocabulary, importData: () => Promise<T>)
 
 const importCl100k = async () => (await import('js-tiktoken/ranks/cl100k_base')).default;
 const importO200k = async () => (await import('js-tiktoken/ranks/o200k_base')).default;
-const importLlama = async () => (await import('llama3-tokenizer-js')).default;
+/** Bundlers take a missing package for an error, but where somebody looks after its absence. */
+const importLlama = async () => (await import('llama3-tokenizer-js').catch(rethrow)).default;
+const rethrow = (error: unknown): never => {
+  throw error;
+};

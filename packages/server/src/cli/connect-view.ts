@@ -142,10 +142,12 @@ export function createPeopleView(
     closed(session) {
       if (options.quiet) return;
       const { sent, received } = session.stats();
-      const side = (word: string, { messages, wireBytes, contentBytes }: typeof sent) =>
-        `${word} ${number(messages)} messages and parts: ${count(contentBytes, 'byte')} of content, ${number(wireBytes)} on the wire`;
-      say(side('sent', sent), 'faint');
-      say(side('received', received), 'faint');
+      say(
+        `sent ${count(sent.messages, 'message')} of ${count(sent.contentBytes, 'byte')}, ${number(sent.wireBytes)} on the wire`,
+        'faint',
+      );
+      const parts = `${number(received.messages)} ${received.messages === 1 ? 'message or part' : 'messages and parts'}`;
+      say(`received ${parts}, ${count(received.wireBytes, 'byte')} on the wire`, 'faint');
     },
   };
 }
