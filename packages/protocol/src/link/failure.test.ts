@@ -54,7 +54,11 @@ describe('what a handler throws', () => {
     undefined,
     null,
   ])('tells nothing but that it failed where it is anything else: %s', (error) => {
-    expect(sent(error)).toMatchObject({ code: 'internal', message: expect.stringMatching(/^the handler failed; the log/), side: 'remote' });
+    expect(sent(error)).toMatchObject({
+      code: 'internal',
+      message: expect.stringMatching(/^the handler failed; the log/),
+      side: 'remote',
+    });
     expect(Buffer.from(encodeFailure(error)).toString('latin1')).not.toContain('hunter2');
   });
 
