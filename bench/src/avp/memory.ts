@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 /** What a process held at its peak, beside what it held before, in bytes. */
 export interface PeakMemory {
   readonly base: number;
-  /** Since the base was taken, or since the last call of `forget`. */
+  /** Since the base was taken, or since the last call of `forget`; no less than the base. */
   peak(): number;
   /** Earlier peaks count no more; the base stays. */
   forget(): void;
@@ -15,7 +15,8 @@ export function watchMemory(): PeakMemory {
   // "5" makes the high-water mark the present size (proc(5)).
   const forget = () => writeFileSync('/proc/self/clear_refs', '5');
   forget();
-  return { base: highWaterMark(), peak: highWaterMark, forget };
+  const base = highWaterMark();
+  return { base, peak: () => Math.max(base, highWaterMark()), forget };
 }
 
 function highWaterMark(): number {
