@@ -59,7 +59,7 @@ export const CHECKS: readonly Check[] = [
   { name: 'demo', isTest: false, run: () => run('npm', ['run', '--silent', 'demo', '--', '--once']) },
   { name: 'agents', isTest: false, run: () => run('npm', ['run', '--silent', 'agents']) },
   {
-    name: 'tensors between two processes',
+    name: 'tensors between processes',
     isTest: false,
     run: () => run('npm', ['run', '--silent', 'tensors', '--', '--tokens', '64']),
   },
