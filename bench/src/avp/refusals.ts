@@ -1,4 +1,4 @@
-import { decodeAvp, encodeAvp, ProtocolError } from '@parlance/protocol';
+import { decodeAvp, encodeAvp, loadCodecs, ProtocolError } from '@parlance/protocol';
 import { timeInTurns } from '../codecs/timing.js';
 import { atMost, compare, type Row } from '../row.js';
 import { watchMemory } from './memory.js';
@@ -11,11 +11,14 @@ const MIB = 2 ** 20;
 const TENSOR = { dtype: 'int8', payloadType: 'hidden_state' } as const;
 
 /** Frames that are not what they say, or much more than they seem. */
-export function* measureRefusals(rounds: number): Generator<Row> {
+export async function* measureRefusals(rounds: number): AsyncGenerator<Row> {
+  await loadCodecs(['AVP']);
   const data = new Uint8Array(1024).fill(7);
   const whole = encodeAvp({ ...TENSOR, data, shape: [1024] });
   const frames: Readonly<Record<string, Uint8Array>> = {
     '1 GiB of zstd': compressedFrame(runLengthBlocks([0xa0, 0, 0, 0, 0x40], 8192, 128 * 1024)),
+    '1 GiB of zstd, size not stated': compressedFrame(runLengthBlocks([0, 0x38], 8192, 128 * 1024)),
+    '1 GiB of zstd, seen when unpacked': compressedFrame(compressedBlocks(8192)),
     '2^62 bytes of zstd': compressedFrame(runLengthBlocks([0xe0, 0, 0, 0, 0, 0, 0, 0, 0x40], 1, 10)),
     'a wrong checksum': changed(whole, whole.length - 1, 8),
     // The last two bytes in front of the checksum are the shape, 1024 as a varint.
@@ -24,17 +27,18 @@ export function* measureRefusals(rounds: number): Generator<Row> {
     'bytes behind the frame': Buffer.concat([whole, Buffer.alloc(1)]),
   };
   const run = (name: string) => refuse(name, frames[name] as Uint8Array);
-  const times = timeInTurns(new Map(Object.keys(frames).map((name) => [name, () => run(name)])), rounds);
-  for (const [name, us] of times) {
-    const limit = { name: `${MAX_MS} ms`, value: MAX_MS };
-    yield compare(`refusing ${name}`, 'ms', 'lower', us / 1000, limit, atMost(1));
-  }
+  // Before anything has run: what a decoder has allocated once does not show later.
   for (const name of Object.keys(frames)) {
     const memory = watchMemory();
     run(name);
     const limit = { name: `${MAX_MIB} MiB`, value: MAX_MIB };
     const peak = (memory.peak() - memory.base) / MIB;
     yield compare(`refusing ${name}, memory`, 'MiB', 'lower', peak, limit, atMost(1));
+  }
+  const times = timeInTurns(new Map(Object.keys(frames).map((name) => [name, () => run(name)])), rounds);
+  for (const [name, us] of times) {
+    const limit = { name: `${MAX_MS} ms`, value: MAX_MS };
+    yield compare(`refusing ${name}`, 'ms', 'lower', us / 1000, limit, atMost(1));
   }
 }
 
@@ -56,6 +60,22 @@ function runLengthBlocks(header: readonly number[], count: number, size: number)
     bytes.push(block & 0xff, (block >> 8) & 0xff, block >> 16, 0);
   }
   return Uint8Array.from(bytes);
+}
+
+/** A zstd frame of `count` × 128 KiB that says so nowhere, only in what its blocks come to. */
+function compressedBlocks(count: number): Uint8Array {
+  const frame = encodeAvp(
+    { ...TENSOR, data: Buffer.alloc(128 * 1024, 'ab') },
+    { compression: 'balanced', checksum: false },
+  );
+  const at = Buffer.from(frame.buffer).indexOf('28b52ffda0', 'hex');
+  if (at < 0) throw new Error('zstd does not begin with a size of four bytes');
+  const last = frame.subarray(at + 9);
+  const block = last.slice();
+  block[0] = (last[0] ?? 0) & ~1;
+  // As a streaming encoder begins: a window of 128 KiB, and no size.
+  const head = Uint8Array.of(0x28, 0xb5, 0x2f, 0xfd, 0, 0x38);
+  return Buffer.concat([head, ...Array<Uint8Array>(count - 1).fill(block), last]);
 }
 
 function compressedFrame(body: Uint8Array): Uint8Array {
