@@ -597,6 +597,13 @@ describe('the key', () => {
     expect(everything).toContain('[hidden]');
     expect(everything).toContain('Incorrect API key');
     expect(everything).not.toContain(KEY);
+    // Every line is named for programs, and quotes nobody.
+    const lines = logged.map((line) => JSON.parse(line) as [{ event: string; err?: object }, string]);
+    expect(lines.map(([{ event }]) => event)).toContain('gateway.failed');
+    for (const [{ event, err }] of lines) {
+      expect(event).toMatch(/^[a-z]+\.[a-z]+$/);
+      if (err !== undefined) expect(err).toMatchObject({ type: expect.any(String), at: expect.any(Array) });
+    }
   });
 
   it('of the client stays with the client', async () => {

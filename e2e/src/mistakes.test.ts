@@ -118,6 +118,7 @@ describe('options', () => {
     ['a limit of another name', { limits: { maxMesageSize: 1 } }, /did you mean "maxMessageSize"\?/],
     ['a timer of another name', { timers: { helloTimeout: 1 } }, /did you mean "helloTimeoutMs"\?/],
     ['an extension of another name', { extensions: { contxt: true } }, /did you mean "context"\?/],
+    ['an extension that there is not yet', { extensions: { seal: true } }, /unknown extension "seal"/],
     [
       'an extension that is no flag',
       { extensions: { context: 'no' } },

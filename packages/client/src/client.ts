@@ -36,7 +36,7 @@ import { createFetch, type SessionFetch } from './fetch.js';
 import { createBackoff, type ReconnectOptions } from './reconnect.js';
 import { createRenewal } from './renewal.js';
 
-/** Asked at each connection, and in time before a token expires. */
+/** A function is asked at each connection, and in time before the credentials end. */
 export type TokenSource = string | (() => string | Promise<string>);
 
 export interface ClientOptions extends CapabilityOptions {

@@ -64,7 +64,11 @@ export function createMetrics(observed: Observed): Metrics {
   const perAlgorithm = ['direction', 'algorithm'] as const;
   const messages = counter('messages', 'Messages, requests and parts.', perAlgorithm);
   const codedBytes = counter('coded_bytes', 'Bytes of bodies as they travelled.', perAlgorithm);
-  const contentBytes = counter('content_bytes', 'Bytes of bodies before coding.', perAlgorithm);
+  const contentBytes = counter(
+    'content_bytes',
+    'Bytes of bodies before coding; of those received in token IDs, coded.',
+    perAlgorithm,
+  );
 
   const observeSessions = (): void => {
     const counts = { connected: 0, suspended: 0, blocked: 0, streams: 0, queued: 0 };

@@ -45,8 +45,7 @@ export const CAPABILITY_KINDS: OptionKinds<CapabilityOptions> = {
 const TRANSFER_MODES: readonly TransferMode[] = ['assemble', 'stream'];
 const DEFAULT_ALGORITHMS: readonly Algorithm[] = Object.values(Algorithm);
 const DEFAULT_ENCODINGS: readonly EncodingName[] = ['CL100K_BASE', 'O200K_BASE'];
-/** Extensions that an option may name already although their time has not come. */
-const KNOWN_EXTENSIONS: readonly string[] = ['link', 'resume', 'context', 'seal', 'avp', 'agents'];
+const KNOWN_EXTENSIONS: readonly string[] = ['link', 'resume', 'context', 'avp', 'agents'];
 
 /**
  * Turns options into what HELLO or ACCEPT state.

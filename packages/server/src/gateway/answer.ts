@@ -1,6 +1,7 @@
 import {
   decodeHttpRequest,
   type HttpRequestHead,
+  loggable,
   type Message,
   type Part,
   type RequestContext,
@@ -60,7 +61,8 @@ export async function* answerRequest(
     if (!(error instanceof GatewayFailure)) throw error;
     // What clients ask wrongly is not the operator's trouble, and may be asked often.
     const level = error.status < 500 ? 'debug' : 'warn';
-    gateway.logger[level]({ err: error, code: error.code, session: session.id }, 'the gateway failed');
+    const fields = { event: 'gateway.failed', err: loggable(error), code: error.code, session: session.id };
+    gateway.logger[level](fields, 'the gateway failed');
     yield* reply.fail(error);
   } finally {
     onOver({ ...progress, durationMs: performance.now() - begun });

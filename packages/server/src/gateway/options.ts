@@ -1,6 +1,7 @@
 import {
   assertOptions,
   type Logger,
+  loggable,
   type OptionKinds,
   ProtocolError,
   SILENT_LOGGER,
@@ -86,7 +87,7 @@ export function resolveGatewayOptions(options: OpenAIGatewayOptions): ResolvedGa
       try {
         onUsage?.(request);
       } catch (error) {
-        logger.error({ err: error }, 'onUsage threw');
+        logger.error({ event: 'usage.failed', err: loggable(error) }, 'onUsage threw');
       }
     },
     maxRetries: count('maxRetries', options.maxRetries ?? 2, 0),
