@@ -44,16 +44,28 @@ export function assertOptions<Options extends object>(
 ): void {
   if (options === undefined) return;
   assertObject(options, where ?? 'options');
-  for (const [name, value] of Object.entries(options)) {
-    if (!Object.hasOwn(kinds, name)) throw unknownName('option', name, Object.keys(kinds), where);
-    if (value === undefined) continue;
-    const allowed = [kinds[name as keyof Options]].flat() as OptionKind[];
-    if (allowed.some((kind) => KINDS[kind].fits(value))) continue;
-    const phrases = allowed.map((kind) => KINDS[kind].phrase).join(' or ');
-    throw invalid(
-      `${where === undefined ? '' : `${where}.`}${name}: ${phrases} is expected, not ${kindOf(value)}`,
-    );
+  for (const name in options) {
+    const kind = kinds[name];
+    // Calls have options too, so what is right must not take long.
+    if (typeof kind === 'string' && KINDS[kind as OptionKind].fits(options[name])) continue;
+    if (Object.hasOwn(options, name)) assertOption(name, options[name], kinds, where);
   }
+}
+
+function assertOption(
+  name: string,
+  value: unknown,
+  kinds: Readonly<Record<string, OptionKind | readonly OptionKind[]>>,
+  where: string | undefined,
+): void {
+  if (!Object.hasOwn(kinds, name)) throw unknownName('option', name, Object.keys(kinds), where);
+  if (value === undefined) return;
+  const allowed = [kinds[name] as OptionKind | readonly OptionKind[]].flat() as OptionKind[];
+  if (allowed.some((kind) => KINDS[kind].fits(value))) return;
+  const phrases = allowed.map((kind) => KINDS[kind].phrase).join(' or ');
+  throw invalid(
+    `${where === undefined ? '' : `${where}.`}${name}: ${phrases} is expected, not ${kindOf(value)}`,
+  );
 }
 
 /** @throws {ProtocolError} `invalid_option` for what holds no options. */
