@@ -243,6 +243,8 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     expect({ code, failed: /✗.*/.exec(seen())?.[0] }).toEqual({ code: 0, failed: undefined });
     expect(replies()).toContain('You said “second question”');
     expect(seen().match(/→ HELLO/g)?.length).toBeGreaterThanOrEqual(2);
+    // Attempts in between that nobody answered are no connections.
+    expect(seen()).not.toContain('1006');
   });
 
   it('forwards to an upstream, whose answers are shown as what they say', async () => {

@@ -52,19 +52,14 @@ export async function connect(url: string, options: ConnectOptions, view: Connec
   // Before anything travels, so that no frame is explained without.
   await Promise.all([loadCodecs(['M2M', 'BROTLI', 'AVP']), loadEncoding(options.encoding ?? 'CL100K_BASE')]);
   view.connecting(url);
-  let isOpen = false;
   let hasClosed: () => void = () => {};
   const closed = new Promise<void>((resolve) => {
     hasClosed = resolve;
   });
   const tap: Tap = {
-    onFrame(direction, frame) {
-      isOpen = true;
-      view.frame(direction, explainer.explain(direction, frame));
-    },
+    onFrame: (direction, frame) => view.frame(direction, explainer.explain(direction, frame)),
     onClose(code, reason) {
-      // Why nothing could be opened is said by the error.
-      if (isOpen) view.state(`the connection closes with ${describeClose(code)}`, reason || undefined);
+      view.state(`the connection closes with ${describeClose(code)}`, reason || undefined);
       hasClosed();
     },
   };
@@ -103,7 +98,8 @@ function clientOptions({ token, agentId, encoding, subprotocol }: ConnectOptions
 
 function describeClose(code: number): string {
   const known = CLOSE_CODES.find((entry) => entry.code === code);
-  return known === undefined ? String(code) : `${code}: ${known.meaning}`;
+  // What is in brackets there is for whoever writes frames.
+  return known === undefined ? String(code) : `${code}: ${known.meaning.replace(/ \(.*\)$/, '')}`;
 }
 
 /** One session and the lines that are said in it. */
@@ -115,6 +111,8 @@ class Conversation {
   /** Said and answered so far, where lines are a chat. */
   readonly #chat: ChatMessage[] = [];
   #reply: ReplyStream | undefined;
+  /** The last reply was cancelled before its end. */
+  #hasGivenUp = false;
   #exitCode: ExitCode = ExitCode.OK;
   /** One-way messages that were sent and not answered. */
   #unanswered = 0;
@@ -209,6 +207,7 @@ class Conversation {
           });
     const reply = this.#session.stream(body, { algorithm, timeoutMs });
     this.#reply = reply;
+    this.#hasGivenUp = false;
     let text = '';
     let parts = 0;
     try {
@@ -224,6 +223,7 @@ class Conversation {
     if (model !== undefined)
       this.#chat.push({ role: 'user', content: line }, { role: 'assistant', content: text });
     this.#view.reply(text, parts, Math.round(performance.now() - start));
+    if (this.#hasGivenUp) this.#view.notice('the reply was given up here');
   }
 
   async #send(line: string): Promise<void> {
@@ -282,7 +282,10 @@ class Conversation {
   /** Ctrl-C: gives up the reply that is coming, else the conversation. */
   #interrupt(): void {
     if (this.#reply === undefined) this.#lines.stop();
-    else this.#reply.cancel();
+    else {
+      this.#hasGivenUp = true;
+      this.#reply.cancel();
+    }
   }
 
   #fail(error: unknown): void {

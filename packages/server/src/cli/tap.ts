@@ -6,6 +6,7 @@ import { WebSocketClient } from '../adapters/ws.js';
 export interface Tap {
   /** A frame, before anybody has acted on it. */
   onFrame(direction: Direction, frame: Uint8Array | string): void;
+  /** A connection that was open has ended. */
   onClose(code: number, reason: string): void;
 }
 
@@ -18,7 +19,14 @@ export function tappedWebSocket(tap: Tap): WebSocketConstructor {
       this.addEventListener('message', ({ data }) => {
         tap.onFrame('received', typeof data === 'string' ? data : bytesOf(data as ArrayBuffer | Buffer));
       });
-      this.addEventListener('close', ({ code, reason }) => tap.onClose(code, reason));
+      let wasOpen = false;
+      this.addEventListener('open', () => {
+        wasOpen = true;
+      });
+      this.addEventListener('close', ({ code, reason }) => {
+        // Of attempts that came to nothing the client knows more.
+        if (wasOpen) tap.onClose(code, reason);
+      });
     }
 
     override send(data: string | Uint8Array<ArrayBuffer>): void {
