@@ -1,11 +1,11 @@
 import type { End, TransferSystem, TransferSystemName } from '../avp/ends.js';
-import { type PeakMemory, watchMemory } from '../avp/memory.js';
+import { type PeakMemory, settleHeap, watchMemory } from '../avp/memory.js';
 import { offer } from './channel.js';
 
 /**
  * One end of transfers in a process of its own, whose memory is accounted for. Every process loads the
- * same packages, whatever it measures: how often V8 collects garbage while buffers pass through depends
- * on what else the process has in memory.
+ * same packages, whatever it measures, and settles first: how often V8 collects garbage while buffers pass
+ * through depends on what else the process has in memory, and on what it has been through.
  */
 
 import '@parlance/client';
@@ -14,6 +14,7 @@ import '@parlance/server';
 const { system } = (await import(`../avp/${process.argv[2] as TransferSystemName}-end.ts`)) as {
   readonly system: TransferSystem;
 };
+await settleHeap();
 let end: End | undefined;
 let memory: PeakMemory | undefined;
 
@@ -40,7 +41,7 @@ const commands = {
   },
 
   watch(): void {
-    // What was collected by force makes what follows slower, so that is done once, before all.
+    // Collecting by force makes what follows slower, so that is done once, before all.
     memory ??= watchMemory();
     memory.forget();
   },
