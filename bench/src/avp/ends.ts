@@ -17,7 +17,8 @@ export interface TransferServer {
 export interface TransferSystem {
   /** @param onEnd is given the server's end of each connection. */
   serve(onEnd: (end: End) => void): Promise<TransferServer>;
-  connect(port: number): Promise<End>;
+  /** @param role which of two it is, where a relay stands between them. */
+  connect(port: number, role?: 'sender' | 'receiver'): Promise<End>;
 }
 
-export type TransferSystemName = 'session' | 'ws';
+export type TransferSystemName = 'session' | 'agent' | 'ws';

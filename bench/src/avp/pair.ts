@@ -20,7 +20,7 @@ export type Direction = (typeof DIRECTIONS)[number];
 export async function startPair(system: TransferSystemName): Promise<Pair> {
   const [client, server] = [startEnd(system), startEnd(system)];
   const port = await server.call('serve');
-  await client.call('connect', port);
+  await client.call('connect', { port });
   const stop = () => {
     client.stop();
     server.stop();

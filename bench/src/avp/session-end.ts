@@ -4,7 +4,8 @@ import WebSocket from 'ws';
 import type { End, TransferSystem } from './ends.js';
 import { generate } from './generated.js';
 
-const OPTIONS = {
+/** Of both ends. */
+export const OPTIONS = {
   transfers: 'stream',
   algorithms: ['NONE'],
   encodings: [],
@@ -38,18 +39,17 @@ export const system: TransferSystem = {
   },
 };
 
-function endOf(session: Session): End {
+/** @param to an agent. */
+export function endOf(session: Session, to?: string): End {
   return {
     get sentBytes() {
       return session.stats().sent.wireBytes;
     },
     send: (bytes) =>
-      session.sendTensor({
-        data: generate(bytes),
-        shape: [bytes / 4],
-        dtype: 'float32',
-        payloadType: 'hidden_state',
-      }),
+      session.sendTensor(
+        { data: generate(bytes), shape: [bytes / 4], dtype: 'float32', payloadType: 'hidden_state' },
+        { to },
+      ),
     async ping() {
       await session.request('ping');
     },
@@ -60,7 +60,7 @@ function endOf(session: Session): End {
 }
 
 /** Tensors are verified by the session itself; what fails here ends the process. */
-async function readAll(session: Session): Promise<void> {
+export async function readAll(session: Session): Promise<void> {
   for await (const { tensor } of session) {
     if (tensor?.chunks === undefined) throw new Error('that was no streamed tensor');
     let length = 0;

@@ -30,7 +30,7 @@ export async function* measureWaiting(
 /** @returns milliseconds of each round trip. */
 async function waitsOf(pair: Pair, size: number, rounds: number): Promise<Record<Place, number[]>> {
   const other = startEnd(pair.system);
-  await other.call('connect', pair.port);
+  await other.call('connect', { port: pair.port });
   const clients: Record<Place, typeof other> = {
     'same connection': pair.client,
     'another connection': other,

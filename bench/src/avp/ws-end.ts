@@ -21,8 +21,9 @@ export const system: TransferSystem = {
     return { port, close: () => new Promise((resolve) => server.close(() => resolve())) };
   },
 
-  async connect(port) {
-    const socket = new WebSocket(`ws://127.0.0.1:${port}`, { perMessageDeflate: false });
+  async connect(port, role) {
+    const path = role === undefined ? '' : `/${role}-0`;
+    const socket = new WebSocket(`ws://127.0.0.1:${port}${path}`, { perMessageDeflate: false });
     await once(socket, 'open');
     return endOf(socket);
   },

@@ -32,6 +32,7 @@ export interface FrameEvents {
  * that a browser's is random changes nothing for a server.
  */
 const MASK = Uint8Array.of(0x5a, 0xc3, 0x17, 0x9e);
+const [MASK_WORD] = new Uint32Array(MASK.buffer) as Uint32Array & [number];
 const MASK_BIT = 0x80;
 const FIN_BIT = 0x80;
 const LENGTH_16 = 126;
@@ -42,15 +43,20 @@ const MAX_HEAD = 10;
 export function maskedFrame(opcode: Opcode, payload: Uint8Array): Uint8Array {
   const { length } = payload;
   const extended = length < LENGTH_16 ? 0 : length < 2 ** 16 ? 2 : 8;
-  const frame = new Uint8Array(2 + extended + MASK.length + length);
-  const view = new DataView(frame.buffer);
+  const start = 2 + extended + MASK.length;
+  // The payload begins at a word, so that it is masked by words.
+  const padding = -start & 3;
+  const memory = new ArrayBuffer(padding + start + ((length + 3) & ~3));
+  const frame = new Uint8Array(memory, padding, start + length);
+  const view = new DataView(memory, padding);
   frame[0] = FIN_BIT | opcode;
   frame[1] = MASK_BIT | (extended === 0 ? length : extended === 2 ? LENGTH_16 : LENGTH_64);
   if (extended === 2) view.setUint16(2, length);
   if (extended === 8) view.setBigUint64(2, BigInt(length));
   frame.set(MASK, 2 + extended);
-  const start = 2 + extended + MASK.length;
-  for (let i = 0; i < length; i++) frame[start + i] = (payload[i] as number) ^ (MASK[i & 3] as number);
+  frame.set(payload, start);
+  const words = new Uint32Array(memory, padding + start);
+  for (let i = 0; i < words.length; i++) words[i] = (words[i] as number) ^ MASK_WORD;
   return frame;
 }
 

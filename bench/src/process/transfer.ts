@@ -11,7 +11,12 @@ import { offer } from './channel.js';
 import '@parlance/client';
 import '@parlance/server';
 
-const { system } = (await import(`../avp/${process.argv[2] as TransferSystemName}-end.ts`)) as {
+const FILES: Readonly<Record<TransferSystemName, string>> = {
+  session: '../avp/session-end.ts',
+  agent: '../relay/agent-end.ts',
+  ws: '../avp/ws-end.ts',
+};
+const { system } = (await import(FILES[process.argv[2] as TransferSystemName])) as {
   readonly system: TransferSystem;
 };
 await settleHeap();
@@ -36,8 +41,8 @@ const commands = {
     return port;
   },
 
-  async connect(port: number): Promise<void> {
-    end = await system.connect(port);
+  async connect({ port, role }: { port: number; role?: 'sender' | 'receiver' }): Promise<void> {
+    end = await system.connect(port, role);
   },
 
   watch(): void {

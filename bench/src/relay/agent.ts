@@ -12,7 +12,7 @@ import {
   systemClock,
 } from '@parlance/protocol';
 import { FrameSocket, maskedFrame, Opcode } from '../load/frame-socket.js';
-import type { RelayName } from './server.js';
+import type { RelayName } from './relays.js';
 
 /** One end of a relayed pair. */
 export interface Agent {
@@ -24,7 +24,9 @@ export interface Agent {
 
 interface AgentOptions {
   readonly port: number;
-  readonly name: 'sender' | 'receiver';
+  readonly name: string;
+  /** Whom it writes to; the bare relay knows that from its own name. */
+  readonly to: string;
   readonly payload: Uint8Array;
   readonly onMessage: (size: number) => void;
 }
@@ -68,7 +70,7 @@ const capabilities = resolveCapabilities(
 );
 
 /** The protocol's own core, without the promises of the client API, which would be the slower end. */
-function openSession({ port, name, payload, onMessage }: AgentOptions): Promise<Agent> {
+function openSession({ port, name, to, payload, onMessage }: AgentOptions): Promise<Agent> {
   const core = createSession({
     role: 'client',
     subprotocol: Subprotocol.BINARY,
@@ -84,7 +86,7 @@ function openSession({ port, name, payload, onMessage }: AgentOptions): Promise<
     originalLength: payload.length,
     secret: false,
     metadata: undefined,
-    agent: 'receiver',
+    agent: to,
   };
   /** Whole messages are all alike, so they are masked once, as those of the bare relay are. */
   let message: { readonly length: number; readonly frame: Uint8Array } | undefined;

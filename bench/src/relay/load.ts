@@ -1,49 +1,68 @@
 import { offer } from '../process/channel.js';
 import { type Agent, openAgent } from './agent.js';
-import type { RelayName } from './server.js';
+import { type RelayName, receiverName, senderName } from './relays.js';
 
-/** A sender and a receiver, in a process of their own. */
+/** Pairs of a sender and a receiver, in a process of their own. */
 
 const system = process.argv[2] as RelayName;
-let pair: { readonly sender: Agent; readonly receiver: Agent; readonly ticks: NodeJS.Timeout } | undefined;
+
+interface Pair {
+  readonly sender: Agent;
+  readonly receiver: Agent;
+  /** Something has arrived. */
+  onReceived: () => void;
+}
+
+let pairs: Pair[] = [];
+let ticks: NodeJS.Timeout | undefined;
 let received = 0;
-let onReceived = () => {};
+
+async function openPair(number: number, port: number, payload: Uint8Array): Promise<Pair> {
+  let pair: Pair | undefined;
+  const onMessage = (length: number) => {
+    if (length !== payload.length) throw new Error('what arrived is not what was sent');
+    received++;
+    pair?.onReceived();
+  };
+  const [sender, receiver] = [senderName(number), receiverName(number)];
+  const open = (name: string, to: string) => openAgent(system, { port, name, to, payload, onMessage });
+  // A receiver is there before anything is sent to it.
+  const opened = { receiver: await open(receiver, sender), sender: await open(sender, receiver) };
+  pair = { ...opened, onReceived: () => {} };
+  return pair;
+}
 
 const commands = {
-  async open({ port, size }: { readonly port: number; readonly size: number }): Promise<void> {
+  async open({ port, size, pairs: count }: { port: number; size: number; pairs: number }): Promise<void> {
     const payload = Uint8Array.from({ length: size }, (_, i) => 32 + ((i * 31 + (i >> 3)) % 95));
-    const onMessage = (length: number) => {
-      if (length !== size) throw new Error('what arrived is not what was sent');
-      received++;
-      onReceived();
-    };
-    const open = (name: 'sender' | 'receiver') => openAgent(system, { port, name, payload, onMessage });
-    const [receiver, sender] = [await open('receiver'), await open('sender')];
-    const ticks = setInterval(() => {
-      sender.tick();
-      receiver.tick();
+    pairs = await Promise.all(Array.from({ length: count }, (_, i) => openPair(i, port, payload)));
+    ticks = setInterval(() => {
+      for (const { sender, receiver } of pairs) {
+        sender.tick();
+        receiver.tick();
+      }
     }, 50);
-    pair = { sender, receiver, ticks };
   },
 
-  /** Keeps `depth` messages under way. @returns messages that arrived, and milliseconds. */
+  /** Keeps `depth` messages of each pair under way. @returns messages that arrived, and milliseconds. */
   async flood({ depth, windowMs }: { readonly depth: number; readonly windowMs: number }) {
-    const sender = pair?.sender as Agent;
     const from = received;
     const start = performance.now();
     let isRunning = true;
-    let toSend = 0;
-    const refill = () => {
-      const count = toSend;
-      toSend = 0;
-      if (count > 0) sender.send(count);
-    };
-    // Answers a batch of arrivals with a batch of messages, behind all that came with one read.
-    onReceived = () => {
-      if (!isRunning) return;
-      if (toSend++ === 0) queueMicrotask(refill);
-    };
-    sender.send(depth);
+    for (const pair of pairs) {
+      const { sender } = pair;
+      let toSend = 0;
+      const refill = () => {
+        const count = toSend;
+        toSend = 0;
+        if (count > 0) sender.send(count);
+      };
+      // Answers a batch of arrivals with a batch of messages, behind all that came with one read.
+      pair.onReceived = () => {
+        if (isRunning && toSend++ === 0) queueMicrotask(refill);
+      };
+      sender.send(depth);
+    }
     await new Promise((resolve) => setTimeout(resolve, windowMs));
     const result = { messages: received - from, ms: performance.now() - start };
     isRunning = false;
@@ -55,28 +74,29 @@ const commands = {
     return result;
   },
 
-  /** One message at a time. @returns the median of the milliseconds from agent to agent. */
+  /** One message of one pair at a time. @returns the median of the milliseconds from agent to agent. */
   async latency({ count }: { readonly count: number }): Promise<number> {
-    const sender = pair?.sender as Agent;
+    const pair = pairs[0] as Pair;
     const taken: number[] = [];
     for (let i = 0; i < count; i++) {
       const start = performance.now();
       await new Promise<void>((resolve) => {
-        onReceived = resolve;
-        sender.send(1);
+        pair.onReceived = resolve;
+        pair.sender.send(1);
       });
       taken.push(performance.now() - start);
     }
-    onReceived = () => {};
+    pair.onReceived = () => {};
     return taken.sort((a, b) => a - b)[count >> 1] ?? Number.NaN;
   },
 
-  async close(): Promise<void> {
-    clearInterval(pair?.ticks);
-    pair?.sender.close();
-    pair?.receiver.close();
-    pair = undefined;
-    await new Promise((resolve) => setTimeout(resolve, 50));
+  close(): void {
+    clearInterval(ticks);
+    for (const { sender, receiver } of pairs) {
+      sender.close();
+      receiver.close();
+    }
+    pairs = [];
   },
 };
 export type RelayLoadCommands = typeof commands;

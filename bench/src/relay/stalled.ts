@@ -1,0 +1,80 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Remote, startRemote } from '../process/channel.js';
+import { atLeast, atMost, compare, type Row } from '../row.js';
+import { median } from '../statistics.js';
+import type { RelayLoadCommands } from './load.js';
+import type { RelayServerCommands } from './server.js';
+import type { StallerCommands } from './staller.js';
+
+/** Who does not read: the receiver's application, or its socket. */
+export const STALLS = ['application', 'socket'] as const;
+export type Stall = (typeof STALLS)[number];
+
+const LOAD = { size: 1024, pairs: 8 } as const;
+const DEPTH = 8;
+const MIN_RATE = 0.9;
+const MAX_GROWTH_MB = 16;
+const MB = 1024 * 1024;
+
+/**
+ * One receiver that stalls while others write to it all that they are let, beside pairs under full load:
+ * what the relay keeps, and what the pairs lose. Windows with it and without take turns.
+ */
+export async function* measureStalled(rounds: number, windowMs: number): AsyncGenerator<Row> {
+  const relay = startRemote<RelayServerCommands>(
+    new URL('./server.ts', import.meta.url),
+    ['session'],
+    ['--expose-gc'],
+  );
+  const load = startRemote<RelayLoadCommands>(new URL('./load.ts', import.meta.url), ['session']);
+  try {
+    const port = await relay.call('port');
+    await load.call('open', { port, ...LOAD });
+    const rate = async () => {
+      const { messages, ms } = await load.call('flood', { depth: DEPTH, windowMs });
+      return (messages / ms) * 1000;
+    };
+    await rate();
+    for (const stall of STALLS) {
+      const rates = { without: [] as number[], beside: [] as number[] };
+      const growth: number[] = [];
+      for (let round = 0; round < rounds; round++) {
+        rates.without.push(await rate());
+        const before = await relay.call('memory');
+        const staller = startRemote<StallerCommands>(new URL('./staller.ts', import.meta.url), [
+          String(port),
+          stall,
+        ]);
+        await staller.call('stall');
+        await untilStill(staller);
+        rates.beside.push(await rate());
+        growth.push((held(await relay.call('memory')) - held(before)) / MB);
+        staller.stop();
+      }
+      const without = { name: 'without', value: median(rates.without) };
+      const name = `relay, ${LOAD.pairs} pairs beside a stalled ${stall}`;
+      yield compare(name, 'msg/s', 'higher', median(rates.beside), without, atLeast(MIN_RATE));
+      const allowed = { name: `${MAX_GROWTH_MB} MB`, value: MAX_GROWTH_MB };
+      const kept = `relay, memory behind a stalled ${stall}`;
+      yield compare(kept, 'MB', 'lower', Math.max(...growth), allowed, atMost(1));
+    }
+  } finally {
+    load.stop();
+    relay.stop();
+  }
+}
+
+/** What is external counts its array buffers. */
+const held = ({ heapUsed, external }: NodeJS.MemoryUsage): number => heapUsed + external;
+
+/** Until nothing more can be sent to whoever does not read. */
+async function untilStill(staller: Remote<StallerCommands>): Promise<void> {
+  let last = 0;
+  for (let patience = 50; patience > 0; patience--) {
+    await sleep(200);
+    const sent = await staller.call('sent');
+    if (sent > 0 && sent === last) return;
+    last = sent;
+  }
+  throw new Error(`whoever does not read was sent ${last} messages, and still more`);
+}

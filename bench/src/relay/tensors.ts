@@ -1,0 +1,87 @@
+import { type Remote, startRemote } from '../process/channel.js';
+import type { TransferCommands } from '../process/transfer.js';
+import { atLeast, atMost, compare, type Row } from '../row.js';
+import { median } from '../statistics.js';
+import type { RelayName } from './relays.js';
+import type { RelayServerCommands } from './server.js';
+
+const MIB = 2 ** 20;
+const MIN_RATE = 0.7;
+const MAX_PEAK_MIB = 110;
+
+interface Contestant {
+  readonly relay: Remote<RelayServerCommands>;
+  readonly sender: Remote<TransferCommands>;
+  readonly receiver: Remote<TransferCommands>;
+}
+
+interface Transfer {
+  readonly ms: number;
+  readonly cpuMs: number;
+  readonly peakBytes: number;
+}
+
+/** A large tensor from agent to agent, beside chunks by hand over two hops, with a CRC at both ends. */
+export async function* measureTensors(size: number, rounds: number): AsyncGenerator<Row> {
+  const session = await start('session');
+  const ws = await start('ws');
+  try {
+    const ours: Transfer[] = [];
+    const theirs: Transfer[] = [];
+    // The first of each is for the compiler.
+    for (let round = 0; round <= rounds; round++) {
+      const turns = [
+        async () => ours.push(await transfer(session, size)),
+        async () => theirs.push(await transfer(ws, size)),
+      ];
+      for (const turn of round % 2 === 0 ? turns : turns.toReversed()) await turn();
+    }
+    yield* rowsOf(size, ours.slice(1), theirs.slice(1));
+  } finally {
+    for (const { relay, sender, receiver } of [session, ws]) {
+      sender.stop();
+      receiver.stop();
+      relay.stop();
+    }
+  }
+}
+
+async function start(name: RelayName): Promise<Contestant> {
+  const relay = startRemote<RelayServerCommands>(
+    new URL('./server.ts', import.meta.url),
+    [name],
+    ['--expose-gc'],
+  );
+  const port = await relay.call('port');
+  const connect = async (role: 'sender' | 'receiver') => {
+    const system = name === 'session' ? 'agent' : 'ws';
+    const end = startRemote<TransferCommands>(
+      new URL('../process/transfer.ts', import.meta.url),
+      [system],
+      ['--expose-gc'],
+    );
+    await end.call('connect', { port, role });
+    return end;
+  };
+  return { relay, receiver: await connect('receiver'), sender: await connect('sender') };
+}
+
+async function transfer({ relay, sender }: Contestant, size: number): Promise<Transfer> {
+  await relay.call('watch');
+  const before = await relay.call('mark');
+  const ms = await sender.call('send', size);
+  const after = await relay.call('mark');
+  return { ms, cpuMs: (after.cpuUs - before.cpuUs) / 1000, peakBytes: await relay.call('peak') };
+}
+
+function* rowsOf(size: number, ours: readonly Transfer[], theirs: readonly Transfer[]): Generator<Row> {
+  const name = `${size / MIB} MiB agent to agent`;
+  const rate = (transfers: readonly Transfer[]) =>
+    size / MIB / (median(transfers.map(({ ms }) => ms)) / 1000);
+  const cpu = (transfers: readonly Transfer[]) => median(transfers.map(({ cpuMs }) => cpuMs));
+  yield compare(name, 'MiB/s', 'higher', rate(ours), { name: 'ws', value: rate(theirs) }, atLeast(MIN_RATE));
+  yield compare(`${name}, CPU of the relay`, 'ms', 'lower', cpu(ours), { name: 'ws', value: cpu(theirs) });
+  const peak = Math.max(...ours.map(({ peakBytes }) => peakBytes)) / MIB;
+  const limit = { name: `${MAX_PEAK_MIB} MiB`, value: MAX_PEAK_MIB };
+  yield compare(`${name}, peak RSS of the relay`, 'MiB', 'lower', peak, limit, atMost(1));
+}
