@@ -41,13 +41,14 @@ const immediate = (globalThis as { setImmediate?: (task: () => void) => unknown 
 
 /** Acknowledgements and batches of all sessions wait on one timer, armed only while any does. */
 const SHORT_TICK_MS = 100;
-const due = new Set<Sweepable>();
+let due = new Set<Sweepable>();
 let isArmed = false;
 
 function strike(): void {
   isArmed = false;
-  const items = [...due];
-  due.clear();
+  const items = due;
+  // Clearing one that has lived long makes V8 look whether to collect the whole heap.
+  due = new Set();
   for (const item of items) item.handleTick();
 }
 
