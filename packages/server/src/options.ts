@@ -61,7 +61,7 @@ export interface ServerOptions extends CapabilityOptions {
    * client. @default none: the address of the connection counts
    */
   readonly trustedProxies?: readonly string[] | undefined;
-  /** Looks at every message and request before the application does. @default none */
+  /** Looks at every message and request, and at every relayed reply, before anybody else does. @default none */
   readonly scan?: Scan | undefined;
   /**
    * Serves metrics in Prometheus format at `path`, by default `/metrics`, to everybody who can connect: see

@@ -233,7 +233,11 @@ class SessionServer implements Server, ConnectionHost {
 
   routeOf(session: Endpoint): EventRoute | undefined {
     const relay = this.#relay;
-    return relay && { take: (event) => relay.take(session, event) };
+    if (relay === undefined) return undefined;
+    return {
+      take: (event) => relay.take(session, event),
+      isAsked: (streamId) => relay.isAsked(session, streamId),
+    };
   }
 
   claim(session: Endpoint, { extensions }: HelloPayload): Refusal | undefined {

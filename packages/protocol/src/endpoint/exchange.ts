@@ -71,7 +71,7 @@ export class Exchange {
     this.#passage = new Passage({
       route,
       scanner: options.scanner,
-      read: (body) => createMessage(body, this.coder),
+      coder: () => this.coder,
       refuse: (streamId, error) => this.#refuse(streamId, error),
     });
   }

@@ -1,15 +1,16 @@
 import type { ProtocolError } from '../errors.js';
-import type { ReceivedBody } from '../link/assembly.js';
 import type { SessionEvent } from '../session-core.js';
-import type { ReceivedMessage } from './message.js';
+import type { BodyCoder } from './body-coder.js';
+import { createMessage } from './message.js';
 import type { EventRoute } from './ports.js';
+import { isReply, ReplyPassage } from './reply-passage.js';
 import type { Scanner } from './scan.js';
 import { TensorPassage } from './tensor-passage.js';
 
 export interface PassageOptions {
   readonly route: EventRoute;
   readonly scanner: Scanner | undefined;
-  readonly read: (body: ReceivedBody) => ReceivedMessage;
+  readonly coder: () => BodyCoder;
   readonly refuse: (streamId: number, error: ProtocolError) => void;
 }
 
@@ -17,11 +18,13 @@ export interface PassageOptions {
 export class Passage {
   readonly #options: PassageOptions;
   readonly #tensors: TensorPassage | undefined;
+  readonly #replies: ReplyPassage | undefined;
 
   constructor(options: PassageOptions) {
     this.#options = options;
-    const { route, scanner, refuse } = options;
+    const { route, scanner, coder, refuse } = options;
     if (scanner === undefined) return;
+    this.#replies = new ReplyPassage({ route, scanner, coder });
     this.#tensors = new TensorPassage({
       scan: (message, pass) => scanner.takeRequest(message, pass),
       pass: (held) => void route.take(held),
@@ -31,16 +34,25 @@ export class Passage {
 
   /** Whether the event is for somebody else, or of interest to whoever passes such events on. */
   take(event: SessionEvent): boolean {
-    const { route, scanner, read } = this.#options;
+    const { route, scanner, coder } = this.#options;
     if (scanner === undefined) return route.take(event);
+    if (isReply(event)) return this.#takeReply(event);
     if (event.type === 'piece') return this.#tensors?.take(event) === true || route.take(event);
     if (event.type === 'cancel') this.#tensors?.forget(event.streamId);
     const isOpening = event.type === 'message' || event.type === 'request';
     if (!isOpening || event.body.agent === undefined) return route.take(event);
-    const message = read(event.body);
+    const message = createMessage(event.body, coder());
     const pass = () => void route.take(event);
     if (event.type === 'message') scanner.takeMessage(message, pass);
     else scanner.takeRequest(message, pass);
     return true;
+  }
+
+  #takeReply(event: Parameters<ReplyPassage['take']>[0]): boolean {
+    const isForOthers = this.#options.route.isAsked(event.streamId);
+    if (isForOthers) this.#replies?.take(event);
+    // Whoever asked has left.
+    else this.#replies?.forget(event.streamId);
+    return isForOthers;
   }
 }

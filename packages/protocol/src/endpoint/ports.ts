@@ -9,6 +9,8 @@ import type { SessionEvent } from '../session-core.js';
 export interface EventRoute {
   /** Whether the event was taken. */
   take(event: SessionEvent): boolean;
+  /** Whether somebody else has asked on a stream of this end, and is who replies on it are for. */
+  isAsked(streamId: number): boolean;
 }
 
 /** One WebSocket connection. */

@@ -7,7 +7,8 @@ import type { Session } from './session.js';
 
 /**
  * Looks at content before anybody else does, and says what it found. Sees messages and requests, tensors among
- * them, whose `text` throws. What it throws blocks.
+ * them, whose `text` throws, and at a server the replies, part by part, that it passes on to others. What it
+ * throws blocks.
  */
 export type Scan = (message: Message, context: ScanContext) => Verdict | Promise<Verdict>;
 
@@ -55,9 +56,19 @@ export class Scanner {
 
   /** Calls `deliver` in the order of the messages. */
   takeMessage(message: Scannable, deliver: () => void): void {
-    const verdict = this.judge(message, 'received');
-    this.#last = this.#last.then(() => verdict).then(deliver, this.#block);
+    this.#last = this.takeBehind(this.#last, () => message, deliver);
+  }
+
+  /**
+   * Calls `deliver` when `previous` has resolved.
+   *
+   * @param read called at once; what it throws blocks.
+   * @returns resolves when the message was delivered or blocked.
+   */
+  takeBehind(previous: Promise<void>, read: () => Scannable, deliver: () => void): Promise<void> {
+    const verdict = (async () => this.judge(read(), 'received'))();
     verdict.catch(() => {});
+    return previous.then(() => verdict).then(deliver, this.#block);
   }
 
   /** Requests wait for nothing but their own verdict. */

@@ -117,6 +117,11 @@ export class Relay {
     }
   }
 
+  /** Whether another session has asked `session` on this stream. */
+  isAsked(session: Endpoint, streamId: number): boolean {
+    return this.#members.get(session)?.answering.has(streamId) ?? false;
+  }
+
   /** The session is over: what it owed and what it was owed is settled. */
   handleEnded(session: Endpoint): void {
     const member = this.#members.get(session);

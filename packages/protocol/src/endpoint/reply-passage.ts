@@ -1,0 +1,66 @@
+import { LinkCodec } from '../link/header.js';
+import type { SessionEvent } from '../session-core.js';
+import type { BodyCoder } from './body-coder.js';
+import { createMessage, type PartText } from './message.js';
+import type { EventRoute } from './ports.js';
+import type { Scanner } from './scan.js';
+
+/** What answers a request. */
+type ReplyEvent = Extract<SessionEvent, { type: 'part' | 'response' | 'end' | 'failure' }>;
+
+export function isReply(event: SessionEvent): event is ReplyEvent {
+  const { type } = event;
+  return type === 'part' || type === 'response' || type === 'end' || type === 'failure';
+}
+
+interface Waiting {
+  /** Where a character may be split between two parts. */
+  partText: PartText | undefined;
+  /** Everything of the stream so far is passed on. */
+  last: Promise<void>;
+}
+
+export interface ReplyPassageOptions {
+  readonly route: EventRoute;
+  readonly scanner: Scanner;
+  readonly coder: () => BodyCoder;
+}
+
+/**
+ * Replies that a server passes on. A scan looks at their parts in order; those that wait for it wait
+ * without credit, and so does the end of a reply.
+ */
+export class ReplyPassage {
+  readonly #options: ReplyPassageOptions;
+  readonly #waiting = new Map<number, Waiting>();
+
+  constructor(options: ReplyPassageOptions) {
+    this.#options = options;
+  }
+
+  take(event: ReplyEvent): void {
+    const { route, scanner, coder } = this.#options;
+    const { streamId } = event;
+    const isLast = event.type !== 'part';
+    let waiting = this.#waiting.get(streamId);
+    if (isLast) this.#waiting.delete(streamId);
+    const pass = () => void route.take(event);
+    if (!('body' in event) || event.body.bytes.length === 0) {
+      if (waiting === undefined) pass();
+      else waiting.last = waiting.last.then(pass);
+      return;
+    }
+    const { body } = event;
+    waiting ??= { partText: undefined, last: Promise.resolve() };
+    if (!isLast) {
+      this.#waiting.set(streamId, waiting);
+      if (body.codec === LinkCodec.TOKEN_NATIVE) waiting.partText ??= coder().createPartText();
+    }
+    const { partText, last } = waiting;
+    waiting.last = scanner.takeBehind(last, () => createMessage(body, coder(), partText), pass);
+  }
+
+  forget(streamId: number): void {
+    this.#waiting.delete(streamId);
+  }
+}
