@@ -73,6 +73,9 @@ export class Exchange {
       scanner: options.scanner,
       coder: () => this.coder,
       refuse: (streamId, error) => this.#refuse(streamId, error),
+      drop: (event) => {
+        if ('body' in event) this.#requester.handlePart(event.streamId, event.body);
+      },
     });
   }
 

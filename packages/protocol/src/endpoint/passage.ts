@@ -3,7 +3,7 @@ import type { SessionEvent } from '../session-core.js';
 import type { BodyCoder } from './body-coder.js';
 import { createMessage } from './message.js';
 import type { EventRoute } from './ports.js';
-import { isReply, ReplyPassage } from './reply-passage.js';
+import { isReply, type ReplyEvent, ReplyPassage } from './reply-passage.js';
 import type { Scanner } from './scan.js';
 import { TensorPassage } from './tensor-passage.js';
 
@@ -12,6 +12,8 @@ export interface PassageOptions {
   readonly scanner: Scanner | undefined;
   readonly coder: () => BodyCoder;
   readonly refuse: (streamId: number, error: ProtocolError) => void;
+  /** A reply that nobody wants any more. */
+  readonly drop: (event: ReplyEvent) => void;
 }
 
 /** Server: the way of what is for others, who are kept from what a scan blocks like this end is. */
@@ -24,7 +26,7 @@ export class Passage {
     this.#options = options;
     const { route, scanner, coder, refuse } = options;
     if (scanner === undefined) return;
-    this.#replies = new ReplyPassage({ route, scanner, coder });
+    this.#replies = new ReplyPassage({ route, scanner, coder, drop: options.drop });
     this.#tensors = new TensorPassage({
       scan: (message, pass) => scanner.takeRequest(message, pass),
       pass: (held) => void route.take(held),
@@ -48,7 +50,7 @@ export class Passage {
     return true;
   }
 
-  #takeReply(event: Parameters<ReplyPassage['take']>[0]): boolean {
+  #takeReply(event: ReplyEvent): boolean {
     const isForOthers = this.#options.route.isAsked(event.streamId);
     if (isForOthers) this.#replies?.take(event);
     // Whoever asked has left.

@@ -6,7 +6,7 @@ import type { EventRoute } from './ports.js';
 import type { Scanner } from './scan.js';
 
 /** What answers a request. */
-type ReplyEvent = Extract<SessionEvent, { type: 'part' | 'response' | 'end' | 'failure' }>;
+export type ReplyEvent = Extract<SessionEvent, { type: 'part' | 'response' | 'end' | 'failure' }>;
 
 export function isReply(event: SessionEvent): event is ReplyEvent {
   const { type } = event;
@@ -24,6 +24,8 @@ export interface ReplyPassageOptions {
   readonly route: EventRoute;
   readonly scanner: Scanner;
   readonly coder: () => BodyCoder;
+  /** Nobody wants it any more. */
+  readonly drop: (event: ReplyEvent) => void;
 }
 
 /**
@@ -39,12 +41,14 @@ export class ReplyPassage {
   }
 
   take(event: ReplyEvent): void {
-    const { route, scanner, coder } = this.#options;
+    const { route, scanner, coder, drop } = this.#options;
     const { streamId } = event;
     const isLast = event.type !== 'part';
     let waiting = this.#waiting.get(streamId);
     if (isLast) this.#waiting.delete(streamId);
-    const pass = () => void route.take(event);
+    const pass = () => {
+      if (!route.take(event)) drop(event);
+    };
     if (!('body' in event) || event.body.bytes.length === 0) {
       if (waiting === undefined) pass();
       else waiting.last = waiting.last.then(pass);

@@ -89,11 +89,11 @@ export class Requester {
   }
 
   handlePart(streamId: number, body: ReceivedBody): void {
-    this.#take(streamId, (reply) => reply.handlePart(body));
+    this.#take(streamId, body, (reply) => reply.handlePart(body));
   }
 
   handleResponse(streamId: number, body: ReceivedBody): void {
-    this.#take(streamId, (reply) => reply.handleResponse(body));
+    this.#take(streamId, body, (reply) => reply.handleResponse(body));
     this.#replies.delete(streamId);
   }
 
@@ -143,9 +143,13 @@ export class Requester {
   }
 
   /** A reply that cannot be decoded fails alone. */
-  #take(streamId: number, take: (reply: Reply) => void): void {
+  #take(streamId: number, { charge }: ReceivedBody, take: (reply: Reply) => void): void {
     const reply = this.#replies.get(streamId);
-    if (reply === undefined) return;
+    if (reply === undefined) {
+      // Nobody waits for it: at a server, one that was to go on to a session that is over.
+      if (this.#options.core.consume(streamId, charge)) this.#options.pump();
+      return;
+    }
     try {
       take(reply);
     } catch (error) {

@@ -95,9 +95,11 @@ export class Assembler {
     return finish(first, partial.head, partial.agent, concatBytes(partial.pieces), partial.charge);
   }
 
-  /** Forgets an unfinished body of a stream. */
-  drop(streamId: number): void {
+  /** Forgets an unfinished body of a stream. Returns what it was charged. */
+  drop(streamId: number): number {
+    const charge = this.#partials?.get(streamId)?.charge ?? 0;
     this.#partials?.delete(streamId);
+    return charge;
   }
 
   /** Whether a body of the stream is unfinished. */

@@ -34,6 +34,68 @@ function unread(end: End, taken: ReadonlySet<object>): number {
   );
 }
 
+describe('credit of a stream that is over', () => {
+  const LARGE = 256 * KIB;
+  /** Answers of `LARGE` bytes, of which the limits let two wait. */
+  function answered(relayed: boolean, count: number) {
+    const bench = simulate();
+    const { client, server, settle } = bench;
+    for (let i = 0; i < count; i++) client.core.request({ ...plainBody(new Uint8Array(1)), relayed });
+    settle();
+    for (const { streamId } of eventsOf(server, 'request'))
+      server.core.respond(streamId, plainBody(new Uint8Array(LARGE)));
+    settle();
+    return bench;
+  }
+
+  it('is given back with the stream, and where the answer goes on to somebody else as it is consumed', () => {
+    expect(eventsOf(answered(false, 12).client, 'response')).toHaveLength(12);
+    const { client, settle } = answered(true, 12);
+    const arrived = () => eventsOf(client, 'response');
+    const before = arrived().length;
+    // The limit of messages that wait complete and unread beyond their share, and the one that passes it.
+    expect(before).toBe(Math.ceil(LIMITS.maxMessageSize / (LARGE - WINDOW.stream_window)));
+    for (let i = 0; i < 12; i++) {
+      const { streamId, body } = arrived()[i] as ReturnType<typeof arrived>[number];
+      client.core.consume(streamId, body.charge - 1);
+      settle();
+      client.core.consume(streamId, 1);
+      settle();
+    }
+    expect(arrived()).toHaveLength(12);
+  });
+
+  it('is all there again when parts were consumed late, or never arrived as a whole', () => {
+    const { client, server, settle } = simulate();
+    const taken = new Set<object>();
+    for (let round = 0; round < 40; round++) {
+      const id = client.core.request({ ...plainBody(new Uint8Array(1)), relayed: true });
+      settle();
+      server.core.chunk(id, plainBody(new Uint8Array(8 * KIB)));
+      if (round % 2 === 0) server.core.end(id);
+      // Cut off in the middle, as it waits for credit.
+      else server.core.chunk(id, plainBody(new Uint8Array(64 * KIB)));
+      settle();
+      if (round % 2 === 1) client.core.cancel(id);
+      settle();
+      if (round % 2 === 1) server.core.end(id);
+      settle();
+      for (const event of eventsOf(client, 'part')) {
+        if (taken.has(event)) continue;
+        taken.add(event);
+        client.core.consume(event.streamId, event.body.charge);
+      }
+      settle();
+    }
+    expect(client.core.openStreams).toBe(0);
+    const id = client.core.request({ ...plainBody(new Uint8Array(1)), relayed: true });
+    settle();
+    server.core.respond(id, plainBody(new Uint8Array(LIMITS.maxMessageSize)));
+    settle();
+    expect(eventsOf(client, 'response')).toHaveLength(1);
+  });
+});
+
 describe('credit', () => {
   it('holds a sender back whose reader does not read, and no longer than that', () => {
     const { client, server, settle } = simulate();

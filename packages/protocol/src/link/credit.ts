@@ -96,6 +96,8 @@ interface Account {
   bodyStart: number;
   /** Bytes of the last body that are still to come. */
   missing: number;
+  /** The stream is over, and what was received of it is not consumed. */
+  isOver: boolean;
 }
 
 /** The receiving side: what is granted. */
@@ -156,26 +158,42 @@ export class ReceiveCredit {
     const account = this.#accounts?.get(streamId);
     if (account === undefined) return false;
     account.consumed += charge;
+    if (account.isOver) return account.consumed >= account.received ? this.close(streamId) : this.#permit();
     const granted = this.#replenish(account);
     this.#await(account, this.#permitted !== account && needsPermit(account));
     return this.#permit() || granted;
   }
 
-  /** The stream is over; what of it waits to be read no longer counts. */
-  close(streamId: number): void {
+  /** The stream is over; what of it waits to be read no longer counts. Returns whether credit was granted. */
+  close(streamId: number): boolean {
     const account = this.#accounts?.get(streamId);
-    if (account === undefined) return;
+    if (account === undefined) return false;
     this.#accounts?.delete(streamId);
     this.#pool += account.share - this.#options.initial.stream;
     this.#await(account, false);
     if (this.#permitted === account) this.#permitted = undefined;
-    this.#permit();
+    return this.#permit();
+  }
+
+  /**
+   * The stream is over, and what of it waits counts until it is consumed.
+   *
+   * @param unfinished what was charged for a body that will not be handed on.
+   */
+  closeUnread(streamId: number, unfinished: number): void {
+    const account = this.#accounts?.get(streamId);
+    if (account === undefined) return;
+    account.isOver = true;
+    account.missing = 0;
+    this.#await(account, false);
+    if (this.#permitted === account) this.#permitted = undefined;
+    this.consume(streamId, unfinished);
   }
 
   /** Statements of every open stream, for a peer that may have missed some. */
   restate(): void {
-    for (const { id, limit } of this.#accounts?.values() ?? []) {
-      if (limit !== Infinity) this.#statements.grant(id, limit);
+    for (const { id, limit, isOver } of this.#accounts?.values() ?? []) {
+      if (limit !== Infinity && !isOver) this.#statements.grant(id, limit);
     }
   }
 
@@ -198,7 +216,16 @@ export class ReceiveCredit {
     let account = this.#accounts?.get(id);
     if (account === undefined) {
       const share = initialOf(this.#options.initial, id);
-      account = { id, received: 0, consumed: 0, limit: share, share, bodyStart: 0, missing: 0 };
+      account = {
+        id,
+        received: 0,
+        consumed: 0,
+        limit: share,
+        share,
+        bodyStart: 0,
+        missing: 0,
+        isOver: false,
+      };
       this.#accounts ??= new Map();
       this.#accounts.set(id, account);
     }
@@ -208,7 +235,7 @@ export class ReceiveCredit {
   /** Grants anew what was consumed, as soon as it is half a share. */
   #replenish(account: Account): boolean {
     // Nothing is granted where nothing is held back.
-    if (this.#isHeld || account.limit === Infinity) return false;
+    if (this.#isHeld || account.limit === Infinity || account.isOver) return false;
     if (account.limit - account.consumed > account.share / 2) return false;
     // Whoever reads may be sent more at a time, as long as there is any to give.
     const { maxShare } = this.#options;

@@ -238,6 +238,8 @@ export interface OutgoingBody {
   alias?: number | undefined;
   /** The last frame is written; `count` is the number of counted frames up to and with it. */
   readonly onWritten?: ((count: number) => void) | undefined;
+  /** Its stream is cancelled before the last frame is written, so that it never will be. */
+  readonly onDropped?: (() => void) | undefined;
 }
 
 /**

@@ -49,8 +49,13 @@ export type LinkEvent =
 /** A coded body as an application's message becomes one. */
 export type CodedBody = Pick<
   OutgoingBody,
-  'codec' | 'bytes' | 'originalLength' | 'secret' | 'metadata' | 'late' | 'agent' | 'onWritten'
+  'codec' | 'bytes' | 'originalLength' | 'secret' | 'metadata' | 'late' | 'agent' | 'onWritten' | 'onDropped'
 > & {
+  /**
+   * Of a request: its answer goes on to somebody else, so what was received of it counts until it is
+   * consumed, although the stream is over.
+   */
+  readonly relayed?: boolean | undefined;
   /** What a scan found; said in `m2m.v1.json` only. */
   readonly securityStatus?: SecurityStatus | undefined;
 };
@@ -246,7 +251,7 @@ export class Link implements OutboxListener {
 
   /** Opens a stream and returns its ID. @throws {ProtocolError} `too_many_streams`. */
   request(coded: CodedBody): number {
-    const { id } = this.#streams.open();
+    const { id } = this.#streams.open(coded.relayed);
     this.#outbox.pushBody(bodyOf(LinkKind.REQUEST, id, coded));
     return id;
   }
@@ -548,9 +553,10 @@ export class Link implements OutboxListener {
   }
 
   #finish(streamId: number): void {
-    this.#assembler.drop(streamId);
+    const unfinished = this.#assembler.drop(streamId);
     this.#pieces.drop(streamId);
-    this.#receiveCredit.close(streamId);
+    if (this.#streams.get(streamId)?.relayed) this.#receiveCredit.closeUnread(streamId, unfinished);
+    else this.#receiveCredit.close(streamId);
     this.#refused?.delete(streamId);
     const isLocal = this.#streams.isLocal(streamId);
     // Answered before all of the request was written: nobody wants the rest.
@@ -574,6 +580,7 @@ const bodyOf = (kind: OutgoingBody['kind'], streamId: number, coded: CodedBody):
   agent: coded.agent,
   alias: undefined,
   onWritten: coded.onWritten,
+  onDropped: coded.onDropped,
 });
 
 const NOTHING = new Uint8Array(0);

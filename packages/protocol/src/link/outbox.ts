@@ -291,6 +291,7 @@ class LaneOutbox implements Outbox {
     if (lane.blocked) this.blockedStreams--;
     else if (this.#paced?.includes(lane)) this.#leavePaced(lane);
     else if (!lane.starved) this.#turns = this.#turns.filter((other) => other !== lane);
+    for (const item of lane.items.slice(lane.head)) if ('onDropped' in item) item.onDropped?.();
     return lane.begun;
   }
 

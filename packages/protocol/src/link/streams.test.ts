@@ -13,12 +13,18 @@ describe('streams', () => {
       [2, 4, 6],
     ]);
     client.close(5);
-    expect(client.open()).toEqual({ id: 7, local: true, cancelled: false, answered: false });
+    expect(client.open()).toEqual({ id: 7, local: true, cancelled: false, answered: false, relayed: false });
   });
 
   it('are accepted from the far end in increasing order, gaps allowed', () => {
     const server = new StreamTable('server', 9, 9);
-    expect(server.accept(1)).toEqual({ id: 1, local: false, cancelled: false, answered: false });
+    expect(server.accept(1)).toEqual({
+      id: 1,
+      local: false,
+      cancelled: false,
+      answered: false,
+      relayed: false,
+    });
     expect(server.accept(99).id).toBe(99);
     for (const id of [97, 99, 1]) expect(errorCode(() => server.accept(id))).toBe('bad_frame');
     server.close(99);

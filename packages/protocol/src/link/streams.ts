@@ -17,6 +17,8 @@ export interface OpenStream {
   cancelled: boolean;
   /** The answer was given before the request was whole; what still arrives of it is dropped. */
   answered: boolean;
+  /** The answer goes on to somebody else. */
+  readonly relayed: boolean;
 }
 
 export class StreamTable {
@@ -46,7 +48,7 @@ export class StreamTable {
   }
 
   /** @throws {ProtocolError} `too_many_streams`, or `session_lost` where IDs are used up. */
-  open(): OpenStream {
+  open(relayed = false): OpenStream {
     if (this.#openLocal >= this.#maxLocal) {
       throw new ProtocolError(
         'too_many_streams',
@@ -56,7 +58,13 @@ export class StreamTable {
     if (this.#nextLocal > MAX_STREAM_ID) {
       throw new ProtocolError('session_lost', 'the session has used up its stream IDs; connect anew');
     }
-    const stream: OpenStream = { id: this.#nextLocal, local: true, cancelled: false, answered: false };
+    const stream: OpenStream = {
+      id: this.#nextLocal,
+      local: true,
+      cancelled: false,
+      answered: false,
+      relayed,
+    };
     this.#nextLocal += 2;
     this.#openLocal++;
     return this.#add(stream);
@@ -80,7 +88,7 @@ export class StreamTable {
       );
     }
     this.#lastRemote = id;
-    const stream: OpenStream = { id, local: false, cancelled: false, answered: false };
+    const stream: OpenStream = { id, local: false, cancelled: false, answered: false, relayed: false };
     this.#openRemote++;
     return this.#add(stream);
   }

@@ -25,14 +25,16 @@ export function passOn({ codec, bytes, originalLength, metadata }: ReceivedBody,
   return { codec, bytes, originalLength: originalLength ?? bytes.length, secret, metadata };
 }
 
-/** A body with whom it is from and who is told when it is written. */
+/** A body with whom it is from, and who is told when it is written or will not be. */
 export function addressed(
   { codec, bytes, originalLength, secret, metadata, late }: CodedBody,
   agent: string | undefined,
   onWritten: (frame: number) => void,
+  onDropped?: () => void,
 ): CodedBody {
+  const relayed = agent !== undefined;
   // Field by field: spreading takes as long as everything else that the relay does with a message.
-  return { codec, bytes, originalLength, secret, metadata, late, agent, onWritten };
+  return { codec, bytes, originalLength, secret, metadata, late, agent, onWritten, onDropped, relayed };
 }
 
 /** Text of token parts, where a character may be split between two of them. */

@@ -60,6 +60,15 @@ interface Member {
   readonly answering: Map<number, Passage>;
   readonly handOvers: HandOvers;
   readonly ordinals: Ordinals;
+  /** Replies to this session that are not written. */
+  readonly unwritten: Set<UnwrittenReply>;
+}
+
+interface UnwrittenReply {
+  /** Whose it is, and what it costs of that session's credit. */
+  readonly target: Endpoint;
+  readonly targetStream: number;
+  readonly charge: number;
 }
 
 /** Reports that may wait for a session that does not read them, in bytes. */
@@ -139,6 +148,9 @@ export class Relay {
       source.perform(undefined, (core) => core.fail(sourceStream, error));
     }
     for (const { source, charge } of member.handOvers.waiting()) this.#giveBack(source, 0, charge);
+    for (const { target, targetStream, charge } of member.unwritten)
+      this.#giveBack(target, targetStream, charge);
+    member.unwritten.clear();
     for (const { source, report } of member.handOvers.lost(session.core.framesConfirmed)) {
       if (report.outcome === 'unknown') this.stats.unknown += report.count;
       else this.stats.refused += report.count;
@@ -293,19 +305,25 @@ export class Relay {
       });
     }
     const { body } = event;
+    const { unwritten } = this.#member(source);
+    const reply = { target, targetStream, charge: body.charge };
+    const onTaken = () => {
+      if (unwritten.delete(reply)) this.#giveBack(target, targetStream, body.charge);
+    };
+    unwritten.add(reply);
     // Who has cancelled or left takes no more, and what nobody takes is as good as taken.
-    if (event.type === 'part' && !source.core.isWanted(sourceStream)) {
-      this.#giveBack(target, targetStream, body.charge);
-      return;
-    }
+    const isWanted = source.core.isWanted(sourceStream);
+    if (!isWanted) onTaken();
+    if (!isWanted && event.type === 'part') return;
     try {
-      const coded = this.#convert(body, target, source, event.type === 'part' ? passage : undefined);
-      const onWritten = () => this.#giveBack(target, targetStream, body.charge);
+      const converted = this.#convert(body, target, source, event.type === 'part' ? passage : undefined);
+      const coded = addressed(converted, undefined, onTaken, onTaken);
       source.perform(coded, (core) => {
-        if (event.type === 'part') core.chunk(sourceStream, addressed(coded, undefined, onWritten));
+        if (event.type === 'part') core.chunk(sourceStream, coded);
         else core.respond(sourceStream, coded);
       });
     } catch (error) {
+      onTaken();
       this.#forget(passage);
       const reason = this.#reasonOf(error, passage.to);
       target.perform(undefined, (core) => core.cancel(targetStream));
@@ -378,6 +396,7 @@ export class Relay {
         answering: new Map(),
         handOvers: new HandOvers(),
         ordinals: new Ordinals(),
+        unwritten: new Set(),
       };
       this.#members.set(session, member);
     }
