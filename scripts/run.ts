@@ -27,6 +27,9 @@ export async function run(name: string, args: readonly string[]): Promise<Tally>
   return code !== 0 && tally.failed === 0 ? { ...tally, failed: 1 } : tally;
 }
 
+/** Says where a file is that is read and gone when anybody could look. */
+const REPORT_LINE = /^JSON report written to .*\n/m;
+
 /** Runs a project of the test suite and counts its tests. */
 export async function vitest(project: string): Promise<Tally> {
   const folder = mkdtempSync(join(tmpdir(), 'parlance-tests-'));
@@ -42,7 +45,7 @@ export async function vitest(project: string): Promise<Tally> {
     `--outputFile.json=${file}`,
   ];
   try {
-    const { code } = await execute('npx', args);
+    const { code } = await execute('npx', args, REPORT_LINE);
     const report = JSON.parse(readFileSync(file, 'utf8')) as Record<string, number>;
     const failed = report['numFailedTests'] ?? 0;
     return {
@@ -59,7 +62,12 @@ export async function vitest(project: string): Promise<Tally> {
   }
 }
 
-function execute(name: string, args: readonly string[]): Promise<{ code: number; tail: string }> {
+/** @param hidden what is not shown of the output. */
+function execute(
+  name: string,
+  args: readonly string[],
+  hidden?: RegExp,
+): Promise<{ code: number; tail: string }> {
   return new Promise((resolve) => {
     const child = spawn(name, args, {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -67,8 +75,9 @@ function execute(name: string, args: readonly string[]): Promise<{ code: number;
     });
     let tail = '';
     child.stdout.on('data', (chunk: Buffer) => {
-      process.stdout.write(chunk);
-      tail = (tail + chunk.toString('utf8')).slice(-1000);
+      const text = chunk.toString('utf8');
+      process.stdout.write(hidden === undefined ? chunk : text.replace(hidden, ''));
+      tail = (tail + text).slice(-1000);
     });
     child.on('error', (error) => {
       console.error(String(error));
