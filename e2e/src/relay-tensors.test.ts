@@ -80,7 +80,8 @@ async function halfWay(bench: AgentsBench, port?: number) {
     (error: unknown) => error as ProtocolError,
   );
   const { tensor } = await next(worker);
-  const chunks = (tensor?.chunks as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]();
+  if (tensor?.chunks === undefined) throw new Error('that was no streamed tensor');
+  const chunks = tensor.chunks[Symbol.asyncIterator]();
   const parts: Uint8Array[] = [];
   const read = async () => {
     const { value, done } = await chunks.next();

@@ -2,7 +2,7 @@ import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node
 import type { Session } from '@parlance/protocol';
 import type { DrainOptions, DrainResult } from './drain.js';
 import type { ListenOptions } from './listener.js';
-import type { RelayStats } from './relay/relay.js';
+import type { RelayStats } from './relay/transit.js';
 
 /** A server as its user sees it. */
 

@@ -5,5 +5,5 @@ export type { DrainOptions, DrainResult } from './drain.js';
 export type { ListenOptions } from './listener.js';
 export type { ServerOptions } from './options.js';
 export type { AgentsOptions, Party, RelayKind, RelayQuestion, RouteQuestion } from './relay/policy.js';
-export type { RelayStats } from './relay/relay.js';
+export type { RelayStats } from './relay/transit.js';
 export { createServer } from './server.js';

@@ -34,7 +34,8 @@ import { Observation } from './observation.js';
 import { resolveServerOptions, type ServerOptions } from './options.js';
 import { Quotas } from './quotas.js';
 import { Policy } from './relay/policy.js';
-import { Relay, type RelayStats } from './relay/relay.js';
+import { Relay } from './relay/relay.js';
+import type { RelayStats } from './relay/transit.js';
 import { Totals } from './totals.js';
 import { Upgrades } from './upgrade.js';
 

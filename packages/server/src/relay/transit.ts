@@ -1,0 +1,111 @@
+import {
+  type CodedBody,
+  type Endpoint,
+  LinkCodec,
+  type Logger,
+  loggable,
+  ProtocolError,
+  type ReceivedBody,
+  toProtocolError,
+} from '@parlance/protocol';
+import type { Agent } from '../directory.js';
+import type { Policy, RelayKind } from './policy.js';
+import { isSharedCoding, type PartText, passOn, recode } from './recode.js';
+
+/** What a server's relay has done since it began. */
+export interface RelayStats {
+  /** Bodies that were passed on as they came. */
+  readonly forwarded: number;
+  /** Bodies that were decoded and coded anew, as the two sessions have not the same coding. */
+  readonly recoded: number;
+  /** Messages and requests that nobody was given. */
+  readonly refused: number;
+  /** One-way messages of which nobody knows whether they arrived. */
+  readonly unknown: number;
+}
+
+/** What all that passes from one session to another has in common: whether it may, how, and for whose credit. */
+export class Transit {
+  readonly stats: { -readonly [Key in keyof RelayStats]: RelayStats[Key] } = {
+    forwarded: 0,
+    recoded: 0,
+    refused: 0,
+    unknown: 0,
+  };
+  readonly #policy: Policy;
+  readonly #logger: Logger;
+  /** Sessions that were given credit and have to say so. */
+  #due = new Set<Endpoint>();
+
+  constructor(policy: Policy, logger: Logger) {
+    this.#policy = policy;
+    this.#logger = logger;
+  }
+
+  /**
+   * The agent that something from `source` goes to.
+   *
+   * @throws {ProtocolError} as the policy, and `unknown_agent` for the server's own names.
+   */
+  admit(source: Endpoint, to: string, kind: RelayKind, body: ReceivedBody | undefined): Agent {
+    if (to.startsWith('@')) throw new ProtocolError('unknown_agent', `nothing takes a ${kind} at ${to}`);
+    return this.#policy.admit(source, to, kind, body);
+  }
+
+  /**
+   * A body of `from` in a coding that `to` understands.
+   *
+   * @param stream that the body is a part of.
+   * @throws {ProtocolError} what decoding or coding throws.
+   */
+  convert(
+    body: ReceivedBody,
+    from: Endpoint,
+    to: Endpoint,
+    stream?: { partText: PartText | undefined },
+  ): CodedBody {
+    // No coding against earlier messages may compare what two principals send.
+    const secret = body.secret || from.principal !== to.principal;
+    if (isSharedCoding(body, from.negotiated, to.negotiated)) {
+      this.stats.forwarded++;
+      return passOn(body, secret);
+    }
+    this.stats.recoded++;
+    const isTokenPart = stream !== undefined && body.codec === LinkCodec.TOKEN_NATIVE;
+    if (isTokenPart) stream.partText ??= from.coder.createPartText();
+    return recode({ ...body, secret }, from.coder, to.coder, stream?.partText);
+  }
+
+  /**
+   * Somebody has taken what `session` sent. What its credit lets follow is looked at later, as this is
+   * called while another session writes.
+   */
+  giveBack(session: Endpoint, streamId: number, charge: number): void {
+    if (!session.core.consume(streamId, charge)) return;
+    if (this.#due.size === 0) queueMicrotask(() => this.#pumpDue());
+    this.#due.add(session);
+  }
+
+  #pumpDue(): void {
+    const due = this.#due;
+    // A set that is cleared and lives on takes new memory among what is old every time, and whoever asks
+    // for that has V8 look whether it is time to collect everything: with much in buffers it always is.
+    this.#due = new Set();
+    for (const session of due) session.pump();
+  }
+
+  /** Something was given to nobody. Returns what its sender is told; what is no failure of its own stays here. */
+  refuse(error: unknown, to: string): ProtocolError {
+    this.stats.refused++;
+    return this.reasonOf(error, to);
+  }
+
+  reasonOf(error: unknown, to: string): ProtocolError {
+    const reason = toProtocolError(error, 'internal', 'the relay failed');
+    if (reason.code === 'internal')
+      this.#logger.error({ event: 'relay.failed', to, err: loggable(error) }, 'the relay failed');
+    // To the sender its target is gone, however that ends.
+    if (reason.code !== 'session_closed') return reason;
+    return new ProtocolError('peer_gone', `the session of agent ${to} closes; it never had the body`);
+  }
+}
