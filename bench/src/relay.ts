@@ -12,8 +12,7 @@ const MIB = 2 ** 20;
  */
 export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   yield* measureMessages({
-    starts: quick ? 1 : 3,
-    rounds: 3,
+    rounds: quick ? 3 : 9,
     windowMs: quick ? 1000 : 1500,
     count: quick ? 200 : 500,
   });

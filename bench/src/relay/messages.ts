@@ -10,8 +10,6 @@ const DEPTH = 64;
 const MIN_RATE = 0.7;
 
 export interface MessagesPlan {
-  /** How often the processes are started anew, and windows of each of them. */
-  readonly starts: number;
   readonly rounds: number;
   readonly windowMs: number;
   /** Messages that are sent one at a time. */
@@ -37,16 +35,14 @@ type Results = Readonly<Record<RelayName, Measured[]>>;
  */
 export async function* measureMessages(plan: MessagesPlan): AsyncGenerator<Row> {
   for (const size of SIZES) {
-    const results: Results = { session: [], ws: [] };
-    // Whether V8 collects the whole of a small heap all the time or never depends on chance and lasts as
-    // long as the process, so one process would be measured with its luck.
-    for (let i = 0; i < plan.starts; i++) await measureOnce(size, plan, results);
-    yield* rowsOf(size, results);
+    yield* rowsOf(size, await measureSize(size, plan));
   }
 }
 
-async function measureOnce(size: number, plan: MessagesPlan, results: Results): Promise<void> {
+/** In processes of their own for each size: how V8 collects depends on what a process has been through. */
+async function measureSize(size: number, plan: MessagesPlan): Promise<Results> {
   const { rounds, windowMs } = plan;
+  const results: Results = { session: [], ws: [] };
   const contestants = (['ws', 'session'] as const).map(start);
   try {
     for (const { server, load } of contestants) {
@@ -62,6 +58,7 @@ async function measureOnce(size: number, plan: MessagesPlan, results: Results): 
       const { recoded } = await server.call('mark');
       if (recoded > 0) throw new Error(`${recoded} bodies were coded anew, which should pass as they are`);
     }
+    return results;
   } finally {
     for (const { server, load } of contestants) {
       load.stop();
@@ -73,7 +70,11 @@ async function measureOnce(size: number, plan: MessagesPlan, results: Results): 
 function start(name: RelayName): Contestant {
   return {
     name,
-    server: startRemote<RelayServerCommands>(new URL('./server.ts', import.meta.url), [name]),
+    server: startRemote<RelayServerCommands>(
+      new URL('./server.ts', import.meta.url),
+      [name],
+      ['--expose-gc'],
+    ),
     load: startRemote<RelayLoadCommands>(new URL('./load.ts', import.meta.url), [name]),
   };
 }

@@ -1,4 +1,4 @@
-import { type PeakMemory, watchMemory } from '../avp/memory.js';
+import { type PeakMemory, settleHeap, watchMemory } from '../avp/memory.js';
 import { offer } from '../process/channel.js';
 import { settledMemory } from '../process/memory.js';
 import { type RelayName, serveBuffers, serveSessions } from './relays.js';
@@ -6,6 +6,7 @@ import { type RelayName, serveBuffers, serveSessions } from './relays.js';
 /** A relay in a process of its own. */
 
 const { port, recoded } = await ((process.argv[2] as RelayName) === 'ws' ? serveBuffers() : serveSessions());
+await settleHeap();
 let memory: PeakMemory | undefined;
 
 const commands = {
@@ -18,10 +19,11 @@ const commands = {
   },
 
   watch(): void {
-    memory = watchMemory();
+    // Collecting by force makes what follows slower, so that is done once, before all.
+    memory ??= watchMemory();
   },
 
-  /** @returns bytes beyond what the process held when it was last watched, at most. */
+  /** @returns bytes beyond what the process held when it was watched first, at most. */
   peak: (): number => (memory === undefined ? 0 : memory.peak() - memory.base),
 
   memory: settledMemory,
