@@ -1,7 +1,7 @@
 import type { AliasWriter } from './addressing.js';
 import { expansionOf, type LinkContext } from './context.js';
+import { ControlQueue } from './control-queue.js';
 import { BODY_CHARGE, type SendCredit } from './credit.js';
-import { FrameMemory } from './frame-memory.js';
 import {
   bodyFrameLength,
   bodyHeadLength,
@@ -12,9 +12,10 @@ import {
   type OutgoingBody,
   writeBodyFrame,
 } from './header.js';
+import { Lane, type LaneItem } from './lane.js';
 import type { Pace } from './rates.js';
-import { ReplayLog } from './replay-log.js';
 import { SourcedBody } from './sourced-body.js';
+import { WrittenFrames } from './written-frames.js';
 
 /**
  * What waits to be written, and in which order: control first, then streams in turn, each one frame
@@ -33,42 +34,6 @@ export const MAX_PIECE_SIZE = 256 * 1024;
 
 /** A body in context names its base within its first bytes, and none is so short that it needs no credit. */
 const MIN_FIRST_PIECE = 16;
-
-/** A frame that keeps its place behind the bodies of its stream: end, error. */
-interface ReadyFrame {
-  readonly frame: Uint8Array | (() => Uint8Array);
-  /** Bytes that it counts as while it waits. */
-  readonly size: number;
-}
-
-/** A message that is a WebSocket message of its own, without a link: not counted and never replayed. */
-interface BareFrame {
-  readonly bare: Uint8Array | string;
-}
-
-/** A frame outside every stream. */
-interface ControlFrame {
-  readonly frame: Uint8Array | string;
-  readonly counted: boolean;
-}
-
-type Item = OutgoingBody | SourcedBody | ReadyFrame | BareFrame;
-
-interface Lane {
-  readonly streamId: number;
-  readonly items: Item[];
-  /** Index of the first item that is not written; the array is compacted now and then. */
-  head: number;
-  /** Bytes of the first item that are written. */
-  offset: number;
-  /** Something of this lane was written. */
-  begun: boolean;
-  /** Waits for credit and is not in turn. */
-  blocked: boolean;
-  /** Waits for its body's source and is not in turn. */
-  starved: boolean;
-  queuedBytes: number;
-}
 
 export interface OutboxListener {
   handleDrained(streamId: number): void;
@@ -155,23 +120,15 @@ export function createOutbox(): Outbox {
 
 class LaneOutbox implements Outbox {
   queuedBytes = 0;
-  framesWritten = 0;
   blockedStreams = 0;
   credit: SendCredit | undefined;
   pace: Pace | undefined;
   context: LinkContext | undefined;
   aliases: AliasWriter | undefined;
   listener: OutboxListener | undefined;
-  retain = false;
-  maxRetained = Infinity;
-  readonly #memory = new FrameMemory();
-  /** Written frames from number `#confirmed` on. */
-  readonly #written = new ReplayLog(this.#memory);
-  #confirmed = 0;
-  /** Index into `#written` of the next frame to be handed out again. */
-  #replayAt: number | undefined;
+  readonly #written = new WrittenFrames();
+  readonly #control = new ControlQueue();
   #isPaused = false;
-  #control: ControlFrame[] = [];
   /** Of one-way messages, which come back; and of streams, while anything of them waits. */
   #messages: Lane | undefined;
   #lanes: Map<number, Lane> | undefined;
@@ -187,54 +144,62 @@ class LaneOutbox implements Outbox {
   }
 
   get hasBodies(): boolean {
-    return (this.#messages?.items.length ?? 0) > 0 || (this.#lanes?.size ?? 0) > 0;
+    return this.#messages?.isEmpty === false || (this.#lanes?.size ?? 0) > 0;
   }
 
   get controlFrames(): number {
-    return this.#control.length;
+    return this.#control.size;
   }
 
-  *unconfirmed(): Iterable<Uint8Array> {
-    for (let i = 0; i < this.#written.size; i++) yield this.#written.at(i) as Uint8Array;
+  get framesWritten(): number {
+    return this.#written.count;
+  }
+  get retain(): boolean {
+    return this.#written.retain;
+  }
+  set retain(retain: boolean) {
+    this.#written.retain = retain;
+  }
+  get maxRetained(): number {
+    return this.#written.maxRetained;
+  }
+  set maxRetained(bytes: number) {
+    this.#written.maxRetained = bytes;
+  }
+
+  unconfirmed(): Iterable<Uint8Array> {
+    return this.#written.unconfirmed();
   }
 
   unwritten(): (OutgoingBody | SourcedBody)[] {
     const lanes = [...(this.#lanes?.values() ?? [])];
     if (this.#messages !== undefined) lanes.unshift(this.#messages);
-    return lanes.flatMap((lane) =>
-      lane.items.slice(lane.head).filter((item): item is OutgoingBody | SourcedBody => 'kind' in item),
-    );
+    return lanes.flatMap((lane) => lane.unwritten());
   }
 
   confirm(count: number): void {
-    if (!this.retain || count <= this.#confirmed) return;
-    const dropped = count - this.#confirmed;
-    this.#written.drop(dropped);
-    this.#confirmed = count;
-    if (this.#replayAt !== undefined) this.#replayAt = Math.max(0, this.#replayAt - dropped);
+    this.#written.confirm(count);
   }
 
   pause(): void {
     this.#isPaused = true;
-    this.#replayAt = undefined;
-    this.#memory.release();
-    this.#control = this.#control.filter(({ counted }) => counted);
+    this.#written.pause();
+    this.#control.dropUncounted();
   }
 
   replayFrom(count: number): void {
-    this.confirm(count);
     this.#isPaused = false;
-    this.#replayAt = 0;
+    this.#written.replayFrom(count);
   }
 
   get isIdle(): boolean {
-    if (this.#control.length > 0) return false;
-    const hasTurn = this.#turns.length > 0 && !this.#isSlowed && !this.#isFull;
-    return this.#isPaused || (!hasTurn && this.#replayAt === undefined);
+    if (this.#control.size > 0) return false;
+    const hasTurn = this.#turns.length > 0 && !this.#isSlowed && !this.#written.isFull;
+    return this.#isPaused || (!hasTurn && !this.#written.isReplaying);
   }
 
   pushControl(frame: Uint8Array | string): void {
-    this.#control.push({ frame, counted: false });
+    this.#control.push(frame, false);
   }
 
   pushStatement(frame: Uint8Array): void {
@@ -242,7 +207,7 @@ class LaneOutbox implements Outbox {
   }
 
   pushSignal(frame: Uint8Array): void {
-    this.#control.push({ frame, counted: true });
+    this.#control.push(frame, true);
   }
 
   pushBody(body: OutgoingBody): void {
@@ -255,8 +220,8 @@ class LaneOutbox implements Outbox {
 
   feed(streamId: number, bytes: Uint8Array, onWritten?: () => void): void {
     const lane = this.#laneOf(streamId);
-    const body = lane?.items.at(-1);
-    if (lane === undefined || !(body instanceof SourcedBody)) return;
+    const body = lane?.source;
+    if (lane === undefined || body === undefined) return;
     body.feed(bytes, onWritten);
     lane.queuedBytes += bytes.length;
     this.queuedBytes += bytes.length;
@@ -284,20 +249,20 @@ class LaneOutbox implements Outbox {
 
   drop(streamId: number): boolean {
     const lane = this.#laneOf(streamId);
-    if (lane === undefined || lane.items.length === 0) return true;
+    if (lane === undefined || lane.isEmpty) return true;
     this.queuedBytes -= lane.queuedBytes;
     if (streamId === 0) this.#messages = undefined;
     else this.#lanes?.delete(streamId);
     if (lane.blocked) this.blockedStreams--;
     else if (this.#paced?.includes(lane)) this.#leavePaced(lane);
     else if (!lane.starved) this.#turns = this.#turns.filter((other) => other !== lane);
-    for (const item of lane.items.slice(lane.head)) if ('onDropped' in item) item.onDropped?.();
+    for (const item of lane.unwritten()) if ('onDropped' in item) item.onDropped?.();
     return lane.begun;
   }
 
   dropSources(): void {
-    for (const { streamId, items } of [...(this.#lanes?.values() ?? [])]) {
-      if (items.at(-1) instanceof SourcedBody) this.drop(streamId);
+    for (const lane of [...(this.#lanes?.values() ?? [])]) {
+      if (lane.source !== undefined) this.drop(lane.streamId);
     }
   }
 
@@ -311,7 +276,6 @@ class LaneOutbox implements Outbox {
 
   clear(): void {
     this.#written.clear();
-    this.#replayAt = undefined;
     this.#messages = undefined;
     this.#lanes = undefined;
     this.#turns = [];
@@ -321,7 +285,7 @@ class LaneOutbox implements Outbox {
   }
 
   releaseMemory(): void {
-    this.#memory.release();
+    this.#written.releaseMemory();
   }
 
   next(now = 0): Uint8Array | string | undefined {
@@ -336,9 +300,9 @@ class LaneOutbox implements Outbox {
     const replayed = this.#nextReplayed(now);
     if (replayed !== undefined) return replayed;
     const { pace } = this;
-    if (this.#isFull || (pace !== undefined && !this.#keepPace(pace, now))) return undefined;
+    if (this.#written.isFull || (pace !== undefined && !this.#keepPace(pace, now))) return undefined;
     for (let lane = this.#turns[0]; lane !== undefined; lane = this.#turns[0]) {
-      const begins = pace !== undefined && beginsMessage(lane);
+      const begins = pace !== undefined && lane.beginsMessage;
       if (begins && !pace.mayBegin(now)) {
         this.#paced ??= [];
         this.#paced.push(lane);
@@ -356,7 +320,7 @@ class LaneOutbox implements Outbox {
         continue;
       }
       lane.begun = true;
-      if (lane.head === lane.items.length) {
+      if (lane.isEmpty) {
         this.#turns.shift();
         this.#leave(lane);
       } else if (lane.starved) {
@@ -388,73 +352,40 @@ class LaneOutbox implements Outbox {
 
   /** Uncounted frames first; counted ones take their place behind what is replayed. */
   #nextControl(): Uint8Array | string | undefined {
-    const [first] = this.#control;
-    if (first === undefined) return undefined;
-    if (!first.counted) return this.#shiftControl().frame;
-    if (this.#isPaused || this.#replayAt !== undefined) {
-      const index = this.#control.findIndex(({ counted }) => !counted);
-      return index < 0 ? undefined : this.#control.splice(index, 1)[0]?.frame;
-    }
-    this.#shiftControl();
-    return this.#handOut(first.frame as Uint8Array);
-  }
-
-  #shiftControl(): ControlFrame {
-    const first = this.#control.shift() as ControlFrame;
-    // An array keeps the memory of its best days, and most sessions say nothing for most of the time.
-    if (this.#control.length === 0) this.#control = [];
-    return first;
+    const next = this.#control.shift(this.#isPaused || this.#written.isReplaying);
+    if (next === undefined || !next.counted) return next?.frame;
+    return this.#written.appendCopy(next.frame as Uint8Array);
   }
 
   #nextReplayed(now: number): Uint8Array | string | undefined {
-    if (this.#replayAt === undefined) return undefined;
-    const frame = this.#written.at(this.#replayAt++);
-    if (frame !== undefined) {
-      // What is written again waits for nothing, but what is new then waits for it.
-      if (this.pace !== undefined && endsMessage(frame)) this.pace.begin(now);
-      return frame;
-    }
-    this.#replayAt = undefined;
-    return this.#nextControl();
-  }
-
-  /** Counts a frame that exists already; what is kept of it is a copy in the session's own memory. */
-  #handOut(frame: Uint8Array): Uint8Array {
-    const memory = this.#memory;
-    memory.take(frame.length);
-    memory.buffer.set(frame, memory.offset);
-    return this.#count(frame.length);
-  }
-
-  /** Counts the frame of `length` bytes that was put to the memory taken last. */
-  #count(length: number): Uint8Array {
-    this.framesWritten++;
-    const { buffer, offset } = this.#memory;
-    if (this.retain) this.#written.append(buffer, offset, length);
-    return buffer.subarray(offset, offset + length);
+    if (!this.#written.isReplaying) return undefined;
+    const frame = this.#written.nextReplayed();
+    if (frame === undefined) return this.#nextControl();
+    // What is written again waits for nothing, but what is new then waits for it.
+    if (this.pace !== undefined && endsMessage(frame)) this.pace.begin(now);
+    return frame;
   }
 
   /** What has to precede the next frame of a lane: the number for the agent that its body is for. */
-  #announce({ items, head, offset }: Lane): Uint8Array | undefined {
-    const item = items[head] as Item;
+  #announce({ first: item, offset }: Lane): Uint8Array | undefined {
     if (offset > 0 || 'frame' in item || 'bare' in item || item.agent === undefined) return undefined;
     item.alias = this.aliases?.aliasOf(item.agent);
     if (item.alias !== undefined || this.aliases === undefined) return undefined;
-    return this.#handOut(this.aliases.announce(item.agent));
+    return this.#written.appendCopy(this.aliases.announce(item.agent));
   }
 
   /** The next frame of a lane, `undefined` where it has no credit for any. */
   #write(lane: Lane): Uint8Array | string | undefined {
-    let item = lane.items[lane.head] as Item;
+    let item = lane.first;
     if ('bare' in item) {
       this.#dequeue(lane, item.bare.length);
-      this.#advance(lane);
+      lane.advance();
       return item.bare;
     }
     if ('frame' in item) {
       this.#dequeue(lane, item.size);
-      this.#advance(lane);
-      return this.#handOut(typeof item.frame === 'function' ? item.frame() : item.frame);
+      lane.advance();
+      return this.#written.appendCopy(typeof item.frame === 'function' ? item.frame() : item.frame);
     }
     if (item instanceof SourcedBody) return this.#writeSourced(lane, item);
     if (item.late !== undefined) {
@@ -469,14 +400,13 @@ class LaneOutbox implements Outbox {
     this.#dequeue(lane, end - start);
     lane.offset = end;
     const length = bodyFrameLength(item, start, end);
-    this.#memory.take(length);
-    writeBodyFrame(this.#memory.buffer, this.#memory.offset, item, start, end);
+    this.#written.reserve(length);
+    writeBodyFrame(this.#written.target, this.#written.offset, item, start, end);
     if (end === bytes.length) {
-      lane.offset = 0;
-      this.#advance(lane);
+      lane.advance();
       this.context?.handleWritten(item);
     }
-    const frame = this.#count(length);
+    const frame = this.#written.append(length);
     if (end === bytes.length) item.onWritten?.(this.framesWritten);
     return frame;
   }
@@ -486,7 +416,7 @@ class LaneOutbox implements Outbox {
     const needed = bodyHeadLength(body, false) + BODY_CHARGE + MIN_FIRST_PIECE;
     if (this.credit !== undefined && this.credit.available(lane.streamId) < needed) return undefined;
     const coded = this.context?.code(body) ?? { ...body, late: undefined };
-    lane.items[lane.head] = coded;
+    lane.replaceFirst(coded);
     this.#dequeue(lane, body.bytes.length - coded.bytes.length);
     return coded;
   }
@@ -505,25 +435,21 @@ class LaneOutbox implements Outbox {
     this.credit?.spend(streamId, charge + body.headLength(size) + size);
     this.#dequeue(lane, size);
     const length = body.frameLength(size);
-    this.#memory.take(length);
-    body.writeFrame(this.#memory.buffer, this.#memory.offset, size);
+    this.#written.reserve(length);
+    body.writeFrame(this.#written.target, this.#written.offset, size);
     lane.offset = body.written;
-    if (body.isWritten) {
-      lane.offset = 0;
-      this.#advance(lane);
-    } else {
-      lane.starved = body.waiting === 0;
-    }
-    const frame = this.#count(length);
+    if (body.isWritten) lane.advance();
+    else lane.starved = body.waiting === 0;
+    const frame = this.#written.append(length);
     if (body.isWritten) body.onWritten?.(this.framesWritten);
     return frame;
   }
 
-  #push(streamId: number, item: Item, size: number): void {
+  #push(streamId: number, item: LaneItem, size: number): void {
     this.queuedBytes += size;
     let lane = this.#laneOf(streamId);
     if (lane === undefined) {
-      lane = createLane(streamId);
+      lane = new Lane(streamId);
       if (streamId === 0) this.#messages = lane;
       else {
         this.#lanes ??= new Map();
@@ -531,9 +457,9 @@ class LaneOutbox implements Outbox {
       }
     }
     // A lane with items is in turn already, or blocked.
-    if (lane.items.length === 0) this.#turns.push(lane);
+    if (lane.isEmpty) this.#turns.push(lane);
     lane.queuedBytes += size;
-    lane.items.push(item);
+    lane.push(item);
   }
 
   /**
@@ -561,17 +487,11 @@ class LaneOutbox implements Outbox {
     return end;
   }
 
-  get #isFull(): boolean {
-    return this.retain && this.#written.memory > this.maxRetained;
-  }
-
   #laneOf(streamId: number): Lane | undefined {
     return streamId === 0 ? this.#messages : this.#lanes?.get(streamId);
   }
 
   #leave(lane: Lane): void {
-    lane.items.length = 0;
-    lane.head = 0;
     if (lane.streamId === 0) return;
     this.#lanes?.delete(lane.streamId);
     this.listener?.handleDrained(lane.streamId);
@@ -581,36 +501,6 @@ class LaneOutbox implements Outbox {
     lane.queuedBytes -= size;
     this.queuedBytes -= size;
   }
-
-  #advance(lane: Lane): void {
-    lane.head++;
-    // Shifting a long array at every frame would be quadratic.
-    if (lane.head >= 64 && lane.head * 2 >= lane.items.length) {
-      lane.items.splice(0, lane.head);
-      lane.head = 0;
-    }
-  }
-}
-
-function createLane(streamId: number): Lane {
-  return {
-    streamId,
-    items: [],
-    head: 0,
-    offset: 0,
-    begun: false,
-    blocked: false,
-    starved: false,
-    queuedBytes: 0,
-  };
-}
-
-/** Whether what a lane writes next begins a message, request or transfer. */
-function beginsMessage(lane: Lane): boolean {
-  const item = lane.items[lane.head] as Item;
-  if ('bare' in item) return true;
-  if ('frame' in item) return false;
-  return lane.offset === 0 && (item.kind === LinkKind.MESSAGE || item.kind === LinkKind.REQUEST);
 }
 
 /** Whether a written link frame is the last of a message, request or transfer. */
