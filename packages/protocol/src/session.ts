@@ -65,6 +65,7 @@ const PUBLIC_STATE: Readonly<Record<LifecycleState, SessionState>> = {
   failed: 'closed',
 };
 
+const NORMAL_CLOSE: CloseMessage['payload'] = Object.freeze({ reason: CloseReason.NORMAL, message: '' });
 /** Control frames that may wait to be written: far more than a peer that reads ever leaves waiting. */
 const MAX_CONTROL_FRAMES = 10_000;
 
@@ -102,7 +103,7 @@ class Core implements SessionCore {
   #retryAfterMs = 0;
   /** Why the session ends, where it does not end as agreed. */
   #failure: ProtocolError | undefined;
-  #close: CloseMessage['payload'] = { reason: CloseReason.NORMAL, message: '' };
+  #close: CloseMessage['payload'] = NORMAL_CLOSE;
   /** CLOSE was said on this connection; like all that is not counted it is said anew on the next. */
   #sentClose = false;
   #receivedClose = false;

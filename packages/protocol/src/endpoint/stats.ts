@@ -49,42 +49,47 @@ interface Counter {
   contentBytes: number;
 }
 
-interface Direction {
-  wireBytes: number;
-  /** By codec number: an array is the cheapest map there is on the data path. */
-  counters: (Counter | undefined)[] | undefined;
-}
+/** By codec number: an array is the cheapest map there is on the data path. */
+type Counters = (Counter | undefined)[];
 
 type CountedBody = Pick<CodedBody, 'codec' | 'bytes' | 'originalLength' | 'late'>;
 
 /** Counts what a session sends and receives. */
 export class StatsRecorder {
-  readonly #sent: Direction = { wireBytes: 0, counters: undefined };
-  readonly #received: Direction = { wireBytes: 0, counters: undefined };
+  #sentBytes = 0;
+  #receivedBytes = 0;
+  /** Made with the first body: most sessions of a server wait. */
+  #sent: Counters | undefined;
+  #received: Counters | undefined;
 
   sent(wireBytes: number): void {
-    this.#sent.wireBytes += wireBytes;
+    this.#sentBytes += wireBytes;
   }
 
   received(wireBytes: number): void {
-    this.#received.wireBytes += wireBytes;
+    this.#receivedBytes += wireBytes;
   }
 
   /** A body that is coded when it is written counts then. */
   sentBody({ codec, bytes, originalLength, late }: CountedBody): void {
-    if (late === undefined) count(this.#sent, codec, bytes.length, originalLength);
+    if (late !== undefined) return;
+    this.#sent ??= [];
+    count(this.#sent, codec, bytes.length, originalLength);
   }
 
   receivedBody({ codec, bytes, originalLength }: ReceivedBody): void {
+    this.#received ??= [];
     count(this.#received, codec, bytes.length, originalLength ?? bytes.length);
   }
 
   /** A tensor of `length` bytes with everything around it. */
   sentTensor(length: number): void {
+    this.#sent ??= [];
     count(this.#sent, LinkCodec.AVP, length, length);
   }
 
   receivedTensor(length: number): void {
+    this.#received ??= [];
     count(this.#received, LinkCodec.AVP, length, length);
   }
 
@@ -100,23 +105,26 @@ export class StatsRecorder {
       | 'context'
     >,
   ): SessionStats {
-    return { sent: summarize(this.#sent), received: summarize(this.#received), ...now };
+    return {
+      sent: summarize(this.#sentBytes, this.#sent),
+      received: summarize(this.#receivedBytes, this.#received),
+      ...now,
+    };
   }
 }
 
-function count(direction: Direction, codec: LinkCodec, codedBytes: number, contentBytes: number): void {
-  direction.counters ??= [];
-  let counter = direction.counters[codec];
+function count(counters: Counters, codec: LinkCodec, codedBytes: number, contentBytes: number): void {
+  let counter = counters[codec];
   if (counter === undefined) {
     counter = { messages: 0, codedBytes: 0, contentBytes: 0 };
-    direction.counters[codec] = counter;
+    counters[codec] = counter;
   }
   counter.messages++;
   counter.codedBytes += codedBytes;
   counter.contentBytes += contentBytes;
 }
 
-function summarize({ wireBytes, counters = [] }: Direction): DirectionStats {
+function summarize(wireBytes: number, counters: Counters = []): DirectionStats {
   const byAlgorithm: Partial<Record<BodyForm, AlgorithmStats>> = {};
   let messages = 0;
   let contentBytes = 0;
