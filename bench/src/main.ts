@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { readCommandLine } from '../../scripts/command-line.js';
 import { rerunCompiled, runsFromSource } from './compiled.js';
 import { createJsonReporter, createTableReporter } from './report.js';
 import type { Bench } from './row.js';
@@ -34,19 +34,14 @@ ${Object.entries(BENCHES)
 const fileOf = (name: string) => new URL(`./${name}.ts`, import.meta.url);
 
 async function main(): Promise<number> {
-  const { values, positionals } = parseArgs({
+  const { values, positionals } = readCommandLine(USAGE, {
     allowPositionals: true,
     options: {
       json: { type: 'boolean' },
       quick: { type: 'boolean' },
       conversation: { type: 'string' },
-      help: { type: 'boolean' },
     },
   });
-  if (values.help) {
-    console.log(USAGE);
-    return 0;
-  }
   const unknown = positionals.filter((name) => !Object.hasOwn(BENCHES, name));
   if (unknown.length > 0) {
     console.error(`there is no bench called ${unknown.join(', ')}\n\n${USAGE}`);

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { readCommandLine } from '../../scripts/command-line.js';
 import { PLATFORMS, runPass } from './passes.js';
 import { lineOf, reportOf } from './report.js';
 import { readVectors, unknownFiles, type VectorFile } from './vectors.js';
@@ -11,7 +11,11 @@ import { readVectors, unknownFiles, type VectorFile } from './vectors.js';
  * and 2 where DIR cannot be read.
  */
 
-const { values } = parseArgs({ options: { vectors: { type: 'string' } } });
+const USAGE = `npm run conformance -- [--vectors DIR]
+
+  --vectors DIR   every file in DIR whose name the runner knows, in place of conformance/vectors`;
+
+const { values } = readCommandLine(USAGE, { options: { vectors: { type: 'string' } } });
 const folder = resolve(values.vectors ?? fileURLToPath(new URL('../vectors', import.meta.url)));
 
 process.exitCode = await main();
@@ -22,7 +26,7 @@ async function main(): Promise<number> {
     files = readVectors(folder);
     for (const name of unknownFiles(folder)) console.log(`${name.padEnd(20)} not known by name, not run`);
   } catch (error) {
-    console.error(`no vectors in ${folder}: ${String(error)}`);
+    console.error(`no vectors in ${folder}: ${(error as Error).message}`);
     return 2;
   }
   // Side by side, where that is possible; a case's time is measured in what it computes.

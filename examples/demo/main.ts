@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { createServer } from '@parlance/server';
+import { readCommandLine } from '../../scripts/command-line.js';
 import { createAnswerer } from './answerer.js';
 import { createReport } from './report.js';
 import { serveChatPage } from './serve-chat.js';
@@ -13,7 +13,11 @@ import { showTensors } from './steps/tensors.js';
 
 /** `npm run demo`: a scripted exchange over real sockets, then a chat page until Ctrl-C. */
 
-const { values } = parseArgs({ options: { once: { type: 'boolean', default: false } } });
+const USAGE = `npm run demo -- [--once]
+
+  --once   ends after the report, with exit code 0 only if every step held`;
+
+const { values } = readCommandLine(USAGE, { options: { once: { type: 'boolean', default: false } } });
 const nodeModules = fileURLToPath(new URL('../../node_modules', import.meta.url));
 const routed: RoutingRecord[] = [];
 const report = createReport();

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
-import { parseArgs } from 'node:util';
 import { connect } from '@parlance/client';
 import { KV_CACHE_HEADER_SIZE, type Session } from '@parlance/protocol';
 import { createServer } from '@parlance/server';
 import WebSocket from 'ws';
+import { readCommandLine, wholeNumber } from '../../scripts/command-line.js';
 import { bytes, columns, count, duration, paint } from './format.js';
 import { cacheOf, MODEL } from './model.js';
 import { startRelay, startSender, watchStop } from './processes.js';
@@ -14,12 +14,14 @@ import { showTable } from './table.js';
  * `npm run tensors`: an agent has read a document and hands over what it has understood, a hidden state
  * and a KV-cache, to another one of the same model, which answers with a hidden state. First the two
  * talk to each other directly, then through a server that routes what it does not understand.
- * `--tokens N` sets the length of the document, 128 KiB of cache each.
  */
 
-const { values } = parseArgs({ options: { tokens: { type: 'string', default: '2048' } } });
-const tokens = Number(values.tokens);
-if (!Number.isSafeInteger(tokens) || tokens < 1) throw new Error('--tokens is a positive whole number');
+const USAGE = `npm run tensors -- [--tokens N]
+
+  --tokens N   length of the document, 128 KiB of cache for each token (default: 2048)`;
+
+const { values } = readCommandLine(USAGE, { options: { tokens: { type: 'string', default: '2048' } } });
+const tokens = wholeNumber('tokens', values.tokens, USAGE);
 
 const OPTIONS = {
   transfers: 'stream',

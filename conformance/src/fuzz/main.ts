@@ -2,22 +2,28 @@ import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
+import { readCommandLine, wholeNumber } from '../../../scripts/command-line.js';
 import { PLATFORMS, type PlatformName } from '../passes.js';
 import { readFinds, writeFinds } from './seeds.js';
 import { createMemory, progressIn } from './shared.js';
 import { TARGETS } from './targets.js';
 import type { Failure, WorkerMessage, WorkerOptions } from './worker.js';
 
-/**
- * `npm run fuzz -- [--seconds N] [--target NAME]… [--platform node|web] [--seed N] [--save]`: fuzzes
- * every decoder for N seconds on both platforms at once. `--target NAME --input HEX|@FILE` runs one
- * input. The exit code is 1 where something was found. `--save` keeps what taught something new in
- * `conformance/corpus/seeds.txt`.
- */
+/** `npm run fuzz`: every decoder against mutated input; the exit code is 1 where something was found. */
 
-const { values } = parseArgs({
+const USAGE = `npm run fuzz -- [--seconds N] [--target NAME]… [--platform node|web] [--seed N] [--save]
+
+  --seconds N       how long, on both platforms at once (default: 60)
+  --target NAME     one decoder, or several (default: all)
+  --platform NAME   node or web (default: both)
+  --seed N          the same inputs again
+  --input INPUT     hex digits or @FILE: one input for one --target
+  --save            keeps what taught something new in conformance/corpus/seeds.txt
+
+Targets: ${TARGETS.map(({ name }) => name).join(', ')}`;
+
+const { values } = readCommandLine(USAGE, {
   options: {
     seconds: { type: 'string', default: '60' },
     target: { type: 'string', multiple: true },
@@ -40,7 +46,8 @@ const names = TARGETS.map(({ name }) => name);
 const targets = values.target ?? names;
 const unknown = targets.filter((name) => !names.includes(name));
 const platforms = PLATFORMS.filter((name) => values.platform === undefined || name === values.platform);
-const seed = values.seed === undefined ? Date.now() % 2 ** 31 : Number(values.seed);
+const seconds = wholeNumber('seconds', values.seconds, USAGE);
+const seed = values.seed === undefined ? Date.now() % 2 ** 31 : wholeNumber('seed', values.seed, USAGE, 0);
 
 process.exitCode = await main();
 
@@ -53,8 +60,7 @@ async function main(): Promise<number> {
     console.error('an input needs one --target');
     return 2;
   }
-  if (values.input === undefined)
-    console.log(`seed ${seed}, ${values.seconds} s on ${platforms.join(' and ')}`);
+  if (values.input === undefined) console.log(`seed ${seed}, ${seconds} s on ${platforms.join(' and ')}`);
   const outcomes = await Promise.all(
     platforms.map(async (platform) => ({ platform, outcome: await runOn(platform) })),
   );
@@ -73,7 +79,7 @@ function runOn(platform: PlatformName): Promise<Outcome> {
   const progress = progressIn(memory);
   const workerOptions: WorkerOptions = {
     platform,
-    seconds: Number(values.seconds),
+    seconds,
     seed,
     targets,
     input: inputHex(),

@@ -1,13 +1,18 @@
-import { parseArgs } from 'node:util';
+import { readCommandLine, wholeNumber } from '../../../scripts/command-line.js';
 import { type RunReport, runChaos } from './run.js';
 
-/**
- * `npm run chaos -- --seconds N [--sessions M]`: sessions over real sockets and a proxy that cuts, delays,
- * halves and freezes their connections. `npm run chaos -- --histories N [--seed S]`: random histories on the
- * simulated network. The exit code is 1 where anything was lost, doubled, out of order or stuck.
- */
+/** `npm run chaos`: the exit code is 1 where anything was lost, doubled, out of order or stuck. */
 
-const { values } = parseArgs({
+const USAGE = `npm run chaos -- [--seconds N] [--sessions M]
+npm run chaos -- --histories N [--seed S]
+
+  --seconds N     how long, over real sockets and a proxy that cuts, delays, halves and freezes
+                  connections (default: 60)
+  --sessions M    sessions at a time (default: 50)
+  --histories N   random histories on the simulated network instead
+  --seed S        the same histories again`;
+
+const { values } = readCommandLine(USAGE, {
   options: {
     seconds: { type: 'string', default: '60' },
     sessions: { type: 'string', default: '50' },
@@ -26,7 +31,10 @@ if (faults.length > 20) console.log(`… and ${faults.length - 20} more`);
 process.exit(faults.length > 0 ? 1 : 0);
 
 async function runSockets(): Promise<readonly string[]> {
-  const report = await runChaos({ seconds: Number(values.seconds), sessions: Number(values.sessions) });
+  const report = await runChaos({
+    seconds: wholeNumber('seconds', values.seconds, USAGE),
+    sessions: wholeNumber('sessions', values.sessions, USAGE),
+  });
   print(report);
   const share = report.recovered / report.losses;
   return share >= MIN_RECOVERED || report.losses === 0
@@ -46,12 +54,13 @@ function print(report: RunReport): void {
   );
 }
 
-async function runSimulation(histories: string): Promise<readonly string[]> {
+async function runSimulation(wanted: string): Promise<readonly string[]> {
   // Sources of the protocol's own tests, which it does not export.
   const { runHistories } = await import('../../../packages/protocol/src/testing/chaos/histories.js');
-  const seed = values.seed === undefined ? Date.now() % 2 ** 31 : Number(values.seed);
+  const histories = wholeNumber('histories', wanted, USAGE);
+  const seed = values.seed === undefined ? Date.now() % 2 ** 31 : wholeNumber('seed', values.seed, USAGE, 0);
   console.log(`${histories} histories from seed ${seed}`);
-  const { faults, tally, delivered, peakUnread } = runHistories(seed, Number(histories));
+  const { faults, tally, delivered, peakUnread } = runHistories(seed, histories);
   for (const [name, count] of tally.entries()) console.log(`${String(count).padStart(9)}  ${name}`);
   console.log(`${delivered} bodies arrived; at most ${peakUnread} bytes waited unread at one end`);
   return faults;
