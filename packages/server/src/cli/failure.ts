@@ -1,3 +1,6 @@
+import type { Terminal } from './terminal.js';
+import { wrap } from './text-layout.js';
+
 /** How the command line ends. */
 export const ExitCode = {
   OK: 0,
@@ -29,3 +32,12 @@ export function describeFailure(error: unknown): string {
   if (reject !== undefined) return `the server refuses the session: ${reject.code}: ${reject.message}`;
   return typeof code === 'string' ? `${code}: ${String(message)}` : String(message ?? error);
 }
+
+/** What went wrong, as it is shown: lines of the terminal's width, or as many as the message has. */
+export function failureLines(message: string, terminal: Terminal): string {
+  const [first = '', ...more] = message
+    .split('\n')
+    .flatMap((line, i) => wrap(line, terminal.columns - (i === 0 ? PREFIX.length + 1 : 0)));
+  return `${[`${terminal.style('bad', PREFIX)} ${first}`, ...more].join('\n')}\n`;
+}
+const PREFIX = 'parlance:';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
-import type { ExitCode } from './failure.js';
+import { type ExitCode, failureLines } from './failure.js';
 import { addDecode, addEncode, addInspect } from './frame-commands.js';
 import { addConnect, addServe } from './session-commands.js';
 import type { Surroundings } from './surroundings.js';
@@ -22,7 +22,11 @@ export function createProgram(around: Surroundings, finish: (code: ExitCode) => 
     .helpOption('-h, --help', 'show this')
     .helpCommand('help [command]', 'show what a command does')
     .exitOverride()
-    .configureOutput({ writeOut: (text) => output.write(text), writeErr: (text) => errors.write(text) })
+    .configureOutput({
+      writeOut: (text) => output.write(text),
+      writeErr: (text) => errors.write(text),
+      outputError: (text, write) => write(failureLines(text.trimEnd().replace(/^error: /, ''), errors)),
+    })
     .showHelpAfterError('(--help shows what there is)')
     .addHelpText('afterAll', EXIT_CODES);
   addServe(program, around, finish);

@@ -1,6 +1,6 @@
 import { isProtocolError } from '@parlance/protocol';
 import { type Command, CommanderError } from 'commander';
-import { CommandFailure, describeFailure, ExitCode } from './failure.js';
+import { CommandFailure, describeFailure, ExitCode, failureLines } from './failure.js';
 import { createProgram } from './program.js';
 import type { Surroundings } from './surroundings.js';
 
@@ -20,7 +20,7 @@ export async function runCommandLine(args: readonly string[], around: Surroundin
     return exitCode;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.OK : ExitCode.USAGE;
-    around.errors.write(`${around.errors.style('bad', 'parlance:')} ${messageOf(error)}\n`);
+    around.errors.write(failureLines(messageOf(error), around.errors));
     return exitCodeOf(error);
   }
 }
