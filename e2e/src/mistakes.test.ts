@@ -279,6 +279,13 @@ describe('calls', () => {
     );
   });
 
+  it('to agents of a server that authenticates nobody', async () => {
+    const session = await setUp();
+    for (const call of [() => session.request('x', { to: 'worker' }), () => session.agents()]) {
+      expect(await told(call)).toMatch(/^unsupported: .*a server agrees that authenticates its clients$/);
+    }
+  });
+
   it('that may take for ever wait', async () => {
     const session = await setUp();
     expect((await session.request('x', { timeoutMs: Infinity })).text).toBe('ok');

@@ -185,7 +185,7 @@ export class DataPath {
     if (agent === undefined || this.#isAddressing) return;
     throw new ProtocolError(
       'unsupported',
-      'messages to agents need the agents extension, which was not negotiated',
+      'messages to agents need the extension "agents", to which a server agrees that authenticates its clients',
     );
   }
 
