@@ -116,6 +116,7 @@ describe('options', () => {
     ['one algorithm', { algorithms: 'M2M' }, /^invalid_option: algorithms: a list/],
     ['an unknown algorithm', { algorithms: ['GZIP'] }, /"GZIP" is none of M2M/],
     ['a limit of another name', { limits: { maxMesageSize: 1 } }, /did you mean "maxMessageSize"\?/],
+    ['a limit as text', { limits: { maxMessageSize: '5' } }, /Infinity, not "5"$/],
     ['a timer of another name', { timers: { helloTimeout: 1 } }, /did you mean "helloTimeoutMs"\?/],
     ['an extension of another name', { extensions: { contxt: true } }, /did you mean "context"\?/],
     ['an extension that there is not yet', { extensions: { seal: true } }, /unknown extension "seal"/],

@@ -24,7 +24,10 @@ export function resolveUrl(given: string | URL): URL {
   url.protocol = SCHEMES[url.protocol] ?? url.protocol;
   if (url.protocol !== 'ws:' && url.protocol !== 'wss:') throw noWebSocketUrl(String(given));
   if (url.hash !== '')
-    throw new ProtocolError('invalid_option', `url: a WebSocket has no part of a page, ${url.hash}`);
+    throw new ProtocolError(
+      'invalid_option',
+      `url: leave out ${url.hash}, which the URL of a WebSocket cannot have`,
+    );
   return url;
 }
 

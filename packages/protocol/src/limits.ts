@@ -97,7 +97,7 @@ export function resolveLimits(limits: Partial<Limits> = {}): Limits {
     if (value !== undefined && value !== Infinity && !(Number.isSafeInteger(value) && value > 0)) {
       throw new ProtocolError(
         'invalid_option',
-        `limit ${name} is a positive whole number or Infinity, not ${String(value)}`,
+        `limit ${name} is a positive whole number or Infinity, not ${shown(value)}`,
       );
     }
   }
@@ -159,11 +159,16 @@ export function resolveTimers(timers: Partial<Timers> = {}, unchecked = false): 
     if (typeof value !== 'number' || !(value >= 0) || (!unchecked && (value < least || value > most))) {
       throw new ProtocolError(
         'invalid_option',
-        `timer ${name} is ${least} to ${most} ms or Infinity, not ${String(value)}`,
+        `timer ${name} is ${least} to ${most} ms or Infinity, not ${shown(value)}`,
       );
     }
   }
   return Object.freeze({ ...DEFAULT_TIMERS, ...definedOnly(timers) });
+}
+
+/** A number that is text looks like text. */
+function shown(value: unknown): string {
+  return typeof value === 'string' ? JSON.stringify(value) : String(value);
 }
 
 function definedOnly<T extends object>(values: T): T {
