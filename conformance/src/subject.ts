@@ -1,6 +1,7 @@
 /**
  * What is under test, in one place: the public API, and behind it the parts of the protocol package
- * that vectors exist for and that sessions use inside. Only this file knows where those live.
+ * that vectors exist for and that sessions use inside, and the server's relay. Only this file knows where
+ * those live.
  */
 
 export * from '@parlance/protocol';
@@ -33,3 +34,6 @@ export { decodeBodyHead, isBodyKind } from '../../packages/protocol/src/link/hea
 export { platform } from '../../packages/protocol/src/testing/this-platform.js';
 export { decodeUtf8 } from '../../packages/protocol/src/text.js';
 export { decodeTokenIds, encodeTokenIds } from '../../packages/protocol/src/tokenizer/varints.js';
+export { Directory } from '../../packages/server/src/directory.js';
+export { Policy } from '../../packages/server/src/relay/policy.js';
+export { Relay } from '../../packages/server/src/relay/relay.js';

@@ -90,7 +90,9 @@ try {
 }
 
 async function fuzz(): Promise<void> {
-  const profiler = createProfiler((url) => /\/packages\/protocol\/src\/(?!testing\/)|@msgpack/.test(url));
+  const profiler = createProfiler((url) =>
+    /\/packages\/protocol\/src\/(?!testing\/)|\/packages\/server\/src\/relay\/|@msgpack/.test(url),
+  );
   const coverage = createCoverage();
   const fuzzers = targets.map((target, i) =>
     createFuzzer({

@@ -1,0 +1,334 @@
+import { holds, Mismatch } from '../expect.js';
+import {
+  AgreementCache,
+  Algorithm,
+  type Clock,
+  CloseCode,
+  type ControlMessage,
+  createSession,
+  DEFAULT_TIMERS,
+  Directory,
+  EncodingName,
+  Endpoint,
+  LinkCodec,
+  Policy,
+  Relay,
+  type SessionCore,
+  type SessionEvent,
+  Subprotocol,
+  type Sweepable,
+} from '../subject.js';
+import { bytesOfText, FUZZ_LIMITS } from './target.js';
+
+/**
+ * A server's sessions with its relay, and three agents: two that keep to the protocol, and one whose
+ * frames come from elsewhere. All of it runs within one call, without sockets; what the server leaves to
+ * microtasks comes later.
+ */
+
+export const STRANGER = 'stranger';
+/** What the agents that keep to the protocol are called. */
+export const AGENTS = ['ada', 'bob'] as const;
+export type AgentName = (typeof AGENTS)[number];
+
+/** Steps between two moments at which nothing is under way. */
+const MAX_STEPS = 10_000;
+/** What may wait at the server for one session: windows of the others, and messages of theirs. */
+const MAX_QUEUED = 4 * (FUZZ_LIMITS.sessionWindow + 2 * FUZZ_LIMITS.maxMessageSize);
+
+const EXTENSIONS = { link: '{}', agents: '{}' };
+const CAPABILITIES = {
+  algorithms: [Algorithm.TOKEN_NATIVE, Algorithm.BROTLI, Algorithm.NONE],
+  encodings: [EncodingName.CL100K_BASE],
+  vocabularies: {},
+  securityScanning: false,
+  maxPayloadSize: 0,
+  extensions: EXTENSIONS,
+};
+
+/** What {@link STRANGER} says first; it has other algorithms than the others, so that bodies are coded anew. */
+export const STRANGERS_HELLO: ControlMessage = {
+  type: 'HELLO',
+  sessionId: null,
+  timestamp: 0,
+  payload: {
+    shape: 'flat',
+    version: '1.0',
+    algorithms: [Algorithm.M2M, Algorithm.TOKEN_NATIVE, Algorithm.NONE],
+    encodings: [EncodingName.CL100K_BASE],
+    preferredEncoding: EncodingName.CL100K_BASE,
+    securityScanning: false,
+    maxPayloadSize: 0,
+    supportsStreaming: true,
+    extensions: EXTENSIONS,
+  },
+};
+
+export function createClient(): SessionCore {
+  return createSession({
+    role: 'client',
+    subprotocol: Subprotocol.BINARY,
+    capabilities: CAPABILITIES,
+    limits: FUZZ_LIMITS,
+    timers: DEFAULT_TIMERS,
+  });
+}
+
+export const PLAIN = {
+  codec: LinkCodec.PLAIN,
+  bytes: bytesOfText('ping'),
+  originalLength: 4,
+  secret: false,
+  metadata: undefined,
+};
+
+/** As a server keeps it: most that connect make the same offer. */
+const agreements = new AgreementCache();
+const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
+
+class ManualClock implements Clock {
+  readonly timeOrigin = 0;
+  #now = 0;
+  #tasks: { readonly at: number; readonly task: () => void }[] = [];
+
+  now(): number {
+    return this.#now;
+  }
+  after(ms: number, task: () => void): () => void {
+    const entry = { at: this.#now + ms, task };
+    this.#tasks.push(entry);
+    return () => {
+      this.#tasks = this.#tasks.filter((other) => other !== entry);
+    };
+  }
+  soon(item: Sweepable): void {
+    this.after(100, () => item.handleTick());
+  }
+  async yield(): Promise<void> {}
+
+  pass(ms: number): void {
+    this.#now += ms;
+    const due = this.#tasks.filter(({ at }) => at <= this.#now);
+    this.#tasks = this.#tasks.filter(({ at }) => at > this.#now);
+    for (const { task } of due) task();
+  }
+}
+
+/** The server's side of a connection. */
+class FakeWire {
+  bufferedAmount = 0;
+  closed: number | undefined;
+  readonly sent: (Uint8Array | string)[] = [];
+
+  send(frame: Uint8Array | string): void {
+    // The session writes to this memory again.
+    this.sent.push(typeof frame === 'string' ? frame : frame.slice());
+  }
+  close(code: number): void {
+    this.closed ??= code;
+  }
+}
+
+interface Party {
+  readonly session: Endpoint;
+  wire: FakeWire | undefined;
+  /** Of an agent that keeps to the protocol. */
+  readonly client: SessionCore | undefined;
+  readonly heard: string[];
+}
+
+export class RelayBench {
+  readonly #clock = new ManualClock();
+  readonly #directory: Directory;
+  readonly #relay: Relay;
+  readonly #parties = new Map<string, Party>();
+  #sessions = 0;
+
+  constructor() {
+    this.#directory = new Directory({
+      onConflict: 'takeOver',
+      mayList: (from, to) => policy.mayList(from, to),
+      limits: FUZZ_LIMITS,
+      logger: SILENT,
+    });
+    const policy = new Policy({}, this.#directory, SILENT);
+    this.#relay = new Relay(this.#directory, policy, SILENT);
+    for (const name of AGENTS) this.#join(name, createClient());
+    this.#join(STRANGER, undefined);
+    this.settle();
+  }
+
+  /** Whether the stranger's session goes on. */
+  get isOpen(): boolean {
+    return !this.#party(STRANGER).session.hasEnded;
+  }
+
+  /** Something that the stranger says. */
+  say(message: Uint8Array | string): void {
+    const { session, wire } = this.#party(STRANGER);
+    if (wire !== undefined) this.do(() => session.handleMessage(message, wire));
+  }
+
+  /** The stranger's connection takes nothing more, or all again. */
+  stall(isStalled: boolean): void {
+    const { session, wire } = this.#party(STRANGER);
+    if (wire === undefined) return;
+    wire.bufferedAmount = isStalled ? Number.MAX_SAFE_INTEGER : 0;
+    this.do(() => session.handleWritable());
+  }
+
+  cut(): void {
+    const party = this.#party(STRANGER);
+    const { session, wire } = party;
+    party.wire = undefined;
+    if (wire !== undefined) this.do(() => session.handleDisconnected(CloseCode.ABNORMAL, 'cut', wire));
+  }
+
+  /** Another session in place of the stranger's. */
+  takeOver(): void {
+    this.do(() => this.#join(STRANGER, undefined));
+  }
+
+  wait(ms: number): void {
+    this.do(() => {
+      this.#clock.pass(ms);
+      for (const { session, client } of this.#parties.values()) {
+        session.handleTick();
+        if (client !== undefined && client.nextTimeout() <= this.#clock.now())
+          client.handleTimeout(this.#clock.now());
+      }
+    });
+  }
+
+  /** A command of an agent that keeps to the protocol; it may be refused. */
+  command(name: AgentName, command: (core: SessionCore) => void): void {
+    this.do(() => command(this.#party(name).client as SessionCore));
+  }
+
+  /** What an agent has received since it was asked last. */
+  heard(name: AgentName): readonly string[] {
+    return this.#party(name).heard.splice(0);
+  }
+
+  /** Runs a call, then everything that it brings about. No call may throw because of a peer. */
+  do(call: () => void): void {
+    try {
+      call();
+      this.settle();
+    } catch (error) {
+      if (error instanceof Mismatch) throw error;
+      const shown = error instanceof Error ? error.stack : String(error);
+      throw new Mismatch(`a call threw because of a peer: ${shown}`, { cause: error });
+    }
+    for (const name of AGENTS) {
+      const { session, client } = this.#party(name);
+      holds(session.state === 'established', `${name}'s session is ${session.state}`);
+      holds(client?.state === 'established', `${name} is ${client?.state}`);
+    }
+    for (const [name, { session }] of this.#parties) {
+      const { queuedBytes } = session.core;
+      holds(queuedBytes >= 0 && queuedBytes <= MAX_QUEUED, `${queuedBytes} bytes wait for ${name}`);
+    }
+  }
+
+  settle(): void {
+    for (let step = 0; this.#step(); step++) holds(step < MAX_STEPS, 'the relay never comes to rest');
+  }
+
+  /** Moves everything on by what there is. Returns whether there was anything. */
+  #step(): boolean {
+    let moved = false;
+    for (const party of this.#parties.values()) {
+      const { session, wire, client } = party;
+      // What the relay does for others it looks at in microtasks.
+      if (!session.hasEnded) session.pump();
+      for (const frame of wire?.sent.splice(0) ?? []) {
+        moved = true;
+        client?.handleMessage(frame, this.#clock.now());
+      }
+      if (client !== undefined) moved = this.#run(party, client) || moved;
+      if (wire?.closed === undefined) continue;
+      party.wire = undefined;
+      session.handleDisconnected(wire.closed, '', wire);
+      moved = true;
+    }
+    return moved;
+  }
+
+  /** An agent: answers what it is asked, reads all, and writes what there is to be written. */
+  #run({ session, wire, heard }: Party, client: SessionCore): boolean {
+    let moved = false;
+    for (let event = client.pollEvent(); event !== undefined; event = client.pollEvent()) {
+      moved = true;
+      this.#handle(client, event, heard);
+    }
+    for (let frame = client.pollTransmit(); frame !== undefined; frame = client.pollTransmit()) {
+      moved = true;
+      session.handleMessage(typeof frame === 'string' ? frame : frame.slice(), wire);
+    }
+    return moved;
+  }
+
+  #handle(client: SessionCore, event: SessionEvent, heard: string[]): void {
+    if ('body' in event) {
+      const streamId = 'streamId' in event ? event.streamId : 0;
+      client.consume(streamId, event.body.charge);
+      heard.push(`${event.type} ${event.body.agent ?? ''} ${Buffer.from(event.body.bytes).toString()}`);
+      if (event.type === 'request') client.respond(streamId, PLAIN);
+    }
+    if (event.type === 'piece') {
+      const { bytes, charge, offset, totalLength, agent } = event.piece;
+      if (agent !== undefined) heard.push(`tensor ${agent}`);
+      client.consume(event.streamId, charge);
+      if (offset + bytes.length === totalLength)
+        client.respond(event.streamId, { ...PLAIN, bytes: new Uint8Array(0), originalLength: 0 });
+    }
+    if (event.type === 'failure') heard.push(`failure ${event.error.code}`);
+    if (event.type === 'cancel') client.end(event.streamId);
+  }
+
+  #join(name: string, client: SessionCore | undefined): void {
+    const id = `sess_${String(this.#sessions++).padStart(20, '0')}`;
+    const wire = new FakeWire();
+    const core = createSession({
+      role: 'server',
+      subprotocol: Subprotocol.BINARY,
+      capabilities: {
+        ...CAPABILITIES,
+        algorithms: Object.values(Algorithm),
+        extensions: { ...EXTENSIONS, resume: '{}' },
+      },
+      limits: FUZZ_LIMITS,
+      timers: DEFAULT_TIMERS,
+      agreements,
+    });
+    const session: Endpoint = new Endpoint({
+      core,
+      clock: this.#clock,
+      limits: FUZZ_LIMITS,
+      role: 'server',
+      route: {
+        take: (event) => this.#relay.take(session, event),
+        isAsked: (streamId) => this.#relay.isAsked(session, streamId),
+      },
+      onHello: ({ hello }) => {
+        this.#directory.claim(session, hello.extensions);
+        core.accept(id, this.#clock.now(), { agentId: name });
+      },
+      onReady: () => this.#directory.join(session),
+      onEnded: () => {
+        this.#directory.leave(session);
+        this.#relay.handleEnded(session);
+      },
+    });
+    session.principal = 'fuzz';
+    session.agentId = name;
+    this.#parties.set(name, { session, wire, client, heard: [] });
+    session.handleConnected(wire);
+    client?.handleConnected(this.#clock.now());
+  }
+
+  #party(name: string): Party {
+    return this.#parties.get(name) as Party;
+  }
+}
