@@ -155,6 +155,8 @@ function seeds(): Uint8Array[] {
     script(...saying(...tensor.slice(0, 2)), record(Operation.TAKE_OVER), ...saying(...tensor)),
     script(...saying(...directory(false))),
     script(...saying(...directory(true)), record(Operation.TAKE_OVER), ...saying(hex('1501'))),
+    // Nothing, coded as M2M, which the others have not.
+    script(record(Operation.ASK, number(1)), ...saying(hex('130202bb7b'))),
     // Streams of the server are even: a part and the end, a response, an error.
     script(record(Operation.ASK, number(0)), ...saying(hex('1302006869'), hex('1402'))),
     script(record(Operation.ASK, number(1)), ...saying(hex('1202006869'))),

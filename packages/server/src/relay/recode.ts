@@ -11,10 +11,10 @@ import {
 
 /**
  * Whether a body that was coded for one session means the same in another. Token IDs mean something in
- * their encoding only; what AVP frames need, both ends have.
+ * their encoding only; what AVP frames need, both ends have, and nothing at all, not even coded, is the same.
  */
 export function isSharedCoding({ codec, bytes }: ReceivedBody, from: Negotiated, to: Negotiated): boolean {
-  if (codec === LinkCodec.AVP || bytes.length === 0) return true;
+  if (codec === LinkCodec.AVP || (codec === LinkCodec.PLAIN && bytes.length === 0)) return true;
   const algorithm = algorithmOf(codec);
   if (algorithm === undefined || !to.algorithms.includes(algorithm)) return false;
   return algorithm !== 'TOKEN_NATIVE' || from.encoding === to.encoding;
