@@ -185,6 +185,12 @@ describe('options', () => {
   });
 });
 
+it('takes agent IDs that only a server can address', async () => {
+  const { url } = await peers.serve();
+  const session = await peers.dial(url, { agentId: 'agent:7@host.example' });
+  expect(session.state).toBe('established');
+});
+
 describe('whoever is not let in', () => {
   const authenticate: ServerOptions['authenticate'] = ({ token }) =>
     token === 'right' ? { principal: 'me' } : null;

@@ -8,7 +8,7 @@ import {
   createSession,
   createSweep,
   Endpoint,
-  isAgentId,
+  isStatedAgentId,
   type Limits,
   type Logger,
   loggable,
@@ -120,8 +120,11 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   const target = resolveUrl(url);
   const subprotocol = resolveSubprotocol(options.subprotocol);
   const security = resolveSecurity(options.security);
-  if (agentId !== undefined && !isAgentId(agentId)) {
-    throw new ProtocolError('invalid_option', 'agentId: 1 to 128 of letters, digits, - and _ are expected');
+  if (agentId !== undefined && !isStatedAgentId(agentId)) {
+    throw new ProtocolError(
+      'invalid_option',
+      'agentId: 1 to 128 of letters, digits and . _ : @ - are expected',
+    );
   }
   const batch = resolveBatchOptions(options.batch);
   const limits = resolveLimits(options.limits);

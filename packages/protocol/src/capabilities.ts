@@ -199,8 +199,13 @@ function encodingField(fields: Fields, name: string): EncodingName | null {
 function agentIdField(payload: Fields): string | undefined {
   const id = stringField(payload, 'agent_id', '', 128);
   if (id === '') return undefined;
-  if (!AGENT_ID.test(id)) throw bad('agent_id', '1 to 128 letters, digits or one of "._:@-"');
+  if (!isStatedAgentId(id)) throw bad('agent_id', '1 to 128 letters, digits or one of "._:@-"');
   return id;
+}
+
+/** Whether a client may call itself that in HELLO; other agents reach it only if its name is plainer. */
+export function isStatedAgentId(id: string): boolean {
+  return AGENT_ID.test(id);
 }
 
 function extensionsField(payload: Fields): StringMap {

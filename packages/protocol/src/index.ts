@@ -29,6 +29,7 @@ export { type Compatibility, resolveCompatibility } from './avp/resolve.js';
 export type { Dtype, Tensor } from './avp/tensor.js';
 // Codecs
 export { decodeBase64, encodeBase64 } from './base64.js';
+export { isStatedAgentId } from './capabilities.js';
 export { CLOSE_CODES, CloseCode, type CloseCodeName, isRetryableCloseCode } from './close-codes.js';
 export { closeReasonOf } from './close-reason.js';
 export { decodeBrotli, encodeBrotli } from './codec/brotli.js';
