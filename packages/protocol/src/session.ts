@@ -9,6 +9,7 @@ import { DataPath } from './data-path.js';
 import { Departure, drainingError } from './departure.js';
 import { ProtocolError, toProtocolError } from './errors.js';
 import { Expiry } from './expiry.js';
+import { Fifo } from './fifo.js';
 import { LINK_FIRST_BYTE } from './frame.js';
 import { HeldFrames } from './held-frames.js';
 import { readIncoming } from './incoming.js';
@@ -78,8 +79,7 @@ class Core implements SessionCore {
   readonly #server: ServerHandshake | undefined;
   readonly #client: ClientHandshake | undefined;
   readonly #liveness: Liveness;
-  readonly #events: SessionEvent[] = [];
-  #nextEvent = 0;
+  readonly #events = new Fifo<SessionEvent>();
 
   #lifecycle: LifecycleState = LifecycleState.INITIAL;
   /** Mirrors `#lifecycle === established`: all that the data path asks. */
@@ -153,7 +153,7 @@ class Core implements SessionCore {
     return !this.#outbox.isIdle;
   }
   get hasEvents(): boolean {
-    return this.#nextEvent < this.#events.length;
+    return this.#events.size > 0;
   }
   get isBlockedOnCredit(): boolean {
     return this.#outbox.blockedStreams > 0;
@@ -510,12 +510,7 @@ class Core implements SessionCore {
   }
 
   pollEvent(): SessionEvent | undefined {
-    if (this.#nextEvent < this.#events.length) return this.#events[this.#nextEvent++];
-    if (this.#nextEvent > 0) {
-      this.#events.length = 0;
-      this.#nextEvent = 0;
-    }
-    return undefined;
+    return this.#events.shift();
   }
 
   // --- frames

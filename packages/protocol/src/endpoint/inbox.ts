@@ -1,4 +1,5 @@
 import { ProtocolError } from '../errors.js';
+import { Fifo } from '../fifo.js';
 
 /** Settles what the reader waits for; a rejected promise rejects it. */
 type Settle<Item> = (result: IteratorResult<Item, undefined> | Promise<never>) => void;
@@ -17,8 +18,7 @@ export interface InboxOptions<Item> {
  */
 export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
   readonly #options: InboxOptions<Item>;
-  readonly #items: (Item | undefined)[] = [];
-  #head = 0;
+  readonly #items = new Fifo<Item>();
   #hasEnded = false;
   #failure: Error | undefined;
   #waiting: Settle<Item> | undefined;
@@ -29,7 +29,7 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
   }
 
   get size(): number {
-    return this.#items.length - this.#head;
+    return this.#items.size;
   }
 
   push(item: Item): void {
@@ -56,10 +56,9 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
 
   /** Forgets what was not read. */
   clear(): void {
-    const dropped = this.#items.slice(this.#head);
-    this.#items.length = 0;
-    this.#head = 0;
-    for (const item of dropped) this.#options.onTake?.(item as Item, this);
+    const dropped = [...this.#items];
+    this.#items.clear();
+    for (const item of dropped) this.#options.onTake?.(item, this);
   }
 
   /** @throws {ProtocolError} `invalid_argument` while another reader has not left. */
@@ -72,7 +71,7 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
 
   /** For the reader. */
   next(): Promise<IteratorResult<Item, undefined>> {
-    if (this.#head < this.#items.length) return Promise.resolve({ value: this.#shift(), done: false });
+    if (this.#items.size > 0) return Promise.resolve({ value: this.#shift(), done: false });
     if (this.#hasEnded) {
       this.#hasReader = false;
       return this.#failure === undefined ? Promise.resolve(DONE) : Promise.reject(this.#failure);
@@ -86,14 +85,7 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
   }
 
   #shift(): Item {
-    const items = this.#items;
-    const value = items[this.#head] as Item;
-    // What was read is not kept, and shifting one by one would be quadratic for a reader that lags.
-    items[this.#head++] = undefined;
-    if (this.#head === items.length || (this.#head >= 256 && this.#head * 2 >= items.length)) {
-      items.splice(0, this.#head);
-      this.#head = 0;
-    }
+    const value = this.#items.shift() as Item;
     this.#options.onTake?.(value, this);
     return value;
   }

@@ -1,3 +1,4 @@
+import { Fifo } from '../fifo.js';
 import { LinkKind, type OutgoingBody } from './header.js';
 import { SourcedBody } from './sourced-body.js';
 
@@ -27,26 +28,24 @@ export class Lane {
   /** Waits for its body's source and is not in turn. */
   starved = false;
   queuedBytes = 0;
-  readonly #items: LaneItem[] = [];
-  /** Index of the first item that is not written; the array is compacted now and then. */
-  #head = 0;
+  readonly #items = new Fifo<LaneItem>();
 
   constructor(streamId: number) {
     this.streamId = streamId;
   }
 
   get isEmpty(): boolean {
-    return this.#head === this.#items.length;
+    return this.#items.size === 0;
   }
 
   /** Of a lane that is not empty. */
   get first(): LaneItem {
-    return this.#items[this.#head] as LaneItem;
+    return this.#items.first as LaneItem;
   }
 
   /** The body at the end that is fed while it is written, where there is one. */
   get source(): SourcedBody | undefined {
-    const last = this.#items.at(-1);
+    const { last } = this.#items;
     return last instanceof SourcedBody ? last : undefined;
   }
 
@@ -60,7 +59,7 @@ export class Lane {
 
   /** Bodies that are not written to their end. */
   unwritten(): (OutgoingBody | SourcedBody)[] {
-    return this.#items.slice(this.#head).filter((item): item is OutgoingBody | SourcedBody => 'kind' in item);
+    return [...this.#items].filter((item): item is OutgoingBody | SourcedBody => 'kind' in item);
   }
 
   push(item: LaneItem): void {
@@ -69,20 +68,12 @@ export class Lane {
 
   /** The first item as it is from now on. */
   replaceFirst(item: LaneItem): void {
-    this.#items[this.#head] = item;
+    this.#items.replaceFirst(item);
   }
 
   /** The first item is written to its end. */
   advance(): void {
     this.offset = 0;
-    this.#head++;
-    if (this.isEmpty) {
-      this.#items.length = 0;
-      this.#head = 0;
-    } else if (this.#head >= 64 && this.#head * 2 >= this.#items.length) {
-      // Shifting a long array at every frame would be quadratic.
-      this.#items.splice(0, this.#head);
-      this.#head = 0;
-    }
+    this.#items.shift();
   }
 }

@@ -1,3 +1,4 @@
+import { Fifo } from '../fifo.js';
 import type { AliasWriter } from './addressing.js';
 import { expansionOf, type LinkContext } from './context.js';
 import { ControlQueue } from './control-queue.js';
@@ -133,14 +134,14 @@ class LaneOutbox implements Outbox {
   #messages: Lane | undefined;
   #lanes: Map<number, Lane> | undefined;
   /** Lanes with something to write, in order of turn. */
-  #turns: Lane[] = [];
+  readonly #turns = new Fifo<Lane>();
   /** Lanes that wait to begin a body, in order of turn. */
   #paced: Lane[] | undefined;
   /** The last frame has used up the rate of bytes. */
   #isSlowed = false;
 
   get isPaced(): boolean {
-    return this.#paced !== undefined || (this.#isSlowed && this.#turns.length > 0);
+    return this.#paced !== undefined || (this.#isSlowed && this.#turns.size > 0);
   }
 
   get hasBodies(): boolean {
@@ -194,7 +195,7 @@ class LaneOutbox implements Outbox {
 
   get isIdle(): boolean {
     if (this.#control.size > 0) return false;
-    const hasTurn = this.#turns.length > 0 && !this.#isSlowed && !this.#written.isFull;
+    const hasTurn = this.#turns.size > 0 && !this.#isSlowed && !this.#written.isFull;
     return this.#isPaused || (!hasTurn && !this.#written.isReplaying);
   }
 
@@ -255,7 +256,7 @@ class LaneOutbox implements Outbox {
     else this.#lanes?.delete(streamId);
     if (lane.blocked) this.blockedStreams--;
     else if (this.#paced?.includes(lane)) this.#leavePaced(lane);
-    else if (!lane.starved) this.#turns = this.#turns.filter((other) => other !== lane);
+    else if (!lane.starved) this.#turns.delete(lane);
     for (const item of lane.unwritten()) if ('onDropped' in item) item.onDropped?.();
     return lane.begun;
   }
@@ -278,7 +279,7 @@ class LaneOutbox implements Outbox {
     this.#written.clear();
     this.#messages = undefined;
     this.#lanes = undefined;
-    this.#turns = [];
+    this.#turns.clear();
     this.#paced = undefined;
     this.queuedBytes = 0;
     this.blockedStreams = 0;
@@ -301,7 +302,7 @@ class LaneOutbox implements Outbox {
     if (replayed !== undefined) return replayed;
     const { pace } = this;
     if (this.#written.isFull || (pace !== undefined && !this.#keepPace(pace, now))) return undefined;
-    for (let lane = this.#turns[0]; lane !== undefined; lane = this.#turns[0]) {
+    for (let lane = this.#turns.first; lane !== undefined; lane = this.#turns.first) {
       const begins = pace !== undefined && lane.beginsMessage;
       if (begins && !pace.mayBegin(now)) {
         this.#paced ??= [];
@@ -325,7 +326,7 @@ class LaneOutbox implements Outbox {
         this.#leave(lane);
       } else if (lane.starved) {
         this.#turns.shift();
-      } else if (this.#turns.length > 1) {
+      } else if (this.#turns.size > 1) {
         this.#turns.push(this.#turns.shift() as Lane);
       }
       return frame;
