@@ -58,6 +58,8 @@ export class Transmitter {
       room -= frame.length;
       this.#stats.sent(frame.length);
       wire.send(frame);
+      // What the wire has passed on at once makes room.
+      if (room <= 0) room = SOCKET_HIGH_WATER - wire.bufferedAmount;
     }
     if (core.hasOutput) this.#pollForRoom();
   }

@@ -99,6 +99,21 @@ describe('a frame writer', () => {
     expect(writer.bufferedAmount).toBe(0);
   });
 
+  it('does not keep 256 KiB until the end of the turn', async () => {
+    const { socket, writer } = createWriter();
+    const frame = filled(64 * 1024, 1);
+    for (let i = 0; i < 3; i++) writer.write(frame);
+    expect(socket.writes).toBe(0);
+    writer.write(frame);
+    expect([socket.writes, writer.bufferedAmount]).toEqual([1, 0]);
+    socket.isHeld = true;
+    for (let i = 0; i < 5; i++) writer.write(frame);
+    expect(writer.bufferedAmount).toBeGreaterThanOrEqual(5 * frame.length);
+    socket.release();
+    await turn();
+    expect(socket.frames()).toHaveLength(9);
+  });
+
   it('needs a small frame no longer than the turn', async () => {
     const { socket, writer } = createWriter();
     socket.isHeld = true;

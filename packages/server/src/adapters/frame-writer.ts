@@ -17,6 +17,8 @@ const MAX_HEADER = 10;
 /** Larger frames are not copied. */
 const MAX_COPIED = 8 * 1024;
 const ARENA_SIZE = 64 * 1024;
+/** More than this does not wait for the end of the turn: it would fall out of the caches until then. */
+const MAX_PENDING = 256 * 1024;
 
 /** What is asked of the WebSocket whose frames are written here. */
 interface WritableState {
@@ -45,6 +47,7 @@ export class FrameWriter {
     if (this.#frames.length === 0) schedule(this);
     this.#frames.push(frame);
     this.#pendingBytes += frame.length;
+    if (this.#pendingBytes >= MAX_PENDING) this.flush();
   }
 
   /** Writes what waits, ahead of the end of the turn. */
