@@ -13,7 +13,7 @@ const BENCHES: Readonly<Record<string, string>> = {
     'a chat that is sent once beside JSON, permessage-deflate, Brotli and SSE, on Node and in Chromium',
   stream: 'token streams beside SSE and a bare ws relay: bytes for each token, and time between tokens',
   gateway: 'a chat with streamed answers through the gateway beside plain HTTP; how soon cancelling arrives',
-  relay: 'messages from agent to agent beside a bare relay on ws',
+  relay: 'messages and a tensor from agent to agent beside a relay by hand on ws; one receiver that stalls',
   idle: '10,000 sessions that say nothing, beside connections of ws and socket.io',
   stalled: 'memory behind a reader that stalls, and the rate of 100 others beside it',
   cancel: 'how soon an abort at the client reaches the signal of the handler',
