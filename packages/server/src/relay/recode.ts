@@ -32,6 +32,7 @@ export function addressed(
   onWritten: (frame: number) => void,
   onDropped?: () => void,
 ): CodedBody {
+  // What answers a request from an agent goes back to it.
   const relayed = agent !== undefined;
   // Field by field: spreading takes as long as everything else that the relay does with a message.
   return { codec, bytes, originalLength, secret, metadata, late, agent, onWritten, onDropped, relayed };
