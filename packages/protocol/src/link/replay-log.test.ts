@@ -7,7 +7,7 @@ const lengths = fc.oneof(fc.nat(40), fc.nat(2100), fc.nat(70_000));
 
 /** Writes a frame of `length` bytes that tells which one it is. */
 function write(memory: FrameMemory, log: ReplayLog, length: number, number: number): Uint8Array {
-  memory.take(length);
+  memory.take(length, true);
   const { buffer, offset } = memory;
   buffer.fill(number % 251, offset, offset + length);
   log.append(buffer, offset, length);
@@ -42,6 +42,32 @@ describe('a replay log', () => {
     );
   });
 
+  it('holds small frames that go round in one piece of memory', () => {
+    const steps = fc.array(fc.record({ length: fc.integer({ min: 1, max: 900 }), drop: fc.nat(3) }), {
+      minLength: 100,
+      maxLength: 400,
+    });
+    fc.assert(
+      fc.property(steps, fc.nat(60), (history, kept) => {
+        const memory = new FrameMemory();
+        const log = new ReplayLog(memory);
+        let dropped = 0;
+        for (const [number, { length, drop }] of history.entries()) {
+          write(memory, log, length, number);
+          if (log.size <= kept) continue;
+          const count = Math.min(drop, log.size);
+          log.drop(count);
+          dropped += count;
+        }
+        for (let i = 0; i < log.size; i++) {
+          const frame = log.at(i) as Uint8Array;
+          expect(frame.every((byte) => byte === (dropped + i) % 251)).toBe(true);
+          expect(frame).toHaveLength(history[dropped + i]?.length as number);
+        }
+      }),
+    );
+  });
+
   it('has nothing beyond its frames, and nothing once it is cleared', () => {
     const memory = new FrameMemory();
     const log = new ReplayLog(memory);
@@ -68,37 +94,50 @@ describe('a replay log', () => {
 describe('the memory of frames', () => {
   it('is used again by the session that has given it back, and never by another', () => {
     const [own, other] = [new FrameMemory(), new FrameMemory()];
-    own.take(10_000);
+    own.take(10_000, true);
     const { buffer } = own;
-    own.giveBack(buffer, 10_000);
-    other.take(10_000);
+    own.giveBack(buffer, 0, 10_000);
+    other.take(10_000, true);
     expect(other.buffer).not.toBe(buffer);
-    own.take(9_000);
+    own.take(9_000, true);
     expect(own.buffer).toBe(buffer);
-    own.take(9_000);
+    own.take(9_000, true);
     expect(own.buffer).not.toBe(buffer);
   });
 
   it('is released on demand', () => {
     const memory = new FrameMemory();
-    memory.take(10_000);
+    memory.take(10_000, true);
     const { buffer } = memory;
-    memory.giveBack(buffer, 10_000);
+    memory.giveBack(buffer, 0, 10_000);
     memory.release();
-    memory.take(10_000);
+    memory.take(10_000, true);
     expect(memory.buffer).not.toBe(buffer);
+  });
+
+  it('takes nothing new for small frames that are given back', () => {
+    const memory = new FrameMemory();
+    const log = new ReplayLog(memory);
+    const buffers = new Set<unknown>();
+    for (let number = 0; number < 1000; number++) {
+      write(memory, log, 500, number);
+      buffers.add(memory.buffer.buffer);
+      if (log.size > 16) log.drop(8);
+    }
+    // 4, 8 and 16 KiB.
+    expect(buffers.size).toBeLessThanOrEqual(3);
   });
 
   it('keeps at most 1,088 KiB in stock', () => {
     const memory = new FrameMemory();
     const size = 64 * 1024;
     const taken = Array.from({ length: 18 }, () => {
-      memory.take(size);
+      memory.take(size, true);
       return memory.buffer;
     });
-    for (const buffer of taken) memory.giveBack(buffer, size);
+    for (const buffer of taken) memory.giveBack(buffer, 0, size);
     const again = taken.map(() => {
-      memory.take(size);
+      memory.take(size, true);
       return memory.buffer;
     });
     expect(again.filter((buffer) => taken.includes(buffer))).toHaveLength(17);

@@ -46,10 +46,11 @@ export class ReplayLog {
     for (let i = this.#head; i < end; i++) {
       const length = this.#lengths[i] as number;
       this.#bytes -= length;
-      this.#memory.giveBack(this.#buffers[i] as Uint8Array<ArrayBuffer>, length);
+      this.#memory.giveBack(this.#buffers[i] as Uint8Array<ArrayBuffer>, this.#offsets[i] as number, length);
+      this.#buffers[i] = NONE;
     }
     this.#head = end;
-    if (end < this.#buffers.length && end < COMPACT_AT) return;
+    if (end < COMPACT_AT) return;
     this.#buffers.splice(0, end);
     this.#offsets.splice(0, end);
     this.#lengths.splice(0, end);
@@ -66,8 +67,14 @@ export class ReplayLog {
   }
 }
 
+/** In place of memory that is not needed any more. */
+const NONE = new Uint8Array(0);
+
 /** What keeping a frame takes beside its bytes. */
 const FRAME_OVERHEAD = 32;
 
-/** Forgotten frames that may stand before the others: moving these at every step would be quadratic. */
+/**
+ * Forgotten frames that stand before the others at most: moving these at every step would be quadratic,
+ * and an array that is emptied takes its memory anew.
+ */
 const COMPACT_AT = 256;

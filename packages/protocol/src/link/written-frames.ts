@@ -60,7 +60,7 @@ export class WrittenFrames {
 
   /** Finds memory for a frame of `length` bytes, which is put to {@link target} from {@link offset} on. */
   reserve(length: number): void {
-    this.#memory.take(length);
+    this.#memory.take(length, this.retain);
   }
 
   get target(): Uint8Array {
@@ -88,6 +88,7 @@ export class WrittenFrames {
 
   clear(): void {
     this.#log.clear();
+    this.#memory.release();
     this.#replayAt = undefined;
   }
 
