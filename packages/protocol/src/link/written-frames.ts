@@ -9,16 +9,17 @@ export class WrittenFrames {
   retain = false;
   /** Bytes of frames that may be kept. */
   maxRetained = Infinity;
-  readonly #memory = new FrameMemory();
+  /** Made with the first frame: many sessions only wait. */
+  #memory: FrameMemory | undefined;
   /** Frames from number `#confirmed` on. */
-  readonly #log = new ReplayLog(this.#memory);
+  #log: ReplayLog | undefined;
   #confirmed = 0;
   /** Index into `#log` of the next frame to be handed out again. */
   #replayAt: number | undefined;
 
   /** Nothing more may be written until the peer has confirmed some. */
   get isFull(): boolean {
-    return this.retain && this.#log.memory > this.maxRetained;
+    return this.retain && this.#log !== undefined && this.#log.memory > this.maxRetained;
   }
 
   get isReplaying(): boolean {
@@ -27,14 +28,15 @@ export class WrittenFrames {
 
   /** Those that were not confirmed, where they are kept. */
   *unconfirmed(): Iterable<Uint8Array> {
-    for (let i = 0; i < this.#log.size; i++) yield this.#log.at(i) as Uint8Array;
+    const log = this.#log;
+    for (let i = 0; log !== undefined && i < log.size; i++) yield log.at(i) as Uint8Array;
   }
 
   /** The peer has `count` frames; they are forgotten. */
   confirm(count: number): void {
     if (!this.retain || count <= this.#confirmed) return;
     const dropped = count - this.#confirmed;
-    this.#log.drop(dropped);
+    this.#log?.drop(dropped);
     this.#confirmed = count;
     if (this.#replayAt !== undefined) this.#replayAt = Math.max(0, this.#replayAt - dropped);
   }
@@ -42,7 +44,7 @@ export class WrittenFrames {
   /** The connection is gone. */
   pause(): void {
     this.#replayAt = undefined;
-    this.#memory.release();
+    this.#memory?.release();
   }
 
   replayFrom(count: number): void {
@@ -53,30 +55,39 @@ export class WrittenFrames {
   /** The next frame to be written again, `undefined` where all are. */
   nextReplayed(): Uint8Array | undefined {
     if (this.#replayAt === undefined) return undefined;
-    const frame = this.#log.at(this.#replayAt++);
+    const frame = this.#log?.at(this.#replayAt++);
     if (frame === undefined) this.#replayAt = undefined;
     return frame;
   }
 
   /** Finds memory for a frame of `length` bytes, which is put to {@link target} from {@link offset} on. */
   reserve(length: number): void {
+    this.#memory ??= new FrameMemory();
     this.#memory.take(length, this.retain);
   }
 
   get target(): Uint8Array {
-    return this.#memory.buffer;
+    return this.#reserved.buffer;
   }
 
   get offset(): number {
-    return this.#memory.offset;
+    return this.#reserved.offset;
   }
 
   /** Counts the frame that was put to the memory reserved last. */
   append(length: number): Uint8Array {
     this.count++;
-    const { buffer, offset } = this.#memory;
-    if (this.retain) this.#log.append(buffer, offset, length);
+    const { buffer, offset } = this.#reserved;
+    if (this.retain) {
+      this.#log ??= new ReplayLog(this.#reserved);
+      this.#log.append(buffer, offset, length);
+    }
     return buffer.subarray(offset, offset + length);
+  }
+
+  /** Behind {@link reserve}. */
+  get #reserved(): FrameMemory {
+    return this.#memory as FrameMemory;
   }
 
   /** Counts a frame that exists already; what is kept of it is a copy in the session's own memory. */
@@ -87,13 +98,13 @@ export class WrittenFrames {
   }
 
   clear(): void {
-    this.#log.clear();
-    this.#memory.release();
+    this.#log?.clear();
+    this.#memory?.release();
     this.#replayAt = undefined;
   }
 
   /** Keeps no memory in stock for frames to come. */
   releaseMemory(): void {
-    this.#memory.release();
+    this.#memory?.release();
   }
 }
