@@ -167,7 +167,9 @@ class Run {
     this.#track(traffic);
     // In the midst of it, or with everything that was asked for answered.
     if (Math.random() < 0.5) await traffic;
-    else await new Promise((resolve) => stop.addEventListener('abort', resolve, { once: true }));
+    // A session that comes about just when all is over finds its signal aborted.
+    else if (!stop.aborted)
+      await new Promise((resolve) => stop.addEventListener('abort', resolve, { once: true }));
     if (this.#over.signal.aborted) {
       await traffic;
       await this.#calm(session);
