@@ -1,4 +1,4 @@
-import { type ClientOptions, connect, type Session } from '@parlance/client';
+import { type ClientOptions, connect, type Message, type Session } from '@parlance/client';
 import { createServer, type Server, type ServerOptions } from '@parlance/server';
 import WebSocket from 'ws';
 
@@ -40,4 +40,32 @@ export async function serveAgents(options: ServerOptions = {}): Promise<AgentsBe
       await server.close();
     },
   };
+}
+
+/** The servers of one test. */
+export interface Agents extends AsyncDisposable {
+  serve(options?: ServerOptions): Promise<AgentsBench>;
+  /** Closed behind everything else, as a proxy is that sessions say their last words through. */
+  closeLast(resource: AsyncDisposable): void;
+}
+
+export function createAgents(): Agents {
+  const open: AsyncDisposable[] = [];
+  return {
+    async serve(options) {
+      const bench = await serveAgents(options);
+      open.push(bench);
+      return bench;
+    },
+    closeLast: (resource) => void open.unshift(resource),
+    async [Symbol.asyncDispose]() {
+      for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** @throws where the session ends without one. */
+export async function nextMessage(session: Session): Promise<Message> {
+  for await (const message of session) return message;
+  throw new Error('the session ended');
 }

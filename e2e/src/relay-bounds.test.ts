@@ -2,6 +2,7 @@ import type { Session } from '@parlance/client';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { type AgentsBench, serveAgents } from './agents.js';
+import { pause } from './peers.js';
 
 /** What a server holds for an agent that does not read. */
 
@@ -21,7 +22,6 @@ const LIMITS = {
 };
 /** What a session may have sent that is not consumed: its window and two messages. */
 const BOUND = LIMITS.sessionWindow + 2 * LIMITS.maxMessageSize;
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function serve() {
   bench = await serveAgents({ limits: LIMITS });

@@ -1,7 +1,7 @@
 import type { Message, Session } from '@parlance/client';
-import type { ProtocolError } from '@parlance/protocol';
 import { afterEach, expect, it } from 'vitest';
 import { type AgentsBench, serveAgents } from './agents.js';
+import { failure, pause } from './peers.js';
 
 /** What a server's scan sees of what passes from agent to agent. */
 
@@ -10,14 +10,6 @@ afterEach(async () => {
   await bench?.[Symbol.asyncDispose]();
   bench = undefined;
 });
-const failure = (promise: Promise<unknown>): Promise<ProtocolError> =>
-  promise.then(
-    () => {
-      throw new Error('it did not fail');
-    },
-    (error: unknown) => error as ProtocolError,
-  );
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Refuses what says so, and takes its time, longest for what comes first. */
 async function serve() {

@@ -1,31 +1,15 @@
-import type { Message, Session } from '@parlance/client';
+import type { Session } from '@parlance/client';
 import type { ProtocolError } from '@parlance/protocol';
 import { afterEach, describe, expect, it } from 'vitest';
-import { type AgentsBench, serveAgents } from './agents.js';
+import { type AgentsBench, createAgents, nextMessage } from './agents.js';
 import { createCuttingProxy } from './cutting-proxy.js';
+import { failure } from './peers.js';
 
 /** Tensors that pass a server piece by piece, while something happens to one of those who take part. */
 
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
-});
-const serve = async (...args: Parameters<typeof serveAgents>): Promise<AgentsBench> => {
-  const bench = await serveAgents(...args);
-  open.push(bench);
-  return bench;
-};
-const failure = (promise: Promise<unknown>): Promise<ProtocolError> =>
-  promise.then(
-    () => {
-      throw new Error('it did not fail');
-    },
-    (error: unknown) => error as ProtocolError,
-  );
-const next = async (session: Session): Promise<Message> => {
-  for await (const message of session) return message;
-  throw new Error('the session ended');
-};
+const agents = createAgents();
+afterEach(() => agents[Symbol.asyncDispose]());
+const { serve, closeLast } = agents;
 
 const PIECE = 64 * 1024;
 const PIECES = 64;
@@ -79,7 +63,7 @@ async function halfWay(bench: AgentsBench, port?: number) {
     () => undefined,
     (error: unknown) => error as ProtocolError,
   );
-  const { tensor } = await next(worker);
+  const { tensor } = await nextMessage(worker);
   if (tensor?.chunks === undefined) throw new Error('that was no streamed tensor');
   const chunks = tensor.chunks[Symbol.asyncIterator]();
   const parts: Uint8Array[] = [];
@@ -99,7 +83,7 @@ async function halfWay(bench: AgentsBench, port?: number) {
 /** What is left after a transfer that came to nothing: another one takes place. */
 async function expectAnother(from: Session, to: Session, name: string): Promise<void> {
   const sending = from.sendTensor(WHOLE_TENSOR, { to: name });
-  const { tensor } = await next(to);
+  const { tensor } = await nextMessage(to);
   const parts: Uint8Array[] = [];
   if (tensor?.chunks === undefined) parts.push(tensor?.data as Uint8Array);
   else for await (const part of tensor.chunks) parts.push(part);
@@ -142,7 +126,7 @@ describe('a tensor on its way to another agent', () => {
   it('waits for a target whose connection is lost, within the windows, and goes on', async () => {
     const bench = await serve();
     const proxy = await createCuttingProxy(bench.port);
-    open.unshift(proxy);
+    closeLast(proxy);
     const { source, settled, readAll, worker } = await halfWay(bench, proxy.port);
     proxy.refuse(true);
     proxy.cut();
@@ -158,12 +142,12 @@ describe('a tensor on its way to another agent', () => {
   it('goes on where its sender loses its connection', async () => {
     const bench = await serve();
     const proxy = await createCuttingProxy(bench.port);
-    open.unshift(proxy);
+    closeLast(proxy);
     const planner = await bench.agent('planner', {}, proxy.port);
     const worker = await bench.agent('worker');
     const cuts = setInterval(() => proxy.cut(), 15);
     const sending = planner.sendTensor(generated().tensor, { to: 'worker' });
-    const { tensor } = await next(worker);
+    const { tensor } = await nextMessage(worker);
     clearInterval(cuts);
     await sending;
     expect(Buffer.compare(Buffer.from(tensor?.data ?? []), WHOLE)).toBe(0);

@@ -3,32 +3,15 @@ import type { Message, Session, Undeliverable } from '@parlance/client';
 import { type ProtocolError, RequestError } from '@parlance/protocol';
 import type { RelayQuestion } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
-import { type AgentsBench, serveAgents } from './agents.js';
+import { createAgents, nextMessage } from './agents.js';
 import { createCuttingProxy } from './cutting-proxy.js';
+import { failure, pause } from './peers.js';
 
 /** Agents that find each other and talk through a server, over real sockets. */
 
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
-});
-const serve = async (...args: Parameters<typeof serveAgents>): Promise<AgentsBench> => {
-  const bench = await serveAgents(...args);
-  open.push(bench);
-  return bench;
-};
-const failure = (promise: Promise<unknown>): Promise<ProtocolError> =>
-  promise.then(
-    () => {
-      throw new Error('it did not fail');
-    },
-    (error: unknown) => error as ProtocolError,
-  );
-const next = async (session: Session): Promise<Message> => {
-  for await (const message of session) return message;
-  throw new Error('the session ended');
-};
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+const agents = createAgents();
+afterEach(() => agents[Symbol.asyncDispose]());
+const { serve, closeLast } = agents;
 
 describe('a message to an agent', () => {
   it('arrives there and nowhere else, with the name of its sender', async () => {
@@ -46,10 +29,10 @@ describe('a message to an agent', () => {
       for await (const message of other as Session) elsewhere.push(message.text);
     })();
     await planner?.send('hello', { to: 'worker' });
-    const message = await next(worker as Session);
+    const message = await nextMessage(worker as Session);
     expect([message.text, message.from]).toEqual(['hello', 'planner']);
     await worker?.send('and to you', { to: message.from });
-    expect((await next(planner as Session)).text).toBe('and to you');
+    expect((await nextMessage(planner as Session)).text).toBe('and to you');
     await pause(20);
     expect([server, elsewhere]).toEqual([[], []]);
   });
@@ -59,7 +42,7 @@ describe('a message to an agent', () => {
     const worker = await agent('worker');
     const liar = await agent('acme/liar', { agentId: 'planner' });
     await liar.send('I am the planner', { to: 'worker' });
-    expect((await next(worker)).from).toBe('liar');
+    expect((await nextMessage(worker)).from).toBe('liar');
   });
 
   it.each(['M2M', 'TOKEN_NATIVE', 'BROTLI', 'NONE'] as const)(
@@ -72,7 +55,7 @@ describe('a message to an agent', () => {
         messages: [{ role: 'user', content: 'Grüße, 世界!'.repeat(9) }],
       });
       await planner.send(text, { to: 'worker', algorithm });
-      const message = await next(worker);
+      const message = await nextMessage(worker);
       expect([message.text, message.algorithm]).toEqual([text, algorithm]);
       expect(server.relayStats()).toEqual({ forwarded: 1, recoded: 0, refused: 0, unknown: 0 });
     },
@@ -91,8 +74,8 @@ describe('a message to an agent', () => {
     for (const target of ['plain', 'tokens']) {
       await planner.send(text, { to: target, algorithm: 'TOKEN_NATIVE' });
     }
-    expect((await next(plain)).text).toBe(text);
-    const message = await next(tokens);
+    expect((await nextMessage(plain)).text).toBe(text);
+    const message = await nextMessage(tokens);
     expect([message.text, message.algorithm]).toEqual([text, 'TOKEN_NATIVE']);
     expect(server.relayStats()).toMatchObject({ forwarded: 0, recoded: 2 });
   });
@@ -140,7 +123,7 @@ describe('a message to an agent', () => {
   it('waits for an agent whose connection is lost', async () => {
     const { agent, port } = await serve();
     const proxy = await createCuttingProxy(port);
-    open.unshift(proxy);
+    closeLast(proxy);
     const planner = await agent('planner');
     const worker = await agent('worker', {}, proxy.port);
     proxy.refuse(true);
@@ -157,7 +140,7 @@ describe('a message to an agent', () => {
   it('that was handed over is reported as unknown when the session of its target is lost', async () => {
     const { agent, port, server } = await serve();
     const proxy = await createCuttingProxy(port);
-    open.unshift(proxy);
+    closeLast(proxy);
     const planner = await agent('planner');
     await agent('worker', {}, proxy.port);
     const reports: Undeliverable[] = [];
@@ -308,7 +291,7 @@ describe('a request to an agent', () => {
       { data, shape: [100_000], dtype: 'float32', payloadType: 'hidden_state' },
       { to: 'worker' },
     );
-    const { tensor, from } = await next(worker);
+    const { tensor, from } = await nextMessage(worker);
     await sending;
     expect([from, Buffer.compare(Buffer.from(tensor?.data ?? []), Buffer.from(data.buffer))]).toEqual([
       'planner',
@@ -466,7 +449,7 @@ describe('the directory', () => {
   it('tells who joins, is suspended, comes back and leaves', async () => {
     const { agent, port } = await serve();
     const proxy = await createCuttingProxy(port);
-    open.unshift(proxy);
+    closeLast(proxy);
     const planner = await agent('planner');
     const changes: string[] = [];
     const agents = await planner.agents();

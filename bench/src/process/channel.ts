@@ -15,8 +15,7 @@ interface Answer {
 }
 
 /** Functions by name; each takes one value and returns one, both as JSON. */
-// biome-ignore lint/suspicious/noExplicitAny: a table of functions with arguments of their own
-export type Commands = Readonly<Record<string, (argument: any) => unknown>>;
+export type Commands = Readonly<Record<string, (argument: never) => unknown>>;
 
 export interface Remote<Offered extends Commands> {
   call<Name extends keyof Offered & string>(
@@ -71,7 +70,7 @@ export function offer(commands: Commands): void {
   process.on('disconnect', () => process.exit());
   process.on('message', async ({ id, name, argument }: Call) => {
     try {
-      send({ id, result: await commands[name]?.(argument) });
+      send({ id, result: await commands[name]?.(argument as never) });
     } catch (error) {
       send({ id, error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
     }
