@@ -251,6 +251,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       renew: backoff === undefined ? undefined : createCore,
       clock: systemClock,
       limits,
+      maxAssembledSize: options.limits?.maxTransferSize,
       role: 'client',
       onRequest,
       batch,

@@ -118,6 +118,11 @@ export class DataPath {
     return { type: 'message', body };
   }
 
+  /** Charges of bodies that were received and that the application has not taken. */
+  get unreadBytes(): number {
+    return this.link?.unreadBytes ?? this.#unread;
+  }
+
   /** No more bare messages should be read from the connection, as there is no credit to hold them back. */
   get isFull(): boolean {
     return this.#unread > this.#limits.sessionWindow;

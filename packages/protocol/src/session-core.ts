@@ -132,6 +132,11 @@ export interface SessionCore {
   readonly hasLink: boolean;
   /** Bytes of bodies that wait to be written. */
   readonly queuedBytes: number;
+  /**
+   * What waits to be written, to be confirmed or to be read takes about so many bytes of memory, the objects
+   * around it included.
+   */
+  readonly heldBytes: number;
   /** `pollTransmit` has something, as soon as the socket has room. */
   readonly hasOutput: boolean;
   /** `pollEvent` has something. */
@@ -231,6 +236,10 @@ export interface SessionCore {
   consume(streamId: number, charge: number): boolean;
   /** Bytes that wait on one stream. */
   queuedOn(streamId: number): number;
+  /** What waits on one stream takes about so many bytes of memory. */
+  memoryOf(streamId: number): number;
+  /** Grants the peer no more credit, or as before: there is no memory for what it would send. */
+  holdCredit(isHeld: boolean): void;
   /** Whether the far end of `streamId` still wants what would be sent. */
   isWanted(streamId: number): boolean;
 

@@ -149,6 +149,9 @@ class Core implements SessionCore {
   get queuedBytes(): number {
     return this.#outbox.queuedBytes;
   }
+  get heldBytes(): number {
+    return this.#outbox.memory + (this.#data?.unreadBytes ?? 0);
+  }
   get hasOutput(): boolean {
     return !this.#outbox.isIdle;
   }
@@ -469,6 +472,15 @@ class Core implements SessionCore {
 
   queuedOn(streamId: number): number {
     return this.#outbox.queuedOn(streamId);
+  }
+
+  memoryOf(streamId: number): number {
+    return this.#outbox.memoryOf(streamId);
+  }
+
+  holdCredit(isHeld: boolean): void {
+    const link = this.#data?.link;
+    if (link !== undefined) link.isCreditHeld = isHeld;
   }
 
   isWanted(streamId: number): boolean {

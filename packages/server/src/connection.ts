@@ -9,6 +9,7 @@ import {
   type HelloPayload,
   type Limits,
   type Logger,
+  type MemoryBudget,
   newSessionId,
   ProtocolError,
   type RequestHandler,
@@ -31,6 +32,8 @@ export interface ConnectionHost {
   /** What the cores of all sessions have in common. */
   sessionOptions(subprotocol: Subprotocol): SessionOptions;
   readonly onRequest: RequestHandler | undefined;
+  /** What all sessions together hold. */
+  readonly memory: MemoryBudget;
   /** Asked before a session is accepted: draining, or too many of them. Counts the session it admits. */
   admit(address: string, principal: string | undefined): Refusal | undefined;
   /** A session that was admitted is over. */
@@ -125,6 +128,12 @@ export class Connection implements EndpointOptions, WireEvents {
   }
   get limits(): Limits {
     return this.#host.options.limits;
+  }
+  get memory(): MemoryBudget {
+    return this.#host.memory;
+  }
+  get maxAssembledSize(): number {
+    return this.#host.options.maxAssembledSize;
   }
   get onRequest(): RequestHandler | undefined {
     return this.#host.onRequest;
@@ -244,6 +253,9 @@ export class Connection implements EndpointOptions, WireEvents {
     const { principal, agentId } = identity;
     session.principal = principal;
     session.agentId = agentId;
+    const counted = this.#countedPrincipal(principal);
+    const address = `address ${addressKey(this.#ip)}`;
+    session.memoryKeys = counted === undefined ? [address] : [address, `principal ${counted}`];
     const conflict = this.#host.claim(session, hello);
     if (conflict !== undefined) return this.#refuse(conflict);
     const outcome = core.accept(newSessionId(), systemClock.now(), { agentId, refusal });

@@ -1,3 +1,5 @@
+import { totalmem } from 'node:os';
+import { getHeapStatistics } from 'node:v8';
 import {
   type AvpOptions,
   assertOptions,
@@ -8,6 +10,7 @@ import {
   type Limits,
   type Logger,
   type M2MSecurity,
+  MAX_ASSEMBLED_SIZE,
   type OptionKinds,
   ProtocolError,
   type RequestHandler,
@@ -38,6 +41,12 @@ export interface ServerOptions extends CapabilityOptions {
   readonly limits?: Partial<Limits> | undefined;
   /** @default DEFAULT_TIMERS */
   readonly timers?: Partial<Timers> | undefined;
+  /**
+   * Bytes of memory that all sessions together may take for what their peers have sent and not taken. No principal
+   * and no address gets more than a quarter of it. `Infinity` bounds each session alone, by
+   * `limits.sessionMemory`. @default a quarter of the machine's memory, at most half of the heap's limit
+   */
+  readonly processMemory?: number | undefined;
   /** Without it only loopback peers are served, each as a principal of its own. */
   readonly authenticate?: Authenticate | undefined;
   /** Runs for each session; when it rejects, that session closes with 4500. */
@@ -79,6 +88,9 @@ export interface ResolvedServerOptions {
   readonly path: string;
   readonly origins: readonly string[];
   readonly limits: Limits;
+  /** Bytes. */
+  readonly processMemory: number;
+  readonly maxAssembledSize: number;
   readonly timers: Timers;
   readonly capabilities: Capabilities;
   readonly authenticate: Authenticate | undefined;
@@ -103,6 +115,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   path: 'text',
   origins: 'list',
   limits: 'object',
+  processMemory: 'number',
   timers: 'object',
   authenticate: 'function',
   onSession: 'function',
@@ -142,6 +155,8 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     path,
     origins,
     limits,
+    processMemory: resolveProcessMemory(options.processMemory),
+    maxAssembledSize: options.limits?.maxTransferSize ?? MAX_ASSEMBLED_SIZE,
     timers: resolveTimers(options.timers),
     capabilities: resolveCapabilities(
       {
@@ -165,6 +180,21 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     avp: options.avp,
     transfers: options.transfers,
   });
+}
+
+/** @throws {ProtocolError} `invalid_option`. */
+function resolveProcessMemory(given: number | undefined): number {
+  if (given === undefined) return defaultProcessMemory();
+  if (given > 0) return given;
+  throw new ProtocolError('invalid_option', `processMemory is a positive number of bytes, not ${given}`);
+}
+
+/** Buffers lie outside the heap, strings in it. */
+function defaultProcessMemory(): number {
+  // A container has less than the machine; 0 or a huge number mean that nothing constrains it.
+  const constrained = process.constrainedMemory?.() ?? 0;
+  const total = constrained > 0 ? Math.min(constrained, totalmem()) : totalmem();
+  return Math.floor(Math.min(total / 4, getHeapStatistics().heap_size_limit / 2));
 }
 
 const KINDS_OF_AGENTS: OptionKinds<AgentsOptions> = {

@@ -12,6 +12,7 @@ import {
   loadCodecs,
   loadEncoding,
   loggable,
+  MemoryBudget,
   ProtocolError,
   type RequestHandler,
   type Session,
@@ -52,6 +53,8 @@ export function createServer(options: ServerOptions = {}): Server {
 const MAX_HANDSHAKES = 10_000;
 /** How often addresses are forgotten about which there is nothing to remember. */
 const FORGET_INTERVAL_MS = 30_000;
+/** How often suspended sessions are looked at that hold too much memory. */
+const EVICT_INTERVAL_MS = 1_000;
 
 class SessionServer implements Server, ConnectionHost {
   readonly options: ConnectionHost['options'];
@@ -69,6 +72,8 @@ class SessionServer implements Server, ConnectionHost {
   readonly #totals = new Totals();
   readonly #observation: Observation;
   readonly onRequest: RequestHandler | undefined;
+  /** What all sessions together hold. */
+  readonly memory: MemoryBudget;
   #listener: Listener | undefined;
   #loading: Promise<void> | undefined;
   #isLoaded = false;
@@ -93,6 +98,7 @@ class SessionServer implements Server, ConnectionHost {
       () => this.#isLoaded && !this.#isDraining && !this.#isClosing,
     );
     this.onRequest = onRequest && this.#observation.instrument(onRequest);
+    this.memory = new MemoryBudget(this.options.processMemory);
     this.#quotas = new Quotas(limits);
     this.#handshakes = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
     this.#sweep = createSweep(sweepInterval(timers));
@@ -236,7 +242,9 @@ class SessionServer implements Server, ConnectionHost {
     const relay = this.#relay;
     if (relay === undefined) return undefined;
     return {
-      take: (event) => relay.take(session, event),
+      take: (event, reservation) => relay.take(session, event, reservation),
+      memoryOf: (event) => relay.memoryOf(session, event),
+      refuse: (streamId, error) => relay.refuse(session, streamId, error),
       isAsked: (streamId) => relay.isAsked(session, streamId),
     };
   }
@@ -346,7 +354,11 @@ class SessionServer implements Server, ConnectionHost {
     ]);
     this.#isLoaded = true;
     const forget = setInterval(() => this.#quotas.sweep(systemClock.now()), FORGET_INTERVAL_MS).unref();
-    this.#forgetting = () => clearInterval(forget);
+    const evict = setInterval(() => this.memory.sweep(systemClock.now()), EVICT_INTERVAL_MS).unref();
+    this.#forgetting = () => {
+      clearInterval(forget);
+      clearInterval(evict);
+    };
   }
 
   /** What the metrics look at when somebody asks. */

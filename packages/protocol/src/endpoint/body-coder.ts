@@ -1,8 +1,9 @@
 import { platform } from '#platform';
 import { type AvpMessage, decodeAvp } from '../avp/frame.js';
-import { compressBrotli, decompressBrotli } from '../codec/brotli.js';
+import { compressBrotli, decompressBrotli, storeBrotli } from '../codec/brotli.js';
 import { decodeDictionaryBody, encodeDictionaryBody } from '../codec/dictionary.js';
-import { decodeM2MBody, encodeM2MBody, readM2MBodyHeader } from '../codec/m2m.js';
+import { EXPANSION_FLOOR, largestExpansion } from '../codec/expansion.js';
+import { decodeM2MBody, encodeM2MBody, type M2MEncodeOptions, readM2MBodyHeader } from '../codec/m2m.js';
 import type { M2MHeader } from '../codec/m2m-header.js';
 import type { M2MSecurity } from '../codec/m2m-security.js';
 import { type Candidate, createSelector, type Selection } from '../codec/select.js';
@@ -45,6 +46,13 @@ export interface BodyCoder {
   /** Token IDs as they are. @throws {ProtocolError} `unsupported` where TOKEN_NATIVE was not negotiated. */
   encodeTokens(ids: readonly number[] | Uint32Array, options: CoderOptions): CodedBody;
 
+  /**
+   * Bytes of memory that a received body takes once its content is decoded, as bytes and as text; 0 for a
+   * small one, of which there are only as many as windows and streams let through. Decodes nothing.
+   */
+  memoryOf(body: ReceivedBody): number;
+  /** Bytes of the content of a received body, at most. Decodes nothing. */
+  decodedLength(body: ReceivedBody): number;
   /** The content, byte for byte. @throws {ProtocolError} what the codec throws. */
   decode(body: ReceivedBody): Uint8Array;
   tokens(body: ReceivedBody): Uint32Array;
@@ -99,6 +107,13 @@ const MAX_TRIED = 128 * 1024;
 /** UTF-16 units that `auto` looks at of a text that is coded in slices. */
 const SAMPLE_LENGTH = 32 * 1024;
 const BROTLI_QUALITY = 5;
+/** Decoded bytes up to which a body is not charged for what it expands to. */
+const MAX_FREE = 16 * 1024;
+/** Coded bytes up to which the tokens of a body are not looked up for that. */
+const MAX_FREE_TOKENS = 512;
+/** Bytes of metadata that are not charged, and what each of more takes as objects. */
+const MAX_FREE_METADATA = 1024;
+const MEMORY_OF_METADATA = 8;
 
 export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
   const { algorithms, encoding, limits, security, yield: letOthersRun } = options;
@@ -114,16 +129,26 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     return encoding;
   };
 
+  /** No peer takes a body that expands beyond all measure, so that what would is stored. */
+  const acceptable = (coded: Uint8Array, content: Uint8Array): Uint8Array =>
+    content.length <= largestExpansion(coded.length) ? coded : storeBrotli(content);
+  const packed = (content: Uint8Array): Uint8Array => acceptable(compressBrotli(content), content);
+  const encodeM2M = (text: string, schema: Pick<M2MEncodeOptions, 'schema'> = {}): Uint8Array => {
+    const bytes = encodeM2MBody(text, { ...m2m, ...schema });
+    // A UTF-16 unit is at most three bytes of UTF-8.
+    const mayExpand = text.length * 3 > EXPANSION_FLOOR && utf8Length(text) > largestExpansion(bytes.length);
+    return mayExpand ? encodeM2MBody(text, { ...m2m, ...schema, compress: false }) : bytes;
+  };
+
   /** Coded forms of a text; each decodes to exactly that text but for T1, which restores its meaning. */
   const encoders: Readonly<Record<Algorithm, (text: string) => Uint8Array>> = {
     NONE: encodeUtf8,
     TOKEN_NATIVE: (text) => vocabulary().encodeVarints(text),
-    M2M: (text) => encodeM2MBody(text, m2m),
-    BROTLI: (text) => compressBrotli(encodeUtf8(text)),
+    M2M: (text) => encodeM2M(text),
+    BROTLI: (text) => packed(encodeUtf8(text)),
     TOKEN: (text) => encodeTokenBody(text, { limits }),
     DICTIONARY: (text) => encodeDictionaryBody(encodeUtf8(text)),
   };
-
   const assertNegotiated = (algorithm: Algorithm): void => {
     if (algorithms.includes(algorithm)) return;
     throw new ProtocolError('unsupported', `${algorithm} was not negotiated; ${algorithms.join(', ')} were`);
@@ -140,7 +165,7 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
   };
   /** In a session with a key nothing else protects a text, so M2M takes also what is no message. */
   const encodeProtected = (text: string) =>
-    attempt(Algorithm.M2M)(text) ?? encodeM2MBody(text, { ...m2m, schema: 'custom' });
+    attempt(Algorithm.M2M)(text) ?? encodeM2M(text, { schema: 'custom' });
   const candidates: Candidate[] = algorithms
     .filter(
       (algorithm) => algorithm !== Algorithm.TOKEN && (security === undefined || algorithm === Algorithm.M2M),
@@ -227,6 +252,25 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     });
   };
 
+  /** Bytes that token IDs stand for; 0 where they cannot be read, as whoever asks for their text is told. */
+  const lengthOfTokens = (bytes: Uint8Array): number => {
+    try {
+      return vocabulary().byteLength(decodeTokenIds(bytes), { maxBytes: Infinity });
+    } catch {
+      return 0;
+    }
+  };
+
+  const decodedLength = ({ codec, bytes, originalLength, content }: ReceivedBody): number => {
+    if (content !== undefined) return content.length;
+    const { length } = bytes;
+    let decoded = originalLength ?? length;
+    if (codec === LinkCodec.TOKEN_NATIVE) decoded = lengthOfTokens(bytes);
+    // Without a link nothing states the length.
+    else if (originalLength === undefined && EXPANDING.has(codec)) decoded = limits.maxMessageSize;
+    return Math.max(length, Math.min(decoded, limits.maxMessageSize, largestExpansion(length)));
+  };
+
   const body = (
     algorithm: Algorithm,
     bytes: Uint8Array,
@@ -247,7 +291,7 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       case Algorithm.NONE:
         return body(Algorithm.NONE, content, content.length, o);
       case Algorithm.BROTLI:
-        return body(Algorithm.BROTLI, compressBrotli(content), content.length, o);
+        return body(Algorithm.BROTLI, packed(content), content.length, o);
       default:
         return encodeText(textOf(content), o);
     }
@@ -306,7 +350,8 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       }
       if (chosen === Algorithm.BROTLI) {
         const bytes = encodeUtf8(content);
-        return body(chosen, await platform.brotliCompressLater(bytes, BROTLI_QUALITY), bytes.length, o);
+        const coded = await platform.brotliCompressLater(bytes, BROTLI_QUALITY);
+        return body(chosen, acceptable(coded, bytes), bytes.length, o);
       }
       try {
         return encodeText(content, { ...o, algorithm: chosen });
@@ -322,6 +367,17 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       const known = ids instanceof Uint32Array ? ids : Uint32Array.from(ids);
       const length = vocabulary().byteLength(known);
       return body(Algorithm.TOKEN_NATIVE, encodeTokenIds(known), length, o);
+    },
+
+    decodedLength,
+
+    memoryOf(received) {
+      const { codec, bytes, metadata } = received;
+      // No token is longer than 128 bytes.
+      const isFree = codec === LinkCodec.TOKEN_NATIVE && bytes.length <= MAX_FREE_TOKENS;
+      const decoded = isFree ? 0 : decodedLength(received);
+      const described = metadata === undefined || metadata.length <= MAX_FREE_METADATA ? 0 : metadata.length;
+      return (decoded <= MAX_FREE ? 0 : 2 * decoded) + MEMORY_OF_METADATA * described;
     },
 
     decode({ codec, bytes, originalLength, content }) {
@@ -341,7 +397,7 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
         case LinkCodec.BROTLI:
           return stated(decompressBrotli(bytes, bounded(limits, originalLength, bytes)), originalLength);
         case LinkCodec.TOKEN:
-          return encodeUtf8(decodeTokenBody(bytes, { limits }));
+          return encodeUtf8(decodeTokenBody(bytes, { limits: bounded(limits, originalLength, bytes) }));
         case LinkCodec.DICTIONARY:
           return stated(decodeDictionaryBody(bytes, bounded(limits, originalLength, bytes)), originalLength);
         default:
@@ -366,6 +422,14 @@ const CODECS = {
   TOKEN: LinkCodec.TOKEN,
   DICTIONARY: LinkCodec.DICTIONARY,
 } as const satisfies Record<Algorithm, LinkCodec>;
+
+/** Codecs whose bodies may expand to any length. */
+const EXPANDING: ReadonlySet<LinkCodec> = new Set([
+  LinkCodec.M2M,
+  LinkCodec.BROTLI,
+  LinkCodec.TOKEN,
+  LinkCodec.DICTIONARY,
+]);
 
 /** Algorithms that carry any bytes, in order of preference. */
 const BYTES_ALGORITHMS = [Algorithm.NONE, Algorithm.BROTLI] as const;
@@ -401,14 +465,11 @@ function textOf(content: Uint8Array): string {
   }
 }
 
-/** A body that states its length may not expand beyond it, whatever the limits allow. */
+/** A body may expand as far as its coded bytes allow, and not beyond the length that it states. */
 function bounded(limits: Limits, originalLength: number | undefined, coded: Uint8Array): Limits {
-  if (originalLength === undefined) return limits;
+  const most = Math.min(originalLength ?? Infinity, largestExpansion(coded.length));
   // The same limit bounds the coded bytes, which may be more than the content of a short message.
-  return {
-    ...limits,
-    maxMessageSize: Math.min(limits.maxMessageSize, Math.max(1, originalLength, coded.length)),
-  };
+  return { ...limits, maxMessageSize: Math.min(limits.maxMessageSize, Math.max(1, most, coded.length)) };
 }
 
 function stated(content: Uint8Array, originalLength: number | undefined): Uint8Array {

@@ -5,6 +5,7 @@ import { LifecycleState } from '../lifecycle.js';
 import { DIRECTORY, isAgentId } from '../link/addressing.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import type { CodedBody } from '../link/link.js';
+import { MemoryBudget, type SessionMemory } from '../memory.js';
 import { CloseReason, type GoAwayPayload, RejectCode, type ResumeOffer } from '../messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../session-core.js';
@@ -43,6 +44,21 @@ import { type SessionStats, StatsRecorder } from './stats.js';
 import type { TensorInput } from './tensor.js';
 import { Transmitter, type TransmitterHost } from './transmitter.js';
 
+/** Bytes below which a session is not worth counting: an idle one has no account. */
+const MIN_COUNTED = 16 * 1024;
+/** A message that waits takes this much beside its bytes, at this end or on its way to another session. */
+const MESSAGE_MEMORY = 512;
+const NO_KEYS: readonly string[] = [];
+/** Each session is bounded by itself. */
+const UNBOUNDED = new MemoryBudget(Infinity);
+
+function evicted(): ProtocolError {
+  return new ProtocolError(
+    'over_budget',
+    'others need the memory that the session holds without a connection',
+  );
+}
+
 /** Timeouts nearer than this do not wait for the coarse clock, which strikes at least as often. */
 const SHORT_TIMEOUT_MS = 1_100;
 
@@ -50,6 +66,8 @@ const SHORT_TIMEOUT_MS = 1_100;
 export class Endpoint implements Session, TransmitterHost, MailboxHost {
   principal: string | undefined;
   agentId: string | undefined;
+  /** Server: bodies of this session that wait to be written to others. */
+  relayed = 0;
   core: SessionCore;
   readonly #options: EndpointOptions;
   readonly #clock: Clock;
@@ -59,6 +77,10 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
   readonly #mailbox: Mailbox;
   readonly #listeners = new Listeners();
   readonly #scanner: Scanner | undefined;
+  #memory: SessionMemory | undefined;
+  #memoryKeys: readonly string[] = NO_KEYS;
+  /** The peer gets no credit until there is memory again. */
+  #isShort = false;
   #flushing: { resolve: () => void; reject: (error: Error) => void }[] | undefined;
   #closing: ((result: CloseResult) => void)[] | undefined;
   /** Established, with everything loaded that the agreement needs. */
@@ -92,6 +114,24 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     if (options.scan !== undefined) {
       this.#scanner = new Scanner(options.scan, this, this.#logger, (error) => this.#block(error.message));
     }
+  }
+
+  /** What the session holds; most hold too little to be counted. */
+  get memory(): SessionMemory {
+    if (this.#memory === undefined) {
+      const { memory = UNBOUNDED, limits } = this.#options;
+      this.#memory = memory.open(limits.sessionMemory);
+      this.#memory.assign(this.#memoryKeys);
+      this.#memory.onEvict = () => this.abort(evicted());
+      if (this.core.state === 'suspended') this.#memory.handleSuspended(this.#clock.now());
+    }
+    return this.#memory;
+  }
+
+  /** Server: the principal and the address whose share the session takes of the memory of the process. */
+  set memoryKeys(keys: readonly string[]) {
+    this.#memoryKeys = keys;
+    this.#memory?.assign(keys);
   }
 
   /** Over for good, and not only one session of several. */
@@ -163,6 +203,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
   handleTick(): void {
     const now = this.#clock.now();
     this.#isSoon = false;
+    this.#memory?.handleTick(now);
     if (!this.#transmitter.isReading) this.core.handleUnread(now);
     if (now >= this.core.nextTimeout()) {
       this.core.handleTimeout(now);
@@ -207,7 +248,30 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     }
     if (this.#handover !== undefined) this.#leaveWhenDone(this.#handover);
     this.#exchange?.wake();
+    this.#countMemory();
     if (this.#flushing !== undefined && this.#isFlushed()) this.#resolveFlushing();
+  }
+
+  /** Tells what windows and queues hold. While there is too little memory, the peer gets no more credit. */
+  #countMemory(): void {
+    const held = this.core.heldBytes + (this.#mailbox.size + this.relayed) * MESSAGE_MEMORY;
+    if (this.#memory === undefined && held < MIN_COUNTED) return;
+    const { memory } = this;
+    if (memory.hold(held) && !this.#isShort && memory.isScarce) this.#awaitMemory();
+  }
+
+  #awaitMemory(): void {
+    this.#isShort = true;
+    this.core.holdCredit(true);
+    this.memory.queue(1, {
+      now: this.#clock.now(),
+      begin: (reservation) => {
+        this.#isShort = false;
+        reservation.release();
+        this.core.holdCredit(false);
+        this.pump();
+      },
+    });
   }
 
   // --- Session
@@ -399,6 +463,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
       transmit: () => this.#transmitter.transmit(),
       pump: () => this.pump(),
       onReport: (message) => this.#handleReport(message),
+      memory: () => this.memory,
     });
     return this.#exchange;
   }
@@ -431,6 +496,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
         return;
       case 'state':
         if (event.state !== 'closed') this.#isClosing = event.state === 'closing';
+        this.#memory?.handleSuspended(event.state === 'suspended' ? this.#clock.now() : Infinity);
         // What a handler would still reply is not sent any more.
         if (event.state === 'closing')
           this.#exchange?.abortHandlers(new ProtocolError('session_closed', 'the session closes'));
@@ -558,6 +624,9 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     // An answered CLOSE says that all has arrived.
     if (isLeft) this.#resolveFlushing();
     this.#exchange?.end(error);
+    this.#memory?.close();
+    this.#memory = undefined;
+    this.#isShort = false;
     this.#failFlushing(error);
     const unacknowledged = this.core.framesUnconfirmed + this.core.undelivered().notSent.length;
     for (const resolve of this.#closing ?? []) resolve({ unacknowledged });

@@ -68,6 +68,7 @@ export class Handlers {
       core.fail(streamId, undefined);
       pump();
     } finally {
+      message.reservation?.release();
       this.#running.delete(streamId);
     }
   }

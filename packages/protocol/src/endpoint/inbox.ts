@@ -7,6 +7,8 @@ type Settle<Item> = (result: IteratorResult<Item, undefined> | Promise<never>) =
 export interface InboxOptions<Item> {
   /** The reader has taken an item, or `clear` has dropped it. */
   onTake?(item: Item, inbox: Inbox<Item>): void;
+  /** The reader is done with the item that it took last, if it took one. */
+  onDone?(): void;
   /** A reader has left before the end. */
   onRelease?(): void;
 }
@@ -71,6 +73,7 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
 
   /** For the reader. */
   next(): Promise<IteratorResult<Item, undefined>> {
+    this.#options.onDone?.();
     if (this.#items.size > 0) return Promise.resolve({ value: this.#shift(), done: false });
     if (this.#hasEnded) {
       this.#hasReader = false;
@@ -92,6 +95,7 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
 
   /** The reader leaves. */
   return(): Promise<IteratorResult<Item, undefined>> {
+    this.#options.onDone?.();
     this.#hasReader = false;
     this.#waiting?.(DONE);
     this.#waiting = undefined;

@@ -1,6 +1,7 @@
+import type { Reservation } from '../memory.js';
 import { Inbox, type InboxOptions } from './inbox.js';
 import type { Message, ReceivedMessage } from './message.js';
-import { TensorMessage } from './tensor.js';
+import type { TensorMessage } from './tensor.js';
 
 type Received = ReceivedMessage | TensorMessage;
 
@@ -19,11 +20,23 @@ export class Mailbox implements InboxOptions<Received> {
   #inbox: Inbox<Received> = new Inbox(this);
   /** What of the last lost session was not read; it comes before anything else. */
   #former: Inbox<Received> | undefined;
+  /** Of the message that the reader has taken last. */
+  #taken: Reservation | undefined;
   /** Messages of `#inbox` that belong to the session before. */
   #inherited = 0;
 
   constructor(host: MailboxHost) {
     this.#host = host;
+  }
+
+  onDone(): void {
+    this.#taken?.release();
+    this.#taken = undefined;
+  }
+
+  /** Messages that wait. */
+  get size(): number {
+    return this.#inbox.size;
   }
 
   push(message: Received): void {
@@ -53,7 +66,7 @@ export class Mailbox implements InboxOptions<Received> {
   }
 
   onTake(message: Received, inbox: Inbox<Received>): void {
-    if (message instanceof TensorMessage) message.handleTaken();
+    this.#taken = message.reservation;
     if (inbox !== this.#inbox) return;
     if (this.#inherited > 0) this.#inherited--;
     else this.#host.handleTaken(message.charge);

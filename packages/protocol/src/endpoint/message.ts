@@ -2,6 +2,7 @@ import type { M2MHeader } from '../codec/m2m-header.js';
 import { type BodyForm, formOf } from '../link/algorithms.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import { LinkCodec } from '../link/header.js';
+import type { Reservation } from '../memory.js';
 import type { SecurityStatus } from '../messages.js';
 import { decodeUtf8 } from '../text.js';
 import type { BodyCoder } from './body-coder.js';
@@ -52,6 +53,8 @@ export function createMessage(body: ReceivedBody, coder: BodyCoder, partText?: P
 /** A message that still knows what it was charged. */
 export class ReceivedMessage implements Message {
   securityStatus: SecurityStatus | undefined;
+  /** Of the memory that the content takes, until its application is done with it. */
+  reservation: Reservation | undefined;
   readonly #body: ReceivedBody;
   readonly #coder: BodyCoder;
   readonly #partText: PartText | undefined;

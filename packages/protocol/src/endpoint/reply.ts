@@ -2,6 +2,7 @@ import { concatBytes } from '../bytes.js';
 import { ProtocolError } from '../errors.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import { LinkCodec } from '../link/header.js';
+import type { Reservation } from '../memory.js';
 import type { BodyCoder } from './body-coder.js';
 import { Inbox } from './inbox.js';
 import { createMessage, type Message, type PartText, type ReceivedMessage } from './message.js';
@@ -25,8 +26,9 @@ export interface Reply extends ReplyStream {
   begin(id: number): void;
   /** Settles when the reply is complete: joined, or rejected with what went wrong. */
   whole(): Promise<Message>;
-  handlePart(body: ReceivedBody): void;
-  handleResponse(body: ReceivedBody): void;
+  /** @param reservation of the memory that the body takes once it is decoded. */
+  handlePart(body: ReceivedBody, reservation?: Reservation): void;
+  handleResponse(body: ReceivedBody, reservation?: Reservation): void;
   handleEnd(error?: Error): void;
   /** Ends the reply at this end with `reason`, which the reader sees, and cancels the far end. */
   abort(reason: unknown): void;
@@ -58,13 +60,21 @@ class StreamReply implements Reply {
   /** Kept instead of messages where the reply is asked for as a whole. */
   #bodies: ReceivedBody[] | undefined;
   #collected = 0;
+  /** Of the parts that are kept, and of the one that the reader has taken last. */
+  readonly #reservations: Reservation[] = [];
+  #taken: Reservation | undefined;
   #whole: { resolve: (message: Message) => void; reject: (error: unknown) => void } | undefined;
 
   constructor(options: ReplyOptions) {
     this.#options = options;
     this.#coder = options.coder;
     this.#parts = new Inbox({
-      onTake: (part) => options.consume(this.id, part.charge),
+      onTake: (part) => {
+        this.#releaseTaken();
+        this.#taken = part.reservation;
+        options.consume(this.id, part.charge);
+      },
+      onDone: () => this.#releaseTaken(),
       onRelease: () => this.cancel(),
     });
   }
@@ -92,22 +102,30 @@ class StreamReply implements Reply {
     return this.#parts[Symbol.asyncIterator]();
   }
 
-  handlePart(body: ReceivedBody): void {
-    if (this.#isOver) return;
+  handlePart(body: ReceivedBody, reservation?: Reservation): void {
+    if (this.#isOver) return reservation?.release();
     if (body.metadata !== undefined) {
       this.#learn(body.metadata);
       // A part with metadata and no bytes carries the metadata only.
-      if (body.bytes.length === 0) return this.#options.consume(this.id, body.charge);
+      if (body.bytes.length === 0) {
+        reservation?.release();
+        return this.#options.consume(this.id, body.charge);
+      }
     }
     if (this.#bodies !== undefined) {
+      if (reservation !== undefined) this.#reservations.push(reservation);
       this.#collect(this.#bodies, body);
       return;
     }
     if (body.codec === LinkCodec.TOKEN_NATIVE) this.#partText ??= this.#coder.createPartText();
-    this.#parts.push(createMessage(body, this.#coder, this.#partText));
+    const message = createMessage(body, this.#coder, this.#partText);
+    message.reservation = reservation;
+    this.#parts.push(message);
   }
 
-  handleResponse(body: ReceivedBody): void {
+  handleResponse(body: ReceivedBody, reservation?: Reservation): void {
+    // The caller has it as a whole, at once: it has asked for it.
+    reservation?.release();
     if (this.#isOver) return;
     if (body.metadata !== undefined) this.#learn(body.metadata);
     this.#finish();
@@ -165,8 +183,16 @@ class StreamReply implements Reply {
     this.#options.consume(this.id, body.charge);
   }
 
+  #releaseTaken(): void {
+    this.#taken?.release();
+    this.#taken = undefined;
+  }
+
   #finish(): void {
     this.#isOver = true;
+    for (const reservation of this.#reservations.splice(0)) reservation.release();
+    // A reader that has all may never ask for more.
+    if (this.#parts.size === 0) this.#releaseTaken();
     this.#options.onOver();
   }
 

@@ -38,6 +38,11 @@ export class Lane {
     return this.#items.size === 0;
   }
 
+  /** Bodies and frames that wait. */
+  get size(): number {
+    return this.#items.size;
+  }
+
   /** Of a lane that is not empty. */
   get first(): LaneItem {
     return this.#items.first as LaneItem;

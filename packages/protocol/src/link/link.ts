@@ -5,7 +5,7 @@ import type { Limits } from '../limits.js';
 import type { SecurityStatus } from '../messages.js';
 import { Acknowledgement } from './acknowledgement.js';
 import { AliasReader, AliasWriter } from './addressing.js';
-import { Assembler, type ReceivedBody } from './assembly.js';
+import { Assembler, isPinning, type ReceivedBody } from './assembly.js';
 import { type ContextUse, LinkContext } from './context.js';
 import { BODY_CHARGE, ReceiveCredit, type ReceiveCreditOptions, SendCredit } from './credit.js';
 import { decodeFailure, encodeFailure, encodeVerdict } from './failure.js';
@@ -120,6 +120,7 @@ export class Link implements OutboxListener {
   #refused: Map<number, ProtocolError> | undefined;
   readonly #context: LinkContext | undefined;
   #framesConfirmed = 0;
+  #isCreditHeld = false;
   #isSealed = false;
 
   constructor({ side, limits, own, peer, outbox, gate, context, addressing }: LinkOptions) {
@@ -182,6 +183,18 @@ export class Link implements OutboxListener {
     return event;
   }
 
+  /** Charges of bodies that were received and not consumed. */
+  get unreadBytes(): number {
+    return this.#receiveCredit.unread;
+  }
+
+  /** Grants no credit, or as before, whatever the rates say. */
+  set isCreditHeld(isHeld: boolean) {
+    this.#isCreditHeld = isHeld;
+    if (isHeld) this.#receiveCredit.hold();
+    else if (this.#gate?.isClosed !== true) this.#receiveCredit.release();
+  }
+
   /** Everything of a stream that waited is written. */
   handleDrained(streamId: number): void {
     if (this.#streams.get(streamId) !== undefined) return;
@@ -192,7 +205,7 @@ export class Link implements OutboxListener {
   /** Writes an acknowledgement that is due, and credit that was held back for the rate's sake. */
   handleTimeout(now: number): void {
     this.#acknowledgement.handleTimeout(now);
-    if (this.#gate?.handleTimeout(now)) this.#receiveCredit.release();
+    if (this.#gate?.handleTimeout(now) && !this.#isCreditHeld) this.#receiveCredit.release();
   }
 
   /** When either is due, `Infinity` where nothing is. */
@@ -492,8 +505,10 @@ export class Link implements OutboxListener {
     const { streamId, rest } = frame;
     const isFirst = !this.#assembler.isPending(streamId);
     const charge = rest.length + (isFirst ? BODY_CHARGE : 0);
-    const whole = this.#assembler.add(frame);
+    const added = this.#assembler.add(frame);
     this.#receiveCredit.receive(streamId, charge, this.#assembler.missing(streamId));
+    // Read at once, it costs nothing; unread, a message of a byte would keep 64 KiB of what came with it.
+    const whole = added !== undefined && this.#receiveCredit.unread > MAX_PINNED ? unpinned(added) : added;
     return frame.codec === LinkCodec.CONTEXT ? this.#takeInContext(frame, isFirst, whole) : whole;
   }
 
@@ -584,6 +599,15 @@ const bodyOf = (kind: OutgoingBody['kind'], streamId: number, coded: CodedBody):
 });
 
 const NOTHING = new Uint8Array(0);
+
+/** Unread charges up to which bodies may be views of the buffers that they were read into. */
+const MAX_PINNED = 16 * 1024;
+
+function unpinned(body: ReceivedBody): ReceivedBody {
+  const { bytes, metadata } = body;
+  if (!isPinning(bytes)) return body;
+  return { ...body, bytes: new Uint8Array(bytes), metadata: metadata && new Uint8Array(metadata) };
+}
 
 const initialCredit = ({ messageWindow, streamWindow }: LinkParameters) => ({
   messages: messageWindow,
