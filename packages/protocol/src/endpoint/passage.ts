@@ -1,6 +1,7 @@
 import type { ProtocolError } from '../errors.js';
 import type { SessionEvent } from '../session-core.js';
 import type { BodyCoder } from './body-coder.js';
+import type { Crashable } from './guard.js';
 import { createMessage } from './message.js';
 import type { EventRoute } from './ports.js';
 import { isReply, type ReplyEvent, ReplyPassage } from './reply-passage.js';
@@ -10,6 +11,8 @@ import { TensorPassage } from './tensor-passage.js';
 export interface PassageOptions {
   readonly route: EventRoute;
   readonly scanner: Scanner | undefined;
+  /** Whose replies pass. */
+  readonly session: Crashable;
   readonly coder: () => BodyCoder;
   readonly refuse: (streamId: number, error: ProtocolError) => void;
   /** A reply that nobody wants any more. */
@@ -24,9 +27,9 @@ export class Passage {
 
   constructor(options: PassageOptions) {
     this.#options = options;
-    const { route, scanner, coder, refuse } = options;
+    const { route, scanner, session, coder, refuse } = options;
     if (scanner === undefined) return;
-    this.#replies = new ReplyPassage({ route, scanner, coder, drop: options.drop });
+    this.#replies = new ReplyPassage({ route, scanner, session, coder, drop: options.drop });
     this.#tensors = new TensorPassage({
       scan: (message, pass) => scanner.takeRequest(message, pass),
       pass: (held) => void route.take(held),
