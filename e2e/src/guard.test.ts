@@ -442,7 +442,8 @@ const unreadable = () =>
   });
 
 describe('a function of the application', () => {
-  const CASES: readonly (readonly [string, ServerOptions, (bench: Bench) => Promise<void>, string])[] = [
+  type Case = readonly [string, ServerOptions, (bench: Bench) => Promise<void>, string];
+  const CASES: readonly Case[] = [
     ...(
       [
         ['no verdict', () => undefined as never],
@@ -464,7 +465,7 @@ describe('a function of the application', () => {
         ],
       ] as const
     ).map(
-      ([what, scan]) =>
+      ([what, scan]): Case =>
         [
           `scan, with ${what}, blocks`,
           { scan: (message) => (message.text === 'still there?' ? { safe: true } : scan()) },
@@ -506,7 +507,7 @@ describe('a function of the application', () => {
         ['that cannot be looked at', () => unreadable() as never, 'rejected'],
       ] as const
     ).map(
-      ([what, identity, outcome]) =>
+      ([what, identity, outcome]): Case =>
         [
           `authenticate, with an identity ${what}, is ${outcome}`,
           {
