@@ -109,9 +109,7 @@ class Bench implements AsyncDisposable {
   }
 
   async expectLogged(event: string): Promise<void> {
-    await vi.waitFor(() => expect(this.lines.map((line) => line.event)).toContain(event), {
-      timeout: 30_000,
-    });
+    await expect.poll(() => this.lines.map((line) => line.event)).toContain(event);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -305,7 +303,7 @@ const ENTRIES: readonly Entry[] = [
     async provoke({ endpoint, neighbour, bench }) {
       const controller = new AbortController();
       neighbour.request('for you', { to: 'faulty', signal: controller.signal }).catch(() => {});
-      await vi.waitFor(() => expect(bench.server.relayStats().forwarded).toBe(1));
+      await expect.poll(() => bench.server.relayStats().forwarded).toBe(1);
       plant(endpoint, 'cancel');
       controller.abort();
     },
@@ -408,7 +406,7 @@ describe('a fault in', () => {
     await using bench = await Bench.begin({ metrics: { path: '/metrics' } });
     const neighbour = await bench.dial('neighbour');
     const scrape = async () => (await fetch(`http://127.0.0.1:${bench.port}/metrics`)).status;
-    await vi.waitFor(async () => expect(await scrape()).toBe(200), { timeout: 30_000 });
+    await expect.poll(scrape).toBe(200);
     const endpoint = bench.endpoint(neighbour);
     endpoint.stats = fault;
     expect(await scrape()).toBe(500);
