@@ -5,9 +5,14 @@ import {
   CAPABILITY_KINDS,
   type CapabilityOptions,
   CloseCode,
+  type Crashable,
   createSession,
   createSweep,
   Endpoint,
+  GuardedClock,
+  guard,
+  guardLater,
+  guardLogger,
   isStatedAgentId,
   type Limits,
   type Logger,
@@ -116,7 +121,8 @@ const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { metadata: 'object' };
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
   assertOptions(options, KINDS);
   if (options.agent !== undefined) assertOptions(options.agent, KINDS_OF_AGENT);
-  const { signal, logger, agentId, onRequest, traceparent, transfers } = options;
+  const { signal, agentId, onRequest, traceparent, transfers } = options;
+  const logger = options.logger && guardLogger(options.logger);
   const target = resolveUrl(url);
   const subprotocol = resolveSubprotocol(options.subprotocol);
   const security = resolveSecurity(options.security);
@@ -162,6 +168,9 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     let isEstablished = false;
     let cancelRetry: (() => void) | undefined;
     let isAskedToWait = false;
+    /** The session, for what may fail before it is there. */
+    const owner: Crashable = { crash: (error) => session.crash(error) };
+    const clock = new GuardedClock(systemClock, owner);
 
     /** The connection that is being opened. */
     let dialing: Wire | undefined;
@@ -169,6 +178,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       let stopWaiting = (): void => {};
       let isTooLate = false;
       const wire = openWebSocket(target, subprotocol, options.WebSocket, {
+        session: owner,
         onOpen() {
           stopWaiting();
           dialing = undefined;
@@ -189,7 +199,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       dialing = wire;
       // What neither opens nor fails would be waited for without end.
       if (Number.isFinite(timers.acceptTimeoutMs)) {
-        stopWaiting = systemClock.after(timers.acceptTimeoutMs, () => {
+        stopWaiting = clock.after(timers.acceptTimeoutMs, () => {
           isTooLate = true;
           wire.close(CloseCode.NORMAL, '');
         });
@@ -201,14 +211,14 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       if (backoff === undefined || !isEstablished || session.hasEnded || cancelRetry !== undefined) return;
       isAskedToWait = retryAfterMs > 0;
       const delay = isAskedToWait ? retryAfterMs : backoff.next();
-      cancelRetry = systemClock.after(delay, retryNow);
+      cancelRetry = clock.after(delay, retryNow);
     };
     const retryNow = (): void => {
       cancelRetry?.();
       cancelRetry = undefined;
       const isNeeded = () => dialing === undefined && !session.hasWire && !session.hasEnded;
       if (!isNeeded()) return;
-      askToken().then(
+      const asked = askToken().then(
         (token) => {
           if (isNeeded()) dial(token);
         },
@@ -220,19 +230,21 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
           retryLater();
         },
       );
+      guardLater(owner, asked);
     };
     const stopListening = watchPage({
-      onSignOfLife() {
-        if (cancelRetry !== undefined && !isAskedToWait) retryNow();
-      },
+      onSignOfLife: () =>
+        guard(owner, () => {
+          if (cancelRetry !== undefined && !isAskedToWait) retryNow();
+        }),
       // Said in time, CLOSE spares the server a window in which nobody comes back.
-      onGone: () => void session.close(),
+      onGone: () => guardLater(owner, session.close()),
     });
 
     const renewal = createRenewal({
       askToken: typeof options.token === 'function' ? askToken : undefined,
       authenticate: (token) => session.authenticate(token),
-      clock: systemClock,
+      clock,
       logger,
     });
 
@@ -284,8 +296,8 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     });
     const onAbort = () => {
       reject(signal?.reason);
-      void session.close();
-      dialing?.close(CloseCode.NORMAL, '');
+      guardLater(owner, session.close());
+      guard(owner, () => dialing?.close(CloseCode.NORMAL, ''));
     };
     signal?.addEventListener('abort', onAbort, { once: true });
     sweep.add(session);

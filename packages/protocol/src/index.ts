@@ -94,6 +94,15 @@ export type { BodyCoder } from './endpoint/body-coder.js';
 export { encodeUndeliverable, type Undeliverable } from './endpoint/delivery.js';
 export { Endpoint } from './endpoint/endpoint.js';
 export type { EndpointOptions } from './endpoint/endpoint-options.js';
+export {
+  attempt,
+  type Crashable,
+  catchLate,
+  GuardedClock,
+  guard,
+  guardLater,
+  guardLogger,
+} from './endpoint/guard.js';
 export type { BodyEvent } from './endpoint/intake.js';
 export type { ContextDetails, LastSelection } from './endpoint/late-coder.js';
 export { type LoggableError, loggable } from './endpoint/loggable.js';

@@ -206,6 +206,8 @@ export interface QueueOptions {
 export class SessionMemory {
   /** Runs if the session has to go so that others can have its memory. */
   onEvict: (() => void) | undefined;
+  /** What a reservation that was waited for leads to has failed. Others may be behind the call, so it goes no further. */
+  onFault: ((error: unknown) => void) | undefined;
   suspendedAt = Infinity;
   readonly #process: MemoryBudget;
   readonly #limit: number;
@@ -329,7 +331,7 @@ export class SessionMemory {
       if (first.refuse === undefined || now - first.since < RESERVATION_PATIENCE_MS) return;
       if (first.isPatient && !this.#isWithinLimit(first.size)) return;
       waiting?.shift();
-      first.refuse(overBudget());
+      this.#run(() => first.refuse?.(overBudget()));
     }
     this.grant();
   }
@@ -344,7 +346,7 @@ export class SessionMemory {
       }
       waiting?.shift();
       this.#add(first.size);
-      first.begin();
+      this.#run(first.begin);
     }
     this.#process.forget(this);
   }
@@ -366,6 +368,7 @@ export class SessionMemory {
     this.#held = 0;
     this.#waiting = undefined;
     this.onEvict = undefined;
+    this.onFault = undefined;
   }
 
   #hasRoom(size: number): boolean {
@@ -382,6 +385,15 @@ export class SessionMemory {
   #awaitOthers(size: number): void {
     if (this.#isWithinLimit(size)) this.#process.await(this);
     else this.#process.forget(this);
+  }
+
+  #run(task: () => void): void {
+    try {
+      task();
+    } catch (error) {
+      if (this.onFault === undefined) throw error;
+      this.onFault(error);
+    }
   }
 
   #add(size: number): void {

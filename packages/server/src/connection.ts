@@ -6,6 +6,7 @@ import {
   Endpoint,
   type EndpointOptions,
   type EventRoute,
+  guard,
   type HelloPayload,
   type Limits,
   type Logger,
@@ -118,7 +119,7 @@ export class Connection implements EndpointOptions, WireEvents {
     this.#guard = new HandshakeGuard(request, wire, this.session, host.options);
     wire.listen(this);
     this.session.handleConnected(wire);
-    if (refusal !== undefined) this.#refuse(refusal);
+    if (refusal !== undefined) guard(this.session, () => this.#refuse(refusal));
   }
 
   // --- what the session needs to know
@@ -160,22 +161,29 @@ export class Connection implements EndpointOptions, WireEvents {
   // --- what the wire reports
 
   onMessage(data: Uint8Array | string): void {
-    this.#target.handleMessage(data, this.#wire);
+    try {
+      this.#target.handleMessage(data, this.#wire);
+    } catch (error) {
+      this.#target.crash(error);
+    }
   }
   onDrain(): void {
-    this.#target.handleWritable();
+    guard(this.#target, () => this.#target.handleWritable());
   }
   onClose(code: number, reason: string): void {
-    this.#target.handleDisconnected(code, reason, this.#wire);
+    guard(this.#target, () => this.#target.handleDisconnected(code, reason, this.#wire));
+  }
+  onFault(error: unknown): void {
+    this.#target.crash(error);
   }
 
   // --- what the session reports
 
   onHello({ hello }: { readonly hello: HelloPayload }): void {
-    void this.#admit(hello);
+    this.#admit(hello).catch((error: unknown) => this.#target.crash(error));
   }
   onAuth(token: string): void {
-    void this.#renew(token);
+    this.#renew(token).catch((error: unknown) => this.#target.crash(error));
   }
   onReady(): void {
     this.#endHandshake();
@@ -187,8 +195,12 @@ export class Connection implements EndpointOptions, WireEvents {
   onEnded(error: ProtocolError | undefined): void {
     this.#endHandshake();
     const { session } = this;
-    if (this.#isAdmitted) this.#host.release(addressKey(this.#ip), this.#countedPrincipal(session.principal));
-    this.#host.onEnded(session, error);
+    try {
+      if (this.#isAdmitted)
+        this.#host.release(addressKey(this.#ip), this.#countedPrincipal(session.principal));
+    } finally {
+      this.#host.onEnded(session, error);
+    }
   }
 
   // --- the handshake

@@ -1,12 +1,14 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import {
   AgreementCache,
+  attempt,
   CloseCode,
   CloseReason,
   createSweep,
   type Endpoint,
   type EventRoute,
   Extension,
+  guardLater,
   type HelloPayload,
   type LoadableCodec,
   loadCodecs,
@@ -141,7 +143,7 @@ class SessionServer implements Server, ConnectionHost {
       throw new ProtocolError('invalid_argument', 'the server was closed; create another one');
     await this.#load();
     const { path, timers, logger } = this.options;
-    const listener = await openListener(options, timers.helloTimeoutMs, (request, response) => {
+    const listener = await openListener(options, timers.helloTimeoutMs, logger, (request, response) => {
       if (this.#observation.respondBeside(request, response)) return;
       response.writeHead(426, { 'content-type': 'text/plain; charset=utf-8', upgrade: 'websocket' });
       response.end(`This is a Parlance session server. Connect with a WebSocket to ${path}.\n`);
@@ -259,7 +261,8 @@ class SessionServer implements Server, ConnectionHost {
     this.#sessions.set(session.id, session);
     this.#directory?.join(session);
     if (session.hasEnded) return;
-    if (this.options.onSession !== undefined) void this.#serve(session, this.options.onSession);
+    if (this.options.onSession !== undefined)
+      guardLater(session, this.#serve(session, this.options.onSession));
   }
 
   /** Whoever is told of a session is so behind everything that its connection has to say about it. */
@@ -306,9 +309,16 @@ class SessionServer implements Server, ConnectionHost {
     this.#handshakes.delete(session);
     this.#connections.delete(session);
     this.#sweep.delete(session);
-    this.#totals.add(session.stats());
-    this.#directory?.leave(session);
-    this.#relay?.handleEnded(session);
+    // A fault in one of these must not leave the session in the others.
+    const steps = [
+      () => this.#totals.add(session.stats()),
+      () => this.#directory?.leave(session),
+      () => this.#relay?.handleEnded(session),
+    ];
+    for (const step of steps) {
+      const failed = attempt(step);
+      if (failed !== undefined) session.crash(failed.error);
+    }
   }
 
   get #isDraining(): boolean {
@@ -353,12 +363,26 @@ class SessionServer implements Server, ConnectionHost {
       this.#observation.load(),
     ]);
     this.#isLoaded = true;
-    const forget = setInterval(() => this.#quotas.sweep(systemClock.now()), FORGET_INTERVAL_MS).unref();
-    const evict = setInterval(() => this.memory.sweep(systemClock.now()), EVICT_INTERVAL_MS).unref();
+    const forget = setInterval(
+      () => this.#tidy(() => this.#quotas.sweep(systemClock.now())),
+      FORGET_INTERVAL_MS,
+    );
+    const evict = setInterval(
+      () => this.#tidy(() => this.memory.sweep(systemClock.now())),
+      EVICT_INTERVAL_MS,
+    );
+    for (const timer of [forget, evict]) timer.unref();
     this.#forgetting = () => {
       clearInterval(forget);
       clearInterval(evict);
     };
+  }
+
+  #tidy(task: () => void): void {
+    const failed = attempt(task);
+    if (failed === undefined) return;
+    const fields = { event: 'server.failed', err: loggable(failed.error) };
+    this.options.logger.error(fields, 'a task of the server failed');
   }
 
   /** What the metrics look at when somebody asks. */

@@ -1,6 +1,7 @@
 import { CloseCode } from '../close-codes.js';
+import { closeReasonOf } from '../close-reason.js';
 import { drainingError } from '../departure.js';
-import { ProtocolError, toProtocolError } from '../errors.js';
+import { isProtocolError, ProtocolError, toProtocolError } from '../errors.js';
 import { LifecycleState } from '../lifecycle.js';
 import { DIRECTORY, isAgentId } from '../link/addressing.js';
 import type { ReceivedBody } from '../link/assembly.js';
@@ -22,6 +23,7 @@ import {
 import { decodeUndeliverable } from './delivery.js';
 import type { EndpointOptions } from './endpoint-options.js';
 import { Exchange, sessionClosed } from './exchange.js';
+import { attempt, type Crashable, guard, guardLater, logCrash } from './guard.js';
 import { Handover } from './handover.js';
 import { Listeners } from './listeners.js';
 import { loggable } from './loggable.js';
@@ -59,11 +61,12 @@ function evicted(): ProtocolError {
   );
 }
 
+const SESSION_FAILED = 'the session failed';
 /** Timeouts nearer than this do not wait for the coarse clock, which strikes at least as often. */
 const SHORT_TIMEOUT_MS = 1_100;
 
 /** Drives a session core over a wire and gives its user promises and iterators. */
-export class Endpoint implements Session, TransmitterHost, MailboxHost {
+export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashable {
   principal: string | undefined;
   agentId: string | undefined;
   /** Server: bodies of this session that wait to be written to others. */
@@ -99,6 +102,12 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
   /** Either end closes, so that nobody wants a new session in place of this one. */
   #isClosing = false;
   #hasEnded = false;
+  #hasToldEnd = false;
+  #hasCrashed = false;
+  /** Ended without its core, which fails. */
+  #isDropped = false;
+  /** Somebody ends it with an error of theirs, and has logged it where it is worth it. */
+  #isAborted = false;
   /** Client: the server drains, and this session is left, for the next one where there is one. */
   #handover: Handover | undefined;
   /** How long the server asked to wait before the next connection. */
@@ -123,6 +132,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
       this.#memory = memory.open(limits.sessionMemory);
       this.#memory.assign(this.#memoryKeys);
       this.#memory.onEvict = () => this.abort(evicted());
+      this.#memory.onFault = (error) => this.crash(error);
       if (this.core.state === 'suspended') this.#memory.handleSuspended(this.#clock.now());
     }
     return this.#memory;
@@ -149,7 +159,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
   /** @param token credentials of this connection. */
   handleConnected(wire: Wire, token?: string): void {
     this.#transmitter.wire = wire;
-    this.core.handleConnected(this.#clock.now(), token);
+    guard(this, () => this.core.handleConnected(this.#clock.now(), token));
     this.pump();
   }
 
@@ -158,40 +168,52 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
    * anything of its count is stated.
    */
   handleResumed(wire: Wire, offer: ResumeOffer): void {
-    const now = this.#clock.now();
     const former = this.#transmitter.wire;
-    this.#transmitter.detach();
-    this.core.handleDisconnected(CloseCode.ABNORMAL, 'taken over', now);
-    former?.close(CloseCode.TAKEN_OVER, 'a newer connection carries the session');
-    this.#transmitter.wire = wire;
-    this.core.resume(offer, now);
+    guard(this, () => {
+      const now = this.#clock.now();
+      this.#transmitter.detach();
+      this.core.handleDisconnected(CloseCode.ABNORMAL, 'taken over', now);
+      this.#transmitter.wire = wire;
+      former?.close(CloseCode.TAKEN_OVER, 'a newer connection carries the session');
+      this.core.resume(offer, now);
+    });
     this.pump();
   }
 
   handleMessage(data: Uint8Array | string, wire: Wire | undefined = this.#transmitter.wire): void {
-    if (wire !== this.#transmitter.wire) return;
-    this.#stats.received(data.length);
-    const now = this.#clock.now();
-    this.core.handleMessage(data, now);
-    this.pump();
-    if (this.core.isFull) this.#transmitter.pauseWhileFull();
-    // An acknowledgement is due sooner than the coarse clock strikes.
-    if (!this.#isSoon) this.#tickSoon(now);
+    if (wire !== this.#transmitter.wire || this.#isDropped) return;
+    try {
+      this.#stats.received(data.length);
+      const now = this.#clock.now();
+      this.core.handleMessage(data, now);
+      this.#apply();
+      if (this.core.isFull) this.#transmitter.pauseWhileFull();
+      // An acknowledgement is due sooner than the coarse clock strikes.
+      if (!this.#isSoon) this.#tickSoon(now);
+    } catch (error) {
+      this.crash(error);
+    }
   }
 
   /** @param wire the connection that is gone; one that was replaced before says nothing new. */
   handleDisconnected(code: number, reason: string, wire: Wire | undefined = this.#transmitter.wire): void {
     if (wire !== this.#transmitter.wire) return;
-    this.#transmitter.detach();
-    this.core.handleDisconnected(code, reason, this.#clock.now());
-    this.pump();
-    this.#wantWire();
+    guard(this, () => {
+      this.#transmitter.detach();
+      this.core.handleDisconnected(code, reason, this.#clock.now());
+      this.#apply();
+      this.#wantWire();
+    });
   }
 
   /** The application has taken a message that was charged `charge`. */
   handleTaken(charge: number): void {
-    if (this.core.consume(0, charge)) this.pump();
-    if (!this.#transmitter.isReading) this.#transmitter.pauseWhileFull();
+    try {
+      if (this.core.consume(0, charge)) this.#apply();
+      if (!this.#transmitter.isReading) this.#transmitter.pauseWhileFull();
+    } catch (error) {
+      this.crash(error);
+    }
   }
 
   /** The socket has room again. */
@@ -201,15 +223,20 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
 
   /** One step of the coarse clock. */
   handleTick(): void {
-    const now = this.#clock.now();
     this.#isSoon = false;
-    this.#memory?.handleTick(now);
-    if (!this.#transmitter.isReading) this.core.handleUnread(now);
-    if (now >= this.core.nextTimeout()) {
-      this.core.handleTimeout(now);
-      this.pump();
+    if (this.#isDropped) return;
+    try {
+      const now = this.#clock.now();
+      this.#memory?.handleTick(now);
+      if (!this.#transmitter.isReading) this.core.handleUnread(now);
+      if (now >= this.core.nextTimeout()) {
+        this.core.handleTimeout(now);
+        this.#apply();
+      }
+      this.#tickSoon(now);
+    } catch (error) {
+      this.crash(error);
     }
-    this.#tickSoon(now);
   }
 
   #tickSoon(now: number): void {
@@ -221,8 +248,83 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     else this.#clock.soon(this);
   }
 
-  /** Applies everything that the core has to say. */
+  /** Applies everything that the core has to say. Never throws. */
   pump(): void {
+    try {
+      this.#apply();
+    } catch (error) {
+      this.crash(error);
+    }
+  }
+
+  /**
+   * Ends the session for a fault of this end's: with `internal` and a log line, and if that fails as well,
+   * without its core, by dropping the connection and telling everybody who waits. Never throws.
+   */
+  crash(error: unknown): void {
+    const again = this.#hasCrashed;
+    this.#hasCrashed = true;
+    this.#logFault(error);
+    // What fails behind the end has nothing left to end but the connection.
+    if (this.#hasToldEnd) return this.#cutOff(SESSION_FAILED);
+    const failure = new ProtocolError('internal', SESSION_FAILED, { cause: error });
+    const failed = again
+      ? undefined
+      : attempt(() => {
+          this.core.abort(failure, this.#clock.now());
+          this.#apply();
+          this.#takeEarly();
+        });
+    if (failed !== undefined) this.#logFault(failed.error);
+    if (!this.#hasToldEnd) this.#drop(failure);
+  }
+
+  /** Each step is taken though others fail. */
+  #drop(failure: ProtocolError): void {
+    if (this.#isDropped) return;
+    this.#isDropped = true;
+    this.#hasEnded = true;
+    this.#isReady = false;
+    this.#early = undefined;
+    this.#cutOff(closeReasonOf(failure));
+    const closing = this.#closing ?? [];
+    this.#closing = undefined;
+    const steps = [
+      () => this.#exchange?.end(failure),
+      () => this.#failFlushing(failure),
+      () => this.#handover?.fail(failure),
+      // As far as anybody knows, nothing has arrived.
+      () => {
+        for (const resolve of closing) resolve({ unacknowledged: Infinity });
+      },
+      () => this.#tellState('closed'),
+      () => this.#mailbox.end(failure),
+      () => this.#notify('error', failure),
+      () => this.#tellEnded(failure),
+    ];
+    for (const step of steps) {
+      const failed = attempt(step);
+      if (failed !== undefined) this.#logFault(failed.error);
+    }
+  }
+
+  #cutOff(reason: string): void {
+    const { wire } = this.#transmitter;
+    attempt(() => this.#transmitter.detach());
+    const failed = attempt(() => wire?.close(CloseCode.INTERNAL, reason));
+    if (failed !== undefined) attempt(() => wire?.terminate?.());
+  }
+
+  #logFault(error: unknown): void {
+    let id: string | undefined;
+    attempt(() => {
+      id = this.core.id;
+    });
+    logCrash(this.#logger, id, error);
+  }
+
+  #apply(): void {
+    if (this.#isDropped) return;
     this.#transmitter.transmit();
     while (this.core.hasEvents) {
       for (let event = this.core.pollEvent(); event !== undefined; event = this.core.pollEvent()) {
@@ -280,6 +382,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     return this.core.id ?? '';
   }
   get state(): SessionState {
+    if (this.#isDropped) return 'closed';
     const { state } = this.core;
     // What was agreed on may have to be loaded yet, and until then nothing can be sent.
     return state === 'established' && !this.#isReady ? 'connecting' : state;
@@ -369,32 +472,33 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     return new Promise((resolve) => {
       this.#closing ??= [];
       this.#closing.push(resolve);
-      this.core.close(reason, message, this.#clock.now());
+      guard(this, () => this.core.close(reason, message, this.#clock.now()));
       this.pump();
     });
   }
 
   /** Ends the session at once with the error's close code. */
   abort(error: ProtocolError): void {
-    this.core.abort(error, this.#clock.now());
+    this.#isAborted = true;
+    guard(this, () => this.core.abort(error, this.#clock.now()));
     this.pump();
   }
 
   /** Client: sends new credentials before the old ones end. */
   authenticate(token: string): void {
-    this.core.authenticate(token, this.#clock.now());
+    guard(this, () => this.core.authenticate(token, this.#clock.now()));
     this.pump();
   }
 
   /** Server: how long the credentials of the connection are good, in Unix milliseconds. */
   grant(expiresAt: number | null): void {
-    this.core.grant(expiresAt, this.#clock.now());
+    guard(this, () => this.core.grant(expiresAt, this.#clock.now()));
     this.pump();
   }
 
   /** Server: tells the client that it drains. */
   leave(payload: GoAwayPayload): void {
-    this.core.leave(payload, this.#clock.now());
+    guard(this, () => this.core.leave(payload, this.#clock.now()));
     this.pump();
   }
 
@@ -426,13 +530,28 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
    * Gives a command to the core on somebody else's behalf.
    *
    * @param sent is counted as such: a body, or the bytes of a tensor.
+   * @throws {ProtocolError} what the core refuses; `session_closed` after a fault, which ends this session
+   * and not the one on whose behalf it is.
    */
   perform<Result>(sent: CodedBody | number | undefined, command: (core: SessionCore) => Result): Result {
-    const result = command(this.core);
+    let result: Result;
+    try {
+      if (this.#isDropped) throw sessionClosed();
+      result = command(this.core);
+    } catch (error) {
+      if (isProtocolError(error)) throw error;
+      this.crash(error);
+      throw sessionClosed();
+    }
     if (typeof sent === 'number') this.#stats.sentTensor(sent);
     else if (sent !== undefined) this.#stats.sentBody(sent);
     this.pump();
     return result;
+  }
+
+  /** As {@link perform}, for what has no answer: never throws, and a refusal ends this session too. */
+  tell(command: (core: SessionCore) => void): void {
+    guard(this, () => this.perform(undefined, command));
   }
 
   /** @throws {ProtocolError} `session_closed`. */
@@ -440,9 +559,13 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     return this.#ready.coder;
   }
 
-  /** Answers a request that has arrived by a handler of the caller's. */
+  /** Answers a request that has arrived by a handler of the caller's. Never rejects. */
   async answer(streamId: number, body: ReceivedBody, handler: RequestHandler): Promise<void> {
-    await this.#ready.answer(streamId, body, handler);
+    try {
+      await this.#ready.answer(streamId, body, handler);
+    } catch (error) {
+      this.crash(error);
+    }
   }
 
   // --- the present session
@@ -560,16 +683,18 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     this.#early = [];
     // What is coded in context is decoded on arrival, which takes what is being loaded.
     if (hasContext) this.core.holdFrames();
-    load(negotiated, hasContext).then(
+    const loaded = load(negotiated, hasContext).then(
       () => this.#start(),
       (error: unknown) => {
         this.abort(toProtocolError(error, 'internal', 'loading the codecs of the session failed'));
         this.#takeEarly();
       },
     );
+    guardLater(this, loaded);
   }
 
   #start(): void {
+    if (this.#hasCrashed) return;
     this.#isReady = true;
     const handover = this.#handover;
     this.#handover = undefined;
@@ -607,6 +732,9 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
   }
 
   #end(given: ProtocolError | undefined): void {
+    // The core has caught it itself, on a frame.
+    if (given?.code === 'internal' && given.side === 'local' && !this.#isAborted && !this.#hasCrashed)
+      this.#logFault(given.cause ?? given);
     // Whoever closes a session wants no other one, and has it even before the next one has begun.
     const isWanted = this.#closing === undefined;
     const reason = !isWanted && this.#isRenewed && given?.code === 'session_closed' ? undefined : given;
@@ -646,11 +774,17 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
       const unfinished = this.#handover;
       this.#handover = undefined;
       unfinished?.fail(error ?? sessionClosed());
-      this.#options.onEnded?.(error);
+      this.#tellEnded(error);
       return;
     }
     this.#mailbox.reopen();
     this.#renew(renewed);
+  }
+
+  #tellEnded(error: ProtocolError | undefined): void {
+    if (this.#hasToldEnd) return;
+    this.#hasToldEnd = true;
+    this.#options.onEnded?.(error);
   }
 
   #failFlushing(error: ProtocolError | undefined): void {

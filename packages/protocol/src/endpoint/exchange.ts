@@ -6,12 +6,14 @@ import { DELIVERY } from '../link/addressing.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import type { CodedBody } from '../link/link.js';
 import type { Reservation, SessionMemory } from '../memory.js';
+import type { Clock } from '../platform/clock.js';
 import type { Negotiated, SessionCore, SessionEvent } from '../session-core.js';
 import { getEncoding } from '../tokenizer/load.js';
 import { Backpressure } from './backpressure.js';
 import { type BodyCoder, type BodyCoderOptions, createBodyCoder } from './body-coder.js';
 import { CodingOrder } from './coding-order.js';
 import type { EndpointOptions } from './endpoint-options.js';
+import { type Crashable, GuardedClock, guardLater } from './guard.js';
 import { Handlers } from './handlers.js';
 import { Intake, type IntakeEvent } from './intake.js';
 import type { Mailbox } from './mailbox.js';
@@ -33,7 +35,7 @@ export interface ExchangeOptions {
   readonly core: SessionCore;
   readonly negotiated: Negotiated;
   /** The session as its user has it, across the cores that carry it one after the other. */
-  readonly session: Session;
+  readonly session: Session & Crashable;
   /** This end's or the client's own name. */
   readonly agentId: string | undefined;
   readonly endpoint: EndpointOptions;
@@ -58,6 +60,8 @@ export interface ExchangeOptions {
 export class Exchange {
   readonly #options: ExchangeOptions;
   readonly #core: SessionCore;
+  /** Timers of user code's making, too: timeouts of requests, batches of parts. */
+  readonly #clock: Clock;
   /** Server: the way of what is for others. */
   readonly #passage: Passage | undefined;
   #madeIntake: Intake | undefined;
@@ -72,11 +76,13 @@ export class Exchange {
   constructor(options: ExchangeOptions) {
     this.#options = options;
     this.#core = options.core;
+    this.#clock = new GuardedClock(options.endpoint.clock, options.session);
     const { route } = options.endpoint;
     if (route === undefined) return;
     this.#passage = new Passage({
       route,
       scanner: options.scanner,
+      session: options.session,
       coder: () => this.coder,
       refuse: (streamId, error) => this.#refuse(streamId, error),
       drop: (event, reservation) => {
@@ -273,11 +279,12 @@ export class Exchange {
   }
 
   get #requester(): Requester {
-    const { stats, pump, endpoint } = this.#options;
+    const { stats, pump, session } = this.#options;
     this.#madeRequester ??= new Requester({
       core: this.#core,
-      clock: endpoint.clock,
+      clock: this.#clock,
       coder: this.coder,
+      session,
       onSent: (body) => stats.sentBody(body),
       pump,
     });
@@ -292,7 +299,7 @@ export class Exchange {
       coder: this.coder,
       session,
       logger,
-      clock: endpoint.clock,
+      clock: this.#clock,
       maxMetadataSize: endpoint.limits.maxMetadataSize,
       batch: endpoint.batch,
       pump(body) {
@@ -378,10 +385,11 @@ export class Exchange {
 
   #startRequest(streamId: number, message: ReceivedMessage): void {
     // It may have been cancelled while it was looked at.
+    const { session, endpoint } = this.#options;
     if (!this.#core.isWanted(streamId)) {
       message.reservation?.release();
       this.#core.end(streamId);
-    } else void this.#handlers.run(streamId, message, this.#options.endpoint.onRequest);
+    } else guardLater(session, this.#handlers.run(streamId, message, endpoint.onRequest));
   }
 
   #refuse(streamId: number, error: ProtocolError): void {

@@ -2,6 +2,7 @@ import type { ProtocolError } from '../errors.js';
 import type { Reservation } from '../memory.js';
 import type { SessionEvent } from '../session-core.js';
 import type { BodyCoder } from './body-coder.js';
+import type { Crashable } from './guard.js';
 import type { BodyEvent } from './intake.js';
 import { createMessage } from './message.js';
 import type { EventRoute } from './ports.js';
@@ -12,6 +13,8 @@ import { TensorPassage } from './tensor-passage.js';
 export interface PassageOptions {
   readonly route: EventRoute;
   readonly scanner: Scanner | undefined;
+  /** Whose replies pass. */
+  readonly session: Crashable;
   readonly coder: () => BodyCoder;
   readonly refuse: (streamId: number, error: ProtocolError) => void;
   /** A reply that nobody wants any more. */
@@ -26,9 +29,9 @@ export class Passage {
 
   constructor(options: PassageOptions) {
     this.#options = options;
-    const { route, scanner, coder, refuse } = options;
+    const { route, scanner, session, coder, refuse } = options;
     if (scanner === undefined) return;
-    this.#replies = new ReplyPassage({ route, scanner, coder, drop: options.drop });
+    this.#replies = new ReplyPassage({ route, scanner, session, coder, drop: options.drop });
     this.#tensors = new TensorPassage({
       scan: (message, pass) => scanner.takeRequest(message, pass),
       pass: (held) => void route.take(held),

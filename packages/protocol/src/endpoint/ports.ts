@@ -34,6 +34,8 @@ export interface Wire {
    */
   send(frame: Uint8Array | string): void;
   close(code: number, reason: string): void;
+  /** Ends the connection without a closing handshake, where the socket can. */
+  terminate?(): void;
   /** Stops reading, so that the peer's writing comes to a halt, where the socket can. */
   pause?(): void;
   resume?(): void;

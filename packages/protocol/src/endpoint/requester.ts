@@ -5,6 +5,7 @@ import type { Reservation } from '../memory.js';
 import type { Clock } from '../platform/clock.js';
 import type { SessionCore } from '../session-core.js';
 import type { BodyCoder } from './body-coder.js';
+import { type Crashable, guard, guardLater } from './guard.js';
 import { createReply, type Reply } from './reply.js';
 import type { RequestOptions } from './session.js';
 
@@ -12,6 +13,8 @@ export interface RequesterOptions {
   readonly core: SessionCore;
   readonly clock: Clock;
   readonly coder: BodyCoder;
+  /** Timers, signals and readers call into it from outside. */
+  readonly session: Crashable;
   readonly onSent: (body: CodedBody) => void;
   /** Commands were given to the core. */
   readonly pump: () => void;
@@ -38,7 +41,7 @@ export class Requester {
    */
   ask(body: CodedBody | Promise<CodedBody>, options: ReplyBounds): Reply {
     const reply = this.#createReply(options);
-    if (body instanceof Promise) void this.#beginLater(reply, body);
+    if (body instanceof Promise) guardLater(this.#options.session, this.#beginLater(reply, body));
     else this.#begin(reply, body);
     return reply;
   }
@@ -57,16 +60,16 @@ export class Requester {
 
   /** A reply that ends when its time or its caller's patience is over. */
   #createReply({ signal, timeoutMs }: ReplyBounds): Reply {
-    const { core, clock, coder, pump } = this.#options;
+    const { core, clock, coder, session, pump } = this.#options;
     const release: (() => void)[] = [];
     const reply = createReply({
       coder,
       cancel(id) {
-        core.cancel(id);
+        guard(session, () => core.cancel(id));
         pump();
       },
       consume(id, charge) {
-        if (core.consume(id, charge)) pump();
+        if (guard(session, () => core.consume(id, charge))) pump();
       },
       onOver() {
         for (const free of release) free();

@@ -72,7 +72,7 @@ export class RelayedRequests {
     // It may have been cancelled while it was looked at.
     if (!source.core.isWanted(sourceStream)) {
       reservation?.release();
-      return source.perform(undefined, (core) => core.end(sourceStream));
+      return source.tell((core) => core.end(sourceStream));
     }
     const transit = this.#transit;
     try {
@@ -106,7 +106,7 @@ export class RelayedRequests {
     if (passage === undefined) return false;
     const { target, targetStream } = passage;
     const onWritten = () => this.#transit.giveBack(source, sourceStream, charge);
-    target.perform(undefined, (core) => core.feed(targetStream, bytes, onWritten));
+    target.tell((core) => core.feed(targetStream, bytes, onWritten));
     return true;
   }
 
@@ -117,9 +117,9 @@ export class RelayedRequests {
     const { source, sourceStream } = passage;
     if (event.type === 'part' || event.type === 'response') this.#passBack(passage, event, reservation);
     if (event.type !== 'part') this.#forget(passage);
-    if (event.type === 'end') source.perform(undefined, (core) => core.end(sourceStream));
+    if (event.type === 'end') source.tell((core) => core.end(sourceStream));
     if (event.type === 'failure') {
-      source.perform(undefined, (core) => {
+      source.tell((core) => {
         // What a receiver finds wrong with a tensor is told to whoever sent it.
         if (passage.kind === 'tensor') core.refuse(sourceStream, event.error as ProtocolError);
         else core.fail(sourceStream, event.error);
@@ -143,7 +143,7 @@ export class RelayedRequests {
   cancel(source: Endpoint, sourceStream: number): boolean {
     const passage = this.#dealings.get(source)?.asking.get(sourceStream);
     // Answered when the target has answered: until then the stream keeps its slot.
-    passage?.target.perform(undefined, (core) => core.cancel(passage.targetStream));
+    passage?.target.tell((core) => core.cancel(passage.targetStream));
     return passage !== undefined;
   }
 
@@ -153,14 +153,14 @@ export class RelayedRequests {
     this.#dealings.delete(session);
     for (const { target, targetStream } of dealings.asking.values()) {
       this.#dealings.get(target)?.answering.delete(targetStream);
-      target.perform(undefined, (core) => core.cancel(targetStream));
+      target.tell((core) => core.cancel(targetStream));
     }
     for (const { source, sourceStream, to, frame, onUnwritten } of dealings.answering.values()) {
       onUnwritten?.();
       this.#dealings.get(source)?.asking.delete(sourceStream);
       const knows = frame > 0 ? 'it may have begun to work on the request' : 'it never had the request';
       const error = new ProtocolError('peer_gone', `the session of agent ${to} is over; ${knows}`);
-      source.perform(undefined, (core) => core.fail(sourceStream, error));
+      source.tell((core) => core.fail(sourceStream, error));
     }
     for (const passage of [...dealings.asking.values(), ...dealings.unwritten])
       this.#settle(passage, passage.owed, passage.unwritten);
@@ -255,14 +255,14 @@ export class RelayedRequests {
       onTaken();
       this.#forget(passage);
       const reason = this.#transit.reasonOf(error, passage.to);
-      target.perform(undefined, (core) => core.cancel(targetStream));
-      source.perform(undefined, (core) => core.fail(sourceStream, reason));
+      target.tell((core) => core.cancel(targetStream));
+      source.tell((core) => core.fail(sourceStream, reason));
     }
   }
 
   #refuse(source: Endpoint, sourceStream: number, to: string, error: unknown): void {
     const reason = this.#transit.refuse(error, to);
-    source.perform(undefined, (core) => core.fail(sourceStream, reason));
+    source.tell((core) => core.fail(sourceStream, reason));
   }
 
   /** Somebody has taken what the target was charged, or nobody will. */

@@ -1,6 +1,7 @@
 import {
   type CodedBody,
   type Endpoint,
+  guard,
   LinkCodec,
   type Logger,
   loggable,
@@ -112,7 +113,8 @@ export class Transit {
    * called while another session writes.
    */
   giveBack(session: Endpoint, streamId: number, charge: number): void {
-    if (!session.core.consume(streamId, charge)) return;
+    // A fault in giving it back is the session's that gets it, not the writer's.
+    if (!guard(session, () => session.core.consume(streamId, charge))) return;
     if (this.#due.size === 0) queueMicrotask(() => this.#pumpDue());
     this.#due.add(session);
   }
