@@ -159,7 +159,8 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
 
   return await new Promise<ClientSession>((resolve, reject) => {
     const sweep = sweepOf(timers);
-    let isEstablished = false;
+    /** There has been a session, although its codecs may still be loading: a lost connection is replaced. */
+    let isAccepted = false;
     let cancelRetry: (() => void) | undefined;
     let isAskedToWait = false;
 
@@ -181,7 +182,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
           if (dialing !== wire) return session.handleDisconnected(code, reason, wire);
           dialing = undefined;
           // An attempt that got nowhere is news only while there has been no session yet.
-          if (isEstablished) retryLater();
+          if (isAccepted) retryLater();
           else if (isTooLate) session.abort(connectionTimeout(target, timers.acceptTimeoutMs));
           else session.abort(connectionFailure(target, failure));
         },
@@ -198,7 +199,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
 
     /** @param retryAfterMs what the server asked for, which is spread already. */
     const retryLater = (retryAfterMs = 0): void => {
-      if (backoff === undefined || !isEstablished || session.hasEnded || cancelRetry !== undefined) return;
+      if (backoff === undefined || !isAccepted || session.hasEnded || cancelRetry !== undefined) return;
       isAskedToWait = retryAfterMs > 0;
       const delay = isAskedToWait ? retryAfterMs : backoff.next();
       cancelRetry = systemClock.after(delay, retryNow);
@@ -259,9 +260,11 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       logger,
       traceparent,
       onGranted: (expiresInMs) => renewal.handleGranted(expiresInMs),
+      onAccepted() {
+        isAccepted = true;
+      },
       onReady() {
         signal?.removeEventListener('abort', onAbort);
-        isEstablished = true;
         backoff?.reset();
         session.agentId = agentId;
         resolve(session);

@@ -111,7 +111,7 @@ class Core implements SessionCore {
   #wasAskedToClose = false;
   /** The connection was lost, and another one may take the session up. */
   #isLost = false;
-  /** Frames that wait until they can be decoded, from the first that cannot, and CLOSE behind them. */
+  /** In place while the codecs of the session are being loaded. */
   #held: HeldFrames | undefined;
 
   /** The last clock reading, for what the application does between two of them. */
@@ -159,7 +159,7 @@ class Core implements SessionCore {
     return this.#outbox.blockedStreams > 0;
   }
   get isFull(): boolean {
-    return this.#data?.isFull ?? false;
+    return this.#held?.isFull === true || (this.#data?.isFull ?? false);
   }
   get isPaced(): boolean {
     return this.#outbox.isPaced;
@@ -209,9 +209,7 @@ class Core implements SessionCore {
     if (this.#hasEnded || this.#client?.rejected !== undefined) return;
     try {
       this.#gate?.handleBytes(data.length, now);
-      const isLink = typeof data !== 'string' && (data[0] ?? 0) >> 4 === LINK_FIRST_BYTE >> 4;
-      if (isLink && this.#data?.link !== undefined) this.#handleLinkFrame(this.#data, data);
-      else this.#handleOther(data);
+      this.#handleFrame(data);
       this.#assertRead();
     } catch (error) {
       this.#violate(toProtocolError(error, 'internal', 'the session failed on a frame'));
@@ -223,10 +221,17 @@ class Core implements SessionCore {
   }
 
   releaseFrames(now: number): void {
-    const held = this.#held;
+    this.#tick(now);
+    const frames = this.#held?.take() ?? [];
     this.#held = undefined;
-    for (const frame of held?.frames ?? []) this.handleMessage(frame, now);
-    if (held?.close !== undefined && !this.#hasEnded) this.#handleClose(held.close);
+    try {
+      for (const frame of frames) {
+        if (this.#hasEnded) return;
+        this.#handleFrame(frame);
+      }
+    } catch (error) {
+      this.#violate(toProtocolError(error, 'internal', 'the session failed on a frame'));
+    }
   }
 
   handleUnread(now: number): void {
@@ -235,8 +240,8 @@ class Core implements SessionCore {
 
   handleDisconnected(closeCode: number, reason: string, now: number): void {
     this.#tick(now);
-    // What was not counted comes again.
-    this.#held?.clear();
+    // What was not counted comes again, or its sender knows that it was not acknowledged.
+    this.#held?.take();
     // In the initial state it is a connection that never came about.
     if (!this.#isConnected && this.#lifecycle !== LifecycleState.INITIAL) return;
     const client = this.#client;
@@ -515,11 +520,17 @@ class Core implements SessionCore {
 
   // --- frames
 
+  #handleFrame(data: Uint8Array | string): void {
+    const isLink = typeof data !== 'string' && (data[0] ?? 0) >> 4 === LINK_FIRST_BYTE >> 4;
+    if (isLink && this.#data?.link !== undefined) this.#handleLinkFrame(this.#data, data);
+    else this.#handleOther(data);
+  }
+
   #handleLinkFrame(data: DataPath, frame: Uint8Array): void {
     if (this.#isLost) {
       throw new ProtocolError('protocol_violation', 'a link frame before ACCEPT');
     }
-    if (this.#held?.takes(frame)) return;
+    if (this.#held !== undefined) return this.#held.add(frame);
     this.#server?.settle();
     // Acknowledgements and credit come after CLOSE too.
     if (isCounted(((frame[0] ?? 0) & 0x0f) as LinkKind)) {
@@ -534,6 +545,7 @@ class Core implements SessionCore {
     const { limits, subprotocol } = this.#options;
     const incoming = readIncoming(data, subprotocol, limits, this.#negotiated !== undefined);
     if (incoming.type === 'control') this.#handleControl(incoming.message, data);
+    else if (this.#held !== undefined) this.#held.add(data);
     else this.#handleBare(incoming.content);
   }
 
@@ -627,6 +639,7 @@ class Core implements SessionCore {
         if (typeof message.payload.content !== 'string') {
           throw new ProtocolError('bad_message', 'content must be a string');
         }
+        if (this.#held !== undefined) return this.#held.add(frame);
         return this.#handleBare(message.payload.content, message.payload.securityStatus);
       case 'PING':
         return this.#say({ type: 'PONG', payload: {} });
@@ -637,6 +650,8 @@ class Core implements SessionCore {
       case 'GOAWAY':
         return this.#handleGoAway(message.payload);
       case 'CLOSE':
+        if (this.#isLost) throw new ProtocolError('protocol_violation', 'CLOSE before ACCEPT');
+        if (this.#held !== undefined) return this.#held.add(frame);
         return this.#handleClose(message.payload);
     }
   }
@@ -748,8 +763,6 @@ class Core implements SessionCore {
   }
 
   #handleClose({ reason, message }: CloseMessage['payload']): void {
-    if (this.#isLost) throw new ProtocolError('protocol_violation', 'CLOSE before ACCEPT');
-    if (this.#held?.takesClose({ reason, message })) return;
     this.#wasAskedToClose ||= this.#lifecycle !== LifecycleState.CLOSING;
     this.#receivedClose = true;
     // Nothing counted follows, and the peer waits until it knows that all has arrived.

@@ -65,8 +65,10 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
   #isReady = false;
   /** Of the present core; made when it is first used. */
   #exchange: Exchange | undefined;
-  /** Events that arrived before the vocabulary was loaded; nothing overtakes them. */
-  #early: SessionEvent[] | undefined;
+  /** The core whose codecs are being loaded. */
+  #loading: SessionCore | undefined;
+  /** Client: what the server has announced of its draining while that was so. */
+  #announced: GoAwayPayload | undefined;
   /** `handleTick` comes on the short timer as well. */
   #isSoon = false;
   #disconnect: { readonly code: number; readonly reason: string } | undefined;
@@ -450,7 +452,9 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
         this.#options.onGranted?.(event.expiresInMs);
         return;
       case 'goaway':
-        this.#handover ??= new Handover(event);
+        // Until the session is ready, the handover is that of the session before it.
+        if (this.#isReady) this.#handover ??= new Handover(event);
+        else this.#announced = event;
         return;
       case 'superseded':
         this.#superseding = event.accept;
@@ -458,10 +462,10 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
       case 'disconnect':
         this.#disconnect ??= { code: event.closeCode, reason: event.reason };
         return;
+      case 'ended':
+        return this.#end(event.error);
       default:
-        if (this.#early !== undefined) this.#early.push(event);
-        else if (event.type === 'ended') this.#end(event.error);
-        else this.#ready.handle(event);
+        this.#ready.handle(event);
     }
   }
 
@@ -482,46 +486,45 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     if (this.core.consume(0, message.charge)) this.pump();
   }
 
-  /** Loads what the agreement needs; what arrives meanwhile waits. */
+  /** Loads what the agreement needs; the core holds what arrives meanwhile. */
   #prepare(): void {
-    const { negotiated } = this;
-    const hasContext = this.core.contextUse !== undefined;
+    const { core, negotiated } = this;
+    // A session may be taken up while its codecs are loaded.
+    if (this.#loading === core) return;
+    const hasContext = core.contextUse !== undefined;
     // A server has loaded everything before it listens.
     if (this.#options.role === 'server' && isLoaded(negotiated, hasContext)) {
       this.#start();
       return;
     }
-    this.#early = [];
-    // What is coded in context is decoded on arrival, which takes what is being loaded.
-    if (hasContext) this.core.holdFrames();
+    this.#loading = core;
+    this.#options.onAccepted?.();
+    core.holdFrames();
+    // Another session may have taken the place of this one, which is over.
+    const isOver = () => this.core !== core || core.state === 'closed';
     load(negotiated, hasContext).then(
-      () => this.#start(),
+      () => {
+        if (!isOver()) this.#start();
+      },
       (error: unknown) => {
+        if (isOver()) return;
         this.abort(toProtocolError(error, 'internal', 'loading the codecs of the session failed'));
-        this.#takeEarly();
       },
     );
   }
 
   #start(): void {
     this.#isReady = true;
+    this.#loading = undefined;
     const handover = this.#handover;
-    this.#handover = undefined;
+    this.#handover = this.#announced && new Handover(this.#announced);
+    this.#announced = undefined;
     this.#options.onReady?.();
     handover?.complete();
     this.#tellState(this.core.state);
-    this.#takeEarly();
     this.core.releaseFrames(this.#clock.now());
     this.pump();
-  }
-
-  #takeEarly(): void {
-    const early = this.#early ?? [];
-    this.#early = undefined;
-    for (const event of early) {
-      if (event.type === 'ended') this.#end(event.error);
-      else if (this.#isReady) this.#ready.handle(event);
-    }
+    this.#transmitter.pauseWhileFull();
   }
 
   /** Leaves a server that drains as soon as nothing is under way any more. */
@@ -601,6 +604,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     this.#tellState(core.state);
     if (this.#handover !== undefined) this.#handover.isClosing = true;
     this.#isReady = false;
+    this.#announced = undefined;
     this.#exchange = undefined;
     const accept = this.#superseding;
     this.#superseding = undefined;
