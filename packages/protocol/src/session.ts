@@ -376,7 +376,7 @@ class Core implements SessionCore {
     this.#handleTakenUp();
     server.acceptResume(offer);
     try {
-      link.confirm(offer.received);
+      link.confirmTakenUp(offer.received);
     } catch (error) {
       this.#violate(toProtocolError(error, 'internal', 'the session could not be taken up'));
       return;

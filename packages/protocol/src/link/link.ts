@@ -230,14 +230,32 @@ export class Link implements OutboxListener {
   }
 
   /**
+   * What the peer states where a new connection takes the session up.
+   *
+   * @param received counted frames that it has received.
+   * @throws {ProtocolError} `bad_frame` where that is more than was written, or less than it has acknowledged:
+   * those frames are forgotten, and cannot be written again.
+   */
+  confirmTakenUp(received: number): void {
+    if (received < this.#framesConfirmed) {
+      throw new ProtocolError(
+        'bad_frame',
+        `${received} frames received, ${this.#framesConfirmed} were acknowledged before`,
+      );
+    }
+    this.confirm(received);
+  }
+
+  /**
    * Goes on over a new connection: what the peer has not received is written again, and credit and
-   * acknowledgement are stated anew.
+   * acknowledgement are stated anew. Credit only concerns streams on which the peer has sent, so it names none
+   * whose request is still to be written again.
    *
    * @param received counted frames that the peer has received.
-   * @throws {ProtocolError} as {@link confirm}.
+   * @throws {ProtocolError} as {@link confirmTakenUp}.
    */
   resume(received: number): void {
-    this.confirm(received);
+    this.confirmTakenUp(received);
     this.#outbox.replayFrom(received);
     this.#receiveCredit.restate();
     this.#acknowledgement.restate();
