@@ -47,8 +47,9 @@ import type {
   SessionOptions,
   SessionState,
   Undelivered,
+  UndeliveredBody,
 } from './session-core.js';
-import { undelivered } from './undelivered.js';
+import { undelivered, unsent } from './undelivered.js';
 
 /** Creates one end of a session; see {@link SessionCore} for how it is driven. */
 export function createSession(options: SessionOptions): SessionCore {
@@ -111,6 +112,10 @@ class Core implements SessionCore {
   #wasAskedToClose = false;
   /** The connection was lost, and another one may take the session up. */
   #isLost = false;
+  /** Tensors that were cut short as the peer closes. */
+  #givenUp: readonly UndeliveredBody[] = [];
+  /** As it was when the session failed, which forgets what waits. */
+  #undelivered: Undelivered | undefined;
   /** In place while the codecs of the session are being loaded. */
   #held: HeldFrames | undefined;
 
@@ -177,7 +182,9 @@ class Core implements SessionCore {
     return this.#data?.link?.framesUnconfirmed ?? 0;
   }
   undelivered(): Undelivered {
-    return undelivered(this.#outbox);
+    if (this.#undelivered !== undefined) return this.#undelivered;
+    const { notSent, unknown } = undelivered(this.#outbox);
+    return { notSent: [...this.#givenUp, ...notSent], unknown };
   }
   get roundTripMs(): number | undefined {
     return this.#liveness.roundTripMs;
@@ -768,13 +775,20 @@ class Core implements SessionCore {
     // Nothing counted follows, and the peer waits until it knows that all has arrived.
     this.#data?.link?.acknowledge();
     // A tensor that is still being generated would keep the peer waiting, who does not want it any more.
-    this.#outbox.dropSources();
+    this.#givenUp = this.#dropSources();
     if (reason === CloseReason.TIMEOUT) {
       this.#failure ??= new ProtocolError('timeout', `the peer closed: ${message || 'idle'}`, {
         side: 'remote',
       });
     }
     this.#apply(LifecycleEvent.PEER_CLOSE);
+  }
+
+  #dropSources(): UndeliveredBody[] {
+    const before = this.#outbox.unwritten();
+    this.#outbox.dropSources();
+    const kept = new Set(this.#outbox.unwritten());
+    return [...this.#givenUp, ...before.filter((body) => !kept.has(body)).map(unsent)];
   }
 
   #begin(sessionId: string): void {
@@ -914,6 +928,7 @@ class Core implements SessionCore {
         return;
       }
       case LifecycleEffect.FAIL: {
+        this.#undelivered = this.undelivered();
         this.#outbox.clear();
         const error = this.#failure ?? new ProtocolError('internal', 'the session failed');
         this.#finish(error.closeCode, closeReasonOf(error));

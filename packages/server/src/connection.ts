@@ -219,6 +219,8 @@ export class Connection implements EndpointOptions, WireEvents {
     if (refused !== undefined) return refused;
     this.#target = found;
     this.#endHandshake();
+    // Its own timers would close the connection, which is no longer its own.
+    this.session.abandon();
     this.#host.onTakenUp(found, this.session);
     found.handleResumed(this.#wire, resume);
     this.logger.info(

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { CloseCode } from '../close-codes.js';
 import { Extension, Subprotocol } from '../constants.js';
+import { ProtocolError } from '../errors.js';
 import { resolveLimits, resolveTimers } from '../limits.js';
 import { plainBody } from '../link/link.js';
-import type { StringMap } from '../messages.js';
+import { CloseReason, type StringMap } from '../messages.js';
 import type { Clock } from '../platform/clock.js';
 import { createSession } from '../session.js';
 import type { SessionCore } from '../session-core.js';
@@ -227,4 +228,29 @@ it('hears of a server that drains although the codecs of the session are not loa
   exchange();
   // It has left, and waits for the next session.
   expect([server.state, endpoint.state]).toEqual(['closing', 'connecting']);
+});
+
+it('tells of a session that failed how much of it was not delivered, also when it is asked afterwards', async () => {
+  const { endpoint, connect } = await setUp();
+  await connect();
+  void endpoint.send('written');
+  void endpoint.request('x'.repeat(100)).catch(() => {});
+  const closing = endpoint.shutdown(CloseReason.NORMAL, '');
+  endpoint.abort(new ProtocolError('internal', 'a fault'));
+  expect(await closing).toEqual({ unacknowledged: 2 });
+  expect(await endpoint.close()).toEqual({ unacknowledged: 2 });
+});
+
+it('a session that another one has taken the connection of does not close it when its time is over', () => {
+  let now = 0;
+  const core = createSession({ ...OPTIONS, role: 'server' });
+  const clock = { timeOrigin: 0, now: () => now, after: () => () => {}, soon() {}, yield: async () => {} };
+  const endpoint = new Endpoint({ core, clock, limits: LIMITS, role: 'server' });
+  const closed: number[] = [];
+  const wire = Object.assign(new TestWire(), { close: (code: number) => void closed.push(code) });
+  endpoint.handleConnected(wire);
+  endpoint.abandon();
+  now = OPTIONS.timers.helloTimeoutMs;
+  endpoint.handleTick();
+  expect(closed).toEqual([]);
 });

@@ -79,6 +79,10 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
   /** Either end closes, so that nobody wants a new session in place of this one. */
   #isClosing = false;
   #hasEnded = false;
+  /** Nothing that is due concerns anybody. */
+  #isAbandoned = false;
+  /** What of the last session was not sent, or not acknowledged. */
+  #unacknowledged = 0;
   /** Client: the server drains, and this session is left, for the next one where there is one. */
   #handover: Handover | undefined;
   /** How long the server asked to wait before the next connection. */
@@ -130,6 +134,12 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     this.pump();
   }
 
+  /** Server: the connection carries another session, and this one, which has never begun, is not heard of again. */
+  abandon(): void {
+    this.#isAbandoned = true;
+    this.#transmitter.detach();
+  }
+
   handleMessage(data: Uint8Array | string, wire: Wire | undefined = this.#transmitter.wire): void {
     if (wire !== this.#transmitter.wire) return;
     this.#stats.received(data.length);
@@ -163,6 +173,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
 
   /** One step of the coarse clock. */
   handleTick(): void {
+    if (this.#isAbandoned) return;
     const now = this.#clock.now();
     this.#isSoon = false;
     if (!this.#transmitter.isReading) this.core.handleUnread(now);
@@ -303,7 +314,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
 
   /** Closes at once with a reason of its own, such as the server's shutdown. */
   shutdown(reason: CloseReason, message: string): Promise<CloseResult> {
-    if (this.#hasEnded) return Promise.resolve({ unacknowledged: 0 });
+    if (this.#hasEnded) return Promise.resolve({ unacknowledged: this.#unacknowledged });
     return new Promise((resolve) => {
       this.#closing ??= [];
       this.#closing.push(resolve);
@@ -563,6 +574,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     this.#exchange?.end(error);
     this.#failFlushing(error);
     const unacknowledged = this.core.framesUnconfirmed + this.core.undelivered().notSent.length;
+    this.#unacknowledged = unacknowledged;
     for (const resolve of this.#closing ?? []) resolve({ unacknowledged });
     this.#closing = undefined;
     // A reader goes on with the next session where nothing is missing in between.
