@@ -119,6 +119,21 @@ describe('a sender that gives up', () => {
     expect(server.core.state).toBe('established');
   });
 
+  it('of all that has arrived and was not accepted yet is answered, and acceptance comes too late', () => {
+    const { client, server, settle } = established();
+    const id = client.core.transfer({ payloadSize: 4, totalLength: 4, first: new Uint8Array(4) });
+    settle();
+    expect(eventsOf(server, 'piece')).toHaveLength(1);
+    client.core.cancel(id);
+    settle();
+    expect(eventsOf(server, 'cancel')).toMatchObject([{ streamId: id }]);
+    server.core.respond(id, EMPTY);
+    settle();
+    expect([eventsOf(client, 'end').length, eventsOf(client, 'response').length]).toEqual([1, 0]);
+    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
+    expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
+  });
+
   it('before the first byte is nobody else’s business', () => {
     const { client, server } = established();
     const id = client.core.transfer({ payloadSize: 10, totalLength: 10, first: new Uint8Array(4) });

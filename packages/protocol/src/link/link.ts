@@ -383,9 +383,12 @@ export class Link implements OutboxListener {
     const isTransfer = this.#pieces.isPending(streamId);
     // Any but the first frame of a fragmented request finds its stream open.
     if (!isTransfer && !this.#assembler.isPending(streamId)) {
-      this.#streams.accept(streamId);
+      const stream = this.#streams.accept(streamId);
       const error = this.#gate?.handleRequest(now);
-      if (frame.codec === LinkCodec.AVP) return this.#takePiece(frame, error);
+      if (frame.codec === LinkCodec.AVP) {
+        stream.isTransfer = true;
+        return this.#takePiece(frame, error);
+      }
       if (error !== undefined) {
         this.#refused ??= new Map();
         this.#refused.set(streamId, error);
@@ -454,7 +457,8 @@ export class Link implements OutboxListener {
     if (stream?.cancelled) return undefined;
     const waits = this.#outbox.has(streamId);
     if (waits) this.#outbox.drop(streamId);
-    if (stream !== undefined && this.#pieces.isPending(streamId)) {
+    // No handler runs for a tensor, so the link answers, also while it waits to be accepted.
+    if (stream?.isTransfer) {
       const wasRefused = stream.answered;
       this.#finish(streamId);
       // What was refused is answered already, unless the answer has just been dropped.
