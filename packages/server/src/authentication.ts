@@ -34,7 +34,13 @@ export async function identify(
     if (typeof principal !== 'string' || principal === '') {
       throw new TypeError('authenticate returned an identity without a principal');
     }
-    if (expiresAt === undefined || expiresAt > now()) return identity;
+    if (expiresAt === undefined) return identity;
+    if (typeof expiresAt !== 'number' || Number.isNaN(expiresAt)) {
+      throw new TypeError('authenticate returned an identity whose expiresAt is no number');
+    }
+    // Infinity, or as good as that.
+    if (expiresAt > Number.MAX_SAFE_INTEGER) return { ...identity, expiresAt: undefined };
+    if (expiresAt > now()) return identity;
     const fields = { event: 'auth.expired', ip, expiresAt };
     logger.info(
       fields,
