@@ -360,11 +360,13 @@ export class Link implements OutboxListener {
     const { kind, streamId } = frame;
     if (kind === LinkKind.MESSAGE) {
       if (streamId !== 0) throw new ProtocolError('bad_frame', 'one-way messages travel on stream 0');
+      assertNoTensor(frame);
       if (!this.#assembler.isPending(0)) this.#gate?.handleMessage(now);
       const whole = this.#take(frame);
       return whole && { type: 'message', body: whole };
     }
     if (kind === LinkKind.REQUEST) return this.#handleRequest(frame, now);
+    assertNoTensor(frame);
     const stream = this.#asked(streamId);
     if (stream === undefined) return undefined;
     const whole = this.#take(frame);
@@ -588,6 +590,11 @@ export class Link implements OutboxListener {
     else this.#streams.closeBehind(streamId);
     if (isWritten) this.#sendCredit.forget(streamId);
   }
+}
+
+/** @throws {ProtocolError} `bad_frame`. */
+function assertNoTensor({ codec }: LinkFrame): void {
+  if (codec === LinkCodec.AVP) throw new ProtocolError('bad_frame', 'tensors travel as requests');
 }
 
 const bodyOf = (kind: OutgoingBody['kind'], streamId: number, coded: CodedBody): OutgoingBody => ({
