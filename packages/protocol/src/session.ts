@@ -219,7 +219,7 @@ class Core implements SessionCore {
       this.#handleFrame(data);
       this.#assertRead();
     } catch (error) {
-      this.#violate(toProtocolError(error, 'internal', 'the session failed on a frame'));
+      this.#fail(error);
     }
   }
 
@@ -237,7 +237,7 @@ class Core implements SessionCore {
         this.#handleFrame(frame);
       }
     } catch (error) {
-      this.#violate(toProtocolError(error, 'internal', 'the session failed on a frame'));
+      this.#fail(error);
     }
   }
 
@@ -467,6 +467,7 @@ class Core implements SessionCore {
 
   refuse(streamId: number, error: ProtocolError): void {
     this.#lastData = this.#now;
+    if (this.#hasEnded || this.#sentClose) return;
     this.#data?.link?.refuse(streamId, error);
   }
 
@@ -936,9 +937,15 @@ class Core implements SessionCore {
     }
   }
 
-  #violate(error: ProtocolError): void {
+  /** What the peer has sent cannot be taken. */
+  #fail(error: unknown): void {
+    this.#violate(toProtocolError(error, 'internal', 'the session failed on a frame'), CloseCode.BAD_FRAME);
+  }
+
+  /** @param closeCode for errors that have none: 1000 says that the session ended as agreed. */
+  #violate(error: ProtocolError, closeCode: CloseCode = CloseCode.INTERNAL): void {
     if (this.#hasEnded) return;
-    this.#failure = error;
+    this.#failure = isSent(error.closeCode) || !this.#isConnected ? error : endingWith(closeCode, error);
     this.#apply(LifecycleEvent.VIOLATION);
   }
 
@@ -953,4 +960,14 @@ class Core implements SessionCore {
   #emit(event: SessionEvent): void {
     this.#events.push(event);
   }
+}
+
+/** Whether a connection is closed with `code` where something went wrong. */
+function isSent(code: number): boolean {
+  return code !== CloseCode.NORMAL && code !== CloseCode.ABNORMAL;
+}
+
+function endingWith(closeCode: CloseCode, error: ProtocolError): ProtocolError {
+  const { code, message, side, retryable, retryAfterMs } = error;
+  return new ProtocolError(code, message, { side, retryable, retryAfterMs, closeCode, cause: error });
 }

@@ -42,6 +42,7 @@ import type {
 import { type SessionStats, StatsRecorder } from './stats.js';
 import type { TensorInput } from './tensor.js';
 import { Transmitter, type TransmitterHost } from './transmitter.js';
+import { isFaultIn } from './undecodable.js';
 
 /** Timeouts nearer than this do not wait for the coarse clock, which strikes at least as often. */
 const SHORT_TIMEOUT_MS = 1_100;
@@ -327,6 +328,11 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
   abort(error: ProtocolError): void {
     this.core.abort(error, this.#clock.now());
     this.pump();
+  }
+
+  /** Whether `error` was thrown because something that this session has received cannot be decoded. */
+  blames(error: unknown): error is ProtocolError {
+    return isFaultIn(this.#exchange?.coder, error);
   }
 
   /** Client: sends new credentials before the old ones end. */
