@@ -159,7 +159,7 @@ export function clientAgreement(offer: HelloPayload, accept: AcceptPayload, avp?
 /**
  * What an end states in its `link` extension; what it does not state is unlimited.
  *
- * @throws {ProtocolError} `bad_message` where the extension is not stated as a JSON object of such numbers.
+ * @throws {ProtocolError} `bad_message` if the extension is not stated as a JSON object of such numbers.
  */
 export function linkParameters(extensions: StringMap): LinkParameters {
   const stated = extensions[Extension.LINK];

@@ -7,7 +7,7 @@ const FRAME_OVERHEAD = 64;
 /**
  * What arrived while the codecs that decode it were still being loaded: link frames, bare ones and CLOSE,
  * which take effect in their order. Nothing of it is counted, so nothing of it is acknowledged before
- * somebody can take it.
+ * it can be taken.
  */
 export class HeldFrames {
   readonly #frames: (Uint8Array | string)[] = [];

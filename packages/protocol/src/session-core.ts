@@ -169,7 +169,7 @@ export interface SessionCore {
   /**
    * Keeps link frames, bare ones and CLOSE until {@link releaseFrames}: the codecs of the session are still
    * being loaded. None of them is counted before, so those that a lost connection leaves behind come again on
-   * the next, where the session is taken up.
+   * the next, if the session is taken up.
    */
   holdFrames(): void;
   releaseFrames(now: number): void;

@@ -962,7 +962,7 @@ class Core implements SessionCore {
   }
 }
 
-/** Whether a connection is closed with `code` where something went wrong. */
+/** Whether a connection is closed with `code` if something went wrong. */
 function isSent(code: number): boolean {
   return code !== CloseCode.NORMAL && code !== CloseCode.ABNORMAL;
 }

@@ -60,7 +60,7 @@ export interface Peer {
   readonly request: IncomingMessage;
 }
 
-/** What is kept of a connection where credentials are asked for, as its client may send new ones. */
+/** Kept of a connection for as long as its client may send new credentials. */
 interface Origin {
   readonly ip: string;
   readonly agentId: string | undefined;
@@ -287,7 +287,7 @@ export class Connection implements EndpointOptions, WireEvents {
   async #renew(token: string): Promise<void> {
     const { session, logger } = this;
     const origin = renewable.get(session);
-    // Credentials that nobody asks for are as good as any.
+    // Without `authenticate` any credentials are as good as others.
     if (origin === undefined) return session.grant(null);
     const identity = await this.#identify(token, origin);
     if (session.hasEnded) return;

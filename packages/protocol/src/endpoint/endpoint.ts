@@ -80,7 +80,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
   /** Either end closes, so that nobody wants a new session in place of this one. */
   #isClosing = false;
   #hasEnded = false;
-  /** Nothing that is due concerns anybody. */
+  /** Nothing is due here any more. */
   #isAbandoned = false;
   /** What of the last session was not sent, or not acknowledged. */
   #unacknowledged = 0;

@@ -43,7 +43,7 @@ export interface Message {
 /** Decodes the text of token parts, where a character may be split between two of them. */
 export interface PartText {
   push(ids: Uint32Array): string;
-  /** @throws {ProtocolError} `bad_utf8` where the text ends inside a character. */
+  /** @throws {ProtocolError} `bad_utf8` if the text ends inside a character. */
   end(): void;
 }
 
@@ -185,7 +185,7 @@ export class ReceivedMessage implements Message {
     }
   }
 
-  /** Whoever sent what cannot be decoded is told so, and nobody else is at fault. */
+  /** The sender of what cannot be decoded is told so. */
   #blame(error: unknown): unknown {
     return blame(error, this, this.#coder);
   }

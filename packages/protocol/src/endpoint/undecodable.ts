@@ -6,7 +6,7 @@ import { ProtocolError } from '../errors.js';
  * throw one of something else: so they are known by the message that threw them.
  */
 
-/** Whose fault an error is: the message, and whatever stands for the session that it came in. */
+/** Whose fault an error is: the message, and an object that stands for its session. */
 interface Fault {
   readonly message: object;
   readonly session: object;
@@ -15,7 +15,7 @@ interface Fault {
 const faults = new WeakMap<object, Fault>();
 const OF_THE_SENDER: ReadonlySet<number> = new Set([CloseCode.BAD_FRAME, CloseCode.TOO_LARGE]);
 
-/** Notes that `error` was thrown because `message` cannot be decoded, where that is so. Returns the error. */
+/** Notes that `error` was thrown because `message` cannot be decoded, if that is so. Returns the error. */
 export function blame(error: unknown, message: object, session: object): unknown {
   if (error instanceof ProtocolError && OF_THE_SENDER.has(error.closeCode))
     faults.set(error, { message, session });

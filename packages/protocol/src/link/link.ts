@@ -230,10 +230,10 @@ export class Link implements OutboxListener {
   }
 
   /**
-   * What the peer states where a new connection takes the session up.
+   * The peer's statement in the HELLO or ACCEPT that takes the session up.
    *
    * @param received counted frames that it has received.
-   * @throws {ProtocolError} `bad_frame` where that is more than was written, or less than it has acknowledged:
+   * @throws {ProtocolError} `bad_frame` if that is more than was written, or less than it has acknowledged:
    * those frames are forgotten, and cannot be written again.
    */
   confirmTakenUp(received: number): void {
