@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { CloseCode } from './close-codes.js';
 import { Extension } from './constants.js';
-import { ProtocolError } from './errors.js';
+import { ERROR_CODES, type ErrorCode, ProtocolError } from './errors.js';
 import { resolveTimers } from './limits.js';
 import { LinkKind } from './link/header.js';
 import { plainBody } from './link/link.js';
@@ -292,5 +292,19 @@ describe('a suspended session that closes', () => {
     simulation.advance(1_000);
     expect(eventsOf(server, 'message')).toHaveLength(1);
     expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
+  });
+});
+
+describe('1000 says that a session has ended as agreed', () => {
+  const codes = Object.keys(ERROR_CODES) as ErrorCode[];
+
+  it.each(codes)('and not that it was aborted with %s', (code) => {
+    const { client, settle, now } = established();
+    client.core.abort(new ProtocolError(code, 'a fault'), now);
+    settle();
+    expect(client.closedWith?.code).toBeGreaterThanOrEqual(4400);
+    expect(eventsOf(client, 'ended')).toMatchObject([
+      { error: { code, closeCode: client.closedWith?.code } },
+    ]);
   });
 });

@@ -589,7 +589,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
       return this.#renew(renewed);
     }
     if (renewed === undefined) this.#tellState('closed');
-    this.#mailbox.end(error);
+    this.#endMailbox(error);
     if (error !== undefined) this.#notify('error', error);
     if (error?.code === 'session_lost') {
       this.#notify('reset', { reason: error.message, ...this.core.undelivered() });
@@ -603,6 +603,15 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     }
     this.#mailbox.reopen();
     this.#renew(renewed);
+  }
+
+  /** Messages that a scan still looks at were acknowledged: their reader has them before the end. */
+  #endMailbox(error: ProtocolError | undefined): void {
+    const mailbox = this.#mailbox;
+    const end = () => mailbox.end(error);
+    const looked = this.#scanner?.pending;
+    if (looked === undefined) end();
+    else looked.then(end, end);
   }
 
   #failFlushing(error: ProtocolError | undefined): void {
