@@ -5,6 +5,7 @@ import {
   type ReceivedBody,
   type SessionEvent,
   TRANSFER_OVERHEAD,
+  toProtocolError,
 } from '@parlance/protocol';
 import { addressed, type PartText } from './recode.js';
 import type { Transit } from './transit.js';
@@ -95,7 +96,7 @@ export class RelayedRequests {
     const { source, sourceStream } = passage;
     if (event.type === 'part' || event.type === 'response') this.#passBack(passage, event);
     if (event.type !== 'part') this.#forget(passage);
-    if (event.type === 'end') source.perform(undefined, (core) => core.end(sourceStream));
+    if (event.type === 'end') this.#endReply(passage);
     if (event.type === 'failure') {
       source.perform(undefined, (core) => {
         // What a receiver finds wrong with a tensor is told to whoever sent it.
@@ -200,6 +201,18 @@ export class RelayedRequests {
       target.perform(undefined, (core) => core.cancel(targetStream));
       source.perform(undefined, (core) => core.fail(sourceStream, reason));
     }
+  }
+
+  /** Tokens that were passed on as text may end inside a character, which the reader is told like any other. */
+  #endReply({ source, sourceStream, partText }: Passage): void {
+    source.perform(undefined, (core) => {
+      try {
+        partText?.end();
+        core.end(sourceStream);
+      } catch (error) {
+        core.refuse(sourceStream, toProtocolError(error, 'internal', 'the reply could not be passed on'));
+      }
+    });
   }
 
   #refuse(source: Endpoint, sourceStream: number, to: string, error: unknown): void {
