@@ -472,6 +472,33 @@ describe('the end of a session', () => {
     expect((await failure(session.send('late'))).code).toBe('session_closed');
   });
 
+  it('hands out what was acknowledged although a scan still looks at it', async () => {
+    let release = () => {};
+    const looked = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const read: string[] = [];
+    let isRead = false;
+    const { url, server } = await serve({
+      async scan(message) {
+        await looked;
+        return { safe: !message.text.includes('bad') };
+      },
+      async onSession(session) {
+        for await (const message of session) read.push(message.text);
+        isRead = true;
+      },
+    });
+    const session = await dial(url);
+    for (const text of ['one', 'two', 'bad', 'three']) await session.send(text);
+    expect(await session.close()).toEqual({ unacknowledged: 0 });
+    await expect.poll(() => server.sessions.size).toBe(0);
+    expect([read, isRead]).toEqual([[], false]);
+    release();
+    await expect.poll(() => isRead).toBe(true);
+    expect(read).toEqual(['one', 'two', 'three']);
+  });
+
   it('is told to pending calls and to the reader when the server fails', async () => {
     const { url } = await serve({
       onSession: async () => {

@@ -165,7 +165,8 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
 
   return await new Promise<ClientSession>((resolve, reject) => {
     const sweep = sweepOf(timers);
-    let isEstablished = false;
+    /** There has been a session, although its codecs may still be loading: a lost connection is replaced. */
+    let isAccepted = false;
     let cancelRetry: (() => void) | undefined;
     let isAskedToWait = false;
     /** The session, for what may fail before it is there. */
@@ -191,7 +192,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
           if (dialing !== wire) return session.handleDisconnected(code, reason, wire);
           dialing = undefined;
           // An attempt that got nowhere is news only while there has been no session yet.
-          if (isEstablished) retryLater();
+          if (isAccepted) retryLater();
           else if (isTooLate) session.abort(connectionTimeout(target, timers.acceptTimeoutMs));
           else session.abort(connectionFailure(target, failure));
         },
@@ -208,7 +209,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
 
     /** @param retryAfterMs what the server asked for, which is spread already. */
     const retryLater = (retryAfterMs = 0): void => {
-      if (backoff === undefined || !isEstablished || session.hasEnded || cancelRetry !== undefined) return;
+      if (backoff === undefined || !isAccepted || session.hasEnded || cancelRetry !== undefined) return;
       isAskedToWait = retryAfterMs > 0;
       const delay = isAskedToWait ? retryAfterMs : backoff.next();
       cancelRetry = clock.after(delay, retryNow);
@@ -272,9 +273,11 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       logger,
       traceparent,
       onGranted: (expiresInMs) => renewal.handleGranted(expiresInMs),
+      onAccepted() {
+        isAccepted = true;
+      },
       onReady() {
         signal?.removeEventListener('abort', onAbort);
-        isEstablished = true;
         backoff?.reset();
         session.agentId = agentId;
         resolve(session);

@@ -65,7 +65,7 @@ export function negotiate(offer: Offer, support: Capabilities): Negotiation {
     return refuse(
       RejectCode.NO_COMMON_ALGORITHM,
       shared.length === 0
-        ? `no algorithm in common: the client offers ${list(offer.algorithms)}, the server has ${list(support.algorithms)}`
+        ? `no algorithm in common: the client offers ${list(offer.algorithms, 'none that is known here')}, the server has ${list(support.algorithms)}`
         : `no vocabulary in common for TOKEN_NATIVE: the client offers ${list(offer.encodings)}, the server has ${list(support.encodings)}`,
     );
   }
@@ -134,4 +134,5 @@ function refuse(code: RejectCode, message: string): Negotiation {
   return { accepted: false, reject: { code, message } };
 }
 
-const list = (names: readonly string[]): string => (names.length === 0 ? 'none' : names.join(', '));
+const list = (names: readonly string[], none = 'none'): string =>
+  names.length === 0 ? none : names.join(', ');

@@ -172,8 +172,9 @@ export interface SessionCore {
   handleConnected(now: number, token?: string): void;
   handleMessage(data: Uint8Array | string, now: number): void;
   /**
-   * Keeps link frames, and whatever follows the first of them, until {@link releaseFrames}: what decodes
-   * them is still being loaded. Frames that a lost connection leaves behind come again on the next.
+   * Keeps link frames, bare ones and CLOSE until {@link releaseFrames}: the codecs of the session are still
+   * being loaded. None of them is counted before, so those that a lost connection leaves behind come again on
+   * the next, if the session is taken up.
    */
   holdFrames(): void;
   releaseFrames(now: number): void;

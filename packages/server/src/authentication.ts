@@ -37,9 +37,11 @@ export async function identify(
     }
     if (agentId !== undefined && typeof agentId !== 'string')
       throw new TypeError('authenticate returned an identity whose agentId is no string');
-    if (expiresAt !== undefined && typeof expiresAt !== 'number')
+    if (expiresAt !== undefined && (typeof expiresAt !== 'number' || Number.isNaN(expiresAt)))
       throw new TypeError('authenticate returned an identity whose expiresAt is no number');
-    if (expiresAt === undefined || expiresAt > now()) return { principal, agentId, expiresAt };
+    // Infinity, or as good as that.
+    if (expiresAt === undefined || expiresAt > Number.MAX_SAFE_INTEGER) return { principal, agentId };
+    if (expiresAt > now()) return { principal, agentId, expiresAt };
     const fields = { event: 'auth.expired', ip, expiresAt };
     logger.info(
       fields,

@@ -64,7 +64,7 @@ export interface Peer {
   readonly request: IncomingMessage;
 }
 
-/** What is kept of a connection for as long as its client may send new credentials. */
+/** Kept of a connection for as long as its client may send new credentials. */
 interface Origin {
   readonly ip: string;
   readonly agentId: string | undefined;
@@ -72,7 +72,7 @@ interface Origin {
   readonly isForwarded: boolean;
 }
 
-/** Origins of the connections whose credentials end, by the session that they carry. */
+/** Origins of the connections whose clients were authenticated, by the session that they carry. */
 const renewable = new WeakMap<Endpoint, Origin>();
 
 /**
@@ -240,6 +240,8 @@ export class Connection implements EndpointOptions, WireEvents {
     if (refused !== undefined) return refused;
     this.#target = found;
     this.#endHandshake();
+    // Its own timers would close the connection, which is no longer its own.
+    this.session.abandon();
     this.#host.onTakenUp(found, this.session);
     found.handleResumed(this.#wire, resume);
     this.logger.info(
@@ -301,15 +303,15 @@ export class Connection implements EndpointOptions, WireEvents {
   /** Tells the client until when its credentials are good, and is ready for those that follow. */
   #grant({ expiresAt }: Identity, origin: Origin): void {
     const target = this.#target;
-    if (expiresAt === undefined || target.hasEnded) return;
-    renewable.set(target, origin);
-    target.grant(Math.floor(expiresAt));
+    if (target.hasEnded) return;
+    if (this.#host.options.authenticate !== undefined) renewable.set(target, origin);
+    if (expiresAt !== undefined) target.grant(Math.floor(expiresAt));
   }
 
   async #renew(token: string): Promise<void> {
     const { session, logger } = this;
     const origin = renewable.get(session);
-    // Credentials that nobody asks for, or that do not end, are as good as before.
+    // Without `authenticate` any credentials are as good as others.
     if (origin === undefined) return session.grant(null);
     const identity = await this.#identify(token, origin);
     if (session.hasEnded) return;

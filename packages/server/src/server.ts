@@ -274,6 +274,11 @@ class SessionServer implements Server, ConnectionHost {
       // A reader that ends because its session has ended is no fault of anybody.
       if (session.state === 'closed') return;
       const fields = { event: 'session.failed', session: session.id, err: loggable(error) };
+      // A message that cannot be decoded is its sender's fault.
+      if (session.blames(error)) {
+        this.options.logger.warn(fields, 'a message cannot be decoded, the session is closed');
+        return session.abort(error);
+      }
       this.options.logger.error(fields, 'onSession failed, the session is closed');
       session.abort(new ProtocolError('internal', 'the server failed', { cause: error }));
     }

@@ -61,7 +61,7 @@ export interface BodyCoder {
   tensor(body: ReceivedBody): AvpMessage;
   parse<T>(text: string): T;
   /** Decodes the token parts of one stream, where a character may be split between two of them. */
-  createPartText(): { push(ids: Uint32Array): string };
+  createPartText(): { push(ids: Uint32Array): string; end(): void };
 }
 
 export interface CoderOptions {

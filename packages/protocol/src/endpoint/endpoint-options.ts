@@ -44,6 +44,8 @@ export interface EndpointOptions {
   readonly onAuth?: ((token: string) => void) | undefined;
   /** Client: the credentials of the connection are good for this long. */
   readonly onGranted?: ((expiresInMs: number) => void) | undefined;
+  /** The session was accepted, and what it needs is being loaded. */
+  readonly onAccepted?: (() => void) | undefined;
   /** The session was accepted and everything that it needs is loaded. */
   readonly onReady?: (() => void) | undefined;
   /**

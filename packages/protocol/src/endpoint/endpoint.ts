@@ -45,6 +45,7 @@ import type {
 import { type SessionStats, StatsRecorder } from './stats.js';
 import type { TensorInput } from './tensor.js';
 import { Transmitter, type TransmitterHost } from './transmitter.js';
+import { isFaultIn } from './undecodable.js';
 
 /** Bytes below which a session is not worth counting: an idle one has no account. */
 const MIN_COUNTED = 16 * 1024;
@@ -90,8 +91,10 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
   #isReady = false;
   /** Of the present core; made when it is first used. */
   #exchange: Exchange | undefined;
-  /** Events that arrived before the vocabulary was loaded; nothing overtakes them. */
-  #early: SessionEvent[] | undefined;
+  /** The core whose codecs are being loaded. */
+  #loading: SessionCore | undefined;
+  /** Client: what the server has announced of its draining while that was so. */
+  #announced: GoAwayPayload | undefined;
   /** `handleTick` comes on the short timer as well. */
   #isSoon = false;
   #disconnect: { readonly code: number; readonly reason: string } | undefined;
@@ -108,6 +111,10 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
   #isDropped = false;
   /** Somebody ends it with an error of theirs, and has logged it where it is worth it. */
   #isAborted = false;
+  /** Nothing is due here any more. */
+  #isAbandoned = false;
+  /** What of the last session was not sent, or not acknowledged. */
+  #unacknowledged = 0;
   /** Client: the server drains, and this session is left, for the next one where there is one. */
   #handover: Handover | undefined;
   /** How long the server asked to wait before the next connection. */
@@ -180,6 +187,12 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     this.pump();
   }
 
+  /** Server: the connection carries another session, and this one, which has never begun, is not heard of again. */
+  abandon(): void {
+    this.#isAbandoned = true;
+    this.#transmitter.detach();
+  }
+
   handleMessage(data: Uint8Array | string, wire: Wire | undefined = this.#transmitter.wire): void {
     if (wire !== this.#transmitter.wire || this.#isDropped) return;
     try {
@@ -223,6 +236,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
 
   /** One step of the coarse clock. */
   handleTick(): void {
+    if (this.#isAbandoned) return;
     this.#isSoon = false;
     if (this.#isDropped) return;
     try {
@@ -273,7 +287,6 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
       : attempt(() => {
           this.core.abort(failure, this.#clock.now());
           this.#apply();
-          this.#takeEarly();
         });
     if (failed !== undefined) this.#logFault(failed.error);
     if (!this.#hasToldEnd) this.#drop(failure);
@@ -285,12 +298,12 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     this.#isDropped = true;
     this.#hasEnded = true;
     this.#isReady = false;
-    this.#early = undefined;
     this.#cutOff(closeReasonOf(failure));
     const closing = this.#closing ?? [];
     this.#closing = undefined;
     const steps = [
       () => this.#exchange?.end(failure),
+      () => this.#memory?.close(),
       () => this.#failFlushing(failure),
       () => this.#handover?.fail(failure),
       // As far as anybody knows, nothing has arrived.
@@ -468,7 +481,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
 
   /** Closes at once with a reason of its own, such as the server's shutdown. */
   shutdown(reason: CloseReason, message: string): Promise<CloseResult> {
-    if (this.#hasEnded) return Promise.resolve({ unacknowledged: 0 });
+    if (this.#hasEnded) return Promise.resolve({ unacknowledged: this.#unacknowledged });
     return new Promise((resolve) => {
       this.#closing ??= [];
       this.#closing.push(resolve);
@@ -482,6 +495,11 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     this.#isAborted = true;
     guard(this, () => this.core.abort(error, this.#clock.now()));
     this.pump();
+  }
+
+  /** Whether `error` was thrown because something that this session has received cannot be decoded. */
+  blames(error: unknown): error is ProtocolError {
+    return isFaultIn(this.#exchange?.coder, error);
   }
 
   /** Client: sends new credentials before the old ones end. */
@@ -639,7 +657,9 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
         this.#options.onGranted?.(event.expiresInMs);
         return;
       case 'goaway':
-        this.#handover ??= new Handover(event);
+        // Until the session is ready, the handover is that of the session before it.
+        if (this.#isReady) this.#handover ??= new Handover(event);
+        else this.#announced = event;
         return;
       case 'superseded':
         this.#superseding = event.accept;
@@ -647,10 +667,10 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
       case 'disconnect':
         this.#disconnect ??= { code: event.closeCode, reason: event.reason };
         return;
+      case 'ended':
+        return this.#end(event.error);
       default:
-        if (this.#early !== undefined) this.#early.push(event);
-        else if (event.type === 'ended') this.#end(event.error);
-        else this.#ready.handle(event);
+        this.#ready.handle(event);
     }
   }
 
@@ -671,23 +691,29 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     if (this.core.consume(0, message.charge)) this.pump();
   }
 
-  /** Loads what the agreement needs; what arrives meanwhile waits. */
+  /** Loads what the agreement needs; the core holds what arrives meanwhile. */
   #prepare(): void {
-    const { negotiated } = this;
-    const hasContext = this.core.contextUse !== undefined;
+    const { core, negotiated } = this;
+    // A session may be taken up while its codecs are loaded.
+    if (this.#loading === core) return;
+    const hasContext = core.contextUse !== undefined;
     // A server has loaded everything before it listens.
     if (this.#options.role === 'server' && isLoaded(negotiated, hasContext)) {
       this.#start();
       return;
     }
-    this.#early = [];
-    // What is coded in context is decoded on arrival, which takes what is being loaded.
-    if (hasContext) this.core.holdFrames();
+    this.#loading = core;
+    this.#options.onAccepted?.();
+    core.holdFrames();
+    // Another session may have taken the place of this one, which is over.
+    const isOver = () => this.core !== core || core.state === 'closed';
     const loaded = load(negotiated, hasContext).then(
-      () => this.#start(),
+      () => {
+        if (!isOver()) this.#start();
+      },
       (error: unknown) => {
+        if (isOver()) return;
         this.abort(toProtocolError(error, 'internal', 'loading the codecs of the session failed'));
-        this.#takeEarly();
       },
     );
     guardLater(this, loaded);
@@ -696,23 +722,16 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
   #start(): void {
     if (this.#hasCrashed) return;
     this.#isReady = true;
+    this.#loading = undefined;
     const handover = this.#handover;
-    this.#handover = undefined;
+    this.#handover = this.#announced && new Handover(this.#announced);
+    this.#announced = undefined;
     this.#options.onReady?.();
     handover?.complete();
     this.#tellState(this.core.state);
-    this.#takeEarly();
     this.core.releaseFrames(this.#clock.now());
     this.pump();
-  }
-
-  #takeEarly(): void {
-    const early = this.#early ?? [];
-    this.#early = undefined;
-    for (const event of early) {
-      if (event.type === 'ended') this.#end(event.error);
-      else if (this.#isReady) this.#ready.handle(event);
-    }
+    this.#transmitter.pauseWhileFull();
   }
 
   /** Leaves a server that drains as soon as nothing is under way any more. */
@@ -757,6 +776,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     this.#isShort = false;
     this.#failFlushing(error);
     const unacknowledged = this.core.framesUnconfirmed + this.core.undelivered().notSent.length;
+    this.#unacknowledged = unacknowledged;
     for (const resolve of this.#closing ?? []) resolve({ unacknowledged });
     this.#closing = undefined;
     // A reader goes on with the next session where nothing is missing in between.
@@ -765,7 +785,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
       return this.#renew(renewed);
     }
     if (renewed === undefined) this.#tellState('closed');
-    this.#mailbox.end(error);
+    this.#endMailbox(error);
     if (error !== undefined) this.#notify('error', error);
     if (error?.code === 'session_lost') {
       this.#notify('reset', { reason: error.message, ...this.core.undelivered() });
@@ -787,6 +807,15 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     this.#options.onEnded?.(error);
   }
 
+  /** Messages that a scan still looks at were acknowledged: their reader has them before the end. */
+  #endMailbox(error: ProtocolError | undefined): void {
+    const mailbox = this.#mailbox;
+    const end = () => mailbox.end(error);
+    const looked = this.#scanner?.pending;
+    if (looked === undefined) end();
+    else guardLater(this, looked.then(end, end));
+  }
+
   #failFlushing(error: ProtocolError | undefined): void {
     for (const { reject } of this.#flushing ?? []) reject(error ?? sessionClosed());
     this.#flushing = undefined;
@@ -804,6 +833,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     this.#tellState(core.state);
     if (this.#handover !== undefined) this.#handover.isClosing = true;
     this.#isReady = false;
+    this.#announced = undefined;
     this.#exchange = undefined;
     const accept = this.#superseding;
     this.#superseding = undefined;

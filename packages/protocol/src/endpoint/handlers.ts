@@ -53,6 +53,10 @@ export class Handlers {
         core.fail(streamId, error);
         pump();
       },
+      refuse: (error: ProtocolError) => {
+        core.refuse(streamId, error);
+        pump();
+      },
       isWanted: () => core.isWanted(streamId),
       runToCompletion: () => {
         running.runsToCompletion = true;

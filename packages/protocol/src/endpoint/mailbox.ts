@@ -18,8 +18,8 @@ export interface MailboxHost {
 export class Mailbox implements InboxOptions<Received> {
   readonly #host: MailboxHost;
   #inbox: Inbox<Received> = new Inbox(this);
-  /** What of the last lost session was not read; it comes before anything else. */
-  #former: Inbox<Received> | undefined;
+  /** What of lost sessions was not read, in their order; it comes before anything else. */
+  readonly #former: Inbox<Received>[] = [];
   /** Of the message that the reader has taken last. */
   #taken: Reservation | undefined;
   /** Messages of `#inbox` that belong to the session before. */
@@ -44,8 +44,8 @@ export class Mailbox implements InboxOptions<Received> {
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Message> {
-    if (this.#former?.size === 0) this.#former = undefined;
-    return (this.#former ?? this.#inbox)[Symbol.asyncIterator]();
+    while (this.#former[0]?.size === 0) this.#former.shift();
+    return (this.#former[0] ?? this.#inbox)[Symbol.asyncIterator]();
   }
 
   /** No more messages; with an error the reader throws it behind the last one. */
@@ -61,7 +61,7 @@ export class Mailbox implements InboxOptions<Received> {
   /** A session follows {@link end}, for a reader of its own. */
   reopen(): void {
     this.#inherited = 0;
-    if (this.#inbox.size > 0) this.#former = this.#inbox;
+    if (this.#inbox.size > 0) this.#former.push(this.#inbox);
     this.#inbox = new Inbox(this);
   }
 

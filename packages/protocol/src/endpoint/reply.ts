@@ -54,6 +54,11 @@ class StreamReply implements Reply {
   readonly #options: ReplyOptions;
   readonly #parts: Inbox<ReceivedMessage>;
   #partText: PartText | undefined;
+  /** A character that its tokens do not complete. */
+  #incomplete: Error | undefined;
+  /** The reader takes the parts for text, and not for tokens alone. */
+  #isText = false;
+  #hasParts = false;
   #metadata: Metadata = Object.freeze({});
   #encodedMetadata: Uint8Array | undefined;
   #isOver = false;
@@ -112,13 +117,15 @@ class StreamReply implements Reply {
         return this.#options.consume(this.id, body.charge);
       }
     }
+    this.#hasParts = true;
     if (this.#bodies !== undefined) {
       if (reservation !== undefined) this.#reservations.push(reservation);
       this.#collect(this.#bodies, body);
       return;
     }
     if (body.codec === LinkCodec.TOKEN_NATIVE) this.#partText ??= this.#coder.createPartText();
-    const message = createMessage(body, this.#coder, this.#partText);
+    else this.#endTokens();
+    const message = createMessage(body, this.#coder, this.#partText, this.#onText);
     message.reservation = reservation;
     this.#parts.push(message);
   }
@@ -127,6 +134,7 @@ class StreamReply implements Reply {
     // The caller has it as a whole, at once: it has asked for it.
     reservation?.release();
     if (this.#isOver) return;
+    if (this.#hasParts) throw new ProtocolError('bad_frame', 'a response behind parts of a reply');
     if (body.metadata !== undefined) this.#learn(body.metadata);
     this.#finish();
     const message = createMessage(body, this.#coder);
@@ -142,7 +150,8 @@ class StreamReply implements Reply {
       if (error !== undefined) this.#whole.reject(error);
       else this.#settle(this.#whole, this.#bodies ?? []);
     }
-    this.#parts.end(error);
+    this.#endTokens();
+    this.#parts.end(error ?? (() => (this.#isText ? this.#incomplete : undefined)));
   }
 
   abort(reason: unknown): void {
@@ -162,6 +171,21 @@ class StreamReply implements Reply {
     this.#parts.clear();
     this.#parts.end();
     if (this.id !== 0) this.#options.cancel(this.id);
+  }
+
+  readonly #onText = () => {
+    this.#isText = true;
+  };
+
+  /** Other parts follow on those in tokens, or none at all: a character may be incomplete now. */
+  #endTokens(): void {
+    const partText = this.#partText;
+    this.#partText = undefined;
+    try {
+      partText?.end();
+    } catch (error) {
+      this.#incomplete ??= error as Error;
+    }
   }
 
   #learn(metadata: Uint8Array): void {

@@ -9,6 +9,7 @@ import { encodeMetadata, type Metadata } from './metadata.js';
 import { encodePart, type Part } from './part.js';
 import type { Logger } from './ports.js';
 import type { Session } from './session.js';
+import { isFaultOf } from './undecodable.js';
 
 /** What a handler is given beside the request. */
 export interface RequestContext {
@@ -31,7 +32,7 @@ export interface RequestContext {
 
 /**
  * Answers requests: returns one part, or yields parts. What it throws arrives as `internal` with the
- * detail hidden, unless it is a `RequestError`.
+ * detail hidden, unless it is a `RequestError`, or says that the request itself cannot be decoded.
  */
 export type RequestHandler = (
   request: Message,
@@ -44,6 +45,8 @@ export interface ReplySink {
   chunk(body: CodedBody): void;
   end(): void;
   fail(error: unknown): void;
+  /** Tells the requester that its request cannot be decoded. */
+  refuse(error: ProtocolError): void;
   isWanted(): boolean;
   /** The end of the session is no reason to stop any more. */
   runToCompletion(): void;
@@ -142,7 +145,8 @@ export async function answer(
       const fields = { event: 'request.failed', session: session.id, err: loggable(error) };
       logger.warn(fields, 'a request handler failed');
     }
-    sink.fail(error);
+    if (isFaultOf(request, error)) sink.refuse(error);
+    else sink.fail(error);
   }
 }
 

@@ -243,14 +243,32 @@ export class Link implements OutboxListener {
   }
 
   /**
+   * The peer's statement in the HELLO or ACCEPT that takes the session up.
+   *
+   * @param received counted frames that it has received.
+   * @throws {ProtocolError} `bad_frame` if that is more than was written, or less than it has acknowledged:
+   * those frames are forgotten, and cannot be written again.
+   */
+  confirmTakenUp(received: number): void {
+    if (received < this.#framesConfirmed) {
+      throw new ProtocolError(
+        'bad_frame',
+        `${received} frames received, ${this.#framesConfirmed} were acknowledged before`,
+      );
+    }
+    this.confirm(received);
+  }
+
+  /**
    * Goes on over a new connection: what the peer has not received is written again, and credit and
-   * acknowledgement are stated anew.
+   * acknowledgement are stated anew. Credit only concerns streams on which the peer has sent, so it names none
+   * whose request is still to be written again.
    *
    * @param received counted frames that the peer has received.
-   * @throws {ProtocolError} as {@link confirm}.
+   * @throws {ProtocolError} as {@link confirmTakenUp}.
    */
   resume(received: number): void {
-    this.confirm(received);
+    this.confirmTakenUp(received);
     this.#outbox.replayFrom(received);
     this.#receiveCredit.restate();
     this.#acknowledgement.restate();
@@ -355,11 +373,13 @@ export class Link implements OutboxListener {
     const { kind, streamId } = frame;
     if (kind === LinkKind.MESSAGE) {
       if (streamId !== 0) throw new ProtocolError('bad_frame', 'one-way messages travel on stream 0');
+      assertNoTensor(frame);
       if (!this.#assembler.isPending(0)) this.#gate?.handleMessage(now);
       const whole = this.#take(frame);
       return whole && { type: 'message', body: whole };
     }
     if (kind === LinkKind.REQUEST) return this.#handleRequest(frame, now);
+    assertNoTensor(frame);
     const stream = this.#asked(streamId);
     if (stream === undefined) return undefined;
     const whole = this.#take(frame);
@@ -378,9 +398,12 @@ export class Link implements OutboxListener {
     const isTransfer = this.#pieces.isPending(streamId);
     // Any but the first frame of a fragmented request finds its stream open.
     if (!isTransfer && !this.#assembler.isPending(streamId)) {
-      this.#streams.accept(streamId);
+      const stream = this.#streams.accept(streamId);
       const error = this.#gate?.handleRequest(now);
-      if (frame.codec === LinkCodec.AVP) return this.#takePiece(frame, error);
+      if (frame.codec === LinkCodec.AVP) {
+        stream.isTransfer = true;
+        return this.#takePiece(frame, error);
+      }
       if (error !== undefined) {
         this.#refused ??= new Map();
         this.#refused.set(streamId, error);
@@ -449,7 +472,8 @@ export class Link implements OutboxListener {
     if (stream?.cancelled) return undefined;
     const waits = this.#outbox.has(streamId);
     if (waits) this.#outbox.drop(streamId);
-    if (stream !== undefined && this.#pieces.isPending(streamId)) {
+    // No handler runs for a tensor, so the link answers, also while it waits to be accepted.
+    if (stream?.isTransfer) {
       const wasRefused = stream.answered;
       this.#finish(streamId);
       // What was refused is answered already, unless the answer has just been dropped.
@@ -581,6 +605,11 @@ export class Link implements OutboxListener {
     else this.#streams.closeBehind(streamId);
     if (isWritten) this.#sendCredit.forget(streamId);
   }
+}
+
+/** @throws {ProtocolError} `bad_frame`. */
+function assertNoTensor({ codec }: LinkFrame): void {
+  if (codec === LinkCodec.AVP) throw new ProtocolError('bad_frame', 'tensors travel as requests');
 }
 
 const bodyOf = (kind: OutgoingBody['kind'], streamId: number, coded: CodedBody): OutgoingBody => ({

@@ -13,7 +13,7 @@ import {
   type OutgoingBody,
   writeBodyFrame,
 } from './header.js';
-import { Lane, type LaneItem } from './lane.js';
+import { Lane, type LaneItem, type UnwrittenBody } from './lane.js';
 import type { Pace } from './rates.js';
 import { SourcedBody } from './sourced-body.js';
 import { WrittenFrames } from './written-frames.js';
@@ -85,7 +85,7 @@ export interface Outbox {
   /** Frames that were written and not confirmed, where they are kept. */
   unconfirmed(): Iterable<Uint8Array>;
   /** Bodies that were not written to their end. */
-  unwritten(): (OutgoingBody | SourcedBody)[];
+  unwritten(): UnwrittenBody[];
   /** A frame outside every stream, written before all others. */
   pushControl(frame: Uint8Array | string): void;
   /** An acknowledgement or a credit: dropped without a connection, as all are stated anew on the next. */
@@ -180,7 +180,7 @@ class LaneOutbox implements Outbox {
     return this.#written.unconfirmed();
   }
 
-  unwritten(): (OutgoingBody | SourcedBody)[] {
+  unwritten(): UnwrittenBody[] {
     const lanes = [...(this.#lanes?.values() ?? [])];
     if (this.#messages !== undefined) lanes.unshift(this.#messages);
     return lanes.flatMap((lane) => lane.unwritten());

@@ -6,6 +6,7 @@ import {
   type Reservation,
   type SessionEvent,
   TRANSFER_OVERHEAD,
+  toProtocolError,
 } from '@parlance/protocol';
 import { addressed, type PartText } from './recode.js';
 import type { Transit } from './transit.js';
@@ -117,7 +118,7 @@ export class RelayedRequests {
     const { source, sourceStream } = passage;
     if (event.type === 'part' || event.type === 'response') this.#passBack(passage, event, reservation);
     if (event.type !== 'part') this.#forget(passage);
-    if (event.type === 'end') source.tell((core) => core.end(sourceStream));
+    if (event.type === 'end') this.#endReply(passage);
     if (event.type === 'failure') {
       source.tell((core) => {
         // What a receiver finds wrong with a tensor is told to whoever sent it.
@@ -134,8 +135,8 @@ export class RelayedRequests {
     if (passage === undefined) return false;
     const { source, sourceStream } = passage;
     this.#forget(passage);
-    target.perform(undefined, (core) => core.cancel(targetStream));
-    source.perform(undefined, (core) => core.fail(sourceStream, error));
+    target.tell((core) => core.cancel(targetStream));
+    source.tell((core) => core.fail(sourceStream, error));
     return true;
   }
 
@@ -258,6 +259,18 @@ export class RelayedRequests {
       target.tell((core) => core.cancel(targetStream));
       source.tell((core) => core.fail(sourceStream, reason));
     }
+  }
+
+  /** Tokens that were passed on as text may end inside a character, which the reader is told like any other. */
+  #endReply({ source, sourceStream, partText }: Passage): void {
+    source.tell((core) => {
+      try {
+        partText?.end();
+        core.end(sourceStream);
+      } catch (error) {
+        core.refuse(sourceStream, toProtocolError(error, 'internal', 'the reply could not be passed on'));
+      }
+    });
   }
 
   #refuse(source: Endpoint, sourceStream: number, to: string, error: unknown): void {
