@@ -49,6 +49,7 @@ const ERRORS = {
   json_too_deep: LARGE,
   string_too_long: LARGE,
   array_too_long: LARGE,
+  too_many_values: LARGE,
   metadata_too_large: LARGE,
   window_exceeded: LARGE,
   too_many_streams: { closeCode: CloseCode.BAD_FRAME, retryable: true },

@@ -377,6 +377,7 @@ const SKIPPED: ReadonlySet<string> = new Set([
   'json_too_deep',
   'string_too_long',
   'array_too_long',
+  'too_many_values',
 ]);
 
 function isSkipped(error: unknown): boolean {
