@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { HttpHeaders } from '@parlance/protocol';
 import type { Secret } from './secret.js';
 
@@ -22,11 +23,24 @@ const TO_CLIENT_PREFIX = 'x-ratelimit-';
 const MAX_HEADERS = 24;
 const MAX_VALUE_LENGTH = 200;
 
-export function requestHeaders(headers: HttpHeaders): [string, string][] {
+/** @param principal who asks: what a header names is this principal's own. */
+export function requestHeaders(headers: HttpHeaders, principal: string): [string, string][] {
   return TO_UPSTREAM.flatMap((name): [string, string][] => {
     const value = headers.get(name);
-    return value === undefined ? [] : [[name, value]];
+    if (value === undefined) return [];
+    return [[name, name === 'idempotency-key' ? ownKey(principal, value) : value]];
   });
+}
+
+/**
+ * An upstream answers a known idempotency key with what it has answered before, whichever principal of the gateway asks.
+ * Hashed with the principal, no key means anything for another principal. The same key of the same principal stays
+ * the same, also after a restart and at another gateway.
+ */
+function ownKey(principal: string, key: string): string {
+  return createHash('sha256')
+    .update(JSON.stringify([principal, key]))
+    .digest('hex');
 }
 
 export function replyHeaders(headers: Headers, secret: Secret): HttpHeaders {
