@@ -22,6 +22,9 @@ const TO_CLIENT_PREFIX = 'x-ratelimit-';
 /** Together they fit into the metadata of a reply with room to spare. */
 const MAX_HEADERS = 24;
 const MAX_VALUE_LENGTH = 200;
+/** Names and values that travel in the head of a reply; HTTP knows odder ones. */
+const NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/;
+const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /** @param principal who asks: what a header names is this principal's own. */
 export function requestHeaders(headers: HttpHeaders, principal: string): [string, string][] {
@@ -47,8 +50,9 @@ export function replyHeaders(headers: Headers, secret: Secret): HttpHeaders {
   const passed = [...headers].filter(
     ([name, value]) =>
       (TO_CLIENT.has(name) || name.startsWith(TO_CLIENT_PREFIX)) &&
-      name.length <= 64 &&
-      value.length <= MAX_VALUE_LENGTH,
+      NAME.test(name) &&
+      value.length <= MAX_VALUE_LENGTH &&
+      VALUE.test(value),
   );
-  return new Map(passed.slice(0, MAX_HEADERS).map(([name, value]) => [name, secret.hide(value)]));
+  return new Map(passed.slice(0, MAX_HEADERS).map(([name, value]) => [name, secret.hideEncoded(value)]));
 }
