@@ -154,6 +154,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       agentId,
       token: firstToken,
       avp: options.avp,
+      security,
       timeOrigin: systemClock.timeOrigin,
     });
 

@@ -96,8 +96,9 @@ class StreamReply implements Reply {
     if (this.#isOver) return;
     if (body.metadata !== undefined) {
       this.#learn(body.metadata);
-      // A part with metadata and no bytes carries the metadata only.
-      if (body.bytes.length === 0) return this.#options.consume(this.id, body.charge);
+      // A part with metadata and no bytes carries the metadata only. Protected, it is coded nevertheless.
+      const isNothing = body.bytes.length === 0 || (body.opened !== undefined && body.originalLength === 0);
+      if (isNothing) return this.#options.consume(this.id, body.charge);
     }
     if (this.#bodies !== undefined) {
       this.#collect(this.#bodies, body);
