@@ -56,7 +56,7 @@ const ok: RequestListener = (_request, response) => response.end('{}');
 const CHAT = '{"model":"gpt-4o","messages":[]}';
 
 describe('a client', () => {
-  it('that sends more values than are looked at is refused only where the model decides', async () => {
+  it('that sends more values than are looked at is refused only if the model decides', async () => {
     // Not to be compressed to nothing, which is another limit's business.
     const values = Array.from({ length: 600_000 }, (_, i) => (i * 7919) % 97);
     const body = `{"model":"gpt-4o","x":[${values.join()}]}`;
@@ -92,7 +92,7 @@ describe('a client', () => {
     expect(third).toBe(first);
   });
 
-  it('refers to stored responses only where the operator lets it', async () => {
+  it('refers to stored responses only if the operator lets it', async () => {
     const bodies = [
       '{"model":"m","previous_response_id":"resp_1"}',
       '{"model":"m","conversation":{"id":"conv_1"}}',
@@ -111,7 +111,7 @@ describe('a client', () => {
     for (const body of bodies) expect((await post(free.session, '/responses', body)).status).toBe(200);
   });
 
-  it('is asked for with a key of its own, where there is one for each principal', async () => {
+  it('is asked for with a key of its own, if there is one for each principal', async () => {
     const { dial, asked } = await setUp(ok, { apiKey: ({ principal }) => `sk-of-${principal}` });
     for (const name of ['alice', 'bob']) await post(await dial(name), '/chat/completions', CHAT);
     expect(asked.map(({ headers }) => headers['authorization'])).toEqual([
@@ -128,7 +128,7 @@ describe('the tokens of an answer are counted', () => {
     Array.from({ length: 16 }, (_, i) => [i === 0 ? 'usage' : `key${i}`, '\u0001'.repeat(512)]),
   );
 
-  it('whatever the upstream repeats behind them', async () => {
+  it('however much the upstream repeats behind them', async () => {
     const { session, gateway } = await setUp((_request, response) =>
       response.end(JSON.stringify({ output: [], usage, user: '"usage":{', metadata })),
     );
@@ -136,7 +136,7 @@ describe('the tokens of an answer are counted', () => {
     expect(gateway.usage.total).toMatchObject({ ...counted, unmetered: 0 });
   });
 
-  it('whatever later events of a stream quote', async () => {
+  it('although later events of a stream quote them', async () => {
     const { session, gateway } = await setUp((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       const events = [

@@ -66,7 +66,7 @@ const rewritten = (frame: Uint8Array, mode: number) => {
   return frame;
 };
 
-/** Bodies that nobody without the key may get through, and what is said of them. */
+/** Bodies that a peer without the key might try, and the code of their refusal. */
 const UNPROTECTED: readonly (readonly [string, CodedBody, string])[] = [
   ['plain', body(LinkCodec.PLAIN, text(CHAT)), 'security_required'],
   ['empty', body(LinkCodec.PLAIN, text('')), 'security_required'],
@@ -144,7 +144,7 @@ describe('what both ends have the key for', () => {
     ['HMAC', {}],
     ['AEAD', { extensions: { link: false } }],
     ['HMAC', { subprotocol: Subprotocol.JSON }],
-  ] as const)('passes with %s and %j, whatever it is', async (mode, options) => {
+  ] as const)('passes with %s and %j, of any kind', async (mode, options) => {
     const security = protection(mode);
     const url = await serve({
       security,
@@ -229,8 +229,8 @@ describe('what both ends have the key for', () => {
     expect((await a.agents()).list.map(({ id }) => id)).toContain('b');
     expect((await a.request(CHAT, { to: 'b' })).text).toContain(CHAT);
     const undelivered = new Promise((resolve) => a.on('undelivered', resolve));
-    await a.send('x', { to: 'nobody-there' });
-    expect(await undelivered).toMatchObject({ to: 'nobody-there' });
+    await a.send('x', { to: 'not-there' });
+    expect(await undelivered).toMatchObject({ to: 'not-there' });
   });
 });
 

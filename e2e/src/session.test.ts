@@ -385,7 +385,7 @@ describe('protection of M2M frames', () => {
     ['weaker protection', { mode: 'HMAC', key } as const, 'security_required'],
     ['another key', { mode: 'AEAD', key: new Uint8Array(32).fill(8) } as const, 'authentication_failed'],
   ])(
-    'refuses %s where AEAD is demanded, before anybody is given the message',
+    'refuses %s where AEAD is demanded, before the application is given the message',
     async (_what, security, code) => {
       const outcomes: string[] = [];
       const { url } = await serve({

@@ -186,8 +186,8 @@ export class DataPath {
   }
 
   /**
-   * A body whose protection holds. That is found out on arrival, and not when somebody reads it: what is not
-   * authentic must not make a handler run, and an answer to it would be given the key's protection.
+   * A body whose protection holds. That is checked on arrival, and not when the body is read: a body that is not
+   * authentic must not make a handler run, as the answer to it would be given the key's protection.
    *
    * @throws {ProtocolError} `security_required`, `authentication_failed`, and for a malformed header.
    */

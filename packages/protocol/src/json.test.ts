@@ -140,7 +140,7 @@ describe('JSON limits', () => {
     expect(codeOf(() => parseJson('["\\"","\\\\"]', few))).toBe('no error');
   });
 
-  it('count values in total, keys included, whatever they are spread over', () => {
+  it('count values in total, keys included, however they are spread', () => {
     const max = DEFAULT_LIMITS.maxJsonValues;
     // The document, 16 arrays, and what is in them.
     const spread = (values: number) => {

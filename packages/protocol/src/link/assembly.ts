@@ -14,7 +14,7 @@ export interface ReceivedBody {
   readonly originalLength: number | undefined;
   /** The message itself, where it had to be decoded on arrival: in context. Nobody changes it. */
   readonly content?: Uint8Array | undefined;
-  /** What its protection covered, where that was checked on arrival: the tail of an M2M frame. */
+  /** The tail of an M2M frame whose protection was checked on arrival. */
   readonly opened?: Uint8Array | undefined;
   readonly secret: boolean;
   /** The encoded metadata map. */

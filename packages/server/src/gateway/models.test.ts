@@ -44,13 +44,13 @@ it.each([
   ['{"model":"gpt-4o"', BAD],
   ['', BAD],
   [`{"model":"o1${'x'.repeat(1024)}"}`, BAD],
-])('where only some models are allowed, %s is answered so', async (body, expected) => {
+])('if only some models are allowed, %s is answered so', async (body, expected) => {
   const found = await outcome(body, ALLOWED);
   if (typeof expected === 'string') expect(found).toBe(expected);
   else expect(found).toMatchObject(expected);
 });
 
-it('a key that holds bytes without a character is refused where readers may leave them out', async () => {
+it('a key that holds bytes without a character is refused, as readers may leave them out', async () => {
   const body = Buffer.from('{"model":"gpt-4o","mo?del":"o1-pro"}');
   expect(await outcome(body, ALLOWED)).toBe('gpt-4o');
   body[body.indexOf('?')] = 0xff;
@@ -58,13 +58,13 @@ it('a key that holds bytes without a character is refused where readers may leav
   expect(await outcome(body)).toBe('gpt-4o');
 });
 
-it('a request beyond the limits of the scan is refused only where that decides', async () => {
+it('a request beyond the limits of the scan is refused only if that decides', async () => {
   const body = `{"model":"gpt-4o","x":[${new Array(MAX_SCANNED_VALUES).fill(0).join()}]}`;
   expect(await outcome(body, ALLOWED)).toMatchObject(BAD);
   expect(await outcome(body)).toBe('gpt-4o');
 });
 
-it('where every model is allowed, nothing is refused for what it names', async () => {
+it('if every model is allowed, nothing is refused for what it names', async () => {
   expect(await outcome('{"model":"a","Model":"b"}')).toBe('a');
   expect(await outcome('{"Model":"b"}')).toBe('b');
   // The upstream goes by the body.

@@ -48,7 +48,7 @@ function assertAllowed(model: string, names: readonly string[]): void {
   throw new GatewayFailure('model_not_allowed', `the model ${JSON.stringify(shorten(model))} is not allowed`);
 }
 
-/** What a request says its model is, where it is not refused for it: the upstream may take more than the scan. */
+/** The model that a request states. Nothing is refused for it: the upstream may take more than the scan. */
 function statedModel(request: GatewayBody): string | undefined {
   const stated = nameIn(request.scan().found.get('model')) ?? request.headerModel;
   return stated === undefined ? undefined : shorten(stated);

@@ -34,7 +34,7 @@ export class GatewayBody {
     return this.#scan;
   }
 
-  /** @throws {GatewayFailure} `bad_request` where somebody else might find something else. */
+  /** @throws {GatewayFailure} `bad_request` if another reader might find something else. */
   scanStrictly(): ScanResult<ScannedField> {
     const result = this.scan();
     if (result.fault === 'beyond_limits') {

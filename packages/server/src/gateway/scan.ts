@@ -1,5 +1,5 @@
 /**
- * What a gateway needs to know of the JSON of a request, found without parsing it: parsing 16 MiB of brackets takes
+ * Finds the few fields of a request that a gateway decides by, without parsing the JSON: parsing 16 MiB of brackets takes
  * a second and 360 MB, and the upstream parses the body anyway. The scan is one pass over the bytes that builds
  * nothing. It checks structure, so that everybody who reads strict JSON sees the same keys in it, but leaves it to
  * the upstream to judge numbers and the inside of strings.
@@ -204,7 +204,7 @@ function endOfString(json: Uint8Array, start: number): number {
   }
 }
 
-/** Whether the string from `start` to before `end` is `name`, whatever its case and its escapes. */
+/** Whether the string from `start` to before `end` is `name`, without regard to case and escapes. */
 function equalsFolded(json: Uint8Array, start: number, end: number, name: string): boolean {
   let at = start;
   for (let i = 0; i < name.length; i++) {
@@ -223,7 +223,7 @@ function equalsFolded(json: Uint8Array, start: number, end: number, name: string
   return at === end;
 }
 
-/** `NaN` where it is none. */
+/** `NaN` if the byte is not a digit. */
 function hexDigit(byte: number): number {
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
   const letter = byte | 0x20;
@@ -240,7 +240,7 @@ function isLower(json: Uint8Array, start: number, end: number): boolean {
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** The text of a JSON string with its quotes; `undefined` where it is none. */
+/** The text of a JSON string with its quotes; `undefined` if it is not one. */
 export function readText(quoted: Uint8Array): string | undefined {
   try {
     const text: unknown = JSON.parse(decoder.decode(quoted));

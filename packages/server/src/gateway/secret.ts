@@ -5,7 +5,7 @@ export interface Secret {
   /** Characters; of text that comes in pieces, one less may be the beginning of the secret. */
   readonly length: number;
   hide(text: string): string;
-  /** Hides encodings of it too, in which an upstream may repeat it where it explains an error. */
+  /** Hides encodings of it too, in which an upstream may repeat it when it explains an error. */
   hideEncoded(text: string): string;
 }
 

@@ -82,7 +82,7 @@ describe('what a response says of its usage', () => {
     expect(readTokenUsage(json)).toEqual({ promptTokens: 1, completionTokens: 0 });
   });
 
-  it('is found whatever else there is, and nothing else is taken for it', () => {
+  it('is found beside everything else, and nothing else is taken for it', () => {
     fc.assert(
       fc.property(
         fc.jsonValue({ stringUnit: fc.constantFrom('"', '\\', '{', '}', ':', 'usage') }),

@@ -119,8 +119,8 @@ function sum(totals: UsageTotals, { outcome, tokens, requestBytes }: GatewayRequ
 }
 
 /**
- * Characters at the end of a text among which its usage is looked for. What a client may have repeated behind it,
- * 16 entries of metadata in their longest form, takes some 50,000.
+ * Characters at the end of a text among which its usage is looked for. A client may have 16 entries of metadata
+ * repeated behind it, which take some 50,000 in their longest form.
  */
 export const USAGE_TAIL_LENGTH = 256 * 1024;
 const KEY = '"usage"';
@@ -129,7 +129,7 @@ const KEY_OF_OBJECT = /"usage"\s*:\s*\{/;
 const CLIENTS_OWN = '"metadata"';
 
 /**
- * What a response, or an event of one, says about its usage: as a key of its own, or of an object in it. Only that
+ * The usage that a response, or an event of one, states: as a key of its own, or of an object in it. Only that
  * is parsed, as the rest may be a megabyte of embeddings. The text is walked through from its end, because there
  * usage stands, and by its structure, because a client's words and keys may be repeated anywhere in it.
  */
