@@ -381,28 +381,29 @@ describe('protection of M2M frames', () => {
   });
 
   it.each([
-    ['no protection', undefined],
-    ['weaker protection', { mode: 'HMAC', key } as const],
-    ['another key', { mode: 'AEAD', key: new Uint8Array(32).fill(8) } as const],
-  ])('refuses %s where AEAD is demanded', async (_what, security) => {
-    const outcomes: string[] = [];
-    const { url } = await serve({
-      security: { mode: 'AEAD', key },
-      onSession: async (session) => {
-        for await (const message of session) {
+    ['no protection', undefined, 'security_required'],
+    ['weaker protection', { mode: 'HMAC', key } as const, 'security_required'],
+    ['another key', { mode: 'AEAD', key: new Uint8Array(32).fill(8) } as const, 'authentication_failed'],
+  ])(
+    'refuses %s where AEAD is demanded, before the application is given the message',
+    async (_what, security, code) => {
+      const outcomes: string[] = [];
+      const { url } = await serve({
+        security: { mode: 'AEAD', key },
+        onSession: async (session) => {
           try {
-            outcomes.push(message.text);
+            for await (const message of session) outcomes.push(message.text);
           } catch (error) {
             outcomes.push((error as ProtocolError).code);
           }
-        }
-      },
-    });
-    const session = await dial(url, security === undefined ? {} : { security });
-    await session.send(chat, { algorithm: 'M2M' });
-    await expect.poll(() => outcomes.length).toBe(1);
-    expect(['security_required', 'authentication_failed']).toContain(outcomes[0]);
-  });
+        },
+      });
+      const session = await dial(url, security === undefined ? {} : { security });
+      await session.send(chat, { algorithm: 'M2M' });
+      await expect.poll(() => outcomes).toEqual([code]);
+      await expect.poll(() => session.state).toBe('closed');
+    },
+  );
 });
 
 describe('a reader that does not read', () => {

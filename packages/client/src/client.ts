@@ -58,7 +58,11 @@ export interface ClientOptions extends CapabilityOptions {
   readonly onRequest?: RequestHandler | undefined;
   /** Joins the parts of replies; a handler may say otherwise for its own. @default every part by itself */
   readonly batch?: BatchOptions | undefined;
-  /** Protection that M2M frames carry and demand. @default none */
+  /**
+   * Protection that every body carries and must have, in both directions. The session agrees on M2M alone, without
+   * context coding, tokens and tensors; a body without the protection ends it with `security_required`. Metadata and
+   * errors are not protected. @default none
+   */
   readonly security?: M2MSecurity | undefined;
   /**
    * Connects again after a lost connection, with full jitter between the delays; `false` does not, and
@@ -160,6 +164,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       agentId,
       token: firstToken,
       avp: options.avp,
+      security,
       timeOrigin: systemClock.timeOrigin,
     });
 

@@ -49,6 +49,7 @@ const ERRORS = {
   json_too_deep: LARGE,
   string_too_long: LARGE,
   array_too_long: LARGE,
+  too_many_values: LARGE,
   metadata_too_large: LARGE,
   window_exceeded: LARGE,
   /** The memory that this end has for its peer is in use. */

@@ -25,6 +25,8 @@ export interface Limits {
   readonly maxStringLength: number;
   /** Elements of one JSON array. @default 10,000 */
   readonly maxArrayLength: number;
+  /** Values of one JSON document that is parsed; each key counts as one. @default 131,072 */
+  readonly maxJsonValues: number;
   /** Streams that a peer may have open at a time. @default 128 */
   readonly maxStreams: number;
   /** Bytes in flight and unread of one session and direction. @default 4 MiB */
@@ -66,6 +68,7 @@ export const DEFAULT_LIMITS: Limits = Object.freeze({
   maxJsonDepth: 32,
   maxStringLength: 10 * MIB,
   maxArrayLength: 10_000,
+  maxJsonValues: 128 * 1024,
   maxStreams: 128,
   sessionWindow: 4 * MIB,
   streamWindow: MIB,

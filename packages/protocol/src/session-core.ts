@@ -1,6 +1,7 @@
 import type { AgreementCache } from './agreement-cache.js';
 import type { AvpAgreement, AvpOptions } from './avp/agreement.js';
 import type { CloseCode } from './close-codes.js';
+import type { M2MSecurity } from './codec/m2m-security.js';
 import type { Algorithm, EncodingName, Subprotocol } from './constants.js';
 import type { ProtocolError } from './errors.js';
 import type { LifecycleState } from './lifecycle.js';
@@ -47,6 +48,8 @@ export interface SessionOptions {
   readonly shape?: CapabilityShape | undefined;
   /** The model behind this end, which the capabilities introduce. @default none */
   readonly avp?: AvpOptions | undefined;
+  /** Protection that every body has to have, in either direction. @default none */
+  readonly security?: M2MSecurity | undefined;
   /** Server: what its sessions share. @default each works its agreement out by itself */
   readonly agreements?: AgreementCache | undefined;
   /** Unix milliseconds at clock reading 0, for the timestamps of envelopes. @default 0 */

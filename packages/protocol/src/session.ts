@@ -811,7 +811,7 @@ class Core implements SessionCore {
 
   /** Pins what was agreed and puts the data path in place. */
   #agree(negotiated: Negotiated, peerExtensions: StringMap): void {
-    const { role, limits, capabilities } = this.#options;
+    const { role, limits, capabilities, security } = this.#options;
     this.#negotiated = negotiated;
     if (role === 'server') this.#gate = new RateGate(limits);
     else this.#outbox.pace = new Pace(negotiated.limits);
@@ -824,6 +824,7 @@ class Core implements SessionCore {
       peerExtensions,
       outbox: this.#outbox,
       gate: this.#gate,
+      security,
       sendData:
         this.subprotocol === Subprotocol.JSON
           ? (payload) => this.#control.sayData(payload, this.#now)

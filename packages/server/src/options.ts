@@ -64,7 +64,11 @@ export interface ServerOptions extends CapabilityOptions {
   readonly agents?: AgentsOptions | undefined;
   /** @default silent */
   readonly logger?: Logger | undefined;
-  /** Protection that M2M frames of every session carry and demand. @default none */
+  /**
+   * Protection that every body carries and must have, in both directions. The session agrees on M2M alone, without
+   * context coding, tokens and tensors; a body without the protection ends it with `security_required`. Metadata and
+   * errors are not protected. @default none
+   */
   readonly security?: M2MSecurity | undefined;
   /**
    * Addresses and networks (`10.0.0.0/8`) of reverse proxies whose `X-Forwarded-For` tells the address of the

@@ -87,11 +87,11 @@ class SessionServer implements Server, ConnectionHost {
 
   constructor(options: ServerOptions) {
     this.options = resolveServerOptions(options);
-    const { limits, timers, onRequest, capabilities, avp } = this.options;
+    const { limits, timers, onRequest, capabilities, avp, security } = this.options;
     const agreements = new AgreementCache();
     const { timeOrigin } = systemClock;
     for (const subprotocol of Object.values(Subprotocol)) {
-      const shared = { capabilities, limits, timers, avp, agreements, timeOrigin };
+      const shared = { capabilities, limits, timers, avp, security, agreements, timeOrigin };
       this.#sessionOptions.set(subprotocol, { role: 'server', subprotocol, ...shared });
     }
     this.#observation = new Observation(

@@ -3,7 +3,13 @@ import { type AvpMessage, decodeAvp } from '../avp/frame.js';
 import { compressBrotli, decompressBrotli, storeBrotli } from '../codec/brotli.js';
 import { decodeDictionaryBody, encodeDictionaryBody } from '../codec/dictionary.js';
 import { EXPANSION_FLOOR, largestExpansion } from '../codec/expansion.js';
-import { decodeM2MBody, encodeM2MBody, type M2MEncodeOptions, readM2MBodyHeader } from '../codec/m2m.js';
+import {
+  decodeM2MBody,
+  decodeOpenedM2MBody,
+  encodeM2MBody,
+  type M2MEncodeOptions,
+  readM2MBodyHeader,
+} from '../codec/m2m.js';
 import type { M2MHeader } from '../codec/m2m-header.js';
 import type { M2MSecurity } from '../codec/m2m-security.js';
 import { type Candidate, createSelector, type Selection } from '../codec/select.js';
@@ -14,7 +20,7 @@ import { parseJson } from '../json.js';
 import type { Limits } from '../limits.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import { LinkCodec, MAX_LATE_GROWTH } from '../link/header.js';
-import type { CodedBody } from '../link/link.js';
+import { type CodedBody, plainBody } from '../link/link.js';
 import { assertWellFormed, decodeUtf8, encodeUtf8, utf8Length } from '../text.js';
 import type { Encoding } from '../tokenizer/encoding.js';
 import { decodeTokenIds, encodeTokenIds } from '../tokenizer/varints.js';
@@ -43,6 +49,8 @@ export interface BodyCoder {
   encodeInSlices(content: string, options: CoderOptions): Promise<CodedBody>;
   /** Whether `encode` leaves a message to be coded in context when it is written, which takes no slices. */
   isLate(content: string | Uint8Array, options: CoderOptions): boolean;
+  /** Nothing but metadata. */
+  encodeNothing(metadata: Uint8Array): CodedBody;
   /** Token IDs as they are. @throws {ProtocolError} `unsupported` where TOKEN_NATIVE was not negotiated. */
   encodeTokens(ids: readonly number[] | Uint32Array, options: CoderOptions): CodedBody;
 
@@ -362,6 +370,11 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       }
     },
 
+    encodeNothing: (metadata) =>
+      security === undefined
+        ? plainBody(new Uint8Array(0), metadata)
+        : body(Algorithm.M2M, encodeProtected(''), 0, { metadata }),
+
     encodeTokens(ids, o) {
       assertNegotiated(Algorithm.TOKEN_NATIVE);
       const known = ids instanceof Uint32Array ? ids : Uint32Array.from(ids);
@@ -380,7 +393,7 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       return (decoded <= MAX_FREE ? 0 : 2 * decoded) + MEMORY_OF_METADATA * described;
     },
 
-    decode({ codec, bytes, originalLength, content }) {
+    decode({ codec, bytes, originalLength, content, opened }) {
       // Later messages are decoded with it, so nobody else gets it into his hands.
       if (content !== undefined) return content.slice();
       switch (codec) {
@@ -389,11 +402,14 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
           return bytes;
         case LinkCodec.TOKEN_NATIVE:
           return vocabulary().decodeBytes(decodeTokenIds(bytes), { maxBytes: limits.maxMessageSize });
-        case LinkCodec.M2M:
-          return stated(
-            decodeM2MBody(bytes, { ...m2m, limits: bounded(limits, originalLength, bytes) }).bytes,
-            originalLength,
-          );
+        case LinkCodec.M2M: {
+          const within = bounded(limits, originalLength, bytes);
+          const message =
+            opened === undefined
+              ? decodeM2MBody(bytes, { ...m2m, limits: within })
+              : decodeOpenedM2MBody(bytes, opened, within);
+          return stated(message.bytes, originalLength);
+        }
         case LinkCodec.BROTLI:
           return stated(decompressBrotli(bytes, bounded(limits, originalLength, bytes)), originalLength);
         case LinkCodec.TOKEN:
@@ -441,6 +457,7 @@ const SKIPPED: ReadonlySet<string> = new Set([
   'json_too_deep',
   'string_too_long',
   'array_too_long',
+  'too_many_values',
 ]);
 
 function isSkipped(error: unknown): boolean {

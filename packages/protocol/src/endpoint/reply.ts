@@ -111,8 +111,9 @@ class StreamReply implements Reply {
     if (this.#isOver) return reservation?.release();
     if (body.metadata !== undefined) {
       this.#learn(body.metadata);
-      // A part with metadata and no bytes carries the metadata only.
-      if (body.bytes.length === 0) {
+      // A part with metadata and no bytes carries the metadata only. Protected, it is coded nevertheless.
+      const isNothing = body.bytes.length === 0 || (body.opened !== undefined && body.originalLength === 0);
+      if (isNothing) {
         reservation?.release();
         return this.#options.consume(this.id, body.charge);
       }

@@ -1,5 +1,5 @@
 import { ProtocolError } from '../errors.js';
-import { type CodedBody, plainBody } from '../link/link.js';
+import type { CodedBody } from '../link/link.js';
 import type { Clock } from '../platform/clock.js';
 import { type BatchOptions, PartBatch, type ResolvedBatchOptions, resolveBatchOptions } from './batch.js';
 import type { BodyCoder } from './body-coder.js';
@@ -96,7 +96,7 @@ export async function answer(
   /** A part without bytes that carries metadata is metadata alone and no part of the reply. */
   const announce = () => {
     const metadata = takeMetadata();
-    if (metadata !== undefined) sink.chunk(plainBody(new Uint8Array(0), metadata));
+    if (metadata !== undefined) sink.chunk(coder.encodeNothing(metadata));
   };
   try {
     // Reads what the peer has sent, which may be malformed.

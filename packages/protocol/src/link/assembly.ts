@@ -14,6 +14,8 @@ export interface ReceivedBody {
   readonly originalLength: number | undefined;
   /** The message itself, where it had to be decoded on arrival: in context. Nobody changes it. */
   readonly content?: Uint8Array | undefined;
+  /** The tail of an M2M frame whose protection was checked on arrival. */
+  readonly opened?: Uint8Array | undefined;
   readonly secret: boolean;
   /** The encoded metadata map. */
   readonly metadata: Uint8Array | undefined;
