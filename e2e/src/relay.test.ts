@@ -470,7 +470,14 @@ describe('the directory', () => {
   });
 
   it('tells a watcher that was away the latest state of each agent, whatever happened between', async () => {
-    const { agent } = await serve({ limits: { sessionsPerMinutePerIp: Infinity, sessionsPerIp: Infinity } });
+    const { agent } = await serve({
+      limits: {
+        sessionsPerMinutePerIp: Infinity,
+        connectionsPerMinutePerIp: Infinity,
+        failuresPerMinutePerIp: Infinity,
+        sessionsPerIp: Infinity,
+      },
+    });
     const planner = await agent('planner');
     const agents = await planner.agents();
     const reader = agents[Symbol.asyncIterator]();

@@ -289,7 +289,12 @@ class SessionServer implements Server, ConnectionHost {
     this.#sessions.delete(session.id);
     const reason = error?.code ?? 'closed';
     this.#observation.metrics?.handleEnded(reason);
-    this.options.logger.info({ event: 'session.ended', session: session.id, reason }, 'session ended');
+    const fields = { event: 'session.ended', session: session.id, reason };
+    const { unknownMessages } = session.core;
+    this.options.logger.info(
+      unknownMessages === 0 ? fields : { ...fields, unknownMessages },
+      'session ended',
+    );
     this.#drain?.handleEnded();
   }
 
