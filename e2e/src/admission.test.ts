@@ -6,13 +6,14 @@ import {
   decodeControl,
   encodeControl,
   type HelloPayload,
+  LinkKind,
   type ProtocolError,
 } from '@parlance/protocol';
 import type { Authenticate } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket, { WebSocketServer } from 'ws';
 import { createCuttingProxy } from './cutting-proxy.js';
-import { createPeers, failure, greet, helloBytes, openRaw } from './peers.js';
+import { createPeers, failure, greet, helloBytes, openRaw, pause } from './peers.js';
 
 /** Who is let in and who is not, over real sockets, each with the documented code. */
 
@@ -385,6 +386,34 @@ describe('handshakes', () => {
     const undecided = await openRaw(url);
     undecided.send(helloBytes());
     expect((await undecided.closed).code).toBe(CloseCode.TIMEOUT);
+  });
+});
+
+describe('what comes beside messages', () => {
+  it.each(['ping', 'pong'] as const)(
+    'is a WebSocket %s, n of which are taken and not one more',
+    async (kind) => {
+      const { url } = await peers.serve({ limits: { controlMessagesPerMinute: 3 } });
+      const peer = await greet(url);
+      for (let i = 0; i < 6; i++) peer.socket[kind]();
+      await pause(20);
+      expect(peer.socket.readyState).toBe(WebSocket.OPEN);
+      peer.socket[kind]();
+      expect((await peer.closed).code).toBe(CloseCode.RATE_LIMITED);
+    },
+  );
+
+  it('is fragments without content, which end the session', async () => {
+    const { url } = await peers.serve({ limits: { controlMessagesPerMinute: Infinity } });
+    const peer = await greet(url);
+    // An acknowledgement of nothing: two bytes, and 6,000 around them.
+    const ack = Uint8Array.of(0x10 | LinkKind.ACK, 0);
+    for (let i = 0; i < 400 && peer.socket.readyState === WebSocket.OPEN; i++) {
+      for (let j = 0; j < 1_000; j++) peer.socket.send(new Uint8Array(0), { fin: false });
+      peer.socket.send(ack);
+      if (i % 20 === 0) await pause(1);
+    }
+    expect((await peer.closed).code).toBe(CloseCode.RATE_LIMITED);
   });
 });
 

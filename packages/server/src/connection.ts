@@ -24,6 +24,7 @@ import { bearerToken, type Identity, type Refusal, unauthenticated } from './adm
 import { identify } from './authentication.js';
 import { HandshakeGuard } from './handshake-guard.js';
 import type { ResolvedServerOptions } from './options.js';
+import { SocketMeter } from './socket-meter.js';
 
 /** What a connection needs of the server it belongs to. */
 export interface ConnectionHost {
@@ -86,6 +87,7 @@ export class Connection implements EndpointOptions, WireEvents {
   readonly #wire: ServerWire;
   readonly #subprotocol: Subprotocol;
   readonly #ip: string;
+  readonly #meter: SocketMeter;
   /** The session that this connection feeds: its own, or the one that it has taken up. */
   #target: Endpoint;
   /** The upgrade, until it has been judged: a session lives longer than its use. */
@@ -109,6 +111,7 @@ export class Connection implements EndpointOptions, WireEvents {
     this.#subprotocol = subprotocol;
     this.#ip = ip;
     this.#upgrade = request;
+    this.#meter = new SocketMeter(request.socket, host.options.limits);
     this.core = createSession(host.sessionOptions(subprotocol));
     this.session = new Endpoint(this);
     this.#target = this.session;
@@ -150,14 +153,26 @@ export class Connection implements EndpointOptions, WireEvents {
 
   // --- what the wire reports
 
-  onMessage(data: Uint8Array | string): void {
-    this.#target.handleMessage(data, this.#wire);
+  onMessage(data: Uint8Array | string, size: number): void {
+    const excess = this.#meter.handleMessage(size, systemClock.now);
+    if (excess === undefined) this.#target.handleMessage(data, this.#wire);
+    else this.#cutOff(excess);
+  }
+  onControl(): void {
+    const excess = this.#meter.handleControl(systemClock.now());
+    if (excess !== undefined) this.#cutOff(excess);
   }
   onDrain(): void {
     this.#target.handleWritable();
   }
   onClose(code: number, reason: string): void {
     this.#target.handleDisconnected(code, reason, this.#wire);
+  }
+
+  /** A session that another connection carries by now has nothing to do with what this one sends. */
+  #cutOff(error: ProtocolError): void {
+    if (this.#target.isOn(this.#wire)) this.#target.abort(error);
+    else this.#wire.terminate();
   }
 
   // --- what the session reports

@@ -104,6 +104,11 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     return this.#transmitter.wire !== undefined;
   }
 
+  /** Whether it is `wire` that carries the session. */
+  isOn(wire: Wire): boolean {
+    return wire === this.#transmitter.wire;
+  }
+
   // --- what a driver reports
 
   /** @param token credentials of this connection. */

@@ -10,7 +10,10 @@ import { FrameWriter } from './frame-writer.js';
 export { WebSocket as WebSocketClient } from 'ws';
 
 export interface WireEvents {
-  onMessage(data: Uint8Array | string): void;
+  /** @param size bytes of the message, which a string does not tell. */
+  onMessage(data: Uint8Array | string, size: number): void;
+  /** A ping or a pong of the WebSocket itself. */
+  onControl(): void;
   /** The socket has room again. */
   onDrain(): void;
   onClose(code: number, reason: string): void;
@@ -110,8 +113,10 @@ class SocketWire implements ServerWire {
 
   listen(events: WireEvents): void {
     this.#webSocket.on('message', (data: Buffer, isBinary) =>
-      events.onMessage(isBinary ? data : data.toString('utf8')),
+      events.onMessage(isBinary ? data : data.toString('utf8'), data.length),
     );
+    this.#webSocket.on('ping', () => events.onControl());
+    this.#webSocket.on('pong', () => events.onControl());
     this.#webSocket.on('close', (code, reason) => events.onClose(code, reason.toString('utf8')));
     this.#socket.on('drain', () => events.onDrain());
   }
