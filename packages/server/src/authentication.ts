@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { type Logger, loggable } from '@parlance/protocol';
+import { isStatedAgentId, type Logger, loggable, ProtocolError } from '@parlance/protocol';
 import { isLoopback } from './addresses.js';
 import type { Authenticate, Credentials, Identity } from './admission.js';
 
@@ -30,11 +30,9 @@ export async function identify(
   try {
     const identity = await authenticate(credentials);
     if (identity === null || identity === undefined) return undefined;
-    const { principal, expiresAt } = identity;
-    if (typeof principal !== 'string' || principal === '') {
-      throw new TypeError('authenticate returned an identity without a principal');
-    }
-    if (expiresAt === undefined || expiresAt > now()) return identity;
+    const checked = checkIdentity(identity);
+    const { expiresAt } = checked;
+    if (expiresAt === undefined || expiresAt > now()) return checked;
     const fields = { event: 'auth.expired', ip, expiresAt };
     logger.info(
       fields,
@@ -45,4 +43,32 @@ export async function identify(
     logger.warn({ event: 'auth.failed', ip, err: loggable(error) }, 'authenticate threw, which refuses');
     return undefined;
   }
+}
+
+/** UTF-16 units of a principal. */
+export const MAX_PRINCIPAL_LENGTH = 256;
+
+/**
+ * What an application's `authenticate` says, read once and held against what a session can carry.
+ *
+ * @throws {ProtocolError} `invalid_argument`.
+ */
+function checkIdentity({ principal, agentId, expiresAt }: Identity): Identity {
+  const assert = (holds: boolean, what: string): void => {
+    if (!holds) throw new ProtocolError('invalid_argument', `authenticate returned an identity ${what}`);
+  };
+  assert(typeof principal === 'string' && principal !== '', 'without a principal');
+  assert(
+    principal.length <= MAX_PRINCIPAL_LENGTH,
+    `whose principal is over ${MAX_PRINCIPAL_LENGTH} characters`,
+  );
+  assert(
+    agentId === undefined || (typeof agentId === 'string' && isStatedAgentId(agentId)),
+    'whose agentId is not 1 to 128 letters, digits or one of "._:@-"',
+  );
+  assert(
+    expiresAt === undefined || (typeof expiresAt === 'number' && !Number.isNaN(expiresAt)),
+    'whose expiresAt is not a number',
+  );
+  return { principal, agentId, expiresAt };
 }

@@ -9,6 +9,7 @@ import {
   type HelloPayload,
   type Limits,
   type Logger,
+  loggable,
   newSessionId,
   ProtocolError,
   type RequestHandler,
@@ -17,6 +18,7 @@ import {
   type SessionOptions,
   type Subprotocol,
   systemClock,
+  toProtocolError,
 } from '@parlance/protocol';
 import type { ServerWire, WireEvents } from './adapters/ws.js';
 import { addressKey, isForwarded } from './addresses.js';
@@ -34,6 +36,12 @@ export interface ConnectionHost {
   readonly onRequest: RequestHandler | undefined;
   /** Asked before a session is accepted: draining, or too many of them. Counts the session it admits. */
   admit(address: string, principal: string | undefined): Refusal | undefined;
+  /** The HELLO of a connection has come: it waits for the server from now on. */
+  onHello(session: Endpoint): void;
+  /** Asked before `authenticate` runs: whether too many attempts from there have failed. */
+  checkFailures(address: string): Refusal | undefined;
+  /** Credentials from there were wrong, or a handshake failed by the client's fault. */
+  onFailure(address: string): void;
   /** A session that was admitted is over. */
   release(address: string, principal: string | undefined): void;
   /** A session by its ID, connected or suspended. */
@@ -69,6 +77,16 @@ interface Origin {
   readonly isForwarded: boolean;
 }
 
+/** What a client's own fault before ACCEPT closes its connection with. */
+const FAULTS: ReadonlySet<number> = new Set([
+  CloseCode.BAD_FRAME,
+  CloseCode.TOO_LARGE,
+  CloseCode.TIMEOUT,
+  CloseCode.RATE_LIMITED,
+]);
+/** How long a client may take to close a connection on which it has said nothing. */
+const LINGER_MS = 1_000;
+
 /** Origins of the connections whose credentials end, by the session that they carry. */
 const renewable = new WeakMap<Endpoint, Origin>();
 
@@ -94,6 +112,7 @@ export class Connection implements EndpointOptions, WireEvents {
   #upgrade: IncomingMessage | undefined;
   #guard: HandshakeGuard | undefined;
   #isAdmitted = false;
+  #hasHello = false;
 
   /**
    * @param refusal a decision made at the upgrade, which the client is told in REJECT, because a browser
@@ -178,7 +197,13 @@ export class Connection implements EndpointOptions, WireEvents {
   // --- what the session reports
 
   onHello({ hello }: { readonly hello: HelloPayload }): void {
-    void this.#admit(hello);
+    this.#hasHello = true;
+    this.#host.onHello(this.session);
+    this.#admit(hello).catch((error: unknown) => {
+      const fields = { event: 'session.failed', ip: this.#ip, err: loggable(error) };
+      this.logger.error(fields, 'admitting a client failed');
+      this.session.abort(toProtocolError(error, 'internal', 'the server failed'));
+    });
   }
   onAuth(token: string): void {
     void this.#renew(token);
@@ -193,6 +218,7 @@ export class Connection implements EndpointOptions, WireEvents {
   onEnded(error: ProtocolError | undefined): void {
     this.#endHandshake();
     const { session } = this;
+    if (session.core.negotiated === undefined) this.#handleFailed(error);
     if (this.#isAdmitted) this.#host.release(addressKey(this.#ip), this.#countedPrincipal(session.principal));
     this.#host.onEnded(session, error);
   }
@@ -200,10 +226,15 @@ export class Connection implements EndpointOptions, WireEvents {
   // --- the handshake
 
   async #admit(hello: HelloPayload): Promise<void> {
+    const address = addressKey(this.#ip);
+    const limited = this.#host.checkFailures(address);
+    if (limited !== undefined) return this.#refuse(limited);
     const origin = originOf(this.#upgrade as IncomingMessage, this.#ip, hello.agentId);
     const token = hello.auth?.token ?? bearerToken(origin.headers);
     const identity = await this.#identify(token, origin);
     this.#upgrade = undefined;
+    // Who does not wait for the answer has failed all the same.
+    if (identity === undefined) this.#host.onFailure(address);
     // The client may have gone, or timed out, while it was being looked up.
     if (this.core.state !== 'connecting') return;
     if (identity === undefined) {
@@ -211,7 +242,7 @@ export class Connection implements EndpointOptions, WireEvents {
     }
     const outcome = this.#takeUp(hello, identity);
     if (outcome !== 'taken_up') {
-      const refused = this.#host.admit(addressKey(this.#ip), this.#countedPrincipal(identity.principal));
+      const refused = this.#host.admit(address, this.#countedPrincipal(identity.principal));
       if (refused !== undefined) return this.#refuse(refused);
       this.#isAdmitted = true;
       this.#accept(hello, identity, outcome);
@@ -260,7 +291,10 @@ export class Connection implements EndpointOptions, WireEvents {
     session.principal = principal;
     session.agentId = agentId;
     const conflict = this.#host.claim(session, hello);
-    if (conflict !== undefined) return this.#refuse(conflict);
+    if (conflict !== undefined) {
+      this.#host.onFailure(addressKey(this.#ip));
+      return this.#refuse(conflict);
+    }
     const outcome = core.accept(newSessionId(), systemClock.now(), { agentId, refusal });
     if (outcome.accepted) {
       const { algorithms, encoding } = outcome.agreement;
@@ -269,6 +303,7 @@ export class Connection implements EndpointOptions, WireEvents {
     } else {
       const { code, message } = outcome.reject;
       this.logger.info({ event: 'session.refused', ip: this.#ip, code }, `refused: ${message}`);
+      this.#host.onFailure(addressKey(this.#ip));
       this.#host.onRefused({ code, message, closeCode: CloseCode.BAD_FRAME });
     }
     session.pump();
@@ -285,6 +320,16 @@ export class Connection implements EndpointOptions, WireEvents {
   #endHandshake(): void {
     this.#guard?.stop();
     this.#guard = undefined;
+  }
+
+  /** The connection is over, or about to be, without a session. */
+  #handleFailed(error: ProtocolError | undefined): void {
+    // Refusals are counted where they are decided upon, and a decision that takes too long is the server's.
+    const isOwnFault = FAULTS.has(error?.closeCode ?? 0) && !(this.#hasHello && error?.code === 'timeout');
+    if (isOwnFault && error?.code !== 'rejected' && error?.side === 'local')
+      this.#host.onFailure(addressKey(this.#ip));
+    // Who has said nothing is not waited for.
+    if (!this.#hasHello) setTimeout(() => this.#wire.terminate(), LINGER_MS).unref();
   }
 
   // --- credentials that end

@@ -34,6 +34,12 @@ export interface ServerOptions extends CapabilityOptions {
    * every page. @default none
    */
   readonly origins?: readonly string[] | undefined;
+  /**
+   * Names under which the server is reached (`app.example`; with a port, only at that port). Requests for
+   * other names are refused, so that no page can re-point its own name at the server (DNS rebinding).
+   * @default loopback names on loopback, every name elsewhere
+   */
+  readonly hosts?: readonly string[] | undefined;
   /** @default DEFAULT_LIMITS */
   readonly limits?: Partial<Limits> | undefined;
   /** @default DEFAULT_TIMERS */
@@ -78,6 +84,7 @@ export interface ServerOptions extends CapabilityOptions {
 export interface ResolvedServerOptions {
   readonly path: string;
   readonly origins: readonly string[];
+  readonly hosts: readonly string[];
   readonly limits: Limits;
   readonly timers: Timers;
   readonly capabilities: Capabilities;
@@ -102,6 +109,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   ...CAPABILITY_KINDS,
   path: 'text',
   origins: 'list',
+  hosts: 'list',
   limits: 'object',
   timers: 'object',
   authenticate: 'function',
@@ -120,7 +128,7 @@ const KINDS: OptionKinds<ServerOptions> = {
 /** @throws {ProtocolError} `invalid_option`. */
 export function resolveServerOptions(options: ServerOptions): ResolvedServerOptions {
   assertOptions(options, KINDS);
-  const { path = '/session', origins = [] } = options;
+  const { path = '/session', origins = [], hosts = [] } = options;
   if (!path.startsWith('/'))
     throw new ProtocolError('invalid_option', `path begins with "/", unlike "${path}"`);
   for (const origin of origins) {
@@ -128,6 +136,14 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
       throw new ProtocolError(
         'invalid_option',
         `origins: "${origin}" is no origin; write it as https://app.example`,
+      );
+    }
+  }
+  for (const host of hosts) {
+    if (typeof host !== 'string' || !URL.canParse(`http://${host}`) || !isHost(host)) {
+      throw new ProtocolError(
+        'invalid_option',
+        `hosts: "${host}" is not a host; write it as app.example or app.example:8443`,
       );
     }
   }
@@ -141,6 +157,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   return Object.freeze({
     path,
     origins,
+    hosts: hosts.map((host) => host.toLowerCase()),
     limits,
     timers: resolveTimers(options.timers),
     capabilities: resolveCapabilities(
@@ -165,6 +182,13 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     avp: options.avp,
     transfers: options.transfers,
   });
+}
+
+/** A host is what remains of itself in a URL, but for a port that is the default. */
+function isHost(host: string): boolean {
+  const lower = host.toLowerCase();
+  if (lower.includes('*')) return false;
+  return [80, 443].includes(Number(/:(\d+)$/.exec(lower)?.[1])) || new URL(`http://${lower}`).host === lower;
 }
 
 const KINDS_OF_AGENTS: OptionKinds<AgentsOptions> = {

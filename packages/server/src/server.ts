@@ -98,7 +98,7 @@ class SessionServer implements Server, ConnectionHost {
     this.#sweep = createSweep(sweepInterval(timers));
     this.#upgrades = new Upgrades({
       options: this.options,
-      banMs: (address) => this.#quotas.banMs(address, systemClock.now()),
+      connect: (address) => this.#quotas.connect(address, systemClock.now()),
       onWire: (wire, peer, subprotocol, refusal) => this.#begin(wire, peer, subprotocol, refusal),
     });
     const { agents, logger } = this.options;
@@ -134,8 +134,8 @@ class SessionServer implements Server, ConnectionHost {
     if (this.#isClosing)
       throw new ProtocolError('invalid_argument', 'the server was closed; create another one');
     await this.#load();
-    const { path, timers, logger } = this.options;
-    const listener = await openListener(options, timers.helloTimeoutMs, (request, response) => {
+    const { path, logger } = this.options;
+    const listener = await openListener(options, this.options, (request, response) => {
       if (this.#observation.respondBeside(request, response)) return;
       response.writeHead(426, { 'content-type': 'text/plain; charset=utf-8', upgrade: 'websocket' });
       response.end(`This is a Parlance session server. Connect with a WebSocket to ${path}.\n`);
@@ -218,6 +218,18 @@ class SessionServer implements Server, ConnectionHost {
       };
     }
     return this.#quotas.admit(address, principal, systemClock.now());
+  }
+
+  onHello(session: Endpoint): void {
+    this.#handshakes.handleHello(session);
+  }
+
+  checkFailures(address: string): Refusal | undefined {
+    return this.#quotas.checkFailures(address, systemClock.now());
+  }
+
+  onFailure(address: string): void {
+    this.#quotas.fail(address, systemClock.now());
   }
 
   release(address: string, principal: string | undefined): void {
@@ -317,8 +329,8 @@ class SessionServer implements Server, ConnectionHost {
     if (session.state === 'closed') return;
     this.#connections.add(session);
     this.#sweep.add(session);
-    const oldest = this.#handshakes.add(session, addressKey(peer.ip));
-    oldest?.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
+    const evicted = this.#handshakes.add(session, addressKey(peer.ip));
+    evicted?.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
   }
 
   /** Takes no new connections; those that are open go on. */

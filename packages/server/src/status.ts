@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { pathOf } from './admission.js';
+import { isPageHost, pathOf, type SiteOptions } from './admission.js';
 import type { Metrics } from './metrics.js';
 
 /** What a server says about itself over HTTP: alive, ready, measured. */
@@ -16,11 +16,13 @@ export interface StatusOptions {
   /** Whether new sessions are admitted. */
   readonly isReady: () => boolean;
   readonly metrics: () => Metrics | undefined;
+  /** The names under which the pages are shown. */
+  readonly site: SiteOptions;
 }
 
 const TEXT = 'text/plain; charset=utf-8';
 
-export function createStatusPages({ isReady, metrics }: StatusOptions): StatusPages {
+export function createStatusPages({ isReady, metrics, site }: StatusOptions): StatusPages {
   const send = (response: ServerResponse, status: number, type: string, body: string): void => {
     response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' });
     response.end(body);
@@ -31,7 +33,9 @@ export function createStatusPages({ isReady, metrics }: StatusOptions): StatusPa
       const path = pathOf(request);
       if (path !== '/healthz' && path !== '/readyz' && (path === undefined || path !== metricsPath))
         return false;
-      if (request.method !== 'GET' && request.method !== 'HEAD') {
+      if (!isPageHost(request, site)) {
+        send(response, 403, TEXT, "this server listens on loopback; add the name to the server's hosts\n");
+      } else if (request.method !== 'GET' && request.method !== 'HEAD') {
         response.setHeader('allow', 'GET, HEAD');
         send(response, 405, TEXT, 'GET it.\n');
       } else if (path === '/healthz') {
