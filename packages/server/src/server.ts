@@ -103,13 +103,9 @@ class SessionServer implements Server, ConnectionHost {
     });
     const { agents, logger } = this.options;
     if (agents !== undefined) {
-      this.#directory = new Directory({
-        onConflict: agents.onConflict ?? 'takeOver',
-        mayList: (from, to) => policy.mayList(from, to),
-        limits,
-        logger,
-      });
-      const policy = new Policy(agents, this.#directory, logger);
+      const policy = new Policy(agents, logger);
+      const { onConflict = 'takeOver' } = agents;
+      this.#directory = new Directory({ onConflict, policy, limits, clock: systemClock, logger });
       this.#relay = new Relay(this.#directory, policy, logger);
     }
     if (this.options.authenticate === undefined) {

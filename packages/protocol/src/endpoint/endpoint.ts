@@ -2,7 +2,7 @@ import { CloseCode } from '../close-codes.js';
 import { drainingError } from '../departure.js';
 import { ProtocolError, toProtocolError } from '../errors.js';
 import { LifecycleState } from '../lifecycle.js';
-import { DIRECTORY, isAgentId } from '../link/addressing.js';
+import { DIRECTORY, isAgentAddress, isAgentId } from '../link/addressing.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import type { CodedBody } from '../link/link.js';
 import { CloseReason, type GoAwayPayload, RejectCode, type ResumeOffer } from '../messages.js';
@@ -354,10 +354,10 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     if (this.#options.role === 'server') {
       throw new ProtocolError('unsupported', "a server's session speaks to its own client, not to others");
     }
-    if (isAgentId(to)) return to;
+    if (isAgentId(to) || isAgentAddress(to)) return to;
     throw new ProtocolError(
       'invalid_argument',
-      'to: an agent is named by 1 to 128 of letters, digits, - and _',
+      'to: an agent is named by 1 to 128 of letters, digits, - and _, or by the address that agents() lists',
     );
   }
 

@@ -39,7 +39,11 @@ export class RelayedMessages {
         const handOver = handOvers.written(frame, target.core.framesConfirmed);
         if (handOver !== undefined) transit.giveBack(handOver.source, 0, handOver.charge);
       };
-      const coded = addressed(transit.convert(body, source, target), source.agentId, onWritten);
+      const coded = addressed(
+        transit.convert(body, source, target),
+        transit.nameOf(source, target),
+        onWritten,
+      );
       handOvers.add({ source, to, ordinal, charge: body.charge });
       target.perform(coded, (core) => {
         try {

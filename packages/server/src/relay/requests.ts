@@ -63,7 +63,11 @@ export class RelayedRequests {
         opening.onWritten(count);
         transit.giveBack(source, sourceStream, body.charge);
       };
-      const coded = addressed(transit.convert(body, source, target), source.agentId, onWritten);
+      const coded = addressed(
+        transit.convert(body, source, target),
+        transit.nameOf(source, target),
+        onWritten,
+      );
       target.perform(coded, (core) => opening.begin(core.request(coded)));
     } catch (error) {
       this.#refuse(source, sourceStream, to, error);
@@ -167,7 +171,7 @@ export class RelayedRequests {
         totalLength,
         first,
         onFirstWritten: () => transit.giveBack(source, sourceStream, charge),
-        agent: source.agentId,
+        agent: transit.nameOf(source, target),
         onWritten: opening.onWritten,
       };
       target.perform(totalLength, (core) => opening.begin(core.transfer(transfer)));
