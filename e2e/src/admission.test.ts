@@ -636,8 +636,8 @@ describe('what comes beside messages', () => {
       Buffer.concat([Uint8Array.of(0x82, 0xfe, hello.length >> 8, hello.length & 255, 0, 0, 0, 0), hello]),
     );
     await expect.poll(() => server.sessions.size).toBe(1);
-    // 300 KB of empty pongs, masked with zeros.
-    for (let i = 0; i < 50_000 && !socket.destroyed; i++) socket.write(Uint8Array.of(0x8a, 0x80, 0, 0, 0, 0));
+    // 600 KB of empty pongs, masked with zeros.
+    for (let i = 0; i < 100_000 && !socket.destroyed; i++) socket.write(Uint8Array.of(0x8a, 0x80, 0, 0, 0, 0));
     await closed;
   });
 
