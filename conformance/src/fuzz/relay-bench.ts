@@ -145,13 +145,14 @@ export class RelayBench {
   #sessions = 0;
 
   constructor() {
+    const policy = new Policy({}, SILENT);
     this.#directory = new Directory({
       onConflict: 'takeOver',
-      mayList: (from, to) => policy.mayList(from, to),
+      policy,
       limits: FUZZ_LIMITS,
+      clock: this.#clock,
       logger: SILENT,
     });
-    const policy = new Policy({}, this.#directory, SILENT);
     this.#relay = new Relay(this.#directory, policy, SILENT);
     for (const name of AGENTS) this.#join(name, createClient());
     this.#join(STRANGER, undefined);

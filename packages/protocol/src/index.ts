@@ -186,7 +186,7 @@ export {
   resolveTimers,
   type Timers,
 } from './limits.js';
-export { DELIVERY, DIRECTORY, isAgentId } from './link/addressing.js';
+export { DELIVERY, DIRECTORY, isAgentAddress, isAgentId } from './link/addressing.js';
 export { algorithmOf, type BodyForm } from './link/algorithms.js';
 export type { ReceivedBody } from './link/assembly.js';
 export type { ContextUse } from './link/context.js';

@@ -141,7 +141,7 @@ export function assertPairedEscapes(text: string): void {
 }
 
 /** The index of the quote that closes the string whose first character is at `start`, or -1. */
-function endOfString(text: string, start: number): number {
+export function endOfString(text: string, start: number): number {
   let end = text.indexOf('"', start);
   while (end !== -1 && text.charCodeAt(end - 1) === BACKSLASH) {
     // Escaped if an odd number of backslashes precedes; they end at the previous quote at the

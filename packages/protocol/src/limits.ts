@@ -15,7 +15,7 @@ export interface Limits {
    * assembled at this end
    */
   readonly maxTransferSize: number;
-  /** Bytes of a message before ACCEPT. @default 64 KiB */
+  /** Bytes of a message before ACCEPT, and of HELLO and ACCEPT; control messages have 20 KiB later. @default 64 KiB */
   readonly maxHandshakeSize: number;
   /** Bytes of the metadata map of one message. @default 8 KiB */
   readonly maxMetadataSize: number;
@@ -44,15 +44,21 @@ export interface Limits {
   readonly contextMessages: number;
   /** Messages, requests and transfers of one session per minute. @default 1000 */
   readonly messagesPerMinute: number;
-  /** Bytes of one session per second. @default 10,000,000 */
+  /** Bytes of one session per second; a frame counts as 64 at least. @default 10,000,000 */
   readonly bytesPerSecond: number;
+  /** Control messages of one session per minute, DATA not among them. @default 600 */
+  readonly controlMessagesPerMinute: number;
   /** Sessions of one IP address, or of one /64 of IPv6. @default 100 */
   readonly sessionsPerIp: number;
   /** New sessions of one IP address per minute; a resume is not one. @default 100 */
   readonly sessionsPerMinutePerIp: number;
+  /** Connections of one IP address per minute, also those that resume a session or fail. @default 600 */
+  readonly connectionsPerMinutePerIp: number;
+  /** Wrong credentials and failed handshakes of one IP address per minute. @default 60 */
+  readonly failuresPerMinutePerIp: number;
   /** Sessions of one principal, from wherever they come. @default 100 */
   readonly sessionsPerPrincipal: number;
-  /** Connections of one IP address that are no session yet; the oldest makes room. @default 1000 */
+  /** Connections of one IP address that are not a session yet; the oldest without HELLO makes room. @default 1000 */
   readonly handshakesPerIp: number;
   /** WebSocket fragments of one message. @default 1024 */
   readonly maxFragments: number;
@@ -77,8 +83,11 @@ export const DEFAULT_LIMITS: Limits = Object.freeze({
   contextMessages: 8,
   messagesPerMinute: 1000,
   bytesPerSecond: 10_000_000,
+  controlMessagesPerMinute: 600,
   sessionsPerIp: 100,
   sessionsPerMinutePerIp: 100,
+  connectionsPerMinutePerIp: 600,
+  failuresPerMinutePerIp: 60,
   sessionsPerPrincipal: 100,
   handshakesPerIp: 1000,
   maxFragments: 1024,

@@ -158,6 +158,8 @@ export interface SessionCore {
   readonly framesConfirmed: number;
   /** Counted frames that were written and whose arrival the peer has not confirmed. */
   readonly framesUnconfirmed: number;
+  /** Control messages of unknown type, which were ignored; the first of them causes a `warning`. */
+  readonly unknownMessages: number;
   /** What was handed over and not confirmed. */
   undelivered(): Undelivered;
   /** Milliseconds between the last PING and its PONG. */

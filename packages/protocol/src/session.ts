@@ -102,6 +102,7 @@ class Core implements SessionCore {
   /** Client: what it has heard about it. */
   #goAway: GoAwayPayload | undefined;
   #retryAfterMs = 0;
+  #unknownMessages = 0;
   /** Why the session ends, where it does not end as agreed. */
   #failure: ProtocolError | undefined;
   #close: CloseMessage['payload'] = NORMAL_CLOSE;
@@ -183,6 +184,9 @@ class Core implements SessionCore {
   }
   get framesUnconfirmed(): number {
     return this.#data?.link?.framesUnconfirmed ?? 0;
+  }
+  get unknownMessages(): number {
+    return this.#unknownMessages;
   }
   undelivered(): Undelivered {
     if (this.#undelivered !== undefined) return this.#undelivered;
@@ -563,7 +567,8 @@ class Core implements SessionCore {
 
   #handleOther(data: Uint8Array | string): void {
     const { limits, subprotocol } = this.#options;
-    const incoming = readIncoming(data, subprotocol, limits, this.#negotiated !== undefined);
+    const isAgreed = this.#negotiated !== undefined;
+    const incoming = readIncoming(data, subprotocol, limits, isAgreed, !isAgreed || this.#isLost);
     if (incoming.type === 'control') this.#handleControl(incoming.message, data);
     else if (this.#held !== undefined) this.#held.add(data);
     else this.#handleBare(incoming.content);
@@ -631,7 +636,10 @@ class Core implements SessionCore {
 
   #handleControl(message: ControlMessage | UnknownMessage, frame: Uint8Array | string): void {
     const { type, sessionId } = message;
+    if (type !== 'DATA') this.#gate?.handleControl(this.#now);
     if (type === 'UNKNOWN') {
+      // Once: a peer that goes on is counted, and fills no log.
+      if (this.#unknownMessages++ > 0) return;
       this.#emit({
         type: 'warning',
         message: 'a message of unknown type was ignored',

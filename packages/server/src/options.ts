@@ -38,6 +38,12 @@ export interface ServerOptions extends CapabilityOptions {
    * every page. @default none
    */
   readonly origins?: readonly string[] | undefined;
+  /**
+   * Names under which the server is reached (`app.example`; with a port, only at that port). Requests for
+   * other names are refused, so that no page can re-point its own name at the server (DNS rebinding).
+   * @default loopback names on loopback, every name elsewhere
+   */
+  readonly hosts?: readonly string[] | undefined;
   /** @default DEFAULT_LIMITS */
   readonly limits?: Partial<Limits> | undefined;
   /** @default DEFAULT_TIMERS */
@@ -92,6 +98,7 @@ export interface ServerOptions extends CapabilityOptions {
 export interface ResolvedServerOptions {
   readonly path: string;
   readonly origins: readonly string[];
+  readonly hosts: readonly string[];
   readonly limits: Limits;
   /** Bytes. */
   readonly processMemory: number;
@@ -119,6 +126,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   ...CAPABILITY_KINDS,
   path: 'text',
   origins: 'list',
+  hosts: 'list',
   limits: 'object',
   processMemory: 'number',
   timers: 'object',
@@ -138,7 +146,7 @@ const KINDS: OptionKinds<ServerOptions> = {
 /** @throws {ProtocolError} `invalid_option`. */
 export function resolveServerOptions(options: ServerOptions): ResolvedServerOptions {
   assertOptions(options, KINDS);
-  const { path = '/session', origins = [] } = options;
+  const { path = '/session', origins = [], hosts = [] } = options;
   if (!path.startsWith('/'))
     throw new ProtocolError('invalid_option', `path begins with "/", unlike "${path}"`);
   for (const origin of origins) {
@@ -146,6 +154,14 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
       throw new ProtocolError(
         'invalid_option',
         `origins: "${origin}" is no origin; write it as https://app.example`,
+      );
+    }
+  }
+  for (const host of hosts) {
+    if (typeof host !== 'string' || !URL.canParse(`http://${host}`) || !isHost(host)) {
+      throw new ProtocolError(
+        'invalid_option',
+        `hosts: "${host}" is not a host; write it as app.example or app.example:8443`,
       );
     }
   }
@@ -159,6 +175,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   return Object.freeze({
     path,
     origins,
+    hosts: hosts.map((host) => host.toLowerCase()),
     limits,
     processMemory: resolveProcessMemory(options.processMemory),
     maxAssembledSize: options.limits?.maxTransferSize ?? MAX_ASSEMBLED_SIZE,
@@ -200,6 +217,13 @@ function defaultProcessMemory(): number {
   const constrained = process.constrainedMemory?.() ?? 0;
   const total = constrained > 0 ? Math.min(constrained, totalmem()) : totalmem();
   return Math.floor(Math.min(total / 4, getHeapStatistics().heap_size_limit / 2));
+}
+
+/** A host is what remains of itself in a URL, but for a port that is the default. */
+function isHost(host: string): boolean {
+  const lower = host.toLowerCase();
+  if (lower.includes('*')) return false;
+  return [80, 443].includes(Number(/:(\d+)$/.exec(lower)?.[1])) || new URL(`http://${lower}`).host === lower;
 }
 
 const KINDS_OF_AGENTS: OptionKinds<AgentsOptions> = {

@@ -106,18 +106,14 @@ class SessionServer implements Server, ConnectionHost {
     this.#sweep = createSweep(sweepInterval(timers));
     this.#upgrades = new Upgrades({
       options: this.options,
-      banMs: (address) => this.#quotas.banMs(address, systemClock.now()),
+      connect: (address) => this.#quotas.connect(address, systemClock.now()),
       onWire: (wire, peer, subprotocol, refusal) => this.#begin(wire, peer, subprotocol, refusal),
     });
     const { agents, logger } = this.options;
     if (agents !== undefined) {
-      this.#directory = new Directory({
-        onConflict: agents.onConflict ?? 'takeOver',
-        mayList: (from, to) => policy.mayList(from, to),
-        limits,
-        logger,
-      });
-      const policy = new Policy(agents, this.#directory, logger);
+      const policy = new Policy(agents, logger);
+      const { onConflict = 'takeOver' } = agents;
+      this.#directory = new Directory({ onConflict, policy, limits, clock: systemClock, logger });
       this.#relay = new Relay(this.#directory, policy, logger);
     }
     if (this.options.authenticate === undefined) {
@@ -142,8 +138,8 @@ class SessionServer implements Server, ConnectionHost {
     if (this.#isClosing)
       throw new ProtocolError('invalid_argument', 'the server was closed; create another one');
     await this.#load();
-    const { path, timers, logger } = this.options;
-    const listener = await openListener(options, timers.helloTimeoutMs, logger, (request, response) => {
+    const { path, logger } = this.options;
+    const listener = await openListener(options, this.options, (request, response) => {
       if (this.#observation.respondBeside(request, response)) return;
       response.writeHead(426, { 'content-type': 'text/plain; charset=utf-8', upgrade: 'websocket' });
       response.end(`This is a Parlance session server. Connect with a WebSocket to ${path}.\n`);
@@ -228,6 +224,18 @@ class SessionServer implements Server, ConnectionHost {
     return this.#quotas.admit(address, principal, systemClock.now());
   }
 
+  onHello(session: Endpoint): void {
+    this.#handshakes.handleHello(session);
+  }
+
+  checkFailures(address: string): Refusal | undefined {
+    return this.#quotas.checkFailures(address, systemClock.now());
+  }
+
+  onFailure(address: string): void {
+    this.#quotas.fail(address, systemClock.now());
+  }
+
   release(address: string, principal: string | undefined): void {
     this.#quotas.release(address, principal);
   }
@@ -305,7 +313,12 @@ class SessionServer implements Server, ConnectionHost {
     this.#sessions.delete(session.id);
     const reason = error?.code ?? 'closed';
     this.#observation.metrics?.handleEnded(reason);
-    this.options.logger.info({ event: 'session.ended', session: session.id, reason }, 'session ended');
+    const fields = { event: 'session.ended', session: session.id, reason };
+    const { unknownMessages } = session.core;
+    this.options.logger.info(
+      unknownMessages === 0 ? fields : { ...fields, unknownMessages },
+      'session ended',
+    );
     this.#drain?.handleEnded();
   }
 
@@ -335,8 +348,8 @@ class SessionServer implements Server, ConnectionHost {
     if (session.state === 'closed') return;
     this.#connections.add(session);
     this.#sweep.add(session);
-    const oldest = this.#handshakes.add(session, addressKey(peer.ip));
-    oldest?.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
+    const evicted = this.#handshakes.add(session, addressKey(peer.ip));
+    evicted?.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
   }
 
   /** Takes no new connections; those that are open go on. */

@@ -3,7 +3,7 @@ import { closeReasonOf } from '../close-reason.js';
 import { drainingError } from '../departure.js';
 import { isProtocolError, ProtocolError, toProtocolError } from '../errors.js';
 import { LifecycleState } from '../lifecycle.js';
-import { DIRECTORY, isAgentId } from '../link/addressing.js';
+import { DIRECTORY, isAgentAddress, isAgentId } from '../link/addressing.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import type { CodedBody } from '../link/link.js';
 import { MemoryBudget, type SessionMemory } from '../memory.js';
@@ -159,6 +159,11 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
   /** Whether a connection carries the session. */
   get hasWire(): boolean {
     return this.#transmitter.wire !== undefined;
+  }
+
+  /** Whether it is `wire` that carries the session. */
+  isOn(wire: Wire): boolean {
+    return wire === this.#transmitter.wire;
   }
 
   // --- what a driver reports
@@ -535,10 +540,10 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     if (this.#options.role === 'server') {
       throw new ProtocolError('unsupported', "a server's session speaks to its own client, not to others");
     }
-    if (isAgentId(to)) return to;
+    if (isAgentId(to) || isAgentAddress(to)) return to;
     throw new ProtocolError(
       'invalid_argument',
-      'to: an agent is named by 1 to 128 of letters, digits, - and _',
+      'to: an agent is named by 1 to 128 of letters, digits, - and _, or by the address that agents() lists',
     );
   }
 

@@ -48,7 +48,11 @@ export class RelayedMessages {
         const handOver = handOvers.written(frame, target.core.framesConfirmed);
         if (handOver !== undefined) this.#settle(handOver);
       };
-      const coded = addressed(transit.convert(body, source, target), source.agentId, onWritten);
+      const coded = addressed(
+        transit.convert(body, source, target),
+        transit.nameOf(source, target),
+        onWritten,
+      );
       handOvers.add({ source, to, ordinal, charge: body.charge, reservation });
       source.relayed++;
       target.perform(coded, (core) => {

@@ -26,7 +26,7 @@ export class Relay {
 
   constructor(directory: Directory, policy: Policy, logger: Logger) {
     this.#directory = directory;
-    this.#transit = new Transit(policy, logger);
+    this.#transit = new Transit(directory, policy, logger);
     this.#messages = new RelayedMessages(this.#transit);
     this.#requests = new RelayedRequests(this.#transit);
   }

@@ -85,7 +85,12 @@ export class RelayedRequests {
         transit.giveBack(source, sourceStream, body.charge);
       };
       const onDropped = () => reservation?.release();
-      const coded = addressed(transit.convert(body, source, target), source.agentId, onWritten, onDropped);
+      const coded = addressed(
+        transit.convert(body, source, target),
+        transit.nameOf(source, target),
+        onWritten,
+        onDropped,
+      );
       target.perform(coded, (core) => opening.begin(core.request(coded), onDropped));
     } catch (error) {
       reservation?.release();
@@ -212,7 +217,7 @@ export class RelayedRequests {
         totalLength,
         first,
         onFirstWritten: () => transit.giveBack(source, sourceStream, charge),
-        agent: source.agentId,
+        agent: transit.nameOf(source, target),
         onWritten: opening.onWritten,
       };
       target.perform(totalLength, (core) => opening.begin(core.transfer(transfer)));

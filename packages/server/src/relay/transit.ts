@@ -10,7 +10,7 @@ import {
   toProtocolError,
   type Undeliverable,
 } from '@parlance/protocol';
-import type { Agent } from '../directory.js';
+import type { Agent, Directory } from '../directory.js';
 import type { Policy, RelayKind } from './policy.js';
 import { isSharedCoding, type PartText, passOn, recode } from './recode.js';
 
@@ -37,6 +37,7 @@ export class Transit {
     refused: 0,
     unknown: 0,
   };
+  readonly #directory: Directory;
   readonly #policy: Policy;
   readonly #logger: Logger;
   /** The answer to the last question, for the one who asks it again at once. */
@@ -45,22 +46,44 @@ export class Transit {
   #due = new Set<Endpoint>();
   readonly #unreported = new WeakSet<Endpoint>();
 
-  constructor(policy: Policy, logger: Logger) {
+  constructor(directory: Directory, policy: Policy, logger: Logger) {
+    this.#directory = directory;
     this.#policy = policy;
     this.#logger = logger;
   }
 
   /**
-   * The agent that something from `source` goes to.
+   * The agent that something from `source` to `name` goes to.
    *
-   * @throws {ProtocolError} as the policy, and `unknown_agent` for the server's own names.
+   * @param body `undefined` for a tensor, which comes in pieces.
+   * @throws {ProtocolError} `unknown_agent`, also for one that the sender may not see and for the server's own
+   * names; `forbidden`.
    */
-  admit(source: Endpoint, to: string, kind: RelayKind, body: ReceivedBody | undefined): Agent {
+  admit(source: Endpoint, name: string, kind: RelayKind, body: ReceivedBody | undefined): Agent {
     const admitted = this.#admitted;
     this.#admitted = undefined;
     if (body !== undefined && admitted?.body === body) return admitted.agent;
-    if (to.startsWith('@')) throw new ProtocolError('unknown_agent', `nothing takes a ${kind} at ${to}`);
-    return this.#policy.admit(source, to, kind, body);
+    if (name.startsWith('@')) throw new ProtocolError('unknown_agent', `nothing takes a ${kind} at ${name}`);
+    const [directory, policy] = [this.#directory, this.#policy];
+    const from = directory.agentOf(source)?.party;
+    if (from === undefined) {
+      throw new ProtocolError('forbidden', 'only an agent, a session with an agent ID, may write to others');
+    }
+    const routed = policy.route(from, name, kind, body);
+    const agent = routed === undefined ? undefined : directory.find(from.principal, routed);
+    // Where nobody else decides, the application has decided by naming another principal's agent.
+    if (agent !== undefined && typeof routed === 'object' && !policy.isDecided) return agent;
+    if (agent === undefined || !policy.mayList(from, agent.party)) {
+      throw new ProtocolError('unknown_agent', `there is no agent ${name}`);
+    }
+    if (policy.maySend(from, agent.party, kind, body)) return agent;
+    throw new ProtocolError('forbidden', `${from.id} may send no ${kind} to ${name}`);
+  }
+
+  /** What `target` knows `source` by. */
+  nameOf(source: Endpoint, target: Endpoint): string | undefined {
+    if (source.principal === target.principal) return source.agentId;
+    return this.#directory.agentOf(source)?.address;
   }
 
   /**
