@@ -33,6 +33,8 @@ export interface Attack {
   readonly boundsTime?: boolean;
   /** Seconds of the long form. @default 10 */
   readonly seconds?: number;
+  /** Makes what takes long to make, before anything is measured. */
+  prepare?(): unknown;
   /** Does its worst until the scene is over. @returns sentences that say what it found broken. */
   run(scene: Scene): Promise<readonly string[] | undefined>;
 }
@@ -61,6 +63,8 @@ export interface Outcome {
   readonly quietCpuMs: number;
   readonly logLines: number;
   readonly logBytes: number;
+  /** It was killed before it took more of the machine's memory. */
+  readonly wasStopped: boolean;
   /** How the server's process ended; `undefined` while it lives. */
   readonly death: string | undefined;
   /** Milliseconds of the neighbour's echo after the attack; `undefined` where none came. */
@@ -69,6 +73,8 @@ export interface Outcome {
   readonly recoveredMs: number | undefined;
   /** Bytes above idle when that was last looked at. */
   readonly leftBytes: number;
+  /** With what the server has closed connections, most of them; `undefined` where it has closed none. */
+  readonly answer: string | undefined;
   /** What the attack itself found. */
   readonly found: readonly string[];
 }

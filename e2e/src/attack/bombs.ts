@@ -51,7 +51,7 @@ export const m2m = once('m2m', () => {
 
 /** Chat JSON of which every abbreviation expands. */
 export const abbreviated = once('abbreviated', () => {
-  const messages = Array.from({ length: 4_000 }, () => ({ r: 'u', c: '' }));
+  const messages = Array.from({ length: 900 }, () => ({ r: 'u', c: '' }));
   const body = Buffer.from(JSON.stringify({ M: '4o', m: messages }));
   return { body, parts: { codec: LinkCodec.TOKEN, original: LARGEST } };
 });

@@ -38,7 +38,8 @@ export function broken(outcome: Outcome, isShort: boolean): readonly string[] {
   const problems = [...outcome.found];
   const { attack, neighbour, quiet, death } = outcome;
   const { sessions = 1, principals = 1, boundsTime = true } = attack;
-  if (death !== undefined) problems.push(`the server's process ended: ${death}`);
+  if (outcome.wasStopped) problems.push('the server was stopped before it took more memory');
+  else if (death !== undefined) problems.push(`the server's process ended: ${death}`);
   else if (outcome.aliveMs === undefined) problems.push('another session got no echo afterwards');
 
   const memory = Math.min(
@@ -51,7 +52,7 @@ export function broken(outcome: Outcome, isShort: boolean): readonly string[] {
   const ratio = ratioOf(outcome);
   if (ratio > BOUNDS.heldPerByte)
     problems.push(`${Math.round(ratio)} bytes held per byte sent, of ${BOUNDS.heldPerByte}`);
-  if (outcome.recoveredMs === undefined && death === undefined)
+  if (outcome.recoveredMs === undefined)
     problems.push(`${mib(outcome.leftBytes)} above idle after the attacker had gone`);
 
   const cores = coresOf(outcome);

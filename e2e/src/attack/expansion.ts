@@ -18,25 +18,35 @@ import {
   tensorWithExtra,
 } from './bombs.js';
 import type { OpenOptions, Scene } from './scene.js';
-import { bodyFrame, LINK, pieces, varint } from './wire.js';
+import { bodyFrame, LINK, varint } from './wire.js';
 
 /** Bytes that become many: every codec that expands, where its body waits for somebody. */
 
 const CONTEXT = { link: LINK, resume: '{}', context: '{"max_bytes":1048576,"max_messages":8}' };
 
 /** Sessions that ask for the same thing as often as they may. */
-const asked =
-  (bomb: () => Bomb | Promise<Bomb>, options: OpenOptions, sessions = 1, count = 128) =>
-  async (scene: Scene): Promise<undefined> => {
+const asked = (
+  bomb: () => Bomb | Promise<Bomb>,
+  options: OpenOptions,
+  sessions = 1,
+  count = 128,
+): Pick<Attack, 'prepare' | 'run'> => ({
+  prepare: bomb,
+  async run(scene) {
     const made = await bomb();
     for (const peer of await scene.openMany(sessions, options)) scene.ask(peer, made, count);
     return undefined;
-  };
+  },
+});
 
 /** One-way messages. */
-const told =
-  (bomb: () => Bomb | Promise<Bomb>, options: OpenOptions, count: number) =>
-  async (scene: Scene): Promise<undefined> => {
+const told = (
+  bomb: () => Bomb | Promise<Bomb>,
+  options: OpenOptions,
+  count: number,
+): Pick<Attack, 'prepare' | 'run'> => ({
+  prepare: bomb,
+  async run(scene) {
     const { body, parts } = await bomb();
     const peer = await scene.open(options);
     for (let i = 0; i < count && peer.isOpen; i++) {
@@ -44,7 +54,8 @@ const told =
       peer.message(body, parts);
     }
     return undefined;
-  };
+  },
+});
 
 /** A message of 1 MiB that the session keeps, and then the same again in a dozen bytes each. */
 async function repeatsOfABase(scene: Scene): Promise<undefined> {
@@ -53,12 +64,10 @@ async function repeatsOfABase(scene: Scene): Promise<undefined> {
   // As it is, so that nothing can be said against its ratio.
   const text = Buffer.alloc(size, 'Why is the sky blue? ');
   const first = Buffer.concat([Uint8Array.from([0, ...checksum(text)]), text]);
-  for (const frame of pieces(first, { stream: 1, codec: LinkCodec.CONTEXT })) peer.send(frame);
+  if (!(await peer.deliver(first, { codec: LinkCodec.CONTEXT }, 60_000, () => scene.isOver)))
+    return undefined;
   const again = Uint8Array.from([...varint(2 * 4), ...varint(size), 0, ...checksum(text)]);
-  for (let i = 1; i < 128 && peer.isOpen; i++) {
-    scene.floors++;
-    peer.send(bodyFrame(LinkKind.REQUEST, again, { stream: 1 + 2 * i, codec: LinkCodec.CONTEXT }));
-  }
+  scene.ask(peer, { body: again, parts: { codec: LinkCodec.CONTEXT } }, 127);
   return undefined;
 }
 
@@ -88,16 +97,10 @@ async function official(scene: Scene): Promise<undefined> {
 
 /** Uncompressed, and charged for what they are: only the sum of them is large. */
 async function plainTensors(scene: Scene): Promise<undefined> {
-  const size = 4 * MIB;
-  const { body } = plainTensor(size);
+  const { body, parts } = plainTensor(4 * MIB);
   const peer = await scene.open();
-  for (let stream = 1; stream < 256 && !scene.isOver && peer.isOpen; stream += 2) {
-    for (const frame of pieces(body, { stream, codec: LinkCodec.AVP }, 250_000)) {
-      if (!peer.send(frame) || scene.isOver) return undefined;
-      // 8 MB a second, which the rate of bytes allows.
-      await delay(30);
-    }
-  }
+  // 8 MB a second, which the rate of bytes allows.
+  while (await peer.deliver(body, parts, 250_000, () => scene.isOver)) await delay(500);
   return undefined;
 }
 
@@ -106,15 +109,16 @@ export const EXPANSION: readonly Attack[] = [
     category: 'expansion',
     name: 'compressed tensors that wait unread',
     seconds: 5,
-    run: asked(() => compressedTensor(LARGEST - 1_000), {}, 1, 64),
+    ...asked(() => compressedTensor(LARGEST - 1_000), {}, 1, 64),
   },
   {
     category: 'expansion',
     name: 'the same of 6 sessions, then cut',
     sessions: 6,
     seconds: 5,
+    prepare: () => compressedTensor(LARGEST - 1_000),
     async run(scene) {
-      await asked(() => compressedTensor(LARGEST - 1_000), {}, 6, 64)(scene);
+      await asked(() => compressedTensor(LARGEST - 1_000), {}, 6, 64).run(scene);
       await delay(200);
       scene.cut();
       return undefined;
@@ -124,26 +128,26 @@ export const EXPANSION: readonly Attack[] = [
     category: 'expansion',
     name: 'Brotli requests that are read and wait',
     seconds: 5,
-    run: asked(blanks, { as: 'hold' }),
+    ...asked(blanks, { as: 'hold' }),
   },
   {
     category: 'expansion',
     name: 'Brotli requests that wait unread',
     seconds: 5,
-    run: asked(blanks, { as: 'wait' }),
+    ...asked(blanks, { as: 'wait' }),
   },
-  { category: 'expansion', name: 'M2M requests that wait', seconds: 5, run: asked(m2m, { as: 'hold' }) },
+  { category: 'expansion', name: 'M2M requests that wait', seconds: 5, ...asked(m2m, { as: 'hold' }) },
   {
     category: 'expansion',
     name: 'T1 requests that wait',
     seconds: 5,
-    run: asked(abbreviated, { as: 'hold' }),
+    ...asked(abbreviated, { as: 'hold' }),
   },
   {
     category: 'expansion',
     name: 'context requests',
     seconds: 5,
-    run: asked(context, { as: 'wait', offer: { extensions: CONTEXT } }),
+    ...asked(context, { as: 'wait', offer: { extensions: CONTEXT } }),
   },
   {
     category: 'expansion',
@@ -156,20 +160,20 @@ export const EXPANSION: readonly Attack[] = [
     name: 'Brotli messages that nobody reads',
     server: 'mailbox',
     seconds: 5,
-    run: told(blanks, { as: 'unread' }, 400),
+    ...told(blanks, { as: 'unread' }, 400),
   },
   {
     category: 'expansion',
     name: 'Brotli messages where nobody takes any',
     seconds: 5,
-    run: told(blanks, {}, 400),
+    ...told(blanks, {}, 400),
   },
   {
     category: 'expansion',
     name: 'context messages that nobody reads',
     server: 'mailbox',
     seconds: 5,
-    run: told(context, { as: 'unread', offer: { extensions: CONTEXT } }, 200),
+    ...told(context, { as: 'unread', offer: { extensions: CONTEXT } }, 200),
   },
   { category: 'expansion', name: 'blanks of the official client', seconds: 6, run: official },
   {
@@ -177,21 +181,21 @@ export const EXPANSION: readonly Attack[] = [
     name: '100 sessions of Brotli requests',
     sessions: 100,
     seconds: 8,
-    run: asked(blanks, { as: 'hold' }, 100),
+    ...asked(blanks, { as: 'hold' }, 100),
   },
   {
     category: 'expansion',
     name: '100 sessions of small expansions',
     sessions: 100,
     seconds: 8,
-    run: asked(() => brotliOf(60 * 1024), { as: 'hold' }, 100),
+    ...asked(() => brotliOf(60 * 1024), { as: 'hold' }, 100),
   },
   {
     category: 'expansion',
     name: 'tensors that are all metadata',
     seconds: 6,
     async run(scene) {
-      const { body, parts } = tensorWithExtra(2_142);
+      const { body, parts } = tensorWithExtra(1_800);
       const peer = await scene.open();
       await scene.flood((i) => {
         scene.floors++;

@@ -1,7 +1,7 @@
 import { LinkKind, Subprotocol } from '@parlance/protocol';
 import type { Attack } from './attack.js';
-import type { Scene } from './scene.js';
-import { bodyFrame, control, helloJson, type Peer, signalFrame, varint } from './wire.js';
+import type { OpenOptions, Scene } from './scene.js';
+import { bodyFrame, control, helloJson, LINK, type Peer, signalFrame, varint } from './wire.js';
 
 /** Floods of frames that are right by themselves, from one session. */
 
@@ -10,9 +10,9 @@ const keys = (count: number) =>
 
 /** A session, and then the same frame as often as the server reads it. */
 const repeated =
-  (frame: (peer: Peer, i: number) => Uint8Array | string, perSecond?: number) =>
+  (frame: (peer: Peer, i: number) => Uint8Array | string, perSecond?: number, options?: OpenOptions) =>
   async (scene: Scene): Promise<undefined> => {
-    const peer = await scene.open();
+    const peer = await scene.open(options);
     await scene.flood((i) => {
       peer.send(frame(peer, i));
       return peer;
@@ -20,17 +20,34 @@ const repeated =
     return undefined;
   };
 
-/** The same in `m2m.v1.json`. */
-const repeatedJson =
-  (text: string, perSecond?: number) =>
-  async (scene: Scene): Promise<undefined> => {
-    const peer = await openJson(scene, 'echo');
-    await scene.flood(() => {
-      peer.send(text);
-      return peer;
-    }, perSecond);
-    return undefined;
+/** A frame that takes a while to make, and then as often as said. */
+function prepared(make: () => Uint8Array, perSecond: number): Pick<Attack, 'prepare' | 'run'> {
+  let frame: Uint8Array;
+  return {
+    prepare() {
+      frame = make();
+    },
+    run: (scene) => repeated(() => frame, perSecond)(scene),
   };
+}
+
+/** The same in `m2m.v1.json`. */
+function preparedJson(make: () => string, perSecond: number): Pick<Attack, 'prepare' | 'run'> {
+  let text: string;
+  return {
+    prepare() {
+      text = make();
+    },
+    async run(scene) {
+      const peer = await openJson(scene, 'echo');
+      await scene.flood(() => {
+        peer.send(text);
+        return peer;
+      }, perSecond);
+      return undefined;
+    },
+  };
+}
 
 async function openJson(scene: Scene, as: string): Promise<Peer> {
   const peer = scene.connect(0, Subprotocol.JSON);
@@ -59,22 +76,31 @@ async function webSocketFrames(
   return undefined;
 }
 
+const AS_AGENT: OpenOptions = {
+  agentId: 'someone',
+  offer: { extensions: { link: LINK, resume: '{}', agents: '{}' } },
+};
+const ACK = signalFrame(LinkKind.ACK, 0);
+const SMALL_PING = control('PING');
+const CANCEL_FIRST = signalFrame(LinkKind.CANCEL, 1);
+const credit = (i: number) => signalFrame(LinkKind.CREDIT, 0, Uint8Array.from(varint(4_194_304 + i)));
+
 export const FRAMES: readonly Attack[] = [
   {
     category: 'frames',
     name: 'PING of 8 MB in JSON',
-    run: async (scene) => repeatedJson(json('PING', { x: 'y'.repeat(8_000_000) }), 1)(scene),
+    ...preparedJson(() => json('PING', { x: 'y'.repeat(8_000_000) }), 1),
   },
   {
     category: 'frames',
     name: 'PING of 8 MB of keys in JSON',
-    run: async (scene) => repeatedJson(json('PING', keys(700_000)), 1)(scene),
+    ...preparedJson(() => json('PING', keys(700_000)), 1),
   },
-  { category: 'frames', name: 'PING of 12,000 keys', run: (scene) => manyKeys(scene) },
+  { category: 'frames', name: 'PING of 12,000 keys', ...prepared(() => control('PING', keys(12_000)), 80) },
   {
     category: 'frames',
     name: 'PING of 12,000 keys in JSON',
-    run: async (scene) => repeatedJson(json('PING', keys(7_000)), 80)(scene),
+    ...preparedJson(() => json('PING', keys(7_000)), 80),
   },
   { category: 'frames', name: 'acknowledgements', run: repeated(() => ACK) },
   { category: 'frames', name: 'small PINGs', run: repeated(() => SMALL_PING) },
@@ -82,7 +108,7 @@ export const FRAMES: readonly Attack[] = [
   {
     category: 'frames',
     name: 'names of agents',
-    run: repeated((_, i) => signalFrame(LinkKind.ALIAS, i % 256, `agent-${i}`)),
+    run: repeated((_, i) => signalFrame(LinkKind.ALIAS, i % 256, `agent-${i}`), undefined, AS_AGENT),
   },
   {
     category: 'frames',
@@ -133,8 +159,9 @@ export const FRAMES: readonly Attack[] = [
     name: 'empty WebSocket fragments',
     run: (scene) =>
       webSocketFrames(scene, (socket) => {
-        for (let i = 0; i < 100; i++) socket.send('', { fin: i === 99, binary: true });
-        return 600;
+        for (let i = 0; i < 1_000; i++) socket.send('', { fin: false, binary: true });
+        socket.send(ACK, { binary: true });
+        return 6_008;
       }),
   },
   {
@@ -152,13 +179,3 @@ export const FRAMES: readonly Attack[] = [
     },
   },
 ];
-
-const ACK = signalFrame(LinkKind.ACK, 0);
-const SMALL_PING = control('PING');
-const CANCEL_FIRST = signalFrame(LinkKind.CANCEL, 1);
-const credit = (i: number) => signalFrame(LinkKind.CREDIT, 0, Uint8Array.from(varint(4_194_304 + i)));
-
-async function manyKeys(scene: Scene): Promise<undefined> {
-  const frame = control('PING', keys(5_000));
-  return repeated(() => frame, 80)(scene);
-}

@@ -5,9 +5,9 @@ import type { Scene } from './scene.js';
 /** Requests to an API behind the server. */
 
 /** Some requests a second, of which the upstream answers none. */
-const asking =
-  (bomb: () => Bomb, perSecond: number, most = Infinity) =>
-  async (scene: Scene): Promise<undefined> => {
+const asking = (bomb: () => Bomb, perSecond: number, most = Infinity): Pick<Attack, 'prepare' | 'run'> => ({
+  prepare: bomb,
+  async run(scene) {
     const { body, parts } = bomb();
     const peer = await scene.open({ as: 'gateway' });
     await scene.flood((i) => {
@@ -17,7 +17,8 @@ const asking =
       return peer;
     }, perSecond);
     return undefined;
-  };
+  },
+});
 
 /** One request as it is. @returns what the upstream was asked. */
 async function passed(scene: Scene, json: string): Promise<string> {
@@ -30,29 +31,30 @@ async function passed(scene: Scene, json: string): Promise<string> {
 }
 
 export const GATEWAY: readonly Attack[] = [
-  { category: 'gateway', name: 'a model and 5 million braces', server: 'gateway', run: asking(braces, 2) },
+  { category: 'gateway', name: 'a model and 5 million braces', server: 'gateway', ...asking(braces, 2) },
   {
     category: 'gateway',
     name: 'the same where every model may be used',
     server: 'gateway-open',
-    run: asking(braces, 2),
+    ...asking(braces, 2),
   },
-  { category: 'gateway', name: 'a million keys', server: 'gateway', run: asking(manyKeys, 2) },
-  { category: 'gateway', name: 'a model and 16 MiB of escapes', server: 'gateway', run: asking(escapes, 4) },
+  { category: 'gateway', name: 'a million keys', server: 'gateway', ...asking(manyKeys, 2) },
+  { category: 'gateway', name: 'a model and 16 MiB of escapes', server: 'gateway', ...asking(escapes, 4) },
   {
     category: 'gateway',
     name: 'a model and 16 MiB of blanks',
     server: 'gateway',
-    run: asking(blankedJson, 4),
+    ...asking(blankedJson, 4),
   },
   {
     category: 'gateway',
     name: 'an upstream that thinks',
     server: 'gateway',
     seconds: 6,
+    prepare: blankedJson,
     async run(scene) {
       const before = scene.upstream.received;
-      await asking(blankedJson, Infinity, 64)(scene);
+      await asking(blankedJson, Infinity, 64).run(scene);
       await scene.wait();
       const passedOn = scene.upstream.received - before;
       const most = 300 * scene.sentBytes + 64 * 64 * 1024 + LARGEST;
@@ -91,6 +93,6 @@ export const GATEWAY: readonly Attack[] = [
     category: 'gateway',
     name: 'a bomb that is no JSON',
     server: 'gateway',
-    run: asking(() => brotli(Buffer.alloc(LARGEST, '"\\')), 4),
+    ...asking(() => brotli(Buffer.alloc(LARGEST, '"\\')), 4),
   },
 ];

@@ -83,7 +83,7 @@ async function attackAll(attacks: readonly Attack[], isShort: boolean): Promise<
     if (attack.category !== category) console.log(`\n${attack.category}`);
     category = attack.category;
     const outcome = await arena.run(attack);
-    console.log(rows(outcome, isShort)); if (process.env.T) console.log(`T ${((performance.now() - start) / 1000).toFixed(1)}`);
+    console.log(rows(outcome, isShort));
     if (broken(outcome, isShort).length > 0) failed++;
     else passed++;
   }

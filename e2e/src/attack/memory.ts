@@ -44,7 +44,7 @@ async function pinned(scene: Scene): Promise<undefined> {
 async function stalled(scene: Scene): Promise<undefined> {
   const peer = await scene.open();
   peer.stall();
-  const body = Buffer.alloc(60_000, 'a word and a word ');
+  const body = Buffer.alloc(16_000, 'a word and a word ');
   await scene.flood((i) => {
     if (i >= 1_800) return undefined;
     scene.floors++;
@@ -79,6 +79,27 @@ async function suspended(scene: Scene): Promise<undefined> {
   return undefined;
 }
 
+/** Messages of which the last bytes never come, so that nobody has seen them. */
+const unfinished =
+  (isKnown: boolean, connections: number) =>
+  async (scene: Scene): Promise<undefined> => {
+    const peers = isKnown
+      ? await scene.openMany(connections)
+      : Array.from({ length: connections }, () => scene.connect());
+    await Promise.all(
+      peers.map(async (peer) => {
+        // Each writes for itself, so that none is done before all have begun.
+        if (!(await peer.opened())) return;
+        const piece = Buffer.alloc(MIB, 'y');
+        for (let i = 0; i < 15 && peer.isOpen && !scene.isOver; i++) {
+          peer.fragment(piece);
+          while (peer.socket.bufferedAmount > MIB && peer.isOpen && !scene.isOver) await delay(10);
+        }
+      }),
+    );
+    return undefined;
+  };
+
 /** Everybody at once, until there is no more; then somebody comes who has a right to some. */
 async function everybody(scene: Scene): Promise<readonly string[]> {
   const principals = 16;
@@ -87,7 +108,7 @@ async function everybody(scene: Scene): Promise<readonly string[]> {
     peers.push(...(await scene.openMany(8, { as: 'hold', principal })));
   }
   const bombs = [blanks(), brotliOf(4 * MIB), brotliOf(60_000)];
-  const plain = Buffer.alloc(60_000, 'kept as it is ');
+  const plain = Buffer.alloc(16_000, 'kept as it is ');
   for (const bomb of bombs) for (const peer of peers) scene.ask(peer, bomb, 16);
   for (const peer of peers) scene.ask(peer, { body: plain, parts: {} }, 40);
   await delay(scene.isShort ? 300 : 1_500);
@@ -105,6 +126,18 @@ export const MEMORY: readonly Attack[] = [
   { category: 'memory', name: 'parts of 64 KB, unread', seconds: 5, run: unreadParts('pages', 128) },
   { category: 'memory', name: 'replies that stay in the socket', run: stalled },
   { category: 'memory', name: 'a byte kept of each buffer', server: 'mailbox', run: pinned },
+  {
+    category: 'memory',
+    name: 'unfinished messages of strangers',
+    sessions: 100,
+    run: unfinished(false, 400),
+  },
+  {
+    category: 'memory',
+    name: 'unfinished messages of 100 sessions',
+    sessions: 100,
+    run: unfinished(true, 100),
+  },
   { category: 'memory', name: 'metadata that wait', sessions: 100, seconds: 8, run: metadataThatWaits },
   { category: 'memory', name: 'suspended sessions', sessions: 90, seconds: 8, run: suspended },
   {
@@ -112,6 +145,7 @@ export const MEMORY: readonly Attack[] = [
     name: '16 principals at once, and a newcomer',
     sessions: 128,
     principals: 16,
+    prepare: blanks,
     boundsTime: false,
     seconds: 15,
     run: everybody,

@@ -51,6 +51,7 @@ export class Arena {
       upstream: this.#upstream,
     });
     this.#upstream.behaviour = 'think';
+    await attack.prepare?.();
     const quiet = this.#quiet.get(`${serverName} ${windowMs}`) as { latency: Latency; cpuMs: number };
     const logBefore = await server.call('counts', undefined);
     const idleRss = rssOf(server.pid);
@@ -69,7 +70,7 @@ export class Arena {
     const start = performance.now();
     scene.begin(windowMs);
     const asking = neighbour
-      .call('ask', { forMs: windowMs }, windowMs * 2 + 20_000)
+      .call('ask', { forMs: windowMs }, windowMs + 30_000)
       .catch(() => ({ taken: [windowMs], unanswered: 1 }));
     const found = await attacked(attack, scene);
     await scene.wait();
@@ -80,21 +81,25 @@ export class Arena {
       .then((now) => now - held)
       .catch(() => peak);
     clearInterval(sampler);
+    // Who waits for a server that is gone waits for nothing.
+    if (server.end !== undefined) void neighbour.call('close', undefined).catch(() => {});
     const answers = await asking;
 
     const death = stopped ? undefined : server.end;
     const logAfter = await server.call('counts', undefined, 5_000).catch(() => logBefore);
     const { sentBytes, floors } = scene;
+    const answer = [...scene.answers].sort((a, b) => b[1] - a[1])[0];
     scene.cut();
-    const aliveMs = stopped
-      ? 0
+    const isGone = server.end !== undefined;
+    const aliveMs = isGone
+      ? undefined
       : await neighbour
           .call('alive', { withinMs: BOUNDS.aliveMs }, BOUNDS.aliveMs + 1_000)
           .catch(() => undefined);
-    const { recoveredMs, leftBytes } = stopped
-      ? { recoveredMs: 0, leftBytes: peak }
+    const { recoveredMs, leftBytes } = isGone
+      ? { recoveredMs: 0, leftBytes: 0 }
       : await this.#recover(server, held);
-    if (stopped || server.end !== undefined || leftBytes > CLEAN || aliveMs === undefined) await this.#drop();
+    if (leftBytes > CLEAN || aliveMs === undefined) await this.#drop();
     return {
       attack,
       windowMs: elapsed,
@@ -108,11 +113,13 @@ export class Arena {
       quietCpuMs: quiet.cpuMs,
       logLines: logAfter.logLines - logBefore.logLines,
       logBytes: logAfter.logBytes - logBefore.logBytes,
+      wasStopped: stopped,
       death,
       aliveMs,
       recoveredMs,
       leftBytes,
-      found: [...found, ...(stopped ? ['the server was stopped before it took more memory'] : [])],
+      answer: answer && `${answer[0]}${answer[1] > 1 ? `, ${answer[1]} times` : ''}`,
+      found,
     };
   }
 

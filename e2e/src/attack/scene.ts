@@ -43,6 +43,8 @@ export interface Upstream {
 export class Scene {
   sentBytes = 0;
   floors = 0;
+  /** How often the server has closed a connection with what. */
+  readonly answers = new Map<string, number>();
   readonly #options: SceneOptions;
   readonly #peers = new Set<Peer>();
   #endsAt = Infinity;
@@ -104,7 +106,12 @@ export class Scene {
       ...(headers && { headers }),
     });
     this.#peers.add(peer);
-    peer.socket.once('close', () => this.#peers.delete(peer));
+    void peer.closed.then(({ code, reason }) => {
+      this.#peers.delete(peer);
+      // 1006 is what a cut looks like, from either side.
+      const answer = code === 1006 ? '' : `${code} ${reason}`.trim().slice(0, 70);
+      if (answer !== '') this.answers.set(answer, (this.answers.get(answer) ?? 0) + 1);
+    });
     return peer;
   }
 

@@ -6,42 +6,38 @@ import { BOUNDS, broken, coresOf, ratioOf } from './bounds.js';
 const WIDTH = 80;
 
 export const HEAD = [
-  'attack                                     sent   peak   held  held/B   CPU',
-  '  neighbour p50/p99/max ms   (quiet)        MiB    MiB    MiB  B sent     %',
+  'attack                                     sent   peak   held   held  CPU',
+  '  neighbour p50/p99/max ms   (quiet)        above idle    per B sent   %',
 ].join('\n');
 
 export function rows(outcome: Outcome, isShort: boolean): string {
   const { attack, neighbour, quiet } = outcome;
   const figures = [
-    fixed(outcome.sentBytes / MIB, 6),
-    fixed(outcome.peakBytes / MIB, 6),
-    fixed(outcome.heldBytes / MIB, 6),
-    fixed(ratioOf(outcome), 7),
-    fixed(coresOf(outcome) * 100, 5),
+    size(outcome.sentBytes).padStart(7),
+    size(outcome.peakBytes).padStart(6),
+    size(outcome.heldBytes).padStart(6),
+    whole(ratioOf(outcome)).padStart(7),
+    Math.round(coresOf(outcome) * 100)
+      .toString()
+      .padStart(4),
   ];
   const problems = broken(outcome, isShort);
   return [
     `${attack.name.padEnd(40).slice(0, 40)} ${figures.join(' ')}`,
     `  ${`${latency(neighbour)}   (${latency(quiet)})`.padEnd(56)} ${problems.length === 0 ? 'ok' : 'BROKEN'}`,
+    ...(outcome.answer === undefined ? [] : [`  closed with ${outcome.answer}`.slice(0, WIDTH)]),
     ...problems.flatMap((problem) => wrapped(problem)),
   ].join('\n');
 }
 
-const MIB = 1024 * 1024;
-
 const latency = ({ p50, p99, max }: Latency) => [p50, p99, max].map((ms) => whole(ms)).join('/');
-const whole = (ms: number) => (ms < 10 ? ms.toFixed(1) : String(Math.round(ms)));
+const whole = (value: number) =>
+  value === 0 ? '0' : value < 10 ? value.toFixed(1) : String(Math.round(value));
 
-function fixed(value: number, width: number): string {
-  const text =
-    value === 0
-      ? '0'
-      : value < 0.1
-        ? value.toFixed(4)
-        : value < 10
-          ? value.toFixed(1)
-          : String(Math.round(value));
-  return text.padStart(width).slice(0, Math.max(width, text.length));
+/** Bytes in as many digits as matter. */
+function size(bytes: number): string {
+  if (bytes < 1_000) return `${Math.round(bytes)} B`;
+  return bytes < 1_000_000 ? `${Math.round(bytes / 1_000)} kB` : `${Math.round(bytes / 1_000_000)} MB`;
 }
 
 function wrapped(text: string): string[] {

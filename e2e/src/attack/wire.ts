@@ -25,6 +25,12 @@ export function varint(value: number): number[] {
   return [...bytes, value];
 }
 
+function readVarint(bytes: Uint8Array): number {
+  let value = 0;
+  for (let i = 0; i < bytes.length; i++) value += ((bytes[i] as number) & 0x7f) * 2 ** (7 * i);
+  return value;
+}
+
 export interface FrameParts {
   readonly stream?: number;
   readonly codec?: number;
@@ -62,20 +68,6 @@ export function bodyFrame(kind: number, body: Uint8Array | string, parts: FrameP
   ]);
 }
 
-/** The frames of a request that is cut into some. */
-export function pieces(body: Uint8Array, parts: FrameParts, size = 65_000): Buffer[] {
-  if (body.length <= size) return [bodyFrame(LinkKind.REQUEST, body, parts)];
-  const frames: Buffer[] = [];
-  for (let at = 0; at < body.length; at += size) {
-    const first = at === 0 ? { ...parts, total: body.length } : { stream: parts.stream, codec: parts.codec };
-    const more = at > 0 && at + size < body.length ? { flags: 0x10 } : {};
-    frames.push(
-      bodyFrame(LinkKind.REQUEST, body.subarray(at, at + size), { ...first, ...more } as FrameParts),
-    );
-  }
-  return frames;
-}
-
 /** A frame of a kind without a codec. */
 export function signalFrame(kind: number, id: number, rest: Uint8Array | string = ''): Buffer {
   return Buffer.concat([Uint8Array.from([0x10 | kind, ...varint(id)]), Buffer.from(rest as string)]);
@@ -86,21 +78,20 @@ export function control(type: string, payload: unknown = {}, sessionId: string |
   return Buffer.from(msgpack({ type, session_id: sessionId, timestamp: 1_700_000_000_000, payload }));
 }
 
-/** MessagePack of plain values, with the longer forms throughout. */
+/** MessagePack of plain values, in few bytes each. */
 export function msgpack(value: unknown): Uint8Array {
   if (value === null) return Uint8Array.of(0xc0);
   if (typeof value === 'boolean') return Uint8Array.of(value ? 0xc3 : 0xc2);
-  if (typeof value === 'number') return numbered(0xcf, 8, value);
+  if (typeof value === 'number') return value < 128 ? Uint8Array.of(value) : numbered(0xcf, 8, value);
   if (typeof value === 'string') {
     const bytes = Buffer.from(value);
-    return Buffer.concat([numbered(0xdb, 4, bytes.length), bytes]);
+    const head = bytes.length < 32 ? Uint8Array.of(0xa0 | bytes.length) : numbered(0xdb, 4, bytes.length);
+    return Buffer.concat([head, bytes]);
   }
-  const entries = Object.entries(value as object);
-  // A control message begins with the short form of a map.
-  const short = entries.length < 16;
   if (Array.isArray(value)) return Buffer.concat([numbered(0xdd, 4, value.length), ...value.map(msgpack)]);
+  const entries = Object.entries(value as object);
   return Buffer.concat([
-    short ? Uint8Array.of(0x80 | entries.length) : numbered(0xdf, 4, entries.length),
+    entries.length < 16 ? Uint8Array.of(0x80 | entries.length) : numbered(0xdf, 4, entries.length),
     ...entries.flatMap(([name, each]) => [msgpack(name), msgpack(each)]),
   ]);
 }
@@ -158,6 +149,8 @@ export class Peer {
   /** Sees every message. */
   onMessage: (data: Buffer, isBinary: boolean) => void = () => {};
   readonly #onSent: (bytes: number) => void;
+  /** Up to where the server lets each stream be written. */
+  readonly #credit = new Map<number, number>();
   #nextStream = 1;
 
   constructor({ port, address, subprotocol = Subprotocol.BINARY, headers, onSent = () => {} }: DialOptions) {
@@ -173,8 +166,9 @@ export class Peer {
     this.socket.on('message', (data: Buffer, isBinary) => {
       this.received += data.length;
       if (isBinary && ((data[0] as number) & 0xf0) === 0x10) {
-        const { kind } = decodeLinkFrame(data);
+        const { kind, streamId, rest } = decodeLinkFrame(data);
         this.kinds.set(kind, (this.kinds.get(kind) ?? 0) + 1);
+        if (kind === LinkKind.CREDIT) this.#credit.set(streamId, readVarint(rest));
       }
       this.onMessage(data, isBinary);
     });
@@ -197,6 +191,12 @@ export class Peer {
     this.#onSent(data.length + (data.length < 126 ? 6 : data.length < 65_536 ? 8 : 14));
     this.socket.send(data);
     return true;
+  }
+
+  /** A part of a message that goes on. */
+  fragment(data: Uint8Array): void {
+    this.#onSent(data.length + 14);
+    this.socket.send(data, { fin: false, binary: true });
   }
 
   /** Says HELLO. @returns whether ACCEPT came. */
@@ -223,6 +223,48 @@ export class Peer {
     this.#nextStream += 2;
     this.send(bodyFrame(LinkKind.REQUEST, body, { ...parts, stream }));
     return stream;
+  }
+
+  /**
+   * A request whose body may be of any size, as fast as the server gives credit for it.
+   *
+   * @returns whether all of it was written before `isOver`.
+   */
+  async deliver(
+    body: Uint8Array,
+    parts: FrameParts,
+    pieceSize: number,
+    isOver: () => boolean,
+  ): Promise<boolean> {
+    const stream = this.#nextStream;
+    this.#nextStream += 2;
+    const headLength = 2 + varint(stream).length;
+    let used = 16;
+    for (let at = 0; at < body.length; ) {
+      if (isOver() || !this.isOpen) return false;
+      const room = (this.#credit.get(stream) ?? this.#streamWindow()) - used - 32;
+      const size = Math.min(pieceSize, room, body.length - at);
+      if (size < Math.min(1_000, body.length - at) || this.socket.bufferedAmount > 1_000_000) {
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        continue;
+      }
+      const isLast = at + size === body.length;
+      const frame = bodyFrame(LinkKind.REQUEST, body.subarray(at, at + size), {
+        ...(at === 0 ? parts : { codec: parts.codec ?? 0 }),
+        stream,
+        ...(isLast ? {} : at === 0 ? { total: body.length } : { flags: 0x10 }),
+      });
+      used += frame.length - headLength;
+      at += size;
+      this.send(frame);
+    }
+    return true;
+  }
+
+  /** Credit of a stream that has none of its own yet. */
+  #streamWindow(): number {
+    const link = JSON.parse(this.accepted?.payload.extensions['link'] ?? '{}') as { stream_window?: number };
+    return link.stream_window ?? 16 * 1024;
   }
 
   /** A one-way message. */
