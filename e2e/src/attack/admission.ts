@@ -23,6 +23,28 @@ async function knock(scene: Scene, at: number, once: () => Promise<void>): Promi
   );
 }
 
+/** Loses the connection and takes the session up again, without end. */
+async function resumeAlways(scene: Scene, as: string, begin: (peer: Peer) => void = () => {}) {
+  let session: Peer = await scene.open({ as });
+  begin(session);
+  await delay(scene.isShort ? 100 : 500);
+  const { sessionId = '', payload } = session.accepted ?? {};
+  let token = payload?.resume?.token ?? '';
+  let recovered = 0;
+  for (let attempt = 1; !scene.isOver && attempt < 100_000; attempt++) {
+    const next = scene.connect();
+    const resume = { sessionId, token, received: 0, attempt };
+    if (!(await next.greet({ resume }, scene.token(as)))) await delay(1);
+    else if (next.accepted?.payload.resume?.recovered) {
+      recovered++;
+      token = next.accepted.payload.resume.token;
+    }
+    session.cut();
+    session = next;
+  }
+  return recovered > MOST_CREDENTIALS ? [`one session was taken up ${recovered} times`] : [];
+}
+
 /** A head of HTTP as it is written, and the first line of the answer. */
 function rawUpgrade(scene: Scene, path: string, lines: readonly string[], body = ''): Promise<string> {
   return new Promise((resolve) => {
@@ -193,23 +215,42 @@ export const ADMISSION: readonly Attack[] = [
   {
     category: 'admission',
     name: 'resumes without end',
+    run: (scene) => resumeAlways(scene, 'echo'),
+  },
+  {
+    category: 'admission',
+    name: 'resumes that ask for all of it again',
+    run: (scene) =>
+      resumeAlways(scene, 'pages', (peer) => {
+        for (let i = 0; i < 16; i++) peer.request('x');
+      }),
+  },
+  {
+    category: 'admission',
+    name: 'a stranger from each of many addresses',
+    sessions: 100,
     async run(scene) {
-      let session: Peer = await scene.open();
-      const { sessionId = '', payload } = session.accepted ?? {};
-      let token = payload?.resume?.token ?? '';
-      let recovered = 0;
-      for (let attempt = 1; !scene.isOver && attempt < 100_000; attempt++) {
-        const next = scene.connect();
-        const resume = { sessionId, token, received: 0, attempt };
-        if (!(await next.greet({ resume }, scene.token('echo')))) await delay(1);
-        else if (next.accepted?.payload.resume?.recovered) {
-          recovered++;
-          token = next.accepted.payload.resume.token;
-        }
-        session.cut();
-        session = next;
+      const count = scene.isShort ? 200 : 3_000;
+      for (let i = 0; i < count && !scene.isOver; i += 20) {
+        await Promise.all(
+          Array.from({ length: 20 }, async (_, j) => {
+            const peer = scene.connect(i + j);
+            await peer.greet({}, 'wrong.token');
+            peer.cut();
+          }),
+        );
       }
-      return recovered > MOST_CREDENTIALS ? [`one session was taken up ${recovered} times`] : [];
+      return undefined;
+    },
+  },
+  {
+    category: 'admission',
+    name: 'metrics, asked for without end',
+    run: async (scene) => {
+      await knock(scene, 8, async () => {
+        await rawUpgrade(scene, '/metrics', ['Host: localhost', 'Connection: close']);
+      });
+      return undefined;
     },
   },
 ];

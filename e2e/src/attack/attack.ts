@@ -73,7 +73,7 @@ export interface Outcome {
   readonly recoveredMs: number | undefined;
   /** Bytes above idle when that was last looked at. */
   readonly leftBytes: number;
-  /** With what the server has closed connections, most of them; `undefined` where it has closed none. */
+  /** How often, and with what, the server has closed most connections; `undefined` where it has closed none. */
   readonly answer: string | undefined;
   /** What the attack itself found. */
   readonly found: readonly string[];

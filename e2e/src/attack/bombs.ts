@@ -34,6 +34,16 @@ function once(name: string, make: () => Bomb): () => Bomb {
 /** So many blanks, in a dozen bytes. */
 export const brotliOf = (size: number) => once(`blanks ${size}`, () => brotli(Buffer.alloc(size, ' ')))();
 
+/** Text that is about 90 times as long as its Brotli form: much, and no more than a limit of 100 may let through. */
+export const repetitive = (size: number) =>
+  once(`repetitive ${size}`, () => {
+    const line = (i: number) =>
+      `${((i * 2_654_435_761) >>> 0).toString(36)} is what line ${i} says. ${'ha '.repeat(160)}\n`;
+    let text = '';
+    for (let i = 0; text.length < size; i++) text += line(i);
+    return brotli(text.slice(0, size));
+  })();
+
 /** CRC-32, little-endian. */
 export const checksum = (bytes: Uint8Array): number[] => littleEndian(crc32(bytes), 4);
 

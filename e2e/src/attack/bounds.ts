@@ -1,5 +1,5 @@
 import { totalmem } from 'node:os';
-import type { Outcome } from './attack.js';
+import type { Latency, Outcome } from './attack.js';
 import { MIB } from './bombs.js';
 
 /** What the worst peer may take at default limits. */
@@ -59,9 +59,7 @@ export function broken(outcome: Outcome, isShort: boolean): readonly string[] {
   const mostCores = isShort ? SHORT.cores : BOUNDS.cores;
   if (boundsTime && cores > mostCores && !isShort)
     problems.push(`${percent(cores)} of a core, of ${percent(mostCores)}`);
-  const p99 = isShort
-    ? Math.max(SHORT.p99Ms, SHORT.ratio * quiet.p99)
-    : Math.max(BOUNDS.neighbourP99Ms, RATIO_TO_QUIET * quiet.p99);
+  const p99 = isShort ? Math.max(SHORT.p99Ms, SHORT.ratio * quiet.p99) : mostP99(quiet);
   if (boundsTime && neighbour.p99 > p99)
     problems.push(`the neighbour's p99 is ${Math.round(neighbour.p99)} ms, of ${Math.round(p99)}`);
   if (neighbour.unanswered > quiet.unanswered)
@@ -71,6 +69,11 @@ export function broken(outcome: Outcome, isShort: boolean): readonly string[] {
   if (outcome.logBytes > BOUNDS.logBytes) problems.push(`${mib(outcome.logBytes)} of log`);
   return problems;
 }
+
+const mostP99 = (quiet: Latency) => Math.max(BOUNDS.neighbourP99Ms, RATIO_TO_QUIET * quiet.p99);
+
+/** Whether somebody else waited longer than may be, by what a quiet run beside it says. */
+export const isLate = (neighbour: Latency, quiet: Latency) => neighbour.p99 > mostP99(quiet);
 
 /** Bytes held for each byte that was sent, beyond what every message may take. */
 export function ratioOf({ heldBytes, floors, sentBytes }: Outcome): number {

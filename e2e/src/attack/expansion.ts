@@ -113,6 +113,13 @@ export const EXPANSION: readonly Attack[] = [
   },
   {
     category: 'expansion',
+    name: 'the same where tensors are streamed',
+    server: 'streams',
+    seconds: 5,
+    ...asked(() => compressedTensor(LARGEST - 1_000), { as: 'unread' }, 1, 64),
+  },
+  {
+    category: 'expansion',
     name: 'the same of 6 sessions, then cut',
     sessions: 6,
     seconds: 5,

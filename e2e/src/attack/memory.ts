@@ -1,9 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { LinkKind } from '@parlance/protocol';
 import type { Attack } from './attack.js';
-import { blanks, brotliOf, MIB } from './bombs.js';
+import { blanks, brotliOf, MIB, repetitive } from './bombs.js';
 import { BOUNDS } from './bounds.js';
 import type { Scene } from './scene.js';
-import { control, LINK, msgpack, type Peer } from './wire.js';
+import { control, LINK, msgpack, type Peer, signalFrame } from './wire.js';
 
 /** What is held for somebody who does not read, or does not come back. */
 
@@ -63,6 +64,21 @@ async function metadataThatWaits(scene: Scene): Promise<undefined> {
       peer.request('x', { meta });
     }
   }
+  return undefined;
+}
+
+/** Requests that are taken back, while their handlers go on with what they have read. */
+async function takenBack(scene: Scene): Promise<undefined> {
+  const peer = await scene.open({ as: 'stubborn' });
+  // Within any ratio that honest text may have.
+  const { body, parts } = repetitive(MIB);
+  await scene.flood((i) => {
+    if (i >= 1_900) return undefined;
+    scene.floors++;
+    const stream = peer.request(body, parts);
+    peer.send(signalFrame(LinkKind.CANCEL, stream));
+    return peer;
+  }, 400);
   return undefined;
 }
 
@@ -137,6 +153,13 @@ export const MEMORY: readonly Attack[] = [
     name: 'unfinished messages of 100 sessions',
     sessions: 100,
     run: unfinished(true, 100),
+  },
+  {
+    category: 'memory',
+    name: 'requests taken back, handlers go on',
+    seconds: 6,
+    prepare: () => repetitive(MIB),
+    run: takenBack,
   },
   { category: 'memory', name: 'metadata that wait', sessions: 100, seconds: 8, run: metadataThatWaits },
   { category: 'memory', name: 'suspended sessions', sessions: 90, seconds: 8, run: suspended },

@@ -140,6 +140,20 @@ async function watchers(scene: Scene): Promise<undefined> {
   return undefined;
 }
 
+/** Lists of everybody there is, which are never read. */
+async function unreadLists(scene: Scene): Promise<undefined> {
+  const extensions = { ...AGENTS, agents: JSON.stringify({ metadata: { x: 'y'.repeat(4_000) } }) };
+  const count = scene.isShort ? 20 : 80;
+  for (let i = 0; i < count && !scene.isOver; i++) await agent(scene, `listed-${i}`, { extensions });
+  const peer = await agent(scene, 'asking', { extensions: READS_NOTHING });
+  address(peer, '@directory');
+  for (let i = 0; i < 128 && peer.isOpen; i++) {
+    scene.floors++;
+    peer.request('{"watch":false}', { to: 0 });
+  }
+  return undefined;
+}
+
 /** An ID that another principal has: taken from it, and an oracle for it. */
 async function squatting(scene: Scene): Promise<readonly string[]> {
   const squatter = await scene.open({ offer: { extensions: AGENTS }, principal: 1, agentId: 'worker-9' });
@@ -177,5 +191,6 @@ export const RELAY: readonly Attack[] = [
   { category: 'relay', name: 'requests that are recoded', sessions: 2, seconds: 5, run: recoded('request') },
   { category: 'relay', name: 'parts that are recoded', sessions: 2, seconds: 5, run: recodedParts },
   { category: 'relay', name: 'watchers of one that flaps', sessions: 11, run: watchers },
+  { category: 'relay', name: 'lists of agents, unread', sessions: 81, seconds: 6, run: unreadLists },
   { category: 'relay', name: 'the ID of another principal', boundsTime: false, seconds: 2, run: squatting },
 ];

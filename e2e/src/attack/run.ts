@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Attack, Latency, Outcome } from './attack.js';
 import { MIB } from './bombs.js';
-import { BOUNDS } from './bounds.js';
+import { BOUNDS, isLate } from './bounds.js';
 import { type Child, startChild } from './channel.js';
 import type { NeighbourCommands } from './neighbour.js';
 import { Scene, type Upstream } from './scene.js';
@@ -21,6 +21,11 @@ const PAGE = 4_096;
 /** A server that an attack leaves with more than this makes room for a new one. */
 const CLEAN = 12 * MIB;
 
+interface Quiet {
+  readonly latency: Latency;
+  readonly cpuMs: number;
+}
+
 export class Arena {
   readonly #isShort: boolean;
   readonly #upstream: Upstream;
@@ -29,7 +34,7 @@ export class Arena {
   #ports: Record<ServerName, number> | undefined;
   #neighbourAt: ServerName | undefined;
   /** By server and length of the window. */
-  #quiet = new Map<string, { latency: Latency; cpuMs: number }>();
+  #quiet = new Map<string, Quiet>();
   #serial = 0;
 
   constructor(isShort: boolean, upstream: Upstream) {
@@ -52,7 +57,7 @@ export class Arena {
     });
     this.#upstream.behaviour = 'think';
     await attack.prepare?.();
-    const quiet = this.#quiet.get(`${serverName} ${windowMs}`) as { latency: Latency; cpuMs: number };
+    let quiet = this.#quiet.get(`${serverName} ${windowMs}`) as Quiet;
     const logBefore = await server.call('counts', undefined);
     const idleRss = rssOf(server.pid);
     const held = await server.call('held', undefined);
@@ -99,6 +104,12 @@ export class Arena {
     const { recoveredMs, leftBytes } = isGone
       ? { recoveredMs: 0, leftBytes: 0 }
       : await this.#recover(server, held);
+    const others = latencyOf(answers);
+    // What the machine does besides changes from minute to minute: whether that was it is asked right behind.
+    if (isLate(others, quiet.latency) && aliveMs !== undefined && recoveredMs !== undefined) {
+      const again = await this.#listen(server, neighbour, windowMs);
+      if (again.latency.p99 > quiet.latency.p99) quiet = again;
+    }
     if (leftBytes > CLEAN || aliveMs === undefined) await this.#drop();
     return {
       attack,
@@ -108,7 +119,7 @@ export class Arena {
       peakBytes: peak,
       heldBytes: Math.max(0, heldBytes),
       cpuMs,
-      neighbour: latencyOf(answers),
+      neighbour: others,
       quiet: quiet.latency,
       quietCpuMs: quiet.cpuMs,
       logLines: logAfter.logLines - logBefore.logLines,
@@ -118,7 +129,7 @@ export class Arena {
       aliveMs,
       recoveredMs,
       leftBytes,
-      answer: answer && `${answer[0]}${answer[1] > 1 ? `, ${answer[1]} times` : ''}`,
+      answer: answer && `${answer[1] > 1 ? `${answer[1]} times ` : ''}with ${answer[0]}`,
       found,
     };
   }
@@ -161,11 +172,20 @@ export class Arena {
     }
     const key = `${name} ${windowMs}`;
     if (!this.#quiet.has(key)) {
-      const before = cpuOf(server.pid);
-      const latency = latencyOf(await neighbour.call('ask', { forMs: windowMs }, windowMs + 30_000));
-      this.#quiet.set(key, { latency, cpuMs: cpuOf(server.pid) - before });
+      this.#quiet.set(key, await this.#listen(server, neighbour, windowMs));
     }
     return { server, neighbour, ports };
+  }
+
+  /** What the neighbour notices, and costs, while nothing else happens. */
+  async #listen(
+    server: Child<ServerCommands>,
+    neighbour: Child<NeighbourCommands>,
+    forMs: number,
+  ): Promise<Quiet> {
+    const before = cpuOf(server.pid);
+    const latency = latencyOf(await neighbour.call('ask', { forMs }, forMs + 30_000));
+    return { latency, cpuMs: cpuOf(server.pid) - before };
   }
 
   /** Waits until the server holds no more than before, or the time for it is over. */

@@ -63,6 +63,12 @@ const BEHAVIOURS: Readonly<Record<string, RequestHandler>> = {
     await aborted(signal);
     return bytes.subarray(0, 1) && '';
   },
+  /** Work that cannot be stopped once it has begun. */
+  stubborn: async (request) => {
+    const { bytes } = request;
+    await delay(8_000);
+    return bytes.subarray(0, 1) && '';
+  },
   letters: (_request, context) => parts('x', context),
   words: (_request, context) => parts('word '.repeat(28), context),
   pages: (_request, context) => parts('page '.repeat(13_000), context),
@@ -109,6 +115,7 @@ const common: ServerOptions = { authenticate, logger, onRequest: dispatch };
 const SERVERS = {
   main: { ...common, metrics: true },
   mailbox: { ...common, onSession },
+  streams: { ...common, onSession, transfers: 'stream' },
   gateway: { ...common, onRequest: gateway(['gpt-4o*']) },
   'gateway-open': { ...common, onRequest: gateway() },
   security: { ...common, security: { mode: 'HMAC', key: KEY } },

@@ -25,7 +25,7 @@ export function rows(outcome: Outcome, isShort: boolean): string {
   return [
     `${attack.name.padEnd(40).slice(0, 40)} ${figures.join(' ')}`,
     `  ${`${latency(neighbour)}   (${latency(quiet)})`.padEnd(56)} ${problems.length === 0 ? 'ok' : 'BROKEN'}`,
-    ...(outcome.answer === undefined ? [] : [`  closed with ${outcome.answer}`.slice(0, WIDTH)]),
+    ...(outcome.answer === undefined ? [] : [`  closed ${outcome.answer}`.slice(0, WIDTH)]),
     ...problems.flatMap((problem) => wrapped(problem)),
   ].join('\n');
 }
