@@ -21,6 +21,7 @@ export default defineConfig({
           exclude: ['**/*.browser.test.ts', '**/node_modules/**'],
           // Against hanging only: how long a test takes says nothing on a machine with other work.
           testTimeout: 60_000,
+          expect: { poll: { timeout: 60_000 } },
           hookTimeout: 60_000,
         },
       },
@@ -35,6 +36,7 @@ export default defineConfig({
           include: ['**/*.browser.test.ts'],
           exclude: ['**/node_modules/**', '**/dist/**'],
           testTimeout: 60_000,
+          expect: { poll: { timeout: 60_000 } },
           hookTimeout: 120_000,
         },
       },

@@ -35,12 +35,13 @@ try {
       stdio: 'inherit',
     },
   );
-  for (const file of ['server.mjs', 'client.mjs', 'gateway.mjs', 'chat.mjs'])
+  for (const file of ['server.mjs', 'client.mjs', 'protected.mjs', 'gateway.mjs', 'chat.mjs'])
     writeFileSync(join(folder, file), codeOf(file));
 
   const url = await start('server.mjs');
   await tryOut('client.mjs', ['agreed on M2M', 'you said: hello', 'You asked: why is the sky blue?']);
   tryCommandLine(url);
+  await tryOut('protected.mjs', ['between us: hello (as M2M, AEAD)', 'without the key:']);
   await start('gateway.mjs');
   await tryOut('chat.mjs', ['Tokens travel', '世界']);
 } finally {

@@ -113,6 +113,8 @@ export async function openPage(
   options: BrowserContextOptions = {},
 ): Promise<OpenPage> {
   const context = await browser.newContext(options);
+  // The test's own is the only limit: how long a page takes says nothing on a machine with other work.
+  context.setDefaultTimeout(0);
   const page = await context.newPage();
   const complaints: string[] = [];
   page.on('console', (message) => {

@@ -95,9 +95,7 @@ describe('a rolling replacement', () => {
     });
 
     await expect
-      .poll(() => sessions.every((session) => session.stats().received.messages >= EARLY), {
-        timeout: 20_000,
-      })
+      .poll(() => sessions.every((session) => session.stats().received.messages >= EARLY))
       .toBe(true);
     const drained = old.drain({ timeoutMs: 50_000, returnWithinMs: WITHIN, releasePort: true });
     goOn();
@@ -135,7 +133,7 @@ describe('a rolling replacement', () => {
     const { server: old, url, port } = await peers.serve(greeting('old'));
     const session = await peers.dial(url, EAGER);
     await expect.poll(() => session.stats().received.messages).toBe(3);
-    const drained = old.drain({ timeoutMs: 5_000, returnWithinMs: 50 });
+    const drained = old.drain({ timeoutMs: 50_000, returnWithinMs: 50 });
     await drained;
     await peers.use(createServer(greeting('new'))).listen({ port });
     const read: string[] = [];
@@ -171,7 +169,7 @@ describe('a server that drains', () => {
   it('tells new clients when to come back, and takes a lost session up again all the same', async () => {
     const { release, server, proxy, url, session, stream } = await setUp();
     const { id } = session;
-    const drained = server.drain({ timeoutMs: 10_000, returnWithinMs: 100 });
+    const drained = server.drain({ timeoutMs: 50_000, returnWithinMs: 100 });
     expect(await failure(peers.dial(url))).toMatchObject({
       code: 'rejected',
       closeCode: CloseCode.DRAINING,
@@ -191,7 +189,7 @@ describe('a server that drains', () => {
 
   it('lets no new request begin, at the client', async () => {
     const { release, server, session, stream } = await setUp();
-    const drained = server.drain({ timeoutMs: 10_000, returnWithinMs: 100 });
+    const drained = server.drain({ timeoutMs: 50_000, returnWithinMs: 100 });
     await expect.poll(() => goAwayOf(session)).toBeDefined();
     for (const call of [() => session.request('y'), async () => session.stream('y')]) {
       expect(await failure(call())).toMatchObject({
@@ -321,7 +319,7 @@ describe('a server that drains', () => {
       });
     });
     const isBetween = untilState(session, 'connecting');
-    await old.drain({ timeoutMs: 5_000, returnWithinMs: 50, releasePort: true });
+    await old.drain({ timeoutMs: 50_000, returnWithinMs: 50, releasePort: true });
     await isBetween;
     expect(session.state).toBe('connecting');
     const sent = session.send('before');

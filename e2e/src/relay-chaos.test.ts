@@ -112,7 +112,7 @@ describe('three agents and a relay, with cuts on every leg', () => {
       isDone = true;
       await cutting;
       await expect
-        .poll(() => [...heard.values()].map((each) => each.length), { timeout: 10_000 })
+        .poll(() => [...heard.values()].map((each) => each.length))
         .toEqual(pairs.map(() => MESSAGES));
       for (const each of heard.values()) expect(each).toEqual(upTo(MESSAGES));
       expect(streams).toEqual(pairs.flatMap(() => upTo(STREAMS).map(() => upTo(PARTS))));
@@ -171,7 +171,7 @@ describe('three agents and a relay, with cuts on every leg', () => {
       if (i % 7 === 0) await pause(2);
     }
     const missing = () => upTo(MESSAGES).filter((number) => !heard.includes(number) && !told.has(number));
-    await expect.poll(missing, { timeout: 10_000 }).toEqual([]);
+    await expect.poll(missing).toEqual([]);
     // Each session has heard its own in order, and nobody anything twice; what was not sent was never heard.
     // Between a session that is taken over and the next there is no order: each has a socket of its own.
     for (const each of sessions) expect(each).toEqual(each.toSorted((a, b) => a - b));
@@ -232,7 +232,7 @@ describe('a receiver that stalls', () => {
       for await (const _ of bob) heard++;
     })().catch(() => {});
     await sending;
-    await expect.poll(() => heard, { timeout: 10_000 }).toBe(sent);
+    await expect.poll(() => heard).toBe(sent);
     await reader.return?.();
   }, 60_000);
 });

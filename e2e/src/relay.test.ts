@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Message, Session, Undeliverable } from '@parlance/client';
-import { type ProtocolError, RequestError } from '@parlance/protocol';
+import { loadEncoding, type ProtocolError, RequestError } from '@parlance/protocol';
 import type { RelayQuestion } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createAgents, nextMessage } from './agents.js';
@@ -35,6 +35,25 @@ describe('a message to an agent', () => {
     expect((await nextMessage(planner as Session)).text).toBe('and to you');
     await pause(20);
     expect([server, elsewhere]).toEqual([[], []]);
+  });
+
+  it('that streams tokens to one without them fails where they end inside a character', async () => {
+    const { agent } = await serve();
+    const encoding = await loadEncoding('CL100K_BASE');
+    const [half = 0] = encoding.encode('\u{1f9d9}');
+    await agent('worker', {
+      algorithms: ['TOKEN_NATIVE'],
+      async *onRequest() {
+        yield { tokens: [...encoding.encode('a wizard: '), half] };
+      },
+    });
+    const plain = await agent('plain', { algorithms: ['NONE'] });
+    const texts: string[] = [];
+    const reading = (async () => {
+      for await (const part of plain.stream('who is it?', { to: 'worker' })) texts.push(part.text);
+    })();
+    await expect(reading).rejects.toMatchObject({ code: 'bad_utf8' });
+    expect(texts.join('')).toBe('a wizard: ');
   });
 
   it('bears the authenticated name, whatever the sender calls itself', async () => {

@@ -4,6 +4,7 @@ import { createServer, type Server, type ServerOptions } from '@parlance/server'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
+import { greet, helloBytes, openRaw } from './peers.js';
 
 /** Sessions that outlive their connections, over real sockets through a proxy that cuts them. */
 
@@ -223,17 +224,17 @@ describe('a lost connection', () => {
   });
 
   it('is made up for by the next connection where one neither opens nor fails', async () => {
-    const { proxy, session } = await setUp({}, { timers: { acceptTimeoutMs: 100 } });
+    const { proxy, session } = await setUp({}, { timers: { acceptTimeoutMs: 1_000 } });
     proxy.swallow(true);
     proxy.cut();
     await expect.poll(() => proxy.opened).toBe(2);
     proxy.swallow(false);
-    await expect.poll(() => session.state, { timeout: 5_000 }).toBe('established');
+    await expect.poll(() => session.state).toBe('established');
     expect(proxy.opened).toBeGreaterThan(2);
     proxy.swallow(true);
     const dialing = connect(`ws://127.0.0.1:${proxy.port}/session`, {
       WebSocket,
-      timers: { acceptTimeoutMs: 100 },
+      timers: { acceptTimeoutMs: 1_000 },
     });
     await expect(dialing).rejects.toMatchObject({ code: 'connection_failed' });
   });
@@ -330,4 +331,22 @@ describe('taking a session up', () => {
     expect(session.id).toBe(id);
     expect((await session.request('x')).text).toBe('ok');
   });
+});
+
+it('a session that was taken up is not closed when the time of the attempt is over', async () => {
+  const server = createServer({ timers: { acceptTimeoutMs: 200 } });
+  open.push(server);
+  const { url } = await server.listen();
+  const extensions = { link: '{}', resume: '{}' };
+  const first = await greet(url, { extensions });
+  first.socket.terminate();
+  const token = first.resumeToken as string;
+  const again = await openRaw(url);
+  again.send(
+    helloBytes({ extensions, resume: { sessionId: first.sessionId, token, received: 0, attempt: 1 } }),
+  );
+  expect((await again.control('ACCEPT')).payload.resume?.recovered).toBe(true);
+  const isClosed = await Promise.race([again.closed.then(() => true), pause(1_500).then(() => false)]);
+  expect(isClosed).toBe(false);
+  again.socket.close();
 });

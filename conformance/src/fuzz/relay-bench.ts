@@ -308,7 +308,9 @@ export class RelayBench {
       limits: FUZZ_LIMITS,
       role: 'server',
       route: {
-        take: (event) => this.#relay.take(session, event),
+        take: (event, reservation) => this.#relay.take(session, event, reservation),
+        memoryOf: (event) => this.#relay.memoryOf(session, event),
+        refuse: (streamId, error) => this.#relay.refuse(session, streamId, error),
         isAsked: (streamId) => this.#relay.isAsked(session, streamId),
       },
       onHello: ({ hello }) => {

@@ -5,9 +5,14 @@ import {
   CAPABILITY_KINDS,
   type CapabilityOptions,
   CloseCode,
+  type Crashable,
   createSession,
   createSweep,
   Endpoint,
+  GuardedClock,
+  guard,
+  guardLater,
+  guardLogger,
   isStatedAgentId,
   type Limits,
   type Logger,
@@ -53,7 +58,11 @@ export interface ClientOptions extends CapabilityOptions {
   readonly onRequest?: RequestHandler | undefined;
   /** Joins the parts of replies; a handler may say otherwise for its own. @default every part by itself */
   readonly batch?: BatchOptions | undefined;
-  /** Protection that M2M frames carry and demand. @default none */
+  /**
+   * Protection that every body carries and must have, in both directions. The session agrees on M2M alone, without
+   * context coding, tokens and tensors; a body without the protection ends it with `security_required`. Metadata and
+   * errors are not protected. @default none
+   */
   readonly security?: M2MSecurity | undefined;
   /**
    * Connects again after a lost connection, with full jitter between the delays; `false` does not, and
@@ -116,7 +125,8 @@ const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { metadata: 'object' };
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
   assertOptions(options, KINDS);
   if (options.agent !== undefined) assertOptions(options.agent, KINDS_OF_AGENT);
-  const { signal, logger, agentId, onRequest, traceparent, transfers } = options;
+  const { signal, agentId, onRequest, traceparent, transfers } = options;
+  const logger = options.logger && guardLogger(options.logger);
   const target = resolveUrl(url);
   const subprotocol = resolveSubprotocol(options.subprotocol);
   const security = resolveSecurity(options.security);
@@ -154,14 +164,19 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       agentId,
       token: firstToken,
       avp: options.avp,
+      security,
       timeOrigin: systemClock.timeOrigin,
     });
 
   return await new Promise<ClientSession>((resolve, reject) => {
     const sweep = sweepOf(timers);
-    let isEstablished = false;
+    /** There has been a session, although its codecs may still be loading: a lost connection is replaced. */
+    let isAccepted = false;
     let cancelRetry: (() => void) | undefined;
     let isAskedToWait = false;
+    /** The session, for what may fail before it is there. */
+    const owner: Crashable = { crash: (error) => session.crash(error) };
+    const clock = new GuardedClock(systemClock, owner);
 
     /** The connection that is being opened. */
     let dialing: Wire | undefined;
@@ -169,6 +184,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       let stopWaiting = (): void => {};
       let isTooLate = false;
       const wire = openWebSocket(target, subprotocol, options.WebSocket, {
+        session: owner,
         onOpen() {
           stopWaiting();
           dialing = undefined;
@@ -181,7 +197,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
           if (dialing !== wire) return session.handleDisconnected(code, reason, wire);
           dialing = undefined;
           // An attempt that got nowhere is news only while there has been no session yet.
-          if (isEstablished) retryLater();
+          if (isAccepted) retryLater();
           else if (isTooLate) session.abort(connectionTimeout(target, timers.acceptTimeoutMs));
           else session.abort(connectionFailure(target, failure));
         },
@@ -189,7 +205,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       dialing = wire;
       // What neither opens nor fails would be waited for without end.
       if (Number.isFinite(timers.acceptTimeoutMs)) {
-        stopWaiting = systemClock.after(timers.acceptTimeoutMs, () => {
+        stopWaiting = clock.after(timers.acceptTimeoutMs, () => {
           isTooLate = true;
           wire.close(CloseCode.NORMAL, '');
         });
@@ -198,17 +214,17 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
 
     /** @param retryAfterMs what the server asked for, which is spread already. */
     const retryLater = (retryAfterMs = 0): void => {
-      if (backoff === undefined || !isEstablished || session.hasEnded || cancelRetry !== undefined) return;
+      if (backoff === undefined || !isAccepted || session.hasEnded || cancelRetry !== undefined) return;
       isAskedToWait = retryAfterMs > 0;
       const delay = isAskedToWait ? retryAfterMs : backoff.next();
-      cancelRetry = systemClock.after(delay, retryNow);
+      cancelRetry = clock.after(delay, retryNow);
     };
     const retryNow = (): void => {
       cancelRetry?.();
       cancelRetry = undefined;
       const isNeeded = () => dialing === undefined && !session.hasWire && !session.hasEnded;
       if (!isNeeded()) return;
-      askToken().then(
+      const asked = askToken().then(
         (token) => {
           if (isNeeded()) dial(token);
         },
@@ -220,19 +236,21 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
           retryLater();
         },
       );
+      guardLater(owner, asked);
     };
     const stopListening = watchPage({
-      onSignOfLife() {
-        if (cancelRetry !== undefined && !isAskedToWait) retryNow();
-      },
+      onSignOfLife: () =>
+        guard(owner, () => {
+          if (cancelRetry !== undefined && !isAskedToWait) retryNow();
+        }),
       // Said in time, CLOSE spares the server a window in which nobody comes back.
-      onGone: () => void session.close(),
+      onGone: () => guardLater(owner, session.close()),
     });
 
     const renewal = createRenewal({
       askToken: typeof options.token === 'function' ? askToken : undefined,
       authenticate: (token) => session.authenticate(token),
-      clock: systemClock,
+      clock,
       logger,
     });
 
@@ -251,6 +269,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       renew: backoff === undefined ? undefined : createCore,
       clock: systemClock,
       limits,
+      maxAssembledSize: options.limits?.maxTransferSize,
       role: 'client',
       onRequest,
       batch,
@@ -259,9 +278,11 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       logger,
       traceparent,
       onGranted: (expiresInMs) => renewal.handleGranted(expiresInMs),
+      onAccepted() {
+        isAccepted = true;
+      },
       onReady() {
         signal?.removeEventListener('abort', onAbort);
-        isEstablished = true;
         backoff?.reset();
         session.agentId = agentId;
         resolve(session);
@@ -283,8 +304,8 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     });
     const onAbort = () => {
       reject(signal?.reason);
-      void session.close();
-      dialing?.close(CloseCode.NORMAL, '');
+      guardLater(owner, session.close());
+      guard(owner, () => dialing?.close(CloseCode.NORMAL, ''));
     };
     signal?.addEventListener('abort', onAbort, { once: true });
     sweep.add(session);

@@ -1,4 +1,4 @@
-import { ProtocolError, type Wire } from '@parlance/protocol';
+import { type Crashable, guard, ProtocolError, type Wire } from '@parlance/protocol';
 import type { SocketFailure } from './address.js';
 
 /** What is used of the WebSocket interface that browsers, workers, Node 22 and `ws` share. */
@@ -19,6 +19,8 @@ export interface WebSocketLike {
 export type WebSocketConstructor = new (url: string, protocols: string[]) => WebSocketLike;
 
 export interface ConnectionEvents {
+  /** Whose connection it is: what the events throw ends it. */
+  readonly session: Crashable;
   onOpen(): void;
   onMessage(data: Uint8Array | string): void;
   /** The socket may have room again; not every one tells. */
@@ -59,18 +61,23 @@ export function openWebSocket(
   }
   socket.binaryType = 'arraybuffer';
   let failure: SocketFailure = { message: '', error: undefined };
-  const onWritten = () => events.onWritable();
+  const { session } = events;
+  const onWritten = () => void guard(session, () => events.onWritable());
 
-  socket.onopen = () => events.onOpen();
+  socket.onopen = () => guard(session, () => events.onOpen());
   socket.onmessage = ({ data }: { data: string | ArrayBuffer }) => {
-    events.onMessage(typeof data === 'string' ? data : new Uint8Array(data));
+    try {
+      events.onMessage(typeof data === 'string' ? data : new Uint8Array(data));
+    } catch (error) {
+      session.crash(error);
+    }
   };
   // Browsers tell nothing here, `ws` tells the cause; close follows in both.
   socket.onerror = ({ message = '', error }: { message?: string; error?: unknown }) => {
     failure = { message, error };
   };
   socket.onclose = ({ code, reason }: { code: number; reason: string }) =>
-    events.onClose(code, reason || failure.message, failure);
+    guard(session, () => events.onClose(code, reason || failure.message, failure));
 
   return {
     get bufferedAmount() {

@@ -75,3 +75,14 @@ export function truncateUtf8(text: string, maxBytes: number): string {
   }
   return cut;
 }
+
+/** Cuts `text` to at most `maxLength` UTF-16 units, never inside a character; lone surrogates become U+FFFD. */
+export function truncateUnits(text: string, maxLength: number): string {
+  let cut = '';
+  for (const character of text) {
+    if (cut.length + character.length > maxLength) break;
+    const unit = character.length === 1 ? character.charCodeAt(0) : 0;
+    cut += unit >= 0xd800 && unit <= 0xdfff ? '\ufffd' : character;
+  }
+  return cut;
+}

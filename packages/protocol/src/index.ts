@@ -94,6 +94,16 @@ export type { BodyCoder } from './endpoint/body-coder.js';
 export { encodeUndeliverable, type Undeliverable } from './endpoint/delivery.js';
 export { Endpoint } from './endpoint/endpoint.js';
 export type { EndpointOptions } from './endpoint/endpoint-options.js';
+export {
+  attempt,
+  type Crashable,
+  catchLate,
+  GuardedClock,
+  guard,
+  guardLater,
+  guardLogger,
+} from './endpoint/guard.js';
+export type { BodyEvent } from './endpoint/intake.js';
 export type { ContextDetails, LastSelection } from './endpoint/late-coder.js';
 export { type LoggableError, loggable } from './endpoint/loggable.js';
 export type { Message } from './endpoint/message.js';
@@ -171,6 +181,7 @@ export {
   DEFAULT_LIMITS,
   DEFAULT_TIMERS,
   type Limits,
+  MAX_ASSEMBLED_SIZE,
   resolveLimits,
   resolveTimers,
   type Timers,
@@ -183,6 +194,7 @@ export { decodeLinkFrame, LinkCodec, LinkFlag, type LinkFrame, LinkKind } from '
 export { type CodedBody, type LinkEvent, TRANSFER_OVERHEAD } from './link/link.js';
 export { MAX_PIECE_SIZE } from './link/outbox.js';
 export type { BodyPiece } from './link/pieces.js';
+export { MemoryBudget, overBudget, type Reservation, SessionMemory } from './memory.js';
 // Control messages and negotiation
 export {
   decodeControl,

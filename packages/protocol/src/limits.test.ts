@@ -20,6 +20,7 @@ describe('limits', () => {
       maxJsonDepth: 32,
       maxStringLength: 10_485_760,
       maxArrayLength: 10_000,
+      maxJsonValues: 131_072,
       maxStreams: 128,
       sessionWindow: 4_194_304,
       streamWindow: 1_048_576,

@@ -10,7 +10,10 @@ import { assertObject, unknownName } from './option-kinds.js';
 export interface Limits {
   /** Bytes of a message, also after decompression or detokenization. @default 16 MiB */
   readonly maxMessageSize: number;
-  /** Bytes of a tensor or stream transfer, which is exempt from `maxMessageSize`. @default 1 GiB */
+  /**
+   * Bytes of a tensor, which is exempt from `maxMessageSize`. @default 1 GiB, but 16 MiB for a tensor that is
+   * assembled at this end
+   */
   readonly maxTransferSize: number;
   /** Bytes of a message before ACCEPT. @default 64 KiB */
   readonly maxHandshakeSize: number;
@@ -22,12 +25,19 @@ export interface Limits {
   readonly maxStringLength: number;
   /** Elements of one JSON array. @default 10,000 */
   readonly maxArrayLength: number;
+  /** Values of one JSON document that is parsed; each key counts as one. @default 131,072 */
+  readonly maxJsonValues: number;
   /** Streams that a peer may have open at a time. @default 128 */
   readonly maxStreams: number;
   /** Bytes in flight and unread of one session and direction. @default 4 MiB */
   readonly sessionWindow: number;
   /** Bytes in flight and unread of one stream and direction. @default 1 MiB */
   readonly streamWindow: number;
+  /**
+   * Bytes of memory that one session may take for what it has sent: decoded messages until their handler or
+   * reader is done with them, tensors that are assembled or unread. What comes beyond waits. @default 32 MiB
+   */
+  readonly sessionMemory: number;
   /** Bytes of earlier messages that either end keeps for context coding, per direction. @default 1 MiB */
   readonly contextBytes: number;
   /** Earlier messages that either end keeps for context coding, per direction. @default 8 */
@@ -58,9 +68,11 @@ export const DEFAULT_LIMITS: Limits = Object.freeze({
   maxJsonDepth: 32,
   maxStringLength: 10 * MIB,
   maxArrayLength: 10_000,
+  maxJsonValues: 128 * 1024,
   maxStreams: 128,
   sessionWindow: 4 * MIB,
   streamWindow: MIB,
+  sessionMemory: 32 * MIB,
   contextBytes: MIB,
   contextMessages: 8,
   messagesPerMinute: 1000,
@@ -71,6 +83,9 @@ export const DEFAULT_LIMITS: Limits = Object.freeze({
   handshakesPerIp: 1000,
   maxFragments: 1024,
 });
+
+/** Bytes of a tensor that is assembled, unless `maxTransferSize` is stated. */
+export const MAX_ASSEMBLED_SIZE = 16 * MIB;
 
 /** The limits that a peer must know to respect them; the others are nobody's business. */
 export const ANNOUNCED_LIMITS = [

@@ -22,7 +22,7 @@ export interface Identity {
   /** Who this is; sessions of one principal may resume each other's connections. */
   readonly principal: string;
   readonly agentId?: string | undefined;
-  /** Unix milliseconds at which the credentials end. */
+  /** Unix milliseconds at which the credentials end. @default Infinity, which is never */
   readonly expiresAt?: number | undefined;
 }
 

@@ -38,7 +38,16 @@ describe('a client is identified', () => {
     expect(seen).toEqual(credentials);
   });
 
+  it.each([Infinity, Number.MAX_SAFE_INTEGER + 1])(
+    'for good where its credentials end at %s',
+    async (expiresAt) => {
+      const { identity } = await run(() => ({ principal: 'u1', expiresAt }));
+      expect(identity).toEqual({ principal: 'u1', expiresAt: undefined });
+    },
+  );
+
   it.each([
+    ['a time that is no number', () => ({ principal: 'u1', expiresAt: '2099' }) as never],
     ['null', () => null],
     ['undefined', () => undefined],
     ['a promise of null', async () => null],

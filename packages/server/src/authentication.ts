@@ -21,20 +21,27 @@ export async function identify(
   isForwarded: boolean,
   { authenticate, logger, now }: AuthenticationOptions,
 ): Promise<Identity | undefined> {
-  const { ip, agentId } = credentials;
+  const { ip } = credentials;
   if (authenticate === undefined) {
     // A reverse proxy on this machine makes everybody look local.
     if (!isLoopback(ip) || isForwarded) return undefined;
-    return { principal: `local-${randomBytes(12).toString('hex')}`, agentId };
+    return { principal: `local-${randomBytes(12).toString('hex')}`, agentId: credentials.agentId };
   }
   try {
     const identity = await authenticate(credentials);
     if (identity === null || identity === undefined) return undefined;
-    const { principal, expiresAt } = identity;
+    // Each field is read once: what follows must not meet a getter that throws.
+    const { principal, agentId, expiresAt } = identity;
     if (typeof principal !== 'string' || principal === '') {
       throw new TypeError('authenticate returned an identity without a principal');
     }
-    if (expiresAt === undefined || expiresAt > now()) return identity;
+    if (agentId !== undefined && typeof agentId !== 'string')
+      throw new TypeError('authenticate returned an identity whose agentId is no string');
+    if (expiresAt !== undefined && (typeof expiresAt !== 'number' || Number.isNaN(expiresAt)))
+      throw new TypeError('authenticate returned an identity whose expiresAt is no number');
+    // Infinity, or as good as that.
+    if (expiresAt === undefined || expiresAt > Number.MAX_SAFE_INTEGER) return { principal, agentId };
+    if (expiresAt > now()) return { principal, agentId, expiresAt };
     const fields = { event: 'auth.expired', ip, expiresAt };
     logger.info(
       fields,

@@ -6,9 +6,11 @@ import {
   Endpoint,
   type EndpointOptions,
   type EventRoute,
+  guard,
   type HelloPayload,
   type Limits,
   type Logger,
+  type MemoryBudget,
   newSessionId,
   ProtocolError,
   type RequestHandler,
@@ -31,6 +33,8 @@ export interface ConnectionHost {
   /** What the cores of all sessions have in common. */
   sessionOptions(subprotocol: Subprotocol): SessionOptions;
   readonly onRequest: RequestHandler | undefined;
+  /** What all sessions together hold. */
+  readonly memory: MemoryBudget;
   /** Asked before a session is accepted: draining, or too many of them. Counts the session it admits. */
   admit(address: string, principal: string | undefined): Refusal | undefined;
   /** A session that was admitted is over. */
@@ -60,7 +64,7 @@ export interface Peer {
   readonly request: IncomingMessage;
 }
 
-/** What is kept of a connection for as long as its client may send new credentials. */
+/** Kept of a connection for as long as its client may send new credentials. */
 interface Origin {
   readonly ip: string;
   readonly agentId: string | undefined;
@@ -68,7 +72,7 @@ interface Origin {
   readonly isForwarded: boolean;
 }
 
-/** Origins of the connections whose credentials end, by the session that they carry. */
+/** Origins of the connections whose clients were authenticated, by the session that they carry. */
 const renewable = new WeakMap<Endpoint, Origin>();
 
 /**
@@ -115,7 +119,7 @@ export class Connection implements EndpointOptions, WireEvents {
     this.#guard = new HandshakeGuard(request, wire, this.session, host.options);
     wire.listen(this);
     this.session.handleConnected(wire);
-    if (refusal !== undefined) this.#refuse(refusal);
+    if (refusal !== undefined) guard(this.session, () => this.#refuse(refusal));
   }
 
   // --- what the session needs to know
@@ -125,6 +129,12 @@ export class Connection implements EndpointOptions, WireEvents {
   }
   get limits(): Limits {
     return this.#host.options.limits;
+  }
+  get memory(): MemoryBudget {
+    return this.#host.memory;
+  }
+  get maxAssembledSize(): number {
+    return this.#host.options.maxAssembledSize;
   }
   get onRequest(): RequestHandler | undefined {
     return this.#host.onRequest;
@@ -151,22 +161,29 @@ export class Connection implements EndpointOptions, WireEvents {
   // --- what the wire reports
 
   onMessage(data: Uint8Array | string): void {
-    this.#target.handleMessage(data, this.#wire);
+    try {
+      this.#target.handleMessage(data, this.#wire);
+    } catch (error) {
+      this.#target.crash(error);
+    }
   }
   onDrain(): void {
-    this.#target.handleWritable();
+    guard(this.#target, () => this.#target.handleWritable());
   }
   onClose(code: number, reason: string): void {
-    this.#target.handleDisconnected(code, reason, this.#wire);
+    guard(this.#target, () => this.#target.handleDisconnected(code, reason, this.#wire));
+  }
+  onFault(error: unknown): void {
+    this.#target.crash(error);
   }
 
   // --- what the session reports
 
   onHello({ hello }: { readonly hello: HelloPayload }): void {
-    void this.#admit(hello);
+    this.#admit(hello).catch((error: unknown) => this.#target.crash(error));
   }
   onAuth(token: string): void {
-    void this.#renew(token);
+    this.#renew(token).catch((error: unknown) => this.#target.crash(error));
   }
   onReady(): void {
     this.#endHandshake();
@@ -178,8 +195,12 @@ export class Connection implements EndpointOptions, WireEvents {
   onEnded(error: ProtocolError | undefined): void {
     this.#endHandshake();
     const { session } = this;
-    if (this.#isAdmitted) this.#host.release(addressKey(this.#ip), this.#countedPrincipal(session.principal));
-    this.#host.onEnded(session, error);
+    try {
+      if (this.#isAdmitted)
+        this.#host.release(addressKey(this.#ip), this.#countedPrincipal(session.principal));
+    } finally {
+      this.#host.onEnded(session, error);
+    }
   }
 
   // --- the handshake
@@ -219,6 +240,8 @@ export class Connection implements EndpointOptions, WireEvents {
     if (refused !== undefined) return refused;
     this.#target = found;
     this.#endHandshake();
+    // Its own timers would close the connection, which is no longer its own.
+    this.session.abandon();
     this.#host.onTakenUp(found, this.session);
     found.handleResumed(this.#wire, resume);
     this.logger.info(
@@ -244,6 +267,9 @@ export class Connection implements EndpointOptions, WireEvents {
     const { principal, agentId } = identity;
     session.principal = principal;
     session.agentId = agentId;
+    const counted = this.#countedPrincipal(principal);
+    const address = `address ${addressKey(this.#ip)}`;
+    session.memoryKeys = counted === undefined ? [address] : [address, `principal ${counted}`];
     const conflict = this.#host.claim(session, hello);
     if (conflict !== undefined) return this.#refuse(conflict);
     const outcome = core.accept(newSessionId(), systemClock.now(), { agentId, refusal });
@@ -277,15 +303,15 @@ export class Connection implements EndpointOptions, WireEvents {
   /** Tells the client until when its credentials are good, and is ready for those that follow. */
   #grant({ expiresAt }: Identity, origin: Origin): void {
     const target = this.#target;
-    if (expiresAt === undefined || target.hasEnded) return;
-    renewable.set(target, origin);
-    target.grant(Math.floor(expiresAt));
+    if (target.hasEnded) return;
+    if (this.#host.options.authenticate !== undefined) renewable.set(target, origin);
+    if (expiresAt !== undefined) target.grant(Math.floor(expiresAt));
   }
 
   async #renew(token: string): Promise<void> {
     const { session, logger } = this;
     const origin = renewable.get(session);
-    // Credentials that nobody asks for, or that do not end, are as good as before.
+    // Without `authenticate` any credentials are as good as others.
     if (origin === undefined) return session.grant(null);
     const identity = await this.#identify(token, origin);
     if (session.hasEnded) return;

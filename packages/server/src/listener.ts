@@ -1,6 +1,6 @@
 import { createServer, type Server as HttpServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { assertOptions, ProtocolError } from '@parlance/protocol';
+import { assertOptions, type Logger, loggable, ProtocolError } from '@parlance/protocol';
 
 export interface ListenOptions {
   /** 0 takes a free one. @default 0 */
@@ -35,6 +35,7 @@ const MAX_CHECK_INTERVAL_MS = 5_000;
 export async function openListener(
   options: ListenOptions,
   requestTimeoutMs: number,
+  logger: Logger,
   onRequest: RequestListener,
 ): Promise<Listener> {
   assertOptions(options, { port: 'number', host: 'text' }, 'listen');
@@ -49,7 +50,15 @@ export async function openListener(
       requestTimeout: timeout,
       connectionsCheckingInterval: Math.min(MAX_CHECK_INTERVAL_MS, timeout || MAX_CHECK_INTERVAL_MS),
     },
-    onRequest,
+    (request, response) => {
+      try {
+        onRequest(request, response);
+      } catch (error) {
+        const fields = { event: 'http.failed', err: loggable(error) };
+        logger.error(fields, 'a request could not be answered, its connection is dropped');
+        response.destroy();
+      }
+    },
   );
   await new Promise<void>((resolve, reject) => {
     http.once('error', (cause: NodeJS.ErrnoException) => {

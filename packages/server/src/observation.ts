@@ -23,7 +23,11 @@ export class Observation {
   constructor(options: ResolvedServerOptions, observed: Observed, isReady: () => boolean) {
     this.#options = options;
     this.#observed = observed;
-    this.#status = createStatusPages({ isReady, metrics: () => this.#metrics });
+    this.#status = createStatusPages({
+      isReady,
+      metrics: () => this.#metrics,
+      logger: options.logger,
+    });
   }
 
   /** `undefined` where nothing is measured. */
@@ -62,7 +66,7 @@ export class Observation {
     if (this.#listener !== undefined)
       throw new ProtocolError('invalid_argument', 'the metrics have a port already');
     await this.#loadMetrics();
-    const listener = await openListener(options, timers.helloTimeoutMs, (request, response) => {
+    const listener = await openListener(options, timers.helloTimeoutMs, logger, (request, response) => {
       if (this.#status.respond(request, response, path)) return;
       response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8' });
       response.end(`There is nothing here; metrics are at ${path}.\n`);

@@ -1,3 +1,5 @@
+import { totalmem } from 'node:os';
+import { getHeapStatistics } from 'node:v8';
 import {
   type AvpOptions,
   assertOptions,
@@ -5,9 +7,11 @@ import {
   CAPABILITY_KINDS,
   type Capabilities,
   type CapabilityOptions,
+  guardLogger,
   type Limits,
   type Logger,
   type M2MSecurity,
+  MAX_ASSEMBLED_SIZE,
   type OptionKinds,
   ProtocolError,
   type RequestHandler,
@@ -38,6 +42,12 @@ export interface ServerOptions extends CapabilityOptions {
   readonly limits?: Partial<Limits> | undefined;
   /** @default DEFAULT_TIMERS */
   readonly timers?: Partial<Timers> | undefined;
+  /**
+   * Bytes of memory that all sessions together may take for what their peers have sent and not taken. No principal
+   * and no address gets more than a quarter of it. `Infinity` bounds each session alone, by
+   * `limits.sessionMemory`. @default a quarter of the machine's memory, at most half of the heap's limit
+   */
+  readonly processMemory?: number | undefined;
   /** Without it only loopback peers are served, each as a principal of its own. */
   readonly authenticate?: Authenticate | undefined;
   /** Runs for each session; when it rejects, that session closes with 4500. */
@@ -54,7 +64,11 @@ export interface ServerOptions extends CapabilityOptions {
   readonly agents?: AgentsOptions | undefined;
   /** @default silent */
   readonly logger?: Logger | undefined;
-  /** Protection that M2M frames of every session carry and demand. @default none */
+  /**
+   * Protection that every body carries and must have, in both directions. The session agrees on M2M alone, without
+   * context coding, tokens and tensors; a body without the protection ends it with `security_required`. Metadata and
+   * errors are not protected. @default none
+   */
   readonly security?: M2MSecurity | undefined;
   /**
    * Addresses and networks (`10.0.0.0/8`) of reverse proxies whose `X-Forwarded-For` tells the address of the
@@ -79,6 +93,9 @@ export interface ResolvedServerOptions {
   readonly path: string;
   readonly origins: readonly string[];
   readonly limits: Limits;
+  /** Bytes. */
+  readonly processMemory: number;
+  readonly maxAssembledSize: number;
   readonly timers: Timers;
   readonly capabilities: Capabilities;
   readonly authenticate: Authenticate | undefined;
@@ -103,6 +120,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   path: 'text',
   origins: 'list',
   limits: 'object',
+  processMemory: 'number',
   timers: 'object',
   authenticate: 'function',
   onSession: 'function',
@@ -142,6 +160,8 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     path,
     origins,
     limits,
+    processMemory: resolveProcessMemory(options.processMemory),
+    maxAssembledSize: options.limits?.maxTransferSize ?? MAX_ASSEMBLED_SIZE,
     timers: resolveTimers(options.timers),
     capabilities: resolveCapabilities(
       {
@@ -156,7 +176,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     onRequest: options.onRequest,
     batch: resolveBatchOptions(options.batch),
     agents,
-    logger: options.logger ?? SILENT_LOGGER,
+    logger: options.logger === undefined ? SILENT_LOGGER : guardLogger(options.logger),
     security: resolveSecurity(options.security),
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),
     scan,
@@ -165,6 +185,21 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     avp: options.avp,
     transfers: options.transfers,
   });
+}
+
+/** @throws {ProtocolError} `invalid_option`. */
+function resolveProcessMemory(given: number | undefined): number {
+  if (given === undefined) return defaultProcessMemory();
+  if (given > 0) return given;
+  throw new ProtocolError('invalid_option', `processMemory is a positive number of bytes, not ${given}`);
+}
+
+/** Buffers lie outside the heap, strings in it. */
+function defaultProcessMemory(): number {
+  // A container has less than the machine; 0 or a huge number mean that nothing constrains it.
+  const constrained = process.constrainedMemory?.() ?? 0;
+  const total = constrained > 0 ? Math.min(constrained, totalmem()) : totalmem();
+  return Math.floor(Math.min(total / 4, getHeapStatistics().heap_size_limit / 2));
 }
 
 const KINDS_OF_AGENTS: OptionKinds<AgentsOptions> = {

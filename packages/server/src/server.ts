@@ -1,17 +1,20 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import {
   AgreementCache,
+  attempt,
   CloseCode,
   CloseReason,
   createSweep,
   type Endpoint,
   type EventRoute,
   Extension,
+  guardLater,
   type HelloPayload,
   type LoadableCodec,
   loadCodecs,
   loadEncoding,
   loggable,
+  MemoryBudget,
   ProtocolError,
   type RequestHandler,
   type Session,
@@ -52,6 +55,8 @@ export function createServer(options: ServerOptions = {}): Server {
 const MAX_HANDSHAKES = 10_000;
 /** How often addresses are forgotten about which there is nothing to remember. */
 const FORGET_INTERVAL_MS = 30_000;
+/** How often suspended sessions are looked at that hold too much memory. */
+const EVICT_INTERVAL_MS = 1_000;
 
 class SessionServer implements Server, ConnectionHost {
   readonly options: ConnectionHost['options'];
@@ -69,6 +74,8 @@ class SessionServer implements Server, ConnectionHost {
   readonly #totals = new Totals();
   readonly #observation: Observation;
   readonly onRequest: RequestHandler | undefined;
+  /** What all sessions together hold. */
+  readonly memory: MemoryBudget;
   #listener: Listener | undefined;
   #loading: Promise<void> | undefined;
   #isLoaded = false;
@@ -80,11 +87,11 @@ class SessionServer implements Server, ConnectionHost {
 
   constructor(options: ServerOptions) {
     this.options = resolveServerOptions(options);
-    const { limits, timers, onRequest, capabilities, avp } = this.options;
+    const { limits, timers, onRequest, capabilities, avp, security } = this.options;
     const agreements = new AgreementCache();
     const { timeOrigin } = systemClock;
     for (const subprotocol of Object.values(Subprotocol)) {
-      const shared = { capabilities, limits, timers, avp, agreements, timeOrigin };
+      const shared = { capabilities, limits, timers, avp, security, agreements, timeOrigin };
       this.#sessionOptions.set(subprotocol, { role: 'server', subprotocol, ...shared });
     }
     this.#observation = new Observation(
@@ -93,6 +100,7 @@ class SessionServer implements Server, ConnectionHost {
       () => this.#isLoaded && !this.#isDraining && !this.#isClosing,
     );
     this.onRequest = onRequest && this.#observation.instrument(onRequest);
+    this.memory = new MemoryBudget(this.options.processMemory);
     this.#quotas = new Quotas(limits);
     this.#handshakes = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
     this.#sweep = createSweep(sweepInterval(timers));
@@ -135,7 +143,7 @@ class SessionServer implements Server, ConnectionHost {
       throw new ProtocolError('invalid_argument', 'the server was closed; create another one');
     await this.#load();
     const { path, timers, logger } = this.options;
-    const listener = await openListener(options, timers.helloTimeoutMs, (request, response) => {
+    const listener = await openListener(options, timers.helloTimeoutMs, logger, (request, response) => {
       if (this.#observation.respondBeside(request, response)) return;
       response.writeHead(426, { 'content-type': 'text/plain; charset=utf-8', upgrade: 'websocket' });
       response.end(`This is a Parlance session server. Connect with a WebSocket to ${path}.\n`);
@@ -236,7 +244,9 @@ class SessionServer implements Server, ConnectionHost {
     const relay = this.#relay;
     if (relay === undefined) return undefined;
     return {
-      take: (event) => relay.take(session, event),
+      take: (event, reservation) => relay.take(session, event, reservation),
+      memoryOf: (event) => relay.memoryOf(session, event),
+      refuse: (streamId, error) => relay.refuse(session, streamId, error),
       isAsked: (streamId) => relay.isAsked(session, streamId),
     };
   }
@@ -251,7 +261,8 @@ class SessionServer implements Server, ConnectionHost {
     this.#sessions.set(session.id, session);
     this.#directory?.join(session);
     if (session.hasEnded) return;
-    if (this.options.onSession !== undefined) void this.#serve(session, this.options.onSession);
+    if (this.options.onSession !== undefined)
+      guardLater(session, this.#serve(session, this.options.onSession));
   }
 
   /** Whoever is told of a session is so behind everything that its connection has to say about it. */
@@ -263,6 +274,11 @@ class SessionServer implements Server, ConnectionHost {
       // A reader that ends because its session has ended is no fault of anybody.
       if (session.state === 'closed') return;
       const fields = { event: 'session.failed', session: session.id, err: loggable(error) };
+      // A message that cannot be decoded is its sender's fault.
+      if (session.blames(error)) {
+        this.options.logger.warn(fields, 'a message cannot be decoded, the session is closed');
+        return session.abort(error);
+      }
       this.options.logger.error(fields, 'onSession failed, the session is closed');
       session.abort(new ProtocolError('internal', 'the server failed', { cause: error }));
     }
@@ -298,9 +314,16 @@ class SessionServer implements Server, ConnectionHost {
     this.#handshakes.delete(session);
     this.#connections.delete(session);
     this.#sweep.delete(session);
-    this.#totals.add(session.stats());
-    this.#directory?.leave(session);
-    this.#relay?.handleEnded(session);
+    // A fault in one of these must not leave the session in the others.
+    const steps = [
+      () => this.#totals.add(session.stats()),
+      () => this.#directory?.leave(session),
+      () => this.#relay?.handleEnded(session),
+    ];
+    for (const step of steps) {
+      const failed = attempt(step);
+      if (failed !== undefined) session.crash(failed.error);
+    }
   }
 
   get #isDraining(): boolean {
@@ -345,8 +368,26 @@ class SessionServer implements Server, ConnectionHost {
       this.#observation.load(),
     ]);
     this.#isLoaded = true;
-    const forget = setInterval(() => this.#quotas.sweep(systemClock.now()), FORGET_INTERVAL_MS).unref();
-    this.#forgetting = () => clearInterval(forget);
+    const forget = setInterval(
+      () => this.#tidy(() => this.#quotas.sweep(systemClock.now())),
+      FORGET_INTERVAL_MS,
+    );
+    const evict = setInterval(
+      () => this.#tidy(() => this.memory.sweep(systemClock.now())),
+      EVICT_INTERVAL_MS,
+    );
+    for (const timer of [forget, evict]) timer.unref();
+    this.#forgetting = () => {
+      clearInterval(forget);
+      clearInterval(evict);
+    };
+  }
+
+  #tidy(task: () => void): void {
+    const failed = attempt(task);
+    if (failed === undefined) return;
+    const fields = { event: 'server.failed', err: loggable(failed.error) };
+    this.options.logger.error(fields, 'a task of the server failed');
   }
 
   /** What the metrics look at when somebody asks. */

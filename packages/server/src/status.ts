@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type Logger, loggable } from '@parlance/protocol';
 import { pathOf } from './admission.js';
 import type { Metrics } from './metrics.js';
 
@@ -16,11 +17,15 @@ export interface StatusOptions {
   /** Whether new sessions are admitted. */
   readonly isReady: () => boolean;
   readonly metrics: () => Metrics | undefined;
+  readonly logger: Logger;
 }
 
 const TEXT = 'text/plain; charset=utf-8';
 
-export function createStatusPages({ isReady, metrics }: StatusOptions): StatusPages {
+export function createStatusPages({ isReady, metrics, logger }: StatusOptions): StatusPages {
+  const warn = (error: unknown): void => {
+    logger.error({ event: 'metrics.failed', err: loggable(error) }, 'the metrics could not be collected');
+  };
   const send = (response: ServerResponse, status: number, type: string, body: string): void => {
     response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' });
     response.end(body);
@@ -43,10 +48,19 @@ export function createStatusPages({ isReady, metrics }: StatusOptions): StatusPa
         const source = metrics();
         if (source === undefined) send(response, 503, TEXT, 'not ready\n');
         else
-          source.expose().then(
-            (text) => send(response, 200, source.contentType, text),
-            () => send(response, 500, TEXT, 'the metrics could not be collected\n'),
-          );
+          source
+            .expose()
+            .then(
+              (text) => send(response, 200, source.contentType, text),
+              (error: unknown) => {
+                warn(error);
+                send(response, 500, TEXT, 'the metrics could not be collected\n');
+              },
+            )
+            .catch((error: unknown) => {
+              warn(error);
+              response.destroy();
+            });
       }
       return true;
     },

@@ -1,6 +1,6 @@
 import type { Server as HttpServer, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { MAX_PIECE_SIZE, Subprotocol } from '@parlance/protocol';
+import { loggable, MAX_PIECE_SIZE, Subprotocol } from '@parlance/protocol';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapter } from './adapters/ws.js';
 import { addressKey, clientAddress, isForwarded } from './addresses.js';
 import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from './admission.js';
@@ -46,8 +46,18 @@ export class Upgrades {
 
   /** @param ownsServer nobody else answers for other paths. */
   attach(server: HttpServer, ownsServer: boolean): () => void {
-    const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) =>
-      this.#handleUpgrade(request, socket, head, ownsServer);
+    const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+      try {
+        this.#handleUpgrade(request, socket, head, ownsServer);
+      } catch (error) {
+        // There may be no session yet that could end.
+        this.#host.options.logger.error(
+          { event: 'upgrade.failed', err: loggable(error) },
+          'an upgrade failed, its connection is dropped',
+        );
+        socket.destroy();
+      }
+    };
     server.on('upgrade', onUpgrade);
     const detach = () => {
       server.off('upgrade', onUpgrade);

@@ -1,10 +1,12 @@
 import { CloseCode } from '../close-codes.js';
+import { closeReasonOf } from '../close-reason.js';
 import { drainingError } from '../departure.js';
-import { ProtocolError, toProtocolError } from '../errors.js';
+import { isProtocolError, ProtocolError, toProtocolError } from '../errors.js';
 import { LifecycleState } from '../lifecycle.js';
 import { DIRECTORY, isAgentId } from '../link/addressing.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import type { CodedBody } from '../link/link.js';
+import { MemoryBudget, type SessionMemory } from '../memory.js';
 import { CloseReason, type GoAwayPayload, RejectCode, type ResumeOffer } from '../messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../session-core.js';
@@ -21,6 +23,7 @@ import {
 import { decodeUndeliverable } from './delivery.js';
 import type { EndpointOptions } from './endpoint-options.js';
 import { Exchange, sessionClosed } from './exchange.js';
+import { attempt, type Crashable, guard, guardLater, logCrash } from './guard.js';
 import { Handover } from './handover.js';
 import { Listeners } from './listeners.js';
 import { loggable } from './loggable.js';
@@ -42,14 +45,33 @@ import type {
 import { type SessionStats, StatsRecorder } from './stats.js';
 import type { TensorInput } from './tensor.js';
 import { Transmitter, type TransmitterHost } from './transmitter.js';
+import { isFaultIn } from './undecodable.js';
 
+/** Bytes below which a session is not worth counting: an idle one has no account. */
+const MIN_COUNTED = 16 * 1024;
+/** A message that waits takes this much beside its bytes, at this end or on its way to another session. */
+const MESSAGE_MEMORY = 512;
+const NO_KEYS: readonly string[] = [];
+/** Each session is bounded by itself. */
+const UNBOUNDED = new MemoryBudget(Infinity);
+
+function evicted(): ProtocolError {
+  return new ProtocolError(
+    'over_budget',
+    'others need the memory that the session holds without a connection',
+  );
+}
+
+const SESSION_FAILED = 'the session failed';
 /** Timeouts nearer than this do not wait for the coarse clock, which strikes at least as often. */
 const SHORT_TIMEOUT_MS = 1_100;
 
 /** Drives a session core over a wire and gives its user promises and iterators. */
-export class Endpoint implements Session, TransmitterHost, MailboxHost {
+export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashable {
   principal: string | undefined;
   agentId: string | undefined;
+  /** Server: bodies of this session that wait to be written to others. */
+  relayed = 0;
   core: SessionCore;
   readonly #options: EndpointOptions;
   readonly #clock: Clock;
@@ -59,14 +81,20 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
   readonly #mailbox: Mailbox;
   readonly #listeners = new Listeners();
   readonly #scanner: Scanner | undefined;
+  #memory: SessionMemory | undefined;
+  #memoryKeys: readonly string[] = NO_KEYS;
+  /** The peer gets no credit until there is memory again. */
+  #isShort = false;
   #flushing: { resolve: () => void; reject: (error: Error) => void }[] | undefined;
   #closing: ((result: CloseResult) => void)[] | undefined;
   /** Established, with everything loaded that the agreement needs. */
   #isReady = false;
   /** Of the present core; made when it is first used. */
   #exchange: Exchange | undefined;
-  /** Events that arrived before the vocabulary was loaded; nothing overtakes them. */
-  #early: SessionEvent[] | undefined;
+  /** The core whose codecs are being loaded. */
+  #loading: SessionCore | undefined;
+  /** Client: what the server has announced of its draining while that was so. */
+  #announced: GoAwayPayload | undefined;
   /** `handleTick` comes on the short timer as well. */
   #isSoon = false;
   #disconnect: { readonly code: number; readonly reason: string } | undefined;
@@ -77,6 +105,16 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
   /** Either end closes, so that nobody wants a new session in place of this one. */
   #isClosing = false;
   #hasEnded = false;
+  #hasToldEnd = false;
+  #hasCrashed = false;
+  /** Ended without its core, which fails. */
+  #isDropped = false;
+  /** Somebody ends it with an error of theirs, and has logged it where it is worth it. */
+  #isAborted = false;
+  /** Nothing is due here any more. */
+  #isAbandoned = false;
+  /** What of the last session was not sent, or not acknowledged. */
+  #unacknowledged = 0;
   /** Client: the server drains, and this session is left, for the next one where there is one. */
   #handover: Handover | undefined;
   /** How long the server asked to wait before the next connection. */
@@ -94,6 +132,25 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     }
   }
 
+  /** What the session holds; most hold too little to be counted. */
+  get memory(): SessionMemory {
+    if (this.#memory === undefined) {
+      const { memory = UNBOUNDED, limits } = this.#options;
+      this.#memory = memory.open(limits.sessionMemory);
+      this.#memory.assign(this.#memoryKeys);
+      this.#memory.onEvict = () => this.abort(evicted());
+      this.#memory.onFault = (error) => this.crash(error);
+      if (this.core.state === 'suspended') this.#memory.handleSuspended(this.#clock.now());
+    }
+    return this.#memory;
+  }
+
+  /** Server: the principal and the address whose share the session takes of the memory of the process. */
+  set memoryKeys(keys: readonly string[]) {
+    this.#memoryKeys = keys;
+    this.#memory?.assign(keys);
+  }
+
   /** Over for good, and not only one session of several. */
   get hasEnded(): boolean {
     return this.#hasEnded;
@@ -109,7 +166,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
   /** @param token credentials of this connection. */
   handleConnected(wire: Wire, token?: string): void {
     this.#transmitter.wire = wire;
-    this.core.handleConnected(this.#clock.now(), token);
+    guard(this, () => this.core.handleConnected(this.#clock.now(), token));
     this.pump();
   }
 
@@ -118,40 +175,58 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
    * anything of its count is stated.
    */
   handleResumed(wire: Wire, offer: ResumeOffer): void {
-    const now = this.#clock.now();
     const former = this.#transmitter.wire;
-    this.#transmitter.detach();
-    this.core.handleDisconnected(CloseCode.ABNORMAL, 'taken over', now);
-    former?.close(CloseCode.TAKEN_OVER, 'a newer connection carries the session');
-    this.#transmitter.wire = wire;
-    this.core.resume(offer, now);
+    guard(this, () => {
+      const now = this.#clock.now();
+      this.#transmitter.detach();
+      this.core.handleDisconnected(CloseCode.ABNORMAL, 'taken over', now);
+      this.#transmitter.wire = wire;
+      former?.close(CloseCode.TAKEN_OVER, 'a newer connection carries the session');
+      this.core.resume(offer, now);
+    });
     this.pump();
   }
 
+  /** Server: the connection carries another session, and this one, which has never begun, is not heard of again. */
+  abandon(): void {
+    this.#isAbandoned = true;
+    this.#transmitter.detach();
+  }
+
   handleMessage(data: Uint8Array | string, wire: Wire | undefined = this.#transmitter.wire): void {
-    if (wire !== this.#transmitter.wire) return;
-    this.#stats.received(data.length);
-    const now = this.#clock.now();
-    this.core.handleMessage(data, now);
-    this.pump();
-    if (this.core.isFull) this.#transmitter.pauseWhileFull();
-    // An acknowledgement is due sooner than the coarse clock strikes.
-    if (!this.#isSoon) this.#tickSoon(now);
+    if (wire !== this.#transmitter.wire || this.#isDropped) return;
+    try {
+      this.#stats.received(data.length);
+      const now = this.#clock.now();
+      this.core.handleMessage(data, now);
+      this.#apply();
+      if (this.core.isFull) this.#transmitter.pauseWhileFull();
+      // An acknowledgement is due sooner than the coarse clock strikes.
+      if (!this.#isSoon) this.#tickSoon(now);
+    } catch (error) {
+      this.crash(error);
+    }
   }
 
   /** @param wire the connection that is gone; one that was replaced before says nothing new. */
   handleDisconnected(code: number, reason: string, wire: Wire | undefined = this.#transmitter.wire): void {
     if (wire !== this.#transmitter.wire) return;
-    this.#transmitter.detach();
-    this.core.handleDisconnected(code, reason, this.#clock.now());
-    this.pump();
-    this.#wantWire();
+    guard(this, () => {
+      this.#transmitter.detach();
+      this.core.handleDisconnected(code, reason, this.#clock.now());
+      this.#apply();
+      this.#wantWire();
+    });
   }
 
   /** The application has taken a message that was charged `charge`. */
   handleTaken(charge: number): void {
-    if (this.core.consume(0, charge)) this.pump();
-    if (!this.#transmitter.isReading) this.#transmitter.pauseWhileFull();
+    try {
+      if (this.core.consume(0, charge)) this.#apply();
+      if (!this.#transmitter.isReading) this.#transmitter.pauseWhileFull();
+    } catch (error) {
+      this.crash(error);
+    }
   }
 
   /** The socket has room again. */
@@ -161,14 +236,21 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
 
   /** One step of the coarse clock. */
   handleTick(): void {
-    const now = this.#clock.now();
+    if (this.#isAbandoned) return;
     this.#isSoon = false;
-    if (!this.#transmitter.isReading) this.core.handleUnread(now);
-    if (now >= this.core.nextTimeout()) {
-      this.core.handleTimeout(now);
-      this.pump();
+    if (this.#isDropped) return;
+    try {
+      const now = this.#clock.now();
+      this.#memory?.handleTick(now);
+      if (!this.#transmitter.isReading) this.core.handleUnread(now);
+      if (now >= this.core.nextTimeout()) {
+        this.core.handleTimeout(now);
+        this.#apply();
+      }
+      this.#tickSoon(now);
+    } catch (error) {
+      this.crash(error);
     }
-    this.#tickSoon(now);
   }
 
   #tickSoon(now: number): void {
@@ -180,8 +262,82 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     else this.#clock.soon(this);
   }
 
-  /** Applies everything that the core has to say. */
+  /** Applies everything that the core has to say. Never throws. */
   pump(): void {
+    try {
+      this.#apply();
+    } catch (error) {
+      this.crash(error);
+    }
+  }
+
+  /**
+   * Ends the session for a fault of this end's: with `internal` and a log line, and if that fails as well,
+   * without its core, by dropping the connection and telling everybody who waits. Never throws.
+   */
+  crash(error: unknown): void {
+    const again = this.#hasCrashed;
+    this.#hasCrashed = true;
+    this.#logFault(error);
+    // What fails behind the end has nothing left to end but the connection.
+    if (this.#hasToldEnd) return this.#cutOff(SESSION_FAILED);
+    const failure = new ProtocolError('internal', SESSION_FAILED, { cause: error });
+    const failed = again
+      ? undefined
+      : attempt(() => {
+          this.core.abort(failure, this.#clock.now());
+          this.#apply();
+        });
+    if (failed !== undefined) this.#logFault(failed.error);
+    if (!this.#hasToldEnd) this.#drop(failure);
+  }
+
+  /** Each step is taken though others fail. */
+  #drop(failure: ProtocolError): void {
+    if (this.#isDropped) return;
+    this.#isDropped = true;
+    this.#hasEnded = true;
+    this.#isReady = false;
+    this.#cutOff(closeReasonOf(failure));
+    const closing = this.#closing ?? [];
+    this.#closing = undefined;
+    const steps = [
+      () => this.#exchange?.end(failure),
+      () => this.#memory?.close(),
+      () => this.#failFlushing(failure),
+      () => this.#handover?.fail(failure),
+      // As far as anybody knows, nothing has arrived.
+      () => {
+        for (const resolve of closing) resolve({ unacknowledged: Infinity });
+      },
+      () => this.#tellState('closed'),
+      () => this.#mailbox.end(failure),
+      () => this.#notify('error', failure),
+      () => this.#tellEnded(failure),
+    ];
+    for (const step of steps) {
+      const failed = attempt(step);
+      if (failed !== undefined) this.#logFault(failed.error);
+    }
+  }
+
+  #cutOff(reason: string): void {
+    const { wire } = this.#transmitter;
+    attempt(() => this.#transmitter.detach());
+    const failed = attempt(() => wire?.close(CloseCode.INTERNAL, reason));
+    if (failed !== undefined) attempt(() => wire?.terminate?.());
+  }
+
+  #logFault(error: unknown): void {
+    let id: string | undefined;
+    attempt(() => {
+      id = this.core.id;
+    });
+    logCrash(this.#logger, id, error);
+  }
+
+  #apply(): void {
+    if (this.#isDropped) return;
     this.#transmitter.transmit();
     while (this.core.hasEvents) {
       for (let event = this.core.pollEvent(); event !== undefined; event = this.core.pollEvent()) {
@@ -207,7 +363,30 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     }
     if (this.#handover !== undefined) this.#leaveWhenDone(this.#handover);
     this.#exchange?.wake();
+    this.#countMemory();
     if (this.#flushing !== undefined && this.#isFlushed()) this.#resolveFlushing();
+  }
+
+  /** Tells what windows and queues hold. While there is too little memory, the peer gets no more credit. */
+  #countMemory(): void {
+    const held = this.core.heldBytes + (this.#mailbox.size + this.relayed) * MESSAGE_MEMORY;
+    if (this.#memory === undefined && held < MIN_COUNTED) return;
+    const { memory } = this;
+    if (memory.hold(held) && !this.#isShort && memory.isScarce) this.#awaitMemory();
+  }
+
+  #awaitMemory(): void {
+    this.#isShort = true;
+    this.core.holdCredit(true);
+    this.memory.queue(1, {
+      now: this.#clock.now(),
+      begin: (reservation) => {
+        this.#isShort = false;
+        reservation.release();
+        this.core.holdCredit(false);
+        this.pump();
+      },
+    });
   }
 
   // --- Session
@@ -216,6 +395,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     return this.core.id ?? '';
   }
   get state(): SessionState {
+    if (this.#isDropped) return 'closed';
     const { state } = this.core;
     // What was agreed on may have to be loaded yet, and until then nothing can be sent.
     return state === 'established' && !this.#isReady ? 'connecting' : state;
@@ -301,36 +481,42 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
 
   /** Closes at once with a reason of its own, such as the server's shutdown. */
   shutdown(reason: CloseReason, message: string): Promise<CloseResult> {
-    if (this.#hasEnded) return Promise.resolve({ unacknowledged: 0 });
+    if (this.#hasEnded) return Promise.resolve({ unacknowledged: this.#unacknowledged });
     return new Promise((resolve) => {
       this.#closing ??= [];
       this.#closing.push(resolve);
-      this.core.close(reason, message, this.#clock.now());
+      guard(this, () => this.core.close(reason, message, this.#clock.now()));
       this.pump();
     });
   }
 
   /** Ends the session at once with the error's close code. */
   abort(error: ProtocolError): void {
-    this.core.abort(error, this.#clock.now());
+    this.#isAborted = true;
+    guard(this, () => this.core.abort(error, this.#clock.now()));
     this.pump();
+  }
+
+  /** Whether `error` was thrown because something that this session has received cannot be decoded. */
+  blames(error: unknown): error is ProtocolError {
+    return isFaultIn(this.#exchange?.coder, error);
   }
 
   /** Client: sends new credentials before the old ones end. */
   authenticate(token: string): void {
-    this.core.authenticate(token, this.#clock.now());
+    guard(this, () => this.core.authenticate(token, this.#clock.now()));
     this.pump();
   }
 
   /** Server: how long the credentials of the connection are good, in Unix milliseconds. */
   grant(expiresAt: number | null): void {
-    this.core.grant(expiresAt, this.#clock.now());
+    guard(this, () => this.core.grant(expiresAt, this.#clock.now()));
     this.pump();
   }
 
   /** Server: tells the client that it drains. */
   leave(payload: GoAwayPayload): void {
-    this.core.leave(payload, this.#clock.now());
+    guard(this, () => this.core.leave(payload, this.#clock.now()));
     this.pump();
   }
 
@@ -362,13 +548,28 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
    * Gives a command to the core on somebody else's behalf.
    *
    * @param sent is counted as such: a body, or the bytes of a tensor.
+   * @throws {ProtocolError} what the core refuses; `session_closed` after a fault, which ends this session
+   * and not the one on whose behalf it is.
    */
   perform<Result>(sent: CodedBody | number | undefined, command: (core: SessionCore) => Result): Result {
-    const result = command(this.core);
+    let result: Result;
+    try {
+      if (this.#isDropped) throw sessionClosed();
+      result = command(this.core);
+    } catch (error) {
+      if (isProtocolError(error)) throw error;
+      this.crash(error);
+      throw sessionClosed();
+    }
     if (typeof sent === 'number') this.#stats.sentTensor(sent);
     else if (sent !== undefined) this.#stats.sentBody(sent);
     this.pump();
     return result;
+  }
+
+  /** As {@link perform}, for what has no answer: never throws, and a refusal ends this session too. */
+  tell(command: (core: SessionCore) => void): void {
+    guard(this, () => this.perform(undefined, command));
   }
 
   /** @throws {ProtocolError} `session_closed`. */
@@ -376,9 +577,13 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     return this.#ready.coder;
   }
 
-  /** Answers a request that has arrived by a handler of the caller's. */
+  /** Answers a request that has arrived by a handler of the caller's. Never rejects. */
   async answer(streamId: number, body: ReceivedBody, handler: RequestHandler): Promise<void> {
-    await this.#ready.answer(streamId, body, handler);
+    try {
+      await this.#ready.answer(streamId, body, handler);
+    } catch (error) {
+      this.crash(error);
+    }
   }
 
   // --- the present session
@@ -399,6 +604,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
       transmit: () => this.#transmitter.transmit(),
       pump: () => this.pump(),
       onReport: (message) => this.#handleReport(message),
+      memory: () => this.memory,
     });
     return this.#exchange;
   }
@@ -431,6 +637,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
         return;
       case 'state':
         if (event.state !== 'closed') this.#isClosing = event.state === 'closing';
+        this.#memory?.handleSuspended(event.state === 'suspended' ? this.#clock.now() : Infinity);
         // What a handler would still reply is not sent any more.
         if (event.state === 'closing')
           this.#exchange?.abortHandlers(new ProtocolError('session_closed', 'the session closes'));
@@ -450,7 +657,9 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
         this.#options.onGranted?.(event.expiresInMs);
         return;
       case 'goaway':
-        this.#handover ??= new Handover(event);
+        // Until the session is ready, the handover is that of the session before it.
+        if (this.#isReady) this.#handover ??= new Handover(event);
+        else this.#announced = event;
         return;
       case 'superseded':
         this.#superseding = event.accept;
@@ -458,10 +667,10 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
       case 'disconnect':
         this.#disconnect ??= { code: event.closeCode, reason: event.reason };
         return;
+      case 'ended':
+        return this.#end(event.error);
       default:
-        if (this.#early !== undefined) this.#early.push(event);
-        else if (event.type === 'ended') this.#end(event.error);
-        else this.#ready.handle(event);
+        this.#ready.handle(event);
     }
   }
 
@@ -482,46 +691,47 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     if (this.core.consume(0, message.charge)) this.pump();
   }
 
-  /** Loads what the agreement needs; what arrives meanwhile waits. */
+  /** Loads what the agreement needs; the core holds what arrives meanwhile. */
   #prepare(): void {
-    const { negotiated } = this;
-    const hasContext = this.core.contextUse !== undefined;
+    const { core, negotiated } = this;
+    // A session may be taken up while its codecs are loaded.
+    if (this.#loading === core) return;
+    const hasContext = core.contextUse !== undefined;
     // A server has loaded everything before it listens.
     if (this.#options.role === 'server' && isLoaded(negotiated, hasContext)) {
       this.#start();
       return;
     }
-    this.#early = [];
-    // What is coded in context is decoded on arrival, which takes what is being loaded.
-    if (hasContext) this.core.holdFrames();
-    load(negotiated, hasContext).then(
-      () => this.#start(),
+    this.#loading = core;
+    this.#options.onAccepted?.();
+    core.holdFrames();
+    // Another session may have taken the place of this one, which is over.
+    const isOver = () => this.core !== core || core.state === 'closed';
+    const loaded = load(negotiated, hasContext).then(
+      () => {
+        if (!isOver()) this.#start();
+      },
       (error: unknown) => {
+        if (isOver()) return;
         this.abort(toProtocolError(error, 'internal', 'loading the codecs of the session failed'));
-        this.#takeEarly();
       },
     );
+    guardLater(this, loaded);
   }
 
   #start(): void {
+    if (this.#hasCrashed) return;
     this.#isReady = true;
+    this.#loading = undefined;
     const handover = this.#handover;
-    this.#handover = undefined;
+    this.#handover = this.#announced && new Handover(this.#announced);
+    this.#announced = undefined;
     this.#options.onReady?.();
     handover?.complete();
     this.#tellState(this.core.state);
-    this.#takeEarly();
     this.core.releaseFrames(this.#clock.now());
     this.pump();
-  }
-
-  #takeEarly(): void {
-    const early = this.#early ?? [];
-    this.#early = undefined;
-    for (const event of early) {
-      if (event.type === 'ended') this.#end(event.error);
-      else if (this.#isReady) this.#ready.handle(event);
-    }
+    this.#transmitter.pauseWhileFull();
   }
 
   /** Leaves a server that drains as soon as nothing is under way any more. */
@@ -541,6 +751,9 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
   }
 
   #end(given: ProtocolError | undefined): void {
+    // The core has caught it itself, on a frame.
+    if (given?.code === 'internal' && given.side === 'local' && !this.#isAborted && !this.#hasCrashed)
+      this.#logFault(given.cause ?? given);
     // Whoever closes a session wants no other one, and has it even before the next one has begun.
     const isWanted = this.#closing === undefined;
     const reason = !isWanted && this.#isRenewed && given?.code === 'session_closed' ? undefined : given;
@@ -558,8 +771,12 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     // An answered CLOSE says that all has arrived.
     if (isLeft) this.#resolveFlushing();
     this.#exchange?.end(error);
+    this.#memory?.close();
+    this.#memory = undefined;
+    this.#isShort = false;
     this.#failFlushing(error);
     const unacknowledged = this.core.framesUnconfirmed + this.core.undelivered().notSent.length;
+    this.#unacknowledged = unacknowledged;
     for (const resolve of this.#closing ?? []) resolve({ unacknowledged });
     this.#closing = undefined;
     // A reader goes on with the next session where nothing is missing in between.
@@ -568,7 +785,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
       return this.#renew(renewed);
     }
     if (renewed === undefined) this.#tellState('closed');
-    this.#mailbox.end(error);
+    this.#endMailbox(error);
     if (error !== undefined) this.#notify('error', error);
     if (error?.code === 'session_lost') {
       this.#notify('reset', { reason: error.message, ...this.core.undelivered() });
@@ -577,11 +794,26 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
       const unfinished = this.#handover;
       this.#handover = undefined;
       unfinished?.fail(error ?? sessionClosed());
-      this.#options.onEnded?.(error);
+      this.#tellEnded(error);
       return;
     }
     this.#mailbox.reopen();
     this.#renew(renewed);
+  }
+
+  #tellEnded(error: ProtocolError | undefined): void {
+    if (this.#hasToldEnd) return;
+    this.#hasToldEnd = true;
+    this.#options.onEnded?.(error);
+  }
+
+  /** Messages that a scan still looks at were acknowledged: their reader has them before the end. */
+  #endMailbox(error: ProtocolError | undefined): void {
+    const mailbox = this.#mailbox;
+    const end = () => mailbox.end(error);
+    const looked = this.#scanner?.pending;
+    if (looked === undefined) end();
+    else guardLater(this, looked.then(end, end));
   }
 
   #failFlushing(error: ProtocolError | undefined): void {
@@ -601,6 +833,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost {
     this.#tellState(core.state);
     if (this.#handover !== undefined) this.#handover.isClosing = true;
     this.#isReady = false;
+    this.#announced = undefined;
     this.#exchange = undefined;
     const accept = this.#superseding;
     this.#superseding = undefined;

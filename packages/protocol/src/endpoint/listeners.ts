@@ -1,6 +1,7 @@
+import { catchLate } from './guard.js';
 import type { SessionEvents } from './session.js';
 
-type Listener = (event: never) => void;
+type Listener = (event: never) => unknown;
 
 /** Who is told what becomes of a session. */
 export class Listeners {
@@ -18,7 +19,7 @@ export class Listeners {
     return () => listeners.delete(listener);
   }
 
-  /** @param onThrown is given what a listener throws, which concerns no other one. */
+  /** @param onThrown is given what a listener throws, at once or later, which concerns no other one. */
   tell<Name extends keyof SessionEvents>(
     name: Name,
     event: SessionEvents[Name],
@@ -26,7 +27,7 @@ export class Listeners {
   ): void {
     for (const listener of this.#byName?.get(name) ?? []) {
       try {
-        (listener as (event: SessionEvents[Name]) => void)(event);
+        catchLate((listener as (event: SessionEvents[Name]) => unknown)(event), onThrown);
       } catch (error) {
         onThrown(error);
       }

@@ -20,6 +20,15 @@ const MAX_CAUSES = 3;
  * and many a library the token that it could not read. Our own messages hold neither payloads nor tokens.
  */
 export function loggable(error: unknown, causes = MAX_CAUSES): LoggableError {
+  try {
+    return describe(error, causes);
+  } catch {
+    // Its own getters, or those of a proxy, throw.
+    return { type: 'unreadable', at: [] };
+  }
+}
+
+function describe(error: unknown, causes: number): LoggableError {
   if (!(error instanceof Error)) return { type: typeof error, at: [] };
   const own = error instanceof ProtocolError && !(error instanceof RequestError);
   return {

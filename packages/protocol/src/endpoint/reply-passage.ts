@@ -1,6 +1,8 @@
 import { LinkCodec } from '../link/header.js';
+import type { Reservation } from '../memory.js';
 import type { SessionEvent } from '../session-core.js';
 import type { BodyCoder } from './body-coder.js';
+import { type Crashable, guard } from './guard.js';
 import { createMessage, type PartText } from './message.js';
 import type { EventRoute } from './ports.js';
 import type { Scanner } from './scan.js';
@@ -23,9 +25,10 @@ interface Waiting {
 export interface ReplyPassageOptions {
   readonly route: EventRoute;
   readonly scanner: Scanner;
+  readonly session: Crashable;
   readonly coder: () => BodyCoder;
   /** Nobody wants it any more. */
-  readonly drop: (event: ReplyEvent) => void;
+  readonly drop: (event: ReplyEvent, reservation: Reservation | undefined) => void;
 }
 
 /**
@@ -40,18 +43,18 @@ export class ReplyPassage {
     this.#options = options;
   }
 
-  take(event: ReplyEvent): void {
-    const { route, scanner, coder, drop } = this.#options;
+  take(event: ReplyEvent, reservation: Reservation | undefined): void {
+    const { route, scanner, session, coder, drop } = this.#options;
     const { streamId } = event;
     const isLast = event.type !== 'part';
     let waiting = this.#waiting.get(streamId);
     if (isLast) this.#waiting.delete(streamId);
     const pass = () => {
-      if (!route.take(event)) drop(event);
+      if (!route.take(event, reservation)) drop(event, reservation);
     };
     if (!('body' in event) || event.body.bytes.length === 0) {
       if (waiting === undefined) pass();
-      else waiting.last = waiting.last.then(pass);
+      else waiting.last = waiting.last.then(() => guard(session, pass));
       return;
     }
     const { body } = event;

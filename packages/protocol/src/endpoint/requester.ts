@@ -1,9 +1,11 @@
 import { ProtocolError } from '../errors.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import type { CodedBody } from '../link/link.js';
+import type { Reservation } from '../memory.js';
 import type { Clock } from '../platform/clock.js';
 import type { SessionCore } from '../session-core.js';
 import type { BodyCoder } from './body-coder.js';
+import { type Crashable, guard, guardLater } from './guard.js';
 import { createReply, type Reply } from './reply.js';
 import type { RequestOptions } from './session.js';
 
@@ -11,6 +13,8 @@ export interface RequesterOptions {
   readonly core: SessionCore;
   readonly clock: Clock;
   readonly coder: BodyCoder;
+  /** Timers, signals and readers call into it from outside. */
+  readonly session: Crashable;
   readonly onSent: (body: CodedBody) => void;
   /** Commands were given to the core. */
   readonly pump: () => void;
@@ -37,7 +41,7 @@ export class Requester {
    */
   ask(body: CodedBody | Promise<CodedBody>, options: ReplyBounds): Reply {
     const reply = this.#createReply(options);
-    if (body instanceof Promise) void this.#beginLater(reply, body);
+    if (body instanceof Promise) guardLater(this.#options.session, this.#beginLater(reply, body));
     else this.#begin(reply, body);
     return reply;
   }
@@ -56,16 +60,16 @@ export class Requester {
 
   /** A reply that ends when its time or its caller's patience is over. */
   #createReply({ signal, timeoutMs }: ReplyBounds): Reply {
-    const { core, clock, coder, pump } = this.#options;
+    const { core, clock, coder, session, pump } = this.#options;
     const release: (() => void)[] = [];
     const reply = createReply({
       coder,
       cancel(id) {
-        core.cancel(id);
+        guard(session, () => core.cancel(id));
         pump();
       },
       consume(id, charge) {
-        if (core.consume(id, charge)) pump();
+        if (guard(session, () => core.consume(id, charge))) pump();
       },
       onOver() {
         for (const free of release) free();
@@ -88,12 +92,13 @@ export class Requester {
     return this.#replies.size;
   }
 
-  handlePart(streamId: number, body: ReceivedBody): void {
-    this.#take(streamId, body, (reply) => reply.handlePart(body));
+  /** @param reservation of the memory that the body takes once it is decoded. */
+  handlePart(streamId: number, body: ReceivedBody, reservation?: Reservation): void {
+    this.#take(streamId, body, reservation, (reply) => reply.handlePart(body, reservation));
   }
 
-  handleResponse(streamId: number, body: ReceivedBody): void {
-    this.#take(streamId, body, (reply) => reply.handleResponse(body));
+  handleResponse(streamId: number, body: ReceivedBody, reservation?: Reservation): void {
+    this.#take(streamId, body, reservation, (reply) => reply.handleResponse(body, reservation));
     this.#replies.delete(streamId);
   }
 
@@ -143,9 +148,15 @@ export class Requester {
   }
 
   /** A reply that cannot be decoded fails alone. */
-  #take(streamId: number, { charge }: ReceivedBody, take: (reply: Reply) => void): void {
+  #take(
+    streamId: number,
+    { charge }: ReceivedBody,
+    reservation: Reservation | undefined,
+    take: (reply: Reply) => void,
+  ): void {
     const reply = this.#replies.get(streamId);
     if (reply === undefined) {
+      reservation?.release();
       // Nobody waits for it: at a server, one that was to go on to a session that is over.
       if (this.#options.core.consume(streamId, charge)) this.#options.pump();
       return;
@@ -153,7 +164,13 @@ export class Requester {
     try {
       take(reply);
     } catch (error) {
+      reservation?.release();
       reply.abort(error);
     }
+  }
+
+  /** There is no memory for a part of a reply, which fails alone. */
+  refuse(streamId: number, error: ProtocolError): void {
+    this.#replies.get(streamId)?.abort(error);
   }
 }

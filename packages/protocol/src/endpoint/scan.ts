@@ -1,5 +1,7 @@
+import { truncateUnits } from '../close-reason.js';
 import { ProtocolError } from '../errors.js';
 import type { SecurityStatus } from '../messages.js';
+import { type Crashable, guard } from './guard.js';
 import { loggable } from './loggable.js';
 import type { Message } from './message.js';
 import type { Logger } from './ports.js';
@@ -41,22 +43,37 @@ export interface Scannable extends Message {
 /** Holds what arrives back until it was looked at; messages keep their order. */
 export class Scanner {
   readonly #scan: Scan;
-  readonly #session: Session;
+  readonly #session: Session & Crashable;
   readonly #logger: Logger;
   readonly #block: (error: ProtocolError) => void;
   #last: Promise<void> = Promise.resolve();
+  /** Messages that were neither delivered nor blocked. */
+  #waiting = 0;
 
   /** @param block is told what goes no further. */
-  constructor(scan: Scan, session: Session, logger: Logger, block: (error: ProtocolError) => void) {
+  constructor(
+    scan: Scan,
+    session: Session & Crashable,
+    logger: Logger,
+    block: (error: ProtocolError) => void,
+  ) {
     this.#block = block;
     this.#scan = scan;
     this.#session = session;
     this.#logger = logger;
   }
 
+  /** Settles when no message waits any more; `undefined` if none does. */
+  get pending(): Promise<void> | undefined {
+    return this.#waiting > 0 ? this.#last : undefined;
+  }
+
   /** Calls `deliver` in the order of the messages. */
   takeMessage(message: Scannable, deliver: () => void): void {
-    this.#last = this.takeBehind(this.#last, () => message, deliver);
+    this.#waiting++;
+    this.#last = this.takeBehind(this.#last, () => message, deliver).finally(() => {
+      this.#waiting--;
+    });
   }
 
   /**
@@ -68,12 +85,23 @@ export class Scanner {
   takeBehind(previous: Promise<void>, read: () => Scannable, deliver: () => void): Promise<void> {
     const verdict = (async () => this.judge(read(), 'received'))();
     verdict.catch(() => {});
-    return previous.then(() => verdict).then(deliver, this.#block);
+    return this.#settle(
+      previous.then(() => verdict),
+      deliver,
+    );
   }
 
   /** Requests wait for nothing but their own verdict. */
   takeRequest(message: Scannable, deliver: () => void): void {
-    this.judge(message, 'received').then(deliver, this.#block);
+    void this.#settle(this.judge(message, 'received'), deliver);
+  }
+
+  /** Never rejects: what delivering or blocking throws ends the session. */
+  #settle(verdict: Promise<void>, deliver: () => void): Promise<void> {
+    return verdict.then(
+      () => guard(this.#session, deliver),
+      (error: ProtocolError) => guard(this.#session, () => this.#block(error)),
+    );
   }
 
   /**
@@ -88,17 +116,39 @@ export class Scanner {
   async #statusOf(message: Message, direction: ScanContext['direction']): Promise<SecurityStatus> {
     let verdict: Verdict;
     try {
-      verdict = await this.#scan(message, { session: this.#session, direction });
+      verdict = readVerdict(await this.#scan(message, { session: this.#session, direction }));
     } catch (cause) {
       const fields = { event: 'scan.failed', session: this.#session.id, err: loggable(cause) };
       this.#logger.error(fields, 'scan failed, which blocks');
       throw new ProtocolError('forbidden', 'the content could not be scanned', { cause });
     }
-    const { safe, confidence, block = !safe } = verdict;
-    const threatType = verdict.threatType?.slice(0, MAX_THREAT_TYPE);
+    const { safe, threatType, confidence, block = !safe } = verdict;
     if (!block) return { scanned: true, safe, threatType, confidence };
     const fields = { event: 'scan.blocked', session: this.#session.id, direction, threatType, confidence };
     this.#logger.warn(fields, 'content was blocked');
     throw new ProtocolError('forbidden', `content was refused${threatType ? `: ${threatType}` : ''}`);
   }
+}
+
+/**
+ * Reads each field once: a verdict comes from the application, which may have given it getters.
+ *
+ * @throws {TypeError} if it is none; and what its getters throw.
+ */
+function readVerdict(verdict: unknown): Verdict {
+  if (typeof verdict !== 'object' || verdict === null) throw new TypeError('scan returned no verdict');
+  const { safe, threatType, confidence, block } = verdict as Partial<Record<keyof Verdict, unknown>>;
+  const isOptional = (value: unknown, type: string) => value === undefined || typeof value === type;
+  if (typeof safe !== 'boolean') throw new TypeError('scan returned a verdict without a boolean "safe"');
+  if (!isOptional(block, 'boolean')) throw new TypeError('the "block" of a verdict is a boolean');
+  if (!isOptional(threatType, 'string')) throw new TypeError('the "threatType" of a verdict is a string');
+  if (confidence !== undefined && !Number.isFinite(confidence))
+    throw new TypeError('the "confidence" of a verdict is a number');
+  return {
+    safe,
+    block: block as boolean | undefined,
+    // It is often a quotation, and goes into a REJECT, which has no form for half of a surrogate pair.
+    threatType: threatType === undefined ? undefined : truncateUnits(threatType as string, MAX_THREAT_TYPE),
+    confidence: confidence as number | undefined,
+  };
 }

@@ -1,4 +1,4 @@
-import type { Clock } from '../platform/clock.js';
+import type { Clock, Sweepable } from '../platform/clock.js';
 import type { SessionCore } from '../session-core.js';
 import type { Wire } from './ports.js';
 import type { StatsRecorder } from './stats.js';
@@ -9,10 +9,10 @@ const SOCKET_HIGH_WATER = 256 * 1024;
 const DRAIN_POLL_MS = 4;
 
 /** The endpoint whose session is written. */
-export interface TransmitterHost {
+export interface TransmitterHost extends Sweepable {
   readonly core: SessionCore;
+  /** Never throws. */
   pump(): void;
-  handleTick(): void;
 }
 
 /** Writes what the core has to the connection, and reads from it only while there is room for more. */

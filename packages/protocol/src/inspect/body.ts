@@ -3,6 +3,7 @@ import type { EncodingName } from '../constants.js';
 import { createBodyCoder } from '../endpoint/body-coder.js';
 import { ProtocolError } from '../errors.js';
 import { LinkCodec } from '../link/header.js';
+import { decodeUtf8 } from '../text.js';
 import { readAvp } from './avp.js';
 import { showContent } from './content.js';
 import { readContextBody } from './context.js';
@@ -22,6 +23,8 @@ export interface BodyContext {
   readonly encoding: EncodingName | undefined;
   /** One part of a reply, which may begin or end inside a character. */
   readonly isPart: boolean;
+  /** In a text form, which stands for text: content that is none is refused. */
+  readonly isTextForm?: boolean;
   /** Bytes of content that the link frame states. */
   readonly originalLength: number | undefined;
 }
@@ -69,6 +72,7 @@ function readCompressed(name: string, codec: LinkCodec, loads: LoadableCodec): B
     reader.take(name, remaining);
     const content = reader.checkLoaded(loads, decode, offset);
     if (content === undefined) return bytesPhrase(remaining);
+    if (context.isTextForm) reader.check(() => decodeUtf8(content), offset);
     reader.say(undefined, `${bytesPhrase(content.length)} when decoded`);
     showContent(reader.report, content, context.isPart);
     return `${bytesPhrase(remaining)} for ${number(content.length)}`;

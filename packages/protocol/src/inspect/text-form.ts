@@ -22,7 +22,7 @@ export const PREFIX_LABELS: Readonly<Record<Prefix, string>> = {
   [Prefix.ZLIB_V2]: 'zlib',
 };
 
-const ALONE = { encoding: undefined, isPart: false, originalLength: undefined };
+const ALONE = { encoding: undefined, isPart: false, isTextForm: true, originalLength: undefined };
 
 /** Explains a whole text, which is what `reader` has left. */
 export function readTextForm(reader: FieldReader, text: string): string {

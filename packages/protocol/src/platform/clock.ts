@@ -49,7 +49,16 @@ function strike(): void {
   const items = due;
   // Clearing one that has lived long makes V8 look whether to collect the whole heap.
   due = new Set();
-  for (const item of items) item.handleTick();
+  for (const item of items) tick(item);
+}
+
+/** One item that throws must not keep the others from their turn. */
+function tick(item: Sweepable): void {
+  try {
+    item.handleTick();
+  } catch (error) {
+    item.crash(error);
+  }
 }
 
 /** In Node a timer of ours alone keeps no process alive. */
@@ -60,6 +69,8 @@ function unref(timer: unknown): void {
 /** Anything with timers of its own that are looked at now and then. */
 export interface Sweepable {
   handleTick(): void;
+  /** Is told what `handleTick` has thrown. Never throws. */
+  crash(error: unknown): void;
 }
 
 /** One timer for any number of sessions: re-arming one per message costs more than the message. */
@@ -82,7 +93,7 @@ export function createSweep(intervalMs: number): Sweep {
       items.add(item);
       if (timer !== undefined) return;
       timer = setInterval(() => {
-        for (const each of items) each.handleTick();
+        for (const each of items) tick(each);
       }, intervalMs);
       unref(timer);
     },

@@ -133,7 +133,7 @@ describe('aborting', () => {
     };
     const aborted = load.loadEncoding(NAME, { signal: controller.signal, source: source(), onProgress });
     expect(await code(aborted)).toBe('AbortError');
-    await vi.waitFor(() => expect(closed).toBe(true));
+    await expect.poll(() => closed).toBe(true);
     expect(given).toBeLessThan(10);
     expect((await load.loadEncoding(NAME)).name).toBe(NAME);
   });

@@ -63,10 +63,16 @@ class FakeSocket extends Duplex {
 
 const filled = (length: number, seed: number) => Buffer.alloc(length, (seed % 255) + 1);
 
+const NOBODY = {
+  crash(error: unknown) {
+    throw error;
+  },
+};
+
 function createWriter() {
   const socket = new FakeSocket();
   const webSocket = { readyState: 1 };
-  return { socket, webSocket, writer: new FrameWriter(webSocket, socket) };
+  return { socket, webSocket, writer: new FrameWriter(webSocket, socket, NOBODY) };
 }
 
 describe('a frame writer', () => {

@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream';
+import { type Crashable, guard } from '@parlance/protocol';
 
 /**
  * Writes the frames of a server's side of a WebSocket to its socket (RFC 6455 section 5.2), those of a
@@ -29,10 +30,13 @@ const OPEN = 1;
 export class FrameWriter {
   readonly #webSocket: WritableState;
   readonly #socket: Duplex;
+  readonly #owner: Crashable;
   #frames: (Uint8Array | string)[] = [];
   #pendingBytes = 0;
 
-  constructor(webSocket: WritableState, socket: Duplex) {
+  /** @param owner is told what writing at the end of a turn throws, which keeps no other writer waiting. */
+  constructor(webSocket: WritableState, socket: Duplex, owner: Crashable) {
+    this.#owner = owner;
     this.#webSocket = webSocket;
     this.#socket = socket;
   }
@@ -48,6 +52,11 @@ export class FrameWriter {
     this.#frames.push(frame);
     this.#pendingBytes += frame.length;
     if (this.#pendingBytes >= MAX_PENDING) this.flush();
+  }
+
+  /** As {@link flush}, for nobody who could be told. */
+  endTurn(): void {
+    guard(this.#owner, () => this.flush());
   }
 
   /** Writes what waits, ahead of the end of the turn. */
@@ -166,5 +175,5 @@ function endTurn(): void {
 function flushWaiting(): void {
   const writers = waiting;
   waiting = [];
-  for (const writer of writers) writer.flush();
+  for (const writer of writers) writer.endTurn();
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Wire } from '@parlance/protocol';
+import type { Crashable, Wire } from '@parlance/protocol';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { FrameWriter } from './frame-writer.js';
 
@@ -14,6 +14,8 @@ export interface WireEvents {
   /** The socket has room again. */
   onDrain(): void;
   onClose(code: number, reason: string): void;
+  /** Writing has failed in a way that the socket does not report itself. */
+  onFault(error: unknown): void;
 }
 
 /** A wire whose events are not wanted yet. */
@@ -70,15 +72,16 @@ export function createWebSocketAdapter(options: WebSocketAdapterOptions): WebSoc
   };
 }
 
-class SocketWire implements ServerWire {
+class SocketWire implements ServerWire, Crashable {
   readonly #webSocket: WebSocket;
   readonly #socket: Duplex;
   readonly #writer: FrameWriter;
+  #events: WireEvents | undefined;
 
   constructor(webSocket: WebSocket, socket: Duplex) {
     this.#webSocket = webSocket;
     this.#socket = socket;
-    this.#writer = new FrameWriter(webSocket, socket);
+    this.#writer = new FrameWriter(webSocket, socket, this);
     // An error is always followed by close, which says all there is to do.
     webSocket.on('error', ignore);
   }
@@ -108,7 +111,13 @@ class SocketWire implements ServerWire {
     this.#webSocket.terminate();
   }
 
+  crash(error: unknown): void {
+    this.#events?.onFault(error);
+    this.terminate();
+  }
+
   listen(events: WireEvents): void {
+    this.#events = events;
     this.#webSocket.on('message', (data: Buffer, isBinary) =>
       events.onMessage(isBinary ? data : data.toString('utf8')),
     );

@@ -1,4 +1,5 @@
 import {
+  catchLate,
   type Endpoint,
   LinkCodec,
   type Logger,
@@ -97,13 +98,17 @@ export class Policy {
   }
 
   #route(name: string, question: RouteQuestion): string {
+    const onThrown = (error: unknown) => {
+      const fields = { event: 'agents.route_failed', err: loggable(error) };
+      this.#logger.error(fields, 'agents.route threw, so that nobody is reached');
+    };
     try {
-      return this.#options.route?.(name, question) ?? name;
+      const named: unknown = this.#options.route?.(name, question) ?? name;
+      catchLate(named, onThrown);
+      if (typeof named !== 'string') throw new TypeError('agents.route returned no agent ID');
+      return named;
     } catch (error) {
-      this.#logger.error(
-        { event: 'agents.route_failed', err: loggable(error) },
-        'agents.route threw, so that nobody is reached',
-      );
+      onThrown(error);
       return '';
     }
   }
@@ -111,11 +116,16 @@ export class Policy {
   #allows(question: Question): boolean {
     const { authorize } = this.#options;
     if (authorize === undefined) return question.from.principal === question.to.principal;
-    try {
-      return authorize(question) === true;
-    } catch (error) {
+    const onThrown = (error: unknown) => {
       const fields = { event: 'agents.authorize_failed', err: loggable(error) };
       this.#logger.error(fields, 'agents.authorize threw, which refuses');
+    };
+    try {
+      const answer: unknown = authorize(question);
+      catchLate(answer, onThrown);
+      return answer === true;
+    } catch (error) {
+      onThrown(error);
       return false;
     }
   }

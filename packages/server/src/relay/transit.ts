@@ -1,12 +1,14 @@
 import {
   type CodedBody,
   type Endpoint,
+  guard,
   LinkCodec,
   type Logger,
   loggable,
   ProtocolError,
   type ReceivedBody,
   toProtocolError,
+  type Undeliverable,
 } from '@parlance/protocol';
 import type { Agent } from '../directory.js';
 import type { Policy, RelayKind } from './policy.js';
@@ -24,6 +26,9 @@ export interface RelayStats {
   readonly unknown: number;
 }
 
+/** What a body that was coded again takes beside its bytes. */
+const RECODED_OVERHEAD = 1024;
+
 /** What all that passes from one session to another has in common: whether it may, how, and for whose credit. */
 export class Transit {
   readonly stats: { -readonly [Key in keyof RelayStats]: RelayStats[Key] } = {
@@ -34,8 +39,11 @@ export class Transit {
   };
   readonly #policy: Policy;
   readonly #logger: Logger;
+  /** The answer to the last question, for the one who asks it again at once. */
+  #admitted: { readonly body: ReceivedBody; readonly agent: Agent } | undefined;
   /** Sessions that were given credit and have to say so. */
   #due = new Set<Endpoint>();
+  readonly #unreported = new WeakSet<Endpoint>();
 
   constructor(policy: Policy, logger: Logger) {
     this.#policy = policy;
@@ -48,8 +56,32 @@ export class Transit {
    * @throws {ProtocolError} as the policy, and `unknown_agent` for the server's own names.
    */
   admit(source: Endpoint, to: string, kind: RelayKind, body: ReceivedBody | undefined): Agent {
+    const admitted = this.#admitted;
+    this.#admitted = undefined;
+    if (body !== undefined && admitted?.body === body) return admitted.agent;
     if (to.startsWith('@')) throw new ProtocolError('unknown_agent', `nothing takes a ${kind} at ${to}`);
     return this.#policy.admit(source, to, kind, body);
+  }
+
+  /**
+   * The session that a body is for, which is asked for again when the body is taken: the two answers are the
+   * same unless it had to wait. `undefined` if it may not go there.
+   */
+  targetOf(source: Endpoint, to: string, kind: RelayKind, body: ReceivedBody): Endpoint | undefined {
+    try {
+      const agent = this.admit(source, to, kind, body);
+      this.#admitted = { body, agent };
+      return agent.session;
+    } catch {
+      // Whoever takes the body finds the same and says it.
+      return undefined;
+    }
+  }
+
+  /** Bytes that a body of `from` takes on its way to `to`; 0 if it passes as it is. */
+  memoryOf(body: ReceivedBody, from: Endpoint, to: Endpoint): number {
+    if (isSharedCoding(body, from.negotiated, to.negotiated)) return 0;
+    return from.coder.decodedLength(body) + RECODED_OVERHEAD;
   }
 
   /**
@@ -81,7 +113,8 @@ export class Transit {
    * called while another session writes.
    */
   giveBack(session: Endpoint, streamId: number, charge: number): void {
-    if (!session.core.consume(streamId, charge)) return;
+    // A fault in giving it back is the session's that gets it, not the writer's.
+    if (!guard(session, () => session.core.consume(streamId, charge))) return;
     if (this.#due.size === 0) queueMicrotask(() => this.#pumpDue());
     this.#due.add(session);
   }
@@ -92,6 +125,14 @@ export class Transit {
     // for that has V8 look whether it is time to collect everything: with much in buffers it always is.
     this.#due = new Set();
     for (const session of due) session.pump();
+  }
+
+  /** A report of delivery could not be told. Of one session this is logged once. */
+  handleUnreported(source: Endpoint, { to, outcome }: Undeliverable, error: unknown): void {
+    if (this.#unreported.has(source)) return;
+    this.#unreported.add(source);
+    const fields = { event: 'relay.unreported', session: source.id, to, outcome, err: loggable(error) };
+    this.#logger.warn(fields, 'a session cannot be told that a message was not delivered');
   }
 
   /** Something was given to nobody. Returns what its sender is told; what is no failure of its own stays here. */
