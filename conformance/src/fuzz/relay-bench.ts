@@ -11,6 +11,7 @@ import {
   EncodingName,
   Endpoint,
   LinkCodec,
+  type Logger,
   Policy,
   Relay,
   type SessionCore,
@@ -84,7 +85,8 @@ export const PLAIN = {
 
 /** As a server keeps it: most that connect make the same offer. */
 const agreements = new AgreementCache();
-const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
+/** Faults that a guard has kept within their session are faults all the same. */
+const FAULTS: readonly unknown[] = ['session.crashed', 'relay.failed'];
 
 class ManualClock implements Clock {
   readonly timeOrigin = 0;
@@ -137,25 +139,51 @@ interface Party {
   readonly heard: string[];
 }
 
+export interface RelayBenchOptions {
+  /** Given what the server writes to the stranger. @default nobody reads it */
+  readonly onStranger?: ((frame: Uint8Array | string) => void) | undefined;
+}
+
 export class RelayBench {
+  readonly #onStranger: RelayBenchOptions['onStranger'];
+  readonly #faults: unknown[] = [];
+  readonly #logger: Logger = {
+    debug() {},
+    info() {},
+    warn() {},
+    error: (fields) => {
+      if (FAULTS.includes(fields['event'])) this.#faults.push(fields);
+    },
+  };
   readonly #clock = new ManualClock();
   readonly #directory: Directory;
   readonly #relay: Relay;
   readonly #parties = new Map<string, Party>();
   #sessions = 0;
 
-  constructor() {
+  constructor({ onStranger }: RelayBenchOptions = {}) {
+    this.#onStranger = onStranger;
     this.#directory = new Directory({
       onConflict: 'takeOver',
       mayList: (from, to) => policy.mayList(from, to),
       limits: FUZZ_LIMITS,
-      logger: SILENT,
+      logger: this.#logger,
     });
-    const policy = new Policy({}, this.#directory, SILENT);
-    this.#relay = new Relay(this.#directory, policy, SILENT);
+    const policy = new Policy({}, this.#directory, this.#logger);
+    this.#relay = new Relay(this.#directory, policy, this.#logger);
     for (const name of AGENTS) this.#join(name, createClient());
     this.#join(STRANGER, undefined);
     this.settle();
+  }
+
+  /** Clock reading of everybody. */
+  get now(): number {
+    return this.#clock.now();
+  }
+
+  /** Whether a connection carries the stranger's session. */
+  get isConnected(): boolean {
+    return this.#party(STRANGER).wire !== undefined;
   }
 
   /** Whether the stranger's session goes on. */
@@ -220,6 +248,8 @@ export class RelayBench {
       const shown = error instanceof Error ? error.stack : String(error);
       throw new Mismatch(`a call threw because of a peer: ${shown}`, { cause: error });
     }
+    const [fault] = this.#faults;
+    holds(fault === undefined, `a fault was kept within its session: ${JSON.stringify(fault)}`);
     for (const name of AGENTS) {
       const { session, client } = this.#party(name);
       holds(session.state === 'established', `${name}'s session is ${session.state}`);
@@ -244,7 +274,8 @@ export class RelayBench {
       if (!session.hasEnded) session.pump();
       for (const frame of wire?.sent.splice(0) ?? []) {
         moved = true;
-        client?.handleMessage(frame, this.#clock.now());
+        if (client !== undefined) client.handleMessage(frame, this.#clock.now());
+        else this.#onStranger?.(frame);
       }
       if (client !== undefined) moved = this.#run(party, client) || moved;
       if (wire?.closed === undefined) continue;
@@ -307,6 +338,7 @@ export class RelayBench {
       clock: this.#clock,
       limits: FUZZ_LIMITS,
       role: 'server',
+      logger: this.#logger,
       route: {
         take: (event) => this.#relay.take(session, event),
         isAsked: (streamId) => this.#relay.isAsked(session, streamId),
