@@ -1,12 +1,16 @@
+import { packOnce, tarballsIn } from './pack.js';
 import { run } from './run.js';
 
-/** What a user would install: publint and are-the-types-wrong for each package, after a build. */
+/**
+ * What a user would install: publint and are-the-types-wrong for each package, after a build. Takes the folder of
+ * tarballs that were packed already.
+ */
 
 let failed = 0;
-for (const name of ['protocol', 'server', 'client']) {
-  const folder = `packages/${name}`;
-  failed += (await run('npx', ['--no-install', 'publint', folder, '--strict'])).failed;
-  failed += (await run('npx', ['--no-install', 'attw', '--pack', folder, '--profile', 'esm-only'])).failed;
+const tarballs = tarballsIn(process.argv[2] ?? packOnce());
+for (const tarball of tarballs) {
+  failed += (await run('npx', ['--no-install', 'publint', tarball, '--strict'])).failed;
+  failed += (await run('npx', ['--no-install', 'attw', tarball, '--profile', 'esm-only'])).failed;
 }
-console.log(`${6 - failed} passed, ${failed} failed`);
+console.log(`${2 * tarballs.length - failed} passed, ${failed} failed`);
 process.exitCode = failed === 0 ? 0 : 1;

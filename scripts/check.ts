@@ -31,6 +31,7 @@ if (chosen.length === 0) {
   );
   process.exitCode = 1;
 }
+for (const note of total.notes ?? []) console.log(`\n${note}`);
 if (broken.length > 0) console.log(`\nfailed: ${broken.join(', ')}`);
 console.log(`\n${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
 if (total.failed > 0) process.exitCode = 1;

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { packOnce } from './pack.js';
 import { run, type Tally, vitest } from './run.js';
 
 /** Every check of the project by name, in the order in which CI runs them. */
@@ -42,18 +43,17 @@ export const CHECKS: readonly Check[] = [
     isTest: true,
     async run() {
       if (existsSync(CHROMIUM)) return await vitest('browser');
-      const why = `no Chromium at ${CHROMIUM}; install it or set CHROMIUM_PATH`;
+      const why = `no Chromium at ${CHROMIUM}; install it (Debian: apt-get install chromium) or set CHROMIUM_PATH`;
       if (process.env['CI'] === 'true') {
         console.error(`browser tests cannot be skipped in CI: ${why}`);
         return { passed: 0, failed: 1, skipped: 0 };
       }
-      console.log(`browser tests skipped: ${why}`);
-      return { passed: 0, failed: 0, skipped: 1 };
+      return { passed: 0, failed: 0, skipped: 1, notes: [`browser tests were skipped: ${why}`] };
     },
   },
   command('unused code', 'knip'),
   { name: 'build', isTest: false, run: () => run('npm', ['run', '--silent', 'build']) },
-  { name: 'package exports', isTest: false, run: () => node('scripts/check-exports.ts') },
+  { name: 'package exports', isTest: false, run: () => node('scripts/check-exports.ts', packOnce()) },
   command('sizes', 'size-limit'),
   { name: 'docs in sync', isTest: false, run: () => node('scripts/generate-docs.ts', '--check') },
   { name: 'demo', isTest: false, run: () => run('npm', ['run', '--silent', 'demo', '--', '--once']) },
@@ -63,11 +63,16 @@ export const CHECKS: readonly Check[] = [
     isTest: false,
     run: () => run('npm', ['run', '--silent', 'tensors', '--', '--tokens', '64']),
   },
-  { name: 'README as pasted', isTest: false, run: () => node('scripts/try-packed.ts') },
+  { name: 'README as pasted', isTest: false, run: () => node('scripts/try-packed.ts', packOnce()) },
   {
     name: 'chaos, 60 s',
     isTest: false,
     run: () => node('e2e/src/chaos/main.ts', '--seconds', process.env['CHAOS_SECONDS'] ?? '60'),
+  },
+  {
+    name: 'attack, short',
+    isTest: false,
+    run: () => node('e2e/src/attack/main.ts', '--short'),
   },
   {
     name: 'fuzz, 60 s',

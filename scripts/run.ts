@@ -8,10 +8,17 @@ export interface Tally {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: number;
+  /** What has to be said at the end: what was skipped, and how to get it. */
+  readonly notes?: readonly string[];
 }
 
 export function add(a: Tally, b: Tally): Tally {
-  return { passed: a.passed + b.passed, failed: a.failed + b.failed, skipped: a.skipped + b.skipped };
+  return {
+    passed: a.passed + b.passed,
+    failed: a.failed + b.failed,
+    skipped: a.skipped + b.skipped,
+    notes: [...(a.notes ?? []), ...(b.notes ?? [])],
+  };
 }
 
 /**

@@ -1,12 +1,16 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { startOpenAIUpstream } from '../e2e/src/openai-upstream.js';
+import { packOnce, tarballsIn } from './pack.js';
 
-/** The README as a new user follows it: packed packages in an empty folder, code as pasted. */
+/**
+ * The README as a new user follows it: packed packages in an empty folder, code as pasted. Takes the folder of
+ * tarballs that were packed already.
+ */
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'parlance-packed-'));
@@ -14,13 +18,6 @@ const servers: ChildProcess[] = [];
 const upstream = await startOpenAIUpstream();
 
 try {
-  for (const name of ['protocol', 'server', 'client']) {
-    execFileSync('npx', ['--no-install', 'pnpm', 'pack', '--pack-destination', folder], {
-      cwd: join(root, 'packages', name),
-      stdio: 'pipe',
-    });
-  }
-  const tarballs = readdirSync(folder).filter((file) => file.endsWith('.tgz'));
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, type: 'module' }));
   execFileSync(
     'npm',
@@ -31,19 +28,20 @@ try {
       '--loglevel=error',
       'ws',
       'openai',
-      ...tarballs.map((file) => `./${file}`),
+      ...tarballsIn(process.argv[2] ?? packOnce()),
     ],
     {
       cwd: folder,
       stdio: 'inherit',
     },
   );
-  for (const file of ['server.mjs', 'client.mjs', 'gateway.mjs', 'chat.mjs'])
+  for (const file of ['server.mjs', 'client.mjs', 'protected.mjs', 'gateway.mjs', 'chat.mjs'])
     writeFileSync(join(folder, file), codeOf(file));
 
   const url = await start('server.mjs');
   await tryOut('client.mjs', ['agreed on M2M', 'you said: hello', 'You asked: why is the sky blue?']);
   tryCommandLine(url);
+  await tryOut('protected.mjs', ['between us: hello (as M2M, AEAD)', 'without the key:']);
   await start('gateway.mjs');
   await tryOut('chat.mjs', ['Tokens travel', '世界']);
 } finally {

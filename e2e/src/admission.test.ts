@@ -6,13 +6,14 @@ import {
   decodeControl,
   encodeControl,
   type HelloPayload,
+  LinkKind,
   type ProtocolError,
 } from '@parlance/protocol';
-import type { Authenticate } from '@parlance/server';
+import { type Authenticate, createServer } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket, { WebSocketServer } from 'ws';
 import { createCuttingProxy } from './cutting-proxy.js';
-import { createPeers, failure, greet, helloBytes, openRaw } from './peers.js';
+import { createPeers, failure, greet, helloBytes, openRaw, pause } from './peers.js';
 
 /** Who is let in and who is not, over real sockets, each with the documented code. */
 
@@ -59,6 +60,67 @@ describe('a web page', () => {
         code: 'SECURITY_POLICY',
         closeCode: CloseCode.FORBIDDEN,
       });
+    }
+  });
+});
+
+describe('the own origin of a server', () => {
+  it('has its own scheme, where a trusted proxy says which', async () => {
+    const { url, port } = await peers.serve({ trustedProxies: ['127.0.0.1'], authenticate: () => null });
+    const from = (proto: string | undefined, scheme: string) => ({
+      origin: `${scheme}://127.0.0.1:${port}`,
+      headers: proto === undefined ? {} : { 'x-forwarded-proto': proto },
+    });
+    for (const [proto, scheme, closeCode] of [
+      ['https', 'http', CloseCode.FORBIDDEN],
+      ['http, https', 'http', CloseCode.FORBIDDEN],
+      ['http', 'https', CloseCode.FORBIDDEN],
+      ['https', 'https', CloseCode.UNAUTHENTICATED],
+      ['http', 'http', CloseCode.UNAUTHENTICATED],
+      [undefined, 'https', CloseCode.UNAUTHENTICATED],
+    ] as const)
+      expect((await refusalOf(url, from(proto, scheme))).closeCode).toBe(closeCode);
+  });
+
+  it('has any scheme where only somebody unknown says so', async () => {
+    const { url, port } = await peers.serve({ authenticate: () => null });
+    const options = { origin: `http://127.0.0.1:${port}`, headers: { 'x-forwarded-proto': 'https' } };
+    expect((await refusalOf(url, options)).closeCode).toBe(CloseCode.UNAUTHENTICATED);
+  });
+});
+
+describe('the hosts of a server', () => {
+  const hosts = ['app.example', 'other.example:8443'];
+
+  it('are answered to beside loopback names on loopback', async () => {
+    const { url } = await peers.serve({ hosts });
+    for (const host of ['app.example', 'APP.example:81', 'other.example:8443', 'localhost:1'])
+      (await greet(url, {}, { headers: { host }, origin: `http://${host.toLowerCase()}` })).socket.close();
+    for (const host of ['other.example', 'evil.example'])
+      expect((await refusalOf(url, { headers: { host } })).closeCode).toBe(CloseCode.FORBIDDEN);
+  });
+
+  it('are hosts', () => {
+    for (const host of ['http://app.example', 'app.example/', '', 'a b', '*'])
+      expect(() => createServer({ hosts: [host] })).toThrow(
+        expect.objectContaining({ code: 'invalid_option' }),
+      );
+    for (const host of ['app.example:443', 'app.example:80', '[::1]:9', 'A.example'])
+      expect(createServer({ hosts: [host] })).toBeDefined();
+  });
+
+  it('see pages about a server on loopback, and no other names do', async () => {
+    const { port } = await peers.serve({ hosts, metrics: true });
+    const ask = (path: string, host: string) =>
+      new Promise((resolve) =>
+        httpRequest({ port, path, headers: { host } })
+          .on('response', ({ statusCode }) => resolve(statusCode))
+          .end(),
+      );
+    for (const path of ['/metrics', '/healthz', '/readyz']) {
+      expect(await ask(path, 'evil.example')).toBe(403);
+      for (const host of ['127.0.0.1', 'localhost:99', 'app.example'])
+        expect(await ask(path, host)).toBe(200);
     }
   });
 });
@@ -348,7 +410,164 @@ describe('sessions', () => {
   });
 });
 
+describe('attempts of an address', () => {
+  const upgradeStatus = (url: string, options: WebSocket.ClientOptions = {}) =>
+    openRaw(url, options).then(
+      (peer) => {
+        peer.socket.terminate();
+        return 101;
+      },
+      (error: Error) => Number(/\d{3}$/.exec(error.message)?.[0]),
+    );
+
+  it('with wrong credentials are n a minute, and then nobody is asked who it is', async () => {
+    let asked = 0;
+    const authenticate: Authenticate = ({ token }) => {
+      asked++;
+      return token === 'right' ? { principal: 'u1' } : null;
+    };
+    const { url } = await peers.serve({ authenticate, limits: { failuresPerMinutePerIp: 3 } });
+    const late = await openRaw(url);
+    for (let i = 0; i < 3; i++) {
+      // Honest clients of the same address go on as long as there are not too many.
+      const session = await peers.dial(url, { token: 'right' });
+      expect(session.state).toBe('established');
+      expect((await refusalOf(url, {}, helloBytes({ auth: { token: 'wrong' } }))).closeCode).toBe(4401);
+    }
+    expect(asked).toBe(6);
+    late.send(helloBytes({ auth: { token: 'right' } }));
+    expect((await late.control('REJECT')).payload).toMatchObject({
+      code: 'RATE_LIMITED',
+      retryable: true,
+      retryAfterMs: expect.any(Number),
+    });
+    expect((await late.closed).code).toBe(CloseCode.RATE_LIMITED);
+    expect(await upgradeStatus(url)).toBe(429);
+    expect(asked).toBe(6);
+  });
+
+  it.each([
+    ['a HELLO that is malformed', Uint8Array.of(0x81, 0)],
+    ['a HELLO that has nothing in common', helloBytes({ algorithms: [] })],
+    ['data before ACCEPT', Uint8Array.of(0x10, 0, 0, 1)],
+  ])('with %s count as failed', async (_what, bytes) => {
+    const { url } = await peers.serve({ limits: { failuresPerMinutePerIp: 2 } });
+    for (let i = 0; i < 2; i++) {
+      const peer = await openRaw(url);
+      peer.send(bytes);
+      await peer.closed;
+    }
+    expect(await upgradeStatus(url)).toBe(429);
+  });
+
+  it('with nothing at all count as failed, and those of clients that leave do not', async () => {
+    const { url } = await peers.serve({
+      limits: { failuresPerMinutePerIp: 1 },
+      timers: { helloTimeoutMs: 50 },
+    });
+    for (let i = 0; i < 5; i++) expect(await upgradeStatus(url)).toBe(101);
+    const silent = await openRaw(url);
+    expect((await silent.closed).code).toBe(CloseCode.TIMEOUT);
+    expect(await upgradeStatus(url)).toBe(429);
+  });
+
+  it('are n a minute, those to resume among them, and by address behind a trusted proxy', async () => {
+    const { url } = await peers.serve({
+      limits: { connectionsPerMinutePerIp: 3 },
+      trustedProxies: ['127.0.0.1'],
+      authenticate: () => ({ principal: 'u1' }),
+    });
+    const from = (address: string) => ({ headers: { 'x-forwarded-for': address } });
+    const owner = await greet(url, { extensions: WITH_RESUME }, from('203.0.113.1'));
+    const token = owner.resumeToken as string;
+    for (let attempt = 1; attempt <= 2; attempt++) {
+      const peer = await openRaw(url, from('203.0.113.1'));
+      const resume = { sessionId: owner.sessionId, token, received: 0, attempt };
+      peer.send(helloBytes({ extensions: WITH_RESUME, resume }));
+      expect((await peer.control('ACCEPT')).payload.resume?.recovered).toBe(true);
+    }
+    expect(await upgradeStatus(url, from('203.0.113.1'))).toBe(429);
+    expect(await upgradeStatus(url, from('203.0.113.2'))).toBe(101);
+  });
+
+  it('that bring an identity nobody can use are refused, and end nothing else', async () => {
+    const identities = [{ principal: 'u1', agentId: { call: () => 1 } }, 7, { principal: Symbol('u1') }];
+    const { url } = await peers.serve({ authenticate: () => identities.shift() as never });
+    for (let i = 0; i < 3; i++) expect((await refusalOf(url)).closeCode).toBe(CloseCode.UNAUTHENTICATED);
+  });
+});
+
 describe('handshakes', () => {
+  it('whose HELLO has come are decided upon, however many connections come that say nothing', async () => {
+    let decide: (() => void) | undefined;
+    const decided = new Promise<void>((resolve) => {
+      decide = resolve;
+    });
+    const { url } = await peers.serve({
+      limits: { handshakesPerIp: 3 },
+      authenticate: async () => {
+        await decided;
+        return { principal: 'u1' };
+      },
+    });
+    const honest = await openRaw(url);
+    honest.send(helloBytes());
+    const silent: Awaited<ReturnType<typeof openRaw>>[] = [];
+    for (let i = 0; i < 8; i++) silent.push(await openRaw(url));
+    for (const peer of silent.slice(0, 6)) expect((await peer.closed).code).toBe(CloseCode.RATE_LIMITED);
+    decide?.();
+    expect((await honest.control('ACCEPT')).sessionId).toBeDefined();
+    for (const { socket } of [honest, ...silent]) socket.terminate();
+  });
+
+  it('that are over without HELLO are cut off, whatever the client does about it', async () => {
+    const { port } = await peers.serve({
+      limits: { handshakesPerIp: 1 },
+      timers: { closingTimeoutMs: 600_000 },
+    });
+    const open = () =>
+      new Promise<{ closed: Promise<void> }>((resolve) => {
+        const socket = connectTcp(port, '127.0.0.1', () => socket.write(upgradeRequest()));
+        socket.on('error', () => {});
+        // It reads, and answers no Close frame.
+        socket.once('data', () =>
+          resolve({ closed: new Promise((close) => socket.once('close', () => close())) }),
+        );
+        socket.resume();
+      });
+    const first = await open();
+    await open();
+    await first.closed;
+  });
+
+  it('that have not begun are as many TCP connections as an address may have', async () => {
+    const { url, port } = await peers.serve({ limits: { handshakesPerIp: 2, sessionsPerIp: 1 } });
+    const open = () =>
+      new Promise<{ closed: Promise<void>; isClosed: () => boolean; end: () => void }>((resolve) => {
+        const socket = connectTcp(port, '127.0.0.1', () =>
+          resolve({
+            closed: new Promise((close) => socket.once('close', () => close())),
+            isClosed: () => socket.destroyed,
+            end: () => socket.destroy(),
+          }),
+        );
+        socket.on('error', () => {});
+        socket.resume();
+      });
+    const silent = [await open(), await open(), await open()];
+    await (await open()).closed;
+    expect(silent.map(({ isClosed }) => isClosed())).toEqual([false, false, false]);
+    for (const { end } of silent) end();
+    await expect
+      .poll(() =>
+        peers.dial(url).then(
+          () => true,
+          () => false,
+        ),
+      )
+      .toBe(true);
+  });
+
   it('that say nothing, or do not come to an end, have their time in HTTP as well', async () => {
     const { port } = await peers.serve({ timers: { helloTimeoutMs: 300 } });
     const closed = ['', 'GET /session HTTP/1.1\r\nHost: 127.0.0.1\r\n', 'GET /session HT'].map(
@@ -387,6 +606,79 @@ describe('handshakes', () => {
     expect((await undecided.closed).code).toBe(CloseCode.TIMEOUT);
   });
 });
+
+describe('what comes beside messages', () => {
+  it.each(['ping', 'pong'] as const)(
+    'is a WebSocket %s, n of which are taken and not one more',
+    async (kind) => {
+      const { url } = await peers.serve({ limits: { controlMessagesPerMinute: 3 } });
+      const peer = await greet(url);
+      for (let i = 0; i < 6; i++) peer.socket[kind]();
+      await pause(20);
+      expect(peer.socket.readyState).toBe(WebSocket.OPEN);
+      peer.socket[kind]();
+      expect((await peer.closed).code).toBe(CloseCode.RATE_LIMITED);
+    },
+  );
+
+  it('ends the connection of a peer that does not stop either', async () => {
+    const { port, server } = await peers.serve({
+      limits: { controlMessagesPerMinute: 3 },
+      timers: { closingTimeoutMs: 600_000 },
+    });
+    const socket = connectTcp(port, '127.0.0.1', () => socket.write(upgradeRequest()));
+    socket.on('error', () => {});
+    const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+    await new Promise<void>((resolve) => socket.once('data', () => resolve()));
+    socket.resume();
+    const hello = helloBytes();
+    socket.write(
+      Buffer.concat([Uint8Array.of(0x82, 0xfe, hello.length >> 8, hello.length & 255, 0, 0, 0, 0), hello]),
+    );
+    await expect.poll(() => server.sessions.size).toBe(1);
+    // 600 KB of empty pongs, masked with zeros.
+    for (let i = 0; i < 100_000 && !socket.destroyed; i++) socket.write(Uint8Array.of(0x8a, 0x80, 0, 0, 0, 0));
+    await closed;
+  });
+
+  it('is fragments without content, which end the session', async () => {
+    const { url } = await peers.serve({ limits: { controlMessagesPerMinute: Infinity } });
+    const peer = await greet(url);
+    // An acknowledgement of nothing: two bytes, and 6,000 around them.
+    const ack = Uint8Array.of(0x10 | LinkKind.ACK, 0);
+    for (let i = 0; i < 400 && peer.socket.readyState === WebSocket.OPEN; i++) {
+      for (let j = 0; j < 1_000; j++) peer.socket.send(new Uint8Array(0), { fin: false });
+      peer.socket.send(ack);
+      if (i % 20 === 0) await pause(1);
+    }
+    expect((await peer.closed).code).toBe(CloseCode.RATE_LIMITED);
+  });
+});
+
+describe('an upgrade', () => {
+  it.each([
+    ['Content-Length: 5', 400],
+    ['Content-Length: 0', 101],
+    ['Transfer-Encoding: chunked', 400],
+  ])('with %s is answered %d', async (header, status) => {
+    const { port } = await peers.serve();
+    const answer = await new Promise<string>((resolve) => {
+      const socket = connectTcp(port, '127.0.0.1', () => socket.write(upgradeRequest(`${header}\r\n`)));
+      socket.on('error', () => {});
+      socket.once('data', (data) => {
+        resolve(data.toString('latin1'));
+        socket.destroy();
+      });
+    });
+    expect(answer).toContain(`HTTP/1.1 ${status} `);
+  });
+});
+
+/** An upgrade by hand. */
+const upgradeRequest = (headers = '') =>
+  'GET /session HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
+  'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n' +
+  `Sec-WebSocket-Protocol: m2m.v1\r\n${headers}\r\n`;
 
 describe('a client that is asked to wait', () => {
   it('comes back for its session no earlier, and gives up where it is told not to', async () => {

@@ -17,7 +17,13 @@ const UPGRADE = (port: number) =>
   'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n' +
   'Sec-WebSocket-Protocol: m2m.v1\r\n\r\n';
 
-const UNLIMITED = { sessionsPerIp: Infinity, sessionsPerMinutePerIp: Infinity, bytesPerSecond: Infinity };
+const UNLIMITED = {
+  sessionsPerIp: Infinity,
+  sessionsPerMinutePerIp: Infinity,
+  connectionsPerMinutePerIp: Infinity,
+  failuresPerMinutePerIp: Infinity,
+  bytesPerSecond: Infinity,
+};
 
 /** Sockets that say `text` and then nothing. */
 async function gather(port: number, count: number, text: string): Promise<Socket[]> {

@@ -13,6 +13,8 @@ afterEach(() => peers[Symbol.asyncDispose]());
 const UNLIMITED: ServerOptions['limits'] = {
   sessionsPerIp: Infinity,
   sessionsPerMinutePerIp: Infinity,
+  connectionsPerMinutePerIp: Infinity,
+  failuresPerMinutePerIp: Infinity,
   messagesPerMinute: Infinity,
 };
 

@@ -823,7 +823,7 @@ describe('session.fetch', () => {
       authorization: `Bearer ${KEY}`,
       'openai-organization': 'org-ours',
       'openai-beta': 'assistants=v2',
-      'idempotency-key': 'once',
+      'idempotency-key': expect.stringMatching(/^[0-9a-f]{64}$/),
       'content-type': 'application/json',
     });
     expect(headers).not.toHaveProperty('cookie');

@@ -13,7 +13,13 @@ afterEach(async () => {
   for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
 });
 
-const UNLIMITED = { sessionsPerIp: Infinity, sessionsPerMinutePerIp: Infinity, messagesPerMinute: Infinity };
+const UNLIMITED = {
+  sessionsPerIp: Infinity,
+  sessionsPerMinutePerIp: Infinity,
+  connectionsPerMinutePerIp: Infinity,
+  failuresPerMinutePerIp: Infinity,
+  messagesPerMinute: Infinity,
+};
 
 async function serve(options: ServerOptions): Promise<{ server: Server; proxy: CuttingProxy }> {
   const server = createServer({ limits: UNLIMITED, ...options });

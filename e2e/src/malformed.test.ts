@@ -26,7 +26,12 @@ beforeAll(async () => {
     },
     onRequest: (request) => request.bytes.length.toString(),
     timers: { closingTimeoutMs: 200 },
-    limits: { sessionsPerIp: Infinity, sessionsPerMinutePerIp: Infinity },
+    limits: {
+      sessionsPerIp: Infinity,
+      sessionsPerMinutePerIp: Infinity,
+      connectionsPerMinutePerIp: Infinity,
+      failuresPerMinutePerIp: Infinity,
+    },
   });
   ({ url, port } = await server.listen());
   healthy = await connect(url, { WebSocket, algorithms: ['NONE'] });

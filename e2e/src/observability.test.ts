@@ -68,7 +68,12 @@ describe('metrics', () => {
   it("parse under load and add up with the clients' own figures, those of lost connections included", async () => {
     const { server, port } = await peers.serve({
       metrics: true,
-      limits: { sessionsPerMinutePerIp: Infinity, messagesPerMinute: Infinity },
+      limits: {
+        sessionsPerMinutePerIp: Infinity,
+        connectionsPerMinutePerIp: Infinity,
+        failuresPerMinutePerIp: Infinity,
+        messagesPerMinute: Infinity,
+      },
       async onSession(session) {
         for await (const message of session) await session.send(message.bytes);
       },

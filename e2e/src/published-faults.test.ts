@@ -42,8 +42,11 @@ const KIB = 1024;
 const UNLIMITED = {
   sessionsPerIp: Infinity,
   sessionsPerMinutePerIp: Infinity,
+  connectionsPerMinutePerIp: Infinity,
+  failuresPerMinutePerIp: Infinity,
   messagesPerMinute: Infinity,
   bytesPerSecond: Infinity,
+  controlMessagesPerMinute: Infinity,
 };
 const WITH_RESUME = { link: '{}', resume: '{}' };
 /** 1005 is a connection that was closed without a code, as the test itself does. */

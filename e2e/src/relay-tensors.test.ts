@@ -92,6 +92,20 @@ async function expectAnother(from: Session, to: Session, name: string): Promise<
 }
 
 describe('a tensor on its way to another agent', () => {
+  it('is over at all three where its sender aborts while all of it waits to be read', async () => {
+    const bench = await serve();
+    const planner = await bench.agent('planner');
+    const worker = await bench.agent('worker', { transfers: 'stream' });
+    const controller = new AbortController();
+    const small = { ...WHOLE_TENSOR, shape: [4], data: WHOLE.subarray(0, 16) };
+    const sent = planner.sendTensor(small, { to: 'worker', signal: controller.signal });
+    await expect.poll(() => worker.stats().openStreams).toBe(1);
+    await expect.poll(() => planner.stats().queuedBytes).toBe(0);
+    controller.abort(new Error('changed my mind'));
+    expect(await failure(sent)).toEqual(new Error('changed my mind'));
+    await expect.poll(() => planner.stats().openStreams + worker.stats().openStreams).toBe(0);
+  });
+
   it('fails with peer_gone where its target leaves half-way', async () => {
     const bench = await serve();
     const { planner, worker, source, settled } = await halfWay(bench);

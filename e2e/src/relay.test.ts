@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Message, Session, Undeliverable } from '@parlance/client';
-import { type ProtocolError, RequestError } from '@parlance/protocol';
+import { loadEncoding, type ProtocolError, RequestError } from '@parlance/protocol';
 import type { RelayQuestion } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createAgents, nextMessage } from './agents.js';
@@ -35,6 +35,25 @@ describe('a message to an agent', () => {
     expect((await nextMessage(planner as Session)).text).toBe('and to you');
     await pause(20);
     expect([server, elsewhere]).toEqual([[], []]);
+  });
+
+  it('that streams tokens to one without them fails where they end inside a character', async () => {
+    const { agent } = await serve();
+    const encoding = await loadEncoding('CL100K_BASE');
+    const [half = 0] = encoding.encode('\u{1f9d9}');
+    await agent('worker', {
+      algorithms: ['TOKEN_NATIVE'],
+      async *onRequest() {
+        yield { tokens: [...encoding.encode('a wizard: '), half] };
+      },
+    });
+    const plain = await agent('plain', { algorithms: ['NONE'] });
+    const texts: string[] = [];
+    const reading = (async () => {
+      for await (const part of plain.stream('who is it?', { to: 'worker' })) texts.push(part.text);
+    })();
+    await expect(reading).rejects.toMatchObject({ code: 'bad_utf8' });
+    expect(texts.join('')).toBe('a wizard: ');
   });
 
   it('bears the authenticated name, whatever the sender calls itself', async () => {
@@ -84,11 +103,12 @@ describe('a message to an agent', () => {
     const { agent, server } = await serve({ agents: { authorize: () => true } });
     const planner = await agent('planner');
     const [near, far] = [await agent('near'), await agent('other/far')];
+    const elsewhere = await foreign(planner);
     const text = JSON.stringify({
       model: 'm',
       messages: [{ role: 'user', content: 'again and '.repeat(90) }],
     });
-    for (const target of ['near', 'far', 'near', 'far'])
+    for (const target of ['near', elsewhere, 'near', elsewhere])
       await planner.send(text, { to: target, algorithm: 'CONTEXT' });
     const read = async (session: Session) => {
       const messages: Message[] = [];
@@ -317,15 +337,16 @@ describe('the policy', () => {
     const planner = await agent('acme/planner');
     await agent('other/worker', { onRequest: () => 'done' });
     const chat = JSON.stringify({ model: 'gpt-4o', messages: [{ role: 'system', content: 'x' }] });
-    await planner.request(chat, { to: 'worker', algorithm: 'M2M' });
-    await planner.request('plain', { to: 'worker', algorithm: 'NONE' });
+    const worker = await foreign(planner);
+    await planner.request(chat, { to: worker, algorithm: 'M2M' });
+    await planner.request('plain', { to: worker, algorithm: 'NONE' });
     const tensor = {
       data: Float32Array.of(1),
       shape: [1],
       dtype: 'float32',
       payloadType: 'hidden_state',
     } as const;
-    expect(await failure(planner.sendTensor(tensor, { to: 'worker' }))).toMatchObject({ code: 'forbidden' });
+    expect(await failure(planner.sendTensor(tensor, { to: worker }))).toMatchObject({ code: 'forbidden' });
     const from = { id: 'planner', principal: 'acme' };
     const to = { id: 'worker', principal: 'other' };
     expect(questions).toMatchObject([
@@ -369,6 +390,115 @@ describe('the policy', () => {
   });
 });
 
+/** The address of the one agent of another principal that a session sees. */
+async function foreign(session: Session): Promise<string> {
+  const [agent, ...more] = (await session.agents()).list.filter(({ address }) => address.startsWith('~'));
+  expect(more).toEqual([]);
+  return agent?.address ?? '';
+}
+
+describe('an agent of another principal', () => {
+  it('has an address where it may be seen, and is called by it in both directions', async () => {
+    const { agent } = await serve({ agents: { authorize: () => true } });
+    const planner = await agent('acme/planner-of-acme');
+    const worker = await agent('other/worker-of-other', { onRequest: (request) => String(request.from) });
+    const address = await foreign(planner);
+    const listed = (await planner.agents()).get(address);
+    expect(listed).toMatchObject({ id: address, address, state: 'connected' });
+    expect(JSON.stringify((await planner.agents()).list)).not.toContain('worker-of-other');
+    // Its ID reaches nobody: it is no agent of the sender's principal.
+    expect(await failure(planner.request('x', { to: 'worker-of-other' }))).toMatchObject({
+      code: 'unknown_agent',
+    });
+    const own = await foreign(worker);
+    expect((await planner.request('who am I', { to: address })).text).toBe(own);
+    await planner.send('hello', { to: address });
+    const message = await nextMessage(worker);
+    expect([message.text, message.from]).toEqual(['hello', own]);
+    await worker.send('and to you', { to: message.from });
+    expect(await nextMessage(planner)).toMatchObject({ text: 'and to you', from: address });
+    const tensor = {
+      data: Float32Array.of(1),
+      shape: [1],
+      dtype: 'float32',
+      payloadType: 'hidden_state',
+    } as const;
+    await planner.sendTensor(tensor, { to: address });
+    await worker.close();
+    const report = new Promise<Undeliverable>((resolve) => planner.on('undelivered', resolve));
+    await planner.send('gone', { to: address });
+    expect(await report).toEqual({
+      to: address,
+      outcome: 'not_sent',
+      reason: 'unknown_agent',
+      first: 2,
+      count: 1,
+    });
+  });
+
+  it('keeps its address when it comes back, and shares it with nobody', async () => {
+    const { agent } = await serve({ agents: { authorize: () => true } });
+    const planner = await agent('acme/planner');
+    const worker = await agent('other/worker', { onRequest: () => 'first' });
+    const address = await foreign(planner);
+    await worker.close();
+    const stranger = await agent('third/worker', { onRequest: () => 'stranger' });
+    expect(await foreign(planner)).not.toBe(address);
+    await stranger.close();
+    await agent('other/worker', { onRequest: () => 'second' });
+    expect(await foreign(planner)).toBe(address);
+    expect((await planner.request('who', { to: address })).text).toBe('second');
+    expect(address).toMatch(/^~[A-Za-z0-9_-]{43}$/);
+    const elsewhere = await serve({ agents: { authorize: () => true } });
+    const other = await elsewhere.agent('acme/planner');
+    await elsewhere.agent('other/worker');
+    expect(await foreign(other)).not.toBe(address);
+  });
+
+  it('is not there for who may not see it, whatever it is called', async () => {
+    const { agent } = await serve({ agents: { authorize: ({ from }) => from.principal === 'acme' } });
+    const [planner, outsider] = [await agent('acme/planner'), await agent('third/outsider')];
+    await agent('other/worker', { onRequest: () => 'done' });
+    const worker = (await planner.agents()).list.map(({ address }) => address);
+    expect(worker).toHaveLength(2);
+    for (const to of [...worker, 'worker', 'planner', '~made-up'])
+      expect(await failure(outsider.request('x', { to }))).toMatchObject({ code: 'unknown_agent' });
+    expect((await outsider.agents()).list).toEqual([]);
+  });
+
+  it('is reached by a route that names principal and ID', async () => {
+    const routes: Record<string, unknown> = {
+      service: { principal: 'other', id: 'worker' },
+      'by-name': 'worker',
+      nowhere: { principal: 'other', id: 'nobody' },
+      wrong: { principal: 'other' },
+    };
+    const route = (to: string) => (routes[to] ?? to) as string;
+    const { agent } = await serve({ agents: { route } });
+    const planner = await agent('acme/planner');
+    await agent('other/worker', { onRequest: (request) => `done for ${request.from?.[0]}` });
+    expect((await planner.request('x', { to: 'service' })).text).toBe('done for ~');
+    for (const to of ['by-name', 'worker', 'nowhere', 'wrong'])
+      expect(await failure(planner.request('x', { to }))).toMatchObject({ code: 'unknown_agent' });
+    expect((await planner.agents()).list).toEqual([]);
+
+    const asked: string[] = [];
+    const decided = await serve({
+      agents: {
+        route,
+        authorize: ({ to, kind }) => {
+          asked.push(`${kind} ${to.principal}/${to.id}`);
+          return kind === 'list';
+        },
+      },
+    });
+    const asker = await decided.agent('acme/planner');
+    await decided.agent('other/worker', { onRequest: () => 'never' });
+    expect(await failure(asker.request('x', { to: 'service' }))).toMatchObject({ code: 'forbidden' });
+    expect(asked).toEqual(['list other/worker', 'request other/worker']);
+  });
+});
+
 describe('an agent ID', () => {
   it('is taken over by a newer session of the same principal', async () => {
     const { agent } = await serve();
@@ -380,10 +510,36 @@ describe('an agent ID', () => {
     expect((await planner.request('who', { to: 'worker' })).text).toBe('newer');
   });
 
-  it('is refused to another principal, and to everybody where the server says so', async () => {
-    const { agent } = await serve();
-    await agent('acme/worker');
-    expect(await failure(agent('other/worker'))).toMatchObject({ code: 'rejected', closeCode: 4403 });
+  it('belongs to its principal: the same one elsewhere is another agent', async () => {
+    const { agent } = await serve({ agents: { onConflict: 'refuse' } });
+    // As principals are made up by applications, every character may be in them.
+    const principals = [
+      'acme',
+      'other',
+      'a:b',
+      'a',
+      '{',
+      '}',
+      '{}',
+      'a\0',
+      'a\0b',
+      'a","',
+      '["a"',
+      '__proto__',
+    ];
+    for (const principal of principals) {
+      await agent(`${principal}/worker`, { onRequest: () => principal });
+      await agent(`${principal}/b`, { onRequest: () => `b of ${principal}` });
+    }
+    for (const principal of principals) {
+      const asker = await agent(`${principal}/asker`);
+      expect((await asker.request('who', { to: 'worker' })).text).toBe(principal);
+      expect((await asker.request('who', { to: 'b' })).text).toBe(`b of ${principal}`);
+      expect((await asker.agents()).list.map(({ id }) => id).sort()).toEqual(['b', 'worker']);
+    }
+  });
+
+  it('is refused to a second session where the server says so', async () => {
     const strict = await serve({ agents: { onConflict: 'refuse' } });
     const first = await strict.agent('worker');
     expect(await failure(strict.agent('worker'))).toMatchObject({ code: 'rejected', closeCode: 4403 });
@@ -431,6 +587,16 @@ describe('the directory', () => {
     expect(agents.get('stranger')?.compatibility).toEqual({ mode: 'json', mapId: '', path: 'json_fallback' });
   });
 
+  it('answers a session that agreed on TOKEN alone', async () => {
+    const { agent } = await serve();
+    await agent('worker', { agent: { metadata: { m: 1, messages: [], 'é"': '漢' } } });
+    const single = await agent('single', { algorithms: ['TOKEN'], extensions: { context: false } });
+    expect((await single.agents()).get('worker')?.metadata).toEqual({ m: 1, messages: [], 'é"': '漢' });
+    const report = new Promise<Undeliverable>((resolve) => single.on('undelivered', resolve));
+    await single.send('{"a":1}', { algorithm: 'TOKEN', to: 'nobody' });
+    expect(await report).toMatchObject({ to: 'nobody', reason: 'unknown_agent' });
+  });
+
   it('takes metadata of 4 KiB and not a byte more', async () => {
     const { agent } = await serve();
     const note = (size: number) => ({ agent: { metadata: { n: 'x'.repeat(size - '{"n":""}'.length) } } });
@@ -444,6 +610,26 @@ describe('the directory', () => {
     const { agent } = await serve();
     const misplaced = { agent: { identity: identity('llama') } } as object;
     expect(await failure(agent('worker', misplaced))).toMatchObject({ code: 'invalid_option' });
+  });
+
+  it('is watched once by a session, and again when the first reader has left', async () => {
+    const { agent } = await serve();
+    const planner = await agent('planner');
+    const [first, second] = [await planner.agents(), await planner.agents()];
+    const reader = first[Symbol.asyncIterator]();
+    const change = reader.next();
+    await agent('worker');
+    expect((await change).value).toMatchObject({ type: 'joined' });
+    expect(await failure(second[Symbol.asyncIterator]().next())).toMatchObject({ code: 'too_many_streams' });
+    // Another session has a watch of its own.
+    const other = (await (await agent('other')).agents())[Symbol.asyncIterator]();
+    const seen = other.next();
+    await reader.return?.();
+    const again = second[Symbol.asyncIterator]();
+    const next = again.next();
+    await agent('third');
+    expect([(await next).done, (await seen).done]).toEqual([false, false]);
+    await Promise.all([again.return?.(), other.return?.()]);
   });
 
   it('tells who joins, is suspended, comes back and leaves', async () => {
@@ -470,7 +656,14 @@ describe('the directory', () => {
   });
 
   it('tells a watcher that was away the latest state of each agent, whatever happened between', async () => {
-    const { agent } = await serve({ limits: { sessionsPerMinutePerIp: Infinity, sessionsPerIp: Infinity } });
+    const { agent } = await serve({
+      limits: {
+        sessionsPerMinutePerIp: Infinity,
+        connectionsPerMinutePerIp: Infinity,
+        failuresPerMinutePerIp: Infinity,
+        sessionsPerIp: Infinity,
+      },
+    });
     const planner = await agent('planner');
     const agents = await planner.agents();
     const reader = agents[Symbol.asyncIterator]();

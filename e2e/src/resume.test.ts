@@ -4,6 +4,7 @@ import { createServer, type Server, type ServerOptions } from '@parlance/server'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
+import { greet, helloBytes, openRaw } from './peers.js';
 
 /** Sessions that outlive their connections, over real sockets through a proxy that cuts them. */
 
@@ -330,4 +331,22 @@ describe('taking a session up', () => {
     expect(session.id).toBe(id);
     expect((await session.request('x')).text).toBe('ok');
   });
+});
+
+it('a session that was taken up is not closed when the time of the attempt is over', async () => {
+  const server = createServer({ timers: { acceptTimeoutMs: 200 } });
+  open.push(server);
+  const { url } = await server.listen();
+  const extensions = { link: '{}', resume: '{}' };
+  const first = await greet(url, { extensions });
+  first.socket.terminate();
+  const token = first.resumeToken as string;
+  const again = await openRaw(url);
+  again.send(
+    helloBytes({ extensions, resume: { sessionId: first.sessionId, token, received: 0, attempt: 1 } }),
+  );
+  expect((await again.control('ACCEPT')).payload.resume?.recovered).toBe(true);
+  const isClosed = await Promise.race([again.closed.then(() => true), pause(1_500).then(() => false)]);
+  expect(isClosed).toBe(false);
+  again.socket.close();
 });

@@ -381,28 +381,29 @@ describe('protection of M2M frames', () => {
   });
 
   it.each([
-    ['no protection', undefined],
-    ['weaker protection', { mode: 'HMAC', key } as const],
-    ['another key', { mode: 'AEAD', key: new Uint8Array(32).fill(8) } as const],
-  ])('refuses %s where AEAD is demanded', async (_what, security) => {
-    const outcomes: string[] = [];
-    const { url } = await serve({
-      security: { mode: 'AEAD', key },
-      onSession: async (session) => {
-        for await (const message of session) {
+    ['no protection', undefined, 'security_required'],
+    ['weaker protection', { mode: 'HMAC', key } as const, 'security_required'],
+    ['another key', { mode: 'AEAD', key: new Uint8Array(32).fill(8) } as const, 'authentication_failed'],
+  ])(
+    'refuses %s where AEAD is demanded, before the application is given the message',
+    async (_what, security, code) => {
+      const outcomes: string[] = [];
+      const { url } = await serve({
+        security: { mode: 'AEAD', key },
+        onSession: async (session) => {
           try {
-            outcomes.push(message.text);
+            for await (const message of session) outcomes.push(message.text);
           } catch (error) {
             outcomes.push((error as ProtocolError).code);
           }
-        }
-      },
-    });
-    const session = await dial(url, security === undefined ? {} : { security });
-    await session.send(chat, { algorithm: 'M2M' });
-    await expect.poll(() => outcomes.length).toBe(1);
-    expect(['security_required', 'authentication_failed']).toContain(outcomes[0]);
-  });
+        },
+      });
+      const session = await dial(url, security === undefined ? {} : { security });
+      await session.send(chat, { algorithm: 'M2M' });
+      await expect.poll(() => outcomes).toEqual([code]);
+      await expect.poll(() => session.state).toBe('closed');
+    },
+  );
 });
 
 describe('a reader that does not read', () => {
@@ -470,6 +471,33 @@ describe('the end of a session', () => {
     expect(session.state).toBe('closed');
     await expect.poll(() => received.length).toBe(50);
     expect((await failure(session.send('late'))).code).toBe('session_closed');
+  });
+
+  it('hands out what was acknowledged although a scan still looks at it', async () => {
+    let release = () => {};
+    const looked = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const read: string[] = [];
+    let isRead = false;
+    const { url, server } = await serve({
+      async scan(message) {
+        await looked;
+        return { safe: !message.text.includes('bad') };
+      },
+      async onSession(session) {
+        for await (const message of session) read.push(message.text);
+        isRead = true;
+      },
+    });
+    const session = await dial(url);
+    for (const text of ['one', 'two', 'bad', 'three']) await session.send(text);
+    expect(await session.close()).toEqual({ unacknowledged: 0 });
+    await expect.poll(() => server.sessions.size).toBe(0);
+    expect([read, isRead]).toEqual([[], false]);
+    release();
+    await expect.poll(() => isRead).toBe(true);
+    expect(read).toEqual(['one', 'two', 'three']);
   });
 
   it('is told to pending calls and to the reader when the server fails', async () => {

@@ -278,6 +278,20 @@ describe('a transfer that fails half-way', () => {
     await stillWorks(ends);
   });
 
+  it.each([
+    ['to be read', { transfers: 'stream' }],
+    ['to be scanned', { scan: () => new Promise<never>(() => {}) }],
+  ] as const)('because its sender aborts, while all of it waits %s', async (_what, options) => {
+    const ends = await setUp(options);
+    const controller = new AbortController();
+    const sent = ends.client.sendTensor(bytesTensor(generate(100, 100), 100), { signal: controller.signal });
+    await expect.poll(() => ends.server.stats().openStreams).toBe(1);
+    await expect.poll(() => ends.client.stats().queuedBytes).toBe(0);
+    controller.abort(new Error('changed my mind'));
+    expect(await failure(sent)).toEqual(new Error('changed my mind'));
+    await expect.poll(() => ends.client.stats().openStreams + ends.server.stats().openStreams).toBe(0);
+  });
+
   it('because its sender aborts, while it is assembled', async () => {
     const ends = await setUp();
     const signal = AbortSignal.timeout(60);

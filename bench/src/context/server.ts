@@ -36,6 +36,8 @@ const sessions = createServer({
     bytesPerSecond: Infinity,
     sessionsPerIp: Infinity,
     sessionsPerMinutePerIp: Infinity,
+    connectionsPerMinutePerIp: Infinity,
+    failuresPerMinutePerIp: Infinity,
   },
   timers: { sessionTimeoutMs: 3_600_000 },
   async onSession(session) {

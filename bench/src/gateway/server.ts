@@ -11,6 +11,8 @@ const server = createServer({
     bytesPerSecond: Infinity,
     sessionsPerIp: Infinity,
     sessionsPerMinutePerIp: Infinity,
+    connectionsPerMinutePerIp: Infinity,
+    failuresPerMinutePerIp: Infinity,
   },
   timers: { resumeWindowMs: Number(resumeWindowMs) },
   onRequest: createOpenAIGateway({ baseUrl, apiKey: 'sk-bench-0123456789' }),

@@ -29,6 +29,8 @@ export async function serveSessions(): Promise<Relay> {
       bytesPerSecond: Infinity,
       sessionsPerIp: Infinity,
       sessionsPerMinutePerIp: Infinity,
+      connectionsPerMinutePerIp: Infinity,
+      failuresPerMinutePerIp: Infinity,
     },
     authenticate: ({ token }) => ({ principal: 'bench', agentId: token }),
   });

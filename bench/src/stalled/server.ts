@@ -16,6 +16,8 @@ const server = createServer({
     bytesPerSecond: Infinity,
     sessionsPerIp: Infinity,
     sessionsPerMinutePerIp: Infinity,
+    connectionsPerMinutePerIp: Infinity,
+    failuresPerMinutePerIp: Infinity,
   },
   // A reader that has gone is to be forgotten before the next one comes.
   timers: { resumeWindowMs: 200 },

@@ -23,6 +23,8 @@ const LIMITS = {
   bytesPerSecond: Infinity,
   sessionsPerIp: Infinity,
   sessionsPerMinutePerIp: Infinity,
+  connectionsPerMinutePerIp: Infinity,
+  failuresPerMinutePerIp: Infinity,
   handshakesPerIp: Infinity,
 };
 

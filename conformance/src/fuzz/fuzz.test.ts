@@ -136,7 +136,7 @@ describe('a dialogue', () => {
   });
 
   it('finds a fault that a relay keeps within a session', () => {
-    vi.spyOn(Policy.prototype, 'admit').mockImplementation(planted);
+    vi.spyOn(Policy.prototype, 'maySend').mockImplementation(planted);
     expect(() => search((input) => converseAtRelay(input, createFigures()))).toThrow(
       'kept within its session',
     );

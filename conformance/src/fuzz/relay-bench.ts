@@ -163,13 +163,14 @@ export class RelayBench {
 
   constructor({ onStranger }: RelayBenchOptions = {}) {
     this.#onStranger = onStranger;
+    const policy = new Policy({}, this.#logger);
     this.#directory = new Directory({
       onConflict: 'takeOver',
-      mayList: (from, to) => policy.mayList(from, to),
+      policy,
       limits: FUZZ_LIMITS,
+      clock: this.#clock,
       logger: this.#logger,
     });
-    const policy = new Policy({}, this.#directory, this.#logger);
     this.#relay = new Relay(this.#directory, policy, this.#logger);
     for (const name of AGENTS) this.#join(name, createClient());
     this.#join(STRANGER, undefined);
@@ -340,7 +341,9 @@ export class RelayBench {
       role: 'server',
       logger: this.#logger,
       route: {
-        take: (event) => this.#relay.take(session, event),
+        take: (event, reservation) => this.#relay.take(session, event, reservation),
+        memoryOf: (event) => this.#relay.memoryOf(session, event),
+        refuse: (streamId, error) => this.#relay.refuse(session, streamId, error),
         isAsked: (streamId) => this.#relay.isAsked(session, streamId),
       },
       onHello: ({ hello }) => {

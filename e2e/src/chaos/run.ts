@@ -41,6 +41,8 @@ const LIMITS = {
   bytesPerSecond: Infinity,
   sessionsPerIp: Infinity,
   sessionsPerMinutePerIp: Infinity,
+  connectionsPerMinutePerIp: Infinity,
+  failuresPerMinutePerIp: Infinity,
 };
 /** Milliseconds between two things that happen to one connection, on average. */
 const CALM_MS = 2_500;

@@ -58,7 +58,11 @@ export interface ClientOptions extends CapabilityOptions {
   readonly onRequest?: RequestHandler | undefined;
   /** Joins the parts of replies; a handler may say otherwise for its own. @default every part by itself */
   readonly batch?: BatchOptions | undefined;
-  /** Protection that M2M frames carry and demand. @default none */
+  /**
+   * Protection that every body carries and must have, in both directions. The session agrees on M2M alone, without
+   * context coding, tokens and tensors; a body without the protection ends it with `security_required`. Metadata and
+   * errors are not protected. @default none
+   */
   readonly security?: M2MSecurity | undefined;
   /**
    * Connects again after a lost connection, with full jitter between the delays; `false` does not, and
@@ -160,12 +164,14 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       agentId,
       token: firstToken,
       avp: options.avp,
+      security,
       timeOrigin: systemClock.timeOrigin,
     });
 
   return await new Promise<ClientSession>((resolve, reject) => {
     const sweep = sweepOf(timers);
-    let isEstablished = false;
+    /** There has been a session, although its codecs may still be loading: a lost connection is replaced. */
+    let isAccepted = false;
     let cancelRetry: (() => void) | undefined;
     let isAskedToWait = false;
     /** The session, for what may fail before it is there. */
@@ -191,7 +197,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
           if (dialing !== wire) return session.handleDisconnected(code, reason, wire);
           dialing = undefined;
           // An attempt that got nowhere is news only while there has been no session yet.
-          if (isEstablished) retryLater();
+          if (isAccepted) retryLater();
           else if (isTooLate) session.abort(connectionTimeout(target, timers.acceptTimeoutMs));
           else session.abort(connectionFailure(target, failure));
         },
@@ -208,7 +214,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
 
     /** @param retryAfterMs what the server asked for, which is spread already. */
     const retryLater = (retryAfterMs = 0): void => {
-      if (backoff === undefined || !isEstablished || session.hasEnded || cancelRetry !== undefined) return;
+      if (backoff === undefined || !isAccepted || session.hasEnded || cancelRetry !== undefined) return;
       isAskedToWait = retryAfterMs > 0;
       const delay = isAskedToWait ? retryAfterMs : backoff.next();
       cancelRetry = clock.after(delay, retryNow);
@@ -263,6 +269,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       renew: backoff === undefined ? undefined : createCore,
       clock: systemClock,
       limits,
+      maxAssembledSize: options.limits?.maxTransferSize,
       role: 'client',
       onRequest,
       batch,
@@ -271,9 +278,11 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       logger,
       traceparent,
       onGranted: (expiresInMs) => renewal.handleGranted(expiresInMs),
+      onAccepted() {
+        isAccepted = true;
+      },
       onReady() {
         signal?.removeEventListener('abort', onAbort);
-        isEstablished = true;
         backoff?.reset();
         session.agentId = agentId;
         resolve(session);

@@ -1,3 +1,4 @@
+import { parseJson } from './json.js';
 import type { HelloPayload, Offer } from './messages.js';
 import type { Negotiation } from './negotiate.js';
 import type { Negotiated } from './session-core.js';
@@ -5,7 +6,7 @@ import type { Negotiated } from './session-core.js';
 /** What a server answers to one offer. */
 export interface Answer {
   readonly offer: Offer;
-  /** The offer as text; equal offers have equal texts. */
+  /** The offer as text; offers of one meaning have one text. */
   readonly key: string;
   readonly outcome: Negotiation;
   /** What is pinned where the outcome is an agreement. */
@@ -22,11 +23,11 @@ export class AgreementCache {
   /** The answer to `hello`, made by `answer` where it is not known. */
   recall(hello: HelloPayload, scope: string, answer: (offer: Offer, key: string) => Answer): Answer {
     const offer = offerOf(hello);
-    const key = offerKey(offer);
-    const name = `${scope} ${key}`;
+    // By its spelling first: finding out what an offer means takes longer.
+    const name = `${scope} ${JSON.stringify(offer)}`;
     const known = this.#answers.get(name);
     if (known !== undefined) return known;
-    const made = answer(offer, key);
+    const made = answer(offer, offerKey(offer));
     if (name.length <= MAX_NAME_LENGTH) {
       if (this.#answers.size >= MAX_ANSWERS) this.#answers.clear();
       this.#answers.set(name, made);
@@ -43,6 +44,37 @@ export function offerOf({ agentId: _agentId, auth: _auth, resume: _resume, ...of
   return offer;
 }
 
+/**
+ * An offer as text, by what it means: languages order the members of maps as they like, and spell JSON in
+ * their own way. Lists keep their order, which is one of preference.
+ */
 export function offerKey(offer: Offer): string {
-  return JSON.stringify(offer);
+  const extensions = Object.entries(offer.extensions).sort(byName);
+  return JSON.stringify({
+    ...offer,
+    extensions: extensions.map(([name, value]) => [name, meaningOf(value)]),
+  });
+}
+
+/** What an extension states, which is JSON in all that we know. */
+function meaningOf(stated: string): unknown {
+  try {
+    return { json: ordered(parseJson(stated)) };
+  } catch {
+    return stated;
+  }
+}
+
+function ordered(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(ordered);
+  return Object.fromEntries(
+    Object.entries(value)
+      .sort(byName)
+      .map(([name, member]) => [name, ordered(member)]),
+  );
+}
+
+function byName([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }

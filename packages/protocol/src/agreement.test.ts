@@ -232,8 +232,25 @@ describe('an ACCEPT', () => {
     expect(accepted({ securityScanning: false }).securityScanning).toBe(false);
   });
 
-  it('drops TOKEN_NATIVE where no encoding is stated', () => {
-    expect(accepted({ algorithms: ['TOKEN_NATIVE', 'NONE'], encoding: null }).algorithms).toEqual(['NONE']);
+  it('is refused where it agrees on TOKEN_NATIVE and on no encoding', () => {
+    const refused = (algorithms: Algorithm[]) => errorCode(() => accepted({ algorithms, encoding: null }));
+    expect(refused(['TOKEN_NATIVE', 'NONE'])).toBe('bad_acceptance');
+    expect(refused(['NONE'])).toBe('none');
+  });
+
+  it('is refused where it chooses an encoding and holds another vocabulary of that name', () => {
+    const stated = (hashes: object) => ({ [Extension.VOCABULARIES]: JSON.stringify(hashes) });
+    const refused = (ours: object, theirs: object) =>
+      errorCode(() => accepted({ extensions: stated(theirs) }, { extensions: stated(ours) }));
+    expect(refused({ CL100K_BASE: 'a' }, { CL100K_BASE: 'b' })).toBe('bad_acceptance');
+    for (const [ours, theirs] of [
+      [{ CL100K_BASE: 'a' }, { CL100K_BASE: 'a' }],
+      [{ CL100K_BASE: 'a' }, {}],
+      [{}, { CL100K_BASE: 'b' }],
+      [{ O200K_BASE: 'a' }, { O200K_BASE: 'b' }],
+    ] as const) {
+      expect(refused(ours, theirs)).toBe('none');
+    }
   });
 });
 
@@ -263,6 +280,16 @@ describe('a nested ACCEPT states what the server can do, so it', () => {
   ])('with the preference %s and the list %j agrees on %s', (encoding, encodings, expected) => {
     expect(nested({ encoding, encodings }).encoding).toBe(expected);
   });
+
+  it('is cut to the encodings of which both hold the same vocabulary', () => {
+    const stated = (hashes: object) => ({ [Extension.VOCABULARIES]: JSON.stringify(hashes) });
+    const both = ['O200K_BASE', 'CL100K_BASE'] as const;
+    const result = nested(
+      { encoding: 'O200K_BASE', encodings: both, extensions: stated({ O200K_BASE: 'b', CL100K_BASE: 'c' }) },
+      { extensions: stated({ O200K_BASE: 'a', CL100K_BASE: 'c' }) },
+    );
+    expect(result.encoding).toBe('CL100K_BASE');
+  });
 });
 
 describe('link parameters', () => {
@@ -279,14 +306,19 @@ describe('link parameters', () => {
     const all = '{"max_streams":5,"message_window":6,"stream_window":7,"max_transfer":8,"x":9}';
     expect(parameters(all)).toEqual({ maxStreams: 5, messageWindow: 6, streamWindow: 7, maxTransfer: 8 });
     expect(parameters('{"stream_window":7}')).toEqual({ ...UNSTATED, streamWindow: 7 });
-    for (const empty of [undefined, '{}', 'null', '[]', '"x"']) expect(parameters(empty)).toEqual(UNSTATED);
+    for (const empty of [undefined, '{}', '{"max_streams":null}'])
+      expect(parameters(empty)).toEqual(UNSTATED);
+    expect(parameters('{"max_streams":1}').maxStreams).toBe(1);
+    expect(parameters('{"max_streams":1e300}').maxStreams).toBe(1e300);
   });
 
-  it.each(['0', '-1', '1.5', '"5"', 'null', '1e300'])('of %s are as good as unstated', (value) => {
-    expect(parameters(`{"max_streams":${value}}`)).toEqual(UNSTATED);
+  const NAMES = ['max_streams', 'message_window', 'stream_window', 'max_transfer'];
+  it.each(['0', '-1', '1.5', '"5"', 'true', '{}', '[1]'])('of %s are refused', (value) => {
+    for (const name of NAMES) expect(errorCode(() => parameters(`{"${name}":${value}}`))).toBe('bad_message');
   });
 
-  it('that are no JSON are refused', () => {
-    for (const broken of ['', '{', 'yes']) expect(errorCode(() => parameters(broken))).toBe('bad_message');
+  it('that are no JSON object are refused', () => {
+    for (const broken of ['', '{', 'yes', 'null', '[]', '"x"', '5'])
+      expect(errorCode(() => parameters(broken))).toBe('bad_message');
   });
 });

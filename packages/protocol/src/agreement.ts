@@ -1,6 +1,7 @@
 import { type AvpAgreement, type AvpOptions, agreeOnAvp } from './avp/agreement.js';
 import {
   type Algorithm,
+  type EncodingName,
   Extension,
   NESTED_PROTOCOL_VERSION,
   PROTOCOL_VERSION,
@@ -10,7 +11,7 @@ import { ProtocolError } from './errors.js';
 import { ANNOUNCED_LIMITS, type Limits } from './limits.js';
 import type { LinkParameters } from './link/link.js';
 import type { AcceptPayload, HelloPayload, Offer, ResumeAnswer, ResumeOffer, StringMap } from './messages.js';
-import { type Agreement, commonVersion, smallerStated } from './negotiate.js';
+import { type Agreement, commonVersion, smallerStated, statedVocabularies } from './negotiate.js';
 import type { Negotiated, SessionOptions } from './session-core.js';
 
 /** The payloads of HELLO and ACCEPT, and what an agreement means to each end. */
@@ -118,12 +119,18 @@ export function clientAgreement(offer: HelloPayload, accept: AcceptPayload, avp?
   const offered = (name: Algorithm) => offer.algorithms.includes(name);
   assert(nested || accept.algorithms.every(offered), 'names an algorithm that was not offered');
   let { encoding } = accept;
+  const [ours, theirs] = [statedVocabularies(offer.extensions), statedVocabularies(accept.extensions)];
+  const isSame = (name: EncodingName) =>
+    ours[name] === undefined || theirs[name] === undefined || ours[name] === theirs[name];
   if (nested) {
     // Its preferred encoding is never null, so it counts only where the list has it too.
-    const shared = offer.encodings.filter((name) => accept.encodings.includes(name));
+    const shared = offer.encodings.filter((name) => accept.encodings.includes(name) && isSame(name));
     if (encoding === null || !shared.includes(encoding)) encoding = shared[0] ?? null;
   }
   assert(encoding === null || offer.encodings.includes(encoding), 'chooses an encoding that was not offered');
+  assert(encoding === null || isSame(encoding), `chooses another vocabulary by the name of ${encoding}`);
+  const hasTokens = accept.algorithms.includes('TOKEN_NATIVE');
+  assert(nested || encoding !== null || !hasTokens, 'agrees on TOKEN_NATIVE and on no encoding');
   const algorithms = offer.algorithms.filter(
     (name) => accept.algorithms.includes(name) && (name !== 'TOKEN_NATIVE' || encoding !== null),
   );
@@ -152,7 +159,7 @@ export function clientAgreement(offer: HelloPayload, accept: AcceptPayload, avp?
 /**
  * What an end states in its `link` extension; what it does not state is unlimited.
  *
- * @throws {ProtocolError} `bad_message` where the extension is not stated as a JSON object.
+ * @throws {ProtocolError} `bad_message` if the extension is not stated as a JSON object of such numbers.
  */
 export function linkParameters(extensions: StringMap): LinkParameters {
   const stated = extensions[Extension.LINK];
@@ -162,10 +169,15 @@ export function linkParameters(extensions: StringMap): LinkParameters {
   } catch (cause) {
     throw new ProtocolError('bad_message', 'extension link is stated as a JSON object', { cause });
   }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new ProtocolError('bad_message', 'extension link is stated as a JSON object');
+  }
+  const fields = value as Record<string, unknown>;
   const count = (name: string): number => {
-    const field =
-      typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined;
-    return Number.isSafeInteger(field) && (field as number) > 0 ? (field as number) : Infinity;
+    const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
+    if (field === undefined || field === null) return Infinity;
+    if (Number.isInteger(field) && (field as number) > 0) return field as number;
+    throw new ProtocolError('bad_message', `extension link: ${name} is a whole number of at least 1`);
   };
   return {
     maxStreams: count('max_streams'),

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { CloseCode } from './close-codes.js';
 import { Extension } from './constants.js';
+import { ERROR_CODES, type ErrorCode, ProtocolError } from './errors.js';
 import { resolveTimers } from './limits.js';
 import { LinkKind } from './link/header.js';
 import { plainBody } from './link/link.js';
@@ -13,6 +14,7 @@ import {
   type SimulationOptions,
   TEST_CAPABILITIES,
 } from './testing/simulation.js';
+import { encodeUtf8 } from './text.js';
 
 /** A graceful close: everything that was sent arrives first, also over a connection that is lost meanwhile. */
 
@@ -220,6 +222,41 @@ describe('a connection that is lost while closing', () => {
   });
 });
 
+describe('what was never sent', () => {
+  const message = { kind: 'message', streamId: 0 };
+
+  it('is known of a session that failed, too', () => {
+    const { client, server, settle, now } = established({ delayMs: 10 });
+    client.core.send(body());
+    settle();
+    client.core.send(body());
+    client.core.abort(new ProtocolError('internal', 'a fault'), now);
+    expect(client.core.undelivered()).toEqual({ notSent: [message], unknown: [message] });
+    expect(server.core.undelivered()).toEqual({ notSent: [], unknown: [] });
+  });
+
+  it('is known without a link as well', () => {
+    const { client, now } = established({
+      client: { capabilities: { ...TEST_CAPABILITIES, extensions: {} } },
+    });
+    client.core.send(plainBody(encodeUtf8('text')));
+    expect(client.core.undelivered().notSent).toEqual([message]);
+    client.core.abort(new ProtocolError('internal', 'a fault'), now);
+    expect(client.core.undelivered().notSent).toEqual([message]);
+  });
+
+  it('counts a tensor that is cut short as the peer closes', () => {
+    const simulation = established({ delayMs: 10 });
+    const { client, server } = simulation;
+    const streamId = client.core.transfer({ payloadSize: 10, totalLength: 10, first: new Uint8Array(4) });
+    simulation.advance(20);
+    server.core.close(CloseReason.SERVER_SHUTDOWN, '', simulation.now);
+    simulation.advance(100);
+    expect([client.core.state, server.core.state]).toEqual(['closed', 'closed']);
+    expect(client.core.undelivered()).toEqual({ notSent: [{ kind: 'request', streamId }], unknown: [] });
+  });
+});
+
 describe('a suspended session that closes', () => {
   it('is taken up once more to deliver what waits', () => {
     const simulation = established({ delayMs: 10 });
@@ -255,5 +292,19 @@ describe('a suspended session that closes', () => {
     simulation.advance(1_000);
     expect(eventsOf(server, 'message')).toHaveLength(1);
     expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
+  });
+});
+
+describe('1000 says that a session has ended as agreed', () => {
+  const codes = Object.keys(ERROR_CODES) as ErrorCode[];
+
+  it.each(codes)('and not that it was aborted with %s', (code) => {
+    const { client, settle, now } = established();
+    client.core.abort(new ProtocolError(code, 'a fault'), now);
+    settle();
+    expect(client.closedWith?.code).toBeGreaterThanOrEqual(4400);
+    expect(eventsOf(client, 'ended')).toMatchObject([
+      { error: { code, closeCode: client.closedWith?.code } },
+    ]);
   });
 });

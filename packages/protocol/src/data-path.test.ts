@@ -152,11 +152,13 @@ describe('what was not negotiated', () => {
     },
   );
 
-  it('includes context coding, but neither tensors nor an empty body', () => {
+  it('includes context coding, and tensors but as requests; not an empty body', () => {
     const { path } = createPath({}, { algorithms: [Algorithm.M2M] });
     const read = (body: CodedBody) => errorCode(() => path.handleLinkFrame(linkFrame(body), 0));
     expect(read(coded(LinkCodec.CONTEXT, Uint8Array.of(1)))).toBe('bad_frame');
-    expect(read(coded(LinkCodec.AVP, Uint8Array.of(1)))).toBe('none');
+    expect(read(coded(LinkCodec.AVP, Uint8Array.of(1)))).toBe('bad_frame');
+    const tensor = { ...coded(LinkCodec.AVP, Uint8Array.of(1)), kind: LinkKind.REQUEST, streamId: 1 };
+    expect(errorCode(() => path.handleLinkFrame(encodeBodyFrame(tensor, 0, 1), 0))).toBe('none');
     expect(read(text(''))).toBe('none');
   });
 });

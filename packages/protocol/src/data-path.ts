@@ -1,12 +1,14 @@
 import { linkParameters } from './agreement.js';
 import { decodeBareFrame, decodeTextForm, encodeBareFrame, encodeTextForm } from './bare.js';
-import { Extension, Subprotocol } from './constants.js';
+import { isM2M as isM2MFrame, openM2MBody } from './codec/m2m.js';
+import type { M2MSecurity } from './codec/m2m-security.js';
+import { Extension, Prefix, Subprotocol } from './constants.js';
 import { agreeOnContext, type ContextParameters } from './context/parameters.js';
 import { ProtocolError } from './errors.js';
 import type { Limits } from './limits.js';
 import { algorithmOf } from './link/algorithms.js';
 import type { ReceivedBody } from './link/assembly.js';
-import { LinkCodec } from './link/header.js';
+import { decodeLinkFrame, isBodyKind, LinkCodec } from './link/header.js';
 import {
   type CodedBody,
   Link,
@@ -30,6 +32,8 @@ export interface DataPathOptions {
   readonly outbox: Outbox;
   /** What the peer may send per time. */
   readonly gate?: RateGate | undefined;
+  /** Protection that every body has to have, in either direction. */
+  readonly security?: M2MSecurity | undefined;
   /** Writes a DATA envelope, where data travel in such: in `m2m.v1.json`. */
   readonly sendData: ((payload: DataPayload) => void) | undefined;
 }
@@ -61,6 +65,7 @@ export class DataPath {
   readonly #outbox: Outbox;
   readonly #gate: RateGate | undefined;
   readonly #limits: Limits;
+  readonly #security: M2MSecurity | undefined;
   /** Charges of bare messages that the application has not taken. */
   #unread = 0;
   readonly #isAddressing: boolean;
@@ -75,6 +80,7 @@ export class DataPath {
     this.#sendData = options.sendData;
     this.#gate = gate;
     this.#limits = limits;
+    this.#security = options.security;
     this.#isAddressing = negotiated.extensions[Extension.AGENTS] !== undefined;
     this.#maxMessage = maxMessageSize(role, negotiated, limits);
     const stated = statedTo(role, negotiated);
@@ -97,9 +103,13 @@ export class DataPath {
 
   /** A link frame. @throws {ProtocolError} which ends the session. */
   handleLinkFrame(frame: Uint8Array, now: number): LinkEvent | undefined {
+    if (this.#security !== undefined) assertFrameMayBeProtected(frame);
     const event = this.link?.handleFrame(frame, now);
-    if (event !== undefined && 'body' in event) this.#assertNegotiated(event.body);
-    return event;
+    if (event === undefined || !('body' in event)) return event;
+    this.#assertNegotiated(event.body);
+    return this.#security === undefined
+      ? event
+      : { ...event, body: this.#opened(event.body, this.#security) };
   }
 
   /** A bare data frame, or the content of a text message or a DATA envelope. */
@@ -108,14 +118,21 @@ export class DataPath {
       throw new ProtocolError('bad_frame', 'a bare data frame where link was negotiated');
     const { encoding } = this.#negotiated;
     this.#gate?.handleMessage(now);
+    if (this.#security !== undefined) assertBareMayBeProtected(data);
     const bare = typeof data === 'string' ? decodeTextForm(data, encoding) : decodeBareFrame(data, encoding);
-    const body = securityStatus === undefined ? bare : { ...bare, securityStatus };
-    this.#assertNegotiated(body);
+    const stated = securityStatus === undefined ? bare : { ...bare, securityStatus };
+    this.#assertNegotiated(stated);
+    const body = this.#security === undefined ? stated : this.#opened(stated, this.#security);
     this.#unread += body.charge;
     const { sessionWindow, maxMessageSize } = this.#limits;
     if (this.#unread > sessionWindow + maxMessageSize)
       throw new ProtocolError('window_exceeded', `${this.#unread} bytes of messages wait to be read`);
     return { type: 'message', body };
+  }
+
+  /** Charges of bodies that were received and that the application has not taken. */
+  get unreadBytes(): number {
+    return this.link?.unreadBytes ?? this.#unread;
   }
 
   /** No more bare messages should be read from the connection, as there is no credit to hold them back. */
@@ -158,6 +175,12 @@ export class DataPath {
    */
   linkForTransfer({ payloadSize, agent }: Pick<OutgoingTransfer, 'payloadSize' | 'agent'>): Link {
     this.#assertAddressable(agent);
+    if (this.#security !== undefined) {
+      throw new ProtocolError(
+        'unsupported',
+        'nothing protects a tensor, so a session with the option "security" has none',
+      );
+    }
     if (payloadSize > this.#maxTransfer) {
       throw new ProtocolError(
         'transfer_too_large',
@@ -165,6 +188,16 @@ export class DataPath {
       );
     }
     return this.#assertLink();
+  }
+
+  /**
+   * A body whose protection holds. That is checked on arrival, and not when the body is read: a body that is not
+   * authentic must not make a handler run, as the answer to it would be given the key's protection.
+   *
+   * @throws {ProtocolError} `security_required`, `authentication_failed`, and for a malformed header.
+   */
+  #opened(body: ReceivedBody, security: M2MSecurity): ReceivedBody {
+    return { ...body, opened: openM2MBody(body.bytes, security) };
   }
 
   /** AVP is no negotiated algorithm, and nothing at all is not coded as anything. */
@@ -189,8 +222,9 @@ export class DataPath {
     );
   }
 
-  #assertSendable({ originalLength, bytes, agent }: CodedBody): void {
+  #assertSendable({ codec, originalLength, bytes, agent }: CodedBody): void {
     this.#assertAddressable(agent);
+    if (this.#security !== undefined && codec !== LinkCodec.M2M) throw unprotected();
     const size = Math.max(originalLength, bytes.length);
     if (size <= this.#maxMessage) return;
     throw new ProtocolError(
@@ -217,6 +251,24 @@ export class DataPath {
       securityStatus: body.securityStatus,
     });
   }
+}
+
+/** Only M2M is protected; whether such a body is, is found out when it is whole. */
+function assertFrameMayBeProtected(bytes: Uint8Array): void {
+  const { kind, codec } = decodeLinkFrame(bytes);
+  if (isBodyKind(kind) && codec !== LinkCodec.M2M) throw unprotected();
+}
+
+function assertBareMayBeProtected(data: Uint8Array | string): void {
+  const isM2M = typeof data === 'string' ? data.startsWith(Prefix.M2M) : isM2MFrame(data);
+  if (!isM2M) throw unprotected();
+}
+
+function unprotected(): ProtocolError {
+  return new ProtocolError(
+    'security_required',
+    'a body that is no protected M2M frame; `security` demands that',
+  );
 }
 
 /** What both ends keep of earlier messages. */

@@ -49,8 +49,11 @@ const ERRORS = {
   json_too_deep: LARGE,
   string_too_long: LARGE,
   array_too_long: LARGE,
+  too_many_values: LARGE,
   metadata_too_large: LARGE,
   window_exceeded: LARGE,
+  /** The memory that this end has for its peer is in use. */
+  over_budget: { closeCode: CloseCode.TOO_LARGE, retryable: true },
   too_many_streams: { closeCode: CloseCode.BAD_FRAME, retryable: true },
   rate_limited: { closeCode: CloseCode.RATE_LIMITED, retryable: true },
 

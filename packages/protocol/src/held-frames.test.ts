@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
-import { Extension } from './constants.js';
+import { Extension, Subprotocol } from './constants.js';
 import type { ContextEncoder } from './context/encoder.js';
 import { NO_MATCH } from './context/similarity.js';
 import { HeldFrames } from './held-frames.js';
 import { resolveLimits } from './limits.js';
-import { encodeBodyFrame, LinkCodec, LinkKind } from './link/header.js';
+import { encodeSignalFrame, LinkCodec, LinkKind } from './link/header.js';
 import { plainBody } from './link/link.js';
 import { CloseReason } from './messages.js';
 import { errorCode } from './testing/error-code.js';
@@ -37,7 +37,7 @@ const inContext = (text: string) => ({
 const textsAt = (events: readonly { body: { bytes: Uint8Array; content?: Uint8Array | undefined } }[]) =>
   events.map(({ body }) => new TextDecoder().decode(body.content ?? body.bytes));
 
-it('holds back what follows a body in context until that can be decoded, CLOSE too', () => {
+it('holds back everything until it can be decoded, in its order, CLOSE too', () => {
   const { client, server, ...simulation } = created();
   client.core.holdFrames();
   for (const body of [
@@ -49,9 +49,9 @@ it('holds back what follows a body in context until that can be decoded, CLOSE t
     server.core.send(body);
   }
   simulation.settle();
-  expect(textsAt(eventsOf(client, 'message'))).toEqual(['at once']);
   server.core.close(CloseReason.NORMAL, '', simulation.now);
   simulation.settle();
+  expect(eventsOf(client, 'message')).toEqual([]);
   expect(client.core.state).toBe('established');
   client.core.releaseFrames(simulation.now);
   simulation.settle();
@@ -60,32 +60,65 @@ it('holds back what follows a body in context until that can be decoded, CLOSE t
   expect(eventsOf(client, 'ended')).toEqual([{ type: 'ended', error: undefined }]);
 });
 
-it('counts nothing that it holds, so that it comes again on another connection', () => {
+it('acknowledges nothing that it holds, so that it comes again on another connection', () => {
   const simulation = created();
   const { client, server } = simulation;
   client.core.holdFrames();
+  server.core.send(plainBody(encodeUtf8('zero')));
   for (const text of ['one', 'two']) server.core.send(inContext(text));
-  simulation.settle();
+  simulation.advance(1_000);
+  expect(server.core.framesUnconfirmed).toBe(3);
   simulation.cut();
   simulation.reconnect();
-  simulation.settle();
+  simulation.advance(1_000);
+  expect(server.core.framesUnconfirmed).toBe(3);
   client.core.releaseFrames(simulation.now);
-  simulation.settle();
-  expect(textsAt(eventsOf(client, 'message'))).toEqual(['one', 'two']);
-  expect(client.core.state).toBe('established');
+  simulation.advance(1_000);
+  expect(textsAt(eventsOf(client, 'message'))).toEqual(['zero', 'one', 'two']);
+  expect(server.core.framesUnconfirmed).toBe(0);
 });
 
-it('holds no more than credit would let through', () => {
-  const limits = resolveLimits({ sessionWindow: 100, maxMessageSize: 50 });
-  const held = new HeldFrames(limits);
-  const frame = (codec: LinkCodec, length: number) =>
-    encodeBodyFrame(
-      { ...plainBody(new Uint8Array(length)), kind: LinkKind.MESSAGE, streamId: 0, codec },
-      0,
-      length,
-    );
-  expect(held.takes(frame(LinkCodec.PLAIN, 1000))).toBe(false);
-  expect(held.takes(frame(LinkCodec.CONTEXT, 97))).toBe(true);
-  expect(held.takes(frame(LinkCodec.PLAIN, 47))).toBe(true);
-  expect(errorCode(() => held.takes(Uint8Array.of(0x18)))).toBe('window_exceeded');
+it.each([
+  ['bare frames', Subprotocol.BINARY],
+  ['DATA', Subprotocol.JSON],
+])('holds %s back as well, where there is no link', (_what, subprotocol) => {
+  const bare = { subprotocol, capabilities: { ...TEST_CAPABILITIES, extensions: {} } };
+  const simulation = createSimulation({ client: bare, server: bare });
+  const { client, server } = simulation;
+  simulation.settle();
+  client.core.holdFrames();
+  server.core.send(plainBody(encodeUtf8('one')));
+  server.core.close(CloseReason.NORMAL, '', simulation.now);
+  simulation.settle();
+  expect(eventsOf(client, 'message')).toEqual([]);
+  client.core.releaseFrames(simulation.now);
+  simulation.settle();
+  expect(textsAt(eventsOf(client, 'message'))).toEqual(['one']);
+  expect(eventsOf(client, 'ended')).toEqual([{ type: 'ended', error: undefined }]);
+});
+
+it('is full beyond a session window, and refuses what credit would not let through', () => {
+  const held = new HeldFrames(resolveLimits({ sessionWindow: 200, maxMessageSize: 100 }));
+  held.add(new Uint8Array(200 - 64));
+  expect(held.isFull).toBe(false);
+  held.add('x'.repeat(100 - 64));
+  expect(held.isFull).toBe(true);
+  expect(errorCode(() => held.add(''))).toBe('window_exceeded');
+  const exact = new HeldFrames(resolveLimits({ sessionWindow: 200, maxMessageSize: 100 }));
+  expect(errorCode(() => exact.add(new Uint8Array(300 - 64 + 1)))).toBe('window_exceeded');
+});
+
+it('ends the session where a frame that was held breaks the protocol, and looks at none behind it', () => {
+  const simulation = created();
+  const { client } = simulation;
+  client.core.holdFrames();
+  simulation.inject('server', encodeSignalFrame(LinkKind.END, 1));
+  simulation.inject('server', encodeSignalFrame(LinkKind.ACK, 9));
+  simulation.settle();
+  expect(client.core.state).toBe('established');
+  client.core.releaseFrames(simulation.now);
+  simulation.settle();
+  expect(eventsOf(client, 'ended').map(({ error }) => error?.message)).toEqual([
+    'stream 1 was not opened by this end',
+  ]);
 });

@@ -1,47 +1,46 @@
 import { ProtocolError } from './errors.js';
 import type { Limits } from './limits.js';
-import { decodeLinkFrame, LinkCodec } from './link/header.js';
-import type { CloseMessage } from './messages.js';
+
+/** What a frame takes beside its bytes, so that empty ones are bounded as well. */
+const FRAME_OVERHEAD = 64;
 
 /**
- * Link frames that arrived while what decodes them was still being loaded: from the first body in
- * context on, since frames take effect in order.
+ * What arrived while the codecs that decode it were still being loaded: link frames, bare ones and CLOSE,
+ * which take effect in their order. Nothing of it is counted, so nothing of it is acknowledged before
+ * it can be taken.
  */
 export class HeldFrames {
-  readonly frames: Uint8Array[] = [];
-  /** CLOSE, which takes effect behind them. */
-  close: CloseMessage['payload'] | undefined;
+  readonly #frames: (Uint8Array | string)[] = [];
   #bytes = 0;
+  readonly #window: number;
   readonly #maxBytes: number;
 
-  /** What credit would let through, is held at most. */
+  /** Holds at most what credit would let through: a session window and one message. */
   constructor({ sessionWindow, maxMessageSize }: Limits) {
+    this.#window = sessionWindow;
     this.#maxBytes = sessionWindow + maxMessageSize;
   }
 
-  /** Whether `frame` is kept. @throws {ProtocolError} `window_exceeded`, and as the frame's head does. */
-  takes(frame: Uint8Array): boolean {
-    if (this.frames.length === 0 && decodeLinkFrame(frame).codec !== LinkCodec.CONTEXT) return false;
-    this.#bytes += frame.length;
+  /** No more should be read from the connection. */
+  get isFull(): boolean {
+    return this.#bytes > this.#window;
+  }
+
+  /** @throws {ProtocolError} `window_exceeded`. */
+  add(frame: Uint8Array | string): void {
+    this.#bytes += frame.length + FRAME_OVERHEAD;
     if (this.#bytes > this.#maxBytes) {
       throw new ProtocolError(
         'window_exceeded',
         `more than ${this.#maxBytes} bytes before they can be decoded`,
       );
     }
-    this.frames.push(frame);
-    return true;
+    this.#frames.push(frame);
   }
 
-  takesClose(close: CloseMessage['payload']): boolean {
-    if (this.frames.length === 0) return false;
-    this.close = close;
-    return true;
-  }
-
-  clear(): void {
-    this.frames.length = 0;
-    this.close = undefined;
+  /** Everything that is held, which is held no longer. */
+  take(): (Uint8Array | string)[] {
     this.#bytes = 0;
+    return this.#frames.splice(0);
   }
 }

@@ -2,7 +2,7 @@ import { Subprotocol } from './constants.js';
 import { ProtocolError } from './errors.js';
 import { AVP_FIRST_BYTE, FrameKind, frameKind } from './frame.js';
 import type { Limits } from './limits.js';
-import { decodeControl, decodeControlJson } from './message-codec.js';
+import { decodeControl, decodeControlJson, MAX_CONTROL_SIZE } from './message-codec.js';
 import type { ControlMessage, UnknownMessage } from './messages.js';
 
 /** What a WebSocket message is, apart from link frames. */
@@ -15,6 +15,7 @@ export type Incoming =
  * Tells what a WebSocket message is.
  *
  * @param isAgreed whether ACCEPT was said; before that less is taken.
+ * @param isHandshake whether a HELLO or an ACCEPT may come, which are larger than other control messages.
  * @throws {ProtocolError} `message_too_large`, `bad_frame`, and what decoding a control message throws.
  */
 export function readIncoming(
@@ -22,20 +23,23 @@ export function readIncoming(
   subprotocol: Subprotocol,
   limits: Limits,
   isAgreed: boolean,
+  isHandshake = !isAgreed,
 ): Incoming {
   const isBinary = subprotocol === Subprotocol.BINARY;
   // A UTF-16 unit is at least one byte of UTF-8, so units bound text as well as bytes do frames.
   const isTensor = data[0] === AVP_FIRST_BYTE;
   const largest = isTensor ? limits.maxTransferSize : limits.maxMessageSize;
   assertSize(data.length, isAgreed ? largest : limits.maxHandshakeSize);
+  const { maxHandshakeSize } = limits;
+  const maxControl = isHandshake ? maxHandshakeSize : Math.min(maxHandshakeSize, MAX_CONTROL_SIZE);
   if (typeof data === 'string') {
     if (isBinary) return { type: 'bare', content: data };
-    return { type: 'control', message: decodeControlJson(data, limits) };
+    return { type: 'control', message: decodeControlJson(data, limits, maxControl) };
   }
   if (!isBinary) throw new ProtocolError('bad_frame', `${Subprotocol.JSON} carries text messages only`);
   switch (frameKind(data)) {
     case FrameKind.CONTROL:
-      return { type: 'control', message: decodeControl(data, limits) };
+      return { type: 'control', message: decodeControl(data, limits, maxControl) };
     case FrameKind.LINK:
       throw new ProtocolError('bad_frame', 'a link frame where link was not negotiated');
     default:

@@ -103,6 +103,7 @@ export {
   guardLater,
   guardLogger,
 } from './endpoint/guard.js';
+export type { BodyEvent } from './endpoint/intake.js';
 export type { ContextDetails, LastSelection } from './endpoint/late-coder.js';
 export { type LoggableError, loggable } from './endpoint/loggable.js';
 export type { Message } from './endpoint/message.js';
@@ -180,11 +181,12 @@ export {
   DEFAULT_LIMITS,
   DEFAULT_TIMERS,
   type Limits,
+  MAX_ASSEMBLED_SIZE,
   resolveLimits,
   resolveTimers,
   type Timers,
 } from './limits.js';
-export { DELIVERY, DIRECTORY, isAgentId } from './link/addressing.js';
+export { DELIVERY, DIRECTORY, isAgentAddress, isAgentId } from './link/addressing.js';
 export { algorithmOf, type BodyForm } from './link/algorithms.js';
 export type { ReceivedBody } from './link/assembly.js';
 export type { ContextUse } from './link/context.js';
@@ -192,6 +194,7 @@ export { decodeLinkFrame, LinkCodec, LinkFlag, type LinkFrame, LinkKind } from '
 export { type CodedBody, type LinkEvent, TRANSFER_OVERHEAD } from './link/link.js';
 export { MAX_PIECE_SIZE } from './link/outbox.js';
 export type { BodyPiece } from './link/pieces.js';
+export { MemoryBudget, overBudget, type Reservation, SessionMemory } from './memory.js';
 // Control messages and negotiation
 export {
   decodeControl,

@@ -19,9 +19,9 @@ const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
 const elements = (count: number) => JSON.stringify(new Array(count).fill(0));
 
 /** What the pass must find, by way of values. */
-function measure(value: unknown): { depth: number; longest: number; widest: number } {
-  if (typeof value === 'string') return { depth: 0, longest: Buffer.byteLength(value), widest: 0 };
-  if (typeof value !== 'object' || value === null) return { depth: 0, longest: 0, widest: 0 };
+function measure(value: unknown): { depth: number; longest: number; widest: number; values: number } {
+  if (typeof value === 'string') return { depth: 0, longest: Buffer.byteLength(value), widest: 0, values: 1 };
+  if (typeof value !== 'object' || value === null) return { depth: 0, longest: 0, widest: 0, values: 1 };
   const strings = Array.isArray(value) ? [] : Object.keys(value);
   const inner = [...strings, ...Object.values(value)].map(measure);
   const most = (of: (m: ReturnType<typeof measure>) => number) => Math.max(0, ...inner.map(of));
@@ -32,6 +32,7 @@ function measure(value: unknown): { depth: number; longest: number; widest: numb
       Array.isArray(value) ? value.length : 0,
       most((m) => m.widest),
     ),
+    values: inner.reduce((sum, m) => sum + m.values, 1),
   };
 }
 
@@ -98,8 +99,13 @@ describe('JSON limits', () => {
       fc.property(fc.json({ maxDepth: 4, stringUnit: 'grapheme' }), fc.boolean(), (plain, asEscapes) => {
         const value = JSON.parse(plain);
         const json = asEscapes ? writeEscaped(value) : plain;
-        const { depth, longest, widest } = measure(value);
-        const tight = { maxJsonDepth: depth, maxArrayLength: widest, maxStringLength: longest };
+        const { depth, longest, widest, values } = measure(value);
+        const tight = {
+          maxJsonDepth: depth,
+          maxArrayLength: widest,
+          maxStringLength: longest,
+          maxJsonValues: values,
+        };
         expect(codeOf(() => assertJsonBounds(json, tight))).toBe('no error');
         if (depth === 0) return; // a string that is the whole document is no field
         expect(codeOf(() => assertJsonBounds(json, { ...tight, maxJsonDepth: depth - 1 }))).toBe(
@@ -108,6 +114,11 @@ describe('JSON limits', () => {
         if (widest > 0) {
           expect(codeOf(() => assertJsonBounds(json, { ...tight, maxArrayLength: widest - 1 }))).toBe(
             widest > 1 ? 'array_too_long' : 'no error', // limits are positive, so one element always passes
+          );
+        }
+        if (values > 1) {
+          expect(codeOf(() => assertJsonBounds(json, { ...tight, maxJsonValues: values - 1 }))).toBe(
+            'too_many_values',
           );
         }
         if (longest > 0) {
@@ -129,6 +140,29 @@ describe('JSON limits', () => {
     expect(codeOf(() => parseJson('["\\"","\\\\"]', few))).toBe('no error');
   });
 
+  it('count values in total, keys included, however they are spread', () => {
+    const max = DEFAULT_LIMITS.maxJsonValues;
+    // The document, 16 arrays, and what is in them.
+    const spread = (values: number) => {
+      const rest = values - 17;
+      const each = Math.floor(rest / 16);
+      const sizes = Array.from({ length: 16 }, (_, i) => (i === 0 ? rest - 15 * each : each));
+      return `[${sizes.map((size) => `[${new Array(size).fill('{}').join(' , ')}]`).join('\n,')}]`;
+    };
+    expect(codeOf(() => parseJson(spread(max)))).toBe('no error');
+    expect(codeOf(() => parseJson(spread(max + 1)))).toBe('too_many_values');
+    const members = (count: number) =>
+      `{${Array.from({ length: count }, (_, i) => `"${i}": [ ]`).join(',')}}`;
+    expect(codeOf(() => parseJson(members(max / 2 - 1)))).toBe('no error');
+    expect(codeOf(() => parseJson(members(max / 2)))).toBe('too_many_values');
+  });
+
+  it('leave room for a batch of vectors', () => {
+    const vector = `[${new Array(10_000).fill('-0.0123').join(',')}]`;
+    const data = new Array(10).fill(`{"object":"embedding","embedding":${vector}}`).join(',');
+    expect(codeOf(() => parseJson(`{"object":"list","data":[${data}]}`))).toBe('no error');
+  });
+
   it('leave a string that is the whole document to the limit of its message', () => {
     const short = limits({ maxStringLength: 3 });
     expect(codeOf(() => parseJson('"abcd"', short))).toBe('no error');
@@ -136,9 +170,14 @@ describe('JSON limits', () => {
   });
 
   it('can be turned off', () => {
-    const off = { maxJsonDepth: Infinity, maxArrayLength: Infinity, maxStringLength: Infinity };
+    const off = {
+      maxJsonDepth: Infinity,
+      maxArrayLength: Infinity,
+      maxStringLength: Infinity,
+      maxJsonValues: Infinity,
+    };
     expect(codeOf(() => assertJsonBounds(nested(5000), off))).toBe('no error');
-    expect(codeOf(() => assertJsonBounds(elements(50_000), off))).toBe('no error');
+    expect(codeOf(() => assertJsonBounds(elements(150_000), off))).toBe('no error');
   });
 
   it('are found without recursion, however deep the text', () => {

@@ -3,12 +3,15 @@ import { DEFAULT_LIMITS, type Limits } from './limits.js';
 
 /**
  * JSON within bounds (wire document, section 3.8). One pass over the text, without recursion and
- * before any value is built, finds nesting, strings and arrays beyond the limits; `JSON.parse` does
- * the rest. The pass does not judge grammar: up to the first error it sees exactly the structure
+ * before any value is built, finds nesting, strings, arrays and totals beyond the limits; `JSON.parse`
+ * does the rest. The pass does not judge grammar: up to the first error it sees exactly the structure
  * that `JSON.parse` sees, and behind that error `JSON.parse` builds nothing.
  */
 
-export type JsonLimits = Pick<Limits, 'maxJsonDepth' | 'maxStringLength' | 'maxArrayLength'>;
+export type JsonLimits = Pick<
+  Limits,
+  'maxJsonDepth' | 'maxStringLength' | 'maxArrayLength' | 'maxJsonValues'
+>;
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -24,7 +27,8 @@ const LETTER_U = 0x75;
  *
  * @param text JSON of bounded size: the caller has checked `maxMessageSize`.
  * @returns the value; nothing proves it to be a `T`.
- * @throws {ProtocolError} `bad_json`, `json_too_deep`, `string_too_long`, `array_too_long`.
+ * @throws {ProtocolError} `bad_json`, `json_too_deep`, `string_too_long`, `array_too_long`,
+ * `too_many_values`.
  */
 export function parseJson<T = unknown>(text: string, limits: JsonLimits = DEFAULT_LIMITS): T {
   assertJsonBounds(text, limits);
@@ -40,16 +44,21 @@ export function parseJson<T = unknown>(text: string, limits: JsonLimits = DEFAUL
  *
  * Depth counts open arrays and objects. A string counts with the UTF-8 bytes of its value, escapes
  * resolved; one that is the whole document is no field of anything and bounded by the size of its
- * message instead. An array counts with its elements, an object is bounded by its message.
+ * message instead. An array counts with its elements. The whole document counts with its values, keys
+ * among them: what a value takes in memory, and the time to build it, have little to do with the two
+ * bytes that it may take here.
  *
- * @throws {ProtocolError} `json_too_deep`, `string_too_long`, `array_too_long`.
+ * @throws {ProtocolError} `json_too_deep`, `string_too_long`, `array_too_long`, `too_many_values`.
  */
 export function assertJsonBounds(text: string, limits: JsonLimits = DEFAULT_LIMITS): void {
-  const { maxJsonDepth, maxStringLength, maxArrayLength } = limits;
-  // Commas that each enclosing container may still have; an object may have any number.
+  const { maxJsonDepth, maxStringLength, maxArrayLength, maxJsonValues } = limits;
+  // Commas that each enclosing container may still have; an object may have any number, and is told by that.
   const enclosing: number[] = [];
   let commas = Infinity;
   let depth = 0;
+  // What each comma of the innermost container announces: an element, or a key and its value.
+  let step = 1;
+  let values = 1;
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
       case QUOTE: {
@@ -75,20 +84,31 @@ export function assertJsonBounds(text: string, limits: JsonLimits = DEFAULT_LIMI
             `JSON holds an array of more than the ${maxArrayLength} elements allowed`,
           );
         }
+        values += step;
+        if (values > maxJsonValues) throw tooManyValues(maxJsonValues);
         break;
       case OPEN_ARRAY:
-      case OPEN_OBJECT:
+      case OPEN_OBJECT: {
         if (++depth > maxJsonDepth) {
           throw new ProtocolError('json_too_deep', `JSON is nested more than ${maxJsonDepth} levels deep`);
         }
         enclosing.push(commas);
-        commas = text.charCodeAt(at) === OPEN_ARRAY ? maxArrayLength - 1 : Infinity;
+        const isArray = text.charCodeAt(at) === OPEN_ARRAY;
+        commas = isArray ? Math.min(maxArrayLength - 1, Number.MAX_SAFE_INTEGER) : Infinity;
+        step = isArray ? 1 : 2;
+        // A container that is empty announces nothing.
+        while (isBlank(text.charCodeAt(at + 1))) at++;
+        const next = text.charCodeAt(at + 1);
+        if (next !== CLOSE_ARRAY && next !== CLOSE_OBJECT) values += step;
+        if (values > maxJsonValues) throw tooManyValues(maxJsonValues);
         break;
+      }
       case CLOSE_ARRAY:
       case CLOSE_OBJECT:
         if (depth === 0) return;
         depth--;
         commas = enclosing.pop() as number;
+        step = commas === Infinity ? 2 : 1;
         break;
     }
   }
@@ -121,7 +141,7 @@ export function assertPairedEscapes(text: string): void {
 }
 
 /** The index of the quote that closes the string whose first character is at `start`, or -1. */
-function endOfString(text: string, start: number): number {
+export function endOfString(text: string, start: number): number {
   let end = text.indexOf('"', start);
   while (end !== -1 && text.charCodeAt(end - 1) === BACKSLASH) {
     // Escaped if an odd number of backslashes precedes; they end at the previous quote at the
@@ -150,6 +170,18 @@ function valueLength(text: string, start: number, end: number): number {
     bytes += unit < 0x80 ? 1 : unit < 0x800 || (unit >= 0xd800 && unit <= 0xdfff) ? 2 : 3;
   }
   return bytes;
+}
+
+/** JSON's whitespace. */
+function isBlank(unit: number): boolean {
+  return unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09;
+}
+
+function tooManyValues(limit: number): ProtocolError {
+  return new ProtocolError(
+    'too_many_values',
+    `JSON holds more than the ${limit} values allowed, keys included`,
+  );
 }
 
 function loneEscape(): ProtocolError {

@@ -113,6 +113,8 @@ export const sessionMachine = setup({
         PEER_CLOSE: 'closing',
         TIMEOUT: 'closing',
         LOST: [{ guard: 'isResumable', target: 'suspended' }, { target: 'closed' }],
+        // A scan blocks what was sent.
+        REJECT: 'failed',
       },
     },
     suspended: {

@@ -10,9 +10,12 @@ import { assertObject, unknownName } from './option-kinds.js';
 export interface Limits {
   /** Bytes of a message, also after decompression or detokenization. @default 16 MiB */
   readonly maxMessageSize: number;
-  /** Bytes of a tensor or stream transfer, which is exempt from `maxMessageSize`. @default 1 GiB */
+  /**
+   * Bytes of a tensor, which is exempt from `maxMessageSize`. @default 1 GiB, but 16 MiB for a tensor that is
+   * assembled at this end
+   */
   readonly maxTransferSize: number;
-  /** Bytes of a message before ACCEPT. @default 64 KiB */
+  /** Bytes of a message before ACCEPT, and of HELLO and ACCEPT; control messages have 20 KiB later. @default 64 KiB */
   readonly maxHandshakeSize: number;
   /** Bytes of the metadata map of one message. @default 8 KiB */
   readonly maxMetadataSize: number;
@@ -22,27 +25,40 @@ export interface Limits {
   readonly maxStringLength: number;
   /** Elements of one JSON array. @default 10,000 */
   readonly maxArrayLength: number;
+  /** Values of one JSON document that is parsed; each key counts as one. @default 131,072 */
+  readonly maxJsonValues: number;
   /** Streams that a peer may have open at a time. @default 128 */
   readonly maxStreams: number;
   /** Bytes in flight and unread of one session and direction. @default 4 MiB */
   readonly sessionWindow: number;
   /** Bytes in flight and unread of one stream and direction. @default 1 MiB */
   readonly streamWindow: number;
+  /**
+   * Bytes of memory that one session may take for what it has sent: decoded messages until their handler or
+   * reader is done with them, tensors that are assembled or unread. What comes beyond waits. @default 32 MiB
+   */
+  readonly sessionMemory: number;
   /** Bytes of earlier messages that either end keeps for context coding, per direction. @default 1 MiB */
   readonly contextBytes: number;
   /** Earlier messages that either end keeps for context coding, per direction. @default 8 */
   readonly contextMessages: number;
   /** Messages, requests and transfers of one session per minute. @default 1000 */
   readonly messagesPerMinute: number;
-  /** Bytes of one session per second. @default 10,000,000 */
+  /** Bytes of one session per second; a frame counts as 64 at least. @default 10,000,000 */
   readonly bytesPerSecond: number;
+  /** Control messages of one session per minute, DATA not among them. @default 600 */
+  readonly controlMessagesPerMinute: number;
   /** Sessions of one IP address, or of one /64 of IPv6. @default 100 */
   readonly sessionsPerIp: number;
   /** New sessions of one IP address per minute; a resume is not one. @default 100 */
   readonly sessionsPerMinutePerIp: number;
+  /** Connections of one IP address per minute, also those that resume a session or fail. @default 600 */
+  readonly connectionsPerMinutePerIp: number;
+  /** Wrong credentials and failed handshakes of one IP address per minute. @default 60 */
+  readonly failuresPerMinutePerIp: number;
   /** Sessions of one principal, from wherever they come. @default 100 */
   readonly sessionsPerPrincipal: number;
-  /** Connections of one IP address that are no session yet; the oldest makes room. @default 1000 */
+  /** Connections of one IP address that are not a session yet; the oldest without HELLO makes room. @default 1000 */
   readonly handshakesPerIp: number;
   /** WebSocket fragments of one message. @default 1024 */
   readonly maxFragments: number;
@@ -58,19 +74,27 @@ export const DEFAULT_LIMITS: Limits = Object.freeze({
   maxJsonDepth: 32,
   maxStringLength: 10 * MIB,
   maxArrayLength: 10_000,
+  maxJsonValues: 128 * 1024,
   maxStreams: 128,
   sessionWindow: 4 * MIB,
   streamWindow: MIB,
+  sessionMemory: 32 * MIB,
   contextBytes: MIB,
   contextMessages: 8,
   messagesPerMinute: 1000,
   bytesPerSecond: 10_000_000,
+  controlMessagesPerMinute: 600,
   sessionsPerIp: 100,
   sessionsPerMinutePerIp: 100,
+  connectionsPerMinutePerIp: 600,
+  failuresPerMinutePerIp: 60,
   sessionsPerPrincipal: 100,
   handshakesPerIp: 1000,
   maxFragments: 1024,
 });
+
+/** Bytes of a tensor that is assembled, unless `maxTransferSize` is stated. */
+export const MAX_ASSEMBLED_SIZE = 16 * MIB;
 
 /** The limits that a peer must know to respect them; the others are nobody's business. */
 export const ANNOUNCED_LIMITS = [

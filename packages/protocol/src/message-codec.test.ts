@@ -2,8 +2,9 @@ import { Encoder } from '@msgpack/msgpack';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Algorithm, EncodingName } from './constants.js';
+import { MAX_CONTROL_ENTRIES } from './envelope-json.js';
 import { ProtocolError } from './errors.js';
-import { resolveLimits } from './limits.js';
+import { DEFAULT_LIMITS, resolveLimits } from './limits.js';
 import {
   decodeControl,
   decodeControlJson,
@@ -401,6 +402,43 @@ describe('limits of control messages', () => {
     expect(errorCode(() => decodeControl(new Uint8Array(201), limits))).toBe('message_too_large');
   });
 
+  it('JSON of n characters is taken, of n + 1 refused, unless it is DATA', () => {
+    const json = (type: string, length: number) => {
+      const empty = JSON.stringify(envelopeOf(type, { algorithm: 'NONE', content: '' }));
+      return empty.replace('""', `"${'x'.repeat(length - empty.length)}"`);
+    };
+    const read = (text: string) => errorCode(() => decodeControlJson(text, limits, 300));
+    expect([read(json('PING', 300)), read(json('PING', 301))]).toEqual(['none', 'message_too_large']);
+    expect(read(json('DATA', 301))).toBe('none');
+    // Whatever makes the first look at it take it for DATA, or its end invisible.
+    const large = `"payload":{"a":"${'x'.repeat(300)}"}`;
+    for (const lie of [
+      `{"timestamp":1,${large},"type":"DATA","type":"PING"}`,
+      `{"timestamp":1,${large},"type":"DATA","typ\\u0065":"PING"}`,
+      `{"timestamp":1,${large},"a":{"type":"DATA"},"type":"PING"}`,
+      `{"timestamp":1,"type":"PING",${large},"a":["type","DATA"]}`,
+    ])
+      expect(read(lie)).toBe('message_too_large');
+  });
+
+  it('n entries are taken, n + 1 refused before anything is built, in both envelopes', () => {
+    // Four members of the envelope and a list; the other entries are its elements.
+    const fill = (entries: number) => envelopeOf('PING', { a: new Array(entries - 5).fill(0) });
+    const max = MAX_CONTROL_ENTRIES;
+    expect(errorCode(() => decodeControl(encodeMap(fill(max))))).toBe('none');
+    expect(errorCode(() => decodeControl(encodeMap(fill(max + 1))))).toBe('message_too_large');
+    expect(errorCode(() => decodeControlJson(JSON.stringify(fill(max))))).toBe('none');
+    expect(errorCode(() => decodeControlJson(JSON.stringify(fill(max + 1))))).toBe('message_too_large');
+    const keys = Object.fromEntries(Array.from({ length: 12_000 }, (_, i) => [i.toString(36), 0]));
+    expect(errorCode(() => decodeControl(encodeMap(envelopeOf('HELLO', keys)), DEFAULT_LIMITS, 1e6))).toBe(
+      'message_too_large',
+    );
+    const blanks = ' '.repeat(20 * 1024);
+    expect(errorCode(() => decodeControlJson(`{"type":"DATA",${blanks}"timestamp":1}`))).toBe(
+      'message_too_large',
+    );
+  });
+
   it('n levels are taken, n + 1 refused, in both envelopes', () => {
     expect(errorCode(() => decodeControl(encodeMap(nested(3)), limits))).toBe('none');
     expect(errorCode(() => decodeControl(encodeMap(nested(4)), limits))).toBe('json_too_deep');
@@ -418,7 +456,8 @@ describe('limits of control messages', () => {
     const heads = Array.from({ length: 20 }, () => [0xdd, 0x00, 0x00, 0xff, 0x00]).flat();
     const bomb = Uint8Array.from([0x81, 0xa1, 0x61, ...heads, ...new Array<number>(65_400).fill(0)]);
     const before = process.memoryUsage().heapUsed;
-    expect(errorCode(() => decodeControl(bomb))).toBe('bad_message');
+    expect(errorCode(() => decodeControl(bomb))).toBe('message_too_large');
+    expect(errorCode(() => decodeMap(bomb, 32, 'a map'))).toBe('bad_message');
     // Twenty lists of 65,280 places are 10 MB.
     expect(process.memoryUsage().heapUsed - before).toBeLessThan(5_000_000);
   });

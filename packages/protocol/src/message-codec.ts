@@ -7,6 +7,7 @@ import {
   parseHello,
   tokenField,
 } from './capabilities.js';
+import { assertControlSize, assertEnvelopeBounds, MAX_CONTROL_ENTRIES } from './envelope-json.js';
 import { ProtocolError, toProtocolError } from './errors.js';
 import { assertPairedEscapes, parseJson } from './json.js';
 import { DEFAULT_LIMITS, type Limits } from './limits.js';
@@ -40,6 +41,8 @@ import { assertMsgpackBounds } from './msgpack-bounds.js';
  */
 
 const MAX_MESSAGE_LENGTH = 1024;
+/** Bytes of a control message after ACCEPT: the longest token, and an envelope around it. */
+export const MAX_CONTROL_SIZE = 20 * 1024;
 /** Nesting that the encoder itself allows. */
 const MAX_OWN_DEPTH = 101;
 
@@ -74,48 +77,52 @@ export function encodeControlJson(message: ControlMessage): string {
 /**
  * Decodes a MessagePack envelope.
  *
- * @throws {ProtocolError} `bad_message`, `message_too_large` over `maxHandshakeSize`,
+ * @param maxSize bytes that it may have. @default `maxHandshakeSize` of `limits`
+ * @throws {ProtocolError} `bad_message`, `message_too_large` over `maxSize` or {@link MAX_CONTROL_ENTRIES},
  * `json_too_deep`.
  */
 export function decodeControl(
   bytes: Uint8Array,
   limits: Limits = DEFAULT_LIMITS,
+  maxSize: number = limits.maxHandshakeSize,
 ): ControlMessage | UnknownMessage {
-  // Envelopes of m2m.v1 never carry content, so the bound of the handshake serves all of them, and
-  // with it the memory that the decoder can be made to spend.
-  const max = limits.maxHandshakeSize;
-  if (bytes.length > max) {
-    throw new ProtocolError(
-      'message_too_large',
-      `control message of ${bytes.length} bytes, at most ${max} are taken`,
-    );
-  }
-  return fromFields(decodeMap(bytes, limits.maxJsonDepth, 'control message'));
+  // Envelopes of m2m.v1 never carry content, so one bound serves all of them, and with it the memory that
+  // the decoder can be made to spend.
+  assertControlSize(bytes.length, maxSize);
+  return fromFields(decodeMap(bytes, limits.maxJsonDepth, 'control message', MAX_CONTROL_ENTRIES));
 }
 
 /**
  * Decodes a JSON envelope.
  *
+ * @param maxSize UTF-16 units that it may have unless it is DATA, which the caller has bounded.
+ * @default `maxHandshakeSize` of `limits`
  * @throws {ProtocolError} `bad_json`, `bad_message`, or a limit's own code.
  */
 export function decodeControlJson(
   text: string,
   limits: Limits = DEFAULT_LIMITS,
+  maxSize: number = limits.maxHandshakeSize,
 ): ControlMessage | UnknownMessage {
+  assertEnvelopeBounds(text, maxSize, limits.maxJsonDepth);
   assertPairedEscapes(text);
   const value = parseJson(text, limits);
   if (!isFields(value)) throw bad('a control message', 'an object');
-  return fromFields(value);
+  const message = fromFields(value);
+  // A key that is spelled with escapes means the same to the parser and not to the first look.
+  if (message.type !== 'DATA') assertControlSize(text.length, maxSize);
+  return message;
 }
 
 /**
  * Decodes one MessagePack map of plain values.
  *
  * @param what names the map in errors.
- * @throws {ProtocolError} `bad_message`, `json_too_deep`.
+ * @param maxEntries entries of all its lists and maps together. @default as many as the bytes hold
+ * @throws {ProtocolError} `bad_message`, `json_too_deep`, `message_too_large` for too many entries.
  */
-export function decodeMap(bytes: Uint8Array, maxDepth: number, what: string): Fields {
-  assertMsgpackBounds(bytes, maxDepth, what);
+export function decodeMap(bytes: Uint8Array, maxDepth: number, what: string, maxEntries?: number): Fields {
+  assertMsgpackBounds(bytes, maxDepth, what, maxEntries);
   let value: unknown;
   try {
     value = new Decoder({ extensionCodec }).decode(bytes);

@@ -28,15 +28,22 @@ const isMarked = (bytes: Uint8Array, at: number) =>
  *
  * @param maxDepth lists and maps that may be open at a time.
  * @param what names the value in errors.
+ * @param maxEntries entries of all lists and maps together; an empty one counts as one entry.
  * @throws {ProtocolError} `json_too_deep`, or `bad_message` where the bytes end too early or too
- * late, or announce more values than they can hold; `bad_utf8`.
+ * late, or announce more values than they can hold; `message_too_large` for too many entries; `bad_utf8`.
  */
-export function assertMsgpackBounds(bytes: Uint8Array, maxDepth: number, what: string): void {
+export function assertMsgpackBounds(
+  bytes: Uint8Array,
+  maxDepth: number,
+  what: string,
+  maxEntries = Infinity,
+): void {
   /** Values still to come in each open list or map, the innermost last. */
   const open: number[] = [];
   /** Values still to come in all of them: each takes a byte at least. */
   let pending = 1;
   let at = 0;
+  let entriesLeft = maxEntries;
 
   const malformed = (fault: string) =>
     new ProtocolError('bad_message', `${what} is not well-formed MessagePack: it ${fault}`);
@@ -54,6 +61,7 @@ export function assertMsgpackBounds(bytes: Uint8Array, maxDepth: number, what: s
 
     let items = -1;
     let skipped = 0;
+    const isMap = (head >= 0x80 && head <= 0x8f) || head === 0xde || head === 0xdf;
     if (head >= 0x80 && head <= 0x8f) items = (head & 0x0f) * 2;
     else if (head >= 0x90 && head <= 0x9f) items = head & 0x0f;
     else if (head >= 0xa0 && head <= 0xbf) skipped = head & 0x1f;
@@ -82,6 +90,10 @@ export function assertMsgpackBounds(bytes: Uint8Array, maxDepth: number, what: s
       }
       pending += items;
       if (pending > bytes.length - at) throw malformed('announces more values than its bytes can hold');
+      entriesLeft -= Math.max(1, isMap ? items / 2 : items);
+      if (entriesLeft < 0) {
+        throw new ProtocolError('message_too_large', `${what} holds more than ${maxEntries} entries`);
+      }
       open.push(items);
     }
     while (open.at(-1) === 0) open.pop();

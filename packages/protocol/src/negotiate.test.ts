@@ -163,7 +163,9 @@ describe('negotiation', () => {
     expect(agreed({ preferredEncoding: null }).reasons[0]).toMatch(/^encoding O200K_BASE: the first/);
     expect(agreed({ encodings: [] }).reasons[0]).toBe('no encoding in common');
     const outcome = negotiate({ ...OFFER, algorithms: [] }, SUPPORT);
-    expect(outcome.accepted ? '' : outcome.reject.message).toMatch(/offers none, .* has NONE, TOKEN_NATIVE$/);
+    expect(outcome.accepted ? '' : outcome.reject.message).toMatch(
+      /offers none that is known here, .* has NONE, TOKEN_NATIVE$/,
+    );
   });
 
   it('rejects where TOKEN_NATIVE was all there was', () => {

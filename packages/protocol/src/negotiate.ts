@@ -26,6 +26,8 @@ export interface Capabilities {
   readonly maxPayloadSize: number;
   /** Extensions by name, each with its parameters in a form of its own. */
   readonly extensions: StringMap;
+  /** Bodies have to be protected M2M frames, so that M2M is the one algorithm. @default false */
+  readonly isProtected?: boolean | undefined;
 }
 
 export interface Agreement {
@@ -64,9 +66,11 @@ export function negotiate(offer: Offer, support: Capabilities): Negotiation {
   if (algorithms.length === 0) {
     return refuse(
       RejectCode.NO_COMMON_ALGORITHM,
-      shared.length === 0
-        ? `no algorithm in common: the client offers ${list(offer.algorithms)}, the server has ${list(support.algorithms)}`
-        : `no vocabulary in common for TOKEN_NATIVE: the client offers ${list(offer.encodings)}, the server has ${list(support.encodings)}`,
+      support.isProtected === true
+        ? `the option "security" of this server demands protected M2M, the client offers ${list(offer.algorithms)}`
+        : shared.length === 0
+          ? `no algorithm in common: the client offers ${list(offer.algorithms, 'none that is known here')}, the server has ${list(support.algorithms)}`
+          : `no vocabulary in common for TOKEN_NATIVE: the client offers ${list(offer.encodings)}, the server has ${list(support.encodings)}`,
     );
   }
   reasons.push(`algorithms ${list(algorithms)}: what both list, in the client's order`);
@@ -134,4 +138,5 @@ function refuse(code: RejectCode, message: string): Negotiation {
   return { accepted: false, reject: { code, message } };
 }
 
-const list = (names: readonly string[]): string => (names.length === 0 ? 'none' : names.join(', '));
+const list = (names: readonly string[], none = 'none'): string =>
+  names.length === 0 ? none : names.join(', ');

@@ -2,10 +2,10 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { CloseCode } from './close-codes.js';
 import { Extension, Subprotocol } from './constants.js';
 import { resolveLimits, resolveTimers } from './limits.js';
-import { encodeSignalFrame, isCounted, LinkKind } from './link/header.js';
+import { decodeLinkFrame, encodeSignalFrame, isCounted, LinkKind } from './link/header.js';
 import { plainBody } from './link/link.js';
-import { decodeControl } from './message-codec.js';
-import { type HelloPayload, ResumeRefusal } from './messages.js';
+import { decodeControl, encodeControl } from './message-codec.js';
+import { type HelloPayload, type ResumeAnswer, ResumeRefusal } from './messages.js';
 import { createSession } from './session.js';
 import type { SessionCore } from './session-core.js';
 import {
@@ -147,6 +147,34 @@ describe('an attempt to take a session up', () => {
     expect(check(hello, Subprotocol.JSON)).toBe(ResumeRefusal.OTHER_OFFER);
   });
 
+  it('is the same offer in whatever order its maps are, and however their JSON is spelled', () => {
+    const stated = {
+      [Extension.LINK]: '{"message_window":1000,"stream_window":1000,"max_streams":8}',
+      [Extension.RESUME]: '{}',
+      other: '{"a":{"b":[1,2],"c":"\u00e9"},"d":null}',
+      text: 'not JSON',
+    };
+    const capabilities = { ...TEST_CAPABILITIES, extensions: stated };
+    begin({ client: { ...OPTIONS, capabilities }, server: OPTIONS });
+    simulation.cut();
+    const hello = nextHello();
+    const said = (change: Partial<typeof stated>) =>
+      check({
+        ...hello,
+        extensions: Object.fromEntries(Object.entries({ ...stated, ...change }).reverse()),
+      });
+    expect(said({})).toBeUndefined();
+    expect(
+      said({ link: '{ "max_streams": 8.0, "stream_window": 1e3,\n"message_window": 1000 }' }),
+    ).toBeUndefined();
+    expect(said({ other: '{"d":null,"a":{"c":"é","b":[1,2]}}' })).toBeUndefined();
+    // A list has an order.
+    expect(said({ other: '{"d":null,"a":{"c":"é","b":[2,1]}}' })).toBe(ResumeRefusal.OTHER_OFFER);
+    expect(said({ text: '"not JSON"' })).toBe(ResumeRefusal.OTHER_OFFER);
+    expect(said({ text: 'not  JSON' })).toBe(ResumeRefusal.OTHER_OFFER);
+    expect(check({ ...hello, algorithms: [...hello.algorithms].reverse() })).toBe(ResumeRefusal.OTHER_OFFER);
+  });
+
   it('is stale where a newer one was accepted, or the same', () => {
     simulation.cut();
     const [first, second] = [nextHello(), nextHello()];
@@ -185,6 +213,39 @@ describe('a count of frames above what was written destroys the session', () => 
     simulation.settle();
     expect(lie(2)).toBe('failed');
     expect(check(nextHello())).toBe(ResumeRefusal.UNKNOWN_SESSION);
+  });
+
+  it('or below what was acknowledged, as that cannot be written again', () => {
+    const acknowledged = () => {
+      begin();
+      for (let i = 0; i < 3; i++) server.core.send(body());
+      simulation.advance(1_000);
+      expect(server.core.framesConfirmed).toBe(3);
+    };
+    acknowledged();
+    expect(lie(3)).toBe('established');
+    acknowledged();
+    expect(lie(2)).toBe('failed');
+  });
+
+  it('and so does that of a server in its ACCEPT', () => {
+    const answer = (received: number) => {
+      begin();
+      for (let i = 0; i < 3; i++) client.core.send(body());
+      simulation.advance(1_000);
+      expect(client.core.framesConfirmed).toBe(3);
+      const accept = decodeControl(server.sent[0] as Uint8Array, LIMITS);
+      if (accept.type !== 'ACCEPT') throw new Error('no ACCEPT');
+      simulation.cut();
+      client.core.handleConnected(simulation.now);
+      const resume = { ...(accept.payload.resume as ResumeAnswer), recovered: true, received };
+      const payload = { ...accept.payload, resume };
+      client.core.handleMessage(encodeControl({ ...accept, payload }), simulation.now);
+      return client.core.lifecycle;
+    };
+    expect(answer(3)).toBe('established');
+    expect(answer(2)).toBe('failed');
+    expect(answer(4)).toBe('failed');
   });
 
   it('in an acknowledgement', () => {
@@ -239,6 +300,46 @@ describe('a client that waits for the answer', () => {
     reconnect();
     expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
     expect(eventsOf(client, 'ended')).toEqual([]);
+  });
+});
+
+describe('credit that is stated on another connection', () => {
+  /** Credit that `end` states from frame `from` on, each with what it has written again by then. */
+  const creditOf = (end: End, from: number) => {
+    const requests = new Set<number>();
+    const early: number[] = [];
+    for (const frame of end.sent.slice(from)) {
+      if (typeof frame === 'string' || (frame[0] ?? 0) >> 4 !== 1) continue;
+      const { kind, streamId } = decodeLinkFrame(frame);
+      if (kind === LinkKind.REQUEST) requests.add(streamId);
+      if (kind === LinkKind.CREDIT && streamId !== 0 && streamId % 2 === (end === client ? 1 : 0)) {
+        if (!requests.has(streamId)) early.push(streamId);
+      }
+    }
+    return { requests, early };
+  };
+
+  it.each(['client', 'server'] as const)('names no stream of the %s before its request', (role) => {
+    const [asking, asked] = role === 'client' ? [client, server] : [server, client];
+    const ids = [asking.core.request(body()), asking.core.request(body())];
+    simulation.advance(10);
+    // One was answered, in part and read; of the other nothing has arrived when the connection is lost.
+    for (let i = 0; i < 30; i++) asked.core.chunk(ids[0] as number, body());
+    simulation.advance(10);
+    for (const { streamId, body: part } of eventsOf(asking, 'part'))
+      asking.core.consume(streamId, part.charge);
+    ids.push(asking.core.request(body()));
+    simulation.settle();
+    simulation.cut();
+    const before = asking.sent.length;
+    reconnect();
+    const { requests, early } = creditOf(asking, before);
+    expect(requests).toEqual(new Set(ids.slice(2)));
+    expect(early.filter((streamId) => requests.has(streamId))).toEqual([]);
+    expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
+    for (const id of ids) asked.core.end(id);
+    simulation.advance(100);
+    expect(eventsOf(asking, 'end').map(({ streamId }) => streamId)).toEqual(ids);
   });
 });
 

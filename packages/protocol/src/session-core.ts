@@ -1,6 +1,7 @@
 import type { AgreementCache } from './agreement-cache.js';
 import type { AvpAgreement, AvpOptions } from './avp/agreement.js';
 import type { CloseCode } from './close-codes.js';
+import type { M2MSecurity } from './codec/m2m-security.js';
 import type { Algorithm, EncodingName, Subprotocol } from './constants.js';
 import type { ProtocolError } from './errors.js';
 import type { LifecycleState } from './lifecycle.js';
@@ -47,6 +48,8 @@ export interface SessionOptions {
   readonly shape?: CapabilityShape | undefined;
   /** The model behind this end, which the capabilities introduce. @default none */
   readonly avp?: AvpOptions | undefined;
+  /** Protection that every body has to have, in either direction. @default none */
+  readonly security?: M2MSecurity | undefined;
   /** Server: what its sessions share. @default each works its agreement out by itself */
   readonly agreements?: AgreementCache | undefined;
   /** Unix milliseconds at clock reading 0, for the timestamps of envelopes. @default 0 */
@@ -132,6 +135,11 @@ export interface SessionCore {
   readonly hasLink: boolean;
   /** Bytes of bodies that wait to be written. */
   readonly queuedBytes: number;
+  /**
+   * What waits to be written, to be confirmed or to be read takes about so many bytes of memory, the objects
+   * around it included.
+   */
+  readonly heldBytes: number;
   /** `pollTransmit` has something, as soon as the socket has room. */
   readonly hasOutput: boolean;
   /** `pollEvent` has something. */
@@ -150,6 +158,8 @@ export interface SessionCore {
   readonly framesConfirmed: number;
   /** Counted frames that were written and whose arrival the peer has not confirmed. */
   readonly framesUnconfirmed: number;
+  /** Control messages of unknown type, which were ignored; the first of them causes a `warning`. */
+  readonly unknownMessages: number;
   /** What was handed over and not confirmed. */
   undelivered(): Undelivered;
   /** Milliseconds between the last PING and its PONG. */
@@ -167,8 +177,9 @@ export interface SessionCore {
   handleConnected(now: number, token?: string): void;
   handleMessage(data: Uint8Array | string, now: number): void;
   /**
-   * Keeps link frames, and whatever follows the first of them, until {@link releaseFrames}: what decodes
-   * them is still being loaded. Frames that a lost connection leaves behind come again on the next.
+   * Keeps link frames, bare ones and CLOSE until {@link releaseFrames}: the codecs of the session are still
+   * being loaded. None of them is counted before, so those that a lost connection leaves behind come again on
+   * the next, if the session is taken up.
    */
   holdFrames(): void;
   releaseFrames(now: number): void;
@@ -231,6 +242,10 @@ export interface SessionCore {
   consume(streamId: number, charge: number): boolean;
   /** Bytes that wait on one stream. */
   queuedOn(streamId: number): number;
+  /** What waits on one stream takes about so many bytes of memory. */
+  memoryOf(streamId: number): number;
+  /** Grants the peer no more credit, or as before: there is no memory for what it would send. */
+  holdCredit(isHeld: boolean): void;
   /** Whether the far end of `streamId` still wants what would be sent. */
   isWanted(streamId: number): boolean;
 

@@ -7,7 +7,7 @@ import { ProtocolError, RequestError } from './errors.js';
 import { resolveLimits, resolveTimers } from './limits.js';
 import { encodeSignalFrame, LinkCodec, LinkKind } from './link/header.js';
 import { plainBody } from './link/link.js';
-import { decodeControl, encodeMap } from './message-codec.js';
+import { decodeControl, encodeMap, MAX_CONTROL_SIZE } from './message-codec.js';
 import { CloseReason, RejectCode } from './messages.js';
 import {
   createSimulation,
@@ -156,6 +156,60 @@ describe('handshake', () => {
     expect(simulation.client.core.state).toBe('established');
     expect(eventsOf(simulation.client, 'warning')).toHaveLength(1);
   });
+
+  it('warns of them once, counts them, and takes as many as of any control messages', () => {
+    const novel = encodeMap({ type: 'NOVEL', timestamp: 1, payload: {} });
+    const limits = resolveLimits({ controlMessagesPerMinute: 5 });
+    const simulation = createSimulation({ server: { limits } });
+    simulation.settle();
+    for (let i = 0; i < 10; i++) simulation.inject('client', novel);
+    simulation.settle();
+    const { server } = simulation;
+    expect(server.core.state).toBe('established');
+    expect(eventsOf(server, 'warning')).toHaveLength(1);
+    expect(server.core.unknownMessages).toBe(10);
+    simulation.inject('client', novel);
+    simulation.settle();
+    expect(server.closedWith?.code).toBe(CloseCode.RATE_LIMITED);
+  });
+
+  it.each([Subprotocol.BINARY, Subprotocol.JSON])('counts PINGs by themselves, in %s', (subprotocol) => {
+    const limits = resolveLimits({ controlMessagesPerMinute: 5, messagesPerMinute: 1 });
+    const simulation = createSimulation({ client: { subprotocol }, server: { subprotocol, limits } });
+    simulation.settle();
+    const fields = { type: 'PING', timestamp: 1, payload: {} };
+    const ping = subprotocol === Subprotocol.BINARY ? encodeMap(fields) : JSON.stringify(fields);
+    for (let i = 0; i < 10; i++) simulation.inject('client', ping);
+    simulation.settle();
+    expect(simulation.server.core.state).toBe('established');
+    simulation.inject('client', ping);
+    simulation.settle();
+    expect(simulation.server.closedWith?.code).toBe(CloseCode.RATE_LIMITED);
+  });
+
+  it.each([Subprotocol.BINARY, Subprotocol.JSON])(
+    'takes a control message of 20 KiB after ACCEPT, and none of a byte more, in %s',
+    (subprotocol) => {
+      const ping = (size: number) => {
+        const fill = (length: number) => {
+          const fields = { type: 'PING', timestamp: 1, payload: { a: 'x'.repeat(length) } };
+          return subprotocol === Subprotocol.BINARY ? encodeMap(fields) : JSON.stringify(fields);
+        };
+        return fill(size - (fill(1_000).length - 1_000));
+      };
+      for (const [size, code] of [
+        [MAX_CONTROL_SIZE, undefined],
+        [MAX_CONTROL_SIZE + 1, CloseCode.TOO_LARGE],
+      ] as const) {
+        const simulation = createSimulation({ client: { subprotocol }, server: { subprotocol } });
+        simulation.settle();
+        expect(ping(size)).toHaveLength(size);
+        simulation.inject('client', ping(size));
+        simulation.settle();
+        expect(simulation.server.closedWith?.code).toBe(code);
+      }
+    },
+  );
 });
 
 describe('messages', () => {

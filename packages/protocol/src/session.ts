@@ -47,8 +47,9 @@ import type {
   SessionOptions,
   SessionState,
   Undelivered,
+  UndeliveredBody,
 } from './session-core.js';
-import { undelivered } from './undelivered.js';
+import { undelivered, unsent } from './undelivered.js';
 
 /** Creates one end of a session; see {@link SessionCore} for how it is driven. */
 export function createSession(options: SessionOptions): SessionCore {
@@ -101,6 +102,7 @@ class Core implements SessionCore {
   /** Client: what it has heard about it. */
   #goAway: GoAwayPayload | undefined;
   #retryAfterMs = 0;
+  #unknownMessages = 0;
   /** Why the session ends, where it does not end as agreed. */
   #failure: ProtocolError | undefined;
   #close: CloseMessage['payload'] = NORMAL_CLOSE;
@@ -111,7 +113,11 @@ class Core implements SessionCore {
   #wasAskedToClose = false;
   /** The connection was lost, and another one may take the session up. */
   #isLost = false;
-  /** Frames that wait until they can be decoded, from the first that cannot, and CLOSE behind them. */
+  /** Tensors that were cut short as the peer closes. */
+  #givenUp: readonly UndeliveredBody[] = [];
+  /** As it was when the session failed, which forgets what waits. */
+  #undelivered: Undelivered | undefined;
+  /** In place while the codecs of the session are being loaded. */
   #held: HeldFrames | undefined;
 
   /** The last clock reading, for what the application does between two of them. */
@@ -149,6 +155,9 @@ class Core implements SessionCore {
   get queuedBytes(): number {
     return this.#outbox.queuedBytes;
   }
+  get heldBytes(): number {
+    return this.#outbox.memory + (this.#data?.unreadBytes ?? 0);
+  }
   get hasOutput(): boolean {
     return !this.#outbox.isIdle;
   }
@@ -159,7 +168,7 @@ class Core implements SessionCore {
     return this.#outbox.blockedStreams > 0;
   }
   get isFull(): boolean {
-    return this.#data?.isFull ?? false;
+    return this.#held?.isFull === true || (this.#data?.isFull ?? false);
   }
   get isPaced(): boolean {
     return this.#outbox.isPaced;
@@ -176,8 +185,13 @@ class Core implements SessionCore {
   get framesUnconfirmed(): number {
     return this.#data?.link?.framesUnconfirmed ?? 0;
   }
+  get unknownMessages(): number {
+    return this.#unknownMessages;
+  }
   undelivered(): Undelivered {
-    return undelivered(this.#outbox);
+    if (this.#undelivered !== undefined) return this.#undelivered;
+    const { notSent, unknown } = undelivered(this.#outbox);
+    return { notSent: [...this.#givenUp, ...notSent], unknown };
   }
   get roundTripMs(): number | undefined {
     return this.#liveness.roundTripMs;
@@ -209,12 +223,10 @@ class Core implements SessionCore {
     if (this.#hasEnded || this.#client?.rejected !== undefined) return;
     try {
       this.#gate?.handleBytes(data.length, now);
-      const isLink = typeof data !== 'string' && (data[0] ?? 0) >> 4 === LINK_FIRST_BYTE >> 4;
-      if (isLink && this.#data?.link !== undefined) this.#handleLinkFrame(this.#data, data);
-      else this.#handleOther(data);
+      this.#handleFrame(data);
       this.#assertRead();
     } catch (error) {
-      this.#violate(toProtocolError(error, 'internal', 'the session failed on a frame'));
+      this.#fail(error);
     }
   }
 
@@ -223,10 +235,17 @@ class Core implements SessionCore {
   }
 
   releaseFrames(now: number): void {
-    const held = this.#held;
+    this.#tick(now);
+    const frames = this.#held?.take() ?? [];
     this.#held = undefined;
-    for (const frame of held?.frames ?? []) this.handleMessage(frame, now);
-    if (held?.close !== undefined && !this.#hasEnded) this.#handleClose(held.close);
+    try {
+      for (const frame of frames) {
+        if (this.#hasEnded) return;
+        this.#handleFrame(frame);
+      }
+    } catch (error) {
+      this.#fail(error);
+    }
   }
 
   handleUnread(now: number): void {
@@ -235,8 +254,8 @@ class Core implements SessionCore {
 
   handleDisconnected(closeCode: number, reason: string, now: number): void {
     this.#tick(now);
-    // What was not counted comes again.
-    this.#held?.clear();
+    // What was not counted comes again, or its sender knows that it was not acknowledged.
+    this.#held?.take();
     // In the initial state it is a connection that never came about.
     if (!this.#isConnected && this.#lifecycle !== LifecycleState.INITIAL) return;
     const client = this.#client;
@@ -371,7 +390,7 @@ class Core implements SessionCore {
     this.#handleTakenUp();
     server.acceptResume(offer);
     try {
-      link.confirm(offer.received);
+      link.confirmTakenUp(offer.received);
     } catch (error) {
       this.#violate(toProtocolError(error, 'internal', 'the session could not be taken up'));
       return;
@@ -455,6 +474,7 @@ class Core implements SessionCore {
 
   refuse(streamId: number, error: ProtocolError): void {
     this.#lastData = this.#now;
+    if (this.#hasEnded || this.#sentClose) return;
     this.#data?.link?.refuse(streamId, error);
   }
 
@@ -469,6 +489,15 @@ class Core implements SessionCore {
 
   queuedOn(streamId: number): number {
     return this.#outbox.queuedOn(streamId);
+  }
+
+  memoryOf(streamId: number): number {
+    return this.#outbox.memoryOf(streamId);
+  }
+
+  holdCredit(isHeld: boolean): void {
+    const link = this.#data?.link;
+    if (link !== undefined) link.isCreditHeld = isHeld;
   }
 
   isWanted(streamId: number): boolean {
@@ -515,11 +544,17 @@ class Core implements SessionCore {
 
   // --- frames
 
+  #handleFrame(data: Uint8Array | string): void {
+    const isLink = typeof data !== 'string' && (data[0] ?? 0) >> 4 === LINK_FIRST_BYTE >> 4;
+    if (isLink && this.#data?.link !== undefined) this.#handleLinkFrame(this.#data, data);
+    else this.#handleOther(data);
+  }
+
   #handleLinkFrame(data: DataPath, frame: Uint8Array): void {
     if (this.#isLost) {
       throw new ProtocolError('protocol_violation', 'a link frame before ACCEPT');
     }
-    if (this.#held?.takes(frame)) return;
+    if (this.#held !== undefined) return this.#held.add(frame);
     this.#server?.settle();
     // Acknowledgements and credit come after CLOSE too.
     if (isCounted(((frame[0] ?? 0) & 0x0f) as LinkKind)) {
@@ -532,8 +567,10 @@ class Core implements SessionCore {
 
   #handleOther(data: Uint8Array | string): void {
     const { limits, subprotocol } = this.#options;
-    const incoming = readIncoming(data, subprotocol, limits, this.#negotiated !== undefined);
+    const isAgreed = this.#negotiated !== undefined;
+    const incoming = readIncoming(data, subprotocol, limits, isAgreed, !isAgreed || this.#isLost);
     if (incoming.type === 'control') this.#handleControl(incoming.message, data);
+    else if (this.#held !== undefined) this.#held.add(data);
     else this.#handleBare(incoming.content);
   }
 
@@ -599,7 +636,10 @@ class Core implements SessionCore {
 
   #handleControl(message: ControlMessage | UnknownMessage, frame: Uint8Array | string): void {
     const { type, sessionId } = message;
+    if (type !== 'DATA') this.#gate?.handleControl(this.#now);
     if (type === 'UNKNOWN') {
+      // Once: a peer that goes on is counted, and fills no log.
+      if (this.#unknownMessages++ > 0) return;
       this.#emit({
         type: 'warning',
         message: 'a message of unknown type was ignored',
@@ -627,6 +667,7 @@ class Core implements SessionCore {
         if (typeof message.payload.content !== 'string') {
           throw new ProtocolError('bad_message', 'content must be a string');
         }
+        if (this.#held !== undefined) return this.#held.add(frame);
         return this.#handleBare(message.payload.content, message.payload.securityStatus);
       case 'PING':
         return this.#say({ type: 'PONG', payload: {} });
@@ -637,6 +678,8 @@ class Core implements SessionCore {
       case 'GOAWAY':
         return this.#handleGoAway(message.payload);
       case 'CLOSE':
+        if (this.#isLost) throw new ProtocolError('protocol_violation', 'CLOSE before ACCEPT');
+        if (this.#held !== undefined) return this.#held.add(frame);
         return this.#handleClose(message.payload);
     }
   }
@@ -748,20 +791,25 @@ class Core implements SessionCore {
   }
 
   #handleClose({ reason, message }: CloseMessage['payload']): void {
-    if (this.#isLost) throw new ProtocolError('protocol_violation', 'CLOSE before ACCEPT');
-    if (this.#held?.takesClose({ reason, message })) return;
     this.#wasAskedToClose ||= this.#lifecycle !== LifecycleState.CLOSING;
     this.#receivedClose = true;
     // Nothing counted follows, and the peer waits until it knows that all has arrived.
     this.#data?.link?.acknowledge();
     // A tensor that is still being generated would keep the peer waiting, who does not want it any more.
-    this.#outbox.dropSources();
+    this.#givenUp = this.#dropSources();
     if (reason === CloseReason.TIMEOUT) {
       this.#failure ??= new ProtocolError('timeout', `the peer closed: ${message || 'idle'}`, {
         side: 'remote',
       });
     }
     this.#apply(LifecycleEvent.PEER_CLOSE);
+  }
+
+  #dropSources(): UndeliveredBody[] {
+    const before = this.#outbox.unwritten();
+    this.#outbox.dropSources();
+    const kept = new Set(this.#outbox.unwritten());
+    return [...this.#givenUp, ...before.filter((body) => !kept.has(body)).map(unsent)];
   }
 
   #begin(sessionId: string): void {
@@ -771,7 +819,7 @@ class Core implements SessionCore {
 
   /** Pins what was agreed and puts the data path in place. */
   #agree(negotiated: Negotiated, peerExtensions: StringMap): void {
-    const { role, limits, capabilities } = this.#options;
+    const { role, limits, capabilities, security } = this.#options;
     this.#negotiated = negotiated;
     if (role === 'server') this.#gate = new RateGate(limits);
     else this.#outbox.pace = new Pace(negotiated.limits);
@@ -784,6 +832,7 @@ class Core implements SessionCore {
       peerExtensions,
       outbox: this.#outbox,
       gate: this.#gate,
+      security,
       sendData:
         this.subprotocol === Subprotocol.JSON
           ? (payload) => this.#control.sayData(payload, this.#now)
@@ -901,6 +950,7 @@ class Core implements SessionCore {
         return;
       }
       case LifecycleEffect.FAIL: {
+        this.#undelivered = this.undelivered();
         this.#outbox.clear();
         const error = this.#failure ?? new ProtocolError('internal', 'the session failed');
         this.#finish(error.closeCode, closeReasonOf(error));
@@ -908,9 +958,15 @@ class Core implements SessionCore {
     }
   }
 
-  #violate(error: ProtocolError): void {
+  /** What the peer has sent cannot be taken. */
+  #fail(error: unknown): void {
+    this.#violate(toProtocolError(error, 'internal', 'the session failed on a frame'), CloseCode.BAD_FRAME);
+  }
+
+  /** @param closeCode for errors that have none: 1000 says that the session ended as agreed. */
+  #violate(error: ProtocolError, closeCode: CloseCode = CloseCode.INTERNAL): void {
     if (this.#hasEnded) return;
-    this.#failure = error;
+    this.#failure = isSent(error.closeCode) || !this.#isConnected ? error : endingWith(closeCode, error);
     this.#apply(LifecycleEvent.VIOLATION);
   }
 
@@ -925,4 +981,14 @@ class Core implements SessionCore {
   #emit(event: SessionEvent): void {
     this.#events.push(event);
   }
+}
+
+/** Whether a connection is closed with `code` if something went wrong. */
+function isSent(code: number): boolean {
+  return code !== CloseCode.NORMAL && code !== CloseCode.ABNORMAL;
+}
+
+function endingWith(closeCode: CloseCode, error: ProtocolError): ProtocolError {
+  const { code, message, side, retryable, retryAfterMs } = error;
+  return new ProtocolError(code, message, { side, retryable, retryAfterMs, closeCode, cause: error });
 }

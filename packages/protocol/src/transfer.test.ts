@@ -102,6 +102,21 @@ describe('a transfer', () => {
   });
 });
 
+it.each([
+  ['a message', LinkKind.MESSAGE, 0],
+  ['a response', LinkKind.RESPONSE, 1],
+  ['a chunk', LinkKind.CHUNK, 1],
+])('%s is no tensor', (_what, kind, streamId) => {
+  const { client, server, inject, settle } = established();
+  const id = client.core.request(plainBody(new Uint8Array(1)));
+  settle();
+  expect(id).toBe(1);
+  inject('server', Uint8Array.of(0x10 | kind, streamId, 0x05, 0x41, 0x56));
+  settle();
+  expect(eventsOf(client, 'ended')).toMatchObject([{ error: { code: 'bad_frame', closeCode: 4400 } }]);
+  expect(server.core.state).toBe('closed');
+});
+
 describe('a sender that gives up', () => {
   it('half-way is told to the receiver, and the stream is over', () => {
     const { client, server, settle } = established();
@@ -117,6 +132,21 @@ describe('a sender that gives up', () => {
     settle();
     expect(eventsOf(server, 'piece')).toHaveLength(1);
     expect(server.core.state).toBe('established');
+  });
+
+  it('of all that has arrived and was not accepted yet is answered, and acceptance comes too late', () => {
+    const { client, server, settle } = established();
+    const id = client.core.transfer({ payloadSize: 4, totalLength: 4, first: new Uint8Array(4) });
+    settle();
+    expect(eventsOf(server, 'piece')).toHaveLength(1);
+    client.core.cancel(id);
+    settle();
+    expect(eventsOf(server, 'cancel')).toMatchObject([{ streamId: id }]);
+    server.core.respond(id, EMPTY);
+    settle();
+    expect([eventsOf(client, 'end').length, eventsOf(client, 'response').length]).toEqual([1, 0]);
+    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
+    expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
   });
 
   it('before the first byte is nobody else’s business', () => {
@@ -233,6 +263,17 @@ describe('closing', () => {
     expect(eventsOf(server, 'piece')).toHaveLength(2);
     expect([client.core.state, server.core.state]).toEqual(['closed', 'closed']);
     expect(eventsOf(client, 'ended')).toEqual([{ type: 'ended', error: undefined }]);
+  });
+
+  it('refuses nothing behind its CLOSE', () => {
+    const { client, server } = established();
+    const id = client.core.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
+    for (let frame = client.core.pollTransmit(); frame !== undefined; frame = client.core.pollTransmit())
+      server.core.handleMessage(frame, 0);
+    server.core.close(CloseReason.NORMAL, '', 0);
+    while (server.core.pollTransmit() !== undefined);
+    server.core.refuse(id, refusal);
+    expect(server.core.pollTransmit()).toBeUndefined();
   });
 
   it('waits for no tensor that is on its way to it', () => {

@@ -1,10 +1,11 @@
 import { decodeLinkFrame, LinkFlag, LinkKind, type OutgoingBody } from './link/header.js';
+import type { UnwrittenBody } from './link/lane.js';
 import type { Outbox } from './link/outbox.js';
 import type { Undelivered, UndeliveredBody } from './session-core.js';
 
 /** What of an outbox never left, and what left without being confirmed. */
 export function undelivered(outbox: Outbox): Undelivered {
-  const notSent = outbox.unwritten().map(({ kind, streamId }) => describe(kind, streamId));
+  const notSent = outbox.unwritten().map(unsent);
   const unknown: UndeliveredBody[] = [];
   for (const bytes of outbox.unconfirmed()) {
     const frame = decodeLinkFrame(bytes);
@@ -13,6 +14,11 @@ export function undelivered(outbox: Outbox): Undelivered {
       unknown.push(describe(frame.kind, frame.streamId));
   }
   return { notSent, unknown };
+}
+
+/** A body that was not written to its end; without a link all are messages. */
+export function unsent(body: UnwrittenBody): UndeliveredBody {
+  return 'bare' in body ? describe(LinkKind.MESSAGE, 0) : describe(body.kind, body.streamId);
 }
 
 function describe(kind: OutgoingBody['kind'] | LinkKind, streamId: number): UndeliveredBody {

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { BlockList, isIP, isIPv4 } from 'node:net';
+import { BlockList, isIP, isIPv4, type Socket } from 'node:net';
 import { ProtocolError } from '@parlance/protocol';
 
 /** Where a connection comes from, and whom the limits of an address are counted for. */
@@ -55,6 +55,20 @@ export function clientAddress({ socket, headers }: IncomingMessage, proxies: Tru
     address = hop;
   }
   return address;
+}
+
+/** Whether a connection comes from one of the proxies. */
+export function isTrustedProxy(
+  { remoteAddress }: Pick<Socket, 'remoteAddress'>,
+  proxies: TrustedProxies,
+): boolean {
+  const address = plainAddress(remoteAddress ?? '');
+  return address !== '' && proxies.has(address);
+}
+
+/** Whom the limits of an address count a connection for before its request has come. */
+export function socketKey({ remoteAddress }: Pick<Socket, 'remoteAddress'>): string {
+  return addressKey(plainAddress(remoteAddress ?? ''));
 }
 
 /** Whether somebody in between says so that a connection from loopback began elsewhere. */

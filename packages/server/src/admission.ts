@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { TLSSocket } from 'node:tls';
 import { CloseCode, type RejectCode, Subprotocol } from '@parlance/protocol';
-import { isLoopback } from './addresses.js';
+import { isLoopback, isTrustedProxy, type TrustedProxies } from './addresses.js';
 
 /** Who may come in: decisions on what an upgrade and a HELLO state, without doing anything. */
 
@@ -22,7 +23,7 @@ export interface Identity {
   /** Who this is; sessions of one principal may resume each other's connections. */
   readonly principal: string;
   readonly agentId?: string | undefined;
-  /** Unix milliseconds at which the credentials end. */
+  /** Unix milliseconds at which the credentials end. @default Infinity, which is never */
   readonly expiresAt?: number | undefined;
 }
 
@@ -54,17 +55,29 @@ export function pathOf(request: IncomingMessage): string | undefined {
   return url.startsWith('/') ? url.split('?', 1)[0] : undefined;
 }
 
+/** What a server is told of the names and origins that are its own, and of the proxies before it. */
+export interface SiteOptions {
+  /** Origins as browsers write them (`https://app.example`), or `*` for any. */
+  readonly origins: readonly string[];
+  /** Names of the server (`app.example`, `app.example:8443`); without any, every name is its own. */
+  readonly hosts: readonly string[];
+  readonly trustedProxies: TrustedProxies;
+}
+
 /**
  * Refuses pages of other origins, on loopback too: any web page can reach a local port. A client that
- * sends no `Origin` is no browser.
- *
- * @param allowed origins as browsers write them (`https://app.example`), or `*` for any.
+ * sends no `Origin` is not a browser. The server's own origin has the server's own scheme, where the server
+ * can know it: a page of `http://` may come from anybody on the way.
  */
-export function checkOrigin(request: IncomingMessage, allowed: readonly string[]): Refusal | undefined {
+export function checkOrigin(
+  request: IncomingMessage,
+  { origins, trustedProxies }: SiteOptions,
+): Refusal | undefined {
   const { origin, host } = request.headers;
-  if (origin === undefined || allowed.includes('*') || allowed.includes(origin)) return undefined;
-  const originHost = hostOf(origin);
-  if (originHost !== undefined && originHost === host?.toLowerCase()) return undefined;
+  if (origin === undefined || origins.includes('*') || origins.includes(origin)) return undefined;
+  const scheme = schemeOf(request, trustedProxies);
+  const isOwn = hostOf(origin) !== undefined && hostOf(origin) === host?.toLowerCase();
+  if (isOwn && (scheme === undefined || new URL(origin).protocol === scheme)) return undefined;
   return {
     code: 'SECURITY_POLICY',
     message: `origin ${origin.slice(0, 100)} is not admitted; add it to the server's origins`,
@@ -73,20 +86,57 @@ export function checkOrigin(request: IncomingMessage, allowed: readonly string[]
 }
 
 /**
- * A server on loopback answers to loopback names only, so that a page whose name was re-pointed at
- * 127.0.0.1 (DNS rebinding) is refused although its origin equals its host.
+ * The scheme that a page has whose server this is: `undefined` behind a proxy that nobody has listed, which
+ * may speak TLS or not.
  */
-export function checkHost(request: IncomingMessage, allowed: readonly string[]): Refusal | undefined {
-  if (!isLoopback(request.socket.localAddress)) return undefined;
-  const host = request.headers.host?.toLowerCase();
-  const name = host === undefined ? undefined : hostOf(`http://${host}`)?.replace(/:\d+$/, '');
-  if (name === undefined || LOOPBACK_NAMES.has(name) || name.endsWith('.localhost')) return undefined;
-  if (allowed.includes('*') || allowed.some((origin) => hostOf(origin) === host)) return undefined;
+function schemeOf({ socket, headers }: IncomingMessage, proxies: TrustedProxies): string | undefined {
+  if ((socket as Partial<TLSSocket>).encrypted === true) return 'https:';
+  if (!isTrustedProxy(socket, proxies)) return undefined;
+  const stated = headers['x-forwarded-proto'];
+  // The last one is what the nearest proxy has seen.
+  const scheme = (Array.isArray(stated) ? stated.at(-1) : stated)?.split(',').at(-1)?.trim().toLowerCase();
+  if (scheme === 'https' || scheme === 'wss') return 'https:';
+  return scheme === 'http' || scheme === 'ws' ? 'http:' : undefined;
+}
+
+/**
+ * A page whose name was re-pointed at the server's address (DNS rebinding) is refused although its origin
+ * equals its host: on loopback a server answers to loopback names only, elsewhere to its own `hosts` where
+ * they are listed.
+ */
+export function checkHost(request: IncomingMessage, site: SiteOptions): Refusal | undefined {
+  const onLoopback = isLoopback(request.socket.localAddress);
+  if (onLoopback ? isLoopbackName(request, site) : site.hosts.length === 0) return undefined;
+  if (isListedHost(request, site)) return undefined;
   return {
     code: 'SECURITY_POLICY',
-    message: 'this server listens on loopback and was asked under another name',
+    message: onLoopback
+      ? "this server listens on loopback and was asked under another name; add it to the server's hosts"
+      : 'this server was asked under a name that is not among its hosts',
     closeCode: CloseCode.FORBIDDEN,
   };
+}
+
+/**
+ * Whether a page about the server itself may be shown. Probes ask for them by address, so that only
+ * rebinding to loopback is prevented.
+ */
+export function isPageHost(request: IncomingMessage, site: SiteOptions): boolean {
+  if (!isLoopback(request.socket.localAddress)) return true;
+  return isLoopbackName(request, site) || isListedHost(request, site);
+}
+
+/** A request without a host is not a browser's. */
+function isLoopbackName({ headers }: IncomingMessage, { origins }: SiteOptions): boolean {
+  const host = headers.host?.toLowerCase();
+  const name = host === undefined ? undefined : hostOf(`http://${host}`)?.replace(/:\d+$/, '');
+  if (name === undefined || LOOPBACK_NAMES.has(name) || name.endsWith('.localhost')) return true;
+  return origins.includes('*') || origins.some((origin) => hostOf(origin) === host);
+}
+
+function isListedHost({ headers }: IncomingMessage, { hosts }: SiteOptions): boolean {
+  const host = headers.host?.toLowerCase() ?? '';
+  return hosts.includes(host) || hosts.includes(host.replace(/:\d+$/, ''));
 }
 
 const LOOPBACK_NAMES: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]']);

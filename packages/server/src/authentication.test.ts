@@ -38,7 +38,16 @@ describe('a client is identified', () => {
     expect(seen).toEqual(credentials);
   });
 
+  it.each([Infinity, Number.MAX_SAFE_INTEGER + 1])(
+    'for good where its credentials end at %s',
+    async (expiresAt) => {
+      const { identity } = await run(() => ({ principal: 'u1', expiresAt }));
+      expect(identity).toEqual({ principal: 'u1', expiresAt: undefined });
+    },
+  );
+
   it.each([
+    ['a time that is no number', () => ({ principal: 'u1', expiresAt: '2099' }) as never],
     ['null', () => null],
     ['undefined', () => undefined],
     ['a promise of null', async () => null],
@@ -47,8 +56,41 @@ describe('a client is identified', () => {
     ['no principal', () => ({}) as never],
     ['an empty principal', () => ({ principal: '' })],
     ['a principal that is no string', () => ({ principal: 7 }) as never],
+    ['a principal of 257 characters', () => ({ principal: 'x'.repeat(257) })],
+    ['an agent ID that is null', () => ({ principal: 'u1', agentId: null }) as never],
+    ['an agent ID that is a number', () => ({ principal: 'u1', agentId: 7 }) as never],
+    ['an agent ID that is a symbol', () => ({ principal: 'u1', agentId: Symbol('a') }) as never],
+    ['an agent ID that is an object', () => ({ principal: 'u1', agentId: { toString: () => 'a' } }) as never],
+    ['an empty agent ID', () => ({ principal: 'u1', agentId: '' })],
+    ['an agent ID of 129 characters', () => ({ principal: 'u1', agentId: 'x'.repeat(129) })],
+    ['an agent ID that no client can read', () => ({ principal: 'u1', agentId: 'a b' })],
+    ['half a surrogate pair', () => ({ principal: 'u1', agentId: '\ud800' })],
+    ['an end that is a string', () => ({ principal: 'u1', expiresAt: '2001' }) as never],
+    ['a string', () => 'u1' as never],
   ])('by nothing where it returns %s', async (_what, authenticate) => {
     expect((await run(authenticate)).identity).toBeUndefined();
+  });
+
+  it('by a principal of 256 characters and an agent ID of 128', async () => {
+    const longest = { principal: 'x'.repeat(256), agentId: 'x'.repeat(128) };
+    expect((await run(() => longest)).identity).toMatchObject(longest);
+  });
+
+  it('by what an identity says when it is asked once', async () => {
+    let asked = 0;
+    const changing = {
+      get principal() {
+        return `u${++asked}`;
+      },
+    };
+    expect((await run(() => changing)).identity?.principal).toBe('u1');
+    const throwing = {
+      get principal(): string {
+        throw new Error('gone');
+      },
+    };
+    const { identity, logged } = await run(() => throwing);
+    expect([identity, JSON.stringify(logged)]).toEqual([undefined, expect.stringContaining('auth.failed')]);
   });
 
   it('by nothing where it throws, and the log does not quote the token', async () => {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { type Logger, loggable } from '@parlance/protocol';
+import { isStatedAgentId, type Logger, loggable, ProtocolError } from '@parlance/protocol';
 import { isLoopback } from './addresses.js';
 import type { Authenticate, Credentials, Identity } from './admission.js';
 
@@ -30,16 +30,9 @@ export async function identify(
   try {
     const identity = await authenticate(credentials);
     if (identity === null || identity === undefined) return undefined;
-    // Each field is read once: what follows must not meet a getter that throws.
-    const { principal, agentId, expiresAt } = identity;
-    if (typeof principal !== 'string' || principal === '') {
-      throw new TypeError('authenticate returned an identity without a principal');
-    }
-    if (agentId !== undefined && typeof agentId !== 'string')
-      throw new TypeError('authenticate returned an identity whose agentId is no string');
-    if (expiresAt !== undefined && typeof expiresAt !== 'number')
-      throw new TypeError('authenticate returned an identity whose expiresAt is no number');
-    if (expiresAt === undefined || expiresAt > now()) return { principal, agentId, expiresAt };
+    const checked = checkIdentity(identity);
+    const { expiresAt } = checked;
+    if (expiresAt === undefined || expiresAt > now()) return checked;
     const fields = { event: 'auth.expired', ip, expiresAt };
     logger.info(
       fields,
@@ -50,4 +43,34 @@ export async function identify(
     logger.warn({ event: 'auth.failed', ip, err: loggable(error) }, 'authenticate threw, which refuses');
     return undefined;
   }
+}
+
+/** UTF-16 units of a principal. */
+export const MAX_PRINCIPAL_LENGTH = 256;
+
+/**
+ * What an application's `authenticate` says, read once and held against what a session can carry.
+ *
+ * @throws {ProtocolError} `invalid_argument`.
+ */
+function checkIdentity({ principal, agentId, expiresAt }: Identity): Identity {
+  const assert = (holds: boolean, what: string): void => {
+    if (!holds) throw new ProtocolError('invalid_argument', `authenticate returned an identity ${what}`);
+  };
+  assert(typeof principal === 'string' && principal !== '', 'without a principal');
+  assert(
+    principal.length <= MAX_PRINCIPAL_LENGTH,
+    `whose principal is over ${MAX_PRINCIPAL_LENGTH} characters`,
+  );
+  assert(
+    agentId === undefined || (typeof agentId === 'string' && isStatedAgentId(agentId)),
+    'whose agentId is not 1 to 128 letters, digits or one of "._:@-"',
+  );
+  assert(
+    expiresAt === undefined || (typeof expiresAt === 'number' && !Number.isNaN(expiresAt)),
+    'whose expiresAt is not a number',
+  );
+  // Infinity, or as good as that, does not end.
+  const isEndless = expiresAt !== undefined && expiresAt > Number.MAX_SAFE_INTEGER;
+  return { principal, agentId, expiresAt: isEndless ? undefined : expiresAt };
 }

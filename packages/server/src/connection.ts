@@ -10,6 +10,7 @@ import {
   type HelloPayload,
   type Limits,
   type Logger,
+  type MemoryBudget,
   newSessionId,
   ProtocolError,
   type RequestHandler,
@@ -25,6 +26,7 @@ import { bearerToken, type Identity, type Refusal, unauthenticated } from './adm
 import { identify } from './authentication.js';
 import { HandshakeGuard } from './handshake-guard.js';
 import type { ResolvedServerOptions } from './options.js';
+import { SocketMeter } from './socket-meter.js';
 
 /** What a connection needs of the server it belongs to. */
 export interface ConnectionHost {
@@ -32,8 +34,16 @@ export interface ConnectionHost {
   /** What the cores of all sessions have in common. */
   sessionOptions(subprotocol: Subprotocol): SessionOptions;
   readonly onRequest: RequestHandler | undefined;
+  /** What all sessions together hold. */
+  readonly memory: MemoryBudget;
   /** Asked before a session is accepted: draining, or too many of them. Counts the session it admits. */
   admit(address: string, principal: string | undefined): Refusal | undefined;
+  /** The HELLO of a connection has come: it waits for the server from now on. */
+  onHello(session: Endpoint): void;
+  /** Asked before `authenticate` runs: whether too many attempts from there have failed. */
+  checkFailures(address: string): Refusal | undefined;
+  /** Credentials from there were wrong, or a handshake failed by the client's fault. */
+  onFailure(address: string): void;
   /** A session that was admitted is over. */
   release(address: string, principal: string | undefined): void;
   /** A session by its ID, connected or suspended. */
@@ -61,7 +71,7 @@ export interface Peer {
   readonly request: IncomingMessage;
 }
 
-/** What is kept of a connection for as long as its client may send new credentials. */
+/** Kept of a connection for as long as its client may send new credentials. */
 interface Origin {
   readonly ip: string;
   readonly agentId: string | undefined;
@@ -69,7 +79,17 @@ interface Origin {
   readonly isForwarded: boolean;
 }
 
-/** Origins of the connections whose credentials end, by the session that they carry. */
+/** What a client's own fault before ACCEPT closes its connection with. */
+const FAULTS: ReadonlySet<number> = new Set([
+  CloseCode.BAD_FRAME,
+  CloseCode.TOO_LARGE,
+  CloseCode.TIMEOUT,
+  CloseCode.RATE_LIMITED,
+]);
+/** How long a client may take to close a connection on which it has said nothing. */
+const LINGER_MS = 1_000;
+
+/** Origins of the connections whose clients were authenticated, by the session that they carry. */
 const renewable = new WeakMap<Endpoint, Origin>();
 
 /**
@@ -87,12 +107,15 @@ export class Connection implements EndpointOptions, WireEvents {
   readonly #wire: ServerWire;
   readonly #subprotocol: Subprotocol;
   readonly #ip: string;
+  readonly #meter: SocketMeter;
   /** The session that this connection feeds: its own, or the one that it has taken up. */
   #target: Endpoint;
   /** The upgrade, until it has been judged: a session lives longer than its use. */
   #upgrade: IncomingMessage | undefined;
   #guard: HandshakeGuard | undefined;
   #isAdmitted = false;
+  #hasHello = false;
+  #isCutOff = false;
 
   /**
    * @param refusal a decision made at the upgrade, which the client is told in REJECT, because a browser
@@ -110,6 +133,7 @@ export class Connection implements EndpointOptions, WireEvents {
     this.#subprotocol = subprotocol;
     this.#ip = ip;
     this.#upgrade = request;
+    this.#meter = new SocketMeter(request.socket, host.options.limits);
     this.core = createSession(host.sessionOptions(subprotocol));
     this.session = new Endpoint(this);
     this.#target = this.session;
@@ -126,6 +150,12 @@ export class Connection implements EndpointOptions, WireEvents {
   }
   get limits(): Limits {
     return this.#host.options.limits;
+  }
+  get memory(): MemoryBudget {
+    return this.#host.memory;
+  }
+  get maxAssembledSize(): number {
+    return this.#host.options.maxAssembledSize;
   }
   get onRequest(): RequestHandler | undefined {
     return this.#host.onRequest;
@@ -151,12 +181,22 @@ export class Connection implements EndpointOptions, WireEvents {
 
   // --- what the wire reports
 
-  onMessage(data: Uint8Array | string): void {
+  onMessage(data: Uint8Array | string, size: number): void {
+    if (this.#isCutOff) return;
     try {
-      this.#target.handleMessage(data, this.#wire);
+      const excess = this.#meter.handleMessage(size, systemClock.now);
+      if (excess === undefined) this.#target.handleMessage(data, this.#wire);
+      else this.#cutOff(excess);
     } catch (error) {
       this.#target.crash(error);
     }
+  }
+  onControl(): void {
+    if (this.#isCutOff) return;
+    guard(this.#target, () => {
+      const excess = this.#meter.handleControl(systemClock.now());
+      if (excess !== undefined) this.#cutOff(excess);
+    });
   }
   onDrain(): void {
     guard(this.#target, () => this.#target.handleWritable());
@@ -168,9 +208,18 @@ export class Connection implements EndpointOptions, WireEvents {
     this.#target.crash(error);
   }
 
+  /** A session that another connection carries by now has nothing to do with what this one sends. */
+  #cutOff(error: ProtocolError): void {
+    this.#isCutOff = true;
+    if (this.#target.isOn(this.#wire)) this.#target.abort(error);
+    else this.#wire.terminate();
+  }
+
   // --- what the session reports
 
   onHello({ hello }: { readonly hello: HelloPayload }): void {
+    this.#hasHello = true;
+    this.#host.onHello(this.session);
     this.#admit(hello).catch((error: unknown) => this.#target.crash(error));
   }
   onAuth(token: string): void {
@@ -187,6 +236,7 @@ export class Connection implements EndpointOptions, WireEvents {
     this.#endHandshake();
     const { session } = this;
     try {
+      if (session.core.negotiated === undefined) this.#handleFailed(error);
       if (this.#isAdmitted)
         this.#host.release(addressKey(this.#ip), this.#countedPrincipal(session.principal));
     } finally {
@@ -197,10 +247,15 @@ export class Connection implements EndpointOptions, WireEvents {
   // --- the handshake
 
   async #admit(hello: HelloPayload): Promise<void> {
+    const address = addressKey(this.#ip);
+    const limited = this.#host.checkFailures(address);
+    if (limited !== undefined) return this.#refuse(limited);
     const origin = originOf(this.#upgrade as IncomingMessage, this.#ip, hello.agentId);
     const token = hello.auth?.token ?? bearerToken(origin.headers);
     const identity = await this.#identify(token, origin);
     this.#upgrade = undefined;
+    // Who does not wait for the answer has failed all the same.
+    if (identity === undefined) this.#host.onFailure(address);
     // The client may have gone, or timed out, while it was being looked up.
     if (this.core.state !== 'connecting') return;
     if (identity === undefined) {
@@ -208,7 +263,7 @@ export class Connection implements EndpointOptions, WireEvents {
     }
     const outcome = this.#takeUp(hello, identity);
     if (outcome !== 'taken_up') {
-      const refused = this.#host.admit(addressKey(this.#ip), this.#countedPrincipal(identity.principal));
+      const refused = this.#host.admit(address, this.#countedPrincipal(identity.principal));
       if (refused !== undefined) return this.#refuse(refused);
       this.#isAdmitted = true;
       this.#accept(hello, identity, outcome);
@@ -231,6 +286,8 @@ export class Connection implements EndpointOptions, WireEvents {
     if (refused !== undefined) return refused;
     this.#target = found;
     this.#endHandshake();
+    // Its own timers would close the connection, which is no longer its own.
+    this.session.abandon();
     this.#host.onTakenUp(found, this.session);
     found.handleResumed(this.#wire, resume);
     this.logger.info(
@@ -256,8 +313,14 @@ export class Connection implements EndpointOptions, WireEvents {
     const { principal, agentId } = identity;
     session.principal = principal;
     session.agentId = agentId;
+    const counted = this.#countedPrincipal(principal);
+    const address = `address ${addressKey(this.#ip)}`;
+    session.memoryKeys = counted === undefined ? [address] : [address, `principal ${counted}`];
     const conflict = this.#host.claim(session, hello);
-    if (conflict !== undefined) return this.#refuse(conflict);
+    if (conflict !== undefined) {
+      this.#host.onFailure(addressKey(this.#ip));
+      return this.#refuse(conflict);
+    }
     const outcome = core.accept(newSessionId(), systemClock.now(), { agentId, refusal });
     if (outcome.accepted) {
       const { algorithms, encoding } = outcome.agreement;
@@ -266,6 +329,7 @@ export class Connection implements EndpointOptions, WireEvents {
     } else {
       const { code, message } = outcome.reject;
       this.logger.info({ event: 'session.refused', ip: this.#ip, code }, `refused: ${message}`);
+      this.#host.onFailure(addressKey(this.#ip));
       this.#host.onRefused({ code, message, closeCode: CloseCode.BAD_FRAME });
     }
     session.pump();
@@ -284,20 +348,30 @@ export class Connection implements EndpointOptions, WireEvents {
     this.#guard = undefined;
   }
 
+  /** The connection is over, or about to be, without a session. */
+  #handleFailed(error: ProtocolError | undefined): void {
+    // Refusals are counted where they are decided upon, and a decision that takes too long is the server's.
+    const isOwnFault = FAULTS.has(error?.closeCode ?? 0) && !(this.#hasHello && error?.code === 'timeout');
+    if (isOwnFault && error?.code !== 'rejected' && error?.side === 'local')
+      this.#host.onFailure(addressKey(this.#ip));
+    // Who has said nothing is not waited for.
+    if (!this.#hasHello) setTimeout(() => this.#wire.terminate(), LINGER_MS).unref();
+  }
+
   // --- credentials that end
 
   /** Tells the client until when its credentials are good, and is ready for those that follow. */
   #grant({ expiresAt }: Identity, origin: Origin): void {
     const target = this.#target;
-    if (expiresAt === undefined || target.hasEnded) return;
-    renewable.set(target, origin);
-    target.grant(Math.floor(expiresAt));
+    if (target.hasEnded) return;
+    if (this.#host.options.authenticate !== undefined) renewable.set(target, origin);
+    if (expiresAt !== undefined) target.grant(Math.floor(expiresAt));
   }
 
   async #renew(token: string): Promise<void> {
     const { session, logger } = this;
     const origin = renewable.get(session);
-    // Credentials that nobody asks for, or that do not end, are as good as before.
+    // Without `authenticate` any credentials are as good as others.
     if (origin === undefined) return session.grant(null);
     const identity = await this.#identify(token, origin);
     if (session.hasEnded) return;

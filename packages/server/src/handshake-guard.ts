@@ -7,6 +7,9 @@ import type { ResolvedServerOptions } from './options.js';
 /** Frame headers and control frames that may surround a HELLO of the largest size. */
 const WEBSOCKET_OVERHEAD = 4 * 1024;
 
+/** How long a client may take to hear why its connection is closed. */
+const LINGER_MS = 1_000;
+
 /** Bounds what a stranger may send before ACCEPT as a whole, and not only message by message. */
 export class HandshakeGuard {
   readonly #socket: Socket;
@@ -16,7 +19,7 @@ export class HandshakeGuard {
     { socket }: IncomingMessage,
     wire: ServerWire,
     session: Endpoint,
-    { limits, timers }: Pick<ResolvedServerOptions, 'limits' | 'timers'>,
+    { limits }: Pick<ResolvedServerOptions, 'limits'>,
   ) {
     const { maxHandshakeSize } = limits;
     const budget = socket.bytesRead + maxHandshakeSize + WEBSOCKET_OVERHEAD;
@@ -29,8 +32,8 @@ export class HandshakeGuard {
           closeCode: CloseCode.TOO_LARGE,
         }),
       );
-      // Nothing more is read from somebody who does not stop to listen.
-      setTimeout(() => wire.terminate(), timers.closingTimeoutMs).unref();
+      // Nothing more is read from a client that does not stop to listen.
+      setTimeout(() => wire.terminate(), LINGER_MS).unref();
     };
     socket.on('data', this.#onData);
   }

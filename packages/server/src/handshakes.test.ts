@@ -29,6 +29,33 @@ describe('handshakes', () => {
     expect([handshakes.add(second, 'x'), handshakes.size]).toEqual([undefined, 1]);
   });
 
+  it('whose HELLO has come are not evicted by those who say nothing', () => {
+    const handshakes = new Handshakes<{ name: string }>(3, Infinity);
+    const [honest, ...silent] = ['honest', 'a', 'b', 'c', 'd'].map(connection) as { name: string }[];
+    handshakes.add(honest as { name: string }, 'x');
+    handshakes.handleHello(honest as { name: string });
+    expect(silent.map((each) => handshakes.add(each, 'x')?.name)).toEqual([undefined, undefined, 'a', 'b']);
+    expect(handshakes.size).toBe(3);
+  });
+
+  it.each([
+    ['of an address', 2, Infinity],
+    ['in all', Infinity, 2],
+  ])('that all wait for a decision keep the next one out, %s', (_which, perAddress, max) => {
+    const handshakes = new Handshakes<{ name: string }>(perAddress, max);
+    const [a, b, late, later] = ['a', 'b', 'late', 'later'].map(connection) as { name: string }[];
+    for (const each of [a, b] as { name: string }[]) {
+      expect(handshakes.add(each, 'x')).toBeUndefined();
+      handshakes.handleHello(each);
+    }
+    expect(handshakes.add(late as { name: string }, 'x')).toBe(late);
+    expect(handshakes.size).toBe(2);
+    handshakes.delete(a as { name: string });
+    expect(handshakes.add(later as { name: string }, 'x')).toBeUndefined();
+    for (const each of [b, late, later] as { name: string }[]) handshakes.delete(each);
+    expect(handshakes.size).toBe(0);
+  });
+
   it('one at a time is one at a time', () => {
     const handshakes = new Handshakes<{ name: string }>(1, 1);
     const all = Array.from({ length: 10 }, (_, i) => connection(String(i)));

@@ -1,6 +1,8 @@
 import { createServer, type Server as HttpServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { assertOptions, type Logger, loggable, ProtocolError } from '@parlance/protocol';
+import { assertOptions, loggable, ProtocolError } from '@parlance/protocol';
+import { isTrustedProxy, socketKey } from './addresses.js';
+import type { ResolvedServerOptions } from './options.js';
 
 export interface ListenOptions {
   /** 0 takes a free one. @default 0 */
@@ -29,13 +31,13 @@ const REASONS: Readonly<Record<string, string>> = {
 const MAX_CHECK_INTERVAL_MS = 5_000;
 
 /**
- * @param requestTimeoutMs within this a request has to arrive, an upgrade among them.
+ * @param server its `helloTimeoutMs` is the time within which a request has to arrive, an upgrade among them;
+ * `sessionsPerIp` and `handshakesPerIp` together are what one address may have of connections.
  * @throws {ProtocolError} `invalid_option`; `connection_failed` where the port is taken.
  */
 export async function openListener(
   options: ListenOptions,
-  requestTimeoutMs: number,
-  logger: Logger,
+  server: Pick<ResolvedServerOptions, 'limits' | 'timers' | 'trustedProxies' | 'logger'>,
   onRequest: RequestListener,
 ): Promise<Listener> {
   assertOptions(options, { port: 'number', host: 'text' }, 'listen');
@@ -43,6 +45,7 @@ export async function openListener(
   if (!(Number.isInteger(port) && port >= 0 && port <= 65_535)) {
     throw new ProtocolError('invalid_option', `listen.port is a whole number from 0 to 65535, not ${port}`);
   }
+  const requestTimeoutMs = server.timers.helloTimeoutMs;
   const timeout = Number.isFinite(requestTimeoutMs) ? Math.max(1, Math.ceil(requestTimeoutMs)) : 0;
   const http = createServer(
     {
@@ -55,11 +58,12 @@ export async function openListener(
         onRequest(request, response);
       } catch (error) {
         const fields = { event: 'http.failed', err: loggable(error) };
-        logger.error(fields, 'a request could not be answered, its connection is dropped');
+        server.logger.error(fields, 'a request could not be answered, its connection is dropped');
         response.destroy();
       }
     },
   );
+  boundConnections(http, server);
   await new Promise<void>((resolve, reject) => {
     http.once('error', (cause: NodeJS.ErrnoException) => {
       const why = REASONS[cause.code ?? ''] ?? cause.message;
@@ -71,6 +75,32 @@ export async function openListener(
   const address = http.address() as AddressInfo;
   const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
   return { http, port: address.port, host: address.address, authority: `${name}:${address.port}` };
+}
+
+/** Connections that say nothing at all cost memory as well, and no request tells where they come from. */
+function boundConnections(
+  http: HttpServer,
+  { limits, trustedProxies }: Pick<ResolvedServerOptions, 'limits' | 'trustedProxies'>,
+): void {
+  const max = limits.sessionsPerIp + limits.handshakesPerIp;
+  if (max === Infinity) return;
+  const counts = new Map<string, number>();
+  http.on('connection', (socket) => {
+    // A proxy's connections are those of all its clients.
+    if (isTrustedProxy(socket, trustedProxies)) return;
+    const key = socketKey(socket);
+    const count = counts.get(key) ?? 0;
+    if (count >= max) {
+      socket.destroy();
+      return;
+    }
+    counts.set(key, count + 1);
+    socket.once('close', () => {
+      const left = (counts.get(key) ?? 1) - 1;
+      if (left > 0) counts.set(key, left);
+      else counts.delete(key);
+    });
+  });
 }
 
 /** Takes no new connections, and resolves when the last one is gone. */

@@ -26,6 +26,7 @@ export class Observation {
     this.#status = createStatusPages({
       isReady,
       metrics: () => this.#metrics,
+      site: options,
       logger: options.logger,
     });
   }
@@ -62,11 +63,11 @@ export class Observation {
   }
 
   async listen(options: ListenOptions): Promise<Listening> {
-    const { metricsPath: path = DEFAULT_PATH, timers, logger } = this.#options;
+    const { metricsPath: path = DEFAULT_PATH, logger } = this.#options;
     if (this.#listener !== undefined)
       throw new ProtocolError('invalid_argument', 'the metrics have a port already');
     await this.#loadMetrics();
-    const listener = await openListener(options, timers.helloTimeoutMs, logger, (request, response) => {
+    const listener = await openListener(options, this.#options, (request, response) => {
       if (this.#status.respond(request, response, path)) return;
       response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8' });
       response.end(`There is nothing here; metrics are at ${path}.\n`);

@@ -1,3 +1,5 @@
+import { totalmem } from 'node:os';
+import { getHeapStatistics } from 'node:v8';
 import {
   type AvpOptions,
   assertOptions,
@@ -9,6 +11,7 @@ import {
   type Limits,
   type Logger,
   type M2MSecurity,
+  MAX_ASSEMBLED_SIZE,
   type OptionKinds,
   ProtocolError,
   type RequestHandler,
@@ -35,10 +38,22 @@ export interface ServerOptions extends CapabilityOptions {
    * every page. @default none
    */
   readonly origins?: readonly string[] | undefined;
+  /**
+   * Names under which the server is reached (`app.example`; with a port, only at that port). Requests for
+   * other names are refused, so that no page can re-point its own name at the server (DNS rebinding).
+   * @default loopback names on loopback, every name elsewhere
+   */
+  readonly hosts?: readonly string[] | undefined;
   /** @default DEFAULT_LIMITS */
   readonly limits?: Partial<Limits> | undefined;
   /** @default DEFAULT_TIMERS */
   readonly timers?: Partial<Timers> | undefined;
+  /**
+   * Bytes of memory that all sessions together may take for what their peers have sent and not taken. No principal
+   * and no address gets more than a quarter of it. `Infinity` bounds each session alone, by
+   * `limits.sessionMemory`. @default a quarter of the machine's memory, at most half of the heap's limit
+   */
+  readonly processMemory?: number | undefined;
   /** Without it only loopback peers are served, each as a principal of its own. */
   readonly authenticate?: Authenticate | undefined;
   /** Runs for each session; when it rejects, that session closes with 4500. */
@@ -55,7 +70,11 @@ export interface ServerOptions extends CapabilityOptions {
   readonly agents?: AgentsOptions | undefined;
   /** @default silent */
   readonly logger?: Logger | undefined;
-  /** Protection that M2M frames of every session carry and demand. @default none */
+  /**
+   * Protection that every body carries and must have, in both directions. The session agrees on M2M alone, without
+   * context coding, tokens and tensors; a body without the protection ends it with `security_required`. Metadata and
+   * errors are not protected. @default none
+   */
   readonly security?: M2MSecurity | undefined;
   /**
    * Addresses and networks (`10.0.0.0/8`) of reverse proxies whose `X-Forwarded-For` tells the address of the
@@ -79,7 +98,11 @@ export interface ServerOptions extends CapabilityOptions {
 export interface ResolvedServerOptions {
   readonly path: string;
   readonly origins: readonly string[];
+  readonly hosts: readonly string[];
   readonly limits: Limits;
+  /** Bytes. */
+  readonly processMemory: number;
+  readonly maxAssembledSize: number;
   readonly timers: Timers;
   readonly capabilities: Capabilities;
   readonly authenticate: Authenticate | undefined;
@@ -103,7 +126,9 @@ const KINDS: OptionKinds<ServerOptions> = {
   ...CAPABILITY_KINDS,
   path: 'text',
   origins: 'list',
+  hosts: 'list',
   limits: 'object',
+  processMemory: 'number',
   timers: 'object',
   authenticate: 'function',
   onSession: 'function',
@@ -121,7 +146,7 @@ const KINDS: OptionKinds<ServerOptions> = {
 /** @throws {ProtocolError} `invalid_option`. */
 export function resolveServerOptions(options: ServerOptions): ResolvedServerOptions {
   assertOptions(options, KINDS);
-  const { path = '/session', origins = [] } = options;
+  const { path = '/session', origins = [], hosts = [] } = options;
   if (!path.startsWith('/'))
     throw new ProtocolError('invalid_option', `path begins with "/", unlike "${path}"`);
   for (const origin of origins) {
@@ -129,6 +154,14 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
       throw new ProtocolError(
         'invalid_option',
         `origins: "${origin}" is no origin; write it as https://app.example`,
+      );
+    }
+  }
+  for (const host of hosts) {
+    if (typeof host !== 'string' || !URL.canParse(`http://${host}`) || !isHost(host)) {
+      throw new ProtocolError(
+        'invalid_option',
+        `hosts: "${host}" is not a host; write it as app.example or app.example:8443`,
       );
     }
   }
@@ -142,7 +175,10 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   return Object.freeze({
     path,
     origins,
+    hosts: hosts.map((host) => host.toLowerCase()),
     limits,
+    processMemory: resolveProcessMemory(options.processMemory),
+    maxAssembledSize: options.limits?.maxTransferSize ?? MAX_ASSEMBLED_SIZE,
     timers: resolveTimers(options.timers),
     capabilities: resolveCapabilities(
       {
@@ -166,6 +202,28 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     avp: options.avp,
     transfers: options.transfers,
   });
+}
+
+/** @throws {ProtocolError} `invalid_option`. */
+function resolveProcessMemory(given: number | undefined): number {
+  if (given === undefined) return defaultProcessMemory();
+  if (given > 0) return given;
+  throw new ProtocolError('invalid_option', `processMemory is a positive number of bytes, not ${given}`);
+}
+
+/** Buffers lie outside the heap, strings in it. */
+function defaultProcessMemory(): number {
+  // A container has less than the machine; 0 or a huge number mean that nothing constrains it.
+  const constrained = process.constrainedMemory?.() ?? 0;
+  const total = constrained > 0 ? Math.min(constrained, totalmem()) : totalmem();
+  return Math.floor(Math.min(total / 4, getHeapStatistics().heap_size_limit / 2));
+}
+
+/** A host is what remains of itself in a URL, but for a port that is the default. */
+function isHost(host: string): boolean {
+  const lower = host.toLowerCase();
+  if (lower.includes('*')) return false;
+  return [80, 443].includes(Number(/:(\d+)$/.exec(lower)?.[1])) || new URL(`http://${lower}`).host === lower;
 }
 
 const KINDS_OF_AGENTS: OptionKinds<AgentsOptions> = {

@@ -2,7 +2,13 @@ import { DEFAULT_LIMITS } from '@parlance/protocol';
 import { describe, expect, it } from 'vitest';
 import { Quotas } from './quotas.js';
 
-const NONE = { sessionsPerIp: Infinity, sessionsPerMinutePerIp: Infinity, sessionsPerPrincipal: Infinity };
+const NONE = {
+  sessionsPerIp: Infinity,
+  sessionsPerMinutePerIp: Infinity,
+  connectionsPerMinutePerIp: Infinity,
+  failuresPerMinutePerIp: Infinity,
+  sessionsPerPrincipal: Infinity,
+};
 const quotas = (limits: Partial<typeof NONE>, maxIdle?: number) =>
   new Quotas({ ...NONE, ...limits }, () => 0, maxIdle);
 
@@ -37,14 +43,14 @@ describe('sessions of an address', () => {
   it('that are asked for without end are not listened to any more, for as long as it takes', () => {
     const q = quotas({ sessionsPerMinutePerIp: 10 });
     for (let i = 0; i < 19; i++) q.admit('a', undefined, 0);
-    expect(q.banMs('a', 0)).toBe(0);
+    expect(q.connect('a', 0)).toBe(0);
     q.admit('a', undefined, 0);
-    expect(q.banMs('a', 0)).toBe(6_000);
+    expect(q.connect('a', 0)).toBe(6_000);
     // What is asked for in spite of it is not owed as well.
     for (let i = 0; i < 100; i++) q.admit('a', undefined, 0);
-    expect(q.banMs('a', 0)).toBe(6_000);
-    expect(q.banMs('a', 6_000)).toBe(0);
-    expect(q.banMs('b', 0)).toBe(0);
+    expect(q.connect('a', 0)).toBe(6_000);
+    expect(q.connect('a', 6_000)).toBe(0);
+    expect(q.connect('b', 0)).toBe(0);
   });
 
   it('come back at different times who were refused together', () => {
@@ -55,6 +61,41 @@ describe('sessions of an address', () => {
       expect(delay).toBeGreaterThanOrEqual(5_000);
       expect(delay).toBeLessThanOrEqual(10_000);
     }
+  });
+});
+
+describe('connections of an address', () => {
+  it('are n a minute, and the next one has to wait', () => {
+    const q = quotas({ connectionsPerMinutePerIp: 60 });
+    for (let i = 0; i < 60; i++) expect(q.connect('a', 0)).toBe(0);
+    expect(q.connect('a', 0)).toBe(1_000);
+    // Asking in vain makes it no longer.
+    expect(q.connect('a', 0)).toBe(1_000);
+    expect(q.connect('b', 0)).toBe(0);
+    expect(q.connect('a', 999)).toBeGreaterThan(0);
+    expect([q.connect('a', 1_000), q.connect('a', 1_000)]).toEqual([0, 1_000]);
+  });
+
+  it('are refused, and who they are is not asked, after n failures', () => {
+    const q = quotas({ failuresPerMinutePerIp: 6 });
+    for (let i = 0; i < 6; i++) {
+      expect([q.connect('a', 0), q.checkFailures('a', 0)]).toEqual([0, undefined]);
+      q.fail('a', 0);
+    }
+    expect(q.connect('a', 0)).toBe(10_000);
+    expect(q.checkFailures('a', 0)).toMatchObject({
+      code: 'RATE_LIMITED',
+      closeCode: 4429,
+      retryAfterMs: 10_000,
+    });
+    expect([q.connect('b', 0), q.checkFailures('b', 0)]).toEqual([0, undefined]);
+    expect([q.connect('a', 10_000), q.checkFailures('a', 10_000)]).toEqual([0, undefined]);
+  });
+
+  it('that fail all at once owe a minute more at most', () => {
+    const q = quotas({ failuresPerMinutePerIp: 6 });
+    for (let i = 0; i < 1_000; i++) q.fail('a', 0);
+    expect(q.connect('a', 0)).toBe(70_000);
   });
 });
 
@@ -98,7 +139,18 @@ describe('what is remembered', () => {
   });
 
   it('is forgotten once it says nothing any more', () => {
-    const q = quotas({ sessionsPerMinutePerIp: 60 });
+    const q = quotas({
+      sessionsPerMinutePerIp: 60,
+      connectionsPerMinutePerIp: 60,
+      failuresPerMinutePerIp: 60,
+    });
+    for (const key of ['c', 'd']) {
+      q.connect(key, -1_000);
+      q.fail(key, -1_000);
+    }
+    expect(q.size).toBe(2);
+    q.sweep(0);
+    expect(q.size).toBe(0);
     for (const key of ['a', 'b']) {
       q.admit(key, 'u', 0);
       q.release(key, 'u');
@@ -115,8 +167,12 @@ describe('what is remembered', () => {
 
   it('knows no limits that are off', () => {
     const q = quotas({});
-    for (let i = 0; i < 10_000; i++) expect(q.admit('a', 'u', 0)).toBeUndefined();
-    expect(q.banMs('a', 0)).toBe(0);
+    for (let i = 0; i < 10_000; i++) {
+      expect(q.admit('a', 'u', 0)).toBeUndefined();
+      q.fail('a', 0);
+    }
+    expect(q.checkFailures('a', 0)).toBeUndefined();
+    expect(q.connect('a', 0)).toBe(0);
     expect(DEFAULT_LIMITS.sessionsPerPrincipal).toBeLessThan(Infinity);
   });
 });

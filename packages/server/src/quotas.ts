@@ -1,7 +1,10 @@
 import { CloseCode, type Limits, TokenBucket } from '@parlance/protocol';
 import type { Refusal } from './admission.js';
 
-/** How many sessions there are of an address and of a principal, and how fast new ones come. */
+/**
+ * How many sessions there are of an address and of a principal, how fast new ones come, and how often an
+ * address connects and fails.
+ */
 
 const MINUTE_MS = 60_000;
 /** When to try again where nobody knows when a session ends. */
@@ -9,12 +12,23 @@ const FULL_RETRY_MS = 5_000;
 /** Addresses without a session that are remembered; beyond them the one is forgotten that came first. */
 const MAX_IDLE_ADDRESSES = 10_000;
 
-type QuotaLimits = Pick<Limits, 'sessionsPerIp' | 'sessionsPerMinutePerIp' | 'sessionsPerPrincipal'>;
+type QuotaLimits = Pick<
+  Limits,
+  | 'sessionsPerIp'
+  | 'sessionsPerMinutePerIp'
+  | 'connectionsPerMinutePerIp'
+  | 'failuresPerMinutePerIp'
+  | 'sessionsPerPrincipal'
+>;
 
 interface Address {
   sessions: number;
   /** New sessions; what is refused is owed as well, up to another minute's worth. */
   readonly arrivals: TokenBucket | undefined;
+  /** Upgrades, whatever becomes of them. */
+  readonly connections: TokenBucket | undefined;
+  /** Wrong credentials and failed handshakes; those under way may be owed, up to another minute's worth. */
+  readonly failures: TokenBucket | undefined;
 }
 
 export class Quotas {
@@ -70,20 +84,50 @@ export class Quotas {
   }
 
   /**
-   * Milliseconds for which an address is told nothing but HTTP 429, as it goes on asking for twice what it
-   * may have; 0 where it is listened to.
+   * Counts an upgrade, or returns for how many milliseconds the address is told nothing but HTTP 429: because
+   * it goes on asking for twice the sessions that it may have, has failed too often, or connects too fast.
    */
-  banMs(key: string, now: number): number {
-    const arrivals = (this.#busy.get(key) ?? this.#idle.get(key))?.arrivals;
-    if (arrivals === undefined) return 0;
-    return arrivals.readyAt(this.#worstLevel, now) - now;
+  connect(key: string, now: number): number {
+    const address = this.#find(key, now);
+    const { arrivals, connections, failures } = address;
+    const readyAt = Math.max(
+      arrivals?.readyAt(this.#worstLevel, now) ?? now,
+      failures?.readyAt(1, now) ?? now,
+      connections?.readyAt(1, now) ?? now,
+    );
+    if (readyAt <= now) connections?.spend(1, now);
+    return readyAt - now;
+  }
+
+  /** Whether somebody at an address may be asked who it is, or why not. */
+  checkFailures(key: string, now: number): Refusal | undefined {
+    const { failures } = this.#find(key, now);
+    if (failures === undefined || failures.has(1, now)) return undefined;
+    const rate = this.#limits.failuresPerMinutePerIp;
+    return this.#refuse(
+      `failed attempts from one address are limited to ${rate} a minute`,
+      failures.readyAt(1, now) - now,
+    );
+  }
+
+  /** Credentials of somebody at an address were wrong, or a handshake failed. */
+  fail(key: string, now: number): void {
+    const { failures } = this.#find(key, now);
+    if (failures?.has(1 - this.#limits.failuresPerMinutePerIp, now)) failures.spend(1, now);
   }
 
   /** Forgets addresses about which there is nothing to remember. */
   sweep(now: number): void {
-    const rate = this.#limits.sessionsPerMinutePerIp;
-    for (const [key, { arrivals }] of this.#idle) {
-      if (arrivals === undefined || arrivals.level(now) >= rate) this.#idle.delete(key);
+    const { sessionsPerMinutePerIp, connectionsPerMinutePerIp, failuresPerMinutePerIp } = this.#limits;
+    const isFull = (bucket: TokenBucket | undefined, rate: number) =>
+      bucket === undefined || bucket.level(now) >= rate;
+    for (const [key, { arrivals, connections, failures }] of this.#idle) {
+      if (
+        isFull(arrivals, sessionsPerMinutePerIp) &&
+        isFull(connections, connectionsPerMinutePerIp) &&
+        isFull(failures, failuresPerMinutePerIp)
+      )
+        this.#idle.delete(key);
     }
   }
 
@@ -123,14 +167,21 @@ export class Quotas {
 
   /** The address with one more arrival, which counts whether it is admitted or not. */
   #ask(key: string, now: number): Address {
-    let address = this.#busy.get(key) ?? this.#idle.get(key);
-    if (address === undefined) {
-      const rate = this.#limits.sessionsPerMinutePerIp;
-      const arrivals = rate === Infinity ? undefined : new TokenBucket(rate, rate / MINUTE_MS, now);
-      address = { sessions: 0, arrivals };
-    }
-    if (address.sessions === 0) this.#remember(key, address);
+    const address = this.#find(key, now);
     if (address.arrivals?.has(this.#worstLevel, now)) address.arrivals.spend(1, now);
+    return address;
+  }
+
+  #find(key: string, now: number): Address {
+    const { sessionsPerMinutePerIp, connectionsPerMinutePerIp, failuresPerMinutePerIp } = this.#limits;
+    const address = this.#busy.get(key) ??
+      this.#idle.get(key) ?? {
+        sessions: 0,
+        arrivals: bucketOf(sessionsPerMinutePerIp, now),
+        connections: bucketOf(connectionsPerMinutePerIp, now),
+        failures: bucketOf(failuresPerMinutePerIp, now),
+      };
+    if (address.sessions === 0) this.#remember(key, address);
     return address;
   }
 
@@ -141,4 +192,8 @@ export class Quotas {
     const [oldest] = this.#idle.keys();
     this.#idle.delete(oldest as string);
   }
+}
+
+function bucketOf(rate: number, now: number): TokenBucket | undefined {
+  return rate === Infinity ? undefined : new TokenBucket(rate, rate / MINUTE_MS, now);
 }

@@ -14,6 +14,7 @@ import {
   loadCodecs,
   loadEncoding,
   loggable,
+  MemoryBudget,
   ProtocolError,
   type RequestHandler,
   type Session,
@@ -54,6 +55,8 @@ export function createServer(options: ServerOptions = {}): Server {
 const MAX_HANDSHAKES = 10_000;
 /** How often addresses are forgotten about which there is nothing to remember. */
 const FORGET_INTERVAL_MS = 30_000;
+/** How often suspended sessions are looked at that hold too much memory. */
+const EVICT_INTERVAL_MS = 1_000;
 
 class SessionServer implements Server, ConnectionHost {
   readonly options: ConnectionHost['options'];
@@ -71,6 +74,8 @@ class SessionServer implements Server, ConnectionHost {
   readonly #totals = new Totals();
   readonly #observation: Observation;
   readonly onRequest: RequestHandler | undefined;
+  /** What all sessions together hold. */
+  readonly memory: MemoryBudget;
   #listener: Listener | undefined;
   #loading: Promise<void> | undefined;
   #isLoaded = false;
@@ -82,11 +87,11 @@ class SessionServer implements Server, ConnectionHost {
 
   constructor(options: ServerOptions) {
     this.options = resolveServerOptions(options);
-    const { limits, timers, onRequest, capabilities, avp } = this.options;
+    const { limits, timers, onRequest, capabilities, avp, security } = this.options;
     const agreements = new AgreementCache();
     const { timeOrigin } = systemClock;
     for (const subprotocol of Object.values(Subprotocol)) {
-      const shared = { capabilities, limits, timers, avp, agreements, timeOrigin };
+      const shared = { capabilities, limits, timers, avp, security, agreements, timeOrigin };
       this.#sessionOptions.set(subprotocol, { role: 'server', subprotocol, ...shared });
     }
     this.#observation = new Observation(
@@ -95,23 +100,20 @@ class SessionServer implements Server, ConnectionHost {
       () => this.#isLoaded && !this.#isDraining && !this.#isClosing,
     );
     this.onRequest = onRequest && this.#observation.instrument(onRequest);
+    this.memory = new MemoryBudget(this.options.processMemory);
     this.#quotas = new Quotas(limits);
     this.#handshakes = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
     this.#sweep = createSweep(sweepInterval(timers));
     this.#upgrades = new Upgrades({
       options: this.options,
-      banMs: (address) => this.#quotas.banMs(address, systemClock.now()),
+      connect: (address) => this.#quotas.connect(address, systemClock.now()),
       onWire: (wire, peer, subprotocol, refusal) => this.#begin(wire, peer, subprotocol, refusal),
     });
     const { agents, logger } = this.options;
     if (agents !== undefined) {
-      this.#directory = new Directory({
-        onConflict: agents.onConflict ?? 'takeOver',
-        mayList: (from, to) => policy.mayList(from, to),
-        limits,
-        logger,
-      });
-      const policy = new Policy(agents, this.#directory, logger);
+      const policy = new Policy(agents, logger);
+      const { onConflict = 'takeOver' } = agents;
+      this.#directory = new Directory({ onConflict, policy, limits, clock: systemClock, logger });
       this.#relay = new Relay(this.#directory, policy, logger);
     }
     if (this.options.authenticate === undefined) {
@@ -136,8 +138,8 @@ class SessionServer implements Server, ConnectionHost {
     if (this.#isClosing)
       throw new ProtocolError('invalid_argument', 'the server was closed; create another one');
     await this.#load();
-    const { path, timers, logger } = this.options;
-    const listener = await openListener(options, timers.helloTimeoutMs, logger, (request, response) => {
+    const { path, logger } = this.options;
+    const listener = await openListener(options, this.options, (request, response) => {
       if (this.#observation.respondBeside(request, response)) return;
       response.writeHead(426, { 'content-type': 'text/plain; charset=utf-8', upgrade: 'websocket' });
       response.end(`This is a Parlance session server. Connect with a WebSocket to ${path}.\n`);
@@ -222,6 +224,18 @@ class SessionServer implements Server, ConnectionHost {
     return this.#quotas.admit(address, principal, systemClock.now());
   }
 
+  onHello(session: Endpoint): void {
+    this.#handshakes.handleHello(session);
+  }
+
+  checkFailures(address: string): Refusal | undefined {
+    return this.#quotas.checkFailures(address, systemClock.now());
+  }
+
+  onFailure(address: string): void {
+    this.#quotas.fail(address, systemClock.now());
+  }
+
   release(address: string, principal: string | undefined): void {
     this.#quotas.release(address, principal);
   }
@@ -238,7 +252,9 @@ class SessionServer implements Server, ConnectionHost {
     const relay = this.#relay;
     if (relay === undefined) return undefined;
     return {
-      take: (event) => relay.take(session, event),
+      take: (event, reservation) => relay.take(session, event, reservation),
+      memoryOf: (event) => relay.memoryOf(session, event),
+      refuse: (streamId, error) => relay.refuse(session, streamId, error),
       isAsked: (streamId) => relay.isAsked(session, streamId),
     };
   }
@@ -266,6 +282,11 @@ class SessionServer implements Server, ConnectionHost {
       // A reader that ends because its session has ended is no fault of anybody.
       if (session.state === 'closed') return;
       const fields = { event: 'session.failed', session: session.id, err: loggable(error) };
+      // A message that cannot be decoded is its sender's fault.
+      if (session.blames(error)) {
+        this.options.logger.warn(fields, 'a message cannot be decoded, the session is closed');
+        return session.abort(error);
+      }
       this.options.logger.error(fields, 'onSession failed, the session is closed');
       session.abort(new ProtocolError('internal', 'the server failed', { cause: error }));
     }
@@ -292,7 +313,12 @@ class SessionServer implements Server, ConnectionHost {
     this.#sessions.delete(session.id);
     const reason = error?.code ?? 'closed';
     this.#observation.metrics?.handleEnded(reason);
-    this.options.logger.info({ event: 'session.ended', session: session.id, reason }, 'session ended');
+    const fields = { event: 'session.ended', session: session.id, reason };
+    const { unknownMessages } = session.core;
+    this.options.logger.info(
+      unknownMessages === 0 ? fields : { ...fields, unknownMessages },
+      'session ended',
+    );
     this.#drain?.handleEnded();
   }
 
@@ -322,8 +348,8 @@ class SessionServer implements Server, ConnectionHost {
     if (session.state === 'closed') return;
     this.#connections.add(session);
     this.#sweep.add(session);
-    const oldest = this.#handshakes.add(session, addressKey(peer.ip));
-    oldest?.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
+    const evicted = this.#handshakes.add(session, addressKey(peer.ip));
+    evicted?.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
   }
 
   /** Takes no new connections; those that are open go on. */
@@ -355,15 +381,26 @@ class SessionServer implements Server, ConnectionHost {
       this.#observation.load(),
     ]);
     this.#isLoaded = true;
-    const forget = setInterval(() => this.#forgetAddresses(), FORGET_INTERVAL_MS).unref();
-    this.#forgetting = () => clearInterval(forget);
+    const forget = setInterval(
+      () => this.#tidy(() => this.#quotas.sweep(systemClock.now())),
+      FORGET_INTERVAL_MS,
+    );
+    const evict = setInterval(
+      () => this.#tidy(() => this.memory.sweep(systemClock.now())),
+      EVICT_INTERVAL_MS,
+    );
+    for (const timer of [forget, evict]) timer.unref();
+    this.#forgetting = () => {
+      clearInterval(forget);
+      clearInterval(evict);
+    };
   }
 
-  #forgetAddresses(): void {
-    const failed = attempt(() => this.#quotas.sweep(systemClock.now()));
+  #tidy(task: () => void): void {
+    const failed = attempt(task);
     if (failed === undefined) return;
     const fields = { event: 'server.failed', err: loggable(failed.error) };
-    this.options.logger.error(fields, 'addresses could not be forgotten');
+    this.options.logger.error(fields, 'a task of the server failed');
   }
 
   /** What the metrics look at when somebody asks. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Logger, loggable } from '@parlance/protocol';
-import { pathOf } from './admission.js';
+import { isPageHost, pathOf, type SiteOptions } from './admission.js';
 import type { Metrics } from './metrics.js';
 
 /** What a server says about itself over HTTP: alive, ready, measured. */
@@ -17,12 +17,14 @@ export interface StatusOptions {
   /** Whether new sessions are admitted. */
   readonly isReady: () => boolean;
   readonly metrics: () => Metrics | undefined;
+  /** The names under which the pages are shown. */
+  readonly site: SiteOptions;
   readonly logger: Logger;
 }
 
 const TEXT = 'text/plain; charset=utf-8';
 
-export function createStatusPages({ isReady, metrics, logger }: StatusOptions): StatusPages {
+export function createStatusPages({ isReady, metrics, site, logger }: StatusOptions): StatusPages {
   const warn = (error: unknown): void => {
     logger.error({ event: 'metrics.failed', err: loggable(error) }, 'the metrics could not be collected');
   };
@@ -36,7 +38,9 @@ export function createStatusPages({ isReady, metrics, logger }: StatusOptions): 
       const path = pathOf(request);
       if (path !== '/healthz' && path !== '/readyz' && (path === undefined || path !== metricsPath))
         return false;
-      if (request.method !== 'GET' && request.method !== 'HEAD') {
+      if (!isPageHost(request, site)) {
+        send(response, 403, TEXT, "this server listens on loopback; add the name to the server's hosts\n");
+      } else if (request.method !== 'GET' && request.method !== 'HEAD') {
         response.setHeader('allow', 'GET, HEAD');
         send(response, 405, TEXT, 'GET it.\n');
       } else if (path === '/healthz') {

@@ -9,8 +9,8 @@ import type { ResolvedServerOptions } from './options.js';
 
 export interface UpgradesOptions {
   readonly options: ResolvedServerOptions;
-  /** Milliseconds for which an address is not listened to. */
-  readonly banMs: (address: string) => number;
+  /** Counts an upgrade, or returns the milliseconds for which the address is not listened to. */
+  readonly connect: (address: string) => number;
   /** The upgrade is complete; `refusal` is what the client is to be told in REJECT. */
   readonly onWire: (
     wire: ServerWire,
@@ -72,11 +72,15 @@ export class Upgrades {
   }
 
   #handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer, ownsServer: boolean): void {
-    const { options, banMs, onWire } = this.#host;
-    const { path, origins, trustedProxies } = options;
+    const { options, connect, onWire } = this.#host;
+    const { path, trustedProxies } = options;
     if (pathOf(request) !== path) {
       // Another path of somebody else's server is somebody else's business.
       if (ownsServer) refuseUpgrade(socket, 404, `There is nothing here; sessions are at ${path}.`);
+      return;
+    }
+    if (hasBody(request)) {
+      refuseUpgrade(socket, 400, 'An upgrade to a WebSocket has no body.');
       return;
     }
     const subprotocol = chooseSubprotocol(request.headers['sec-websocket-protocol']);
@@ -87,12 +91,12 @@ export class Upgrades {
     }
     if (trustedProxies.isEmpty && isForwarded(request)) this.#warnOfProxy();
     const ip = clientAddress(request, trustedProxies);
-    const ban = banMs(addressKey(ip));
-    if (ban > 0) {
-      refuseUpgrade(socket, 429, 'Too many new sessions from this address.', ban);
+    const wait = connect(addressKey(ip));
+    if (wait > 0) {
+      refuseUpgrade(socket, 429, 'Too many connections from this address.', wait);
       return;
     }
-    const refusal = checkHost(request, origins) ?? checkOrigin(request, origins);
+    const refusal = checkHost(request, options) ?? checkOrigin(request, options);
     this.#adapter.upgrade(request, socket, head, subprotocol, (wire) =>
       onWire(wire, { ip, request }, subprotocol, refusal),
     );
@@ -107,6 +111,12 @@ export class Upgrades {
       'X-Forwarded-For is not believed: list the proxy in trustedProxies if it is yours',
     );
   }
+}
+
+/** What a server and a proxy before it may take differently for the beginning of the next request. */
+function hasBody({ headers }: IncomingMessage): boolean {
+  const length = headers['content-length'];
+  return headers['transfer-encoding'] !== undefined || (length !== undefined && !/^0+$/.test(length));
 }
 
 const REASONS = {

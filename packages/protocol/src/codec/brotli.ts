@@ -65,6 +65,36 @@ export function compressBrotli(bytes: Uint8Array, quality: BrotliQuality = DEFAU
   return platform.brotliCompress(bytes, quality);
 }
 
+/** Bytes of one block that is stored: their number less one takes 16 bits. */
+const STORED_BLOCK = 0x10000;
+/** A window of 22 in the first four bits, as compressed streams have. */
+const WINDOW_BITS = 0xb;
+/** An empty last block. */
+const LAST_BLOCK = 3;
+
+/**
+ * A Brotli stream that holds `bytes` as they are (RFC 7932, section 9.2: blocks with ISUNCOMPRESSED), for content
+ * that would expand more than a receiver takes.
+ */
+export function storeBrotli(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const blocks = Math.ceil(bytes.length / STORED_BLOCK);
+  const stream = new Uint8Array(bytes.length + 3 * blocks + 1);
+  let at = 0;
+  for (let from = 0; from < bytes.length; from += STORED_BLOCK) {
+    const block = bytes.subarray(from, from + STORED_BLOCK);
+    // Not the last one, length in four nibbles, stored. Only the first block follows on the window.
+    const head = ((block.length - 1) << 3) | (1 << 19);
+    const bits = from === 0 ? WINDOW_BITS + (head << 4) : head;
+    stream[at++] = bits;
+    stream[at++] = bits >>> 8;
+    stream[at++] = bits >>> 16;
+    stream.set(block, at);
+    at += block.length;
+  }
+  stream[at] = blocks === 0 ? WINDOW_BITS | (LAST_BLOCK << 4) : LAST_BLOCK;
+  return stream;
+}
+
 /**
  * Decompresses one Brotli stream that takes up all of `bytes`, and stops as soon as its output would
  * exceed `maxMessageSize`.

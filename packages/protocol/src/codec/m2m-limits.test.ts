@@ -48,11 +48,12 @@ describe.each(['node', 'web'] as const)('M2M v1 limits on %s', (name) => {
     }
   });
 
-  it('bound depth, strings and arrays in both directions', () => {
+  it('bound depth, strings, arrays and totals in both directions', () => {
     const cases = [
       ['[[[1]]]', 'maxJsonDepth', 3, 'json_too_deep'],
       ['{"a":"12345"}', 'maxStringLength', 5, 'string_too_long'],
       ['{"a":[1,2,3,4]}', 'maxArrayLength', 4, 'array_too_long'],
+      ['{"a":[1,2,[]]}', 'maxJsonValues', 6, 'too_many_values'],
     ] as const;
     for (const [json, limit, n, code] of cases) {
       const frame = on.encodeM2M(json);

@@ -172,7 +172,7 @@ describe.each(['node', 'web'] as const)('M2M v1 on %s', (name) => {
       expect(on.codeOf(() => on.encodeM2M(usage(2 ** 32 - 1)))).toBe('no error');
       expect(on.codeOf(() => on.encodeM2M(usage(2 ** 32)))).toBe('unrepresentable');
       const many = (length: number) => ({ model: 'm', messages: new Array(length).fill({ role: 'user' }) });
-      const limits = { maxArrayLength: Infinity };
+      const limits = { maxArrayLength: Infinity, maxJsonValues: Infinity };
       expect(on.codeOf(() => on.encodeM2M(many(262_000), { limits }))).toBe('no error');
       expect(on.codeOf(() => on.encodeM2M(many(263_000), { limits }))).toBe('unrepresentable');
     });

@@ -117,6 +117,21 @@ export function decodeM2M(frame: Uint8Array | string, options: M2MDecodeOptions 
   return unpackBody(typeof frame === 'string' ? bodyOfText(frame) : bodyOfFrame(frame), options, limits);
 }
 
+/**
+ * Checks the protection of what stands behind the prefix of a binary frame, and unpacks nothing.
+ *
+ * @returns what the protection covers, for {@link decodeOpenedM2MBody}.
+ * @throws {ProtocolError} `security_required`, `authentication_failed`, and for a malformed header.
+ */
+export function openM2MBody(body: Uint8Array, security: M2MSecurity): Uint8Array {
+  return unprotect(body, readFixedHeader(body), security);
+}
+
+/** {@link decodeM2MBody} of a body that {@link openM2MBody} has opened. */
+export function decodeOpenedM2MBody(body: Uint8Array, opened: Uint8Array, limits: Limits): M2MMessage {
+  return unpackTail(readHeader(body), opened, limits);
+}
+
 /** {@link decodeM2M} of what stands behind the prefix of a binary frame; nothing is copied. */
 export function decodeM2MBody(body: Uint8Array, options: M2MDecodeOptions = {}): M2MMessage {
   const limits = limitsOf(options.limits);
@@ -212,7 +227,10 @@ function encodeContent(text: string): Uint8Array {
 function unpackBody(body: Uint8Array, options: M2MDecodeOptions, limits: Limits): M2MMessage {
   const fixed = readFixedHeader(body);
   const tail = unprotect(body, fixed, options.security);
-  const header = readHeader(body, fixed);
+  return unpackTail(readHeader(body, fixed), tail, limits);
+}
+
+function unpackTail(header: M2MHeader, tail: Uint8Array, limits: Limits): M2MMessage {
   if (tail.length < TAIL_HEAD_LENGTH) {
     throw new ProtocolError(
       'truncated',

@@ -118,6 +118,7 @@ describe('refusals', () => {
   it.each([
     ['maxJsonDepth', '{"messages":[{"content":[]}]}', 4, 'json_too_deep'],
     ['maxArrayLength', '{"messages":[{},{},{}]}', 3, 'array_too_long'],
+    ['maxJsonValues', '{"messages":[{},{},{}]}', 6, 'too_many_values'],
     ['maxStringLength', '{"messages":[{"content":"éé"}]}', 7, 'string_too_long'],
   ] as const)('holds %s at the limit and one beyond', (name, json, limit, code) => {
     const wire = encodeToken(json);
@@ -149,7 +150,7 @@ describe('refusals', () => {
   });
 
   it('survives nesting that no limit stops', () => {
-    const limits = { maxJsonDepth: Infinity };
+    const limits = { maxJsonDepth: Infinity, maxJsonValues: Infinity };
     for (const [open, close] of [
       ['[', ']'],
       ['{"messages":', '}'],

@@ -20,7 +20,7 @@ export interface TokenOptions {
 /**
  * @returns `#T1|` and the abbreviated JSON.
  * @throws {ProtocolError} `bad_json`, `lone_surrogate`, `json_too_deep`, `string_too_long`,
- * `array_too_long`, `message_too_large`; `unrepresentable` where an abbreviation already means
+ * `array_too_long`, `too_many_values`, `message_too_large`; `unrepresentable` where an abbreviation already means
  * something else in `json`, so that it would not be read back as it was.
  */
 export function encodeToken(json: string, options: TokenOptions = {}): string {
@@ -32,7 +32,7 @@ export function encodeToken(json: string, options: TokenOptions = {}): string {
 /**
  * @returns JSON text without whitespace.
  * @throws {ProtocolError} `unknown_prefix`, `bad_json`, `json_too_deep`, `string_too_long`,
- * `array_too_long`, `message_too_large`, `decompressed_too_large`.
+ * `array_too_long`, `too_many_values`, `message_too_large`, `decompressed_too_large`.
  */
 export function decodeToken(wire: string, options: TokenOptions = {}): string {
   assertMessageSize(wire, options.limits);

@@ -1,4 +1,5 @@
 import { platform } from '#platform';
+import { largestExpansion } from '../codec/expansion.js';
 import { ProtocolError } from '../errors.js';
 import { decodeContextBody, readContextHead } from './body.js';
 import type { ContextParameters } from './parameters.js';
@@ -57,7 +58,9 @@ export class ContextDecoder {
         `a message of at least ${kept} bytes, at most ${this.#maxMessageSize} are taken`,
       );
     }
-    const added = compressed ? platform.zstdDecompress(middle, room, base) : middle;
+    // What repeats the base costs nothing that the session does not hold already.
+    const most = Math.min(room, largestExpansion(middle.length) + base.length);
+    const added = compressed ? platform.zstdDecompress(middle, most, base) : middle;
     const content = new Uint8Array(kept + added.length);
     content.set(base.subarray(0, prefix));
     content.set(added, prefix);

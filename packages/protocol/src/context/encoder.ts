@@ -1,4 +1,5 @@
 import { platform } from '#platform';
+import { largestExpansion } from '../codec/expansion.js';
 import { encodeContextBody } from './body.js';
 import { type Checkpoints, checkpointsOf } from './checkpoints.js';
 import type { ContextParameters } from './parameters.js';
@@ -48,7 +49,8 @@ export class ContextEncoder {
         levelFor(middle.length, content.length, baseLength),
         base?.content,
       );
-      compressed = packed.length < middle.length;
+      const most = largestExpansion(packed.length) + baseLength;
+      compressed = packed.length < middle.length && middle.length <= most;
       if (compressed) middle = packed;
     }
     const covered = prefix + suffix;

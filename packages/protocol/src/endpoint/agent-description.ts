@@ -24,6 +24,8 @@ export interface AgentDescription {
 
 /** Bytes of the JSON of an agent's metadata. */
 export const MAX_AGENT_METADATA = 4096;
+/** UTF-8 bytes of the texts of an agent's identity together: two hashes, and names. */
+export const MAX_AGENT_IDENTITY = 1024;
 
 /**
  * The extension `agents` of an agent.
@@ -57,10 +59,19 @@ export function readAgent(extensions: StringMap, limits: Limits): AgentDescripti
   }
   if (utf8Length(JSON.stringify(metadata)) > MAX_AGENT_METADATA) throw tooLarge();
   const avp = extensions[Extension.AVP];
-  return {
-    metadata: metadata as Metadata,
-    identity: avp === undefined ? undefined : decodeAvpHello(avp).identity,
-  };
+  const identity = avp === undefined ? undefined : decodeAvpHello(avp).identity;
+  // Everybody who may see the agent is told of it whenever it changes.
+  if (identity !== undefined && textSize(identity) > MAX_AGENT_IDENTITY) {
+    throw new ProtocolError(
+      'metadata_too_large',
+      `the texts of an agent's identity are at most ${MAX_AGENT_IDENTITY} bytes`,
+    );
+  }
+  return { metadata: metadata as Metadata, identity };
+}
+
+function textSize({ modelFamily, modelId, modelHash, tokenizerHash }: ModelIdentity): number {
+  return utf8Length(modelFamily) + utf8Length(modelId) + utf8Length(modelHash) + utf8Length(tokenizerHash);
 }
 
 const MAX_WRAPPING = 64;

@@ -16,7 +16,10 @@ import type { ReplyStream } from './reply.js';
 
 /** Another agent of the server. */
 export interface AgentInfo {
+  /** The agent's ID; of another principal's agent, whose ID only its own principal knows, its address. */
   readonly id: string;
+  /** Names the agent in `to`, and is what `from` says of its messages; the same for as long as the server lives. */
+  readonly address: string;
   /** `suspended`: its connection is lost; what is sent waits for it to come back. */
   readonly state: 'connected' | 'suspended';
   readonly algorithms: readonly Algorithm[];
@@ -152,9 +155,11 @@ function decodeNews(part: Message): DirectoryNews {
 function decodeAgent(value: unknown): AgentInfo {
   const fields: Fields = isFields(value) ? value : {};
   const [id, avp, mapId] = [get(fields, 'id'), get(fields, 'avp'), get(fields, 'avp_map_id')];
+  const address = get(fields, 'address');
   if (typeof id !== 'string') throw new ProtocolError('bad_message', 'an agent in the directory has an id');
   return {
     id,
+    address: typeof address === 'string' ? address : id,
     state: get(fields, 'state') === 'suspended' ? 'suspended' : 'connected',
     algorithms: namesField(fields, 'algorithms', MAX_NAMES, known(Algorithm)),
     encodings: namesField(fields, 'encodings', MAX_NAMES, known(EncodingName)),

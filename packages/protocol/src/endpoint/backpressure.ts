@@ -1,11 +1,15 @@
 import type { SessionCore } from '../session-core.js';
 
-/** Bytes that may wait on a stream before its sender waits. */
+/** Bytes of memory that may wait on a stream before its sender waits. */
 const STREAM_HIGH_WATER = 256 * 1024;
+/** The same while all streams of the session together hold more than {@link SESSION_HIGH_WATER}. */
+const STREAM_LOW_WATER = 32 * 1024;
+const SESSION_HIGH_WATER = 4 * 1024 * 1024;
 const RESOLVED = Promise.resolve();
 
 interface Waiting {
-  readonly below: number;
+  /** Bytes of bodies; `undefined` where memory says how much may wait. */
+  readonly below: number | undefined;
   readonly resolve: () => void;
 }
 
@@ -14,9 +18,13 @@ export class Backpressure {
   /** By stream; most sessions never have one. */
   #waiting: Map<number, Waiting[]> | undefined;
 
-  /** Resolves when fewer than `below` bytes wait on a stream, or it is known that nobody wants them. */
-  wait(core: SessionCore, streamId: number, below = STREAM_HIGH_WATER): Promise<void> {
-    if (core.queuedBytes < below || core.queuedOn(streamId) < below) return RESOLVED;
+  /**
+   * Resolves when less waits on a stream, or it is known that the peer does not want it.
+   *
+   * @param below bytes of bodies. @default memory for less than 256 KiB, or 32 KiB while the session holds 4 MiB
+   */
+  wait(core: SessionCore, streamId: number, below?: number): Promise<void> {
+    if (hasRoom(core, streamId, below)) return RESOLVED;
     return new Promise((resolve) => {
       this.#waiting ??= new Map();
       const waiting = this.#waiting.get(streamId);
@@ -29,13 +37,22 @@ export class Backpressure {
   wake(core: SessionCore | undefined): void {
     if (this.#waiting === undefined) return;
     for (const [streamId, waiting] of this.#waiting) {
-      const queued = core?.queuedOn(streamId) ?? 0;
-      const others = waiting.filter(({ below }) => queued >= below);
-      if (others.length === waiting.length) continue;
-      if (others.length === 0) this.#waiting.delete(streamId);
-      else this.#waiting.set(streamId, others);
-      for (const { below, resolve } of waiting) if (queued < below) resolve();
+      const ready = waiting.filter(({ below }) => core === undefined || hasRoom(core, streamId, below));
+      if (ready.length === 0) continue;
+      if (ready.length === waiting.length) this.#waiting.delete(streamId);
+      else
+        this.#waiting.set(
+          streamId,
+          waiting.filter((each) => !ready.includes(each)),
+        );
+      for (const { resolve } of ready) resolve();
     }
     if (this.#waiting.size === 0) this.#waiting = undefined;
   }
+}
+
+function hasRoom(core: SessionCore, streamId: number, below: number | undefined): boolean {
+  if (below !== undefined) return core.queuedOn(streamId) < below;
+  const queued = core.memoryOf(streamId);
+  return queued < STREAM_LOW_WATER || (queued < STREAM_HIGH_WATER && core.heldBytes <= SESSION_HIGH_WATER);
 }

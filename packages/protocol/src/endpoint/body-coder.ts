@@ -1,8 +1,15 @@
 import { platform } from '#platform';
 import { type AvpMessage, decodeAvp } from '../avp/frame.js';
-import { compressBrotli, decompressBrotli } from '../codec/brotli.js';
+import { compressBrotli, decompressBrotli, storeBrotli } from '../codec/brotli.js';
 import { decodeDictionaryBody, encodeDictionaryBody } from '../codec/dictionary.js';
-import { decodeM2MBody, encodeM2MBody, readM2MBodyHeader } from '../codec/m2m.js';
+import { EXPANSION_FLOOR, largestExpansion } from '../codec/expansion.js';
+import {
+  decodeM2MBody,
+  decodeOpenedM2MBody,
+  encodeM2MBody,
+  type M2MEncodeOptions,
+  readM2MBodyHeader,
+} from '../codec/m2m.js';
 import type { M2MHeader } from '../codec/m2m-header.js';
 import type { M2MSecurity } from '../codec/m2m-security.js';
 import { type Candidate, createSelector, type Selection } from '../codec/select.js';
@@ -13,7 +20,7 @@ import { parseJson } from '../json.js';
 import type { Limits } from '../limits.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import { LinkCodec, MAX_LATE_GROWTH } from '../link/header.js';
-import type { CodedBody } from '../link/link.js';
+import { type CodedBody, plainBody } from '../link/link.js';
 import { assertWellFormed, decodeUtf8, encodeUtf8, utf8Length } from '../text.js';
 import type { Encoding } from '../tokenizer/encoding.js';
 import { decodeTokenIds, encodeTokenIds } from '../tokenizer/varints.js';
@@ -42,9 +49,18 @@ export interface BodyCoder {
   encodeInSlices(content: string, options: CoderOptions): Promise<CodedBody>;
   /** Whether `encode` leaves a message to be coded in context when it is written, which takes no slices. */
   isLate(content: string | Uint8Array, options: CoderOptions): boolean;
+  /** Nothing but metadata. */
+  encodeNothing(metadata: Uint8Array): CodedBody;
   /** Token IDs as they are. @throws {ProtocolError} `unsupported` where TOKEN_NATIVE was not negotiated. */
   encodeTokens(ids: readonly number[] | Uint32Array, options: CoderOptions): CodedBody;
 
+  /**
+   * Bytes of memory that a received body takes once its content is decoded, as bytes and as text; 0 for a
+   * small one, of which there are only as many as windows and streams let through. Decodes nothing.
+   */
+  memoryOf(body: ReceivedBody): number;
+  /** Bytes of the content of a received body, at most. Decodes nothing. */
+  decodedLength(body: ReceivedBody): number;
   /** The content, byte for byte. @throws {ProtocolError} what the codec throws. */
   decode(body: ReceivedBody): Uint8Array;
   tokens(body: ReceivedBody): Uint32Array;
@@ -53,7 +69,7 @@ export interface BodyCoder {
   tensor(body: ReceivedBody): AvpMessage;
   parse<T>(text: string): T;
   /** Decodes the token parts of one stream, where a character may be split between two of them. */
-  createPartText(): { push(ids: Uint32Array): string };
+  createPartText(): { push(ids: Uint32Array): string; end(): void };
 }
 
 export interface CoderOptions {
@@ -99,6 +115,13 @@ const MAX_TRIED = 128 * 1024;
 /** UTF-16 units that `auto` looks at of a text that is coded in slices. */
 const SAMPLE_LENGTH = 32 * 1024;
 const BROTLI_QUALITY = 5;
+/** Decoded bytes up to which a body is not charged for what it expands to. */
+const MAX_FREE = 16 * 1024;
+/** Coded bytes up to which the tokens of a body are not looked up for that. */
+const MAX_FREE_TOKENS = 512;
+/** Bytes of metadata that are not charged, and what each of more takes as objects. */
+const MAX_FREE_METADATA = 1024;
+const MEMORY_OF_METADATA = 8;
 
 export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
   const { algorithms, encoding, limits, security, yield: letOthersRun } = options;
@@ -114,16 +137,26 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     return encoding;
   };
 
+  /** No peer takes a body that expands beyond all measure, so that what would is stored. */
+  const acceptable = (coded: Uint8Array, content: Uint8Array): Uint8Array =>
+    content.length <= largestExpansion(coded.length) ? coded : storeBrotli(content);
+  const packed = (content: Uint8Array): Uint8Array => acceptable(compressBrotli(content), content);
+  const encodeM2M = (text: string, schema: Pick<M2MEncodeOptions, 'schema'> = {}): Uint8Array => {
+    const bytes = encodeM2MBody(text, { ...m2m, ...schema });
+    // A UTF-16 unit is at most three bytes of UTF-8.
+    const mayExpand = text.length * 3 > EXPANSION_FLOOR && utf8Length(text) > largestExpansion(bytes.length);
+    return mayExpand ? encodeM2MBody(text, { ...m2m, ...schema, compress: false }) : bytes;
+  };
+
   /** Coded forms of a text; each decodes to exactly that text but for T1, which restores its meaning. */
   const encoders: Readonly<Record<Algorithm, (text: string) => Uint8Array>> = {
     NONE: encodeUtf8,
     TOKEN_NATIVE: (text) => vocabulary().encodeVarints(text),
-    M2M: (text) => encodeM2MBody(text, m2m),
-    BROTLI: (text) => compressBrotli(encodeUtf8(text)),
+    M2M: (text) => encodeM2M(text),
+    BROTLI: (text) => packed(encodeUtf8(text)),
     TOKEN: (text) => encodeTokenBody(text, { limits }),
     DICTIONARY: (text) => encodeDictionaryBody(encodeUtf8(text)),
   };
-
   const assertNegotiated = (algorithm: Algorithm): void => {
     if (algorithms.includes(algorithm)) return;
     throw new ProtocolError('unsupported', `${algorithm} was not negotiated; ${algorithms.join(', ')} were`);
@@ -140,7 +173,7 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
   };
   /** In a session with a key nothing else protects a text, so M2M takes also what is no message. */
   const encodeProtected = (text: string) =>
-    attempt(Algorithm.M2M)(text) ?? encodeM2MBody(text, { ...m2m, schema: 'custom' });
+    attempt(Algorithm.M2M)(text) ?? encodeM2M(text, { schema: 'custom' });
   const candidates: Candidate[] = algorithms
     .filter(
       (algorithm) => algorithm !== Algorithm.TOKEN && (security === undefined || algorithm === Algorithm.M2M),
@@ -150,6 +183,14 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       encode: security === undefined ? attempt(algorithm) : encodeProtected,
       decodeIsExact: true,
     }));
+  // T1 restores a meaning. Where nothing else was agreed, it carries what it gives back as it was.
+  if (candidates.length === 0 && security === undefined && algorithms.includes(Algorithm.TOKEN)) {
+    const exactToken = (text: string) => {
+      const bytes = attempt(Algorithm.TOKEN)(text);
+      return bytes !== undefined && decodeTokenBody(bytes, { limits }) === text ? bytes : undefined;
+    };
+    candidates.push({ algorithm: Algorithm.TOKEN, encode: exactToken, decodeIsExact: true });
+  }
   const selector = createSelector(candidates);
   /**
    * A few words are their tokens, which is faster to try than to learn. Only the dictionary may be
@@ -227,6 +268,25 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     });
   };
 
+  /** Bytes that token IDs stand for; 0 where they cannot be read, as whoever asks for their text is told. */
+  const lengthOfTokens = (bytes: Uint8Array): number => {
+    try {
+      return vocabulary().byteLength(decodeTokenIds(bytes), { maxBytes: Infinity });
+    } catch {
+      return 0;
+    }
+  };
+
+  const decodedLength = ({ codec, bytes, originalLength, content }: ReceivedBody): number => {
+    if (content !== undefined) return content.length;
+    const { length } = bytes;
+    let decoded = originalLength ?? length;
+    if (codec === LinkCodec.TOKEN_NATIVE) decoded = lengthOfTokens(bytes);
+    // Without a link nothing states the length.
+    else if (originalLength === undefined && EXPANDING.has(codec)) decoded = limits.maxMessageSize;
+    return Math.max(length, Math.min(decoded, limits.maxMessageSize, largestExpansion(length)));
+  };
+
   const body = (
     algorithm: Algorithm,
     bytes: Uint8Array,
@@ -247,7 +307,7 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       case Algorithm.NONE:
         return body(Algorithm.NONE, content, content.length, o);
       case Algorithm.BROTLI:
-        return body(Algorithm.BROTLI, compressBrotli(content), content.length, o);
+        return body(Algorithm.BROTLI, packed(content), content.length, o);
       default:
         return encodeText(textOf(content), o);
     }
@@ -306,7 +366,8 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       }
       if (chosen === Algorithm.BROTLI) {
         const bytes = encodeUtf8(content);
-        return body(chosen, await platform.brotliCompressLater(bytes, BROTLI_QUALITY), bytes.length, o);
+        const coded = await platform.brotliCompressLater(bytes, BROTLI_QUALITY);
+        return body(chosen, acceptable(coded, bytes), bytes.length, o);
       }
       try {
         return encodeText(content, { ...o, algorithm: chosen });
@@ -317,6 +378,11 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       }
     },
 
+    encodeNothing: (metadata) =>
+      security === undefined
+        ? plainBody(new Uint8Array(0), metadata)
+        : body(Algorithm.M2M, encodeProtected(''), 0, { metadata }),
+
     encodeTokens(ids, o) {
       assertNegotiated(Algorithm.TOKEN_NATIVE);
       const known = ids instanceof Uint32Array ? ids : Uint32Array.from(ids);
@@ -324,7 +390,18 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       return body(Algorithm.TOKEN_NATIVE, encodeTokenIds(known), length, o);
     },
 
-    decode({ codec, bytes, originalLength, content }) {
+    decodedLength,
+
+    memoryOf(received) {
+      const { codec, bytes, metadata } = received;
+      // No token is longer than 128 bytes.
+      const isFree = codec === LinkCodec.TOKEN_NATIVE && bytes.length <= MAX_FREE_TOKENS;
+      const decoded = isFree ? 0 : decodedLength(received);
+      const described = metadata === undefined || metadata.length <= MAX_FREE_METADATA ? 0 : metadata.length;
+      return (decoded <= MAX_FREE ? 0 : 2 * decoded) + MEMORY_OF_METADATA * described;
+    },
+
+    decode({ codec, bytes, originalLength, content, opened }) {
       // Later messages are decoded with it, so nobody else gets it into his hands.
       if (content !== undefined) return content.slice();
       switch (codec) {
@@ -333,15 +410,18 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
           return bytes;
         case LinkCodec.TOKEN_NATIVE:
           return vocabulary().decodeBytes(decodeTokenIds(bytes), { maxBytes: limits.maxMessageSize });
-        case LinkCodec.M2M:
-          return stated(
-            decodeM2MBody(bytes, { ...m2m, limits: bounded(limits, originalLength, bytes) }).bytes,
-            originalLength,
-          );
+        case LinkCodec.M2M: {
+          const within = bounded(limits, originalLength, bytes);
+          const message =
+            opened === undefined
+              ? decodeM2MBody(bytes, { ...m2m, limits: within })
+              : decodeOpenedM2MBody(bytes, opened, within);
+          return stated(message.bytes, originalLength);
+        }
         case LinkCodec.BROTLI:
           return stated(decompressBrotli(bytes, bounded(limits, originalLength, bytes)), originalLength);
         case LinkCodec.TOKEN:
-          return encodeUtf8(decodeTokenBody(bytes, { limits }));
+          return encodeUtf8(decodeTokenBody(bytes, { limits: bounded(limits, originalLength, bytes) }));
         case LinkCodec.DICTIONARY:
           return stated(decodeDictionaryBody(bytes, bounded(limits, originalLength, bytes)), originalLength);
         default:
@@ -367,6 +447,14 @@ const CODECS = {
   DICTIONARY: LinkCodec.DICTIONARY,
 } as const satisfies Record<Algorithm, LinkCodec>;
 
+/** Codecs whose bodies may expand to any length. */
+const EXPANDING: ReadonlySet<LinkCodec> = new Set([
+  LinkCodec.M2M,
+  LinkCodec.BROTLI,
+  LinkCodec.TOKEN,
+  LinkCodec.DICTIONARY,
+]);
+
 /** Algorithms that carry any bytes, in order of preference. */
 const BYTES_ALGORITHMS = [Algorithm.NONE, Algorithm.BROTLI] as const;
 
@@ -377,6 +465,7 @@ const SKIPPED: ReadonlySet<string> = new Set([
   'json_too_deep',
   'string_too_long',
   'array_too_long',
+  'too_many_values',
 ]);
 
 function isSkipped(error: unknown): boolean {
@@ -401,14 +490,11 @@ function textOf(content: Uint8Array): string {
   }
 }
 
-/** A body that states its length may not expand beyond it, whatever the limits allow. */
+/** A body may expand as far as its coded bytes allow, and not beyond the length that it states. */
 function bounded(limits: Limits, originalLength: number | undefined, coded: Uint8Array): Limits {
-  if (originalLength === undefined) return limits;
+  const most = Math.min(originalLength ?? Infinity, largestExpansion(coded.length));
   // The same limit bounds the coded bytes, which may be more than the content of a short message.
-  return {
-    ...limits,
-    maxMessageSize: Math.min(limits.maxMessageSize, Math.max(1, originalLength, coded.length)),
-  };
+  return { ...limits, maxMessageSize: Math.min(limits.maxMessageSize, Math.max(1, most, coded.length)) };
 }
 
 function stated(content: Uint8Array, originalLength: number | undefined): Uint8Array {

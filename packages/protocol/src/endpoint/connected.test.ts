@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { CloseCode } from '../close-codes.js';
 import { Extension, Subprotocol } from '../constants.js';
+import { ProtocolError } from '../errors.js';
 import { resolveLimits, resolveTimers } from '../limits.js';
 import { plainBody } from '../link/link.js';
+import { CloseReason, type StringMap } from '../messages.js';
 import type { Clock } from '../platform/clock.js';
 import { createSession } from '../session.js';
 import type { SessionCore } from '../session-core.js';
@@ -27,7 +29,6 @@ const OPTIONS = {
   limits: LIMITS,
   timers: resolveTimers({ resumeWindowMs: 10_000 }),
 };
-const createClient = () => createSession({ ...OPTIONS, role: 'client' });
 
 /** A wire that takes everything and lets nothing out unless `drains`. */
 class TestWire implements Wire {
@@ -40,8 +41,11 @@ class TestWire implements Wire {
   close(): void {}
 }
 
-async function setUp() {
+async function setUp({ extensions = OPTIONS.capabilities.extensions }: { extensions?: StringMap } = {}) {
   let now = 0;
+  const options = { ...OPTIONS, capabilities: { ...OPTIONS.capabilities, extensions } };
+  const createClient = () => createSession({ ...options, role: 'client' });
+  const told: string[] = [];
   const clock: Clock = {
     timeOrigin: 0,
     now: () => now,
@@ -55,10 +59,14 @@ async function setUp() {
     clock,
     limits: LIMITS,
     role: 'client',
+    onAccepted: () => told.push('accepted'),
+    onReady: () => told.push('ready'),
+    onWireLost: () => told.push('wire lost'),
+    onEnded: () => told.push('ended'),
   });
-  /** Opens a connection to a server that knows of no session. */
-  const connect = async (): Promise<{ wire: TestWire; server: SessionCore; exchange: () => void }> => {
-    const server = createSession({ ...OPTIONS, role: 'server' });
+  /** Opens a connection to a server that knows of no session; codecs are not loaded yet. */
+  const dial = (): { wire: TestWire; server: SessionCore; exchange: () => void } => {
+    const server = createSession({ ...options, role: 'server' });
     const wire = new TestWire();
     const exchange = () => {
       for (const frame of wire.frames.splice(0)) server.handleMessage(frame, now);
@@ -72,10 +80,14 @@ async function setUp() {
     server.handleConnected(now);
     endpoint.handleConnected(wire);
     exchange();
-    // Codecs are loaded, though there are none to load.
-    await Promise.resolve();
-    await new Promise((resolve) => setTimeout(resolve, 0));
     return { wire, server, exchange };
+  };
+  /** Codecs are loaded, though there are none to load. */
+  const loaded = () => new Promise((resolve) => setTimeout(resolve, 0));
+  const connect = async () => {
+    const connection = dial();
+    await loaded();
+    return connection;
   };
   /** Lets the connection go, and with it the session. */
   const lose = (wire: TestWire) => {
@@ -83,7 +95,7 @@ async function setUp() {
     now += 10_000;
     endpoint.handleTick();
   };
-  return { endpoint, connect, lose };
+  return { endpoint, dial, loaded, connect, lose, told };
 }
 
 const send = (core: SessionCore, text: string) => core.send(plainBody(new TextEncoder().encode(text)));
@@ -125,6 +137,27 @@ describe('messages that were acknowledged', () => {
     expect(read).toEqual(['one', 'two', 'three']);
   });
 
+  it('of several lost sessions are all handed out, each before its loss', async () => {
+    const { endpoint, connect, lose } = await setUp();
+    for (const text of ['one', 'two', 'three']) {
+      const { wire, server, exchange } = await connect();
+      send(server, text);
+      exchange();
+      lose(wire);
+    }
+    const { server, exchange } = await connect();
+    send(server, 'four');
+    exchange();
+    const read: string[] = [];
+    const readOne = async () => {
+      for await (const message of endpoint) if (read.push(message.text) === 4) return;
+    };
+    for (let lost = 0; lost < 3; lost++)
+      await expect(readOne()).rejects.toMatchObject({ code: 'session_lost' });
+    await readOne();
+    expect(read).toEqual(['one', 'two', 'three', 'four']);
+  });
+
   it('of a lost session give no credit to the next one', async () => {
     const { endpoint, connect, lose } = await setUp();
     const first = await connect();
@@ -141,4 +174,83 @@ describe('messages that were acknowledged', () => {
     second.exchange();
     expect(second.server.isBlockedOnCredit).toBe(true);
   });
+});
+
+describe('a connection that is lost while codecs are loaded', () => {
+  it('is asked for again, and nothing that it had brought was acknowledged', async () => {
+    const { endpoint, dial, loaded, told } = await setUp();
+    const { wire, server, exchange } = dial();
+    send(server, 'one');
+    exchange();
+    endpoint.handleDisconnected(CloseCode.ABNORMAL, '', wire);
+    expect(told).toEqual(['accepted', 'wire lost']);
+    expect(server.framesUnconfirmed).toBe(1);
+    await loaded();
+    expect(told).toEqual(['accepted', 'wire lost', 'ready']);
+    expect(endpoint.state).toBe('suspended');
+  });
+
+  it('with its session makes room for another one, which alone is said to be ready', async () => {
+    const { endpoint, dial, loaded, told } = await setUp({ extensions: { [Extension.LINK]: '{}' } });
+    const first = dial();
+    endpoint.handleDisconnected(CloseCode.ABNORMAL, '', first.wire);
+    const states = [endpoint.state];
+    await loaded();
+    states.push(endpoint.state);
+    expect(told).toEqual(['accepted', 'wire lost']);
+    expect(states).toEqual(['connecting', 'connecting']);
+    const second = dial();
+    await loaded();
+    expect(told).toEqual(['accepted', 'wire lost', 'accepted', 'ready']);
+    expect(endpoint.state).toBe('established');
+    send(second.server, 'two');
+    second.exchange();
+    const { value } = await endpoint[Symbol.asyncIterator]().next();
+    expect(value.text).toBe('two');
+  });
+});
+
+it('a session that ends while its codecs are loaded is never said to be ready', async () => {
+  const { endpoint, dial, loaded, told } = await setUp();
+  const { wire } = dial();
+  endpoint.handleDisconnected(CloseCode.FORBIDDEN, '', wire);
+  await loaded();
+  expect(told).not.toContain('ready');
+  expect(told).toContain('ended');
+});
+
+it('hears of a server that drains although the codecs of the session are not loaded yet', async () => {
+  const { endpoint, dial, loaded } = await setUp();
+  const { server, exchange } = dial();
+  server.leave({ deadline: 1, retryAfterMs: 2 }, 0);
+  exchange();
+  await loaded();
+  exchange();
+  // It has left, and waits for the next session.
+  expect([server.state, endpoint.state]).toEqual(['closing', 'connecting']);
+});
+
+it('tells of a session that failed how much of it was not delivered, also when it is asked afterwards', async () => {
+  const { endpoint, connect } = await setUp();
+  await connect();
+  void endpoint.send('written');
+  void endpoint.request('x'.repeat(100)).catch(() => {});
+  const closing = endpoint.shutdown(CloseReason.NORMAL, '');
+  endpoint.abort(new ProtocolError('internal', 'a fault'));
+  expect(await closing).toEqual({ unacknowledged: 2 });
+  expect(await endpoint.close()).toEqual({ unacknowledged: 2 });
+});
+
+it('a session that another one has taken the connection of does not close it when its time is over', () => {
+  let now = 0;
+  const core = createSession({ ...OPTIONS, role: 'server' });
+  const clock = { timeOrigin: 0, now: () => now, after: () => () => {}, soon() {}, yield: async () => {} };
+  const endpoint = new Endpoint({ core, clock, limits: LIMITS, role: 'server' });
+  const closed: number[] = [];
+  const wire = Object.assign(new TestWire(), { close: (code: number) => void closed.push(code) });
+  endpoint.handleConnected(wire);
+  endpoint.abandon();
+  now = OPTIONS.timers.helloTimeoutMs;
+  endpoint.handleTick();
+  expect(closed).toEqual([]);
 });

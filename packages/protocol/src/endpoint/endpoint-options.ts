@@ -1,6 +1,7 @@
 import type { M2MSecurity } from '../codec/m2m-security.js';
 import type { ProtocolError } from '../errors.js';
 import type { Limits } from '../limits.js';
+import type { MemoryBudget } from '../memory.js';
 import type { Clock } from '../platform/clock.js';
 import type { SessionCore, SessionEvent } from '../session-core.js';
 import type { ResolvedBatchOptions } from './batch.js';
@@ -19,6 +20,10 @@ export interface EndpointOptions {
   readonly renew?: (() => SessionCore) | undefined;
   readonly clock: Clock;
   readonly limits: Limits;
+  /** Of the process, which the session takes part in. @default the session is bounded by itself */
+  readonly memory?: MemoryBudget | undefined;
+  /** Bytes of a tensor that is assembled. @default MAX_ASSEMBLED_SIZE */
+  readonly maxAssembledSize?: number | undefined;
   readonly role: 'client' | 'server';
   readonly onRequest?: RequestHandler | undefined;
   /** How the parts of replies are joined. @default not at all */
@@ -39,6 +44,8 @@ export interface EndpointOptions {
   readonly onAuth?: ((token: string) => void) | undefined;
   /** Client: the credentials of the connection are good for this long. */
   readonly onGranted?: ((expiresInMs: number) => void) | undefined;
+  /** The session was accepted, and what it needs is being loaded. */
+  readonly onAccepted?: (() => void) | undefined;
   /** The session was accepted and everything that it needs is loaded. */
   readonly onReady?: (() => void) | undefined;
   /**

@@ -3,9 +3,10 @@ import { closeReasonOf } from '../close-reason.js';
 import { drainingError } from '../departure.js';
 import { isProtocolError, ProtocolError, toProtocolError } from '../errors.js';
 import { LifecycleState } from '../lifecycle.js';
-import { DIRECTORY, isAgentId } from '../link/addressing.js';
+import { DIRECTORY, isAgentAddress, isAgentId } from '../link/addressing.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import type { CodedBody } from '../link/link.js';
+import { MemoryBudget, type SessionMemory } from '../memory.js';
 import { CloseReason, type GoAwayPayload, RejectCode, type ResumeOffer } from '../messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../session-core.js';
@@ -44,6 +45,22 @@ import type {
 import { type SessionStats, StatsRecorder } from './stats.js';
 import type { TensorInput } from './tensor.js';
 import { Transmitter, type TransmitterHost } from './transmitter.js';
+import { isFaultIn } from './undecodable.js';
+
+/** Bytes below which a session is not worth counting: an idle one has no account. */
+const MIN_COUNTED = 16 * 1024;
+/** A message that waits takes this much beside its bytes, at this end or on its way to another session. */
+const MESSAGE_MEMORY = 512;
+const NO_KEYS: readonly string[] = [];
+/** Each session is bounded by itself. */
+const UNBOUNDED = new MemoryBudget(Infinity);
+
+function evicted(): ProtocolError {
+  return new ProtocolError(
+    'over_budget',
+    'others need the memory that the session holds without a connection',
+  );
+}
 
 const SESSION_FAILED = 'the session failed';
 /** Timeouts nearer than this do not wait for the coarse clock, which strikes at least as often. */
@@ -53,6 +70,8 @@ const SHORT_TIMEOUT_MS = 1_100;
 export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashable {
   principal: string | undefined;
   agentId: string | undefined;
+  /** Server: bodies of this session that wait to be written to others. */
+  relayed = 0;
   core: SessionCore;
   readonly #options: EndpointOptions;
   readonly #clock: Clock;
@@ -62,14 +81,20 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
   readonly #mailbox: Mailbox;
   readonly #listeners = new Listeners();
   readonly #scanner: Scanner | undefined;
+  #memory: SessionMemory | undefined;
+  #memoryKeys: readonly string[] = NO_KEYS;
+  /** The peer gets no credit until there is memory again. */
+  #isShort = false;
   #flushing: { resolve: () => void; reject: (error: Error) => void }[] | undefined;
   #closing: ((result: CloseResult) => void)[] | undefined;
   /** Established, with everything loaded that the agreement needs. */
   #isReady = false;
   /** Of the present core; made when it is first used. */
   #exchange: Exchange | undefined;
-  /** Events that arrived before the vocabulary was loaded; nothing overtakes them. */
-  #early: SessionEvent[] | undefined;
+  /** The core whose codecs are being loaded. */
+  #loading: SessionCore | undefined;
+  /** Client: what the server has announced of its draining while that was so. */
+  #announced: GoAwayPayload | undefined;
   /** `handleTick` comes on the short timer as well. */
   #isSoon = false;
   #disconnect: { readonly code: number; readonly reason: string } | undefined;
@@ -86,6 +111,10 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
   #isDropped = false;
   /** Somebody ends it with an error of theirs, and has logged it where it is worth it. */
   #isAborted = false;
+  /** Nothing is due here any more. */
+  #isAbandoned = false;
+  /** What of the last session was not sent, or not acknowledged. */
+  #unacknowledged = 0;
   /** Client: the server drains, and this session is left, for the next one where there is one. */
   #handover: Handover | undefined;
   /** How long the server asked to wait before the next connection. */
@@ -103,6 +132,25 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     }
   }
 
+  /** What the session holds; most hold too little to be counted. */
+  get memory(): SessionMemory {
+    if (this.#memory === undefined) {
+      const { memory = UNBOUNDED, limits } = this.#options;
+      this.#memory = memory.open(limits.sessionMemory);
+      this.#memory.assign(this.#memoryKeys);
+      this.#memory.onEvict = () => this.abort(evicted());
+      this.#memory.onFault = (error) => this.crash(error);
+      if (this.core.state === 'suspended') this.#memory.handleSuspended(this.#clock.now());
+    }
+    return this.#memory;
+  }
+
+  /** Server: the principal and the address whose share the session takes of the memory of the process. */
+  set memoryKeys(keys: readonly string[]) {
+    this.#memoryKeys = keys;
+    this.#memory?.assign(keys);
+  }
+
   /** Over for good, and not only one session of several. */
   get hasEnded(): boolean {
     return this.#hasEnded;
@@ -111,6 +159,11 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
   /** Whether a connection carries the session. */
   get hasWire(): boolean {
     return this.#transmitter.wire !== undefined;
+  }
+
+  /** Whether it is `wire` that carries the session. */
+  isOn(wire: Wire): boolean {
+    return wire === this.#transmitter.wire;
   }
 
   // --- what a driver reports
@@ -137,6 +190,12 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
       this.core.resume(offer, now);
     });
     this.pump();
+  }
+
+  /** Server: the connection carries another session, and this one, which has never begun, is not heard of again. */
+  abandon(): void {
+    this.#isAbandoned = true;
+    this.#transmitter.detach();
   }
 
   handleMessage(data: Uint8Array | string, wire: Wire | undefined = this.#transmitter.wire): void {
@@ -182,10 +241,12 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
 
   /** One step of the coarse clock. */
   handleTick(): void {
+    if (this.#isAbandoned) return;
     this.#isSoon = false;
     if (this.#isDropped) return;
     try {
       const now = this.#clock.now();
+      this.#memory?.handleTick(now);
       if (!this.#transmitter.isReading) this.core.handleUnread(now);
       if (now >= this.core.nextTimeout()) {
         this.core.handleTimeout(now);
@@ -231,7 +292,6 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
       : attempt(() => {
           this.core.abort(failure, this.#clock.now());
           this.#apply();
-          this.#takeEarly();
         });
     if (failed !== undefined) this.#logFault(failed.error);
     if (!this.#hasToldEnd) this.#drop(failure);
@@ -243,12 +303,12 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     this.#isDropped = true;
     this.#hasEnded = true;
     this.#isReady = false;
-    this.#early = undefined;
     this.#cutOff(closeReasonOf(failure));
     const closing = this.#closing ?? [];
     this.#closing = undefined;
     const steps = [
       () => this.#exchange?.end(failure),
+      () => this.#memory?.close(),
       () => this.#failFlushing(failure),
       () => this.#handover?.fail(failure),
       // As far as anybody knows, nothing has arrived.
@@ -308,7 +368,30 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     }
     if (this.#handover !== undefined) this.#leaveWhenDone(this.#handover);
     this.#exchange?.wake();
+    this.#countMemory();
     if (this.#flushing !== undefined && this.#isFlushed()) this.#resolveFlushing();
+  }
+
+  /** Tells what windows and queues hold. While there is too little memory, the peer gets no more credit. */
+  #countMemory(): void {
+    const held = this.core.heldBytes + (this.#mailbox.size + this.relayed) * MESSAGE_MEMORY;
+    if (this.#memory === undefined && held < MIN_COUNTED) return;
+    const { memory } = this;
+    if (memory.hold(held) && !this.#isShort && memory.isScarce) this.#awaitMemory();
+  }
+
+  #awaitMemory(): void {
+    this.#isShort = true;
+    this.core.holdCredit(true);
+    this.memory.queue(1, {
+      now: this.#clock.now(),
+      begin: (reservation) => {
+        this.#isShort = false;
+        reservation.release();
+        this.core.holdCredit(false);
+        this.pump();
+      },
+    });
   }
 
   // --- Session
@@ -403,7 +486,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
 
   /** Closes at once with a reason of its own, such as the server's shutdown. */
   shutdown(reason: CloseReason, message: string): Promise<CloseResult> {
-    if (this.#hasEnded) return Promise.resolve({ unacknowledged: 0 });
+    if (this.#hasEnded) return Promise.resolve({ unacknowledged: this.#unacknowledged });
     return new Promise((resolve) => {
       this.#closing ??= [];
       this.#closing.push(resolve);
@@ -417,6 +500,11 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     this.#isAborted = true;
     guard(this, () => this.core.abort(error, this.#clock.now()));
     this.pump();
+  }
+
+  /** Whether `error` was thrown because something that this session has received cannot be decoded. */
+  blames(error: unknown): error is ProtocolError {
+    return isFaultIn(this.#exchange?.coder, error);
   }
 
   /** Client: sends new credentials before the old ones end. */
@@ -452,10 +540,10 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     if (this.#options.role === 'server') {
       throw new ProtocolError('unsupported', "a server's session speaks to its own client, not to others");
     }
-    if (isAgentId(to)) return to;
+    if (isAgentId(to) || isAgentAddress(to)) return to;
     throw new ProtocolError(
       'invalid_argument',
-      'to: an agent is named by 1 to 128 of letters, digits, - and _',
+      'to: an agent is named by 1 to 128 of letters, digits, - and _, or by the address that agents() lists',
     );
   }
 
@@ -521,6 +609,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
       transmit: () => this.#transmitter.transmit(),
       pump: () => this.pump(),
       onReport: (message) => this.#handleReport(message),
+      memory: () => this.memory,
     });
     return this.#exchange;
   }
@@ -553,6 +642,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
         return;
       case 'state':
         if (event.state !== 'closed') this.#isClosing = event.state === 'closing';
+        this.#memory?.handleSuspended(event.state === 'suspended' ? this.#clock.now() : Infinity);
         // What a handler would still reply is not sent any more.
         if (event.state === 'closing')
           this.#exchange?.abortHandlers(new ProtocolError('session_closed', 'the session closes'));
@@ -572,7 +662,9 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
         this.#options.onGranted?.(event.expiresInMs);
         return;
       case 'goaway':
-        this.#handover ??= new Handover(event);
+        // Until the session is ready, the handover is that of the session before it.
+        if (this.#isReady) this.#handover ??= new Handover(event);
+        else this.#announced = event;
         return;
       case 'superseded':
         this.#superseding = event.accept;
@@ -580,10 +672,10 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
       case 'disconnect':
         this.#disconnect ??= { code: event.closeCode, reason: event.reason };
         return;
+      case 'ended':
+        return this.#end(event.error);
       default:
-        if (this.#early !== undefined) this.#early.push(event);
-        else if (event.type === 'ended') this.#end(event.error);
-        else this.#ready.handle(event);
+        this.#ready.handle(event);
     }
   }
 
@@ -604,23 +696,29 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     if (this.core.consume(0, message.charge)) this.pump();
   }
 
-  /** Loads what the agreement needs; what arrives meanwhile waits. */
+  /** Loads what the agreement needs; the core holds what arrives meanwhile. */
   #prepare(): void {
-    const { negotiated } = this;
-    const hasContext = this.core.contextUse !== undefined;
+    const { core, negotiated } = this;
+    // A session may be taken up while its codecs are loaded.
+    if (this.#loading === core) return;
+    const hasContext = core.contextUse !== undefined;
     // A server has loaded everything before it listens.
     if (this.#options.role === 'server' && isLoaded(negotiated, hasContext)) {
       this.#start();
       return;
     }
-    this.#early = [];
-    // What is coded in context is decoded on arrival, which takes what is being loaded.
-    if (hasContext) this.core.holdFrames();
+    this.#loading = core;
+    this.#options.onAccepted?.();
+    core.holdFrames();
+    // Another session may have taken the place of this one, which is over.
+    const isOver = () => this.core !== core || core.state === 'closed';
     const loaded = load(negotiated, hasContext).then(
-      () => this.#start(),
+      () => {
+        if (!isOver()) this.#start();
+      },
       (error: unknown) => {
+        if (isOver()) return;
         this.abort(toProtocolError(error, 'internal', 'loading the codecs of the session failed'));
-        this.#takeEarly();
       },
     );
     guardLater(this, loaded);
@@ -629,23 +727,16 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
   #start(): void {
     if (this.#hasCrashed) return;
     this.#isReady = true;
+    this.#loading = undefined;
     const handover = this.#handover;
-    this.#handover = undefined;
+    this.#handover = this.#announced && new Handover(this.#announced);
+    this.#announced = undefined;
     this.#options.onReady?.();
     handover?.complete();
     this.#tellState(this.core.state);
-    this.#takeEarly();
     this.core.releaseFrames(this.#clock.now());
     this.pump();
-  }
-
-  #takeEarly(): void {
-    const early = this.#early ?? [];
-    this.#early = undefined;
-    for (const event of early) {
-      if (event.type === 'ended') this.#end(event.error);
-      else if (this.#isReady) this.#ready.handle(event);
-    }
+    this.#transmitter.pauseWhileFull();
   }
 
   /** Leaves a server that drains as soon as nothing is under way any more. */
@@ -685,8 +776,12 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     // An answered CLOSE says that all has arrived.
     if (isLeft) this.#resolveFlushing();
     this.#exchange?.end(error);
+    this.#memory?.close();
+    this.#memory = undefined;
+    this.#isShort = false;
     this.#failFlushing(error);
     const unacknowledged = this.core.framesUnconfirmed + this.core.undelivered().notSent.length;
+    this.#unacknowledged = unacknowledged;
     for (const resolve of this.#closing ?? []) resolve({ unacknowledged });
     this.#closing = undefined;
     // A reader goes on with the next session where nothing is missing in between.
@@ -695,7 +790,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
       return this.#renew(renewed);
     }
     if (renewed === undefined) this.#tellState('closed');
-    this.#mailbox.end(error);
+    this.#endMailbox(error);
     if (error !== undefined) this.#notify('error', error);
     if (error?.code === 'session_lost') {
       this.#notify('reset', { reason: error.message, ...this.core.undelivered() });
@@ -717,6 +812,15 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     this.#options.onEnded?.(error);
   }
 
+  /** Messages that a scan still looks at were acknowledged: their reader has them before the end. */
+  #endMailbox(error: ProtocolError | undefined): void {
+    const mailbox = this.#mailbox;
+    const end = () => mailbox.end(error);
+    const looked = this.#scanner?.pending;
+    if (looked === undefined) end();
+    else guardLater(this, looked.then(end, end));
+  }
+
   #failFlushing(error: ProtocolError | undefined): void {
     for (const { reject } of this.#flushing ?? []) reject(error ?? sessionClosed());
     this.#flushing = undefined;
@@ -734,6 +838,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     this.#tellState(core.state);
     if (this.#handover !== undefined) this.#handover.isClosing = true;
     this.#isReady = false;
+    this.#announced = undefined;
     this.#exchange = undefined;
     const accept = this.#superseding;
     this.#superseding = undefined;

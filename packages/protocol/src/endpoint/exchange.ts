@@ -1,9 +1,11 @@
 import { Subprotocol } from '../constants.js';
 import { maxMessageSize } from '../data-path.js';
 import { ProtocolError } from '../errors.js';
+import { MAX_ASSEMBLED_SIZE } from '../limits.js';
 import { DELIVERY } from '../link/addressing.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import type { CodedBody } from '../link/link.js';
+import type { Reservation, SessionMemory } from '../memory.js';
 import type { Clock } from '../platform/clock.js';
 import type { Negotiated, SessionCore, SessionEvent } from '../session-core.js';
 import { getEncoding } from '../tokenizer/load.js';
@@ -13,6 +15,7 @@ import { CodingOrder } from './coding-order.js';
 import type { EndpointOptions } from './endpoint-options.js';
 import { type Crashable, GuardedClock, guardLater } from './guard.js';
 import { Handlers } from './handlers.js';
+import { Intake, type IntakeEvent } from './intake.js';
 import type { Mailbox } from './mailbox.js';
 import { createMessage, type ReceivedMessage } from './message.js';
 import { encodeMetadata, type Metadata } from './metadata.js';
@@ -46,6 +49,8 @@ export interface ExchangeOptions {
   readonly pump: () => void;
   /** The server reports that a message could not be delivered. */
   readonly onReport: (message: ReceivedMessage) => void;
+  /** What the session holds. */
+  readonly memory: () => SessionMemory;
 }
 
 /**
@@ -59,6 +64,7 @@ export class Exchange {
   readonly #clock: Clock;
   /** Server: the way of what is for others. */
   readonly #passage: Passage | undefined;
+  #madeIntake: Intake | undefined;
   readonly #backpressure = new Backpressure();
   readonly #coding = new CodingOrder();
   #madeCoder: BodyCoder | undefined;
@@ -79,8 +85,8 @@ export class Exchange {
       session: options.session,
       coder: () => this.coder,
       refuse: (streamId, error) => this.#refuse(streamId, error),
-      drop: (event) => {
-        if ('body' in event) this.#requester.handlePart(event.streamId, event.body);
+      drop: (event, reservation) => {
+        if ('body' in event) this.#requester.handlePart(event.streamId, event.body, reservation);
       },
     });
   }
@@ -141,28 +147,73 @@ export class Exchange {
     const { stats, onReport } = this.#options;
     if ('body' in event) stats.receivedBody(event.body);
     if (event.type === 'piece' && event.piece.offset === 0) stats.receivedTensor(event.piece.totalLength);
-    if (this.#passage?.take(event) === true) return;
+    switch (event.type) {
+      case 'message':
+        if (event.body.agent === DELIVERY && this.#passage === undefined)
+          return onReport(createMessage(event.body, this.coder));
+        return this.#intake.take(event);
+      case 'request':
+      case 'part':
+      case 'response':
+      case 'end':
+      case 'failure':
+        return this.#intake.take(event);
+      case 'piece':
+        if (this.#passage?.take(event, undefined) === true) return;
+        return this.#tensors.handlePiece(event.streamId, event.piece);
+      case 'cancel':
+        if (this.#madeIntake?.has(event.streamId) !== true && this.#passage?.take(event, undefined) === true)
+          return;
+        this.#madeTensors?.handleCancel(event.streamId);
+        this.#cancel(event.streamId);
+    }
+  }
+
+  /** Hands on what there is memory for. */
+  #deliver(event: IntakeEvent, reservation: Reservation | undefined): void {
+    if (this.#passage?.take(event, reservation) === true) return;
     switch (event.type) {
       case 'message': {
         const message = createMessage(event.body, this.coder);
-        return event.body.agent === DELIVERY ? onReport(message) : this.#takeMessage(message);
+        message.reservation = reservation;
+        return this.#takeMessage(message);
       }
-      case 'request':
-        return this.#takeRequest(event.streamId, createMessage(event.body, this.coder));
-      case 'piece':
-        return this.#tensors.handlePiece(event.streamId, event.piece);
+      case 'request': {
+        const message = createMessage(event.body, this.coder);
+        message.reservation = reservation;
+        return this.#takeRequest(event.streamId, message);
+      }
       case 'part':
-        return this.#requester.handlePart(event.streamId, event.body);
+        return this.#requester.handlePart(event.streamId, event.body, reservation);
       case 'response':
-        return this.#requester.handleResponse(event.streamId, event.body);
+        return this.#requester.handleResponse(event.streamId, event.body, reservation);
       case 'end':
         return this.#requester.handleEnd(event.streamId);
       case 'failure':
         return this.#requester.handleEnd(event.streamId, event.error);
-      case 'cancel':
-        this.#madeTensors?.handleCancel(event.streamId);
-        this.#madeHandlers?.cancel(event.streamId);
     }
+  }
+
+  /** There is no memory for a body: whoever sent a request is told, and a reply fails at this end. */
+  #refuseBody(event: IntakeEvent, error: ProtocolError): void {
+    if (!('body' in event)) return this.#deliver(event, undefined);
+    // Those are never refused.
+    if (event.type === 'message') return;
+    const { logger, session } = this.#options;
+    const { streamId, body } = event;
+    logger.warn({ event: 'memory.refused', session: session.id, kind: event.type }, error.message);
+    this.#core.consume(streamId, body.charge);
+    if (event.type === 'request') this.#core.fail(streamId, error);
+    else if (this.#passage?.refuse(streamId, error) !== true) this.#requester.refuse(streamId, error);
+    this.#options.pump();
+  }
+
+  #cancel(streamId: number): void {
+    const charge = this.#madeIntake?.drop(streamId);
+    if (charge === undefined) return this.#madeHandlers?.cancel(streamId);
+    // Its handler has not begun.
+    this.#core.consume(streamId, charge);
+    this.#core.end(streamId);
   }
 
   /** Answers a request that has arrived by a handler of the caller's. */
@@ -215,6 +266,18 @@ export class Exchange {
     };
   }
 
+  get #intake(): Intake {
+    const { memory, endpoint } = this.#options;
+    this.#madeIntake ??= new Intake({
+      memory,
+      now: () => endpoint.clock.now(),
+      memoryOf: (event) => this.#passage?.memoryOf(event) ?? this.coder.memoryOf(event.body),
+      deliver: (event, reservation) => this.#deliver(event, reservation),
+      refuse: (event, error) => this.#refuseBody(event, error),
+    });
+    return this.#madeIntake;
+  }
+
   get #requester(): Requester {
     const { stats, pump, session } = this.#options;
     this.#madeRequester ??= new Requester({
@@ -255,6 +318,9 @@ export class Exchange {
     this.#madeTensors = new Tensors({
       core: this.#core,
       limits: endpoint.limits,
+      memory: this.#options.memory,
+      now: () => endpoint.clock.now(),
+      maxAssembledSize: endpoint.maxAssembledSize ?? MAX_ASSEMBLED_SIZE,
       mode: endpoint.transfers ?? 'assemble',
       requester: () => this.#requester,
       pump,
@@ -320,8 +386,10 @@ export class Exchange {
   #startRequest(streamId: number, message: ReceivedMessage): void {
     // It may have been cancelled while it was looked at.
     const { session, endpoint } = this.#options;
-    if (!this.#core.isWanted(streamId)) this.#core.end(streamId);
-    else guardLater(session, this.#handlers.run(streamId, message, endpoint.onRequest));
+    if (!this.#core.isWanted(streamId)) {
+      message.reservation?.release();
+      this.#core.end(streamId);
+    } else guardLater(session, this.#handlers.run(streamId, message, endpoint.onRequest));
   }
 
   #refuse(streamId: number, error: ProtocolError): void {

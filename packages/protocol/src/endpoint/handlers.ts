@@ -53,6 +53,10 @@ export class Handlers {
         core.fail(streamId, error);
         pump();
       },
+      refuse: (error: ProtocolError) => {
+        core.refuse(streamId, error);
+        pump();
+      },
       isWanted: () => core.isWanted(streamId),
       runToCompletion: () => {
         running.runsToCompletion = true;
@@ -68,6 +72,7 @@ export class Handlers {
       core.fail(streamId, undefined);
       pump();
     } finally {
+      message.reservation?.release();
       this.#running.delete(streamId);
     }
   }

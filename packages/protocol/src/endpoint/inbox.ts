@@ -4,9 +4,13 @@ import { Fifo } from '../fifo.js';
 /** Settles what the reader waits for; a rejected promise rejects it. */
 type Settle<Item> = (result: IteratorResult<Item, undefined> | Promise<never>) => void;
 
+type Failure = Error | (() => Error | undefined) | undefined;
+
 export interface InboxOptions<Item> {
   /** The reader has taken an item, or `clear` has dropped it. */
   onTake?(item: Item, inbox: Inbox<Item>): void;
+  /** The reader is done with the item that it took last, if it took one. */
+  onDone?(): void;
   /** A reader has left before the end. */
   onRelease?(): void;
 }
@@ -20,7 +24,7 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
   readonly #options: InboxOptions<Item>;
   readonly #items = new Fifo<Item>();
   #hasEnded = false;
-  #failure: Error | undefined;
+  #failure: Failure;
   #waiting: Settle<Item> | undefined;
   #hasReader = false;
 
@@ -44,14 +48,18 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
     this.#options.onTake?.(item, this);
   }
 
-  /** No more items; with an error the reader throws it at the end. Later calls change nothing. */
-  end(error?: Error): void {
+  /**
+   * No more items; with an error the reader throws it at the end. Later calls change nothing.
+   *
+   * @param error a function is asked when the reader has got there.
+   */
+  end(error?: Failure): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#failure = error;
     const settle = this.#waiting;
     this.#waiting = undefined;
-    settle?.(error === undefined ? DONE : Promise.reject(error));
+    settle?.(this.#outcome());
   }
 
   /** Forgets what was not read. */
@@ -71,10 +79,11 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
 
   /** For the reader. */
   next(): Promise<IteratorResult<Item, undefined>> {
+    this.#options.onDone?.();
     if (this.#items.size > 0) return Promise.resolve({ value: this.#shift(), done: false });
     if (this.#hasEnded) {
       this.#hasReader = false;
-      return this.#failure === undefined ? Promise.resolve(DONE) : Promise.reject(this.#failure);
+      return Promise.resolve(this.#outcome());
     }
     if (this.#waiting !== undefined) {
       return Promise.reject(new ProtocolError('invalid_argument', 'one next() at a time'));
@@ -82,6 +91,11 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
     return new Promise((resolve) => {
       this.#waiting = resolve;
     });
+  }
+
+  #outcome(): typeof DONE | Promise<never> {
+    const failure = typeof this.#failure === 'function' ? this.#failure() : this.#failure;
+    return failure === undefined ? DONE : Promise.reject(failure);
   }
 
   #shift(): Item {
@@ -92,6 +106,7 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
 
   /** The reader leaves. */
   return(): Promise<IteratorResult<Item, undefined>> {
+    this.#options.onDone?.();
     this.#hasReader = false;
     this.#waiting?.(DONE);
     this.#waiting = undefined;

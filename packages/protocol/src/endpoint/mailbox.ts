@@ -1,6 +1,7 @@
+import type { Reservation } from '../memory.js';
 import { Inbox, type InboxOptions } from './inbox.js';
 import type { Message, ReceivedMessage } from './message.js';
-import { TensorMessage } from './tensor.js';
+import type { TensorMessage } from './tensor.js';
 
 type Received = ReceivedMessage | TensorMessage;
 
@@ -17,8 +18,10 @@ export interface MailboxHost {
 export class Mailbox implements InboxOptions<Received> {
   readonly #host: MailboxHost;
   #inbox: Inbox<Received> = new Inbox(this);
-  /** What of the last lost session was not read; it comes before anything else. */
-  #former: Inbox<Received> | undefined;
+  /** What of lost sessions was not read, in their order; it comes before anything else. */
+  readonly #former: Inbox<Received>[] = [];
+  /** Of the message that the reader has taken last. */
+  #taken: Reservation | undefined;
   /** Messages of `#inbox` that belong to the session before. */
   #inherited = 0;
 
@@ -26,13 +29,23 @@ export class Mailbox implements InboxOptions<Received> {
     this.#host = host;
   }
 
+  onDone(): void {
+    this.#taken?.release();
+    this.#taken = undefined;
+  }
+
+  /** Messages that wait. */
+  get size(): number {
+    return this.#inbox.size;
+  }
+
   push(message: Received): void {
     this.#inbox.push(message);
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Message> {
-    if (this.#former?.size === 0) this.#former = undefined;
-    return (this.#former ?? this.#inbox)[Symbol.asyncIterator]();
+    while (this.#former[0]?.size === 0) this.#former.shift();
+    return (this.#former[0] ?? this.#inbox)[Symbol.asyncIterator]();
   }
 
   /** No more messages; with an error the reader throws it behind the last one. */
@@ -48,12 +61,12 @@ export class Mailbox implements InboxOptions<Received> {
   /** A session follows {@link end}, for a reader of its own. */
   reopen(): void {
     this.#inherited = 0;
-    if (this.#inbox.size > 0) this.#former = this.#inbox;
+    if (this.#inbox.size > 0) this.#former.push(this.#inbox);
     this.#inbox = new Inbox(this);
   }
 
   onTake(message: Received, inbox: Inbox<Received>): void {
-    if (message instanceof TensorMessage) message.handleTaken();
+    this.#taken = message.reservation;
     if (inbox !== this.#inbox) return;
     if (this.#inherited > 0) this.#inherited--;
     else this.#host.handleTaken(message.charge);

@@ -2,11 +2,13 @@ import type { M2MHeader } from '../codec/m2m-header.js';
 import { type BodyForm, formOf } from '../link/algorithms.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import { LinkCodec } from '../link/header.js';
+import type { Reservation } from '../memory.js';
 import type { SecurityStatus } from '../messages.js';
 import { decodeUtf8 } from '../text.js';
 import type { BodyCoder } from './body-coder.js';
 import { decodeMetadata, type Metadata } from './metadata.js';
 import type { AssembledTensor, ReceivedTensor } from './tensor.js';
+import { blame } from './undecodable.js';
 
 /**
  * A message or a part of a reply as it was received. Nothing is decoded before it is asked for, and
@@ -42,19 +44,32 @@ export interface Message {
 /** Decodes the text of token parts, where a character may be split between two of them. */
 export interface PartText {
   push(ids: Uint32Array): string;
+  /** @throws {ProtocolError} `bad_utf8` if the text ends inside a character. */
+  end(): void;
 }
 
-/** @param partText given for parts of a stream; takes the place of decoding the part alone. */
-export function createMessage(body: ReceivedBody, coder: BodyCoder, partText?: PartText): ReceivedMessage {
-  return new ReceivedMessage(body, coder, partText);
+/**
+ * @param partText given for parts of a stream; takes the place of decoding the part alone.
+ * @param onText told when the text is asked for.
+ */
+export function createMessage(
+  body: ReceivedBody,
+  coder: BodyCoder,
+  partText?: PartText,
+  onText?: () => void,
+): ReceivedMessage {
+  return new ReceivedMessage(body, coder, partText, onText);
 }
 
 /** A message that still knows what it was charged. */
 export class ReceivedMessage implements Message {
   securityStatus: SecurityStatus | undefined;
+  /** Of the memory that the content takes, until its application is done with it. */
+  reservation: Reservation | undefined;
   readonly #body: ReceivedBody;
   readonly #coder: BodyCoder;
   readonly #partText: PartText | undefined;
+  readonly #onText: (() => void) | undefined;
   #bytes: Uint8Array | undefined;
   #text: string | undefined;
   #textFailure: unknown;
@@ -63,10 +78,16 @@ export class ReceivedMessage implements Message {
   #header: M2MHeader | undefined;
   #metadata: Metadata | undefined;
 
-  constructor(body: ReceivedBody, coder: BodyCoder, partText: PartText | undefined) {
+  constructor(
+    body: ReceivedBody,
+    coder: BodyCoder,
+    partText: PartText | undefined,
+    onText: (() => void) | undefined,
+  ) {
     this.#body = body;
     this.#coder = coder;
     this.#partText = partText;
+    this.#onText = onText;
     this.securityStatus = body.securityStatus;
     if (partText === undefined || body.codec !== LinkCodec.TOKEN_NATIVE) return;
     const tokens = this.tokens as Uint32Array;
@@ -97,43 +118,78 @@ export class ReceivedMessage implements Message {
   }
 
   get bytes(): Uint8Array {
-    this.#bytes ??= this.#coder.decode(this.#body);
-    return this.#bytes;
+    try {
+      this.#bytes ??= this.#coder.decode(this.#body);
+      return this.#bytes;
+    } catch (error) {
+      throw this.#blame(error);
+    }
   }
 
   get text(): string {
-    if (this.#textFailure !== undefined) throw this.#textFailure;
-    this.#text ??=
-      this.#body.codec === LinkCodec.TOKEN_NATIVE && this.#partText === undefined
-        ? this.#coder.decodeTokens(this.tokens as Uint32Array)
-        : decodeUtf8(this.#body.content ?? this.bytes);
-    return this.#text;
+    this.#onText?.();
+    try {
+      if (this.#textFailure !== undefined) throw this.#textFailure;
+      this.#text ??=
+        this.#body.codec === LinkCodec.TOKEN_NATIVE && this.#partText === undefined
+          ? this.#coder.decodeTokens(this.tokens as Uint32Array)
+          : decodeUtf8(this.#body.content ?? this.bytes);
+      return this.#text;
+    } catch (error) {
+      throw this.#blame(error);
+    }
   }
 
   get tokens(): Uint32Array | undefined {
     if (this.#body.codec !== LinkCodec.TOKEN_NATIVE) return undefined;
-    this.#tokens ??= this.#coder.tokens(this.#body);
-    return this.#tokens;
+    try {
+      this.#tokens ??= this.#coder.tokens(this.#body);
+      return this.#tokens;
+    } catch (error) {
+      throw this.#blame(error);
+    }
   }
 
   get header(): M2MHeader | undefined {
     if (this.#body.codec !== LinkCodec.M2M) return undefined;
-    this.#header ??= this.#coder.header(this.#body);
-    return this.#header;
+    try {
+      this.#header ??= this.#coder.header(this.#body);
+      return this.#header;
+    } catch (error) {
+      throw this.#blame(error);
+    }
   }
 
   get tensor(): AssembledTensor | undefined {
     if (this.#body.codec !== LinkCodec.AVP) return undefined;
-    this.#tensor ??= this.#coder.tensor(this.#body);
-    return this.#tensor;
+    try {
+      this.#tensor ??= this.#coder.tensor(this.#body);
+      return this.#tensor;
+    } catch (error) {
+      throw this.#blame(error);
+    }
   }
 
   get metadata(): Metadata {
-    this.#metadata ??= decodeMetadata(this.#body.metadata, this.#coder.limits.maxJsonDepth);
-    return this.#metadata;
+    try {
+      this.#metadata ??= decodeMetadata(this.#body.metadata, this.#coder.limits.maxJsonDepth);
+      return this.#metadata;
+    } catch (error) {
+      throw this.#blame(error);
+    }
   }
 
   json<T = unknown>(): T {
-    return this.#coder.parse<T>(this.text);
+    const { text } = this;
+    try {
+      return this.#coder.parse<T>(text);
+    } catch (error) {
+      throw this.#blame(error);
+    }
+  }
+
+  /** The sender of what cannot be decoded is told so. */
+  #blame(error: unknown): unknown {
+    return blame(error, this, this.#coder);
   }
 }

@@ -57,20 +57,27 @@ export function resolveCapabilities(
   options: CapabilityOptions & {
     readonly agent?: AgentOptions | undefined;
     readonly agentId?: string | undefined;
+    /** With it M2M alone is stated, and nothing that any other body is needed for. */
+    readonly security?: object | undefined;
   },
   limits: Limits,
 ): Capabilities {
+  const isProtected = options.security !== undefined;
   if (options.transfers !== undefined && !TRANSFER_MODES.includes(options.transfers)) {
     throw new ProtocolError('invalid_option', `transfers is one of ${TRANSFER_MODES.join(', ')}`);
   }
-  const algorithms = names('algorithms', options.algorithms ?? DEFAULT_ALGORITHMS, Object.values(Algorithm));
-  const encodings = names(
+  const known = names('algorithms', options.algorithms ?? DEFAULT_ALGORITHMS, Object.values(Algorithm));
+  const vocabularyNames = names(
     'encodings',
     options.encodings ?? DEFAULT_ENCODINGS,
     Object.keys(VOCABULARY_HASHES),
   ) as EncodingName[];
-  if (algorithms.length === 0)
-    throw new ProtocolError('invalid_option', 'algorithms: at least one is needed');
+  if (known.length === 0) throw new ProtocolError('invalid_option', 'algorithms: at least one is needed');
+  if (isProtected && !known.includes(Algorithm.M2M)) {
+    throw new ProtocolError('invalid_option', 'security: only M2M is protected, which algorithms leaves out');
+  }
+  const algorithms = isProtected ? [Algorithm.M2M] : known;
+  const encodings = isProtected ? [] : vocabularyNames;
   const stated = Object.entries(options.extensions ?? {}).filter(([, value]) => value !== undefined);
   const wanted = {
     link: true,
@@ -90,10 +97,11 @@ export function resolveCapabilities(
   const extensions: Record<string, string> = Object.create(null);
   if (wanted.link) extensions[Extension.LINK] = JSON.stringify(statedLink(limits));
   if (wanted.resume) extensions[Extension.RESUME] = '{}';
-  if (wanted.context) extensions[Extension.CONTEXT] = stateContext(contextBounds(limits));
+  if (wanted.context && !isProtected) extensions[Extension.CONTEXT] = stateContext(contextBounds(limits));
   if (wanted.agents) extensions[Extension.AGENTS] = stateAgent(options.agent ?? {});
   const { avp } = options;
-  if (wanted.avp && avp !== undefined) extensions[Extension.AVP] = introduction(avp, options.agentId);
+  if (wanted.avp && avp !== undefined && !isProtected)
+    extensions[Extension.AVP] = introduction(avp, options.agentId);
   if (encodings.length > 0) extensions[Extension.VOCABULARIES] = JSON.stringify(vocabularies);
   return {
     algorithms,
@@ -102,6 +110,7 @@ export function resolveCapabilities(
     securityScanning: options.securityScanning ?? false,
     maxPayloadSize: Number.isFinite(limits.maxMessageSize) ? limits.maxMessageSize : 0,
     extensions: Object.freeze(extensions),
+    ...(isProtected ? { isProtected } : {}),
   };
 }
 

@@ -1,7 +1,9 @@
 import type { ProtocolError } from '../errors.js';
+import type { Reservation } from '../memory.js';
 import type { SessionEvent } from '../session-core.js';
 import type { BodyCoder } from './body-coder.js';
 import type { Crashable } from './guard.js';
+import type { BodyEvent } from './intake.js';
 import { createMessage } from './message.js';
 import type { EventRoute } from './ports.js';
 import { isReply, type ReplyEvent, ReplyPassage } from './reply-passage.js';
@@ -16,7 +18,7 @@ export interface PassageOptions {
   readonly coder: () => BodyCoder;
   readonly refuse: (streamId: number, error: ProtocolError) => void;
   /** A reply that nobody wants any more. */
-  readonly drop: (event: ReplyEvent) => void;
+  readonly drop: (event: ReplyEvent, reservation: Reservation | undefined) => void;
 }
 
 /** Server: the way of what is for others, who are kept from what a scan blocks like this end is. */
@@ -38,24 +40,38 @@ export class Passage {
   }
 
   /** Whether the event is for somebody else, or of interest to whoever passes such events on. */
-  take(event: SessionEvent): boolean {
+  take(event: SessionEvent, reservation: Reservation | undefined): boolean {
     const { route, scanner, coder } = this.#options;
-    if (scanner === undefined) return route.take(event);
-    if (isReply(event)) return this.#takeReply(event);
+    if (scanner === undefined) return route.take(event, reservation);
+    if (isReply(event)) return this.#takeReply(event, reservation);
     if (event.type === 'piece') return this.#tensors?.take(event) === true || route.take(event);
     if (event.type === 'cancel') this.#tensors?.forget(event.streamId);
     const isOpening = event.type === 'message' || event.type === 'request';
-    if (!isOpening || event.body.agent === undefined) return route.take(event);
+    if (!isOpening || event.body.agent === undefined) return route.take(event, reservation);
     const message = createMessage(event.body, coder());
-    const pass = () => void route.take(event);
+    const pass = () => void route.take(event, reservation);
     if (event.type === 'message') scanner.takeMessage(message, pass);
     else scanner.takeRequest(message, pass);
     return true;
   }
 
-  #takeReply(event: ReplyEvent): boolean {
+  /** Bytes that the body of an event takes on its way to others; `undefined` if it is for this end. */
+  memoryOf(event: BodyEvent): number | undefined {
+    const { route, scanner, coder } = this.#options;
+    const size = route.memoryOf(event);
+    // A scan reads it, whether it is coded again or not.
+    return size === undefined || scanner === undefined ? size : Math.max(size, coder().memoryOf(event.body));
+  }
+
+  /** There is no memory for what answers another session. Returns whether it does. */
+  refuse(streamId: number, error: ProtocolError): boolean {
+    this.#replies?.forget(streamId);
+    return this.#options.route.refuse(streamId, error);
+  }
+
+  #takeReply(event: ReplyEvent, reservation: Reservation | undefined): boolean {
     const isForOthers = this.#options.route.isAsked(event.streamId);
-    if (isForOthers) this.#replies?.take(event);
+    if (isForOthers) this.#replies?.take(event, reservation);
     // Whoever asked has left.
     else this.#replies?.forget(event.streamId);
     return isForOthers;

@@ -1,4 +1,7 @@
+import type { ProtocolError } from '../errors.js';
+import type { Reservation } from '../memory.js';
 import type { SessionEvent } from '../session-core.js';
+import type { BodyEvent } from './intake.js';
 
 /** What an endpoint needs from the program around it; drivers of sockets and tests provide it. */
 
@@ -7,8 +10,16 @@ import type { SessionEvent } from '../session-core.js';
  * messages to other agents.
  */
 export interface EventRoute {
-  /** Whether the event was taken. */
-  take(event: SessionEvent): boolean;
+  /**
+   * Whether the event was taken.
+   *
+   * @param reservation of the memory that {@link memoryOf} asked for.
+   */
+  take(event: SessionEvent, reservation?: Reservation): boolean;
+  /** Bytes that a body takes which goes on to others: 0 if it passes as it is; `undefined` if it does not go on. */
+  memoryOf(event: BodyEvent): number | undefined;
+  /** There is no memory for what answers another session. Returns whether it does. */
+  refuse(streamId: number, error: ProtocolError): boolean;
   /** Whether somebody else has asked on a stream of this end, and is who replies on it are for. */
   isAsked(streamId: number): boolean;
 }

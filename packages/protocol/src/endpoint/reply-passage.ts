@@ -1,4 +1,5 @@
 import { LinkCodec } from '../link/header.js';
+import type { Reservation } from '../memory.js';
 import type { SessionEvent } from '../session-core.js';
 import type { BodyCoder } from './body-coder.js';
 import { type Crashable, guard } from './guard.js';
@@ -27,7 +28,7 @@ export interface ReplyPassageOptions {
   readonly session: Crashable;
   readonly coder: () => BodyCoder;
   /** Nobody wants it any more. */
-  readonly drop: (event: ReplyEvent) => void;
+  readonly drop: (event: ReplyEvent, reservation: Reservation | undefined) => void;
 }
 
 /**
@@ -42,14 +43,14 @@ export class ReplyPassage {
     this.#options = options;
   }
 
-  take(event: ReplyEvent): void {
+  take(event: ReplyEvent, reservation: Reservation | undefined): void {
     const { route, scanner, session, coder, drop } = this.#options;
     const { streamId } = event;
     const isLast = event.type !== 'part';
     let waiting = this.#waiting.get(streamId);
     if (isLast) this.#waiting.delete(streamId);
     const pass = () => {
-      if (!route.take(event)) drop(event);
+      if (!route.take(event, reservation)) drop(event, reservation);
     };
     if (!('body' in event) || event.body.bytes.length === 0) {
       if (waiting === undefined) pass();

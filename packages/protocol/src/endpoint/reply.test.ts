@@ -91,6 +91,75 @@ describe('a reply in parts', () => {
     expect(texts[0]).toBe('');
   });
 
+  describe('that ends inside a character', () => {
+    const incomplete = () => {
+      const test = createTestReply();
+      const [half] = encoding.encode('\u{1f9d9}');
+      const { bytes, codec } = test.coder.encodeTokens([half as number], {});
+      test.reply.handlePart({ ...bodyOf(test.coder, ''), codec, bytes });
+      return test;
+    };
+    const bad = expect.objectContaining({ code: 'bad_utf8' });
+    /** The texts, and what the reader is told behind them. */
+    const readAll = async (reply: Reply) => {
+      const texts: string[] = [];
+      try {
+        for await (const part of reply) texts.push(part.text);
+      } catch (error) {
+        return [...texts, error];
+      }
+      return [...texts, 'end'];
+    };
+
+    it('fails behind its last part, as it does where it is asked for as a whole', async () => {
+      const { reply } = incomplete();
+      reply.handleEnd();
+      expect(await readAll(reply)).toEqual(['', bad]);
+    });
+
+    it('fails also where a part that is no tokens comes behind it, whose own text is read', async () => {
+      const { reply, coder } = incomplete();
+      reply.handlePart(bodyOf(coder, 'plain'));
+      reply.handlePart(bodyOf(coder, 'tokens', 'TOKEN_NATIVE'));
+      reply.handleEnd();
+      expect(await readAll(reply)).toEqual(['', 'plain', 'tokens', bad]);
+    });
+
+    it('fails where its reader waits for more', async () => {
+      const { reply } = incomplete();
+      const reading = readAll(reply);
+      await Promise.resolve();
+      reply.handleEnd();
+      expect(await reading).toEqual(['', bad]);
+    });
+
+    it('fails with what else went wrong, where something did', async () => {
+      const { reply } = incomplete();
+      reply.handleEnd(new Error('lost'));
+      expect(await readAll(reply)).toEqual(['', new Error('lost')]);
+    });
+
+    it('is whole for who asks for its tokens alone', async () => {
+      const { reply } = incomplete();
+      reply.handleEnd();
+      const ids: number[] = [];
+      for await (const part of reply) ids.push(...(part.tokens ?? []));
+      expect(ids).toHaveLength(1);
+    });
+  });
+
+  it('takes no response behind parts, but behind metadata alone', async () => {
+    const { reply, coder } = createTestReply();
+    reply.handlePart(withMetadata({ ...bodyOf(coder, ''), bytes: new Uint8Array(0) }, { status: 200 }));
+    reply.handleResponse(bodyOf(coder, 'all'));
+    expect(await textsOf(reply)).toEqual(['all']);
+    const other = createTestReply();
+    other.reply.handlePart(bodyOf(coder, 'a'));
+    expect(() => other.reply.handleResponse(bodyOf(coder, 'b'))).toThrow(
+      expect.objectContaining({ code: 'bad_frame' }),
+    );
+  });
+
   it('gives credit back as it is read, and not before', async () => {
     const { reply, coder, seen } = createTestReply();
     for (const charge of [10, 20]) reply.handlePart(bodyOf(coder, 'a', 'NONE', charge));

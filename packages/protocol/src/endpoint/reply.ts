@@ -2,6 +2,7 @@ import { concatBytes } from '../bytes.js';
 import { ProtocolError } from '../errors.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import { LinkCodec } from '../link/header.js';
+import type { Reservation } from '../memory.js';
 import type { BodyCoder } from './body-coder.js';
 import { Inbox } from './inbox.js';
 import { createMessage, type Message, type PartText, type ReceivedMessage } from './message.js';
@@ -25,8 +26,9 @@ export interface Reply extends ReplyStream {
   begin(id: number): void;
   /** Settles when the reply is complete: joined, or rejected with what went wrong. */
   whole(): Promise<Message>;
-  handlePart(body: ReceivedBody): void;
-  handleResponse(body: ReceivedBody): void;
+  /** @param reservation of the memory that the body takes once it is decoded. */
+  handlePart(body: ReceivedBody, reservation?: Reservation): void;
+  handleResponse(body: ReceivedBody, reservation?: Reservation): void;
   handleEnd(error?: Error): void;
   /** Ends the reply at this end with `reason`, which the reader sees, and cancels the far end. */
   abort(reason: unknown): void;
@@ -52,19 +54,32 @@ class StreamReply implements Reply {
   readonly #options: ReplyOptions;
   readonly #parts: Inbox<ReceivedMessage>;
   #partText: PartText | undefined;
+  /** A character that its tokens do not complete. */
+  #incomplete: Error | undefined;
+  /** The reader takes the parts for text, and not for tokens alone. */
+  #isText = false;
+  #hasParts = false;
   #metadata: Metadata = Object.freeze({});
   #encodedMetadata: Uint8Array | undefined;
   #isOver = false;
   /** Kept instead of messages where the reply is asked for as a whole. */
   #bodies: ReceivedBody[] | undefined;
   #collected = 0;
+  /** Of the parts that are kept, and of the one that the reader has taken last. */
+  readonly #reservations: Reservation[] = [];
+  #taken: Reservation | undefined;
   #whole: { resolve: (message: Message) => void; reject: (error: unknown) => void } | undefined;
 
   constructor(options: ReplyOptions) {
     this.#options = options;
     this.#coder = options.coder;
     this.#parts = new Inbox({
-      onTake: (part) => options.consume(this.id, part.charge),
+      onTake: (part) => {
+        this.#releaseTaken();
+        this.#taken = part.reservation;
+        options.consume(this.id, part.charge);
+      },
+      onDone: () => this.#releaseTaken(),
       onRelease: () => this.cancel(),
     });
   }
@@ -92,23 +107,35 @@ class StreamReply implements Reply {
     return this.#parts[Symbol.asyncIterator]();
   }
 
-  handlePart(body: ReceivedBody): void {
-    if (this.#isOver) return;
+  handlePart(body: ReceivedBody, reservation?: Reservation): void {
+    if (this.#isOver) return reservation?.release();
     if (body.metadata !== undefined) {
       this.#learn(body.metadata);
-      // A part with metadata and no bytes carries the metadata only.
-      if (body.bytes.length === 0) return this.#options.consume(this.id, body.charge);
+      // A part with metadata and no bytes carries the metadata only. Protected, it is coded nevertheless.
+      const isNothing = body.bytes.length === 0 || (body.opened !== undefined && body.originalLength === 0);
+      if (isNothing) {
+        reservation?.release();
+        return this.#options.consume(this.id, body.charge);
+      }
     }
+    this.#hasParts = true;
     if (this.#bodies !== undefined) {
+      if (reservation !== undefined) this.#reservations.push(reservation);
       this.#collect(this.#bodies, body);
       return;
     }
     if (body.codec === LinkCodec.TOKEN_NATIVE) this.#partText ??= this.#coder.createPartText();
-    this.#parts.push(createMessage(body, this.#coder, this.#partText));
+    else this.#endTokens();
+    const message = createMessage(body, this.#coder, this.#partText, this.#onText);
+    message.reservation = reservation;
+    this.#parts.push(message);
   }
 
-  handleResponse(body: ReceivedBody): void {
+  handleResponse(body: ReceivedBody, reservation?: Reservation): void {
+    // The caller has it as a whole, at once: it has asked for it.
+    reservation?.release();
     if (this.#isOver) return;
+    if (this.#hasParts) throw new ProtocolError('bad_frame', 'a response behind parts of a reply');
     if (body.metadata !== undefined) this.#learn(body.metadata);
     this.#finish();
     const message = createMessage(body, this.#coder);
@@ -124,7 +151,8 @@ class StreamReply implements Reply {
       if (error !== undefined) this.#whole.reject(error);
       else this.#settle(this.#whole, this.#bodies ?? []);
     }
-    this.#parts.end(error);
+    this.#endTokens();
+    this.#parts.end(error ?? (() => (this.#isText ? this.#incomplete : undefined)));
   }
 
   abort(reason: unknown): void {
@@ -146,6 +174,21 @@ class StreamReply implements Reply {
     if (this.id !== 0) this.#options.cancel(this.id);
   }
 
+  readonly #onText = () => {
+    this.#isText = true;
+  };
+
+  /** Other parts follow on those in tokens, or none at all: a character may be incomplete now. */
+  #endTokens(): void {
+    const partText = this.#partText;
+    this.#partText = undefined;
+    try {
+      partText?.end();
+    } catch (error) {
+      this.#incomplete ??= error as Error;
+    }
+  }
+
   #learn(metadata: Uint8Array): void {
     this.#metadata = decodeMetadata(metadata, this.#coder.limits.maxJsonDepth);
     this.#encodedMetadata = metadata;
@@ -165,8 +208,16 @@ class StreamReply implements Reply {
     this.#options.consume(this.id, body.charge);
   }
 
+  #releaseTaken(): void {
+    this.#taken?.release();
+    this.#taken = undefined;
+  }
+
   #finish(): void {
     this.#isOver = true;
+    for (const reservation of this.#reservations.splice(0)) reservation.release();
+    // A reader that has all may never ask for more.
+    if (this.#parts.size === 0) this.#releaseTaken();
     this.#options.onOver();
   }
 

@@ -1,6 +1,7 @@
 import { ProtocolError } from '../errors.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import type { CodedBody } from '../link/link.js';
+import type { Reservation } from '../memory.js';
 import type { Clock } from '../platform/clock.js';
 import type { SessionCore } from '../session-core.js';
 import type { BodyCoder } from './body-coder.js';
@@ -91,12 +92,13 @@ export class Requester {
     return this.#replies.size;
   }
 
-  handlePart(streamId: number, body: ReceivedBody): void {
-    this.#take(streamId, body, (reply) => reply.handlePart(body));
+  /** @param reservation of the memory that the body takes once it is decoded. */
+  handlePart(streamId: number, body: ReceivedBody, reservation?: Reservation): void {
+    this.#take(streamId, body, reservation, (reply) => reply.handlePart(body, reservation));
   }
 
-  handleResponse(streamId: number, body: ReceivedBody): void {
-    this.#take(streamId, body, (reply) => reply.handleResponse(body));
+  handleResponse(streamId: number, body: ReceivedBody, reservation?: Reservation): void {
+    this.#take(streamId, body, reservation, (reply) => reply.handleResponse(body, reservation));
     this.#replies.delete(streamId);
   }
 
@@ -146,9 +148,15 @@ export class Requester {
   }
 
   /** A reply that cannot be decoded fails alone. */
-  #take(streamId: number, { charge }: ReceivedBody, take: (reply: Reply) => void): void {
+  #take(
+    streamId: number,
+    { charge }: ReceivedBody,
+    reservation: Reservation | undefined,
+    take: (reply: Reply) => void,
+  ): void {
     const reply = this.#replies.get(streamId);
     if (reply === undefined) {
+      reservation?.release();
       // Nobody waits for it: at a server, one that was to go on to a session that is over.
       if (this.#options.core.consume(streamId, charge)) this.#options.pump();
       return;
@@ -156,7 +164,13 @@ export class Requester {
     try {
       take(reply);
     } catch (error) {
+      reservation?.release();
       reply.abort(error);
     }
+  }
+
+  /** There is no memory for a part of a reply, which fails alone. */
+  refuse(streamId: number, error: ProtocolError): void {
+    this.#replies.get(streamId)?.abort(error);
   }
 }

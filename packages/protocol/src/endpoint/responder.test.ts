@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { ProtocolError, RequestError } from '../errors.js';
 import { resolveLimits } from '../limits.js';
-import type { CodedBody } from '../link/link.js';
+import { LinkCodec } from '../link/header.js';
+import { type CodedBody, plainBody } from '../link/link.js';
 import { encodeMap } from '../message-codec.js';
 import { systemClock } from '../platform/clock.js';
+import { encodeUtf8 } from '../text.js';
 import { createBodyCoder } from './body-coder.js';
-import { createMessage } from './message.js';
+import { createMessage, type Message, type ReceivedMessage } from './message.js';
 import { decodeMetadata } from './metadata.js';
 import { SILENT_LOGGER } from './ports.js';
 import { answer, type ReplySink, type RequestHandler } from './responder.js';
@@ -22,7 +24,12 @@ const coder = createBodyCoder({
 /** What reaches the requester when `handler` is given a request with `metadata`. */
 async function replyOf(
   handler: RequestHandler | undefined,
-  { metadata, isWanted = () => true }: { metadata?: Uint8Array; isWanted?: () => boolean } = {},
+  {
+    metadata,
+    isWanted = () => true,
+    body: bytes = encodeUtf8('ask'),
+    request,
+  }: { metadata?: Uint8Array; isWanted?: () => boolean; body?: Uint8Array; request?: ReceivedMessage } = {},
 ) {
   const said: unknown[] = [];
   const told = ({ bytes, metadata: extra }: CodedBody) => [
@@ -34,12 +41,13 @@ async function replyOf(
     chunk: (body) => said.push('part', ...told(body)),
     end: () => said.push('end'),
     fail: (error) => said.push('failure', error),
+    refuse: (error) => said.push('refusal', error),
     isWanted,
     runToCompletion: () => said.push('runs to completion'),
     ready: () => Promise.resolve(),
   };
-  const body = { ...coder.encode('ask', {}), originalLength: undefined, charge: 0, metadata };
-  await answer(createMessage(body, coder), new AbortController().signal, sink, {
+  const body = { ...plainBody(bytes), originalLength: undefined, charge: 0, metadata };
+  await answer(request ?? createMessage(body, coder), new AbortController().signal, sink, {
     handler,
     session: { id: 'sess' } as Session,
     coder,
@@ -199,8 +207,66 @@ it('a request whose metadata cannot be read fails alone, and its handler never r
     return 'one';
   };
   const said = await replyOf(handler, { metadata: Uint8Array.of(0xc1) });
-  expect(said).toEqual(['failure', expect.any(ProtocolError)]);
+  expect(said).toEqual(['refusal', expect.objectContaining({ code: 'bad_message' })]);
   expect(ran).toBe(false);
+});
+
+describe('a request that cannot be decoded', () => {
+  const undecodable = (codec: LinkCodec, bytes: Uint8Array) =>
+    createMessage(
+      {
+        codec,
+        bytes,
+        originalLength: undefined,
+        secret: false,
+        metadata: undefined,
+        charge: 0,
+      },
+      coder,
+    );
+
+  it.each([
+    ['its text', 'bad_utf8', (request: Message) => request.text],
+    ['its JSON', 'bad_utf8', (request: Message) => request.json<string>()],
+  ])('is told to its requester where the handler asks for %s', async (_what, code, ask) => {
+    expect(await replyOf(ask, { body: Uint8Array.of(0xff) })).toEqual([
+      'refusal',
+      expect.objectContaining({ code }),
+    ]);
+  });
+
+  it('is told under the code of what is wrong with it', async () => {
+    const request = undecodable(LinkCodec.BROTLI, Uint8Array.of(1, 2, 3));
+    expect(await replyOf(() => request.text, { request })).toEqual([
+      'refusal',
+      expect.objectContaining({ code: 'bad_compression' }),
+    ]);
+    expect(await replyOf((request) => request.json<string>())).toEqual([
+      'refusal',
+      expect.objectContaining({ code: 'bad_json' }),
+    ]);
+  });
+
+  it('is told in the middle of a reply as well', async () => {
+    const said = await replyOf(
+      async function* (request) {
+        yield 'part';
+        yield request.text;
+      },
+      { body: Uint8Array.of(0xff) },
+    );
+    expect(said).toEqual(['part', 'part', 'refusal', expect.objectContaining({ code: 'bad_utf8' })]);
+  });
+
+  it('is no excuse for anything else that the handler cannot decode', async () => {
+    const other = undecodable(LinkCodec.PLAIN, Uint8Array.of(0xff));
+    const said = await replyOf(() => other.text, { body: Uint8Array.of(0xff) });
+    expect(said).toEqual(['failure', expect.objectContaining({ code: 'bad_utf8' })]);
+    const own = await replyOf(() => {
+      throw new ProtocolError('bad_utf8', 'of a file');
+    });
+    expect(own).toEqual(['failure', expect.objectContaining({ code: 'bad_utf8' })]);
+  });
 });
 
 it('a request to an end without a handler is unsupported', async () => {

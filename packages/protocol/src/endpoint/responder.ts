@@ -1,5 +1,5 @@
 import { ProtocolError } from '../errors.js';
-import { type CodedBody, plainBody } from '../link/link.js';
+import type { CodedBody } from '../link/link.js';
 import type { Clock } from '../platform/clock.js';
 import { type BatchOptions, PartBatch, type ResolvedBatchOptions, resolveBatchOptions } from './batch.js';
 import type { BodyCoder } from './body-coder.js';
@@ -9,6 +9,7 @@ import { encodeMetadata, type Metadata } from './metadata.js';
 import { encodePart, type Part } from './part.js';
 import type { Logger } from './ports.js';
 import type { Session } from './session.js';
+import { isFaultOf } from './undecodable.js';
 
 /** What a handler is given beside the request. */
 export interface RequestContext {
@@ -31,7 +32,7 @@ export interface RequestContext {
 
 /**
  * Answers requests: returns one part, or yields parts. What it throws arrives as `internal` with the
- * detail hidden, unless it is a `RequestError`.
+ * detail hidden, unless it is a `RequestError`, or says that the request itself cannot be decoded.
  */
 export type RequestHandler = (
   request: Message,
@@ -44,6 +45,8 @@ export interface ReplySink {
   chunk(body: CodedBody): void;
   end(): void;
   fail(error: unknown): void;
+  /** Tells the requester that its request cannot be decoded. */
+  refuse(error: ProtocolError): void;
   isWanted(): boolean;
   /** The end of the session is no reason to stop any more. */
   runToCompletion(): void;
@@ -93,7 +96,7 @@ export async function answer(
   /** A part without bytes that carries metadata is metadata alone and no part of the reply. */
   const announce = () => {
     const metadata = takeMetadata();
-    if (metadata !== undefined) sink.chunk(plainBody(new Uint8Array(0), metadata));
+    if (metadata !== undefined) sink.chunk(coder.encodeNothing(metadata));
   };
   try {
     // Reads what the peer has sent, which may be malformed.
@@ -142,7 +145,8 @@ export async function answer(
       const fields = { event: 'request.failed', session: session.id, err: loggable(error) };
       logger.warn(fields, 'a request handler failed');
     }
-    sink.fail(error);
+    if (isFaultOf(request, error)) sink.refuse(error);
+    else sink.fail(error);
   }
 }
 

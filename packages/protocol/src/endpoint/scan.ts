@@ -47,6 +47,8 @@ export class Scanner {
   readonly #logger: Logger;
   readonly #block: (error: ProtocolError) => void;
   #last: Promise<void> = Promise.resolve();
+  /** Messages that were neither delivered nor blocked. */
+  #waiting = 0;
 
   /** @param block is told what goes no further. */
   constructor(
@@ -61,9 +63,17 @@ export class Scanner {
     this.#logger = logger;
   }
 
+  /** Settles when no message waits any more; `undefined` if none does. */
+  get pending(): Promise<void> | undefined {
+    return this.#waiting > 0 ? this.#last : undefined;
+  }
+
   /** Calls `deliver` in the order of the messages. */
   takeMessage(message: Scannable, deliver: () => void): void {
-    this.#last = this.takeBehind(this.#last, () => message, deliver);
+    this.#waiting++;
+    this.#last = this.takeBehind(this.#last, () => message, deliver).finally(() => {
+      this.#waiting--;
+    });
   }
 
   /**

@@ -25,7 +25,7 @@ export interface SendOptions {
    */
   readonly secret?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Client: another agent of the server, by its ID. @default the server itself */
+  /** Client: another agent of the server, by its ID or the address that `agents()` lists. @default the server itself */
   readonly to?: string | undefined;
 }
 
@@ -38,7 +38,7 @@ export interface RequestOptions extends SendOptions {
 export interface SendTensorOptions {
   /** Gives up, also half-way: the receiver is told, and the call rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** Client: another agent of the server, by its ID. @default the server itself */
+  /** Client: another agent of the server, by its ID or the address that `agents()` lists. @default the server itself */
   readonly to?: string | undefined;
   /** Called as pieces leave, with the bytes of data so far; what it throws ends the transfer. */
   readonly onProgress?: ((bytes: number, total: number) => void) | undefined;

@@ -1,72 +1,43 @@
 import { platform } from '#platform';
 import { assertChecksum, createAvpMessage, decodePayload } from '../avp/frame.js';
 import { BodyBuffer } from '../avp/transfer.js';
+import { largestExpansion } from '../codec/expansion.js';
+import type { Reservation, SessionMemory } from '../memory.js';
 import { TensorMessage } from './tensor.js';
 import type { Transfer, TransferSink } from './tensor-receiver.js';
 
-/** What a tensor costs beside its bytes while it waits to be read. */
+/** What a tensor takes beside its bytes while it waits to be read, and each byte of its metadata as objects. */
 const TENSOR_OVERHEAD = 1024;
-
-/**
- * Memory for the tensors of one session that are being assembled or wait to be read: together as much
- * as the largest one may take.
- */
-export class TensorBudget {
-  readonly #limit: number;
-  #used = 0;
-  /** In order of arrival, so that a large one is not overtaken for ever. */
-  #waiting: { readonly size: number; readonly begin: () => void }[] = [];
-
-  constructor(limit: number) {
-    this.#limit = limit;
-  }
-
-  /**
-   * Runs `begin` as soon as there is room for a tensor of `size` bytes, which may be now.
-   *
-   * @returns gives the room back, or stops waiting for it.
-   */
-  reserve(size: number, begin: () => void): () => void {
-    const request = { size: size + TENSOR_OVERHEAD, begin };
-    this.#waiting.push(request);
-    this.#admit();
-    return () => {
-      if (this.#waiting.includes(request)) this.#waiting = this.#waiting.filter((other) => other !== request);
-      else this.#used -= request.size;
-      this.#admit();
-    };
-  }
-
-  #admit(): void {
-    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
-      // What is allowed alone must not wait for ever because of its overhead.
-      if (this.#used > 0 && this.#used + next.size > this.#limit) return;
-      this.#waiting.shift();
-      this.#used += next.size;
-      next.begin();
-    }
-  }
-}
+const MEMORY_OF_HEAD = 8;
 
 /** A tensor that its application gets as a whole. While there is no room for it, it gets no credit. */
 export class AssembledTransfer implements TransferSink {
   readonly #transfer: Transfer;
   readonly #maxDecompressed: number;
   readonly #body: BodyBuffer;
-  readonly #release: () => void;
+  readonly #reservation: Reservation;
   #hasRoom = false;
   /** What has arrived before there was room, which its stream's credit bounds. */
   #early: { readonly bytes: Uint8Array; readonly charge: number }[] = [];
   #isWhole = false;
 
-  /** @param maxDecompressed bytes that a compressed body may expand to. */
-  constructor(transfer: Transfer, budget: TensorBudget, maxDecompressed: number) {
-    const { bodyLength, header } = transfer.head;
+  /**
+   * @param now clock reading in milliseconds.
+   * @param maxMessageSize bytes that a compressed body may expand to, whatever it holds.
+   */
+  constructor(transfer: Transfer, memory: SessionMemory, now: number, maxMessageSize: number) {
+    const { bodyLength, header, headLength } = transfer.head;
     this.#transfer = transfer;
-    this.#maxDecompressed = maxDecompressed;
+    this.#maxDecompressed = Math.min(maxMessageSize, largestExpansion(bodyLength));
     this.#body = new BodyBuffer(bodyLength);
-    const size = header.compressed ? maxDecompressed : bodyLength;
-    this.#release = once(budget.reserve(size, () => this.#begin()));
+    const size = bodyLength + (header.compressed ? this.#maxDecompressed : 0);
+    this.#reservation = memory.queue(size + TENSOR_OVERHEAD + MEMORY_OF_HEAD * headLength, {
+      now,
+      // The reader may take its time with the tensors before.
+      isPatient: true,
+      begin: () => this.#begin(),
+      refuse: (error) => transfer.refuse(error),
+    });
   }
 
   take(bytes: Uint8Array, charge: number): void {
@@ -85,7 +56,7 @@ export class AssembledTransfer implements TransferSink {
 
   end(): void {
     this.#early = [];
-    this.#release();
+    this.#reservation.release();
   }
 
   #begin(): void {
@@ -110,16 +81,6 @@ export class AssembledTransfer implements TransferSink {
     else reader.verify();
     const tensor = createAvpMessage({ ...head, checksum }, data);
     const codedLength = head.headLength + head.bodyLength;
-    deliver(new TensorMessage({ tensor, from, codedLength, onTaken: this.#release }), accept);
+    deliver(new TensorMessage({ tensor, from, codedLength, reservation: this.#reservation }), accept);
   }
-}
-
-/** Room is given back once, whoever does it first. */
-function once(run: () => void): () => void {
-  let isDone = false;
-  return () => {
-    if (isDone) return;
-    isDone = true;
-    run();
-  };
 }

@@ -5,6 +5,7 @@ import { type AvpInput, encodeAvp } from '../avp/frame.js';
 import { encodeTrailer, encodeTransferHead } from '../avp/transfer.js';
 import { concatBytes } from '../bytes.js';
 import { type Limits, resolveLimits } from '../limits.js';
+import { MemoryBudget } from '../memory.js';
 import type { AssembledTensor, StreamedTensor, TensorMessage } from './tensor.js';
 import { TensorReceiver, type TransferMode } from './tensor-receiver.js';
 
@@ -31,9 +32,14 @@ const createReceiver = (
   const log: string[] = [];
   const delivered: TensorMessage[] = [];
   const consumed = new Map<number, number>();
+  const resolved = resolveLimits(limits);
+  const memory = new MemoryBudget(Infinity).open(resolved.sessionMemory);
   const receiver = new TensorReceiver({
     mode,
-    limits: resolveLimits(limits),
+    limits: resolved,
+    memory: () => memory,
+    now: () => 0,
+    maxAssembledSize: resolved.maxTransferSize,
     admit,
     deliver: (message) => delivered.push(message),
     consume: (streamId, charge) => consumed.set(streamId, (consumed.get(streamId) ?? 0) + charge),
@@ -62,7 +68,7 @@ const createReceiver = (
     }
   };
   const tensors = () => delivered.map(({ tensor }) => tensor);
-  return { receiver, log, delivered, consumed, hand, tensors };
+  return { receiver, log, delivered, consumed, hand, tensors, memory };
 };
 const readAll = async (chunks: AsyncIterable<Uint8Array>, into: Uint8Array[] = []) => {
   for await (const chunk of chunks) into.push(chunk.slice());
@@ -108,7 +114,7 @@ describe('assembled tensors', () => {
   });
 
   it('wait without credit while others fill the memory, and go on in order when those are read', () => {
-    const { hand, log, delivered, consumed } = createReceiver('assemble', { maxTransferSize: 20 * KIB });
+    const { hand, log, delivered, consumed } = createReceiver('assemble', { sessionMemory: 20 * KIB });
     const [first, second, third] = [1, 2, 3].map((seed) => transfer(bytesOf(12 * KIB, seed))) as [
       Uint8Array,
       Uint8Array,
@@ -120,24 +126,35 @@ describe('assembled tensors', () => {
     hand(5, third);
     expect(log).toEqual(['accept 1']);
     expect([consumed.get(3) ?? 0, consumed.get(5) ?? 0]).toEqual([0, 0]);
-    delivered[0]?.handleTaken();
+    delivered[0]?.reservation?.release();
     expect(consumed.get(3)).toBe(2000);
     expect(log).toEqual(['accept 1']);
     hand(3, second, { from: 2000 });
-    delivered[1]?.handleTaken();
+    delivered[1]?.reservation?.release();
     expect(log).toEqual(['accept 1', 'accept 3', 'accept 5']);
     expect(consumed.get(5)).toBe(third.length);
     expect(delivered[2]?.tensor.data).toEqual(bytesOf(12 * KIB, 3));
   });
 
-  it('that nobody reads hold no more than one of the largest, also if they are empty', () => {
-    const { hand, log } = createReceiver('assemble', { maxTransferSize: 20 * KIB });
+  it('that nobody reads hold no more than the memory of the session, also if they are empty', () => {
+    const { hand, log, memory } = createReceiver('assemble', { sessionMemory: 20 * KIB });
     for (let i = 0; i < 100; i++) hand(2 * i + 1, transfer(new Uint8Array(0)));
-    expect(log).toHaveLength(20);
+    expect(log.length).toBeGreaterThan(10);
+    expect(log.length).toBeLessThanOrEqual(20);
+    expect(memory.used).toBeLessThanOrEqual(20 * KIB);
+    expect(memory.used + memory.used / log.length).toBeGreaterThan(20 * KIB);
+  });
+
+  it('are charged for what their metadata take as objects', () => {
+    const { hand, memory } = createReceiver('assemble');
+    const extra = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`key ${i}`, 'x']));
+    const frame = encodeAvp({ data: bytesOf(1), ...describeTensor(1), metadata: { extra } });
+    hand(1, frame);
+    expect(memory.used).toBeGreaterThan(5 * frame.length);
   });
 
   it('that are given up make room, whether they were let in or not', () => {
-    const { receiver, hand, log } = createReceiver('assemble', { maxTransferSize: 20 * KIB });
+    const { receiver, hand, log } = createReceiver('assemble', { sessionMemory: 20 * KIB });
     const body = transfer(bytesOf(12 * KIB));
     hand(1, body, { to: 2000 });
     hand(3, body, { to: 2000 });

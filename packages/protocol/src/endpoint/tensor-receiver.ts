@@ -3,8 +3,9 @@ import { TransferReader } from '../avp/transfer.js';
 import { ProtocolError, toProtocolError } from '../errors.js';
 import type { Limits } from '../limits.js';
 import type { BodyPiece } from '../link/pieces.js';
+import type { SessionMemory } from '../memory.js';
 import type { TensorMessage } from './tensor.js';
-import { AssembledTransfer, TensorBudget } from './tensor-assembly.js';
+import { AssembledTransfer } from './tensor-assembly.js';
 import { StreamedTransfer } from './tensor-stream.js';
 
 /** How tensors are received: as a whole, or readable while they arrive. */
@@ -39,6 +40,12 @@ export interface TensorReceiverOptions {
   /** Compressed tensors are assembled in either mode. */
   readonly mode: TransferMode;
   readonly limits: Limits;
+  /** What the session holds, asked for when something is to be charged. */
+  readonly memory: () => SessionMemory;
+  /** Clock reading in milliseconds. */
+  readonly now: () => number;
+  /** Bytes of a tensor that is put together; one that is read while it arrives is bounded by `limits`. */
+  readonly maxAssembledSize: number;
   /** Looks at a tensor first, and calls `deliver` where it may go on. */
   readonly admit: (message: TensorMessage, deliver: () => void) => void;
   readonly deliver: (message: TensorMessage) => void;
@@ -60,12 +67,10 @@ interface Incoming {
  */
 export class TensorReceiver {
   readonly #options: TensorReceiverOptions;
-  readonly #budget: TensorBudget;
   readonly #incoming = new Map<number, Incoming>();
 
   constructor(options: TensorReceiverOptions) {
     this.#options = options;
-    this.#budget = new TensorBudget(options.limits.maxTransferSize);
   }
 
   handlePiece(streamId: number, piece: BodyPiece): void {
@@ -107,12 +112,14 @@ export class TensorReceiver {
   }
 
   #open(streamId: number, { reader, from }: Incoming, head: AvpHead): TransferSink {
-    const { mode, limits, admit, deliver, consume, accept } = this.#options;
+    const { mode, limits, memory, now, maxAssembledSize, admit, deliver, consume, accept } = this.#options;
     const { bodyLength, header } = head;
-    if (bodyLength > limits.maxTransferSize) {
+    const isStreamed = mode === 'stream' && !header.compressed;
+    const most = isStreamed ? limits.maxTransferSize : Math.min(maxAssembledSize, limits.maxTransferSize);
+    if (bodyLength > most) {
       throw new ProtocolError(
         'transfer_too_large',
-        `a tensor of ${bodyLength} bytes, at most ${limits.maxTransferSize} are taken`,
+        `a tensor of ${bodyLength} bytes, at most ${most} are taken${isStreamed ? '' : ' as a whole'}`,
       );
     }
     if (header.compressed && bodyLength > limits.maxMessageSize) {
@@ -138,9 +145,8 @@ export class TensorReceiver {
       },
       refuse: (error) => this.#refuse(streamId, error),
     };
-    return mode === 'stream' && !header.compressed
-      ? new StreamedTransfer(transfer)
-      : new AssembledTransfer(transfer, this.#budget, limits.maxMessageSize);
+    if (isStreamed) return new StreamedTransfer(transfer);
+    return new AssembledTransfer(transfer, memory(), now(), limits.maxMessageSize);
   }
 
   #refuse(streamId: number, error: unknown): void {

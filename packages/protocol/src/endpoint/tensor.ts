@@ -2,6 +2,7 @@ import type { AvpInput, AvpMessage } from '../avp/frame.js';
 import type { AvpMetadata, PayloadType } from '../avp/metadata.js';
 import type { Dtype } from '../avp/tensor.js';
 import { ProtocolError } from '../errors.js';
+import type { Reservation } from '../memory.js';
 import type { SecurityStatus } from '../messages.js';
 import { decodeUtf8 } from '../text.js';
 import type { Message } from './message.js';
@@ -55,8 +56,8 @@ export interface TensorMessageOptions {
   /** The agent that sent it, where it came through a server. */
   readonly from: string | undefined;
   readonly codedLength: number;
-  /** The application has taken the message. */
-  readonly onTaken?: (() => void) | undefined;
+  /** Of the memory that the tensor takes, until its application is done with it. */
+  readonly reservation?: Reservation | undefined;
 }
 
 /** A message that is a tensor. */
@@ -71,17 +72,13 @@ export class TensorMessage implements Message {
   readonly tensor: ReceivedTensor;
   readonly from: string | undefined;
   readonly codedLength: number;
-  readonly #onTaken: (() => void) | undefined;
+  readonly reservation: Reservation | undefined;
 
-  constructor({ tensor, from, codedLength, onTaken }: TensorMessageOptions) {
+  constructor({ tensor, from, codedLength, reservation }: TensorMessageOptions) {
     this.tensor = tensor;
     this.from = from;
     this.codedLength = codedLength;
-    this.#onTaken = onTaken;
-  }
-
-  handleTaken(): void {
-    this.#onTaken?.();
+    this.reservation = reservation;
   }
 
   get bytes(): Uint8Array {

@@ -5,12 +5,15 @@ import type { BodyPiece } from '../link/pieces.js';
 import type { SessionCore } from '../session-core.js';
 import type { SendTensorOptions } from './session.js';
 import type { TensorInput, TensorMessage } from './tensor.js';
-import { TensorReceiver, type TransferMode } from './tensor-receiver.js';
+import { TensorReceiver, type TensorReceiverOptions, type TransferMode } from './tensor-receiver.js';
 import { TensorSender, type TensorSenderOptions } from './tensor-sender.js';
 
 export interface TensorsOptions extends Omit<TensorSenderOptions, 'requester'> {
   readonly core: SessionCore;
   readonly limits: Limits;
+  readonly memory: TensorReceiverOptions['memory'];
+  readonly now: TensorReceiverOptions['now'];
+  readonly maxAssembledSize: number;
   readonly mode: TransferMode;
   /** Made when the first tensor is sent. @throws {ProtocolError} `session_closed`. */
   readonly requester: () => TensorSenderOptions['requester'];

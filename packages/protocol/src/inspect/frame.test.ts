@@ -468,7 +468,8 @@ describe('bounds', () => {
   });
 
   it('hold what is decompressed, at the limit and one byte beyond', () => {
-    const json = JSON.stringify({ model: 'm', messages: [], x: ' '.repeat(100_000) });
+    const numbers = Array.from({ length: 20_000 }, (_, i) => (i * 7919) % 10_007).join(' ');
+    const json = JSON.stringify({ model: 'm', messages: [], x: numbers });
     for (const frame of [encodeM2M(json), encodeText(json, 'BROTLI')]) {
       expect(explainFrame(frame, { limits: { maxMessageSize: json.length } }).error).toBeUndefined();
       expect(explainFrame(frame, { limits: { maxMessageSize: json.length - 1 } }).error?.code).toBe(
@@ -491,8 +492,8 @@ describe('bounds', () => {
   it('hold the number of fields, whatever a frame consists of', () => {
     const count = (fields: readonly ExplainedField[]): number =>
       fields.reduce((sum, { children }) => sum + 1 + count(children), 0);
-    const many = encodeMap({ type: 'PING', timestamp: 1, payload: { list: new Array(50_000).fill(0) } });
-    const json = JSON.stringify({ type: 'PING', timestamp: 1, payload: { list: new Array(9_000).fill([]) } });
+    const many = encodeMap({ type: 'PING', timestamp: 1, payload: { list: new Array(500).fill(0) } });
+    const json = JSON.stringify({ type: 'PING', timestamp: 1, payload: { list: new Array(250).fill([]) } });
     const roles = JSON.stringify({
       model: 'm',
       messages: new Array(5000).fill({ role: 'user', content: '' }),
@@ -507,6 +508,15 @@ describe('bounds', () => {
       expect(explanation.error).toBeUndefined();
       expect(count(explanation.fields)).toBeLessThan(2100);
       expect(JSON.stringify({ ...explanation, bytes: undefined }).length).toBeLessThan(400_000);
+    }
+    // Where the decoder takes no more of it either.
+    for (const payload of [{ list: new Array(50_000).fill(0) }, { list: new Array(9_000).fill([]) }]) {
+      const message = { type: 'PING', timestamp: 1, payload };
+      for (const frame of [encodeMap(message), JSON.stringify(message)]) {
+        const explanation = explain(frame);
+        expect(explanation.error?.code).toBe('message_too_large');
+        expect(count(explanation.fields)).toBeLessThan(2100);
+      }
     }
   });
 });

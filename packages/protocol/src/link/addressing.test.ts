@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Extension } from '../constants.js';
 import { createSimulation, eventsOf, type Simulation, TEST_CAPABILITIES } from '../testing/simulation.js';
 import { encodeUtf8 } from '../text.js';
-import { AliasReader, AliasWriter, isAgentId, MAX_ALIASES } from './addressing.js';
+import { AliasReader, AliasWriter, isAgentAddress, isAgentId, MAX_ALIASES } from './addressing.js';
 import { decodeLinkFrame, encodeBodyFrame, encodeSignalFrame, LinkCodec, LinkKind } from './header.js';
 import type { CodedBody } from './link.js';
 import { MAX_FRAGMENT_SIZE } from './outbox.js';
@@ -37,6 +37,15 @@ describe('the name of an agent', () => {
   it.each(['', 'x'.repeat(129), 'a b', 'ä', '@directory', '__proto__.x', 'shared', 'session'])(
     'may not be %j',
     (name) => expect(isAgentId(name)).toBe(false),
+  );
+});
+
+describe('the address of an agent', () => {
+  it.each(['~a', `~${'x'.repeat(127)}`, '~-_9'])('may be %s, and is no ID', (name) =>
+    expect([isAgentAddress(name), isAgentId(name)]).toEqual([true, false]),
+  );
+  it.each(['', '~', 'a', `~${'x'.repeat(128)}`, '~a b', '~~a', 'a~b', '@a'])('may not be %j', (name) =>
+    expect(isAgentAddress(name)).toBe(false),
   );
 });
 
@@ -142,6 +151,8 @@ describe('what breaks addressing', () => {
     expect(violation(alias(0, 'x'.repeat(128)))).toBeUndefined();
     expect(violation(alias(0, 'x'.repeat(129)))).toBe(4400);
     expect(violation(alias(0, 'a b'))).toBe(4400);
+    expect(violation(alias(0, `~${'x'.repeat(127)}`))).toBeUndefined();
+    expect(violation(alias(0, '~'))).toBe(4400);
     expect(violation(alias(0, ''))).toBe(4400);
     expect(violation(encodeSignalFrame(LinkKind.ALIAS, 0, Uint8Array.of(0xff)))).toBe(4400);
   });

@@ -20,6 +20,8 @@ export const MAX_ALIASES = 256;
  */
 const AGENT_ID = /^[A-Za-z0-9_-]{1,128}$/;
 const SERVER_NAME = /^@[a-z]{1,32}$/;
+/** What a server calls an agent of another principal; no agent can bear such a name. */
+const ADDRESS = /^~[A-Za-z0-9_-]{1,127}$/;
 const RESERVED: ReadonlySet<string> = new Set(['shared', 'session']);
 
 /** The directory of agents: asks who is there. */
@@ -30,6 +32,11 @@ export const DELIVERY = '@delivery';
 /** Whether an agent may bear this name. */
 export function isAgentId(name: string): boolean {
   return AGENT_ID.test(name) && !RESERVED.has(name);
+}
+
+/** Whether this is the address of another principal's agent, as a server lists it. */
+export function isAgentAddress(name: string): boolean {
+  return ADDRESS.test(name);
 }
 
 /** The sending side: numbers for names. */
@@ -66,8 +73,11 @@ export class AliasReader {
     }
     // Checked before decoding: a name is short, and ASCII.
     const text = name.length <= MAX_NAME_SIZE ? decodeUtf8(name) : '';
-    if (!AGENT_ID.test(text) && !SERVER_NAME.test(text)) {
-      throw new ProtocolError('bad_frame', 'an alias names an agent: 1 to 128 of letters, digits, - and _');
+    if (!AGENT_ID.test(text) && !SERVER_NAME.test(text) && !ADDRESS.test(text)) {
+      throw new ProtocolError(
+        'bad_frame',
+        'an alias names an agent: 1 to 128 of letters, digits, - and _, or ~ and up to 127 of them',
+      );
     }
     this.#names.set(alias, text);
   }

@@ -14,6 +14,8 @@ export interface ReceivedBody {
   readonly originalLength: number | undefined;
   /** The message itself, where it had to be decoded on arrival: in context. Nobody changes it. */
   readonly content?: Uint8Array | undefined;
+  /** The tail of an M2M frame whose protection was checked on arrival. */
+  readonly opened?: Uint8Array | undefined;
   readonly secret: boolean;
   /** The encoded metadata map. */
   readonly metadata: Uint8Array | undefined;
@@ -67,7 +69,7 @@ export class Assembler {
         frame,
         head,
         agent,
-        pieces: [head.bytes],
+        pieces: [isPinning(head.bytes) ? new Uint8Array(head.bytes) : head.bytes],
         length: head.bytes.length,
         charge,
       });
@@ -144,7 +146,7 @@ const SMALL_PIECE = 4096;
  * times its size: small pieces are joined with the piece before them, each byte at most twelve times.
  */
 function addPiece(pieces: Uint8Array[], piece: Uint8Array): void {
-  let last = piece;
+  let last = isPinning(piece) ? new Uint8Array(piece) : piece;
   let before = pieces.at(-1);
   while (before !== undefined && last.length < SMALL_PIECE && before.length <= last.length) {
     last = concatBytes([before, last]);
@@ -152,6 +154,11 @@ function addPiece(pieces: Uint8Array[], piece: Uint8Array): void {
     before = pieces.at(-1);
   }
   pieces.push(last);
+}
+
+/** Whether a view keeps much more memory alive than it shows. */
+export function isPinning({ length, buffer }: Uint8Array): boolean {
+  return length * 4 < buffer.byteLength;
 }
 
 function finish(

@@ -1,10 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { ByteReader } from '../bytes.js';
 import { CloseCode } from '../close-codes.js';
 import { Extension } from '../constants.js';
 import { resolveLimits } from '../limits.js';
 import { createSimulation, type End, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
 import { BODY_CHARGE, ReceiveCredit } from './credit.js';
+import { decodeLinkFrame, LinkKind } from './header.js';
 import { plainBody } from './link.js';
 
 const KIB = 1024;
@@ -133,6 +135,61 @@ describe('credit', () => {
     settle();
     expect(server.closedWith?.code).toBe(CloseCode.TOO_LARGE);
     expect(server.closedWith?.reason).toMatch(/^window_exceeded/);
+  });
+
+  /** A server whose client is nobody but the test, which writes bodies of any charge. */
+  const alone = () => {
+    const { core } = simulate().server;
+    return {
+      core,
+      send(kind: LinkKind, streamId: number, charge: number) {
+        const frame = new Uint8Array(3 + charge - BODY_CHARGE);
+        frame.set([0x10 | kind, streamId, 0]);
+        core.handleMessage(frame, 0);
+        return core.lifecycle;
+      },
+      /** The limits that were stated for stream 0. */
+      granted() {
+        const limits: number[] = [];
+        for (let frame = core.pollTransmit(); frame !== undefined; frame = core.pollTransmit()) {
+          if (typeof frame === 'string' || frame[0] !== (0x10 | LinkKind.CREDIT)) continue;
+          limits.push(new ByteReader(decodeLinkFrame(frame).rest).varint('the credit limit'));
+        }
+        return limits;
+      },
+    };
+  };
+
+  it.each([
+    ['messages', LinkKind.MESSAGE, 0, WINDOW.message_window],
+    ['a request', LinkKind.REQUEST, 1, WINDOW.stream_window],
+  ] as const)('for %s is kept to the byte', (_what, kind, streamId, window) => {
+    expect(alone().send(kind, streamId, window)).toBe('established');
+    expect(alone().send(kind, streamId, window + 1)).toBe('failed');
+  });
+
+  it('is kept to the byte by empty messages as well', () => {
+    const send = (charge: number) => {
+      const server = alone();
+      server.send(LinkKind.MESSAGE, 0, charge);
+      return server.send(LinkKind.MESSAGE, 0, BODY_CHARGE);
+    };
+    expect(send(WINDOW.message_window - BODY_CHARGE)).toBe('established');
+    expect(send(WINDOW.message_window - BODY_CHARGE + 1)).toBe('failed');
+  });
+
+  it('that was granted later is kept to the byte', () => {
+    const send = (excess: number) => {
+      const server = alone();
+      const { message_window: window } = WINDOW;
+      server.send(LinkKind.MESSAGE, 0, window);
+      server.core.consume(0, window);
+      const [limit = 0] = server.granted();
+      expect(limit).toBeGreaterThan(window);
+      return server.send(LinkKind.MESSAGE, 0, limit - window + excess);
+    };
+    expect(send(0)).toBe('established');
+    expect(send(1)).toBe('failed');
   });
 
   it('is given back when a stream is cancelled, and the slot is free again', () => {

@@ -110,11 +110,17 @@ export class ReceiveCredit {
   #permitted: Account | undefined;
   #waiting: Set<Account> | undefined;
   #isHeld = false;
+  #unread = 0;
 
   constructor(options: ReceiveCreditOptions, statements: Pick<Statements, 'grant'>) {
     this.#options = options;
     this.#statements = statements;
     this.#pool = options.pool;
+  }
+
+  /** Charges of all streams that were received and not consumed. */
+  get unread(): number {
+    return this.#unread;
   }
 
   /**
@@ -128,6 +134,7 @@ export class ReceiveCredit {
     if (account.missing === 0) account.bodyStart = account.received;
     account.missing = missing;
     account.received += charge;
+    this.#unread += charge;
     if (account.received > account.limit) {
       throw new ProtocolError(
         'window_exceeded',
@@ -151,6 +158,7 @@ export class ReceiveCredit {
    */
   overdraw(streamId: number, charge: number): void {
     this.#accountOf(streamId).received += charge;
+    this.#unread += charge;
   }
 
   /** The application has taken `charge`, or nobody will. Returns whether credit was granted. */
@@ -158,6 +166,7 @@ export class ReceiveCredit {
     const account = this.#accounts?.get(streamId);
     if (account === undefined) return false;
     account.consumed += charge;
+    this.#unread -= charge;
     if (account.isOver) return account.consumed >= account.received ? this.close(streamId) : this.#permit();
     const granted = this.#replenish(account);
     this.#await(account, this.#permitted !== account && needsPermit(account));
@@ -169,6 +178,7 @@ export class ReceiveCredit {
     const account = this.#accounts?.get(streamId);
     if (account === undefined) return false;
     this.#accounts?.delete(streamId);
+    this.#unread -= account.received - account.consumed;
     this.#pool += account.share - this.#options.initial.stream;
     this.#await(account, false);
     if (this.#permitted === account) this.#permitted = undefined;

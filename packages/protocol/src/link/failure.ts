@@ -27,17 +27,28 @@ const OWN_CODES = [
   'unknown_agent',
   'peer_gone',
 ] as const;
-/** What the receiver of a tensor may find wrong with it; no handler's error travels under these. */
+/** What a receiver may find wrong with a tensor or a request; no other error of a handler travels under these. */
 const VERDICT_CODES = [
+  'bad_frame',
   'truncated',
   'trailing_bytes',
+  'bad_varint',
   'bad_header',
   'bad_message',
   'bad_utf8',
+  'bad_json',
+  'bad_token',
   'bad_tensor',
   'bad_checksum',
   'bad_compression',
+  'unknown_schema',
+  'unknown_security_mode',
   'unknown_version',
+  'security_required',
+  'authentication_failed',
+  'json_too_deep',
+  'string_too_long',
+  'array_too_long',
   'metadata_too_large',
   'message_too_large',
   'transfer_too_large',
@@ -70,7 +81,7 @@ export function encodeFailure(error: unknown): Uint8Array {
   return encodeMap({ code: 'internal', message: 'the handler failed; the log at its end says where' });
 }
 
-/** Encodes why a tensor is not taken: the text says what its sender knows already. */
+/** Encodes why a tensor or a request is not taken: the text says what its sender knows already. */
 export function encodeVerdict(error: ProtocolError): Uint8Array {
   return isOneOf(VERDICT_CODES, error.code)
     ? encodeMap({ code: error.code, message: truncateUtf8(error.message, MAX_MESSAGE_LENGTH) })

@@ -14,7 +14,10 @@ export interface BareFrame {
   readonly bare: Uint8Array | string;
 }
 
-export type LaneItem = OutgoingBody | SourcedBody | ReadyFrame | BareFrame;
+/** What an application has sent. */
+export type UnwrittenBody = OutgoingBody | SourcedBody | BareFrame;
+
+export type LaneItem = UnwrittenBody | ReadyFrame;
 
 /** What waits on one stream, in the order in which it is written. */
 export class Lane {
@@ -38,6 +41,11 @@ export class Lane {
     return this.#items.size === 0;
   }
 
+  /** Bodies and frames that wait. */
+  get size(): number {
+    return this.#items.size;
+  }
+
   /** Of a lane that is not empty. */
   get first(): LaneItem {
     return this.#items.first as LaneItem;
@@ -58,8 +66,8 @@ export class Lane {
   }
 
   /** Bodies that are not written to their end. */
-  unwritten(): (OutgoingBody | SourcedBody)[] {
-    return [...this.#items].filter((item): item is OutgoingBody | SourcedBody => 'kind' in item);
+  unwritten(): UnwrittenBody[] {
+    return [...this.#items].filter((item): item is UnwrittenBody => !('frame' in item));
   }
 
   push(item: LaneItem): void {

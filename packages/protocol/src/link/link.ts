@@ -5,7 +5,7 @@ import type { Limits } from '../limits.js';
 import type { SecurityStatus } from '../messages.js';
 import { Acknowledgement } from './acknowledgement.js';
 import { AliasReader, AliasWriter } from './addressing.js';
-import { Assembler, type ReceivedBody } from './assembly.js';
+import { Assembler, isPinning, type ReceivedBody } from './assembly.js';
 import { type ContextUse, LinkContext } from './context.js';
 import { BODY_CHARGE, ReceiveCredit, type ReceiveCreditOptions, SendCredit } from './credit.js';
 import { decodeFailure, encodeFailure, encodeVerdict } from './failure.js';
@@ -120,6 +120,7 @@ export class Link implements OutboxListener {
   #refused: Map<number, ProtocolError> | undefined;
   readonly #context: LinkContext | undefined;
   #framesConfirmed = 0;
+  #isCreditHeld = false;
   #isSealed = false;
 
   constructor({ side, limits, own, peer, outbox, gate, context, addressing }: LinkOptions) {
@@ -182,6 +183,18 @@ export class Link implements OutboxListener {
     return event;
   }
 
+  /** Charges of bodies that were received and not consumed. */
+  get unreadBytes(): number {
+    return this.#receiveCredit.unread;
+  }
+
+  /** Grants no credit, or as before, whatever the rates say. */
+  set isCreditHeld(isHeld: boolean) {
+    this.#isCreditHeld = isHeld;
+    if (isHeld) this.#receiveCredit.hold();
+    else if (this.#gate?.isClosed !== true) this.#receiveCredit.release();
+  }
+
   /** Everything of a stream that waited is written. */
   handleDrained(streamId: number): void {
     if (this.#streams.get(streamId) !== undefined) return;
@@ -192,7 +205,7 @@ export class Link implements OutboxListener {
   /** Writes an acknowledgement that is due, and credit that was held back for the rate's sake. */
   handleTimeout(now: number): void {
     this.#acknowledgement.handleTimeout(now);
-    if (this.#gate?.handleTimeout(now)) this.#receiveCredit.release();
+    if (this.#gate?.handleTimeout(now) && !this.#isCreditHeld) this.#receiveCredit.release();
   }
 
   /** When either is due, `Infinity` where nothing is. */
@@ -230,14 +243,32 @@ export class Link implements OutboxListener {
   }
 
   /**
+   * The peer's statement in the HELLO or ACCEPT that takes the session up.
+   *
+   * @param received counted frames that it has received.
+   * @throws {ProtocolError} `bad_frame` if that is more than was written, or less than it has acknowledged:
+   * those frames are forgotten, and cannot be written again.
+   */
+  confirmTakenUp(received: number): void {
+    if (received < this.#framesConfirmed) {
+      throw new ProtocolError(
+        'bad_frame',
+        `${received} frames received, ${this.#framesConfirmed} were acknowledged before`,
+      );
+    }
+    this.confirm(received);
+  }
+
+  /**
    * Goes on over a new connection: what the peer has not received is written again, and credit and
-   * acknowledgement are stated anew.
+   * acknowledgement are stated anew. Credit only concerns streams on which the peer has sent, so it names none
+   * whose request is still to be written again.
    *
    * @param received counted frames that the peer has received.
-   * @throws {ProtocolError} as {@link confirm}.
+   * @throws {ProtocolError} as {@link confirmTakenUp}.
    */
   resume(received: number): void {
-    this.confirm(received);
+    this.confirmTakenUp(received);
     this.#outbox.replayFrom(received);
     this.#receiveCredit.restate();
     this.#acknowledgement.restate();
@@ -342,11 +373,13 @@ export class Link implements OutboxListener {
     const { kind, streamId } = frame;
     if (kind === LinkKind.MESSAGE) {
       if (streamId !== 0) throw new ProtocolError('bad_frame', 'one-way messages travel on stream 0');
+      assertNoTensor(frame);
       if (!this.#assembler.isPending(0)) this.#gate?.handleMessage(now);
       const whole = this.#take(frame);
       return whole && { type: 'message', body: whole };
     }
     if (kind === LinkKind.REQUEST) return this.#handleRequest(frame, now);
+    assertNoTensor(frame);
     const stream = this.#asked(streamId);
     if (stream === undefined) return undefined;
     const whole = this.#take(frame);
@@ -365,9 +398,12 @@ export class Link implements OutboxListener {
     const isTransfer = this.#pieces.isPending(streamId);
     // Any but the first frame of a fragmented request finds its stream open.
     if (!isTransfer && !this.#assembler.isPending(streamId)) {
-      this.#streams.accept(streamId);
+      const stream = this.#streams.accept(streamId);
       const error = this.#gate?.handleRequest(now);
-      if (frame.codec === LinkCodec.AVP) return this.#takePiece(frame, error);
+      if (frame.codec === LinkCodec.AVP) {
+        stream.isTransfer = true;
+        return this.#takePiece(frame, error);
+      }
       if (error !== undefined) {
         this.#refused ??= new Map();
         this.#refused.set(streamId, error);
@@ -436,7 +472,8 @@ export class Link implements OutboxListener {
     if (stream?.cancelled) return undefined;
     const waits = this.#outbox.has(streamId);
     if (waits) this.#outbox.drop(streamId);
-    if (stream !== undefined && this.#pieces.isPending(streamId)) {
+    // No handler runs for a tensor, so the link answers, also while it waits to be accepted.
+    if (stream?.isTransfer) {
       const wasRefused = stream.answered;
       this.#finish(streamId);
       // What was refused is answered already, unless the answer has just been dropped.
@@ -492,8 +529,10 @@ export class Link implements OutboxListener {
     const { streamId, rest } = frame;
     const isFirst = !this.#assembler.isPending(streamId);
     const charge = rest.length + (isFirst ? BODY_CHARGE : 0);
-    const whole = this.#assembler.add(frame);
+    const added = this.#assembler.add(frame);
     this.#receiveCredit.receive(streamId, charge, this.#assembler.missing(streamId));
+    // Read at once, it costs nothing; unread, a message of a byte would keep 64 KiB of what came with it.
+    const whole = added !== undefined && this.#receiveCredit.unread > MAX_PINNED ? unpinned(added) : added;
     return frame.codec === LinkCodec.CONTEXT ? this.#takeInContext(frame, isFirst, whole) : whole;
   }
 
@@ -568,6 +607,11 @@ export class Link implements OutboxListener {
   }
 }
 
+/** @throws {ProtocolError} `bad_frame`. */
+function assertNoTensor({ codec }: LinkFrame): void {
+  if (codec === LinkCodec.AVP) throw new ProtocolError('bad_frame', 'tensors travel as requests');
+}
+
 const bodyOf = (kind: OutgoingBody['kind'], streamId: number, coded: CodedBody): OutgoingBody => ({
   kind,
   streamId,
@@ -584,6 +628,15 @@ const bodyOf = (kind: OutgoingBody['kind'], streamId: number, coded: CodedBody):
 });
 
 const NOTHING = new Uint8Array(0);
+
+/** Unread charges up to which bodies may be views of the buffers that they were read into. */
+const MAX_PINNED = 16 * 1024;
+
+function unpinned(body: ReceivedBody): ReceivedBody {
+  const { bytes, metadata } = body;
+  if (!isPinning(bytes)) return body;
+  return { ...body, bytes: new Uint8Array(bytes), metadata: metadata && new Uint8Array(metadata) };
+}
 
 const initialCredit = ({ messageWindow, streamWindow }: LinkParameters) => ({
   messages: messageWindow,

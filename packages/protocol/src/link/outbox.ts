@@ -13,7 +13,7 @@ import {
   type OutgoingBody,
   writeBodyFrame,
 } from './header.js';
-import { Lane, type LaneItem } from './lane.js';
+import { Lane, type LaneItem, type UnwrittenBody } from './lane.js';
 import type { Pace } from './rates.js';
 import { SourcedBody } from './sourced-body.js';
 import { WrittenFrames } from './written-frames.js';
@@ -33,6 +33,8 @@ export const MAX_FRAGMENT_SIZE = 64 * 1024;
 /** The same of a body that comes from a source. */
 export const MAX_PIECE_SIZE = 256 * 1024;
 
+/** A body that waits takes this much beside its bytes: itself, its place in the queue, the codings that it may get. */
+const ITEM_MEMORY = 512;
 /** A body in context names its base within its first bytes, and none is so short that it needs no credit. */
 const MIN_FIRST_PIECE = 16;
 
@@ -53,6 +55,8 @@ export interface Outbox {
   listener: OutboxListener | undefined;
   /** Bytes that wait, control frames excluded. */
   readonly queuedBytes: number;
+  /** What waits takes about so many bytes of memory, the objects around it included. */
+  readonly memory: number;
   /** Counted link frames handed out since the session began. */
   readonly framesWritten: number;
   /** Nothing waits but for the peer: for credit, for its rates or for what it confirms. */
@@ -81,7 +85,7 @@ export interface Outbox {
   /** Frames that were written and not confirmed, where they are kept. */
   unconfirmed(): Iterable<Uint8Array>;
   /** Bodies that were not written to their end. */
-  unwritten(): (OutgoingBody | SourcedBody)[];
+  unwritten(): UnwrittenBody[];
   /** A frame outside every stream, written before all others. */
   pushControl(frame: Uint8Array | string): void;
   /** An acknowledgement or a credit: dropped without a connection, as all are stated anew on the next. */
@@ -103,6 +107,8 @@ export interface Outbox {
   has(streamId: number): boolean;
   /** Bytes of `streamId` that wait. */
   queuedOn(streamId: number): number;
+  /** What waits on `streamId` takes about so many bytes of memory, the objects around it included. */
+  memoryOf(streamId: number): number;
   /** Forgets the rest of every body that comes from a source. */
   dropSources(): void;
   /** The peer grants `streamId` more. */
@@ -122,6 +128,8 @@ export function createOutbox(): Outbox {
 class LaneOutbox implements Outbox {
   queuedBytes = 0;
   blockedStreams = 0;
+  /** Bodies and frames that wait on all lanes. */
+  #items = 0;
   credit: SendCredit | undefined;
   pace: Pace | undefined;
   context: LinkContext | undefined;
@@ -174,7 +182,7 @@ class LaneOutbox implements Outbox {
     return this.#written.unconfirmed();
   }
 
-  unwritten(): (OutgoingBody | SourcedBody)[] {
+  unwritten(): UnwrittenBody[] {
     const lanes = [...(this.#lanes?.values() ?? [])];
     if (this.#messages !== undefined) lanes.unshift(this.#messages);
     return lanes.flatMap((lane) => lane.unwritten());
@@ -250,10 +258,20 @@ class LaneOutbox implements Outbox {
     return this.#laneOf(streamId)?.queuedBytes ?? 0;
   }
 
+  get memory(): number {
+    return this.queuedBytes + this.#items * ITEM_MEMORY + this.#written.memory;
+  }
+
+  memoryOf(streamId: number): number {
+    const lane = this.#laneOf(streamId);
+    return lane === undefined ? 0 : lane.queuedBytes + lane.size * ITEM_MEMORY;
+  }
+
   drop(streamId: number): boolean {
     const lane = this.#laneOf(streamId);
     if (lane === undefined || lane.isEmpty) return true;
     this.queuedBytes -= lane.queuedBytes;
+    this.#items -= lane.size;
     if (streamId === 0) this.#messages = undefined;
     else this.#lanes?.delete(streamId);
     if (lane === this.#released) this.#released = undefined;
@@ -286,6 +304,7 @@ class LaneOutbox implements Outbox {
     this.#paced = undefined;
     this.#released = undefined;
     this.queuedBytes = 0;
+    this.#items = 0;
     this.blockedStreams = 0;
   }
 
@@ -391,12 +410,12 @@ class LaneOutbox implements Outbox {
     let item = lane.first;
     if ('bare' in item) {
       this.#dequeue(lane, item.bare.length);
-      lane.advance();
+      this.#advance(lane);
       return item.bare;
     }
     if ('frame' in item) {
       this.#dequeue(lane, item.size);
-      lane.advance();
+      this.#advance(lane);
       return this.#written.appendCopy(typeof item.frame === 'function' ? item.frame() : item.frame);
     }
     if (item instanceof SourcedBody) return this.#writeSourced(lane, item);
@@ -415,7 +434,7 @@ class LaneOutbox implements Outbox {
     this.#written.reserve(length);
     writeBodyFrame(this.#written.target, this.#written.offset, item, start, end);
     if (end === bytes.length) {
-      lane.advance();
+      this.#advance(lane);
       this.context?.handleWritten(item);
     }
     const frame = this.#written.append(length);
@@ -450,7 +469,7 @@ class LaneOutbox implements Outbox {
     this.#written.reserve(length);
     body.writeFrame(this.#written.target, this.#written.offset, size);
     lane.offset = body.written;
-    if (body.isWritten) lane.advance();
+    if (body.isWritten) this.#advance(lane);
     else lane.starved = body.waiting === 0;
     const frame = this.#written.append(length);
     if (body.isWritten) body.onWritten?.(this.framesWritten);
@@ -472,6 +491,13 @@ class LaneOutbox implements Outbox {
     if (lane.isEmpty) this.#turns.push(lane);
     lane.queuedBytes += size;
     lane.push(item);
+    this.#items++;
+  }
+
+  /** The first item of a lane is written to its end. */
+  #advance(lane: Lane): void {
+    lane.advance();
+    this.#items--;
   }
 
   /**

@@ -1,12 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_LIMITS } from '../limits.js';
 import { errorCode } from '../testing/error-code.js';
-import { Pace, RateGate } from './rates.js';
+import { MIN_FRAME_CHARGE, Pace, RateGate } from './rates.js';
 
 /** The delay that a request is answered with, 0 where it is taken. */
 const ask = (gate: RateGate, now: number) => gate.handleRequest(now)?.retryAfterMs ?? 0;
 
-const limits = { messagesPerMinute: 60, bytesPerSecond: Infinity, sessionWindow: 1000 };
+const limits = {
+  messagesPerMinute: 60,
+  bytesPerSecond: Infinity,
+  controlMessagesPerMinute: Infinity,
+  sessionWindow: 1000,
+};
 
 describe('the pace of a sender', () => {
   it('is a burst of a minute of messages, then the rate', () => {
@@ -84,18 +89,44 @@ describe('the gate of a receiver', () => {
     const gate = new RateGate({ ...limits, bytesPerSecond: 1_000 });
     gate.handleBytes(2_000, 0);
     expect(gate.isClosed).toBe(false);
-    gate.handleBytes(1, 0);
-    expect([gate.isClosed, gate.opensAt]).toEqual([true, 1]);
+    gate.handleBytes(64, 0);
+    expect([gate.isClosed, gate.opensAt]).toEqual([true, 64]);
     // The debt that is allowed: a second, the window, and what completes a message.
     const allowed = 1_000 + 1_000 + 2 * 1024 * 1024;
-    gate.handleBytes(allowed - 1, 0);
+    gate.handleBytes(allowed - 64, 0);
     expect(errorCode(() => gate.handleBytes(1, 0))).toBe('rate_limited');
   });
 
+  it('counts a small frame as one of 64 bytes, as its sender does', () => {
+    const pace = new Pace({ bytesPerSecond: 640 });
+    const gate = new RateGate({ ...limits, bytesPerSecond: 640 });
+    for (let i = 0; i < 10; i++) {
+      expect(pace.mayWrite(0)).toBe(true);
+      pace.write(i % 2 === 0 ? 1 : MIN_FRAME_CHARGE, 0);
+    }
+    pace.write(1, 0);
+    expect(pace.mayWrite(0)).toBe(false);
+    for (let i = 0; i < 20; i++) gate.handleBytes(1, 0);
+    expect(gate.isClosed).toBe(false);
+    gate.handleBytes(1, 0);
+    expect(gate.isClosed).toBe(true);
+  });
+
+  it('takes twice the burst of control messages and not one more, then the rate', () => {
+    const gate = new RateGate({ ...limits, controlMessagesPerMinute: 60 });
+    for (let i = 0; i < 120; i++) gate.handleControl(0);
+    expect(errorCode(() => gate.handleControl(0))).toBe('rate_limited');
+    expect(errorCode(() => gate.handleControl(999))).toBe('rate_limited');
+    gate.handleControl(1_000);
+    expect(errorCode(() => gate.handleControl(1_000))).toBe('rate_limited');
+  });
+
   it('knows no rates that are off', () => {
-    const gate = new RateGate({ ...DEFAULT_LIMITS, messagesPerMinute: Infinity, bytesPerSecond: Infinity });
+    const off = { messagesPerMinute: Infinity, bytesPerSecond: Infinity, controlMessagesPerMinute: Infinity };
+    const gate = new RateGate({ ...DEFAULT_LIMITS, ...off });
     for (let i = 0; i < 10_000; i++) {
       gate.handleMessage(0);
+      gate.handleControl(0);
       gate.handleBytes(1e9, 0);
     }
     expect(ask(gate, 0)).toBe(0);

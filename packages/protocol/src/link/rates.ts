@@ -10,10 +10,18 @@ import { TokenBucket } from '../token-bucket.js';
  * is answered `rate_limited`, for messages and bytes credit is held back until the rate is kept again, and
  * who exceeds it by another burst all the same is closed with 4429.
  *
+ * Control messages have a rate of their own, generous to all who use them as they are meant; who exceeds it is
+ * closed at once, as nothing holds control messages back. And since a frame of two bytes takes as long to
+ * handle as one of sixty, none counts as fewer bytes than {@link MIN_FRAME_CHARGE}.
+ *
  * A bucket is made when it is first used, as most sessions wait most of the time.
  */
 
 type Rates = Pick<Limits, 'messagesPerMinute' | 'bytesPerSecond'>;
+type GateLimits = Rates & Pick<Limits, 'controlMessagesPerMinute' | 'sessionWindow'>;
+
+/** Bytes that a WebSocket message counts for at least. */
+export const MIN_FRAME_CHARGE = 64;
 
 const MINUTE_MS = 60_000;
 const SECOND_MS = 1_000;
@@ -51,7 +59,7 @@ export class Pace {
 
   write(size: number, now: number): void {
     this.#bytes ??= bucketOf(this.#rates.bytesPerSecond, SECOND_MS, 1, now);
-    this.#bytes?.spend(size, now);
+    this.#bytes?.spend(Math.max(size, MIN_FRAME_CHARGE), now);
   }
 
   /** When both may be again. */
@@ -64,12 +72,13 @@ export class Pace {
 export class RateGate {
   /** What every request is answered, however few there are. */
   refusal: ProtocolError | undefined;
-  readonly #limits: Rates & Pick<Limits, 'sessionWindow'>;
+  readonly #limits: GateLimits;
   #messages: TokenBucket | undefined;
   #bytes: TokenBucket | undefined;
+  #controls: TokenBucket | undefined;
   #opensAt = Infinity;
 
-  constructor(limits: Rates & Pick<Limits, 'sessionWindow'>) {
+  constructor(limits: GateLimits) {
     this.#limits = limits;
   }
 
@@ -88,7 +97,7 @@ export class RateGate {
     this.#bytes ??= bucketOf(bytesPerSecond, SECOND_MS, TOLERANCE, now);
     const bytes = this.#bytes;
     if (bytes === undefined) return;
-    const level = bytes.spend(size, now);
+    const level = bytes.spend(Math.max(size, MIN_FRAME_CHARGE), now);
     if (level >= 0) return;
     const readyAt = bytes.readyAt(0, now);
     // What was granted before the gate closed is no excess of the peer's.
@@ -112,6 +121,15 @@ export class RateGate {
   handleMessage(now: number): void {
     const delay = this.#spendMessage(now);
     if (delay > 0) this.#closeUntil(now + delay);
+  }
+
+  /** A control message that is not DATA. @throws {ProtocolError} `rate_limited` beyond twice the burst. */
+  handleControl(now: number): void {
+    const { controlMessagesPerMinute } = this.#limits;
+    this.#controls ??= bucketOf(controlMessagesPerMinute, MINUTE_MS, TOLERANCE, now);
+    const controls = this.#controls;
+    if (controls === undefined || controls.take(1, now)) return;
+    throw excess(`${controlMessagesPerMinute} control messages a minute`, controls.readyAt(1, now) - now);
   }
 
   /** Opens the gate where it is time. Returns whether it did. */

@@ -13,7 +13,14 @@ describe('streams', () => {
       [2, 4, 6],
     ]);
     client.close(5);
-    expect(client.open()).toEqual({ id: 7, local: true, cancelled: false, answered: false, relayed: false });
+    expect(client.open()).toEqual({
+      id: 7,
+      local: true,
+      cancelled: false,
+      answered: false,
+      isTransfer: false,
+      relayed: false,
+    });
   });
 
   it('are accepted from the far end in increasing order, gaps allowed', () => {
@@ -23,6 +30,7 @@ describe('streams', () => {
       local: false,
       cancelled: false,
       answered: false,
+      isTransfer: false,
       relayed: false,
     });
     expect(server.accept(99).id).toBe(99);

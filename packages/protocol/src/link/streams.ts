@@ -17,6 +17,8 @@ export interface OpenStream {
   cancelled: boolean;
   /** The answer was given before the request was whole; what still arrives of it is dropped. */
   answered: boolean;
+  /** Opened with a tensor, for which no handler runs. */
+  isTransfer: boolean;
   /** The answer goes on to somebody else. */
   readonly relayed: boolean;
 }
@@ -63,6 +65,7 @@ export class StreamTable {
       local: true,
       cancelled: false,
       answered: false,
+      isTransfer: false,
       relayed,
     };
     this.#nextLocal += 2;
@@ -88,7 +91,14 @@ export class StreamTable {
       );
     }
     this.#lastRemote = id;
-    const stream: OpenStream = { id, local: false, cancelled: false, answered: false, relayed: false };
+    const stream: OpenStream = {
+      id,
+      local: false,
+      cancelled: false,
+      answered: false,
+      isTransfer: false,
+      relayed: false,
+    };
     this.#openRemote++;
     return this.#add(stream);
   }

@@ -22,6 +22,11 @@ export class WrittenFrames {
     return this.retain && this.#log !== undefined && this.#log.memory > this.maxRetained;
   }
 
+  /** Bytes that the frames take that are kept for the peer's confirmation. */
+  get memory(): number {
+    return this.retain ? (this.#log?.memory ?? 0) : 0;
+  }
+
   get isReplaying(): boolean {
     return this.#replayAt !== undefined;
   }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Crashable, Wire } from '@parlance/protocol';
+import { CloseCode, type Crashable, type Wire } from '@parlance/protocol';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { FrameWriter } from './frame-writer.js';
 
@@ -10,7 +10,10 @@ import { FrameWriter } from './frame-writer.js';
 export { WebSocket as WebSocketClient } from 'ws';
 
 export interface WireEvents {
-  onMessage(data: Uint8Array | string): void;
+  /** @param size bytes of the message, which a string does not tell. */
+  onMessage(data: Uint8Array | string, size: number): void;
+  /** A ping or a pong of the WebSocket itself. */
+  onControl(): void;
   /** The socket has room again. */
   onDrain(): void;
   onClose(code: number, reason: string): void;
@@ -72,6 +75,10 @@ export function createWebSocketAdapter(options: WebSocketAdapterOptions): WebSoc
   };
 }
 
+/** Bytes that are read behind a close: what the network holds of a peer, and less of one that floods. */
+const MAX_BEHIND_CLOSE = 8 * 1024 * 1024;
+const FLOOD_BEHIND_CLOSE = 256 * 1024;
+
 class SocketWire implements ServerWire, Crashable {
   readonly #webSocket: WebSocket;
   readonly #socket: Duplex;
@@ -97,6 +104,12 @@ class SocketWire implements ServerWire, Crashable {
   close(code: number, reason: string): void {
     this.#writer.flush();
     this.#webSocket.close(code, reason);
+    // What was under way may come; who does not stop to listen is cut off.
+    let left = code === CloseCode.RATE_LIMITED ? FLOOD_BEHIND_CLOSE : MAX_BEHIND_CLOSE;
+    this.#socket.on('data', (data: Uint8Array) => {
+      left -= data.length;
+      if (left < 0) this.terminate();
+    });
   }
 
   pause(): void {
@@ -119,8 +132,10 @@ class SocketWire implements ServerWire, Crashable {
   listen(events: WireEvents): void {
     this.#events = events;
     this.#webSocket.on('message', (data: Buffer, isBinary) =>
-      events.onMessage(isBinary ? data : data.toString('utf8')),
+      events.onMessage(isBinary ? data : data.toString('utf8'), data.length),
     );
+    this.#webSocket.on('ping', () => events.onControl());
+    this.#webSocket.on('pong', () => events.onControl());
     this.#webSocket.on('close', (code, reason) => events.onClose(code, reason.toString('utf8')));
     this.#socket.on('drain', () => events.onDrain());
   }

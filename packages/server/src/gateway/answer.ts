@@ -6,11 +6,13 @@ import {
   type Part,
   type RequestContext,
   RequestError,
+  type Session,
 } from '@parlance/protocol';
 import { GatewayFailure, readRequest } from './failure.js';
 import { requestHeaders } from './headers.js';
 import { assertKey, type ResolvedGatewayOptions } from './options.js';
 import { createReply } from './reply.js';
+import { GatewayBody } from './request-body.js';
 import { createSecret } from './secret.js';
 import { askUpstream } from './upstream.js';
 import { beginProgress, type GatewayRequest } from './usage.js';
@@ -38,13 +40,15 @@ export async function* answerRequest(
     const head = readRequest(() => decodeHttpRequest(context.metadata));
     const endpoint = endpointOf(head);
     progress.endpoint = endpoint;
-    progress.model = await gateway.models.admit(request, session);
-    const body = readRequest(() => request.bytes);
+    const content = new GatewayBody(request);
+    progress.model = await gateway.models.admit(content, session);
+    if (endpoint === '/responses' && !gateway.storedResponses) assertSelfContained(content);
+    const body = content.bytes;
     progress.requestBytes = body.length;
-    const key = await keyOf(gateway);
+    const key = await keyOf(gateway, session);
     const url = urlOf(gateway.baseUrl, endpoint);
     const response = await askUpstream(
-      { url, headers: headersOf(gateway, key, head), body, signal },
+      { url, headers: headersOf(gateway, key, head, progress.principal), body, signal },
       gateway,
     );
     try {
@@ -80,9 +84,27 @@ function endpointOf(head: HttpRequestHead | undefined): Endpoint {
   throw new GatewayFailure('method_not_allowed', `${endpoint} takes POST, not ${head.method}`);
 }
 
-async function keyOf(gateway: ResolvedGatewayOptions): Promise<string> {
+/**
+ * Refuses what refers to an earlier answer: the upstream keeps all of them under one key, and does not ask which
+ * principal they were for.
+ */
+function assertSelfContained(content: GatewayBody): void {
+  const { found } = content.scanStrictly();
+  for (const name of ['previous_response_id', 'conversation'] as const) {
+    const key = found.get(name);
+    // Several may mean either of them; alone, null is the same as none.
+    if (key === undefined || (key.count === 1 && isNull(key.value))) continue;
+    throw new GatewayFailure('bad_request', `${name}: stored responses cannot be referred to here`);
+  }
+}
+
+function isNull(value: Uint8Array): boolean {
+  return value.length === 4 && value[0] === 0x6e;
+}
+
+async function keyOf(gateway: ResolvedGatewayOptions, session: Session): Promise<string> {
   try {
-    const key = await gateway.apiKey();
+    const key = await gateway.apiKey(session);
     assertKey(key);
     return key;
   } catch (cause) {
@@ -97,8 +119,13 @@ function urlOf(baseUrl: URL, endpoint: Endpoint): string {
 }
 
 /** What the gateway says about itself comes last, so that nobody else says it. */
-function headersOf(gateway: ResolvedGatewayOptions, key: string, head: HttpRequestHead | undefined): Headers {
-  const headers = new Headers(head === undefined ? [] : requestHeaders(head.headers));
+function headersOf(
+  gateway: ResolvedGatewayOptions,
+  key: string,
+  head: HttpRequestHead | undefined,
+  principal: string,
+): Headers {
+  const headers = new Headers(head === undefined ? [] : requestHeaders(head.headers, principal));
   headers.set('accept', 'application/json, text/event-stream');
   headers.set('content-type', 'application/json');
   for (const [name, value] of gateway.headers) headers.set(name, value);

@@ -58,13 +58,13 @@ export async function* readTextPieces(
   for await (const chunk of chunks) {
     text += decode(decoder, chunk);
     if (text.length < PIECE_LENGTH + secret.length) continue;
-    text = secret.hide(text);
+    text = secret.hideEncoded(text);
     // What may be the beginning of the secret waits for the rest of it.
     const end = endOfCharacter(text, text.length - Math.max(0, secret.length - 1));
     yield text.slice(0, end);
     text = text.slice(end);
   }
-  text = secret.hide(text + decode(decoder));
+  text = secret.hideEncoded(text + decode(decoder));
   if (text !== '') yield text;
 }
 

@@ -13,7 +13,8 @@ interface GatewayErrorEntry {
 const ERRORS = {
   bad_request: {
     status: 400,
-    meaning: 'malformed, or names no model or several where only some are allowed',
+    meaning:
+      'malformed, or names no model or several although only some are allowed, or refers to stored responses although that is off',
     retryable: false,
   },
   model_not_allowed: { status: 403, meaning: 'this principal may not use this model', retryable: false },
@@ -31,7 +32,8 @@ const ERRORS = {
   },
   upstream_unusable: {
     status: 502,
-    meaning: 'the upstream redirects, or sends no UTF-8, or an event over the limit of 8 Mi characters',
+    meaning:
+      'the upstream redirects, sends no UTF-8 or a status over 599, or an event over the limit of 8 Mi characters',
     retryable: false,
   },
   upstream_timeout: {

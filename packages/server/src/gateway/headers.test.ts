@@ -43,5 +43,16 @@ it('of a client, nothing passes that says who it is or what else there is', () =
     'x-forwarded-for',
     'openai-beta',
   ];
-  expect(requestHeaders(new Map(given.map((name) => [name, 'x'])))).toEqual([['openai-beta', 'x']]);
+  expect(requestHeaders(new Map(given.map((name) => [name, 'x'])), 'alice')).toEqual([['openai-beta', 'x']]);
+});
+
+it("an idempotency key is its principal's own, and stays the same", () => {
+  const key = (principal: string, value: string) =>
+    new Map(requestHeaders(new Map([['idempotency-key', value]]), principal)).get('idempotency-key');
+  expect(key('alice', 'once')).toBe(key('alice', 'once'));
+  const others = [key('alice', 'twice'), key('bob', 'once'), key('', 'once'), key('alice","once', '')];
+  expect(new Set([key('alice', 'once'), ...others]).size).toBe(5);
+  // What one principal is given as a key tells another one nothing that it could send.
+  expect(key('bob', key('alice', 'once') ?? '')).not.toBe(key('alice', 'once'));
+  expect(key('alice', 'once')).toMatch(/^[0-9a-f]{64}$/);
 });

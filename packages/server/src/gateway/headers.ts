@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { HttpHeaders } from '@parlance/protocol';
 import type { Secret } from './secret.js';
 
@@ -21,20 +22,37 @@ const TO_CLIENT_PREFIX = 'x-ratelimit-';
 /** Together they fit into the metadata of a reply with room to spare. */
 const MAX_HEADERS = 24;
 const MAX_VALUE_LENGTH = 200;
+/** Names and values that travel in the head of a reply; HTTP knows odder ones. */
+const NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/;
+const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-export function requestHeaders(headers: HttpHeaders): [string, string][] {
+/** @param principal who asks: what a header names is this principal's own. */
+export function requestHeaders(headers: HttpHeaders, principal: string): [string, string][] {
   return TO_UPSTREAM.flatMap((name): [string, string][] => {
     const value = headers.get(name);
-    return value === undefined ? [] : [[name, value]];
+    if (value === undefined) return [];
+    return [[name, name === 'idempotency-key' ? ownKey(principal, value) : value]];
   });
+}
+
+/**
+ * An upstream answers a known idempotency key with what it has answered before, whichever principal of the gateway asks.
+ * Hashed with the principal, no key means anything for another principal. The same key of the same principal stays
+ * the same, also after a restart and at another gateway.
+ */
+function ownKey(principal: string, key: string): string {
+  return createHash('sha256')
+    .update(JSON.stringify([principal, key]))
+    .digest('hex');
 }
 
 export function replyHeaders(headers: Headers, secret: Secret): HttpHeaders {
   const passed = [...headers].filter(
     ([name, value]) =>
       (TO_CLIENT.has(name) || name.startsWith(TO_CLIENT_PREFIX)) &&
-      name.length <= 64 &&
-      value.length <= MAX_VALUE_LENGTH,
+      NAME.test(name) &&
+      value.length <= MAX_VALUE_LENGTH &&
+      VALUE.test(value),
   );
-  return new Map(passed.slice(0, MAX_HEADERS).map(([name, value]) => [name, secret.hide(value)]));
+  return new Map(passed.slice(0, MAX_HEADERS).map(([name, value]) => [name, secret.hideEncoded(value)]));
 }

@@ -1,5 +1,7 @@
-import { type Message, ProtocolError, type Session } from '@parlance/protocol';
-import { GatewayFailure, readRequest } from './failure.js';
+import type { Session } from '@parlance/protocol';
+import { GatewayFailure } from './failure.js';
+import type { GatewayBody } from './request-body.js';
+import { type FoundKey, readText } from './scan.js';
 
 /**
  * Models that may be asked for, by name; a name that ends with `*` stands for all that begin like it.
@@ -20,7 +22,7 @@ export interface ModelPolicy {
    *
    * @throws {GatewayFailure} `model_not_allowed`, `bad_request`.
    */
-  admit(request: Message, session: Session): Promise<string | undefined>;
+  admit(request: GatewayBody, session: Session): Promise<string | undefined>;
 }
 
 /** @param allowed without it every model is allowed. */
@@ -29,7 +31,7 @@ export function createModelPolicy(allowed: AllowedModels | undefined): ModelPoli
   return {
     async admit(request, session) {
       const names = typeof allowed === 'function' ? await allowed(session) : allowed;
-      const stated = headerModel(request);
+      const stated = request.headerModel;
       if (stated !== undefined) assertAllowed(stated, names);
       const model = bodyModel(request);
       assertAllowed(model, names);
@@ -46,82 +48,35 @@ function assertAllowed(model: string, names: readonly string[]): void {
   throw new GatewayFailure('model_not_allowed', `the model ${JSON.stringify(shorten(model))} is not allowed`);
 }
 
-/** What a request says its model is, where nobody is refused for it. */
-function statedModel(request: Message): string | undefined {
-  const stated = headerModel(request);
-  if (stated !== undefined) return stated;
-  try {
-    const model = request.json<{ model?: unknown } | null>()?.model;
-    return typeof model === 'string' ? shorten(model) : undefined;
-  } catch (error) {
-    // An upstream has its own answer to what is no JSON, and its own limits.
-    if (error instanceof ProtocolError) return undefined;
-    throw error;
-  }
-}
-
-function headerModel(request: Message): string | undefined {
-  const header = readRequest(() => request.header);
-  const model = header !== undefined && 'model' in header ? header.model : '';
-  return model === '' ? undefined : model;
+/** The model that a request states. Nothing is refused for it: the upstream may take more than the scan. */
+function statedModel(request: GatewayBody): string | undefined {
+  const stated = nameIn(request.scan().found.get('model')) ?? request.headerModel;
+  return stated === undefined ? undefined : shorten(stated);
 }
 
 /**
  * The model that a body names. Where it names two, readers differ in which of them counts, and one
- * could be allowed for the other.
+ * could be allowed for the other. There are readers to whom keys that differ only in case are the same.
  */
-function bodyModel(request: Message): string {
-  const body = readRequest(() => request.json<{ model?: unknown } | null>());
-  const model = body?.model;
-  if (typeof model !== 'string') throw new GatewayFailure('bad_request', 'the request names no model');
-  if (countTopLevelKey(request.text, 'model') !== 1) {
+function bodyModel(request: GatewayBody): string {
+  const { found } = request.scanStrictly();
+  const key = found.get('model');
+  if (key !== undefined && key.count > 1) {
     throw new GatewayFailure('bad_request', 'the request names its model more than once');
   }
+  if (key?.isExact === false) {
+    throw new GatewayFailure('bad_request', 'the request spells the key "model" in another way');
+  }
+  const model = nameIn(key);
+  if (model === undefined) throw new GatewayFailure('bad_request', 'the request names no model');
   return model;
 }
 
-/**
- * How often the object that `json` is has `key`, however it is written.
- *
- * @param json valid JSON.
- */
-export function countTopLevelKey(json: string, key: string): number {
-  let count = 0;
-  let depth = 0;
-  for (let at = 0; at < json.length; at++) {
-    switch (json[at]) {
-      case '{':
-      case '[':
-        depth++;
-        break;
-      case '}':
-      case ']':
-        depth--;
-        break;
-      case '"': {
-        const end = endOfString(json, at);
-        if (depth === 1 && isFollowedByColon(json, end) && JSON.parse(json.slice(at, end)) === key) count++;
-        at = end - 1;
-      }
-    }
-  }
-  return count;
-}
+/** Bytes of the longest name that is read, quotes and escapes included. */
+const MAX_NAME_SIZE = 1024;
 
-/** The index behind the string that begins at `start`. */
-function endOfString(json: string, start: number): number {
-  for (let end = json.indexOf('"', start + 1); end !== -1; end = json.indexOf('"', end + 1)) {
-    let first = end;
-    while (json[first - 1] === '\\') first--;
-    if ((end - first) % 2 === 0) return end + 1;
-  }
-  return json.length;
-}
-
-function isFollowedByColon(json: string, from: number): boolean {
-  let at = from;
-  while (json[at] === ' ' || json[at] === '\n' || json[at] === '\r' || json[at] === '\t') at++;
-  return json[at] === ':';
+function nameIn(key: FoundKey | undefined): string | undefined {
+  return key === undefined || key.value.length > MAX_NAME_SIZE ? undefined : readText(key.value);
 }
 
 /** A name that a peer made up does not become a long label or message. */

@@ -4,6 +4,7 @@ import {
   loggable,
   type OptionKinds,
   ProtocolError,
+  type Session,
   SILENT_LOGGER,
 } from '@parlance/protocol';
 import { type AllowedModels, createModelPolicy, type ModelPolicy } from './models.js';
@@ -13,12 +14,21 @@ import type { GatewayRequest } from './usage.js';
 export interface OpenAIGatewayOptions {
   /** Of an API that is compatible with OpenAI's, version included: `https://api.openai.com/v1`. */
   readonly baseUrl: string | URL;
-  /** Sent as a bearer token and nowhere else; a function is asked for each request. @default none is sent */
-  readonly apiKey?: string | (() => string | Promise<string>) | undefined;
+  /**
+   * Sent as a bearer token and nowhere else; a function is asked for each request, so that each principal may have
+   * a key of its own. @default none is sent
+   */
+  readonly apiKey?: string | ((session: Session) => string | Promise<string>) | undefined;
   /** Header fields of every request to the upstream. @default none */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** @default every model */
   readonly models?: AllowedModels | undefined;
+  /**
+   * Whether requests to `/responses` may refer to what the upstream has stored (`previous_response_id`,
+   * `conversation`). Under one API key, each principal that knows an ID can continue what it names.
+   * @default true
+   */
+  readonly storedResponses?: boolean | undefined;
   /** Told of each request once it is over. @default nobody is told */
   readonly onUsage?: ((request: GatewayRequest) => void) | undefined;
   /** How often a request is repeated that cannot have had any effect. @default 2 */
@@ -41,11 +51,12 @@ export interface OpenAIGatewayOptions {
 export interface ResolvedGatewayOptions extends UpstreamOptions {
   readonly baseUrl: URL;
   /** Empty where there is none. */
-  readonly apiKey: () => string | Promise<string>;
+  readonly apiKey: (session: Session) => string | Promise<string>;
   readonly headers: readonly (readonly [string, string])[];
   /** Of these, what proves who the gateway is. */
   readonly secretHeaders: readonly string[];
   readonly models: ModelPolicy;
+  readonly storedResponses: boolean;
   readonly onUsage: (request: GatewayRequest) => void;
   readonly maxEventLength: number;
   readonly logger: Logger;
@@ -56,6 +67,7 @@ const KINDS: OptionKinds<OpenAIGatewayOptions> = {
   apiKey: ['text', 'function'],
   headers: 'object',
   models: ['list', 'function'],
+  storedResponses: 'flag',
   onUsage: 'function',
   maxRetries: 'number',
   maxRetryDelayMs: 'number',
@@ -83,6 +95,7 @@ export function resolveGatewayOptions(options: OpenAIGatewayOptions): ResolvedGa
     headers,
     secretHeaders: headers.filter(([name]) => SECRET_NAME.test(name)).map(([, value]) => value),
     models: createModelPolicy(models),
+    storedResponses: options.storedResponses ?? true,
     onUsage(request: GatewayRequest) {
       try {
         onUsage?.(request);

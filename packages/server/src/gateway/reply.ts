@@ -46,20 +46,28 @@ export function createReply(context: RequestContext, progress: Progress): Reply 
   }
 
   async function* passOnText(pieces: AsyncIterable<string>, onFirst: () => void): AsyncGenerator<string> {
-    let tail = '';
+    // Joined once: that of a long answer would be copied with every piece.
+    const tail: string[] = [];
+    let tailLength = 0;
     for await (const piece of pieces) {
       if (progress.parts === 0) onFirst();
-      tail = (tail + piece).slice(-USAGE_TAIL_LENGTH);
+      tail.push(piece);
+      tailLength += piece.length;
+      while (tailLength - (tail[0] ?? '').length >= USAGE_TAIL_LENGTH)
+        tailLength -= tail.shift()?.length ?? 0;
       yield counted(piece);
     }
     if (progress.parts === 0) onFirst();
-    progress.tokens = readTokenUsage(tail);
+    progress.tokens = readTokenUsage(tail.join(''));
   }
 
   return {
     async *passOn({ status, headers, chunks }, secret, maxEventLength) {
       if (status >= 300 && status < 400) {
         throw new GatewayFailure('upstream_unusable', 'the upstream redirects to another address');
+      }
+      if (status < 200 || status > 599) {
+        throw new GatewayFailure('upstream_unusable', `the upstream answers with a status of ${status}`);
       }
       const passed = replyHeaders(headers, secret);
       if (status >= 400 && !speaksHttp) {
@@ -99,18 +107,24 @@ async function upstreamError(
     break;
   }
   const error = parseError(body);
-  return new RequestError('upstream_status', error?.message ?? `the upstream answered ${status}`, {
+  const message = typeof error?.message === 'string' ? wellFormed(error.message) : '';
+  return new RequestError('upstream_status', message || `the upstream answered ${status}`, {
     retryable: status === 429 || status >= 500,
     retryAfterMs: retryAfterMs(headers),
     data: { status, error },
   });
 }
 
-function parseError(body: string): { message?: string } | undefined {
+function parseError(body: string): { message?: unknown } | undefined {
   try {
-    const { error } = JSON.parse(body) as { error?: { message?: string } };
+    const { error } = JSON.parse(body.replace(/^\ufeff/, '')) as { error?: { message?: unknown } };
     return typeof error === 'object' && error !== null ? error : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** JSON may escape half of a surrogate pair, which has no UTF-8. */
+function wellFormed(text: string): string {
+  return text.replace(/\p{Surrogate}/gu, '\ufffd');
 }

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createUsageCounter, type GatewayRequest, readTokenUsage } from './usage.js';
 
@@ -17,6 +18,39 @@ describe('what a response says of its usage', () => {
       5,
       7,
     ],
+    [
+      'a completion with a note behind it',
+      { usage: { prompt_tokens: 5, completion_tokens: 7 }, metadata: { usage: 'x', a: '"usage":{' } },
+      5,
+      7,
+    ],
+    [
+      'a completion with a note that looks like usage',
+      { usage: { input_tokens: 5, output_tokens: 7 }, metadata: { usage: { prompt_tokens: 0 } } },
+      5,
+      7,
+    ],
+    [
+      'an event with a note before and behind',
+      {
+        metadata: { usage: { prompt_tokens: 0 } },
+        response: { metadata: { usage: 'x' }, usage: { input_tokens: 5, output_tokens: 7 }, tools: [] },
+        metadata2: { usage: { prompt_tokens: 'x' } },
+      },
+      5,
+      7,
+    ],
+    [
+      'a completion with tools that are repeated',
+      {
+        tools: [{ properties: { usage: { prompt_tokens: 0 } } }],
+        usage: { prompt_tokens: 5, completion_tokens: 7 },
+        text: { format: { schema: { usage: { prompt_tokens: 0 } } } },
+      },
+      5,
+      7,
+    ],
+    ['an object of the vendor', { x_groq: { usage: { prompt_tokens: 5, completion_tokens: 7 } } }, 5, 7],
     ['embeddings', { data: [[0.1]], usage: { prompt_tokens: 5, total_tokens: 5 } }, 5, 0],
   ])('is read from %s', (_what, json, promptTokens, completionTokens) => {
     expect(readTokenUsage(JSON.stringify(json))).toEqual({ promptTokens, completionTokens });
@@ -31,9 +65,39 @@ describe('what a response says of its usage', () => {
     ['less than nothing', '{"usage":{"prompt_tokens":-1}}'],
     ['a half', '{"usage":{"prompt_tokens":0.5}}'],
     ['the beginning of one', '{"usage":{"prompt_tokens":1'],
+    ['what is deep in it', '{"a":[{"usage":{"prompt_tokens":1}}]}'],
+    ['a note of the client', '{"metadata":{"usage":{"prompt_tokens":1}}}'],
+    ['words', '"usage":{"prompt_tokens":1}'],
+    ['brackets', `"usage":{${']'.repeat(100)}`],
     ['text that looks like it', JSON.stringify({ content: '"usage":{"prompt_tokens":1}' })],
   ])('is not read from %s', (_what, json) => {
     expect(readTokenUsage(json)).toBeUndefined();
+  });
+
+  it('is found before all that a client may have repeated', () => {
+    const metadata = Object.fromEntries(
+      Array.from({ length: 16 }, (_, i) => [`usage${i}`, '\\"'.repeat(512)]),
+    );
+    const json = JSON.stringify({ usage: { prompt_tokens: 1 }, user: '\u0001'.repeat(512), metadata });
+    expect(readTokenUsage(json)).toEqual({ promptTokens: 1, completionTokens: 0 });
+  });
+
+  it('is found beside everything else, and nothing else is taken for it', () => {
+    fc.assert(
+      fc.property(
+        fc.jsonValue({ stringUnit: fc.constantFrom('"', '\\', '{', '}', ':', 'usage') }),
+        fc.jsonValue({ maxDepth: 3 }),
+        fc.nat(2),
+        (before, behind, indent) => {
+          const json = JSON.stringify(
+            { b: [[before]], usage: { prompt_tokens: 9 }, z: [[behind]] },
+            null,
+            indent,
+          );
+          expect(readTokenUsage(json)).toEqual({ promptTokens: 9, completionTokens: 0 });
+        },
+      ),
+    );
   });
 
   it('is found behind a megabyte', () => {

@@ -118,32 +118,95 @@ function sum(totals: UsageTotals, { outcome, tokens, requestBytes }: GatewayRequ
   };
 }
 
-/** Characters at the end of a text among which its usage is looked for. */
-export const USAGE_TAIL_LENGTH = 16 * 1024;
+/**
+ * Characters at the end of a text among which its usage is looked for. A client may have 16 entries of metadata
+ * repeated behind it, which take some 50,000 in their longest form.
+ */
+export const USAGE_TAIL_LENGTH = 256 * 1024;
 const KEY = '"usage"';
+const KEY_OF_OBJECT = /"usage"\s*:\s*\{/;
+/** What this key holds is the client's. */
+const CLIENTS_OWN = '"metadata"';
 
 /**
- * What a response, or an event of one, says about its usage. Only that object is parsed, as the rest may
- * be a megabyte of embeddings; a quote inside of a JSON string is escaped, so that the key is one.
+ * The usage that a response, or an event of one, states: as a key of its own, or of an object in it. Only that
+ * is parsed, as the rest may be a megabyte of embeddings. The text is walked through from its end, because there
+ * usage stands, and by its structure, because a client's words and keys may be repeated anywhere in it.
  */
 export function readTokenUsage(json: string): TokenUsage | undefined {
+  // Most events have none, and are not worth a walk.
+  if (!json.includes(KEY)) return undefined;
   const tail = json.slice(-USAGE_TAIL_LENGTH);
-  const key = tail.lastIndexOf(KEY);
-  if (key === -1) return undefined;
-  const object = /^\s*:\s*(\{)/.exec(tail.slice(key + KEY.length, key + KEY.length + 16));
-  if (object === null) return undefined;
-  const start = tail.indexOf('{', key);
-  return parseUsage(tail.slice(start, endOfObject(tail, start)));
+  return KEY_OF_OBJECT.test(tail) ? findUsage(tail) : undefined;
 }
 
-/** Nothing in a usage object is a string with braces. */
-function endOfObject(text: string, start: number): number {
-  let depth = 0;
-  for (let at = start; at < text.length; at++) {
-    if (text[at] === '{') depth++;
-    else if (text[at] === '}' && --depth === 0) return at + 1;
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+
+function findUsage(tail: string): TokenUsage | undefined {
+  /** Where the containers around the present place end. */
+  const ends: number[] = [];
+  /** The container that was passed last. */
+  let start = 0;
+  let end = 0;
+  /** Usage of an object in the outermost one. */
+  let inner: TokenUsage | undefined;
+  /** The same, until it is known what that object is. */
+  let pending: TokenUsage | undefined;
+  for (let at = tail.length - 1; at >= 0; at--) {
+    switch (tail.charCodeAt(at)) {
+      case 0x7d /* } */:
+      case 0x5d /* ] */:
+        ends.push(at + 1);
+        break;
+      case 0x7b /* { */:
+      case 0x5b /* [ */:
+        {
+          const closed = ends.pop();
+          // The outermost one is over, or was never complete.
+          if (closed === undefined || ends.length === 0) return inner ?? pending;
+          start = at;
+          end = closed;
+          break;
+        }
+      case QUOTE: {
+        const first = startOfString(tail, at);
+        if (first === -1) return inner ?? pending;
+        if (ends.length <= 2 && isKeyOf(tail, at + 1, start)) {
+          const key = tail.slice(first, at + 1);
+          if (key === KEY) {
+            const usage = parseUsage(tail.slice(start, end));
+            if (usage !== undefined && ends.length === 1) return usage;
+            pending ??= usage;
+          } else if (ends.length === 1) {
+            if (key !== CLIENTS_OWN) inner ??= pending;
+            pending = undefined;
+          }
+        }
+        at = first;
+      }
+    }
   }
-  return text.length;
+  return inner ?? pending;
+}
+
+/** The index of the quote that opens the string which the quote at `close` closes, or -1. */
+function startOfString(text: string, close: number): number {
+  let at = close;
+  while (at > 0) {
+    at = text.lastIndexOf('"', at - 1);
+    if (at === -1) return -1;
+    let first = at;
+    while (text.charCodeAt(first - 1) === BACKSLASH) first--;
+    if ((at - first) % 2 === 0) return at;
+    at = first;
+  }
+  return -1;
+}
+
+/** Whether nothing but a colon stands between what ends before `from` and the container at `start`. */
+function isKeyOf(text: string, from: number, start: number): boolean {
+  return start > from && start - from < 16 && text.slice(from, start).trim() === ':';
 }
 
 function parseUsage(json: string): TokenUsage | undefined {

@@ -1,4 +1,4 @@
-import type { Endpoint, Undeliverable } from '@parlance/protocol';
+import type { Endpoint, Reservation, Undeliverable } from '@parlance/protocol';
 
 /** A one-way message that was given to another session. */
 export interface HandOver {
@@ -9,6 +9,8 @@ export interface HandOver {
   readonly ordinal: number | undefined;
   /** What it costs of the sender's credit until it is written. */
   readonly charge: number;
+  /** Of the memory that it takes until then, if it had to be coded again. */
+  readonly reservation: Reservation | undefined;
 }
 
 interface Kept extends HandOver {
@@ -23,8 +25,8 @@ export class HandOvers {
   #head = 0;
   #unwritten = 0;
 
-  add({ source, to, ordinal, charge }: HandOver): void {
-    this.#kept.push({ source, to, ordinal, charge, frame: 0 });
+  add({ source, to, ordinal, charge, reservation }: HandOver): void {
+    this.#kept.push({ source, to, ordinal, charge, reservation, frame: 0 });
   }
 
   /** The one that was added last could not be given. */

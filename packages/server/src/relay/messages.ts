@@ -1,12 +1,14 @@
 import {
+  type CodedBody,
   DELIVERY,
   type Endpoint,
   encodeUndeliverable,
   ProtocolError,
   type ReceivedBody,
+  type Reservation,
   type Undeliverable,
 } from '@parlance/protocol';
-import { HandOvers, Ordinals } from './hand-over.js';
+import { type HandOver, HandOvers, Ordinals } from './hand-over.js';
 import { addressed } from './recode.js';
 import type { Transit } from './transit.js';
 
@@ -15,6 +17,12 @@ interface Correspondence {
   readonly handOvers: HandOvers;
   /** Counts what it sends. */
   readonly ordinals: Ordinals;
+}
+
+/** `auto` never takes TOKEN, but a session may have agreed on nothing else, and a report is JSON. */
+function encodeReport(json: string, { coder, negotiated }: Endpoint): CodedBody {
+  const hasOnlyToken = negotiated.algorithms.every((name) => name === 'TOKEN');
+  return coder.encode(json, { algorithm: hasOnlyToken ? 'TOKEN' : 'auto' });
 }
 
 /** Reports that may wait for a session that does not read them, in bytes. */
@@ -29,7 +37,8 @@ export class RelayedMessages {
     this.#transit = transit;
   }
 
-  take(source: Endpoint, to: string, body: ReceivedBody): void {
+  /** @param reservation of the memory that the body takes if it has to be coded again. */
+  take(source: Endpoint, to: string, body: ReceivedBody, reservation: Reservation | undefined): void {
     const transit = this.#transit;
     const ordinal = this.#of(source).ordinals.next(to);
     try {
@@ -37,19 +46,26 @@ export class RelayedMessages {
       const { handOvers } = this.#of(target);
       const onWritten = (frame: number) => {
         const handOver = handOvers.written(frame, target.core.framesConfirmed);
-        if (handOver !== undefined) transit.giveBack(handOver.source, 0, handOver.charge);
+        if (handOver !== undefined) this.#settle(handOver);
       };
-      const coded = addressed(transit.convert(body, source, target), source.agentId, onWritten);
-      handOvers.add({ source, to, ordinal, charge: body.charge });
+      const coded = addressed(
+        transit.convert(body, source, target),
+        transit.nameOf(source, target),
+        onWritten,
+      );
+      handOvers.add({ source, to, ordinal, charge: body.charge, reservation });
+      source.relayed++;
       target.perform(coded, (core) => {
         try {
           core.send(coded);
         } catch (error) {
           handOvers.takeBack();
+          source.relayed--;
           throw error;
         }
       });
     } catch (error) {
+      reservation?.release();
       const reason = transit.refuse(error, to).code;
       // Its credit comes back with the report, so that nobody is sent reports without reading them.
       this.#report(source, { to, outcome: 'not_sent', reason, first: ordinal, count: 1 }, () =>
@@ -64,7 +80,7 @@ export class RelayedMessages {
     this.#correspondences.delete(session);
     const { handOvers } = correspondence;
     const { stats } = this.#transit;
-    for (const { source, charge } of handOvers.waiting()) this.#transit.giveBack(source, 0, charge);
+    for (const handOver of handOvers.waiting()) this.#settle(handOver);
     for (const { source, report } of handOvers.lost(session.core.framesConfirmed)) {
       if (report.outcome === 'unknown') stats.unknown += report.count;
       else stats.refused += report.count;
@@ -78,8 +94,20 @@ export class RelayedMessages {
       source.abort(new ProtocolError('window_exceeded', 'reports of delivery are not read'));
       return;
     }
-    const coded = source.coder.encode(encodeUndeliverable(report), {});
-    source.perform(coded, (core) => core.send({ ...coded, agent: DELIVERY, onWritten }));
+    try {
+      const coded = encodeReport(encodeUndeliverable(report), source);
+      source.perform(coded, (core) => core.send({ ...coded, agent: DELIVERY, onWritten }));
+    } catch (error) {
+      // What was agreed may be unable to carry a report. The sender gets its credit back all the same.
+      this.#transit.handleUnreported(source, report, error);
+      onWritten?.();
+    }
+  }
+
+  #settle({ source, charge, reservation }: HandOver): void {
+    reservation?.release();
+    source.relayed--;
+    this.#transit.giveBack(source, 0, charge);
   }
 
   #of(session: Endpoint): Correspondence {

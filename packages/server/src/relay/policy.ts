@@ -1,15 +1,12 @@
 import {
   catchLate,
-  type Endpoint,
   LinkCodec,
   type Logger,
   loggable,
   type M2MHeader,
-  ProtocolError,
   type ReceivedBody,
   readM2MBodyHeader,
 } from '@parlance/protocol';
-import type { Agent, Directory } from '../directory.js';
 
 /** Who may see and reach whom: what a server says about its agents. */
 
@@ -38,11 +35,17 @@ export interface RouteQuestion {
   readonly header: M2MHeader | undefined;
 }
 
+/** An agent of any principal, as a route names it. */
+export interface AgentName {
+  readonly principal: string;
+  readonly id: string;
+}
+
 export interface AgentsOptions {
   /**
    * What becomes of a second session with the same agent ID and principal: the newer one takes the ID
-   * over and the older ends with `taken_over`, or the newer one is refused. Another principal is always
-   * refused.
+   * over and the older ends with `taken_over`, or the newer one is refused. Another principal's agents have
+   * nothing to do with it: an agent ID belongs to its principal.
    *
    * @default 'takeOver'
    */
@@ -56,60 +59,62 @@ export interface AgentsOptions {
   readonly authorize?: ((question: RelayQuestion) => boolean) | undefined;
   /**
    * Names the agent that a body for `to` goes to, for example by the model of its header; `to` may then
-   * be the name of a service. `authorize` is asked about whoever is named. A throw reaches nobody.
+   * be the name of a service. A string is an agent ID of the sender's own principal, or an address;
+   * `{ principal, id }` is an agent of any principal. `authorize` is asked about the agent that is named;
+   * without `authorize`, naming another principal's agent is leave enough to reach it. A throw reaches no
+   * agent.
    *
    * @default `to` itself
    */
-  readonly route?: ((to: string, question: RouteQuestion) => string) | undefined;
+  readonly route?: ((to: string, question: RouteQuestion) => string | AgentName) | undefined;
 }
 
 export class Policy {
   readonly #options: AgentsOptions;
-  readonly #directory: Directory;
   readonly #logger: Logger;
 
-  constructor(options: AgentsOptions, directory: Directory, logger: Logger) {
+  constructor(options: AgentsOptions, logger: Logger) {
     this.#options = options;
-    this.#directory = directory;
     this.#logger = logger;
   }
 
-  mayList(from: Party, to: Agent): boolean {
-    return this.#allows(new Question(from, 'list', undefined, to.party));
+  mayList(from: Party, to: Party): boolean {
+    return this.#allows(new Question(from, 'list', undefined, to));
   }
 
-  /**
-   * The agent that a body from `session` to `name` goes to.
-   *
-   * @param body `undefined` for a tensor, which comes in pieces.
-   * @throws {ProtocolError} `unknown_agent`, also for one that the sender may not see; `forbidden`.
-   */
-  admit(session: Endpoint, name: string, kind: RelayKind, body: ReceivedBody | undefined): Agent {
-    const from = this.#directory.agentOf(session)?.party;
-    if (from === undefined) {
-      throw new ProtocolError('forbidden', 'only an agent, a session with an agent ID, may write to others');
-    }
-    const agent = this.#directory.get(this.#route(name, new Question(from, kind, body)));
-    if (agent === undefined || !this.mayList(from, agent)) {
-      throw new ProtocolError('unknown_agent', `there is no agent ${name}`);
-    }
-    if (this.#allows(new Question(from, kind, body, agent.party))) return agent;
-    throw new ProtocolError('forbidden', `${from.id} may send no ${kind} to ${name}`);
+  /** @param body `undefined` for a tensor, which comes in pieces. */
+  maySend(from: Party, to: Party, kind: RelayKind, body: ReceivedBody | undefined): boolean {
+    return this.#allows(new Question(from, kind, body, to));
   }
 
-  #route(name: string, question: RouteQuestion): string {
+  /** Whether the application decides itself who may reach whom. */
+  get isDecided(): boolean {
+    return this.#options.authorize !== undefined;
+  }
+
+  /** The agent that a body for `name` goes to, by a name or its principal and ID; `undefined` for none. */
+  route(
+    from: Party,
+    name: string,
+    kind: RelayKind,
+    body: ReceivedBody | undefined,
+  ): string | AgentName | undefined {
+    const { route } = this.#options;
+    if (route === undefined) return name;
     const onThrown = (error: unknown) => {
       const fields = { event: 'agents.route_failed', err: loggable(error) };
-      this.#logger.error(fields, 'agents.route threw, so that nobody is reached');
+      this.#logger.error(fields, 'agents.route failed, so that no agent is reached');
     };
     try {
-      const named: unknown = this.#options.route?.(name, question) ?? name;
-      catchLate(named, onThrown);
-      if (typeof named !== 'string') throw new TypeError('agents.route returned no agent ID');
-      return named;
+      const routed = route(name, new Question(from, kind, body)) ?? name;
+      if (typeof routed === 'string') return routed;
+      catchLate(routed, onThrown);
+      const { principal, id } = routed;
+      if (typeof principal === 'string' && typeof id === 'string') return { principal, id };
+      throw new TypeError('agents.route returned neither a string nor { principal, id }');
     } catch (error) {
       onThrown(error);
-      return '';
+      return undefined;
     }
   }
 

@@ -1,4 +1,12 @@
-import { DIRECTORY, type Endpoint, type Logger, type SessionEvent } from '@parlance/protocol';
+import {
+  type BodyEvent,
+  DIRECTORY,
+  type Endpoint,
+  type Logger,
+  type ProtocolError,
+  type Reservation,
+  type SessionEvent,
+} from '@parlance/protocol';
 import type { Directory } from '../directory.js';
 import { RelayedMessages } from './messages.js';
 import type { Policy } from './policy.js';
@@ -18,7 +26,7 @@ export class Relay {
 
   constructor(directory: Directory, policy: Policy, logger: Logger) {
     this.#directory = directory;
-    this.#transit = new Transit(policy, logger);
+    this.#transit = new Transit(directory, policy, logger);
     this.#messages = new RelayedMessages(this.#transit);
     this.#requests = new RelayedRequests(this.#transit);
   }
@@ -28,16 +36,16 @@ export class Relay {
   }
 
   /** Takes what `session` addresses to others, and what it answers them. */
-  take(session: Endpoint, event: SessionEvent): boolean {
+  take(session: Endpoint, event: SessionEvent, reservation?: Reservation): boolean {
     switch (event.type) {
       case 'message':
         if (event.body.agent === undefined) return false;
-        this.#messages.take(session, event.body.agent, event.body);
+        this.#messages.take(session, event.body.agent, event.body, reservation);
         return true;
       case 'request': {
         const { streamId, body } = event;
         if (body.agent === undefined) return false;
-        if (body.agent !== DIRECTORY) this.#requests.take(session, streamId, body.agent, body);
+        if (body.agent !== DIRECTORY) this.#requests.take(session, streamId, body.agent, body, reservation);
         else void session.answer(streamId, body, this.#directory.handlerFor(session));
         return true;
       }
@@ -47,12 +55,29 @@ export class Relay {
       case 'response':
       case 'end':
       case 'failure':
-        return this.#requests.takeReply(session, event);
+        return this.#requests.takeReply(session, event, reservation);
       case 'cancel':
         return this.#requests.cancel(session, event.streamId);
       default:
         return false;
     }
+  }
+
+  /** Bytes that a body of `session` takes on its way to another; `undefined` if it is for the server itself. */
+  memoryOf(session: Endpoint, event: BodyEvent): number | undefined {
+    const { body } = event;
+    if (event.type === 'part' || event.type === 'response') {
+      const asker = this.#requests.askerOf(session, event.streamId);
+      return asker && this.#transit.memoryOf(body, session, asker);
+    }
+    if (body.agent === undefined || body.agent === DIRECTORY) return undefined;
+    const target = this.#transit.targetOf(session, body.agent, event.type, body);
+    return target === undefined ? 0 : this.#transit.memoryOf(body, session, target);
+  }
+
+  /** There is no memory for a reply of `session`. Returns whether it answers another session. */
+  refuse(session: Endpoint, streamId: number, error: ProtocolError): boolean {
+    return this.#requests.fail(session, streamId, error);
   }
 
   /** Whether another session has asked `session` on this stream. */

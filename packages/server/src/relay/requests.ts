@@ -3,8 +3,10 @@ import {
   type Endpoint,
   ProtocolError,
   type ReceivedBody,
+  type Reservation,
   type SessionEvent,
   TRANSFER_OVERHEAD,
+  toProtocolError,
 } from '@parlance/protocol';
 import { addressed, type PartText } from './recode.js';
 import type { Transit } from './transit.js';
@@ -25,6 +27,10 @@ interface Passage {
   partText: PartText | undefined;
   /** What replies that are not written cost of the target's credit. */
   owed: number;
+  /** Replies that are not written, and the memory that was reserved to code some of them again. */
+  unwritten: number;
+  readonly reservations: Set<Reservation>;
+  readonly onUnwritten: (() => void) | undefined;
 }
 
 /** What one session has to do with. */
@@ -51,20 +57,43 @@ export class RelayedRequests {
     return this.#dealings.get(session)?.answering.has(streamId) ?? false;
   }
 
-  take(source: Endpoint, sourceStream: number, to: string, body: ReceivedBody): void {
+  /** The session that has asked `session` on this stream. */
+  askerOf(session: Endpoint, streamId: number): Endpoint | undefined {
+    return this.#dealings.get(session)?.answering.get(streamId)?.source;
+  }
+
+  /** @param reservation of the memory that the body takes if it has to be coded again. */
+  take(
+    source: Endpoint,
+    sourceStream: number,
+    to: string,
+    body: ReceivedBody,
+    reservation: Reservation | undefined,
+  ): void {
     // It may have been cancelled while it was looked at.
-    if (!source.core.isWanted(sourceStream)) return source.tell((core) => core.end(sourceStream));
+    if (!source.core.isWanted(sourceStream)) {
+      reservation?.release();
+      return source.tell((core) => core.end(sourceStream));
+    }
     const transit = this.#transit;
     try {
       const { session: target } = transit.admit(source, to, 'request', body);
       const opening = this.#open({ source, sourceStream, target, to, kind: 'request' });
       const onWritten = (count: number) => {
         opening.onWritten(count);
+        onDropped();
         transit.giveBack(source, sourceStream, body.charge);
       };
-      const coded = addressed(transit.convert(body, source, target), source.agentId, onWritten);
-      target.perform(coded, (core) => opening.begin(core.request(coded)));
+      const onDropped = () => reservation?.release();
+      const coded = addressed(
+        transit.convert(body, source, target),
+        transit.nameOf(source, target),
+        onWritten,
+        onDropped,
+      );
+      target.perform(coded, (core) => opening.begin(core.request(coded), onDropped));
     } catch (error) {
+      reservation?.release();
       this.#refuse(source, sourceStream, to, error);
     }
   }
@@ -88,13 +117,13 @@ export class RelayedRequests {
   }
 
   /** Returns whether it answers somebody else. */
-  takeReply(target: Endpoint, event: ReplyEvent): boolean {
+  takeReply(target: Endpoint, event: ReplyEvent, reservation: Reservation | undefined): boolean {
     const passage = this.#dealings.get(target)?.answering.get(event.streamId);
     if (passage === undefined) return false;
     const { source, sourceStream } = passage;
-    if (event.type === 'part' || event.type === 'response') this.#passBack(passage, event);
+    if (event.type === 'part' || event.type === 'response') this.#passBack(passage, event, reservation);
     if (event.type !== 'part') this.#forget(passage);
-    if (event.type === 'end') source.tell((core) => core.end(sourceStream));
+    if (event.type === 'end') this.#endReply(passage);
     if (event.type === 'failure') {
       source.tell((core) => {
         // What a receiver finds wrong with a tensor is told to whoever sent it.
@@ -102,6 +131,17 @@ export class RelayedRequests {
         else core.fail(sourceStream, event.error);
       });
     }
+    return true;
+  }
+
+  /** A reply cannot go on. Returns whether it answers another session. */
+  fail(target: Endpoint, targetStream: number, error: ProtocolError): boolean {
+    const passage = this.#dealings.get(target)?.answering.get(targetStream);
+    if (passage === undefined) return false;
+    const { source, sourceStream } = passage;
+    this.#forget(passage);
+    target.tell((core) => core.cancel(targetStream));
+    source.tell((core) => core.fail(sourceStream, error));
     return true;
   }
 
@@ -121,26 +161,37 @@ export class RelayedRequests {
       this.#dealings.get(target)?.answering.delete(targetStream);
       target.tell((core) => core.cancel(targetStream));
     }
-    for (const { source, sourceStream, to, frame } of dealings.answering.values()) {
+    for (const { source, sourceStream, to, frame, onUnwritten } of dealings.answering.values()) {
+      onUnwritten?.();
       this.#dealings.get(source)?.asking.delete(sourceStream);
       const knows = frame > 0 ? 'it may have begun to work on the request' : 'it never had the request';
       const error = new ProtocolError('peer_gone', `the session of agent ${to} is over; ${knows}`);
       source.tell((core) => core.fail(sourceStream, error));
     }
     for (const passage of [...dealings.asking.values(), ...dealings.unwritten])
-      this.#settle(passage, passage.owed);
+      this.#settle(passage, passage.owed, passage.unwritten);
   }
 
   /** A passage that begins when the target's core has opened a stream for it. */
   #open(known: Pick<Passage, 'source' | 'sourceStream' | 'target' | 'to' | 'kind'>): {
-    readonly begin: (targetStream: number) => void;
+    /** @param onUnwritten the target's session ends before it has all of the request. */
+    readonly begin: (targetStream: number, onUnwritten?: () => void) => void;
     readonly onWritten: (frame: number) => void;
   } {
     let passage: Passage | undefined;
     let frame = 0;
     return {
-      begin: (targetStream) => {
-        passage = { ...known, targetStream, frame, partText: undefined, owed: 0 };
+      begin: (targetStream, onUnwritten) => {
+        passage = {
+          ...known,
+          targetStream,
+          frame,
+          partText: undefined,
+          owed: 0,
+          unwritten: 0,
+          reservations: new Set(),
+          onUnwritten,
+        };
         this.#of(known.source).asking.set(known.sourceStream, passage);
         this.#of(known.target).answering.set(targetStream, passage);
       },
@@ -166,7 +217,7 @@ export class RelayedRequests {
         totalLength,
         first,
         onFirstWritten: () => transit.giveBack(source, sourceStream, charge),
-        agent: source.agentId,
+        agent: transit.nameOf(source, target),
         onWritten: opening.onWritten,
       };
       target.perform(totalLength, (core) => opening.begin(core.transfer(transfer)));
@@ -176,11 +227,25 @@ export class RelayedRequests {
     }
   }
 
-  #passBack(passage: Passage, event: Extract<ReplyEvent, { type: 'part' | 'response' }>): void {
+  #passBack(
+    passage: Passage,
+    event: Extract<ReplyEvent, { type: 'part' | 'response' }>,
+    reservation: Reservation | undefined,
+  ): void {
     const { source, sourceStream, target, targetStream } = passage;
     const { type, body } = event;
     passage.owed += body.charge;
-    const onTaken = () => this.#settle(passage, body.charge);
+    passage.unwritten++;
+    target.relayed++;
+    if (reservation !== undefined) passage.reservations.add(reservation);
+    let isTaken = false;
+    const onTaken = () => {
+      if (isTaken) return;
+      isTaken = true;
+      reservation?.release();
+      if (reservation !== undefined) passage.reservations.delete(reservation);
+      this.#settle(passage, body.charge, 1);
+    };
     // Who has cancelled takes no more, and what nobody takes is as good as taken.
     const isWanted = source.core.isWanted(sourceStream);
     if (!isWanted) onTaken();
@@ -201,18 +266,36 @@ export class RelayedRequests {
     }
   }
 
+  /** Tokens that were passed on as text may end inside a character, which the reader is told like any other. */
+  #endReply({ source, sourceStream, partText }: Passage): void {
+    source.tell((core) => {
+      try {
+        partText?.end();
+        core.end(sourceStream);
+      } catch (error) {
+        core.refuse(sourceStream, toProtocolError(error, 'internal', 'the reply could not be passed on'));
+      }
+    });
+  }
+
   #refuse(source: Endpoint, sourceStream: number, to: string, error: unknown): void {
     const reason = this.#transit.refuse(error, to);
     source.tell((core) => core.fail(sourceStream, reason));
   }
 
   /** Somebody has taken what the target was charged, or nobody will. */
-  #settle(passage: Passage, charge: number): void {
+  #settle(passage: Passage, charge: number, replies: number): void {
     const { source, target, targetStream } = passage;
     // Everything was settled when the source's session ended.
     if (passage.owed === 0) return;
     passage.owed -= charge;
-    if (passage.owed === 0) this.#dealings.get(source)?.unwritten.delete(passage);
+    passage.unwritten -= replies;
+    target.relayed -= replies;
+    if (passage.owed === 0) {
+      for (const reservation of passage.reservations) reservation.release();
+      passage.reservations.clear();
+      this.#dealings.get(source)?.unwritten.delete(passage);
+    }
     this.#transit.giveBack(target, targetStream, charge);
   }
 

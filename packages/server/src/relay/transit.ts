@@ -8,8 +8,9 @@ import {
   ProtocolError,
   type ReceivedBody,
   toProtocolError,
+  type Undeliverable,
 } from '@parlance/protocol';
-import type { Agent } from '../directory.js';
+import type { Agent, Directory } from '../directory.js';
 import type { Policy, RelayKind } from './policy.js';
 import { isSharedCoding, type PartText, passOn, recode } from './recode.js';
 
@@ -25,6 +26,9 @@ export interface RelayStats {
   readonly unknown: number;
 }
 
+/** What a body that was coded again takes beside its bytes. */
+const RECODED_OVERHEAD = 1024;
+
 /** What all that passes from one session to another has in common: whether it may, how, and for whose credit. */
 export class Transit {
   readonly stats: { -readonly [Key in keyof RelayStats]: RelayStats[Key] } = {
@@ -33,24 +37,74 @@ export class Transit {
     refused: 0,
     unknown: 0,
   };
+  readonly #directory: Directory;
   readonly #policy: Policy;
   readonly #logger: Logger;
+  /** The answer to the last question, for the one who asks it again at once. */
+  #admitted: { readonly body: ReceivedBody; readonly agent: Agent } | undefined;
   /** Sessions that were given credit and have to say so. */
   #due = new Set<Endpoint>();
+  readonly #unreported = new WeakSet<Endpoint>();
 
-  constructor(policy: Policy, logger: Logger) {
+  constructor(directory: Directory, policy: Policy, logger: Logger) {
+    this.#directory = directory;
     this.#policy = policy;
     this.#logger = logger;
   }
 
   /**
-   * The agent that something from `source` goes to.
+   * The agent that something from `source` to `name` goes to.
    *
-   * @throws {ProtocolError} as the policy, and `unknown_agent` for the server's own names.
+   * @param body `undefined` for a tensor, which comes in pieces.
+   * @throws {ProtocolError} `unknown_agent`, also for one that the sender may not see and for the server's own
+   * names; `forbidden`.
    */
-  admit(source: Endpoint, to: string, kind: RelayKind, body: ReceivedBody | undefined): Agent {
-    if (to.startsWith('@')) throw new ProtocolError('unknown_agent', `nothing takes a ${kind} at ${to}`);
-    return this.#policy.admit(source, to, kind, body);
+  admit(source: Endpoint, name: string, kind: RelayKind, body: ReceivedBody | undefined): Agent {
+    const admitted = this.#admitted;
+    this.#admitted = undefined;
+    if (body !== undefined && admitted?.body === body) return admitted.agent;
+    if (name.startsWith('@')) throw new ProtocolError('unknown_agent', `nothing takes a ${kind} at ${name}`);
+    const [directory, policy] = [this.#directory, this.#policy];
+    const from = directory.agentOf(source)?.party;
+    if (from === undefined) {
+      throw new ProtocolError('forbidden', 'only an agent, a session with an agent ID, may write to others');
+    }
+    const routed = policy.route(from, name, kind, body);
+    const agent = routed === undefined ? undefined : directory.find(from.principal, routed);
+    // Where nobody else decides, the application has decided by naming another principal's agent.
+    if (agent !== undefined && typeof routed === 'object' && !policy.isDecided) return agent;
+    if (agent === undefined || !policy.mayList(from, agent.party)) {
+      throw new ProtocolError('unknown_agent', `there is no agent ${name}`);
+    }
+    if (policy.maySend(from, agent.party, kind, body)) return agent;
+    throw new ProtocolError('forbidden', `${from.id} may send no ${kind} to ${name}`);
+  }
+
+  /** What `target` knows `source` by. */
+  nameOf(source: Endpoint, target: Endpoint): string | undefined {
+    if (source.principal === target.principal) return source.agentId;
+    return this.#directory.agentOf(source)?.address;
+  }
+
+  /**
+   * The session that a body is for, which is asked for again when the body is taken: the two answers are the
+   * same unless it had to wait. `undefined` if it may not go there.
+   */
+  targetOf(source: Endpoint, to: string, kind: RelayKind, body: ReceivedBody): Endpoint | undefined {
+    try {
+      const agent = this.admit(source, to, kind, body);
+      this.#admitted = { body, agent };
+      return agent.session;
+    } catch {
+      // Whoever takes the body finds the same and says it.
+      return undefined;
+    }
+  }
+
+  /** Bytes that a body of `from` takes on its way to `to`; 0 if it passes as it is. */
+  memoryOf(body: ReceivedBody, from: Endpoint, to: Endpoint): number {
+    if (isSharedCoding(body, from.negotiated, to.negotiated)) return 0;
+    return from.coder.decodedLength(body) + RECODED_OVERHEAD;
   }
 
   /**
@@ -94,6 +148,14 @@ export class Transit {
     // for that has V8 look whether it is time to collect everything: with much in buffers it always is.
     this.#due = new Set();
     for (const session of due) session.pump();
+  }
+
+  /** A report of delivery could not be told. Of one session this is logged once. */
+  handleUnreported(source: Endpoint, { to, outcome }: Undeliverable, error: unknown): void {
+    if (this.#unreported.has(source)) return;
+    this.#unreported.add(source);
+    const fields = { event: 'relay.unreported', session: source.id, to, outcome, err: loggable(error) };
+    this.#logger.warn(fields, 'a session cannot be told that a message was not delivered');
   }
 
   /** Something was given to nobody. Returns what its sender is told; what is no failure of its own stays here. */

@@ -1,0 +1,153 @@
+import { brotliCompressSync, constants, crc32 } from 'node:zlib';
+import { encodeAvp, encodeM2MBody, LinkCodec, loadCodecs } from '@parlance/protocol';
+import { type FrameParts, varint } from './wire.js';
+
+/** Bodies that are small on the wire and large behind it. */
+
+export const MIB = 1024 * 1024;
+/** The largest message that default limits let through. */
+export const LARGEST = 16 * MIB;
+
+export interface Bomb {
+  readonly body: Uint8Array;
+  readonly parts: FrameParts;
+}
+
+export function brotli(text: string | Uint8Array): Bomb {
+  const bytes = Buffer.from(text as string);
+  const body = brotliCompressSync(bytes, {
+    params: { [constants.BROTLI_PARAM_QUALITY]: 5, [constants.BROTLI_PARAM_LGWIN]: 22 },
+  });
+  return { body, parts: { codec: LinkCodec.BROTLI, original: bytes.length } };
+}
+
+/** Made when they are first asked for: most attacks need one of them. */
+const made = new Map<string, Bomb>();
+function once(name: string, make: () => Bomb): () => Bomb {
+  return () => {
+    const bomb = made.get(name) ?? make();
+    made.set(name, bomb);
+    return bomb;
+  };
+}
+
+/** So many blanks, in a dozen bytes. */
+export const brotliOf = (size: number) => once(`blanks ${size}`, () => brotli(Buffer.alloc(size, ' ')))();
+
+/** Text that is about 90 times as long as its Brotli form: much, and no more than a limit of 100 may let through. */
+export const repetitive = (size: number) =>
+  once(`repetitive ${size}`, () => {
+    const line = (i: number) =>
+      `${((i * 2_654_435_761) >>> 0).toString(36)} is what line ${i} says. ${'ha '.repeat(160)}\n`;
+    let text = '';
+    for (let i = 0; text.length < size; i++) text += line(i);
+    return brotli(text.slice(0, size));
+  })();
+
+/** CRC-32, little-endian. */
+export const checksum = (bytes: Uint8Array): number[] => littleEndian(crc32(bytes), 4);
+
+/** 14 bytes for 16 MiB of blanks. */
+export const blanks = once('blanks', () => brotli(Buffer.alloc(LARGEST, ' ')));
+/** A tokenizer has to look at all of it. */
+export const words = once('words', () => brotli(Buffer.alloc(LARGEST, 'a ')));
+export const m2m = once('m2m', () => {
+  const text = ' '.repeat(LARGEST);
+  return {
+    body: encodeM2MBody(text, { schema: 'custom' }),
+    parts: { codec: LinkCodec.M2M, original: LARGEST },
+  };
+});
+
+/** Chat JSON of which every abbreviation expands. */
+export const abbreviated = once('abbreviated', () => {
+  const messages = Array.from({ length: 900 }, () => ({ r: 'u', c: '' }));
+  const body = Buffer.from(JSON.stringify({ M: '4o', m: messages }));
+  return { body, parts: { codec: LinkCodec.TOKEN, original: LARGEST } };
+});
+
+/** A context body without a base whose middle is one zstd frame of run-length blocks. */
+export const context = once('context', () => {
+  const head = [...varint(1), ...checksum(Buffer.alloc(LARGEST, ' '))];
+  return {
+    body: Buffer.concat([Uint8Array.from(head), zstdRun(LARGEST, 0x20)]),
+    parts: { codec: LinkCodec.CONTEXT },
+  };
+});
+
+/** One zstd frame of `size` equal bytes: four bytes of it for each 128 KiB (RFC 8878). */
+function zstdRun(size: number, byte: number): Uint8Array {
+  const block = 128 * 1024;
+  const frame = [0x28, 0xb5, 0x2f, 0xfd, 0xa0, ...littleEndian(size, 4)];
+  for (let at = 0; at < size; at += block) {
+    const length = Math.min(block, size - at);
+    const isLast = at + length === size;
+    frame.push(...littleEndian(length * 8 + 2 + (isLast ? 1 : 0), 3), byte);
+  }
+  return Uint8Array.from(frame);
+}
+
+function littleEndian(value: number, bytes: number): number[] {
+  return Array.from({ length: bytes }, (_, i) => Math.floor(value / 2 ** (8 * i)) & 0xff);
+}
+
+/** A compressed tensor of zeros. */
+export async function compressedTensor(size: number): Promise<Bomb> {
+  await loadCodecs(['AVP']);
+  const key = `tensor ${size}`;
+  return once(key, () => ({
+    body: encodeAvp(
+      { data: new Uint8Array(size), shape: [size], dtype: 'int8', payloadType: 'hidden_state' },
+      { compression: 'balanced' },
+    ),
+    parts: { codec: LinkCodec.AVP },
+  }))();
+}
+
+export function plainTensor(size: number): Bomb {
+  return once(`plain ${size}`, () => ({
+    body: encodeAvp({
+      data: new Uint8Array(size).fill(3),
+      shape: [size],
+      dtype: 'int8',
+      payloadType: 'hidden_state',
+    }),
+    parts: { codec: LinkCodec.AVP },
+  }))();
+}
+
+/** A small tensor whose metadata are all of its weight. */
+export function tensorWithExtra(entries: number): Bomb {
+  return once(`extra ${entries}`, () => ({
+    body: encodeAvp({
+      data: new Uint8Array(1),
+      shape: [1],
+      dtype: 'int8',
+      payloadType: 'hidden_state',
+      metadata: { extra: new Map(Array.from({ length: entries }, (_, i) => [i.toString(36), ''])) },
+    }),
+    parts: { codec: LinkCodec.AVP },
+  }))();
+}
+
+// --- JSON that takes long to parse
+
+/** 16 MiB in 98 bytes: `"x":[[{},{},…],…]`, within every limit of depth and of one array. */
+export const braces = once('braces', () => {
+  const row = `[${'{},'.repeat(9_999)}{}]`;
+  const rows = Math.floor((LARGEST - 64) / (row.length + 1));
+  return brotli(`{"model":"gpt-4o","x":[${`${row},`.repeat(rows - 1)}${row}]}`);
+});
+export const blankedJson = once('blanked', () => brotli(`{"model":"gpt-4o"${' '.repeat(LARGEST - 64)}}`));
+export const manyKeys = once('keys', () => {
+  const rows: string[] = [];
+  for (let i = 0, size = 64; size < LARGEST - 64; i++) {
+    const pair = `"${i.toString(36)}":0`;
+    rows.push(pair);
+    size += pair.length + 1;
+  }
+  return brotli(`{"model":"gpt-4o",${rows.join(',')}}`);
+});
+export const escapes = once('escapes', () =>
+  brotli(`{"model":"gpt-4o","x":"${'\\u0020'.repeat(1_600_000)}"}`),
+);

@@ -1,0 +1,89 @@
+import { totalmem } from 'node:os';
+import type { Latency, Outcome } from './attack.js';
+import { MIB } from './bombs.js';
+
+/** What the worst peer may take at default limits. */
+
+export const BOUNDS = {
+  /** Above idle, for each session of the attacker. */
+  memoryPerSession: 64 * MIB,
+  /** Above idle, for all sessions of one principal: a quarter of what the process may take. */
+  memoryPerPrincipal: Math.min(totalmem() / 8, 512 * MIB),
+  /** Above idle, for all of everybody. */
+  memoryOfProcess: Math.min(totalmem() / 2, 2048 * MIB),
+  /** A message of this many bytes is nobody's attack, and a connection takes as much. */
+  floor: 64 * 1024,
+  /** Bytes in use for each byte sent, above the floors. */
+  heldPerByte: 300,
+  /** Of one core, over the attack. */
+  cores: 0.5,
+  neighbourP99Ms: 100,
+  newcomerMs: 1_000,
+  recoveryMs: 10_000,
+  leftBytes: 32 * MIB,
+  logLines: 1_000,
+  logBytes: MIB,
+  aliveMs: 10_000,
+} as const;
+
+/** On a machine that does other things, times are only worth their ratio to a quiet run. */
+const RATIO_TO_QUIET = 10;
+/** A short run decides on nothing that a busy machine could break by itself. */
+const SHORT = { cores: 0.95, p99Ms: 3_000, ratio: 100 } as const;
+/** No attack holds less than a second's work of V8 and its garbage. */
+export const SLACK = 48 * MIB;
+
+/** The bounds that an outcome breaks, a sentence each. */
+export function broken(outcome: Outcome, isShort: boolean): readonly string[] {
+  const problems = [...outcome.found];
+  const { attack, neighbour, quiet, death } = outcome;
+  const { sessions = 1, principals = 1, boundsTime = true } = attack;
+  if (outcome.wasStopped) problems.push('the server was stopped before it took more memory');
+  else if (death !== undefined) problems.push(`the server's process ended: ${death}`);
+  else if (outcome.aliveMs === undefined) problems.push('another session got no echo afterwards');
+
+  const memory = Math.min(
+    BOUNDS.memoryPerSession * sessions,
+    BOUNDS.memoryPerPrincipal * principals,
+    BOUNDS.memoryOfProcess,
+  );
+  if (outcome.peakBytes > memory + SLACK)
+    problems.push(`memory ${mib(outcome.peakBytes)} above idle, of ${mib(memory)}`);
+  const ratio = ratioOf(outcome);
+  if (ratio > BOUNDS.heldPerByte)
+    problems.push(`${Math.round(ratio)} bytes held per byte sent, of ${BOUNDS.heldPerByte}`);
+  if (outcome.recoveredMs === undefined)
+    problems.push(`${mib(outcome.leftBytes)} above idle after the attacker had gone`);
+
+  const cores = coresOf(outcome);
+  const mostCores = isShort ? SHORT.cores : BOUNDS.cores;
+  if (boundsTime && cores > mostCores && !isShort)
+    problems.push(`${percent(cores)} of a core, of ${percent(mostCores)}`);
+  const p99 = isShort ? Math.max(SHORT.p99Ms, SHORT.ratio * quiet.p99) : mostP99(quiet);
+  if (boundsTime && neighbour.p99 > p99)
+    problems.push(`the neighbour's p99 is ${Math.round(neighbour.p99)} ms, of ${Math.round(p99)}`);
+  if (neighbour.unanswered > quiet.unanswered)
+    problems.push(`${neighbour.unanswered} echoes of the neighbour were never answered`);
+
+  if (outcome.logLines > BOUNDS.logLines) problems.push(`${outcome.logLines} lines of log`);
+  if (outcome.logBytes > BOUNDS.logBytes) problems.push(`${mib(outcome.logBytes)} of log`);
+  return problems;
+}
+
+const mostP99 = (quiet: Latency) => Math.max(BOUNDS.neighbourP99Ms, RATIO_TO_QUIET * quiet.p99);
+
+/** Whether somebody else waited longer than may be, by what a quiet run beside it says. */
+export const isLate = (neighbour: Latency, quiet: Latency) => neighbour.p99 > mostP99(quiet);
+
+/** Bytes held for each byte that was sent, beyond what every message may take. */
+export function ratioOf({ heldBytes, floors, sentBytes }: Outcome): number {
+  return Math.max(0, heldBytes - floors * BOUNDS.floor - 8 * MIB) / Math.max(1, sentBytes);
+}
+
+/** Of the attack alone: what the neighbour costs by itself is taken off. */
+export function coresOf({ cpuMs, quietCpuMs, windowMs }: Outcome): number {
+  return Math.max(0, cpuMs - quietCpuMs) / windowMs;
+}
+
+export const mib = (bytes: number) => `${Math.round(bytes / MIB)} MiB`;
+export const percent = (share: number) => `${Math.round(share * 100)} %`;

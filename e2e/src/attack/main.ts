@@ -1,0 +1,94 @@
+import { loadavg } from 'node:os';
+import { readCommandLine } from '../../../scripts/command-line.js';
+import { ADMISSION } from './admission.js';
+import { type Attack, CATEGORIES, type Category } from './attack.js';
+import { broken } from './bounds.js';
+import { EXPANSION } from './expansion.js';
+import { FRAMES } from './frames.js';
+import { GATEWAY } from './gateway.js';
+import { HANDSHAKE } from './handshake.js';
+import { LOGS } from './logs.js';
+import { MEMORY } from './memory.js';
+import { RELAY } from './relay.js';
+import { Arena, startUpstream } from './run.js';
+import { HEAD, PROMISE, rows } from './table.js';
+import { TIME } from './time.js';
+
+/** `npm run attack`: the exit code is 1 where an attack takes more than it may. */
+
+const USAGE = `npm run attack -- [--short] [--only NAME] [--list]
+
+Attacks a server at default limits, in a process of its own on loopback, and measures
+what the attacker takes and what somebody else notices. Needs Linux.
+
+  --short        every attack for a moment, within a minute; times are shown and
+                 decide only where no busy machine explains them
+  --only NAME    a category, or attacks whose names have this in them
+  --list         the attacks, by category
+
+It ends with exit code 1 where a bound is broken:
+
+${PROMISE}`;
+
+const { values } = readCommandLine(USAGE, {
+  options: {
+    short: { type: 'boolean', default: false },
+    only: { type: 'string' },
+    list: { type: 'boolean', default: false },
+  },
+});
+
+const ATTACKS: Readonly<Record<Category, readonly Attack[]>> = {
+  admission: ADMISSION,
+  handshake: HANDSHAKE,
+  frames: FRAMES,
+  expansion: EXPANSION,
+  time: TIME,
+  memory: MEMORY,
+  relay: RELAY,
+  gateway: GATEWAY,
+  logs: LOGS,
+};
+
+const { only } = values;
+const chosen = CATEGORIES.flatMap((category) => ATTACKS[category]).filter(
+  ({ category, name }) => only === undefined || only === category || name.includes(only),
+);
+
+if (chosen.length === 0) {
+  console.error(`no attack is called ${JSON.stringify(only)}; --list shows them all`);
+  process.exit(2);
+}
+if (values.list) {
+  for (const category of CATEGORIES) {
+    const named = chosen.filter((attack) => attack.category === category);
+    if (named.length > 0) console.log(category);
+    for (const { name } of named) console.log(`  ${name}`);
+  }
+} else {
+  process.exit((await attackAll(chosen, values.short)) ? 0 : 1);
+}
+
+async function attackAll(attacks: readonly Attack[], isShort: boolean): Promise<boolean> {
+  const arena = new Arena(isShort, await startUpstream());
+  let category = '';
+  let [passed, failed] = [0, 0];
+  const start = performance.now();
+  console.log(
+    `load of this machine: ${loadavg()
+      .map((load) => load.toFixed(1))
+      .join(', ')}\n\n${HEAD}`,
+  );
+  for (const attack of attacks) {
+    if (attack.category !== category) console.log(`\n${attack.category}`);
+    category = attack.category;
+    const outcome = await arena.run(attack);
+    console.log(rows(outcome, isShort));
+    if (broken(outcome, isShort).length > 0) failed++;
+    else passed++;
+  }
+  await arena.stop();
+  console.log(`\n${((performance.now() - start) / 1_000).toFixed(0)} s`);
+  console.log(`${passed} passed, ${failed} failed`);
+  return failed === 0;
+}

@@ -1,0 +1,281 @@
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Attack, Latency, Outcome } from './attack.js';
+import { MIB } from './bombs.js';
+import { BOUNDS, isLate } from './bounds.js';
+import { type Child, startChild } from './channel.js';
+import type { NeighbourCommands } from './neighbour.js';
+import { Scene, type Upstream } from './scene.js';
+import type { ServerCommands, ServerName } from './server.js';
+
+/** Runs attacks one after the other, each against a server that is at rest. */
+
+/** A server that holds this much more is killed before the machine suffers. */
+const STOP_AT = 1_024 * MIB;
+const SAMPLE_MS = 20;
+/** `/proc/[pid]/stat` counts in these. */
+const TICK_MS = 10;
+const PAGE = 4_096;
+/** A server that an attack leaves with more than this makes room for a new one. */
+const CLEAN = 12 * MIB;
+
+interface Quiet {
+  readonly latency: Latency;
+  readonly cpuMs: number;
+}
+
+export class Arena {
+  readonly #isShort: boolean;
+  readonly #upstream: Upstream;
+  #server: Child<ServerCommands> | undefined;
+  #neighbour: Child<NeighbourCommands> | undefined;
+  #ports: Record<ServerName, number> | undefined;
+  #neighbourAt: ServerName | undefined;
+  /** By server and length of the window. */
+  #quiet = new Map<string, Quiet>();
+  #serial = 0;
+
+  constructor(isShort: boolean, upstream: Upstream) {
+    this.#isShort = isShort;
+    this.#upstream = upstream;
+  }
+
+  async run(attack: Attack): Promise<Outcome> {
+    const windowMs = this.#isShort ? 700 : (attack.seconds ?? 10) * 1_000;
+    const serverName = attack.server ?? 'main';
+    const { server, neighbour, ports } = await this.#prepare(serverName, windowMs);
+    const scene = new Scene({
+      server,
+      neighbour,
+      serverName,
+      port: ports[serverName],
+      serial: this.#serial++,
+      isShort: this.#isShort,
+      upstream: this.#upstream,
+    });
+    this.#upstream.behaviour = 'think';
+    await attack.prepare?.();
+    let quiet = this.#quiet.get(`${serverName} ${windowMs}`) as Quiet;
+    const logBefore = await server.call('counts', undefined);
+    const idleRss = rssOf(server.pid);
+    const held = await server.call('held', undefined);
+
+    let peak = 0;
+    let stopped = false;
+    const sampler = setInterval(() => {
+      const above = rssOf(server.pid) - idleRss;
+      peak = Math.max(peak, above);
+      if (above < STOP_AT || stopped) return;
+      stopped = true;
+      void server.kill();
+    }, SAMPLE_MS);
+    const cpuBefore = cpuOf(server.pid);
+    const start = performance.now();
+    scene.begin(windowMs);
+    const asking = neighbour
+      .call('ask', { forMs: windowMs }, windowMs + 30_000)
+      .catch(() => ({ taken: [windowMs], unanswered: 1 }));
+    const found = await attacked(attack, scene);
+    await scene.wait();
+    const cpuMs = cpuOf(server.pid) - cpuBefore;
+    const elapsed = performance.now() - start;
+    const heldBytes = await server
+      .call('held', undefined, 5_000)
+      .then((now) => now - held)
+      .catch(() => peak);
+    clearInterval(sampler);
+    // Who waits for a server that is gone waits for nothing.
+    if (server.end !== undefined) void neighbour.call('close', undefined).catch(() => {});
+    const answers = await asking;
+
+    const death = stopped ? undefined : server.end;
+    const logAfter = await server.call('counts', undefined, 5_000).catch(() => logBefore);
+    const { sentBytes, floors } = scene;
+    const answer = [...scene.answers].sort((a, b) => b[1] - a[1])[0];
+    scene.cut();
+    const isGone = server.end !== undefined;
+    const aliveMs = isGone
+      ? undefined
+      : await neighbour
+          .call('alive', { withinMs: BOUNDS.aliveMs }, BOUNDS.aliveMs + 1_000)
+          .catch(() => undefined);
+    const { recoveredMs, leftBytes } = isGone
+      ? { recoveredMs: 0, leftBytes: 0 }
+      : await this.#recover(server, held);
+    const others = latencyOf(answers);
+    // What the machine does besides changes from minute to minute: whether that was it is asked right behind.
+    if (isLate(others, quiet.latency) && aliveMs !== undefined && recoveredMs !== undefined) {
+      const again = await this.#listen(server, neighbour, windowMs);
+      if (again.latency.p99 > quiet.latency.p99) quiet = again;
+    }
+    if (leftBytes > CLEAN || aliveMs === undefined) await this.#drop();
+    return {
+      attack,
+      windowMs: elapsed,
+      sentBytes,
+      floors,
+      peakBytes: peak,
+      heldBytes: Math.max(0, heldBytes),
+      cpuMs,
+      neighbour: others,
+      quiet: quiet.latency,
+      quietCpuMs: quiet.cpuMs,
+      logLines: logAfter.logLines - logBefore.logLines,
+      logBytes: logAfter.logBytes - logBefore.logBytes,
+      wasStopped: stopped,
+      death,
+      aliveMs,
+      recoveredMs,
+      leftBytes,
+      answer: answer && `${answer[1] > 1 ? `${answer[1]} times ` : ''}with ${answer[0]}`,
+      found,
+    };
+  }
+
+  async stop(): Promise<void> {
+    await this.#drop();
+    await this.#neighbour?.kill();
+    this.#upstream.stop();
+  }
+
+  async #drop(): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    this.#neighbourAt = undefined;
+    this.#quiet.clear();
+    await server?.kill();
+  }
+
+  /** A server at rest, and a neighbour that has a session there. */
+  async #prepare(name: ServerName, windowMs: number) {
+    if (this.#server === undefined || this.#server.end !== undefined) {
+      await this.#drop();
+      this.#server = startChild<ServerCommands>(
+        new URL('./server.ts', import.meta.url),
+        { upstream: this.#upstream.url },
+        ['--expose-gc'],
+      );
+      this.#ports = await this.#server.call('ports', undefined, 60_000);
+    }
+    this.#neighbour ??= startChild<NeighbourCommands>(new URL('./neighbour.ts', import.meta.url), {});
+    const [server, neighbour, ports] = [
+      this.#server,
+      this.#neighbour,
+      this.#ports as Record<ServerName, number>,
+    ];
+    if (this.#neighbourAt !== name) {
+      const url = `ws://127.0.0.1:${ports[name]}/session`;
+      await neighbour.call('connect', { url, isProtected: name === 'security' }, 30_000);
+      this.#neighbourAt = name;
+    }
+    const key = `${name} ${windowMs}`;
+    if (!this.#quiet.has(key)) {
+      this.#quiet.set(key, await this.#listen(server, neighbour, windowMs));
+    }
+    return { server, neighbour, ports };
+  }
+
+  /** What the neighbour notices, and costs, while nothing else happens. */
+  async #listen(
+    server: Child<ServerCommands>,
+    neighbour: Child<NeighbourCommands>,
+    forMs: number,
+  ): Promise<Quiet> {
+    const before = cpuOf(server.pid);
+    const latency = latencyOf(await neighbour.call('ask', { forMs }, forMs + 30_000));
+    return { latency, cpuMs: cpuOf(server.pid) - before };
+  }
+
+  /** Waits until the server holds no more than before, or the time for it is over. */
+  async #recover(
+    server: Child<ServerCommands>,
+    held: number,
+  ): Promise<{ recoveredMs: number | undefined; leftBytes: number }> {
+    const start = performance.now();
+    let leftBytes = 0;
+    do {
+      leftBytes = await server
+        .call('held', undefined, 5_000)
+        .then((now) => Math.max(0, now - held))
+        .catch(() => Infinity);
+      if (server.end !== undefined) return { recoveredMs: undefined, leftBytes: 0 };
+      const recoveredMs = performance.now() - start;
+      if (leftBytes <= BOUNDS.leftBytes) return { recoveredMs, leftBytes };
+      await delay(500);
+    } while (performance.now() - start < (this.#isShort ? 2_000 : BOUNDS.recoveryMs));
+    return { recoveredMs: this.#isShort ? 0 : undefined, leftBytes };
+  }
+}
+
+/** @returns what the attack found; where it cannot go on, that is a finding unless the server is gone. */
+async function attacked(attack: Attack, scene: Scene): Promise<readonly string[]> {
+  try {
+    return (await attack.run(scene)) ?? [];
+  } catch (error) {
+    return scene.server.end === undefined ? [`the attack failed: ${(error as Error).message}`] : [];
+  }
+}
+
+/** Bytes of memory of a process; 0 where it has ended. */
+function rssOf(pid: number): number {
+  try {
+    return Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]) * PAGE;
+  } catch {
+    return 0;
+  }
+}
+
+/** Milliseconds of CPU that a process has used, of all threads. */
+function cpuOf(pid: number): number {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+    return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+  } catch {
+    return 0;
+  }
+}
+
+function latencyOf({ taken, unanswered }: { taken: readonly number[]; unanswered: number }): Latency {
+  const sorted = [...taken].sort((a, b) => a - b);
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
+  return { p50: at(0.5), p99: at(0.99), max: sorted.at(-1) ?? 0, unanswered };
+}
+
+/** An API of which the attacker is the only user. */
+export async function startUpstream(): Promise<Upstream> {
+  const upstream = { url: '', received: 0, last: '', behaviour: 'think' as Upstream['behaviour'], stop() {} };
+  const server = createServer((request, response) => {
+    let begun = '';
+    request.on('data', (chunk: Buffer) => {
+      upstream.received += chunk.length;
+      if (begun.length < 1_000) begun += chunk.toString().slice(0, 1_000);
+    });
+    request.on('end', () => {
+      upstream.last = begun;
+      if (upstream.behaviour === 'think') return;
+      response.setHeader('content-type', 'application/json');
+      response.end(ANSWER);
+    });
+    request.on('error', () => {});
+    response.on('error', () => {});
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  upstream.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  upstream.stop = () => {
+    server.close();
+    server.closeAllConnections();
+  };
+  return upstream;
+}
+
+/** An answer that repeats what it was asked behind its usage, as some APIs do. */
+const ANSWER = JSON.stringify({
+  id: 'x',
+  object: 'chat.completion',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'hello' }, finish_reason: 'stop' }],
+  usage: { prompt_tokens: 1_000, completion_tokens: 5_000, total_tokens: 6_000 },
+  metadata: { usage: 'x' },
+});

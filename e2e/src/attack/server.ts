@@ -1,0 +1,150 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger, Message, Part, RequestContext, RequestHandler, Session } from '@parlance/protocol';
+import {
+  type Credentials,
+  createServer,
+  type Identity,
+  type Scan,
+  type ServerOptions,
+} from '@parlance/server';
+import { createOpenAIGateway } from '@parlance/server/openai';
+import { createEmbeddedResponder } from '../../../packages/server/src/cli/embedded-responder.js';
+import { offer } from './channel.js';
+import { KEY, NEIGHBOUR } from './wire.js';
+
+/**
+ * The servers that are attacked, in a process of their own: default options, `authenticate`, and handlers as
+ * applications have them. A token is `BEHAVIOUR.NAME`, and the whole of it is the principal: so the attack
+ * chooses by its token what the application does with its requests.
+ */
+
+const { upstream } = JSON.parse(process.argv[2] as string) as { upstream: string };
+
+const counts = { authenticate: 0, logLines: 0, logBytes: 0, handlerRuns: 0, usageUnknown: 0 };
+
+function log(fields: object | string, message?: string): void {
+  counts.logLines++;
+  counts.logBytes += JSON.stringify(fields).length + (message?.length ?? 0) + 60;
+}
+const logger: Logger = { debug: () => {}, info: log, warn: log, error: log };
+
+async function authenticate({ token = '', agentId }: Credentials): Promise<Identity | null> {
+  counts.authenticate++;
+  const [behaviour = '', name] = token.split('.', 2);
+  if (name === undefined || behaviour === 'wrong') return null;
+  if (behaviour === 'slow') await delay(400);
+  if (behaviour === 'odd') return { principal: token, agentId: ODD_IDS[name] as string };
+  return { principal: token, agentId };
+}
+
+const ODD_IDS: Readonly<Record<string, unknown>> = {
+  object: { toString: () => 'worker' },
+  symbol: Symbol('worker'),
+  number: 7,
+  function: () => 'worker',
+};
+
+const respond = createEmbeddedResponder();
+
+const BEHAVIOURS: Readonly<Record<string, RequestHandler>> = {
+  echo: (request) => request.text,
+  slow: (request) => request.text,
+  drop: () => '',
+  answer: respond,
+  json: (request) => String(Object.keys(request.json<object>()).length),
+  throw: () => {
+    throw new Error('this handler always throws');
+  },
+  /** A model that thinks, before it has looked at the request. */
+  wait: (_request, { signal }) => aborted(signal),
+  /** A model that thinks about what it has read. */
+  hold: async (request, { signal }) => {
+    const { bytes } = request;
+    await aborted(signal);
+    return bytes.subarray(0, 1) && '';
+  },
+  /** Work that cannot be stopped once it has begun. */
+  stubborn: async (request) => {
+    const { bytes } = request;
+    await delay(8_000);
+    return bytes.subarray(0, 1) && '';
+  },
+  letters: (_request, context) => parts('x', context),
+  words: (_request, context) => parts('word '.repeat(28), context),
+  pages: (_request, context) => parts('page '.repeat(13_000), context),
+};
+
+function aborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(undefined), { once: true }));
+}
+
+async function* parts(part: string, { signal }: RequestContext): AsyncGenerator<Part> {
+  for (let i = 0; i < 100_000 && !signal.aborted; i++) yield part;
+}
+
+function dispatch(request: Message, context: RequestContext): ReturnType<RequestHandler> {
+  if (context.session.principal !== NEIGHBOUR) counts.handlerRuns++;
+  const behaviour = (context.session.principal ?? '').split('.', 1)[0] as string;
+  return (BEHAVIOURS[behaviour] ?? BEHAVIOURS['echo'])?.(request, context);
+}
+
+/** What the application reads of one-way messages: all of them, or none where its principal is `unread`. */
+async function onSession(session: Session): Promise<void> {
+  if (session.principal?.startsWith('unread')) return;
+  for await (const message of session) await session.send(message.text);
+}
+
+/** Quotes what it has found, as scanners do. */
+const scan: Scan = ({ text }) => ({ safe: !text.startsWith('!'), threatType: text });
+
+function gateway(models?: readonly string[]): RequestHandler {
+  const pass = createOpenAIGateway({
+    baseUrl: upstream,
+    apiKey: 'sk-0123456789abcdef',
+    logger,
+    onUsage: ({ tokens, outcome }) => {
+      if (outcome === 'completed' && tokens === undefined) counts.usageUnknown++;
+    },
+    ...(models && { models }),
+  });
+  return (request, context) =>
+    context.session.principal?.startsWith('gateway') ? pass(request, context) : dispatch(request, context);
+}
+
+const common: ServerOptions = { authenticate, logger, onRequest: dispatch };
+const SERVERS = {
+  main: { ...common, metrics: true },
+  mailbox: { ...common, onSession },
+  streams: { ...common, onSession, transfers: 'stream' },
+  gateway: { ...common, onRequest: gateway(['gpt-4o*']) },
+  'gateway-open': { ...common, onRequest: gateway() },
+  security: { ...common, security: { mode: 'HMAC', key: KEY } },
+  scan: { ...common, scan },
+} as const satisfies Record<string, ServerOptions>;
+export type ServerName = keyof typeof SERVERS;
+
+const servers = Object.entries(SERVERS).map(([name, options]) => ({
+  name: name as ServerName,
+  server: createServer(options),
+}));
+const ports = {} as Record<ServerName, number>;
+for (const { name, server } of servers) ports[name] = (await server.listen()).port;
+
+const commands = {
+  ports: () => ports,
+  counts: () => counts,
+  /** Bytes that are in use once all garbage is gone. */
+  async held(): Promise<number> {
+    for (let i = 0; i < 2; i++) {
+      globalThis.gc?.();
+      await delay(5);
+    }
+    const { heapUsed, external } = process.memoryUsage();
+    return heapUsed + external;
+  },
+  sessions: (name: ServerName) => servers.find((each) => each.name === name)?.server.sessions.size ?? 0,
+  connections: () => process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length,
+};
+export type ServerCommands = typeof commands;
+
+offer(commands);

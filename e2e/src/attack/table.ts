@@ -1,0 +1,63 @@
+import type { Latency, Outcome } from './attack.js';
+import { BOUNDS, broken, coresOf, ratioOf } from './bounds.js';
+
+/** The results in lines of at most 80 columns, two for each attack and one for each bound that is broken. */
+
+const WIDTH = 80;
+
+export const HEAD = [
+  'attack                                     sent   peak   held   held  CPU',
+  '  neighbour p50/p99/max ms   (quiet)        above idle    per B sent   %',
+].join('\n');
+
+export function rows(outcome: Outcome, isShort: boolean): string {
+  const { attack, neighbour, quiet } = outcome;
+  const figures = [
+    size(outcome.sentBytes).padStart(7),
+    size(outcome.peakBytes).padStart(6),
+    size(outcome.heldBytes).padStart(6),
+    whole(ratioOf(outcome)).padStart(7),
+    Math.round(coresOf(outcome) * 100)
+      .toString()
+      .padStart(4),
+  ];
+  const problems = broken(outcome, isShort);
+  return [
+    `${attack.name.padEnd(40).slice(0, 40)} ${figures.join(' ')}`,
+    `  ${`${latency(neighbour)}   (${latency(quiet)})`.padEnd(56)} ${problems.length === 0 ? 'ok' : 'BROKEN'}`,
+    ...(outcome.answer === undefined ? [] : [`  closed ${outcome.answer}`.slice(0, WIDTH)]),
+    ...problems.flatMap((problem) => wrapped(problem)),
+  ].join('\n');
+}
+
+const latency = ({ p50, p99, max }: Latency) => [p50, p99, max].map((ms) => whole(ms)).join('/');
+const whole = (value: number) =>
+  value === 0 ? '0' : value < 10 ? value.toFixed(1) : String(Math.round(value));
+
+/** Bytes in as many digits as matter. */
+function size(bytes: number): string {
+  if (bytes < 1_000) return `${Math.round(bytes)} B`;
+  return bytes < 1_000_000 ? `${Math.round(bytes / 1_000)} kB` : `${Math.round(bytes / 1_000_000)} MB`;
+}
+
+function wrapped(text: string): string[] {
+  const lines: string[] = [];
+  let line = '  !';
+  for (const word of text.split(' ')) {
+    if (line.length + word.length + 1 > WIDTH) {
+      lines.push(line);
+      line = '   ';
+    }
+    line += ` ${word}`;
+  }
+  return [...lines, line];
+}
+
+/** What is promised, in words. */
+export const PROMISE = `  memory above idle     at most 64 MiB a session, and what one principal may have of the
+                        process for all of its sessions
+  bytes held            at most ${BOUNDS.heldPerByte} for each byte sent, above 64 KiB a message
+  one principal         at most half a core while others wait, whose p99 stays
+                        at or below ${BOUNDS.neighbourP99Ms} ms
+  a full server         serves a new client's request of 1 MiB within a second, and is
+                        back at idle + 32 MiB within 10 s`;

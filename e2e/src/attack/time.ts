@@ -1,0 +1,76 @@
+import type { Attack } from './attack.js';
+import { type Bomb, blankedJson, blanks, braces, brotli, escapes, MIB, m2m, words } from './bombs.js';
+import type { OpenOptions } from './scene.js';
+import type { Peer } from './wire.js';
+
+/** Traffic within every rate that takes long to handle. */
+
+/** One request after the other, some a second, until the scene is over. */
+const asking = (
+  bomb: () => Bomb,
+  perSecond: number,
+  options: OpenOptions,
+): Pick<Attack, 'prepare' | 'run'> => ({
+  prepare: bomb,
+  async run(scene) {
+    const { body, parts } = bomb();
+    const peer = await scene.open(options);
+    await scene.flood(() => {
+      scene.floors++;
+      peer.request(body, parts);
+      return peer;
+    }, perSecond);
+    return undefined;
+  },
+});
+
+/** The same by 100 sessions of one principal, which share what it may. */
+const crowd = (
+  bomb: () => Bomb,
+  perSecond: number,
+  options: OpenOptions,
+): Pick<Attack, 'prepare' | 'run'> => ({
+  prepare: bomb,
+  async run(scene) {
+    const { body, parts } = bomb();
+    const peers = await scene.openMany(100, options);
+    await scene.flood((i) => {
+      scene.floors++;
+      const peer = peers[i % peers.length] as Peer;
+      peer.request(body, parts);
+      return peers.find((each) => each.isOpen);
+    }, perSecond);
+    return undefined;
+  },
+});
+
+const BY_TOKENS = { algorithms: ['M2M', 'TOKEN_NATIVE'] } as const;
+const mebibyte = () => brotli(Buffer.alloc(MIB, 'The quick brown fox jumps over the lazy dog. '));
+const noise = () => ({ body: Buffer.from('Why is the sky blue? '.repeat(760)), parts: {} });
+
+export const TIME: readonly Attack[] = [
+  { category: 'time', name: 'echoes that a tokenizer carries', ...asking(m2m, 2, { offer: BY_TOKENS }) },
+  {
+    category: 'time',
+    name: 'words that a tokenizer carries',
+    ...asking(words, 2, { offer: { algorithms: ['BROTLI', 'TOKEN_NATIVE'] } }),
+  },
+  { category: 'time', name: 'echoes of 16 MiB of blanks', ...asking(blanks, 10, {}) },
+  { category: 'time', name: 'echoes of 1 MiB of text', ...asking(mebibyte, 16, {}) },
+  { category: 'time', name: 'what parlance serve answers', ...asking(words, 2, { as: 'answer' }) },
+  { category: 'time', name: 'JSON of 5 million braces', ...asking(braces, 2, { as: 'json' }) },
+  { category: 'time', name: 'JSON of 16 MiB of blanks', ...asking(blankedJson, 4, { as: 'json' }) },
+  { category: 'time', name: 'JSON of escapes', ...asking(escapes, 4, { as: 'json' }) },
+  {
+    category: 'time',
+    name: '100 sessions, echoes of 16 MiB',
+    sessions: 100,
+    ...crowd(blanks, 100, {}),
+  },
+  {
+    category: 'time',
+    name: '100 sessions, echoes of 16 KB of text',
+    sessions: 100,
+    ...crowd(noise, 400, { offer: { algorithms: ['TOKEN_NATIVE', 'NONE'] } }),
+  },
+];

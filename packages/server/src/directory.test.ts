@@ -1,0 +1,127 @@
+import {
+  type Endpoint,
+  type Message,
+  type RequestContext,
+  resolveLimits,
+  SILENT_LOGGER,
+} from '@parlance/protocol';
+import { describe, expect, it } from 'vitest';
+import { Directory } from './directory.js';
+
+/** A session, as far as a directory looks at one. */
+class FakeSession {
+  state = 'established';
+  readonly negotiated = { algorithms: ['NONE'], encoding: null, extensions: { agents: '{}' } };
+  readonly principal: string;
+  readonly agentId: string;
+  readonly #listeners: ((state: string) => void)[] = [];
+
+  constructor(principal: string, agentId: string) {
+    this.principal = principal;
+    this.agentId = agentId;
+  }
+
+  on(_name: string, listener: (state: string) => void) {
+    this.#listeners.push(listener);
+  }
+
+  become(state: string) {
+    this.state = state;
+    for (const listener of this.#listeners) listener(state);
+  }
+}
+
+function bench(isDecided = false) {
+  const ticks: { handleTick(): void }[] = [];
+  const directory = new Directory({
+    onConflict: 'takeOver',
+    policy: { isDecided, mayList: (from, to) => isDecided || from.principal === to.principal },
+    limits: resolveLimits(),
+    clock: { soon: (item) => void ticks.push(item) },
+    logger: SILENT_LOGGER,
+  });
+  const join = (principal: string, agentId: string) => {
+    const session = new FakeSession(principal, agentId);
+    expect(directory.claim(session as never as Endpoint, { agents: '{}' })).toBeUndefined();
+    directory.join(session as never as Endpoint);
+    return session;
+  };
+  /** What a session is told, a piece at a time, as text. */
+  const watch = (session: FakeSession) => {
+    const handler = directory.handlerFor(session as never as Endpoint);
+    const request = { json: () => ({ watch: true }) } as never as Message;
+    const context = { signal: new AbortController().signal } as RequestContext;
+    const pieces = handler(request, context) as AsyncGenerator<{ json: unknown }>;
+    return async () => {
+      const { value } = await pieces.next();
+      const { present, gone } = value.json as { present: { id: string; state: string }[]; gone: string[] };
+      return [...present.map(({ id, state }) => `${id} ${state}`), ...gone.map((id) => `${id} gone`)];
+    };
+  };
+  return {
+    directory,
+    join,
+    watch,
+    tick: () => ticks.splice(0).forEach((item) => void item.handleTick()),
+    ticks,
+  };
+}
+
+describe('a directory', () => {
+  it('tells nobody of a connection that is lost and taken up again at once', async () => {
+    const { join, watch, tick, ticks } = bench();
+    const [planner, worker] = [join('acme', 'planner'), join('acme', 'worker')];
+    const next = watch(planner);
+    expect(await next()).toEqual(['worker connected']);
+    const news = next();
+    for (let i = 0; i < 100; i++) {
+      worker.become('suspended');
+      worker.become('established');
+    }
+    expect(ticks).toHaveLength(1);
+    tick();
+    // The first thing that there is to tell of it.
+    worker.become('suspended');
+    tick();
+    expect(await news).toEqual(['worker suspended']);
+    const back = next();
+    worker.become('established');
+    worker.become('suspended');
+    worker.become('established');
+    tick();
+    expect(await back).toEqual(['worker connected']);
+    const gone = next();
+    worker.become('suspended');
+    worker.become('closed');
+    tick();
+    expect(await gone).toEqual(['worker gone']);
+  });
+
+  it('tells a session of its own principal by ID, and of others by address', async () => {
+    const { directory, join, watch } = bench(true);
+    const [planner, own] = [join('acme', 'planner'), join('acme', 'worker')];
+    const other = join('other', 'worker');
+    const next = watch(planner);
+    const { address } = directory.agentOf(other as never as Endpoint) ?? {};
+    expect((await next()).sort()).toEqual([`worker connected`, `${address} connected`].sort());
+    expect(directory.find('acme', 'worker')?.session).toBe(own);
+    expect(directory.find('other', 'worker')?.session).toBe(other);
+    expect(directory.find('acme', address as string)?.session).toBe(other);
+    expect(directory.find('acme', { principal: 'other', id: 'worker' })?.session).toBe(other);
+    const gone = next();
+    other.become('closed');
+    expect(await gone).toEqual([`${address} gone`]);
+    expect(directory.find('acme', address as string)).toBeUndefined();
+  });
+
+  it('gives every pair of principal and ID an address of its own', () => {
+    const { directory, join } = bench();
+    const parts = ['a', 'b', 'ab', '-', '_', 'a_b', 'a-b'];
+    const principals = [...parts, ':', '{', '}', '\0', 'a:', 'a\0', '"', '","', '[', '\ud800', '\udbff', ''];
+    const addresses = new Set<string>();
+    for (const principal of principals)
+      for (const id of parts)
+        addresses.add(directory.agentOf(join(principal, id) as never as Endpoint)?.address ?? '');
+    expect(addresses.size).toBe(principals.length * parts.length);
+  });
+});

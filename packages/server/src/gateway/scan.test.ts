@@ -1,0 +1,154 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { MAX_SCANNED_DEPTH, MAX_SCANNED_VALUES, readText, scanObject } from './scan.js';
+
+const bytes = (text: string) => new TextEncoder().encode(text);
+const scan = (text: string) => scanObject(bytes(text), ['model', 'conversation']);
+const count = (text: string) => scan(text).found.get('model')?.count ?? 0;
+
+it('a key of the object itself is counted, of what is in it not', () => {
+  fc.assert(
+    fc.property(fc.jsonValue({ maxDepth: 3 }), fc.nat(3), (value, times) => {
+      const inner = JSON.stringify({ model: value, x: ['model', { model: 1 }] });
+      const members = [
+        `"x":${inner}`,
+        ...Array<string>(times).fill(`"model" : ${inner}`),
+        `"y":"\\"model\\":"`,
+      ];
+      const json = `{${members.join(' ,\n')}}`;
+      JSON.parse(json);
+      expect(scan(json).fault).toBeUndefined();
+      expect(count(json)).toBe(times);
+      if (times > 0) {
+        const { value: found } = scan(json).found.get('model') ?? { value: bytes('') };
+        expect(new TextDecoder().decode(found)).toBe(inner);
+      }
+    }),
+  );
+});
+
+it('every JSON object is found in order, and its key has its value', () => {
+  const key = fc.constantFrom('model', 'Model', 'mode', 'models', 'x', 'conversation');
+  fc.assert(
+    fc.property(
+      fc.array(fc.tuple(key, fc.jsonValue({ maxDepth: 3, stringUnit: 'grapheme' })), { maxLength: 6 }),
+      fc.nat(2),
+      (entries, indent) => {
+        const members = entries.map(
+          ([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value, null, indent)}`,
+        );
+        const { found, fault } = scan(`{${members.join(',')}}`);
+        expect(fault).toBeUndefined();
+        const models = entries.filter(([name]) => name.toLowerCase() === 'model');
+        expect(found.get('model')?.count).toBe(models.length === 0 ? undefined : models.length);
+        if (models.length === 0) return;
+        expect(found.get('model')?.isExact).toBe(models.every(([name]) => name === 'model'));
+        const value = new TextDecoder().decode(found.get('model')?.value);
+        const counting = models.filter(([name]) => name === 'model').at(-1) ?? models.at(-1);
+        expect(JSON.parse(value)).toEqual(JSON.parse(JSON.stringify(counting?.[1])));
+      },
+    ),
+  );
+});
+
+it('finds no fault in what JSON.parse takes, and takes no other structure', () => {
+  const soup = fc.string({ unit: fc.constantFrom(...'{}[]",:\\u01e-. \n'), maxLength: 14 });
+  fc.assert(
+    fc.property(fc.oneof(soup, fc.json()), (text) => {
+      let value: unknown;
+      try {
+        value = JSON.parse(`{"a":${text}}`);
+      } catch {
+        return;
+      }
+      expect(value).toBeDefined();
+      expect(scan(`{"a":${text}}`).fault).toBeUndefined();
+    }),
+    { numRuns: 5000 },
+  );
+});
+
+it.each([
+  ['{"model":"a","mod\\u0065l":"b"}', 2, false],
+  ['{"\\u006dodel":"a"}', 1, false],
+  ['{"\\u004DODEL":"a"}', 1, false],
+  ['{"Model":"a"}', 1, false],
+  ['{"model":"a","MODEL":"b"}', 2, false],
+  ['{"model":"a","model":"b"}', 2, true],
+  ['{"a":"\\\\","model":"b"}', 1, true],
+  ['{"a":"\\\\\\"","model":"b"}', 1, true],
+  ['{"mode\\l":1}', 0, undefined],
+  ['{"model\\u0000":1,"model ":1,"modèl":1,"\\u006Xodel":1}', 0, undefined],
+  ['{}', 0, undefined],
+])('%s has it %i times', (json, times, isExact) => {
+  expect(scan(json).fault).toBeUndefined();
+  expect(count(json)).toBe(times);
+  expect(scan(json).found.get('model')?.isExact).toBe(isExact);
+});
+
+it.each([
+  '',
+  ' ',
+  '"model"',
+  '["model"]',
+  '[{"model":"a"}]',
+  '1',
+  'null',
+  '{',
+  '}',
+  '{"model":"a"',
+  '{"model":"a"]',
+  '{"x":[1}}',
+  '{"model":"a"}}',
+  '{"model":"a"}{"model":"b"}',
+  '{"model":"a"}, "model":"b"',
+  '{"model":"a",}',
+  '{"model" "a"}',
+  '{"model":}',
+  '{"model":"a" "b":1}',
+  '{,"model":"a"}',
+  '{"x":[1,],"model":"a"}',
+  '{"x":[,1],"model":"a"}',
+  '{"x":[1 2],"model":"a"}',
+  '{"x":["a":1],"model":"a"}',
+  '{"x","model":"a"}',
+  '{model:"a"}',
+  "{'model':'a'}",
+  '{"model":"a"/*,"model":"b"*/}',
+  '{"model":"a"//\n}',
+  '\ufeff{"model":"a"}',
+  '{"model":"a\\"}',
+])('%s is no object that all readers see alike', (json) => {
+  expect(scan(json).fault).toBe('malformed');
+});
+
+it('values count up to the limit and one beyond, and levels likewise', () => {
+  // The key, its array, and the elements.
+  const list = (length: number) => `{"x":[${new Array(length).fill(0).join()}]}`;
+  expect(scan(list(MAX_SCANNED_VALUES - 3)).fault).toBeUndefined();
+  expect(scan(list(MAX_SCANNED_VALUES - 2)).fault).toBe('beyond_limits');
+  const nested = (depth: number) => `{"x":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`;
+  expect(scan(nested(MAX_SCANNED_DEPTH)).fault).toBeUndefined();
+  expect(scan(nested(MAX_SCANNED_DEPTH + 1)).fault).toBe('beyond_limits');
+});
+
+it('a key behind a million backslashes is found in one pass', () => {
+  const json = JSON.stringify({ image: `${'\\'.repeat(1_000_000)}"${'x'.repeat(1_000_000)}`, model: 'a' });
+  expect(count(json)).toBe(1);
+});
+
+it('a quote is escaped or not wherever it stands', () => {
+  for (const length of [0, 1, 254, 255, 256, 257, 511, 512, 513]) {
+    for (const escapes of ['\\"', '\\\\', '\\\\\\"', '\\\\\\\\']) {
+      const json = `{"x":"${'x'.repeat(length)}${escapes}${'y'.repeat(length)}","model":"a"}`;
+      JSON.parse(json);
+      expect(count(json)).toBe(1);
+    }
+  }
+});
+
+it('a value is read as the text that it is, or not at all', () => {
+  expect(readText(bytes('"g\\u0070t"'))).toBe('gpt');
+  for (const other of ['1', 'null', '["a"]', '"\\x"']) expect(readText(bytes(other))).toBeUndefined();
+  expect(readText(Uint8Array.of(0x22, 0xff, 0x22))).toBeUndefined();
+});

@@ -1,0 +1,41 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** What would be published. */
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+export const PACKAGES = ['protocol', 'server', 'client'] as const;
+
+let packed: string | undefined;
+
+/**
+ * Packs every package; takes a build. Packing takes seconds, so that all checks of one run share what was packed.
+ *
+ * @returns the folder with one tarball for each package, which goes with the process.
+ */
+export function packOnce(): string {
+  if (packed !== undefined) return packed;
+  const folder = mkdtempSync(join(tmpdir(), 'parlance-tarballs-'));
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  for (const name of PACKAGES) {
+    execFileSync('npx', ['--no-install', 'pnpm', 'pack', '--pack-destination', folder], {
+      cwd: join(root, 'packages', name),
+      stdio: 'pipe',
+    });
+  }
+  packed = folder;
+  return folder;
+}
+
+/** Paths of the tarballs in a folder that {@link packOnce} has filled, in the order of {@link PACKAGES}. */
+export function tarballsIn(folder: string): readonly string[] {
+  const files = readdirSync(folder);
+  return PACKAGES.map((name) => {
+    const file = files.find((each) => each.startsWith(`parlance-${name}-`) && each.endsWith('.tgz'));
+    if (file === undefined) throw new Error(`${folder} holds no tarball of ${name}`);
+    return join(folder, file);
+  });
+}
