@@ -199,7 +199,7 @@ export class RelayedRequests {
       this.#forget(passage);
       const reason = this.#transit.reasonOf(error, passage.to);
       target.perform(undefined, (core) => core.cancel(targetStream));
-      source.perform(undefined, (core) => core.fail(sourceStream, reason));
+      source.perform(undefined, (core) => core.refuse(sourceStream, reason));
     }
   }
 
@@ -217,7 +217,7 @@ export class RelayedRequests {
 
   #refuse(source: Endpoint, sourceStream: number, to: string, error: unknown): void {
     const reason = this.#transit.refuse(error, to);
-    source.perform(undefined, (core) => core.fail(sourceStream, reason));
+    source.perform(undefined, (core) => core.refuse(sourceStream, reason));
   }
 
   /** Somebody has taken what the target was charged, or nobody will. */
