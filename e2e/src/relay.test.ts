@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { Message, Session, Undeliverable } from '@parlance/client';
-import { loadEncoding, type ProtocolError, RequestError } from '@parlance/protocol';
+import { LinkKind, loadEncoding, type ProtocolError, RequestError } from '@parlance/protocol';
 import type { RelayQuestion } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createAgents, nextMessage } from './agents.js';
 import { createCuttingProxy } from './cutting-proxy.js';
-import { failure, pause } from './peers.js';
+import { failure, greet, pause } from './peers.js';
 
 /** Agents that find each other and talk through a server, over real sockets. */
 
@@ -35,6 +35,24 @@ describe('a message to an agent', () => {
     expect((await nextMessage(planner as Session)).text).toBe('and to you');
     await pause(20);
     expect([server, elsewhere]).toEqual([[], []]);
+  });
+
+  it('that asks what cannot be decoded for an agent of another coding is told so', async () => {
+    const { agent, port } = await serve();
+    await agent('plain', { algorithms: ['NONE'], onRequest: (request) => request.text });
+    const peer = await greet(`ws://127.0.0.1:${port}/session`, {
+      auth: { token: 'acme/raw' },
+      extensions: { link: '{}', agents: '{}' },
+    });
+    peer.send(Uint8Array.of(0x10 | LinkKind.ALIAS, 0, ...new TextEncoder().encode('plain')));
+    // Addressed, and token IDs of which the last is cut.
+    peer.send(Uint8Array.of(0x10 | LinkKind.REQUEST, 1, 0x41, 0, 0x80));
+    await expect
+      .poll(() =>
+        peer.received.filter((frame) => frame[0] === (0x10 | LinkKind.ERROR)).map((frame) => String(frame)),
+      )
+      .toEqual([expect.stringContaining('truncated')]);
+    peer.socket.close();
   });
 
   it('that streams tokens to one without them fails where they end inside a character', async () => {
