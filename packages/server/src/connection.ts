@@ -173,6 +173,9 @@ export class Connection implements EndpointOptions, WireEvents {
   get yield(): () => Promise<void> {
     return () => this.#account.next();
   }
+  get takesMessages(): boolean {
+    return this.#host.options.onSession !== undefined;
+  }
   get onRequest(): RequestHandler | undefined {
     return this.#host.onRequest;
   }
