@@ -621,6 +621,26 @@ describe('what comes beside messages', () => {
     },
   );
 
+  it('ends the connection of a peer that does not stop either', async () => {
+    const { port, server } = await peers.serve({
+      limits: { controlMessagesPerMinute: 3 },
+      timers: { closingTimeoutMs: 600_000 },
+    });
+    const socket = connectTcp(port, '127.0.0.1', () => socket.write(upgradeRequest()));
+    socket.on('error', () => {});
+    const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+    await new Promise<void>((resolve) => socket.once('data', () => resolve()));
+    socket.resume();
+    const hello = helloBytes();
+    socket.write(
+      Buffer.concat([Uint8Array.of(0x82, 0xfe, hello.length >> 8, hello.length & 255, 0, 0, 0, 0), hello]),
+    );
+    await expect.poll(() => server.sessions.size).toBe(1);
+    // 600 KB of empty pongs, masked with zeros.
+    for (let i = 0; i < 100_000 && !socket.destroyed; i++) socket.write(Uint8Array.of(0x8a, 0x80, 0, 0, 0, 0));
+    await closed;
+  });
+
   it('is fragments without content, which end the session', async () => {
     const { url } = await peers.serve({ limits: { controlMessagesPerMinute: Infinity } });
     const peer = await greet(url);

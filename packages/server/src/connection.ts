@@ -113,6 +113,7 @@ export class Connection implements EndpointOptions, WireEvents {
   #guard: HandshakeGuard | undefined;
   #isAdmitted = false;
   #hasHello = false;
+  #isCutOff = false;
 
   /**
    * @param refusal a decision made at the upgrade, which the client is told in REJECT, because a browser
@@ -173,11 +174,13 @@ export class Connection implements EndpointOptions, WireEvents {
   // --- what the wire reports
 
   onMessage(data: Uint8Array | string, size: number): void {
+    if (this.#isCutOff) return;
     const excess = this.#meter.handleMessage(size, systemClock.now);
     if (excess === undefined) this.#target.handleMessage(data, this.#wire);
     else this.#cutOff(excess);
   }
   onControl(): void {
+    if (this.#isCutOff) return;
     const excess = this.#meter.handleControl(systemClock.now());
     if (excess !== undefined) this.#cutOff(excess);
   }
@@ -190,6 +193,7 @@ export class Connection implements EndpointOptions, WireEvents {
 
   /** A session that another connection carries by now has nothing to do with what this one sends. */
   #cutOff(error: ProtocolError): void {
+    this.#isCutOff = true;
     if (this.#target.isOn(this.#wire)) this.#target.abort(error);
     else this.#wire.terminate();
   }

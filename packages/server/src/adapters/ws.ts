@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Wire } from '@parlance/protocol';
+import { CloseCode, type Wire } from '@parlance/protocol';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { FrameWriter } from './frame-writer.js';
 
@@ -73,6 +73,10 @@ export function createWebSocketAdapter(options: WebSocketAdapterOptions): WebSoc
   };
 }
 
+/** Bytes that are read behind a close: what the network holds of a peer, and less of one that floods. */
+const MAX_BEHIND_CLOSE = 8 * 1024 * 1024;
+const FLOOD_BEHIND_CLOSE = 256 * 1024;
+
 class SocketWire implements ServerWire {
   readonly #webSocket: WebSocket;
   readonly #socket: Duplex;
@@ -97,6 +101,12 @@ class SocketWire implements ServerWire {
   close(code: number, reason: string): void {
     this.#writer.flush();
     this.#webSocket.close(code, reason);
+    // What was under way may come; who does not stop to listen is cut off.
+    let left = code === CloseCode.RATE_LIMITED ? FLOOD_BEHIND_CLOSE : MAX_BEHIND_CLOSE;
+    this.#socket.on('data', (data: Uint8Array) => {
+      left -= data.length;
+      if (left < 0) this.terminate();
+    });
   }
 
   pause(): void {
