@@ -568,6 +568,16 @@ describe('the directory', () => {
     expect(agents.get('stranger')?.compatibility).toEqual({ mode: 'json', mapId: '', path: 'json_fallback' });
   });
 
+  it('answers a session that agreed on TOKEN alone', async () => {
+    const { agent } = await serve();
+    await agent('worker', { agent: { metadata: { m: 1, messages: [], 'é"': '漢' } } });
+    const single = await agent('single', { algorithms: ['TOKEN'], extensions: { context: false } });
+    expect((await single.agents()).get('worker')?.metadata).toEqual({ m: 1, messages: [], 'é"': '漢' });
+    const report = new Promise<Undeliverable>((resolve) => single.on('undelivered', resolve));
+    await single.send('{"a":1}', { algorithm: 'TOKEN', to: 'nobody' });
+    expect(await report).toMatchObject({ to: 'nobody', reason: 'unknown_agent' });
+  });
+
   it('takes metadata of 4 KiB and not a byte more', async () => {
     const { agent } = await serve();
     const note = (size: number) => ({ agent: { metadata: { n: 'x'.repeat(size - '{"n":""}'.length) } } });

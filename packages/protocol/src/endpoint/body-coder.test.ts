@@ -109,6 +109,26 @@ describe.each(SAMPLES)('%s', (algorithm, text) => {
   });
 });
 
+describe('a session that agreed on TOKEN alone', () => {
+  const coder = () => createCoder({ algorithms: [Algorithm.TOKEN] });
+
+  it.each([
+    '{"watch":true}',
+    '{"present":[{"id":"a","metadata":{"m":1}}],"gone":[],"complete":true}',
+    '"text"',
+  ])('carries %s by itself', (json) => {
+    const body = coder().encode(json, {});
+    expect([body.codec, decoded(coder(), body)]).toEqual([LinkCodec.TOKEN, json]);
+  });
+
+  it.each(['text', '{ "a": 1 }', CHAT.replace('0.5', '1')])(
+    'refuses %j, which would not come back',
+    (text) => {
+      expect(errorCode(() => coder().encode(text, {}))).toBe('unrepresentable');
+    },
+  );
+});
+
 describe('auto', () => {
   it('carries any text, byte for byte, in a codec that was negotiated', () => {
     const coder = createCoder();

@@ -150,6 +150,14 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       encode: security === undefined ? attempt(algorithm) : encodeProtected,
       decodeIsExact: true,
     }));
+  // T1 restores a meaning. Where nothing else was agreed, it carries what it gives back as it was.
+  if (candidates.length === 0 && security === undefined && algorithms.includes(Algorithm.TOKEN)) {
+    const exactToken = (text: string) => {
+      const bytes = attempt(Algorithm.TOKEN)(text);
+      return bytes !== undefined && decodeTokenBody(bytes, { limits }) === text ? bytes : undefined;
+    };
+    candidates.push({ algorithm: Algorithm.TOKEN, encode: exactToken, decodeIsExact: true });
+  }
   const selector = createSelector(candidates);
   /**
    * A few words are their tokens, which is faster to try than to learn. Only the dictionary may be
