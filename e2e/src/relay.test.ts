@@ -387,7 +387,7 @@ describe('an agent of another principal', () => {
     const listed = (await planner.agents()).get(address);
     expect(listed).toMatchObject({ id: address, address, state: 'connected' });
     expect(JSON.stringify((await planner.agents()).list)).not.toContain('worker-of-other');
-    // Its ID reaches nobody: it is no agent of the sender's principal.
+    // Its ID reaches no agent: the sender's principal has none of that name.
     expect(await failure(planner.request('x', { to: 'worker-of-other' }))).toMatchObject({
       code: 'unknown_agent',
     });
@@ -417,7 +417,7 @@ describe('an agent of another principal', () => {
     });
   });
 
-  it('keeps its address when it comes back, and shares it with nobody', async () => {
+  it('keeps its address when it comes back, and shares it with no other agent', async () => {
     const { agent } = await serve({ agents: { authorize: () => true } });
     const planner = await agent('acme/planner');
     const worker = await agent('other/worker', { onRequest: () => 'first' });
@@ -436,7 +436,7 @@ describe('an agent of another principal', () => {
     expect(await foreign(other)).not.toBe(address);
   });
 
-  it('is not there for who may not see it, whatever it is called', async () => {
+  it('is not there for an agent that may not see it, by any name', async () => {
     const { agent } = await serve({ agents: { authorize: ({ from }) => from.principal === 'acme' } });
     const [planner, outsider] = [await agent('acme/planner'), await agent('third/outsider')];
     await agent('other/worker', { onRequest: () => 'done' });

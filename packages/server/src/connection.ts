@@ -77,7 +77,7 @@ interface Origin {
   readonly isForwarded: boolean;
 }
 
-/** What a client's own fault before ACCEPT closes its connection with. */
+/** Close codes of connections that end before ACCEPT by the client's own fault. */
 const FAULTS: ReadonlySet<number> = new Set([
   CloseCode.BAD_FRAME,
   CloseCode.TOO_LARGE,
@@ -237,7 +237,7 @@ export class Connection implements EndpointOptions, WireEvents {
     const token = hello.auth?.token ?? bearerToken(origin.headers);
     const identity = await this.#identify(token, origin);
     this.#upgrade = undefined;
-    // Who does not wait for the answer has failed all the same.
+    // A client that does not wait for the answer has failed all the same.
     if (identity === undefined) this.#host.onFailure(address);
     // The client may have gone, or timed out, while it was being looked up.
     if (this.core.state !== 'connecting') return;
@@ -332,7 +332,7 @@ export class Connection implements EndpointOptions, WireEvents {
     const isOwnFault = FAULTS.has(error?.closeCode ?? 0) && !(this.#hasHello && error?.code === 'timeout');
     if (isOwnFault && error?.code !== 'rejected' && error?.side === 'local')
       this.#host.onFailure(addressKey(this.#ip));
-    // Who has said nothing is not waited for.
+    // A client that has said nothing is not waited for.
     if (!this.#hasHello) setTimeout(() => this.#wire.terminate(), LINGER_MS).unref();
   }
 

@@ -101,7 +101,7 @@ class SocketWire implements ServerWire {
   close(code: number, reason: string): void {
     this.#writer.flush();
     this.#webSocket.close(code, reason);
-    // What was under way may come; who does not stop to listen is cut off.
+    // Bytes that were under way may come; a peer that does not stop to listen is cut off.
     let left = code === CloseCode.RATE_LIMITED ? FLOOD_BEHIND_CLOSE : MAX_BEHIND_CLOSE;
     this.#socket.on('data', (data: Uint8Array) => {
       left -= data.length;
