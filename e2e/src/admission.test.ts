@@ -637,7 +637,8 @@ describe('what comes beside messages', () => {
     );
     await expect.poll(() => server.sessions.size).toBe(1);
     // 600 KB of empty pongs, masked with zeros.
-    for (let i = 0; i < 100_000 && !socket.destroyed; i++) socket.write(Uint8Array.of(0x8a, 0x80, 0, 0, 0, 0));
+    for (let i = 0; i < 100_000 && !socket.destroyed; i++)
+      socket.write(Uint8Array.of(0x8a, 0x80, 0, 0, 0, 0));
     await closed;
   });
 
