@@ -65,7 +65,7 @@ describe('a web page', () => {
 });
 
 describe('the own origin of a server', () => {
-  it('has its own scheme, where a trusted proxy says which', async () => {
+  it('has its own scheme, if a trusted proxy says which', async () => {
     const { url, port } = await peers.serve({ trustedProxies: ['127.0.0.1'], authenticate: () => null });
     const from = (proto: string | undefined, scheme: string) => ({
       origin: `${scheme}://127.0.0.1:${port}`,
@@ -82,7 +82,7 @@ describe('the own origin of a server', () => {
       expect((await refusalOf(url, from(proto, scheme))).closeCode).toBe(closeCode);
   });
 
-  it('has any scheme where only somebody unknown says so', async () => {
+  it('has any scheme if the proxy that names one is not trusted', async () => {
     const { url, port } = await peers.serve({ authenticate: () => null });
     const options = { origin: `http://127.0.0.1:${port}`, headers: { 'x-forwarded-proto': 'https' } };
     expect((await refusalOf(url, options)).closeCode).toBe(CloseCode.UNAUTHENTICATED);
@@ -420,7 +420,7 @@ describe('attempts of an address', () => {
       (error: Error) => Number(/\d{3}$/.exec(error.message)?.[0]),
     );
 
-  it('with wrong credentials are n a minute, and then nobody is asked who it is', async () => {
+  it('with wrong credentials are n a minute, and then authenticate is not asked', async () => {
     let asked = 0;
     const authenticate: Authenticate = ({ token }) => {
       asked++;
@@ -490,7 +490,7 @@ describe('attempts of an address', () => {
     expect(await upgradeStatus(url, from('203.0.113.2'))).toBe(101);
   });
 
-  it('that bring an identity nobody can use are refused, and end nothing else', async () => {
+  it('whose identity is unusable are refused, and end nothing else', async () => {
     const identities = [{ principal: 'u1', agentId: { call: () => 1 } }, 7, { principal: Symbol('u1') }];
     const { url } = await peers.serve({ authenticate: () => identities.shift() as never });
     for (let i = 0; i < 3; i++) expect((await refusalOf(url)).closeCode).toBe(CloseCode.UNAUTHENTICATED);
@@ -520,7 +520,7 @@ describe('handshakes', () => {
     for (const { socket } of [honest, ...silent]) socket.terminate();
   });
 
-  it('that are over without HELLO are cut off, whatever the client does about it', async () => {
+  it('that are over without HELLO are cut off, even if the client does not close', async () => {
     const { port } = await peers.serve({
       limits: { handshakesPerIp: 1 },
       timers: { closingTimeoutMs: 600_000 },
@@ -637,7 +637,8 @@ describe('what comes beside messages', () => {
     );
     await expect.poll(() => server.sessions.size).toBe(1);
     // 600 KB of empty pongs, masked with zeros.
-    for (let i = 0; i < 100_000 && !socket.destroyed; i++) socket.write(Uint8Array.of(0x8a, 0x80, 0, 0, 0, 0));
+    for (let i = 0; i < 100_000 && !socket.destroyed; i++)
+      socket.write(Uint8Array.of(0x8a, 0x80, 0, 0, 0, 0));
     await closed;
   });
 

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { Message, Session, Undeliverable } from '@parlance/client';
-import { loadEncoding, type ProtocolError, RequestError } from '@parlance/protocol';
+import { LinkKind, loadEncoding, type ProtocolError, RequestError } from '@parlance/protocol';
 import type { RelayQuestion } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createAgents, nextMessage } from './agents.js';
 import { createCuttingProxy } from './cutting-proxy.js';
-import { failure, pause } from './peers.js';
+import { failure, greet, pause } from './peers.js';
 
 /** Agents that find each other and talk through a server, over real sockets. */
 
@@ -35,6 +35,24 @@ describe('a message to an agent', () => {
     expect((await nextMessage(planner as Session)).text).toBe('and to you');
     await pause(20);
     expect([server, elsewhere]).toEqual([[], []]);
+  });
+
+  it('that asks what cannot be decoded for an agent of another coding is told so', async () => {
+    const { agent, port } = await serve();
+    await agent('plain', { algorithms: ['NONE'], onRequest: (request) => request.text });
+    const peer = await greet(`ws://127.0.0.1:${port}/session`, {
+      auth: { token: 'acme/raw' },
+      extensions: { link: '{}', agents: '{}' },
+    });
+    peer.send(Uint8Array.of(0x10 | LinkKind.ALIAS, 0, ...new TextEncoder().encode('plain')));
+    // Addressed, and token IDs of which the last is cut.
+    peer.send(Uint8Array.of(0x10 | LinkKind.REQUEST, 1, 0x41, 0, 0x80));
+    await expect
+      .poll(() =>
+        peer.received.filter((frame) => frame[0] === (0x10 | LinkKind.ERROR)).map((frame) => String(frame)),
+      )
+      .toEqual([expect.stringContaining('truncated')]);
+    peer.socket.close();
   });
 
   it('that streams tokens to one without them fails where they end inside a character', async () => {
@@ -406,7 +424,7 @@ describe('an agent of another principal', () => {
     const listed = (await planner.agents()).get(address);
     expect(listed).toMatchObject({ id: address, address, state: 'connected' });
     expect(JSON.stringify((await planner.agents()).list)).not.toContain('worker-of-other');
-    // Its ID reaches nobody: it is no agent of the sender's principal.
+    // Its ID reaches no agent: the sender's principal has none of that name.
     expect(await failure(planner.request('x', { to: 'worker-of-other' }))).toMatchObject({
       code: 'unknown_agent',
     });
@@ -436,7 +454,7 @@ describe('an agent of another principal', () => {
     });
   });
 
-  it('keeps its address when it comes back, and shares it with nobody', async () => {
+  it('keeps its address when it comes back, and shares it with no other agent', async () => {
     const { agent } = await serve({ agents: { authorize: () => true } });
     const planner = await agent('acme/planner');
     const worker = await agent('other/worker', { onRequest: () => 'first' });
@@ -455,7 +473,7 @@ describe('an agent of another principal', () => {
     expect(await foreign(other)).not.toBe(address);
   });
 
-  it('is not there for who may not see it, whatever it is called', async () => {
+  it('is not there for an agent that may not see it, by any name', async () => {
     const { agent } = await serve({ agents: { authorize: ({ from }) => from.principal === 'acme' } });
     const [planner, outsider] = [await agent('acme/planner'), await agent('third/outsider')];
     await agent('other/worker', { onRequest: () => 'done' });

@@ -1,8 +1,13 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { AliasReader, Policy } from '../subject.js';
 import { createProfiler } from './coverage.js';
+import { converse } from './dialogue.js';
+import { createFigures } from './figures.js';
 import { createFuzzer } from './fuzzer.js';
+import { leakOf, MAX_LEAK } from './leak.js';
 import { mutate } from './mutate.js';
 import { createRandom } from './random.js';
+import { converseAtRelay } from './relay-dialogue.js';
 import { readFinds } from './seeds.js';
 import { createMemory, progressIn } from './shared.js';
 import type { Target } from './target.js';
@@ -80,5 +85,67 @@ describe('the fuzzer', () => {
     expect(reader.look()).toEqual({ count: 1, running: { target: 3, input: Uint8Array.of(9, 8, 7) } });
     writer.end();
     expect(reader.look()).toEqual({ count: 1, running: undefined });
+  });
+});
+
+describe('a dialogue', () => {
+  beforeAll(prepareTargets);
+  afterEach(() => vi.restoreAllMocks());
+
+  /** Runs sessions until one of them shows that something is wrong. */
+  function search(run: (input: Uint8Array) => unknown): void {
+    for (let i = 0; i < 60; i++) run(Uint8Array.of(i, 3 * i, 5 * i));
+  }
+  const planted = () => {
+    throw new TypeError('planted');
+  };
+
+  it('runs deep, and meets every kind of link frame', () => {
+    const figures = createFigures();
+    for (let i = 0; i < 40; i++) converse(Uint8Array.of(i), figures);
+    expect(figures.bodies / figures.sessions).toBeGreaterThan(80);
+    const all = figures.frames.reduce((sum, count) => sum + count, 0);
+    for (const count of figures.frames) expect(count / all).toBeGreaterThan(0.01);
+  });
+
+  it('is the same for the same input', () => {
+    const of = (input: Uint8Array) => {
+      const figures = createFigures();
+      converse(input, figures);
+      return figures;
+    };
+    expect(of(Uint8Array.of(4, 2))).toEqual(of(Uint8Array.of(4, 2)));
+    expect(of(Uint8Array.of(4, 2))).not.toEqual(of(Uint8Array.of(4, 3)));
+  });
+
+  it('finds a fault that a session keeps within itself', () => {
+    vi.spyOn(AliasReader.prototype, 'nameOf').mockImplementation(planted);
+    expect(() => search((input) => converse(input, createFigures()))).toThrow('a fault ended a session');
+  });
+
+  it('finds what ends a session between two that keep to the protocol', () => {
+    const { handleAlias } = AliasReader.prototype;
+    vi.spyOn(AliasReader.prototype, 'handleAlias').mockImplementation(function (
+      this: AliasReader,
+      alias,
+      name,
+    ) {
+      handleAlias.call(this, (alias + 1) % 256, name);
+    });
+    expect(() => search((input) => converse(input, createFigures()))).toThrow('keep to the protocol');
+  });
+
+  it('finds a fault that a relay keeps within a session', () => {
+    vi.spyOn(Policy.prototype, 'maySend').mockImplementation(planted);
+    expect(() => search((input) => converseAtRelay(input, createFigures()))).toThrow(
+      'kept within its session',
+    );
+  });
+
+  it('finds what every run leaves behind', async () => {
+    const collect = async () => (globalThis as { gc?: () => void }).gc?.();
+    const kept: Uint8Array[] = [];
+    const run = () => void kept.push(new Uint8Array(64 * 1024).fill(1));
+    expect(await leakOf(run, createRandom(1), collect)).toBeGreaterThan(MAX_LEAK);
   });
 });

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { readCommandLine, wholeNumber } from '../../../scripts/command-line.js';
 import { PLATFORMS, type PlatformName } from '../passes.js';
+import { figuresShown } from './figures.js';
 import { readFinds, writeFinds } from './seeds.js';
 import { createMemory, progressIn } from './shared.js';
 import { TARGETS } from './targets.js';
@@ -148,10 +149,12 @@ function reportDone(platform: PlatformName, { targets, blocks, growth, refused }
       `${target.padEnd(14)} ${String(executions).padStart(10)} ${share.padStart(9)} ${String(corpus).padStart(7)}`,
     );
   }
+  for (const { target, figures } of targets)
+    if (figures !== undefined) console.log(figuresShown(target, figures).join('\n'));
   const executions = targets.reduce((sum, report) => sum + report.executions, 0);
   const corpus = targets.reduce((sum, report) => sum + report.corpus, 0);
   console.log(
-    `${executions} executions, corpus ${corpus}, ${blocks.covered} of ${blocks.known} known blocks covered, heap ${growth >= 0 ? '+' : ''}${growth} MB`,
+    `${executions} executions, no crash, corpus ${corpus}, ${blocks.covered} of ${blocks.known} known blocks covered, heap ${growth >= 0 ? '+' : ''}${growth} MB`,
   );
 }
 

@@ -11,6 +11,7 @@ import {
   EncodingName,
   Endpoint,
   LinkCodec,
+  type Logger,
   Policy,
   Relay,
   type SessionCore,
@@ -84,7 +85,8 @@ export const PLAIN = {
 
 /** As a server keeps it: most that connect make the same offer. */
 const agreements = new AgreementCache();
-const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
+/** Faults that a guard has kept within their session are faults all the same. */
+const FAULTS: readonly unknown[] = ['session.crashed', 'relay.failed'];
 
 class ManualClock implements Clock {
   readonly timeOrigin = 0;
@@ -137,26 +139,52 @@ interface Party {
   readonly heard: string[];
 }
 
+export interface RelayBenchOptions {
+  /** Given what the server writes to the stranger. @default nobody reads it */
+  readonly onStranger?: ((frame: Uint8Array | string) => void) | undefined;
+}
+
 export class RelayBench {
+  readonly #onStranger: RelayBenchOptions['onStranger'];
+  readonly #faults: unknown[] = [];
+  readonly #logger: Logger = {
+    debug() {},
+    info() {},
+    warn() {},
+    error: (fields) => {
+      if (FAULTS.includes(fields['event'])) this.#faults.push(fields);
+    },
+  };
   readonly #clock = new ManualClock();
   readonly #directory: Directory;
   readonly #relay: Relay;
   readonly #parties = new Map<string, Party>();
   #sessions = 0;
 
-  constructor() {
-    const policy = new Policy({}, SILENT);
+  constructor({ onStranger }: RelayBenchOptions = {}) {
+    this.#onStranger = onStranger;
+    const policy = new Policy({}, this.#logger);
     this.#directory = new Directory({
       onConflict: 'takeOver',
       policy,
       limits: FUZZ_LIMITS,
       clock: this.#clock,
-      logger: SILENT,
+      logger: this.#logger,
     });
-    this.#relay = new Relay(this.#directory, policy, SILENT);
+    this.#relay = new Relay(this.#directory, policy, this.#logger);
     for (const name of AGENTS) this.#join(name, createClient());
     this.#join(STRANGER, undefined);
     this.settle();
+  }
+
+  /** Clock reading of everybody. */
+  get now(): number {
+    return this.#clock.now();
+  }
+
+  /** Whether a connection carries the stranger's session. */
+  get isConnected(): boolean {
+    return this.#party(STRANGER).wire !== undefined;
   }
 
   /** Whether the stranger's session goes on. */
@@ -221,6 +249,8 @@ export class RelayBench {
       const shown = error instanceof Error ? error.stack : String(error);
       throw new Mismatch(`a call threw because of a peer: ${shown}`, { cause: error });
     }
+    const [fault] = this.#faults;
+    holds(fault === undefined, `a fault was kept within its session: ${JSON.stringify(fault)}`);
     for (const name of AGENTS) {
       const { session, client } = this.#party(name);
       holds(session.state === 'established', `${name}'s session is ${session.state}`);
@@ -245,7 +275,8 @@ export class RelayBench {
       if (!session.hasEnded) session.pump();
       for (const frame of wire?.sent.splice(0) ?? []) {
         moved = true;
-        client?.handleMessage(frame, this.#clock.now());
+        if (client !== undefined) client.handleMessage(frame, this.#clock.now());
+        else this.#onStranger?.(frame);
       }
       if (client !== undefined) moved = this.#run(party, client) || moved;
       if (wire?.closed === undefined) continue;
@@ -308,6 +339,7 @@ export class RelayBench {
       clock: this.#clock,
       limits: FUZZ_LIMITS,
       role: 'server',
+      logger: this.#logger,
       route: {
         take: (event, reservation) => this.#relay.take(session, event, reservation),
         memoryOf: (event) => this.#relay.memoryOf(session, event),

@@ -76,7 +76,7 @@ function step(bench: RelayBench, operation: number, payload: Uint8Array): void {
 }
 
 /** The agents that keep to the protocol hear what they say to each other, and nothing else from there. */
-function expectOthersTalk(bench: RelayBench): void {
+export function expectOthersTalk(bench: RelayBench): void {
   const [ada, bob] = AGENTS;
   const ofOthers = (heard: readonly string[]) => heard.filter((line) => !line.includes(STRANGER));
   bench.heard(ada);
@@ -179,7 +179,7 @@ function seeds(): Uint8Array[] {
 }
 
 const relay: Target = {
-  name: 'relay',
+  name: 'relay-frames',
   tokens: [
     ...tokens(...AGENTS, STRANGER, '@directory', '@delivery', '{"watch":true}'),
     ...['1700', '100040', '110140', '110340', '1000c0', '115140', '120200', '130200', '1402', '1501'].map(

@@ -202,7 +202,7 @@ function seeds(): Uint8Array[] {
 }
 
 const session: Target = {
-  name: 'session',
+  name: 'session-frames',
   tokens: [
     ...JSON_TOKENS,
     ...[

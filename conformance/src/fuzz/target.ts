@@ -1,4 +1,5 @@
 import { encodeBase64, type Limits, resolveLimits } from '../subject.js';
+import type { Figures } from './figures.js';
 
 /** One decoder, or several that read the same kind of input. */
 export interface Target {
@@ -15,6 +16,8 @@ export interface Target {
    * hold together.
    */
   run(input: Uint8Array): boolean;
+  /** What went through its sessions since it began, if its inputs stand for whole ones. */
+  readonly figures?: Figures;
   /** Decodes something good, which must go on working after every refusal. */
   recheck(): void;
 }

@@ -2,6 +2,7 @@ import { loadCodecs, loadEncoding } from '../subject.js';
 import { AVP_TARGETS } from './avp-targets.js';
 import { CONTEXT_TARGETS } from './context-target.js';
 import { CONTROL_TARGETS } from './control-targets.js';
+import { DIALOGUE_TARGETS } from './dialogue-targets.js';
 import { EXPLAIN_TARGETS } from './explain-targets.js';
 import { M2M_TARGETS } from './m2m-targets.js';
 import { RELAY_TARGETS } from './relay-target.js';
@@ -18,10 +19,11 @@ export const TARGETS: readonly Target[] = [
   ...CONTEXT_TARGETS,
   ...SESSION_TARGETS,
   ...RELAY_TARGETS,
+  ...DIALOGUE_TARGETS,
   ...EXPLAIN_TARGETS,
 ];
 
 /** Loads what the targets need. */
 export async function prepareTargets(): Promise<void> {
-  await Promise.all([loadCodecs(['M2M', 'BROTLI', 'AVP']), loadEncoding('CL100K_BASE')]);
+  await Promise.all([loadCodecs(['M2M', 'BROTLI', 'AVP', 'CONTEXT']), loadEncoding('CL100K_BASE')]);
 }

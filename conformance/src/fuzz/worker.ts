@@ -5,7 +5,9 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { Mismatch } from '../expect.js';
 import { isProtocolError, platform } from '../subject.js';
 import { createCoverage, createProfiler } from './coverage.js';
+import type { Figures } from './figures.js';
 import { createFuzzer } from './fuzzer.js';
+import { leakOf, MAX_LEAK } from './leak.js';
 import { createRandom } from './random.js';
 import { readFinds } from './seeds.js';
 import { progressIn } from './shared.js';
@@ -32,6 +34,8 @@ export interface TargetReport {
   readonly corpus: number;
   /** Inputs worth keeping, as hex. */
   readonly finds: readonly string[];
+  /** What went through whole sessions. */
+  readonly figures?: Figures | undefined;
 }
 
 export interface Failure {
@@ -122,17 +126,27 @@ async function fuzz(): Promise<void> {
     }
   }
   await gc();
+  const growth = megabytes(memory() - before);
+  const reports = fuzzers.map((fuzzer) => ({
+    target: fuzzer.target.name,
+    executions: fuzzer.executions,
+    refused: fuzzer.refused,
+    corpus: fuzzer.corpus.length,
+    finds: fuzzer.distilled(MAX_FIND).map(toHex),
+    figures: fuzzer.target.figures && structuredClone(fuzzer.target.figures),
+  }));
+  for (const target of targets) {
+    if (target.figures === undefined) continue;
+    const bytes = await leakOf((input) => execute(target, input), createRandom(options.seed), gc);
+    if (bytes <= MAX_LEAK) continue;
+    const reason = `every run leaves ${Math.round(bytes / 1024)} KiB behind; the input is any`;
+    throw new Found({ target: target.name, input: '', reason });
+  }
   post({
     type: 'done',
     blocks: coverage.blocks,
-    growth: megabytes(memory() - before),
-    targets: fuzzers.map((fuzzer) => ({
-      target: fuzzer.target.name,
-      executions: fuzzer.executions,
-      refused: fuzzer.refused,
-      corpus: fuzzer.corpus.length,
-      finds: fuzzer.distilled(MAX_FIND).map(toHex),
-    })),
+    growth,
+    targets: reports,
   });
 }
 

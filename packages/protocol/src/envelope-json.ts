@@ -8,7 +8,7 @@ import { endOfString } from './json.js';
 
 /** Entries of all lists and maps of a control message together; an empty list or map counts as one entry. */
 export const MAX_CONTROL_ENTRIES = 512;
-/** UTF-16 units of a JSON envelope outside strings, where DATA has a few dozen. */
+/** UTF-16 units of a JSON envelope outside strings; DATA has a few dozen. */
 const MAX_OUTSIDE_STRINGS = 16 * 1024;
 /** No type of a message has a longer name, and a longer string is not copied to be compared. */
 const MAX_TYPE_LENGTH = 64;

@@ -2,7 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Fifo } from './fifo.js';
 
-type Step = { readonly push: number } | 'shift' | 'replace' | { readonly delete: number };
+type Step =
+  | { readonly push: number }
+  | { readonly unshift: number }
+  | 'shift'
+  | 'replace'
+  | { readonly delete: number };
 
 describe('a queue', () => {
   it('behaves like an array that is pushed to and shifted from', () => {
@@ -10,6 +15,7 @@ describe('a queue', () => {
     const step: fc.Arbitrary<Step> = fc.oneof(
       { weight: 12, arbitrary: fc.record({ push: item }) },
       { weight: 8, arbitrary: fc.constant<Step>('shift') },
+      { weight: 2, arbitrary: fc.record({ unshift: item }) },
       fc.constant<Step>('replace'),
       fc.record({ delete: item }),
     );
@@ -22,6 +28,9 @@ describe('a queue', () => {
           else if (each === 'replace') {
             queue.replaceFirst(99);
             if (model.length > 0) model[0] = 99;
+          } else if ('unshift' in each) {
+            queue.unshift(each.unshift);
+            model.unshift(each.unshift);
           } else if ('push' in each) {
             queue.push(each.push);
             model.push(each.push);

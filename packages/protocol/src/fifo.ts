@@ -41,6 +41,16 @@ export class Fifo<Item> {
     this.#size++;
   }
 
+  /** Puts `item` in front of the others. */
+  unshift(item: Item): void {
+    this.push(item);
+    const slots = this.#slots as (Item | undefined)[];
+    const mask = slots.length - 1;
+    slots[(this.#head + this.#size - 1) & mask] = undefined;
+    this.#head = (this.#head - 1) & mask;
+    slots[this.#head] = item;
+  }
+
   shift(): Item | undefined {
     const slots = this.#slots;
     if (slots === undefined || this.#size === 0) return undefined;

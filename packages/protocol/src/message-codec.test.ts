@@ -410,7 +410,7 @@ describe('limits of control messages', () => {
     const read = (text: string) => errorCode(() => decodeControlJson(text, limits, 300));
     expect([read(json('PING', 300)), read(json('PING', 301))]).toEqual(['none', 'message_too_large']);
     expect(read(json('DATA', 301))).toBe('none');
-    // Whatever makes the first look at it take it for DATA, or its end invisible.
+    // Ways to make the first look take it for DATA.
     const large = `"payload":{"a":"${'x'.repeat(300)}"}`;
     for (const lie of [
       `{"timestamp":1,${large},"type":"DATA","type":"PING"}`,

@@ -103,6 +103,31 @@ describe('a client', () => {
     expect(eventsOf(server, 'message')).toHaveLength(10);
   });
 
+  it('lets no request overtake another that waits for its time: stream IDs only grow', () => {
+    const outbox = createOutbox();
+    outbox.pace = new Pace({ messagesPerMinute: 60 });
+    let streamId = -1;
+    const ask = (count: number) => {
+      for (let i = 0; i < count; i++) {
+        streamId += 2;
+        outbox.pushBody({ ...BODY, kind: LinkKind.REQUEST, streamId });
+      }
+    };
+    const written: number[] = [];
+    const drain = (now: number) => {
+      for (let frame = outbox.next(now); frame !== undefined; frame = outbox.next(now))
+        written.push(decodeLinkFrame(frame as Uint8Array).streamId);
+    };
+    ask(62);
+    drain(0);
+    expect(written).toHaveLength(60);
+    for (let now = 1_000; written.length < 64; now += 1_000) {
+      if (streamId < 127) ask(1);
+      drain(now);
+    }
+    expect(written).toEqual(Array.from({ length: 64 }, (_, i) => 2 * i + 1));
+  });
+
   it('writes again at once what a lost connection took along, and then what is new in its time', () => {
     const outbox = createOutbox();
     outbox.retain = true;

@@ -55,7 +55,7 @@ export function pathOf(request: IncomingMessage): string | undefined {
   return url.startsWith('/') ? url.split('?', 1)[0] : undefined;
 }
 
-/** What a server is told of the names and origins that are its own, and of the proxies before it. */
+/** The names and origins that are a server's own, and the proxies before it. */
 export interface SiteOptions {
   /** Origins as browsers write them (`https://app.example`), or `*` for any. */
   readonly origins: readonly string[];
@@ -67,7 +67,7 @@ export interface SiteOptions {
 /**
  * Refuses pages of other origins, on loopback too: any web page can reach a local port. A client that
  * sends no `Origin` is not a browser. The server's own origin has the server's own scheme, where the server
- * can know it: a page of `http://` may come from anybody on the way.
+ * can know it: a page of `http://` may come from any machine on the way.
  */
 export function checkOrigin(
   request: IncomingMessage,
@@ -86,7 +86,7 @@ export function checkOrigin(
 }
 
 /**
- * The scheme that a page has whose server this is: `undefined` behind a proxy that nobody has listed, which
+ * The scheme that a page has whose server this is: `undefined` behind a proxy that is not listed, which
  * may speak TLS or not.
  */
 function schemeOf({ socket, headers }: IncomingMessage, proxies: TrustedProxies): string | undefined {
@@ -101,7 +101,7 @@ function schemeOf({ socket, headers }: IncomingMessage, proxies: TrustedProxies)
 
 /**
  * A page whose name was re-pointed at the server's address (DNS rebinding) is refused although its origin
- * equals its host: on loopback a server answers to loopback names only, elsewhere to its own `hosts` where
+ * equals its host: on loopback a server answers to loopback names only, elsewhere to its own `hosts` if
  * they are listed.
  */
 export function checkHost(request: IncomingMessage, site: SiteOptions): Refusal | undefined {

@@ -49,7 +49,7 @@ export async function identify(
 export const MAX_PRINCIPAL_LENGTH = 256;
 
 /**
- * What an application's `authenticate` says, read once and held against what a session can carry.
+ * The identity that an application's `authenticate` returned, read once and held against what a session can carry.
  *
  * @throws {ProtocolError} `invalid_argument`.
  */

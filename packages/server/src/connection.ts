@@ -25,6 +25,7 @@ import { addressKey, isForwarded } from './addresses.js';
 import { bearerToken, type Identity, type Refusal, unauthenticated } from './admission.js';
 import { identify } from './authentication.js';
 import { HandshakeGuard } from './handshake-guard.js';
+import type { LoopAccount, LoopShares } from './loop-shares.js';
 import type { ResolvedServerOptions } from './options.js';
 import { SocketMeter } from './socket-meter.js';
 
@@ -36,6 +37,8 @@ export interface ConnectionHost {
   readonly onRequest: RequestHandler | undefined;
   /** What all sessions together hold. */
   readonly memory: MemoryBudget;
+  /** The time of the event loop. */
+  readonly loop: LoopShares;
   /** Asked before a session is accepted: draining, or too many of them. Counts the session it admits. */
   admit(address: string, principal: string | undefined): Refusal | undefined;
   /** The HELLO of a connection has come: it waits for the server from now on. */
@@ -79,7 +82,7 @@ interface Origin {
   readonly isForwarded: boolean;
 }
 
-/** What a client's own fault before ACCEPT closes its connection with. */
+/** Close codes of connections that end before ACCEPT by the client's own fault. */
 const FAULTS: ReadonlySet<number> = new Set([
   CloseCode.BAD_FRAME,
   CloseCode.TOO_LARGE,
@@ -116,6 +119,13 @@ export class Connection implements EndpointOptions, WireEvents {
   #isAdmitted = false;
   #hasHello = false;
   #isCutOff = false;
+  #account: LoopAccount;
+  #accountKey: string | undefined;
+  /** Messages that wait for time of the loop. */
+  #queued = 0;
+  #isClosed = false;
+  /** The session that began here has ended, or never begun. */
+  #isOver = false;
 
   /**
    * @param refusal a decision made at the upgrade, which the client is told in REJECT, because a browser
@@ -133,6 +143,9 @@ export class Connection implements EndpointOptions, WireEvents {
     this.#subprotocol = subprotocol;
     this.#ip = ip;
     this.#upgrade = request;
+    // Nobody knows whose it is, but only from where.
+    this.#accountKey = `address ${addressKey(ip)}`;
+    this.#account = host.loop.open(this.#accountKey);
     this.#meter = new SocketMeter(request.socket, host.options.limits);
     this.core = createSession(host.sessionOptions(subprotocol));
     this.session = new Endpoint(this);
@@ -156,6 +169,9 @@ export class Connection implements EndpointOptions, WireEvents {
   }
   get maxAssembledSize(): number {
     return this.#host.options.maxAssembledSize;
+  }
+  get yield(): () => Promise<void> {
+    return () => this.#account.next();
   }
   get onRequest(): RequestHandler | undefined {
     return this.#host.onRequest;
@@ -182,6 +198,11 @@ export class Connection implements EndpointOptions, WireEvents {
   // --- what the wire reports
 
   onMessage(data: Uint8Array | string, size: number): void {
+    if (this.#queued === 0 && this.#account.enter()) this.#handle(data, size);
+    else this.#queue(() => this.#handle(data, size));
+  }
+
+  #handle(data: Uint8Array | string, size: number): void {
     if (this.#isCutOff) return;
     try {
       const excess = this.#meter.handleMessage(size, systemClock.now);
@@ -202,7 +223,40 @@ export class Connection implements EndpointOptions, WireEvents {
     guard(this.#target, () => this.#target.handleWritable());
   }
   onClose(code: number, reason: string): void {
+    // What has come before is handled before.
+    if (this.#queued > 0) this.#queue(() => this.#handleClosed(code, reason));
+    else this.#handleClosed(code, reason);
+  }
+
+  #handleClosed(code: number, reason: string): void {
     guard(this.#target, () => this.#target.handleDisconnected(code, reason, this.#wire));
+    this.#isClosed = true;
+    this.#leaveLoop();
+  }
+
+  /** The loop has worked for this account for long enough: no more is read until what waits is handled. */
+  #queue(task: () => void): void {
+    if (this.#queued++ === 0) this.#wire.hold(true);
+    this.#account.push(() => {
+      if (--this.#queued === 0) this.#wire.hold(false);
+      task();
+    });
+  }
+
+  /** Time of the loop is from now on that of `key`, of which there may be many connections. */
+  #workFor(key: string | undefined): void {
+    const { loop } = this.#host;
+    const account = loop.open(key);
+    loop.close(this.#accountKey);
+    this.#account = account;
+    this.#accountKey = key;
+  }
+
+  /** Its session may go on without the connection, and the connection with another session. */
+  #leaveLoop(): void {
+    if (!this.#isClosed || !this.#isOver) return;
+    this.#host.loop.close(this.#accountKey);
+    this.#accountKey = undefined;
   }
   onFault(error: unknown): void {
     this.#target.crash(error);
@@ -241,6 +295,8 @@ export class Connection implements EndpointOptions, WireEvents {
         this.#host.release(addressKey(this.#ip), this.#countedPrincipal(session.principal));
     } finally {
       this.#host.onEnded(session, error);
+      this.#isOver = true;
+      this.#leaveLoop();
     }
   }
 
@@ -254,7 +310,7 @@ export class Connection implements EndpointOptions, WireEvents {
     const token = hello.auth?.token ?? bearerToken(origin.headers);
     const identity = await this.#identify(token, origin);
     this.#upgrade = undefined;
-    // Who does not wait for the answer has failed all the same.
+    // A client that does not wait for the answer has failed all the same.
     if (identity === undefined) this.#host.onFailure(address);
     // The client may have gone, or timed out, while it was being looked up.
     if (this.core.state !== 'connecting') return;
@@ -288,6 +344,9 @@ export class Connection implements EndpointOptions, WireEvents {
     this.#endHandshake();
     // Its own timers would close the connection, which is no longer its own.
     this.session.abandon();
+    this.#isOver = true;
+    const counted = this.#countedPrincipal(identity.principal);
+    this.#workFor(counted === undefined ? undefined : `principal ${counted}`);
     this.#host.onTakenUp(found, this.session);
     found.handleResumed(this.#wire, resume);
     this.logger.info(
@@ -315,6 +374,7 @@ export class Connection implements EndpointOptions, WireEvents {
     session.agentId = agentId;
     const counted = this.#countedPrincipal(principal);
     const address = `address ${addressKey(this.#ip)}`;
+    this.#workFor(counted === undefined ? undefined : `principal ${counted}`);
     session.memoryKeys = counted === undefined ? [address] : [address, `principal ${counted}`];
     const conflict = this.#host.claim(session, hello);
     if (conflict !== undefined) {
@@ -354,7 +414,7 @@ export class Connection implements EndpointOptions, WireEvents {
     const isOwnFault = FAULTS.has(error?.closeCode ?? 0) && !(this.#hasHello && error?.code === 'timeout');
     if (isOwnFault && error?.code !== 'rejected' && error?.side === 'local')
       this.#host.onFailure(addressKey(this.#ip));
-    // Who has said nothing is not waited for.
+    // A client that has said nothing is not waited for.
     if (!this.#hasHello) setTimeout(() => this.#wire.terminate(), LINGER_MS).unref();
   }
 

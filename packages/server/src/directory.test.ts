@@ -46,7 +46,7 @@ function bench(isDecided = false) {
     directory.join(session as never as Endpoint);
     return session;
   };
-  /** What a session is told, a piece at a time, as text. */
+  /** The news for a session, a piece at a time, as text. */
   const watch = (session: FakeSession) => {
     const handler = directory.handlerFor(session as never as Endpoint);
     const request = { json: () => ({ watch: true }) } as never as Message;
@@ -68,7 +68,7 @@ function bench(isDecided = false) {
 }
 
 describe('a directory', () => {
-  it('tells nobody of a connection that is lost and taken up again at once', async () => {
+  it('does not tell of a connection that is lost and taken up again at once', async () => {
     const { join, watch, tick, ticks } = bench();
     const [planner, worker] = [join('acme', 'planner'), join('acme', 'worker')];
     const next = watch(planner);

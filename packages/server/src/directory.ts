@@ -28,7 +28,7 @@ import type { AgentName, Party, Policy } from './relay/policy.js';
 /** An agent that is there: one session under one ID of one principal. */
 export interface Agent {
   readonly id: string;
-  /** What other principals know it by. */
+  /** The name that other principals know it by. */
   readonly address: string;
   readonly party: Party;
   readonly session: Endpoint;
@@ -228,7 +228,7 @@ export class Directory implements Sweepable {
     }
   }
 
-  /** @throws {ProtocolError} `too_many_streams` where the session watches already. */
+  /** @throws {ProtocolError} `too_many_streams` if the session watches already. */
   #watch(asker: Endpoint, watcher: Watcher): void {
     const other = this.#watchers.get(asker);
     if (other !== undefined && !other.signal.aborted) {
@@ -311,8 +311,8 @@ const IN_USE: Refusal = {
 };
 
 /**
- * @param name what the one who asks knows it by.
- * @param isWatching it is told the state that all watchers are told, who will hear of a change of that.
+ * @param name the name that the asking session knows it by.
+ * @param isWatching it is told the state that all watchers were told; a change of that follows.
  */
 function infoOf(
   { isSuspended, session, description }: Agent,

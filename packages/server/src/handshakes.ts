@@ -1,7 +1,7 @@
 /**
- * Connections that are not a session yet. Each costs memory, and who opens them need not even say HELLO:
+ * Connections that are not a session yet. Each costs memory, and a client need not even say HELLO to open one:
  * so there are only so many of an address and in all, and beyond that the oldest whose HELLO has not come
- * makes room. A connection whose HELLO has come waits for the server, and is never evicted; where all of them
+ * makes room. A connection whose HELLO has come waits for the server, and is never evicted; if all of them
  * wait so, the newest connection is the one that has to go.
  */
 export class Handshakes<Connection extends object> {

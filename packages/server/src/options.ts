@@ -54,6 +54,11 @@ export interface ServerOptions extends CapabilityOptions {
    * `limits.sessionMemory`. @default a quarter of the machine's memory, at most half of the heap's limit
    */
   readonly processMemory?: number | undefined;
+  /**
+   * Part of the event loop's time that one principal may take while others are served, over 0 up to 1, which bounds
+   * none. @default 0.45
+   */
+  readonly loopShare?: number | undefined;
   /** Without it only loopback peers are served, each as a principal of its own. */
   readonly authenticate?: Authenticate | undefined;
   /** Runs for each session; when it rejects, that session closes with 4500. */
@@ -102,6 +107,7 @@ export interface ResolvedServerOptions {
   readonly limits: Limits;
   /** Bytes. */
   readonly processMemory: number;
+  readonly loopShare: number;
   readonly maxAssembledSize: number;
   readonly timers: Timers;
   readonly capabilities: Capabilities;
@@ -129,6 +135,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   hosts: 'list',
   limits: 'object',
   processMemory: 'number',
+  loopShare: 'number',
   timers: 'object',
   authenticate: 'function',
   onSession: 'function',
@@ -178,6 +185,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     hosts: hosts.map((host) => host.toLowerCase()),
     limits,
     processMemory: resolveProcessMemory(options.processMemory),
+    loopShare: resolveLoopShare(options.loopShare),
     maxAssembledSize: options.limits?.maxTransferSize ?? MAX_ASSEMBLED_SIZE,
     timers: resolveTimers(options.timers),
     capabilities: resolveCapabilities(
@@ -209,6 +217,12 @@ function resolveProcessMemory(given: number | undefined): number {
   if (given === undefined) return defaultProcessMemory();
   if (given > 0) return given;
   throw new ProtocolError('invalid_option', `processMemory is a positive number of bytes, not ${given}`);
+}
+
+/** @throws {ProtocolError} `invalid_option`. */
+function resolveLoopShare(share = 0.45): number {
+  if (share > 0 && share <= 1) return share;
+  throw new ProtocolError('invalid_option', `loopShare is a number over 0 and up to 1, not ${share}`);
 }
 
 /** Buffers lie outside the heap, strings in it. */

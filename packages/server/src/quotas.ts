@@ -25,7 +25,7 @@ interface Address {
   sessions: number;
   /** New sessions; what is refused is owed as well, up to another minute's worth. */
   readonly arrivals: TokenBucket | undefined;
-  /** Upgrades, whatever becomes of them. */
+  /** Upgrades, also those that come to nothing. */
   readonly connections: TokenBucket | undefined;
   /** Wrong credentials and failed handshakes; those under way may be owed, up to another minute's worth. */
   readonly failures: TokenBucket | undefined;
@@ -99,7 +99,7 @@ export class Quotas {
     return readyAt - now;
   }
 
-  /** Whether somebody at an address may be asked who it is, or why not. */
+  /** Whether a client at an address may be authenticated, or why not. */
   checkFailures(key: string, now: number): Refusal | undefined {
     const { failures } = this.#find(key, now);
     if (failures === undefined || failures.has(1, now)) return undefined;
@@ -110,7 +110,7 @@ export class Quotas {
     );
   }
 
-  /** Credentials of somebody at an address were wrong, or a handshake failed. */
+  /** Credentials from an address were wrong, or a handshake failed. */
   fail(key: string, now: number): void {
     const { failures } = this.#find(key, now);
     if (failures?.has(1 - this.#limits.failuresPerMinutePerIp, now)) failures.spend(1, now);

@@ -32,6 +32,7 @@ import { Directory } from './directory.js';
 import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions, returnDelay } from './drain.js';
 import { Handshakes } from './handshakes.js';
 import { closeListener, type Listener, type ListenOptions, openListener } from './listener.js';
+import { LoopShares } from './loop-shares.js';
 import type { Observed } from './metrics.js';
 import { Observation } from './observation.js';
 import { resolveServerOptions, type ServerOptions } from './options.js';
@@ -74,6 +75,7 @@ class SessionServer implements Server, ConnectionHost {
   readonly #totals = new Totals();
   readonly #observation: Observation;
   readonly onRequest: RequestHandler | undefined;
+  readonly loop: LoopShares;
   /** What all sessions together hold. */
   readonly memory: MemoryBudget;
   #listener: Listener | undefined;
@@ -100,6 +102,12 @@ class SessionServer implements Server, ConnectionHost {
       () => this.#isLoaded && !this.#isDraining && !this.#isClosing,
     );
     this.onRequest = onRequest && this.#observation.instrument(onRequest);
+    this.loop = new LoopShares({
+      share: this.options.loopShare,
+      now: () => systemClock.now(),
+      soon: (task) => void setImmediate(task),
+      after: (ms, task) => void systemClock.after(ms, task),
+    });
     this.memory = new MemoryBudget(this.options.processMemory);
     this.#quotas = new Quotas(limits);
     this.#handshakes = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);

@@ -1,8 +1,8 @@
 import { type Limits, ProtocolError, TokenBucket } from '@parlance/protocol';
 
 /**
- * What arrives on a socket beside messages: WebSocket pings and pongs, and heads of fragments, which no rate
- * of a session sees. Bytes are compared now and then only, so that a message costs two additions.
+ * Counts bytes that arrive on a socket beside messages: WebSocket pings and pongs, and heads of fragments, which
+ * no rate of a session sees. Bytes are compared now and then only, so that a message costs two additions.
  */
 
 const MINUTE_MS = 60_000;
@@ -40,14 +40,14 @@ export class SocketMeter {
     this.#accounted = socket.bytesRead;
   }
 
-  /** A message of `size` bytes. Returns the fault, now and then, where more came beside messages than may. */
+  /** A message of `size` bytes. Returns the fault, at every 64th message, if more came beside messages than may. */
   handleMessage(size: number, now: () => number): ProtocolError | undefined {
     this.#accounted += size + FRAME_HEAD;
     if ((++this.#messages & (INTERVAL - 1)) !== 0) return undefined;
     return this.#check(now());
   }
 
-  /** A WebSocket ping or pong. Returns the fault where it is one too many. */
+  /** A WebSocket ping or pong. Returns the fault if it is one too many. */
   handleControl(now: number): ProtocolError | undefined {
     const { controlMessagesPerMinute: rate } = this.#limits;
     if (rate === Infinity) return undefined;
@@ -61,7 +61,7 @@ export class SocketMeter {
     const read = bytesRead - (encrypted ? this.#messages * TLS_RECORD : 0);
     if (this.#limits.bytesPerSecond === Infinity) return undefined;
     const beside = read - this.#accounted - MAX_READ_AHEAD;
-    // Nobody saves up for later what heads took less than 14 bytes.
+    // Heads of less than 14 bytes are not saved up for later.
     this.#accounted = Math.min(read, this.#accounted + Math.max(0, beside));
     if (beside <= 0) return undefined;
     this.#overhead ??= new TokenBucket(OVERHEAD_BURST, OVERHEAD_PER_MS, now);

@@ -113,7 +113,7 @@ export class Upgrades {
   }
 }
 
-/** What a server and a proxy before it may take differently for the beginning of the next request. */
+/** A proxy before the server may take the body for the beginning of the next request. */
 function hasBody({ headers }: IncomingMessage): boolean {
   const length = headers['content-length'];
   return headers['transfer-encoding'] !== undefined || (length !== undefined && !/^0+$/.test(length));

@@ -60,7 +60,7 @@ export function readAgent(extensions: StringMap, limits: Limits): AgentDescripti
   if (utf8Length(JSON.stringify(metadata)) > MAX_AGENT_METADATA) throw tooLarge();
   const avp = extensions[Extension.AVP];
   const identity = avp === undefined ? undefined : decodeAvpHello(avp).identity;
-  // Everybody who may see the agent is told of it whenever it changes.
+  // Every session that may see the agent is told of it whenever it changes.
   if (identity !== undefined && textSize(identity) > MAX_AGENT_IDENTITY) {
     throw new ProtocolError(
       'metadata_too_large',

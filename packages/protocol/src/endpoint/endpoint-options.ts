@@ -19,6 +19,8 @@ export interface EndpointOptions {
    */
   readonly renew?: (() => SessionCore) | undefined;
   readonly clock: Clock;
+  /** Lets others have the event loop, between two slices of work that takes long. @default as the clock does */
+  readonly yield?: (() => Promise<void>) | undefined;
   readonly limits: Limits;
   /** Of the process, which the session takes part in. @default the session is bounded by itself */
   readonly memory?: MemoryBudget | undefined;

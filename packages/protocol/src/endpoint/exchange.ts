@@ -251,7 +251,7 @@ export class Exchange {
         limits: endpoint.limits,
         security: endpoint.security,
         context: this.#contextOptions(),
-        yield: endpoint.clock.yield,
+        yield: endpoint.yield ?? endpoint.clock.yield,
       });
     }
     return this.#madeCoder;

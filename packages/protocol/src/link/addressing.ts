@@ -20,7 +20,7 @@ export const MAX_ALIASES = 256;
  */
 const AGENT_ID = /^[A-Za-z0-9_-]{1,128}$/;
 const SERVER_NAME = /^@[a-z]{1,32}$/;
-/** What a server calls an agent of another principal; no agent can bear such a name. */
+/** The address of an agent of another principal; no agent can bear such a name. */
 const ADDRESS = /^~[A-Za-z0-9_-]{1,127}$/;
 const RESERVED: ReadonlySet<string> = new Set(['shared', 'session']);
 

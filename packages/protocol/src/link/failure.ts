@@ -83,7 +83,7 @@ export function encodeFailure(error: unknown): Uint8Array {
 
 /** Encodes why a tensor or a request is not taken: the text says what its sender knows already. */
 export function encodeVerdict(error: ProtocolError): Uint8Array {
-  return isOneOf(VERDICT_CODES, error.code)
+  return !(error instanceof RequestError) && isOneOf(VERDICT_CODES, error.code)
     ? encodeMap({ code: error.code, message: truncateUtf8(error.message, MAX_MESSAGE_LENGTH) })
     : encodeFailure(error);
 }

@@ -145,6 +145,8 @@ class LaneOutbox implements Outbox {
   readonly #turns = new Fifo<Lane>();
   /** Lanes that wait to begin a body, in order of turn. */
   #paced: Lane[] | undefined;
+  /** It has waited to begin, and is the next that may. */
+  #released: Lane | undefined;
   /** The last frame has used up the rate of bytes. */
   #isSlowed = false;
 
@@ -272,6 +274,7 @@ class LaneOutbox implements Outbox {
     this.#items -= lane.size;
     if (streamId === 0) this.#messages = undefined;
     else this.#lanes?.delete(streamId);
+    if (lane === this.#released) this.#released = undefined;
     if (lane.blocked) this.blockedStreams--;
     else if (this.#paced?.includes(lane)) this.#leavePaced(lane);
     else if (!lane.starved) this.#turns.delete(lane);
@@ -299,6 +302,7 @@ class LaneOutbox implements Outbox {
     this.#lanes = undefined;
     this.#turns.clear();
     this.#paced = undefined;
+    this.#released = undefined;
     this.queuedBytes = 0;
     this.#items = 0;
     this.blockedStreams = 0;
@@ -323,7 +327,7 @@ class LaneOutbox implements Outbox {
     if (this.#written.isFull || (pace !== undefined && !this.#keepPace(pace, now))) return undefined;
     for (let lane = this.#turns.first; lane !== undefined; lane = this.#turns.first) {
       const begins = pace !== undefined && lane.beginsMessage;
-      if (begins && !pace.mayBegin(now)) {
+      if (begins && !this.#isItsTime(lane, pace, now)) {
         this.#paced ??= [];
         this.#paced.push(lane);
         this.#turns.shift();
@@ -332,6 +336,7 @@ class LaneOutbox implements Outbox {
       const announcement = this.#announce(lane);
       if (announcement !== undefined) return announcement;
       const frame = this.#write(lane);
+      if (lane === this.#released) this.#released = undefined;
       if (begins && frame !== undefined) pace.begin(now);
       if (frame === undefined) {
         lane.blocked = true;
@@ -358,11 +363,17 @@ class LaneOutbox implements Outbox {
     this.#isSlowed = !pace.mayWrite(now);
     if (this.#isSlowed) return false;
     const next = this.#paced?.[0];
-    if (next !== undefined && pace.mayBegin(now)) {
+    if (next !== undefined && this.#released === undefined && pace.mayBegin(now)) {
       this.#leavePaced(next);
-      this.#turns.push(next);
+      this.#turns.unshift(next);
+      this.#released = next;
     }
     return true;
+  }
+
+  /** What has waited begins first: the IDs of streams only grow, so no request may overtake another. */
+  #isItsTime(lane: Lane, pace: Pace, now: number): boolean {
+    return lane === this.#released || (this.#paced === undefined && pace.mayBegin(now));
   }
 
   #leavePaced(lane: Lane): void {

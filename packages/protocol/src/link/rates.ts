@@ -10,8 +10,8 @@ import { TokenBucket } from '../token-bucket.js';
  * is answered `rate_limited`, for messages and bytes credit is held back until the rate is kept again, and
  * who exceeds it by another burst all the same is closed with 4429.
  *
- * Control messages have a rate of their own, generous to all who use them as they are meant; who exceeds it is
- * closed at once, as nothing holds control messages back. And since a frame of two bytes takes as long to
+ * Control messages have a rate of their own, generous to every peer that uses them as they are meant; a session beyond it
+ * is closed at once, as nothing holds control messages back. And since a frame of two bytes takes as long to
  * handle as one of sixty, none counts as fewer bytes than {@link MIN_FRAME_CHARGE}.
  *
  * A bucket is made when it is first used, as most sessions wait most of the time.

@@ -23,7 +23,11 @@ export const platform: Platform = {
 
   ...createZstd(zlib),
 
-  crc32: nativeCrc32 ?? portableCrc32,
+  // Node's takes an empty view without memory for the wish to begin anew.
+  crc32:
+    nativeCrc32 === undefined
+      ? portableCrc32
+      : (bytes, crc = 0) => (bytes.length === 0 ? crc : nativeCrc32(bytes, crc)),
 
   encodeBase64(bytes) {
     return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('base64');

@@ -24,6 +24,8 @@ export interface WireEvents {
 /** A wire whose events are not wanted yet. */
 export interface ServerWire extends Wire {
   listen(events: WireEvents): void;
+  /** Reads no more, or as before, whatever the session wants. */
+  hold(isHeld: boolean): void;
   /** Ends the connection without a closing handshake. */
   terminate(): void;
 }
@@ -83,6 +85,8 @@ class SocketWire implements ServerWire, Crashable {
   readonly #webSocket: WebSocket;
   readonly #socket: Duplex;
   readonly #writer: FrameWriter;
+  #isPaused = false;
+  #isHeld = false;
   #events: WireEvents | undefined;
 
   constructor(webSocket: WebSocket, socket: Duplex) {
@@ -104,7 +108,7 @@ class SocketWire implements ServerWire, Crashable {
   close(code: number, reason: string): void {
     this.#writer.flush();
     this.#webSocket.close(code, reason);
-    // What was under way may come; who does not stop to listen is cut off.
+    // Bytes that were under way may come; a peer that does not stop to listen is cut off.
     let left = code === CloseCode.RATE_LIMITED ? FLOOD_BEHIND_CLOSE : MAX_BEHIND_CLOSE;
     this.#socket.on('data', (data: Uint8Array) => {
       left -= data.length;
@@ -113,11 +117,19 @@ class SocketWire implements ServerWire, Crashable {
   }
 
   pause(): void {
+    this.#isPaused = true;
     this.#webSocket.pause();
   }
 
   resume(): void {
-    this.#webSocket.resume();
+    this.#isPaused = false;
+    if (!this.#isHeld) this.#webSocket.resume();
+  }
+
+  hold(isHeld: boolean): void {
+    this.#isHeld = isHeld;
+    if (isHeld) this.#webSocket.pause();
+    else if (!this.#isPaused) this.#webSocket.resume();
   }
 
   terminate(): void {

@@ -1,4 +1,10 @@
-import type { Message, Part, RequestContext, RequestHandler } from '@parlance/protocol';
+import {
+  type Message,
+  type Part,
+  ProtocolError,
+  type RequestContext,
+  type RequestHandler,
+} from '@parlance/protocol';
 
 /**
  * Answers requests without a model, word by word, so that there is something to talk to: plain text,
@@ -6,33 +12,40 @@ import type { Message, Part, RequestContext, RequestHandler } from '@parlance/pr
  */
 export function createEmbeddedResponder(): RequestHandler {
   return async function* respond(request: Message, { signal }: RequestContext): AsyncGenerator<Part> {
-    for (const word of answerTo(questionOf(request.text)).match(/\s*\S+/gu) ?? []) {
+    for (const word of answerTo(questionOf(request)).match(/\s*\S+/gu) ?? []) {
       if (signal.aborted) return;
       yield word;
     }
   };
 }
 
+/** UTF-16 units of a question that are heard: a few bytes of Brotli may hold millions of words. */
+const MAX_HEARD = 64 * 1024;
+
 function answerTo(question: string): string {
-  const words = question.split(/\s+/u).filter((word) => word !== '');
+  // Half a character has no UTF-8.
+  const heard = question.slice(0, MAX_HEARD).replace(/[\ud800-\udbff]$/, '');
+  const words = heard.split(/\s+/u).filter((word) => word !== '');
   if (words.length === 0) return 'You said nothing.';
   const longest = words.reduce((best, word) => (word.length > best.length ? word : best));
   return [
-    `You said “${shortened(question.trim())}”: ${count(words.length, 'word')},`,
+    `You said “${shortened(heard.trim())}”: ${count(words.length, 'word')}${heard === question ? '' : ' and more'},`,
     `the longest of them “${shortened(longest)}”.`,
     'No model answers here; parlance serve --upstream URL has one answer.',
   ].join(' ');
 }
 
 /** The last message of a chat request; any other request as it is. */
-function questionOf(text: string): string {
-  let request: unknown;
+function questionOf(request: Message): string {
+  const { text } = request;
+  let chat: unknown;
   try {
-    request = JSON.parse(text);
-  } catch {
-    return text;
+    chat = request.json();
+  } catch (error) {
+    if (error instanceof ProtocolError) return text;
+    throw error;
   }
-  const messages = (request as { messages?: unknown } | null)?.messages;
+  const messages = (chat as { messages?: unknown } | null)?.messages;
   const last: unknown = Array.isArray(messages) ? messages.at(-1) : undefined;
   const content = (last as { content?: unknown } | null | undefined)?.content;
   return typeof content === 'string' ? content : text;

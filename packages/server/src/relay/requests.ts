@@ -262,7 +262,7 @@ export class RelayedRequests {
       this.#forget(passage);
       const reason = this.#transit.reasonOf(error, passage.to);
       target.tell((core) => core.cancel(targetStream));
-      source.tell((core) => core.fail(sourceStream, reason));
+      source.tell((core) => core.refuse(sourceStream, reason));
     }
   }
 
@@ -280,7 +280,7 @@ export class RelayedRequests {
 
   #refuse(source: Endpoint, sourceStream: number, to: string, error: unknown): void {
     const reason = this.#transit.refuse(error, to);
-    source.tell((core) => core.fail(sourceStream, reason));
+    source.tell((core) => core.refuse(sourceStream, reason));
   }
 
   /** Somebody has taken what the target was charged, or nobody will. */

@@ -71,7 +71,7 @@ export class Transit {
     }
     const routed = policy.route(from, name, kind, body);
     const agent = routed === undefined ? undefined : directory.find(from.principal, routed);
-    // Where nobody else decides, the application has decided by naming another principal's agent.
+    // Without `authorize`, the application has decided by naming another principal's agent.
     if (agent !== undefined && typeof routed === 'object' && !policy.isDecided) return agent;
     if (agent === undefined || !policy.mayList(from, agent.party)) {
       throw new ProtocolError('unknown_agent', `there is no agent ${name}`);
@@ -80,7 +80,7 @@ export class Transit {
     throw new ProtocolError('forbidden', `${from.id} may send no ${kind} to ${name}`);
   }
 
-  /** What `target` knows `source` by. */
+  /** The name that `target` knows `source` by. */
   nameOf(source: Endpoint, target: Endpoint): string | undefined {
     if (source.principal === target.principal) return source.agentId;
     return this.#directory.agentOf(source)?.address;

@@ -1,0 +1,33 @@
+import type { Random } from './random.js';
+
+/** Whether runs leave something behind: what only many of them show. */
+
+/** Bytes of a run. A session that is held weighs more, and what a collection misses is less. */
+export const MAX_LEAK = 24 * 1024;
+const WARM_UP = 15;
+const RUNS = 40;
+const INPUT_LENGTH = 24;
+
+/**
+ * @param collect collects all garbage.
+ * @returns bytes that a run leaves behind, at least.
+ */
+export async function leakOf(
+  run: (input: Uint8Array) => unknown,
+  random: Random,
+  collect: () => Promise<void>,
+): Promise<number> {
+  const measure = async (runs: number): Promise<number> => {
+    for (let i = 0; i < runs; i++) {
+      run(Uint8Array.from({ length: INPUT_LENGTH }, () => random.below(256)));
+    }
+    await collect();
+    const { heapUsed, external } = process.memoryUsage();
+    return heapUsed + external;
+  };
+  const warm = await measure(WARM_UP);
+  const half = await measure(RUNS);
+  const whole = await measure(RUNS);
+  // Caches grow once, a leak all the time.
+  return Math.min(half - warm, whole - half) / RUNS;
+}

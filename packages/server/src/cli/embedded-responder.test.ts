@@ -1,0 +1,26 @@
+import { type Message, type Part, ProtocolError, type RequestContext } from '@parlance/protocol';
+import { expect, it } from 'vitest';
+import { createEmbeddedResponder } from './embedded-responder.js';
+
+async function answerTo(text: string): Promise<string> {
+  const context = { signal: new AbortController().signal } as RequestContext;
+  const json = () => {
+    if (text.startsWith('{')) return JSON.parse(text);
+    throw new ProtocolError('bad_json', 'not JSON');
+  };
+  let answer = '';
+  const parts = createEmbeddedResponder()({ text, json } as Message, context) as AsyncIterable<Part>;
+  for await (const part of parts) answer += part;
+  return answer;
+}
+
+it('a question is answered by its words, and of a chat by its last message', async () => {
+  expect(await answerTo('is anybody there')).toMatch(/^You said “is anybody there”: 3 words, the longest/);
+  const chat = JSON.stringify({ messages: [{ content: 'one' }, { content: 'two words' }] });
+  expect(await answerTo(chat)).toMatch(/^You said “two words”: 2 words, the longest/);
+});
+
+it('of a question without end, only the beginning is heard', async () => {
+  expect(await answerTo('a '.repeat(32 * 1024))).toContain(': 32768 words, the longest');
+  expect(await answerTo('a '.repeat(32 * 1024 + 1))).toContain(': 32768 words and more, the longest');
+});

@@ -1,0 +1,156 @@
+import { describe, expect, it } from 'vitest';
+import { BURST_MS, type LoopAccount, LoopShares, TURN_MS } from './loop-shares.js';
+
+/** A loop in virtual time: immediates run turn by turn, timers when nothing else is left. */
+function createLoop(share = 0.5) {
+  let now = 0;
+  let immediates: (() => void)[] = [];
+  const timers: { at: number; task: () => void }[] = [];
+  const shares = new LoopShares({
+    share,
+    now: () => now,
+    soon: (task) => immediates.push(task),
+    after: (ms, task) => timers.push({ at: now + ms, task }),
+  });
+  return {
+    shares,
+    now: () => now,
+    work: (ms: number) => {
+      now += ms;
+    },
+    /** What was asked for behind this turn. */
+    async turn() {
+      const due = immediates;
+      immediates = [];
+      for (const task of due) {
+        task();
+        await Promise.resolve();
+        await Promise.resolve();
+      }
+    },
+    async pass(ms: number) {
+      now += ms;
+      for (const timer of timers.splice(0)) {
+        if (timer.at > now) timers.push(timer);
+        else timer.task();
+        await Promise.resolve();
+        await Promise.resolve();
+      }
+    },
+  };
+}
+
+type Loop = ReturnType<typeof createLoop>;
+
+/** Handles a message of `ms`, or has it wait. */
+function message(loop: Loop, account: LoopAccount, ms: number, log: string[], name: string): void {
+  const run = () => {
+    loop.work(ms);
+    log.push(name);
+  };
+  if (account.enter()) run();
+  else account.push(run);
+}
+
+describe('one account alone', () => {
+  it('gets all of the time, turn by turn, in the order of its messages', async () => {
+    const loop = createLoop();
+    const account = loop.shares.open('a');
+    const log: string[] = [];
+    for (let i = 0; i < 100; i++) message(loop, account, 1, log, String(i));
+    expect(log).toHaveLength(TURN_MS);
+    for (let turns = 0; turns < 100 && log.length < 100; turns++) await loop.turn();
+    expect(log).toEqual(Array.from({ length: 100 }, (_, i) => String(i)));
+    // Nothing was waited for.
+    expect(loop.now()).toBe(100);
+  });
+
+  it('is left alone by a share of 1 in company too, but for the turns', async () => {
+    const loop = createLoop(1);
+    const [a, b] = [loop.shares.open('a'), loop.shares.open('b')];
+    const log: string[] = [];
+    message(loop, b, 1, log, 'b');
+    for (let i = 0; i < 300; i++) message(loop, a, 1, log, 'a');
+    for (let turns = 0; turns < 300 && log.length < 301; turns++) await loop.turn();
+    expect(loop.now()).toBe(301);
+  });
+});
+
+describe('an account in company', () => {
+  it('gets its share and what it may use at once, and the others are handled at once', async () => {
+    const loop = createLoop(0.5);
+    const [busy, other] = [loop.shares.open('busy'), loop.shares.open('other')];
+    const log: string[] = [];
+    let waited = 0;
+    let used = 0;
+    const run = () => {
+      loop.work(1);
+      used++;
+    };
+    for (let i = 0; i < 5_000; i++) busy.enter() ? run() : busy.push(run);
+    while (loop.now() < 2_000) {
+      const before = loop.now();
+      message(loop, other, 0.01, log, 'other');
+      waited = Math.max(waited, loop.now() - before);
+      await loop.turn();
+      // What is not used for messages passes.
+      await loop.pass(0.5);
+    }
+    expect(waited).toBeLessThan(1);
+    expect(used).toBeLessThanOrEqual(1_000 + BURST_MS + TURN_MS);
+    expect(used).toBeGreaterThan(800);
+  });
+
+  it('of a hundred connections has one share between them', async () => {
+    const loop = createLoop(0.5);
+    const other = loop.shares.open('other');
+    const connections = Array.from({ length: 100 }, () => loop.shares.open('busy'));
+    expect(new Set(connections).size).toBe(1);
+    other.enter();
+    const log: string[] = [];
+    for (const account of connections) for (let i = 0; i < 50; i++) message(loop, account, 1, log, 'busy');
+    while (loop.now() < 1_000) {
+      other.enter();
+      await loop.turn();
+      await loop.pass(0.5);
+    }
+    expect(log.length).toBeLessThanOrEqual(500 + BURST_MS + TURN_MS);
+  });
+
+  it('works in slices that wait for its turn, as its messages do', async () => {
+    const loop = createLoop(0.5);
+    const [busy, other] = [loop.shares.open('busy'), loop.shares.open('other')];
+    let slices = 0;
+    const job = async () => {
+      for (let i = 0; i < 1_000; i++) {
+        loop.work(5);
+        slices++;
+        await busy.next();
+      }
+    };
+    busy.enter();
+    for (let i = 0; i < 20; i++) void job();
+    while (loop.now() < 2_000) {
+      other.enter();
+      await loop.turn();
+      await loop.pass(0.5);
+    }
+    // All jobs have their first slice at once.
+    expect(slices).toBeLessThanOrEqual(20 + (1_000 + BURST_MS + TURN_MS) / 5);
+  });
+});
+
+describe('accounts', () => {
+  it('are forgotten with the last of those who have them', () => {
+    const { shares } = createLoop();
+    const first = shares.open('a');
+    expect(shares.open('a')).toBe(first);
+    shares.close('a');
+    expect(shares.size).toBe(1);
+    shares.close('a');
+    expect(shares.size).toBe(0);
+    expect(shares.open(undefined)).not.toBe(shares.open(undefined));
+    shares.close(undefined);
+    expect(shares.size).toBe(0);
+  });
+});
