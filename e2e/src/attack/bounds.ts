@@ -1,16 +1,20 @@
 import { totalmem } from 'node:os';
+import { getHeapStatistics } from 'node:v8';
 import type { Latency, Outcome } from './attack.js';
 import { MIB } from './bombs.js';
 
-/** What the worst peer may take at default limits. */
+const CONSTRAINED = process.constrainedMemory?.() || Infinity;
+/** The server's default for `processMemory`. */
+const PROCESS_MEMORY = Math.min(CONSTRAINED / 4, totalmem() / 4, getHeapStatistics().heap_size_limit / 2);
 
+/** What the worst peer may take at default limits. */
 export const BOUNDS = {
   /** Above idle, for each session of the attacker. */
   memoryPerSession: 64 * MIB,
   /** Above idle, for all sessions of one principal: a quarter of what the process may take. */
-  memoryPerPrincipal: Math.min(totalmem() / 8, 512 * MIB),
+  memoryPerPrincipal: PROCESS_MEMORY / 4,
   /** Above idle, for all of everybody. */
-  memoryOfProcess: Math.min(totalmem() / 2, 2048 * MIB),
+  memoryOfProcess: PROCESS_MEMORY,
   /** A message of this many bytes is nobody's attack, and a connection takes as much. */
   floor: 64 * 1024,
   /** Bytes in use for each byte sent, above the floors. */
@@ -21,8 +25,9 @@ export const BOUNDS = {
   newcomerMs: 1_000,
   recoveryMs: 10_000,
   leftBytes: 32 * MIB,
-  logLines: 1_000,
-  logBytes: MIB,
+  /** As many as there are messages that one session may send at once, as each may be one that fails. */
+  logLines: 2_100,
+  logBytes: 2.5 * MIB,
   aliveMs: 10_000,
 } as const;
 

@@ -139,6 +139,12 @@ export const EXPANSION: readonly Attack[] = [
   },
   {
     category: 'expansion',
+    name: 'the same, which state less than they are',
+    seconds: 5,
+    ...asked(() => ({ body: blanks().body, parts: { ...blanks().parts, original: 60_000 } }), { as: 'hold' }),
+  },
+  {
+    category: 'expansion',
     name: 'Brotli requests that wait unread',
     seconds: 5,
     ...asked(blanks, { as: 'wait' }),

@@ -38,7 +38,7 @@ export const GATEWAY: readonly Attack[] = [
     server: 'gateway-open',
     ...asking(braces, 2),
   },
-  { category: 'gateway', name: 'a million keys', server: 'gateway', ...asking(manyKeys, 2) },
+  { category: 'gateway', name: 'two million keys', server: 'gateway', ...asking(manyKeys, 2) },
   { category: 'gateway', name: 'a model and 16 MiB of escapes', server: 'gateway', ...asking(escapes, 4) },
   {
     category: 'gateway',

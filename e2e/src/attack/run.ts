@@ -19,7 +19,9 @@ const SAMPLE_MS = 20;
 const TICK_MS = 10;
 const PAGE = 4_096;
 /** A server that an attack leaves with more than this makes room for a new one. */
-const CLEAN = 12 * MIB;
+const CLEAN = { long: 12 * MIB, short: 48 * MIB } as const;
+/** A window of the short form. */
+const SHORT_MS = 300;
 
 interface Quiet {
   readonly latency: Latency;
@@ -43,7 +45,7 @@ export class Arena {
   }
 
   async run(attack: Attack): Promise<Outcome> {
-    const windowMs = this.#isShort ? 700 : (attack.seconds ?? 10) * 1_000;
+    const windowMs = this.#isShort ? SHORT_MS : (attack.seconds ?? 10) * 1_000;
     const serverName = attack.server ?? 'main';
     const { server, neighbour, ports } = await this.#prepare(serverName, windowMs);
     const scene = new Scene({
@@ -110,7 +112,7 @@ export class Arena {
       const again = await this.#listen(server, neighbour, windowMs);
       if (again.latency.p99 > quiet.latency.p99) quiet = again;
     }
-    if (leftBytes > CLEAN || aliveMs === undefined) await this.#drop();
+    if (leftBytes > CLEAN[this.#isShort ? 'short' : 'long'] || aliveMs === undefined) await this.#drop();
     return {
       attack,
       windowMs: elapsed,

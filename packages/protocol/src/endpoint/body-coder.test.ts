@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { encodeAvp } from '../avp/frame.js';
 import { compressBrotli } from '../codec/brotli.js';
 import { encodeDictionaryBody } from '../codec/dictionary.js';
+import { largestExpansion } from '../codec/expansion.js';
 import { encodeM2MBody } from '../codec/m2m.js';
 import { Algorithm } from '../constants.js';
 import { DEFAULT_LIMITS, type Limits, resolveLimits } from '../limits.js';
@@ -306,6 +307,16 @@ describe('a body that was received', () => {
       );
     expect(limit(400)).toBe('none');
     expect(limit(399)).toMatch(/too_large$/);
+  });
+
+  it('and states more than it may expand to is refused before anything is decoded', () => {
+    const damaged = Uint8Array.of(0xff, 0xff, 0xff);
+    const largest = largestExpansion(damaged.length);
+    expect(decode(LinkCodec.BROTLI, damaged, largest)).toBe('bad_compression');
+    for (const codec of [LinkCodec.BROTLI, LinkCodec.M2M, LinkCodec.TOKEN, LinkCodec.DICTIONARY]) {
+      expect(decode(codec, damaged, largest)).not.toBe('decompressed_too_large');
+      expect(decode(codec, damaged, largest + 1)).toBe('decompressed_too_large');
+    }
   });
 
   it('in a codec without a decoder here is unsupported', () => {

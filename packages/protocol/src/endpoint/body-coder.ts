@@ -492,7 +492,15 @@ function textOf(content: Uint8Array): string {
 
 /** A body may expand as far as its coded bytes allow, and not beyond the length that it states. */
 function bounded(limits: Limits, originalLength: number | undefined, coded: Uint8Array): Limits {
-  const most = Math.min(originalLength ?? Infinity, largestExpansion(coded.length));
+  const largest = largestExpansion(coded.length);
+  // A decompressor works off what its window holds before it notices that there is too much of it.
+  if (originalLength !== undefined && originalLength > largest) {
+    throw new ProtocolError(
+      'decompressed_too_large',
+      `${coded.length} coded bytes may expand to ${largest}, and state ${originalLength}`,
+    );
+  }
+  const most = Math.min(originalLength ?? Infinity, largest);
   // The same limit bounds the coded bytes, which may be more than the content of a short message.
   return { ...limits, maxMessageSize: Math.min(limits.maxMessageSize, Math.max(1, most, coded.length)) };
 }
