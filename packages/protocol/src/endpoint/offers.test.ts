@@ -88,7 +88,10 @@ const ACTIONS = [
   'stats',
 ] as const;
 const action = fc.oneof(
-  { weight: 30, arbitrary: fc.record({ who: fc.nat(1), what: fc.constantFrom(...ACTIONS), text: fc.nat(4) }) },
+  {
+    weight: 30,
+    arbitrary: fc.record({ who: fc.nat(1), what: fc.constantFrom(...ACTIONS), text: fc.nat(4) }),
+  },
   { weight: 3, arbitrary: fc.record({ pass: fc.constantFrom(1, 200, 20_000, 70_000) }) },
   { weight: 1, arbitrary: fc.record({ say: fc.uint8Array({ maxLength: 40 }), to: fc.nat(1) }) },
   { weight: 1, arbitrary: fc.constant('cut' as const) },
