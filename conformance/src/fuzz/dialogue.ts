@@ -20,7 +20,7 @@ import { SessionEnd, unthrown } from './session-end.js';
  * so that the session runs deep, but for a frame now and then that is damaged on its way.
  */
 
-const STEPS = 1_000;
+const STEPS = 1_400;
 /** One frame in so many is damaged on its way to the session under test. */
 const DAMAGE = 1_500;
 /** Frames and events between two moments at which nothing is under way. */

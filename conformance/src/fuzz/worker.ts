@@ -60,6 +60,7 @@ export type WorkerMessage =
 const MAX_CALL_MS = 1000;
 const MAX_GROWTH = 256 * 1024 * 1024;
 const SLICE_MS = 150;
+const SESSION_SLICE_MS = 600;
 /** Longer finds are not worth keeping. */
 const MAX_FIND = 256;
 
@@ -113,7 +114,9 @@ async function fuzz(): Promise<void> {
   const end = performance.now() + options.seconds * 1000;
   while (performance.now() < end) {
     for (const fuzzer of fuzzers) {
-      fuzzer.run(Math.min(SLICE_MS, Math.max(1, end - performance.now())));
+      // A whole session takes as long as a hundred frames.
+      const slice = fuzzer.target.figures === undefined ? SLICE_MS : SESSION_SLICE_MS;
+      fuzzer.run(Math.min(slice, Math.max(1, end - performance.now())));
       // Native memory is given back in tasks of its own, which need their turn.
       await setImmediate();
       if (memory() - before < MAX_GROWTH) continue;
