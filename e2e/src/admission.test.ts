@@ -471,6 +471,32 @@ describe('attempts of an address', () => {
     expect(await upgradeStatus(url)).toBe(429);
   });
 
+  it('that have to go for others do not count as failed', async () => {
+    let asked = 0;
+    let decide: (() => void) | undefined;
+    const decided = new Promise<null>((resolve) => {
+      decide = () => resolve(null);
+    });
+    const { url } = await peers.serve({
+      limits: { failuresPerMinutePerIp: 1, handshakesPerIp: 2 },
+      authenticate: () => {
+        asked++;
+        return decided;
+      },
+    });
+    const first = await openRaw(url);
+    const second = await openRaw(url);
+    const third = await openRaw(url);
+    expect((await first.closed).code).toBe(CloseCode.RATE_LIMITED);
+    for (const peer of [second, third]) peer.send(helloBytes());
+    await expect.poll(() => asked).toBe(2);
+    expect((await (await openRaw(url)).closed).code).toBe(CloseCode.RATE_LIMITED);
+    expect(await upgradeStatus(url)).toBe(101);
+    decide?.();
+    expect((await second.closed).code).toBe(CloseCode.UNAUTHENTICATED);
+    expect(await upgradeStatus(url)).toBe(429);
+  });
+
   it('are n a minute, those to resume among them, and by address behind a trusted proxy', async () => {
     const { url } = await peers.serve({
       limits: { connectionsPerMinutePerIp: 3 },
@@ -499,6 +525,7 @@ describe('attempts of an address', () => {
 
 describe('handshakes', () => {
   it('whose HELLO has come are decided upon, however many connections come that say nothing', async () => {
+    let asked = 0;
     let decide: (() => void) | undefined;
     const decided = new Promise<void>((resolve) => {
       decide = resolve;
@@ -506,12 +533,14 @@ describe('handshakes', () => {
     const { url } = await peers.serve({
       limits: { handshakesPerIp: 3 },
       authenticate: async () => {
+        asked++;
         await decided;
         return { principal: 'u1' };
       },
     });
     const honest = await openRaw(url);
     honest.send(helloBytes());
+    await expect.poll(() => asked).toBe(1);
     const silent: Awaited<ReturnType<typeof openRaw>>[] = [];
     for (let i = 0; i < 8; i++) silent.push(await openRaw(url));
     for (const peer of silent.slice(0, 6)) expect((await peer.closed).code).toBe(CloseCode.RATE_LIMITED);

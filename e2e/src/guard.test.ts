@@ -62,6 +62,7 @@ class Bench implements AsyncDisposable {
       logger: { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') },
       authenticate: ({ token }) => ({ principal: 'p', agentId: token }),
       onRequest: (request) => request.text,
+      onSession() {},
       ...options,
     });
     const http = createHttpServer((request, response) => {

@@ -451,6 +451,8 @@ describe('a slow consumer that grows memory without bound (socket.io, ws, WebSoc
   it('at the server, of bare messages that no credit holds back, has its connection not read', async () => {
     const { url, server } = await peers.serve({
       limits: { ...UNLIMITED, sessionWindow: 256 * KIB, maxMessageSize: 64 * KIB },
+      // Reads later.
+      onSession() {},
     });
     const peer = await greet(url, { extensions: {} });
     const message = `${'x'.repeat(32 * KIB)}`;

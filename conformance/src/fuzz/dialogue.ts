@@ -97,8 +97,9 @@ class Dialogue {
       if (failure?.code === 'internal' && failure.side === 'local')
         fail(`a fault ended a session: ${(failure.cause as Error | undefined)?.stack ?? failure.stack}`);
     if (this.#isDamaged || !this.#subject.offer.isConsistent || !this.#peer.offer.isConsistent) return;
+    // The end that was told repeats what the other one has found.
     for (const { failure } of [this.#subject, this.#peer])
-      if (failure !== undefined && !EXPECTED.has(failure.code))
+      if (failure?.side === 'local' && !EXPECTED.has(failure.code))
         fail(`a session between two that keep to the protocol ended: ${failure.stack}`);
   }
 

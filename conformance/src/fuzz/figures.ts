@@ -28,7 +28,8 @@ export function countFrame(
   isTaken: boolean,
 ): void {
   const { type, kind } = kindOf(frame, hasLink);
-  if (type === 'link') figures.frames[kind] = (figures.frames[kind] ?? 0) + 1;
+  // A damaged frame may be of no kind at all.
+  if (type === 'link' && kind < LINK_KINDS.length) figures.frames[kind] = (figures.frames[kind] ?? 0) + 1;
   if (type !== 'control' && kind <= LinkKind.CHUNK && isTaken) figures.bodies++;
 }
 

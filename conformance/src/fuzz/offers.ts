@@ -16,8 +16,8 @@ export interface Offer {
 const SIZES = [1, 16, 17, 100, 1_000, 65_536] as const;
 /** Credit that lets bodies through, and has to be renewed now and then. */
 const WINDOWS = [400, 1_000, 4_096, 16_384] as const;
-/** Nothing, less than any body costs, exactly what the smallest one does, and more than there is. */
-const ODD_WINDOWS = [0, 1, 15, 16, 17, 18, 2 ** 31, Number.MAX_SAFE_INTEGER] as const;
+/** Less than any body costs, exactly what the smallest one does, and more than there is. */
+const ODD_WINDOWS = [1, 15, 16, 17, 18, 2 ** 31, Number.MAX_SAFE_INTEGER] as const;
 /** Most ends state what is usual; one in so many states something odd, thing by thing. */
 const ODD = 12;
 /** Below, control messages do not fit. */

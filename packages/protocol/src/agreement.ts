@@ -179,7 +179,12 @@ export function linkParameters(extensions: StringMap): LinkParameters {
     if (Number.isInteger(field) && (field as number) > 0) return field as number;
     throw new ProtocolError('bad_message', `extension link: ${name} is a whole number of at least 1`);
   };
+  const messages = Object.hasOwn(fields, 'messages') ? fields['messages'] : undefined;
+  if (messages !== undefined && messages !== null && typeof messages !== 'boolean') {
+    throw new ProtocolError('bad_message', 'extension link: messages is true or false');
+  }
   return {
+    takesMessages: messages !== false,
     maxStreams: count('max_streams'),
     messageWindow: count('message_window'),
     streamWindow: count('stream_window'),

@@ -69,6 +69,8 @@ export class DataPath {
   /** Charges of bare messages that the application has not taken. */
   #unread = 0;
   readonly #isAddressing: boolean;
+  /** The peer reads one-way messages and tensors that are for itself. */
+  readonly #isRead: boolean;
   /** Bytes that the peer takes of a message, and of a tensor. */
   readonly #maxMessage: number;
   readonly #maxTransfer: number;
@@ -86,6 +88,7 @@ export class DataPath {
     const stated = statedTo(role, negotiated);
     const own = atMost(linkParameters(ownExtensions), limits.maxStreams);
     const peer = atMost(linkParameters(peerExtensions), stated['maxStreams']);
+    this.#isRead = peer.takesMessages;
     this.#maxTransfer = Math.min(peer.maxTransfer, stated['maxTransferSize'] ?? limits.maxTransferSize);
     if (negotiated.extensions[Extension.LINK] === undefined) return;
     const hasContext = negotiated.extensions[Extension.CONTEXT] !== undefined;
@@ -150,6 +153,7 @@ export class DataPath {
   /** @throws {ProtocolError} `unrepresentable`, `unsupported`, `message_too_large`. */
   send(body: CodedBody): void {
     this.#assertSendable(body);
+    this.#assertRead(body.agent);
     if (this.link === undefined) this.#sendBare(body);
     else this.link.send(body);
   }
@@ -175,6 +179,7 @@ export class DataPath {
    */
   linkForTransfer({ payloadSize, agent }: Pick<OutgoingTransfer, 'payloadSize' | 'agent'>): Link {
     this.#assertAddressable(agent);
+    this.#assertRead(agent);
     if (this.#security !== undefined) {
       throw new ProtocolError(
         'unsupported',
@@ -211,6 +216,14 @@ export class DataPath {
     throw new ProtocolError(
       'bad_frame',
       `a body coded as ${algorithm ?? `codec ${codec}`}, which was not negotiated`,
+    );
+  }
+
+  #assertRead(agent: string | undefined): void {
+    if (agent !== undefined || this.#isRead) return;
+    throw new ProtocolError(
+      'unsupported',
+      'the peer reads no one-way messages and no tensors: a server without onSession answers requests only',
     );
   }
 

@@ -24,6 +24,7 @@ describe('limits', () => {
       maxStreams: 128,
       sessionWindow: 4_194_304,
       streamWindow: 1_048_576,
+      sessionMemory: 33_554_432,
       contextBytes: 1_048_576,
       contextMessages: 8,
       messagesPerMinute: 1_000,

@@ -82,13 +82,11 @@ interface Origin {
   readonly isForwarded: boolean;
 }
 
-/** Close codes of connections that end before ACCEPT by the client's own fault. */
-const FAULTS: ReadonlySet<number> = new Set([
-  CloseCode.BAD_FRAME,
-  CloseCode.TOO_LARGE,
-  CloseCode.TIMEOUT,
-  CloseCode.RATE_LIMITED,
-]);
+/**
+ * Close codes of connections that end before ACCEPT by the client's own fault. One that has to go because there
+ * are too many of its address is not to blame for the others.
+ */
+const FAULTS: ReadonlySet<number> = new Set([CloseCode.BAD_FRAME, CloseCode.TOO_LARGE, CloseCode.TIMEOUT]);
 /** How long a client may take to close a connection on which it has said nothing. */
 const LINGER_MS = 1_000;
 
@@ -172,6 +170,9 @@ export class Connection implements EndpointOptions, WireEvents {
   }
   get yield(): () => Promise<void> {
     return () => this.#account.next();
+  }
+  get takesMessages(): boolean {
+    return this.#host.options.onSession !== undefined;
   }
   get onRequest(): RequestHandler | undefined {
     return this.#host.onRequest;

@@ -61,7 +61,10 @@ export interface ServerOptions extends CapabilityOptions {
   readonly loopShare?: number | undefined;
   /** Without it only loopback peers are served, each as a principal of its own. */
   readonly authenticate?: Authenticate | undefined;
-  /** Runs for each session; when it rejects, that session closes with 4500. */
+  /**
+   * Runs for each session; when it rejects, that session closes with 4500. Without it the server reads no one-way
+   * messages and no tensors, and its clients' `send` throws `unsupported`.
+   */
   readonly onSession?: ((session: Session) => void | Promise<void>) | undefined;
   /** Answers requests. @default answers `unsupported` */
   readonly onRequest?: RequestHandler | undefined;
@@ -192,6 +195,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
       {
         securityScanning: scan !== undefined,
         ...options,
+        takesMessages: options.onSession !== undefined,
         extensions: { ...options.extensions, agents: agents !== undefined },
       },
       limits,

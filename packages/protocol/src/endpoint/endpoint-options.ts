@@ -27,6 +27,8 @@ export interface EndpointOptions {
   /** Bytes of a tensor that is assembled. @default MAX_ASSEMBLED_SIZE */
   readonly maxAssembledSize?: number | undefined;
   readonly role: 'client' | 'server';
+  /** One-way messages and tensors have a reader; those without are refused. @default true */
+  readonly takesMessages?: boolean | undefined;
   readonly onRequest?: RequestHandler | undefined;
   /** How the parts of replies are joined. @default not at all */
   readonly batch?: ResolvedBatchOptions | undefined;

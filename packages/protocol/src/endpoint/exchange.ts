@@ -1,4 +1,4 @@
-import { Subprotocol } from '../constants.js';
+import { Extension, Subprotocol } from '../constants.js';
 import { maxMessageSize } from '../data-path.js';
 import { ProtocolError } from '../errors.js';
 import { MAX_ASSEMBLED_SIZE } from '../limits.js';
@@ -12,6 +12,7 @@ import { getEncoding } from '../tokenizer/load.js';
 import { Backpressure } from './backpressure.js';
 import { type BodyCoder, type BodyCoderOptions, createBodyCoder } from './body-coder.js';
 import { CodingOrder } from './coding-order.js';
+import { encodeUndeliverable } from './delivery.js';
 import type { EndpointOptions } from './endpoint-options.js';
 import { type Crashable, GuardedClock, guardLater } from './guard.js';
 import { Handlers } from './handlers.js';
@@ -73,6 +74,7 @@ export class Exchange {
   #madeTensors: Tensors | undefined;
   #madeHandlers: Handlers | undefined;
   #hasEnded = false;
+  #hasDropped = false;
 
   constructor(options: ExchangeOptions) {
     this.#options = options;
@@ -161,6 +163,8 @@ export class Exchange {
         return this.#intake.take(event);
       case 'piece':
         if (this.#passage?.take(event, undefined) === true) return;
+        if (this.#options.endpoint.takesMessages === false)
+          return this.#refuseTensor(event.streamId, event.piece.charge);
         return this.#tensors.handlePiece(event.streamId, event.piece);
       case 'cancel':
         if (this.#madeIntake?.has(event.streamId) !== true && this.#passage?.take(event, undefined) === true)
@@ -173,8 +177,10 @@ export class Exchange {
   /** Hands on what there is memory for. */
   #deliver(event: IntakeEvent, reservation: Reservation | undefined): void {
     if (this.#passage?.take(event, reservation) === true) return;
+    const { endpoint } = this.#options;
     switch (event.type) {
       case 'message': {
+        if (endpoint.takesMessages === false) return this.#dropMessage(event.body, reservation);
         const message = createMessage(event.body, this.coder);
         message.reservation = reservation;
         return this.#takeMessage(message);
@@ -193,6 +199,44 @@ export class Exchange {
       case 'failure':
         return this.#requester.handleEnd(event.streamId, event.error);
     }
+  }
+
+  /**
+   * This end reads no messages and says so in ACCEPT, which older peers do not know: the message is reported to those
+   * that understand reports, and logged once.
+   */
+  #dropMessage({ charge }: ReceivedBody, reservation: Reservation | undefined): void {
+    const { logger, session, pump, negotiated } = this.#options;
+    reservation?.release();
+    this.#core.consume(0, charge);
+    if (!this.#hasDropped) {
+      const fields = { event: 'message.unread', session: session.id };
+      logger.warn(fields, 'one-way messages are dropped: there is no onSession that would read them');
+    }
+    this.#hasDropped = true;
+    if (negotiated.extensions[Extension.AGENTS] !== undefined && this.#core.queuedOn(0) < MAX_REPORTS) {
+      const report = encodeUndeliverable({
+        to: '@server',
+        outcome: 'not_sent',
+        reason: 'unsupported',
+        first: undefined,
+        count: 1,
+      });
+      try {
+        this.#core.send({ ...this.coder.encode(report, {}), agent: DELIVERY });
+      } catch {
+        // No codec of the session carries a report; the log line says it.
+      }
+    }
+    pump();
+  }
+
+  #refuseTensor(streamId: number, charge: number): void {
+    this.#core.consume(streamId, charge);
+    this.#refuse(
+      streamId,
+      new ProtocolError('unsupported', 'this end reads no tensors: it has no onSession'),
+    );
   }
 
   /** There is no memory for a body: whoever sent a request is told, and a reply fails at this end. */
@@ -401,6 +445,9 @@ export class Exchange {
     this.#options.pump();
   }
 }
+
+/** Bytes of reports that may wait for a peer that does not read them. */
+const MAX_REPORTS = 64 * 1024;
 
 export function sessionClosed(): ProtocolError {
   return new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });

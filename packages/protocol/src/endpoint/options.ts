@@ -59,6 +59,8 @@ export function resolveCapabilities(
     readonly agentId?: string | undefined;
     /** With it M2M alone is stated, and nothing that any other body is needed for. */
     readonly security?: object | undefined;
+    /** One-way messages and tensors have a reader. @default true */
+    readonly takesMessages?: boolean | undefined;
   },
   limits: Limits,
 ): Capabilities {
@@ -95,7 +97,7 @@ export function resolveCapabilities(
   }
   const vocabularies = Object.fromEntries(encodings.map((name) => [name, VOCABULARY_HASHES[name]]));
   const extensions: Record<string, string> = Object.create(null);
-  if (wanted.link) extensions[Extension.LINK] = JSON.stringify(statedLink(limits));
+  if (wanted.link) extensions[Extension.LINK] = JSON.stringify(statedLink(limits, options.takesMessages));
   if (wanted.resume) extensions[Extension.RESUME] = '{}';
   if (wanted.context && !isProtected) extensions[Extension.CONTEXT] = stateContext(contextBounds(limits));
   if (wanted.agents) extensions[Extension.AGENTS] = stateAgent(options.agent ?? {});
@@ -123,7 +125,7 @@ const contextBounds = ({ contextBytes, contextMessages }: Limits) => ({
 });
 
 /** What is unlimited is not stated. */
-function statedLink(limits: Limits): Record<string, number> {
+function statedLink(limits: Limits, takesMessages = true): Record<string, unknown> {
   const { maxStreams, sessionWindow, streamWindow, maxTransferSize } = limits;
   const share = Math.max(MIN_STREAM_WINDOW, Math.floor(sessionWindow / 2 / maxStreams));
   const stated = {
@@ -132,7 +134,8 @@ function statedLink(limits: Limits): Record<string, number> {
     stream_window: Math.min(share, Math.max(MIN_STREAM_WINDOW, streamWindow)),
     max_transfer: maxTransferSize,
   };
-  return Object.fromEntries(Object.entries(stated).filter(([, value]) => Number.isFinite(value)));
+  const finite = Object.entries(stated).filter(([, value]) => Number.isFinite(value));
+  return { ...Object.fromEntries(finite), ...(takesMessages ? {} : { messages: false }) };
 }
 
 function names<Name extends string>(

@@ -74,6 +74,8 @@ export interface OutgoingTransfer extends Pick<OutgoingBody, 'agent' | 'onWritte
 
 /** What an end states about its link in HELLO or ACCEPT; what is not stated is unlimited. */
 export interface LinkParameters {
+  /** One-way messages and tensors for this end are read; if not, they are refused. */
+  readonly takesMessages: boolean;
   /** Streams that the peer may have open. */
   readonly maxStreams: number;
   /** Initial credit of stream 0, in charges. */
