@@ -25,7 +25,7 @@ export const BOUNDS = {
   newcomerMs: 1_000,
   recoveryMs: 10_000,
   leftBytes: 32 * MIB,
-  /** As many as there are messages that one session may send at once, as each may be one that fails. */
+  /** Of a principal: as many as one session may send messages at once, as each may be one that fails. */
   logLines: 2_100,
   logBytes: 2.5 * MIB,
   aliveMs: 10_000,
@@ -70,8 +70,8 @@ export function broken(outcome: Outcome, isShort: boolean): readonly string[] {
   if (neighbour.unanswered > quiet.unanswered)
     problems.push(`${neighbour.unanswered} echoes of the neighbour were never answered`);
 
-  if (outcome.logLines > BOUNDS.logLines) problems.push(`${outcome.logLines} lines of log`);
-  if (outcome.logBytes > BOUNDS.logBytes) problems.push(`${mib(outcome.logBytes)} of log`);
+  if (outcome.logLines > BOUNDS.logLines * principals) problems.push(`${outcome.logLines} lines of log`);
+  if (outcome.logBytes > BOUNDS.logBytes * principals) problems.push(`${mib(outcome.logBytes)} of log`);
   return problems;
 }
 
