@@ -17,6 +17,8 @@ export const BOUNDS = {
   memoryOfProcess: PROCESS_MEMORY,
   /** A message of this many bytes is nobody's attack, and a connection takes as much. */
   floor: 64 * 1024,
+  /** What the windows of a session let it hold: 4 MiB unread in each direction, 8 MiB not acknowledged. */
+  windows: 16 * MIB,
   /** Bytes in use for each byte sent, above the floors. */
   heldPerByte: 300,
   /** Of one core, over the attack. */
@@ -82,7 +84,7 @@ export const isLate = (neighbour: Latency, quiet: Latency) => neighbour.p99 > mo
 
 /** Bytes held for each byte that was sent, beyond what every message may take. */
 export function ratioOf({ heldBytes, floors, sentBytes }: Outcome): number {
-  return Math.max(0, heldBytes - floors * BOUNDS.floor - 8 * MIB) / Math.max(1, sentBytes);
+  return Math.max(0, heldBytes - floors * BOUNDS.floor - BOUNDS.windows) / Math.max(1, sentBytes);
 }
 
 /** Of the attack alone: what the neighbour costs by itself is taken off. */
