@@ -19,8 +19,8 @@ import { TIME } from './time.js';
 const USAGE = `npm run attack -- [--short] [--only NAME] [--list]
 
 Attacks a server at default limits, in a process of its own on loopback, and
-measures what the attacker takes and what other clients notice. Needs Linux; takes
-a quarter of an hour.
+measures what the attacker takes and what other clients notice. Needs Linux,
+and a quarter of an hour.
 
   --short        every attack for a moment, in about a minute; times are shown,
                  and decide only what no busy machine explains
