@@ -17,6 +17,8 @@ export const BOUNDS = {
   memoryOfProcess: PROCESS_MEMORY,
   /** A message of this many bytes is nobody's attack, and a connection takes as much. */
   floor: 64 * 1024,
+  /** What the windows of a session let it hold: 4 MiB unread in each direction, 8 MiB not acknowledged. */
+  windows: 16 * MIB,
   /** Bytes in use for each byte sent, above the floors. */
   heldPerByte: 300,
   /** Of one core, over the attack. */
@@ -25,7 +27,7 @@ export const BOUNDS = {
   newcomerMs: 1_000,
   recoveryMs: 10_000,
   leftBytes: 32 * MIB,
-  /** As many as there are messages that one session may send at once, as each may be one that fails. */
+  /** Of a principal: as many as one session may send messages at once, as each may be one that fails. */
   logLines: 2_100,
   logBytes: 2.5 * MIB,
   aliveMs: 10_000,
@@ -70,8 +72,8 @@ export function broken(outcome: Outcome, isShort: boolean): readonly string[] {
   if (neighbour.unanswered > quiet.unanswered)
     problems.push(`${neighbour.unanswered} echoes of the neighbour were never answered`);
 
-  if (outcome.logLines > BOUNDS.logLines) problems.push(`${outcome.logLines} lines of log`);
-  if (outcome.logBytes > BOUNDS.logBytes) problems.push(`${mib(outcome.logBytes)} of log`);
+  if (outcome.logLines > BOUNDS.logLines * principals) problems.push(`${outcome.logLines} lines of log`);
+  if (outcome.logBytes > BOUNDS.logBytes * principals) problems.push(`${mib(outcome.logBytes)} of log`);
   return problems;
 }
 
@@ -82,7 +84,7 @@ export const isLate = (neighbour: Latency, quiet: Latency) => neighbour.p99 > mo
 
 /** Bytes held for each byte that was sent, beyond what every message may take. */
 export function ratioOf({ heldBytes, floors, sentBytes }: Outcome): number {
-  return Math.max(0, heldBytes - floors * BOUNDS.floor - 8 * MIB) / Math.max(1, sentBytes);
+  return Math.max(0, heldBytes - floors * BOUNDS.floor - BOUNDS.windows) / Math.max(1, sentBytes);
 }
 
 /** Of the attack alone: what the neighbour costs by itself is taken off. */

@@ -18,11 +18,12 @@ import { TIME } from './time.js';
 
 const USAGE = `npm run attack -- [--short] [--only NAME] [--list]
 
-Attacks a server at default limits, in a process of its own on loopback, and measures
-what the attacker takes and what somebody else notices. Needs Linux.
+Attacks a server at default limits, in a process of its own on loopback, and
+measures what the attacker takes and what other clients notice. Needs Linux,
+and a quarter of an hour.
 
-  --short        every attack for a moment, within a minute; times are shown and
-                 decide only where no busy machine explains them
+  --short        every attack for a moment, in about a minute; times are shown,
+                 and decide only what no busy machine explains
   --only NAME    a category, or attacks whose names have this in them
   --list         the attacks, by category
 

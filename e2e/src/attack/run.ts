@@ -21,7 +21,7 @@ const PAGE = 4_096;
 /** A server that an attack leaves with more than this makes room for a new one. */
 const CLEAN = { long: 12 * MIB, short: 48 * MIB } as const;
 /** A window of the short form. */
-const SHORT_MS = 300;
+const SHORT_MS = 200;
 
 interface Quiet {
   readonly latency: Latency;

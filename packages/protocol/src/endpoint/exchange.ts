@@ -31,6 +31,7 @@ import type { RequestOptions, SendOptions, SendTensorOptions, Session } from './
 import type { StatsRecorder } from './stats.js';
 import type { TensorInput } from './tensor.js';
 import { Tensors } from './tensors.js';
+import { isTurnOver } from './turn.js';
 
 export interface ExchangeOptions {
   readonly core: SessionCore;
@@ -344,6 +345,9 @@ export class Exchange {
       session,
       logger,
       clock: this.#clock,
+      // The clock of the process: the turn is that of all sessions.
+      rest: (size) =>
+        isTurnOver(endpoint.clock, size) ? (endpoint.yield ?? endpoint.clock.yield)() : undefined,
       maxMetadataSize: endpoint.limits.maxMetadataSize,
       batch: endpoint.batch,
       pump(body) {

@@ -4,7 +4,7 @@ import { resolveLimits } from '../limits.js';
 import { LinkCodec } from '../link/header.js';
 import { type CodedBody, plainBody } from '../link/link.js';
 import { encodeMap } from '../message-codec.js';
-import { systemClock } from '../platform/clock.js';
+import { type Clock, systemClock } from '../platform/clock.js';
 import { encodeUtf8 } from '../text.js';
 import { createBodyCoder } from './body-coder.js';
 import { createMessage, type Message, type ReceivedMessage } from './message.js';
@@ -12,6 +12,7 @@ import { decodeMetadata } from './metadata.js';
 import { SILENT_LOGGER } from './ports.js';
 import { answer, type ReplySink, type RequestHandler } from './responder.js';
 import type { Session } from './session.js';
+import { isTurnOver } from './turn.js';
 
 const coder = createBodyCoder({
   algorithms: ['NONE'],
@@ -29,7 +30,14 @@ async function replyOf(
     isWanted = () => true,
     body: bytes = encodeUtf8('ask'),
     request,
-  }: { metadata?: Uint8Array; isWanted?: () => boolean; body?: Uint8Array; request?: ReceivedMessage } = {},
+    rest = () => undefined,
+  }: {
+    metadata?: Uint8Array;
+    isWanted?: () => boolean;
+    body?: Uint8Array;
+    request?: ReceivedMessage;
+    rest?: (size: number) => Promise<void> | undefined;
+  } = {},
 ) {
   const said: unknown[] = [];
   const told = ({ bytes, metadata: extra }: CodedBody) => [
@@ -54,6 +62,7 @@ async function replyOf(
     logger: SILENT_LOGGER,
     maxMetadataSize: 100,
     clock: systemClock,
+    rest,
     batch: undefined,
   });
   return said;
@@ -266,6 +275,57 @@ describe('a request that cannot be decoded', () => {
       throw new ProtocolError('bad_utf8', 'of a file');
     });
     expect(own).toEqual(['failure', expect.objectContaining({ code: 'bad_utf8' })]);
+  });
+});
+
+describe('a reply whose parts are all ready', () => {
+  /** Every reading is a millisecond later. */
+  const slowClock = (): Clock => {
+    let now = 0;
+    return { ...systemClock, now: () => now++ };
+  };
+
+  it('lets the event loop turn when it has taken its time', async () => {
+    const clock = slowClock();
+    let turns = 0;
+    let isOver = false;
+    const count = () => {
+      turns++;
+      if (!isOver) setImmediate(count);
+    };
+    setImmediate(count);
+    const said = await replyOf(
+      async function* () {
+        for (let i = 0; i < 1_000; i++) yield 'x';
+      },
+      { rest: (size) => (isTurnOver(clock, size) ? clock.yield() : undefined) },
+    );
+    isOver = true;
+    // A look at the clock for 8 parts, five milliseconds a turn.
+    expect(turns).toBeGreaterThan(10);
+    expect(said.filter((each) => each === 'part')).toHaveLength(1_000);
+  });
+
+  it('is looked at for its bytes as for its parts', () => {
+    const looks = (size: number) => {
+      let count = 0;
+      const clock: Clock = { ...systemClock, now: () => count++, yield: () => new Promise(() => {}) };
+      for (let i = 0; i < 70; i++) isTurnOver(clock, size);
+      return count;
+    };
+    expect(looks(0)).toBe(8);
+    expect(looks(7 * 8 * 1024)).toBe(70);
+    expect(looks(7 * 8 * 1024 - 1)).toBeLessThan(70);
+  });
+
+  it('begins to count again with each turn', async () => {
+    const clock = slowClock();
+    const over: boolean[] = [];
+    for (let i = 0; i < 20; i++) {
+      for (let part = 0; part < 8; part++) over.push(isTurnOver(clock, 0));
+      await clock.yield();
+    }
+    expect(over).not.toContain(true);
   });
 });
 

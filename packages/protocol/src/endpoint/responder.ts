@@ -61,6 +61,8 @@ export interface ResponderOptions {
   readonly logger: Logger;
   readonly maxMetadataSize: number;
   readonly clock: Clock;
+  /** After a part of so many bytes: resolves when others have had the event loop; `undefined` if there is no need. */
+  readonly rest: (size: number) => Promise<void> | undefined;
   /** How parts are joined unless the handler says otherwise. */
   readonly batch: ResolvedBatchOptions | undefined;
 }
@@ -90,8 +92,11 @@ export async function answer(
   const sendPart = async (part: Part): Promise<void> => {
     announce();
     const coded = encodePart(part, coder);
-    sink.chunk(coded instanceof Promise ? await coded : coded);
+    const body = coded instanceof Promise ? await coded : coded;
+    sink.chunk(body);
     await sink.ready();
+    const rest = options.rest(body.bytes.length);
+    if (rest !== undefined) await rest;
   };
   /** A part without bytes that carries metadata is metadata alone and no part of the reply. */
   const announce = () => {
