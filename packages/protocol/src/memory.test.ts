@@ -169,6 +169,9 @@ describe('a process', () => {
     expect([session.hold(10_000), budget.used]).toEqual([false, 0]);
     expect([session.hold(100 * MIB), budget.used]).toEqual([true, 100 * MIB]);
     expect([session.isScarce, session.tryReserve(1)]).toEqual([true, undefined]);
+    const other = open(budget, 'a', 'of no weight');
+    expect([other.hold(MIB - 1), other.isScarce]).toEqual([true, false]);
+    other.close();
     expect([session.hold(0), budget.used, session.isScarce]).toEqual([true, 0, false]);
   });
 

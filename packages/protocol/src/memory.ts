@@ -31,6 +31,8 @@ const PART_OF_FREE = 1 / 3;
 const MAX_SUSPENDED = 16 * 1024 * 1024;
 /** A session that was just cut gets this long to come back, unless others wait for its memory. */
 const SUSPENDED_GRACE_MS = 5_000;
+/** What windows and queues of a session may hold however little memory there is. */
+const HELD_ANYWAY = 1024 * 1024;
 /** Smaller changes of what a session holds are not worth telling. */
 const HOLD_STEP = 16 * 1024;
 
@@ -242,9 +244,13 @@ export class SessionMemory {
     return this.#waiting?.size ?? 0;
   }
 
-  /** What the session may have is used up: its peer gets no more credit until some of it is given back. */
+  /**
+   * Windows and queues hold so much that their peer gets no more credit until some of it is given back. Reservations
+   * alone hold nobody up: what they are for has to arrive.
+   */
   get isScarce(): boolean {
-    return this.waiting > 0 || this.used >= this.#limit || !this.#process.hasRoom(this.#keys, 0);
+    if (this.#held < HELD_ANYWAY) return false;
+    return this.#held >= this.#limit || !this.#process.hasRoom(this.#keys, 0);
   }
 
   /**

@@ -6,7 +6,7 @@ import { LifecycleState } from '../lifecycle.js';
 import { DIRECTORY, isAgentAddress, isAgentId } from '../link/addressing.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import type { CodedBody } from '../link/link.js';
-import { MemoryBudget, type SessionMemory } from '../memory.js';
+import { MemoryBudget, type Reservation, type SessionMemory } from '../memory.js';
 import { CloseReason, type GoAwayPayload, RejectCode, type ResumeOffer } from '../messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../session-core.js';
@@ -83,8 +83,8 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
   readonly #scanner: Scanner | undefined;
   #memory: SessionMemory | undefined;
   #memoryKeys: readonly string[] = NO_KEYS;
-  /** The peer gets no credit until there is memory again. */
-  #isShort = false;
+  /** The wait for memory, while the peer gets no credit. */
+  #shortage: Reservation | undefined;
   #flushing: { resolve: () => void; reject: (error: Error) => void }[] | undefined;
   #closing: ((result: CloseResult) => void)[] | undefined;
   /** Established, with everything loaded that the agreement needs. */
@@ -377,21 +377,30 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     const held = this.core.heldBytes + (this.#mailbox.size + this.relayed) * MESSAGE_MEMORY;
     if (this.#memory === undefined && held < MIN_COUNTED) return;
     const { memory } = this;
-    if (memory.hold(held) && !this.#isShort && memory.isScarce) this.#awaitMemory();
+    if (!memory.hold(held) || memory.isScarce === (this.#shortage !== undefined)) return;
+    if (this.#shortage === undefined) this.#awaitMemory();
+    else this.#creditAgain();
   }
 
   #awaitMemory(): void {
-    this.#isShort = true;
     this.core.holdCredit(true);
-    this.memory.queue(1, {
+    const creditAgain = () => {
+      this.#creditAgain();
+      this.pump();
+    };
+    this.#shortage = this.memory.queue(1, {
       now: this.#clock.now(),
-      begin: (reservation) => {
-        this.#isShort = false;
-        reservation.release();
-        this.core.holdCredit(false);
-        this.pump();
-      },
+      begin: creditAgain,
+      // Nothing is given back by those who wait for each other: now and then one of them goes on.
+      refuse: creditAgain,
     });
+  }
+
+  #creditAgain(): void {
+    const shortage = this.#shortage;
+    this.#shortage = undefined;
+    shortage?.release();
+    this.core.holdCredit(false);
   }
 
   // --- Session
@@ -778,7 +787,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     this.#exchange?.end(error);
     this.#memory?.close();
     this.#memory = undefined;
-    this.#isShort = false;
+    this.#shortage = undefined;
     this.#failFlushing(error);
     const unacknowledged = this.core.framesUnconfirmed + this.core.undelivered().notSent.length;
     this.#unacknowledged = unacknowledged;

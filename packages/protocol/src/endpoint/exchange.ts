@@ -248,7 +248,7 @@ export class Exchange {
     const { streamId, body } = event;
     logger.warn({ event: 'memory.refused', session: session.id, kind: event.type }, error.message);
     this.#core.consume(streamId, body.charge);
-    if (event.type === 'request') this.#core.fail(streamId, error);
+    if (event.type === 'request') this.#core.refuse(streamId, error);
     else if (this.#passage?.refuse(streamId, error) !== true) this.#requester.refuse(streamId, error);
     this.#options.pump();
   }

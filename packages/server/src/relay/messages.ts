@@ -1,5 +1,4 @@
 import {
-  type CodedBody,
   DELIVERY,
   type Endpoint,
   encodeUndeliverable,
@@ -17,12 +16,6 @@ interface Correspondence {
   readonly handOvers: HandOvers;
   /** Counts what it sends. */
   readonly ordinals: Ordinals;
-}
-
-/** `auto` never takes TOKEN, but a session may have agreed on nothing else, and a report is JSON. */
-function encodeReport(json: string, { coder, negotiated }: Endpoint): CodedBody {
-  const hasOnlyToken = negotiated.algorithms.every((name) => name === 'TOKEN');
-  return coder.encode(json, { algorithm: hasOnlyToken ? 'TOKEN' : 'auto' });
 }
 
 /** Reports that may wait for a session that does not read them, in bytes. */
@@ -95,7 +88,7 @@ export class RelayedMessages {
       return;
     }
     try {
-      const coded = encodeReport(encodeUndeliverable(report), source);
+      const coded = source.coder.encode(encodeUndeliverable(report), {});
       source.perform(coded, (core) => core.send({ ...coded, agent: DELIVERY, onWritten }));
     } catch (error) {
       // What was agreed may be unable to carry a report. The sender gets its credit back all the same.
