@@ -210,7 +210,7 @@ describe('a lost connection', () => {
   });
 
   it('that nobody makes up for lets a session close in its time, with a count of what is open', async () => {
-    const { proxy, session } = await setUp({}, { timers: { closingTimeoutMs: 100 } });
+    const { proxy, session } = await setUp({ onSession() {} }, { timers: { closingTimeoutMs: 100 } });
     proxy.refuse(true);
     proxy.cut();
     await expect.poll(() => session.state).toBe('suspended');

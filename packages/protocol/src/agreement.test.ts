@@ -296,6 +296,7 @@ describe('link parameters', () => {
   const parameters = (link: string | undefined) =>
     linkParameters(link === undefined ? {} : { [Extension.LINK]: link });
   const UNSTATED = {
+    takesMessages: true,
     maxStreams: Infinity,
     messageWindow: Infinity,
     streamWindow: Infinity,
@@ -304,7 +305,16 @@ describe('link parameters', () => {
 
   it('are what is stated; the rest is unlimited', () => {
     const all = '{"max_streams":5,"message_window":6,"stream_window":7,"max_transfer":8,"x":9}';
-    expect(parameters(all)).toEqual({ maxStreams: 5, messageWindow: 6, streamWindow: 7, maxTransfer: 8 });
+    expect(parameters(all)).toEqual({
+      takesMessages: true,
+      maxStreams: 5,
+      messageWindow: 6,
+      streamWindow: 7,
+      maxTransfer: 8,
+    });
+    expect(parameters('{"messages":false}')).toEqual({ ...UNSTATED, takesMessages: false });
+    for (const read of ['{"messages":true}', '{"messages":null}']) expect(parameters(read)).toEqual(UNSTATED);
+    expect(() => parameters('{"messages":0}')).toThrow('messages is true or false');
     expect(parameters('{"stream_window":7}')).toEqual({ ...UNSTATED, streamWindow: 7 });
     for (const empty of [undefined, '{}', '{"max_streams":null}'])
       expect(parameters(empty)).toEqual(UNSTATED);

@@ -95,6 +95,8 @@ export interface BodyCoderOptions {
   readonly context?: ContextCoderOptions | undefined;
   /** Lets the event loop run. */
   readonly yield: () => Promise<void>;
+  /** Refuses bodies that expand beyond what a session takes. @default true */
+  readonly isBounded?: boolean | undefined;
 }
 
 export interface ContextCoderOptions {
@@ -126,6 +128,9 @@ const MEMORY_OF_METADATA = 8;
 export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
   const { algorithms, encoding, limits, security, yield: letOthersRun } = options;
   const m2m = { limits, ...(security === undefined ? {} : { security }) };
+
+  const largestOf = (coded: Uint8Array): number =>
+    options.isBounded === false ? Infinity : largestExpansion(coded.length);
 
   const vocabulary = (): Encoding => {
     if (encoding === undefined) {
@@ -411,7 +416,7 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
         case LinkCodec.TOKEN_NATIVE:
           return vocabulary().decodeBytes(decodeTokenIds(bytes), { maxBytes: limits.maxMessageSize });
         case LinkCodec.M2M: {
-          const within = bounded(limits, originalLength, bytes);
+          const within = bounded(limits, originalLength, bytes, largestOf(bytes));
           const message =
             opened === undefined
               ? decodeM2MBody(bytes, { ...m2m, limits: within })
@@ -419,11 +424,19 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
           return stated(message.bytes, originalLength);
         }
         case LinkCodec.BROTLI:
-          return stated(decompressBrotli(bytes, bounded(limits, originalLength, bytes)), originalLength);
+          return stated(
+            decompressBrotli(bytes, bounded(limits, originalLength, bytes, largestOf(bytes))),
+            originalLength,
+          );
         case LinkCodec.TOKEN:
-          return encodeUtf8(decodeTokenBody(bytes, { limits: bounded(limits, originalLength, bytes) }));
+          return encodeUtf8(
+            decodeTokenBody(bytes, { limits: bounded(limits, originalLength, bytes, largestOf(bytes)) }),
+          );
         case LinkCodec.DICTIONARY:
-          return stated(decodeDictionaryBody(bytes, bounded(limits, originalLength, bytes)), originalLength);
+          return stated(
+            decodeDictionaryBody(bytes, bounded(limits, originalLength, bytes, largestOf(bytes))),
+            originalLength,
+          );
         default:
           throw new ProtocolError('unsupported', `bodies in codec ${codec} are not decoded here`);
       }
@@ -491,8 +504,12 @@ function textOf(content: Uint8Array): string {
 }
 
 /** A body may expand as far as its coded bytes allow, and not beyond the length that it states. */
-function bounded(limits: Limits, originalLength: number | undefined, coded: Uint8Array): Limits {
-  const largest = largestExpansion(coded.length);
+function bounded(
+  limits: Limits,
+  originalLength: number | undefined,
+  coded: Uint8Array,
+  largest: number,
+): Limits {
   // A decompressor works off what its window holds before it notices that there is too much of it.
   if (originalLength !== undefined && originalLength > largest) {
     throw new ProtocolError(

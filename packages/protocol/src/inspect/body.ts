@@ -88,6 +88,8 @@ function decoderOf(reader: FieldReader, codec: LinkCodec, { originalLength }: Bo
     limits: report.limits,
     security: undefined,
     yield: async () => {},
+    // A frame by itself is in no session, which a length that is stated shows.
+    isBounded: originalLength !== undefined,
   });
   return () => {
     const body = { codec, bytes: rest, originalLength, secret: false, metadata: undefined, charge: 0 };

@@ -41,7 +41,7 @@ export class Transit {
   readonly #policy: Policy;
   readonly #logger: Logger;
   /** The answer to the last question, for the one who asks it again at once. */
-  #admitted: { readonly body: ReceivedBody; readonly agent: Agent } | undefined;
+  #admitted: { readonly body: ReceivedBody; readonly answer: Agent | ProtocolError } | undefined;
   /** Sessions that were given credit and have to say so. */
   #due = new Set<Endpoint>();
   readonly #unreported = new WeakSet<Endpoint>();
@@ -62,7 +62,10 @@ export class Transit {
   admit(source: Endpoint, name: string, kind: RelayKind, body: ReceivedBody | undefined): Agent {
     const admitted = this.#admitted;
     this.#admitted = undefined;
-    if (body !== undefined && admitted?.body === body) return admitted.agent;
+    if (body !== undefined && admitted?.body === body) {
+      if (admitted.answer instanceof ProtocolError) throw admitted.answer;
+      return admitted.answer;
+    }
     if (name.startsWith('@')) throw new ProtocolError('unknown_agent', `nothing takes a ${kind} at ${name}`);
     const [directory, policy] = [this.#directory, this.#policy];
     const from = directory.agentOf(source)?.party;
@@ -92,11 +95,12 @@ export class Transit {
    */
   targetOf(source: Endpoint, to: string, kind: RelayKind, body: ReceivedBody): Endpoint | undefined {
     try {
-      const agent = this.admit(source, to, kind, body);
-      this.#admitted = { body, agent };
-      return agent.session;
-    } catch {
-      // Whoever takes the body finds the same and says it.
+      const answer = this.admit(source, to, kind, body);
+      this.#admitted = { body, answer };
+      return answer.session;
+    } catch (error) {
+      // It is told when the body is taken.
+      if (error instanceof ProtocolError) this.#admitted = { body, answer: error };
       return undefined;
     }
   }
