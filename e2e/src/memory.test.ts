@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { Socket } from 'node:net';
 import { brotliCompressSync } from 'node:zlib';
 import type { ClientOptions, Session } from '@parlance/client';
 import {
@@ -244,6 +245,50 @@ describe('the memory of a session', () => {
     }
     expect(buffers.size).toBeGreaterThan(1_000);
     peer.socket.terminate();
+  });
+});
+
+describe('a WebSocket message that is never whole', () => {
+  /** A frame that announces `length` bytes, of which `sent` come. */
+  function begin(peer: RawPeer, length: number, sent: number): void {
+    const head = Buffer.alloc(14);
+    head.set([0x82, 0xff]);
+    head.writeBigUInt64BE(BigInt(length), 2);
+    const { _socket: socket } = peer.socket as unknown as { _socket: Socket };
+    socket.write(head);
+    for (let i = 0; i < sent; i += 64 * KIB) socket.write(Buffer.alloc(Math.min(64 * KIB, sent - i), 0x10));
+  }
+
+  it('is charged to its session, and given back with it', async () => {
+    const { url, server } = await peers.serve({ limits: UNLIMITED });
+    const peer = await greet(url);
+    begin(peer, 4 * MIB, 3 * MIB);
+    const memory = memoryOf(server, peer.sessionId);
+    await expect.poll(() => memory.reserved).toBeGreaterThanOrEqual(2 * MIB);
+    expect(memory.reserved).toBeLessThanOrEqual(4 * MIB);
+    peer.socket.terminate();
+    await expect.poll(() => memory.reserved).toBe(0);
+  });
+
+  it('is not read any further while there is no memory', async () => {
+    const { url, server } = await peers.serve({ limits: { ...UNLIMITED, sessionMemory: 2 * MIB } });
+    const peer = await greet(url);
+    const memory = memoryOf(server, peer.sessionId);
+    const all = memory.tryReserve(2 * MIB);
+    begin(peer, 4 * MIB, 3 * MIB);
+    await expect.poll(() => memory.waiting).toBe(1);
+    await pause(50);
+    expect([memory.waiting, memory.reserved]).toEqual([1, 2 * MIB]);
+    all?.release();
+    await expect.poll(() => memory.reserved).toBe(2 * MIB);
+    peer.socket.terminate();
+  });
+
+  it('of more than any credit lets through ends the session', async () => {
+    const { url } = await peers.serve({ limits: UNLIMITED });
+    const peer = await greet(url);
+    begin(peer, 16 * MIB, 5 * MIB);
+    expect((await peer.closed).code).toBe(4413);
   });
 });
 

@@ -237,16 +237,16 @@ describe('suspended sessions', () => {
     return session;
   };
 
-  it('keep 16 MiB of a principal, and the largest go first', () => {
+  it('keep 16 MiB together, the largest go first, and none that holds little', () => {
     const budget = new MemoryBudget(4000 * MIB);
     const log: string[] = [];
-    for (const size of [1, 4, 12, 8]) suspended(budget, 'a', size * MIB, 0, log);
-    suspended(budget, 'b', 16 * MIB, 0, log);
+    for (const [i, size] of [1, 4, 12, 8].entries()) suspended(budget, `p${i}`, size * MIB, 0, log);
+    for (let i = 0; i < 100; i++) suspended(budget, `q${i}`, MIB / 4, 0, log);
     budget.sweep(4_999);
     expect(log).toEqual([]);
     budget.sweep(5_000);
-    expect(log).toEqual(['a 12']);
-    expect(budget.used).toBe(29 * MIB);
+    expect(log).toEqual(['p2 12']);
+    expect(budget.used).toBe(38 * MIB);
   });
 
   it('go at once where others wait for memory, and only as many as it takes', async () => {

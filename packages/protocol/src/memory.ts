@@ -27,8 +27,9 @@ const GUARANTEED_SHARE = 4 * 1024 * 1024;
 const GUARANTEED_PART = 1 / 64;
 /** A share may have this much of what is free. */
 const PART_OF_FREE = 1 / 3;
-/** What the suspended sessions of one share may hold together. */
+/** What suspended sessions may hold together, but for those that hold {@link LIGHT} at most. */
 const MAX_SUSPENDED = 16 * 1024 * 1024;
+const LIGHT = 256 * 1024;
 /** A session that was just cut gets this long to come back, unless others wait for its memory. */
 const SUSPENDED_GRACE_MS = 5_000;
 /** What windows and queues of a session may hold however little memory there is. */
@@ -85,27 +86,23 @@ export class MemoryBudget {
   }
 
   /**
-   * Ends suspended sessions that hold more than their share of memory may keep for sessions that no
-   * connection carries; the largest go first. Call it about once a second.
+   * Ends suspended sessions that hold more memory than is kept for those that no connection carries; the largest go
+   * first. Call it about once a second.
    *
    * @param now clock reading in milliseconds.
    */
   sweep(now: number): void {
     let isShort = this.#waiting.size > 0;
     const candidates = [...this.#suspended]
-      .filter(({ used, suspendedAt }) => used > 0 && (isShort || now - suspendedAt >= SUSPENDED_GRACE_MS))
+      .filter(({ used, suspendedAt }) => used > LIGHT && (isShort || now - suspendedAt >= SUSPENDED_GRACE_MS))
       .sort((a, b) => b.used - a.used);
-    if (candidates.length === 0) return;
-    const held = new Map<string, number>();
-    for (const session of this.#suspended) {
-      for (const key of session.keys) held.set(key, (held.get(key) ?? 0) + session.used);
-    }
+    let held = candidates.reduce((sum, { used }) => sum + used, 0);
     for (const session of candidates) {
-      const isOver = session.keys.some((key) => (held.get(key) ?? 0) > MAX_SUSPENDED);
-      if (!isOver && !isShort) continue;
+      const isOver = held > MAX_SUSPENDED;
+      if (!isOver && !isShort) return;
       // One at a time for those who wait: it may be enough.
       if (!isOver) isShort = false;
-      for (const key of session.keys) held.set(key, (held.get(key) ?? 0) - session.used);
+      held -= session.used;
       session.evict();
     }
   }

@@ -14,6 +14,7 @@ import {
   newSessionId,
   ProtocolError,
   type RequestHandler,
+  type Reservation,
   ResumeRefusal,
   type SessionCore,
   type SessionOptions,
@@ -43,8 +44,8 @@ export interface ConnectionHost {
   admit(address: string, principal: string | undefined): Refusal | undefined;
   /** The HELLO of a connection has come: it waits for the server from now on. */
   onHello(session: Endpoint): void;
-  /** Asked before `authenticate` runs: whether too many attempts from there have failed. */
-  checkFailures(address: string): Refusal | undefined;
+  /** Asked before `authenticate` runs: whether there is anything to be had from there. */
+  checkAttempt(address: string, isNew: boolean): Refusal | undefined;
   /** Credentials from there were wrong, or a handshake failed by the client's fault. */
   onFailure(address: string): void;
   /** A session that was admitted is over. */
@@ -87,6 +88,14 @@ interface Origin {
  * are too many of its address is not to blame for the others.
  */
 const FAULTS: ReadonlySet<number> = new Set([CloseCode.BAD_FRAME, CloseCode.TOO_LARGE, CloseCode.TIMEOUT]);
+/** Bytes of a message that is not whole, which are not charged: most messages are smaller. */
+const FREE_UNFINISHED = 320 * 1024;
+/** Beyond them, so many are charged at a time. */
+const UNFINISHED_STEP = 1024 * 1024;
+/** No credit is ever given for more in one frame of a link. */
+const MAX_LINK_FRAME = 4 * 1024 * 1024;
+/** What is read of the messages behind one that is whole counts with it. */
+const READ_AHEAD = 256 * 1024;
 /** How long a client may take to close a connection on which it has said nothing. */
 const LINGER_MS = 1_000;
 
@@ -119,6 +128,13 @@ export class Connection implements EndpointOptions, WireEvents {
   #isCutOff = false;
   #account: LoopAccount;
   #accountKey: string | undefined;
+  /** Bytes that have come since the last message, and up to which they are charged. */
+  #unfinished = 0;
+  #paid = FREE_UNFINISHED;
+  readonly #unfinishedMemory: Reservation[] = [];
+  #awaitsMemory = false;
+  /** Reasons for which the connection is not read. */
+  #holds = 0;
   /** Messages that wait for time of the loop. */
   #queued = 0;
   #isClosed = false;
@@ -198,7 +214,43 @@ export class Connection implements EndpointOptions, WireEvents {
 
   // --- what the wire reports
 
+  onData(size: number): void {
+    this.#unfinished += size;
+    if (this.#unfinished > this.#paid && !this.#isCutOff) guard(this.#target, () => this.#payForUnfinished());
+  }
+
+  /**
+   * A message of which more and more comes without an end is charged as it comes, and its connection is not read while
+   * there is no memory for more.
+   */
+  #payForUnfinished(): void {
+    const target = this.#target;
+    // Before ACCEPT the handshake has a bound of its own.
+    if (target.core.negotiated === undefined) return;
+    const { maxMessageSize } = this.#host.options.limits;
+    const most = target.core.hasLink ? Math.min(MAX_LINK_FRAME, maxMessageSize) : maxMessageSize;
+    if (this.#unfinished > most + READ_AHEAD) {
+      const message = `a WebSocket message of more than ${most} bytes`;
+      return this.#cutOff(new ProtocolError('message_too_large', message));
+    }
+    this.#paid += UNFINISHED_STEP;
+    const { memory } = target;
+    const reservation = memory.tryReserve(UNFINISHED_STEP);
+    if (reservation !== undefined) {
+      this.#unfinishedMemory.push(reservation);
+      return;
+    }
+    this.#hold();
+    this.#awaitsMemory = true;
+    const goOn = () => this.#stopAwaiting();
+    // Those who wait for each other give nothing back: now and then one goes on.
+    const options = { now: systemClock.now(), begin: goOn, refuse: goOn };
+    this.#unfinishedMemory.push(memory.queue(UNFINISHED_STEP, options));
+  }
+
   onMessage(data: Uint8Array | string, size: number): void {
+    this.#unfinished = 0;
+    if (this.#paid > FREE_UNFINISHED) this.#releaseUnfinished();
     if (this.#queued === 0 && this.#account.enter()) this.#handle(data, size);
     else this.#queue(() => this.#handle(data, size));
   }
@@ -229,7 +281,27 @@ export class Connection implements EndpointOptions, WireEvents {
     else this.#handleClosed(code, reason);
   }
 
+  #stopAwaiting(): void {
+    if (!this.#awaitsMemory) return;
+    this.#awaitsMemory = false;
+    this.#unhold();
+  }
+
+  #releaseUnfinished(): void {
+    this.#stopAwaiting();
+    this.#paid = FREE_UNFINISHED;
+    for (const reservation of this.#unfinishedMemory.splice(0)) reservation.release();
+  }
+
+  #hold(): void {
+    if (this.#holds++ === 0) this.#wire.hold(true);
+  }
+  #unhold(): void {
+    if (--this.#holds === 0) this.#wire.hold(false);
+  }
+
   #handleClosed(code: number, reason: string): void {
+    this.#releaseUnfinished();
     guard(this.#target, () => this.#target.handleDisconnected(code, reason, this.#wire));
     this.#isClosed = true;
     this.#leaveLoop();
@@ -237,9 +309,9 @@ export class Connection implements EndpointOptions, WireEvents {
 
   /** The loop has worked for this account for long enough: no more is read until what waits is handled. */
   #queue(task: () => void): void {
-    if (this.#queued++ === 0) this.#wire.hold(true);
+    if (this.#queued++ === 0) this.#hold();
     this.#account.push(() => {
-      if (--this.#queued === 0) this.#wire.hold(false);
+      if (--this.#queued === 0) this.#unhold();
       task();
     });
   }
@@ -305,7 +377,7 @@ export class Connection implements EndpointOptions, WireEvents {
 
   async #admit(hello: HelloPayload): Promise<void> {
     const address = addressKey(this.#ip);
-    const limited = this.#host.checkFailures(address);
+    const limited = this.#host.checkAttempt(address, hello.resume === undefined);
     if (limited !== undefined) return this.#refuse(limited);
     const origin = originOf(this.#upgrade as IncomingMessage, this.#ip, hello.agentId);
     const token = hello.auth?.token ?? bearerToken(origin.headers);

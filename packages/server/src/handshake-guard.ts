@@ -32,7 +32,8 @@ export class HandshakeGuard {
           closeCode: CloseCode.TOO_LARGE,
         }),
       );
-      // Nothing more is read from a client that does not stop to listen.
+      // What is read of a message that is not whole would be kept, so nothing more is.
+      wire.hold(true);
       setTimeout(() => wire.terminate(), LINGER_MS).unref();
     };
     socket.on('data', this.#onData);

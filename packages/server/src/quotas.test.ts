@@ -79,17 +79,28 @@ describe('connections of an address', () => {
   it('are refused, and who they are is not asked, after n failures', () => {
     const q = quotas({ failuresPerMinutePerIp: 6 });
     for (let i = 0; i < 6; i++) {
-      expect([q.connect('a', 0), q.checkFailures('a', 0)]).toEqual([0, undefined]);
+      expect([q.connect('a', 0), q.checkAttempt('a', true, 0)]).toEqual([0, undefined]);
       q.fail('a', 0);
     }
     expect(q.connect('a', 0)).toBe(10_000);
-    expect(q.checkFailures('a', 0)).toMatchObject({
+    expect(q.checkAttempt('a', true, 0)).toMatchObject({
       code: 'RATE_LIMITED',
       closeCode: 4429,
       retryAfterMs: 10_000,
     });
-    expect([q.connect('b', 0), q.checkFailures('b', 0)]).toEqual([0, undefined]);
-    expect([q.connect('a', 10_000), q.checkFailures('a', 10_000)]).toEqual([0, undefined]);
+    expect([q.connect('b', 0), q.checkAttempt('b', true, 0)]).toEqual([0, undefined]);
+    expect([q.connect('a', 10_000), q.checkAttempt('a', true, 10_000)]).toEqual([0, undefined]);
+  });
+
+  it('that ask for n new sessions a minute are authenticated, and for one more only to resume', () => {
+    const q = quotas({ sessionsPerMinutePerIp: 3 });
+    for (let i = 0; i < 3; i++) {
+      expect(q.checkAttempt('a', true, 0)).toBeUndefined();
+      q.admit('a', undefined, 0);
+    }
+    expect(q.checkAttempt('a', true, 0)).toMatchObject({ code: 'RATE_LIMITED' });
+    expect(q.checkAttempt('a', false, 0)).toBeUndefined();
+    expect(q.checkAttempt('b', true, 0)).toBeUndefined();
   });
 
   it('that fail all at once owe a minute more at most', () => {
@@ -171,7 +182,7 @@ describe('what is remembered', () => {
       expect(q.admit('a', 'u', 0)).toBeUndefined();
       q.fail('a', 0);
     }
-    expect(q.checkFailures('a', 0)).toBeUndefined();
+    expect(q.checkAttempt('a', true, 0)).toBeUndefined();
     expect(q.connect('a', 0)).toBe(0);
     expect(DEFAULT_LIMITS.sessionsPerPrincipal).toBeLessThan(Infinity);
   });

@@ -99,9 +99,18 @@ export class Quotas {
     return readyAt - now;
   }
 
-  /** Whether a client at an address may be authenticated, or why not. */
-  checkFailures(key: string, now: number): Refusal | undefined {
-    const { failures } = this.#find(key, now);
+  /**
+   * Why a client at an address is not authenticated: too many attempts from there have failed, or there is no new
+   * session to be had whoever it is.
+   *
+   * @param isNew it asks for a new session, and not for one that it had.
+   */
+  checkAttempt(key: string, isNew: boolean, now: number): Refusal | undefined {
+    const address = this.#find(key, now);
+    const { failures, arrivals } = address;
+    if (isNew && arrivals !== undefined && arrivals.level(now) < 1) {
+      return this.#check(this.#ask(key, now), undefined, now);
+    }
     if (failures === undefined || failures.has(1, now)) return undefined;
     const rate = this.#limits.failuresPerMinutePerIp;
     return this.#refuse(

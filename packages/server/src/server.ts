@@ -236,8 +236,8 @@ class SessionServer implements Server, ConnectionHost {
     this.#handshakes.handleHello(session);
   }
 
-  checkFailures(address: string): Refusal | undefined {
-    return this.#quotas.checkFailures(address, systemClock.now());
+  checkAttempt(address: string, isNew: boolean): Refusal | undefined {
+    return this.#quotas.checkAttempt(address, isNew, systemClock.now());
   }
 
   onFailure(address: string): void {

@@ -51,6 +51,9 @@ import { isFaultIn } from './undecodable.js';
 const MIN_COUNTED = 16 * 1024;
 /** A message that waits takes this much beside its bytes, at this end or on its way to another session. */
 const MESSAGE_MEMORY = 512;
+/** An open stream takes this much with its handler, and so many are not counted. */
+const STREAM_MEMORY = 8 * 1024;
+const FREE_STREAMS = 16;
 const NO_KEYS: readonly string[] = [];
 /** Each session is bounded by itself. */
 const UNBOUNDED = new MemoryBudget(Infinity);
@@ -374,7 +377,9 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
 
   /** Tells what windows and queues hold. While there is too little memory, the peer gets no more credit. */
   #countMemory(): void {
-    const held = this.core.heldBytes + (this.#mailbox.size + this.relayed) * MESSAGE_MEMORY;
+    const { core } = this;
+    const streams = Math.max(0, core.openStreams - FREE_STREAMS) * STREAM_MEMORY;
+    const held = core.heldBytes + (this.#mailbox.size + this.relayed) * MESSAGE_MEMORY + streams;
     if (this.#memory === undefined && held < MIN_COUNTED) return;
     const { memory } = this;
     if (!memory.hold(held) || memory.isScarce === (this.#shortage !== undefined)) return;

@@ -75,6 +75,7 @@ export class Exchange {
   #madeHandlers: Handlers | undefined;
   #hasEnded = false;
   #hasDropped = false;
+  #hasRefused = false;
 
   constructor(options: ExchangeOptions) {
     this.#options = options;
@@ -246,7 +247,9 @@ export class Exchange {
     if (event.type === 'message') return;
     const { logger, session } = this.#options;
     const { streamId, body } = event;
-    logger.warn({ event: 'memory.refused', session: session.id, kind: event.type }, error.message);
+    const fields = { event: 'memory.refused', session: session.id, kind: event.type };
+    logger[this.#hasRefused ? 'debug' : 'warn'](fields, error.message);
+    this.#hasRefused = true;
     this.#core.consume(streamId, body.charge);
     if (event.type === 'request') this.#core.refuse(streamId, error);
     else if (this.#passage?.refuse(streamId, error) !== true) this.#requester.refuse(streamId, error);

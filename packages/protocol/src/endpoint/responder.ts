@@ -146,11 +146,13 @@ export async function answer(
     }
   } catch (error) {
     batch?.drop();
+    const isFault = isFaultOf(request, error);
     if (!signal.aborted) {
       const fields = { event: 'request.failed', session: session.id, err: loggable(error) };
-      logger.warn(fields, 'a request handler failed');
+      // A peer's own fault is told to the peer, and may come as often as it likes.
+      logger[isFault ? 'debug' : 'warn'](fields, 'a request handler failed');
     }
-    if (isFaultOf(request, error)) sink.refuse(error);
+    if (isFault) sink.refuse(error);
     else sink.fail(error);
   }
 }

@@ -14,6 +14,8 @@ export interface WireEvents {
   onMessage(data: Uint8Array | string, size: number): void;
   /** A ping or a pong of the WebSocket itself. */
   onControl(): void;
+  /** Bytes were read from the socket, behind the messages that they have completed. */
+  onData(size: number): void;
   /** The socket has room again. */
   onDrain(): void;
   onClose(code: number, reason: string): void;
@@ -146,6 +148,7 @@ class SocketWire implements ServerWire, Crashable {
     this.#webSocket.on('message', (data: Buffer, isBinary) =>
       events.onMessage(isBinary ? data : data.toString('utf8'), data.length),
     );
+    this.#socket.on('data', (chunk: Uint8Array) => events.onData(chunk.length));
     this.#webSocket.on('ping', () => events.onControl());
     this.#webSocket.on('pong', () => events.onControl());
     this.#webSocket.on('close', (code, reason) => events.onClose(code, reason.toString('utf8')));
