@@ -182,6 +182,29 @@ describe('the memory of a session', () => {
     controller.abort();
   });
 
+  it('bounds what handlers parse and keep, in values and not in bytes', async () => {
+    const { url, server } = await peers.serve({
+      limits: { ...UNLIMITED, sessionMemory: 8 * MIB },
+      async onRequest(request) {
+        const value = request.json<unknown[]>();
+        await new Promise(() => {});
+        return String(value.length);
+      },
+    });
+    const session = await peers.dial(url, { extensions: { context: false } });
+    // 30 KB of JSON that take 1.3 MB as objects.
+    const json = JSON.stringify(Array.from({ length: 10_000 }, (_, i) => (i % 7 === 0 ? {} : [i % 3])));
+    const refused: string[] = [];
+    for (let i = 0; i < 60; i++) {
+      session.request(json, { algorithm: 'BROTLI' }).catch(({ code }) => refused.push(code));
+    }
+    const memory = memoryOf(server, session.id);
+    await expect.poll(() => refused.length).toBeGreaterThan(40);
+    expect(new Set(refused)).toEqual(new Set(['over_budget']));
+    expect(memory.reserved).toBeLessThanOrEqual(8 * MIB);
+    expect(memory.reserved).toBeGreaterThan(6 * MIB);
+  });
+
   it('is given back by a reader that asks for the next message', async () => {
     const { url, server } = await peers.serve({
       limits: { ...UNLIMITED, sessionMemory: 2 * MIB },
@@ -423,13 +446,16 @@ describe('the memory of a process', () => {
       onRequest: (request) => (request.text === '' ? '' : waitsForever()),
     });
     const session = await dial(url, 'a');
-    session.request(dense(MIB), { algorithm: 'BROTLI' }).catch(() => {});
-    const refused = failure(session.request(dense(MIB), { algorithm: 'BROTLI' }));
+    // They are compressed beside each other, so that either may be the first.
+    const requests = [dense(MIB), dense(MIB)].map((text) =>
+      failure(session.request(text, { algorithm: 'BROTLI' })),
+    );
     const memory = memoryOf(server, session.id);
     await expect.poll(() => memory.waiting).toBe(1);
     // As the clock would, later.
     memory.handleTick(performance.now() + 60_000);
-    expect(await refused).toMatchObject({ code: 'over_budget', retryable: true, side: 'remote' });
+    const refused = await Promise.race(requests);
+    expect(refused).toMatchObject({ code: 'over_budget', retryable: true, side: 'remote' });
   });
 
   it('is given back by sessions that no connection carries, the largest first', async () => {

@@ -26,12 +26,18 @@ const LETTER_U = 0x75;
  * Parses JSON text within limits. A later duplicate of a key wins, as everywhere in JavaScript.
  *
  * @param text JSON of bounded size: the caller has checked `maxMessageSize`.
+ * @param onValues is told how many values and keys there are, at least, before any of them is built.
  * @returns the value; nothing proves it to be a `T`.
  * @throws {ProtocolError} `bad_json`, `json_too_deep`, `string_too_long`, `array_too_long`,
  * `too_many_values`.
  */
-export function parseJson<T = unknown>(text: string, limits: JsonLimits = DEFAULT_LIMITS): T {
-  assertJsonBounds(text, limits);
+export function parseJson<T = unknown>(
+  text: string,
+  limits: JsonLimits = DEFAULT_LIMITS,
+  onValues?: (values: number) => void,
+): T {
+  const values = assertJsonBounds(text, limits);
+  onValues?.(values);
   try {
     return JSON.parse(text) as T;
   } catch (cause) {
@@ -48,9 +54,10 @@ export function parseJson<T = unknown>(text: string, limits: JsonLimits = DEFAUL
  * among them: what a value takes in memory, and the time to build it, have little to do with the two
  * bytes that it may take here.
  *
+ * @returns values and keys up to the end of the document, or up to its first error.
  * @throws {ProtocolError} `json_too_deep`, `string_too_long`, `array_too_long`, `too_many_values`.
  */
-export function assertJsonBounds(text: string, limits: JsonLimits = DEFAULT_LIMITS): void {
+export function assertJsonBounds(text: string, limits: JsonLimits = DEFAULT_LIMITS): number {
   const { maxJsonDepth, maxStringLength, maxArrayLength, maxJsonValues } = limits;
   // Commas that each enclosing container may still have; an object may have any number, and is told by that.
   const enclosing: number[] = [];
@@ -63,7 +70,7 @@ export function assertJsonBounds(text: string, limits: JsonLimits = DEFAULT_LIMI
     switch (text.charCodeAt(at)) {
       case QUOTE: {
         const end = endOfString(text, at + 1);
-        if (end === -1) return;
+        if (end === -1) return values;
         // A code unit is at most three bytes, so nearly every string passes without being measured.
         if (depth > 0 && (end - at - 1) * 3 > maxStringLength) {
           const length = valueLength(text, at + 1, end);
@@ -105,13 +112,14 @@ export function assertJsonBounds(text: string, limits: JsonLimits = DEFAULT_LIMI
       }
       case CLOSE_ARRAY:
       case CLOSE_OBJECT:
-        if (depth === 0) return;
+        if (depth === 0) return values;
         depth--;
         commas = enclosing.pop() as number;
         step = commas === Infinity ? 2 : 1;
         break;
     }
   }
+  return values;
 }
 
 /**

@@ -9,9 +9,9 @@ import { Fifo } from './fifo.js';
  *
  * There are two ways to charge it:
  *
- * - {@link SessionMemory.tryReserve} and {@link SessionMemory.queue} precede memory that is about to be spent: a body that is decoded, a
- *   tensor that is put together, a body that is coded again for another session. A reservation waits in
- *   order until there is room, and is refused with `over_budget` if there is none in time.
+ * - {@link SessionMemory.tryReserve} and {@link SessionMemory.queue} precede memory that is about to be spent:
+ *   a body that is decoded, a tensor that is put together, a body that is coded again for another session. A
+ *   reservation waits in order until there is room, and is refused with `over_budget` if there is none in time.
  * - {@link SessionMemory.hold} states what windows and queues let a session hold anyway. It is never
  *   refused, but it leaves less for reservations, and a share that is used up gets no more credit.
  *
@@ -34,6 +34,8 @@ const LIGHT = 256 * 1024;
 const SUSPENDED_GRACE_MS = 5_000;
 /** What windows and queues of a session may hold however little memory there is. */
 const HELD_ANYWAY = 1024 * 1024;
+/** What is granted to a body that is admitted, whether it is there or not. */
+const OVERDRAFT = 512 * 1024;
 /** Smaller changes of what a session holds are not worth telling. */
 const HOLD_STEP = 16 * 1024;
 
@@ -270,6 +272,18 @@ export class SessionMemory {
   tryReserve(size: number): Reservation | undefined {
     if (this.#isClosed) return NOTHING;
     if (this.waiting > 0 || !this.#hasRoom(size)) return undefined;
+    this.#add(size);
+    return this.#reservationOf(size);
+  }
+
+  /**
+   * Reserves what a body that is admitted already turns out to take, ahead of those that wait.
+   *
+   * @throws {ProtocolError} `over_budget` if it is not there and more than {@link OVERDRAFT}.
+   */
+  charge(size: number): Reservation {
+    if (this.#isClosed) return NOTHING;
+    if (size > OVERDRAFT && !this.#hasRoom(size)) throw overBudget();
     this.#add(size);
     return this.#reservationOf(size);
   }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { BURST_MS, type LoopAccount, LoopShares, TURN_MS } from './loop-shares.js';
+import { BURST_MS, type LoopAccount, LoopShares, MAX_DEBT_MS, TURN_MS } from './loop-shares.js';
 
 /** A loop in virtual time: immediates run turn by turn, timers when nothing else is left. */
 function createLoop(share = 0.5) {
@@ -115,6 +115,42 @@ describe('an account in company', () => {
       await loop.pass(0.5);
     }
     expect(log.length).toBeLessThanOrEqual(500 + BURST_MS + TURN_MS);
+  });
+
+  it('owes no more than so much, however long a call has taken', async () => {
+    const loop = createLoop(0.5);
+    const [busy, other] = [loop.shares.open('busy'), loop.shares.open('other')];
+    const log: string[] = [];
+    other.enter();
+    message(loop, busy, 10_000, log, 'long');
+    message(loop, busy, 1, log, 'next');
+    const begun = loop.now();
+    while (log.length < 2 && loop.now() < begun + 5_000) {
+      other.enter();
+      await loop.turn();
+      await loop.pass(1);
+    }
+    expect(loop.now() - begun).toBeLessThanOrEqual(MAX_DEBT_MS / 0.5 + 5);
+  });
+
+  it('waits for its own debt and for that of no other', async () => {
+    const loop = createLoop(0.5);
+    const [busy, other] = [loop.shares.open('busy'), loop.shares.open('other')];
+    const log: string[] = [];
+    other.enter();
+    message(loop, busy, 1_000, log, 'busy');
+    message(loop, busy, 1, log, 'busy again');
+    await loop.turn();
+    await loop.pass(1);
+    // More than a turn gives, so that some of it has to wait.
+    for (let i = 0; i < 30; i++) message(loop, other, 1, log, 'other');
+    const begun = loop.now();
+    while (log.filter((name) => name === 'other').length < 30 && loop.now() < begun + 5_000) {
+      await loop.turn();
+      await loop.pass(1);
+    }
+    expect(loop.now() - begun).toBeLessThan(60);
+    expect(log).not.toContain('busy again');
   });
 
   it('works in slices that wait for its turn, as its messages do', async () => {

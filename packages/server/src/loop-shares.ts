@@ -16,10 +16,17 @@
 export const TURN_MS = 20;
 /** Milliseconds that an account may use at once beyond its share. */
 export const BURST_MS = 40;
+/**
+ * Milliseconds that an account can owe. One call that blocked for long, or a machine that did something else
+ * meanwhile, is no reason to keep a peer waiting for many times that.
+ */
+export const MAX_DEBT_MS = 250;
 /** Another account counts as served for so long after its last message, in milliseconds. */
 const SERVED_MS = 1_000;
 /** Milliseconds of tasks of one account before another one's turn, among those that wait. */
 const SLICE_MS = 5;
+
+const NEXT_TURN = -Infinity;
 
 interface Task {
   readonly run: () => void;
@@ -84,7 +91,8 @@ export class LoopShares {
   #other: LoopAccount | undefined;
   /** Accounts whose tasks wait, in order of turn. */
   #waiting = new Set<LoopAccount>();
-  #isScheduled = false;
+  /** When those that wait are looked at next, `Infinity` if nobody waits. */
+  #dueAt = Infinity;
 
   constructor(options: LoopSharesOptions) {
     this.#options = options;
@@ -151,7 +159,7 @@ export class LoopShares {
     if (account !== undefined) {
       this.#fill(account, now);
       const spent = now - this.#since;
-      account.level -= spent;
+      account.level = Math.max(-MAX_DEBT_MS, account.level - spent);
       if (account.turn !== this.#turn) {
         account.turn = this.#turn;
         account.turnSpent = 0;
@@ -183,15 +191,19 @@ export class LoopShares {
   }
 
   #schedule(): void {
-    if (this.#isScheduled || this.#waiting.size === 0) return;
-    this.#isScheduled = true;
+    if (this.#waiting.size === 0 || this.#dueAt === NEXT_TURN) return;
+    const wait = Math.ceil(this.#shortestWait());
+    const dueAt = wait <= 0 ? NEXT_TURN : this.#options.now() + wait;
+    if (dueAt >= this.#dueAt) return;
+    this.#dueAt = dueAt;
     const run = () => {
-      this.#isScheduled = false;
+      // An earlier look has taken the place of this one.
+      if (this.#dueAt !== dueAt) return;
+      this.#dueAt = Infinity;
       this.#runWaiting();
     };
-    const wait = this.#shortestWait();
-    if (wait <= 0) this.#options.soon(run);
-    else this.#options.after(Math.ceil(wait), run);
+    if (dueAt === NEXT_TURN) this.#options.soon(run);
+    else this.#options.after(wait, run);
   }
 
   /** Milliseconds until one of those that wait has no debt any more. */

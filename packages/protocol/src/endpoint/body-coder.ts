@@ -67,7 +67,8 @@ export interface BodyCoder {
   decodeTokens(ids: Uint32Array): string;
   header(body: ReceivedBody): M2MHeader;
   tensor(body: ReceivedBody): AvpMessage;
-  parse<T>(text: string): T;
+  /** @param onValues see `parseJson`. */
+  parse<T>(text: string, onValues?: (values: number) => void): T;
   /** Decodes the token parts of one stream, where a character may be split between two of them. */
   createPartText(): { push(ids: Uint32Array): string; end(): void };
 }
@@ -446,7 +447,7 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     decodeTokens: (ids) => vocabulary().decode(ids, { maxBytes: limits.maxMessageSize }),
     header: (received) => readM2MBodyHeader(received.bytes),
     tensor: (received) => decodeAvp(received.bytes, { maxSize: limits.maxTransferSize }),
-    parse: (text) => parseJson(text, limits),
+    parse: (text, onValues) => parseJson(text, limits, onValues),
     createPartText: () => vocabulary().createDecoder({ maxBytes: limits.maxMessageSize }),
   };
 }

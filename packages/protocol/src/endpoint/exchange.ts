@@ -184,11 +184,13 @@ export class Exchange {
         if (endpoint.takesMessages === false) return this.#dropMessage(event.body, reservation);
         const message = createMessage(event.body, this.coder);
         message.reservation = reservation;
+        message.memory = this.#options.memory;
         return this.#takeMessage(message);
       }
       case 'request': {
         const message = createMessage(event.body, this.coder);
         message.reservation = reservation;
+        message.memory = this.#options.memory;
         return this.#takeRequest(event.streamId, message);
       }
       case 'part':
@@ -438,7 +440,7 @@ export class Exchange {
     // It may have been cancelled while it was looked at.
     const { session, endpoint } = this.#options;
     if (!this.#core.isWanted(streamId)) {
-      message.reservation?.release();
+      message.release();
       this.#core.end(streamId);
     } else guardLater(session, this.#handlers.run(streamId, message, endpoint.onRequest));
   }

@@ -72,7 +72,7 @@ export class Handlers {
       core.fail(streamId, undefined);
       pump();
     } finally {
-      message.reservation?.release();
+      message.release();
       this.#running.delete(streamId);
     }
   }

@@ -1,4 +1,3 @@
-import type { Reservation } from '../memory.js';
 import { Inbox, type InboxOptions } from './inbox.js';
 import type { Message, ReceivedMessage } from './message.js';
 import type { TensorMessage } from './tensor.js';
@@ -20,8 +19,8 @@ export class Mailbox implements InboxOptions<Received> {
   #inbox: Inbox<Received> = new Inbox(this);
   /** What of lost sessions was not read, in their order; it comes before anything else. */
   readonly #former: Inbox<Received>[] = [];
-  /** Of the message that the reader has taken last. */
-  #taken: Reservation | undefined;
+  /** The message that the reader has taken last. */
+  #taken: Received | undefined;
   /** Messages of `#inbox` that belong to the session before. */
   #inherited = 0;
 
@@ -66,7 +65,7 @@ export class Mailbox implements InboxOptions<Received> {
   }
 
   onTake(message: Received, inbox: Inbox<Received>): void {
-    this.#taken = message.reservation;
+    this.#taken = message;
     if (inbox !== this.#inbox) return;
     if (this.#inherited > 0) this.#inherited--;
     else this.#host.handleTaken(message.charge);

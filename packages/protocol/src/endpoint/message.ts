@@ -2,7 +2,7 @@ import type { M2MHeader } from '../codec/m2m-header.js';
 import { type BodyForm, formOf } from '../link/algorithms.js';
 import type { ReceivedBody } from '../link/assembly.js';
 import { LinkCodec } from '../link/header.js';
-import type { Reservation } from '../memory.js';
+import type { Reservation, SessionMemory } from '../memory.js';
 import type { SecurityStatus } from '../messages.js';
 import { decodeUtf8 } from '../text.js';
 import type { BodyCoder } from './body-coder.js';
@@ -61,11 +61,18 @@ export function createMessage(
   return new ReceivedMessage(body, coder, partText, onText);
 }
 
+/** Values of a JSON document that are not charged, and what each of more takes as an object or an entry of one. */
+const MIN_CHARGED_VALUES = 1024;
+const MEMORY_OF_VALUE = 64;
+
 /** A message that still knows what it was charged. */
 export class ReceivedMessage implements Message {
   securityStatus: SecurityStatus | undefined;
-  /** Of the memory that the content takes, until its application is done with it. */
+  /** Of the memory that the content takes, until {@link release}. */
   reservation: Reservation | undefined;
+  /** Where what is made of the content is charged as well, if it is much. */
+  memory: (() => SessionMemory) | undefined;
+  #parsed: Reservation | undefined;
   readonly #body: ReceivedBody;
   readonly #coder: BodyCoder;
   readonly #partText: PartText | undefined;
@@ -182,10 +189,21 @@ export class ReceivedMessage implements Message {
   json<T = unknown>(): T {
     const { text } = this;
     try {
-      return this.#coder.parse<T>(text);
+      return this.#coder.parse<T>(text, (values) => this.#chargeValues(values));
     } catch (error) {
       throw this.#blame(error);
     }
+  }
+
+  /** The application is done with it. */
+  release(): void {
+    this.reservation?.release();
+    this.#parsed?.release();
+  }
+
+  #chargeValues(values: number): void {
+    if (values < MIN_CHARGED_VALUES || this.#parsed !== undefined) return;
+    this.#parsed = this.memory?.().charge(values * MEMORY_OF_VALUE);
   }
 
   /** The sender of what cannot be decoded is told so. */

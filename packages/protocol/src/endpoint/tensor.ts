@@ -81,6 +81,11 @@ export class TensorMessage implements Message {
     this.reservation = reservation;
   }
 
+  /** The application is done with it. */
+  release(): void {
+    this.reservation?.release();
+  }
+
   get bytes(): Uint8Array {
     const { data } = this.tensor;
     if (data !== undefined) return data;
