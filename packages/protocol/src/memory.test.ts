@@ -100,7 +100,7 @@ describe('a session', () => {
     const session = open(budget, 'a', 'a', 100);
     const log: string[] = [];
     const first = session.tryReserve(100);
-    session.hold(50_000);
+    session.hold(500_000);
     reserve(session, 50, log, 'a');
     session.close();
     first?.release();
@@ -166,7 +166,7 @@ describe('a process', () => {
   it('takes what windows hold into account, which no reservation is asked for', () => {
     const budget = new MemoryBudget(400 * MIB);
     const session = open(budget, 'a');
-    expect([session.hold(10_000), budget.used]).toEqual([false, 0]);
+    expect([session.hold(60_000), budget.used]).toEqual([false, 0]);
     expect([session.hold(100 * MIB), budget.used]).toEqual([true, 100 * MIB]);
     expect([session.isScarce, session.tryReserve(1)]).toEqual([true, undefined]);
     const other = open(budget, 'a', 'of no weight');

@@ -37,7 +37,7 @@ const HELD_ANYWAY = 1024 * 1024;
 /** What is granted to a body that is admitted, whether it is there or not. */
 const OVERDRAFT = 512 * 1024;
 /** Smaller changes of what a session holds are not worth telling. */
-const HOLD_STEP = 16 * 1024;
+const HOLD_STEP = 64 * 1024;
 
 /** Memory that was reserved. */
 export interface Reservation {

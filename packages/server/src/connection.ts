@@ -251,15 +251,16 @@ export class Connection implements EndpointOptions, WireEvents {
   onMessage(data: Uint8Array | string, size: number): void {
     this.#unfinished = 0;
     if (this.#paid > FREE_UNFINISHED) this.#releaseUnfinished();
-    if (this.#queued === 0 && this.#account.enter()) this.#handle(data, size);
-    else this.#queue(() => this.#handle(data, size));
+    const now = systemClock.now();
+    if (this.#account.enter(now) && this.#queued === 0) this.#handle(data, size, now);
+    else this.#queue(() => this.#handle(data, size, systemClock.now()));
   }
 
-  #handle(data: Uint8Array | string, size: number): void {
+  #handle(data: Uint8Array | string, size: number, now: number): void {
     if (this.#isCutOff) return;
     try {
       const excess = this.#meter.handleMessage(size, systemClock.now);
-      if (excess === undefined) this.#target.handleMessage(data, this.#wire);
+      if (excess === undefined) this.#target.handleMessage(data, this.#wire, now);
       else this.#cutOff(excess);
     } catch (error) {
       this.#target.crash(error);

@@ -48,7 +48,7 @@ function message(loop: Loop, account: LoopAccount, ms: number, log: string[], na
     loop.work(ms);
     log.push(name);
   };
-  if (account.enter()) run();
+  if (account.enter(loop.now())) run();
   else account.push(run);
 }
 
@@ -87,7 +87,7 @@ describe('an account in company', () => {
       loop.work(1);
       used++;
     };
-    for (let i = 0; i < 5_000; i++) busy.enter() ? run() : busy.push(run);
+    for (let i = 0; i < 5_000; i++) busy.enter(loop.now()) ? run() : busy.push(run);
     while (loop.now() < 2_000) {
       const before = loop.now();
       message(loop, other, 0.01, log, 'other');
@@ -106,11 +106,11 @@ describe('an account in company', () => {
     const other = loop.shares.open('other');
     const connections = Array.from({ length: 100 }, () => loop.shares.open('busy'));
     expect(new Set(connections).size).toBe(1);
-    other.enter();
+    other.enter(loop.now());
     const log: string[] = [];
     for (const account of connections) for (let i = 0; i < 50; i++) message(loop, account, 1, log, 'busy');
     while (loop.now() < 1_000) {
-      other.enter();
+      other.enter(loop.now());
       await loop.turn();
       await loop.pass(0.5);
     }
@@ -121,12 +121,12 @@ describe('an account in company', () => {
     const loop = createLoop(0.5);
     const [busy, other] = [loop.shares.open('busy'), loop.shares.open('other')];
     const log: string[] = [];
-    other.enter();
+    other.enter(loop.now());
     message(loop, busy, 10_000, log, 'long');
     message(loop, busy, 1, log, 'next');
     const begun = loop.now();
     while (log.length < 2 && loop.now() < begun + 5_000) {
-      other.enter();
+      other.enter(loop.now());
       await loop.turn();
       await loop.pass(1);
     }
@@ -137,7 +137,7 @@ describe('an account in company', () => {
     const loop = createLoop(0.5);
     const [busy, other] = [loop.shares.open('busy'), loop.shares.open('other')];
     const log: string[] = [];
-    other.enter();
+    other.enter(loop.now());
     message(loop, busy, 1_000, log, 'busy');
     message(loop, busy, 1, log, 'busy again');
     await loop.turn();
@@ -164,10 +164,10 @@ describe('an account in company', () => {
         await busy.next();
       }
     };
-    busy.enter();
+    busy.enter(loop.now());
     for (let i = 0; i < 20; i++) void job();
     while (loop.now() < 2_000) {
-      other.enter();
+      other.enter(loop.now());
       await loop.turn();
       await loop.pass(0.5);
     }

@@ -399,7 +399,10 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     decodedLength,
 
     memoryOf(received) {
-      const { codec, bytes, metadata } = received;
+      const { codec, bytes, originalLength, content, metadata } = received;
+      // Most messages by far.
+      const stated = content?.length ?? originalLength ?? bytes.length;
+      if (stated <= MAX_FREE_TOKENS && metadata === undefined) return 0;
       // No token is longer than 128 bytes.
       const isFree = codec === LinkCodec.TOKEN_NATIVE && bytes.length <= MAX_FREE_TOKENS;
       const decoded = isFree ? 0 : decodedLength(received);

@@ -48,7 +48,7 @@ import { Transmitter, type TransmitterHost } from './transmitter.js';
 import { isFaultIn } from './undecodable.js';
 
 /** Bytes below which a session is not worth counting: an idle one has no account. */
-const MIN_COUNTED = 16 * 1024;
+const MIN_COUNTED = 64 * 1024;
 /** A message that waits takes this much beside its bytes, at this end or on its way to another session. */
 const MESSAGE_MEMORY = 512;
 /** An open stream takes this much with its handler, and so many are not counted. */
@@ -201,11 +201,15 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     this.#transmitter.detach();
   }
 
-  handleMessage(data: Uint8Array | string, wire: Wire | undefined = this.#transmitter.wire): void {
+  /** @param now clock reading, if the driver has one already. */
+  handleMessage(
+    data: Uint8Array | string,
+    wire: Wire | undefined = this.#transmitter.wire,
+    now = this.#clock.now(),
+  ): void {
     if (wire !== this.#transmitter.wire || this.#isDropped) return;
     try {
       this.#stats.received(data.length);
-      const now = this.#clock.now();
       this.core.handleMessage(data, now);
       this.#apply();
       if (this.core.isFull) this.#transmitter.pauseWhileFull();
