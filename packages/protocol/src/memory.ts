@@ -245,7 +245,7 @@ export class SessionMemory {
 
   /**
    * Windows and queues hold so much that their peer gets no more credit until some of it is given back. Reservations
-   * alone hold nobody up: what they are for has to arrive.
+   * alone hold no peer up: the body that they are for has to arrive.
    */
   get isScarce(): boolean {
     if (this.#held < HELD_ANYWAY) return false;

@@ -126,12 +126,13 @@ export class Connection implements EndpointOptions, WireEvents {
   #isAdmitted = false;
   #hasHello = false;
   #isCutOff = false;
-  #account: LoopAccount;
+  /** Of its own, it is made with the first message: most sessions wait. */
+  #account: LoopAccount | undefined;
   #accountKey: string | undefined;
   /** Bytes that have come since the last message, and up to which they are charged. */
   #unfinished = 0;
   #paid = FREE_UNFINISHED;
-  readonly #unfinishedMemory: Reservation[] = [];
+  #unfinishedMemory: Reservation[] | undefined;
   #awaitsMemory = false;
   /** Reasons for which the connection is not read. */
   #holds = 0;
@@ -185,7 +186,7 @@ export class Connection implements EndpointOptions, WireEvents {
     return this.#host.options.maxAssembledSize;
   }
   get yield(): () => Promise<void> {
-    return () => this.#account.next();
+    return () => this.#time.next();
   }
   get takesMessages(): boolean {
     return this.#host.options.onSession !== undefined;
@@ -236,6 +237,7 @@ export class Connection implements EndpointOptions, WireEvents {
     this.#paid += UNFINISHED_STEP;
     const { memory } = target;
     const reservation = memory.tryReserve(UNFINISHED_STEP);
+    this.#unfinishedMemory ??= [];
     if (reservation !== undefined) {
       this.#unfinishedMemory.push(reservation);
       return;
@@ -252,7 +254,7 @@ export class Connection implements EndpointOptions, WireEvents {
     this.#unfinished = 0;
     if (this.#paid > FREE_UNFINISHED) this.#releaseUnfinished();
     const now = systemClock.now();
-    if (this.#account.enter(now) && this.#queued === 0) this.#handle(data, size, now);
+    if (this.#time.enter(now) && this.#queued === 0) this.#handle(data, size, now);
     else this.#queue(() => this.#handle(data, size, systemClock.now()));
   }
 
@@ -291,7 +293,8 @@ export class Connection implements EndpointOptions, WireEvents {
   #releaseUnfinished(): void {
     this.#stopAwaiting();
     this.#paid = FREE_UNFINISHED;
-    for (const reservation of this.#unfinishedMemory.splice(0)) reservation.release();
+    for (const reservation of this.#unfinishedMemory ?? []) reservation.release();
+    this.#unfinishedMemory = undefined;
   }
 
   #hold(): void {
@@ -311,7 +314,7 @@ export class Connection implements EndpointOptions, WireEvents {
   /** The loop has worked for this account for long enough: no more is read until what waits is handled. */
   #queue(task: () => void): void {
     if (this.#queued++ === 0) this.#hold();
-    this.#account.push(() => {
+    this.#time.push(() => {
       if (--this.#queued === 0) this.#unhold();
       task();
     });
@@ -320,10 +323,14 @@ export class Connection implements EndpointOptions, WireEvents {
   /** Time of the loop is from now on that of `key`, of which there may be many connections. */
   #workFor(key: string | undefined): void {
     const { loop } = this.#host;
-    const account = loop.open(key);
+    this.#account = key === undefined ? undefined : loop.open(key);
     loop.close(this.#accountKey);
-    this.#account = account;
     this.#accountKey = key;
+  }
+
+  get #time(): LoopAccount {
+    this.#account ??= this.#host.loop.open();
+    return this.#account;
   }
 
   /** Its session may go on without the connection, and the connection with another session. */

@@ -93,7 +93,7 @@ export class LoopShares {
   #other: LoopAccount | undefined;
   /** Accounts whose tasks wait, in order of turn. */
   #waiting = new Set<LoopAccount>();
-  /** When those that wait are looked at next, `Infinity` if nobody waits. */
+  /** When those that wait are looked at next, `Infinity` if none does. */
   #dueAt = Infinity;
 
   constructor(options: LoopSharesOptions) {
