@@ -26,6 +26,8 @@ export interface Attack {
   readonly sessions?: number;
   /** How many principals take part. @default 1 */
   readonly principals?: number;
+  /** From how many addresses it comes: the refusal of each is a line of the log. @default 1 */
+  readonly addresses?: number;
   /**
    * Whether the bounds of CPU and of the neighbour's latency decide: they are promised of one principal.
    * @default true

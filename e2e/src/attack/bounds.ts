@@ -44,7 +44,7 @@ export const SLACK = 48 * MIB;
 export function broken(outcome: Outcome, isShort: boolean): readonly string[] {
   const problems = [...outcome.found];
   const { attack, neighbour, quiet, death } = outcome;
-  const { sessions = 1, principals = 1, boundsTime = true } = attack;
+  const { sessions = 1, principals = 1, addresses = 1, boundsTime = true } = attack;
   if (outcome.wasStopped) problems.push('the server was stopped before it took more memory');
   else if (death !== undefined) problems.push(`the server's process ended: ${death}`);
   else if (outcome.aliveMs === undefined) problems.push('another session got no echo afterwards');
@@ -72,7 +72,8 @@ export function broken(outcome: Outcome, isShort: boolean): readonly string[] {
   if (neighbour.unanswered > quiet.unanswered)
     problems.push(`${neighbour.unanswered} echoes of the neighbour were never answered`);
 
-  if (outcome.logLines > BOUNDS.logLines * principals) problems.push(`${outcome.logLines} lines of log`);
+  const mostLines = Math.max(BOUNDS.logLines * principals, addresses);
+  if (outcome.logLines > mostLines) problems.push(`${outcome.logLines} lines of log`);
   if (outcome.logBytes > BOUNDS.logBytes * principals) problems.push(`${mib(outcome.logBytes)} of log`);
   return problems;
 }
