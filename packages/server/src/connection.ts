@@ -88,6 +88,8 @@ interface Origin {
  * are too many of its address is not to blame for the others.
  */
 const FAULTS: ReadonlySet<number> = new Set([CloseCode.BAD_FRAME, CloseCode.TOO_LARGE, CloseCode.TIMEOUT]);
+/** Bytes of a message that is not whole, beyond which the time to read it is its account's. */
+const UNTIMED_UNFINISHED = 64 * 1024;
 /** Bytes of a message that is not whole, which are not charged: most messages are smaller. */
 const FREE_UNFINISHED = 320 * 1024;
 /** Beyond them, so many are charged at a time. */
@@ -96,7 +98,7 @@ const UNFINISHED_STEP = 1024 * 1024;
 const MAX_LINK_FRAME = 4 * 1024 * 1024;
 /** What is read of the messages behind one that is whole counts with it. */
 const READ_AHEAD = 256 * 1024;
-/** How long a client may take to close a connection on which it has said nothing. */
+/** How long a client may take to close a connection on which it has said nothing, or too much. */
 const LINGER_MS = 1_000;
 
 /** Origins of the connections whose clients were authenticated, by the session that they carry. */
@@ -217,7 +219,12 @@ export class Connection implements EndpointOptions, WireEvents {
 
   onData(size: number): void {
     this.#unfinished += size;
-    if (this.#unfinished > this.#paid && !this.#isCutOff) guard(this.#target, () => this.#payForUnfinished());
+    if (this.#unfinished <= UNTIMED_UNFINISHED || this.#isCutOff) return;
+    guard(this.#target, () => {
+      // To read is work as well: the loop would take two megabytes of each connection in one turn.
+      if (this.#queued === 0 && !this.#time.enter(systemClock.now())) this.#queue(() => {});
+      if (this.#unfinished > this.#paid) this.#payForUnfinished();
+    });
   }
 
   /**
@@ -232,7 +239,10 @@ export class Connection implements EndpointOptions, WireEvents {
     const most = target.core.hasLink ? Math.min(MAX_LINK_FRAME, maxMessageSize) : maxMessageSize;
     if (this.#unfinished > most + READ_AHEAD) {
       const message = `a WebSocket message of more than ${most} bytes`;
-      return this.#cutOff(new ProtocolError('message_too_large', message));
+      this.#cutOff(new ProtocolError('message_too_large', message));
+      // Its bytes are held until the connection is gone, and the session is charged for them no longer.
+      setTimeout(() => this.#wire.terminate(), LINGER_MS).unref();
+      return;
     }
     this.#paid += UNFINISHED_STEP;
     const { memory } = target;

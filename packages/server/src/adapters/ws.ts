@@ -82,6 +82,8 @@ export function createWebSocketAdapter(options: WebSocketAdapterOptions): WebSoc
 /** Bytes that are read behind a close: what the network holds of a peer, and less of one that floods. */
 const MAX_BEHIND_CLOSE = 8 * 1024 * 1024;
 const FLOOD_BEHIND_CLOSE = 256 * 1024;
+/** A message that is not whole yet keeps growing behind a close with one of these codes, and nobody is charged for it. */
+const FLOODS: ReadonlySet<number> = new Set([CloseCode.RATE_LIMITED, CloseCode.TOO_LARGE]);
 
 class SocketWire implements ServerWire, Crashable {
   readonly #webSocket: WebSocket;
@@ -111,7 +113,7 @@ class SocketWire implements ServerWire, Crashable {
     this.#writer.flush();
     this.#webSocket.close(code, reason);
     // Bytes that were under way may come; a peer that does not stop to listen is cut off.
-    let left = code === CloseCode.RATE_LIMITED ? FLOOD_BEHIND_CLOSE : MAX_BEHIND_CLOSE;
+    let left = FLOODS.has(code) ? FLOOD_BEHIND_CLOSE : MAX_BEHIND_CLOSE;
     this.#socket.on('data', (data: Uint8Array) => {
       left -= data.length;
       if (left < 0) this.terminate();
