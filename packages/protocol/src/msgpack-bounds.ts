@@ -20,6 +20,14 @@ const FIRST_WIDTH = 0xc4;
 /** Longer strings lose a byte-order mark in the decoder. */
 const MAX_MARKED_STRING = 200;
 
+/** A map of many short strings costs a tenth if they are not decoded to be looked at. */
+const MAX_SCANNED_STRING = 64;
+
+function isAscii(bytes: Uint8Array, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) if ((bytes[at] as number) >= 0x80) return false;
+  return true;
+}
+
 const isMarked = (bytes: Uint8Array, at: number) =>
   bytes[at] === 0xef && bytes[at + 1] === 0xbb && bytes[at + 2] === 0xbf;
 
@@ -78,7 +86,9 @@ export function assertMsgpackBounds(
     if (at > bytes.length) throw malformed('ends too early');
     const isString = (head >= 0xa0 && head <= 0xbf) || (head >= 0xd9 && head <= 0xdb);
     if (isString) {
-      decodeUtf8(bytes.subarray(at - skipped, at));
+      if (skipped > MAX_SCANNED_STRING || !isAscii(bytes, at - skipped, at)) {
+        decodeUtf8(bytes.subarray(at - skipped, at));
+      }
       if (skipped > MAX_MARKED_STRING && isMarked(bytes, at - skipped)) {
         throw malformed('holds a long string that begins with a byte-order mark, which would be lost');
       }
