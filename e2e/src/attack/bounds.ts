@@ -36,7 +36,7 @@ export const BOUNDS = {
 /** On a machine that does other things, times are only worth their ratio to a quiet run. */
 const RATIO_TO_QUIET = 10;
 /** A short run decides on nothing that a busy machine could break by itself. */
-const SHORT = { cores: 0.95, p99Ms: 3_000, ratio: 100, workBytes: 128 * MIB } as const;
+const SHORT = { cores: 0.95, p99Ms: 3_000, ratio: 100 } as const;
 /** No attack holds less than a second's work of V8 and its garbage. */
 export const SLACK = 48 * MIB;
 
@@ -57,9 +57,7 @@ export function broken(outcome: Outcome, isShort: boolean): readonly string[] {
   if (outcome.peakBytes > memory + SLACK)
     problems.push(`memory ${mib(outcome.peakBytes)} above idle, of ${mib(memory)}`);
   const ratio = ratioOf(outcome);
-  // It may end in the middle of work, or while a vocabulary is loaded, whatever has been sent.
-  const isWork = isShort && outcome.heldBytes <= SHORT.workBytes;
-  if (ratio > BOUNDS.heldPerByte && !isWork)
+  if (ratio > BOUNDS.heldPerByte)
     problems.push(`${Math.round(ratio)} bytes held per byte sent, of ${BOUNDS.heldPerByte}`);
   if (outcome.recoveredMs === undefined)
     problems.push(`${mib(outcome.leftBytes)} above idle after the attacker had gone`);

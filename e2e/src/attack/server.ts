@@ -1,5 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Logger, Message, Part, RequestContext, RequestHandler, Session } from '@parlance/protocol';
+import {
+  type Logger,
+  loadEncoding,
+  type Message,
+  type Part,
+  type RequestContext,
+  type RequestHandler,
+  type Session,
+} from '@parlance/protocol';
 import {
   type Credentials,
   createServer,
@@ -122,6 +130,9 @@ const SERVERS = {
   scan: { ...common, scan },
 } as const satisfies Record<string, ServerOptions>;
 export type ServerName = keyof typeof SERVERS;
+
+// A vocabulary is loaded once for all: what it takes is nobody's attack.
+await Promise.all([loadEncoding('O200K_BASE'), loadEncoding('CL100K_BASE')]);
 
 const servers = Object.entries(SERVERS).map(([name, options]) => ({
   name: name as ServerName,
