@@ -20,7 +20,7 @@ for (const check of chosen) {
   console.log(`\n=== ${check.name}`);
   const tally = await check.run();
   total = add(total, tally);
-  if (tally.failed > 0) broken.push(check.name);
+  if (tally.failed > 0) broken.push(`FAILED ${check.name}`, ...(tally.failures ?? []).map(indented));
   console.log(
     `=== ${check.name}: ${tally.failed === 0 ? 'ok' : 'FAILED'}, ${((performance.now() - start) / 1000).toFixed(1)} s`,
   );
@@ -32,6 +32,11 @@ if (chosen.length === 0) {
   process.exitCode = 1;
 }
 for (const note of total.notes ?? []) console.log(`\n${note}`);
-if (broken.length > 0) console.log(`\nfailed: ${broken.join(', ')}`);
+if (broken.length > 0) console.log(`\n${broken.join('\n')}`);
 console.log(`\n${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
 if (total.failed > 0) process.exitCode = 1;
+
+/** Marks each line, so that CI can repeat the failures of all commands at its end. */
+function indented(text: string): string {
+  return text.replaceAll(/^/gm, 'FAILED   ');
+}

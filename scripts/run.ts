@@ -3,13 +3,15 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** How many checks or tests held. */
+/** The result of a check or of several. */
 export interface Tally {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: number;
-  /** What has to be said at the end: what was skipped, and how to get it. */
+  /** Printed at the end: each skipped part, and how to enable it. */
   readonly notes?: readonly string[];
+  /** Printed at the end: each failed test with its message, or the last output of a failed command. */
+  readonly failures?: readonly string[];
 }
 
 export function add(a: Tally, b: Tally): Tally {
@@ -18,6 +20,7 @@ export function add(a: Tally, b: Tally): Tally {
     failed: a.failed + b.failed,
     skipped: a.skipped + b.skipped,
     notes: [...(a.notes ?? []), ...(b.notes ?? [])],
+    failures: [...(a.failures ?? []), ...(b.failures ?? [])],
   };
 }
 
@@ -28,13 +31,55 @@ export function add(a: Tally, b: Tally): Tally {
 export async function run(name: string, args: readonly string[]): Promise<Tally> {
   const { code, tail } = await execute(name, args);
   const counts = /(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$/.exec(tail);
-  if (counts === null) return { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skipped: 0 };
-  const tally = { passed: Number(counts[1]), failed: Number(counts[2]), skipped: Number(counts[3] ?? 0) };
+  const tally =
+    counts === null
+      ? { passed: code === 0 ? 1 : 0, failed: 0, skipped: 0 }
+      : { passed: Number(counts[1]), failed: Number(counts[2]), skipped: Number(counts[3] ?? 0) };
   // A command that fails without a failed case has failed all the same.
-  return code !== 0 && tally.failed === 0 ? { ...tally, failed: 1 } : tally;
+  const failed = code !== 0 && tally.failed === 0 ? 1 : tally.failed;
+  return failed === 0 ? tally : { ...tally, failed, failures: [lastLines(tail)] };
 }
 
-/** Says where a file is that is read and gone when anybody could look. */
+const MAX_FAILURE_LINES = 12;
+
+function lastLines(text: string): string {
+  return text.trimEnd().split('\n').slice(-MAX_FAILURE_LINES).join('\n');
+}
+
+/** The part of a JSON report of vitest that names failed tests. */
+interface TestReport {
+  readonly numFailedTests?: number;
+  readonly numPassedTests?: number;
+  readonly numPendingTests?: number;
+  readonly numTodoTests?: number;
+  readonly testResults?: readonly {
+    readonly name: string;
+    readonly status: string;
+    readonly message: string;
+    readonly assertionResults: readonly {
+      readonly fullName: string;
+      readonly status: string;
+      readonly failureMessages: readonly string[];
+    }[];
+  }[];
+}
+
+function failuresOf(report: TestReport): readonly string[] {
+  return (report.testResults ?? []).flatMap((file) => {
+    const failed = file.assertionResults.filter(({ status }) => status === 'failed');
+    if (failed.length === 0 && file.status === 'failed') return [`${file.name}\n${firstLines(file.message)}`];
+    return failed.map(
+      ({ fullName, failureMessages }) =>
+        `${file.name} > ${fullName}\n${firstLines(failureMessages.join('\n'))}`,
+    );
+  });
+}
+
+function firstLines(text: string): string {
+  return text.split('\n').slice(0, MAX_FAILURE_LINES).join('\n');
+}
+
+/** Names a temporary file that is deleted before a reader could open it. */
 const REPORT_LINE = /^JSON report written to .*\n/m;
 
 /** Runs a project of the test suite and counts its tests. */
@@ -53,13 +98,14 @@ export async function vitest(project: string): Promise<Tally> {
   ];
   try {
     const { code } = await execute('npx', args, REPORT_LINE);
-    const report = JSON.parse(readFileSync(file, 'utf8')) as Record<string, number>;
-    const failed = report['numFailedTests'] ?? 0;
+    const report = JSON.parse(readFileSync(file, 'utf8')) as TestReport;
+    const failed = report.numFailedTests ?? 0;
     return {
-      passed: report['numPassedTests'] ?? 0,
+      passed: report.numPassedTests ?? 0,
       // A file that does not load holds no failed test.
       failed: code !== 0 && failed === 0 ? 1 : failed,
-      skipped: (report['numPendingTests'] ?? 0) + (report['numTodoTests'] ?? 0),
+      skipped: (report.numPendingTests ?? 0) + (report.numTodoTests ?? 0),
+      failures: failuresOf(report),
     };
   } catch (error) {
     console.error(String(error));
@@ -84,7 +130,7 @@ function execute(
     child.stdout.on('data', (chunk: Buffer) => {
       const text = chunk.toString('utf8');
       process.stdout.write(hidden === undefined ? chunk : text.replace(hidden, ''));
-      tail = (tail + text).slice(-1000);
+      tail = (tail + text).slice(-4000);
     });
     child.on('error', (error) => {
       console.error(String(error));
