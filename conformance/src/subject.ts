@@ -5,35 +5,35 @@
  */
 
 export * from '@parlance/protocol';
-export { canonicalJson } from '../../packages/protocol/src/avp/canonical-json.js';
+export { ByteReader } from '../../packages/protocol/src/base/bytes.js';
+export { prefixOf } from '../../packages/protocol/src/base/frame-kind.js';
+export { decodeUtf8 } from '../../packages/protocol/src/base/text.js';
+export { type BodyCoder, createBodyCoder } from '../../packages/protocol/src/codec/auto/coder.js';
+export { canonicalJson } from '../../packages/protocol/src/codec/avp/canonical-json.js';
 export {
   decodeAvpHello,
   decodeAvpTextMessage,
   encodeAvpHello,
   encodeAvpTextMessage,
-} from '../../packages/protocol/src/avp/hello.js';
-export { canonicalVocabulary } from '../../packages/protocol/src/avp/identity.js';
+} from '../../packages/protocol/src/codec/avp/hello.js';
+export { canonicalVocabulary } from '../../packages/protocol/src/codec/avp/identity.js';
 export {
   decodeKvCacheHeader,
   encodeKvCacheHeader,
   KV_CACHE_HEADER_SIZE,
-} from '../../packages/protocol/src/avp/kv-cache.js';
-export { parseLosslessJson } from '../../packages/protocol/src/avp/lossless-json.js';
-export { ByteReader } from '../../packages/protocol/src/bytes.js';
-export { describeContextBody } from '../../packages/protocol/src/context/body.js';
-export { ContextDecoder } from '../../packages/protocol/src/context/decoder.js';
-export { ContextEncoder } from '../../packages/protocol/src/context/encoder.js';
-export { type BodyCoder, createBodyCoder } from '../../packages/protocol/src/endpoint/body-coder.js';
-export { createMessage } from '../../packages/protocol/src/endpoint/message.js';
-export { decodeMetadata } from '../../packages/protocol/src/endpoint/metadata.js';
-export { prefixOf } from '../../packages/protocol/src/frame.js';
+} from '../../packages/protocol/src/codec/avp/kv-cache.js';
+export { parseLosslessJson } from '../../packages/protocol/src/codec/avp/lossless-json.js';
+export { describeContextBody } from '../../packages/protocol/src/codec/context/body.js';
+export { ContextDecoder } from '../../packages/protocol/src/codec/context/decoder.js';
+export { ContextEncoder } from '../../packages/protocol/src/codec/context/encoder.js';
+export { createMessage } from '../../packages/protocol/src/endpoint/messages/message.js';
+export { decodeMetadata } from '../../packages/protocol/src/endpoint/messages/metadata.js';
 export { AliasReader } from '../../packages/protocol/src/link/addressing.js';
-export { Assembler } from '../../packages/protocol/src/link/assembly.js';
 export { decodeFailure } from '../../packages/protocol/src/link/failure.js';
-export { decodeBodyHead, isBodyKind } from '../../packages/protocol/src/link/header.js';
+export { decodeBodyHead, isBodyKind } from '../../packages/protocol/src/link/frame.js';
+export { Assembler } from '../../packages/protocol/src/link/reassembly.js';
 export { platform } from '../../packages/protocol/src/testing/this-platform.js';
-export { decodeUtf8 } from '../../packages/protocol/src/text.js';
 export { decodeTokenIds, encodeTokenIds } from '../../packages/protocol/src/tokenizer/varints.js';
-export { Directory } from '../../packages/server/src/directory.js';
-export { Policy } from '../../packages/server/src/relay/policy.js';
-export { Relay } from '../../packages/server/src/relay/relay.js';
+export { Directory } from '../../packages/server/src/agents/directory.js';
+export { Policy } from '../../packages/server/src/agents/policy.js';
+export { Relay } from '../../packages/server/src/agents/relay.js';

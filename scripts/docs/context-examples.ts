@@ -1,11 +1,11 @@
-import { ContextDecoder } from '../../packages/protocol/src/context/decoder.js';
-import { ContextEncoder } from '../../packages/protocol/src/context/encoder.js';
+import { ContextDecoder } from '../../packages/protocol/src/codec/context/decoder.js';
+import { ContextEncoder } from '../../packages/protocol/src/codec/context/encoder.js';
 import {
   encodeBodyFrame,
   encodeSignalFrame,
   LinkCodec,
   LinkKind,
-} from '../../packages/protocol/src/link/header.js';
+} from '../../packages/protocol/src/link/frame.js';
 
 /** Frames of a session with context coding, made by its encoder and read back by its decoder. */
 export function contextFrames(): ReadonlyMap<string, Uint8Array> {

@@ -1,4 +1,4 @@
-import { RequestError } from '../../packages/protocol/src/errors.js';
+import { RequestError } from '../../packages/protocol/src/base/errors.js';
 import {
   type CodedBody,
   decodeAvp,
@@ -20,7 +20,7 @@ import {
   loadEncoding,
 } from '../../packages/protocol/src/index.js';
 import { encodeFailure } from '../../packages/protocol/src/link/failure.js';
-import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../packages/protocol/src/link/header.js';
+import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../packages/protocol/src/link/frame.js';
 
 import { contextFrames } from './context-examples.js';
 import { tensorFrames } from './tensor-examples.js';

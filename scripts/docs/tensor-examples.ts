@@ -3,10 +3,10 @@ import {
   encodeTransferHead,
   TRAILER_SIZE,
   TransferReader,
-} from '../../packages/protocol/src/avp/transfer.js';
-import { decodeLinkFrame, LinkCodec, LinkKind } from '../../packages/protocol/src/link/header.js';
+} from '../../packages/protocol/src/codec/avp/transfer.js';
+import { decodeLinkFrame, LinkCodec, LinkKind } from '../../packages/protocol/src/link/frame.js';
 import { PieceTracker } from '../../packages/protocol/src/link/pieces.js';
-import { SourcedBody } from '../../packages/protocol/src/link/sourced-body.js';
+import { SourcedBody } from '../../packages/protocol/src/link/streamed-body.js';
 import { platform } from '../../packages/protocol/src/platform/node.js';
 
 /** A tensor of two numbers in two frames, as one of many megabytes travels in many; read back. */

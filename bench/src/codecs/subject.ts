@@ -3,8 +3,8 @@
  * and applies codecs. Only this file knows where that lives.
  */
 
-import type * as BareFrames from '../../../packages/protocol/src/bare.js';
-import type * as BodyCoders from '../../../packages/protocol/src/endpoint/body-coder.js';
+import type * as BodyCoders from '../../../packages/protocol/src/codec/auto/coder.js';
+import type * as BareFrames from '../../../packages/protocol/src/session/bare.js';
 import type * as Varints from '../../../packages/protocol/src/tokenizer/varints.js';
 
 export * from '@parlance/protocol';
@@ -14,6 +14,6 @@ async function inside<Module>(path: string): Promise<Module> {
   return (await import(new URL(`../../../packages/protocol/dist/${path}`, import.meta.url).href)) as Module;
 }
 
-export const { decodeTextForm, encodeTextForm } = await inside<typeof BareFrames>('bare.js');
-export const { createBodyCoder } = await inside<typeof BodyCoders>('endpoint/body-coder.js');
+export const { decodeTextForm, encodeTextForm } = await inside<typeof BareFrames>('session/bare.js');
+export const { createBodyCoder } = await inside<typeof BodyCoders>('codec/auto/coder.js');
 export const { decodeTokenIds } = await inside<typeof Varints>('tokenizer/varints.js');

@@ -1,65 +1,6 @@
 // Wire words
 
-// AVP
-export { AgreementCache } from './agreement-cache.js';
-export type { AvpAgreement, AvpOptions } from './avp/agreement.js';
-export {
-  bfloat16ToFloat32,
-  float16ToFloat32,
-  float32ToBfloat16,
-  float32ToFloat16,
-} from './avp/float16.js';
-export { type AvpInput, type AvpMessage, decodeAvp, type EncodeAvpOptions, encodeAvp } from './avp/frame.js';
-export type { DecodeAvpOptions } from './avp/head.js';
-export { readAvpHeader } from './avp/header.js';
-export { type AvpTextMessage, decodeAvpTextMessage } from './avp/hello.js';
-export { type ModelIdentity, modelHash, modelIdentity, tokenizerHash } from './avp/identity.js';
-export {
-  decodeKvCache,
-  decodeKvCacheHeader,
-  encodeKvCache,
-  encodeKvCacheHeader,
-  estimateKvCacheSize,
-  KV_CACHE_HEADER_SIZE,
-  type KvCache,
-  kvCacheParts,
-} from './avp/kv-cache.js';
-export type { PayloadType } from './avp/metadata.js';
-export { type Compatibility, resolveCompatibility } from './avp/resolve.js';
-export type { Dtype, Tensor } from './avp/tensor.js';
-// Codecs
-export { decodeBase64, encodeBase64 } from './base64.js';
-export { isStatedAgentId } from './capabilities.js';
-export { CLOSE_CODES, CloseCode, type CloseCodeName, isRetryableCloseCode } from './close-codes.js';
-export { closeReasonOf } from './close-reason.js';
-export { decodeBrotli, encodeBrotli } from './codec/brotli.js';
-export { decodeDictionary, encodeDictionary } from './codec/dictionary.js';
-export { type LoadableCodec, loadCodecs } from './codec/load.js';
-export {
-  decodeM2M,
-  decodeM2MBody,
-  encodeM2M,
-  encodeM2MBody,
-  encodeM2MText,
-  type M2MDecodeOptions,
-  type M2MEncodeOptions,
-  type M2MMessage,
-  readM2MBodyHeader,
-  readM2MHeader,
-} from './codec/m2m.js';
-export { type CostTable, DEFAULT_COST_TABLE, estimateCost } from './codec/m2m-cost.js';
-export type { M2MHeader } from './codec/m2m-fields.js';
-export { type M2MSecurity, resolveSecurity } from './codec/m2m-security.js';
-export type { Selection } from './codec/select.js';
-export { type DetectedAlgorithm, decodeText, detectAlgorithm, encodeText } from './codec/tagged.js';
-export { decodeToken, encodeToken } from './codec/token.js';
-export {
-  decodeTokenNative,
-  decodeTokenNativeText,
-  encodeTokenNative,
-  encodeTokenNativeText,
-  type TokenNativeFrame,
-} from './codec/token-native.js';
+export { CLOSE_CODES, CloseCode, type CloseCodeName, isRetryableCloseCode } from './base/close-codes.js';
 export {
   Algorithm,
   EncodingName,
@@ -68,69 +9,7 @@ export {
   PROTOCOL_VERSION,
   Prefix,
   Subprotocol,
-} from './constants.js';
-// Session context
-export { type ContextDescription, describeContextBody } from './context/body.js';
-// Keys
-export { agreeKey, createKeyPair, type KeyPair, sharedSecret } from './crypto/exchange.js';
-export { deriveKey, KeyPurpose, keyFromHex, keyPath } from './crypto/keys.js';
-export {
-  type AgentDescription,
-  type AgentOptions,
-  MAX_AGENT_METADATA,
-  readAgent,
-} from './endpoint/agent-description.js';
-export {
-  type AgentChange,
-  type AgentInfo,
-  type Agents,
-  type DirectoryNews,
-  type DirectoryQuery,
-  newsFields,
-} from './endpoint/agents.js';
-// Endpoints: sessions as their users see them, driven by a transport
-export { type BatchOptions, type ResolvedBatchOptions, resolveBatchOptions } from './endpoint/batch.js';
-export type { BodyCoder } from './endpoint/body-coder.js';
-export { encodeUndeliverable, type Undeliverable } from './endpoint/delivery.js';
-export { Endpoint } from './endpoint/endpoint.js';
-export type { EndpointOptions } from './endpoint/endpoint-options.js';
-export {
-  attempt,
-  type Crashable,
-  catchLate,
-  GuardedClock,
-  guard,
-  guardLater,
-  guardLogger,
-} from './endpoint/guard.js';
-export type { BodyEvent } from './endpoint/intake.js';
-export type { ContextDetails, LastSelection } from './endpoint/late-coder.js';
-export { type LoggableError, loggable } from './endpoint/loggable.js';
-export type { Message } from './endpoint/message.js';
-export type { Metadata, MetadataValue } from './endpoint/metadata.js';
-export {
-  CAPABILITY_KINDS,
-  type CapabilityOptions,
-  resolveCapabilities,
-  sweepInterval,
-} from './endpoint/options.js';
-export type { Body, Part } from './endpoint/part.js';
-export { type EventRoute, type Logger, SILENT_LOGGER, type Wire } from './endpoint/ports.js';
-export type { ReplyStream } from './endpoint/reply.js';
-export type { RequestContext, RequestHandler } from './endpoint/responder.js';
-export type { Scan, ScanContext, Verdict } from './endpoint/scan.js';
-export type {
-  CloseResult,
-  RequestOptions,
-  SendOptions,
-  SendTensorOptions,
-  Session,
-  SessionEvents,
-  SessionReset,
-} from './endpoint/session.js';
-export type { AlgorithmStats, DirectionStats, SessionStats } from './endpoint/stats.js';
-export type { AssembledTensor, ReceivedTensor, StreamedTensor, TensorInput } from './endpoint/tensor.js';
-export type { TransferMode } from './endpoint/tensor-receiver.js';
+} from './base/constants.js';
 export {
   ERROR_CODES,
   type ErrorCode,
@@ -142,40 +21,8 @@ export {
   RequestError,
   type RequestErrorOptions,
   toProtocolError,
-} from './errors.js';
-export { FrameKind, frameKind } from './frame.js';
-// HTTP in a session
-export { encodeEventPart, eventTextOf, type ServerSentEvent } from './http/events.js';
-export {
-  decodeHttpRequest,
-  decodeHttpResponse,
-  encodeHttpRequest,
-  encodeHttpResponse,
-  type HttpHeaders,
-  type HttpRequestHead,
-  type HttpResponseHead,
-} from './http/head.js';
-// Explaining frames
-export type {
-  ExplainedFault,
-  ExplainedField,
-  ExplainedKind,
-  ExplainOptions,
-  Explanation,
-} from './inspect/explanation.js';
-export { explainFrame } from './inspect/frame.js';
-export { createSessionExplainer, type Direction, type SessionExplainer } from './inspect/session.js';
-export { printable } from './inspect/wording.js';
-// The session core
-export {
-  type LifecycleContext,
-  LifecycleEffect,
-  LifecycleEvent,
-  LifecycleState,
-  type LifecycleStep,
-  sessionMachine,
-  stepLifecycle,
-} from './lifecycle.js';
+} from './base/errors.js';
+export { FrameKind, frameKind } from './base/frame-kind.js';
 export {
   ANNOUNCED_LIMITS,
   DEFAULT_LIMITS,
@@ -185,23 +32,89 @@ export {
   resolveLimits,
   resolveTimers,
   type Timers,
-} from './limits.js';
-export { DELIVERY, DIRECTORY, isAgentAddress, isAgentId } from './link/addressing.js';
-export { algorithmOf, type BodyForm } from './link/algorithms.js';
-export type { ReceivedBody } from './link/assembly.js';
-export type { ContextUse } from './link/context.js';
-export { decodeLinkFrame, LinkCodec, LinkFlag, type LinkFrame, LinkKind } from './link/header.js';
-export { type CodedBody, type LinkEvent, TRANSFER_OVERHEAD } from './link/link.js';
-export { MAX_PIECE_SIZE } from './link/outbox.js';
-export type { BodyPiece } from './link/pieces.js';
-export { MemoryBudget, overBudget, type Reservation, SessionMemory } from './memory.js';
+} from './base/limits.js';
+export { MemoryBudget, overBudget, type Reservation, SessionMemory } from './base/memory.js';
+export { assertOptions, type OptionKinds } from './base/options.js';
+export { TokenBucket } from './base/token-bucket.js';
+export { algorithmOf, type BodyForm } from './codec/algorithms.js';
+export type { BodyCoder } from './codec/auto/coder.js';
+export type { ContextDetails, LastSelection } from './codec/auto/deferred.js';
+export type { Selection } from './codec/auto/select.js';
+export type { AvpAgreement, AvpOptions } from './codec/avp/agreement.js';
+export {
+  bfloat16ToFloat32,
+  float16ToFloat32,
+  float32ToBfloat16,
+  float32ToFloat16,
+} from './codec/avp/float16.js';
+export {
+  type AvpInput,
+  type AvpMessage,
+  decodeAvp,
+  type EncodeAvpOptions,
+  encodeAvp,
+} from './codec/avp/frame.js';
+export type { DecodeAvpOptions } from './codec/avp/head.js';
+export { readAvpHeader } from './codec/avp/header.js';
+export { type AvpTextMessage, decodeAvpTextMessage } from './codec/avp/hello.js';
+export { type ModelIdentity, modelHash, modelIdentity, tokenizerHash } from './codec/avp/identity.js';
+export {
+  decodeKvCache,
+  decodeKvCacheHeader,
+  encodeKvCache,
+  encodeKvCacheHeader,
+  estimateKvCacheSize,
+  KV_CACHE_HEADER_SIZE,
+  type KvCache,
+  kvCacheParts,
+} from './codec/avp/kv-cache.js';
+export type { PayloadType } from './codec/avp/metadata.js';
+export { type Compatibility, resolveCompatibility } from './codec/avp/resolve.js';
+export type { Dtype, Tensor } from './codec/avp/tensor.js';
+// Codecs
+export { decodeBase64, encodeBase64 } from './codec/base64.js';
+// Session context
+export { type ContextDescription, describeContextBody } from './codec/context/body.js';
+// Keys
+export { agreeKey, createKeyPair, type KeyPair, sharedSecret } from './codec/crypto/key-agreement.js';
+export { deriveKey, KeyPurpose, keyFromHex, keyPath } from './codec/crypto/keys.js';
+export { type LoadableCodec, loadCodecs } from './codec/load.js';
+export { type CostTable, DEFAULT_COST_TABLE, estimateCost } from './codec/m2m/cost.js';
+export type { M2MHeader } from './codec/m2m/fields.js';
+export {
+  decodeM2M,
+  decodeM2MBody,
+  encodeM2M,
+  encodeM2MBody,
+  encodeM2MText,
+  type M2MDecodeOptions,
+  type M2MEncodeOptions,
+  type M2MMessage,
+  readM2MBodyHeader,
+  readM2MHeader,
+} from './codec/m2m/m2m.js';
+export { type M2MSecurity, resolveSecurity } from './codec/m2m/security.js';
+export { decodeBrotli, encodeBrotli } from './codec/text/brotli.js';
+export { decodeDictionary, encodeDictionary } from './codec/text/dictionary.js';
+export { type DetectedAlgorithm, decodeText, detectAlgorithm, encodeText } from './codec/text/tagged.js';
+export { decodeToken, encodeToken } from './codec/text/token.js';
+export {
+  decodeTokenNative,
+  decodeTokenNativeText,
+  encodeTokenNative,
+  encodeTokenNativeText,
+  type TokenNativeFrame,
+} from './codec/text/token-native.js';
+// AVP
+export { AgreementCache } from './control/agreement-cache.js';
+export { isStatedAgentId } from './control/capabilities.js';
 // Control messages and negotiation
 export {
   decodeControl,
   decodeControlJson,
   encodeControl,
   encodeControlJson,
-} from './message-codec.js';
+} from './control/envelope.js';
 export {
   type CapabilityShape,
   CloseReason,
@@ -216,11 +129,115 @@ export {
   type SecurityStatus,
   type StringMap,
   type UnknownMessage,
-} from './messages.js';
-export { type Agreement, type Capabilities, type Negotiation, negotiate } from './negotiate.js';
-export { assertOptions, type OptionKinds } from './option-kinds.js';
+} from './control/messages.js';
+export { type Agreement, type Capabilities, type Negotiation, negotiate } from './control/negotiate.js';
+export {
+  type AgentChange,
+  type AgentInfo,
+  type Agents,
+  type DirectoryNews,
+  type DirectoryQuery,
+  newsFields,
+} from './endpoint/agents/agents.js';
+export { encodeUndeliverable, type Undeliverable } from './endpoint/agents/delivery.js';
+export {
+  type AgentDescription,
+  type AgentOptions,
+  MAX_AGENT_METADATA,
+  readAgent,
+} from './endpoint/agents/description.js';
+export { Endpoint } from './endpoint/endpoint.js';
+export type { EndpointOptions } from './endpoint/endpoint-options.js';
+export {
+  attempt,
+  type Crashable,
+  catchLate,
+  GuardedClock,
+  guard,
+  guardLater,
+  guardLogger,
+} from './endpoint/guard.js';
+// HTTP in a session
+export { encodeEventPart, eventTextOf, type ServerSentEvent } from './endpoint/http/events.js';
+export {
+  decodeHttpRequest,
+  decodeHttpResponse,
+  encodeHttpRequest,
+  encodeHttpResponse,
+  type HttpHeaders,
+  type HttpRequestHead,
+  type HttpResponseHead,
+} from './endpoint/http/head.js';
+export { type LoggableError, loggable } from './endpoint/loggable.js';
+export type { BodyEvent } from './endpoint/messages/intake.js';
+export type { Message } from './endpoint/messages/message.js';
+export type { Metadata, MetadataValue } from './endpoint/messages/metadata.js';
+export type { Body, Part } from './endpoint/messages/part.js';
+export {
+  CAPABILITY_KINDS,
+  type CapabilityOptions,
+  resolveCapabilities,
+  sweepInterval,
+} from './endpoint/options.js';
+export { type EventRoute, type Logger, SILENT_LOGGER, type Wire } from './endpoint/ports.js';
+// Endpoints: sessions as their users see them, driven by a transport
+export {
+  type BatchOptions,
+  type ResolvedBatchOptions,
+  resolveBatchOptions,
+} from './endpoint/requests/batch.js';
+export type { ReplyStream } from './endpoint/requests/reply.js';
+export type { RequestContext, RequestHandler } from './endpoint/requests/responder.js';
+export type { Scan, ScanContext, Verdict } from './endpoint/scan.js';
+export type {
+  CloseResult,
+  RequestOptions,
+  SendOptions,
+  SendTensorOptions,
+  Session,
+  SessionEvents,
+  SessionReset,
+} from './endpoint/session.js';
+export type { AlgorithmStats, DirectionStats, SessionStats } from './endpoint/stats.js';
+export type { TransferMode } from './endpoint/tensors/receiver.js';
+export type {
+  AssembledTensor,
+  ReceivedTensor,
+  StreamedTensor,
+  TensorInput,
+} from './endpoint/tensors/tensor.js';
+// Explaining frames
+export type {
+  ExplainedFault,
+  ExplainedField,
+  ExplainedKind,
+  ExplainOptions,
+  Explanation,
+} from './inspect/explanation.js';
+export { explainFrame } from './inspect/frame.js';
+export { createSessionExplainer, type Direction, type SessionExplainer } from './inspect/session.js';
+export { printable } from './inspect/wording.js';
+export { DELIVERY, DIRECTORY, isAgentAddress, isAgentId } from './link/addressing.js';
+export type { ContextUse } from './link/context-coding.js';
+export { decodeLinkFrame, LinkCodec, LinkFlag, type LinkFrame, LinkKind } from './link/frame.js';
+export { type CodedBody, type LinkEvent, TRANSFER_OVERHEAD } from './link/link.js';
+export { MAX_PIECE_SIZE } from './link/outbox.js';
+export type { BodyPiece } from './link/pieces.js';
+export type { ReceivedBody } from './link/reassembly.js';
 export { type Clock, createSweep, type Sweep, type Sweepable, systemClock } from './platform/clock.js';
-export { createSession } from './session.js';
+export { closeReasonOf } from './session/close-reason.js';
+// The session core
+export {
+  type LifecycleContext,
+  LifecycleEffect,
+  LifecycleEvent,
+  LifecycleState,
+  type LifecycleStep,
+  sessionMachine,
+  stepLifecycle,
+} from './session/lifecycle.js';
+export { newSessionId } from './session/random-id.js';
+export { createSession } from './session/session.js';
 export type {
   AcceptOptions,
   Negotiated,
@@ -230,9 +247,7 @@ export type {
   SessionState,
   Undelivered,
   UndeliveredBody,
-} from './session-core.js';
-export { newSessionId } from './session-id.js';
-export { TokenBucket } from './token-bucket.js';
+} from './session/types.js';
 // Tokenizer
 export type { Encoding } from './tokenizer/encoding.js';
 export { getEncoding, isEncodingAvailable, type LoadOptions, loadEncoding } from './tokenizer/load.js';

@@ -1,8 +1,8 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import type { Session } from '@parlance/protocol';
+import type { RelayStats } from './agents/transit.js';
 import type { DrainOptions, DrainResult } from './drain.js';
-import type { ListenOptions } from './listener.js';
-import type { RelayStats } from './relay/transit.js';
+import type { ListenOptions } from './http/listener.js';
 
 /** A server as its user sees it. */
 

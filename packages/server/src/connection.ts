@@ -21,14 +21,14 @@ import {
   type Subprotocol,
   systemClock,
 } from '@parlance/protocol';
-import type { ServerWire, WireEvents } from './adapters/ws.js';
-import { addressKey, isForwarded } from './addresses.js';
-import { bearerToken, type Identity, type Refusal, unauthenticated } from './admission.js';
-import { identify } from './authentication.js';
-import { HandshakeGuard } from './handshake-guard.js';
+import { bearerToken, type Identity, type Refusal, unauthenticated } from './admission/admission.js';
+import { identify } from './admission/authentication.js';
+import { HandshakeGuard } from './admission/handshake-guard.js';
+import { addressKey, isForwarded } from './http/addresses.js';
+import { SocketMeter } from './http/socket-meter.js';
+import type { ServerWire, WireEvents } from './http/ws.js';
 import type { LoopAccount, LoopShares } from './loop-shares.js';
 import type { ResolvedServerOptions } from './options.js';
-import { SocketMeter } from './socket-meter.js';
 
 /** What a connection needs of the server it belongs to. */
 export interface ConnectionHost {

@@ -35,11 +35,7 @@ export {
   type Undeliverable,
   type Verdict,
 } from '@parlance/protocol';
-export type { Authenticate, Credentials, Identity } from './admission.js';
-export type { Listening, Server } from './api.js';
-export type { DrainOptions, DrainResult } from './drain.js';
-export type { ListenOptions } from './listener.js';
-export type { ServerOptions } from './options.js';
+export type { Authenticate, Credentials, Identity } from './admission/admission.js';
 export type {
   AgentName,
   AgentsOptions,
@@ -47,6 +43,10 @@ export type {
   RelayKind,
   RelayQuestion,
   RouteQuestion,
-} from './relay/policy.js';
-export type { RelayStats } from './relay/transit.js';
+} from './agents/policy.js';
+export type { RelayStats } from './agents/transit.js';
+export type { Listening, Server } from './api.js';
+export type { DrainOptions, DrainResult } from './drain.js';
+export type { ListenOptions } from './http/listener.js';
+export type { ServerOptions } from './options.js';
 export { createServer } from './server.js';

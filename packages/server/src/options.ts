@@ -26,9 +26,9 @@ import {
   SILENT_LOGGER,
   type Timers,
 } from '@parlance/protocol';
-import { createTrustedProxies, type TrustedProxies } from './addresses.js';
-import type { Authenticate } from './admission.js';
-import type { AgentsOptions } from './relay/policy.js';
+import type { Authenticate } from './admission/admission.js';
+import type { AgentsOptions } from './agents/policy.js';
+import { createTrustedProxies, type TrustedProxies } from './http/addresses.js';
 
 export interface ServerOptions extends CapabilityOptions {
   /** Path of the WebSocket endpoint. @default '/session' */

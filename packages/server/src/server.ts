@@ -23,25 +23,25 @@ import {
   sweepInterval,
   systemClock,
 } from '@parlance/protocol';
-import type { ServerWire } from './adapters/ws.js';
-import { addressKey } from './addresses.js';
-import type { Refusal } from './admission.js';
+import type { Refusal } from './admission/admission.js';
+import { Handshakes } from './admission/handshakes.js';
+import { Quotas } from './admission/quotas.js';
+import { Directory } from './agents/directory.js';
+import { Policy } from './agents/policy.js';
+import { Relay } from './agents/relay.js';
+import type { RelayStats } from './agents/transit.js';
 import type { Listening, Server } from './api.js';
 import { Connection, type ConnectionHost, type Peer } from './connection.js';
-import { Directory } from './directory.js';
 import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions, returnDelay } from './drain.js';
-import { Handshakes } from './handshakes.js';
-import { closeListener, type Listener, type ListenOptions, openListener } from './listener.js';
+import { addressKey } from './http/addresses.js';
+import { closeListener, type Listener, type ListenOptions, openListener } from './http/listener.js';
+import { Upgrades } from './http/upgrade.js';
+import type { ServerWire } from './http/ws.js';
 import { LoopShares } from './loop-shares.js';
-import type { Observed } from './metrics.js';
-import { Observation } from './observation.js';
+import type { Observed } from './observe/metrics.js';
+import { Observation } from './observe/observation.js';
+import { Totals } from './observe/totals.js';
 import { resolveServerOptions, type ServerOptions } from './options.js';
-import { Quotas } from './quotas.js';
-import { Policy } from './relay/policy.js';
-import { Relay } from './relay/relay.js';
-import type { RelayStats } from './relay/transit.js';
-import { Totals } from './totals.js';
-import { Upgrades } from './upgrade.js';
 
 /**
  * Creates a session server; `listen` or `attach` opens it.

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { Algorithm } from '../constants.js';
-import { compressBrotli } from './brotli.js';
+import { Algorithm } from '../base/constants.js';
 import { type LoadableCodec, loadCodecs } from './load.js';
+import { compressBrotli } from './text/brotli.js';
 
 it('makes every codec ready, any number of times', async () => {
   const all: LoadableCodec[] = [...Object.values(Algorithm), 'AVP', 'CONTEXT'];

@@ -1,6 +1,6 @@
 import { platform } from '#platform';
-import { Algorithm } from '../constants.js';
-import { ProtocolError } from '../errors.js';
+import { Algorithm } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
 
 /**
  * Codecs that a platform may have to load: the algorithms, `AVP` for compressed tensors, and `CONTEXT` for

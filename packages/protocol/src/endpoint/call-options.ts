@@ -1,5 +1,5 @@
-import { ProtocolError } from '../errors.js';
-import { assertOptions, type OptionKinds } from '../option-kinds.js';
+import { ProtocolError } from '../base/errors.js';
+import { assertOptions, type OptionKinds } from '../base/options.js';
 import type { RequestOptions, SendOptions, SendTensorOptions, SessionEvents } from './session.js';
 
 /** What a caller may say of one message, request or tensor; a name that nobody knows is no option. */

@@ -1,14 +1,14 @@
-import type { M2MSecurity } from '../codec/m2m-security.js';
-import type { ProtocolError } from '../errors.js';
-import type { Limits } from '../limits.js';
-import type { MemoryBudget } from '../memory.js';
+import type { ProtocolError } from '../base/errors.js';
+import type { Limits } from '../base/limits.js';
+import type { MemoryBudget } from '../base/memory.js';
+import type { M2MSecurity } from '../codec/m2m/security.js';
 import type { Clock } from '../platform/clock.js';
-import type { SessionCore, SessionEvent } from '../session-core.js';
-import type { ResolvedBatchOptions } from './batch.js';
+import type { SessionCore, SessionEvent } from '../session/types.js';
 import type { EventRoute, Logger } from './ports.js';
-import type { RequestHandler } from './responder.js';
+import type { ResolvedBatchOptions } from './requests/batch.js';
+import type { RequestHandler } from './requests/responder.js';
 import type { Scan } from './scan.js';
-import type { TransferMode } from './tensor-receiver.js';
+import type { TransferMode } from './tensors/receiver.js';
 
 /** What the driver of a connection gives to its endpoint. */
 export interface EndpointOptions {

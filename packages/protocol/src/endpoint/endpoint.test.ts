@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { DEFAULT_LIMITS } from '../limits.js';
+import { DEFAULT_LIMITS } from '../base/limits.js';
 import type { Clock } from '../platform/clock.js';
-import type { SessionCore } from '../session-core.js';
+import type { SessionCore } from '../session/types.js';
 import { Endpoint } from './endpoint.js';
 
 /** A core that has one timeout, and a clock that shows what is waited for. */

@@ -1,18 +1,19 @@
-import { CloseCode } from '../close-codes.js';
-import { closeReasonOf } from '../close-reason.js';
-import { drainingError } from '../departure.js';
-import { isProtocolError, ProtocolError, toProtocolError } from '../errors.js';
-import { LifecycleState } from '../lifecycle.js';
+import { CloseCode } from '../base/close-codes.js';
+import { isProtocolError, ProtocolError, toProtocolError } from '../base/errors.js';
+import { MemoryBudget, type Reservation, type SessionMemory } from '../base/memory.js';
+import type { BodyCoder } from '../codec/auto/coder.js';
+import { CloseReason, type GoAwayPayload, RejectCode, type ResumeOffer } from '../control/messages.js';
 import { DIRECTORY, isAgentAddress, isAgentId } from '../link/addressing.js';
-import type { ReceivedBody } from '../link/assembly.js';
 import type { CodedBody } from '../link/link.js';
-import { MemoryBudget, type Reservation, type SessionMemory } from '../memory.js';
-import { CloseReason, type GoAwayPayload, RejectCode, type ResumeOffer } from '../messages.js';
+import type { ReceivedBody } from '../link/reassembly.js';
 import type { Clock } from '../platform/clock.js';
-import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../session-core.js';
-import { type Agents, askForAgents } from './agents.js';
+import { closeReasonOf } from '../session/close-reason.js';
+import { drainingError } from '../session/departure.js';
+import { LifecycleState } from '../session/lifecycle.js';
+import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../session/types.js';
+import { type Agents, askForAgents } from './agents/agents.js';
+import { decodeUndeliverable } from './agents/delivery.js';
 import { isLoaded, load } from './agreed-codecs.js';
-import type { BodyCoder } from './body-coder.js';
 import {
   assertEventName,
   assertRequestOptions,
@@ -20,7 +21,6 @@ import {
   assertSendTensorOptions,
   NONE,
 } from './call-options.js';
-import { decodeUndeliverable } from './delivery.js';
 import type { EndpointOptions } from './endpoint-options.js';
 import { Exchange, sessionClosed } from './exchange.js';
 import { attempt, type Crashable, guard, guardLater, logCrash } from './guard.js';
@@ -28,11 +28,12 @@ import { Handover } from './handover.js';
 import { Listeners } from './listeners.js';
 import { loggable } from './loggable.js';
 import { Mailbox, type MailboxHost } from './mailbox.js';
-import type { Message, ReceivedMessage } from './message.js';
-import type { Body } from './part.js';
+import type { Message, ReceivedMessage } from './messages/message.js';
+import type { Body } from './messages/part.js';
+import { isFaultIn } from './messages/undecodable.js';
 import { type Logger, SILENT_LOGGER, type Wire } from './ports.js';
-import type { Reply, ReplyStream } from './reply.js';
-import type { RequestHandler } from './responder.js';
+import type { Reply, ReplyStream } from './requests/reply.js';
+import type { RequestHandler } from './requests/responder.js';
 import { Scanner } from './scan.js';
 import type {
   CloseResult,
@@ -43,9 +44,8 @@ import type {
   SessionEvents,
 } from './session.js';
 import { type SessionStats, StatsRecorder } from './stats.js';
-import type { TensorInput } from './tensor.js';
+import type { TensorInput } from './tensors/tensor.js';
 import { Transmitter, type TransmitterHost } from './transmitter.js';
-import { isFaultIn } from './undecodable.js';
 
 /** Bytes below which a session is not worth counting: an idle one has no account. */
 const MIN_COUNTED = 64 * 1024;

@@ -1,5 +1,5 @@
-import { ProtocolError } from '../errors.js';
-import type { GoAwayPayload } from '../messages.js';
+import { ProtocolError } from '../base/errors.js';
+import type { GoAwayPayload } from '../control/messages.js';
 
 /**
  * A client on its way from a session whose server drains to the next one, where it wants one: what it may

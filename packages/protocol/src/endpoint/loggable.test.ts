@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ProtocolError, RequestError } from '../errors.js';
+import { ProtocolError, RequestError } from '../base/errors.js';
 import { loggable } from './loggable.js';
 
 const thrownBy = (task: () => unknown): unknown => {

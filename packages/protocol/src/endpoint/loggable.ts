@@ -1,4 +1,4 @@
-import { ProtocolError, RequestError } from '../errors.js';
+import { ProtocolError, RequestError } from '../base/errors.js';
 
 /** What a log may say about an error. */
 export interface LoggableError {

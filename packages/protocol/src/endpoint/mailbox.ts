@@ -1,6 +1,6 @@
-import { Inbox, type InboxOptions } from './inbox.js';
-import type { Message, ReceivedMessage } from './message.js';
-import type { TensorMessage } from './tensor.js';
+import { Inbox, type InboxOptions } from './messages/inbox.js';
+import type { Message, ReceivedMessage } from './messages/message.js';
+import type { TensorMessage } from './tensors/tensor.js';
 
 type Received = ReceivedMessage | TensorMessage;
 

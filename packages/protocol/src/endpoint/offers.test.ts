@@ -1,16 +1,16 @@
 import fc from 'fast-check';
 import { beforeAll, expect, it } from 'vitest';
-import { CloseCode } from '../close-codes.js';
+import { CloseCode } from '../base/close-codes.js';
+import { Algorithm, EncodingName, Subprotocol } from '../base/constants.js';
+import { type Limits, resolveLimits, resolveTimers } from '../base/limits.js';
 import { loadCodecs } from '../codec/load.js';
-import { Algorithm, EncodingName, Subprotocol } from '../constants.js';
-import { type Limits, resolveLimits, resolveTimers } from '../limits.js';
 import type { Clock, Sweepable } from '../platform/clock.js';
-import { createSession } from '../session.js';
-import type { SessionCore } from '../session-core.js';
+import { createSession } from '../session/session.js';
+import type { SessionCore } from '../session/types.js';
 import { loadEncoding } from '../tokenizer/load.js';
 import { Endpoint } from './endpoint.js';
 import type { Logger, Wire } from './ports.js';
-import type { RequestHandler } from './responder.js';
+import type { RequestHandler } from './requests/responder.js';
 
 /**
  * Two endpoints with offers, limits and windows of any kind, whose applications use everything: what they

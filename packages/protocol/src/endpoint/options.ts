@@ -1,14 +1,14 @@
-import { type AvpOptions, introduction } from '../avp/agreement.js';
-import type { EncodingName } from '../constants.js';
-import { Algorithm, Extension } from '../constants.js';
-import { stateContext } from '../context/parameters.js';
-import { ProtocolError } from '../errors.js';
-import type { Limits, Timers } from '../limits.js';
-import type { Capabilities } from '../negotiate.js';
-import { type OptionKinds, unknownName } from '../option-kinds.js';
+import type { EncodingName } from '../base/constants.js';
+import { Algorithm, Extension } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
+import type { Limits, Timers } from '../base/limits.js';
+import { type OptionKinds, unknownName } from '../base/options.js';
+import { type AvpOptions, introduction } from '../codec/avp/agreement.js';
+import { stateContext } from '../codec/context/parameters.js';
+import type { Capabilities } from '../control/negotiate.js';
 import { VOCABULARY_HASHES } from '../tokenizer/vocabulary.js';
-import { type AgentOptions, stateAgent } from './agent-description.js';
-import type { TransferMode } from './tensor-receiver.js';
+import { type AgentOptions, stateAgent } from './agents/description.js';
+import type { TransferMode } from './tensors/receiver.js';
 
 /** What client and server state alike. */
 export interface CapabilityOptions {

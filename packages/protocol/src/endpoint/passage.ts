@@ -1,10 +1,10 @@
-import type { ProtocolError } from '../errors.js';
-import type { Reservation } from '../memory.js';
-import type { SessionEvent } from '../session-core.js';
-import type { BodyCoder } from './body-coder.js';
+import type { ProtocolError } from '../base/errors.js';
+import type { Reservation } from '../base/memory.js';
+import type { BodyCoder } from '../codec/auto/coder.js';
+import type { SessionEvent } from '../session/types.js';
 import type { Crashable } from './guard.js';
-import type { BodyEvent } from './intake.js';
-import { createMessage } from './message.js';
+import type { BodyEvent } from './messages/intake.js';
+import { createMessage } from './messages/message.js';
 import type { EventRoute } from './ports.js';
 import { isReply, type ReplyEvent, ReplyPassage } from './reply-passage.js';
 import type { Scanner } from './scan.js';

@@ -1,7 +1,7 @@
-import type { ProtocolError } from '../errors.js';
-import type { Reservation } from '../memory.js';
-import type { SessionEvent } from '../session-core.js';
-import type { BodyEvent } from './intake.js';
+import type { ProtocolError } from '../base/errors.js';
+import type { Reservation } from '../base/memory.js';
+import type { SessionEvent } from '../session/types.js';
+import type { BodyEvent } from './messages/intake.js';
 
 /** What an endpoint needs from the program around it; drivers of sockets and tests provide it. */
 

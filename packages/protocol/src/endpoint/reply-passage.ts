@@ -1,9 +1,9 @@
-import { LinkCodec } from '../link/header.js';
-import type { Reservation } from '../memory.js';
-import type { SessionEvent } from '../session-core.js';
-import type { BodyCoder } from './body-coder.js';
+import type { Reservation } from '../base/memory.js';
+import type { BodyCoder } from '../codec/auto/coder.js';
+import { LinkCodec } from '../link/frame.js';
+import type { SessionEvent } from '../session/types.js';
 import { type Crashable, guard } from './guard.js';
-import { createMessage, type PartText } from './message.js';
+import { createMessage, type PartText } from './messages/message.js';
 import type { EventRoute } from './ports.js';
 import type { Scanner } from './scan.js';
 

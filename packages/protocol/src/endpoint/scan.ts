@@ -1,9 +1,9 @@
-import { truncateUnits } from '../close-reason.js';
-import { ProtocolError } from '../errors.js';
-import type { SecurityStatus } from '../messages.js';
+import { ProtocolError } from '../base/errors.js';
+import type { SecurityStatus } from '../control/messages.js';
+import { truncateUnits } from '../session/close-reason.js';
 import { type Crashable, guard } from './guard.js';
 import { loggable } from './loggable.js';
-import type { Message } from './message.js';
+import type { Message } from './messages/message.js';
 import type { Logger } from './ports.js';
 import type { Session } from './session.js';
 

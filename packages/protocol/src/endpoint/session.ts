@@ -1,14 +1,14 @@
-import type { Algorithm } from '../constants.js';
-import type { ProtocolError } from '../errors.js';
-import type { Negotiated, SessionState, Undelivered } from '../session-core.js';
-import type { Agents } from './agents.js';
-import type { Undeliverable } from './delivery.js';
-import type { Message } from './message.js';
-import type { Metadata } from './metadata.js';
-import type { Body } from './part.js';
-import type { ReplyStream } from './reply.js';
+import type { Algorithm } from '../base/constants.js';
+import type { ProtocolError } from '../base/errors.js';
+import type { Negotiated, SessionState, Undelivered } from '../session/types.js';
+import type { Agents } from './agents/agents.js';
+import type { Undeliverable } from './agents/delivery.js';
+import type { Message } from './messages/message.js';
+import type { Metadata } from './messages/metadata.js';
+import type { Body } from './messages/part.js';
+import type { ReplyStream } from './requests/reply.js';
 import type { SessionStats } from './stats.js';
-import type { TensorInput } from './tensor.js';
+import type { TensorInput } from './tensors/tensor.js';
 
 /** What the user of a session works with, at both ends. */
 

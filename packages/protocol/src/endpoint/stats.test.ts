@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { LinkCodec } from '../link/header.js';
+import { LinkCodec } from '../link/frame.js';
 import { plainBody } from '../link/link.js';
 import { StatsRecorder } from './stats.js';
 

@@ -1,9 +1,9 @@
-import { type BodyForm, formOf } from '../link/algorithms.js';
-import type { ReceivedBody } from '../link/assembly.js';
-import type { ContextUse } from '../link/context.js';
-import { LinkCodec } from '../link/header.js';
+import { type BodyForm, formOf } from '../codec/algorithms.js';
+import type { LastSelection } from '../codec/auto/deferred.js';
+import type { ContextUse } from '../link/context-coding.js';
+import { LinkCodec } from '../link/frame.js';
 import type { CodedBody } from '../link/link.js';
-import type { LastSelection } from './late-coder.js';
+import type { ReceivedBody } from '../link/reassembly.js';
 
 /** Counters of one algorithm in one direction. */
 export interface AlgorithmStats {

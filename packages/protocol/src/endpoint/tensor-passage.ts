@@ -1,8 +1,8 @@
-import type { AvpHead } from '../avp/head.js';
-import { TransferReader } from '../avp/transfer.js';
-import { ProtocolError, toProtocolError } from '../errors.js';
-import type { SessionEvent } from '../session-core.js';
-import { type StreamedTensor, TensorMessage } from './tensor.js';
+import { ProtocolError, toProtocolError } from '../base/errors.js';
+import type { AvpHead } from '../codec/avp/head.js';
+import { TransferReader } from '../codec/avp/transfer.js';
+import type { SessionEvent } from '../session/types.js';
+import { type StreamedTensor, TensorMessage } from './tensors/tensor.js';
 
 type PieceEvent = Extract<SessionEvent, { type: 'piece' }>;
 

@@ -1,5 +1,5 @@
 import type { Clock, Sweepable } from '../platform/clock.js';
-import type { SessionCore } from '../session-core.js';
+import type { SessionCore } from '../session/types.js';
 import type { Wire } from './ports.js';
 import type { StatsRecorder } from './stats.js';
 

@@ -1,8 +1,8 @@
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
-import { AVP_MODES, MetadataField, PAYLOAD_TYPES } from '../avp/metadata.js';
-import { DTYPES } from '../avp/tensor.js';
-import { toProtocolError } from '../errors.js';
-import { decodeUtf8 } from '../text.js';
+import { toProtocolError } from '../base/errors.js';
+import { decodeUtf8 } from '../base/text.js';
+import { AVP_MODES, MetadataField, PAYLOAD_TYPES } from '../codec/avp/metadata.js';
+import { DTYPES } from '../codec/avp/tensor.js';
 import type { FieldReader } from './field-reader.js';
 import { Fault, shortened } from './report.js';
 import { hex } from './wording.js';

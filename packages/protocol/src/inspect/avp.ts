@@ -1,8 +1,8 @@
-import { type AvpMessage, decodeAvp } from '../avp/frame.js';
-import { type AvpHead, decodeAvpHead } from '../avp/head.js';
-import { AVP_VERSION, AvpFlag } from '../avp/header.js';
-import { decodeKvCache, decodeKvCacheHeader, KV_CACHE_HEADER_SIZE } from '../avp/kv-cache.js';
-import { dtypeOf, tensorByteLength } from '../avp/tensor.js';
+import { type AvpMessage, decodeAvp } from '../codec/avp/frame.js';
+import { type AvpHead, decodeAvpHead } from '../codec/avp/head.js';
+import { AVP_VERSION, AvpFlag } from '../codec/avp/header.js';
+import { decodeKvCache, decodeKvCacheHeader, KV_CACHE_HEADER_SIZE } from '../codec/avp/kv-cache.js';
+import { dtypeOf, tensorByteLength } from '../codec/avp/tensor.js';
 import { readAvpMetadata } from './avp-metadata.js';
 import { showContent } from './content.js';
 import { FieldReader } from './field-reader.js';

@@ -1,4 +1,4 @@
-import { decodeBodyHead, isBodyKind, isCounted, LinkFlag, type LinkFrame } from '../link/header.js';
+import { decodeBodyHead, isBodyKind, isCounted, LinkFlag, type LinkFrame } from '../link/frame.js';
 import type { Continuation } from './explanation.js';
 import { attempt } from './report.js';
 

@@ -1,9 +1,9 @@
+import type { EncodingName } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
+import { decodeUtf8 } from '../base/text.js';
+import { createBodyCoder } from '../codec/auto/coder.js';
 import type { LoadableCodec } from '../codec/load.js';
-import type { EncodingName } from '../constants.js';
-import { createBodyCoder } from '../endpoint/body-coder.js';
-import { ProtocolError } from '../errors.js';
-import { LinkCodec } from '../link/header.js';
-import { decodeUtf8 } from '../text.js';
+import { LinkCodec } from '../link/frame.js';
 import { readAvp } from './avp.js';
 import { showContent } from './content.js';
 import { readContextBody } from './context.js';

@@ -1,4 +1,4 @@
-import { decodeUtf8 } from '../text.js';
+import { decodeUtf8 } from '../base/text.js';
 import { attempt, type Report } from './report.js';
 import { decodeLossily } from './utf8.js';
 

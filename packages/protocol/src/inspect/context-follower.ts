@@ -1,9 +1,9 @@
-import { ContextDecoder } from '../context/decoder.js';
-import type { ContextParameters } from '../context/parameters.js';
-import { ProtocolError } from '../errors.js';
-import type { Limits } from '../limits.js';
-import { Assembler } from '../link/assembly.js';
-import { decodeBodyHead, isBodyKind, LinkCodec, type LinkFrame, LinkKind } from '../link/header.js';
+import { ProtocolError } from '../base/errors.js';
+import type { Limits } from '../base/limits.js';
+import { ContextDecoder } from '../codec/context/decoder.js';
+import type { ContextParameters } from '../codec/context/parameters.js';
+import { decodeBodyHead, isBodyKind, LinkCodec, type LinkFrame, LinkKind } from '../link/frame.js';
+import { Assembler } from '../link/reassembly.js';
 
 /** Bytes of messages that are kept for when their frames are written again; the oldest make room. */
 const MAX_WRITTEN = 4 * 1024 * 1024;

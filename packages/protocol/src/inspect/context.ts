@@ -1,5 +1,5 @@
-import { decodeContextBody, describeContextBody } from '../context/body.js';
-import { NEWEST, NO_BASE, SLOT } from '../context/state.js';
+import { decodeContextBody, describeContextBody } from '../codec/context/body.js';
+import { NEWEST, NO_BASE, SLOT } from '../codec/context/state.js';
 import { showContent } from './content.js';
 import type { FieldReader } from './field-reader.js';
 import { judged } from './report.js';

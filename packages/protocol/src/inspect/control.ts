@@ -1,8 +1,8 @@
-import { prefixOf } from '../frame.js';
-import { decodeControl, decodeControlJson } from '../message-codec.js';
-import { fieldOf } from '../message-fields.js';
-import type { ControlMessage, UnknownMessage } from '../messages.js';
-import { encodeUtf8 } from '../text.js';
+import { fieldOf } from '../base/fields.js';
+import { prefixOf } from '../base/frame-kind.js';
+import { encodeUtf8 } from '../base/text.js';
+import { decodeControl, decodeControlJson } from '../control/envelope.js';
+import type { ControlMessage, UnknownMessage } from '../control/messages.js';
 import { controlNote, dateOf } from './control-notes.js';
 import { FieldReader } from './field-reader.js';
 import { readJsonObject } from './json-fields.js';

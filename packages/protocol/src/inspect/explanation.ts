@@ -1,7 +1,7 @@
+import type { EncodingName, Subprotocol } from '../base/constants.js';
+import type { ErrorCode } from '../base/errors.js';
+import type { Limits } from '../base/limits.js';
 import type { LoadableCodec } from '../codec/load.js';
-import type { EncodingName, Subprotocol } from '../constants.js';
-import type { ErrorCode } from '../errors.js';
-import type { Limits } from '../limits.js';
 
 /** What an explained frame consists of, for people and for programs alike. */
 

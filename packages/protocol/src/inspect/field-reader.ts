@@ -1,8 +1,8 @@
-import { ByteReader } from '../bytes.js';
+import { ByteReader } from '../base/bytes.js';
+import type { EncodingName } from '../base/constants.js';
+import { type ErrorCode, ProtocolError } from '../base/errors.js';
+import { decodeUtf8 } from '../base/text.js';
 import type { LoadableCodec } from '../codec/load.js';
-import type { EncodingName } from '../constants.js';
-import { type ErrorCode, ProtocolError } from '../errors.js';
-import { decodeUtf8 } from '../text.js';
 import type { FieldValue } from './explanation.js';
 import { Fault, findField, type MutableField, type Report, shortened } from './report.js';
 

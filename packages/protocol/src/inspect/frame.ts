@@ -1,8 +1,8 @@
-import { ENCODING_IDS, EncodingName, Prefix, Subprotocol } from '../constants.js';
-import { ProtocolError } from '../errors.js';
-import { AVP_FIRST_BYTE, FrameKind, frameKind, prefixOf } from '../frame.js';
-import { LinkCodec } from '../link/header.js';
-import { decodeUtf8 } from '../text.js';
+import { ENCODING_IDS, EncodingName, Prefix, Subprotocol } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
+import { AVP_FIRST_BYTE, FrameKind, frameKind, prefixOf } from '../base/frame-kind.js';
+import { decodeUtf8 } from '../base/text.js';
+import { LinkCodec } from '../link/frame.js';
 import { readBody } from './body.js';
 import { explainControl, explainControlJson, looksLikeEnvelope } from './control.js';
 import type { ExplainOptions, Explanation } from './explanation.js';

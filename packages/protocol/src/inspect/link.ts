@@ -1,6 +1,5 @@
-import { decodeMetadata } from '../endpoint/metadata.js';
+import { decodeMetadata } from '../endpoint/messages/metadata.js';
 import { AliasReader, MAX_ALIASES } from '../link/addressing.js';
-import { Assembler } from '../link/assembly.js';
 import { decodeFailure } from '../link/failure.js';
 import {
   decodeLinkFrame,
@@ -11,7 +10,8 @@ import {
   type LinkFrame,
   LinkKind,
   MAX_STREAM_ID,
-} from '../link/header.js';
+} from '../link/frame.js';
+import { Assembler } from '../link/reassembly.js';
 import { CODEC_NAMES, CONTENT_LENGTH, readBody } from './body.js';
 import { showContent } from './content.js';
 import type { Continuation } from './explanation.js';

@@ -1,4 +1,4 @@
-import { readM2MBodyHeader } from '../codec/m2m.js';
+import { decodeUtf8 } from '../base/text.js';
 import {
   CommonFlag,
   type M2MHeader,
@@ -7,10 +7,10 @@ import {
   RequestFlag,
   ResponseFlag,
   ROLES,
-} from '../codec/m2m-fields.js';
-import { FINISH_REASONS, SCHEMAS, SECURITY_MODES } from '../codec/m2m-header.js';
-import { AEAD_NONCE_LENGTH, AEAD_TAG_LENGTH, SHA256_LENGTH } from '../crypto/suite.js';
-import { decodeUtf8 } from '../text.js';
+} from '../codec/m2m/fields.js';
+import { FINISH_REASONS, SCHEMAS, SECURITY_MODES } from '../codec/m2m/header.js';
+import { readM2MBodyHeader } from '../codec/m2m/m2m.js';
+import { AEAD_NONCE_LENGTH, AEAD_TAG_LENGTH, SHA256_LENGTH } from '../platform/crypto-suite.js';
 import type { FieldReader } from './field-reader.js';
 import { attempt, Fault } from './report.js';
 import { bytes as bytesPhrase, count, hex, list, number } from './wording.js';

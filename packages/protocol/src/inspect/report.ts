@@ -1,7 +1,7 @@
+import type { EncodingName } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
+import { type Limits, resolveLimits } from '../base/limits.js';
 import type { LoadableCodec } from '../codec/load.js';
-import type { EncodingName } from '../constants.js';
-import { ProtocolError } from '../errors.js';
-import { type Limits, resolveLimits } from '../limits.js';
 import type {
   ExplainedFault,
   ExplainedKind,

@@ -1,12 +1,12 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { platform } from '#platform';
-import { encodeContextBody } from '../context/body.js';
-import { stateContext } from '../context/parameters.js';
-import { NEWEST, NO_BASE } from '../context/state.js';
-import { type BodyKind, encodeBodyFrame, encodeSignalFrame, LinkCodec, LinkKind } from '../link/header.js';
-import { encodeControl } from '../message-codec.js';
-import type { AcceptMessage, HelloMessage, ResumeAnswer, ResumeOffer } from '../messages.js';
-import { encodeUtf8 } from '../text.js';
+import { encodeUtf8 } from '../base/text.js';
+import { encodeContextBody } from '../codec/context/body.js';
+import { stateContext } from '../codec/context/parameters.js';
+import { NEWEST, NO_BASE } from '../codec/context/state.js';
+import { encodeControl } from '../control/envelope.js';
+import type { AcceptMessage, HelloMessage, ResumeAnswer, ResumeOffer } from '../control/messages.js';
+import { type BodyKind, encodeBodyFrame, encodeSignalFrame, LinkCodec, LinkKind } from '../link/frame.js';
 import { loadEncoding } from '../tokenizer/load.js';
 import { createSessionExplainer, type SessionExplainer } from './session.js';
 

@@ -1,9 +1,9 @@
-import { decodeBase64 } from '../base64.js';
-import { decodeText } from '../codec/tagged.js';
-import { ENCODING_LETTERS, EncodingName, Prefix } from '../constants.js';
-import { prefixOf } from '../frame.js';
-import { LinkCodec } from '../link/header.js';
-import { decodeUtf8, encodeUtf8 } from '../text.js';
+import { ENCODING_LETTERS, EncodingName, Prefix } from '../base/constants.js';
+import { prefixOf } from '../base/frame-kind.js';
+import { decodeUtf8, encodeUtf8 } from '../base/text.js';
+import { decodeBase64 } from '../codec/base64.js';
+import { decodeText } from '../codec/text/tagged.js';
+import { LinkCodec } from '../link/frame.js';
 import { readBody } from './body.js';
 import { showContent } from './content.js';
 import type { FieldReader } from './field-reader.js';

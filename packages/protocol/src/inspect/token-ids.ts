@@ -1,5 +1,5 @@
-import type { EncodingName } from '../constants.js';
-import { decodeUtf8 } from '../text.js';
+import type { EncodingName } from '../base/constants.js';
+import { decodeUtf8 } from '../base/text.js';
 import type { Encoding } from '../tokenizer/encoding.js';
 import { getEncoding } from '../tokenizer/load.js';
 import { decodeTokenIds, encodeTokenIds } from '../tokenizer/varints.js';

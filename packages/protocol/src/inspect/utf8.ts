@@ -1,4 +1,4 @@
-import { assertWellFormed } from '../text.js';
+import { assertWellFormed } from '../base/text.js';
 import { attempt, Fault } from './report.js';
 
 /** Where text is not UTF-8, which the strict codec does not tell. */

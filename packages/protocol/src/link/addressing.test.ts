@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { Extension } from '../constants.js';
+import { Extension } from '../base/constants.js';
+import { encodeUtf8 } from '../base/text.js';
 import { createSimulation, eventsOf, type Simulation, TEST_CAPABILITIES } from '../testing/simulation.js';
-import { encodeUtf8 } from '../text.js';
 import { AliasReader, AliasWriter, isAgentAddress, isAgentId, MAX_ALIASES } from './addressing.js';
-import { decodeLinkFrame, encodeBodyFrame, encodeSignalFrame, LinkCodec, LinkKind } from './header.js';
+import { decodeLinkFrame, encodeBodyFrame, encodeSignalFrame, LinkCodec, LinkKind } from './frame.js';
 import type { CodedBody } from './link.js';
 import { MAX_FRAGMENT_SIZE } from './outbox.js';
 

@@ -1,6 +1,6 @@
-import { ProtocolError } from '../errors.js';
-import { decodeUtf8, encodeUtf8 } from '../text.js';
-import { encodeSignalFrame, LinkKind } from './header.js';
+import { ProtocolError } from '../base/errors.js';
+import { decodeUtf8, encodeUtf8 } from '../base/text.js';
+import { encodeSignalFrame, LinkKind } from './frame.js';
 
 /**
  * Names of agents on the wire. A name is announced once by an alias frame and then stands as a number

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ByteReader } from '../bytes.js';
-import { CloseCode } from '../close-codes.js';
-import { Extension } from '../constants.js';
-import { resolveLimits } from '../limits.js';
+import { ByteReader } from '../base/bytes.js';
+import { CloseCode } from '../base/close-codes.js';
+import { Extension } from '../base/constants.js';
+import { resolveLimits } from '../base/limits.js';
 import { createSimulation, type End, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
 import { BODY_CHARGE, ReceiveCredit } from './credit.js';
-import { decodeLinkFrame, LinkKind } from './header.js';
+import { decodeLinkFrame, LinkKind } from './frame.js';
 import { plainBody } from './link.js';
 
 const KIB = 1024;

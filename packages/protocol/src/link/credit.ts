@@ -1,4 +1,4 @@
-import { ProtocolError } from '../errors.js';
+import { ProtocolError } from '../base/errors.js';
 import type { Statements } from './statements.js';
 
 /**

@@ -1,8 +1,8 @@
-import { truncateUtf8 } from '../close-reason.js';
-import { ProtocolError, RequestError } from '../errors.js';
-import { decodeMap, encodeMap } from '../message-codec.js';
-import { get, isCount } from '../message-fields.js';
-import { utf8Length } from '../text.js';
+import { ProtocolError, RequestError } from '../base/errors.js';
+import { get, isCount } from '../base/fields.js';
+import { utf8Length } from '../base/text.js';
+import { decodeMap, encodeMap } from '../control/envelope.js';
+import { truncateUtf8 } from '../session/close-reason.js';
 
 /** The body of an error frame: how a failed request reaches the one who asked. */
 

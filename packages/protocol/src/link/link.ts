@@ -1,12 +1,11 @@
-import { ByteReader } from '../bytes.js';
-import type { ContextParameters } from '../context/parameters.js';
-import { ProtocolError, type RequestError } from '../errors.js';
-import type { Limits } from '../limits.js';
-import type { SecurityStatus } from '../messages.js';
+import { ByteReader } from '../base/bytes.js';
+import { ProtocolError, type RequestError } from '../base/errors.js';
+import type { Limits } from '../base/limits.js';
+import type { ContextParameters } from '../codec/context/parameters.js';
+import type { SecurityStatus } from '../control/messages.js';
 import { Acknowledgement } from './acknowledgement.js';
 import { AliasReader, AliasWriter } from './addressing.js';
-import { Assembler, isPinning, type ReceivedBody } from './assembly.js';
-import { type ContextUse, LinkContext } from './context.js';
+import { type ContextUse, LinkContext } from './context-coding.js';
 import { BODY_CHARGE, ReceiveCredit, type ReceiveCreditOptions, SendCredit } from './credit.js';
 import { decodeFailure, encodeFailure, encodeVerdict } from './failure.js';
 import {
@@ -18,12 +17,13 @@ import {
   type LinkFrame,
   LinkKind,
   type OutgoingBody,
-} from './header.js';
+} from './frame.js';
 import type { Outbox, OutboxListener } from './outbox.js';
 import { type BodyPiece, PieceTracker } from './pieces.js';
 import type { RateGate } from './rates.js';
-import { SourcedBody } from './sourced-body.js';
+import { Assembler, isPinning, type ReceivedBody } from './reassembly.js';
 import { Statements } from './statements.js';
+import { SourcedBody } from './streamed-body.js';
 import { type OpenStream, type Side, StreamTable } from './streams.js';
 
 /**

@@ -2,11 +2,11 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { resolveLimits } from '../limits.js';
-import { Assembler } from './assembly.js';
+import { resolveLimits } from '../base/limits.js';
 import { BODY_CHARGE, SendCredit } from './credit.js';
-import { decodeLinkFrame, encodeSignalFrame, LinkKind, type OutgoingBody } from './header.js';
+import { decodeLinkFrame, encodeSignalFrame, LinkKind, type OutgoingBody } from './frame.js';
 import { createOutbox, MAX_FRAGMENT_SIZE, type Outbox } from './outbox.js';
+import { Assembler } from './reassembly.js';
 
 const bodyOf = (streamId: number, bytes: Uint8Array): OutgoingBody => ({
   kind: LinkKind.CHUNK,

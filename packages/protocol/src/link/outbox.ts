@@ -1,6 +1,6 @@
-import { Fifo } from '../fifo.js';
+import { Fifo } from '../base/fifo.js';
 import type { AliasWriter } from './addressing.js';
-import { expansionOf, type LinkContext } from './context.js';
+import { expansionOf, type LinkContext } from './context-coding.js';
 import { ControlQueue } from './control-queue.js';
 import { BODY_CHARGE, type SendCredit } from './credit.js';
 import {
@@ -12,10 +12,10 @@ import {
   LinkKind,
   type OutgoingBody,
   writeBodyFrame,
-} from './header.js';
-import { Lane, type LaneItem, type UnwrittenBody } from './lane.js';
+} from './frame.js';
 import type { Pace } from './rates.js';
-import { SourcedBody } from './sourced-body.js';
+import { Lane, type LaneItem, type UnwrittenBody } from './send-queue.js';
+import { SourcedBody } from './streamed-body.js';
 import { WrittenFrames } from './written-frames.js';
 
 /**

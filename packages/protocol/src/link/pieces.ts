@@ -1,7 +1,7 @@
-import { ProtocolError } from '../errors.js';
+import { ProtocolError } from '../base/errors.js';
 import type { AliasReader } from './addressing.js';
 import { BODY_CHARGE } from './credit.js';
-import { decodeBodyHead, type LinkCodec, LinkFlag, type LinkFrame } from './header.js';
+import { decodeBodyHead, type LinkCodec, LinkFlag, type LinkFrame } from './frame.js';
 
 /** What one frame carries of a body that is handed on as it arrives. */
 export interface BodyPiece {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { DEFAULT_LIMITS } from '../limits.js';
+import { DEFAULT_LIMITS } from '../base/limits.js';
 import { errorCode } from '../testing/error-code.js';
 import { MIN_FRAME_CHARGE, Pace, RateGate } from './rates.js';
 

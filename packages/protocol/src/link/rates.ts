@@ -1,6 +1,6 @@
-import { ProtocolError } from '../errors.js';
-import type { Limits } from '../limits.js';
-import { TokenBucket } from '../token-bucket.js';
+import { ProtocolError } from '../base/errors.js';
+import type { Limits } from '../base/limits.js';
+import { TokenBucket } from '../base/token-bucket.js';
 
 /**
  * How much may be sent per time.

@@ -1,5 +1,5 @@
-import { ByteWriter } from '../bytes.js';
-import { encodeSignalFrame, LinkKind } from './header.js';
+import { ByteWriter } from '../base/bytes.js';
+import { encodeSignalFrame, LinkKind } from './frame.js';
 import type { Outbox } from './outbox.js';
 
 /** Writes what a receiver states about what it has received. */

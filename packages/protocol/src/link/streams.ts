@@ -1,5 +1,5 @@
-import { ProtocolError } from '../errors.js';
-import { MAX_STREAM_ID } from './header.js';
+import { ProtocolError } from '../base/errors.js';
+import { MAX_STREAM_ID } from './frame.js';
 
 /**
  * Which streams of a session are open. The client opens odd IDs and the server even ones, each in

@@ -1,5 +1,5 @@
-import { concatBytes } from '../bytes.js';
-import { ProtocolError } from '../errors.js';
+import { concatBytes } from '../base/bytes.js';
+import { ProtocolError } from '../base/errors.js';
 
 /**
  * Brotli in WebAssembly for platforms that bring no synchronous codec of their own. The module is a

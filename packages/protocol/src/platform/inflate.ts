@@ -1,4 +1,4 @@
-import { ProtocolError } from '../errors.js';
+import { ProtocolError } from '../base/errors.js';
 
 /**
  * Zlib streams (RFC 1950) of DEFLATE data (RFC 1951) for platforms without a synchronous, bounded

@@ -9,7 +9,7 @@ import {
   hkdfSync,
   timingSafeEqual,
 } from 'node:crypto';
-import { AEAD_TAG_LENGTH, type CryptoSuite, checkedSuite } from '../crypto/suite.js';
+import { AEAD_TAG_LENGTH, type CryptoSuite, checkedSuite } from './crypto-suite.js';
 
 const AEAD = 'chacha20-poly1305';
 const NO_SALT = new Uint8Array(0);

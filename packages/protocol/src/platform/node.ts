@@ -1,6 +1,6 @@
 import { randomBytes, randomFillSync } from 'node:crypto';
 import * as zlib from 'node:zlib';
-import { ProtocolError } from '../errors.js';
+import { ProtocolError } from '../base/errors.js';
 import { crc32 as portableCrc32 } from './crc32.js';
 import { nodeCrypto } from './node-crypto.js';
 import type { Platform } from './port.js';

@@ -1,4 +1,4 @@
-import type { CryptoSuite } from '../crypto/suite.js';
+import type { CryptoSuite } from './crypto-suite.js';
 import type { ZstdPort } from './zstd.js';
 
 /**

@@ -3,7 +3,7 @@ import { x25519 } from '@noble/curves/ed25519.js';
 import { hkdf } from '@noble/hashes/hkdf.js';
 import { hmac } from '@noble/hashes/hmac.js';
 import { sha256 } from '@noble/hashes/sha2.js';
-import { type CryptoSuite, checkedSuite } from '../crypto/suite.js';
+import { type CryptoSuite, checkedSuite } from './crypto-suite.js';
 
 type Bytes = Uint8Array<ArrayBuffer>;
 

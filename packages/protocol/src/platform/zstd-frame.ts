@@ -1,4 +1,4 @@
-import { ProtocolError } from '../errors.js';
+import { ProtocolError } from '../base/errors.js';
 
 /**
  * What a zstd frame says about itself (RFC 8878, section 3.1.1), read without decompressing

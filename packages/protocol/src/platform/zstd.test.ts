@@ -1,8 +1,8 @@
 import * as zlib from 'node:zlib';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { equalBytes } from '../bytes.js';
-import { isProtocolError } from '../errors.js';
+import { equalBytes } from '../base/bytes.js';
+import { isProtocolError } from '../base/errors.js';
 import { createZstd, type ZstdPort } from './zstd.js';
 import { readZstdFrame } from './zstd-frame.js';
 

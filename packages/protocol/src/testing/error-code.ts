@@ -1,4 +1,4 @@
-import { isProtocolError } from '../errors.js';
+import { isProtocolError } from '../base/errors.js';
 
 /** The code of the `ProtocolError` that `run` throws, `none` where it returns. Other errors are rethrown. */
 export function errorCode(run: () => unknown): string {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import type { M2MHeader } from '../codec/m2m-fields.js';
-import { utf8Length } from '../text.js';
+import { utf8Length } from '../base/text.js';
+import type { M2MHeader } from '../codec/m2m/fields.js';
 
 /** Whatever a header states must be what the message says (protocol page, section 4). */
 export function checkHeaderIsTrue(header: M2MHeader, message: unknown): void {

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { M2MSecurity } from '../codec/m2m-security.js';
+import type { M2MSecurity } from '../codec/m2m/security.js';
 
 /** Messages of the kinds that travel, with every optional field there or not, and keys for them. */
 

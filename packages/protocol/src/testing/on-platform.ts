@@ -11,10 +11,10 @@ export async function loadOn(name: 'node' | 'web') {
     vi.doMock('#platform', () => ({ platform }));
   }
   const [m2m, keys, exchange, errors, { platform }] = await Promise.all([
-    import('../codec/m2m.js'),
-    import('../crypto/keys.js'),
-    import('../crypto/exchange.js'),
-    import('../errors.js'),
+    import('../codec/m2m/m2m.js'),
+    import('../codec/crypto/keys.js'),
+    import('../codec/crypto/key-agreement.js'),
+    import('../base/errors.js'),
     import('#platform'),
   ]);
   if (platform.name !== name) throw new Error(`loaded ${platform.name} instead of ${name}`);

@@ -1,8 +1,8 @@
-import { Algorithm, EncodingName, Extension, Subprotocol } from '../constants.js';
-import { resolveLimits, resolveTimers } from '../limits.js';
-import { decodeControl } from '../message-codec.js';
-import { createSession } from '../session.js';
-import type { SessionCore, SessionEvent, SessionOptions } from '../session-core.js';
+import { Algorithm, EncodingName, Extension, Subprotocol } from '../base/constants.js';
+import { resolveLimits, resolveTimers } from '../base/limits.js';
+import { decodeControl } from '../control/envelope.js';
+import { createSession } from '../session/session.js';
+import type { SessionCore, SessionEvent, SessionOptions } from '../session/types.js';
 
 /**
  * Two session cores wired back to back over a simulated link, in virtual time: the main test bench.

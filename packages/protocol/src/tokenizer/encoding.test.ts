@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { ByteWriter } from '../bytes.js';
+import { ByteWriter } from '../base/bytes.js';
 import { errorCode } from '../testing/error-code.js';
 import type { Encoding } from './encoding.js';
 import { loadEncoding } from './load.js';

@@ -1,7 +1,7 @@
-import type { ByteWriter } from '../bytes.js';
-import type { EncodingName } from '../constants.js';
-import { ENCODING_IDS } from '../constants.js';
-import { assertWellFormed, utf8Length } from '../text.js';
+import type { ByteWriter } from '../base/bytes.js';
+import type { EncodingName } from '../base/constants.js';
+import { ENCODING_IDS } from '../base/constants.js';
+import { assertWellFormed, utf8Length } from '../base/text.js';
 import { type DecodeOptions, TokenDecoder } from './decode.js';
 import { Encoder } from './encode.js';
 import { createJob, type EncodeJob } from './job.js';

@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { EncodingName } from '../constants.js';
+import { EncodingName } from '../base/constants.js';
 import type { LoadProgress } from './load.js';
 import { writeTiktokenFile } from './ranks.js';
 import { importTokens } from './source.js';

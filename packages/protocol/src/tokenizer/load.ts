@@ -1,5 +1,5 @@
-import type { EncodingName } from '../constants.js';
-import { ProtocolError } from '../errors.js';
+import type { EncodingName } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
 import { createEncoding, type Encoding } from './encoding.js';
 import { importTokens, isPackageInstalled, readTokens, type VocabularySource } from './source.js';
 import { type TokenList, TokenTable } from './token-table.js';

@@ -1,4 +1,4 @@
-import { ProtocolError } from '../errors.js';
+import { ProtocolError } from '../base/errors.js';
 import { MAX_SHORT } from './short-key.js';
 import type { TokenList } from './token-table.js';
 

@@ -1,6 +1,6 @@
 import { platform } from '#platform';
-import { EncodingName } from '../constants.js';
-import { ProtocolError } from '../errors.js';
+import { EncodingName } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
 import { parseByteCharacters, parsePackedRanks, parseTiktokenFile, writeTiktokenFile } from './ranks.js';
 import type { TokenList } from './token-table.js';
 import type { Vocabulary } from './vocabulary.js';

@@ -1,6 +1,6 @@
-import { ProtocolError } from '../errors.js';
-import { DEFAULT_LIMITS } from '../limits.js';
-import { decodeUtf8 } from '../text.js';
+import { ProtocolError } from '../base/errors.js';
+import { DEFAULT_LIMITS } from '../base/limits.js';
+import { decodeUtf8 } from '../base/text.js';
 import type { DecodeOptions, TokenDecoder } from './decode.js';
 
 /**

@@ -1,4 +1,4 @@
-import { ProtocolError } from '../errors.js';
+import { ProtocolError } from '../base/errors.js';
 
 /**
  * Token IDs as LEB128 varints (compression document, section 5.4.4): up to 32 bits, in their shortest

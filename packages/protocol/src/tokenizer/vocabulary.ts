@@ -1,4 +1,4 @@
-import { EncodingName } from '../constants.js';
+import { EncodingName } from '../base/constants.js';
 import type { Pattern } from './scanner.js';
 import type { Reading } from './unicode.js';
 

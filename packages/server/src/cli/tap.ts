@@ -1,6 +1,6 @@
 import type { WebSocketConstructor } from '@parlance/client';
 import type { Direction } from '@parlance/protocol';
-import { WebSocketClient } from '../adapters/ws.js';
+import { WebSocketClient } from '../http/ws.js';
 
 /** What passes through a WebSocket, as it passes. */
 export interface Tap {

@@ -1,4 +1,4 @@
-import type { SessionCore, SessionEvent } from '../../session-core.js';
+import type { SessionCore, SessionEvent } from '../../session/types.js';
 import type { Side } from './network.js';
 import { numberedBody, numberOf } from './numbered.js';
 import type { World } from './world.js';

@@ -1,6 +1,6 @@
-import { CloseReason } from '../../messages.js';
-import { createSession } from '../../session.js';
-import type { SessionCore, SessionEvent } from '../../session-core.js';
+import { CloseReason } from '../../control/messages.js';
+import { createSession } from '../../session/session.js';
+import type { SessionCore, SessionEvent } from '../../session/types.js';
 import { Application } from './application.js';
 import type { Connection, Frame, Party } from './network.js';
 import { SESSION, type World } from './world.js';

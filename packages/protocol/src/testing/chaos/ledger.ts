@@ -1,5 +1,5 @@
-import type { ProtocolError } from '../../errors.js';
-import type { Undelivered } from '../../session-core.js';
+import type { ProtocolError } from '../../base/errors.js';
+import type { Undelivered } from '../../session/types.js';
 import type { Side } from './network.js';
 
 /**

@@ -1,7 +1,7 @@
-import type { HelloPayload } from '../../messages.js';
-import { CloseReason, ResumeRefusal } from '../../messages.js';
-import { createSession } from '../../session.js';
-import type { SessionCore, SessionEvent } from '../../session-core.js';
+import type { HelloPayload } from '../../control/messages.js';
+import { CloseReason, ResumeRefusal } from '../../control/messages.js';
+import { createSession } from '../../session/session.js';
+import type { SessionCore, SessionEvent } from '../../session/types.js';
 import { Application } from './application.js';
 import type { Connection, Frame, Party } from './network.js';
 import { SESSION, type World } from './world.js';

@@ -1,6 +1,6 @@
-import { Extension, Subprotocol } from '../../constants.js';
-import { resolveLimits, resolveTimers } from '../../limits.js';
-import type { SessionOptions } from '../../session-core.js';
+import { Extension, Subprotocol } from '../../base/constants.js';
+import { resolveLimits, resolveTimers } from '../../base/limits.js';
+import type { SessionOptions } from '../../session/types.js';
 import { TEST_CAPABILITIES } from '../simulation.js';
 import type { Ledger } from './ledger.js';
 import type { Network } from './network.js';

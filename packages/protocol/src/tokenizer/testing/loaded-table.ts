@@ -1,4 +1,4 @@
-import { EncodingName } from '../../constants.js';
+import { EncodingName } from '../../base/constants.js';
 import { MAX_SHORT } from '../short-key.js';
 import { importTokens } from '../source.js';
 import { TokenTable } from '../token-table.js';

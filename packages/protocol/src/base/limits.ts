@@ -1,0 +1,200 @@
+import { ProtocolError } from './errors.js';
+import { assertObject, unknownName } from './options.js';
+
+/**
+ * Every size, count and time that bounds a session, with defaults, in one place.
+ *
+ * `Infinity` turns a limit off and leaves it out of ACCEPT. An unknown name or a value of the wrong
+ * kind throws `invalid_option`.
+ */
+export interface Limits {
+  /** Bytes of a message, also after decompression or detokenization. @default 16 MiB */
+  readonly maxMessageSize: number;
+  /**
+   * Bytes of a tensor, which is exempt from `maxMessageSize`. @default 1 GiB, but 16 MiB for a tensor that is
+   * assembled at this end
+   */
+  readonly maxTransferSize: number;
+  /** Bytes of a message before ACCEPT, and of HELLO and ACCEPT; control messages have 20 KiB later. @default 64 KiB */
+  readonly maxHandshakeSize: number;
+  /** Bytes of the metadata map of one message. @default 8 KiB */
+  readonly maxMetadataSize: number;
+  /** Levels of nesting in JSON and MessagePack. @default 32 */
+  readonly maxJsonDepth: number;
+  /** UTF-8 bytes of one JSON string. @default 10 MiB */
+  readonly maxStringLength: number;
+  /** Elements of one JSON array. @default 10,000 */
+  readonly maxArrayLength: number;
+  /** Values of one JSON document that is parsed; each key counts as one. @default 131,072 */
+  readonly maxJsonValues: number;
+  /** Streams that a peer may have open at a time. @default 128 */
+  readonly maxStreams: number;
+  /** Bytes in flight and unread of one session and direction. @default 4 MiB */
+  readonly sessionWindow: number;
+  /** Bytes in flight and unread of one stream and direction. @default 1 MiB */
+  readonly streamWindow: number;
+  /**
+   * Bytes of memory that one session may take for what it has sent: decoded messages until their handler or
+   * reader is done with them, tensors that are assembled or unread. What comes beyond waits. @default 32 MiB
+   */
+  readonly sessionMemory: number;
+  /** Bytes of earlier messages that either end keeps for context coding, per direction. @default 1 MiB */
+  readonly contextBytes: number;
+  /** Earlier messages that either end keeps for context coding, per direction. @default 8 */
+  readonly contextMessages: number;
+  /** Messages, requests and transfers of one session per minute. @default 1000 */
+  readonly messagesPerMinute: number;
+  /** Bytes of one session per second; a frame counts as 64 at least. @default 10,000,000 */
+  readonly bytesPerSecond: number;
+  /** Control messages of one session per minute, DATA not among them. @default 600 */
+  readonly controlMessagesPerMinute: number;
+  /** Sessions of one IP address, or of one /64 of IPv6. @default 100 */
+  readonly sessionsPerIp: number;
+  /** New sessions of one IP address per minute; a resume is not one. @default 100 */
+  readonly sessionsPerMinutePerIp: number;
+  /** Connections of one IP address per minute, also those that resume a session or fail. @default 600 */
+  readonly connectionsPerMinutePerIp: number;
+  /** Wrong credentials and failed handshakes of one IP address per minute. @default 60 */
+  readonly failuresPerMinutePerIp: number;
+  /** Sessions of one principal, from wherever they come. @default 100 */
+  readonly sessionsPerPrincipal: number;
+  /** Connections of one IP address that are not a session yet; the oldest without HELLO makes room. @default 1000 */
+  readonly handshakesPerIp: number;
+  /** WebSocket fragments of one message. @default 1024 */
+  readonly maxFragments: number;
+}
+
+const MIB = 1024 * 1024;
+
+export const DEFAULT_LIMITS: Limits = Object.freeze({
+  maxMessageSize: 16 * MIB,
+  maxTransferSize: 1024 * MIB,
+  maxHandshakeSize: 64 * 1024,
+  maxMetadataSize: 8 * 1024,
+  maxJsonDepth: 32,
+  maxStringLength: 10 * MIB,
+  maxArrayLength: 10_000,
+  maxJsonValues: 128 * 1024,
+  maxStreams: 128,
+  sessionWindow: 4 * MIB,
+  streamWindow: MIB,
+  sessionMemory: 32 * MIB,
+  contextBytes: MIB,
+  contextMessages: 8,
+  messagesPerMinute: 1000,
+  bytesPerSecond: 10_000_000,
+  controlMessagesPerMinute: 600,
+  sessionsPerIp: 100,
+  sessionsPerMinutePerIp: 100,
+  connectionsPerMinutePerIp: 600,
+  failuresPerMinutePerIp: 60,
+  sessionsPerPrincipal: 100,
+  handshakesPerIp: 1000,
+  maxFragments: 1024,
+});
+
+/** Bytes of a tensor that is assembled, unless `maxTransferSize` is stated. */
+export const MAX_ASSEMBLED_SIZE = 16 * MIB;
+
+/** The limits that a peer must know to respect them; the others are nobody's business. */
+export const ANNOUNCED_LIMITS = [
+  'maxMessageSize',
+  'maxTransferSize',
+  'maxMetadataSize',
+  'maxStreams',
+  'messagesPerMinute',
+  'bytesPerSecond',
+] as const satisfies readonly (keyof Limits)[];
+
+/**
+ * Fills in defaults and checks every value.
+ *
+ * @throws {ProtocolError} `invalid_option` for an unknown name, or a value that is not a positive
+ * whole number or `Infinity`.
+ */
+export function resolveLimits(limits: Partial<Limits> = {}): Limits {
+  assertObject(limits, 'limits');
+  for (const [name, value] of Object.entries(limits)) {
+    if (!Object.hasOwn(DEFAULT_LIMITS, name)) {
+      throw unknownName('limit', name, Object.keys(DEFAULT_LIMITS));
+    }
+    if (value !== undefined && value !== Infinity && !(Number.isSafeInteger(value) && value > 0)) {
+      throw new ProtocolError(
+        'invalid_option',
+        `limit ${name} is a positive whole number or Infinity, not ${shown(value)}`,
+      );
+    }
+  }
+  return Object.freeze({ ...DEFAULT_LIMITS, ...definedOnly(limits) });
+}
+
+/** Times of a session in milliseconds; see `resolveTimers` for the ranges. */
+export interface Timers {
+  /** Server: from connection to HELLO. @default 10 s */
+  readonly helloTimeoutMs: number;
+  /** Client: until a connection is open, and from HELLO to its answer. @default 30 s */
+  readonly acceptTimeoutMs: number;
+  /** No data and no open stream for this long closes the session. @default 300 s, 60 s to 1 h */
+  readonly sessionTimeoutMs: number;
+  /** A PING is sent after this much silence. @default 60 s, 10 s to 300 s */
+  readonly pingIntervalMs: number;
+  /** A PONG is due within this; three missed in a row lose the connection. @default 10 s, 5 s to 60 s */
+  readonly pongTimeoutMs: number;
+  /** How long a graceful close may take. @default 5 s */
+  readonly closingTimeoutMs: number;
+  /** How long a session survives without a connection, by the server's clock. @default 120 s, up to 24 h */
+  readonly resumeWindowMs: number;
+}
+
+export const DEFAULT_TIMERS: Timers = Object.freeze({
+  helloTimeoutMs: 10_000,
+  acceptTimeoutMs: 30_000,
+  sessionTimeoutMs: 300_000,
+  pingIntervalMs: 60_000,
+  pongTimeoutMs: 10_000,
+  closingTimeoutMs: 5_000,
+  resumeWindowMs: 120_000,
+});
+
+const TIMER_RANGES: { readonly [K in keyof Timers]: readonly [number, number] } = {
+  helloTimeoutMs: [1, 600_000],
+  acceptTimeoutMs: [1, 600_000],
+  sessionTimeoutMs: [60_000, 3_600_000],
+  pingIntervalMs: [10_000, 300_000],
+  pongTimeoutMs: [5_000, 60_000],
+  closingTimeoutMs: [1, 600_000],
+  resumeWindowMs: [0, 86_400_000],
+};
+
+/**
+ * Fills in defaults and checks every value.
+ *
+ * @param unchecked lets tests go below the ranges; a real clock makes shorter times useless.
+ * @throws {ProtocolError} `invalid_option` for an unknown name or a value out of its range.
+ */
+export function resolveTimers(timers: Partial<Timers> = {}, unchecked = false): Timers {
+  assertObject(timers, 'timers');
+  for (const [name, value] of Object.entries(timers)) {
+    if (!Object.hasOwn(TIMER_RANGES, name)) {
+      throw unknownName('timer', name, Object.keys(TIMER_RANGES));
+    }
+    const [least, most] = TIMER_RANGES[name as keyof Timers];
+    if (value === undefined || value === Infinity) continue;
+    if (typeof value !== 'number' || !(value >= 0) || (!unchecked && (value < least || value > most))) {
+      throw new ProtocolError(
+        'invalid_option',
+        `timer ${name} is ${least} to ${most} ms or Infinity, not ${shown(value)}`,
+      );
+    }
+  }
+  return Object.freeze({ ...DEFAULT_TIMERS, ...definedOnly(timers) });
+}
+
+/** A number that is text looks like text. */
+function shown(value: unknown): string {
+  return typeof value === 'string' ? JSON.stringify(value) : String(value);
+}
+
+function definedOnly<T extends object>(values: T): T {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as T;
+}

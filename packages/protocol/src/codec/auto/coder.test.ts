@@ -1,0 +1,352 @@
+import fc from 'fast-check';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { Algorithm } from '../../base/constants.js';
+import { DEFAULT_LIMITS, type Limits, resolveLimits } from '../../base/limits.js';
+import { encodeUtf8 } from '../../base/text.js';
+import { isSized, LinkCodec } from '../../link/frame.js';
+import type { CodedBody } from '../../link/link.js';
+import type { ReceivedBody } from '../../link/reassembly.js';
+import { errorCode } from '../../testing/error-code.js';
+import type { Encoding } from '../../tokenizer/encoding.js';
+import { loadEncoding } from '../../tokenizer/load.js';
+import { encodeAvp } from '../avp/frame.js';
+import { encodeM2MBody } from '../m2m/m2m.js';
+import { compressBrotli } from '../text/brotli.js';
+import { encodeDictionaryBody } from '../text/dictionary.js';
+import { largestExpansion } from '../text/expansion.js';
+import { type BodyCoderOptions, createBodyCoder } from './coder.js';
+
+let encoding: Encoding;
+beforeAll(async () => {
+  encoding = await loadEncoding('CL100K_BASE');
+});
+
+const createCoder = (change: Partial<BodyCoderOptions> = {}) =>
+  createBodyCoder({
+    algorithms: Object.values(Algorithm),
+    encoding,
+    limits: resolveLimits(),
+    security: undefined,
+    yield: () => Promise.resolve(),
+    ...change,
+  });
+/** The body as the link hands it over: only some codecs state their length there. */
+const received = ({ codec, bytes, originalLength, secret, metadata }: CodedBody): ReceivedBody => ({
+  codec,
+  bytes,
+  originalLength: isSized(codec) ? originalLength : undefined,
+  secret,
+  metadata,
+  charge: 0,
+});
+const decoded = (coder: ReturnType<typeof createCoder>, body: CodedBody) =>
+  Buffer.from(coder.decode(received(body))).toString();
+
+const CHAT = JSON.stringify({
+  model: 'gpt-4o',
+  messages: [{ role: 'user', content: 'Tell me about the sea. '.repeat(20) }],
+  temperature: 0.5,
+});
+/** An algorithm, and text that it can carry. */
+const SAMPLES = [
+  [Algorithm.NONE, 'plain, and é漢\u{1f600}'],
+  [Algorithm.TOKEN_NATIVE, 'tokens, and é漢\u{1f600}'],
+  [Algorithm.BROTLI, 'compressed, and é漢\u{1f600}'],
+  [Algorithm.DICTIONARY, '{"messages":[{"role":"user","content":"hello"}]}'],
+  [Algorithm.M2M, CHAT],
+  [
+    Algorithm.TOKEN,
+    // T1 keeps the meaning of JSON: an object without defaults to restore comes back as it was.
+    '{"id":"1","choices":[{"index":0,"message":{"role":"assistant","content":"é漢"},"finish_reason":"stop"}]}',
+  ],
+] as const;
+const CODECS: Readonly<Record<Algorithm, LinkCodec>> = {
+  NONE: LinkCodec.PLAIN,
+  TOKEN_NATIVE: LinkCodec.TOKEN_NATIVE,
+  M2M: LinkCodec.M2M,
+  BROTLI: LinkCodec.BROTLI,
+  TOKEN: LinkCodec.TOKEN,
+  DICTIONARY: LinkCodec.DICTIONARY,
+};
+
+describe.each(SAMPLES)('%s', (algorithm, text) => {
+  it('carries its text there and back, and says what it is', () => {
+    const coder = createCoder();
+    const metadata = Uint8Array.of(0x80);
+    for (const secret of [true, false]) {
+      const body = coder.encode(text, { algorithm, secret, metadata });
+      expect(body).toMatchObject({ codec: CODECS[algorithm], secret, metadata });
+      expect(body.originalLength).toBe(Buffer.byteLength(text));
+      expect(decoded(coder, body)).toBe(text);
+    }
+    expect(coder.encode(text, { algorithm })).toMatchObject({ secret: false, metadata: undefined });
+  });
+
+  it('carries the same text given as bytes, and given in slices', async () => {
+    const coder = createCoder();
+    const whole = coder.encode(text, { algorithm });
+    expect(coder.encode(encodeUtf8(text), { algorithm })).toEqual(whole);
+    const sliced = await coder.encodeInSlices(text, { algorithm, secret: true });
+    expect(sliced).toMatchObject({ codec: whole.codec, originalLength: whole.originalLength, secret: true });
+    expect(decoded(coder, sliced)).toBe(text);
+  });
+
+  it('is unsupported where it was not negotiated, in whatever way it is asked for', async () => {
+    const others = Object.values(Algorithm).filter((name) => name !== algorithm);
+    const coder = createCoder({ algorithms: others });
+    expect(errorCode(() => coder.encode(text, { algorithm }))).toBe('unsupported');
+    expect(errorCode(() => coder.encode(encodeUtf8(text), { algorithm }))).toBe('unsupported');
+    expect(errorCode(() => coder.encode(Uint8Array.of(0xff), { algorithm }))).toBe('unsupported');
+    await expect(coder.encodeInSlices(text, { algorithm })).rejects.toMatchObject({ code: 'unsupported' });
+  });
+
+  it('refuses half a surrogate pair', async () => {
+    const lone =
+      algorithm === 'M2M' || algorithm === 'TOKEN' ? `{"messages":[],"model":"\ud800"}` : 'a\ud800';
+    expect(errorCode(() => createCoder().encode(lone, { algorithm }))).toBe('lone_surrogate');
+    await expect(createCoder().encodeInSlices(lone, { algorithm })).rejects.toMatchObject({
+      code: 'lone_surrogate',
+    });
+  });
+});
+
+describe('a session that agreed on TOKEN alone', () => {
+  const coder = () => createCoder({ algorithms: [Algorithm.TOKEN] });
+
+  it.each([
+    '{"watch":true}',
+    '{"present":[{"id":"a","metadata":{"m":1}}],"gone":[],"complete":true}',
+    '"text"',
+  ])('carries %s by itself', (json) => {
+    const body = coder().encode(json, {});
+    expect([body.codec, decoded(coder(), body)]).toEqual([LinkCodec.TOKEN, json]);
+  });
+
+  it.each(['text', '{ "a": 1 }', CHAT.replace('0.5', '1')])(
+    'refuses %j, which would not come back',
+    (text) => {
+      expect(errorCode(() => coder().encode(text, {}))).toBe('unrepresentable');
+    },
+  );
+});
+
+describe('auto', () => {
+  it('carries any text, byte for byte, in a codec that was negotiated', () => {
+    const coder = createCoder();
+    const texts = fc.oneof(fc.string({ unit: 'binary' }), fc.json(), fc.constant(CHAT));
+    fc.assert(
+      fc.property(texts, (text) => {
+        const body = coder.encode(text, {});
+        expect(body.codec).not.toBe(LinkCodec.TOKEN);
+        expect(body.originalLength).toBe(Buffer.byteLength(text));
+        expect(decoded(coder, body)).toBe(text);
+        expect(CODECS[coder.lastSelection?.algorithm as Algorithm]).toBe(body.codec);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it.each(Object.values(Algorithm))('uses %s alone where nothing else was negotiated', (algorithm) => {
+    const coder = createCoder({ algorithms: [algorithm] });
+    if (algorithm === Algorithm.TOKEN)
+      expect(errorCode(() => coder.encode(CHAT, {}))).toBe('unrepresentable');
+    else expect(coder.encode(CHAT, {}).codec).toBe(CODECS[algorithm]);
+  });
+
+  it('carries any bytes as they are, or compressed where it must', () => {
+    fc.assert(
+      fc.property(fc.uint8Array(), (bytes) => {
+        for (const [algorithms, codec] of [
+          [Object.values(Algorithm), LinkCodec.PLAIN],
+          [[Algorithm.M2M, Algorithm.BROTLI], LinkCodec.BROTLI],
+        ] as const) {
+          const coder = createCoder({ algorithms });
+          const body = coder.encode(bytes, { secret: true });
+          expect(body).toMatchObject({ codec, originalLength: bytes.length, secret: true });
+          expect([...coder.decode(received(body))]).toEqual([...bytes]);
+        }
+      }),
+    );
+  });
+
+  it('says that bytes which are no text cannot be carried where only texts can', () => {
+    const coder = createCoder({ algorithms: [Algorithm.TOKEN_NATIVE] });
+    expect(decoded(coder, coder.encode(encodeUtf8('text'), {}))).toBe('text');
+    expect(errorCode(() => coder.encode(Uint8Array.of(0xff), {}))).toBe('unrepresentable');
+    const forced = createCoder();
+    expect(errorCode(() => forced.encode(Uint8Array.of(0xff), { algorithm: 'TOKEN_NATIVE' }))).toBe(
+      'unrepresentable',
+    );
+  });
+
+  it('protects every message of a session that has a key', () => {
+    const security = { mode: 'HMAC', key: new Uint8Array(16) } as const;
+    const coder = createCoder({ security });
+    const body = coder.encode(CHAT, {});
+    expect(body.codec).toBe(LinkCodec.M2M);
+    expect(decoded(coder, body)).toBe(CHAT);
+    expect(errorCode(() => coder.decode(received(createCoder().encode(CHAT, { algorithm: 'M2M' }))))).toBe(
+      'security_required',
+    );
+    // A word of a streamed answer is no JSON, and protected all the same.
+    for (const text of ['', 'Hel', '[DONE]', '{"role":"nobody"']) {
+      const part = coder.encode(text, {});
+      expect(part.codec).toBe(LinkCodec.M2M);
+      expect(decoded(coder, part)).toBe(text);
+    }
+    // Bytes too: what cannot be protected is not sent.
+    expect(coder.encode(encodeUtf8(CHAT), {}).codec).toBe(LinkCodec.M2M);
+    expect(errorCode(() => coder.encode(Uint8Array.of(0xff), {}))).toBe('unrepresentable');
+  });
+});
+
+describe('a long text', () => {
+  const LONG = 'The sea is wide and old. '.repeat(8_000);
+  const slicesOf = async (change: Partial<BodyCoderOptions>, text: string) => {
+    let yields = 0;
+    const yielding = async () => {
+      yields++;
+    };
+    const coder = createCoder({ ...change, yield: yielding });
+    const body = await coder.encodeInSlices(text, {});
+    expect(body.originalLength).toBe(Buffer.byteLength(text));
+    expect(decoded(coder, body)).toBe(text);
+    return { codec: body.codec, yields };
+  };
+
+  it('lets the event loop run while it becomes tokens', async () => {
+    const { codec, yields } = await slicesOf({ algorithms: [Algorithm.TOKEN_NATIVE, Algorithm.NONE] }, LONG);
+    expect(codec).toBe(LinkCodec.TOKEN_NATIVE);
+    expect(yields).toBeGreaterThan(3);
+  });
+
+  it.each(Object.values(Algorithm).filter((name) => name !== Algorithm.TOKEN))(
+    'that is JSON is carried by %s alone',
+    async (algorithm) => {
+      const chat = JSON.stringify({ model: 'gpt-4o', messages: [{ role: 'user', content: LONG }] });
+      expect((await slicesOf({ algorithms: [algorithm] }, chat)).codec).toBe(CODECS[algorithm]);
+    },
+  );
+
+  it('is carried though its beginning promised what its end does not keep', async () => {
+    const turns = '{"role":"user","content":"hello"},'.repeat(6_000);
+    const algorithms = [Algorithm.DICTIONARY, Algorithm.NONE];
+    expect((await slicesOf({ algorithms }, `${turns} é`)).codec).toBe(LinkCodec.PLAIN);
+    expect((await slicesOf({ algorithms }, turns)).codec).toBe(LinkCodec.DICTIONARY);
+  });
+
+  it('may have a character on the edge of what is looked at', async () => {
+    for (const before of [32 * 1024 - 2, 32 * 1024 - 1, 32 * 1024])
+      await slicesOf({}, `${'x'.repeat(before)}${'\u{1f600}'.repeat(9)}`);
+  });
+});
+
+describe('token IDs', () => {
+  const IDS = [15339, 1917];
+
+  it('travel as they are, and state the bytes that they stand for', () => {
+    const coder = createCoder();
+    for (const ids of [IDS, Uint32Array.from(IDS)]) {
+      const body = coder.encodeTokens(ids, { secret: true });
+      expect(body).toMatchObject({ codec: LinkCodec.TOKEN_NATIVE, originalLength: 11, secret: true });
+      expect([...coder.tokens(received(body))]).toEqual(IDS);
+      expect(coder.decodeTokens(coder.tokens(received(body)))).toBe('hello world');
+    }
+  });
+
+  it('are unsupported without an encoding, and where TOKEN_NATIVE was not negotiated', () => {
+    for (const change of [{ encoding: undefined }, { algorithms: [Algorithm.NONE] }])
+      expect(errorCode(() => createCoder(change).encodeTokens(IDS, {}))).toBe('unsupported');
+    const body = received(createCoder().encodeTokens(IDS, {}));
+    expect(errorCode(() => createCoder({ encoding: undefined }).decode(body))).toBe('unsupported');
+  });
+
+  it('that the vocabulary does not have are refused before they are sent', () => {
+    expect(errorCode(() => createCoder().encodeTokens([4_000_000_000], {}))).toBe('bad_token');
+  });
+});
+
+describe('a body that was received', () => {
+  const BODIES: readonly (readonly [string, LinkCodec, (content: string) => Uint8Array])[] = [
+    ['BROTLI', LinkCodec.BROTLI, (content) => compressBrotli(encodeUtf8(content))],
+    ['M2M', LinkCodec.M2M, (content) => encodeM2MBody(content)],
+    ['DICTIONARY', LinkCodec.DICTIONARY, (content) => encodeDictionaryBody(encodeUtf8(content))],
+  ];
+  const decode = (
+    codec: LinkCodec,
+    bytes: Uint8Array,
+    originalLength: number,
+    limits: Limits = DEFAULT_LIMITS,
+  ) =>
+    errorCode(() =>
+      createCoder({ limits }).decode({ ...received({ codec, bytes } as CodedBody), originalLength }),
+    );
+
+  it.each(BODIES)('in %s holds what it states, and neither more nor less', (_name, codec, encode) => {
+    const bytes = encode(CHAT);
+    expect(decode(codec, bytes, CHAT.length)).toBe('none');
+    for (const lie of [CHAT.length + 1, CHAT.length - 1, 1, 0])
+      expect(['bad_frame', 'decompressed_too_large']).toContain(decode(codec, bytes, lie));
+  });
+
+  it.each(BODIES)('in %s is decoded at n bytes and refused at n + 1', (_name, codec, encode) => {
+    const bytes = encode(CHAT);
+    expect(decode(codec, bytes, CHAT.length, resolveLimits({ maxMessageSize: CHAT.length }))).toBe('none');
+    expect(decode(codec, bytes, CHAT.length, resolveLimits({ maxMessageSize: CHAT.length - 1 }))).toBe(
+      'decompressed_too_large',
+    );
+  });
+
+  it('as tokens is bounded by what it expands to', () => {
+    const bytes = encoding.encodeVarints(' the'.repeat(100));
+    const limit = (maxMessageSize: number) =>
+      errorCode(() =>
+        createCoder({ limits: resolveLimits({ maxMessageSize }) }).decode(
+          received({ codec: LinkCodec.TOKEN_NATIVE, bytes } as CodedBody),
+        ),
+      );
+    expect(limit(400)).toBe('none');
+    expect(limit(399)).toMatch(/too_large$/);
+  });
+
+  it('and states more than it may expand to is refused before anything is decoded', () => {
+    const damaged = Uint8Array.of(0xff, 0xff, 0xff);
+    const largest = largestExpansion(damaged.length);
+    expect(decode(LinkCodec.BROTLI, damaged, largest)).toBe('bad_compression');
+    for (const codec of [LinkCodec.BROTLI, LinkCodec.M2M, LinkCodec.TOKEN, LinkCodec.DICTIONARY]) {
+      expect(decode(codec, damaged, largest)).not.toBe('decompressed_too_large');
+      expect(decode(codec, damaged, largest + 1)).toBe('decompressed_too_large');
+    }
+  });
+
+  it('in a codec without a decoder here is unsupported', () => {
+    expect(decode(LinkCodec.CONTEXT, Uint8Array.of(1), 1)).toBe('unsupported');
+  });
+
+  it('is handed on untouched where nothing coded it', () => {
+    const bytes = Uint8Array.of(1, 2);
+    for (const codec of [LinkCodec.PLAIN, LinkCodec.AVP])
+      expect(createCoder().decode(received({ codec, bytes } as CodedBody))).toBe(bytes);
+  });
+});
+
+it('a tensor comes back as it was, and is bounded as a transfer', () => {
+  const bytes = encodeAvp({
+    data: Float32Array.of(1, 2, 3, 4),
+    shape: [2, 2],
+    dtype: 'float32',
+    payloadType: 'hidden_state',
+  });
+  const body = { codec: LinkCodec.AVP, bytes } as CodedBody;
+  const back = createCoder({ limits: resolveLimits({ maxMessageSize: 1 }) }).tensor(received(body));
+  expect(back).toMatchObject({ shape: [2, 2] });
+  expect([...new Float32Array(back.data.slice().buffer)]).toEqual([1, 2, 3, 4]);
+  const small = createCoder({ limits: resolveLimits({ maxTransferSize: 15 }) });
+  expect(errorCode(() => small.tensor(received(body)))).toMatch(/too_large$/);
+});
+
+it('JSON is parsed within the limits of the session', () => {
+  const coder = createCoder({ limits: resolveLimits({ maxJsonDepth: 1 }) });
+  expect(coder.parse('[1]')).toEqual([1]);
+  expect(errorCode(() => coder.parse('[[1]]'))).toBe('json_too_deep');
+});

@@ -1,0 +1,169 @@
+import { Algorithm } from '../../base/constants.js';
+import { ProtocolError } from '../../base/errors.js';
+
+/** A codec that a selector may choose. */
+export interface Candidate {
+  readonly algorithm: Algorithm;
+  /** The coded body, or undefined where this codec cannot carry `text`; also called with parts of messages. */
+  encode(text: string): Uint8Array | undefined;
+  /** A promise: what comes out of the decoder is what went in, byte for byte. T1 cannot give it. */
+  readonly decodeIsExact: true;
+}
+
+/** What one codec made of a message. */
+export interface Trial {
+  readonly algorithm: Algorithm;
+  /** Size of the body; undefined where the codec cannot carry the text. */
+  readonly bytes: number | undefined;
+  /** Whether that is an estimate from a part of the text. */
+  readonly estimated: boolean;
+}
+
+/**
+ * Why a codec was chosen. `only`: there is no other; `smallest`: it was compared with others just now;
+ * `learned`: it is known to be the smallest for such messages; `heuristic`: such messages are new and
+ * this one is too large for a comparison.
+ */
+export type SelectionRule = 'only' | 'smallest' | 'learned' | 'heuristic';
+
+export interface Selection {
+  readonly algorithm: Algorithm;
+  readonly body: Uint8Array;
+  readonly reason: { readonly rule: SelectionRule; readonly tried: readonly Trial[] };
+}
+
+/** UTF-16 units of a part that stands for the whole, and of a text from which on it is worth taking one. */
+const SAMPLE_LENGTH = 512;
+const SAMPLED_FROM = 2048;
+
+/** Codecs whose output grows in proportion to their input, so that a part tells about the whole. */
+const LINEAR: ReadonlySet<Algorithm> = new Set([
+  Algorithm.TOKEN_NATIVE,
+  Algorithm.DICTIONARY,
+  Algorithm.NONE,
+]);
+
+export function isLinear({ algorithm }: Candidate): boolean {
+  return LINEAR.has(algorithm);
+}
+
+/** What the candidates make of one text, each run at most once. Ratios are bytes per UTF-16 unit. */
+export class Contest {
+  readonly #field: readonly Candidate[];
+  readonly #text: string;
+  readonly #observe: (candidate: number, ratio: number) => void;
+  /** Candidates in the order in which they were looked at, and their ratios. */
+  readonly #order: number[] = [];
+  readonly #ratios: number[] = [];
+  /** Bodies of those that ran, at the same places. */
+  readonly #bodies: (Uint8Array | undefined)[] = [];
+  readonly #ran: boolean[] = [];
+
+  constructor(
+    field: readonly Candidate[],
+    text: string,
+    observe: (candidate: number, ratio: number) => void,
+  ) {
+    this.#field = field;
+    this.#text = text;
+    this.#observe = observe;
+  }
+
+  /** Codes the text. Returns the ratio, Infinity where it cannot be coded. */
+  run(candidate: number): number {
+    const known = this.#order.indexOf(candidate);
+    if (known !== -1 && this.#ran[known]) return this.#ratios[known]!;
+    const body = this.#field[candidate]!.encode(this.#text);
+    return this.#enter(candidate, body, this.#text.length, true);
+  }
+
+  /** Codes the text, or a part of it where that tells enough. */
+  look(candidate: number): void {
+    if (this.#order.includes(candidate)) return;
+    if (this.#text.length < SAMPLED_FROM || !isLinear(this.#field[candidate]!)) {
+      this.run(candidate);
+      return;
+    }
+    const sample = sampleOf(this.#text);
+    this.#enter(candidate, this.#field[candidate]!.encode(sample), sample.length, false);
+  }
+
+  /**
+   * The smallest of all that were looked at. Whoever looks smallest has to prove it; where nobody
+   * could carry the text, all others are tried.
+   *
+   * @param rule what to report where there was no comparison.
+   * @throws {ProtocolError} `unrepresentable`.
+   */
+  finish(rule: SelectionRule): Selection {
+    let winner = this.#best();
+    if (winner === -1) {
+      for (let candidate = 0; candidate < this.#field.length; candidate++) this.look(candidate);
+      winner = this.#best();
+    }
+    while (winner !== -1 && !this.#ran[winner]) {
+      this.run(this.#order[winner]!);
+      winner = this.#best();
+    }
+    const body = this.#bodies[winner];
+    if (body === undefined) {
+      throw new ProtocolError('unrepresentable', 'none of the negotiated codecs can carry this text');
+    }
+    return {
+      algorithm: this.#field[this.#order[winner]!]!.algorithm,
+      body,
+      reason: {
+        rule: rule === 'learned' && this.#order.length > 1 ? 'smallest' : rule,
+        tried: this.#trials(),
+      },
+    };
+  }
+
+  #enter(candidate: number, body: Uint8Array | undefined, length: number, ran: boolean): number {
+    const ratio = body === undefined ? Infinity : body.length / Math.max(length, 1);
+    const known = this.#order.indexOf(candidate);
+    const place = known === -1 ? this.#order.length : known;
+    this.#order[place] = candidate;
+    this.#ratios[place] = ratio;
+    this.#ran[place] = ran;
+    this.#bodies[place] = ran ? body : undefined;
+    this.#observe(candidate, ratio);
+    return ratio;
+  }
+
+  /** The place of the least ratio, of the earlier candidate where two are equal; -1 without any. */
+  #best(): number {
+    let best = -1;
+    for (let place = 0; place < this.#order.length; place++) {
+      const ratio = this.#ratios[place]!;
+      if (ratio === Infinity) continue;
+      if (best === -1 || ratio < this.#ratios[best]!) best = place;
+      else if (ratio === this.#ratios[best] && this.#order[place]! < this.#order[best]!) best = place;
+    }
+    return best;
+  }
+
+  #trials(): Trial[] {
+    return this.#order.map((candidate, place) => ({
+      algorithm: this.#field[candidate]!.algorithm,
+      bytes:
+        this.#ratios[place] === Infinity
+          ? undefined
+          : (this.#bodies[place]?.length ?? Math.round(this.#ratios[place]! * this.#text.length)),
+      estimated: !this.#ran[place],
+    }));
+  }
+}
+
+/** A part from the middle that cuts no surrogate pair. */
+function sampleOf(text: string): string {
+  let start = Math.floor((text.length - SAMPLE_LENGTH) / 2);
+  let end = start + SAMPLE_LENGTH;
+  if (isLowSurrogate(text.charCodeAt(start))) start++;
+  if (isLowSurrogate(text.charCodeAt(end))) end++;
+  return text.slice(start, end);
+}
+
+function isLowSurrogate(unit: number): boolean {
+  return unit >= 0xdc00 && unit <= 0xdfff;
+}

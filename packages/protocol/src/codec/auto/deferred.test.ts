@@ -1,0 +1,183 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { Algorithm } from '../../base/constants.js';
+import { resolveLimits } from '../../base/limits.js';
+import { LinkCodec, LinkKind, MAX_LATE_GROWTH } from '../../link/frame.js';
+import type { CodedBody } from '../../link/link.js';
+import { errorCode } from '../../testing/error-code.js';
+import { createProse, seeded } from '../../testing/prose.js';
+import { platform } from '../../testing/this-platform.js';
+import type { Encoding } from '../../tokenizer/encoding.js';
+import { loadEncoding } from '../../tokenizer/load.js';
+import { ContextEncoder } from '../context/encoder.js';
+import { type BodyCoderOptions, createBodyCoder } from './coder.js';
+
+let encoding: Encoding;
+beforeAll(async () => {
+  [encoding] = await Promise.all([loadEncoding('CL100K_BASE'), platform.loadZstd()]);
+});
+
+/** A session's coder, and the link's part in it. */
+function createSender(options: Partial<BodyCoderOptions> = {}, maxMessageSize = 16 * 1024 * 1024) {
+  const counted: LinkCodec[] = [];
+  const coder = createBodyCoder({
+    algorithms: Object.values(Algorithm),
+    encoding,
+    limits: resolveLimits(),
+    security: undefined,
+    context: { maxMessageSize, onCoded: ({ codec }) => counted.push(codec) },
+    yield: () => Promise.resolve(),
+    ...options,
+  });
+  const encoder = new ContextEncoder({ maxBytes: 1024 * 1024, maxMessages: 8 });
+  const write = (body: CodedBody, kind: 0 | 1 | 3 = LinkKind.REQUEST) => {
+    const coded = body.late?.code(encoder, 1, kind) ?? { ...body, offer: undefined };
+    if (coded.offer !== undefined) {
+      encoder.begin(1, coded.offer);
+      encoder.complete(1);
+    }
+    return coded;
+  };
+  return { coder, write, counted };
+}
+
+const prose = createProse(1);
+const TEXT = prose(200);
+
+describe('a message', () => {
+  it('waits for its turn to be coded, and is its content until then', () => {
+    const { coder, write, counted } = createSender();
+    const body = coder.encode(TEXT, { metadata: Uint8Array.of(0x80) });
+    expect(body).toMatchObject({
+      codec: LinkCodec.PLAIN,
+      originalLength: TEXT.length,
+      metadata: Uint8Array.of(0x80),
+    });
+    expect([new TextDecoder().decode(body.bytes), counted, coder.lastSelection]).toEqual([
+      TEXT,
+      [],
+      undefined,
+    ]);
+    expect(write(body).codec).toBe(LinkCodec.CONTEXT);
+    expect(counted).toEqual([LinkCodec.CONTEXT]);
+    expect(coder.lastSelection?.reason).toMatchObject({ rule: 'investment' });
+    expect(coder.lastSelection?.reason.tried.map(({ algorithm }) => algorithm)).toContain('CONTEXT');
+    expect(write(coder.encode(`${TEXT} more`, {})).bytes.length).toBeLessThan(20);
+    expect(coder.lastSelection).toMatchObject({
+      algorithm: 'CONTEXT',
+      reason: { rule: 'context' },
+      context: {
+        base: 2,
+        dictionary: TEXT.length,
+        prefix: TEXT.length,
+        suffix: 0,
+        middle: 5,
+        compressed: false,
+      },
+    });
+  });
+
+  it('is coded at once where context has nothing to do with it', () => {
+    const { coder } = createSender();
+    const cases: [string | Uint8Array, object][] = [
+      ['a few words', {}],
+      [TEXT, { secret: true }],
+      [TEXT, { algorithm: 'BROTLI' }],
+      [new Uint8Array(31), {}],
+      ['x'.repeat(2 * 1024 * 1024 + 1), {}],
+    ];
+    for (const [content, options] of cases) {
+      expect(coder.isLate(content, options)).toBe(false);
+      expect(coder.encode(content, options).late).toBeUndefined();
+    }
+    expect(createSender({ context: undefined }).coder.encode(TEXT, {}).late).toBeUndefined();
+    const key = new Uint8Array(32);
+    const secured = createSender({ security: { mode: 'HMAC', key } }).coder;
+    expect(secured.encode('{"model":"m","messages":[]}'.padEnd(60), {}).late).toBeUndefined();
+  });
+
+  it('is coded at once where its codec might be larger than the peer takes', () => {
+    const limit = 200;
+    const late = (length: number) => createSender({}, limit).coder.encode(TEXT.slice(0, length), {}).late;
+    expect([late(limit - MAX_LATE_GROWTH), late(limit - MAX_LATE_GROWTH + 1)]).toEqual([
+      { code: expect.any(Function) },
+      undefined,
+    ]);
+  });
+
+  it('never grows by more than it is allowed to, whatever the codecs make of it', () => {
+    const random = seeded(5);
+    // Each takes several tokens of three bytes.
+    const text = Array.from({ length: 300 }, () =>
+      String.fromCodePoint(0x12000 + Math.floor(random() * 900)),
+    ).join('');
+    const { coder, write } = createSender({ algorithms: ['TOKEN_NATIVE'] });
+    for (let i = 0; i < 10; i++) {
+      const body = coder.encode(text.slice(i * 2), {});
+      expect(write(body).bytes.length).toBeLessThanOrEqual(body.bytes.length + MAX_LATE_GROWTH);
+    }
+  });
+
+  it('travels in context where no codec can carry it, and in one of its own where that is smaller', () => {
+    const only = createSender({ algorithms: ['M2M'] });
+    for (let i = 0; i < 10; i++)
+      expect(only.write(only.coder.encode(prose(40), {})).codec).toBe(LinkCodec.CONTEXT);
+    const { coder, write, counted } = createSender();
+    for (let i = 0; i < 10; i++) write(coder.encode(prose(40), {}));
+    expect(counted.slice(5)).toContain(LinkCodec.BROTLI);
+    expect(coder.lastSelection).toMatchObject({ algorithm: 'BROTLI' });
+    expect(coder.lastSelection).not.toHaveProperty('context');
+  });
+
+  it('given as bytes is safe from whoever changes them later, and is left alone where it resembles nothing', () => {
+    const { coder, write } = createSender();
+    const bytes = new TextEncoder().encode(TEXT);
+    const body = coder.encode(bytes, {});
+    bytes.fill(0);
+    expect(new TextDecoder().decode(body.bytes)).toBe(TEXT);
+    write(body);
+    expect(write(coder.encode(new TextEncoder().encode(`${TEXT}!`), {})).bytes.length).toBeLessThan(16);
+    const random = seeded(2);
+    const noise = Array.from(
+      { length: 40 },
+      () =>
+        write(
+          coder.encode(
+            Uint8Array.from({ length: 500 }, () => random() * 256),
+            {},
+          ),
+        ).codec,
+    );
+    expect(noise.filter((codec) => codec === LinkCodec.PLAIN).length).toBeGreaterThan(30);
+  });
+
+  it('of a length that takes other codecs long is compared with none of them', () => {
+    const { coder, write } = createSender();
+    expect(write(coder.encode(prose(40_000), {})).codec).toBe(LinkCodec.CONTEXT);
+    expect(coder.lastSelection?.reason.tried.map(({ algorithm }) => algorithm)).toEqual(['CONTEXT']);
+  });
+
+  it('that is to be coded in context is, or says why not', () => {
+    const { coder, write } = createSender();
+    expect(write(coder.encode('x', { algorithm: 'CONTEXT' })).codec).toBe(LinkCodec.CONTEXT);
+    expect(errorCode(() => coder.encode(TEXT, { algorithm: 'CONTEXT', secret: true }))).toBe(
+      'invalid_argument',
+    );
+    const without = createSender({ context: undefined }).coder;
+    expect(errorCode(() => without.encode(TEXT, { algorithm: 'CONTEXT' }))).toBe('unsupported');
+  });
+
+  it('with half a surrogate pair is refused where it is sent', () => {
+    const { coder } = createSender();
+    expect(errorCode(() => coder.encode(`${TEXT}\ud800`, {}))).toBe('lone_surrogate');
+  });
+});
+
+describe('a few words', () => {
+  it('are their tokens, and a blank is itself', () => {
+    const { coder } = createSender();
+    expect(coder.encode(' world', {})).toMatchObject({ codec: LinkCodec.TOKEN_NATIVE });
+    expect(coder.encode(' world', {}).bytes.length).toBe(2);
+    expect(coder.encode(' ', {})).toMatchObject({ codec: LinkCodec.PLAIN, bytes: Uint8Array.of(0x20) });
+    expect(coder.lastSelection?.reason.rule).toBe('heuristic');
+  });
+});

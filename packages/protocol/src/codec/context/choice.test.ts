@@ -1,0 +1,108 @@
+import { beforeAll, expect, it } from 'vitest';
+import { createProse } from '../../testing/prose.js';
+import { platform } from '../../testing/this-platform.js';
+import { ContextChooser } from './choice.js';
+import { ContextEncoder } from './encoder.js';
+
+beforeAll(() => platform.loadZstd());
+
+const bytesOf = (text: string) => new TextEncoder().encode(text);
+
+/** A session's sending end, beside a codec that takes `share` of every message. */
+function createSender(share: number) {
+  const encoder = new ContextEncoder({ maxBytes: 1024 * 1024, maxMessages: 8 });
+  const chooser = new ContextChooser();
+  return (
+    text: string,
+    options: { kind?: number; isPart?: boolean; isBinary?: boolean; rival?: number | undefined } = {},
+  ) => {
+    const content = bytesOf(text);
+    let asked = false;
+    const candidate = {
+      content,
+      streamId: 1,
+      isPart: options.isPart ?? false,
+      kind: options.kind ?? 0,
+      isBinary: options.isBinary ?? false,
+    };
+    const choice = chooser.choose(encoder, candidate, () => {
+      asked = true;
+      return 'rival' in options ? options.rival : Math.ceil(content.length * share);
+    });
+    if (choice.offer !== undefined) {
+      encoder.begin(1, choice.offer);
+      encoder.complete(1);
+    }
+    const bytes = choice.offer?.bytes.length ?? Math.ceil(content.length * share);
+    return { rule: choice.rule, asked, bytes, best: Math.min(bytes, Math.ceil(content.length * share)) };
+  };
+}
+
+it('invests in a first message, and asks no other codec about what follows it', () => {
+  const send = createSender(0.4);
+  const prose = createProse(1);
+  const history = prose(200);
+  expect(send(history)).toMatchObject({ rule: 'investment', asked: true });
+  expect(send(`${history} ${prose(20)}`)).toMatchObject({ rule: 'context', asked: false });
+});
+
+it('spends less than two per cent on messages of which none resembles another', () => {
+  for (const [words, messages] of [
+    [20, 1000],
+    [120, 1000],
+    [2500, 150],
+  ] as const) {
+    const send = createSender(0.4);
+    const prose = createProse(words);
+    let [sent, best] = [0, 0];
+    for (let i = 0; i < messages; i++) {
+      const message = send(prose(words));
+      sent += message.bytes;
+      best += message.best;
+    }
+    expect(sent / best, `${words} words`).toBeLessThan(1.02);
+    expect(sent, `${words} words`).toBeGreaterThanOrEqual(best);
+  }
+});
+
+it('notices a conversation that begins after hundreds of messages of which none resembled another', () => {
+  const send = createSender(0.35);
+  const prose = createProse(7);
+  for (let i = 0; i < 300; i++) send(prose(300));
+  const turns = [prose(300)];
+  const rules = Array.from({ length: 6 }, () => {
+    turns.push(prose(30));
+    return send(turns.join('\n')).rule;
+  });
+  expect(rules.slice(2)).toEqual(['context', 'context', 'context', 'context']);
+});
+
+it('takes context where no other codec can, and where it costs nothing', () => {
+  const send = createSender(1);
+  const prose = createProse(8);
+  for (let i = 0; i < 20; i++) expect(send(prose(50)).rule).toBe('investment');
+  for (let i = 0; i < 20; i++) expect(send(prose(50), { rival: undefined }).rule).toBe('investment');
+});
+
+it('leaves alone what is no text and resembles nothing, however well it would compress', () => {
+  const send = createSender(1);
+  const prose = createProse(8);
+  const rules = Array.from({ length: 100 }, () => send(prose(50), { isBinary: true }).rule);
+  expect(rules.filter((rule) => rule === 'investment').length).toBeLessThan(60);
+});
+
+it('does not pay half as much again for a place in the list', () => {
+  const send = createSender(0.1);
+  expect(send(createProse(9)(100)).rule).toBe('other');
+});
+
+it('learns about each kind and size of message apart', () => {
+  const send = createSender(0.4);
+  const prose = createProse(10);
+  for (let i = 0; i < 10; i++) send(prose(40), { kind: 1 });
+  expect([send(prose(40), { kind: 1 }), send(prose(40), { kind: 1 })].map(({ rule }) => rule)).toContain(
+    'other',
+  );
+  expect(send(prose(40), { kind: 2 }).rule).toBe('investment');
+  expect(send(prose(400), { kind: 1 }).rule).toBe('investment');
+});

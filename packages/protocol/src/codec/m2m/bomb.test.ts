@@ -1,0 +1,42 @@
+import { readFileSync } from 'node:fs';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { fromHex } from '../../testing/hex.js';
+import { loadOn, type UnderTest } from '../../testing/on-platform.js';
+
+// Alone in its file: the peak of a process's memory never falls, so that only a process that has
+// done little else can tell what one call took.
+
+const MIB = 1024 * 1024;
+const { decode } = JSON.parse(
+  readFileSync(new URL('../../../../conformance/vectors/m2m-frame.json', import.meta.url), 'utf8'),
+) as { decode: { decompressed_bytes?: number; frame_bytes?: number; frame_hex: string; verdict: string }[] };
+
+const bombs = decode.filter((vector) => (vector.decompressed_bytes ?? 0) > 16 * MIB);
+const peak = () => process.resourceUsage().maxRSS * 1024;
+
+describe.each(['node', 'web'] as const)('decompression bombs on %s', (name) => {
+  let on: UnderTest;
+  beforeAll(async () => {
+    on = await loadOn(name);
+    on.decodeM2M(on.encodeM2M(`"${'x'.repeat(100_000)}"`));
+  });
+  it('there are some', () => {
+    expect(bombs.length).toBeGreaterThan(0);
+    expect(bombs.some((vector) => vector.frame_bytes === 151)).toBe(true);
+  });
+
+  it.each(bombs)('$frame_bytes bytes that expand to $decompressed_bytes', (vector) => {
+    const before = peak();
+    const frame = fromHex(vector.frame_hex);
+    expect(on.codeOf(() => on.decodeM2M(frame))).toBe('decompressed_too_large');
+    expect(peak() - before).toBeLessThan(32 * MIB);
+  });
+});
+
+it('the measurement would notice a bomb that goes off', async () => {
+  const on = await loadOn('node');
+  const largest = bombs.reduce((a, b) => (a.decompressed_bytes! > b.decompressed_bytes! ? a : b));
+  const before = peak();
+  on.decodeM2M(fromHex(largest.frame_hex), { limits: { maxMessageSize: Infinity } });
+  expect(peak() - before).toBeGreaterThan(32 * MIB);
+});

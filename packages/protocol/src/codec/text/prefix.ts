@@ -1,0 +1,33 @@
+import type { Prefix } from '../../base/constants.js';
+import { ProtocolError } from '../../base/errors.js';
+import { DEFAULT_LIMITS, type Limits } from '../../base/limits.js';
+import { encodeUtf8, utf8Length } from '../../base/text.js';
+
+/** What every text form has in common: a prefix, and a bound on the whole. */
+
+/** @returns `wire` without its prefix. @throws {ProtocolError} `unknown_prefix`. */
+export function stripPrefix(wire: string, ...prefixes: readonly Prefix[]): string {
+  for (const prefix of prefixes) if (wire.startsWith(prefix)) return wire.slice(prefix.length);
+  throw new ProtocolError('unknown_prefix', `expected text that begins with ${prefixes.join(' or ')}`);
+}
+
+/**
+ * Checks the UTF-8 size of a message, without encoding it.
+ *
+ * @throws {ProtocolError} `message_too_large`.
+ */
+export function assertMessageSize(text: string, limits: Partial<Limits> = DEFAULT_LIMITS): void {
+  const limit = limits.maxMessageSize ?? DEFAULT_LIMITS.maxMessageSize;
+  // A code unit is one to three bytes, so that nearly every text passes without being measured.
+  if (text.length * 3 <= limit) return;
+  const size = text.length > limit ? text.length : utf8Length(text);
+  if (size > limit) {
+    throw new ProtocolError('message_too_large', `a message of ${size} bytes or more, the limit is ${limit}`);
+  }
+}
+
+/** @throws {ProtocolError} `message_too_large`, `lone_surrogate`. */
+export function encodeMessage(text: string, limits?: Partial<Limits>): Uint8Array<ArrayBuffer> {
+  assertMessageSize(text, limits);
+  return encodeUtf8(text);
+}

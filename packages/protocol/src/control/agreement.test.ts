@@ -1,0 +1,334 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Algorithm, EncodingName, Extension, Subprotocol } from '../base/constants.js';
+import { resolveLimits, resolveTimers } from '../base/limits.js';
+import type { SessionOptions } from '../session/types.js';
+import { errorCode } from '../testing/error-code.js';
+import { acceptOf, clientAgreement, helloOf, linkParameters, serverAgreement } from './agreement.js';
+import { AgreementCache, offerKey, offerOf } from './agreement-cache.js';
+import { decodeControl, decodeControlJson, encodeControl, encodeControlJson } from './envelope.js';
+import type { AcceptPayload, ControlMessage, HelloPayload, UnknownMessage } from './messages.js';
+import { type Capabilities, negotiate } from './negotiate.js';
+
+const CAPABILITIES: Capabilities = {
+  algorithms: [Algorithm.M2M, Algorithm.TOKEN_NATIVE, Algorithm.NONE],
+  encodings: [EncodingName.O200K_BASE, EncodingName.CL100K_BASE],
+  vocabularies: {},
+  securityScanning: true,
+  maxPayloadSize: 1_000,
+  extensions: { link: '{}', telepathy: '{"range":1}' },
+};
+const optionsWith = (capabilities: Partial<Capabilities> = {}, more: Partial<SessionOptions> = {}) =>
+  ({
+    role: 'server',
+    subprotocol: Subprotocol.BINARY,
+    capabilities: { ...CAPABILITIES, ...capabilities },
+    limits: resolveLimits(),
+    timers: resolveTimers(),
+    ...more,
+  }) satisfies SessionOptions;
+
+const OFFER: HelloPayload = helloOf(optionsWith(), undefined);
+const ACCEPT: AcceptPayload = {
+  shape: 'flat',
+  version: '1.0',
+  algorithms: [Algorithm.NONE, Algorithm.M2M],
+  encoding: EncodingName.CL100K_BASE,
+  encodings: [],
+  securityScanning: true,
+  sessionTimeoutMs: 1,
+  maxPayloadSize: 500,
+  limits: { maxStreams: 3 },
+  extensions: { link: '{"max_streams":3}' },
+};
+const accepted = (change: Partial<AcceptPayload>, offer: Partial<HelloPayload> = {}) =>
+  clientAgreement({ ...OFFER, ...offer }, { ...ACCEPT, ...change });
+
+describe('both ends', () => {
+  const someOf = <T>(values: readonly T[]) => fc.shuffledSubarray([...values]);
+  const capabilities: fc.Arbitrary<Capabilities> = fc.record({
+    algorithms: someOf(Object.values(Algorithm)),
+    encodings: someOf(Object.values(EncodingName)),
+    vocabularies: fc.constant({}),
+    securityScanning: fc.boolean(),
+    maxPayloadSize: fc.nat(5),
+    extensions: someOf(['link', 'resume', 'context']).map((names) =>
+      Object.fromEntries(names.map((name) => [name, '{}'])),
+    ),
+  });
+  const wires = {
+    [Subprotocol.BINARY]: (message: ControlMessage) => decodeControl(encodeControl(message)),
+    [Subprotocol.JSON]: (message: ControlMessage) => decodeControlJson(encodeControlJson(message)),
+  };
+
+  const payloadOf = <Payload>(message: ControlMessage | UnknownMessage) =>
+    (message as { payload: unknown }).payload as Payload;
+
+  it('pin the same facts, in every shape and envelope', () => {
+    const shapes = fc.constantFrom('flat' as const, 'nested' as const);
+    const subprotocols = fc.constantFrom(...Object.values(Subprotocol));
+    fc.assert(
+      fc.property(capabilities, capabilities, shapes, subprotocols, (client, server, shape, subprotocol) => {
+        const wire = wires[subprotocol];
+        const envelope = { sessionId: 's', timestamp: 1 };
+        const offer = helloOf(optionsWith(client, { shape }), 'token');
+        const hello = payloadOf<HelloPayload>(wire({ type: 'HELLO', ...envelope, payload: offer }));
+        const options = optionsWith(server, { subprotocol });
+        const outcome = negotiate(hello, options.capabilities);
+        if (!outcome.accepted) return;
+        const there = serverAgreement(outcome.agreement, hello, options);
+        const payload = acceptOf(there, hello, options, undefined, undefined);
+        const answer = wire({ type: 'ACCEPT', ...envelope, payload });
+        const here = clientAgreement(offer, payloadOf<AcceptPayload>(answer));
+        // The reference's shape has no place for limits; the reasons stay with the server.
+        const { reasons: _reasons, limits, ...facts } = there;
+        expect(here).toMatchObject(facts);
+        if (shape === 'flat') expect(here.limits).toEqual(limits);
+        expect(Object.isFrozen(here) && Object.isFrozen(there)).toBe(true);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('state the limits that bind the peer, without those that are off', () => {
+    const limits = resolveLimits({ maxStreams: 7, bytesPerSecond: Infinity, maxHandshakeSize: 9 });
+    const options = optionsWith({}, { limits, timers: resolveTimers({ sessionTimeoutMs: Infinity }) });
+    const outcome = negotiate(OFFER, options.capabilities);
+    if (!outcome.accepted) throw new Error('nothing in common');
+    const pinned = serverAgreement(outcome.agreement, OFFER, options);
+    expect(pinned.limits).toEqual({
+      maxMessageSize: 16_777_216,
+      maxTransferSize: 1_073_741_824,
+      maxMetadataSize: 8_192,
+      maxStreams: 7,
+      messagesPerMinute: 1_000,
+    });
+    expect(acceptOf(pinned, OFFER, options, 'agent', undefined)).toMatchObject({
+      sessionTimeoutMs: 0,
+      agentId: 'agent',
+      encodings: [pinned.encoding],
+    });
+  });
+
+  it('have a link, and what builds on it, in the binary subprotocol only', () => {
+    const extensions = { link: '{"max_streams":9}', resume: '{}', telepathy: '{}' };
+    const agreedOn = (subprotocol: Subprotocol, offered: object) => {
+      const options = optionsWith({ extensions }, { subprotocol });
+      const outcome = negotiate({ ...OFFER, extensions: { ...offered } }, options.capabilities);
+      return outcome.accepted && { ...serverAgreement(outcome.agreement, OFFER, options).extensions };
+    };
+    expect(agreedOn(Subprotocol.BINARY, extensions)).toEqual(extensions);
+    expect(agreedOn(Subprotocol.JSON, extensions)).toEqual({ telepathy: '{}' });
+    expect(agreedOn(Subprotocol.BINARY, { resume: '{}' })).toEqual({});
+  });
+});
+
+describe('a HELLO', () => {
+  it('states what the client can do, its favourite first, and its token', () => {
+    expect(helloOf(optionsWith({}, { agentId: 'a' }), 'secret')).toEqual({
+      shape: 'flat',
+      version: '1.0',
+      algorithms: CAPABILITIES.algorithms,
+      encodings: CAPABILITIES.encodings,
+      preferredEncoding: 'O200K_BASE',
+      securityScanning: true,
+      maxPayloadSize: 1_000,
+      supportsStreaming: true,
+      agentId: 'a',
+      extensions: CAPABILITIES.extensions,
+      auth: { token: 'secret' },
+    });
+    expect(helloOf(optionsWith({ encodings: [] }), undefined)).toMatchObject({
+      preferredEncoding: null,
+      auth: undefined,
+    });
+    expect(helloOf(optionsWith({}, { shape: 'nested' }), undefined).version).toBe('3.0');
+  });
+});
+
+it('an offer is the same whoever makes it and whatever it takes up, and no other', () => {
+  const resume = { sessionId: 's', token: 't', received: 1, attempt: 1 };
+  const equal = (a: HelloPayload, b: HelloPayload) => offerKey(offerOf(a)) === offerKey(offerOf(b));
+  expect(equal(OFFER, { ...OFFER, agentId: 'a', auth: { token: 'x' }, resume })).toBe(true);
+  for (const change of [
+    { algorithms: [Algorithm.NONE] },
+    { algorithms: [...OFFER.algorithms].reverse() },
+    { encodings: [] },
+    { preferredEncoding: null },
+    { maxPayloadSize: 1 },
+    { extensions: {} },
+    { version: '1.1' },
+    { shape: 'nested' },
+  ] satisfies Partial<HelloPayload>[])
+    expect(equal(OFFER, { ...OFFER, ...change })).toBe(false);
+});
+
+describe('the answers of a server', () => {
+  const answer = (cache: AgreementCache, hello: HelloPayload, scope = '') =>
+    cache.recall(hello, scope, (offer, key) => ({
+      offer,
+      key,
+      outcome: negotiate(offer, CAPABILITIES),
+      negotiated: undefined,
+    }));
+
+  it('are shared by equal offers and hold nothing of who made them', () => {
+    const cache = new AgreementCache();
+    const first = answer(cache, { ...OFFER, agentId: 'a', auth: { token: 'secret' } });
+    expect(answer(cache, { ...OFFER, agentId: 'b', auth: { token: 'other' } })).toBe(first);
+    expect(JSON.stringify(first)).not.toContain('secret');
+    expect(answer(cache, OFFER, 'another subprotocol')).not.toBe(first);
+    expect(answer(cache, { ...OFFER, encodings: [] })).not.toBe(first);
+  });
+
+  it('are bounded in number and size, whatever offers are made up', () => {
+    const cache = new AgreementCache();
+    const first = answer(cache, OFFER);
+    for (let size = 1; size <= 63; size++) answer(cache, { ...OFFER, maxPayloadSize: size });
+    expect(answer(cache, OFFER)).toBe(first);
+    answer(cache, { ...OFFER, maxPayloadSize: 64 });
+    expect(answer(cache, OFFER)).not.toBe(first);
+    const large = { ...OFFER, extensions: { x: 'x'.repeat(5000) } };
+    expect(answer(cache, large)).not.toBe(answer(cache, large));
+  });
+});
+
+describe('an ACCEPT', () => {
+  it('is taken as it is where it stays within the offer, in the order of the offer', () => {
+    expect(accepted({})).toEqual({
+      version: '1.0',
+      algorithms: ['M2M', 'NONE'],
+      encoding: 'CL100K_BASE',
+      securityScanning: true,
+      maxPayloadSize: 500,
+      limits: { maxStreams: 3 },
+      extensions: Object.assign(Object.create(null), { link: '{"max_streams":3}' }),
+      reasons: [],
+    });
+  });
+
+  it.each<[string, Partial<AcceptPayload>]>([
+    ['an algorithm', { algorithms: ['M2M', 'DICTIONARY'] }],
+    ['no algorithm', { algorithms: [] }],
+    ['TOKEN_NATIVE without an encoding', { algorithms: ['TOKEN_NATIVE'], encoding: null }],
+    ['an encoding', { encoding: 'LLAMA_BPE' }],
+    ['an extension', { extensions: { seal: '{}' } }],
+    ['an extension that only a prototype has', { extensions: { constructor: '{}' } }],
+    ['a larger payload', { maxPayloadSize: 1_001 }],
+    ['a version', { version: '2.0' }],
+    ['no version', { version: '' }],
+  ])('that goes beyond the offer with %s is refused', (_what, change) => {
+    expect(errorCode(() => accepted(change))).toBe('bad_acceptance');
+  });
+
+  it('may state the offered size, none, or any where none was offered', () => {
+    expect(accepted({ maxPayloadSize: 1_000 }).maxPayloadSize).toBe(1_000);
+    expect(accepted({ maxPayloadSize: 0 }).maxPayloadSize).toBe(1_000);
+    expect(accepted({ maxPayloadSize: 9_999 }, { maxPayloadSize: 0 }).maxPayloadSize).toBe(9_999);
+  });
+
+  it('switches no scanning on that was not offered', () => {
+    expect(accepted({}, { securityScanning: false }).securityScanning).toBe(false);
+    expect(accepted({ securityScanning: false }).securityScanning).toBe(false);
+  });
+
+  it('is refused where it agrees on TOKEN_NATIVE and on no encoding', () => {
+    const refused = (algorithms: Algorithm[]) => errorCode(() => accepted({ algorithms, encoding: null }));
+    expect(refused(['TOKEN_NATIVE', 'NONE'])).toBe('bad_acceptance');
+    expect(refused(['NONE'])).toBe('none');
+  });
+
+  it('is refused where it chooses an encoding and holds another vocabulary of that name', () => {
+    const stated = (hashes: object) => ({ [Extension.VOCABULARIES]: JSON.stringify(hashes) });
+    const refused = (ours: object, theirs: object) =>
+      errorCode(() => accepted({ extensions: stated(theirs) }, { extensions: stated(ours) }));
+    expect(refused({ CL100K_BASE: 'a' }, { CL100K_BASE: 'b' })).toBe('bad_acceptance');
+    for (const [ours, theirs] of [
+      [{ CL100K_BASE: 'a' }, { CL100K_BASE: 'a' }],
+      [{ CL100K_BASE: 'a' }, {}],
+      [{}, { CL100K_BASE: 'b' }],
+      [{ O200K_BASE: 'a' }, { O200K_BASE: 'b' }],
+    ] as const) {
+      expect(refused(ours, theirs)).toBe('none');
+    }
+  });
+});
+
+describe('a nested ACCEPT states what the server can do, so it', () => {
+  const nested = (change: Partial<AcceptPayload>, offer: Partial<HelloPayload> = {}) =>
+    accepted({ shape: 'nested', version: '3.0', encodings: ['CL100K_BASE'], ...change }, offer);
+
+  it('may go beyond the offer, and is cut to it', () => {
+    const result = nested({ algorithms: Object.values(Algorithm), extensions: { seal: '', link: '' } });
+    expect(result.algorithms).toEqual(OFFER.algorithms);
+    expect(Object.keys(result.extensions)).toEqual(['link']);
+  });
+
+  it('agrees on the smaller size of the two that are stated', () => {
+    expect(nested({ maxPayloadSize: 500 }).maxPayloadSize).toBe(500);
+    expect(nested({ maxPayloadSize: 5_000 }).maxPayloadSize).toBe(1_000);
+    expect(nested({ maxPayloadSize: 0 }).maxPayloadSize).toBe(1_000);
+  });
+
+  it.each<[EncodingName | null, EncodingName[], EncodingName | null]>([
+    ['CL100K_BASE', ['CL100K_BASE', 'O200K_BASE'], 'CL100K_BASE'],
+    ['LLAMA_BPE', ['LLAMA_BPE', 'CL100K_BASE'], 'CL100K_BASE'],
+    [null, ['CL100K_BASE', 'O200K_BASE'], 'O200K_BASE'],
+    ['CL100K_BASE', ['O200K_BASE'], 'O200K_BASE'],
+    ['CL100K_BASE', [], null],
+    ['LLAMA_BPE', ['LLAMA_BPE'], null],
+  ])('with the preference %s and the list %j agrees on %s', (encoding, encodings, expected) => {
+    expect(nested({ encoding, encodings }).encoding).toBe(expected);
+  });
+
+  it('is cut to the encodings of which both hold the same vocabulary', () => {
+    const stated = (hashes: object) => ({ [Extension.VOCABULARIES]: JSON.stringify(hashes) });
+    const both = ['O200K_BASE', 'CL100K_BASE'] as const;
+    const result = nested(
+      { encoding: 'O200K_BASE', encodings: both, extensions: stated({ O200K_BASE: 'b', CL100K_BASE: 'c' }) },
+      { extensions: stated({ O200K_BASE: 'a', CL100K_BASE: 'c' }) },
+    );
+    expect(result.encoding).toBe('CL100K_BASE');
+  });
+});
+
+describe('link parameters', () => {
+  const parameters = (link: string | undefined) =>
+    linkParameters(link === undefined ? {} : { [Extension.LINK]: link });
+  const UNSTATED = {
+    takesMessages: true,
+    maxStreams: Infinity,
+    messageWindow: Infinity,
+    streamWindow: Infinity,
+    maxTransfer: Infinity,
+  };
+
+  it('are what is stated; the rest is unlimited', () => {
+    const all = '{"max_streams":5,"message_window":6,"stream_window":7,"max_transfer":8,"x":9}';
+    expect(parameters(all)).toEqual({
+      takesMessages: true,
+      maxStreams: 5,
+      messageWindow: 6,
+      streamWindow: 7,
+      maxTransfer: 8,
+    });
+    expect(parameters('{"messages":false}')).toEqual({ ...UNSTATED, takesMessages: false });
+    for (const read of ['{"messages":true}', '{"messages":null}']) expect(parameters(read)).toEqual(UNSTATED);
+    expect(() => parameters('{"messages":0}')).toThrow('messages is true or false');
+    expect(parameters('{"stream_window":7}')).toEqual({ ...UNSTATED, streamWindow: 7 });
+    for (const empty of [undefined, '{}', '{"max_streams":null}'])
+      expect(parameters(empty)).toEqual(UNSTATED);
+    expect(parameters('{"max_streams":1}').maxStreams).toBe(1);
+    expect(parameters('{"max_streams":1e300}').maxStreams).toBe(1e300);
+  });
+
+  const NAMES = ['max_streams', 'message_window', 'stream_window', 'max_transfer'];
+  it.each(['0', '-1', '1.5', '"5"', 'true', '{}', '[1]'])('of %s are refused', (value) => {
+    for (const name of NAMES) expect(errorCode(() => parameters(`{"${name}":${value}}`))).toBe('bad_message');
+  });
+
+  it('that are no JSON object are refused', () => {
+    for (const broken of ['', '{', 'yes', 'null', '[]', '"x"', '5'])
+      expect(errorCode(() => parameters(broken))).toBe('bad_message');
+  });
+});

@@ -1,0 +1,257 @@
+import { Algorithm, EncodingName, NESTED_PROTOCOL_VERSION } from '../base/constants.js';
+import {
+  bad,
+  booleanField,
+  countField,
+  type Fields,
+  get,
+  isFields,
+  namesField,
+  objectField,
+  stringField,
+  stringMapField,
+} from '../base/fields.js';
+import type {
+  AcceptPayload,
+  CapabilityShape,
+  HelloPayload,
+  ResumeAnswer,
+  ResumeOffer,
+  StringMap,
+} from './messages.js';
+
+/**
+ * The payloads of HELLO and ACCEPT in both capability shapes: our flat one, and the nested one of
+ * the reference implementation with its own spelling of names. The shape decides, not the version.
+ */
+
+const MAX_NAMES = 64;
+const MAX_EXTENSIONS = 64;
+const MAX_TEXT = 16 * 1024;
+const AGENT_ID = /^[A-Za-z0-9._:@-]{1,128}$/;
+
+const REFERENCE_ALGORITHMS = {
+  M2M: 'm2m',
+  TOKEN_NATIVE: 'tokennative',
+  TOKEN: 'token',
+  BROTLI: 'brotli',
+  DICTIONARY: 'dictionary',
+  NONE: 'none',
+} as const satisfies Record<Algorithm, string>;
+
+const REFERENCE_ENCODINGS = {
+  CL100K_BASE: 'Cl100kBase',
+  O200K_BASE: 'O200kBase',
+  LLAMA_BPE: 'LlamaBpe',
+} as const satisfies Record<EncodingName, string>;
+
+/** Names are compared without case and separators, which covers both spellings. */
+function nameParser<Name extends string>(names: Readonly<Record<string, Name>>) {
+  const fold = (name: string) => name.toLowerCase().replaceAll('_', '').replaceAll('-', '');
+  const known = new Map(Object.values(names).map((name) => [fold(name), name]));
+  return (name: string): Name | undefined => (name.length > 64 ? undefined : known.get(fold(name)));
+}
+
+/** Reads names of algorithms and encodings in any accepted spelling. */
+export const capabilityNames = {
+  algorithm: nameParser(Algorithm),
+  encoding: nameParser(EncodingName),
+};
+
+export function parseHello(payload: Fields): HelloPayload {
+  const shape = shapeOf(payload);
+  const lists = shape === 'nested' ? objectField(payload, 'compression') : payload;
+  return {
+    shape,
+    version: stringField(payload, 'version', '', 32),
+    algorithms: namesField(lists, 'algorithms', MAX_NAMES, capabilityNames.algorithm),
+    encodings: namesField(lists, 'encodings', MAX_NAMES, capabilityNames.encoding),
+    preferredEncoding: encodingField(lists, 'preferred_encoding'),
+    securityScanning: scanningField(payload, shape),
+    maxPayloadSize: countField(lists, shape === 'nested' ? 'max_payload' : 'max_payload_size', 0),
+    supportsStreaming: booleanField(lists, shape === 'nested' ? 'streaming' : 'supports_streaming', false),
+    agentId: agentIdField(payload),
+    extensions: extensionsField(payload),
+    auth: authField(payload),
+    resume: resumeOfferField(payload),
+  };
+}
+
+export function helloFields(hello: HelloPayload): Fields {
+  if (hello.shape === 'nested') return { ...nestedFields(hello, hello.preferredEncoding), auth: hello.auth };
+  return {
+    version: hello.version,
+    algorithms: hello.algorithms,
+    encodings: hello.encodings,
+    preferred_encoding: hello.preferredEncoding,
+    security_scanning: hello.securityScanning,
+    max_payload_size: hello.maxPayloadSize,
+    supports_streaming: hello.supportsStreaming,
+    agent_id: hello.agentId,
+    extensions: { ...hello.extensions },
+    auth: hello.auth,
+    resume: hello.resume && {
+      session_id: hello.resume.sessionId,
+      token: hello.resume.token,
+      received: hello.resume.received,
+      attempt: hello.resume.attempt,
+    },
+  };
+}
+
+export function parseAccept(payload: Fields): AcceptPayload {
+  const shape = shapeOf(payload);
+  const lists = shape === 'nested' ? objectField(payload, 'compression') : payload;
+  const limits: Record<string, number> = {};
+  const given = objectField(payload, 'limits');
+  for (const name of Object.keys(given).slice(0, MAX_NAMES)) {
+    if (given[name] !== null) limits[name] = countField(given, name, 0);
+  }
+  return {
+    shape,
+    version: stringField(payload, 'version', '', 32),
+    algorithms: namesField(lists, 'algorithms', MAX_NAMES, capabilityNames.algorithm),
+    encoding: encodingField(lists, shape === 'nested' ? 'preferred_encoding' : 'encoding'),
+    encodings: namesField(lists, 'encodings', MAX_NAMES, capabilityNames.encoding),
+    securityScanning: scanningField(payload, shape),
+    sessionTimeoutMs: countField(payload, 'session_timeout_ms', 0),
+    maxPayloadSize: countField(lists, shape === 'nested' ? 'max_payload' : 'max_payload_size', 0),
+    limits: Object.freeze(limits),
+    agentId: agentIdField(payload),
+    extensions: extensionsField(payload),
+    resume: resumeAnswerField(payload),
+  };
+}
+
+export function acceptFields(accept: AcceptPayload): Fields {
+  if (accept.shape === 'nested') return nestedFields({ ...accept, supportsStreaming: true }, accept.encoding);
+  return {
+    version: accept.version,
+    algorithms: accept.algorithms,
+    encoding: accept.encoding,
+    security_scanning: accept.securityScanning,
+    session_timeout_ms: accept.sessionTimeoutMs,
+    max_payload_size: accept.maxPayloadSize,
+    limits: { ...accept.limits },
+    agent_id: accept.agentId,
+    extensions: { ...accept.extensions },
+    resume: accept.resume && {
+      token: accept.resume.token,
+      window_ms: accept.resume.windowMs,
+      recovered: accept.resume.recovered,
+      received: accept.resume.received,
+      reason: accept.resume.reason,
+    },
+  };
+}
+
+interface NestedSource {
+  readonly version: string;
+  readonly algorithms: readonly Algorithm[];
+  readonly encodings: readonly EncodingName[];
+  readonly securityScanning: boolean;
+  readonly maxPayloadSize: number;
+  readonly supportsStreaming: boolean;
+  readonly agentId?: string | undefined;
+  readonly extensions: StringMap;
+}
+
+/** The reference's `Capabilities`: every field of it is required there, used here or not. */
+function nestedFields(source: NestedSource, preferred: EncodingName | null): Fields {
+  return {
+    version: source.version || NESTED_PROTOCOL_VERSION,
+    agent_id: source.agentId ?? '',
+    agent_type: 'parlance',
+    compression: {
+      algorithms: source.algorithms.map((name) => REFERENCE_ALGORITHMS[name]),
+      max_payload: source.maxPayloadSize,
+      streaming: source.supportsStreaming,
+      ml_routing: false,
+      encodings: source.encodings.map((name) => REFERENCE_ENCODINGS[name]),
+      // Not nullable in the reference; its own default where nothing was agreed.
+      preferred_encoding: REFERENCE_ENCODINGS[preferred ?? EncodingName.CL100K_BASE],
+    },
+    security: {
+      threat_detection: source.securityScanning,
+      model_version: null,
+      blocking_mode: false,
+      block_threshold: 0.8,
+    },
+    extensions: { ...source.extensions },
+  };
+}
+
+function shapeOf(payload: Fields): CapabilityShape {
+  return isFields(get(payload, 'compression')) ? 'nested' : 'flat';
+}
+
+function scanningField(payload: Fields, shape: CapabilityShape): boolean {
+  if (shape === 'nested') return booleanField(objectField(payload, 'security'), 'threat_detection', false);
+  return booleanField(payload, 'security_scanning', false);
+}
+
+/** An unknown preference is none; the list decides then. */
+function encodingField(fields: Fields, name: string): EncodingName | null {
+  const value = stringField(fields, name, '', 64);
+  return value === '' ? null : (capabilityNames.encoding(value) ?? null);
+}
+
+function agentIdField(payload: Fields): string | undefined {
+  const id = stringField(payload, 'agent_id', '', 128);
+  if (id === '') return undefined;
+  if (!isStatedAgentId(id)) throw bad('agent_id', '1 to 128 letters, digits or one of "._:@-"');
+  return id;
+}
+
+/** Whether a client may call itself that in HELLO; other agents reach it only if its name is plainer. */
+export function isStatedAgentId(id: string): boolean {
+  return AGENT_ID.test(id);
+}
+
+function extensionsField(payload: Fields): StringMap {
+  return stringMapField(payload, 'extensions', MAX_EXTENSIONS, MAX_TEXT);
+}
+
+function authField(payload: Fields): { token: string } | undefined {
+  const auth = get(payload, 'auth');
+  if (auth === undefined || auth === null) return undefined;
+  if (!isFields(auth)) throw bad('auth', 'an object');
+  return { token: tokenField(auth) };
+}
+
+/** Credentials, in HELLO and in AUTH. */
+export function tokenField(fields: Fields): string {
+  const token = get(fields, 'token');
+  if (typeof token === 'string' && token.length > 0 && token.length <= MAX_TEXT) return token;
+  throw bad('token', `a string of 1 to ${MAX_TEXT} characters`);
+}
+
+function resumeOfferField(payload: Fields): ResumeOffer | undefined {
+  const fields = get(payload, 'resume');
+  if (fields === undefined || fields === null) return undefined;
+  if (!isFields(fields)) throw bad('resume', 'an object');
+  const sessionId = stringField(fields, 'session_id', '', 128);
+  const token = stringField(fields, 'token', '', 256);
+  if (sessionId === '' || token === '') throw bad('resume', 'an object with session_id and token');
+  return {
+    sessionId,
+    token,
+    received: countField(fields, 'received', 0),
+    attempt: countField(fields, 'attempt', 0),
+  };
+}
+
+function resumeAnswerField(payload: Fields): ResumeAnswer | undefined {
+  const fields = get(payload, 'resume');
+  if (fields === undefined || fields === null) return undefined;
+  if (!isFields(fields)) throw bad('resume', 'an object');
+  const token = stringField(fields, 'token', '', 256);
+  if (token === '') throw bad('resume', 'an object with a token');
+  return {
+    token,
+    windowMs: countField(fields, 'window_ms', 0),
+    recovered: booleanField(fields, 'recovered', false),
+    received: countField(fields, 'received', 0),
+    reason: stringField(fields, 'reason', '', 128) || undefined,
+  };
+}

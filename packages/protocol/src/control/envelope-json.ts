@@ -1,0 +1,78 @@
+import { ProtocolError } from '../base/errors.js';
+import { endOfString } from '../base/json.js';
+
+/**
+ * One pass over the JSON of a control message before anything is built from it. Only DATA may be large, and
+ * a large DATA is one long string: everything else that `JSON.parse` would spend time on is bounded here.
+ */
+
+/** Entries of all lists and maps of a control message together; an empty list or map counts as one entry. */
+export const MAX_CONTROL_ENTRIES = 512;
+/** UTF-16 units of a JSON envelope outside strings; DATA has a few dozen. */
+const MAX_OUTSIDE_STRINGS = 16 * 1024;
+/** No type of a message has a longer name, and a longer string is not copied to be compared. */
+const MAX_TYPE_LENGTH = 64;
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+
+/**
+ * Checks an envelope. Like `assertJsonBounds` it does not judge grammar, which `JSON.parse` does.
+ *
+ * @param maxControlSize UTF-16 units of a message that is not DATA.
+ * @param maxDepth lists and maps that may be open at a time.
+ * @throws {ProtocolError} `message_too_large`, `json_too_deep`.
+ */
+export function assertEnvelopeBounds(text: string, maxControlSize: number, maxDepth: number): void {
+  // An entry takes two characters at least, so that most messages are within bounds as they are.
+  if (text.length <= Math.min(2 * MAX_CONTROL_ENTRIES, maxControlSize)) return;
+  let entries = 0;
+  let outside = 0;
+  let depth = 0;
+  let isValue = false;
+  let key = '';
+  let string = '';
+  let type: string | undefined;
+  for (let at = 0; at < text.length; at++) {
+    if (++outside > MAX_OUTSIDE_STRINGS) {
+      throw tooLarge(`more than ${MAX_OUTSIDE_STRINGS} characters outside strings`);
+    }
+    const unit = text.charCodeAt(at);
+    if (unit === QUOTE) {
+      const end = endOfString(text, at + 1);
+      if (end === -1) return;
+      if (depth === 1) {
+        string = end - at <= MAX_TYPE_LENGTH ? text.slice(at + 1, end) : '';
+        if (isValue && key === 'type') type = string;
+      }
+      at = end;
+    } else if (unit === COLON) {
+      if (depth === 1) {
+        key = string;
+        isValue = true;
+      }
+    } else if (unit === COMMA || unit === OPEN_ARRAY || unit === OPEN_OBJECT) {
+      if (unit !== COMMA && ++depth > maxDepth) {
+        throw new ProtocolError('json_too_deep', `JSON is nested more than ${maxDepth} levels deep`);
+      }
+      isValue = false;
+      if (++entries > MAX_CONTROL_ENTRIES) throw tooLarge(`more than ${MAX_CONTROL_ENTRIES} entries`);
+    } else if (unit === CLOSE_ARRAY || unit === CLOSE_OBJECT) depth--;
+  }
+  if (type !== 'DATA') assertControlSize(text.length, maxControlSize);
+}
+
+/** @throws {ProtocolError} `message_too_large`. */
+export function assertControlSize(size: number, max: number): void {
+  if (size <= max) return;
+  throw new ProtocolError('message_too_large', `control message of ${size} bytes, at most ${max} are taken`);
+}
+
+function tooLarge(fault: string): ProtocolError {
+  return new ProtocolError('message_too_large', `the control message holds ${fault}`);
+}

@@ -1,0 +1,310 @@
+import { Decoder, Encoder, ExtensionCodec } from '@msgpack/msgpack';
+import { ProtocolError, toProtocolError } from '../base/errors.js';
+import {
+  bad,
+  booleanField,
+  countField,
+  type Fields,
+  get,
+  isCount,
+  isFields,
+  objectField,
+  stringField,
+} from '../base/fields.js';
+import { assertPairedEscapes, parseJson } from '../base/json.js';
+import { DEFAULT_LIMITS, type Limits } from '../base/limits.js';
+import { assertMsgpackBounds } from '../base/msgpack-bounds.js';
+import {
+  acceptFields,
+  capabilityNames,
+  helloFields,
+  parseAccept,
+  parseHello,
+  tokenField,
+} from './capabilities.js';
+import { assertControlSize, assertEnvelopeBounds, MAX_CONTROL_ENTRIES } from './envelope-json.js';
+import {
+  type AuthPayload,
+  CloseReason,
+  type ControlMessage,
+  type DataPayload,
+  RejectCode,
+  type RejectPayload,
+  type SecurityStatus,
+  type UnknownMessage,
+} from './messages.js';
+
+/**
+ * Control envelopes on the wire: `{ type, session_id, timestamp, payload }`, as MessagePack in
+ * `m2m.v1` and as JSON in `m2m.v1.json`, with the same field names in both. What is read is
+ * tolerant in spelling and strict in kind; what is written has one spelling per capability shape.
+ */
+
+const MAX_MESSAGE_LENGTH = 1024;
+/** Bytes of a control message after ACCEPT: the longest token, and an envelope around it. */
+export const MAX_CONTROL_SIZE = 20 * 1024;
+/** Nesting that the encoder itself allows. */
+const MAX_OWN_DEPTH = 101;
+
+// MessagePack's extension types (timestamps among them) have no place in an envelope.
+class NoExtensions extends ExtensionCodec {
+  override tryToEncode(): null {
+    return null;
+  }
+  override decode(): never {
+    throw new ProtocolError('bad_message', 'MessagePack extension types are not used in control messages');
+  }
+}
+const extensionCodec = new NoExtensions();
+const encoder = new Encoder({ extensionCodec, ignoreUndefined: true });
+
+/** Encodes a message as a MessagePack map for `m2m.v1`. */
+export function encodeControl(message: ControlMessage): Uint8Array<ArrayBuffer> {
+  return encodeMap(toFields(message));
+}
+
+/**
+ * Encodes a message as JSON text for `m2m.v1.json`.
+ *
+ * @throws {ProtocolError} `lone_surrogate`.
+ */
+export function encodeControlJson(message: ControlMessage): string {
+  const text = JSON.stringify(toFields(message));
+  assertPairedEscapes(text);
+  return text;
+}
+
+/**
+ * Decodes a MessagePack envelope.
+ *
+ * @param maxSize bytes that it may have. @default `maxHandshakeSize` of `limits`
+ * @throws {ProtocolError} `bad_message`, `message_too_large` over `maxSize` or {@link MAX_CONTROL_ENTRIES},
+ * `json_too_deep`.
+ */
+export function decodeControl(
+  bytes: Uint8Array,
+  limits: Limits = DEFAULT_LIMITS,
+  maxSize: number = limits.maxHandshakeSize,
+): ControlMessage | UnknownMessage {
+  // Envelopes of m2m.v1 never carry content, so one bound serves all of them, and with it the memory that
+  // the decoder can be made to spend.
+  assertControlSize(bytes.length, maxSize);
+  return fromFields(decodeMap(bytes, limits.maxJsonDepth, 'control message', MAX_CONTROL_ENTRIES));
+}
+
+/**
+ * Decodes a JSON envelope.
+ *
+ * @param maxSize UTF-16 units that it may have unless it is DATA, which the caller has bounded.
+ * @default `maxHandshakeSize` of `limits`
+ * @throws {ProtocolError} `bad_json`, `bad_message`, or a limit's own code.
+ */
+export function decodeControlJson(
+  text: string,
+  limits: Limits = DEFAULT_LIMITS,
+  maxSize: number = limits.maxHandshakeSize,
+): ControlMessage | UnknownMessage {
+  assertEnvelopeBounds(text, maxSize, limits.maxJsonDepth);
+  assertPairedEscapes(text);
+  const value = parseJson(text, limits);
+  if (!isFields(value)) throw bad('a control message', 'an object');
+  const message = fromFields(value);
+  // A key that is spelled with escapes means the same to the parser and not to the first look.
+  if (message.type !== 'DATA') assertControlSize(text.length, maxSize);
+  return message;
+}
+
+/**
+ * Decodes one MessagePack map of plain values.
+ *
+ * @param what names the map in errors.
+ * @param maxEntries entries of all its lists and maps together. @default as many as the bytes hold
+ * @throws {ProtocolError} `bad_message`, `json_too_deep`, `message_too_large` for too many entries.
+ */
+export function decodeMap(bytes: Uint8Array, maxDepth: number, what: string, maxEntries?: number): Fields {
+  assertMsgpackBounds(bytes, maxDepth, what, maxEntries);
+  let value: unknown;
+  try {
+    value = new Decoder({ extensionCodec }).decode(bytes);
+  } catch (cause) {
+    throw toProtocolError(cause, 'bad_message', `${what} is not well-formed MessagePack`);
+  }
+  if (!isFields(value)) throw bad(what, 'a map');
+  return value;
+}
+
+/**
+ * Encodes a map of plain values; `undefined` entries are left out.
+ *
+ * @throws {ProtocolError} `invalid_argument` where a value has no MessagePack form.
+ */
+export function encodeMap(fields: Fields): Uint8Array<ArrayBuffer> {
+  try {
+    const bytes = encoder.encode(fields);
+    // The encoder writes half a character as bytes that are no UTF-8, and nobody would take them.
+    assertMsgpackBounds(bytes, MAX_OWN_DEPTH, 'the map');
+    return bytes;
+  } catch (cause) {
+    if (cause instanceof ProtocolError && cause.code === 'bad_utf8') {
+      throw new ProtocolError('lone_surrogate', 'a string of the map holds half of a surrogate pair', {
+        cause,
+      });
+    }
+    throw toProtocolError(cause, 'invalid_argument', 'a value of the map has no MessagePack form');
+  }
+}
+
+// --- reading
+
+function fromFields(fields: Fields): ControlMessage | UnknownMessage {
+  const type = get(fields, 'type');
+  if (typeof type !== 'string') throw bad('type', 'a string');
+  const timestamp = get(fields, 'timestamp');
+  if (!isCount(timestamp)) throw bad('timestamp', 'Unix milliseconds');
+  const sessionId = stringField(fields, 'session_id', '', 128) || null;
+  const payload = objectField(fields, 'payload');
+  switch (type) {
+    case 'HELLO':
+      return { type, sessionId: null, timestamp, payload: parseHello(payload) };
+    case 'ACCEPT':
+      if (sessionId === null) throw bad('session_id', 'present in ACCEPT');
+      return { type, sessionId, timestamp, payload: parseAccept(payload) };
+    case 'REJECT':
+      return { type, sessionId, timestamp, payload: parseReject(payload) };
+    case 'DATA':
+      return { type, sessionId, timestamp, payload: parseData(payload) };
+    case 'PING':
+    case 'PONG':
+      return { type, sessionId, timestamp, payload: {} };
+    case 'CLOSE':
+      return {
+        type,
+        sessionId,
+        timestamp,
+        payload: {
+          reason: oneOf(CloseReason, get(payload, 'reason'), CloseReason.NORMAL),
+          message: stringField(payload, 'message', '', MAX_MESSAGE_LENGTH),
+        },
+      };
+    case 'AUTH':
+      return { type, sessionId, timestamp, payload: parseAuth(payload) };
+    case 'GOAWAY':
+      return {
+        type,
+        sessionId,
+        timestamp,
+        payload: {
+          retryAfterMs: countField(payload, 'retry_after_ms', 0),
+          deadline: countField(payload, 'deadline', 0),
+        },
+      };
+    default:
+      return { type: 'UNKNOWN', sessionId, timestamp, name: type.slice(0, 64) };
+  }
+}
+
+function parseReject(payload: Fields): RejectPayload {
+  return {
+    code: oneOf(RejectCode, get(payload, 'code'), RejectCode.UNKNOWN),
+    message: stringField(payload, 'message', '', MAX_MESSAGE_LENGTH),
+    retryable: isStated(payload, 'retryable') ? booleanField(payload, 'retryable', false) : undefined,
+    retryAfterMs: isStated(payload, 'retry_after_ms') ? countField(payload, 'retry_after_ms', 0) : undefined,
+  };
+}
+
+function parseAuth(payload: Fields): AuthPayload {
+  if (isStated(payload, 'token')) return { token: tokenField(payload) };
+  return { expiresAt: isStated(payload, 'expires_at') ? countField(payload, 'expires_at', 0) : null };
+}
+
+function isStated(payload: Fields, name: string): boolean {
+  const value = get(payload, name);
+  return value !== undefined && value !== null;
+}
+
+function parseData(payload: Fields): DataPayload {
+  const name = get(payload, 'algorithm');
+  const algorithm = typeof name === 'string' ? capabilityNames.algorithm(name) : undefined;
+  if (algorithm === undefined) throw bad('algorithm', 'the name of a known algorithm');
+  const content = get(payload, 'content');
+  if (typeof content !== 'string' && !(content instanceof Uint8Array))
+    throw bad('content', 'a string or bytes');
+  return {
+    algorithm,
+    content,
+    originalSize: isStated(payload, 'original_size') ? countField(payload, 'original_size', 0) : undefined,
+    securityStatus: parseSecurityStatus(get(payload, 'security_status')),
+  };
+}
+
+function parseSecurityStatus(value: unknown): SecurityStatus | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (!isFields(value)) throw bad('security_status', 'an object');
+  const threatType = get(value, 'threat_type');
+  const confidence = get(value, 'confidence');
+  return {
+    scanned: get(value, 'scanned') === true,
+    safe: get(value, 'safe') === true,
+    threatType: typeof threatType === 'string' ? threatType.slice(0, 128) : undefined,
+    confidence: typeof confidence === 'number' ? confidence : undefined,
+  };
+}
+
+function oneOf<Name extends string>(
+  names: Readonly<Record<string, Name>>,
+  value: unknown,
+  fallback: Name,
+): Name {
+  return typeof value === 'string' && Object.hasOwn(names, value) ? (names[value] as Name) : fallback;
+}
+
+// --- writing
+
+function toFields(message: ControlMessage): Fields {
+  return {
+    type: message.type,
+    session_id: message.sessionId,
+    timestamp: message.timestamp,
+    payload: payloadFields(message),
+  };
+}
+
+function payloadFields(message: ControlMessage): Fields {
+  switch (message.type) {
+    case 'HELLO':
+      return helloFields(message.payload);
+    case 'ACCEPT':
+      return acceptFields(message.payload);
+    case 'REJECT': {
+      const { code, message: text, retryable, retryAfterMs } = message.payload;
+      return { code, message: text, retryable, retry_after_ms: retryAfterMs };
+    }
+    case 'CLOSE':
+      return { ...message.payload };
+    case 'AUTH':
+      return 'token' in message.payload
+        ? { token: message.payload.token }
+        : { expires_at: message.payload.expiresAt };
+    case 'GOAWAY': {
+      const { retryAfterMs, deadline } = message.payload;
+      return { retry_after_ms: retryAfterMs, deadline };
+    }
+    case 'DATA': {
+      const { algorithm, content, originalSize, securityStatus } = message.payload;
+      return {
+        algorithm,
+        content,
+        original_size: originalSize,
+        security_status: securityStatus && {
+          scanned: securityStatus.scanned,
+          safe: securityStatus.safe,
+          threat_type: securityStatus.threatType,
+          confidence: securityStatus.confidence,
+        },
+      };
+    }
+    case 'PING':
+    case 'PONG':
+      return {};
+  }
+}

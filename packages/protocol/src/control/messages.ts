@@ -1,0 +1,194 @@
+import type { Algorithm, EncodingName } from '../base/constants.js';
+
+/**
+ * The control messages of a session as a program sees them. How they look on the wire, in either
+ * capability shape and either envelope, is `message-codec.ts`' business alone.
+ */
+
+/**
+ * How a peer states its capabilities: our own flat fields, or the reference implementation's nested
+ * `compression` and `security` objects. A peer is answered in the shape that it used.
+ */
+export type CapabilityShape = 'flat' | 'nested';
+
+/** String to string, without a prototype, so that no name a peer chooses has a meaning. */
+export type StringMap = Readonly<Record<string, string>>;
+
+/** What a client says to take its session up again. */
+export interface ResumeOffer {
+  readonly sessionId: string;
+  /** The token of the last ACCEPT; never echoed, never logged. */
+  readonly token: string;
+  /** Counted frames that the client has received in the session. */
+  readonly received: number;
+  /** Grows with every connection that the client opens for the session. */
+  readonly attempt: number;
+}
+
+/** Why a session could not be taken up again. */
+export const ResumeRefusal = {
+  UNKNOWN_SESSION: 'unknown_session',
+  WINDOW_PASSED: 'window_passed',
+  NO_STATE: 'no_state',
+  OTHER_OFFER: 'other_offer',
+} as const;
+export type ResumeRefusal = (typeof ResumeRefusal)[keyof typeof ResumeRefusal];
+
+/** What an ACCEPT says of resuming. */
+export interface ResumeAnswer {
+  /** For the next connection; the one before it dies with the first frame after HELLO. */
+  readonly token: string;
+  /** How long the session survives without a connection, in milliseconds. */
+  readonly windowMs: number;
+  /** The session goes on; else this ACCEPT begins a new one. */
+  readonly recovered: boolean;
+  /** Counted frames that the server has received in the session. */
+  readonly received: number;
+  /** Why it was not recovered. */
+  readonly reason?: string | undefined;
+}
+
+export interface HelloPayload {
+  readonly shape: CapabilityShape;
+  readonly version: string;
+  readonly algorithms: readonly Algorithm[];
+  readonly encodings: readonly EncodingName[];
+  readonly preferredEncoding: EncodingName | null;
+  readonly securityScanning: boolean;
+  /** Largest message the client takes, in bytes; 0 is unstated. */
+  readonly maxPayloadSize: number;
+  readonly supportsStreaming: boolean;
+  readonly agentId?: string | undefined;
+  readonly extensions: StringMap;
+  /** Never echoed, never logged. */
+  readonly auth?: { readonly token: string } | undefined;
+  readonly resume?: ResumeOffer | undefined;
+}
+
+/** A client's offer without what is its own: who it is, its credentials, the session it asks for. */
+export type Offer = Omit<HelloPayload, 'agentId' | 'auth' | 'resume'>;
+
+/** Limits that an ACCEPT states, by their option name; what is absent is unlimited. */
+export type StatedLimits = Readonly<Record<string, number>>;
+
+export interface AcceptPayload {
+  readonly shape: CapabilityShape;
+  readonly version: string;
+  readonly algorithms: readonly Algorithm[];
+  /** One encoding of the flat shape; a nested ACCEPT states the server's own list. */
+  readonly encoding: EncodingName | null;
+  readonly encodings: readonly EncodingName[];
+  readonly securityScanning: boolean;
+  readonly sessionTimeoutMs: number;
+  readonly maxPayloadSize: number;
+  readonly limits: StatedLimits;
+  readonly agentId?: string | undefined;
+  readonly extensions: StringMap;
+  readonly resume?: ResumeAnswer | undefined;
+}
+
+export const RejectCode = {
+  VERSION_MISMATCH: 'VERSION_MISMATCH',
+  NO_COMMON_ALGORITHM: 'NO_COMMON_ALGORITHM',
+  SECURITY_POLICY: 'SECURITY_POLICY',
+  RATE_LIMITED: 'RATE_LIMITED',
+  SERVER_BUSY: 'SERVER_BUSY',
+  UNKNOWN: 'UNKNOWN',
+} as const;
+export type RejectCode = (typeof RejectCode)[keyof typeof RejectCode];
+
+export interface RejectPayload {
+  readonly code: RejectCode;
+  readonly message: string;
+  /** Whether the same client may be admitted later. @default what the close code says */
+  readonly retryable?: boolean | undefined;
+  /** Milliseconds to wait before that. */
+  readonly retryAfterMs?: number | undefined;
+}
+
+/** New credentials, from the client, or until when they are good, from the server. */
+export type AuthPayload =
+  /** Never echoed, never logged. */
+  | { readonly token: string }
+  /** Unix milliseconds by the server's clock; `null` where they do not end. */
+  | { readonly expiresAt: number | null };
+
+/** The server drains: no new streams, and no session after the deadline. */
+export interface GoAwayPayload {
+  /** Milliseconds to wait, once this session has ended, before another one is begun. */
+  readonly retryAfterMs: number;
+  /** Unix milliseconds by the server's clock at which it ends what is still there. */
+  readonly deadline: number;
+}
+
+/** What a scan of the content found; carried, never interpreted, by the session. */
+export interface SecurityStatus {
+  readonly scanned: boolean;
+  readonly safe: boolean;
+  readonly threatType?: string | undefined;
+  readonly confidence?: number | undefined;
+}
+
+export interface DataPayload {
+  readonly algorithm: Algorithm;
+  /** A text form in JSON envelopes, bytes in MessagePack. */
+  readonly content: string | Uint8Array;
+  readonly originalSize?: number | undefined;
+  readonly securityStatus?: SecurityStatus | undefined;
+}
+
+export const CloseReason = {
+  NORMAL: 'NORMAL',
+  TIMEOUT: 'TIMEOUT',
+  ERROR: 'ERROR',
+  CLIENT_SHUTDOWN: 'CLIENT_SHUTDOWN',
+  SERVER_SHUTDOWN: 'SERVER_SHUTDOWN',
+} as const;
+export type CloseReason = (typeof CloseReason)[keyof typeof CloseReason];
+
+export interface ClosePayload {
+  readonly reason: CloseReason;
+  readonly message: string;
+}
+
+interface Envelope<Type extends string, Payload> {
+  readonly type: Type;
+  /** Null before a session exists. */
+  readonly sessionId: string | null;
+  /** Unix milliseconds at the sender. */
+  readonly timestamp: number;
+  readonly payload: Payload;
+}
+
+/** A payload without fields. */
+export type EmptyPayload = Readonly<Record<string, never>>;
+
+export type HelloMessage = Envelope<'HELLO', HelloPayload>;
+export type AcceptMessage = Envelope<'ACCEPT', AcceptPayload>;
+export type RejectMessage = Envelope<'REJECT', RejectPayload>;
+export type DataMessage = Envelope<'DATA', DataPayload>;
+export type PingMessage = Envelope<'PING', EmptyPayload>;
+export type PongMessage = Envelope<'PONG', EmptyPayload>;
+export type CloseMessage = Envelope<'CLOSE', ClosePayload>;
+export type AuthMessage = Envelope<'AUTH', AuthPayload>;
+export type GoAwayMessage = Envelope<'GOAWAY', GoAwayPayload>;
+
+/** Every message that this version understands. */
+export type ControlMessage =
+  | HelloMessage
+  | AcceptMessage
+  | RejectMessage
+  | DataMessage
+  | PingMessage
+  | PongMessage
+  | CloseMessage
+  | AuthMessage
+  | GoAwayMessage;
+
+/** A well-formed envelope of a type that this version does not know; ignored with a warning. */
+export interface UnknownMessage {
+  readonly type: 'UNKNOWN';
+  readonly sessionId: string | null;
+  readonly timestamp: number;
+  readonly name: string;
+}

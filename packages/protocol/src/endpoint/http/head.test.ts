@@ -1,0 +1,93 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { errorCode } from '../../testing/error-code.js';
+import { decodeMetadata, encodeMetadata, type Metadata } from '../messages/metadata.js';
+import { decodeHttpRequest, decodeHttpResponse, encodeHttpRequest, encodeHttpResponse } from './head.js';
+
+/** As the other end gets it. */
+const carried = (metadata: Metadata): Metadata => decodeMetadata(encodeMetadata(metadata, Infinity), 32);
+
+const names = fc.stringMatching(/^[a-z0-9][a-z0-9._-]{0,20}$/);
+const values = fc.stringMatching(/^[\t\x20-\x7e\x80-\xff]{0,40}$/);
+const headers = fc.array(fc.tuple(names, values), { maxLength: 8 }).map((entries) => new Map(entries));
+
+describe('a request head', () => {
+  it('comes back as it was', () => {
+    const heads = fc.record({
+      method: fc.constantFrom('POST', 'GET', 'DELETE'),
+      path: fc.stringMatching(/^\/[!-~]{0,40}$/),
+      headers,
+    });
+    fc.assert(
+      fc.property(heads, (head) => {
+        expect(decodeHttpRequest(carried(encodeHttpRequest(head)))).toEqual(head);
+      }),
+    );
+  });
+
+  it('of the common request costs little', () => {
+    const metadata = encodeHttpRequest({ path: '/v1/chat/completions' });
+    expect(encodeMetadata(metadata, Infinity)).toHaveLength(33);
+    expect(decodeHttpRequest(carried(metadata))).toEqual({
+      method: 'POST',
+      path: '/v1/chat/completions',
+      headers: new Map(),
+    });
+  });
+
+  it('is absent where there is none', () => {
+    for (const metadata of [{}, { http: null }, { other: 1 }])
+      expect(decodeHttpRequest(metadata)).toBeUndefined();
+  });
+
+  it.each([
+    ['no map', 1],
+    ['no path', {}],
+    ['a path of another kind', { path: ['/'] }],
+    ['a relative path', { path: 'v1' }],
+    ['a path with a space', { path: '/a b' }],
+    ['a path that ends the request line', { path: '/ HTTP/1.1\r\nx: y' }],
+    ['a path that is no ASCII', { path: '/ä' }],
+    ['a method in small letters', { path: '/', method: 'get' }],
+    ['an endless method', { path: '/', method: 'A'.repeat(17) }],
+    ['a method of another kind', { path: '/', method: 1 }],
+    ['headers that are no map', { path: '/', headers: ['a'] }],
+    ['a header that is no text', { path: '/', headers: { a: 1 } }],
+    ['a header that ends its line', { path: '/', headers: { a: 'b\r\nc: d' } }],
+    ['a header that no byte stands for', { path: '/', headers: { a: '世' } }],
+    ['a header with capitals', { path: '/', headers: { A: 'b' } }],
+    ['a header named like a property', { path: '/', headers: { ['__proto__']: 'b' } }],
+  ])('with %s is refused', (_what, http) => {
+    expect(errorCode(() => decodeHttpRequest({ http: http as never }))).toBe('bad_message');
+  });
+
+  it.each([
+    ['path', 2048, (n: number) => ({ path: `/${'a'.repeat(n - 1)}` })],
+    ['header value', 4096, (n: number) => ({ path: '/', headers: new Map([['a', 'x'.repeat(n)]]) })],
+    ['header name', 64, (n: number) => ({ path: '/', headers: new Map([['a'.repeat(n), 'x']]) })],
+    [
+      'number of headers',
+      64,
+      (n: number) => ({ path: '/', headers: new Map(Array.from({ length: n }, (_, i) => [`h${i}`, ''])) }),
+    ],
+  ])('whose %s is at its limit travels, and one more does not', (_what, limit, head) => {
+    expect(decodeHttpRequest(encodeHttpRequest(head(limit)))).toMatchObject(head(limit));
+    expect(errorCode(() => encodeHttpRequest(head(limit + 1)))).toBe('invalid_argument');
+  });
+});
+
+describe('a response head', () => {
+  it('comes back as it was', () => {
+    fc.assert(
+      fc.property(fc.record({ status: fc.integer({ min: 200, max: 599 }), headers }), (head) => {
+        expect(decodeHttpResponse(carried(encodeHttpResponse(head)))).toEqual(head);
+      }),
+    );
+    expect(decodeHttpResponse({})).toBeUndefined();
+  });
+
+  it.each([199, 600, 200.5, Number.NaN, '200', null, undefined])('of status %s is refused', (status) => {
+    expect(errorCode(() => encodeHttpResponse({ status: status as number }))).toBe('invalid_argument');
+    expect(errorCode(() => decodeHttpResponse({ http: { status: status as number } }))).toBe('bad_message');
+  });
+});

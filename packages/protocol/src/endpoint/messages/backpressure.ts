@@ -1,0 +1,58 @@
+import type { SessionCore } from '../../session/types.js';
+
+/** Bytes of memory that may wait on a stream before its sender waits. */
+const STREAM_HIGH_WATER = 256 * 1024;
+/** The same while all streams of the session together hold more than {@link SESSION_HIGH_WATER}. */
+const STREAM_LOW_WATER = 32 * 1024;
+const SESSION_HIGH_WATER = 4 * 1024 * 1024;
+const RESOLVED = Promise.resolve();
+
+interface Waiting {
+  /** Bytes of bodies; `undefined` where memory says how much may wait. */
+  readonly below: number | undefined;
+  readonly resolve: () => void;
+}
+
+/** Senders that wait for room on their stream. */
+export class Backpressure {
+  /** By stream; most sessions never have one. */
+  #waiting: Map<number, Waiting[]> | undefined;
+
+  /**
+   * Resolves when less waits on a stream, or it is known that the peer does not want it.
+   *
+   * @param below bytes of bodies. @default memory for less than 256 KiB, or 32 KiB while the session holds 4 MiB
+   */
+  wait(core: SessionCore, streamId: number, below?: number): Promise<void> {
+    if (hasRoom(core, streamId, below)) return RESOLVED;
+    return new Promise((resolve) => {
+      this.#waiting ??= new Map();
+      const waiting = this.#waiting.get(streamId);
+      if (waiting === undefined) this.#waiting.set(streamId, [{ below, resolve }]);
+      else waiting.push({ below, resolve });
+    });
+  }
+
+  /** @param core `undefined` where nothing will be written any more. */
+  wake(core: SessionCore | undefined): void {
+    if (this.#waiting === undefined) return;
+    for (const [streamId, waiting] of this.#waiting) {
+      const ready = waiting.filter(({ below }) => core === undefined || hasRoom(core, streamId, below));
+      if (ready.length === 0) continue;
+      if (ready.length === waiting.length) this.#waiting.delete(streamId);
+      else
+        this.#waiting.set(
+          streamId,
+          waiting.filter((each) => !ready.includes(each)),
+        );
+      for (const { resolve } of ready) resolve();
+    }
+    if (this.#waiting.size === 0) this.#waiting = undefined;
+  }
+}
+
+function hasRoom(core: SessionCore, streamId: number, below: number | undefined): boolean {
+  if (below !== undefined) return core.queuedOn(streamId) < below;
+  const queued = core.memoryOf(streamId);
+  return queued < STREAM_LOW_WATER || (queued < STREAM_HIGH_WATER && core.heldBytes <= SESSION_HIGH_WATER);
+}

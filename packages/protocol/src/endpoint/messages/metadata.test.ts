@@ -1,0 +1,49 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { errorCode } from '../../testing/error-code.js';
+import { decodeMetadata, encodeMetadata, type Metadata } from './metadata.js';
+
+it('metadata come back as they were', () => {
+  const names = fc.string({ unit: 'grapheme', maxLength: 10 }).filter((name) => name !== '__proto__');
+  const values = fc.letrec<{ value: unknown }>((tie) => ({
+    value: fc.oneof(
+      { maxDepth: 4 },
+      fc.string({ unit: 'grapheme' }),
+      fc.double({ noNaN: true }).map((number) => number + 0),
+      fc.boolean(),
+      fc.constant(null),
+      fc.array(tie('value'), { maxLength: 3 }),
+      fc.dictionary(names, tie('value'), { maxKeys: 3, noNullPrototype: true }),
+    ),
+  })).value;
+  fc.assert(
+    fc.property(fc.dictionary(names, values, { maxKeys: 4, noNullPrototype: true }), (metadata) => {
+      const encoded = encodeMetadata(metadata as Metadata, Infinity);
+      expect(encoded === undefined).toBe(Object.keys(metadata).length === 0);
+      expect(decodeMetadata(encoded, 32)).toEqual(metadata);
+    }),
+  );
+});
+
+it('metadata of n bytes are sent, of n + 1 refused', () => {
+  expect(encodeMetadata({ a: 'xxxxx' }, 9)).toHaveLength(9);
+  expect(errorCode(() => encodeMetadata({ a: 'xxxxxx' }, 9))).toBe('metadata_too_large');
+  expect(encodeMetadata(undefined, 0)).toBeUndefined();
+});
+
+it('metadata that have no wire form are refused by name', () => {
+  for (const value of [1n, () => 1]) {
+    expect(errorCode(() => encodeMetadata({ value: value as never }, 100))).toBe('invalid_argument');
+  }
+});
+
+it('metadata that were received are frozen, a map, and no deeper than allowed', () => {
+  expect(Object.isFrozen(decodeMetadata(encodeMetadata({ a: 1 }, 9), 32))).toBe(true);
+  expect(Object.isFrozen(decodeMetadata(undefined, 32))).toBe(true);
+  expect(errorCode(() => decodeMetadata(Uint8Array.of(0x90), 32))).toBe('bad_message');
+  const nested = encodeMetadata({ a: [[]] }, 9);
+  expect([errorCode(() => decodeMetadata(nested, 3)), errorCode(() => decodeMetadata(nested, 2))]).toEqual([
+    'none',
+    'json_too_deep',
+  ]);
+});

@@ -1,0 +1,262 @@
+import { concatBytes } from '../../base/bytes.js';
+import { ProtocolError } from '../../base/errors.js';
+import type { Reservation } from '../../base/memory.js';
+import type { BodyCoder } from '../../codec/auto/coder.js';
+import { LinkCodec } from '../../link/frame.js';
+import type { ReceivedBody } from '../../link/reassembly.js';
+import { Inbox } from '../messages/inbox.js';
+import { createMessage, type Message, type PartText, type ReceivedMessage } from '../messages/message.js';
+import { decodeMetadata, type Metadata } from '../messages/metadata.js';
+
+/** The reply to a request, part by part. */
+export interface ReplyStream extends AsyncIterable<Message> {
+  /** The stream's ID; 0 while a very large request is still being coded. */
+  readonly id: number;
+  /** What the far end sent along with the reply; empty before anything of it has arrived. */
+  readonly metadata: Metadata;
+  /** Stops the handler at the far end; the iteration ends. Cancelling twice changes nothing. */
+  cancel(): void;
+}
+
+/** The end of a stream that asked: takes what the session hands it and keeps it for the reader. */
+export interface Reply extends ReplyStream {
+  /** Complete, failed or cancelled: nothing more is taken. */
+  readonly isOver: boolean;
+  /** The request was sent on stream `id`. */
+  begin(id: number): void;
+  /** Settles when the reply is complete: joined, or rejected with what went wrong. */
+  whole(): Promise<Message>;
+  /** @param reservation of the memory that the body takes once it is decoded. */
+  handlePart(body: ReceivedBody, reservation?: Reservation): void;
+  handleResponse(body: ReceivedBody, reservation?: Reservation): void;
+  handleEnd(error?: Error): void;
+  /** Ends the reply at this end with `reason`, which the reader sees, and cancels the far end. */
+  abort(reason: unknown): void;
+}
+
+export interface ReplyOptions {
+  readonly coder: BodyCoder;
+  /** Tells the far end, which knows the stream by `id`. */
+  readonly cancel: (id: number) => void;
+  /** The application has taken a part that was charged `charge`. */
+  readonly consume: (id: number, charge: number) => void;
+  /** The reply is over, for whatever reason; called once. */
+  readonly onOver: () => void;
+}
+
+export function createReply(options: ReplyOptions): Reply {
+  return new StreamReply(options);
+}
+
+class StreamReply implements Reply {
+  id = 0;
+  readonly #coder: BodyCoder;
+  readonly #options: ReplyOptions;
+  readonly #parts: Inbox<ReceivedMessage>;
+  #partText: PartText | undefined;
+  /** A character that its tokens do not complete. */
+  #incomplete: Error | undefined;
+  /** The reader takes the parts for text, and not for tokens alone. */
+  #isText = false;
+  #hasParts = false;
+  #metadata: Metadata = Object.freeze({});
+  #encodedMetadata: Uint8Array | undefined;
+  #isOver = false;
+  /** Kept instead of messages where the reply is asked for as a whole. */
+  #bodies: ReceivedBody[] | undefined;
+  #collected = 0;
+  /** Of the parts that are kept, and of the one that the reader has taken last. */
+  readonly #reservations: Reservation[] = [];
+  #taken: Reservation | undefined;
+  #whole: { resolve: (message: Message) => void; reject: (error: unknown) => void } | undefined;
+
+  constructor(options: ReplyOptions) {
+    this.#options = options;
+    this.#coder = options.coder;
+    this.#parts = new Inbox({
+      onTake: (part) => {
+        this.#releaseTaken();
+        this.#taken = part.reservation;
+        options.consume(this.id, part.charge);
+      },
+      onDone: () => this.#releaseTaken(),
+      onRelease: () => this.cancel(),
+    });
+  }
+
+  get metadata(): Metadata {
+    return this.#metadata;
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  begin(id: number): void {
+    this.id = id;
+  }
+
+  whole(): Promise<Message> {
+    this.#bodies = [];
+    return new Promise((resolve, reject) => {
+      this.#whole = { resolve, reject };
+    });
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Message> {
+    return this.#parts[Symbol.asyncIterator]();
+  }
+
+  handlePart(body: ReceivedBody, reservation?: Reservation): void {
+    if (this.#isOver) return reservation?.release();
+    if (body.metadata !== undefined) {
+      this.#learn(body.metadata);
+      // A part with metadata and no bytes carries the metadata only. Protected, it is coded nevertheless.
+      const isNothing = body.bytes.length === 0 || (body.opened !== undefined && body.originalLength === 0);
+      if (isNothing) {
+        reservation?.release();
+        return this.#options.consume(this.id, body.charge);
+      }
+    }
+    this.#hasParts = true;
+    if (this.#bodies !== undefined) {
+      if (reservation !== undefined) this.#reservations.push(reservation);
+      this.#collect(this.#bodies, body);
+      return;
+    }
+    if (body.codec === LinkCodec.TOKEN_NATIVE) this.#partText ??= this.#coder.createPartText();
+    else this.#endTokens();
+    const message = createMessage(body, this.#coder, this.#partText, this.#onText);
+    message.reservation = reservation;
+    this.#parts.push(message);
+  }
+
+  handleResponse(body: ReceivedBody, reservation?: Reservation): void {
+    // The caller has it as a whole, at once: it has asked for it.
+    reservation?.release();
+    if (this.#isOver) return;
+    if (this.#hasParts) throw new ProtocolError('bad_frame', 'a response behind parts of a reply');
+    if (body.metadata !== undefined) this.#learn(body.metadata);
+    this.#finish();
+    const message = createMessage(body, this.#coder);
+    if (this.#whole !== undefined) this.#whole.resolve(message);
+    this.#parts.push(message);
+    this.#parts.end();
+  }
+
+  handleEnd(error?: Error): void {
+    if (this.#isOver) return;
+    this.#finish();
+    if (this.#whole !== undefined) {
+      if (error !== undefined) this.#whole.reject(error);
+      else this.#settle(this.#whole, this.#bodies ?? []);
+    }
+    this.#endTokens();
+    this.#parts.end(error ?? (() => (this.#isText ? this.#incomplete : undefined)));
+  }
+
+  abort(reason: unknown): void {
+    if (this.#isOver) return;
+    this.#finish();
+    this.#whole?.reject(reason);
+    this.#parts.end(
+      reason instanceof Error ? reason : new ProtocolError('cancelled', 'aborted', { cause: reason }),
+    );
+    if (this.id !== 0) this.#options.cancel(this.id);
+  }
+
+  cancel(): void {
+    if (this.#isOver) return;
+    this.#finish();
+    this.#whole?.reject(new ProtocolError('cancelled', 'the request was cancelled'));
+    this.#parts.clear();
+    this.#parts.end();
+    if (this.id !== 0) this.#options.cancel(this.id);
+  }
+
+  readonly #onText = () => {
+    this.#isText = true;
+  };
+
+  /** Other parts follow on those in tokens, or none at all: a character may be incomplete now. */
+  #endTokens(): void {
+    const partText = this.#partText;
+    this.#partText = undefined;
+    try {
+      partText?.end();
+    } catch (error) {
+      this.#incomplete ??= error as Error;
+    }
+  }
+
+  #learn(metadata: Uint8Array): void {
+    this.#metadata = decodeMetadata(metadata, this.#coder.limits.maxJsonDepth);
+    this.#encodedMetadata = metadata;
+  }
+
+  /** Keeps a part of a reply that is asked for as a whole, which is bounded like a message. */
+  #collect(bodies: ReceivedBody[], body: ReceivedBody): void {
+    const { maxMessageSize } = this.#coder.limits;
+    this.#collected += (body.content ?? body.bytes).length;
+    if (this.#collected > maxMessageSize) {
+      throw new ProtocolError(
+        'message_too_large',
+        `the reply is larger than ${maxMessageSize} bytes; stream it`,
+      );
+    }
+    bodies.push(body);
+    this.#options.consume(this.id, body.charge);
+  }
+
+  #releaseTaken(): void {
+    this.#taken?.release();
+    this.#taken = undefined;
+  }
+
+  #finish(): void {
+    this.#isOver = true;
+    for (const reservation of this.#reservations.splice(0)) reservation.release();
+    // A reader that has all may never ask for more.
+    if (this.#parts.size === 0) this.#releaseTaken();
+    this.#options.onOver();
+  }
+
+  #settle(
+    whole: { resolve: (message: Message) => void; reject: (error: unknown) => void },
+    bodies: ReceivedBody[],
+  ): void {
+    try {
+      const joined = { ...joinBodies(bodies, this.#coder), metadata: this.#encodedMetadata };
+      whole.resolve(createMessage(joined, this.#coder));
+    } catch (error) {
+      whole.reject(error);
+    }
+  }
+}
+
+/**
+ * One body with the content of all, which is bounded like a message; token IDs stay token IDs where all
+ * parts are.
+ */
+function joinBodies(bodies: readonly ReceivedBody[], coder: BodyCoder): ReceivedBody {
+  const areTokens = bodies.length > 0 && bodies.every((body) => body.codec === LinkCodec.TOKEN_NATIVE);
+  const { maxMessageSize } = coder.limits;
+  let length = 0;
+  const decode = (body: ReceivedBody): Uint8Array => {
+    const bytes = coder.decode(body);
+    length += bytes.length;
+    if (length <= maxMessageSize) return bytes;
+    throw new ProtocolError(
+      'decompressed_too_large',
+      `the reply expands to more than ${maxMessageSize} bytes; stream it`,
+    );
+  };
+  return {
+    codec: areTokens ? LinkCodec.TOKEN_NATIVE : LinkCodec.PLAIN,
+    bytes: concatBytes(bodies.map((body) => (areTokens ? body.bytes : decode(body)))),
+    originalLength: undefined,
+    secret: bodies.some((body) => body.secret),
+    metadata: undefined,
+    charge: 0,
+  };
+}

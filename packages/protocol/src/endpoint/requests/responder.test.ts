@@ -1,0 +1,334 @@
+import { describe, expect, it } from 'vitest';
+import { ProtocolError, RequestError } from '../../base/errors.js';
+import { resolveLimits } from '../../base/limits.js';
+import { encodeUtf8 } from '../../base/text.js';
+import { createBodyCoder } from '../../codec/auto/coder.js';
+import { encodeMap } from '../../control/envelope.js';
+import { LinkCodec } from '../../link/frame.js';
+import { type CodedBody, plainBody } from '../../link/link.js';
+import { type Clock, systemClock } from '../../platform/clock.js';
+import { createMessage, type Message, type ReceivedMessage } from '../messages/message.js';
+import { decodeMetadata } from '../messages/metadata.js';
+import { SILENT_LOGGER } from '../ports.js';
+import type { Session } from '../session.js';
+import { isTurnOver } from '../turn.js';
+import { answer, type ReplySink, type RequestHandler } from './responder.js';
+
+const coder = createBodyCoder({
+  algorithms: ['NONE'],
+  encoding: undefined,
+  limits: resolveLimits(),
+  security: undefined,
+  yield: () => Promise.resolve(),
+});
+
+/** What reaches the requester when `handler` is given a request with `metadata`. */
+async function replyOf(
+  handler: RequestHandler | undefined,
+  {
+    metadata,
+    isWanted = () => true,
+    body: bytes = encodeUtf8('ask'),
+    request,
+    rest = () => undefined,
+  }: {
+    metadata?: Uint8Array;
+    isWanted?: () => boolean;
+    body?: Uint8Array;
+    request?: ReceivedMessage;
+    rest?: (size: number) => Promise<void> | undefined;
+  } = {},
+) {
+  const said: unknown[] = [];
+  const told = ({ bytes, metadata: extra }: CodedBody) => [
+    Buffer.from(bytes).toString(),
+    ...(extra === undefined ? [] : [decodeMetadata(extra, 32)]),
+  ];
+  const sink: ReplySink = {
+    respond: (body) => said.push('response', ...told(body)),
+    chunk: (body) => said.push('part', ...told(body)),
+    end: () => said.push('end'),
+    fail: (error) => said.push('failure', error),
+    refuse: (error) => said.push('refusal', error),
+    isWanted,
+    runToCompletion: () => said.push('runs to completion'),
+    ready: () => Promise.resolve(),
+  };
+  const body = { ...plainBody(bytes), originalLength: undefined, charge: 0, metadata };
+  await answer(request ?? createMessage(body, coder), new AbortController().signal, sink, {
+    handler,
+    session: { id: 'sess' } as Session,
+    coder,
+    logger: SILENT_LOGGER,
+    maxMetadataSize: 100,
+    clock: systemClock,
+    rest,
+    batch: undefined,
+  });
+  return said;
+}
+
+it('joins parts while the handler asks for it, and keeps their order with what it does not join', async () => {
+  const said = await replyOf(async function* (_request, { setBatch }) {
+    yield 'a';
+    setBatch({ ms: 10_000, bytes: 4 });
+    yield 'b';
+    yield { text: 'c' };
+    yield { json: 1 };
+    yield 'de';
+    yield 'fg';
+    yield 'h';
+    setBatch(undefined);
+    yield 'i';
+    setBatch({ ms: 10_000 });
+    yield 'j';
+    yield 'k';
+  });
+  expect(said.filter((item) => item !== 'part')).toEqual(['a', 'bc', '1', 'defg', 'h', 'i', 'jk', 'end']);
+});
+
+it('says no part of a batch after the handler has failed', async () => {
+  const said = await replyOf(async function* (_request, { setBatch }) {
+    setBatch({ ms: 10_000 });
+    yield 'lost';
+    throw new RequestError('no_more', 'stop');
+  });
+  expect(said).toMatchObject(['failure', { code: 'no_more' }]);
+});
+
+it('fails where a batch cannot be coded, also by its timer', async () => {
+  const said = await replyOf(async function* (_request, { setBatch }) {
+    setBatch({ ms: 0 });
+    yield { tokens: [1] };
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    yield 'after';
+  });
+  expect(said).toMatchObject(['failure', { code: 'unsupported' }]);
+});
+
+describe('a handler that', () => {
+  it.each<[string, RequestHandler, unknown[]]>([
+    ['returns a part answers with it', () => 'one', ['response', 'one']],
+    ['returns it later answers with it', async () => ({ json: [1] }), ['response', '[1]']],
+    ['returns nothing answers with nothing', () => undefined, ['response', '']],
+    [
+      'yields parts ends after them',
+      async function* () {
+        yield 'a';
+        yield { text: 'b' };
+      },
+      ['part', 'a', 'part', 'b', 'end'],
+    ],
+    [
+      'sets metadata sends them along with what it returns',
+      (_request, context) => {
+        context.setMetadata({ status: 200 });
+        return 'one';
+      },
+      ['response', 'one', { status: 200 }],
+    ],
+    [
+      'sets metadata sends them once, before the next part',
+      async function* (_request, context) {
+        context.setMetadata({ status: 1 });
+        context.setMetadata({ status: 2 });
+        yield 'a';
+        yield 'b';
+        context.setMetadata({ status: 3 });
+      },
+      ['part', '', { status: 2 }, 'part', 'a', 'part', 'b', 'part', '', { status: 3 }, 'end'],
+    ],
+  ])('%s', async (_what, handler, said) => {
+    expect(await replyOf(handler)).toEqual(said);
+  });
+
+  it('throws at once, later or between parts fails the request with what it threw', async () => {
+    const error = new RequestError('mine', 'why');
+    const fail = () => {
+      throw error;
+    };
+    expect(await replyOf(fail)).toEqual(['failure', error]);
+    expect(await replyOf(async () => fail())).toEqual(['failure', error]);
+    const between = async function* () {
+      yield 'a';
+      fail();
+    };
+    expect(await replyOf(between)).toEqual(['part', 'a', 'failure', error]);
+  });
+
+  it('is asked for no further part once nobody wants any', async () => {
+    let returned = false;
+    const endless = async function* () {
+      try {
+        for (;;) yield 'a';
+      } finally {
+        returned = true;
+      }
+    };
+    let wanted = 2;
+    expect(await replyOf(endless, { isWanted: () => wanted-- > 0 })).toEqual([
+      'part',
+      'a',
+      'part',
+      'a',
+      'end',
+    ]);
+    expect(returned).toBe(true);
+  });
+
+  it('runs to completion goes on though nobody takes its parts', async () => {
+    const finished: string[] = [];
+    const work: RequestHandler = async function* (_request, context) {
+      context.runToCompletion();
+      for (const part of ['a', 'b', 'c']) {
+        yield part;
+        finished.push(part);
+      }
+    };
+    let wanted = 1;
+    const said = await replyOf(work, { isWanted: () => wanted-- > 0 });
+    expect(said).toEqual(['runs to completion', 'part', 'a', 'end']);
+    expect(finished).toEqual(['a', 'b', 'c']);
+  });
+
+  it('sets metadata over the limit fails the request', async () => {
+    const tooMuch: RequestHandler = (_request, context) => {
+      context.setMetadata({ a: 'x'.repeat(100) });
+      return 'one';
+    };
+    expect(await replyOf(tooMuch)).toEqual([
+      'failure',
+      expect.objectContaining({ code: 'metadata_too_large' }),
+    ]);
+  });
+
+  it('reads what the requester sent along', async () => {
+    const metadata = encodeMap({ traceparent: '00-1' });
+    const echo: RequestHandler = (request, context) => ({ json: [context.metadata, request.text] });
+    expect(await replyOf(echo, { metadata })).toEqual(['response', '[{"traceparent":"00-1"},"ask"]']);
+  });
+});
+
+it('a request whose metadata cannot be read fails alone, and its handler never runs', async () => {
+  let ran = false;
+  const handler = () => {
+    ran = true;
+    return 'one';
+  };
+  const said = await replyOf(handler, { metadata: Uint8Array.of(0xc1) });
+  expect(said).toEqual(['refusal', expect.objectContaining({ code: 'bad_message' })]);
+  expect(ran).toBe(false);
+});
+
+describe('a request that cannot be decoded', () => {
+  const undecodable = (codec: LinkCodec, bytes: Uint8Array) =>
+    createMessage(
+      {
+        codec,
+        bytes,
+        originalLength: undefined,
+        secret: false,
+        metadata: undefined,
+        charge: 0,
+      },
+      coder,
+    );
+
+  it.each([
+    ['its text', 'bad_utf8', (request: Message) => request.text],
+    ['its JSON', 'bad_utf8', (request: Message) => request.json<string>()],
+  ])('is told to its requester where the handler asks for %s', async (_what, code, ask) => {
+    expect(await replyOf(ask, { body: Uint8Array.of(0xff) })).toEqual([
+      'refusal',
+      expect.objectContaining({ code }),
+    ]);
+  });
+
+  it('is told under the code of what is wrong with it', async () => {
+    const request = undecodable(LinkCodec.BROTLI, Uint8Array.of(1, 2, 3));
+    expect(await replyOf(() => request.text, { request })).toEqual([
+      'refusal',
+      expect.objectContaining({ code: 'bad_compression' }),
+    ]);
+    expect(await replyOf((request) => request.json<string>())).toEqual([
+      'refusal',
+      expect.objectContaining({ code: 'bad_json' }),
+    ]);
+  });
+
+  it('is told in the middle of a reply as well', async () => {
+    const said = await replyOf(
+      async function* (request) {
+        yield 'part';
+        yield request.text;
+      },
+      { body: Uint8Array.of(0xff) },
+    );
+    expect(said).toEqual(['part', 'part', 'refusal', expect.objectContaining({ code: 'bad_utf8' })]);
+  });
+
+  it('is no excuse for anything else that the handler cannot decode', async () => {
+    const other = undecodable(LinkCodec.PLAIN, Uint8Array.of(0xff));
+    const said = await replyOf(() => other.text, { body: Uint8Array.of(0xff) });
+    expect(said).toEqual(['failure', expect.objectContaining({ code: 'bad_utf8' })]);
+    const own = await replyOf(() => {
+      throw new ProtocolError('bad_utf8', 'of a file');
+    });
+    expect(own).toEqual(['failure', expect.objectContaining({ code: 'bad_utf8' })]);
+  });
+});
+
+describe('a reply whose parts are all ready', () => {
+  /** Every reading is a millisecond later. */
+  const slowClock = (): Clock => {
+    let now = 0;
+    return { ...systemClock, now: () => now++ };
+  };
+
+  it('lets the event loop turn when it has taken its time', async () => {
+    const clock = slowClock();
+    let turns = 0;
+    let isOver = false;
+    const count = () => {
+      turns++;
+      if (!isOver) setImmediate(count);
+    };
+    setImmediate(count);
+    const said = await replyOf(
+      async function* () {
+        for (let i = 0; i < 1_000; i++) yield 'x';
+      },
+      { rest: (size) => (isTurnOver(clock, size) ? clock.yield() : undefined) },
+    );
+    isOver = true;
+    // A look at the clock for 8 parts, five milliseconds a turn.
+    expect(turns).toBeGreaterThan(10);
+    expect(said.filter((each) => each === 'part')).toHaveLength(1_000);
+  });
+
+  it('is looked at for its bytes as for its parts', () => {
+    const looks = (size: number) => {
+      let count = 0;
+      const clock: Clock = { ...systemClock, now: () => count++, yield: () => new Promise(() => {}) };
+      for (let i = 0; i < 70; i++) isTurnOver(clock, size);
+      return count;
+    };
+    expect(looks(0)).toBe(8);
+    expect(looks(7 * 8 * 1024)).toBe(70);
+    expect(looks(7 * 8 * 1024 - 1)).toBeLessThan(70);
+  });
+
+  it('begins to count again with each turn', async () => {
+    const clock = slowClock();
+    const over: boolean[] = [];
+    for (let i = 0; i < 20; i++) {
+      for (let part = 0; part < 8; part++) over.push(isTurnOver(clock, 0));
+      await clock.yield();
+    }
+    expect(over).not.toContain(true);
+  });
+});
+
+it('a request to an end without a handler is unsupported', async () => {
+  expect(await replyOf(undefined)).toEqual(['failure', expect.objectContaining({ code: 'unsupported' })]);
+});

@@ -1,0 +1,164 @@
+import { ProtocolError, toProtocolError } from '../../base/errors.js';
+import type { Limits } from '../../base/limits.js';
+import type { SessionMemory } from '../../base/memory.js';
+import type { AvpHead } from '../../codec/avp/head.js';
+import { TransferReader } from '../../codec/avp/transfer.js';
+import type { BodyPiece } from '../../link/pieces.js';
+import { AssembledTransfer } from './assembly.js';
+import { StreamedTransfer } from './stream.js';
+import type { TensorMessage } from './tensor.js';
+
+/** How tensors are received: as a whole, or readable while they arrive. */
+export type TransferMode = 'assemble' | 'stream';
+
+/** What becomes of a tensor whose head is known. */
+export interface TransferSink {
+  /** The next bytes of the body, and what they were charged. */
+  take(bytes: Uint8Array, charge: number): void;
+  /** That was all. @throws {ProtocolError} what is wrong with it. */
+  finish(): void;
+  /** There will be no more of it. */
+  end(error: Error): void;
+}
+
+/** One transfer as its sink sees it. */
+export interface Transfer {
+  readonly head: AvpHead;
+  readonly reader: TransferReader;
+  /** The agent that sends it. */
+  readonly from: string | undefined;
+  /** Hands the tensor to the application, unless it is given up before that may be. */
+  deliver(message: TensorMessage, delivered?: () => void): void;
+  /** What bytes were charged is taken. */
+  consume(charge: number): void;
+  /** The tensor is verified, and its sender is told. */
+  accept(): void;
+  refuse(error: unknown): void;
+}
+
+export interface TensorReceiverOptions {
+  /** Compressed tensors are assembled in either mode. */
+  readonly mode: TransferMode;
+  readonly limits: Limits;
+  /** What the session holds, asked for when something is to be charged. */
+  readonly memory: () => SessionMemory;
+  /** Clock reading in milliseconds. */
+  readonly now: () => number;
+  /** Bytes of a tensor that is put together; one that is read while it arrives is bounded by `limits`. */
+  readonly maxAssembledSize: number;
+  /** Looks at a tensor first, and calls `deliver` where it may go on. */
+  readonly admit: (message: TensorMessage, deliver: () => void) => void;
+  readonly deliver: (message: TensorMessage) => void;
+  readonly consume: (streamId: number, charge: number) => void;
+  readonly accept: (streamId: number) => void;
+  readonly refuse: (streamId: number, error: ProtocolError) => void;
+}
+
+/** A tensor that was neither accepted nor refused. */
+interface Incoming {
+  readonly reader: TransferReader;
+  readonly from: string | undefined;
+  sink: TransferSink | undefined;
+}
+
+/**
+ * Receives the tensors of one session and tells their senders what became of them. A wrong one is
+ * refused as soon as that is known, and harms nothing else.
+ */
+export class TensorReceiver {
+  readonly #options: TensorReceiverOptions;
+  readonly #incoming = new Map<number, Incoming>();
+
+  constructor(options: TensorReceiverOptions) {
+    this.#options = options;
+  }
+
+  handlePiece(streamId: number, piece: BodyPiece): void {
+    if (piece.offset === 0) {
+      const reader = new TransferReader(piece.totalLength);
+      this.#incoming.set(streamId, { reader, from: piece.agent, sink: undefined });
+    }
+    const incoming = this.#incoming.get(streamId);
+    if (incoming === undefined) return;
+    try {
+      this.#take(streamId, incoming, piece);
+    } catch (error) {
+      this.#refuse(streamId, error);
+    }
+  }
+
+  /** The sender gives up. */
+  handleCancel(streamId: number): void {
+    this.#forget(streamId, new ProtocolError('cancelled', 'the sender gave up', { side: 'remote' }));
+  }
+
+  /** The session is over. */
+  end(error: Error): void {
+    for (const streamId of [...this.#incoming.keys()]) this.#forget(streamId, error);
+  }
+
+  #take(streamId: number, incoming: Incoming, { bytes, offset, totalLength, charge }: BodyPiece): void {
+    const { reader } = incoming;
+    const isLast = offset + bytes.length === totalLength;
+    const body = reader.push(bytes);
+    if (reader.head !== undefined) {
+      incoming.sink ??= this.#open(streamId, incoming, reader.head);
+      incoming.sink.take(body, charge);
+      if (isLast) incoming.sink.finish();
+      return;
+    }
+    if (isLast) throw new ProtocolError('truncated', 'the transfer ends before the head of its frame');
+    this.#options.consume(streamId, charge);
+  }
+
+  #open(streamId: number, { reader, from }: Incoming, head: AvpHead): TransferSink {
+    const { mode, limits, memory, now, maxAssembledSize, admit, deliver, consume, accept } = this.#options;
+    const { bodyLength, header } = head;
+    const isStreamed = mode === 'stream' && !header.compressed;
+    const most = isStreamed ? limits.maxTransferSize : Math.min(maxAssembledSize, limits.maxTransferSize);
+    if (bodyLength > most) {
+      throw new ProtocolError(
+        'transfer_too_large',
+        `a tensor of ${bodyLength} bytes, at most ${most} are taken${isStreamed ? '' : ' as a whole'}`,
+      );
+    }
+    if (header.compressed && bodyLength > limits.maxMessageSize) {
+      throw new ProtocolError(
+        'decompressed_too_large',
+        `${bodyLength} compressed bytes, which hold more than the ${limits.maxMessageSize} that are taken`,
+      );
+    }
+    const transfer: Transfer = {
+      head,
+      reader,
+      from,
+      deliver: (message, delivered) =>
+        admit(message, () => {
+          if (this.#incoming.get(streamId)?.reader !== reader) return;
+          deliver(message);
+          delivered?.();
+        }),
+      consume: (charge) => consume(streamId, charge),
+      accept: () => {
+        this.#incoming.delete(streamId);
+        accept(streamId);
+      },
+      refuse: (error) => this.#refuse(streamId, error),
+    };
+    if (isStreamed) return new StreamedTransfer(transfer);
+    return new AssembledTransfer(transfer, memory(), now(), limits.maxMessageSize);
+  }
+
+  #refuse(streamId: number, error: unknown): void {
+    if (!this.#incoming.has(streamId)) return;
+    const told = toProtocolError(error, 'internal', 'the tensor could not be verified');
+    this.#forget(streamId, told);
+    this.#options.refuse(streamId, told);
+  }
+
+  #forget(streamId: number, error: Error): void {
+    const sink = this.#incoming.get(streamId)?.sink;
+    this.#incoming.delete(streamId);
+    sink?.end(error);
+  }
+}

@@ -1,0 +1,85 @@
+import { ProtocolError } from '../../base/errors.js';
+import { Inbox } from '../messages/inbox.js';
+import type { Transfer, TransferSink } from './receiver.js';
+import { type StreamedTensor, TensorMessage } from './tensor.js';
+
+interface Chunk {
+  readonly bytes: Uint8Array;
+  readonly charge: number;
+}
+
+/**
+ * A tensor that its application reads while it arrives. What was not read is bounded by the credit of
+ * its stream, which stays open until all of it was read; only then the tensor is accepted.
+ */
+export class StreamedTransfer implements TransferSink {
+  readonly #transfer: Transfer;
+  readonly #chunks: Inbox<Chunk>;
+  /** All of it has arrived and is right. */
+  #isVerified = false;
+
+  constructor(transfer: Transfer) {
+    this.#transfer = transfer;
+    this.#chunks = new Inbox({
+      onTake: ({ charge }) => this.#handleTaken(charge),
+      onRelease: () => this.#cancel(),
+    });
+    const { shape, dtype, payloadType, metadata, headLength, bodyLength } = transfer.head;
+    const tensor: StreamedTensor = {
+      shape,
+      dtype,
+      payloadType,
+      metadata,
+      byteLength: bodyLength,
+      chunks: bytesOf(this.#chunks),
+      cancel: () => this.#cancel(),
+    };
+    const { from } = transfer;
+    transfer.deliver(new TensorMessage({ tensor, from, codedLength: headLength + bodyLength }));
+  }
+
+  take(bytes: Uint8Array, charge: number): void {
+    if (bytes.length > 0) this.#chunks.push({ bytes, charge });
+    else this.#transfer.consume(charge);
+  }
+
+  finish(): void {
+    this.#transfer.reader.verify();
+    this.#isVerified = true;
+    this.#chunks.end();
+    if (this.#chunks.size === 0) this.#transfer.accept();
+  }
+
+  end(error: Error): void {
+    this.#chunks.end(error);
+  }
+
+  #handleTaken(charge: number): void {
+    this.#transfer.consume(charge);
+    if (this.#isVerified && this.#chunks.size === 0) this.#transfer.accept();
+  }
+
+  #cancel(): void {
+    this.#transfer.refuse(new ProtocolError('cancelled', 'the receiver does not want the rest'));
+    this.#chunks.clear();
+  }
+}
+
+/** The bytes of chunks; taking one of them is what counts as reading it. */
+function bytesOf(chunks: Inbox<Chunk>): AsyncIterable<Uint8Array> {
+  return {
+    [Symbol.asyncIterator]() {
+      const inner = chunks[Symbol.asyncIterator]();
+      return {
+        async next() {
+          const { value, done } = await inner.next();
+          return done === true ? { value: undefined, done } : { value: value.bytes, done: false };
+        },
+        async return() {
+          await inner.return?.();
+          return { value: undefined, done: true };
+        },
+      };
+    },
+  };
+}

@@ -1,0 +1,124 @@
+import { ProtocolError } from '../base/errors.js';
+import { ContextDecoder } from '../codec/context/decoder.js';
+import { ContextEncoder } from '../codec/context/encoder.js';
+import type { ContextParameters } from '../codec/context/parameters.js';
+import {
+  encodeSignalFrame,
+  LinkCodec,
+  LinkFlag,
+  type LinkFrame,
+  LinkKind,
+  type OutgoingBody,
+} from './frame.js';
+import type { ReceivedBody } from './reassembly.js';
+
+/**
+ * Context coding on the link: tells the coder of each direction what was written and what was received,
+ * in the order in which both ends count frames. Either coder is made when it is first needed.
+ */
+export class LinkContext {
+  readonly #parameters: ContextParameters;
+  readonly #maxMessageSize: number;
+  #encoder: ContextEncoder | undefined;
+  #decoder: ContextDecoder | undefined;
+
+  /** @param maxMessageSize of what is received, decoded. */
+  constructor(parameters: ContextParameters, maxMessageSize: number) {
+    this.#parameters = parameters;
+    this.#maxMessageSize = maxMessageSize;
+  }
+
+  get sent(): ContextUse {
+    return useOf(this.#encoder);
+  }
+
+  get received(): ContextUse {
+    return useOf(this.#decoder);
+  }
+
+  // --- what is written
+
+  /** Codes a body whose first frame is about to be written. */
+  code(body: OutgoingBody): OutgoingBody {
+    const { late, kind, streamId } = body;
+    if (late === undefined) return body;
+    this.#encoder ??= new ContextEncoder(this.#parameters);
+    const { offer, ...coded } = late.code(this.#encoder, streamId, kind);
+    if (offer !== undefined) this.#encoder.begin(streamId, offer);
+    return { ...body, ...coded, late: undefined };
+  }
+
+  /** The last frame of a body is written. */
+  handleWritten({ codec, streamId }: OutgoingBody): void {
+    if (codec === LinkCodec.CONTEXT) this.#encoder?.complete(streamId);
+  }
+
+  /** A request is cancelled of which some frames may be written. */
+  handleDropped(streamId: number): void {
+    this.#encoder?.abandon(streamId);
+  }
+
+  /** The end of a stream, as it is written. */
+  endFrame(streamId: number): Uint8Array<ArrayBuffer> {
+    return encodeSignalFrame(LinkKind.END, streamId, this.#encoder?.end(streamId));
+  }
+
+  /** The error that ends a stream is written. */
+  handleFailed(streamId: number): void {
+    this.#encoder?.end(streamId);
+  }
+
+  // --- what is received
+
+  /**
+   * The first frame of a body in context.
+   *
+   * @param bytes of the body in that frame.
+   * @throws {ProtocolError} `bad_frame`, `truncated`, `bad_varint`.
+   */
+  receiveFirst({ streamId, flags }: LinkFrame, bytes: Uint8Array): void {
+    if (flags & LinkFlag.SECRET) throw new ProtocolError('bad_frame', 'a secret body travels in no context');
+    this.#decoder ??= new ContextDecoder(this.#parameters, this.#maxMessageSize);
+    this.#decoder.begin(streamId, bytes);
+  }
+
+  /** A body in context is whole. @throws {ProtocolError} what ends the session. */
+  receive(body: ReceivedBody, streamId: number, isPart: boolean): ReceivedBody {
+    const content = (this.#decoder as ContextDecoder).complete(streamId, body.bytes, isPart);
+    const charge = body.charge + expansionOf(content.length, body.bytes.length);
+    return { ...body, content, originalLength: content.length, charge };
+  }
+
+  /** @throws {ProtocolError} `bad_checksum`, `truncated`, `trailing_bytes`. */
+  receiveEnd(streamId: number, rest: Uint8Array): void {
+    if (this.#decoder !== undefined) this.#decoder.end(streamId, rest);
+    else if (rest.length > 0) throw new ProtocolError('trailing_bytes', 'an end frame has no body');
+  }
+
+  receiveError(streamId: number): void {
+    this.#decoder?.fail(streamId);
+  }
+
+  /** The peer cancels a request of which some frames have come. */
+  receiveCancel(streamId: number): void {
+    this.#decoder?.abandon(streamId);
+  }
+}
+
+/** What is kept of one direction. */
+export interface ContextUse {
+  readonly messages: number;
+  readonly bytes: number;
+}
+
+function useOf(coder: ContextEncoder | ContextDecoder | undefined): ContextUse {
+  return { messages: coder?.state.bases.length ?? 0, bytes: coder?.state.bytes ?? 0 };
+}
+
+/**
+ * What a message takes beyond its coded bytes. It is decoded when it arrives, since later ones build on
+ * it, and so it is charged in full.
+ */
+export function expansionOf(originalLength: number, codedLength: number): number {
+  return Math.max(0, originalLength - codedLength);
+}

@@ -1,0 +1,164 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type EncodingName, Prefix } from '../base/constants.js';
+import { FrameKind, frameKind, prefixOf } from '../base/frame-kind.js';
+import { encodeUtf8 } from '../base/text.js';
+import { LinkCodec } from '../link/frame.js';
+import { type CodedBody, plainBody } from '../link/link.js';
+import type { ReceivedBody } from '../link/reassembly.js';
+import { errorCode } from '../testing/error-code.js';
+import { decodeBareFrame, decodeTextForm, encodeBareFrame, encodeTextForm } from './bare.js';
+
+const CL100K: EncodingName = 'CL100K_BASE';
+const coded = (codec: LinkCodec, bytes: Uint8Array): CodedBody => ({ ...plainBody(bytes), codec });
+const plain = (text: string) => plainBody(encodeUtf8(text));
+const ascii = (text: string) => Buffer.from(text, 'latin1');
+
+/** Codecs whose bodies are any bytes; T1 bodies are text. */
+const BINARY_CODECS = [LinkCodec.TOKEN_NATIVE, LinkCodec.M2M, LinkCodec.BROTLI, LinkCodec.DICTIONARY];
+const body = fc.oneof(
+  fc.tuple(fc.constantFrom(...BINARY_CODECS), fc.uint8Array()).map(([codec, bytes]) => coded(codec, bytes)),
+  fc.string({ unit: 'binary' }).map((text) => coded(LinkCodec.TOKEN, encodeUtf8(text))),
+  fc
+    .string({ unit: 'binary' })
+    .filter((text) => prefixOf(text) === undefined)
+    .map(plain),
+);
+const encoding = fc.constantFrom<EncodingName>('CL100K_BASE', 'O200K_BASE', 'LLAMA_BPE');
+
+describe('bodies of every codec', () => {
+  const expectSame = ({ codec, bytes, ...rest }: ReceivedBody, sent: CodedBody) => {
+    expect([codec, [...bytes]]).toEqual([sent.codec, [...sent.bytes]]);
+    // A bare frame has no place for any of these.
+    expect(rest).toMatchObject({ originalLength: undefined, secret: false, metadata: undefined });
+  };
+
+  it('come back from their text form, and from it as UTF-8 in a binary frame', () => {
+    fc.assert(
+      fc.property(body, encoding, (sent, name) => {
+        const text = encodeTextForm(sent, name);
+        expectSame(decodeTextForm(text, name), sent);
+        // In a binary frame the tag of M2M is followed by its bytes.
+        if (sent.codec === LinkCodec.PLAIN || sent.codec === LinkCodec.M2M) return;
+        expectSame(decodeBareFrame(encodeUtf8(text), name), sent);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('come back from their WebSocket message', () => {
+    fc.assert(
+      fc.property(body, encoding, (sent, name) => {
+        const frame = encodeBareFrame(sent, name);
+        const isBinary = sent.codec === LinkCodec.TOKEN_NATIVE || sent.codec === LinkCodec.M2M;
+        expect(typeof frame === 'string').toBe(!isBinary);
+        expectSame(
+          typeof frame === 'string' ? decodeTextForm(frame, name) : decodeBareFrame(frame, name),
+          sent,
+        );
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('look as the documents say', () => {
+    const bytes = Uint8Array.of(0x81, 0x01);
+    const forms = [1, 2, 3, 7].map((codec) => encodeTextForm(coded(codec as LinkCodec, bytes), 'O200K_BASE'));
+    expect(forms).toEqual(['#TK|O|gQE=', '#M2M|1|gQE=', '#M2M[v3.0]|DATA:gQE=', '#DI|gQE=']);
+    expect(encodeTextForm(coded(LinkCodec.TOKEN, ascii('{"M":"4o"}')), null)).toBe('#T1|{"M":"4o"}');
+    expect(encodeBareFrame(coded(LinkCodec.TOKEN_NATIVE, bytes), 'LLAMA_BPE')).toEqual(
+      Uint8Array.of(2, 0x81, 1),
+    );
+    expect(encodeBareFrame(coded(LinkCodec.M2M, bytes), null)).toEqual(
+      Uint8Array.of(...ascii('#M2M|1|'), 0x81, 1),
+    );
+    expect(encodeBareFrame(plain('hello'), null)).toBe('hello');
+    expect(encodeBareFrame(plain(''), null)).toBe('');
+  });
+
+  it('are read in the other tag of Brotli as well', () => {
+    expect(decodeTextForm('#BR|gQE=', null)).toMatchObject({ codec: LinkCodec.BROTLI });
+  });
+
+  it('are an AVP frame as it is, which has no text form', () => {
+    const frame = ascii('AV rest');
+    expect(encodeBareFrame(coded(LinkCodec.AVP, frame), null)).toBe(frame);
+    expect(frameKind(frame)).toBe(FrameKind.AVP);
+    expect(decodeBareFrame(frame, null)).toMatchObject({ codec: LinkCodec.AVP, bytes: frame });
+    expect(errorCode(() => encodeTextForm(coded(LinkCodec.AVP, frame), null))).toBe('unsupported');
+  });
+});
+
+describe('passthrough', () => {
+  it('never carries what would be taken for something else', () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...Object.values(Prefix)), fc.string(), (prefix, rest) => {
+        for (const encode of [encodeTextForm, encodeBareFrame])
+          expect(errorCode(() => encode(plain(prefix + rest), CL100K))).toBe('unrepresentable');
+      }),
+    );
+  });
+
+  it.each(['#', '#hash', ' #TK|', '\ufeff#TK|C|', '#M2M|2|', '\0', '\u{1f600}'])(
+    'carries %j as it is',
+    (text) => {
+      expect(encodeTextForm(plain(text), null)).toBe(text);
+      expect(Buffer.from(decodeTextForm(text, null).bytes).toString()).toBe(text);
+    },
+  );
+
+  it('never carries bytes that are no text', () => {
+    for (const bytes of [[0xff], [0xed, 0xa0, 0x80], [0xc0, 0x80]])
+      expect(errorCode(() => encodeBareFrame(plainBody(Uint8Array.from(bytes)), null))).toBe(
+        'unrepresentable',
+      );
+  });
+
+  it('takes no text that has no UTF-8 form', () => {
+    expect(errorCode(() => decodeTextForm('a\ud800', null))).toBe('lone_surrogate');
+  });
+});
+
+describe('TokenNative', () => {
+  const tokens = coded(LinkCodec.TOKEN_NATIVE, Uint8Array.of(1));
+
+  it('is nothing that can be written without an encoding', () => {
+    expect(errorCode(() => encodeBareFrame(tokens, null))).toBe('unsupported');
+    expect(errorCode(() => encodeTextForm(tokens, null))).toBe('unsupported');
+  });
+
+  it.each([
+    ['none', null],
+    ['another', 'O200K_BASE' as const],
+  ])('is refused where %s was negotiated', (_which, negotiated) => {
+    const read = (frame: Uint8Array | string) =>
+      errorCode(() =>
+        typeof frame === 'string' ? decodeTextForm(frame, negotiated) : decodeBareFrame(frame, negotiated),
+      );
+    expect(read(encodeBareFrame(tokens, CL100K))).toBe('bad_frame');
+    expect(read(encodeTextForm(tokens, CL100K))).toBe('bad_frame');
+  });
+
+  it.each(['#TK|', '#TK|C', '#TK|X|AQ==', '#TK|AQ=='])('%s names no encoding', (text) => {
+    expect(errorCode(() => decodeTextForm(text, CL100K))).toBe('bad_frame');
+  });
+});
+
+describe('what is no data frame', () => {
+  it.each([
+    ['an empty frame', [], 'bad_frame'],
+    ['a link frame', [0x10, 0, 0], 'bad_frame'],
+    ['a control envelope', [0x80], 'bad_frame'],
+    ['an unknown first byte', [0x42], 'bad_frame'],
+    ['a tag that nobody knows', [...ascii('#XX|')], 'unknown_prefix'],
+    ['a tag that is no UTF-8', [0x23, 0xff], 'bad_utf8'],
+    ['zlib', [...ascii('#M2M[v2.0]|DATA:AA==')], 'unsupported'],
+    ['base64 that is none', [...ascii('#DI|A')], 'bad_base64'],
+  ])('%s is refused', (_what, bytes, code) => {
+    expect(errorCode(() => decodeBareFrame(Uint8Array.from(bytes), CL100K))).toBe(code);
+  });
+
+  it.each(['#BR|*', '#M2M|1|A', '#TK|C|A===', '#DI|AA', '#M2M[v3.0]|DATA:AA='])('%s is no base64', (text) => {
+    expect(errorCode(() => decodeTextForm(text, CL100K))).toBe('bad_base64');
+  });
+});

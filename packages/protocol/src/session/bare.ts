@@ -1,0 +1,147 @@
+import { concatBytes } from '../base/bytes.js';
+import { ENCODING_IDS, ENCODING_LETTERS, type EncodingName, Prefix } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
+import { FrameKind, frameKind, prefixOf } from '../base/frame-kind.js';
+import { decodeUtf8, encodeUtf8 } from '../base/text.js';
+import { decodeBase64, encodeBase64 } from '../codec/base64.js';
+import { BODY_CHARGE } from '../link/credit.js';
+import { LinkCodec } from '../link/frame.js';
+import type { CodedBody } from '../link/link.js';
+import type { ReceivedBody } from '../link/reassembly.js';
+
+/**
+ * Bodies outside a link: as self-describing frames of `m2m.v1` and as text forms with a prefix
+ * (wire document, section 3.2). A coded body is the same in all of them; only the wrapping differs.
+ */
+
+const M2M_PREFIX = encodeUtf8(Prefix.M2M);
+
+/**
+ * The WebSocket message of a body: binary where the codec has a binary form, else text.
+ *
+ * @throws {ProtocolError} `unrepresentable` where plain content has no unambiguous text form.
+ */
+export function encodeBareFrame(body: CodedBody, encoding: EncodingName | null): Uint8Array | string {
+  switch (body.codec) {
+    case LinkCodec.TOKEN_NATIVE:
+      return concatBytes([Uint8Array.of(ENCODING_IDS[negotiated(encoding)]), body.bytes]);
+    case LinkCodec.M2M:
+      return concatBytes([M2M_PREFIX, body.bytes]);
+    case LinkCodec.AVP:
+      return body.bytes;
+    default:
+      return encodeTextForm(body, encoding);
+  }
+}
+
+/** The text form of a body, for text messages and JSON envelopes. */
+export function encodeTextForm(body: CodedBody, encoding: EncodingName | null): string {
+  const { codec, bytes } = body;
+  switch (codec) {
+    case LinkCodec.PLAIN:
+      return passthrough(bytes);
+    case LinkCodec.TOKEN_NATIVE:
+      return `${Prefix.TOKEN_NATIVE}${ENCODING_LETTERS[negotiated(encoding)]}|${encodeBase64(bytes)}`;
+    case LinkCodec.M2M:
+      return Prefix.M2M + encodeBase64(bytes);
+    case LinkCodec.BROTLI:
+      return Prefix.BROTLI_V3 + encodeBase64(bytes);
+    case LinkCodec.TOKEN:
+      return Prefix.TOKEN + decodeUtf8(bytes);
+    case LinkCodec.DICTIONARY:
+      return Prefix.DICTIONARY + encodeBase64(bytes);
+    default:
+      throw new ProtocolError('unsupported', 'this body has no text form');
+  }
+}
+
+/**
+ * Reads a binary data frame of `m2m.v1`.
+ *
+ * @throws {ProtocolError} `bad_frame`, `bad_utf8`, or what {@link decodeTextForm} throws.
+ */
+export function decodeBareFrame(bytes: Uint8Array, encoding: EncodingName | null): ReceivedBody {
+  switch (frameKind(bytes)) {
+    case FrameKind.TOKEN_NATIVE:
+      if (encoding === null || bytes[0] !== ENCODING_IDS[encoding]) {
+        throw new ProtocolError('bad_frame', 'a TokenNative frame of an encoding that was not negotiated');
+      }
+      return received(LinkCodec.TOKEN_NATIVE, bytes.subarray(1));
+    case FrameKind.AVP:
+      return received(LinkCodec.AVP, bytes);
+    case FrameKind.TAGGED:
+      if (startsWith(bytes, M2M_PREFIX)) return received(LinkCodec.M2M, bytes.subarray(M2M_PREFIX.length));
+      return tagged(decodeUtf8(bytes), encoding);
+    default:
+      throw new ProtocolError('bad_frame', 'not a data frame');
+  }
+}
+
+/**
+ * Reads text content; without a known prefix it is passthrough.
+ *
+ * @throws {ProtocolError} `bad_base64`, `bad_frame`, `lone_surrogate`, `unsupported` for zlib v2.0.
+ */
+export function decodeTextForm(text: string, encoding: EncodingName | null): ReceivedBody {
+  return prefixOf(text) === undefined ? received(LinkCodec.PLAIN, encodeUtf8(text)) : tagged(text, encoding);
+}
+
+function tagged(text: string, encoding: EncodingName | null): ReceivedBody {
+  const prefix = prefixOf(text);
+  const rest = text.slice(prefix?.length);
+  switch (prefix) {
+    case Prefix.TOKEN_NATIVE:
+      if (encoding === null || !rest.startsWith(`${ENCODING_LETTERS[encoding]}|`)) {
+        throw new ProtocolError('bad_frame', 'a TokenNative text of an encoding that was not negotiated');
+      }
+      return received(LinkCodec.TOKEN_NATIVE, decodeBase64(rest.slice(2)));
+    case Prefix.M2M:
+      return received(LinkCodec.M2M, decodeBase64(rest));
+    case Prefix.BROTLI:
+    case Prefix.BROTLI_V3:
+      return received(LinkCodec.BROTLI, decodeBase64(rest));
+    case Prefix.TOKEN:
+      return received(LinkCodec.TOKEN, encodeUtf8(rest));
+    case Prefix.DICTIONARY:
+      return received(LinkCodec.DICTIONARY, decodeBase64(rest));
+    case Prefix.ZLIB_V2:
+      throw new ProtocolError('unsupported', 'zlib v2.0 content is deprecated and not taken in a session');
+    default:
+      throw new ProtocolError('unknown_prefix', 'a binary frame that begins with # needs a known prefix');
+  }
+}
+
+function passthrough(bytes: Uint8Array): string {
+  let text: string;
+  try {
+    text = decodeUtf8(bytes);
+  } catch (cause) {
+    throw new ProtocolError('unrepresentable', 'bytes that are no text need the link extension', { cause });
+  }
+  const prefix = prefixOf(text);
+  if (prefix === undefined) return text;
+  throw new ProtocolError(
+    'unrepresentable',
+    `content that begins with ${prefix} would be taken for that codec; send it with another algorithm`,
+  );
+}
+
+function received(codec: LinkCodec, bytes: Uint8Array): ReceivedBody {
+  return {
+    codec,
+    bytes,
+    originalLength: undefined,
+    secret: false,
+    metadata: undefined,
+    charge: bytes.length + BODY_CHARGE,
+  };
+}
+
+function negotiated(encoding: EncodingName | null): EncodingName {
+  if (encoding === null) throw new ProtocolError('unsupported', 'no encoding was negotiated');
+  return encoding;
+}
+
+function startsWith(bytes: Uint8Array, prefix: Uint8Array): boolean {
+  return bytes.length >= prefix.length && prefix.every((byte, i) => bytes[i] === byte);
+}

@@ -1,0 +1,310 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { CloseCode } from '../base/close-codes.js';
+import { Extension } from '../base/constants.js';
+import { ERROR_CODES, type ErrorCode, ProtocolError } from '../base/errors.js';
+import { resolveTimers } from '../base/limits.js';
+import { encodeUtf8 } from '../base/text.js';
+import { CloseReason } from '../control/messages.js';
+import { LinkKind } from '../link/frame.js';
+import { plainBody } from '../link/link.js';
+import {
+  createSimulation,
+  type End,
+  eventsOf,
+  type Simulation,
+  type SimulationOptions,
+  TEST_CAPABILITIES,
+} from '../testing/simulation.js';
+
+/** A graceful close: everything that was sent arrives first, also over a connection that is lost meanwhile. */
+
+const CAPABILITIES = {
+  ...TEST_CAPABILITIES,
+  extensions: { [Extension.LINK]: '{}', [Extension.RESUME]: '{}' },
+};
+const TIMERS = resolveTimers({ closingTimeoutMs: 1_000, resumeWindowMs: 10_000 });
+
+function established(options: SimulationOptions = {}): Simulation {
+  const common = { capabilities: CAPABILITIES, timers: TIMERS };
+  const simulation = createSimulation({
+    ...options,
+    client: { ...common, ...options.client },
+    server: { ...common, ...options.server },
+  });
+  simulation.advance(100);
+  expect([simulation.client.core.state, simulation.server.core.state]).toEqual([
+    'established',
+    'established',
+  ]);
+  return simulation;
+}
+
+const body = (size = 10) => plainBody(new Uint8Array(size));
+const errorOf = (end: End) => eventsOf(end, 'ended').map(({ error }) => error?.code);
+const kindsOf = (frames: End['sent']) =>
+  frames.map((frame) => {
+    const first = typeof frame === 'string' ? -1 : (frame[0] ?? -1);
+    return first >> 4 === 1 ? first & 0x0f : 'control';
+  });
+
+describe('a session that closes', () => {
+  it('waits until all that it sent is acknowledged, though the peer has closed already', () => {
+    const simulation = established({ delayMs: 10 });
+    const { client, server } = simulation;
+    client.core.send(body());
+    client.core.close(CloseReason.NORMAL, '', simulation.now);
+    server.core.close(CloseReason.NORMAL, '', simulation.now);
+    // Both have said CLOSE, and neither has heard an acknowledgement.
+    simulation.advance(9);
+    expect(client.core.framesUnconfirmed).toBe(1);
+    simulation.advance(1);
+    expect([client.core.state, server.core.state]).toEqual(['closing', 'closed']);
+    simulation.advance(10);
+    expect(client.core.state).toBe('closed');
+    expect(client.core.framesUnconfirmed).toBe(0);
+    expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
+  });
+
+  it('acknowledges at once when the peer says CLOSE', () => {
+    const simulation = established({ delayMs: 10 });
+    const { client, server } = simulation;
+    client.core.send(body());
+    client.core.close(CloseReason.NORMAL, '', simulation.now);
+    const before = server.sent.length;
+    simulation.advance(10);
+    expect(kindsOf(server.sent.slice(before))).toEqual([LinkKind.ACK, 'control']);
+    simulation.advance(10);
+    expect(client.core.state).toBe('closed');
+  });
+
+  it('sends nothing behind its CLOSE, and no end to a reply that it cuts short', () => {
+    const simulation = established({ delayMs: 10 });
+    const { client, server } = simulation;
+    const ids = [client.core.request(body()), client.core.request(body()), client.core.request(body())];
+    simulation.advance(10);
+    server.core.chunk(ids[0] as number, body());
+    server.core.close(CloseReason.SERVER_SHUTDOWN, '', simulation.now);
+    // The handlers go on until they notice.
+    server.core.chunk(ids[0] as number, body());
+    server.core.end(ids[0] as number);
+    simulation.advance(5);
+    server.core.respond(ids[1] as number, body());
+    server.core.fail(ids[2] as number, new Error('late'));
+    simulation.advance(1_000);
+    expect(eventsOf(client, 'part')).toHaveLength(1);
+    expect([eventsOf(client, 'end'), eventsOf(client, 'response'), eventsOf(client, 'failure')]).toEqual([
+      [],
+      [],
+      [],
+    ]);
+    expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
+  });
+
+  it('answers no cancel behind its CLOSE', () => {
+    const { client, server, now } = established();
+    const id = client.core.request(body(200_000));
+    // Of the request only a part has arrived, so the link itself would answer.
+    server.core.handleMessage(client.core.pollTransmit() ?? '', now);
+    client.core.cancel(id);
+    server.core.close(CloseReason.NORMAL, '', now);
+    const said = [server.core.pollTransmit() ?? '', server.core.pollTransmit() ?? ''];
+    expect(kindsOf(said)).toEqual([LinkKind.ACK, 'control']);
+    server.core.handleMessage(client.core.pollTransmit() ?? '', now);
+    expect(server.core.pollTransmit()).toBeUndefined();
+  });
+});
+
+describe('a connection that is lost while closing', () => {
+  let simulation: Simulation;
+  let client: End;
+  let server: End;
+  beforeEach(() => {
+    simulation = established({ delayMs: 10 });
+    ({ client, server } = simulation);
+  });
+
+  const expectOrderlyEnd = (messages: number, closer: End) => {
+    simulation.advance(100);
+    expect(eventsOf(server, 'message')).toHaveLength(messages);
+    expect([client.core.state, server.core.state]).toEqual(['closed', 'closed']);
+    expect([client.core.framesUnconfirmed, server.core.framesUnconfirmed]).toEqual([0, 0]);
+    expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
+    // Whoever began leaves; the other would have waited for it to come back.
+    const left = [client, server].filter((end) => end.closedWith?.code === CloseCode.NORMAL);
+    expect(left).toEqual([closer]);
+  };
+
+  it.each([
+    ['before CLOSE has arrived', 5],
+    ['before the answer has arrived', 15],
+  ])('%s is made up for, and all that was sent arrives', (_when, delayMs) => {
+    client.core.send(body());
+    client.core.close(CloseReason.NORMAL, '', simulation.now);
+    simulation.advance(delayMs);
+    simulation.cut();
+    expect(client.core.state).toBe('closing');
+    simulation.advance(50);
+    simulation.reconnect();
+    expectOrderlyEnd(1, client);
+  });
+
+  it('by the server is made up for likewise', () => {
+    server.core.send(body());
+    server.core.close(CloseReason.SERVER_SHUTDOWN, '', simulation.now);
+    simulation.advance(5);
+    simulation.cut();
+    expect([client.core.state, server.core.state]).toEqual(['suspended', 'closing']);
+    simulation.reconnect();
+    expectOrderlyEnd(0, server);
+    expect(eventsOf(client, 'message')).toHaveLength(1);
+  });
+
+  it('may be lost again, also before the session was taken up', () => {
+    client.core.send(body());
+    client.core.close(CloseReason.NORMAL, '', simulation.now);
+    simulation.advance(5);
+    for (const delayMs of [0, 5, 15, 25]) {
+      simulation.cut();
+      simulation.reconnect();
+      simulation.advance(delayMs);
+    }
+    expectOrderlyEnd(1, client);
+  });
+
+  it('says nothing but HELLO until the session is taken up', () => {
+    client.core.send(body());
+    client.core.close(CloseReason.NORMAL, '', simulation.now);
+    simulation.cut();
+    const before = client.sent.length;
+    simulation.reconnect();
+    expect(kindsOf(client.sent.slice(before))).toEqual(['control']);
+    simulation.advance(10);
+    expect(kindsOf(client.sent.slice(before))).toEqual(['control']);
+  });
+
+  it('ends the session when its time is over, and says what was not delivered', () => {
+    client.core.send(body());
+    simulation.settle();
+    client.core.send(body());
+    client.core.close(CloseReason.NORMAL, '', simulation.now);
+    simulation.cut();
+    simulation.advance(999);
+    expect(client.core.state).toBe('closing');
+    simulation.advance(1);
+    expect(client.core.state).toBe('closed');
+    expect(errorOf(client)).toEqual(['session_lost']);
+    const message = { kind: 'message', streamId: 0 };
+    expect(client.core.undelivered()).toEqual({ notSent: [message], unknown: [message] });
+  });
+
+  it('ends the session where the server does not know it any more, and begins no other', () => {
+    client.core.send(body());
+    client.core.close(CloseReason.NORMAL, '', simulation.now);
+    simulation.cut();
+    server.core.handleTimeout(simulation.now + TIMERS.resumeWindowMs);
+    expect(server.core.state).toBe('closed');
+    simulation.reconnect();
+    simulation.advance(20);
+    expect(eventsOf(client, 'superseded')).toEqual([]);
+    expect(errorOf(client)).toEqual(['session_lost']);
+    expect(client.closedWith?.code).toBe(CloseCode.NORMAL);
+  });
+
+  it('without an error where the peer has said CLOSE and has everything', () => {
+    server.core.close(CloseReason.NORMAL, '', simulation.now);
+    simulation.advance(10);
+    // The client's answer is on its way, and the server has gone for good.
+    expect(client.core.state).toBe('closing');
+    client.core.handleDisconnected(CloseCode.NORMAL, '', simulation.now);
+    expect(client.core.state).toBe('closed');
+    simulation.settle();
+    expect(errorOf(client)).toEqual([undefined]);
+  });
+});
+
+describe('what was never sent', () => {
+  const message = { kind: 'message', streamId: 0 };
+
+  it('is known of a session that failed, too', () => {
+    const { client, server, settle, now } = established({ delayMs: 10 });
+    client.core.send(body());
+    settle();
+    client.core.send(body());
+    client.core.abort(new ProtocolError('internal', 'a fault'), now);
+    expect(client.core.undelivered()).toEqual({ notSent: [message], unknown: [message] });
+    expect(server.core.undelivered()).toEqual({ notSent: [], unknown: [] });
+  });
+
+  it('is known without a link as well', () => {
+    const { client, now } = established({
+      client: { capabilities: { ...TEST_CAPABILITIES, extensions: {} } },
+    });
+    client.core.send(plainBody(encodeUtf8('text')));
+    expect(client.core.undelivered().notSent).toEqual([message]);
+    client.core.abort(new ProtocolError('internal', 'a fault'), now);
+    expect(client.core.undelivered().notSent).toEqual([message]);
+  });
+
+  it('counts a tensor that is cut short as the peer closes', () => {
+    const simulation = established({ delayMs: 10 });
+    const { client, server } = simulation;
+    const streamId = client.core.transfer({ payloadSize: 10, totalLength: 10, first: new Uint8Array(4) });
+    simulation.advance(20);
+    server.core.close(CloseReason.SERVER_SHUTDOWN, '', simulation.now);
+    simulation.advance(100);
+    expect([client.core.state, server.core.state]).toEqual(['closed', 'closed']);
+    expect(client.core.undelivered()).toEqual({ notSent: [{ kind: 'request', streamId }], unknown: [] });
+  });
+});
+
+describe('a suspended session that closes', () => {
+  it('is taken up once more to deliver what waits', () => {
+    const simulation = established({ delayMs: 10 });
+    const { client, server } = simulation;
+    simulation.cut();
+    client.core.send(body());
+    client.core.close(CloseReason.NORMAL, '', simulation.now);
+    expect(client.core.state).toBe('closing');
+    simulation.reconnect();
+    simulation.advance(100);
+    expect(eventsOf(server, 'message')).toHaveLength(1);
+    expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
+  });
+
+  it('ends with its window where that is sooner than its closing timeout', () => {
+    const simulation = established({ server: { timers: { ...TIMERS, resumeWindowMs: 300 } } });
+    simulation.cut();
+    simulation.client.core.close(CloseReason.NORMAL, '', simulation.now);
+    simulation.advance(299);
+    expect(simulation.client.core.state).toBe('closing');
+    simulation.advance(1);
+    expect(simulation.client.core.state).toBe('closed');
+  });
+
+  it('has its whole closing timeout where it is taken up before its window ends', () => {
+    const simulation = established({ delayMs: 50 });
+    const { client, server } = simulation;
+    simulation.cut();
+    simulation.advance(TIMERS.resumeWindowMs - 120);
+    client.core.send(body());
+    client.core.close(CloseReason.NORMAL, '', simulation.now);
+    simulation.reconnect();
+    simulation.advance(1_000);
+    expect(eventsOf(server, 'message')).toHaveLength(1);
+    expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
+  });
+});
+
+describe('1000 says that a session has ended as agreed', () => {
+  const codes = Object.keys(ERROR_CODES) as ErrorCode[];
+
+  it.each(codes)('and not that it was aborted with %s', (code) => {
+    const { client, settle, now } = established();
+    client.core.abort(new ProtocolError(code, 'a fault'), now);
+    settle();
+    expect(client.closedWith?.code).toBeGreaterThanOrEqual(4400);
+    expect(eventsOf(client, 'ended')).toMatchObject([
+      { error: { code, closeCode: client.closedWith?.code } },
+    ]);
+  });
+});

@@ -1,0 +1,116 @@
+import { describe, expect, it } from 'vitest';
+import { resolveTimers } from '../base/limits.js';
+import { Liveness } from './liveness.js';
+
+const PING_AFTER = 1_000;
+const PONG_WITHIN = 100;
+const timers = resolveTimers({ pingIntervalMs: PING_AFTER, pongTimeoutMs: PONG_WITHIN }, true);
+
+/** Liveness of a connection that was made at 0. */
+const connected = () => {
+  const liveness = new Liveness(timers);
+  liveness.handleReceived(0);
+  return liveness;
+};
+
+describe('liveness', () => {
+  it('asks for a PING after silence, at the time it said and not before', () => {
+    const liveness = connected();
+    liveness.handleReceived(500);
+    expect(liveness.nextCheck(false)).toBe(1_500);
+    expect(liveness.check(1_499, false)).toBe('alive');
+    expect(liveness.check(1_500, false)).toBe('ping');
+    expect(liveness.nextCheck(false)).toBe(1_600);
+    expect(liveness.check(1_599, false)).toBe('alive');
+  });
+
+  it('gives the connection up at the third missed PONG in a row', () => {
+    const liveness = connected();
+    const said = [];
+    for (let i = 0; i < 4; i++) said.push(liveness.check(liveness.nextCheck(false), false));
+    expect(said).toEqual(['ping', 'ping', 'ping', 'lost']);
+  });
+
+  it('counts only what is missed in a row', () => {
+    const liveness = connected();
+    for (let round = 0; round < 3; round++) {
+      for (const expected of ['ping', 'ping', 'ping'])
+        expect(liveness.check(liveness.nextCheck(false), false)).toBe(expected);
+      const answeredAt = liveness.nextCheck(false) - 1;
+      liveness.handleReceived(answeredAt);
+      liveness.handlePong(answeredAt);
+      expect(liveness.nextCheck(false)).toBe(answeredAt + PING_AFTER);
+    }
+  });
+
+  it('takes anything received for a sign of life, though it is no PONG', () => {
+    const liveness = connected();
+    liveness.check(1_000, false);
+    liveness.handleReceived(1_050);
+    expect(liveness.check(1_100, false)).toBe('alive');
+    expect(liveness.roundTripMs).toBeUndefined();
+    expect(liveness.nextCheck(false)).toBe(2_050);
+    expect(liveness.check(2_050, false)).toBe('ping');
+  });
+
+  it('measures the round trip from the last PING to its PONG', () => {
+    const liveness = connected();
+    expect(liveness.roundTripMs).toBeUndefined();
+    liveness.check(1_000, false);
+    liveness.check(1_100, false);
+    liveness.handleReceived(1_130);
+    liveness.handlePong(1_130);
+    expect(liveness.roundTripMs).toBe(30);
+  });
+
+  it('does not believe a PONG that it never asked for', () => {
+    const liveness = connected();
+    liveness.handlePong(700);
+    expect(liveness.roundTripMs).toBeUndefined();
+    liveness.check(1_000, false);
+    liveness.handlePong(1_040);
+    liveness.handlePong(1_090);
+    expect(liveness.roundTripMs).toBe(40);
+  });
+
+  it('asks after five seconds, or sooner, while something waits to be acknowledged', () => {
+    const at = (pingIntervalMs: number) => {
+      const liveness = new Liveness(resolveTimers({ pingIntervalMs }, true));
+      liveness.handleReceived(100);
+      return liveness;
+    };
+    for (const [interval, due] of [
+      [60_000, 5_100],
+      [5_001, 5_100],
+      [4_000, 4_100],
+      [Infinity, 5_100],
+    ] as const) {
+      expect(at(interval).nextCheck(true)).toBe(due);
+      expect(at(interval).check(due - 1, true)).toBe('alive');
+      expect(at(interval).check(due, true)).toBe('ping');
+      expect(at(interval).nextCheck(false)).toBe(100 + interval);
+    }
+    // The answer has as long as ever.
+    const liveness = connected();
+    liveness.check(1_000, true);
+    expect(liveness.nextCheck(true)).toBe(1_100);
+  });
+
+  it('starts anew with a connection: what the one before it missed is forgotten', () => {
+    const liveness = connected();
+    for (const said of ['ping', 'ping', 'ping'])
+      expect(liveness.check(liveness.nextCheck(false), false)).toBe(said);
+    liveness.restart(5_000);
+    expect(liveness.nextCheck(false)).toBe(6_000);
+    liveness.handlePong(5_010);
+    expect(liveness.roundTripMs).toBeUndefined();
+    for (const said of ['ping', 'ping', 'ping', 'lost'])
+      expect(liveness.check(liveness.nextCheck(false), false)).toBe(said);
+  });
+
+  it('never asks where the interval is Infinity', () => {
+    const liveness = new Liveness(resolveTimers({ pingIntervalMs: Infinity }));
+    liveness.handleReceived(5);
+    expect([liveness.check(1e12, false), liveness.nextCheck(false)]).toEqual(['alive', Infinity]);
+  });
+});

@@ -1,0 +1,274 @@
+import { describe, expect, it } from 'vitest';
+import { CloseCode } from '../base/close-codes.js';
+import { Extension, Subprotocol } from '../base/constants.js';
+import { type Limits, resolveLimits } from '../base/limits.js';
+import { encodeControl } from '../control/envelope.js';
+import { decodeFailure } from '../link/failure.js';
+import { decodeLinkFrame, encodeBodyFrame, LinkKind } from '../link/frame.js';
+import { plainBody } from '../link/link.js';
+import { createOutbox } from '../link/outbox.js';
+import { Pace } from '../link/rates.js';
+import { createSimulation, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
+import type { SessionEvent, SessionOptions } from './types.js';
+
+/** Rates between two ends, in virtual time: the sender waits, the receiver tolerates and then acts. */
+
+const KIB = 1024;
+const BODY = plainBody(new Uint8Array(8));
+
+function simulate(limits: Partial<Limits>, both: Partial<SessionOptions> = {}) {
+  const simulation = createSimulation({
+    client: both,
+    server: { ...both, limits: resolveLimits(limits) },
+  });
+  simulation.settle();
+  return simulation;
+}
+
+describe('a client', () => {
+  it.each([
+    ['over the link', {}],
+    ['bare', { capabilities: { ...TEST_CAPABILITIES, extensions: {} } }],
+    ['in JSON', { subprotocol: Subprotocol.JSON }],
+  ])('sends as many messages as are announced and then waits for the rate, %s', (_where, both) => {
+    const { client, server, settle, advance } = simulate({ messagesPerMinute: 60 }, both);
+    for (let i = 0; i < 63; i++) client.core.send(BODY);
+    settle();
+    expect(eventsOf(server, 'message')).toHaveLength(60);
+    expect(client.core.isPaced).toBe(true);
+    advance(999);
+    expect(eventsOf(server, 'message')).toHaveLength(60);
+    advance(1);
+    expect(eventsOf(server, 'message')).toHaveLength(61);
+    advance(2_000);
+    expect(eventsOf(server, 'message')).toHaveLength(63);
+    expect(client.core.isPaced).toBe(false);
+  });
+
+  it('counts requests with messages, and no fragments, cancels or replies', () => {
+    const { client, server, settle } = simulate({ messagesPerMinute: 4 });
+    client.core.send(plainBody(new Uint8Array(300 * KIB)));
+    const ids = [client.core.request(BODY), client.core.request(BODY)];
+    settle();
+    for (const id of ids) client.core.cancel(id);
+    const [asked] = [server.core.request(BODY)];
+    settle();
+    for (let i = 0; i < 10; i++) client.core.chunk(asked as number, BODY);
+    client.core.end(asked as number);
+    client.core.send(BODY);
+    client.core.send(BODY);
+    settle();
+    expect(eventsOf(server, 'request')).toHaveLength(2);
+    expect(eventsOf(server, 'part')).toHaveLength(10);
+    expect(eventsOf(server, 'end')).toHaveLength(1);
+    expect(eventsOf(server, 'message')).toHaveLength(2);
+    expect(client.core.isPaced).toBe(true);
+  });
+
+  it('never tells of a request that was cancelled while it waited', () => {
+    const { client, server, settle, advance } = simulate({ messagesPerMinute: 1 });
+    client.core.send(BODY);
+    const id = client.core.request(BODY);
+    settle();
+    client.core.cancel(id);
+    advance(180_000);
+    expect(eventsOf(server, 'request')).toEqual([]);
+    expect([client.core.openStreams, client.core.queuedBytes, client.core.isPaced]).toEqual([0, 0, false]);
+  });
+
+  it('says CLOSE behind what waits, where there is time for it', () => {
+    const { client, server, settle, advance, now } = simulate({ messagesPerMinute: 60 });
+    for (let i = 0; i < 62; i++) client.core.send(BODY);
+    settle();
+    client.core.close('CLIENT_SHUTDOWN', '', now);
+    advance(1_000);
+    expect(client.core.state).toBe('closing');
+    advance(1_000);
+    expect(eventsOf(server, 'message')).toHaveLength(62);
+    expect(eventsOf(client, 'ended')).toEqual([{ type: 'ended', error: undefined }]);
+  });
+
+  it('keeps to the announced bytes a second', () => {
+    const { client, server, settle, advance } = simulate({ bytesPerSecond: 64 * KIB });
+    for (let i = 0; i < 10; i++) client.core.send(plainBody(new Uint8Array(32 * KIB)));
+    settle();
+    // A burst of one second, and the frame that uses it up.
+    expect(eventsOf(server, 'message').length).toBeLessThanOrEqual(3);
+    for (const { body } of eventsOf(server, 'message')) server.core.consume(0, body.charge);
+    const early = eventsOf(server, 'message').length;
+    advance(2_000);
+    expect(eventsOf(server, 'message').length - early).toBeLessThanOrEqual(4);
+    expect(eventsOf(server, 'message').length - early).toBeGreaterThanOrEqual(3);
+    advance(4_000);
+    expect(eventsOf(server, 'message')).toHaveLength(10);
+  });
+
+  it('lets no request overtake another that waits for its time: stream IDs only grow', () => {
+    const outbox = createOutbox();
+    outbox.pace = new Pace({ messagesPerMinute: 60 });
+    let streamId = -1;
+    const ask = (count: number) => {
+      for (let i = 0; i < count; i++) {
+        streamId += 2;
+        outbox.pushBody({ ...BODY, kind: LinkKind.REQUEST, streamId });
+      }
+    };
+    const written: number[] = [];
+    const drain = (now: number) => {
+      for (let frame = outbox.next(now); frame !== undefined; frame = outbox.next(now))
+        written.push(decodeLinkFrame(frame as Uint8Array).streamId);
+    };
+    ask(62);
+    drain(0);
+    expect(written).toHaveLength(60);
+    for (let now = 1_000; written.length < 64; now += 1_000) {
+      if (streamId < 127) ask(1);
+      drain(now);
+    }
+    expect(written).toEqual(Array.from({ length: 64 }, (_, i) => 2 * i + 1));
+  });
+
+  it('writes again at once what a lost connection took along, and then what is new in its time', () => {
+    const outbox = createOutbox();
+    outbox.retain = true;
+    outbox.pace = new Pace({ messagesPerMinute: 60 });
+    const drain = (now: number) => {
+      let frames = 0;
+      while (outbox.next(now) !== undefined) frames++;
+      return frames;
+    };
+    const send = (count: number) => {
+      for (let i = 0; i < count; i++) outbox.pushBody({ ...BODY, kind: LinkKind.MESSAGE, streamId: 0 });
+    };
+    send(60);
+    expect(drain(0)).toBe(60);
+    outbox.pause();
+    send(10);
+    outbox.replayFrom(20);
+    expect(drain(20_000)).toBe(40);
+    expect(outbox.isPaced).toBe(true);
+    expect(drain(40_999)).toBe(0);
+    expect(drain(41_000)).toBe(1);
+    expect(drain(50_000)).toBe(9);
+  });
+});
+
+/** A server whose client keeps no pace: frames in, events and frames out. */
+function besiege(limits: Partial<Limits>) {
+  const { server } = simulate(limits, {
+    capabilities: { ...TEST_CAPABILITIES, extensions: { [Extension.LINK]: '{"message_window":16384}' } },
+  });
+  const { core } = server;
+  const events: SessionEvent[] = [];
+  const sent: Uint8Array[] = [];
+  let next = 1;
+  const poll = () => {
+    for (let event = core.pollEvent(); event !== undefined; event = core.pollEvent()) {
+      events.push(event);
+      if (event.type === 'message') core.consume(0, event.body.charge);
+      if (event.type === 'request') core.end(event.streamId);
+    }
+    for (let frame = core.pollTransmit(); frame !== undefined; frame = core.pollTransmit())
+      sent.push(frame as Uint8Array);
+  };
+  return {
+    core,
+    of: (type: SessionEvent['type']) => events.filter((event) => event.type === type),
+    /** Frames of a kind that the server has written. */
+    written: (kind: LinkKind) => sent.filter((frame) => frame[0] === (0x10 | kind)),
+    requests(count: number, now = 0) {
+      for (let i = 0; i < count; i++, next += 2) {
+        core.handleMessage(
+          encodeBodyFrame({ ...BODY, kind: LinkKind.REQUEST, streamId: next }, 0, BODY.bytes.length),
+          now,
+        );
+        poll();
+      }
+    },
+    messages(count: number, now = 0, bytes = BODY.bytes) {
+      const body = { ...BODY, bytes, kind: LinkKind.MESSAGE, streamId: 0 };
+      for (let i = 0; i < count; i++) {
+        core.handleMessage(encodeBodyFrame(body, 0, bytes.length), now);
+        poll();
+      }
+    },
+    pass(now: number) {
+      core.handleTimeout(now);
+      poll();
+    },
+    closedWith: () => events.find((event) => event.type === 'disconnect'),
+  };
+}
+
+describe('a server', () => {
+  it('takes 2 n requests at once, answers request 2 n + 1 with a delay, and closes on 3 n + 1', () => {
+    const server = besiege({ messagesPerMinute: 20 });
+    server.requests(40);
+    expect(server.of('request')).toHaveLength(40);
+    server.requests(1);
+    expect(server.of('request')).toHaveLength(40);
+    const [failure] = server.written(LinkKind.ERROR);
+    expect(decodeFailure(decodeLinkFrame(failure as Uint8Array).rest, 8)).toMatchObject({
+      code: 'rate_limited',
+      retryable: true,
+      retryAfterMs: 6_000,
+    });
+    server.requests(19);
+    expect(server.core.state).toBe('established');
+    server.requests(1);
+    expect(server.closedWith()).toMatchObject({
+      closeCode: CloseCode.RATE_LIMITED,
+      reason: expect.stringMatching(/^rate_limited: /),
+    });
+  });
+
+  it('takes a request again after the stated delay, and frees the slots of those it refused', () => {
+    const server = besiege({ messagesPerMinute: 20, maxStreams: 2 });
+    server.requests(45);
+    expect(server.core.openStreams).toBe(0);
+    server.requests(1, 18_000);
+    expect(server.of('request')).toHaveLength(41);
+  });
+
+  it('delivers messages beyond the rate and grants nothing more until it is kept again', () => {
+    const server = besiege({ messagesPerMinute: 20 });
+    server.messages(40, 0, new Uint8Array(400));
+    const granted = server.written(LinkKind.CREDIT).length;
+    expect(granted).toBeGreaterThan(0);
+    server.messages(10, 0, new Uint8Array(2_000));
+    expect(server.of('message')).toHaveLength(50);
+    expect(server.written(LinkKind.CREDIT)).toHaveLength(granted);
+    // Ten are owed, and one is for the next.
+    expect(server.core.nextTimeout()).toBeLessThanOrEqual(33_000);
+    server.pass(32_999);
+    expect(server.written(LinkKind.CREDIT)).toHaveLength(granted);
+    server.pass(33_000);
+    expect(server.written(LinkKind.CREDIT)).toHaveLength(granted + 1);
+    expect(server.core.state).toBe('established');
+  });
+
+  it('holds credit back for bytes beyond the rate, and closes only on what needs no credit', () => {
+    const server = besiege({ bytesPerSecond: 10_000, sessionWindow: 64 * KIB });
+    const large = new Uint8Array(8_000);
+    server.messages(2, 0, large);
+    const granted = server.written(LinkKind.CREDIT).length;
+    server.messages(3, 0, large);
+    expect(server.written(LinkKind.CREDIT)).toHaveLength(granted);
+    server.pass(2_500);
+    expect(server.written(LinkKind.CREDIT).length).toBeGreaterThan(granted);
+    const ping = encodeControl({ type: 'PING', sessionId: 'sess_test', timestamp: 1, payload: {} });
+    for (let i = 0; i < 60_000 && server.closedWith() === undefined; i++) {
+      server.core.handleMessage(ping, 2_500);
+      server.pass(2_500);
+    }
+    expect(server.closedWith()).toMatchObject({ closeCode: CloseCode.RATE_LIMITED });
+  });
+
+  it('has no rate where it is Infinity, and announces none', () => {
+    const server = besiege({ messagesPerMinute: Infinity, bytesPerSecond: Infinity });
+    server.requests(5_000);
+    expect(server.of('request')).toHaveLength(5_000);
+    expect(server.core.negotiated?.limits).not.toHaveProperty('messagesPerMinute');
+    expect(server.core.negotiated?.limits).not.toHaveProperty('bytesPerSecond');
+  });
+});

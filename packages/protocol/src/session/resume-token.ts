@@ -1,0 +1,73 @@
+import { platform } from '#platform';
+import { ProtocolError } from '../base/errors.js';
+import { encodeUtf8 } from '../base/text.js';
+import type { ResumeAnswer, ResumeOffer } from '../control/messages.js';
+import { newResumeToken } from './random-id.js';
+
+/**
+ * The tokens and attempts by which a session is taken up again. Each ACCEPT carries a new token; the
+ * one before it stays valid until the first frame after HELLO shows that the ACCEPT has arrived.
+ */
+
+/** The server's side. */
+export class ResumeGuard {
+  token = newResumeToken();
+  #previous: string | undefined;
+  #lastAttempt = 0;
+
+  /** Constant-time comparison with the tokens that are valid. */
+  matches(candidate: string): boolean {
+    return equal(candidate, this.token) || (this.#previous !== undefined && equal(candidate, this.#previous));
+  }
+
+  /** Whether an attempt is newer than every one that was accepted. */
+  isNewer(attempt: number): boolean {
+    return attempt > this.#lastAttempt;
+  }
+
+  /** Accepts an attempt and issues the next token. */
+  accept(offer: ResumeOffer): void {
+    this.#lastAttempt = offer.attempt;
+    // The token that was presented and the new one are the only valid ones.
+    this.#previous = offer.token;
+    this.token = newResumeToken();
+  }
+
+  /** The client has heard the last ACCEPT: only its token stays valid. */
+  settle(): void {
+    this.#previous = undefined;
+  }
+}
+
+function equal(a: string, b: string): boolean {
+  const [x, y] = [encodeUtf8(a), encodeUtf8(b)];
+  return x.length === y.length && platform.crypto.equal(x, y);
+}
+
+/** The client's side. */
+export class ResumeTicket {
+  windowMs: number;
+  #token: string;
+  #attempt = 0;
+
+  constructor({ token, windowMs }: ResumeAnswer) {
+    this.#token = token;
+    this.windowMs = windowMs;
+  }
+
+  /** What to say in the HELLO of the next connection. */
+  next(sessionId: string, received: number): ResumeOffer {
+    return { sessionId, token: this.#token, received, attempt: ++this.#attempt };
+  }
+
+  renew({ token, windowMs }: ResumeAnswer): void {
+    this.#token = token;
+    this.windowMs = windowMs;
+  }
+}
+
+/** @throws {ProtocolError} `bad_acceptance` where resume was agreed and nothing is said about it. */
+export function assertAnswer(answer: ResumeAnswer | undefined): ResumeAnswer {
+  if (answer !== undefined) return answer;
+  throw new ProtocolError('bad_acceptance', 'ACCEPT agrees on resume and carries no token for it');
+}

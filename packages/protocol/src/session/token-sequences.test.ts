@@ -1,0 +1,52 @@
+import { expect, it } from 'vitest';
+import { resolveLimits } from '../base/limits.js';
+import { createBodyCoder } from '../codec/auto/coder.js';
+import { seeded } from '../testing/prose.js';
+import { createSimulation, eventsOf } from '../testing/simulation.js';
+import { loadEncoding } from '../tokenizer/load.js';
+
+/** A slice of the million that `TOKEN_SEQUENCES=1000000` runs. */
+const SEQUENCES = Number(process.env['TOKEN_SEQUENCES'] ?? 5_000);
+const PER_STREAM = 500;
+
+it(`${SEQUENCES} random sequences of token IDs arrive ID for ID`, async () => {
+  const encoding = await loadEncoding('CL100K_BASE');
+  const limits = resolveLimits({ messagesPerMinute: Infinity, bytesPerSecond: Infinity });
+  const coder = createBodyCoder({
+    algorithms: ['TOKEN_NATIVE'],
+    encoding,
+    limits,
+    security: undefined,
+    yield: () => Promise.resolve(),
+  });
+  const random = seeded(SEQUENCES);
+  const simulation = createSimulation({ client: { limits }, server: { limits } });
+  const { client, server } = simulation;
+  simulation.settle();
+  for (let done = 0; done < SEQUENCES; done += PER_STREAM) {
+    const stream = client.core.request(coder.encode('go', {}));
+    simulation.settle();
+    const sent = Array.from({ length: Math.min(PER_STREAM, SEQUENCES - done) }, () =>
+      // The ordinary tokens of the vocabulary, whether they make a text or not.
+      Uint32Array.from({ length: 1 + Math.floor(random() * 12) }, () => Math.floor(random() * 100_256)),
+    );
+    for (const ids of sent) server.core.chunk(stream, coder.encodeTokens(ids, {}));
+    server.core.end(stream);
+    simulation.settle();
+    const parts = eventsOf(client, 'part');
+    for (let i = 0; i < sent.length; i++) {
+      const body = parts[i]?.body;
+      if (body === undefined || coder.tokens(body).join() !== (sent[i] as Uint32Array).join()) {
+        expect(body && [...coder.tokens(body)], `sequence ${done + i}`).toEqual([
+          ...(sent[i] as Uint32Array),
+        ]);
+      }
+      client.core.consume(stream, body?.charge ?? 0);
+    }
+    expect(parts.length).toBe(sent.length);
+    for (const end of [client, server]) {
+      end.events.length = 0;
+      end.sent.length = 0;
+    }
+  }
+}, 600_000);

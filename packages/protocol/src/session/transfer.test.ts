@@ -1,0 +1,298 @@
+import { describe, expect, it } from 'vitest';
+import { Extension } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
+import { resolveLimits } from '../base/limits.js';
+import { CloseReason } from '../control/messages.js';
+import { decodeFailure } from '../link/failure.js';
+import { decodeLinkFrame, LinkKind } from '../link/frame.js';
+import { plainBody } from '../link/link.js';
+import {
+  createSimulation,
+  type End,
+  eventsOf,
+  type SimulationOptions,
+  TEST_CAPABILITIES,
+} from '../testing/simulation.js';
+
+/** Streams whose request is a tensor, between two session cores. */
+
+const EMPTY = plainBody(new Uint8Array(0));
+const established = (options: SimulationOptions = {}) => {
+  const simulation = createSimulation(options);
+  simulation.advance(3 * (options.delayMs ?? 0));
+  return simulation;
+};
+const kinds = (end: End) =>
+  end.sent
+    .filter((frame): frame is Uint8Array => typeof frame !== 'string' && frame[0] !== undefined)
+    .filter((frame) => (frame[0] as number) >> 4 === 1)
+    .map((frame) => decodeLinkFrame(frame).kind);
+const count = (end: End, kind: LinkKind) => kinds(end).filter((each) => each === kind).length;
+const refusal = new ProtocolError('bad_checksum', 'not what was sent');
+
+describe('a transfer', () => {
+  it('is handed on piece by piece and answered when it is whole', () => {
+    const { client, server, settle } = established();
+    const id = client.core.transfer({ payloadSize: 3, totalLength: 4, first: Uint8Array.of(1) });
+    settle();
+    expect(eventsOf(server, 'piece')).toMatchObject([
+      { streamId: id, piece: { offset: 0, totalLength: 4, bytes: Uint8Array.of(1) } },
+    ]);
+    client.core.feed(id, Uint8Array.of(2, 3, 4));
+    settle();
+    expect(eventsOf(server, 'piece')).toMatchObject([{}, { piece: { offset: 1, totalLength: 4 } }]);
+    server.core.respond(id, EMPTY);
+    settle();
+    expect(eventsOf(client, 'response')).toMatchObject([{ streamId: id }]);
+    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
+  });
+
+  it('gets as far as it is read, and no further', () => {
+    const link = JSON.stringify({ stream_window: 1000 });
+    const capabilities = { ...TEST_CAPABILITIES, extensions: { [Extension.LINK]: link } };
+    const limits = resolveLimits({ sessionWindow: 1000 });
+    const { client, server, settle } = established({ server: { capabilities, limits } });
+    const id = client.core.transfer({ payloadSize: 9000, totalLength: 9000, first: new Uint8Array(9000) });
+    settle();
+    const arrived = () => eventsOf(server, 'piece').reduce((sum, { piece }) => sum + piece.bytes.length, 0);
+    expect(arrived()).toBeLessThan(1000);
+    expect(client.core.isBlockedOnCredit).toBe(true);
+    for (let read = 0; arrived() < 9000; ) {
+      for (const { piece } of eventsOf(server, 'piece').slice(read)) {
+        read++;
+        server.core.consume(id, piece.charge);
+      }
+      settle();
+    }
+    expect(client.core.queuedBytes).toBe(0);
+  });
+
+  it('over the limit of either end is refused before anything of it is sent', () => {
+    const stated = (max: number) => ({
+      capabilities: {
+        ...TEST_CAPABILITIES,
+        extensions: { [Extension.LINK]: JSON.stringify({ max_transfer: max }) },
+      },
+      limits: resolveLimits({ maxTransferSize: max }),
+    });
+    for (const small of ['client', 'server'] as const) {
+      const other = small === 'client' ? 'server' : 'client';
+      const simulation = established({ [small]: stated(100) });
+      const { core, sent } = simulation[other];
+      const before = sent.length;
+      expect(() =>
+        core.transfer({ payloadSize: 101, totalLength: 200, first: new Uint8Array(1) }),
+      ).toThrowError(expect.objectContaining({ code: 'transfer_too_large' }));
+      simulation.settle();
+      expect([sent.length, core.openStreams]).toEqual([before, 0]);
+      core.transfer({ payloadSize: 100, totalLength: 200, first: new Uint8Array(200) });
+      simulation.settle();
+      expect(eventsOf(simulation[small], 'piece')).toHaveLength(1);
+    }
+  });
+
+  it('that lies about its size ends the session', () => {
+    const { client, server, settle } = established({
+      server: { limits: resolveLimits({ maxTransferSize: 1 }) },
+    });
+    client.core.transfer({ payloadSize: 1, totalLength: 10_000_000, first: new Uint8Array(1) });
+    settle();
+    expect(eventsOf(server, 'ended')).toMatchObject([{ error: { code: 'transfer_too_large' } }]);
+    expect(eventsOf(client, 'ended')).toMatchObject([{ error: { closeCode: 4413 } }]);
+  });
+});
+
+it.each([
+  ['a message', LinkKind.MESSAGE, 0],
+  ['a response', LinkKind.RESPONSE, 1],
+  ['a chunk', LinkKind.CHUNK, 1],
+])('%s is no tensor', (_what, kind, streamId) => {
+  const { client, server, inject, settle } = established();
+  const id = client.core.request(plainBody(new Uint8Array(1)));
+  settle();
+  expect(id).toBe(1);
+  inject('server', Uint8Array.of(0x10 | kind, streamId, 0x05, 0x41, 0x56));
+  settle();
+  expect(eventsOf(client, 'ended')).toMatchObject([{ error: { code: 'bad_frame', closeCode: 4400 } }]);
+  expect(server.core.state).toBe('closed');
+});
+
+describe('a sender that gives up', () => {
+  it('half-way is told to the receiver, and the stream is over', () => {
+    const { client, server, settle } = established();
+    const id = client.core.transfer({ payloadSize: 10, totalLength: 10, first: new Uint8Array(4) });
+    settle();
+    client.core.feed(id, new Uint8Array(3));
+    client.core.cancel(id);
+    settle();
+    expect(eventsOf(server, 'cancel')).toMatchObject([{ streamId: id }]);
+    expect(eventsOf(client, 'end')).toMatchObject([{ streamId: id }]);
+    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
+    client.core.feed(id, new Uint8Array(3));
+    settle();
+    expect(eventsOf(server, 'piece')).toHaveLength(1);
+    expect(server.core.state).toBe('established');
+  });
+
+  it('of all that has arrived and was not accepted yet is answered, and acceptance comes too late', () => {
+    const { client, server, settle } = established();
+    const id = client.core.transfer({ payloadSize: 4, totalLength: 4, first: new Uint8Array(4) });
+    settle();
+    expect(eventsOf(server, 'piece')).toHaveLength(1);
+    client.core.cancel(id);
+    settle();
+    expect(eventsOf(server, 'cancel')).toMatchObject([{ streamId: id }]);
+    server.core.respond(id, EMPTY);
+    settle();
+    expect([eventsOf(client, 'end').length, eventsOf(client, 'response').length]).toEqual([1, 0]);
+    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
+    expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
+  });
+
+  it('before the first byte is nobody else’s business', () => {
+    const { client, server } = established();
+    const id = client.core.transfer({ payloadSize: 10, totalLength: 10, first: new Uint8Array(4) });
+    client.core.cancel(id);
+    expect(eventsOf(client, 'end')).toEqual([]);
+    expect(client.core.openStreams).toBe(0);
+    expect(eventsOf(server, 'piece')).toEqual([]);
+  });
+});
+
+describe('a receiver that refuses', () => {
+  it('half-way stops the sender, and what was under way does no harm', () => {
+    const simulation = established({ delayMs: 10 });
+    const { client, server } = simulation;
+    const id = client.core.transfer({ payloadSize: 100, totalLength: 100, first: new Uint8Array(4) });
+    simulation.advance(10);
+    server.core.refuse(id, refusal);
+    // On their way while the refusal is.
+    for (let i = 0; i < 3; i++) {
+      client.core.feed(id, new Uint8Array(4));
+      simulation.advance(3);
+    }
+    expect(server.core.openStreams).toBe(1);
+    simulation.advance(100);
+    expect(eventsOf(client, 'failure')).toMatchObject([
+      { streamId: id, error: { code: 'bad_checksum', side: 'remote', message: 'not what was sent' } },
+    ]);
+    expect(eventsOf(server, 'piece')).toHaveLength(1);
+    expect(eventsOf(server, 'cancel')).toEqual([]);
+    expect(count(client, LinkKind.CANCEL)).toBe(1);
+    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
+    expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
+  });
+
+  it('keeps the slot until the sender has heard of it, so that refusals cannot pile up', () => {
+    const limits = resolveLimits({ maxStreams: 2 });
+    const simulation = established({ delayMs: 10, server: { limits } });
+    const { client, server } = simulation;
+    const ids = [0, 1].map(() =>
+      client.core.transfer({ payloadSize: 50, totalLength: 50, first: new Uint8Array(1) }),
+    );
+    simulation.advance(10);
+    for (const id of ids) server.core.refuse(id, refusal);
+    // One that does not wait to hear of it.
+    simulation.inject('client', Uint8Array.of(0x11, 5, 0x15, 50, 65));
+    expect(server.core.openStreams).toBe(2);
+    simulation.advance(10);
+    expect(eventsOf(server, 'ended')).toMatchObject([{ error: { code: 'too_many_streams' } }]);
+  });
+
+  it('and a sender that has sent all of it meanwhile part in peace', () => {
+    const simulation = established({ delayMs: 10 });
+    const { client, server } = simulation;
+    const id = client.core.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
+    simulation.advance(10);
+    server.core.refuse(id, refusal);
+    client.core.feed(id, new Uint8Array(4));
+    simulation.advance(100);
+    expect(eventsOf(client, 'failure')).toHaveLength(1);
+    expect(count(client, LinkKind.CANCEL)).toBe(0);
+    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
+  });
+
+  it('at the same time as its sender gives up', () => {
+    const simulation = established({ delayMs: 10 });
+    const { client, server } = simulation;
+    const id = client.core.transfer({ payloadSize: 100, totalLength: 100, first: new Uint8Array(4) });
+    simulation.advance(10);
+    server.core.refuse(id, refusal);
+    client.core.cancel(id);
+    simulation.advance(100);
+    expect(eventsOf(server, 'cancel')).toEqual([]);
+    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
+    expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
+  });
+
+  it('may do so because there are too many, and says when to try again', () => {
+    const limits = resolveLimits({ messagesPerMinute: 2 });
+    const { server, settle, inject } = established({ server: { limits } });
+    // A sender that keeps to no rate; the first frame of each.
+    for (let id = 1; id < 12; id += 2) inject('client', Uint8Array.of(0x11, id, 0x15, 50, 65));
+    settle();
+    const frames = server.sent.filter((frame): frame is Uint8Array => typeof frame !== 'string');
+    const refused = frames.filter((frame) => frame[0] === 0x15).map((frame) => decodeLinkFrame(frame));
+    expect(eventsOf(server, 'piece').map(({ streamId }) => streamId)).toEqual([1, 3, 5, 7]);
+    expect(refused.map(({ streamId }) => streamId)).toEqual([9, 11]);
+    const failure = decodeFailure(refused[0]?.rest ?? new Uint8Array(0), 9);
+    expect(failure).toMatchObject({ code: 'rate_limited', retryable: true });
+    expect(failure.retryAfterMs).toBeGreaterThan(0);
+  });
+
+  it('does not tell what a handler failed with', () => {
+    const { client, server, settle } = established();
+    const id = client.core.request(plainBody(Uint8Array.of(1)));
+    settle();
+    server.core.fail(id, new ProtocolError('bad_tensor', 'a secret of the server'));
+    settle();
+    expect(eventsOf(client, 'failure')).toMatchObject([{ error: { code: 'internal' } }]);
+  });
+});
+
+describe('closing', () => {
+  it('waits for a tensor that this end is sending', () => {
+    const { client, server, settle } = established();
+    const id = client.core.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
+    settle();
+    client.core.close(CloseReason.CLIENT_SHUTDOWN, '', 0);
+    settle();
+    expect(client.core.state).toBe('closing');
+    client.core.feed(id, new Uint8Array(4));
+    settle();
+    expect(eventsOf(server, 'piece')).toHaveLength(2);
+    expect([client.core.state, server.core.state]).toEqual(['closed', 'closed']);
+    expect(eventsOf(client, 'ended')).toEqual([{ type: 'ended', error: undefined }]);
+  });
+
+  it('refuses nothing behind its CLOSE', () => {
+    const { client, server } = established();
+    const id = client.core.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
+    for (let frame = client.core.pollTransmit(); frame !== undefined; frame = client.core.pollTransmit())
+      server.core.handleMessage(frame, 0);
+    server.core.close(CloseReason.NORMAL, '', 0);
+    while (server.core.pollTransmit() !== undefined);
+    server.core.refuse(id, refusal);
+    expect(server.core.pollTransmit()).toBeUndefined();
+  });
+
+  it('waits for no tensor that is on its way to it', () => {
+    const { client, server, settle } = established();
+    server.core.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
+    settle();
+    client.core.close(CloseReason.CLIENT_SHUTDOWN, '', 0);
+    settle();
+    expect([client.core.state, server.core.state]).toEqual(['closed', 'closed']);
+    expect(eventsOf(server, 'ended')).toEqual([{ type: 'ended', error: undefined }]);
+  });
+
+  it('goes on once a tensor that it waits for was given up', () => {
+    const { client, settle } = established();
+    const id = client.core.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
+    settle();
+    client.core.close(CloseReason.CLIENT_SHUTDOWN, '', 0);
+    client.core.cancel(id);
+    settle();
+    expect(client.core.state).toBe('closed');
+  });
+});

@@ -1,0 +1,76 @@
+import { randomBytes } from 'node:crypto';
+import { isStatedAgentId, type Logger, loggable, ProtocolError } from '@parlance/protocol';
+import { isLoopback } from '../http/addresses.js';
+import type { Authenticate, Credentials, Identity } from './admission.js';
+
+export interface AuthenticationOptions {
+  readonly authenticate: Authenticate | undefined;
+  readonly logger: Logger;
+  /** Unix milliseconds. */
+  readonly now: () => number;
+}
+
+/**
+ * Finds out who a client is. What `authenticate` throws refuses; so does an identity that is none or whose
+ * time is over.
+ *
+ * @param isForwarded somebody in between says that the connection began elsewhere.
+ */
+export async function identify(
+  credentials: Credentials,
+  isForwarded: boolean,
+  { authenticate, logger, now }: AuthenticationOptions,
+): Promise<Identity | undefined> {
+  const { ip } = credentials;
+  if (authenticate === undefined) {
+    // A reverse proxy on this machine makes everybody look local.
+    if (!isLoopback(ip) || isForwarded) return undefined;
+    return { principal: `local-${randomBytes(12).toString('hex')}`, agentId: credentials.agentId };
+  }
+  try {
+    const identity = await authenticate(credentials);
+    if (identity === null || identity === undefined) return undefined;
+    const checked = checkIdentity(identity);
+    const { expiresAt } = checked;
+    if (expiresAt === undefined || expiresAt > now()) return checked;
+    const fields = { event: 'auth.expired', ip, expiresAt };
+    logger.info(
+      fields,
+      'authenticate returned an identity whose time is over; expiresAt is in Unix milliseconds',
+    );
+    return undefined;
+  } catch (error) {
+    logger.warn({ event: 'auth.failed', ip, err: loggable(error) }, 'authenticate threw, which refuses');
+    return undefined;
+  }
+}
+
+/** UTF-16 units of a principal. */
+export const MAX_PRINCIPAL_LENGTH = 256;
+
+/**
+ * The identity that an application's `authenticate` returned, read once and held against what a session can carry.
+ *
+ * @throws {ProtocolError} `invalid_argument`.
+ */
+function checkIdentity({ principal, agentId, expiresAt }: Identity): Identity {
+  const assert = (holds: boolean, what: string): void => {
+    if (!holds) throw new ProtocolError('invalid_argument', `authenticate returned an identity ${what}`);
+  };
+  assert(typeof principal === 'string' && principal !== '', 'without a principal');
+  assert(
+    principal.length <= MAX_PRINCIPAL_LENGTH,
+    `whose principal is over ${MAX_PRINCIPAL_LENGTH} characters`,
+  );
+  assert(
+    agentId === undefined || (typeof agentId === 'string' && isStatedAgentId(agentId)),
+    'whose agentId is not 1 to 128 letters, digits or one of "._:@-"',
+  );
+  assert(
+    expiresAt === undefined || (typeof expiresAt === 'number' && !Number.isNaN(expiresAt)),
+    'whose expiresAt is not a number',
+  );
+  // Infinity, or as good as that, does not end.
+  const isEndless = expiresAt !== undefined && expiresAt > Number.MAX_SAFE_INTEGER;
+  return { principal, agentId, expiresAt: isEndless ? undefined : expiresAt };
+}

@@ -1,0 +1,93 @@
+import {
+  type BodyEvent,
+  DIRECTORY,
+  type Endpoint,
+  type Logger,
+  type ProtocolError,
+  type Reservation,
+  type SessionEvent,
+} from '@parlance/protocol';
+import type { Directory } from './directory.js';
+import { RelayedMessages } from './messages.js';
+import type { Policy } from './policy.js';
+import { RelayedRequests } from './requests.js';
+import { type RelayStats, Transit } from './transit.js';
+
+/**
+ * Carries messages and requests from agent to agent. Bodies pass as they came; credit is given back to
+ * a sender only when its receiver's connection has taken what it sent, so a receiver that stalls stops
+ * its senders and nobody else, and what waits here is bounded by their windows.
+ */
+export class Relay {
+  readonly #directory: Directory;
+  readonly #transit: Transit;
+  readonly #messages: RelayedMessages;
+  readonly #requests: RelayedRequests;
+
+  constructor(directory: Directory, policy: Policy, logger: Logger) {
+    this.#directory = directory;
+    this.#transit = new Transit(directory, policy, logger);
+    this.#messages = new RelayedMessages(this.#transit);
+    this.#requests = new RelayedRequests(this.#transit);
+  }
+
+  get stats(): RelayStats {
+    return this.#transit.stats;
+  }
+
+  /** Takes what `session` addresses to others, and what it answers them. */
+  take(session: Endpoint, event: SessionEvent, reservation?: Reservation): boolean {
+    switch (event.type) {
+      case 'message':
+        if (event.body.agent === undefined) return false;
+        this.#messages.take(session, event.body.agent, event.body, reservation);
+        return true;
+      case 'request': {
+        const { streamId, body } = event;
+        if (body.agent === undefined) return false;
+        if (body.agent !== DIRECTORY) this.#requests.take(session, streamId, body.agent, body, reservation);
+        else void session.answer(streamId, body, this.#directory.handlerFor(session));
+        return true;
+      }
+      case 'piece':
+        return this.#requests.takePiece(session, event.streamId, event.piece);
+      case 'part':
+      case 'response':
+      case 'end':
+      case 'failure':
+        return this.#requests.takeReply(session, event, reservation);
+      case 'cancel':
+        return this.#requests.cancel(session, event.streamId);
+      default:
+        return false;
+    }
+  }
+
+  /** Bytes that a body of `session` takes on its way to another; `undefined` if it is for the server itself. */
+  memoryOf(session: Endpoint, event: BodyEvent): number | undefined {
+    const { body } = event;
+    if (event.type === 'part' || event.type === 'response') {
+      const asker = this.#requests.askerOf(session, event.streamId);
+      return asker && this.#transit.memoryOf(body, session, asker);
+    }
+    if (body.agent === undefined || body.agent === DIRECTORY) return undefined;
+    const target = this.#transit.targetOf(session, body.agent, event.type, body);
+    return target === undefined ? 0 : this.#transit.memoryOf(body, session, target);
+  }
+
+  /** There is no memory for a reply of `session`. Returns whether it answers another session. */
+  refuse(session: Endpoint, streamId: number, error: ProtocolError): boolean {
+    return this.#requests.fail(session, streamId, error);
+  }
+
+  /** Whether another session has asked `session` on this stream. */
+  isAsked(session: Endpoint, streamId: number): boolean {
+    return this.#requests.isAsked(session, streamId);
+  }
+
+  /** The session is over: what it owed and what it was owed is settled. */
+  handleEnded(session: Endpoint): void {
+    this.#requests.handleEnded(session);
+    this.#messages.handleEnded(session);
+  }
+}

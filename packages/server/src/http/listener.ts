@@ -1,0 +1,109 @@
+import { createServer, type Server as HttpServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { assertOptions, loggable, ProtocolError } from '@parlance/protocol';
+import type { ResolvedServerOptions } from '../options.js';
+import { isTrustedProxy, socketKey } from './addresses.js';
+
+export interface ListenOptions {
+  /** 0 takes a free one. @default 0 */
+  readonly port?: number | undefined;
+  /** @default '127.0.0.1' */
+  readonly host?: string | undefined;
+}
+
+/** An HTTP server of our own. */
+export interface Listener {
+  readonly http: HttpServer;
+  readonly port: number;
+  readonly host: string;
+  /** Host and port as they stand in a URL. */
+  readonly authority: string;
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another process listens there; stop it, or take another port (0 takes a free one)',
+  EADDRNOTAVAIL: 'this machine has no such address; 127.0.0.1 is for itself only, 0.0.0.0 for everybody',
+  EACCES: 'this user may not take that port; those from 1024 on are for everybody',
+  ENOTFOUND: 'there is no such host',
+};
+
+/** How often Node looks for requests that do not come to an end. */
+const MAX_CHECK_INTERVAL_MS = 5_000;
+
+/**
+ * @param server its `helloTimeoutMs` is the time within which a request has to arrive, an upgrade among them;
+ * `sessionsPerIp` and `handshakesPerIp` together are what one address may have of connections.
+ * @throws {ProtocolError} `invalid_option`; `connection_failed` where the port is taken.
+ */
+export async function openListener(
+  options: ListenOptions,
+  server: Pick<ResolvedServerOptions, 'limits' | 'timers' | 'trustedProxies' | 'logger'>,
+  onRequest: RequestListener,
+): Promise<Listener> {
+  assertOptions(options, { port: 'number', host: 'text' }, 'listen');
+  const { port = 0, host = '127.0.0.1' } = options;
+  if (!(Number.isInteger(port) && port >= 0 && port <= 65_535)) {
+    throw new ProtocolError('invalid_option', `listen.port is a whole number from 0 to 65535, not ${port}`);
+  }
+  const requestTimeoutMs = server.timers.helloTimeoutMs;
+  const timeout = Number.isFinite(requestTimeoutMs) ? Math.max(1, Math.ceil(requestTimeoutMs)) : 0;
+  const http = createServer(
+    {
+      headersTimeout: timeout,
+      requestTimeout: timeout,
+      connectionsCheckingInterval: Math.min(MAX_CHECK_INTERVAL_MS, timeout || MAX_CHECK_INTERVAL_MS),
+    },
+    (request, response) => {
+      try {
+        onRequest(request, response);
+      } catch (error) {
+        const fields = { event: 'http.failed', err: loggable(error) };
+        server.logger.error(fields, 'a request could not be answered, its connection is dropped');
+        response.destroy();
+      }
+    },
+  );
+  boundConnections(http, server);
+  await new Promise<void>((resolve, reject) => {
+    http.once('error', (cause: NodeJS.ErrnoException) => {
+      const why = REASONS[cause.code ?? ''] ?? cause.message;
+      const message = `cannot listen on ${host}:${port}: ${why}`;
+      reject(new ProtocolError('connection_failed', message, { cause }));
+    });
+    http.listen(port, host, resolve);
+  });
+  const address = http.address() as AddressInfo;
+  const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+  return { http, port: address.port, host: address.address, authority: `${name}:${address.port}` };
+}
+
+/** Connections that say nothing at all cost memory as well, and no request tells where they come from. */
+function boundConnections(
+  http: HttpServer,
+  { limits, trustedProxies }: Pick<ResolvedServerOptions, 'limits' | 'trustedProxies'>,
+): void {
+  const max = limits.sessionsPerIp + limits.handshakesPerIp;
+  if (max === Infinity) return;
+  const counts = new Map<string, number>();
+  http.on('connection', (socket) => {
+    // A proxy's connections are those of all its clients.
+    if (isTrustedProxy(socket, trustedProxies)) return;
+    const key = socketKey(socket);
+    const count = counts.get(key) ?? 0;
+    if (count >= max) {
+      socket.destroy();
+      return;
+    }
+    counts.set(key, count + 1);
+    socket.once('close', () => {
+      const left = (counts.get(key) ?? 1) - 1;
+      if (left > 0) counts.set(key, left);
+      else counts.delete(key);
+    });
+  });
+}
+
+/** Takes no new connections, and resolves when the last one is gone. */
+export function closeListener(http: HttpServer): Promise<void> {
+  return new Promise((resolve) => http.close(() => resolve()));
+}

@@ -1,0 +1,120 @@
+import type { Session } from '@parlance/protocol';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { Refusal } from '../admission/admission.js';
+import type { RequestOutcome } from './instrument.js';
+import type { Totals } from './totals.js';
+
+/**
+ * The server's metrics in Prometheus format: base units, and labels with a handful of values, never an ID.
+ * What travels is not counted here but summed up from the sessions when somebody asks, so that a message
+ * costs nothing more for being measured.
+ */
+export interface Metrics {
+  readonly contentType: string;
+  /** The whole exposition. */
+  expose(): Promise<string>;
+  handleAccepted(resumed: boolean): void;
+  handleRefused(refusal: Refusal): void;
+  handleEnded(code: string): void;
+  handleRequest(outcome: RequestOutcome, seconds: number): void;
+}
+
+/** What is looked at when somebody asks. */
+export interface Observed {
+  readonly isDraining: boolean;
+  /** Connections, those that are no session yet included. */
+  readonly connections: number;
+  sessions(): Iterable<Pick<Session, 'state' | 'stats'>>;
+  totals(): Totals;
+}
+
+/** Seconds: from a cached answer to a long completion. */
+const DURATION_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+
+export function createMetrics(observed: Observed): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+    new Gauge({ name: `parlance_${name}`, help, labelNames: [...labelNames], registers });
+  const counter = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+    new Counter({ name: `parlance_${name}_total`, help, labelNames: [...labelNames], registers });
+
+  const connections = gauge('connections', 'Open connections, those that are no session yet included.');
+  const sessions = gauge('sessions', 'Sessions, by whether a connection carries them.', ['state']);
+  const blocked = gauge('sessions_blocked', 'Sessions that wait until their peer takes more.');
+  const streams = gauge('streams_open', 'Open streams of all sessions, in both directions.');
+  const queued = gauge('queued_bytes', 'Bytes of bodies that wait to be written.');
+  const draining = gauge('draining', '1 while the server drains, else 0.');
+  const accepted = counter('sessions_accepted', 'Sessions begun and sessions taken up again.', ['kind']);
+  const refused = counter('sessions_refused', 'Clients that were refused, by REJECT and close code.', [
+    'code',
+    'close_code',
+  ]);
+  const ended = counter('sessions_ended', 'Sessions that are over, by what ended them.', ['reason']);
+  const requests = counter('requests', 'Requests answered, by what became of them.', ['outcome']);
+  const duration = new Histogram({
+    name: 'parlance_request_duration_seconds',
+    help: 'From a request to the end of its reply.',
+    buckets: DURATION_BUCKETS,
+    registers,
+  });
+  const wireBytes = counter('wire_bytes', 'Bytes of all WebSocket messages, control included.', [
+    'direction',
+  ]);
+  const perAlgorithm = ['direction', 'algorithm'] as const;
+  const messages = counter('messages', 'Messages, requests and parts.', perAlgorithm);
+  const codedBytes = counter('coded_bytes', 'Bytes of bodies as they travelled.', perAlgorithm);
+  const contentBytes = counter(
+    'content_bytes',
+    'Bytes of bodies before coding; of those received in token IDs, coded.',
+    perAlgorithm,
+  );
+
+  const observeSessions = (): void => {
+    const counts = { connected: 0, suspended: 0, blocked: 0, streams: 0, queued: 0 };
+    for (const session of observed.sessions()) {
+      const stats = session.stats();
+      counts[session.state === 'suspended' ? 'suspended' : 'connected']++;
+      counts.streams += stats.openStreams;
+      counts.queued += stats.queuedBytes;
+      if (stats.blockedOnCredit) counts.blocked++;
+    }
+    sessions.set({ state: 'connected' }, counts.connected);
+    sessions.set({ state: 'suspended' }, counts.suspended);
+    blocked.set(counts.blocked);
+    streams.set(counts.streams);
+    queued.set(counts.queued);
+    connections.set(observed.connections);
+    draining.set(observed.isDraining ? 1 : 0);
+  };
+
+  const observeTotals = (): void => {
+    const totals = observed.totals();
+    for (const each of [wireBytes, messages, codedBytes, contentBytes]) each.reset();
+    for (const direction of ['sent', 'received'] as const) {
+      const { wireBytes: bytes, byAlgorithm } = totals[direction];
+      wireBytes.inc({ direction }, bytes);
+      for (const [algorithm, stats] of byAlgorithm) {
+        messages.inc({ direction, algorithm }, stats.messages);
+        codedBytes.inc({ direction, algorithm }, stats.codedBytes);
+        contentBytes.inc({ direction, algorithm }, stats.contentBytes);
+      }
+    }
+  };
+
+  return {
+    contentType: registry.contentType,
+    async expose() {
+      observeSessions();
+      observeTotals();
+      return await registry.metrics();
+    },
+    handleAccepted: (resumed) => accepted.inc({ kind: resumed ? 'resumed' : 'new' }),
+    handleRefused: ({ code, closeCode }) => refused.inc({ code, close_code: String(closeCode) }),
+    handleEnded: (reason) => ended.inc({ reason }),
+    handleRequest(outcome, seconds) {
+      requests.inc({ outcome });
+      duration.observe(seconds);
+    },
+  };
+}

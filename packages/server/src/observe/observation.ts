@@ -1,0 +1,96 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { ProtocolError, type RequestHandler } from '@parlance/protocol';
+import type { Listening } from '../api.js';
+import { closeListener, type Listener, type ListenOptions, openListener } from '../http/listener.js';
+import type { ResolvedServerOptions } from '../options.js';
+import { instrument } from './instrument.js';
+import type { Metrics, Observed } from './metrics.js';
+import { createStatusPages, type StatusPages } from './status.js';
+import { loadTracing, type Tracing } from './tracing.js';
+
+const DEFAULT_PATH = '/metrics';
+
+/** What a server shows of itself: health, metrics and traces, beside its sessions or on a port of their own. */
+export class Observation {
+  readonly #options: ResolvedServerOptions;
+  readonly #observed: Observed;
+  readonly #status: StatusPages;
+  #metrics: Metrics | undefined;
+  #tracing: Tracing | undefined;
+  #listener: Listener | undefined;
+
+  /** @param isReady whether new sessions are admitted. */
+  constructor(options: ResolvedServerOptions, observed: Observed, isReady: () => boolean) {
+    this.#options = options;
+    this.#observed = observed;
+    this.#status = createStatusPages({
+      isReady,
+      metrics: () => this.#metrics,
+      site: options,
+      logger: options.logger,
+    });
+  }
+
+  /** `undefined` where nothing is measured. */
+  get metrics(): Metrics | undefined {
+    return this.#metrics;
+  }
+
+  /** Measures and traces a handler. */
+  instrument(handler: RequestHandler): RequestHandler {
+    return instrument(
+      handler,
+      () => this.#metrics,
+      () => this.#tracing,
+    );
+  }
+
+  async load(): Promise<void> {
+    const { metricsPath, tracing } = this.#options;
+    if (metricsPath !== undefined) await this.#loadMetrics();
+    if (tracing) this.#tracing = await loadTracing();
+  }
+
+  /** Answers for one of the pages, on an HTTP server that exists. */
+  respond(request: IncomingMessage, response: ServerResponse): boolean {
+    return this.#status.respond(request, response, this.#options.metricsPath);
+  }
+
+  /** As {@link respond}, beside the sessions: metrics are not there where they have a port of their own. */
+  respondBeside(request: IncomingMessage, response: ServerResponse): boolean {
+    const path = this.#listener === undefined ? this.#options.metricsPath : undefined;
+    return this.#status.respond(request, response, path);
+  }
+
+  async listen(options: ListenOptions): Promise<Listening> {
+    const { metricsPath: path = DEFAULT_PATH, logger } = this.#options;
+    if (this.#listener !== undefined)
+      throw new ProtocolError('invalid_argument', 'the metrics have a port already');
+    await this.#loadMetrics();
+    const listener = await openListener(options, this.#options, (request, response) => {
+      if (this.#status.respond(request, response, path)) return;
+      response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8' });
+      response.end(`There is nothing here; metrics are at ${path}.\n`);
+    });
+    this.#listener = listener;
+    const { port, host, authority } = listener;
+    logger.info({ event: 'metrics.listening', host, port, path }, 'metrics are served');
+    return { port, host, url: `http://${authority}${path}` };
+  }
+
+  async close(): Promise<void> {
+    const http = this.#listener?.http;
+    this.#listener = undefined;
+    if (http === undefined) return;
+    const closed = closeListener(http);
+    http.closeAllConnections();
+    await closed;
+  }
+
+  /** The metrics library is only read where somebody wants metrics. */
+  async #loadMetrics(): Promise<void> {
+    if (this.#metrics !== undefined) return;
+    const { createMetrics } = await import('./metrics.js');
+    this.#metrics ??= createMetrics(this.#observed);
+  }
+}
