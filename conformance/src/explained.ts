@@ -2,6 +2,7 @@ import { holds, outcomeOf, same } from './expect.js';
 import {
   AliasReader,
   Assembler,
+  BodyCodec,
   ByteReader,
   createBodyCoder,
   decodeAvp,
@@ -26,7 +27,6 @@ import {
   getEncoding,
   isBodyKind,
   type Limits,
-  LinkCodec,
   LinkFlag,
   type LinkFrame,
   LinkKind,
@@ -179,7 +179,7 @@ function readBody(frame: LinkFrame, { limits, encoding }: Reading): Verdict {
   const metadata = body?.metadata ?? metadataOf(frame, limits);
   decodeMetadata(metadata, limits.maxJsonDepth);
   if (body === undefined) return 'readable';
-  if (body.codec === LinkCodec.M2M && readM2MBodyHeader(body.bytes).security !== 'NONE') return 'protected';
+  if (body.codec === BodyCodec.M2M && readM2MBodyHeader(body.bytes).security !== 'NONE') return 'protected';
   const coder = createBodyCoder({
     algorithms: [],
     encoding,
@@ -187,10 +187,10 @@ function readBody(frame: LinkFrame, { limits, encoding }: Reading): Verdict {
     security: undefined,
     yield: async () => {},
   });
-  if (body.codec === LinkCodec.CONTEXT) describeContextBody(body.bytes, isPart);
-  else if (body.codec === LinkCodec.AVP) {
+  if (body.codec === BodyCodec.CONTEXT) describeContextBody(body.bytes, isPart);
+  else if (body.codec === BodyCodec.AVP) {
     decodeAvp(body.bytes, { maxSize: limits.maxTransferSize, maxDecompressedSize: limits.maxMessageSize });
-  } else if (body.codec !== LinkCodec.TOKEN_NATIVE) coder.decode(body);
+  } else if (body.codec !== BodyCodec.TOKEN_NATIVE) coder.decode(body);
   else if (isPart) encoding.decodeBytes(decodeTokenIds(body.bytes), { maxBytes: limits.maxMessageSize });
   else coder.decodeTokens(decodeTokenIds(body.bytes, limits.maxMessageSize));
   return 'readable';

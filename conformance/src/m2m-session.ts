@@ -11,6 +11,7 @@ import {
 } from './m2m-negotiation.js';
 import {
   type Algorithm,
+  BodyCodec,
   CloseCode,
   CloseReason,
   type ControlMessage,
@@ -20,7 +21,6 @@ import {
   decodeControlJson,
   decodeText,
   type EncodingName,
-  LinkCodec,
   type SessionCore,
   type SessionEvent,
   Subprotocol,
@@ -158,8 +158,8 @@ function checkData(server: End, given: Fields, algorithms: readonly string[]): v
 }
 
 /** The algorithm that a codec of bodies is known by. */
-function algorithmOf(codec: LinkCodec): string | undefined {
-  const name = Object.entries(LinkCodec).find(([, value]) => value === codec)?.[0];
+function algorithmOf(codec: BodyCodec): string | undefined {
+  const name = Object.entries(BodyCodec).find(([, value]) => value === codec)?.[0];
   return name === 'PLAIN' ? 'NONE' : name;
 }
 
@@ -196,7 +196,7 @@ function checkClient(given: Fields, offer: Capability, answer: Envelope): void {
   same(messageOf(client.transmitted()).type, 'CLOSE', 'what the client closes with');
   same(client.core.state, 'closing', 'state of the client after its CLOSE');
   const body = {
-    codec: LinkCodec.PLAIN,
+    codec: BodyCodec.PLAIN,
     bytes: new Uint8Array(1),
     originalLength: 1,
     secret: false,

@@ -3,11 +3,11 @@ import type { Socket } from 'node:net';
 import { brotliCompressSync } from 'node:zlib';
 import type { ClientOptions, Session } from '@parlance/client';
 import {
+  BodyCodec,
   decodeLinkFrame,
   type Endpoint,
   encodeAvp,
   encodeTokenNative,
-  LinkCodec,
   LinkKind,
   loadEncoding,
   type MemoryBudget,
@@ -34,7 +34,7 @@ const brotliRequest = (streamId: number, length: number, bytes: Uint8Array) =>
   Uint8Array.from([
     0x10 | LinkKind.REQUEST,
     ...varint(streamId),
-    LinkCodec.BROTLI,
+    BodyCodec.BROTLI,
     ...varint(length),
     ...bytes,
   ]);
@@ -350,7 +350,7 @@ describe('tensors', () => {
     const peer = await greet(url);
     const body = encodeAvp(tensor(8 * MIB), { compression: 'max' });
     expect(body.length).toBeLessThan(2_000);
-    peer.send(Uint8Array.from([0x11, 1, LinkCodec.AVP, ...body]));
+    peer.send(Uint8Array.from([0x11, 1, BodyCodec.AVP, ...body]));
     await expect.poll(() => errors(peer).map(codeOf)).toEqual(['decompressed_too_large']);
     peer.socket.terminate();
   });

@@ -1,10 +1,10 @@
 import { type ClientOptions, type ClientSession, connect } from '@parlance/client';
 import {
   type Algorithm,
+  BodyCodec,
   type CodedBody,
   type Endpoint,
   encodeM2MBody,
-  LinkCodec,
   type M2MSecurity,
   type Message,
   type ProtocolError,
@@ -49,10 +49,10 @@ function end(session: Session): Promise<ProtocolError> {
 
 /** Says what no session would say by itself. */
 function say<Result>(session: Session, command: (core: SessionCore) => Result): Result {
-  return (session as unknown as Endpoint).perform(undefined, command);
+  return (session as unknown as Endpoint).perform(command);
 }
 
-const body = (codec: LinkCodec, bytes: Uint8Array, metadata?: Uint8Array): CodedBody => ({
+const body = (codec: BodyCodec, bytes: Uint8Array, metadata?: Uint8Array): CodedBody => ({
   codec,
   bytes,
   originalLength: bytes.length,
@@ -68,34 +68,34 @@ const rewritten = (frame: Uint8Array, mode: number) => {
 
 /** Bodies that a peer without the key might try, and the code of their refusal. */
 const UNPROTECTED: readonly (readonly [string, CodedBody, string])[] = [
-  ['plain', body(LinkCodec.PLAIN, text(CHAT)), 'security_required'],
-  ['empty', body(LinkCodec.PLAIN, text('')), 'security_required'],
-  ['of metadata alone', body(LinkCodec.PLAIN, text(''), NO_METADATA), 'security_required'],
-  ['of tokens', body(LinkCodec.TOKEN_NATIVE, Uint8Array.of(1)), 'security_required'],
-  ['in Brotli', body(LinkCodec.BROTLI, text('x')), 'security_required'],
-  ['in T1', body(LinkCodec.TOKEN, text('{}')), 'security_required'],
-  ['of the dictionary', body(LinkCodec.DICTIONARY, text('{}')), 'security_required'],
-  ['in M2M without protection', body(LinkCodec.M2M, encodeM2MBody(CHAT)), 'security_required'],
+  ['plain', body(BodyCodec.PLAIN, text(CHAT)), 'security_required'],
+  ['empty', body(BodyCodec.PLAIN, text('')), 'security_required'],
+  ['of metadata alone', body(BodyCodec.PLAIN, text(''), NO_METADATA), 'security_required'],
+  ['of tokens', body(BodyCodec.TOKEN_NATIVE, Uint8Array.of(1)), 'security_required'],
+  ['in Brotli', body(BodyCodec.BROTLI, text('x')), 'security_required'],
+  ['in T1', body(BodyCodec.TOKEN, text('{}')), 'security_required'],
+  ['of the dictionary', body(BodyCodec.DICTIONARY, text('{}')), 'security_required'],
+  ['in M2M without protection', body(BodyCodec.M2M, encodeM2MBody(CHAT)), 'security_required'],
   [
     'in M2M with weaker protection',
-    body(LinkCodec.M2M, encodeM2MBody(CHAT, { security: protection('HMAC') })),
+    body(BodyCodec.M2M, encodeM2MBody(CHAT, { security: protection('HMAC') })),
     'security_required',
   ],
   [
     'in M2M that only states protection',
-    body(LinkCodec.M2M, rewritten(encodeM2MBody(CHAT), 2)),
+    body(BodyCodec.M2M, rewritten(encodeM2MBody(CHAT), 2)),
     'authentication_failed',
   ],
   [
     'in M2M under another key',
-    body(LinkCodec.M2M, encodeM2MBody(CHAT, { security: protection('AEAD', new Uint8Array(32)) })),
+    body(BodyCodec.M2M, encodeM2MBody(CHAT, { security: protection('AEAD', new Uint8Array(32)) })),
     'authentication_failed',
   ],
-  ['in M2M and cut off', body(LinkCodec.M2M, text('')), 'truncated'],
+  ['in M2M and cut off', body(BodyCodec.M2M, text('')), 'truncated'],
 ];
 const ON_LINK: typeof UNPROTECTED = [
   ...UNPROTECTED,
-  ['in context', body(LinkCodec.CONTEXT, Uint8Array.of(0, 0)), 'security_required'],
+  ['in context', body(BodyCodec.CONTEXT, Uint8Array.of(0, 0)), 'security_required'],
 ];
 /** Without a link there are no metadata, and without an encoding this end has no form for tokens. */
 const TEXT_FORMS = UNPROTECTED.filter(([what]) => what !== 'of metadata alone' && what !== 'of tokens');
@@ -292,7 +292,7 @@ describe('a server refuses from a client without the key', () => {
   });
 
   it('a body of several frames, by the first of them', async () => {
-    const large = body(LinkCodec.PLAIN, new Uint8Array(1024 * 1024));
+    const large = body(BodyCodec.PLAIN, new Uint8Array(1024 * 1024));
     await refuse(await setUp(), 'security_required', (core) => core.request(large));
   });
 });

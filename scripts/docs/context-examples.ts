@@ -1,11 +1,7 @@
+import { BodyCodec } from '../../packages/protocol/src/codec/body.js';
 import { ContextDecoder } from '../../packages/protocol/src/codec/context/decoder.js';
 import { ContextEncoder } from '../../packages/protocol/src/codec/context/encoder.js';
-import {
-  encodeBodyFrame,
-  encodeSignalFrame,
-  LinkCodec,
-  LinkKind,
-} from '../../packages/protocol/src/link/frame.js';
+import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../packages/protocol/src/link/frame.js';
 
 /** Frames of a session with context coding, made by its encoder and read back by its decoder. */
 export function contextFrames(): ReadonlyMap<string, Uint8Array> {
@@ -26,7 +22,7 @@ export function contextFrames(): ReadonlyMap<string, Uint8Array> {
       {
         kind,
         streamId,
-        codec: LinkCodec.CONTEXT,
+        codec: BodyCodec.CONTEXT,
         bytes: offer.bytes,
         originalLength: content.length,
         secret: false,

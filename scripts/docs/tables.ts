@@ -1,9 +1,9 @@
 import {
+  BodyCodec,
   CLOSE_CODES,
   DEFAULT_LIMITS,
   DEFAULT_TIMERS,
   ERROR_CODES,
-  LinkCodec,
   LinkFlag,
   LinkKind,
   sessionMachine,
@@ -46,7 +46,7 @@ export function buildTables(): ReadonlyMap<string, string> {
       'table link-codecs',
       table(
         ['low nibble', 'codec'],
-        Object.entries(LinkCodec).map(([name, codec]) => [`\`${codec}\``, name]),
+        Object.entries(BodyCodec).map(([name, codec]) => [`\`${codec}\``, name]),
       ),
     ],
     [

@@ -4,7 +4,8 @@ import {
   TRAILER_SIZE,
   TransferReader,
 } from '../../packages/protocol/src/codec/avp/transfer.js';
-import { decodeLinkFrame, LinkCodec, LinkKind } from '../../packages/protocol/src/link/frame.js';
+import { BodyCodec } from '../../packages/protocol/src/codec/body.js';
+import { decodeLinkFrame, LinkKind } from '../../packages/protocol/src/link/frame.js';
 import { PieceTracker } from '../../packages/protocol/src/link/pieces.js';
 import { SourcedBody } from '../../packages/protocol/src/link/streamed-body.js';
 import { platform } from '../../packages/protocol/src/platform/node.js';
@@ -20,7 +21,7 @@ export function tensorFrames(): ReadonlyMap<string, Uint8Array> {
   } as const;
   const head = encodeTransferHead(description, data.length);
   const totalLength = head.length + data.length + TRAILER_SIZE;
-  const body = new SourcedBody({ kind: LinkKind.REQUEST, streamId: 1, codec: LinkCodec.AVP, totalLength });
+  const body = new SourcedBody({ kind: LinkKind.REQUEST, streamId: 1, codec: BodyCodec.AVP, totalLength });
   body.feed(head);
   body.feed(data);
   body.feed(encodeTrailer(platform.crc32(data)));

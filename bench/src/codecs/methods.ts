@@ -2,6 +2,7 @@ import { brotliCompressSync, brotliDecompressSync, constants, deflateSync, infla
 import type { Sample } from './messages.js';
 import {
   Algorithm,
+  BodyCodec,
   type CodedBody,
   createBodyCoder,
   DEFAULT_LIMITS,
@@ -18,7 +19,6 @@ import {
   encodeM2MText,
   encodeTextForm,
   encodeToken,
-  LinkCodec,
 } from './subject.js';
 
 /** A way to put a message on the wire and to take it off again. */
@@ -83,7 +83,7 @@ export function createMethods(encoding: Encoding): readonly Method[] {
   const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   /** As a body, which is what has a text form. */
   const tokens = (bytes: Uint8Array): CodedBody => ({
-    codec: LinkCodec.TOKEN_NATIVE,
+    codec: BodyCodec.TOKEN_NATIVE,
     bytes,
     originalLength: 0,
     secret: false,

@@ -1,8 +1,8 @@
 import {
+  BodyCodec,
+  type BodyToSend,
   CloseReason,
-  type CodedBody,
   createSession,
-  LinkCodec,
   LinkFlag,
   LinkKind,
   resolveCapabilities,
@@ -60,7 +60,7 @@ function openSocket({ port, name, payload, onMessage }: AgentOptions): Promise<A
 }
 
 /** A message on stream 0, plain, addressed, in one frame. */
-const WHOLE_MESSAGE = [0x10 | LinkKind.MESSAGE, 0, LinkCodec.PLAIN | LinkFlag.ADDRESSED] as const;
+const WHOLE_MESSAGE = [0x10 | LinkKind.MESSAGE, 0, BodyCodec.PLAIN | LinkFlag.ADDRESSED] as const;
 
 const limits = resolveLimits({ messagesPerMinute: Infinity, bytesPerSecond: Infinity });
 const timers = resolveTimers();
@@ -80,8 +80,8 @@ function openSession({ port, name, to, payload, onMessage }: AgentOptions): Prom
     token: name,
     timeOrigin: systemClock.timeOrigin,
   });
-  const body: CodedBody = {
-    codec: LinkCodec.PLAIN,
+  const body: BodyToSend = {
+    codec: BodyCodec.PLAIN,
     bytes: payload,
     originalLength: payload.length,
     secret: false,

@@ -1,8 +1,8 @@
 import {
+  BodyCodec,
   CloseReason,
   type CodedBody,
   createSession,
-  LinkCodec,
   LinkKind,
   type Message,
   resolveCapabilities,
@@ -104,7 +104,7 @@ class SessionSpeaker implements Speaker {
     });
     const { question } = work;
     this.#body = {
-      codec: LinkCodec.PLAIN,
+      codec: BodyCodec.PLAIN,
       bytes: question,
       originalLength: question.length,
       secret: false,

@@ -1,6 +1,6 @@
 import { same } from '../expect.js';
 import { checkExplanation } from '../explained.js';
-import { type Encoding, explainFrame, getEncoding, LinkCodec, LinkKind, Subprotocol } from '../subject.js';
+import { BodyCodec, type Encoding, explainFrame, getEncoding, LinkKind, Subprotocol } from '../subject.js';
 import { seedsFrom } from './seeds.js';
 import { bytesOfText, FUZZ_LIMITS, JSON_TOKENS, type Target, textOf, tokens } from './target.js';
 
@@ -27,7 +27,7 @@ function explain(frame: Uint8Array | string, subprotocol: Subprotocol = Subproto
 }
 
 const KINDS = [LinkKind.REQUEST, LinkKind.CHUNK];
-const CODECS = Object.values(LinkCodec);
+const CODECS = Object.values(BodyCodec);
 
 /** The input as the body of a link frame: its last byte says of which kind and codec. */
 function linkFrame(input: Uint8Array): Uint8Array {

@@ -2,6 +2,7 @@ import { holds, Mismatch } from '../expect.js';
 import {
   AgreementCache,
   Algorithm,
+  BodyCodec,
   type Clock,
   CloseCode,
   type ControlMessage,
@@ -10,7 +11,6 @@ import {
   Directory,
   EncodingName,
   Endpoint,
-  LinkCodec,
   type Logger,
   Policy,
   Relay,
@@ -76,7 +76,7 @@ export function createClient(): SessionCore {
 }
 
 export const PLAIN = {
-  codec: LinkCodec.PLAIN,
+  codec: BodyCodec.PLAIN,
   bytes: bytesOfText('ping'),
   originalLength: 4,
   secret: false,

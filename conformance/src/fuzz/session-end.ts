@@ -1,7 +1,7 @@
 import { holds, Mismatch, outcomeOf } from '../expect.js';
 import {
   type BodyCoder,
-  type CodedBody,
+  type BodyToSend,
   createBodyCoder,
   createMessage,
   createSession,
@@ -166,14 +166,14 @@ export class SessionEnd {
       encoding: negotiated.encoding === null ? undefined : getEncoding(negotiated.encoding),
       limits,
       security: undefined,
-      context: contextUse === undefined ? undefined : { maxMessageSize: limits.maxMessageSize, onCoded() {} },
+      context: contextUse === undefined ? undefined : { maxMessageSize: limits.maxMessageSize },
       yield: async () => {},
     });
     return this.#coder;
   }
 
   /** @throws {ProtocolError} if what was agreed on cannot carry what was chosen. */
-  #body(isOpening: boolean): CodedBody {
+  #body(isOpening: boolean): BodyToSend {
     const choices = this.#choices;
     const coder = this.#coderOf() as BodyCoder;
     const { negotiated, contextUse } = this.core;

@@ -1,10 +1,10 @@
 import { accepted, fail, same } from '../expect.js';
 import {
+  BodyCodec,
   CloseCode,
   CloseReason,
   encodeControl,
   encodeControlJson,
-  LinkCodec,
   ProtocolError,
   type SessionCore,
 } from '../subject.js';
@@ -50,7 +50,7 @@ function reply(core: SessionCore, streamId: number, kind: number): void {
 }
 
 const PLAIN = {
-  codec: LinkCodec.PLAIN,
+  codec: BodyCodec.PLAIN,
   bytes: bytesOfText('pong'),
   originalLength: 4,
   secret: false,

@@ -1,5 +1,5 @@
 import { brotliCompressSync, constants, crc32 } from 'node:zlib';
-import { encodeAvp, encodeM2MBody, LinkCodec, loadCodecs } from '@parlance/protocol';
+import { BodyCodec, encodeAvp, encodeM2MBody, loadCodecs } from '@parlance/protocol';
 import { type FrameParts, varint } from './wire.js';
 
 /** Bodies that are small on the wire and large behind it. */
@@ -18,7 +18,7 @@ export function brotli(text: string | Uint8Array): Bomb {
   const body = brotliCompressSync(bytes, {
     params: { [constants.BROTLI_PARAM_QUALITY]: 5, [constants.BROTLI_PARAM_LGWIN]: 22 },
   });
-  return { body, parts: { codec: LinkCodec.BROTLI, original: bytes.length } };
+  return { body, parts: { codec: BodyCodec.BROTLI, original: bytes.length } };
 }
 
 /** Made when they are first asked for: most attacks need one of them. */
@@ -55,7 +55,7 @@ export const m2m = once('m2m', () => {
   const text = ' '.repeat(LARGEST);
   return {
     body: encodeM2MBody(text, { schema: 'custom' }),
-    parts: { codec: LinkCodec.M2M, original: LARGEST },
+    parts: { codec: BodyCodec.M2M, original: LARGEST },
   };
 });
 
@@ -63,7 +63,7 @@ export const m2m = once('m2m', () => {
 export const abbreviated = once('abbreviated', () => {
   const messages = Array.from({ length: 900 }, () => ({ r: 'u', c: '' }));
   const body = Buffer.from(JSON.stringify({ M: '4o', m: messages }));
-  return { body, parts: { codec: LinkCodec.TOKEN, original: LARGEST } };
+  return { body, parts: { codec: BodyCodec.TOKEN, original: LARGEST } };
 });
 
 /** A context body without a base whose middle is one zstd frame of run-length blocks. */
@@ -71,7 +71,7 @@ export const context = once('context', () => {
   const head = [...varint(1), ...checksum(Buffer.alloc(LARGEST, ' '))];
   return {
     body: Buffer.concat([Uint8Array.from(head), zstdRun(LARGEST, 0x20)]),
-    parts: { codec: LinkCodec.CONTEXT },
+    parts: { codec: BodyCodec.CONTEXT },
   };
 });
 
@@ -100,7 +100,7 @@ export async function compressedTensor(size: number): Promise<Bomb> {
       { data: new Uint8Array(size), shape: [size], dtype: 'int8', payloadType: 'hidden_state' },
       { compression: 'balanced' },
     ),
-    parts: { codec: LinkCodec.AVP },
+    parts: { codec: BodyCodec.AVP },
   }))();
 }
 
@@ -112,7 +112,7 @@ export function plainTensor(size: number): Bomb {
       dtype: 'int8',
       payloadType: 'hidden_state',
     }),
-    parts: { codec: LinkCodec.AVP },
+    parts: { codec: BodyCodec.AVP },
   }))();
 }
 
@@ -126,7 +126,7 @@ export function tensorWithExtra(entries: number): Bomb {
       payloadType: 'hidden_state',
       metadata: { extra: new Map(Array.from({ length: entries }, (_, i) => [i.toString(36), ''])) },
     }),
-    parts: { codec: LinkCodec.AVP },
+    parts: { codec: BodyCodec.AVP },
   }))();
 }
 

@@ -81,7 +81,7 @@ export function broken(outcome: Outcome, isShort: boolean): readonly string[] {
 const mostP99 = (quiet: Latency) => Math.max(BOUNDS.neighbourP99Ms, RATIO_TO_QUIET * quiet.p99);
 
 /** Whether somebody else waited longer than may be, by what a quiet run beside it says. */
-export const isLate = (neighbour: Latency, quiet: Latency) => neighbour.p99 > mostP99(quiet);
+export const isDeferred = (neighbour: Latency, quiet: Latency) => neighbour.p99 > mostP99(quiet);
 
 /** Bytes held for each byte that was sent, beyond what every message may take. */
 export function ratioOf({ heldBytes, floors, sentBytes }: Outcome): number {

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect } from '@parlance/client';
-import { LinkCodec, LinkKind } from '@parlance/protocol';
+import { BodyCodec, LinkKind } from '@parlance/protocol';
 import WebSocket from 'ws';
 import type { Attack } from './attack.js';
 import {
@@ -64,10 +64,10 @@ async function repeatsOfABase(scene: Scene): Promise<undefined> {
   // As it is, so that nothing can be said against its ratio.
   const text = Buffer.alloc(size, 'Why is the sky blue? ');
   const first = Buffer.concat([Uint8Array.from([0, ...checksum(text)]), text]);
-  if (!(await peer.deliver(first, { codec: LinkCodec.CONTEXT }, 60_000, () => scene.isOver)))
+  if (!(await peer.deliver(first, { codec: BodyCodec.CONTEXT }, 60_000, () => scene.isOver)))
     return undefined;
   const again = Uint8Array.from([...varint(2 * 4), ...varint(size), 0, ...checksum(text)]);
-  scene.ask(peer, { body: again, parts: { codec: LinkCodec.CONTEXT } }, 127);
+  scene.ask(peer, { body: again, parts: { codec: BodyCodec.CONTEXT } }, 127);
   return undefined;
 }
 

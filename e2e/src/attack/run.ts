@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Attack, Latency, Outcome } from './attack.js';
 import { MIB } from './bombs.js';
-import { BOUNDS, isLate } from './bounds.js';
+import { BOUNDS, isDeferred } from './bounds.js';
 import { type Child, startChild } from './channel.js';
 import type { NeighbourCommands } from './neighbour.js';
 import { Scene, type Upstream } from './scene.js';
@@ -108,7 +108,7 @@ export class Arena {
       : await this.#recover(server, held);
     const others = latencyOf(answers);
     // What the machine does besides changes from minute to minute: whether that was it is asked right behind.
-    if (isLate(others, quiet.latency) && aliveMs !== undefined && recoveredMs !== undefined) {
+    if (isDeferred(others, quiet.latency) && aliveMs !== undefined && recoveredMs !== undefined) {
       const again = await this.#listen(server, neighbour, windowMs);
       if (again.latency.p99 > quiet.latency.p99) quiet = again;
     }

@@ -22,6 +22,7 @@ export {
   type RequestErrorOptions,
   toProtocolError,
 } from './base/errors.js';
+export type { StringMap } from './base/fields.js';
 export { FrameKind, frameKind } from './base/frame-kind.js';
 export {
   ANNOUNCED_LIMITS,
@@ -73,6 +74,8 @@ export { type Compatibility, resolveCompatibility } from './codec/avp/resolve.js
 export type { Dtype, Tensor } from './codec/avp/tensor.js';
 // Codecs
 export { decodeBase64, encodeBase64 } from './codec/base64.js';
+export type { ReceivedBody } from './codec/body.js';
+export { BodyCodec, type CodedBody, type SecurityStatus } from './codec/body.js';
 // Session context
 export { type ContextDescription, describeContextBody } from './codec/context/body.js';
 // Keys
@@ -105,8 +108,9 @@ export {
   encodeTokenNativeText,
   type TokenNativeFrame,
 } from './codec/text/token-native.js';
+export type { Negotiated } from './control/agreement.js';
 // AVP
-export { AgreementCache } from './control/agreement-cache.js';
+export { AgreementCache } from './control/agreement.js';
 export { isStatedAgentId } from './control/capabilities.js';
 // Control messages and negotiation
 export {
@@ -126,8 +130,6 @@ export {
   type RejectPayload,
   type ResumeOffer,
   ResumeRefusal,
-  type SecurityStatus,
-  type StringMap,
   type UnknownMessage,
 } from './control/messages.js';
 export { type Agreement, type Capabilities, type Negotiation, negotiate } from './control/negotiate.js';
@@ -219,11 +221,10 @@ export { createSessionExplainer, type Direction, type SessionExplainer } from '.
 export { printable } from './inspect/wording.js';
 export { DELIVERY, DIRECTORY, isAgentAddress, isAgentId } from './link/addressing.js';
 export type { ContextUse } from './link/context-coding.js';
-export { decodeLinkFrame, LinkCodec, LinkFlag, type LinkFrame, LinkKind } from './link/frame.js';
-export { type CodedBody, type LinkEvent, TRANSFER_OVERHEAD } from './link/link.js';
+export { decodeLinkFrame, LinkFlag, type LinkFrame, LinkKind } from './link/frame.js';
+export { type BodyToSend, type LinkEvent, TRANSFER_OVERHEAD } from './link/link.js';
 export { MAX_PIECE_SIZE } from './link/outbox.js';
 export type { BodyPiece } from './link/pieces.js';
-export type { ReceivedBody } from './link/reassembly.js';
 export { type Clock, createSweep, type Sweep, type Sweepable, systemClock } from './platform/clock.js';
 export { closeReasonOf } from './session/close-reason.js';
 // The session core
@@ -240,7 +241,6 @@ export { newSessionId } from './session/random-id.js';
 export { createSession } from './session/session.js';
 export type {
   AcceptOptions,
-  Negotiated,
   SessionCore,
   SessionEvent,
   SessionOptions,

@@ -1,8 +1,9 @@
-import type { StringMap } from '../control/messages.js';
 import { ProtocolError } from './errors.js';
 
 /** Typed access to the fields of a decoded envelope, each failure naming the field. */
 
+/** String to string, without a prototype, so that no name a peer chooses has a meaning. */
+export type StringMap = Readonly<Record<string, string>>;
 export type Fields = Readonly<Record<string, unknown>>;
 
 export function bad(field: string, expected: string): ProtocolError {

@@ -4,8 +4,16 @@ import { Algorithm, EncodingName, Extension, Subprotocol } from '../base/constan
 import { resolveLimits, resolveTimers } from '../base/limits.js';
 import type { SessionOptions } from '../session/types.js';
 import { errorCode } from '../testing/error-code.js';
-import { acceptOf, clientAgreement, helloOf, linkParameters, serverAgreement } from './agreement.js';
-import { AgreementCache, offerKey, offerOf } from './agreement-cache.js';
+import {
+  AgreementCache,
+  acceptOf,
+  clientAgreement,
+  helloOf,
+  linkParameters,
+  offerKey,
+  offerOf,
+  serverAgreement,
+} from './agreement.js';
 import { decodeControl, decodeControlJson, encodeControl, encodeControlJson } from './envelope.js';
 import type { AcceptPayload, ControlMessage, HelloPayload, UnknownMessage } from './messages.js';
 import { type Capabilities, negotiate } from './negotiate.js';

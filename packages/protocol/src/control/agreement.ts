@@ -7,18 +7,82 @@ import {
   Subprotocol,
 } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
-import { ANNOUNCED_LIMITS, type Limits } from '../base/limits.js';
+import type { StringMap } from '../base/fields.js';
+import { parseJson } from '../base/json.js';
+import { ANNOUNCED_LIMITS, type Limits, type Timers } from '../base/limits.js';
 import { type AvpAgreement, type AvpOptions, agreeOnAvp } from '../codec/avp/agreement.js';
-import type { LinkParameters } from '../link/link.js';
-import type { Negotiated, SessionOptions } from '../session/types.js';
-import type { AcceptPayload, HelloPayload, Offer, ResumeAnswer, ResumeOffer, StringMap } from './messages.js';
-import { type Agreement, commonVersion, smallerStated, statedVocabularies } from './negotiate.js';
+import type {
+  AcceptPayload,
+  CapabilityShape,
+  HelloPayload,
+  Offer,
+  ResumeAnswer,
+  ResumeOffer,
+} from './messages.js';
+import {
+  type Agreement,
+  type Capabilities,
+  commonVersion,
+  type Negotiation,
+  smallerStated,
+  statedVocabularies,
+} from './negotiate.js';
 
 /** The payloads of HELLO and ACCEPT, and what an agreement means to each end. */
 
+/** What the two ends agreed on; it never changes during a session. */
+export interface Negotiated {
+  readonly version: string;
+  readonly algorithms: readonly Algorithm[];
+  readonly encoding: EncodingName | null;
+  readonly securityScanning: boolean;
+  /** Largest message either end takes, in bytes; 0 is unstated. */
+  readonly maxPayloadSize: number;
+  /** What the client must respect, by limit name; what is absent is unlimited. */
+  readonly limits: Readonly<Record<string, number>>;
+  /** Agreed extensions and their parameters. */
+  readonly extensions: StringMap;
+  /**
+   * How this end sends tensors to the other, where both introduced their models; else they travel as
+   * they are and nobody knows what they mean to the other end.
+   */
+  readonly avp?: AvpAgreement | undefined;
+  /** Why it came out like this, a sentence per decision; known to the server only. */
+  readonly reasons: readonly string[];
+}
+
+/** What an end states about its link in HELLO or ACCEPT; what is not stated is unlimited. */
+export interface LinkParameters {
+  /** One-way messages and tensors for this end are read; if not, they are refused. */
+  readonly takesMessages: boolean;
+  /** Streams that the peer may have open. */
+  readonly maxStreams: number;
+  /** Initial credit of stream 0, in charges. */
+  readonly messageWindow: number;
+  /** Initial credit of every other stream and direction, in charges. */
+  readonly streamWindow: number;
+  /** Bytes of a tensor. */
+  readonly maxTransfer: number;
+}
+
+/** The options of an end that its HELLO or ACCEPT depends on. */
+export interface AgreementOptions {
+  readonly subprotocol: Subprotocol;
+  /** What this end offers (client) or supports (server). */
+  readonly capabilities: Capabilities;
+  readonly limits: Limits;
+  readonly timers: Timers;
+  /** Client only: stated in HELLO. */
+  readonly agentId?: string | undefined;
+  /** Client only: the shape of HELLO; a server answers in the client's. @default 'flat' */
+  readonly shape?: CapabilityShape | undefined;
+  /** The model behind this end, which the capabilities introduce. @default none */
+  readonly avp?: AvpOptions | undefined;
+}
+
 /** The HELLO of a client. */
 export function helloOf(
-  { shape = 'flat', capabilities, agentId }: SessionOptions,
+  { shape = 'flat', capabilities, agentId }: AgreementOptions,
   token: string | undefined,
   resume?: ResumeOffer,
 ): HelloPayload {
@@ -39,7 +103,7 @@ export function helloOf(
 }
 
 /** What a server pins of the agreement on `offer`, with the limits that it announces. */
-export function serverAgreement(agreement: Agreement, offer: Offer, options: SessionOptions): Negotiated {
+export function serverAgreement(agreement: Agreement, offer: Offer, options: AgreementOptions): Negotiated {
   const { extensions } = agreement;
   // Link frames are binary; JSON envelopes have no place for them, and resume counts link frames.
   const hasLink = options.subprotocol === Subprotocol.BINARY && extensions.includes(Extension.LINK);
@@ -81,7 +145,7 @@ function avpAgreement(
 export function acceptOf(
   negotiated: Negotiated,
   offer: Offer,
-  { timers }: SessionOptions,
+  { timers }: AgreementOptions,
   agentId: string | undefined,
   resume: ResumeAnswer | undefined,
 ): AcceptPayload {
@@ -206,4 +270,80 @@ function announcedLimits(limits: Limits): Readonly<Record<string, number>> {
   const announced: Record<string, number> = {};
   for (const name of ANNOUNCED_LIMITS) if (Number.isFinite(limits[name])) announced[name] = limits[name];
   return Object.freeze(announced);
+}
+
+/** What a server answers to one offer. */
+export interface Answer {
+  readonly offer: Offer;
+  /** The offer as text; offers of one meaning have one text. */
+  readonly key: string;
+  readonly outcome: Negotiation;
+  /** What is pinned where the outcome is an agreement. */
+  readonly negotiated: Negotiated | undefined;
+}
+
+/**
+ * The answers of one server. Clients of one build offer the same, so their sessions share one answer
+ * instead of each working it out and keeping it.
+ */
+export class AgreementCache {
+  readonly #answers = new Map<string, Answer>();
+
+  /** The answer to `hello`, made by `answer` where it is not known. */
+  recall(hello: HelloPayload, scope: string, answer: (offer: Offer, key: string) => Answer): Answer {
+    const offer = offerOf(hello);
+    // By its spelling first: finding out what an offer means takes longer.
+    const name = `${scope} ${JSON.stringify(offer)}`;
+    const known = this.#answers.get(name);
+    if (known !== undefined) return known;
+    const made = answer(offer, offerKey(offer));
+    if (name.length <= MAX_NAME_LENGTH) {
+      if (this.#answers.size >= MAX_ANSWERS) this.#answers.clear();
+      this.#answers.set(name, made);
+    }
+    return made;
+  }
+}
+
+/** Beyond these, somebody makes offers up. */
+const MAX_ANSWERS = 64;
+const MAX_NAME_LENGTH = 4096;
+
+export function offerOf({ agentId: _agentId, auth: _auth, resume: _resume, ...offer }: HelloPayload): Offer {
+  return offer;
+}
+
+/**
+ * An offer as text, by what it means: languages order the members of maps as they like, and spell JSON in
+ * their own way. Lists keep their order, which is one of preference.
+ */
+export function offerKey(offer: Offer): string {
+  const extensions = Object.entries(offer.extensions).sort(byName);
+  return JSON.stringify({
+    ...offer,
+    extensions: extensions.map(([name, value]) => [name, meaningOf(value)]),
+  });
+}
+
+/** What an extension states, which is JSON in all that we know. */
+function meaningOf(stated: string): unknown {
+  try {
+    return { json: ordered(parseJson(stated)) };
+  } catch {
+    return stated;
+  }
+}
+
+function ordered(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(ordered);
+  return Object.fromEntries(
+    Object.entries(value)
+      .sort(byName)
+      .map(([name, member]) => [name, ordered(member)]),
+  );
+}
+
+function byName([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -8,17 +8,11 @@ import {
   isFields,
   namesField,
   objectField,
+  type StringMap,
   stringField,
   stringMapField,
 } from '../base/fields.js';
-import type {
-  AcceptPayload,
-  CapabilityShape,
-  HelloPayload,
-  ResumeAnswer,
-  ResumeOffer,
-  StringMap,
-} from './messages.js';
+import type { AcceptPayload, CapabilityShape, HelloPayload, ResumeAnswer, ResumeOffer } from './messages.js';
 
 /**
  * The payloads of HELLO and ACCEPT in both capability shapes: our flat one, and the nested one of

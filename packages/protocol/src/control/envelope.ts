@@ -14,6 +14,7 @@ import {
 import { assertPairedEscapes, parseJson } from '../base/json.js';
 import { DEFAULT_LIMITS, type Limits } from '../base/limits.js';
 import { assertMsgpackBounds } from '../base/msgpack-bounds.js';
+import type { SecurityStatus } from '../codec/body.js';
 import {
   acceptFields,
   capabilityNames,
@@ -30,7 +31,6 @@ import {
   type DataPayload,
   RejectCode,
   type RejectPayload,
-  type SecurityStatus,
   type UnknownMessage,
 } from './messages.js';
 

@@ -1,4 +1,6 @@
 import type { Algorithm, EncodingName } from '../base/constants.js';
+import type { StringMap } from '../base/fields.js';
+import type { SecurityStatus } from '../codec/body.js';
 
 /**
  * The control messages of a session as a program sees them. How they look on the wire, in either
@@ -10,9 +12,6 @@ import type { Algorithm, EncodingName } from '../base/constants.js';
  * `compression` and `security` objects. A peer is answered in the shape that it used.
  */
 export type CapabilityShape = 'flat' | 'nested';
-
-/** String to string, without a prototype, so that no name a peer chooses has a meaning. */
-export type StringMap = Readonly<Record<string, string>>;
 
 /** What a client says to take its session up again. */
 export interface ResumeOffer {
@@ -119,14 +118,6 @@ export interface GoAwayPayload {
   readonly retryAfterMs: number;
   /** Unix milliseconds by the server's clock at which it ends what is still there. */
   readonly deadline: number;
-}
-
-/** What a scan of the content found; carried, never interpreted, by the session. */
-export interface SecurityStatus {
-  readonly scanned: boolean;
-  readonly safe: boolean;
-  readonly threatType?: string | undefined;
-  readonly confidence?: number | undefined;
 }
 
 export interface DataPayload {

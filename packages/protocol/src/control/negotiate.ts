@@ -5,8 +5,8 @@ import {
   NESTED_PROTOCOL_VERSION,
   PROTOCOL_VERSION,
 } from '../base/constants.js';
-import type { Offer, RejectPayload, StringMap } from './messages.js';
-import { RejectCode } from './messages.js';
+import type { StringMap } from '../base/fields.js';
+import { type Offer, RejectCode, type RejectPayload } from './messages.js';
 
 /**
  * What two ends agree on, as a pure function of what they state. The client's order counts; nothing

@@ -1,6 +1,6 @@
 import { platform } from '#platform';
 import { type LoadableCodec, loadCodecs } from '../codec/load.js';
-import type { Negotiated } from '../session/types.js';
+import type { Negotiated } from '../control/agreement.js';
 import { getEncoding, loadEncoding } from '../tokenizer/load.js';
 
 /** What two ends need loaded for what they agreed on. */

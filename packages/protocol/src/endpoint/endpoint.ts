@@ -2,15 +2,15 @@ import { CloseCode } from '../base/close-codes.js';
 import { isProtocolError, ProtocolError, toProtocolError } from '../base/errors.js';
 import { MemoryBudget, type Reservation, type SessionMemory } from '../base/memory.js';
 import type { BodyCoder } from '../codec/auto/coder.js';
+import type { ReceivedBody } from '../codec/body.js';
+import type { Negotiated } from '../control/agreement.js';
 import { CloseReason, type GoAwayPayload, RejectCode, type ResumeOffer } from '../control/messages.js';
 import { DIRECTORY, isAgentAddress, isAgentId } from '../link/addressing.js';
-import type { CodedBody } from '../link/link.js';
-import type { ReceivedBody } from '../link/reassembly.js';
 import type { Clock } from '../platform/clock.js';
 import { closeReasonOf } from '../session/close-reason.js';
 import { drainingError } from '../session/departure.js';
 import { LifecycleState } from '../session/lifecycle.js';
-import type { Negotiated, SessionCore, SessionEvent, SessionState } from '../session/types.js';
+import type { SessionCore, SessionEvent, SessionState } from '../session/types.js';
 import { type Agents, askForAgents } from './agents/agents.js';
 import { decodeUndeliverable } from './agents/delivery.js';
 import { isLoaded, load } from './agreed-codecs.js';
@@ -481,7 +481,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
   }
 
   stats(): SessionStats {
-    return this.#stats.snapshot({
+    return this.#stats.snapshot(this.core.sentBodies, {
       queuedBytes: this.core.queuedBytes,
       blockedOnCredit: this.core.isBlockedOnCredit,
       blockedOnRate: this.core.isPaced,
@@ -570,11 +570,10 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
   /**
    * Gives a command to the core on somebody else's behalf.
    *
-   * @param sent is counted as such: a body, or the bytes of a tensor.
    * @throws {ProtocolError} what the core refuses; `session_closed` after a fault, which ends this session
    * and not the one on whose behalf it is.
    */
-  perform<Result>(sent: CodedBody | number | undefined, command: (core: SessionCore) => Result): Result {
+  perform<Result>(command: (core: SessionCore) => Result): Result {
     let result: Result;
     try {
       if (this.#isDropped) throw sessionClosed();
@@ -584,15 +583,13 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
       this.crash(error);
       throw sessionClosed();
     }
-    if (typeof sent === 'number') this.#stats.sentTensor(sent);
-    else if (sent !== undefined) this.#stats.sentBody(sent);
     this.pump();
     return result;
   }
 
   /** As {@link perform}, for what has no answer: never throws, and a refusal ends this session too. */
   tell(command: (core: SessionCore) => void): void {
-    guard(this, () => this.perform(undefined, command));
+    guard(this, () => this.perform(command));
   }
 
   /** @throws {ProtocolError} `session_closed`. */

@@ -3,12 +3,13 @@ import { ProtocolError } from '../base/errors.js';
 import { MAX_ASSEMBLED_SIZE } from '../base/limits.js';
 import type { Reservation, SessionMemory } from '../base/memory.js';
 import { type BodyCoder, type BodyCoderOptions, createBodyCoder } from '../codec/auto/coder.js';
+import type { ReceivedBody } from '../codec/body.js';
+import type { Negotiated } from '../control/agreement.js';
 import { DELIVERY } from '../link/addressing.js';
-import type { CodedBody } from '../link/link.js';
-import type { ReceivedBody } from '../link/reassembly.js';
+import type { BodyToSend } from '../link/link.js';
 import type { Clock } from '../platform/clock.js';
 import { maxMessageSize } from '../session/channel.js';
-import type { Negotiated, SessionCore, SessionEvent } from '../session/types.js';
+import type { SessionCore, SessionEvent } from '../session/types.js';
 import { getEncoding } from '../tokenizer/load.js';
 import { encodeUndeliverable } from './agents/delivery.js';
 import type { EndpointOptions } from './endpoint-options.js';
@@ -312,7 +313,6 @@ export class Exchange {
     if (this.#core.contextUse === undefined) return undefined;
     return {
       maxMessageSize: maxMessageSize(endpoint.role, negotiated, endpoint.limits),
-      onCoded: (body) => stats.sentBody(body),
     };
   }
 
@@ -335,7 +335,6 @@ export class Exchange {
       clock: this.#clock,
       coder: this.coder,
       session,
-      onSent: (body) => stats.sentBody(body),
       pump,
     });
     return this.#madeRequester;
@@ -355,10 +354,7 @@ export class Exchange {
         isTurnOver(endpoint.clock, size) ? (endpoint.yield ?? endpoint.clock.yield)() : undefined,
       maxMetadataSize: endpoint.limits.maxMetadataSize,
       batch: endpoint.batch,
-      pump(body) {
-        if (body !== undefined) stats.sentBody(body);
-        pump();
-      },
+      pump,
       ready: (streamId) => this.#room(streamId),
     });
     return this.#madeHandlers;
@@ -378,7 +374,6 @@ export class Exchange {
       requester: () => this.#requester,
       pump,
       written: (streamId) => this.#room(streamId, 1),
-      onSent: (length) => stats.sentTensor(length),
       sendText: (text) => session.send(text),
       agents: { source: isClient ? agentId : '', target: isClient ? '' : agentId },
       admit(message, deliver) {
@@ -392,14 +387,13 @@ export class Exchange {
 
   // --- steps
 
-  #commit(coded: CodedBody): Promise<void> {
+  #commit(coded: BodyToSend): Promise<void> {
     this.#core.send(coded);
-    this.#options.stats.sentBody(coded);
     this.#options.transmit();
     return this.#room(0);
   }
 
-  #commitLater(encode: () => CodedBody | Promise<CodedBody>): Promise<void> {
+  #commitLater(encode: () => BodyToSend | Promise<BodyToSend>): Promise<void> {
     return this.#coding.push(async () => this.#commit(await encode()));
   }
 
@@ -412,7 +406,7 @@ export class Exchange {
     return this.#core.subprotocol === Subprotocol.JSON && this.#options.negotiated.securityScanning;
   }
 
-  async #withStatus(coded: CodedBody): Promise<CodedBody> {
+  async #withStatus(coded: BodyToSend): Promise<BodyToSend> {
     const message = createMessage({ ...coded, charge: 0 }, this.coder);
     await this.#options.scanner?.judge(message, 'sent');
     return { ...coded, securityStatus: message.securityStatus };

@@ -1,5 +1,4 @@
-import type { EncodingName } from '../base/constants.js';
-import { Algorithm, Extension } from '../base/constants.js';
+import { Algorithm, type EncodingName, Extension } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import type { Limits, Timers } from '../base/limits.js';
 import { type OptionKinds, unknownName } from '../base/options.js';

@@ -1,6 +1,6 @@
 import type { Reservation } from '../base/memory.js';
 import type { BodyCoder } from '../codec/auto/coder.js';
-import { LinkCodec } from '../link/frame.js';
+import { BodyCodec } from '../codec/body.js';
 import type { SessionEvent } from '../session/types.js';
 import { type Crashable, guard } from './guard.js';
 import { createMessage, type PartText } from './messages/message.js';
@@ -61,7 +61,7 @@ export class ReplyPassage {
     waiting ??= { partText: undefined, last: Promise.resolve() };
     if (!isLast) {
       this.#waiting.set(streamId, waiting);
-      if (body.codec === LinkCodec.TOKEN_NATIVE) waiting.partText ??= coder().createPartText();
+      if (body.codec === BodyCodec.TOKEN_NATIVE) waiting.partText ??= coder().createPartText();
     }
     const { partText, last } = waiting;
     waiting.last = scanner.takeBehind(last, () => createMessage(body, coder(), partText), pass);

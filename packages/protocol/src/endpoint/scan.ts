@@ -1,6 +1,6 @@
 import { ProtocolError } from '../base/errors.js';
-import type { SecurityStatus } from '../control/messages.js';
-import { truncateUnits } from '../session/close-reason.js';
+import { truncateUnits } from '../base/text.js';
+import type { SecurityStatus } from '../codec/body.js';
 import { type Crashable, guard } from './guard.js';
 import { loggable } from './loggable.js';
 import type { Message } from './messages/message.js';

@@ -1,6 +1,7 @@
 import type { Algorithm } from '../base/constants.js';
 import type { ProtocolError } from '../base/errors.js';
-import type { Negotiated, SessionState, Undelivered } from '../session/types.js';
+import type { Negotiated } from '../control/agreement.js';
+import type { SessionState, Undelivered } from '../session/types.js';
 import type { Agents } from './agents/agents.js';
 import type { Undeliverable } from './agents/delivery.js';
 import type { Message } from './messages/message.js';

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { LinkCodec } from '../link/frame.js';
-import { plainBody } from '../link/link.js';
+import { BodyCodec, BodyCounts, plainBody } from '../codec/body.js';
 import { StatsRecorder } from './stats.js';
 
 const NOW = {
@@ -13,28 +12,32 @@ const NOW = {
   context: undefined,
 };
 const NOTHING = { messages: 0, wireBytes: 0, contentBytes: 0, byAlgorithm: {} };
-const coded = (codec: LinkCodec, size: number, originalLength: number | undefined) => ({
+const received = (codec: BodyCodec, size: number, originalLength: number | undefined) => ({
   ...plainBody(new Uint8Array(size)),
   codec,
-  originalLength: originalLength as number,
+  originalLength,
   charge: 0,
 });
+/** Each body as its codec, its coded bytes and the bytes of its content. */
+const countsOf = (...bodies: [BodyCodec, number, number][]) => {
+  const counts = new BodyCounts();
+  for (const body of bodies) counts.add(...body);
+  return counts;
+};
 
-it('nothing has happened at first', () => {
-  expect(new StatsRecorder().snapshot(NOW)).toEqual({ sent: NOTHING, received: NOTHING, ...NOW });
+it('everything is zero at first', () => {
+  expect(new StatsRecorder().snapshot(undefined, NOW)).toEqual({ sent: NOTHING, received: NOTHING, ...NOW });
 });
 
-it('what is sent and what is received are told apart, by algorithm', () => {
+it('sent and received bodies are counted separately, by algorithm', () => {
   const stats = new StatsRecorder();
   stats.sent(100);
   stats.sent(20);
   stats.received(7);
-  stats.sentBody(coded(LinkCodec.BROTLI, 10, 50));
-  stats.sentBody(coded(LinkCodec.BROTLI, 5, 20));
-  stats.sentBody(coded(LinkCodec.AVP, 8, 8));
-  stats.receivedBody(coded(LinkCodec.PLAIN, 0, undefined));
-  const { sent, received } = stats.snapshot(NOW);
-  expect(sent).toEqual({
+  stats.receivedBody(received(BodyCodec.PLAIN, 0, undefined));
+  const written = countsOf([BodyCodec.BROTLI, 10, 50], [BodyCodec.BROTLI, 5, 20], [BodyCodec.AVP, 8, 8]);
+  const snapshot = stats.snapshot(written, NOW);
+  expect(snapshot.sent).toEqual({
     messages: 3,
     wireBytes: 120,
     contentBytes: 78,
@@ -43,7 +46,7 @@ it('what is sent and what is received are told apart, by algorithm', () => {
       AVP: { messages: 1, codedBytes: 8, contentBytes: 8 },
     },
   });
-  expect(received).toEqual({
+  expect(snapshot.received).toEqual({
     messages: 1,
     wireBytes: 7,
     contentBytes: 0,
@@ -51,22 +54,22 @@ it('what is sent and what is received are told apart, by algorithm', () => {
   });
 });
 
-it('a received body counts with what it states, else with what it is', () => {
+it('a received body counts with the length that it states, else with its coded length', () => {
   const stats = new StatsRecorder();
-  stats.receivedBody(coded(LinkCodec.M2M, 10, 30));
-  stats.receivedBody(coded(LinkCodec.M2M, 10, 0));
-  stats.receivedBody(coded(LinkCodec.TOKEN_NATIVE, 4, undefined));
-  expect(stats.snapshot(NOW).received.byAlgorithm).toEqual({
+  stats.receivedBody(received(BodyCodec.M2M, 10, 30));
+  stats.receivedBody(received(BodyCodec.M2M, 10, 0));
+  stats.receivedBody(received(BodyCodec.TOKEN_NATIVE, 4, undefined));
+  expect(stats.snapshot(undefined, NOW).received.byAlgorithm).toEqual({
     M2M: { messages: 2, codedBytes: 20, contentBytes: 30 },
     TOKEN_NATIVE: { messages: 1, codedBytes: 4, contentBytes: 4 },
   });
 });
 
-it('a snapshot stays as it was', () => {
+it('a snapshot does not change afterwards', () => {
   const stats = new StatsRecorder();
-  stats.sentBody(coded(LinkCodec.PLAIN, 1, 1));
-  const before = stats.snapshot(NOW);
-  stats.sentBody(coded(LinkCodec.PLAIN, 1, 1));
+  const written = countsOf([BodyCodec.PLAIN, 1, 1]);
+  const before = stats.snapshot(written, NOW);
+  written.add(BodyCodec.PLAIN, 1, 1);
   stats.sent(9);
   expect(before.sent).toMatchObject({ messages: 1, wireBytes: 0, byAlgorithm: { NONE: { messages: 1 } } });
 });

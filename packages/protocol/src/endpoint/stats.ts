@@ -1,9 +1,7 @@
 import { type BodyForm, formOf } from '../codec/algorithms.js';
 import type { LastSelection } from '../codec/auto/deferred.js';
+import { BodyCodec, BodyCounts, type ReceivedBody } from '../codec/body.js';
 import type { ContextUse } from '../link/context-coding.js';
-import { LinkCodec } from '../link/frame.js';
-import type { CodedBody } from '../link/link.js';
-import type { ReceivedBody } from '../link/reassembly.js';
 
 /** Counters of one algorithm in one direction. */
 export interface AlgorithmStats {
@@ -43,24 +41,12 @@ export interface SessionStats {
   readonly context: { readonly sent: ContextUse; readonly received: ContextUse } | undefined;
 }
 
-interface Counter {
-  messages: number;
-  codedBytes: number;
-  contentBytes: number;
-}
-
-/** By codec number: an array is the cheapest map there is on the data path. */
-type Counters = (Counter | undefined)[];
-
-type CountedBody = Pick<CodedBody, 'codec' | 'bytes' | 'originalLength' | 'late'>;
-
-/** Counts what a session sends and receives. */
+/** Counts what a session receives, and the bytes of its WebSocket messages in both directions. */
 export class StatsRecorder {
   #sentBytes = 0;
   #receivedBytes = 0;
-  /** Made with the first body: most sessions of a server wait. */
-  #sent: Counters | undefined;
-  #received: Counters | undefined;
+  /** Created with the first body. */
+  #received: BodyCounts | undefined;
 
   sent(wireBytes: number): void {
     this.#sentBytes += wireBytes;
@@ -70,30 +56,20 @@ export class StatsRecorder {
     this.#receivedBytes += wireBytes;
   }
 
-  /** A body that is coded when it is written counts then. */
-  sentBody({ codec, bytes, originalLength, late }: CountedBody): void {
-    if (late !== undefined) return;
-    this.#sent ??= [];
-    count(this.#sent, codec, bytes.length, originalLength);
-  }
-
   receivedBody({ codec, bytes, originalLength }: ReceivedBody): void {
-    this.#received ??= [];
-    count(this.#received, codec, bytes.length, originalLength ?? bytes.length);
+    this.#received ??= new BodyCounts();
+    this.#received.add(codec, bytes.length, originalLength ?? bytes.length);
   }
 
-  /** A tensor of `length` bytes with everything around it. */
-  sentTensor(length: number): void {
-    this.#sent ??= [];
-    count(this.#sent, LinkCodec.AVP, length, length);
-  }
-
+  /** A tensor of `length` bytes, its frame included. */
   receivedTensor(length: number): void {
-    this.#received ??= [];
-    count(this.#received, LinkCodec.AVP, length, length);
+    this.#received ??= new BodyCounts();
+    this.#received.add(BodyCodec.AVP, length, length);
   }
 
+  /** @param sent bodies that were written; see `SessionCore.sentBodies`. */
   snapshot(
+    sent: BodyCounts | undefined,
     now: Pick<
       SessionStats,
       | 'queuedBytes'
@@ -106,33 +82,23 @@ export class StatsRecorder {
     >,
   ): SessionStats {
     return {
-      sent: summarize(this.#sentBytes, this.#sent),
+      sent: summarize(this.#sentBytes, sent),
       received: summarize(this.#receivedBytes, this.#received),
       ...now,
     };
   }
 }
 
-function count(counters: Counters, codec: LinkCodec, codedBytes: number, contentBytes: number): void {
-  let counter = counters[codec];
-  if (counter === undefined) {
-    counter = { messages: 0, codedBytes: 0, contentBytes: 0 };
-    counters[codec] = counter;
-  }
-  counter.messages++;
-  counter.codedBytes += codedBytes;
-  counter.contentBytes += contentBytes;
-}
-
-function summarize(wireBytes: number, counters: Counters = []): DirectionStats {
+function summarize(wireBytes: number, counts?: BodyCounts): DirectionStats {
   const byAlgorithm: Partial<Record<BodyForm, AlgorithmStats>> = {};
   let messages = 0;
   let contentBytes = 0;
-  for (const [codec, counter] of counters.entries()) {
-    if (counter === undefined) continue;
-    messages += counter.messages;
-    contentBytes += counter.contentBytes;
-    byAlgorithm[formOf(codec as LinkCodec)] = { ...counter };
+  for (const [codec, count] of counts?.byCodec.entries() ?? []) {
+    if (count === undefined) continue;
+    const { bodies, codedBytes, contentBytes: decoded } = count;
+    messages += bodies;
+    contentBytes += decoded;
+    byAlgorithm[formOf(codec as BodyCodec)] = { messages: bodies, codedBytes, contentBytes: decoded };
   }
   return { messages, wireBytes, contentBytes, byAlgorithm };
 }

@@ -2,8 +2,8 @@ import type { EncodingName } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { decodeUtf8 } from '../base/text.js';
 import { createBodyCoder } from '../codec/auto/coder.js';
+import { BodyCodec } from '../codec/body.js';
 import type { LoadableCodec } from '../codec/load.js';
-import { LinkCodec } from '../link/frame.js';
 import { readAvp } from './avp.js';
 import { showContent } from './content.js';
 import { readContextBody } from './context.js';
@@ -31,28 +31,28 @@ export interface BodyContext {
 
 type BodyReader = (reader: FieldReader, context: BodyContext) => string;
 
-const READERS: Readonly<Record<LinkCodec, BodyReader>> = {
-  [LinkCodec.PLAIN]: readPlain,
-  [LinkCodec.TOKEN_NATIVE]: (reader, { encoding, isPart }) => readTokenIds(reader, encoding, isPart),
-  [LinkCodec.M2M]: (reader, context) => readM2M(reader, decoderOf(reader, LinkCodec.M2M, context)),
-  [LinkCodec.BROTLI]: readCompressed('Brotli stream', LinkCodec.BROTLI, 'BROTLI'),
-  [LinkCodec.CONTEXT]: (reader, { isPart }) => readContextBody(reader, isPart),
-  [LinkCodec.AVP]: (reader) => readAvp(reader),
-  [LinkCodec.TOKEN]: readCompressed('abbreviated JSON', LinkCodec.TOKEN, 'TOKEN'),
-  [LinkCodec.DICTIONARY]: readCompressed(
+const READERS: Readonly<Record<BodyCodec, BodyReader>> = {
+  [BodyCodec.PLAIN]: readPlain,
+  [BodyCodec.TOKEN_NATIVE]: (reader, { encoding, isPart }) => readTokenIds(reader, encoding, isPart),
+  [BodyCodec.M2M]: (reader, context) => readM2M(reader, decoderOf(reader, BodyCodec.M2M, context)),
+  [BodyCodec.BROTLI]: readCompressed('Brotli stream', BodyCodec.BROTLI, 'BROTLI'),
+  [BodyCodec.CONTEXT]: (reader, { isPart }) => readContextBody(reader, isPart),
+  [BodyCodec.AVP]: (reader) => readAvp(reader),
+  [BodyCodec.TOKEN]: readCompressed('abbreviated JSON', BodyCodec.TOKEN, 'TOKEN'),
+  [BodyCodec.DICTIONARY]: readCompressed(
     'text with patterns as single bytes',
-    LinkCodec.DICTIONARY,
+    BodyCodec.DICTIONARY,
     'DICTIONARY',
   ),
 };
 
 /** Codecs by name, for people. */
-export const CODEC_NAMES: ReadonlyMap<LinkCodec, string> = new Map(
-  Object.entries(LinkCodec).map(([name, codec]) => [codec, name]),
+export const CODEC_NAMES: ReadonlyMap<BodyCodec, string> = new Map(
+  Object.entries(BodyCodec).map(([name, codec]) => [codec, name]),
 );
 
 /** Explains a whole body, which is everything that `reader` has left. */
-export function readBody(reader: FieldReader, codec: LinkCodec, context: BodyContext): string {
+export function readBody(reader: FieldReader, codec: BodyCodec, context: BodyContext): string {
   reader.report.body = reader.remaining;
   return READERS[codec](reader, context);
 }
@@ -65,7 +65,7 @@ function readPlain(reader: FieldReader, { isPart }: BodyContext): string {
 }
 
 /** A codec whose bytes say nothing to people until they are decoded. */
-function readCompressed(name: string, codec: LinkCodec, loads: LoadableCodec): BodyReader {
+function readCompressed(name: string, codec: BodyCodec, loads: LoadableCodec): BodyReader {
   return (reader, context) => {
     const { offset, remaining } = reader;
     const decode = decoderOf(reader, codec, context);
@@ -80,7 +80,7 @@ function readCompressed(name: string, codec: LinkCodec, loads: LoadableCodec): B
 }
 
 /** Decodes everything that is left as a session does. */
-function decoderOf(reader: FieldReader, codec: LinkCodec, { originalLength }: BodyContext): () => Uint8Array {
+function decoderOf(reader: FieldReader, codec: BodyCodec, { originalLength }: BodyContext): () => Uint8Array {
   const { rest, report } = reader;
   const coder = createBodyCoder({
     algorithms: [],

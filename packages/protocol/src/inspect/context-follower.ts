@@ -1,8 +1,9 @@
 import { ProtocolError } from '../base/errors.js';
 import type { Limits } from '../base/limits.js';
+import { BodyCodec } from '../codec/body.js';
 import { ContextDecoder } from '../codec/context/decoder.js';
 import type { ContextParameters } from '../codec/context/parameters.js';
-import { decodeBodyHead, isBodyKind, LinkCodec, type LinkFrame, LinkKind } from '../link/frame.js';
+import { decodeBodyHead, isBodyKind, type LinkFrame, LinkKind } from '../link/frame.js';
 import { Assembler } from '../link/reassembly.js';
 
 /** Bytes of messages that are kept for when their frames are written again; the oldest make room. */
@@ -75,7 +76,7 @@ export class ContextFollower {
   }
 
   #followBody(frame: LinkFrame, decoder: ContextDecoder): Uint8Array | undefined {
-    if (frame.codec !== LinkCodec.CONTEXT) return undefined;
+    if (frame.codec !== BodyCodec.CONTEXT) return undefined;
     const { streamId } = frame;
     if (!this.#assembler.isPending(streamId)) {
       decoder.begin(streamId, decodeBodyHead(frame, this.#limits.maxMetadataSize).bytes);

@@ -4,6 +4,7 @@ import { Algorithm, Subprotocol } from '../base/constants.js';
 import { RequestError } from '../base/errors.js';
 import { encodeUtf8 } from '../base/text.js';
 import { encodeAvp } from '../codec/avp/frame.js';
+import { BodyCodec } from '../codec/body.js';
 import { encodeContextBody } from '../codec/context/body.js';
 import { loadCodecs } from '../codec/load.js';
 import { encodeM2M } from '../codec/m2m/m2m.js';
@@ -14,7 +15,7 @@ import type { ControlMessage } from '../control/messages.js';
 import { encodeHttpRequest } from '../endpoint/http/head.js';
 import { encodeMetadata } from '../endpoint/messages/metadata.js';
 import { encodeFailure } from '../link/failure.js';
-import { type BodyKind, encodeBodyFrame, encodeSignalFrame, LinkCodec, LinkKind } from '../link/frame.js';
+import { type BodyKind, encodeBodyFrame, encodeSignalFrame, LinkKind } from '../link/frame.js';
 import { loadEncoding } from '../tokenizer/load.js';
 import type { ExplainedField, Explanation } from './explanation.js';
 import { explainFrame } from './frame.js';
@@ -66,7 +67,7 @@ function field(explanation: Explanation, name: string): ExplainedField {
   return found;
 }
 
-function bodyFrame(kind: BodyKind, codec: LinkCodec, bytes: Uint8Array, more: object = {}): Uint8Array {
+function bodyFrame(kind: BodyKind, codec: BodyCodec, bytes: Uint8Array, more: object = {}): Uint8Array {
   const streamId = kind === LinkKind.MESSAGE ? 0 : 1;
   const body = {
     kind,
@@ -143,7 +144,7 @@ describe('explaining frames', () => {
       kind: 'token-native',
       preview: CHAT,
     });
-    expect(explain(bodyFrame(LinkKind.REQUEST, LinkCodec.PLAIN, encodeUtf8(CHAT))).preview).toBe(CHAT);
+    expect(explain(bodyFrame(LinkKind.REQUEST, BodyCodec.PLAIN, encodeUtf8(CHAT))).preview).toBe(CHAT);
   });
 
   it('shows what a body in context takes from an earlier message, and what it adds', () => {
@@ -157,7 +158,7 @@ describe('explaining frames', () => {
       checksum: 7,
       middle: hex('616263'),
     };
-    const explanation = explain(bodyFrame(LinkKind.REQUEST, LinkCodec.CONTEXT, encodeContextBody(context)));
+    const explanation = explain(bodyFrame(LinkKind.REQUEST, BodyCodec.CONTEXT, encodeContextBody(context)));
     expect(explanation).toMatchObject({ error: undefined, sizes: { content: 1023 } });
     expect(explanation.summary).toBe(
       'CONTEXT: repeats 1,020 bytes of the message before, 11 bytes for 1,023',
@@ -258,7 +259,7 @@ describe('credentials', () => {
       }
     }
     const metadata = encodeMap({ headers: { Authorization: TOKEN, 'x-api-key': TOKEN, accept: 'text' } });
-    const request = explain(bodyFrame(LinkKind.REQUEST, LinkCodec.PLAIN, encodeUtf8('hi'), { metadata }));
+    const request = explain(bodyFrame(LinkKind.REQUEST, BodyCodec.PLAIN, encodeUtf8('hi'), { metadata }));
     expect(JSON.stringify(request.fields)).not.toContain(TOKEN);
     expect(field(request, 'accept').value).toBe('text');
   });
@@ -266,7 +267,7 @@ describe('credentials', () => {
   it('are withheld in the query of a request that carries HTTP, whatever they are called', () => {
     const head = { method: 'GET', path: `/v1/files?limit=2&sig=${TOKEN}&${TOKEN}`, headers: new Map() };
     const metadata = encodeMetadata(encodeHttpRequest(head), 8192);
-    const frame = bodyFrame(LinkKind.REQUEST, LinkCodec.PLAIN, encodeUtf8(''), { metadata });
+    const frame = bodyFrame(LinkKind.REQUEST, BodyCodec.PLAIN, encodeUtf8(''), { metadata });
     const explanation = explain(frame);
     expect(JSON.stringify({ ...explanation, bytes: undefined })).not.toContain('canary');
     expect(field(explanation, 'path')).toMatchObject({
@@ -285,7 +286,7 @@ describe('credentials', () => {
     for (const value of [text, [text, 'plain']]) {
       const metadata = encodeMap({ value });
       const explanation = explain(
-        bodyFrame(LinkKind.REQUEST, LinkCodec.PLAIN, encodeUtf8('hi'), { metadata }),
+        bodyFrame(LinkKind.REQUEST, BodyCodec.PLAIN, encodeUtf8('hi'), { metadata }),
       );
       expect(field(explanation, 'value')).toMatchObject({
         value: typeof value === 'string' ? shown : `${shown}, plain`,
@@ -295,7 +296,7 @@ describe('credentials', () => {
   });
 
   it('are withheld in metadata that cannot be read', () => {
-    const frame = bodyFrame(LinkKind.REQUEST, LinkCodec.PLAIN, encodeUtf8('hi'), {
+    const frame = bodyFrame(LinkKind.REQUEST, BodyCodec.PLAIN, encodeUtf8('hi'), {
       metadata: Uint8Array.from([0xc1, ...encodeUtf8(TOKEN)]),
     });
     const explanation = explain(frame);
@@ -316,7 +317,7 @@ describe('credentials', () => {
         )
         .join(' ');
     const metadata = encodeMap({ http: { path: `/v1/files?sig=${TOKEN}` } });
-    const request = bodyFrame(LinkKind.REQUEST, LinkCodec.PLAIN, new Uint8Array(), { metadata });
+    const request = bodyFrame(LinkKind.REQUEST, BodyCodec.PLAIN, new Uint8Array(), { metadata });
     for (const frame of [...forms, request]) {
       for (let length = 1; length < frame.length; length++) {
         const cut = typeof frame === 'string' ? frame.slice(0, length) : frame.subarray(0, length);
@@ -461,7 +462,7 @@ describe('bounds', () => {
     expect(explainFrame(long, { preview: 5000 }).preview).toBe(long);
     expect(explainFrame(long, { preview: 4999 }).preview).toBe(`${'ä'.repeat(4999)}…`);
     expect(explainFrame('😀😀', { preview: 3 }).preview).toBe('😀…');
-    const request = explainFrame(bodyFrame(LinkKind.REQUEST, LinkCodec.PLAIN, encodeUtf8('a secret')));
+    const request = explainFrame(bodyFrame(LinkKind.REQUEST, BodyCodec.PLAIN, encodeUtf8('a secret')));
     expect(JSON.stringify({ ...request, bytes: undefined })).not.toContain('secret');
     const tokens = explainFrame(encodeTokenNative('secret', 'CL100K_BASE'));
     expect(JSON.stringify({ ...tokens, bytes: undefined })).not.toContain('secret');
@@ -530,7 +531,7 @@ describe('whatever a frame holds', () => {
     encodeText(CHAT, 'M2M'),
     encodeTokenNative(CHAT, 'CL100K_BASE'),
     encodeAvp({ data: new Int8Array(30), dtype: 'int8', payloadType: 'kv_cache' }, { compression: 'fast' }),
-    bodyFrame(LinkKind.REQUEST, LinkCodec.M2M, encodeM2M(CHAT).subarray(7), {
+    bodyFrame(LinkKind.REQUEST, BodyCodec.M2M, encodeM2M(CHAT).subarray(7), {
       metadata: encodeMap({ a: [1] }),
     }),
   ];

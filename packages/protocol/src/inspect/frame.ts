@@ -2,7 +2,7 @@ import { ENCODING_IDS, EncodingName, Prefix, Subprotocol } from '../base/constan
 import { ProtocolError } from '../base/errors.js';
 import { AVP_FIRST_BYTE, FrameKind, frameKind, prefixOf } from '../base/frame-kind.js';
 import { decodeUtf8 } from '../base/text.js';
-import { LinkCodec } from '../link/frame.js';
+import { BodyCodec } from '../codec/body.js';
 import { readBody } from './body.js';
 import { explainControl, explainControlJson, looksLikeEnvelope } from './control.js';
 import type { ExplainOptions, Explanation } from './explanation.js';
@@ -55,7 +55,7 @@ function explainBinary(report: Report, bytes: Uint8Array): void {
     case FrameKind.AVP:
       report.kind = 'avp';
       report.label = 'AVP';
-      report.summary = readBody(new FieldReader(report, bytes), LinkCodec.AVP, ALONE);
+      report.summary = readBody(new FieldReader(report, bytes), BodyCodec.AVP, ALONE);
       return;
     case FrameKind.TAGGED:
       return startsWith(bytes, Prefix.M2M) ? explainM2M(report, bytes) : explainTagged(report, bytes);
@@ -71,7 +71,7 @@ function explainTokenNative(report: Report, bytes: Uint8Array): void {
   const id = reader.u8('vocabulary');
   const encoding = Object.values(EncodingName).find((name) => ENCODING_IDS[name] === id);
   reader.say(encoding ?? hex(id), 'which vocabulary the token IDs are of');
-  describe(report, readBody(reader, LinkCodec.TOKEN_NATIVE, { ...ALONE, encoding }));
+  describe(report, readBody(reader, BodyCodec.TOKEN_NATIVE, { ...ALONE, encoding }));
 }
 
 function explainM2M(report: Report, bytes: Uint8Array): void {
@@ -80,7 +80,7 @@ function explainM2M(report: Report, bytes: Uint8Array): void {
   const reader = new FieldReader(report, bytes);
   reader.text('prefix', Prefix.M2M.length);
   reader.say(undefined, 'says that M2M v1 follows');
-  describe(report, readBody(reader, LinkCodec.M2M, ALONE));
+  describe(report, readBody(reader, BodyCodec.M2M, ALONE));
 }
 
 /** A text form that was sent as bytes. */

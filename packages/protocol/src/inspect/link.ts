@@ -1,11 +1,10 @@
+import { type BodyCodec, isSized } from '../codec/body.js';
 import { decodeMetadata } from '../endpoint/messages/metadata.js';
 import { AliasReader, MAX_ALIASES } from '../link/addressing.js';
 import { decodeFailure } from '../link/failure.js';
 import {
   decodeLinkFrame,
   isBodyKind,
-  isSized,
-  type LinkCodec,
   LinkFlag,
   type LinkFrame,
   LinkKind,
@@ -146,7 +145,7 @@ function explainBody(reader: FieldReader, bytes: Uint8Array): void {
   const { continues, encoding } = report.options;
   const at = reader.offset;
   const third = reader.u8('codec and flags');
-  const codec = (third & 0x0f) as LinkCodec;
+  const codec = (third & 0x0f) as BodyCodec;
   reader.say(sentence(CODEC_NAMES.get(codec) ?? `codec ${codec}`, flagNames(third)), 'how the body is coded');
   const frame = reader.check(() => decodeLinkFrame(bytes), at);
 

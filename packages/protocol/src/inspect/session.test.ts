@@ -1,12 +1,13 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { platform } from '#platform';
 import { encodeUtf8 } from '../base/text.js';
+import { BodyCodec } from '../codec/body.js';
 import { encodeContextBody } from '../codec/context/body.js';
 import { stateContext } from '../codec/context/parameters.js';
 import { NEWEST, NO_BASE } from '../codec/context/state.js';
 import { encodeControl } from '../control/envelope.js';
 import type { AcceptMessage, HelloMessage, ResumeAnswer, ResumeOffer } from '../control/messages.js';
-import { type BodyKind, encodeBodyFrame, encodeSignalFrame, LinkCodec, LinkKind } from '../link/frame.js';
+import { type BodyKind, encodeBodyFrame, encodeSignalFrame, LinkKind } from '../link/frame.js';
 import { loadEncoding } from '../tokenizer/load.js';
 import { createSessionExplainer, type SessionExplainer } from './session.js';
 
@@ -46,7 +47,7 @@ function accept(resume?: ResumeAnswer): Uint8Array {
 }
 
 /** A body in pieces of 10 bytes. */
-function pieces(kind: BodyKind, streamId: number, bytes: Uint8Array, codec: LinkCodec = LinkCodec.PLAIN) {
+function pieces(kind: BodyKind, streamId: number, bytes: Uint8Array, codec: BodyCodec = BodyCodec.PLAIN) {
   const body = {
     kind,
     streamId,
@@ -147,8 +148,8 @@ describe('explaining a session', () => {
     explainer.explain('received', accept({ token: 't', windowMs: 1, recovered: false, received: 0 }));
     const first = inContext(encodeUtf8('a first message'), { base: NO_BASE, prefix: 0, suffix: 0 });
     const second = inContext(encodeUtf8(' and a second'), { base: NEWEST, prefix: 7, suffix: 8 });
-    const frames = [...pieces(LinkKind.MESSAGE, 0, first, LinkCodec.CONTEXT)];
-    frames.push(...pieces(LinkKind.MESSAGE, 0, second, LinkCodec.CONTEXT));
+    const frames = [...pieces(LinkKind.MESSAGE, 0, first, BodyCodec.CONTEXT)];
+    frames.push(...pieces(LinkKind.MESSAGE, 0, second, BodyCodec.CONTEXT));
     const previews = () => frames.map((frame) => explainer.explain('sent', frame).preview);
     const shown = previews();
     expect(shown.filter((preview) => preview !== undefined)).toEqual([

@@ -2,8 +2,8 @@ import { ENCODING_LETTERS, EncodingName, Prefix } from '../base/constants.js';
 import { prefixOf } from '../base/frame-kind.js';
 import { decodeUtf8, encodeUtf8 } from '../base/text.js';
 import { decodeBase64 } from '../codec/base64.js';
+import { BodyCodec } from '../codec/body.js';
 import { decodeText } from '../codec/text/tagged.js';
-import { LinkCodec } from '../link/frame.js';
 import { readBody } from './body.js';
 import { showContent } from './content.js';
 import type { FieldReader } from './field-reader.js';
@@ -27,20 +27,20 @@ const ALONE = { encoding: undefined, isPart: false, isTextForm: true, originalLe
 /** Explains a whole text, which is what `reader` has left. */
 export function readTextForm(reader: FieldReader, text: string): string {
   const prefix = prefixOf(text);
-  if (prefix === undefined) return readBody(reader, LinkCodec.PLAIN, ALONE);
+  if (prefix === undefined) return readBody(reader, BodyCodec.PLAIN, ALONE);
   if (prefix === Prefix.TOKEN_NATIVE) return readTokenNative(reader);
   reader.text('prefix', prefix.length);
   reader.say(undefined, `says that ${PREFIX_LABELS[prefix]} follows`);
   switch (prefix) {
     case Prefix.M2M:
-      return readBase64(reader, LinkCodec.M2M);
+      return readBase64(reader, BodyCodec.M2M);
     case Prefix.BROTLI:
     case Prefix.BROTLI_V3:
-      return readBase64(reader, LinkCodec.BROTLI);
+      return readBase64(reader, BodyCodec.BROTLI);
     case Prefix.DICTIONARY:
-      return readBase64(reader, LinkCodec.DICTIONARY);
+      return readBase64(reader, BodyCodec.DICTIONARY);
     case Prefix.TOKEN:
-      return readBody(reader, LinkCodec.TOKEN, ALONE);
+      return readBody(reader, BodyCodec.TOKEN, ALONE);
     default:
       return readZlib(reader, text);
   }
@@ -56,11 +56,11 @@ function readTokenNative(reader: FieldReader): string {
   }
   reader.text('vocabulary', 2);
   reader.say(encoding, 'which vocabulary the token IDs are of');
-  return readBase64(reader, LinkCodec.TOKEN_NATIVE, encoding);
+  return readBase64(reader, BodyCodec.TOKEN_NATIVE, encoding);
 }
 
 /** The body as base64, up to the end. */
-function readBase64(reader: FieldReader, codec: LinkCodec, encoding?: EncodingName): string {
+function readBase64(reader: FieldReader, codec: BodyCodec, encoding?: EncodingName): string {
   const { report, rest } = reader;
   const length = rest.length;
   const wrong = rest.findIndex((byte, at) => !isBase64Byte(byte, at, rest));

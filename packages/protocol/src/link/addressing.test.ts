@@ -1,18 +1,19 @@
 import { describe, expect, it } from 'vitest';
 import { Extension } from '../base/constants.js';
 import { encodeUtf8 } from '../base/text.js';
+import { BodyCodec } from '../codec/body.js';
 import { createSimulation, eventsOf, type Simulation, TEST_CAPABILITIES } from '../testing/simulation.js';
 import { AliasReader, AliasWriter, isAgentAddress, isAgentId, MAX_ALIASES } from './addressing.js';
-import { decodeLinkFrame, encodeBodyFrame, encodeSignalFrame, LinkCodec, LinkKind } from './frame.js';
-import type { CodedBody } from './link.js';
+import { decodeLinkFrame, encodeBodyFrame, encodeSignalFrame, LinkKind } from './frame.js';
+import type { BodyToSend } from './link.js';
 import { MAX_FRAGMENT_SIZE } from './outbox.js';
 
 const capabilities = {
   ...TEST_CAPABILITIES,
   extensions: { [Extension.LINK]: '{}', [Extension.RESUME]: '{}', [Extension.AGENTS]: '{}' },
 };
-const plain = (bytes: Uint8Array, agent?: string): CodedBody => ({
-  codec: LinkCodec.PLAIN,
+const plain = (bytes: Uint8Array, agent?: string): BodyToSend => ({
+  codec: BodyCodec.PLAIN,
   bytes,
   originalLength: bytes.length,
   secret: false,

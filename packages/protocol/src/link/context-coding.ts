@@ -1,16 +1,9 @@
 import { ProtocolError } from '../base/errors.js';
+import { BodyCodec, type ReceivedBody } from '../codec/body.js';
 import { ContextDecoder } from '../codec/context/decoder.js';
 import { ContextEncoder } from '../codec/context/encoder.js';
 import type { ContextParameters } from '../codec/context/parameters.js';
-import {
-  encodeSignalFrame,
-  LinkCodec,
-  LinkFlag,
-  type LinkFrame,
-  LinkKind,
-  type OutgoingBody,
-} from './frame.js';
-import type { ReceivedBody } from './reassembly.js';
+import { encodeSignalFrame, LinkFlag, type LinkFrame, LinkKind, type OutgoingBody } from './frame.js';
 
 /**
  * Context coding on the link: tells the coder of each direction what was written and what was received,
@@ -40,17 +33,17 @@ export class LinkContext {
 
   /** Codes a body whose first frame is about to be written. */
   code(body: OutgoingBody): OutgoingBody {
-    const { late, kind, streamId } = body;
-    if (late === undefined) return body;
+    const { deferred, kind, streamId } = body;
+    if (deferred === undefined) return body;
     this.#encoder ??= new ContextEncoder(this.#parameters);
-    const { offer, ...coded } = late.code(this.#encoder, streamId, kind);
+    const { offer, ...coded } = deferred.encode(this.#encoder, streamId, kind, kind === LinkKind.CHUNK);
     if (offer !== undefined) this.#encoder.begin(streamId, offer);
-    return { ...body, ...coded, late: undefined };
+    return { ...body, ...coded, deferred: undefined };
   }
 
   /** The last frame of a body is written. */
   handleWritten({ codec, streamId }: OutgoingBody): void {
-    if (codec === LinkCodec.CONTEXT) this.#encoder?.complete(streamId);
+    if (codec === BodyCodec.CONTEXT) this.#encoder?.complete(streamId);
   }
 
   /** A request is cancelled of which some frames may be written. */

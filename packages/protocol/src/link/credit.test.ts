@@ -4,10 +4,10 @@ import { ByteReader } from '../base/bytes.js';
 import { CloseCode } from '../base/close-codes.js';
 import { Extension } from '../base/constants.js';
 import { resolveLimits } from '../base/limits.js';
+import { plainBody } from '../codec/body.js';
 import { createSimulation, type End, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
 import { BODY_CHARGE, ReceiveCredit } from './credit.js';
 import { decodeLinkFrame, LinkKind } from './frame.js';
-import { plainBody } from './link.js';
 
 const KIB = 1024;
 const WINDOW = { message_window: 128 * KIB, stream_window: 16 * KIB };

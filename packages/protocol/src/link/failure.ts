@@ -1,8 +1,7 @@
 import { ProtocolError, RequestError } from '../base/errors.js';
 import { get, isCount } from '../base/fields.js';
-import { utf8Length } from '../base/text.js';
+import { truncateUtf8, utf8Length } from '../base/text.js';
 import { decodeMap, encodeMap } from '../control/envelope.js';
-import { truncateUtf8 } from '../session/close-reason.js';
 
 /** The body of an error frame: how a failed request reaches the one who asked. */
 

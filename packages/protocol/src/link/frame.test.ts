@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { ByteWriter, equalBytes } from '../base/bytes.js';
 import { ProtocolError } from '../base/errors.js';
 import { FrameKind, frameKind } from '../base/frame-kind.js';
+import { BodyCodec, isSized } from '../codec/body.js';
 import { errorCode } from '../testing/error-code.js';
 import {
   bodyHeadLength,
@@ -12,8 +13,6 @@ import {
   encodeSignalFrame,
   isBodyKind,
   isCounted,
-  isSized,
-  LinkCodec,
   LinkFlag,
   LinkKind,
   MAX_STREAM_ID,
@@ -31,7 +30,7 @@ const outgoing: fc.Arbitrary<OutgoingBody> = fc
   .record<OutgoingBody>({
     kind: fc.constantFrom(LinkKind.MESSAGE, LinkKind.REQUEST, LinkKind.RESPONSE, LinkKind.CHUNK),
     streamId,
-    codec: fc.constantFrom(...Object.values(LinkCodec)),
+    codec: fc.constantFrom(...Object.values(BodyCodec)),
     bytes: fc.uint8Array({ maxLength: 300 }),
     originalLength: fc.oneof(fc.maxSafeNat(), fc.nat(300)),
     secret: fc.boolean(),
@@ -85,7 +84,7 @@ describe('a body', () => {
   });
 
   it('costs three bytes below stream 128, four below 16,384, and looks as it is documented', () => {
-    const frame = (id: number, codec: LinkCodec = LinkCodec.PLAIN, metadata?: Uint8Array, end = 2) =>
+    const frame = (id: number, codec: BodyCodec = BodyCodec.PLAIN, metadata?: Uint8Array, end = 2) =>
       encodeBodyFrame(
         {
           kind: LinkKind.CHUNK,
@@ -103,9 +102,9 @@ describe('a body', () => {
     expect(frame(128)).toEqual(of(0x13, 0x80, 0x01, 0x20, 7, 8));
     expect(frame(16_383)).toHaveLength(6);
     expect(frame(16_384)).toHaveLength(7);
-    expect(frame(1, LinkCodec.BROTLI)).toEqual(of(0x13, 1, 0x23, 0xac, 0x02, 7, 8));
-    expect(frame(1, LinkCodec.PLAIN, of(0x80))).toEqual(of(0x13, 1, 0xa0, 1, 0x80, 7, 8));
-    expect(frame(1, LinkCodec.M2M, of(0x80), 1)).toEqual(of(0x13, 1, 0xb2, 2, 0xac, 0x02, 1, 0x80, 7));
+    expect(frame(1, BodyCodec.BROTLI)).toEqual(of(0x13, 1, 0x23, 0xac, 0x02, 7, 8));
+    expect(frame(1, BodyCodec.PLAIN, of(0x80))).toEqual(of(0x13, 1, 0xa0, 1, 0x80, 7, 8));
+    expect(frame(1, BodyCodec.M2M, of(0x80), 1)).toEqual(of(0x13, 1, 0xb2, 2, 0xac, 0x02, 1, 0x80, 7));
   });
 
   it('is read in place, without a copy', () => {
@@ -154,7 +153,7 @@ describe('a signal', () => {
         expect({ ...decoded, rest: [...decoded.rest] }).toEqual({
           kind,
           streamId: id,
-          codec: LinkCodec.PLAIN,
+          codec: BodyCodec.PLAIN,
           flags: 0,
           rest: [...rest],
         });
@@ -224,6 +223,6 @@ it('kinds with a body are the first four, counted ones all but ack and credit', 
 });
 
 it('codecs that expand state their length; token IDs, tensors and bodies in context do not', () => {
-  const unsized = Object.entries(LinkCodec).filter(([, codec]) => !isSized(codec));
+  const unsized = Object.entries(BodyCodec).filter(([, codec]) => !isSized(codec));
   expect(unsized.map(([name]) => name)).toEqual(['PLAIN', 'TOKEN_NATIVE', 'CONTEXT', 'AVP']);
 });

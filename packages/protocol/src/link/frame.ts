@@ -1,7 +1,7 @@
 import { ByteReader, varintLength, writeVarint } from '../base/bytes.js';
 import { ProtocolError } from '../base/errors.js';
 import { LINK_FIRST_BYTE } from '../base/frame-kind.js';
-import type { ContextEncoder, ContextOffer } from '../codec/context/encoder.js';
+import { BodyCodec, type CodedBody, isSized } from '../codec/body.js';
 
 /**
  * Link frames on the wire.
@@ -49,27 +49,6 @@ export type BodyKind =
   | typeof LinkKind.RESPONSE
   | typeof LinkKind.CHUNK;
 
-/** How a body is coded: the low nibble of the third byte. */
-export const LinkCodec = {
-  /** The bytes themselves. */
-  PLAIN: 0,
-  /** Varint token IDs of the negotiated encoding, without a tokenizer byte. */
-  TOKEN_NATIVE: 1,
-  /** An M2M v1 frame without its 7-byte prefix. */
-  M2M: 2,
-  /** A Brotli stream. */
-  BROTLI: 3,
-  /** Coded against an earlier message of the same direction; see `context/body.ts`. */
-  CONTEXT: 4,
-  /** An AVP frame. */
-  AVP: 5,
-  /** Abbreviated JSON (T1). */
-  TOKEN: 6,
-  /** Dictionary-substituted bytes. */
-  DICTIONARY: 7,
-} as const;
-export type LinkCodec = (typeof LinkCodec)[keyof typeof LinkCodec];
-
 /** High nibble of the third byte. */
 export const LinkFlag = {
   /** Further frames of this body follow. */
@@ -82,25 +61,11 @@ export const LinkFlag = {
   META: 0x80,
 } as const;
 
-/**
- * Codecs whose bodies expand, so that their first frame states the length they expand to. A body in
- * context says that itself.
- */
-export function isSized(codec: LinkCodec): boolean {
-  return SIZED.has(codec);
-}
-const SIZED: ReadonlySet<LinkCodec> = new Set([
-  LinkCodec.M2M,
-  LinkCodec.BROTLI,
-  LinkCodec.TOKEN,
-  LinkCodec.DICTIONARY,
-]);
-
 /** Stream IDs stay below 2^32; reaching it ends the session. */
 export const MAX_STREAM_ID = 2 ** 32 - 1;
 
 const LAST_KIND = LinkKind.CREDIT;
-const LAST_CODEC = LinkCodec.DICTIONARY;
+const LAST_CODEC = BodyCodec.DICTIONARY;
 const LAST_BODY_KIND = LinkKind.CHUNK;
 /** The kinds up to this one are counted by both ends. */
 const LAST_COUNTED_KIND = LinkKind.ALIAS;
@@ -117,7 +82,7 @@ export function isBodyKind(kind: LinkKind): kind is BodyKind {
 export interface LinkFrame {
   readonly kind: LinkKind;
   readonly streamId: number;
-  readonly codec: LinkCodec;
+  readonly codec: BodyCodec;
   /** High nibble of the third byte; 0 for kinds without one. */
   readonly flags: number;
   /** Everything behind the third byte, or behind the stream ID for kinds without one. */
@@ -144,7 +109,7 @@ export function decodeLinkFrame(bytes: Uint8Array): LinkFrame {
     return {
       kind: kind as LinkKind,
       streamId,
-      codec: LinkCodec.PLAIN,
+      codec: BodyCodec.PLAIN,
       flags: 0,
       rest: bytes.subarray(offset),
     };
@@ -160,7 +125,7 @@ export function decodeLinkFrame(bytes: Uint8Array): LinkFrame {
   return {
     kind: kind as LinkKind,
     streamId,
-    codec: codec as LinkCodec,
+    codec: codec as BodyCodec,
     flags: third & 0xf0,
     rest: bytes.subarray(offset + 1),
   };
@@ -219,47 +184,19 @@ export function decodeBodyHead(frame: LinkFrame, maxMetadataSize: number): BodyH
   return { alias, totalLength: total ?? bytes.length, originalLength, metadata, bytes };
 }
 
-/** A body on its way out: coded bytes, and what its first frame says about them. */
-export interface OutgoingBody {
+/** A body that is queued for a stream: coded bytes, and the fields of its first frame. */
+export interface OutgoingBody extends CodedBody {
   readonly kind: BodyKind;
   readonly streamId: number;
-  readonly codec: LinkCodec;
-  readonly bytes: Uint8Array;
-  /** Bytes after decoding; written for {@link isSized} codecs only. */
-  readonly originalLength: number;
-  readonly secret: boolean;
-  /** An encoded metadata map. */
-  readonly metadata: Uint8Array | undefined;
-  /** The body may still be coded in context: codec and bytes are what it is without. */
-  readonly late?: LateCoding | undefined;
-  /** To whom, or from whom, a message or request is. */
+  /** The agent to whom, or from whom, a message or request is. */
   readonly agent?: string | undefined;
   /** The number of `agent`, known when the first frame is written. */
   alias?: number | undefined;
   /** The last frame is written; `count` is the number of counted frames up to and with it. */
   readonly onWritten?: ((count: number) => void) | undefined;
-  /** Its stream is cancelled before the last frame is written, so that it never will be. */
+  /** The stream is cancelled before the last frame is written, so it never will be. */
   readonly onDropped?: (() => void) | undefined;
 }
-
-/**
- * Coding that waits for the body's first frame: only then is it certain what was written before it,
- * and so what it can refer to.
- */
-export interface LateCoding {
-  /**
-   * The body in context, or in a codec of its own where that is better. Not larger than the content by
-   * more than {@link MAX_LATE_GROWTH} bytes. Does not throw.
-   */
-  code(encoder: ContextEncoder, streamId: number, kind: BodyKind): LateBody;
-}
-
-export interface LateBody extends Pick<OutgoingBody, 'codec' | 'bytes' | 'originalLength'> {
-  /** What becomes of it in the list of bases; only in context. */
-  readonly offer: ContextOffer | undefined;
-}
-
-export const MAX_LATE_GROWTH = 16;
 
 /**
  * Bytes that stand before a body's own in its first frame, behind the codec byte.

@@ -1,8 +1,9 @@
 import { ByteReader } from '../base/bytes.js';
 import { ProtocolError, type RequestError } from '../base/errors.js';
 import type { Limits } from '../base/limits.js';
+import { BodyCodec, type CodedBody, type ReceivedBody, type SecurityStatus } from '../codec/body.js';
 import type { ContextParameters } from '../codec/context/parameters.js';
-import type { SecurityStatus } from '../control/messages.js';
+import type { LinkParameters } from '../control/agreement.js';
 import { Acknowledgement } from './acknowledgement.js';
 import { AliasReader, AliasWriter } from './addressing.js';
 import { type ContextUse, LinkContext } from './context-coding.js';
@@ -13,7 +14,6 @@ import {
   encodeSignalFrame,
   isBodyKind,
   isCounted,
-  LinkCodec,
   type LinkFrame,
   LinkKind,
   type OutgoingBody,
@@ -21,7 +21,7 @@ import {
 import type { Outbox, OutboxListener } from './outbox.js';
 import { type BodyPiece, PieceTracker } from './pieces.js';
 import type { RateGate } from './rates.js';
-import { Assembler, isPinning, type ReceivedBody } from './reassembly.js';
+import { Assembler, isPinning } from './reassembly.js';
 import { Statements } from './statements.js';
 import { SourcedBody } from './streamed-body.js';
 import { type OpenStream, type Side, StreamTable } from './streams.js';
@@ -46,19 +46,16 @@ export type LinkEvent =
   | { readonly type: 'failure'; readonly streamId: number; readonly error: ProtocolError | RequestError }
   | { readonly type: 'cancel'; readonly streamId: number };
 
-/** A coded body as an application's message becomes one. */
-export type CodedBody = Pick<
-  OutgoingBody,
-  'codec' | 'bytes' | 'originalLength' | 'secret' | 'metadata' | 'late' | 'agent' | 'onWritten' | 'onDropped'
-> & {
+/** A coded body, and what the link needs to know to send it. */
+export interface BodyToSend extends CodedBody, Pick<OutgoingBody, 'agent' | 'onWritten' | 'onDropped'> {
   /**
-   * Of a request: its answer goes on to somebody else, so what was received of it counts until it is
+   * Of a request: the reply goes on to another session, so what was received of it counts until it is
    * consumed, although the stream is over.
    */
   readonly relayed?: boolean | undefined;
-  /** What a scan found; said in `m2m.v1.json` only. */
+  /** The result of a scan; sent in `m2m.v1.json` only. */
   readonly securityStatus?: SecurityStatus | undefined;
-};
+}
 
 /** A tensor on its way out, of which {@link Link.feed} brings the rest. */
 export interface OutgoingTransfer extends Pick<OutgoingBody, 'agent' | 'onWritten'> {
@@ -70,20 +67,6 @@ export interface OutgoingTransfer extends Pick<OutgoingBody, 'agent' | 'onWritte
   readonly first: Uint8Array;
   /** The beginning is written. */
   readonly onFirstWritten?: (() => void) | undefined;
-}
-
-/** What an end states about its link in HELLO or ACCEPT; what is not stated is unlimited. */
-export interface LinkParameters {
-  /** One-way messages and tensors for this end are read; if not, they are refused. */
-  readonly takesMessages: boolean;
-  /** Streams that the peer may have open. */
-  readonly maxStreams: number;
-  /** Initial credit of stream 0, in charges. */
-  readonly messageWindow: number;
-  /** Initial credit of every other stream and direction, in charges. */
-  readonly streamWindow: number;
-  /** Bytes of a tensor. */
-  readonly maxTransfer: number;
 }
 
 /** Bytes that a tensor travels with beside its own: the head of its frame, at most, and a checksum. */
@@ -278,12 +261,12 @@ export class Link implements OutboxListener {
 
   // --- commands
 
-  send(coded: CodedBody): void {
+  send(coded: BodyToSend): void {
     this.#outbox.pushBody(bodyOf(LinkKind.MESSAGE, 0, coded));
   }
 
   /** Opens a stream and returns its ID. @throws {ProtocolError} `too_many_streams`. */
-  request(coded: CodedBody): number {
+  request(coded: BodyToSend): number {
     const { id } = this.#streams.open(coded.relayed);
     this.#outbox.pushBody(bodyOf(LinkKind.REQUEST, id, coded));
     return id;
@@ -293,7 +276,7 @@ export class Link implements OutboxListener {
   transfer({ totalLength, first, onFirstWritten, agent, onWritten }: OutgoingTransfer): number {
     const { id: streamId } = this.#streams.open();
     const { REQUEST: kind } = LinkKind;
-    const body = new SourcedBody({ kind, streamId, codec: LinkCodec.AVP, totalLength, agent, onWritten });
+    const body = new SourcedBody({ kind, streamId, codec: BodyCodec.AVP, totalLength, agent, onWritten });
     body.feed(first, onFirstWritten);
     this.#outbox.pushSource(body);
     return streamId;
@@ -305,7 +288,7 @@ export class Link implements OutboxListener {
   }
 
   /** The single reply to a request. Replies to a cancelled stream become the answer to the cancel. */
-  respond(streamId: number, coded: CodedBody): void {
+  respond(streamId: number, coded: BodyToSend): void {
     const stream = this.#answering(streamId);
     if (stream === undefined) return;
     if (stream.cancelled) this.#pushEnd(streamId);
@@ -314,7 +297,7 @@ export class Link implements OutboxListener {
   }
 
   /** One part of a reply. */
-  chunk(streamId: number, coded: CodedBody): void {
+  chunk(streamId: number, coded: BodyToSend): void {
     if (this.#answering(streamId)?.cancelled !== false) return;
     this.#outbox.pushBody(bodyOf(LinkKind.CHUNK, streamId, coded));
   }
@@ -402,7 +385,7 @@ export class Link implements OutboxListener {
     if (!isTransfer && !this.#assembler.isPending(streamId)) {
       const stream = this.#streams.accept(streamId);
       const error = this.#gate?.handleRequest(now);
-      if (frame.codec === LinkCodec.AVP) {
+      if (frame.codec === BodyCodec.AVP) {
         stream.isTransfer = true;
         return this.#takePiece(frame, error);
       }
@@ -535,7 +518,7 @@ export class Link implements OutboxListener {
     this.#receiveCredit.receive(streamId, charge, this.#assembler.missing(streamId));
     // Read at once, it costs nothing; unread, a message of a byte would keep 64 KiB of what came with it.
     const whole = added !== undefined && this.#receiveCredit.unread > MAX_PINNED ? unpinned(added) : added;
-    return frame.codec === LinkCodec.CONTEXT ? this.#takeInContext(frame, isFirst, whole) : whole;
+    return frame.codec === BodyCodec.CONTEXT ? this.#takeInContext(frame, isFirst, whole) : whole;
   }
 
   #takeInContext(
@@ -611,10 +594,10 @@ export class Link implements OutboxListener {
 
 /** @throws {ProtocolError} `bad_frame`. */
 function assertNoTensor({ codec }: LinkFrame): void {
-  if (codec === LinkCodec.AVP) throw new ProtocolError('bad_frame', 'tensors travel as requests');
+  if (codec === BodyCodec.AVP) throw new ProtocolError('bad_frame', 'tensors travel as requests');
 }
 
-const bodyOf = (kind: OutgoingBody['kind'], streamId: number, coded: CodedBody): OutgoingBody => ({
+const bodyOf = (kind: OutgoingBody['kind'], streamId: number, coded: BodyToSend): OutgoingBody => ({
   kind,
   streamId,
   codec: coded.codec,
@@ -622,7 +605,7 @@ const bodyOf = (kind: OutgoingBody['kind'], streamId: number, coded: CodedBody):
   originalLength: coded.originalLength,
   secret: coded.secret,
   metadata: coded.metadata,
-  late: coded.late,
+  deferred: coded.deferred,
   agent: coded.agent,
   alias: undefined,
   onWritten: coded.onWritten,
@@ -655,9 +638,4 @@ function creditBounds(own: LinkParameters, limits: Limits): ReceiveCreditOptions
     pool: Math.max(0, limits.sessionWindow / 2 - beyondShare),
     maxOverrun: limits.maxMessageSize,
   };
-}
-
-/** A body that travels as it is. */
-export function plainBody(bytes: Uint8Array, metadata?: Uint8Array): CodedBody {
-  return { codec: LinkCodec.PLAIN, bytes, originalLength: bytes.length, secret: false, metadata };
 }

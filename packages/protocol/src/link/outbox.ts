@@ -1,4 +1,5 @@
 import { Fifo } from '../base/fifo.js';
+import { BodyCodec, BodyCounts, type CodedBody } from '../codec/body.js';
 import type { AliasWriter } from './addressing.js';
 import { expansionOf, type LinkContext } from './context-coding.js';
 import { ControlQueue } from './control-queue.js';
@@ -7,7 +8,6 @@ import {
   bodyFrameLength,
   bodyHeadLength,
   decodeLinkFrame,
-  LinkCodec,
   LinkFlag,
   LinkKind,
   type OutgoingBody,
@@ -57,6 +57,8 @@ export interface Outbox {
   readonly queuedBytes: number;
   /** What waits takes about so many bytes of memory, the objects around it included. */
   readonly memory: number;
+  /** Bodies that were written to their end; `undefined` before the first. */
+  readonly sentBodies: BodyCounts | undefined;
   /** Counted link frames handed out since the session began. */
   readonly framesWritten: number;
   /** Nothing waits but for the peer: for credit, for its rates or for what it confirms. */
@@ -100,7 +102,7 @@ export interface Outbox {
   /** A frame behind all bodies of its stream; made when it is written where it depends on them. */
   pushBehind(streamId: number, frame: Uint8Array | (() => Uint8Array)): void;
   /** A message that is a frame of its own, without a link. */
-  pushBare(frame: Uint8Array | string): void;
+  pushBare(frame: Uint8Array | string, body: CodedBody): void;
   /** Forgets what a stream has not written yet; `false` where nothing of it was ever written. */
   drop(streamId: number): boolean;
   /** Whether anything of `streamId` waits. */
@@ -128,6 +130,7 @@ export function createOutbox(): Outbox {
 class LaneOutbox implements Outbox {
   queuedBytes = 0;
   blockedStreams = 0;
+  sentBodies: BodyCounts | undefined;
   /** Bodies and frames that wait on all lanes. */
   #items = 0;
   credit: SendCredit | undefined;
@@ -246,8 +249,8 @@ class LaneOutbox implements Outbox {
     this.#push(streamId, { frame, size }, size);
   }
 
-  pushBare(frame: Uint8Array | string): void {
-    this.#push(0, { bare: frame }, frame.length);
+  pushBare(frame: Uint8Array | string, body: CodedBody): void {
+    this.#push(0, { bare: frame, body }, frame.length);
   }
 
   has(streamId: number): boolean {
@@ -411,6 +414,7 @@ class LaneOutbox implements Outbox {
     if ('bare' in item) {
       this.#dequeue(lane, item.bare.length);
       this.#advance(lane);
+      this.#count(item.body.codec, item.body.bytes.length, item.body.originalLength);
       return item.bare;
     }
     if ('frame' in item) {
@@ -419,7 +423,7 @@ class LaneOutbox implements Outbox {
       return this.#written.appendCopy(typeof item.frame === 'function' ? item.frame() : item.frame);
     }
     if (item instanceof SourcedBody) return this.#writeSourced(lane, item);
-    if (item.late !== undefined) {
+    if (item.deferred !== undefined) {
       const coded = this.#code(lane, item);
       if (coded === undefined) return undefined;
       item = coded;
@@ -435,6 +439,7 @@ class LaneOutbox implements Outbox {
     writeBodyFrame(this.#written.target, this.#written.offset, item, start, end);
     if (end === bytes.length) {
       this.#advance(lane);
+      this.#count(item.codec, bytes.length, item.originalLength);
       this.context?.handleWritten(item);
     }
     const frame = this.#written.append(length);
@@ -446,7 +451,7 @@ class LaneOutbox implements Outbox {
   #code(lane: Lane, body: OutgoingBody): OutgoingBody | undefined {
     const needed = bodyHeadLength(body, false) + BODY_CHARGE + MIN_FIRST_PIECE;
     if (this.credit !== undefined && this.credit.available(lane.streamId) < needed) return undefined;
-    const coded = this.context?.code(body) ?? { ...body, late: undefined };
+    const coded = this.context?.code(body) ?? { ...body, deferred: undefined };
     lane.replaceFirst(coded);
     this.#dequeue(lane, body.bytes.length - coded.bytes.length);
     return coded;
@@ -469,8 +474,10 @@ class LaneOutbox implements Outbox {
     this.#written.reserve(length);
     body.writeFrame(this.#written.target, this.#written.offset, size);
     lane.offset = body.written;
-    if (body.isWritten) this.#advance(lane);
-    else lane.starved = body.waiting === 0;
+    if (body.isWritten) {
+      this.#advance(lane);
+      this.#count(body.codec, body.totalLength, body.totalLength);
+    } else lane.starved = body.waiting === 0;
     const frame = this.#written.append(length);
     if (body.isWritten) body.onWritten?.(this.framesWritten);
     return frame;
@@ -519,10 +526,16 @@ class LaneOutbox implements Outbox {
       return undefined;
     }
     end = Math.min(end, start + available - head);
-    const isLast = end === bytes.length && body.codec === LinkCodec.CONTEXT;
+    const isLast = end === bytes.length && body.codec === BodyCodec.CONTEXT;
     const expansion = isLast ? expansionOf(body.originalLength, bytes.length) : 0;
     credit?.spend(streamId, head + end - start + expansion);
     return end;
+  }
+
+  /** Replayed frames are not counted again: they come from the log and not from here. */
+  #count(codec: BodyCodec, codedBytes: number, contentBytes: number): void {
+    this.sentBodies ??= new BodyCounts();
+    this.sentBodies.add(codec, codedBytes, contentBytes);
   }
 
   #laneOf(streamId: number): Lane | undefined {

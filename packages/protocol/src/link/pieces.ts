@@ -1,7 +1,8 @@
 import { ProtocolError } from '../base/errors.js';
+import type { BodyCodec } from '../codec/body.js';
 import type { AliasReader } from './addressing.js';
 import { BODY_CHARGE } from './credit.js';
-import { decodeBodyHead, type LinkCodec, LinkFlag, type LinkFrame } from './frame.js';
+import { decodeBodyHead, LinkFlag, type LinkFrame } from './frame.js';
 
 /** What one frame carries of a body that is handed on as it arrives. */
 export interface BodyPiece {
@@ -18,7 +19,7 @@ export interface BodyPiece {
 }
 
 interface Unfinished {
-  readonly codec: LinkCodec;
+  readonly codec: BodyCodec;
   readonly totalLength: number;
   received: number;
 }

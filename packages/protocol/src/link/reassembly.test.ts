@@ -3,9 +3,10 @@ import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { resolveLimits } from '../base/limits.js';
+import { BodyCodec, type ReceivedBody } from '../codec/body.js';
 import { errorCode } from '../testing/error-code.js';
-import { decodeLinkFrame, encodeBodyFrame, LinkCodec, LinkKind, type OutgoingBody } from './frame.js';
-import { Assembler, type ReceivedBody } from './reassembly.js';
+import { decodeLinkFrame, encodeBodyFrame, LinkKind, type OutgoingBody } from './frame.js';
+import { Assembler } from './reassembly.js';
 
 const of = (...bytes: number[]) => Uint8Array.from(bytes);
 const bodyOf = (change: Partial<OutgoingBody>): OutgoingBody => {
@@ -13,7 +14,7 @@ const bodyOf = (change: Partial<OutgoingBody>): OutgoingBody => {
   return {
     kind: LinkKind.MESSAGE,
     streamId: 0,
-    codec: LinkCodec.PLAIN,
+    codec: BodyCodec.PLAIN,
     bytes,
     originalLength: bytes.length,
     secret: false,
@@ -35,7 +36,7 @@ describe('assembly', () => {
   const body = fc
     .record({
       kind: fc.constantFrom(LinkKind.REQUEST, LinkKind.RESPONSE, LinkKind.CHUNK),
-      codec: fc.constantFrom(...Object.values(LinkCodec)),
+      codec: fc.constantFrom(...Object.values(BodyCodec)),
       bytes: fc.uint8Array({ maxLength: 60 }),
       originalLength: fc.nat(100),
       secret: fc.boolean(),
@@ -66,7 +67,7 @@ describe('assembly', () => {
               arrived.set(next.streamId, [...(arrived.get(next.streamId) ?? []), whole]);
           }
           for (const [index, bodies] of streams.entries()) {
-            const sized = [LinkCodec.M2M, LinkCodec.BROTLI, LinkCodec.TOKEN, LinkCodec.DICTIONARY];
+            const sized = [BodyCodec.M2M, BodyCodec.BROTLI, BodyCodec.TOKEN, BodyCodec.DICTIONARY];
             const expected = bodies.map(({ body: sent }) => ({
               codec: sent.codec,
               bytes: [...sent.bytes],
@@ -131,12 +132,12 @@ describe('a body is refused', () => {
       for (const part of frames) assembler.add(part);
     });
   };
-  const stating = (codec: LinkCodec, length: number) => bodyOf({ codec, originalLength: length });
+  const stating = (codec: BodyCodec, length: number) => bodyOf({ codec, originalLength: length });
 
   it.each([
-    ['message', LinkCodec.PLAIN, 100, 'message_too_large'],
-    ['compressed message', LinkCodec.BROTLI, 100, 'message_too_large'],
-    ['tensor that is no request', LinkCodec.AVP, 100, 'message_too_large'],
+    ['message', BodyCodec.PLAIN, 100, 'message_too_large'],
+    ['compressed message', BodyCodec.BROTLI, 100, 'message_too_large'],
+    ['tensor that is no request', BodyCodec.AVP, 100, 'message_too_large'],
   ] as const)('at n + 1 bytes and not at n, as a %s', (_what, codec, n, code) => {
     const sized = (length: number) => bodyOf({ codec, bytes: new Uint8Array(length), originalLength: 1 });
     expect(add(...framesOf(sized(n), n))).toBe('none');
@@ -147,7 +148,7 @@ describe('a body is refused', () => {
   });
 
   it('where it states to expand to n + 1 bytes, whole or in parts', () => {
-    for (const codec of [LinkCodec.M2M, LinkCodec.BROTLI, LinkCodec.TOKEN, LinkCodec.DICTIONARY]) {
+    for (const codec of [BodyCodec.M2M, BodyCodec.BROTLI, BodyCodec.TOKEN, BodyCodec.DICTIONARY]) {
       for (const size of [4, 2]) {
         expect(add(...framesOf(stating(codec, 100), size))).toBe('none');
         expect(add(framesOf(stating(codec, 101), size)[0] as never)).toBe('message_too_large');

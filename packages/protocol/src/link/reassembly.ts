@@ -1,31 +1,10 @@
 import { concatBytes } from '../base/bytes.js';
 import { ProtocolError } from '../base/errors.js';
 import type { Limits } from '../base/limits.js';
-import type { SecurityStatus } from '../control/messages.js';
+import type { ReceivedBody } from '../codec/body.js';
 import type { AliasReader } from './addressing.js';
 import { BODY_CHARGE } from './credit.js';
-import { type BodyHead, decodeBodyHead, type LinkCodec, LinkFlag, type LinkFrame } from './frame.js';
-
-/** A body as it arrived, whole but not decoded. */
-export interface ReceivedBody {
-  readonly codec: LinkCodec;
-  readonly bytes: Uint8Array;
-  /** Bytes after decoding, where the codec states them; already within the limits. */
-  readonly originalLength: number | undefined;
-  /** The message itself, where it had to be decoded on arrival: in context. Nobody changes it. */
-  readonly content?: Uint8Array | undefined;
-  /** The tail of an M2M frame whose protection was checked on arrival. */
-  readonly opened?: Uint8Array | undefined;
-  readonly secret: boolean;
-  /** The encoded metadata map. */
-  readonly metadata: Uint8Array | undefined;
-  /** To whom, at a server, or from whom, at a client. */
-  readonly agent?: string | undefined;
-  /** What the body costs of its stream's credit until the application has taken it. */
-  readonly charge: number;
-  /** What the sender states about it; never over the link. */
-  readonly securityStatus?: SecurityStatus | undefined;
-}
+import { type BodyHead, decodeBodyHead, LinkFlag, type LinkFrame } from './frame.js';
 
 interface Partial {
   readonly frame: LinkFrame;

@@ -1,4 +1,5 @@
 import { Fifo } from '../base/fifo.js';
+import type { CodedBody } from '../codec/body.js';
 import { LinkKind, type OutgoingBody } from './frame.js';
 import { SourcedBody } from './streamed-body.js';
 
@@ -12,6 +13,7 @@ export interface ReadyFrame {
 /** A message that is a WebSocket message of its own, without a link: not counted and never replayed. */
 export interface BareFrame {
   readonly bare: Uint8Array | string;
+  readonly body: Pick<CodedBody, 'codec' | 'bytes' | 'originalLength'>;
 }
 
 /** What an application has sent. */

@@ -1,16 +1,17 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { concatBytes } from '../base/bytes.js';
+import { BodyCodec } from '../codec/body.js';
 import { errorCode } from '../testing/error-code.js';
 import { BODY_CHARGE, SendCredit } from './credit.js';
-import { decodeLinkFrame, encodeSignalFrame, LinkCodec, LinkFlag, LinkKind } from './frame.js';
+import { decodeLinkFrame, encodeSignalFrame, LinkFlag, LinkKind } from './frame.js';
 import { createOutbox, MAX_PIECE_SIZE, type Outbox } from './outbox.js';
 import { PieceTracker } from './pieces.js';
 import { SourcedBody } from './streamed-body.js';
 
 const bodyOf = (streamId: number, totalLength: number, first = new Uint8Array(0)) => {
   const { REQUEST: kind } = LinkKind;
-  const body = new SourcedBody({ kind, streamId, codec: LinkCodec.AVP, totalLength });
+  const body = new SourcedBody({ kind, streamId, codec: BodyCodec.AVP, totalLength });
   body.feed(first);
   return body;
 };
@@ -79,7 +80,7 @@ describe('a body that comes from a source', () => {
     const outbox = createOutbox();
     outbox.pushSource(bodyOf(1, 3, Uint8Array.of(1, 2, 3)));
     const [frame, ...others] = read(outbox);
-    expect([...(frame ?? [])]).toEqual([0x11, 1, LinkCodec.AVP, 1, 2, 3]);
+    expect([...(frame ?? [])]).toEqual([0x11, 1, BodyCodec.AVP, 1, 2, 3]);
     expect(others).toEqual([]);
   });
 
@@ -193,19 +194,19 @@ describe('pieces of a body', () => {
     expect(add(10, first, middle, last)).toBe('none');
     expect(add(10, first, middle, last.subarray(0, -1))).toBe('bad_frame');
     expect(add(10, first, middle, Uint8Array.of(...last, 0))).toBe('bad_frame');
-    expect(add(10, first, changed(middle, LinkCodec.AVP))).toBe('bad_frame');
-    expect(add(10, first, middle, changed(last, LinkCodec.AVP | LinkFlag.MORE))).toBe('bad_frame');
+    expect(add(10, first, changed(middle, BodyCodec.AVP))).toBe('bad_frame');
+    expect(add(10, first, middle, changed(last, BodyCodec.AVP | LinkFlag.MORE))).toBe('bad_frame');
     expect(add(10, first, middle.subarray(0, 3))).toBe('bad_frame');
   });
 
   it('do not change what they are', () => {
     const [first, second] = frames(10, 4, 4) as [Uint8Array, Uint8Array];
-    expect(add(10, first, changed(second, LinkCodec.PLAIN | LinkFlag.MORE))).toBe('bad_frame');
-    expect(add(10, first, changed(second, LinkCodec.AVP | LinkFlag.MORE | LinkFlag.META))).toBe('bad_frame');
+    expect(add(10, first, changed(second, BodyCodec.PLAIN | LinkFlag.MORE))).toBe('bad_frame');
+    expect(add(10, first, changed(second, BodyCodec.AVP | LinkFlag.MORE | LinkFlag.META))).toBe('bad_frame');
   });
 
   it('of 2^62 bytes are none', () => {
-    const frame = Uint8Array.of(0x11, 1, LinkCodec.AVP | LinkFlag.MORE, ...Array(8).fill(0xff), 0x40, 65);
+    const frame = Uint8Array.of(0x11, 1, BodyCodec.AVP | LinkFlag.MORE, ...Array(8).fill(0xff), 0x40, 65);
     expect(add(Infinity, frame)).toBe('bad_varint');
   });
 });

@@ -1,12 +1,13 @@
 import { varintLength, writeVarint } from '../base/bytes.js';
 import { LINK_FIRST_BYTE } from '../base/frame-kind.js';
-import { type BodyKind, type LinkCodec, LinkFlag, type OutgoingBody } from './frame.js';
+import type { BodyCodec } from '../codec/body.js';
+import { type BodyKind, LinkFlag, type OutgoingBody } from './frame.js';
 
 /** What is known of a body before its bytes are. */
 export interface SourcedBodyOptions extends Pick<OutgoingBody, 'agent' | 'onWritten'> {
   readonly kind: BodyKind;
   readonly streamId: number;
-  readonly codec: LinkCodec;
+  readonly codec: BodyCodec;
   readonly totalLength: number;
 }
 
@@ -22,7 +23,7 @@ interface Piece {
 export class SourcedBody {
   readonly kind: BodyKind;
   readonly streamId: number;
-  readonly codec: LinkCodec;
+  readonly codec: BodyCodec;
   readonly totalLength: number;
   readonly agent: string | undefined;
   /** The number of `agent`, known when the first frame is written. */

@@ -3,22 +3,20 @@ import { describe, expect, it } from 'vitest';
 import { type EncodingName, Prefix } from '../base/constants.js';
 import { FrameKind, frameKind, prefixOf } from '../base/frame-kind.js';
 import { encodeUtf8 } from '../base/text.js';
-import { LinkCodec } from '../link/frame.js';
-import { type CodedBody, plainBody } from '../link/link.js';
-import type { ReceivedBody } from '../link/reassembly.js';
+import { BodyCodec, type CodedBody, plainBody, type ReceivedBody } from '../codec/body.js';
 import { errorCode } from '../testing/error-code.js';
 import { decodeBareFrame, decodeTextForm, encodeBareFrame, encodeTextForm } from './bare.js';
 
 const CL100K: EncodingName = 'CL100K_BASE';
-const coded = (codec: LinkCodec, bytes: Uint8Array): CodedBody => ({ ...plainBody(bytes), codec });
+const coded = (codec: BodyCodec, bytes: Uint8Array): CodedBody => ({ ...plainBody(bytes), codec });
 const plain = (text: string) => plainBody(encodeUtf8(text));
 const ascii = (text: string) => Buffer.from(text, 'latin1');
 
 /** Codecs whose bodies are any bytes; T1 bodies are text. */
-const BINARY_CODECS = [LinkCodec.TOKEN_NATIVE, LinkCodec.M2M, LinkCodec.BROTLI, LinkCodec.DICTIONARY];
+const BINARY_CODECS = [BodyCodec.TOKEN_NATIVE, BodyCodec.M2M, BodyCodec.BROTLI, BodyCodec.DICTIONARY];
 const body = fc.oneof(
   fc.tuple(fc.constantFrom(...BINARY_CODECS), fc.uint8Array()).map(([codec, bytes]) => coded(codec, bytes)),
-  fc.string({ unit: 'binary' }).map((text) => coded(LinkCodec.TOKEN, encodeUtf8(text))),
+  fc.string({ unit: 'binary' }).map((text) => coded(BodyCodec.TOKEN, encodeUtf8(text))),
   fc
     .string({ unit: 'binary' })
     .filter((text) => prefixOf(text) === undefined)
@@ -39,7 +37,7 @@ describe('bodies of every codec', () => {
         const text = encodeTextForm(sent, name);
         expectSame(decodeTextForm(text, name), sent);
         // In a binary frame the tag of M2M is followed by its bytes.
-        if (sent.codec === LinkCodec.PLAIN || sent.codec === LinkCodec.M2M) return;
+        if (sent.codec === BodyCodec.PLAIN || sent.codec === BodyCodec.M2M) return;
         expectSame(decodeBareFrame(encodeUtf8(text), name), sent);
       }),
       { numRuns: 300 },
@@ -50,7 +48,7 @@ describe('bodies of every codec', () => {
     fc.assert(
       fc.property(body, encoding, (sent, name) => {
         const frame = encodeBareFrame(sent, name);
-        const isBinary = sent.codec === LinkCodec.TOKEN_NATIVE || sent.codec === LinkCodec.M2M;
+        const isBinary = sent.codec === BodyCodec.TOKEN_NATIVE || sent.codec === BodyCodec.M2M;
         expect(typeof frame === 'string').toBe(!isBinary);
         expectSame(
           typeof frame === 'string' ? decodeTextForm(frame, name) : decodeBareFrame(frame, name),
@@ -63,13 +61,13 @@ describe('bodies of every codec', () => {
 
   it('look as the documents say', () => {
     const bytes = Uint8Array.of(0x81, 0x01);
-    const forms = [1, 2, 3, 7].map((codec) => encodeTextForm(coded(codec as LinkCodec, bytes), 'O200K_BASE'));
+    const forms = [1, 2, 3, 7].map((codec) => encodeTextForm(coded(codec as BodyCodec, bytes), 'O200K_BASE'));
     expect(forms).toEqual(['#TK|O|gQE=', '#M2M|1|gQE=', '#M2M[v3.0]|DATA:gQE=', '#DI|gQE=']);
-    expect(encodeTextForm(coded(LinkCodec.TOKEN, ascii('{"M":"4o"}')), null)).toBe('#T1|{"M":"4o"}');
-    expect(encodeBareFrame(coded(LinkCodec.TOKEN_NATIVE, bytes), 'LLAMA_BPE')).toEqual(
+    expect(encodeTextForm(coded(BodyCodec.TOKEN, ascii('{"M":"4o"}')), null)).toBe('#T1|{"M":"4o"}');
+    expect(encodeBareFrame(coded(BodyCodec.TOKEN_NATIVE, bytes), 'LLAMA_BPE')).toEqual(
       Uint8Array.of(2, 0x81, 1),
     );
-    expect(encodeBareFrame(coded(LinkCodec.M2M, bytes), null)).toEqual(
+    expect(encodeBareFrame(coded(BodyCodec.M2M, bytes), null)).toEqual(
       Uint8Array.of(...ascii('#M2M|1|'), 0x81, 1),
     );
     expect(encodeBareFrame(plain('hello'), null)).toBe('hello');
@@ -77,15 +75,15 @@ describe('bodies of every codec', () => {
   });
 
   it('are read in the other tag of Brotli as well', () => {
-    expect(decodeTextForm('#BR|gQE=', null)).toMatchObject({ codec: LinkCodec.BROTLI });
+    expect(decodeTextForm('#BR|gQE=', null)).toMatchObject({ codec: BodyCodec.BROTLI });
   });
 
   it('are an AVP frame as it is, which has no text form', () => {
     const frame = ascii('AV rest');
-    expect(encodeBareFrame(coded(LinkCodec.AVP, frame), null)).toBe(frame);
+    expect(encodeBareFrame(coded(BodyCodec.AVP, frame), null)).toBe(frame);
     expect(frameKind(frame)).toBe(FrameKind.AVP);
-    expect(decodeBareFrame(frame, null)).toMatchObject({ codec: LinkCodec.AVP, bytes: frame });
-    expect(errorCode(() => encodeTextForm(coded(LinkCodec.AVP, frame), null))).toBe('unsupported');
+    expect(decodeBareFrame(frame, null)).toMatchObject({ codec: BodyCodec.AVP, bytes: frame });
+    expect(errorCode(() => encodeTextForm(coded(BodyCodec.AVP, frame), null))).toBe('unsupported');
   });
 });
 
@@ -120,7 +118,7 @@ describe('passthrough', () => {
 });
 
 describe('TokenNative', () => {
-  const tokens = coded(LinkCodec.TOKEN_NATIVE, Uint8Array.of(1));
+  const tokens = coded(BodyCodec.TOKEN_NATIVE, Uint8Array.of(1));
 
   it('is nothing that can be written without an encoding', () => {
     expect(errorCode(() => encodeBareFrame(tokens, null))).toBe('unsupported');

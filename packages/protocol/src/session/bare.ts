@@ -4,10 +4,8 @@ import { ProtocolError } from '../base/errors.js';
 import { FrameKind, frameKind, prefixOf } from '../base/frame-kind.js';
 import { decodeUtf8, encodeUtf8 } from '../base/text.js';
 import { decodeBase64, encodeBase64 } from '../codec/base64.js';
+import { BodyCodec, type CodedBody, type ReceivedBody } from '../codec/body.js';
 import { BODY_CHARGE } from '../link/credit.js';
-import { LinkCodec } from '../link/frame.js';
-import type { CodedBody } from '../link/link.js';
-import type { ReceivedBody } from '../link/reassembly.js';
 
 /**
  * Bodies outside a link: as self-describing frames of `m2m.v1` and as text forms with a prefix
@@ -23,11 +21,11 @@ const M2M_PREFIX = encodeUtf8(Prefix.M2M);
  */
 export function encodeBareFrame(body: CodedBody, encoding: EncodingName | null): Uint8Array | string {
   switch (body.codec) {
-    case LinkCodec.TOKEN_NATIVE:
+    case BodyCodec.TOKEN_NATIVE:
       return concatBytes([Uint8Array.of(ENCODING_IDS[negotiated(encoding)]), body.bytes]);
-    case LinkCodec.M2M:
+    case BodyCodec.M2M:
       return concatBytes([M2M_PREFIX, body.bytes]);
-    case LinkCodec.AVP:
+    case BodyCodec.AVP:
       return body.bytes;
     default:
       return encodeTextForm(body, encoding);
@@ -38,17 +36,17 @@ export function encodeBareFrame(body: CodedBody, encoding: EncodingName | null):
 export function encodeTextForm(body: CodedBody, encoding: EncodingName | null): string {
   const { codec, bytes } = body;
   switch (codec) {
-    case LinkCodec.PLAIN:
+    case BodyCodec.PLAIN:
       return passthrough(bytes);
-    case LinkCodec.TOKEN_NATIVE:
+    case BodyCodec.TOKEN_NATIVE:
       return `${Prefix.TOKEN_NATIVE}${ENCODING_LETTERS[negotiated(encoding)]}|${encodeBase64(bytes)}`;
-    case LinkCodec.M2M:
+    case BodyCodec.M2M:
       return Prefix.M2M + encodeBase64(bytes);
-    case LinkCodec.BROTLI:
+    case BodyCodec.BROTLI:
       return Prefix.BROTLI_V3 + encodeBase64(bytes);
-    case LinkCodec.TOKEN:
+    case BodyCodec.TOKEN:
       return Prefix.TOKEN + decodeUtf8(bytes);
-    case LinkCodec.DICTIONARY:
+    case BodyCodec.DICTIONARY:
       return Prefix.DICTIONARY + encodeBase64(bytes);
     default:
       throw new ProtocolError('unsupported', 'this body has no text form');
@@ -66,11 +64,11 @@ export function decodeBareFrame(bytes: Uint8Array, encoding: EncodingName | null
       if (encoding === null || bytes[0] !== ENCODING_IDS[encoding]) {
         throw new ProtocolError('bad_frame', 'a TokenNative frame of an encoding that was not negotiated');
       }
-      return received(LinkCodec.TOKEN_NATIVE, bytes.subarray(1));
+      return received(BodyCodec.TOKEN_NATIVE, bytes.subarray(1));
     case FrameKind.AVP:
-      return received(LinkCodec.AVP, bytes);
+      return received(BodyCodec.AVP, bytes);
     case FrameKind.TAGGED:
-      if (startsWith(bytes, M2M_PREFIX)) return received(LinkCodec.M2M, bytes.subarray(M2M_PREFIX.length));
+      if (startsWith(bytes, M2M_PREFIX)) return received(BodyCodec.M2M, bytes.subarray(M2M_PREFIX.length));
       return tagged(decodeUtf8(bytes), encoding);
     default:
       throw new ProtocolError('bad_frame', 'not a data frame');
@@ -83,7 +81,7 @@ export function decodeBareFrame(bytes: Uint8Array, encoding: EncodingName | null
  * @throws {ProtocolError} `bad_base64`, `bad_frame`, `lone_surrogate`, `unsupported` for zlib v2.0.
  */
 export function decodeTextForm(text: string, encoding: EncodingName | null): ReceivedBody {
-  return prefixOf(text) === undefined ? received(LinkCodec.PLAIN, encodeUtf8(text)) : tagged(text, encoding);
+  return prefixOf(text) === undefined ? received(BodyCodec.PLAIN, encodeUtf8(text)) : tagged(text, encoding);
 }
 
 function tagged(text: string, encoding: EncodingName | null): ReceivedBody {
@@ -94,16 +92,16 @@ function tagged(text: string, encoding: EncodingName | null): ReceivedBody {
       if (encoding === null || !rest.startsWith(`${ENCODING_LETTERS[encoding]}|`)) {
         throw new ProtocolError('bad_frame', 'a TokenNative text of an encoding that was not negotiated');
       }
-      return received(LinkCodec.TOKEN_NATIVE, decodeBase64(rest.slice(2)));
+      return received(BodyCodec.TOKEN_NATIVE, decodeBase64(rest.slice(2)));
     case Prefix.M2M:
-      return received(LinkCodec.M2M, decodeBase64(rest));
+      return received(BodyCodec.M2M, decodeBase64(rest));
     case Prefix.BROTLI:
     case Prefix.BROTLI_V3:
-      return received(LinkCodec.BROTLI, decodeBase64(rest));
+      return received(BodyCodec.BROTLI, decodeBase64(rest));
     case Prefix.TOKEN:
-      return received(LinkCodec.TOKEN, encodeUtf8(rest));
+      return received(BodyCodec.TOKEN, encodeUtf8(rest));
     case Prefix.DICTIONARY:
-      return received(LinkCodec.DICTIONARY, decodeBase64(rest));
+      return received(BodyCodec.DICTIONARY, decodeBase64(rest));
     case Prefix.ZLIB_V2:
       throw new ProtocolError('unsupported', 'zlib v2.0 content is deprecated and not taken in a session');
     default:
@@ -126,7 +124,7 @@ function passthrough(bytes: Uint8Array): string {
   );
 }
 
-function received(codec: LinkCodec, bytes: Uint8Array): ReceivedBody {
+function received(codec: BodyCodec, bytes: Uint8Array): ReceivedBody {
   return {
     codec,
     bytes,

@@ -2,14 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { Algorithm } from '../base/constants.js';
 import { resolveLimits } from '../base/limits.js';
 import { encodeUtf8 } from '../base/text.js';
+import { BodyCodec, type CodedBody, plainBody } from '../codec/body.js';
+import type { Negotiated } from '../control/agreement.js';
 import type { DataPayload } from '../control/messages.js';
-import { decodeLinkFrame, encodeBodyFrame, LinkCodec, LinkKind } from '../link/frame.js';
-import { type CodedBody, plainBody } from '../link/link.js';
+import { decodeLinkFrame, encodeBodyFrame, LinkKind } from '../link/frame.js';
 import { createOutbox } from '../link/outbox.js';
 import { errorCode } from '../testing/error-code.js';
 import { encodeBareFrame, encodeTextForm } from './bare.js';
 import { DataPath, type DataPathOptions } from './channel.js';
-import type { Negotiated } from './types.js';
 
 const NEGOTIATED: Negotiated = {
   version: '1.0',
@@ -36,7 +36,7 @@ const createPath = (change: Partial<DataPathOptions> = {}, negotiated: Partial<N
   return { path, outbox };
 };
 const WITHOUT_LINK = { extensions: {} };
-const coded = (codec: LinkCodec, bytes: Uint8Array): CodedBody => ({ ...plainBody(bytes), codec });
+const coded = (codec: BodyCodec, bytes: Uint8Array): CodedBody => ({ ...plainBody(bytes), codec });
 const text = (value: string) => plainBody(encodeUtf8(value));
 const linkFrame = (body: CodedBody) =>
   encodeBodyFrame({ ...body, kind: LinkKind.MESSAGE, streamId: 0 }, 0, body.bytes.length);
@@ -49,7 +49,7 @@ describe('with the link', () => {
     expect(decodeLinkFrame(frame)).toMatchObject({ kind: LinkKind.MESSAGE, streamId: 0 });
     expect(createPath().path.handleLinkFrame(frame, 0)).toMatchObject({
       type: 'message',
-      body: { codec: LinkCodec.PLAIN, bytes: encodeUtf8('hello') },
+      body: { codec: BodyCodec.PLAIN, bytes: encodeUtf8('hello') },
     });
   });
 
@@ -69,7 +69,7 @@ describe('without the link', () => {
   it('bodies go out as bare frames, and nothing else does', () => {
     const { path, outbox } = createPath({}, WITHOUT_LINK);
     expect(path.link).toBeUndefined();
-    for (const body of [text('hello'), coded(LinkCodec.TOKEN_NATIVE, Uint8Array.of(5))]) {
+    for (const body of [text('hello'), coded(BodyCodec.TOKEN_NATIVE, Uint8Array.of(5))]) {
       path.send(body);
       expect(outbox.next()).toEqual(encodeBareFrame(body, 'CL100K_BASE'));
     }
@@ -84,7 +84,7 @@ describe('without the link', () => {
       body: { bytes: encodeUtf8('hello') },
     });
     expect(path.handleBare(Uint8Array.of(0, 7), 0)).toMatchObject({
-      body: { codec: LinkCodec.TOKEN_NATIVE, bytes: Uint8Array.of(7) },
+      body: { codec: BodyCodec.TOKEN_NATIVE, bytes: Uint8Array.of(7) },
     });
     expect(path.handleLinkFrame(linkFrame(text('x')), 0)).toBeUndefined();
   });
@@ -107,7 +107,7 @@ describe('in JSON envelopes', () => {
 
   it('a body is its text form, named by its algorithm, with the size of its content', () => {
     const { path, envelopes, outbox } = json();
-    const tokens = { ...coded(LinkCodec.TOKEN_NATIVE, Uint8Array.of(5)), originalLength: 4 };
+    const tokens = { ...coded(BodyCodec.TOKEN_NATIVE, Uint8Array.of(5)), originalLength: 4 };
     path.send(tokens);
     path.send(text('hi'));
     expect(envelopes).toEqual([
@@ -119,19 +119,19 @@ describe('in JSON envelopes', () => {
 
   it('there are no tensors', () => {
     const { path, envelopes } = json();
-    expect(errorCode(() => path.send(coded(LinkCodec.AVP, encodeUtf8('AV'))))).toBe('unsupported');
+    expect(errorCode(() => path.send(coded(BodyCodec.AVP, encodeUtf8('AV'))))).toBe('unsupported');
     expect(envelopes).toEqual([]);
   });
 });
 
 describe('what was not negotiated', () => {
   const bodies = [
-    [LinkCodec.PLAIN, 'NONE'],
-    [LinkCodec.TOKEN_NATIVE, 'TOKEN_NATIVE'],
-    [LinkCodec.M2M, 'M2M'],
-    [LinkCodec.BROTLI, 'BROTLI'],
-    [LinkCodec.TOKEN, 'TOKEN'],
-    [LinkCodec.DICTIONARY, 'DICTIONARY'],
+    [BodyCodec.PLAIN, 'NONE'],
+    [BodyCodec.TOKEN_NATIVE, 'TOKEN_NATIVE'],
+    [BodyCodec.M2M, 'M2M'],
+    [BodyCodec.BROTLI, 'BROTLI'],
+    [BodyCodec.TOKEN, 'TOKEN'],
+    [BodyCodec.DICTIONARY, 'DICTIONARY'],
   ] as const;
 
   it.each(bodies)(
@@ -155,9 +155,9 @@ describe('what was not negotiated', () => {
   it('includes context coding, and tensors but as requests; not an empty body', () => {
     const { path } = createPath({}, { algorithms: [Algorithm.M2M] });
     const read = (body: CodedBody) => errorCode(() => path.handleLinkFrame(linkFrame(body), 0));
-    expect(read(coded(LinkCodec.CONTEXT, Uint8Array.of(1)))).toBe('bad_frame');
-    expect(read(coded(LinkCodec.AVP, Uint8Array.of(1)))).toBe('bad_frame');
-    const tensor = { ...coded(LinkCodec.AVP, Uint8Array.of(1)), kind: LinkKind.REQUEST, streamId: 1 };
+    expect(read(coded(BodyCodec.CONTEXT, Uint8Array.of(1)))).toBe('bad_frame');
+    expect(read(coded(BodyCodec.AVP, Uint8Array.of(1)))).toBe('bad_frame');
+    const tensor = { ...coded(BodyCodec.AVP, Uint8Array.of(1)), kind: LinkKind.REQUEST, streamId: 1 };
     expect(errorCode(() => path.handleLinkFrame(encodeBodyFrame(tensor, 0, 1), 0))).toBe('none');
     expect(read(text(''))).toBe('none');
   });
@@ -186,7 +186,7 @@ describe('a body is sent at n bytes and refused at n + 1, where n is the smalles
         'message_too_large',
       ]);
       // The content counts where it is larger than its coded form.
-      const small = coded(LinkCodec.TOKEN_NATIVE, Uint8Array.of(1));
+      const small = coded(BodyCodec.TOKEN_NATIVE, Uint8Array.of(1));
       expect(send({ ...small, originalLength: 100 })).toBe('none');
       expect(send({ ...small, originalLength: 101 })).toBe('message_too_large');
     });
@@ -195,7 +195,7 @@ describe('a body is sent at n bytes and refused at n + 1, where n is the smalles
   it('nothing, where a server would be told what only clients are', () => {
     const { path } = createPath({ role: 'server' }, { limits: { maxMessageSize: 1, maxTransferSize: 1 } });
     expect(errorCode(() => path.send(text('xx')))).toBe('none');
-    expect(errorCode(() => path.send(coded(LinkCodec.AVP, encodeUtf8('AV'))))).toBe('none');
+    expect(errorCode(() => path.send(coded(BodyCodec.AVP, encodeUtf8('AV'))))).toBe('none');
   });
 
   it('the limit of transfers, for a tensor', () => {

@@ -1,25 +1,19 @@
 import { Extension, Prefix, Subprotocol } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
+import type { StringMap } from '../base/fields.js';
 import type { Limits } from '../base/limits.js';
 import { algorithmOf } from '../codec/algorithms.js';
+import { BodyCodec, type CodedBody, type ReceivedBody, type SecurityStatus } from '../codec/body.js';
 import { agreeOnContext, type ContextParameters } from '../codec/context/parameters.js';
 import { isM2M as isM2MFrame, openM2MBody } from '../codec/m2m/m2m.js';
 import type { M2MSecurity } from '../codec/m2m/security.js';
-import { linkParameters } from '../control/agreement.js';
-import type { DataPayload, SecurityStatus, StringMap } from '../control/messages.js';
-import { decodeLinkFrame, isBodyKind, LinkCodec } from '../link/frame.js';
-import {
-  type CodedBody,
-  Link,
-  type LinkEvent,
-  type LinkParameters,
-  type OutgoingTransfer,
-} from '../link/link.js';
+import { type LinkParameters, linkParameters, type Negotiated } from '../control/agreement.js';
+import type { DataPayload } from '../control/messages.js';
+import { decodeLinkFrame, isBodyKind } from '../link/frame.js';
+import { type BodyToSend, Link, type LinkEvent, type OutgoingTransfer } from '../link/link.js';
 import type { Outbox } from '../link/outbox.js';
 import type { RateGate } from '../link/rates.js';
-import type { ReceivedBody } from '../link/reassembly.js';
 import { decodeBareFrame, decodeTextForm, encodeBareFrame, encodeTextForm } from './bare.js';
-import type { Negotiated } from './types.js';
 
 export interface DataPathOptions {
   readonly role: 'client' | 'server';
@@ -35,7 +29,7 @@ export interface DataPathOptions {
   /** Protection that every body has to have, in either direction. */
   readonly security?: M2MSecurity | undefined;
   /** Writes a DATA envelope, where data travel in such: in `m2m.v1.json`. */
-  readonly sendData: ((payload: DataPayload) => void) | undefined;
+  readonly sendData: ((payload: DataPayload, body: CodedBody) => void) | undefined;
 }
 
 /** Only a client is told limits to respect; a server respects its own. */
@@ -151,7 +145,7 @@ export class DataPath {
   }
 
   /** @throws {ProtocolError} `unrepresentable`, `unsupported`, `message_too_large`. */
-  send(body: CodedBody): void {
+  send(body: BodyToSend): void {
     this.#assertSendable(body);
     this.#assertRead(body.agent);
     if (this.link === undefined) this.#sendBare(body);
@@ -159,7 +153,7 @@ export class DataPath {
   }
 
   /** The link, for a body that it can take. @throws {ProtocolError} `unsupported`, `message_too_large`. */
-  linkFor(body: CodedBody): Link {
+  linkFor(body: BodyToSend): Link {
     this.#assertSendable(body);
     return this.#assertLink();
   }
@@ -207,11 +201,11 @@ export class DataPath {
 
   /** AVP is no negotiated algorithm, and nothing at all is not coded as anything. */
   #assertNegotiated({ codec, bytes }: ReceivedBody): void {
-    if (codec === LinkCodec.PLAIN && bytes.length === 0) return;
+    if (codec === BodyCodec.PLAIN && bytes.length === 0) return;
     const algorithm = algorithmOf(codec);
     const { algorithms } = this.#negotiated;
     // Bodies in context get this far only where context was negotiated.
-    const isNone = codec === LinkCodec.AVP || codec === LinkCodec.CONTEXT;
+    const isNone = codec === BodyCodec.AVP || codec === BodyCodec.CONTEXT;
     if (algorithm === undefined ? isNone : algorithms.includes(algorithm)) return;
     throw new ProtocolError(
       'bad_frame',
@@ -235,9 +229,9 @@ export class DataPath {
     );
   }
 
-  #assertSendable({ codec, originalLength, bytes, agent }: CodedBody): void {
+  #assertSendable({ codec, originalLength, bytes, agent }: BodyToSend): void {
     this.#assertAddressable(agent);
-    if (this.#security !== undefined && codec !== LinkCodec.M2M) throw unprotected();
+    if (this.#security !== undefined && codec !== BodyCodec.M2M) throw unprotected();
     const size = Math.max(originalLength, bytes.length);
     if (size <= this.#maxMessage) return;
     throw new ProtocolError(
@@ -246,10 +240,10 @@ export class DataPath {
     );
   }
 
-  #sendBare(body: CodedBody): void {
+  #sendBare(body: BodyToSend): void {
     const { encoding } = this.#negotiated;
     if (this.#sendData === undefined) {
-      this.#outbox.pushBare(encodeBareFrame(body, encoding));
+      this.#outbox.pushBare(encodeBareFrame(body, encoding), body);
       return;
     }
     const algorithm = algorithmOf(body.codec);
@@ -257,19 +251,15 @@ export class DataPath {
       throw new ProtocolError('unsupported', `${Subprotocol.JSON} carries text only, no tensors`);
     }
     const content = encodeTextForm(body, encoding);
-    this.#sendData({
-      algorithm,
-      content,
-      originalSize: body.originalLength,
-      securityStatus: body.securityStatus,
-    });
+    const { originalLength: originalSize, securityStatus } = body;
+    this.#sendData({ algorithm, content, originalSize, securityStatus }, body);
   }
 }
 
 /** Only M2M is protected; whether such a body is, is found out when it is whole. */
 function assertFrameMayBeProtected(bytes: Uint8Array): void {
   const { kind, codec } = decodeLinkFrame(bytes);
-  if (isBodyKind(kind) && codec !== LinkCodec.M2M) throw unprotected();
+  if (isBodyKind(kind) && codec !== BodyCodec.M2M) throw unprotected();
 }
 
 function assertBareMayBeProtected(data: Uint8Array | string): void {

@@ -1,6 +1,6 @@
 import { Extension } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
-import { clientAgreement, helloOf } from '../control/agreement.js';
+import { clientAgreement, helloOf, type Negotiated } from '../control/agreement.js';
 import {
   type AcceptMessage,
   type HelloPayload,
@@ -9,7 +9,7 @@ import {
   ResumeRefusal,
 } from '../control/messages.js';
 import { assertAnswer, ResumeTicket } from './resume-token.js';
-import type { Negotiated, SessionOptions } from './types.js';
+import type { SessionOptions } from './types.js';
 
 /** A client's side of the handshake: what it said, what it waits for, and what it takes to come back. */
 export class ClientHandshake {

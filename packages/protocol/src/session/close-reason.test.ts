@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CLOSE_CODES, CloseCode, isRetryableCloseCode } from '../base/close-codes.js';
 import { ProtocolError } from '../base/errors.js';
-import { closeReasonOf, disconnectError, truncateUtf8 } from './close-reason.js';
+import { truncateUtf8 } from '../base/text.js';
+import { closeReasonOf, disconnectError } from './close-reason.js';
 
 describe('a connection that ends', () => {
   it.each([

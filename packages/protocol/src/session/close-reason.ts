@@ -1,5 +1,6 @@
 import { CloseCode, isRetryableCloseCode } from '../base/close-codes.js';
 import { ProtocolError } from '../base/errors.js';
+import { truncateUtf8 } from '../base/text.js';
 import type { RejectPayload } from '../control/messages.js';
 
 /** Between errors and WebSocket close codes, in both directions. */
@@ -61,28 +62,4 @@ export function closeReasonOf(error: ProtocolError): string {
 /** As much of a text as a close frame holds. */
 export function truncateReason(text: string): string {
   return truncateUtf8(text, MAX_REASON_BYTES);
-}
-
-/** Cuts `text` to at most `maxBytes` of UTF-8, never inside a character. */
-export function truncateUtf8(text: string, maxBytes: number): string {
-  let bytes = 0;
-  let cut = '';
-  for (const character of text) {
-    const point = character.codePointAt(0) as number;
-    bytes += point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
-    if (bytes > maxBytes) break;
-    cut += character;
-  }
-  return cut;
-}
-
-/** Cuts `text` to at most `maxLength` UTF-16 units, never inside a character; lone surrogates become U+FFFD. */
-export function truncateUnits(text: string, maxLength: number): string {
-  let cut = '';
-  for (const character of text) {
-    if (cut.length + character.length > maxLength) break;
-    const unit = character.length === 1 ? character.charCodeAt(0) : 0;
-    cut += unit >= 0xd800 && unit <= 0xdfff ? '\ufffd' : character;
-  }
-  return cut;
 }

@@ -4,9 +4,9 @@ import { Extension } from '../base/constants.js';
 import { ERROR_CODES, type ErrorCode, ProtocolError } from '../base/errors.js';
 import { resolveTimers } from '../base/limits.js';
 import { encodeUtf8 } from '../base/text.js';
+import { plainBody } from '../codec/body.js';
 import { CloseReason } from '../control/messages.js';
 import { LinkKind } from '../link/frame.js';
-import { plainBody } from '../link/link.js';
 import {
   createSimulation,
   type End,

@@ -2,12 +2,12 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { Extension } from '../base/constants.js';
 import { resolveLimits } from '../base/limits.js';
 import { encodeUtf8 } from '../base/text.js';
+import { BodyCodec, type CodedBody, plainBody } from '../codec/body.js';
 import type { ContextEncoder } from '../codec/context/encoder.js';
 import { NO_MATCH } from '../codec/context/similarity.js';
 import { encodeControl } from '../control/envelope.js';
 import type { ControlMessage } from '../control/messages.js';
-import { encodeBodyFrame, encodeSignalFrame, LinkCodec, LinkKind } from '../link/frame.js';
-import { type CodedBody, plainBody } from '../link/link.js';
+import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../link/frame.js';
 import { createSimulation, type End, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
 import { platform } from '../testing/this-platform.js';
 
@@ -39,10 +39,10 @@ function inContext(text: string, isPart = false): CodedBody {
   const content = encodeUtf8(text);
   return {
     ...plainBody(content),
-    late: {
-      code(encoder: ContextEncoder, streamId) {
+    deferred: {
+      encode(encoder: ContextEncoder, streamId) {
         const offer = encoder.code(content, encoder.match(content, streamId, isPart), isPart);
-        return { codec: LinkCodec.CONTEXT, bytes: offer.bytes, originalLength: content.length, offer };
+        return { codec: BodyCodec.CONTEXT, bytes: offer.bytes, originalLength: content.length, offer };
       },
     },
   };
@@ -70,7 +70,7 @@ const acceptWith = (extensions: Readonly<Record<string, string>>): ControlMessag
   },
 });
 const bodyFrame = (kind: 0 | 1 | 3, streamId: number, bytes: Uint8Array, secret = false) =>
-  encodeBodyFrame({ ...plainBody(bytes), kind, streamId, codec: LinkCodec.CONTEXT, secret }, 0, bytes.length);
+  encodeBodyFrame({ ...plainBody(bytes), kind, streamId, codec: BodyCodec.CONTEXT, secret }, 0, bytes.length);
 
 describe('the agreement', () => {
   it.each(['', '{}', '[1]', '{"max_bytes":-1,"max_messages":1}'])(
@@ -204,10 +204,10 @@ describe('credit', () => {
       const body = inContext(text);
       return {
         ...body,
-        late: {
-          code(...args) {
+        deferred: {
+          encode(...args) {
             coded.push(text.slice(0, 5));
-            return body.late!.code(...args);
+            return body.deferred!.encode(...args);
           },
         },
       };
@@ -233,8 +233,8 @@ describe('credit', () => {
     const { client, server } = simulation;
     const refuse: CodedBody = {
       ...plainBody(encodeUtf8('x')),
-      late: {
-        code() {
+      deferred: {
+        encode() {
           throw new Error('a body that nobody wants was coded');
         },
       },
@@ -258,11 +258,11 @@ it('keeps what it says, and says what it keeps', () => {
   client.core.send(inContext('a'.repeat(1000)));
   client.core.send({
     ...plainBody(encodeUtf8('other')),
-    late: {
-      code(encoder) {
+    deferred: {
+      encode(encoder) {
         const content = encodeUtf8('something else altogether');
         const offer = encoder.code(content, NO_MATCH, false);
-        return { codec: LinkCodec.CONTEXT, bytes: offer.bytes, originalLength: content.length, offer };
+        return { codec: BodyCodec.CONTEXT, bytes: offer.bytes, originalLength: content.length, offer };
       },
     },
   });

@@ -1,4 +1,5 @@
 import { Subprotocol } from '../base/constants.js';
+import type { CodedBody } from '../codec/body.js';
 import { encodeControl, encodeControlJson } from '../control/envelope.js';
 import type { ControlMessage, DataPayload } from '../control/messages.js';
 import type { Outbox } from '../link/outbox.js';
@@ -36,8 +37,8 @@ export class ControlWriter {
   }
 
   /** Says DATA, which takes its turn behind what waits. */
-  sayData(payload: DataPayload, now: number): void {
-    this.#outbox.pushBare(this.#encode({ type: 'DATA', payload }, this.sessionId, now));
+  sayData(payload: DataPayload, body: CodedBody, now: number): void {
+    this.#outbox.pushBare(this.#encode({ type: 'DATA', payload }, this.sessionId, now), body);
   }
 
   #encode(said: Said, sessionId: string | null, now: number): Uint8Array | string {

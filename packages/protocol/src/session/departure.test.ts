@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { CloseCode } from '../base/close-codes.js';
 import { Extension, Subprotocol } from '../base/constants.js';
-import { plainBody } from '../link/link.js';
+import { plainBody } from '../codec/body.js';
 import { createSimulation, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
 import { Departure } from './departure.js';
 

@@ -2,11 +2,11 @@ import { expect, it } from 'vitest';
 import { Extension, Subprotocol } from '../base/constants.js';
 import { resolveLimits } from '../base/limits.js';
 import { encodeUtf8 } from '../base/text.js';
+import { BodyCodec, plainBody } from '../codec/body.js';
 import type { ContextEncoder } from '../codec/context/encoder.js';
 import { NO_MATCH } from '../codec/context/similarity.js';
 import { CloseReason } from '../control/messages.js';
-import { encodeSignalFrame, LinkCodec, LinkKind } from '../link/frame.js';
-import { plainBody } from '../link/link.js';
+import { encodeSignalFrame, LinkKind } from '../link/frame.js';
 import { errorCode } from '../testing/error-code.js';
 import { createSimulation, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
 import { HeldFrames } from './held-frames.js';
@@ -27,10 +27,10 @@ const created = () => {
 /** A message that is coded in context when it is written. */
 const inContext = (text: string) => ({
   ...plainBody(encodeUtf8(text)),
-  late: {
-    code(encoder: ContextEncoder) {
+  deferred: {
+    encode(encoder: ContextEncoder) {
       const offer = encoder.code(encodeUtf8(text), NO_MATCH, false);
-      return { codec: LinkCodec.CONTEXT, bytes: offer.bytes, originalLength: text.length, offer };
+      return { codec: BodyCodec.CONTEXT, bytes: offer.bytes, originalLength: text.length, offer };
     },
   },
 });

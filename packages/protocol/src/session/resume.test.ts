@@ -2,10 +2,10 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { CloseCode } from '../base/close-codes.js';
 import { Extension, Subprotocol } from '../base/constants.js';
 import { resolveLimits, resolveTimers } from '../base/limits.js';
+import { plainBody } from '../codec/body.js';
 import { decodeControl, encodeControl } from '../control/envelope.js';
 import { type HelloPayload, type ResumeAnswer, ResumeRefusal } from '../control/messages.js';
 import { decodeLinkFrame, encodeSignalFrame, isCounted, LinkKind } from '../link/frame.js';
-import { plainBody } from '../link/link.js';
 import {
   createSimulation,
   type End,

@@ -1,8 +1,15 @@
 import { Extension, type Subprotocol } from '../base/constants.js';
 import { decodeAvpHello } from '../codec/avp/hello.js';
 import { assertContextStatement } from '../codec/context/parameters.js';
-import { linkParameters, serverAgreement } from '../control/agreement.js';
-import { AgreementCache, type Answer, offerKey, offerOf } from '../control/agreement-cache.js';
+import {
+  AgreementCache,
+  type Answer,
+  linkParameters,
+  type Negotiated,
+  offerKey,
+  offerOf,
+  serverAgreement,
+} from '../control/agreement.js';
 import {
   type HelloPayload,
   type Offer,
@@ -12,7 +19,7 @@ import {
 } from '../control/messages.js';
 import { negotiate } from '../control/negotiate.js';
 import { ResumeGuard } from './resume-token.js';
-import type { Negotiated, SessionOptions } from './types.js';
+import type { SessionOptions } from './types.js';
 
 /** A server's side of the handshake: what it was offered, what it answered, and who may come back. */
 export class ServerHandshake {

@@ -4,18 +4,18 @@ import { CloseCode } from '../base/close-codes.js';
 import { Algorithm, EncodingName, Extension, Subprotocol } from '../base/constants.js';
 import { ProtocolError, RequestError } from '../base/errors.js';
 import { resolveLimits, resolveTimers } from '../base/limits.js';
-import { decodeUtf8, encodeUtf8 } from '../base/text.js';
+import { decodeUtf8, encodeUtf8, truncateUtf8 } from '../base/text.js';
+import { BodyCodec, plainBody } from '../codec/body.js';
 import { decodeControl, encodeMap, MAX_CONTROL_SIZE } from '../control/envelope.js';
 import { CloseReason, RejectCode } from '../control/messages.js';
-import { encodeSignalFrame, LinkCodec, LinkKind } from '../link/frame.js';
-import { plainBody } from '../link/link.js';
+import { encodeSignalFrame, LinkKind } from '../link/frame.js';
 import {
   createSimulation,
   eventsOf,
   type SimulationOptions,
   TEST_CAPABILITIES,
 } from '../testing/simulation.js';
-import { closeReasonOf, truncateUtf8 } from './close-reason.js';
+import { closeReasonOf } from './close-reason.js';
 
 const text = (value: string) => plainBody(encodeUtf8(value));
 const established = (options: SimulationOptions = {}) => {
@@ -281,7 +281,7 @@ describe('messages', () => {
 
   it('in a codec that was not negotiated end the session', () => {
     const simulation = established();
-    simulation.inject('client', Uint8Array.of(0x10, 0, LinkCodec.DICTIONARY, 0));
+    simulation.inject('client', Uint8Array.of(0x10, 0, BodyCodec.DICTIONARY, 0));
     simulation.settle();
     expect(simulation.server.closedWith?.code).toBe(CloseCode.BAD_FRAME);
   });

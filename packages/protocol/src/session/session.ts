@@ -1,10 +1,11 @@
 import { CloseCode, isConnectionLoss, isRetryableCloseCode } from '../base/close-codes.js';
 import { Extension, Subprotocol } from '../base/constants.js';
 import { ProtocolError, toProtocolError } from '../base/errors.js';
+import type { StringMap } from '../base/fields.js';
 import { Fifo } from '../base/fifo.js';
 import { LINK_FIRST_BYTE } from '../base/frame-kind.js';
-import { acceptOf } from '../control/agreement.js';
-import type { Answer } from '../control/agreement-cache.js';
+import type { SecurityStatus } from '../codec/body.js';
+import { type Answer, acceptOf, type Negotiated } from '../control/agreement.js';
 import {
   type AcceptMessage,
   type AuthMessage,
@@ -19,13 +20,11 @@ import {
   type ResumeAnswer,
   type ResumeOffer,
   ResumeRefusal,
-  type SecurityStatus,
-  type StringMap,
   type UnknownMessage,
 } from '../control/messages.js';
 import type { Negotiation } from '../control/negotiate.js';
 import { isCounted, type LinkKind } from '../link/frame.js';
-import type { CodedBody, OutgoingTransfer } from '../link/link.js';
+import type { BodyToSend, OutgoingTransfer } from '../link/link.js';
 import { createOutbox, type Outbox } from '../link/outbox.js';
 import { Pace, RateGate } from '../link/rates.js';
 import { DataPath } from './channel.js';
@@ -41,7 +40,6 @@ import { Liveness } from './liveness.js';
 import { ServerHandshake } from './server-role.js';
 import type {
   AcceptOptions,
-  Negotiated,
   SessionCore,
   SessionEvent,
   SessionOptions,
@@ -157,6 +155,9 @@ class Core implements SessionCore {
   }
   get heldBytes(): number {
     return this.#outbox.memory + (this.#data?.unreadBytes ?? 0);
+  }
+  get sentBodies(): SessionCore['sentBodies'] {
+    return this.#outbox.sentBodies;
   }
   get hasOutput(): boolean {
     return !this.#outbox.isIdle;
@@ -433,11 +434,11 @@ class Core implements SessionCore {
     this.#sayGoAway(this.#departure);
   }
 
-  send(body: CodedBody): void {
+  send(body: BodyToSend): void {
     this.#sendable().send(body);
   }
 
-  request(body: CodedBody): number {
+  request(body: BodyToSend): number {
     if (this.#goAway !== undefined) throw drainingError(this.#goAway);
     return this.#sendable().linkFor(body).request(body);
   }
@@ -451,13 +452,13 @@ class Core implements SessionCore {
     this.#data?.link?.feed(streamId, bytes, onWritten);
   }
 
-  respond(streamId: number, body: CodedBody): void {
+  respond(streamId: number, body: BodyToSend): void {
     const data = this.#replyTo(streamId);
     if (data === undefined) this.end(streamId);
     else data.linkFor(body).respond(streamId, body);
   }
 
-  chunk(streamId: number, body: CodedBody): void {
+  chunk(streamId: number, body: BodyToSend): void {
     this.#replyTo(streamId)?.linkFor(body).chunk(streamId, body);
   }
 
@@ -835,7 +836,7 @@ class Core implements SessionCore {
       security,
       sendData:
         this.subprotocol === Subprotocol.JSON
-          ? (payload) => this.#control.sayData(payload, this.#now)
+          ? (payload, body) => this.#control.sayData(payload, body, this.#now)
           : undefined,
     });
   }

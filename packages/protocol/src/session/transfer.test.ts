@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { Extension } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { resolveLimits } from '../base/limits.js';
+import { plainBody } from '../codec/body.js';
 import { CloseReason } from '../control/messages.js';
 import { decodeFailure } from '../link/failure.js';
 import { decodeLinkFrame, LinkKind } from '../link/frame.js';
-import { plainBody } from '../link/link.js';
 import {
   createSimulation,
   type End,

@@ -1,23 +1,20 @@
 import type { CloseCode } from '../base/close-codes.js';
-import type { Algorithm, EncodingName, Subprotocol } from '../base/constants.js';
+import type { Subprotocol } from '../base/constants.js';
 import type { ProtocolError } from '../base/errors.js';
-import type { Limits, Timers } from '../base/limits.js';
-import type { AvpAgreement, AvpOptions } from '../codec/avp/agreement.js';
+import type { BodyCounts } from '../codec/body.js';
 import type { M2MSecurity } from '../codec/m2m/security.js';
-import type { AgreementCache } from '../control/agreement-cache.js';
+import type { AgreementCache, AgreementOptions, Negotiated } from '../control/agreement.js';
 import type {
-  CapabilityShape,
   CloseReason,
   GoAwayPayload,
   HelloPayload,
   RejectPayload,
   ResumeOffer,
   ResumeRefusal,
-  StringMap,
 } from '../control/messages.js';
-import type { Capabilities, Negotiation } from '../control/negotiate.js';
+import type { Negotiation } from '../control/negotiate.js';
 import type { ContextUse } from '../link/context-coding.js';
-import type { CodedBody, LinkEvent, OutgoingTransfer } from '../link/link.js';
+import type { BodyToSend, LinkEvent, OutgoingTransfer } from '../link/link.js';
 import type { LifecycleState } from './lifecycle.js';
 
 /**
@@ -33,24 +30,13 @@ import type { LifecycleState } from './lifecycle.js';
  * and an `ended` event that holds the error.
  */
 
-export interface SessionOptions {
+export interface SessionOptions extends AgreementOptions {
   readonly role: 'client' | 'server';
-  readonly subprotocol: Subprotocol;
-  /** What this end offers (client) or supports (server). */
-  readonly capabilities: Capabilities;
-  readonly limits: Limits;
-  readonly timers: Timers;
-  /** Client only: stated in HELLO. */
-  readonly agentId?: string | undefined;
   /** Client only: credentials for HELLO. */
   readonly token?: string | undefined;
-  /** Client only: the shape of HELLO; a server answers in the client's. @default 'flat' */
-  readonly shape?: CapabilityShape | undefined;
-  /** The model behind this end, which the capabilities introduce. @default none */
-  readonly avp?: AvpOptions | undefined;
   /** Protection that every body has to have, in either direction. @default none */
   readonly security?: M2MSecurity | undefined;
-  /** Server: what its sessions share. @default each works its agreement out by itself */
+  /** Server: the answers that its sessions share. @default each session works out its own */
   readonly agreements?: AgreementCache | undefined;
   /** Unix milliseconds at clock reading 0, for the timestamps of envelopes. @default 0 */
   readonly timeOrigin?: number | undefined;
@@ -58,27 +44,6 @@ export interface SessionOptions {
 
 /** The states that a user of a session sees. */
 export type SessionState = 'connecting' | 'established' | 'suspended' | 'closing' | 'closed';
-
-/** What the two ends agreed on; it never changes during a session. */
-export interface Negotiated {
-  readonly version: string;
-  readonly algorithms: readonly Algorithm[];
-  readonly encoding: EncodingName | null;
-  readonly securityScanning: boolean;
-  /** Largest message either end takes, in bytes; 0 is unstated. */
-  readonly maxPayloadSize: number;
-  /** What the client must respect, by limit name; what is absent is unlimited. */
-  readonly limits: Readonly<Record<string, number>>;
-  /** Agreed extensions and their parameters. */
-  readonly extensions: StringMap;
-  /**
-   * How this end sends tensors to the other, where both introduced their models; else they travel as
-   * they are and nobody knows what they mean to the other end.
-   */
-  readonly avp?: AvpAgreement | undefined;
-  /** Why it came out like this, a sentence per decision; known to the server only. */
-  readonly reasons: readonly string[];
-}
 
 export type SessionEvent =
   | LinkEvent
@@ -140,6 +105,8 @@ export interface SessionCore {
    * around it included.
    */
   readonly heldBytes: number;
+  /** Bodies that were written to their end; `undefined` before the first. */
+  readonly sentBodies: BodyCounts | undefined;
   /** `pollTransmit` has something, as soon as the socket has room. */
   readonly hasOutput: boolean;
   /** `pollEvent` has something. */
@@ -217,9 +184,9 @@ export interface SessionCore {
   leave(payload: GoAwayPayload, now: number): void;
 
   /** @throws {ProtocolError} `session_closed`, `unsupported`, `message_too_large`. */
-  send(body: CodedBody): void;
+  send(body: BodyToSend): void;
   /** @throws {ProtocolError} as `send`, and `too_many_streams`, `draining`. */
-  request(body: CodedBody): number;
+  request(body: BodyToSend): number;
   /**
    * Opens a stream with a tensor, of which `feed` brings the rest.
    *
@@ -228,8 +195,8 @@ export interface SessionCore {
   transfer(transfer: OutgoingTransfer): number;
   /** The next bytes of a transfer, at least one, which must not change before they are written. */
   feed(streamId: number, bytes: Uint8Array, onWritten?: () => void): void;
-  respond(streamId: number, body: CodedBody): void;
-  chunk(streamId: number, body: CodedBody): void;
+  respond(streamId: number, body: BodyToSend): void;
+  chunk(streamId: number, body: BodyToSend): void;
   end(streamId: number): void;
   fail(streamId: number, error: unknown): void;
   /** Does not take a tensor, also before it is whole. */

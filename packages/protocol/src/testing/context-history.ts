@@ -2,12 +2,12 @@ import { Extension } from '../base/constants.js';
 import { resolveLimits, resolveTimers } from '../base/limits.js';
 import { encodeUtf8 } from '../base/text.js';
 import { type BodyCoder, createBodyCoder } from '../codec/auto/coder.js';
+import { BodyCodec, type CodedBody } from '../codec/body.js';
 import { ContextDecoder } from '../codec/context/decoder.js';
 import { ContextEncoder } from '../codec/context/encoder.js';
 import { stateContext } from '../codec/context/parameters.js';
 import type { ContextState } from '../codec/context/state.js';
-import { decodeLinkFrame, LinkCodec, LinkFlag } from '../link/frame.js';
-import type { CodedBody } from '../link/link.js';
+import { decodeLinkFrame, LinkFlag } from '../link/frame.js';
 import type { SessionEvent } from '../session/types.js';
 import type { Encoding } from '../tokenizer/encoding.js';
 import { createProse } from './prose.js';
@@ -110,7 +110,7 @@ export function runHistory(
       encoding,
       limits: LIMITS,
       security: undefined,
-      context: { maxMessageSize: LIMITS.maxMessageSize, onCoded: () => {} },
+      context: { maxMessageSize: LIMITS.maxMessageSize },
       yield: () => Promise.resolve(),
     });
   const coders = new Map([client, server].map((end) => [end, coderOf()]));
@@ -148,7 +148,7 @@ export function runHistory(
     const sender = peerOf(end);
     if ('body' in event) {
       delivered++;
-      if (event.body.codec === LinkCodec.CONTEXT) inContext++;
+      if (event.body.codec === BodyCodec.CONTEXT) inContext++;
       const stream = event.type === 'message' ? 0 : event.streamId;
       unread.push({ end, stream, charge: event.body.charge });
       const key =
@@ -308,7 +308,7 @@ function same(a: Uint8Array, b: Uint8Array | undefined): boolean {
 function bodyOffset(frame: Uint8Array): number | undefined {
   if (frame[0] === undefined || frame[0] >> 4 !== 1 || (frame[0] & 0x0f) > 3) return undefined;
   const { codec, rest } = decodeLinkFrame(frame);
-  return codec === LinkCodec.CONTEXT && rest.length > 0 ? frame.length - rest.length : undefined;
+  return codec === BodyCodec.CONTEXT && rest.length > 0 ? frame.length - rest.length : undefined;
 }
 
 type ContentKind = 'whole' | 'part';

@@ -1,6 +1,5 @@
 import type { ByteWriter } from '../base/bytes.js';
-import type { EncodingName } from '../base/constants.js';
-import { ENCODING_IDS } from '../base/constants.js';
+import { ENCODING_IDS, type EncodingName } from '../base/constants.js';
 import { assertWellFormed, utf8Length } from '../base/text.js';
 import { type DecodeOptions, TokenDecoder } from './decode.js';
 import { Encoder } from './encode.js';

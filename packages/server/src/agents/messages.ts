@@ -48,7 +48,7 @@ export class RelayedMessages {
       );
       handOvers.add({ source, to, ordinal, charge: body.charge, reservation });
       source.relayed++;
-      target.perform(coded, (core) => {
+      target.perform((core) => {
         try {
           core.send(coded);
         } catch (error) {
@@ -89,7 +89,7 @@ export class RelayedMessages {
     }
     try {
       const coded = source.coder.encode(encodeUndeliverable(report), {});
-      source.perform(coded, (core) => core.send({ ...coded, agent: DELIVERY, onWritten }));
+      source.perform((core) => core.send({ ...coded, agent: DELIVERY, onWritten }));
     } catch (error) {
       // What was agreed may be unable to carry a report. The sender gets its credit back all the same.
       this.#transit.handleUnreported(source, report, error);

@@ -1,6 +1,6 @@
 import {
+  BodyCodec,
   catchLate,
-  LinkCodec,
   type Logger,
   loggable,
   type M2MHeader,
@@ -153,7 +153,7 @@ class Question implements RelayQuestion {
   }
 
   get header(): M2MHeader | undefined {
-    if (this.#body?.codec !== LinkCodec.M2M) return undefined;
+    if (this.#body?.codec !== BodyCodec.M2M) return undefined;
     try {
       return readM2MBodyHeader(this.#body.bytes);
     } catch {

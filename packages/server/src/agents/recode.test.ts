@@ -1,10 +1,10 @@
-import { LinkCodec, type Negotiated, type ReceivedBody } from '@parlance/protocol';
+import { BodyCodec, type Negotiated, type ReceivedBody } from '@parlance/protocol';
 import { describe, expect, it } from 'vitest';
 import { isSharedCoding } from './recode.js';
 
 const having = (algorithms: Negotiated['algorithms'], encoding: Negotiated['encoding'] = 'CL100K_BASE') =>
   ({ algorithms, encoding }) as Negotiated;
-const body = (codec: LinkCodec, bytes: Uint8Array = Uint8Array.of(1)): ReceivedBody => ({
+const body = (codec: BodyCodec, bytes: Uint8Array = Uint8Array.of(1)): ReceivedBody => ({
   codec,
   bytes,
   originalLength: undefined,
@@ -18,28 +18,28 @@ describe('a body', () => {
   const all = having(['M2M', 'TOKEN_NATIVE', 'BROTLI', 'NONE']);
 
   it.each([
-    ['M2M', LinkCodec.M2M],
-    ['TOKEN_NATIVE', LinkCodec.TOKEN_NATIVE],
-    ['BROTLI', LinkCodec.BROTLI],
-    ['NONE', LinkCodec.PLAIN],
+    ['M2M', BodyCodec.M2M],
+    ['TOKEN_NATIVE', BodyCodec.TOKEN_NATIVE],
+    ['BROTLI', BodyCodec.BROTLI],
+    ['NONE', BodyCodec.PLAIN],
   ] as const)('in %s passes as it is where the receiver has that too', (algorithm, codec) => {
     expect(isSharedCoding(body(codec), all, having([algorithm]))).toBe(true);
     expect(isSharedCoding(body(codec), all, having([]))).toBe(false);
   });
 
   it('of tokens passes where they are tokens of the same encoding', () => {
-    const tokens = body(LinkCodec.TOKEN_NATIVE);
+    const tokens = body(BodyCodec.TOKEN_NATIVE);
     expect(isSharedCoding(tokens, all, having(['TOKEN_NATIVE'], 'O200K_BASE'))).toBe(false);
   });
 
   it('coded against earlier ones never passes as it is', () => {
-    expect(isSharedCoding(body(LinkCodec.CONTEXT), all, all)).toBe(false);
+    expect(isSharedCoding(body(BodyCodec.CONTEXT), all, all)).toBe(false);
   });
 
   it('of nothing passes to everybody, and nothing that is coded as something does not', () => {
     const none = having([]);
-    expect(isSharedCoding(body(LinkCodec.PLAIN, NOTHING), all, none)).toBe(true);
-    for (const codec of [LinkCodec.M2M, LinkCodec.TOKEN_NATIVE, LinkCodec.BROTLI])
+    expect(isSharedCoding(body(BodyCodec.PLAIN, NOTHING), all, none)).toBe(true);
+    for (const codec of [BodyCodec.M2M, BodyCodec.TOKEN_NATIVE, BodyCodec.BROTLI])
       expect(isSharedCoding(body(codec, NOTHING), all, none)).toBe(false);
   });
 });

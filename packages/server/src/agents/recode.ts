@@ -1,8 +1,9 @@
 import {
   algorithmOf,
+  BodyCodec,
   type BodyCoder,
+  type BodyToSend,
   type CodedBody,
-  LinkCodec,
   type Negotiated,
   type ReceivedBody,
 } from '@parlance/protocol';
@@ -14,7 +15,7 @@ import {
  * their encoding only; what AVP frames need, both ends have, and nothing at all, not even coded, is the same.
  */
 export function isSharedCoding({ codec, bytes }: ReceivedBody, from: Negotiated, to: Negotiated): boolean {
-  if (codec === LinkCodec.AVP || (codec === LinkCodec.PLAIN && bytes.length === 0)) return true;
+  if (codec === BodyCodec.AVP || (codec === BodyCodec.PLAIN && bytes.length === 0)) return true;
   const algorithm = algorithmOf(codec);
   if (algorithm === undefined || !to.algorithms.includes(algorithm)) return false;
   return algorithm !== 'TOKEN_NATIVE' || from.encoding === to.encoding;
@@ -27,15 +28,15 @@ export function passOn({ codec, bytes, originalLength, metadata }: ReceivedBody,
 
 /** A body with whom it is from, and who is told when it is written or will not be. */
 export function addressed(
-  { codec, bytes, originalLength, secret, metadata, late }: CodedBody,
+  { codec, bytes, originalLength, secret, metadata, deferred }: CodedBody,
   agent: string | undefined,
   onWritten: (frame: number) => void,
   onDropped?: () => void,
-): CodedBody {
+): BodyToSend {
   // What answers a request from an agent goes back to it.
   const relayed = agent !== undefined;
   // Field by field: spreading takes as long as everything else that the relay does with a message.
-  return { codec, bytes, originalLength, secret, metadata, late, agent, onWritten, onDropped, relayed };
+  return { codec, bytes, originalLength, secret, metadata, deferred, agent, onWritten, onDropped, relayed };
 }
 
 /** Text of token parts, where a character may be split between two of them. */
@@ -55,7 +56,7 @@ export function recode(
   partText: PartText | undefined,
 ): CodedBody {
   const content =
-    partText !== undefined && body.codec === LinkCodec.TOKEN_NATIVE
+    partText !== undefined && body.codec === BodyCodec.TOKEN_NATIVE
       ? partText.push(from.tokens(body))
       : from.decode(body);
   return to.encode(content, { secret: body.secret, metadata: body.metadata });

@@ -91,7 +91,7 @@ export class RelayedRequests {
         onWritten,
         onDropped,
       );
-      target.perform(coded, (core) => opening.begin(core.request(coded), onDropped));
+      target.perform((core) => opening.begin(core.request(coded), onDropped));
     } catch (error) {
       reservation?.release();
       this.#refuse(source, sourceStream, to, error);
@@ -220,7 +220,7 @@ export class RelayedRequests {
         agent: transit.nameOf(source, target),
         onWritten: opening.onWritten,
       };
-      target.perform(totalLength, (core) => opening.begin(core.transfer(transfer)));
+      target.perform((core) => opening.begin(core.transfer(transfer)));
       transit.stats.forwarded++;
     } catch (error) {
       this.#refuse(source, sourceStream, to, error);
@@ -253,7 +253,7 @@ export class RelayedRequests {
     try {
       const converted = this.#transit.convert(body, target, source, type === 'part' ? passage : undefined);
       const coded = addressed(converted, undefined, onTaken, onTaken);
-      source.perform(coded, (core) => {
+      source.perform((core) => {
         if (type === 'part') core.chunk(sourceStream, coded);
         else core.respond(sourceStream, coded);
       });

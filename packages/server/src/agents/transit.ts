@@ -1,8 +1,8 @@
 import {
+  BodyCodec,
   type CodedBody,
   type Endpoint,
   guard,
-  LinkCodec,
   type Logger,
   loggable,
   ProtocolError,
@@ -130,7 +130,7 @@ export class Transit {
       return passOn(body, secret);
     }
     this.stats.recoded++;
-    const isTokenPart = stream !== undefined && body.codec === LinkCodec.TOKEN_NATIVE;
+    const isTokenPart = stream !== undefined && body.codec === BodyCodec.TOKEN_NATIVE;
     if (isTokenPart) stream.partText ??= from.coder.createPartText();
     return recode({ ...body, secret }, from.coder, to.coder, stream?.partText);
   }

@@ -3,13 +3,11 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { Algorithm } from '../../base/constants.js';
 import { DEFAULT_LIMITS, type Limits, resolveLimits } from '../../base/limits.js';
 import { encodeUtf8 } from '../../base/text.js';
-import { isSized, LinkCodec } from '../../link/frame.js';
-import type { CodedBody } from '../../link/link.js';
-import type { ReceivedBody } from '../../link/reassembly.js';
 import { errorCode } from '../../testing/error-code.js';
 import type { Encoding } from '../../tokenizer/encoding.js';
 import { loadEncoding } from '../../tokenizer/load.js';
 import { encodeAvp } from '../avp/frame.js';
+import { BodyCodec, type CodedBody, isSized, type ReceivedBody } from '../body.js';
 import { encodeM2MBody } from '../m2m/m2m.js';
 import { compressBrotli } from '../text/brotli.js';
 import { encodeDictionaryBody } from '../text/dictionary.js';
@@ -60,13 +58,13 @@ const SAMPLES = [
     '{"id":"1","choices":[{"index":0,"message":{"role":"assistant","content":"é漢"},"finish_reason":"stop"}]}',
   ],
 ] as const;
-const CODECS: Readonly<Record<Algorithm, LinkCodec>> = {
-  NONE: LinkCodec.PLAIN,
-  TOKEN_NATIVE: LinkCodec.TOKEN_NATIVE,
-  M2M: LinkCodec.M2M,
-  BROTLI: LinkCodec.BROTLI,
-  TOKEN: LinkCodec.TOKEN,
-  DICTIONARY: LinkCodec.DICTIONARY,
+const CODECS: Readonly<Record<Algorithm, BodyCodec>> = {
+  NONE: BodyCodec.PLAIN,
+  TOKEN_NATIVE: BodyCodec.TOKEN_NATIVE,
+  M2M: BodyCodec.M2M,
+  BROTLI: BodyCodec.BROTLI,
+  TOKEN: BodyCodec.TOKEN,
+  DICTIONARY: BodyCodec.DICTIONARY,
 };
 
 describe.each(SAMPLES)('%s', (algorithm, text) => {
@@ -119,7 +117,7 @@ describe('a session that agreed on TOKEN alone', () => {
     '"text"',
   ])('carries %s by itself', (json) => {
     const body = coder().encode(json, {});
-    expect([body.codec, decoded(coder(), body)]).toEqual([LinkCodec.TOKEN, json]);
+    expect([body.codec, decoded(coder(), body)]).toEqual([BodyCodec.TOKEN, json]);
   });
 
   it.each(['text', '{ "a": 1 }', CHAT.replace('0.5', '1')])(
@@ -137,7 +135,7 @@ describe('auto', () => {
     fc.assert(
       fc.property(texts, (text) => {
         const body = coder.encode(text, {});
-        expect(body.codec).not.toBe(LinkCodec.TOKEN);
+        expect(body.codec).not.toBe(BodyCodec.TOKEN);
         expect(body.originalLength).toBe(Buffer.byteLength(text));
         expect(decoded(coder, body)).toBe(text);
         expect(CODECS[coder.lastSelection?.algorithm as Algorithm]).toBe(body.codec);
@@ -157,8 +155,8 @@ describe('auto', () => {
     fc.assert(
       fc.property(fc.uint8Array(), (bytes) => {
         for (const [algorithms, codec] of [
-          [Object.values(Algorithm), LinkCodec.PLAIN],
-          [[Algorithm.M2M, Algorithm.BROTLI], LinkCodec.BROTLI],
+          [Object.values(Algorithm), BodyCodec.PLAIN],
+          [[Algorithm.M2M, Algorithm.BROTLI], BodyCodec.BROTLI],
         ] as const) {
           const coder = createCoder({ algorithms });
           const body = coder.encode(bytes, { secret: true });
@@ -183,7 +181,7 @@ describe('auto', () => {
     const security = { mode: 'HMAC', key: new Uint8Array(16) } as const;
     const coder = createCoder({ security });
     const body = coder.encode(CHAT, {});
-    expect(body.codec).toBe(LinkCodec.M2M);
+    expect(body.codec).toBe(BodyCodec.M2M);
     expect(decoded(coder, body)).toBe(CHAT);
     expect(errorCode(() => coder.decode(received(createCoder().encode(CHAT, { algorithm: 'M2M' }))))).toBe(
       'security_required',
@@ -191,11 +189,11 @@ describe('auto', () => {
     // A word of a streamed answer is no JSON, and protected all the same.
     for (const text of ['', 'Hel', '[DONE]', '{"role":"nobody"']) {
       const part = coder.encode(text, {});
-      expect(part.codec).toBe(LinkCodec.M2M);
+      expect(part.codec).toBe(BodyCodec.M2M);
       expect(decoded(coder, part)).toBe(text);
     }
     // Bytes too: what cannot be protected is not sent.
-    expect(coder.encode(encodeUtf8(CHAT), {}).codec).toBe(LinkCodec.M2M);
+    expect(coder.encode(encodeUtf8(CHAT), {}).codec).toBe(BodyCodec.M2M);
     expect(errorCode(() => coder.encode(Uint8Array.of(0xff), {}))).toBe('unrepresentable');
   });
 });
@@ -216,7 +214,7 @@ describe('a long text', () => {
 
   it('lets the event loop run while it becomes tokens', async () => {
     const { codec, yields } = await slicesOf({ algorithms: [Algorithm.TOKEN_NATIVE, Algorithm.NONE] }, LONG);
-    expect(codec).toBe(LinkCodec.TOKEN_NATIVE);
+    expect(codec).toBe(BodyCodec.TOKEN_NATIVE);
     expect(yields).toBeGreaterThan(3);
   });
 
@@ -231,8 +229,8 @@ describe('a long text', () => {
   it('is carried though its beginning promised what its end does not keep', async () => {
     const turns = '{"role":"user","content":"hello"},'.repeat(6_000);
     const algorithms = [Algorithm.DICTIONARY, Algorithm.NONE];
-    expect((await slicesOf({ algorithms }, `${turns} é`)).codec).toBe(LinkCodec.PLAIN);
-    expect((await slicesOf({ algorithms }, turns)).codec).toBe(LinkCodec.DICTIONARY);
+    expect((await slicesOf({ algorithms }, `${turns} é`)).codec).toBe(BodyCodec.PLAIN);
+    expect((await slicesOf({ algorithms }, turns)).codec).toBe(BodyCodec.DICTIONARY);
   });
 
   it('may have a character on the edge of what is looked at', async () => {
@@ -248,7 +246,7 @@ describe('token IDs', () => {
     const coder = createCoder();
     for (const ids of [IDS, Uint32Array.from(IDS)]) {
       const body = coder.encodeTokens(ids, { secret: true });
-      expect(body).toMatchObject({ codec: LinkCodec.TOKEN_NATIVE, originalLength: 11, secret: true });
+      expect(body).toMatchObject({ codec: BodyCodec.TOKEN_NATIVE, originalLength: 11, secret: true });
       expect([...coder.tokens(received(body))]).toEqual(IDS);
       expect(coder.decodeTokens(coder.tokens(received(body)))).toBe('hello world');
     }
@@ -267,13 +265,13 @@ describe('token IDs', () => {
 });
 
 describe('a body that was received', () => {
-  const BODIES: readonly (readonly [string, LinkCodec, (content: string) => Uint8Array])[] = [
-    ['BROTLI', LinkCodec.BROTLI, (content) => compressBrotli(encodeUtf8(content))],
-    ['M2M', LinkCodec.M2M, (content) => encodeM2MBody(content)],
-    ['DICTIONARY', LinkCodec.DICTIONARY, (content) => encodeDictionaryBody(encodeUtf8(content))],
+  const BODIES: readonly (readonly [string, BodyCodec, (content: string) => Uint8Array])[] = [
+    ['BROTLI', BodyCodec.BROTLI, (content) => compressBrotli(encodeUtf8(content))],
+    ['M2M', BodyCodec.M2M, (content) => encodeM2MBody(content)],
+    ['DICTIONARY', BodyCodec.DICTIONARY, (content) => encodeDictionaryBody(encodeUtf8(content))],
   ];
   const decode = (
-    codec: LinkCodec,
+    codec: BodyCodec,
     bytes: Uint8Array,
     originalLength: number,
     limits: Limits = DEFAULT_LIMITS,
@@ -302,7 +300,7 @@ describe('a body that was received', () => {
     const limit = (maxMessageSize: number) =>
       errorCode(() =>
         createCoder({ limits: resolveLimits({ maxMessageSize }) }).decode(
-          received({ codec: LinkCodec.TOKEN_NATIVE, bytes } as CodedBody),
+          received({ codec: BodyCodec.TOKEN_NATIVE, bytes } as CodedBody),
         ),
       );
     expect(limit(400)).toBe('none');
@@ -312,20 +310,20 @@ describe('a body that was received', () => {
   it('and states more than it may expand to is refused before anything is decoded', () => {
     const damaged = Uint8Array.of(0xff, 0xff, 0xff);
     const largest = largestExpansion(damaged.length);
-    expect(decode(LinkCodec.BROTLI, damaged, largest)).toBe('bad_compression');
-    for (const codec of [LinkCodec.BROTLI, LinkCodec.M2M, LinkCodec.TOKEN, LinkCodec.DICTIONARY]) {
+    expect(decode(BodyCodec.BROTLI, damaged, largest)).toBe('bad_compression');
+    for (const codec of [BodyCodec.BROTLI, BodyCodec.M2M, BodyCodec.TOKEN, BodyCodec.DICTIONARY]) {
       expect(decode(codec, damaged, largest)).not.toBe('decompressed_too_large');
       expect(decode(codec, damaged, largest + 1)).toBe('decompressed_too_large');
     }
   });
 
   it('in a codec without a decoder here is unsupported', () => {
-    expect(decode(LinkCodec.CONTEXT, Uint8Array.of(1), 1)).toBe('unsupported');
+    expect(decode(BodyCodec.CONTEXT, Uint8Array.of(1), 1)).toBe('unsupported');
   });
 
   it('is handed on untouched where nothing coded it', () => {
     const bytes = Uint8Array.of(1, 2);
-    for (const codec of [LinkCodec.PLAIN, LinkCodec.AVP])
+    for (const codec of [BodyCodec.PLAIN, BodyCodec.AVP])
       expect(createCoder().decode(received({ codec, bytes } as CodedBody))).toBe(bytes);
   });
 });
@@ -337,7 +335,7 @@ it('a tensor comes back as it was, and is bounded as a transfer', () => {
     dtype: 'float32',
     payloadType: 'hidden_state',
   });
-  const body = { codec: LinkCodec.AVP, bytes } as CodedBody;
+  const body = { codec: BodyCodec.AVP, bytes } as CodedBody;
   const back = createCoder({ limits: resolveLimits({ maxMessageSize: 1 }) }).tensor(received(body));
   expect(back).toMatchObject({ shape: [2, 2] });
   expect([...new Float32Array(back.data.slice().buffer)]).toEqual([1, 2, 3, 4]);

@@ -4,12 +4,10 @@ import { ProtocolError } from '../../base/errors.js';
 import { parseJson } from '../../base/json.js';
 import type { Limits } from '../../base/limits.js';
 import { assertWellFormed, decodeUtf8, encodeUtf8, utf8Length } from '../../base/text.js';
-import { LinkCodec, MAX_LATE_GROWTH } from '../../link/frame.js';
-import { type CodedBody, plainBody } from '../../link/link.js';
-import type { ReceivedBody } from '../../link/reassembly.js';
 import type { Encoding } from '../../tokenizer/encoding.js';
 import { decodeTokenIds, encodeTokenIds } from '../../tokenizer/varints.js';
 import { type AvpMessage, decodeAvp } from '../avp/frame.js';
+import { BodyCodec, type CodedBody, MAX_DEFERRED_GROWTH, plainBody, type ReceivedBody } from '../body.js';
 import type { M2MHeader } from '../m2m/header.js';
 import {
   decodeM2MBody,
@@ -23,7 +21,7 @@ import { compressBrotli, decompressBrotli, storeBrotli } from '../text/brotli.js
 import { decodeDictionaryBody, encodeDictionaryBody } from '../text/dictionary.js';
 import { EXPANSION_FLOOR, largestExpansion } from '../text/expansion.js';
 import { decodeTokenBody, encodeTokenBody } from '../text/token.js';
-import { type LastSelection, LateCoder, type LateCoderOptions, type StatelessBody } from './deferred.js';
+import { DeferredEncoder, type LastSelection, type StatelessBody } from './deferred.js';
 import { type Candidate, createSelector, type Selection } from './select.js';
 
 /**
@@ -48,7 +46,7 @@ export interface BodyCoder {
    */
   encodeInSlices(content: string, options: CoderOptions): Promise<CodedBody>;
   /** Whether `encode` leaves a message to be coded in context when it is written, which takes no slices. */
-  isLate(content: string | Uint8Array, options: CoderOptions): boolean;
+  isDeferred(content: string | Uint8Array, options: CoderOptions): boolean;
   /** Nothing but metadata. */
   encodeNothing(metadata: Uint8Array): CodedBody;
   /** Token IDs as they are. @throws {ProtocolError} `unsupported` where TOKEN_NATIVE was not negotiated. */
@@ -101,10 +99,8 @@ export interface BodyCoderOptions {
 }
 
 export interface ContextCoderOptions {
-  /** Bytes of a message that the peer takes, in whatever codec. */
+  /** Bytes of a message that the peer takes, in any codec. */
   readonly maxMessageSize: number;
-  /** A body was coded, and is about to be written. */
-  readonly onCoded: (body: Pick<CodedBody, 'codec' | 'bytes' | 'originalLength'>) => void;
 }
 
 /** UTF-16 units up to which a text without quotation marks is taken for its tokens. */
@@ -220,15 +216,7 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
   let lastSelection: LastSelection | undefined;
 
   const context = security === undefined ? options.context : undefined;
-  let madeLateCoder: LateCoder | undefined;
-  const lateCoder = ({ onCoded }: ContextCoderOptions): LateCoder => {
-    const report: LateCoderOptions['onCoded'] = (coded, selection) => {
-      lastSelection = selection;
-      onCoded(coded);
-    };
-    madeLateCoder ??= new LateCoder({ onCoded: report });
-    return madeLateCoder;
-  };
+  let deferredEncoder: DeferredEncoder | undefined;
 
   /** What the other codecs make of a text; `undefined` where it is too long to try, or none can carry it. */
   const stateless = (content: string): StatelessBody | undefined => {
@@ -243,7 +231,10 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     }
   };
 
-  const isLate = (content: string | Uint8Array, { algorithm = 'auto', secret }: CoderOptions): boolean => {
+  const isDeferred = (
+    content: string | Uint8Array,
+    { algorithm = 'auto', secret }: CoderOptions,
+  ): boolean => {
     if (context === undefined || secret === true) return false;
     if (algorithm === 'CONTEXT') return true;
     return algorithm === 'auto' && content.length >= MIN_LATE && content.length <= MAX_LATE;
@@ -254,14 +245,17 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     security === undefined ? BYTES_ALGORITHMS.find((name) => algorithms.includes(name)) : undefined;
 
   /** A message that is coded when it is written; `undefined` where it cannot wait for that. */
-  const encodeLate = (content: string | Uint8Array, o: CoderOptions): CodedBody | undefined => {
-    if (context === undefined || !isLate(content, o)) return undefined;
+  const encodeDeferred = (content: string | Uint8Array, o: CoderOptions): CodedBody | undefined => {
+    if (context === undefined || !isDeferred(content, o)) return undefined;
     const isText = typeof content === 'string';
     // What is kept as a base must not be changed by whoever sent it.
     const bytes = isText ? encodeUtf8(content) : new Uint8Array(content);
-    if (bytes.length + MAX_LATE_GROWTH > context.maxMessageSize) return undefined;
+    if (bytes.length + MAX_DEFERRED_GROWTH > context.maxMessageSize) return undefined;
     const isForced = o.algorithm === 'CONTEXT';
-    return lateCoder(context).body({
+    deferredEncoder ??= new DeferredEncoder((selection) => {
+      lastSelection = selection;
+    });
+    return deferredEncoder.body({
       content: bytes,
       metadata: o.metadata,
       isBinary: !isText,
@@ -269,7 +263,7 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
         if (isForced) return undefined;
         if (isText) return stateless(content);
         const isPlain = bytesAlgorithm === Algorithm.NONE;
-        return isPlain ? { codec: LinkCodec.PLAIN, bytes, selection: undefined } : undefined;
+        return isPlain ? { codec: BodyCodec.PLAIN, bytes, selection: undefined } : undefined;
       },
     });
   };
@@ -287,7 +281,7 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     if (content !== undefined) return content.length;
     const { length } = bytes;
     let decoded = originalLength ?? length;
-    if (codec === LinkCodec.TOKEN_NATIVE) decoded = lengthOfTokens(bytes);
+    if (codec === BodyCodec.TOKEN_NATIVE) decoded = lengthOfTokens(bytes);
     // Without a link nothing states the length.
     else if (originalLength === undefined && EXPANDING.has(codec)) decoded = limits.maxMessageSize;
     return Math.max(length, Math.min(decoded, limits.maxMessageSize, largestExpansion(length)));
@@ -351,11 +345,11 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
     },
 
     encode: (content, o) =>
-      encodeLate(content, o) ??
+      encodeDeferred(content, o) ??
       (typeof content === 'string'
         ? encodeText(content, withoutContext(o))
         : encodeBytes(content, withoutContext(o))),
-    isLate,
+    isDeferred,
 
     async encodeInSlices(content, options) {
       const o = withoutContext(options);
@@ -404,7 +398,7 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       const stated = content?.length ?? originalLength ?? bytes.length;
       if (stated <= MAX_FREE_TOKENS && metadata === undefined) return 0;
       // No token is longer than 128 bytes.
-      const isFree = codec === LinkCodec.TOKEN_NATIVE && bytes.length <= MAX_FREE_TOKENS;
+      const isFree = codec === BodyCodec.TOKEN_NATIVE && bytes.length <= MAX_FREE_TOKENS;
       const decoded = isFree ? 0 : decodedLength(received);
       const described = metadata === undefined || metadata.length <= MAX_FREE_METADATA ? 0 : metadata.length;
       return (decoded <= MAX_FREE ? 0 : 2 * decoded) + MEMORY_OF_METADATA * described;
@@ -414,12 +408,12 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
       // Later messages are decoded with it, so nobody else gets it into his hands.
       if (content !== undefined) return content.slice();
       switch (codec) {
-        case LinkCodec.PLAIN:
-        case LinkCodec.AVP:
+        case BodyCodec.PLAIN:
+        case BodyCodec.AVP:
           return bytes;
-        case LinkCodec.TOKEN_NATIVE:
+        case BodyCodec.TOKEN_NATIVE:
           return vocabulary().decodeBytes(decodeTokenIds(bytes), { maxBytes: limits.maxMessageSize });
-        case LinkCodec.M2M: {
+        case BodyCodec.M2M: {
           const within = bounded(limits, originalLength, bytes, largestOf(bytes));
           const message =
             opened === undefined
@@ -427,16 +421,16 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
               : decodeOpenedM2MBody(bytes, opened, within);
           return stated(message.bytes, originalLength);
         }
-        case LinkCodec.BROTLI:
+        case BodyCodec.BROTLI:
           return stated(
             decompressBrotli(bytes, bounded(limits, originalLength, bytes, largestOf(bytes))),
             originalLength,
           );
-        case LinkCodec.TOKEN:
+        case BodyCodec.TOKEN:
           return encodeUtf8(
             decodeTokenBody(bytes, { limits: bounded(limits, originalLength, bytes, largestOf(bytes)) }),
           );
-        case LinkCodec.DICTIONARY:
+        case BodyCodec.DICTIONARY:
           return stated(
             decodeDictionaryBody(bytes, bounded(limits, originalLength, bytes, largestOf(bytes))),
             originalLength,
@@ -456,20 +450,20 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
 }
 
 const CODECS = {
-  NONE: LinkCodec.PLAIN,
-  TOKEN_NATIVE: LinkCodec.TOKEN_NATIVE,
-  M2M: LinkCodec.M2M,
-  BROTLI: LinkCodec.BROTLI,
-  TOKEN: LinkCodec.TOKEN,
-  DICTIONARY: LinkCodec.DICTIONARY,
-} as const satisfies Record<Algorithm, LinkCodec>;
+  NONE: BodyCodec.PLAIN,
+  TOKEN_NATIVE: BodyCodec.TOKEN_NATIVE,
+  M2M: BodyCodec.M2M,
+  BROTLI: BodyCodec.BROTLI,
+  TOKEN: BodyCodec.TOKEN,
+  DICTIONARY: BodyCodec.DICTIONARY,
+} as const satisfies Record<Algorithm, BodyCodec>;
 
 /** Codecs whose bodies may expand to any length. */
-const EXPANDING: ReadonlySet<LinkCodec> = new Set([
-  LinkCodec.M2M,
-  LinkCodec.BROTLI,
-  LinkCodec.TOKEN,
-  LinkCodec.DICTIONARY,
+const EXPANDING: ReadonlySet<BodyCodec> = new Set([
+  BodyCodec.M2M,
+  BodyCodec.BROTLI,
+  BodyCodec.TOKEN,
+  BodyCodec.DICTIONARY,
 ]);
 
 /** Algorithms that carry any bytes, in order of preference. */

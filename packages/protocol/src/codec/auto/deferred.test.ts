@@ -1,13 +1,13 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Algorithm } from '../../base/constants.js';
 import { resolveLimits } from '../../base/limits.js';
-import { LinkCodec, LinkKind, MAX_LATE_GROWTH } from '../../link/frame.js';
-import type { CodedBody } from '../../link/link.js';
+import { LinkKind } from '../../link/frame.js';
 import { errorCode } from '../../testing/error-code.js';
 import { createProse, seeded } from '../../testing/prose.js';
 import { platform } from '../../testing/this-platform.js';
 import type { Encoding } from '../../tokenizer/encoding.js';
 import { loadEncoding } from '../../tokenizer/load.js';
+import { BodyCodec, type CodedBody, MAX_DEFERRED_GROWTH } from '../body.js';
 import { ContextEncoder } from '../context/encoder.js';
 import { type BodyCoderOptions, createBodyCoder } from './coder.js';
 
@@ -18,26 +18,28 @@ beforeAll(async () => {
 
 /** A session's coder, and the link's part in it. */
 function createSender(options: Partial<BodyCoderOptions> = {}, maxMessageSize = 16 * 1024 * 1024) {
-  const counted: LinkCodec[] = [];
   const coder = createBodyCoder({
     algorithms: Object.values(Algorithm),
     encoding,
     limits: resolveLimits(),
     security: undefined,
-    context: { maxMessageSize, onCoded: ({ codec }) => counted.push(codec) },
+    context: { maxMessageSize },
     yield: () => Promise.resolve(),
     ...options,
   });
   const encoder = new ContextEncoder({ maxBytes: 1024 * 1024, maxMessages: 8 });
   const write = (body: CodedBody, kind: 0 | 1 | 3 = LinkKind.REQUEST) => {
-    const coded = body.late?.code(encoder, 1, kind) ?? { ...body, offer: undefined };
+    const coded = body.deferred?.encode(encoder, 1, kind, kind === LinkKind.CHUNK) ?? {
+      ...body,
+      offer: undefined,
+    };
     if (coded.offer !== undefined) {
       encoder.begin(1, coded.offer);
       encoder.complete(1);
     }
     return coded;
   };
-  return { coder, write, counted };
+  return { coder, write };
 }
 
 const prose = createProse(1);
@@ -45,20 +47,15 @@ const TEXT = prose(200);
 
 describe('a message', () => {
   it('waits for its turn to be coded, and is its content until then', () => {
-    const { coder, write, counted } = createSender();
+    const { coder, write } = createSender();
     const body = coder.encode(TEXT, { metadata: Uint8Array.of(0x80) });
     expect(body).toMatchObject({
-      codec: LinkCodec.PLAIN,
+      codec: BodyCodec.PLAIN,
       originalLength: TEXT.length,
       metadata: Uint8Array.of(0x80),
     });
-    expect([new TextDecoder().decode(body.bytes), counted, coder.lastSelection]).toEqual([
-      TEXT,
-      [],
-      undefined,
-    ]);
-    expect(write(body).codec).toBe(LinkCodec.CONTEXT);
-    expect(counted).toEqual([LinkCodec.CONTEXT]);
+    expect([new TextDecoder().decode(body.bytes), coder.lastSelection]).toEqual([TEXT, undefined]);
+    expect(write(body).codec).toBe(BodyCodec.CONTEXT);
     expect(coder.lastSelection?.reason).toMatchObject({ rule: 'investment' });
     expect(coder.lastSelection?.reason.tried.map(({ algorithm }) => algorithm)).toContain('CONTEXT');
     expect(write(coder.encode(`${TEXT} more`, {})).bytes.length).toBeLessThan(20);
@@ -86,20 +83,20 @@ describe('a message', () => {
       ['x'.repeat(2 * 1024 * 1024 + 1), {}],
     ];
     for (const [content, options] of cases) {
-      expect(coder.isLate(content, options)).toBe(false);
-      expect(coder.encode(content, options).late).toBeUndefined();
+      expect(coder.isDeferred(content, options)).toBe(false);
+      expect(coder.encode(content, options).deferred).toBeUndefined();
     }
-    expect(createSender({ context: undefined }).coder.encode(TEXT, {}).late).toBeUndefined();
+    expect(createSender({ context: undefined }).coder.encode(TEXT, {}).deferred).toBeUndefined();
     const key = new Uint8Array(32);
     const secured = createSender({ security: { mode: 'HMAC', key } }).coder;
-    expect(secured.encode('{"model":"m","messages":[]}'.padEnd(60), {}).late).toBeUndefined();
+    expect(secured.encode('{"model":"m","messages":[]}'.padEnd(60), {}).deferred).toBeUndefined();
   });
 
   it('is coded at once where its codec might be larger than the peer takes', () => {
     const limit = 200;
-    const late = (length: number) => createSender({}, limit).coder.encode(TEXT.slice(0, length), {}).late;
-    expect([late(limit - MAX_LATE_GROWTH), late(limit - MAX_LATE_GROWTH + 1)]).toEqual([
-      { code: expect.any(Function) },
+    const late = (length: number) => createSender({}, limit).coder.encode(TEXT.slice(0, length), {}).deferred;
+    expect([late(limit - MAX_DEFERRED_GROWTH), late(limit - MAX_DEFERRED_GROWTH + 1)]).toEqual([
+      { encode: expect.any(Function) },
       undefined,
     ]);
   });
@@ -113,17 +110,17 @@ describe('a message', () => {
     const { coder, write } = createSender({ algorithms: ['TOKEN_NATIVE'] });
     for (let i = 0; i < 10; i++) {
       const body = coder.encode(text.slice(i * 2), {});
-      expect(write(body).bytes.length).toBeLessThanOrEqual(body.bytes.length + MAX_LATE_GROWTH);
+      expect(write(body).bytes.length).toBeLessThanOrEqual(body.bytes.length + MAX_DEFERRED_GROWTH);
     }
   });
 
   it('travels in context where no codec can carry it, and in one of its own where that is smaller', () => {
     const only = createSender({ algorithms: ['M2M'] });
     for (let i = 0; i < 10; i++)
-      expect(only.write(only.coder.encode(prose(40), {})).codec).toBe(LinkCodec.CONTEXT);
-    const { coder, write, counted } = createSender();
-    for (let i = 0; i < 10; i++) write(coder.encode(prose(40), {}));
-    expect(counted.slice(5)).toContain(LinkCodec.BROTLI);
+      expect(only.write(only.coder.encode(prose(40), {})).codec).toBe(BodyCodec.CONTEXT);
+    const { coder, write } = createSender();
+    const codecs = Array.from({ length: 10 }, () => write(coder.encode(prose(40), {})).codec);
+    expect(codecs.slice(5)).toContain(BodyCodec.BROTLI);
     expect(coder.lastSelection).toMatchObject({ algorithm: 'BROTLI' });
     expect(coder.lastSelection).not.toHaveProperty('context');
   });
@@ -147,18 +144,18 @@ describe('a message', () => {
           ),
         ).codec,
     );
-    expect(noise.filter((codec) => codec === LinkCodec.PLAIN).length).toBeGreaterThan(30);
+    expect(noise.filter((codec) => codec === BodyCodec.PLAIN).length).toBeGreaterThan(30);
   });
 
   it('of a length that takes other codecs long is compared with none of them', () => {
     const { coder, write } = createSender();
-    expect(write(coder.encode(prose(40_000), {})).codec).toBe(LinkCodec.CONTEXT);
+    expect(write(coder.encode(prose(40_000), {})).codec).toBe(BodyCodec.CONTEXT);
     expect(coder.lastSelection?.reason.tried.map(({ algorithm }) => algorithm)).toEqual(['CONTEXT']);
   });
 
   it('that is to be coded in context is, or says why not', () => {
     const { coder, write } = createSender();
-    expect(write(coder.encode('x', { algorithm: 'CONTEXT' })).codec).toBe(LinkCodec.CONTEXT);
+    expect(write(coder.encode('x', { algorithm: 'CONTEXT' })).codec).toBe(BodyCodec.CONTEXT);
     expect(errorCode(() => coder.encode(TEXT, { algorithm: 'CONTEXT', secret: true }))).toBe(
       'invalid_argument',
     );
@@ -175,9 +172,9 @@ describe('a message', () => {
 describe('a few words', () => {
   it('are their tokens, and a blank is itself', () => {
     const { coder } = createSender();
-    expect(coder.encode(' world', {})).toMatchObject({ codec: LinkCodec.TOKEN_NATIVE });
+    expect(coder.encode(' world', {})).toMatchObject({ codec: BodyCodec.TOKEN_NATIVE });
     expect(coder.encode(' world', {}).bytes.length).toBe(2);
-    expect(coder.encode(' ', {})).toMatchObject({ codec: LinkCodec.PLAIN, bytes: Uint8Array.of(0x20) });
+    expect(coder.encode(' ', {})).toMatchObject({ codec: BodyCodec.PLAIN, bytes: Uint8Array.of(0x20) });
     expect(coder.lastSelection?.reason.rule).toBe('heuristic');
   });
 });

@@ -1,6 +1,11 @@
 import { Algorithm } from '../../base/constants.js';
-import { type LateBody, type LateCoding, LinkCodec, LinkKind, MAX_LATE_GROWTH } from '../../link/frame.js';
-import type { CodedBody } from '../../link/link.js';
+import {
+  BodyCodec,
+  type CodedBody,
+  type DeferredBody,
+  type DeferredEncoding,
+  MAX_DEFERRED_GROWTH,
+} from '../body.js';
 import { ContextChooser } from '../context/choice.js';
 import type { ContextOffer } from '../context/encoder.js';
 import type { Selection } from './select.js';
@@ -41,21 +46,13 @@ export interface LastSelection {
 
 /** What a codec of its own makes of a message. */
 export interface StatelessBody {
-  readonly codec: LinkCodec;
+  readonly codec: BodyCodec;
   readonly bytes: Uint8Array;
   /** Why this codec, where `auto` chose it. */
   readonly selection: Selection | undefined;
 }
 
-export interface LateCoderOptions {
-  /** A body was coded, and is about to be written. */
-  readonly onCoded: (
-    body: Pick<CodedBody, 'codec' | 'bytes' | 'originalLength'>,
-    selection: LastSelection,
-  ) => void;
-}
-
-export interface LateMessage {
+export interface DeferredMessage {
   readonly content: Uint8Array;
   readonly metadata: Uint8Array | undefined;
   /** Content that other codecs leave as it is, so that context alone would be work for little. */
@@ -65,28 +62,26 @@ export interface LateMessage {
 }
 
 /** Codes messages when they are written: in context, or in a codec of their own where that is better. */
-export class LateCoder {
-  readonly #onCoded: LateCoderOptions['onCoded'];
+export class DeferredEncoder {
+  readonly #onSelected: (selection: LastSelection) => void;
   readonly #chooser = new ContextChooser();
 
-  constructor({ onCoded }: LateCoderOptions) {
-    this.#onCoded = onCoded;
+  /** @param onSelected is told how a message was coded, just before it is written. */
+  constructor(onSelected: (selection: LastSelection) => void) {
+    this.#onSelected = onSelected;
   }
 
   /** A body that is coded when its first frame is written. */
-  body({ content, metadata, isBinary, stateless }: LateMessage): CodedBody {
-    const code: LateCoding['code'] = (encoder, streamId, kind) => {
+  body({ content, metadata, isBinary, stateless }: DeferredMessage): CodedBody {
+    const encode: DeferredEncoding['encode'] = (encoder, streamId, kind, isPart) => {
       let rival: StatelessBody | undefined;
-      const choice = this.#chooser.choose(
-        encoder,
-        { content, streamId, isPart: kind === LinkKind.CHUNK, kind, isBinary },
-        () => {
-          rival = stateless();
-          // Nothing grows by more than context does.
-          if (rival !== undefined && rival.bytes.length > content.length + MAX_LATE_GROWTH) rival = undefined;
-          return rival?.bytes.length;
-        },
-      );
+      const choice = this.#chooser.choose(encoder, { content, streamId, isPart, kind, isBinary }, () => {
+        rival = stateless();
+        // Nothing grows by more than context does.
+        if (rival !== undefined && rival.bytes.length > content.length + MAX_DEFERRED_GROWTH)
+          rival = undefined;
+        return rival?.bytes.length;
+      });
       const { offer } = choice;
       const tried = [
         ...(rival?.selection?.reason.tried ?? []),
@@ -95,14 +90,14 @@ export class LateCoder {
           : [{ algorithm: 'CONTEXT' as const, bytes: choice.bytes, estimated: false }]),
       ];
       if (offer !== undefined) {
-        const coded: LateBody = {
-          codec: LinkCodec.CONTEXT,
+        const coded: DeferredBody = {
+          codec: BodyCodec.CONTEXT,
           bytes: offer.bytes,
           originalLength: content.length,
           offer,
         };
         const rule = choice.rule as 'context' | 'investment';
-        this.#onCoded(coded, {
+        this.#onSelected({
           algorithm: 'CONTEXT',
           body: offer.bytes,
           reason: { rule, tried },
@@ -111,9 +106,9 @@ export class LateCoder {
         return coded;
       }
       const { codec, bytes, selection } = rival as StatelessBody;
-      const coded: LateBody = { codec, bytes, originalLength: content.length, offer: undefined };
+      const coded: DeferredBody = { codec, bytes, originalLength: content.length, offer: undefined };
       const algorithm = selection?.algorithm ?? Algorithm.NONE;
-      this.#onCoded(coded, {
+      this.#onSelected({
         algorithm,
         body: bytes,
         reason: { rule: selection?.reason.rule ?? 'only', tried },
@@ -121,12 +116,12 @@ export class LateCoder {
       return coded;
     };
     return {
-      codec: LinkCodec.PLAIN,
+      codec: BodyCodec.PLAIN,
       bytes: content,
       originalLength: content.length,
       secret: false,
       metadata,
-      late: { code },
+      deferred: { encode },
     };
   }
 }

@@ -8,7 +8,7 @@ import { loadOn, type UnderTest } from '../../testing/on-platform.js';
 
 const MIB = 1024 * 1024;
 const { decode } = JSON.parse(
-  readFileSync(new URL('../../../../conformance/vectors/m2m-frame.json', import.meta.url), 'utf8'),
+  readFileSync(new URL('../../../../../conformance/vectors/m2m-frame.json', import.meta.url), 'utf8'),
 ) as { decode: { decompressed_bytes?: number; frame_bytes?: number; frame_hex: string; verdict: string }[] };
 
 const bombs = decode.filter((vector) => (vector.decompressed_bytes ?? 0) > 16 * MIB);

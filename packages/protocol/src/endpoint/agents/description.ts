@@ -1,12 +1,11 @@
 import { Extension } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
-import { get, isFields } from '../../base/fields.js';
+import { get, isFields, type StringMap } from '../../base/fields.js';
 import { parseJson } from '../../base/json.js';
 import type { Limits } from '../../base/limits.js';
 import { utf8Length } from '../../base/text.js';
 import { decodeAvpHello } from '../../codec/avp/hello.js';
 import type { ModelIdentity } from '../../codec/avp/identity.js';
-import type { StringMap } from '../../control/messages.js';
 import type { Metadata } from '../messages/metadata.js';
 
 /** What an agent says about itself in HELLO: `extensions.agents` and `extensions.avp`. */

@@ -1,6 +1,6 @@
 import type { ProtocolError } from '../../base/errors.js';
 import { overBudget, type Reservation, type SessionMemory } from '../../base/memory.js';
-import type { ReceivedBody } from '../../link/reassembly.js';
+import type { ReceivedBody } from '../../codec/body.js';
 import type { SessionEvent } from '../../session/types.js';
 
 /** Events with a body that is decoded at this end, and the end of the streams that they belong to. */

@@ -2,10 +2,8 @@ import type { Reservation, SessionMemory } from '../../base/memory.js';
 import { decodeUtf8 } from '../../base/text.js';
 import { type BodyForm, formOf } from '../../codec/algorithms.js';
 import type { BodyCoder } from '../../codec/auto/coder.js';
+import { BodyCodec, type ReceivedBody, type SecurityStatus } from '../../codec/body.js';
 import type { M2MHeader } from '../../codec/m2m/header.js';
-import type { SecurityStatus } from '../../control/messages.js';
-import { LinkCodec } from '../../link/frame.js';
-import type { ReceivedBody } from '../../link/reassembly.js';
 import type { AssembledTensor, ReceivedTensor } from '../tensors/tensor.js';
 import { decodeMetadata, type Metadata } from './metadata.js';
 import { blame } from './undecodable.js';
@@ -96,7 +94,7 @@ export class ReceivedMessage implements Message {
     this.#partText = partText;
     this.#onText = onText;
     this.securityStatus = body.securityStatus;
-    if (partText === undefined || body.codec !== LinkCodec.TOKEN_NATIVE) return;
+    if (partText === undefined || body.codec !== BodyCodec.TOKEN_NATIVE) return;
     const tokens = this.tokens as Uint32Array;
     // The decoder of a stream has to see every part in order, asked for or not. Tokens that make no text
     // are tokens all the same.
@@ -138,7 +136,7 @@ export class ReceivedMessage implements Message {
     try {
       if (this.#textFailure !== undefined) throw this.#textFailure;
       this.#text ??=
-        this.#body.codec === LinkCodec.TOKEN_NATIVE && this.#partText === undefined
+        this.#body.codec === BodyCodec.TOKEN_NATIVE && this.#partText === undefined
           ? this.#coder.decodeTokens(this.tokens as Uint32Array)
           : decodeUtf8(this.#body.content ?? this.bytes);
       return this.#text;
@@ -148,7 +146,7 @@ export class ReceivedMessage implements Message {
   }
 
   get tokens(): Uint32Array | undefined {
-    if (this.#body.codec !== LinkCodec.TOKEN_NATIVE) return undefined;
+    if (this.#body.codec !== BodyCodec.TOKEN_NATIVE) return undefined;
     try {
       this.#tokens ??= this.#coder.tokens(this.#body);
       return this.#tokens;
@@ -158,7 +156,7 @@ export class ReceivedMessage implements Message {
   }
 
   get header(): M2MHeader | undefined {
-    if (this.#body.codec !== LinkCodec.M2M) return undefined;
+    if (this.#body.codec !== BodyCodec.M2M) return undefined;
     try {
       this.#header ??= this.#coder.header(this.#body);
       return this.#header;
@@ -168,7 +166,7 @@ export class ReceivedMessage implements Message {
   }
 
   get tensor(): AssembledTensor | undefined {
-    if (this.#body.codec !== LinkCodec.AVP) return undefined;
+    if (this.#body.codec !== BodyCodec.AVP) return undefined;
     try {
       this.#tensor ??= this.#coder.tensor(this.#body);
       return this.#tensor;

@@ -1,7 +1,8 @@
 import type { Algorithm } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
 import type { BodyCoder } from '../../codec/auto/coder.js';
-import type { CodedBody } from '../../link/link.js';
+import type { CodedBody } from '../../codec/body.js';
+import type { BodyToSend } from '../../link/link.js';
 
 /**
  * What an application sends: a string is text, a `Uint8Array` is bytes, anything else is sent as its
@@ -35,7 +36,7 @@ export function encodeBody(
   body: Body,
   coder: BodyCoder,
   options: EncodeOptions = {},
-): CodedBody | Promise<CodedBody> {
+): BodyToSend | Promise<BodyToSend> {
   const coded = encodeContent(
     typeof body === 'string' || body instanceof Uint8Array ? body : toJson(body),
     coder,
@@ -43,7 +44,7 @@ export function encodeBody(
   );
   const { agent } = options;
   if (agent === undefined) return coded;
-  return coded instanceof Promise ? coded.then((late) => ({ ...late, agent })) : { ...coded, agent };
+  return coded instanceof Promise ? coded.then((later) => ({ ...later, agent })) : { ...coded, agent };
 }
 
 function encodeContent(
@@ -51,7 +52,7 @@ function encodeContent(
   coder: BodyCoder,
   options: EncodeOptions,
 ): CodedBody | Promise<CodedBody> {
-  if (content.length < LARGE_CONTENT || typeof content !== 'string' || coder.isLate(content, options)) {
+  if (content.length < LARGE_CONTENT || typeof content !== 'string' || coder.isDeferred(content, options)) {
     return coder.encode(content, options);
   }
   return coder.encodeInSlices(content, options);

@@ -1,5 +1,5 @@
 import { ProtocolError } from '../../base/errors.js';
-import type { CodedBody } from '../../link/link.js';
+import type { CodedBody } from '../../codec/body.js';
 import type { SessionCore } from '../../session/types.js';
 import { loggable } from '../loggable.js';
 import type { ReceivedMessage } from '../messages/message.js';
@@ -7,8 +7,8 @@ import { answer, type RequestHandler, type ResponderOptions } from './responder.
 
 export interface HandlersOptions extends Omit<ResponderOptions, 'handler'> {
   readonly core: SessionCore;
-  /** Commands were given to the core; `body` is what was sent with them. */
-  readonly pump: (body?: CodedBody) => void;
+  /** Commands were given to the core. */
+  readonly pump: () => void;
   /** Resolves when a stream can take more. */
   readonly ready: (streamId: number) => Promise<void>;
 }
@@ -39,11 +39,11 @@ export class Handlers {
     const sink = {
       respond: (coded: CodedBody) => {
         core.respond(streamId, coded);
-        pump(coded);
+        pump();
       },
       chunk: (coded: CodedBody) => {
         core.chunk(streamId, coded);
-        pump(coded);
+        pump();
       },
       end: () => {
         core.end(streamId);

@@ -2,9 +2,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { Algorithm } from '../../base/constants.js';
 import { resolveLimits } from '../../base/limits.js';
 import { type BodyCoder, createBodyCoder } from '../../codec/auto/coder.js';
+import { BodyCodec, isSized, type ReceivedBody } from '../../codec/body.js';
 import { encodeMap } from '../../control/envelope.js';
-import { isSized, LinkCodec } from '../../link/frame.js';
-import type { ReceivedBody } from '../../link/reassembly.js';
 import type { Encoding } from '../../tokenizer/encoding.js';
 import { loadEncoding } from '../../tokenizer/load.js';
 import type { Message } from '../messages/message.js';
@@ -231,7 +230,7 @@ describe('a reply as a whole', () => {
   it('rejects where a part cannot be decoded', async () => {
     const { reply, coder } = createTestReply();
     const message = reply.whole();
-    reply.handlePart({ ...bodyOf(coder, 'a'), codec: LinkCodec.BROTLI, originalLength: 1 });
+    reply.handlePart({ ...bodyOf(coder, 'a'), codec: BodyCodec.BROTLI, originalLength: 1 });
     reply.handleEnd();
     await expect(message).rejects.toMatchObject({ code: 'bad_compression' });
   });

@@ -2,8 +2,7 @@ import { concatBytes } from '../../base/bytes.js';
 import { ProtocolError } from '../../base/errors.js';
 import type { Reservation } from '../../base/memory.js';
 import type { BodyCoder } from '../../codec/auto/coder.js';
-import { LinkCodec } from '../../link/frame.js';
-import type { ReceivedBody } from '../../link/reassembly.js';
+import { BodyCodec, type ReceivedBody } from '../../codec/body.js';
 import { Inbox } from '../messages/inbox.js';
 import { createMessage, type Message, type PartText, type ReceivedMessage } from '../messages/message.js';
 import { decodeMetadata, type Metadata } from '../messages/metadata.js';
@@ -124,7 +123,7 @@ class StreamReply implements Reply {
       this.#collect(this.#bodies, body);
       return;
     }
-    if (body.codec === LinkCodec.TOKEN_NATIVE) this.#partText ??= this.#coder.createPartText();
+    if (body.codec === BodyCodec.TOKEN_NATIVE) this.#partText ??= this.#coder.createPartText();
     else this.#endTokens();
     const message = createMessage(body, this.#coder, this.#partText, this.#onText);
     message.reservation = reservation;
@@ -239,7 +238,7 @@ class StreamReply implements Reply {
  * parts are.
  */
 function joinBodies(bodies: readonly ReceivedBody[], coder: BodyCoder): ReceivedBody {
-  const areTokens = bodies.length > 0 && bodies.every((body) => body.codec === LinkCodec.TOKEN_NATIVE);
+  const areTokens = bodies.length > 0 && bodies.every((body) => body.codec === BodyCodec.TOKEN_NATIVE);
   const { maxMessageSize } = coder.limits;
   let length = 0;
   const decode = (body: ReceivedBody): Uint8Array => {
@@ -252,7 +251,7 @@ function joinBodies(bodies: readonly ReceivedBody[], coder: BodyCoder): Received
     );
   };
   return {
-    codec: areTokens ? LinkCodec.TOKEN_NATIVE : LinkCodec.PLAIN,
+    codec: areTokens ? BodyCodec.TOKEN_NATIVE : BodyCodec.PLAIN,
     bytes: concatBytes(bodies.map((body) => (areTokens ? body.bytes : decode(body)))),
     originalLength: undefined,
     secret: bodies.some((body) => body.secret),

@@ -1,8 +1,8 @@
 import { ProtocolError } from '../../base/errors.js';
 import type { Reservation } from '../../base/memory.js';
 import type { BodyCoder } from '../../codec/auto/coder.js';
-import type { CodedBody } from '../../link/link.js';
-import type { ReceivedBody } from '../../link/reassembly.js';
+import type { ReceivedBody } from '../../codec/body.js';
+import type { BodyToSend } from '../../link/link.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
 import { type Crashable, guard, guardLater } from '../guard.js';
@@ -15,7 +15,6 @@ export interface RequesterOptions {
   readonly coder: BodyCoder;
   /** Timers, signals and readers call into it from outside. */
   readonly session: Crashable;
-  readonly onSent: (body: CodedBody) => void;
   /** Commands were given to the core. */
   readonly pump: () => void;
 }
@@ -39,7 +38,7 @@ export class Requester {
    * @throws {ProtocolError} `session_closed`, `unsupported`, `message_too_large`, `too_many_streams`,
    * where the body is coded already; else the reply fails with it.
    */
-  ask(body: CodedBody | Promise<CodedBody>, options: ReplyBounds): Reply {
+  ask(body: BodyToSend | Promise<BodyToSend>, options: ReplyBounds): Reply {
     const reply = this.#createReply(options);
     if (body instanceof Promise) guardLater(this.#options.session, this.#beginLater(reply, body));
     else this.#begin(reply, body);
@@ -113,13 +112,8 @@ export class Requester {
     this.#replies.clear();
   }
 
-  #begin(reply: Reply, body: CodedBody): void {
-    const { core, onSent } = this.#options;
-    this.#start(reply, () => {
-      const id = core.request(body);
-      onSent(body);
-      return id;
-    });
+  #begin(reply: Reply, body: BodyToSend): void {
+    this.#start(reply, () => this.#options.core.request(body));
   }
 
   #start(reply: Reply, command: () => number): void {
@@ -133,7 +127,7 @@ export class Requester {
     this.#options.pump();
   }
 
-  async #beginLater(reply: Reply, body: Promise<CodedBody>): Promise<void> {
+  async #beginLater(reply: Reply, body: Promise<BodyToSend>): Promise<void> {
     this.#early ??= new Set();
     this.#early.add(reply);
     try {

@@ -3,9 +3,8 @@ import { ProtocolError, RequestError } from '../../base/errors.js';
 import { resolveLimits } from '../../base/limits.js';
 import { encodeUtf8 } from '../../base/text.js';
 import { createBodyCoder } from '../../codec/auto/coder.js';
+import { BodyCodec, type CodedBody, plainBody } from '../../codec/body.js';
 import { encodeMap } from '../../control/envelope.js';
-import { LinkCodec } from '../../link/frame.js';
-import { type CodedBody, plainBody } from '../../link/link.js';
 import { type Clock, systemClock } from '../../platform/clock.js';
 import { createMessage, type Message, type ReceivedMessage } from '../messages/message.js';
 import { decodeMetadata } from '../messages/metadata.js';
@@ -221,7 +220,7 @@ it('a request whose metadata cannot be read fails alone, and its handler never r
 });
 
 describe('a request that cannot be decoded', () => {
-  const undecodable = (codec: LinkCodec, bytes: Uint8Array) =>
+  const undecodable = (codec: BodyCodec, bytes: Uint8Array) =>
     createMessage(
       {
         codec,
@@ -245,7 +244,7 @@ describe('a request that cannot be decoded', () => {
   });
 
   it('is told under the code of what is wrong with it', async () => {
-    const request = undecodable(LinkCodec.BROTLI, Uint8Array.of(1, 2, 3));
+    const request = undecodable(BodyCodec.BROTLI, Uint8Array.of(1, 2, 3));
     expect(await replyOf(() => request.text, { request })).toEqual([
       'refusal',
       expect.objectContaining({ code: 'bad_compression' }),
@@ -268,7 +267,7 @@ describe('a request that cannot be decoded', () => {
   });
 
   it('is no excuse for anything else that the handler cannot decode', async () => {
-    const other = undecodable(LinkCodec.PLAIN, Uint8Array.of(0xff));
+    const other = undecodable(BodyCodec.PLAIN, Uint8Array.of(0xff));
     const said = await replyOf(() => other.text, { body: Uint8Array.of(0xff) });
     expect(said).toEqual(['failure', expect.objectContaining({ code: 'bad_utf8' })]);
     const own = await replyOf(() => {

@@ -1,6 +1,6 @@
 import { ProtocolError } from '../../base/errors.js';
 import type { BodyCoder } from '../../codec/auto/coder.js';
-import type { CodedBody } from '../../link/link.js';
+import type { CodedBody } from '../../codec/body.js';
 import type { Clock } from '../../platform/clock.js';
 import { loggable } from '../loggable.js';
 import type { Message } from '../messages/message.js';

@@ -17,8 +17,6 @@ export interface TensorSenderOptions {
   readonly pump: () => void;
   /** Resolves when everything that was fed to `streamId` is written, or nobody wants it any more. */
   readonly written: (streamId: number) => Promise<void>;
-  /** A transfer of `length` bytes begins. */
-  readonly onSent: (length: number) => void;
   /** Sends a one-way message. */
   readonly sendText: (text: string) => Promise<void>;
   /** Who sends and who receives, as far as they have names. */
@@ -54,15 +52,11 @@ export class TensorSender {
     agent: string | undefined,
     { signal, onProgress }: SendTensorOptions,
   ): Promise<void> {
-    const { core, requester, onSent } = this.#options;
+    const { core, requester } = this.#options;
     const size = tensorSize(tensor);
     const { data } = tensor;
     const open = (totalLength: number, first: Uint8Array): Reply => {
-      const command = () => {
-        const id = core.transfer({ payloadSize: size, totalLength, first, agent });
-        onSent(totalLength);
-        return id;
-      };
+      const command = () => core.transfer({ payloadSize: size, totalLength, first, agent });
       return requester.open(command, { signal });
     };
     if (ArrayBuffer.isView(data)) {

@@ -4,7 +4,7 @@ import { decodeUtf8 } from '../../base/text.js';
 import type { AvpInput, AvpMessage } from '../../codec/avp/frame.js';
 import type { AvpMetadata, PayloadType } from '../../codec/avp/metadata.js';
 import type { Dtype } from '../../codec/avp/tensor.js';
-import type { SecurityStatus } from '../../control/messages.js';
+import type { SecurityStatus } from '../../codec/body.js';
 import type { Message } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
 

@@ -1,6 +1,6 @@
 import type { ProtocolError } from '../../base/errors.js';
 import type { Limits } from '../../base/limits.js';
-import { plainBody } from '../../link/link.js';
+import { plainBody } from '../../codec/body.js';
 import type { BodyPiece } from '../../link/pieces.js';
 import type { SessionCore } from '../../session/types.js';
 import type { SendTensorOptions } from '../session.js';

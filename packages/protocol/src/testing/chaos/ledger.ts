@@ -144,7 +144,7 @@ export class Ledger {
   #isJustified(session: string, side: Side, { at, error }: Outcome): boolean {
     const entry = this.#entry(session);
     const end = entry[side];
-    const isLate = at - end.closingAt >= this.#times.closingMs;
+    const isDeferred = at - end.closingAt >= this.#times.closingMs;
     switch (error?.code) {
       case undefined:
         return end.closingAt < Infinity;
@@ -154,10 +154,10 @@ export class Ledger {
         const hasLeft = far.outcome !== undefined && (far.outcome.error !== undefined || far.hasClosed);
         // Nobody may have come to hear of it: its ACCEPT was lost, or came to a client that wants to close.
         const isGone = hasLeft || !far.hasJoined || entry.isForgotten;
-        return isGone || isLate || at - end.lostAt >= this.#times.windowMs;
+        return isGone || isDeferred || at - end.lostAt >= this.#times.windowMs;
       }
       case 'timeout':
-        return isLate;
+        return isDeferred;
       default:
         return false;
     }

@@ -1,4 +1,4 @@
-import { type CodedBody, plainBody } from '../../link/link.js';
+import { type CodedBody, plainBody } from '../../codec/body.js';
 
 /** Bodies that say who they are, and whose every byte follows from that. */
 

@@ -1,5 +1,4 @@
-import type { HelloPayload } from '../../control/messages.js';
-import { CloseReason, ResumeRefusal } from '../../control/messages.js';
+import { CloseReason, type HelloPayload, ResumeRefusal } from '../../control/messages.js';
 import { createSession } from '../../session/session.js';
 import type { SessionCore, SessionEvent } from '../../session/types.js';
 import { Application } from './application.js';

@@ -19,7 +19,7 @@ export interface Recipe {
 }
 
 export function readVectors<T>(name: string): T {
-  const url = new URL(`../../../../../conformance/vectors/${name}`, import.meta.url);
+  const url = new URL(`../../../../../../conformance/vectors/${name}`, import.meta.url);
   return JSON.parse(readFileSync(url, 'utf8')) as T;
 }
 
