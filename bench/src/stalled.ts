@@ -3,7 +3,7 @@ import { type Contestant, measureWindow } from './echo/contestant.js';
 import { startRemote } from './process/channel.js';
 import type { LoadCommands } from './process/load.js';
 import { type BenchOptions, compare, type Row } from './row.js';
-import type { ReaderCommands } from './stalled/reader.js';
+import type { ReaderCommands, Stall } from './stalled/reader.js';
 import type { StalledServerCommands } from './stalled/server.js';
 import { median } from './statistics.js';
 
@@ -14,8 +14,7 @@ import { median } from './statistics.js';
  */
 
 /** Who does not read: the client's application, its socket, or the server's application. */
-export const STALLS = ['application', 'socket', 'server'] as const;
-export type Stall = (typeof STALLS)[number];
+export const STALLS: readonly Stall[] = ['application', 'socket', 'server'];
 
 const CROWD = { connections: 100, size: 1024, depth: 8, exchange: 'message' } as const;
 const MB = 1024 * 1024;

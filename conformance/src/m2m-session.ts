@@ -202,7 +202,7 @@ function checkClient(given: Fields, offer: Capability, answer: Envelope): void {
     secret: false,
     metadata: undefined,
   };
-  refused(() => client.core.send(body), 'sending after CLOSE');
+  refused(() => client.core.channel.send(body), 'sending after CLOSE');
 }
 
 /** A flat ACCEPT states an agreement, which holds nothing that was not offered. */

@@ -5,6 +5,8 @@
  */
 
 export * from '@parlance/protocol';
+export * from '@parlance/protocol/inspect';
+export * from '@parlance/protocol/internal';
 export { ByteReader } from '../../packages/protocol/src/base/bytes.js';
 export { prefixOf } from '../../packages/protocol/src/base/frame-kind.js';
 export { decodeUtf8 } from '../../packages/protocol/src/base/text.js';

@@ -5,8 +5,8 @@ import type { RequestHandler } from '@parlance/protocol';
 import { createServer, RequestError, type Server, type ServerOptions } from '@parlance/server';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { completionReply } from '../../examples/demo/chat-completion.js';
-import { answerTo, type ChatRequest, createResponder } from '../../examples/demo/responder.js';
+import { type ChatRequest, completionReply } from '../../examples/demo/chat-completion.js';
+import { answerTo, createResponder } from '../../examples/demo/responder.js';
 import { startChatPage } from '../../examples/demo/serve-chat.js';
 import {
   buildChatPage,

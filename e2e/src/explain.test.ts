@@ -1,5 +1,5 @@
 import { connect, type Session } from '@parlance/client';
-import { createSessionExplainer, type Direction, type Explanation } from '@parlance/protocol';
+import { createSessionExplainer, type Direction, type Explanation } from '@parlance/protocol/inspect';
 import { createServer } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';

@@ -1,7 +1,8 @@
 import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { type ClientOptions, type ClientSession, connect } from '@parlance/client';
-import { type Endpoint, Subprotocol } from '@parlance/protocol';
+import { type Channel, Subprotocol } from '@parlance/protocol';
+import type { Endpoint } from '@parlance/protocol/internal';
 import { createServer, type Server, type ServerOptions } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
@@ -128,8 +129,12 @@ const endOf = (session: ClientSession) =>
   );
 
 /** Plants a fault where the core is asked. */
-function plant(endpoint: Pick<Endpoint, 'core'>, ...methods: (keyof Endpoint['core'])[]): void {
-  for (const method of methods) Object.assign(endpoint.core, { [method]: fault });
+function plant(
+  endpoint: Pick<Endpoint, 'core'>,
+  ...methods: (keyof Endpoint['core'] | keyof Channel)[]
+): void {
+  const { core } = endpoint;
+  for (const method of methods) Object.assign(method in core ? core : core.channel, { [method]: fault });
 }
 
 interface Setting {
@@ -320,7 +325,7 @@ const ENTRIES: readonly Entry[] = [
     name: 'the writing that credit lets follow',
     async provoke({ endpoint, faulty }) {
       const { core } = endpoint;
-      core.consume = () => {
+      core.channel.consume = () => {
         plant(endpoint, 'pollTransmit');
         return true;
       };
@@ -693,9 +698,9 @@ describe('at a client, a fault in', () => {
       'the timeout of a request',
       {},
       ({ core, faulty, bench }) => {
-        core.cancel = fault as never;
+        core.channel.cancel = fault as never;
         // The server's handler never sees it.
-        Object.assign(bench.endpoint(faulty).core, { respond() {} });
+        Object.assign(bench.endpoint(faulty).core.channel, { respond() {} });
         faulty.request('x', { timeoutMs: 20 }).catch(() => {});
       },
     ],

@@ -5,14 +5,13 @@ import type { ClientOptions, Session } from '@parlance/client';
 import {
   BodyCodec,
   decodeLinkFrame,
-  type Endpoint,
   encodeAvp,
   encodeTokenNative,
   LinkKind,
   loadEncoding,
-  type MemoryBudget,
   RequestError,
 } from '@parlance/protocol';
+import type { Endpoint, MemoryBudget } from '@parlance/protocol/internal';
 import type { Server } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createAgents } from './agents.js';

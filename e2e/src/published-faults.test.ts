@@ -4,7 +4,6 @@ import { brotliCompressSync } from 'node:zlib';
 import {
   CloseCode,
   type ControlMessage,
-  closeReasonOf,
   decodeAvp,
   decodeKvCache,
   decodeLinkFrame,
@@ -13,6 +12,7 @@ import {
   ProtocolError,
   resolveLimits,
 } from '@parlance/protocol';
+import { closeReasonOf } from '@parlance/protocol/internal';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';

@@ -3,7 +3,6 @@ import {
   type Algorithm,
   BodyCodec,
   type CodedBody,
-  type Endpoint,
   encodeM2MBody,
   type M2MSecurity,
   type Message,
@@ -13,6 +12,7 @@ import {
   type SessionCore,
   Subprotocol,
 } from '@parlance/protocol';
+import type { Endpoint } from '@parlance/protocol/internal';
 import { createServer, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
@@ -270,30 +270,30 @@ describe('a server refuses from a client without the key', () => {
   };
 
   it.each(ON_LINK)('a request %s', async (_what, coded, code) => {
-    await refuse(await setUp(), code, (core) => core.request(coded));
+    await refuse(await setUp(), code, (core) => core.channel.request(coded));
   });
 
   it.each(ON_LINK)('a message %s', async (_what, coded, code) => {
-    await refuse(await setUp(), code, (core) => core.send(coded));
+    await refuse(await setUp(), code, (core) => core.channel.send(coded));
   });
 
   it.each(TEXT_FORMS)('a bare message %s', async (_what, coded, code) => {
-    await refuse(await setUp({ extensions: { link: false } }), code, (core) => core.send(coded));
+    await refuse(await setUp({ extensions: { link: false } }), code, (core) => core.channel.send(coded));
   });
 
   it.each(TEXT_FORMS)('a message in JSON %s', async (_what, coded, code) => {
-    await refuse(await setUp({ subprotocol: Subprotocol.JSON }), code, (core) => core.send(coded));
+    await refuse(await setUp({ subprotocol: Subprotocol.JSON }), code, (core) => core.channel.send(coded));
   });
 
   it('a tensor', async () => {
     const setup = await setUp();
     const transfer = { payloadSize: 4, totalLength: 100, first: text('AV') };
-    await refuse(setup, 'security_required', (core) => core.transfer(transfer));
+    await refuse(setup, 'security_required', (core) => core.channel.transfer(transfer));
   });
 
   it('a body of several frames, by the first of them', async () => {
     const large = body(BodyCodec.PLAIN, new Uint8Array(1024 * 1024));
-    await refuse(await setUp(), 'security_required', (core) => core.request(large));
+    await refuse(await setUp(), 'security_required', (core) => core.channel.request(large));
   });
 });
 
@@ -312,10 +312,10 @@ describe('a client refuses from a server without the key', () => {
   };
 
   const ways: readonly [string, (coded: CodedBody) => (core: SessionCore, streamId: number) => unknown][] = [
-    ['response', (coded) => (core, streamId) => core.respond(streamId, coded)],
-    ['part', (coded) => (core, streamId) => core.chunk(streamId, coded)],
-    ['message', (coded) => (core) => core.send(coded)],
-    ['request', (coded) => (core) => core.request(coded)],
+    ['response', (coded) => (core, streamId) => core.channel.respond(streamId, coded)],
+    ['part', (coded) => (core, streamId) => core.channel.chunk(streamId, coded)],
+    ['message', (coded) => (core) => core.channel.send(coded)],
+    ['request', (coded) => (core) => core.channel.request(coded)],
   ];
 
   describe.each(ways)('a %s', (_way, command) => {

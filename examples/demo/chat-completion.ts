@@ -7,12 +7,24 @@ import {
   type Part,
   type RequestContext,
 } from '@parlance/protocol';
-import type { ChatRequest } from './responder.js';
 
 /**
  * The shapes of an API compatible with OpenAI's, as far as a chat needs them: what `session.fetch`
  * expects of a server without an upstream.
  */
+
+export interface ChatMessage {
+  readonly role: 'system' | 'user' | 'assistant';
+  readonly content: string;
+}
+
+export interface ChatRequest {
+  readonly model: string;
+  readonly messages: readonly ChatMessage[];
+  readonly max_tokens?: number;
+  readonly stream?: boolean;
+  readonly stream_options?: { readonly include_usage?: boolean };
+}
 
 const PATH = '/chat/completions';
 

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { ChatMessage, ChatRequest } from './responder.js';
+import type { ChatMessage, ChatRequest } from './chat-completion.js';
 
 /**
  * A long conversation in real prose, without shipping any: paragraphs from the READMEs of packages

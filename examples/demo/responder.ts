@@ -1,25 +1,19 @@
 import { type Message, ProtocolError, type RequestHandler } from '@parlance/protocol';
 import { RequestError } from '@parlance/server';
-import { ApiError, assertChatPath, completionReply, errorReply, readHttpHead } from './chat-completion.js';
+import {
+  ApiError,
+  assertChatPath,
+  type ChatRequest,
+  completionReply,
+  errorReply,
+  readHttpHead,
+} from './chat-completion.js';
 
 /**
  * The embedded responder: answers chat requests without a model, the same question always with the
  * same answer, word by word. It is here to have something to talk to, not to be clever. Who comes by
  * `session.fetch` is answered as an API compatible with OpenAI's answers, anybody else with bare words.
  */
-
-export interface ChatMessage {
-  readonly role: 'system' | 'user' | 'assistant';
-  readonly content: string;
-}
-
-export interface ChatRequest {
-  readonly model: string;
-  readonly messages: readonly ChatMessage[];
-  readonly max_tokens?: number;
-  readonly stream?: boolean;
-  readonly stream_options?: { readonly include_usage?: boolean };
-}
 
 export interface ResponderOptions {
   /** Pause between two words in milliseconds. @default 0 */

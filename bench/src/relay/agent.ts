@@ -5,12 +5,11 @@ import {
   createSession,
   LinkFlag,
   LinkKind,
-  resolveCapabilities,
   resolveLimits,
   resolveTimers,
   Subprotocol,
-  systemClock,
 } from '@parlance/protocol';
+import { resolveCapabilities, systemClock } from '@parlance/protocol/internal';
 import { FrameSocket, maskedFrame, Opcode } from '../load/frame-socket.js';
 import type { RelayName } from './relays.js';
 
@@ -117,7 +116,7 @@ function openSession({ port, name, to, payload, onMessage }: AgentOptions): Prom
     const takeEvents = () => {
       for (let event = core.pollEvent(); event !== undefined; event = core.pollEvent()) {
         if (event.type === 'message') {
-          core.consume(0, event.body.charge);
+          core.channel.consume(0, event.body.charge);
           onMessage(event.body.bytes.length);
         } else if (event.type === 'state' && event.state === 'established') resolve(agent);
         else if (event.type === 'ended' && event.error !== undefined) throw event.error;
@@ -131,7 +130,7 @@ function openSession({ port, name, to, payload, onMessage }: AgentOptions): Prom
     };
     const agent: Agent = {
       send(count) {
-        for (let i = 0; i < count; i++) core.send(body);
+        for (let i = 0; i < count; i++) core.channel.send(body);
         transmit();
       },
       tick() {

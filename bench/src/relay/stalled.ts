@@ -4,11 +4,10 @@ import { atLeast, atMost, compare, type Row } from '../row.js';
 import { median } from '../statistics.js';
 import type { RelayLoadCommands } from './load.js';
 import type { RelayServerCommands } from './server.js';
-import type { StallerCommands } from './staller.js';
+import type { Stall, StallerCommands } from './staller.js';
 
 /** Who does not read: the receiver's application, or its socket. */
-export const STALLS = ['application', 'socket'] as const;
-export type Stall = (typeof STALLS)[number];
+export const STALLS: readonly Stall[] = ['application', 'socket'];
 
 const LOAD = { size: 1024, pairs: 8 } as const;
 const DEPTH = 8;

@@ -1,7 +1,7 @@
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
 import { offer } from '../process/channel.js';
-import type { Stall } from './stalled.js';
+export type Stall = 'application' | 'socket';
 
 /** An agent that does not read, and others that write to it all that they may, in a process of their own. */
 

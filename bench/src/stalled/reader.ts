@@ -1,10 +1,12 @@
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
 import { offer } from '../process/channel.js';
-import type { Stall } from '../stalled.js';
+
 import { Wish } from './wish.js';
 
 /** A session that stalls, in a process of its own. */
+
+export type Stall = 'application' | 'socket' | 'server';
 
 const STREAMS = 8;
 const PIECE = new Uint8Array(16 * 1024).fill(7);

@@ -5,13 +5,12 @@ import {
   createSession,
   LinkKind,
   type Message,
-  resolveCapabilities,
   resolveLimits,
   resolveTimers,
   type SessionCore,
   Subprotocol,
-  systemClock,
 } from '@parlance/protocol';
+import { resolveCapabilities, systemClock } from '@parlance/protocol/internal';
 import { createServer } from '@parlance/server';
 import { type FrameSocket, maskedFrame, Opcode } from '../load/frame-socket.js';
 import { repeated } from '../load/repeated.js';
@@ -139,8 +138,8 @@ class SessionSpeaker implements Speaker {
   ask(count: number): void {
     const isMessage = this.#work.exchange === 'message';
     for (let i = 0; i < count; i++) {
-      if (isMessage) this.#core.send(this.#body);
-      else this.#core.request(this.#body);
+      if (isMessage) this.#core.channel.send(this.#body);
+      else this.#core.channel.request(this.#body);
     }
     this.#transmit();
   }
@@ -155,11 +154,11 @@ class SessionSpeaker implements Speaker {
       switch (event.type) {
         case 'message':
         case 'response':
-          this.#core.consume(event.type === 'message' ? 0 : event.streamId, event.body.charge);
+          this.#core.channel.consume(event.type === 'message' ? 0 : event.streamId, event.body.charge);
           this.#events.onEcho(event.body.bytes);
           break;
         case 'part':
-          this.#core.consume(event.streamId, event.body.charge);
+          this.#core.channel.consume(event.streamId, event.body.charge);
           this.#events.onChunk(event.body.bytes);
           break;
         case 'end':

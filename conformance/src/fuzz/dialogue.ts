@@ -178,7 +178,7 @@ class Dialogue {
     this.#tap?.(frame);
     unthrown(() => core.handleMessage(frame, this.#now));
     this.#subject.takeEvents();
-    countFrame(this.figures, frame, core.hasLink, !wasEnded && !this.#subject.hasEnded);
+    countFrame(this.figures, frame, core.channel.hasLink, !wasEnded && !this.#subject.hasEnded);
   }
 
   /** The connection is lost, with frames under way, and comes back if that was agreed on. */

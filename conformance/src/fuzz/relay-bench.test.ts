@@ -16,14 +16,15 @@ async function begun(): Promise<RelayBench> {
 it('passes on what the stranger says, and what it is asked', async () => {
   const bench = await begun();
   const frames = framesOf(
-    (core) => core.send({ ...PLAIN, agent: 'ada' }),
-    (core) => void core.request({ ...PLAIN, agent: 'bob' }),
-    (core) => void core.transfer({ payloadSize: 9, totalLength: 9, first: new Uint8Array(9), agent: 'ada' }),
+    (core) => core.channel.send({ ...PLAIN, agent: 'ada' }),
+    (core) => void core.channel.request({ ...PLAIN, agent: 'bob' }),
+    (core) =>
+      void core.channel.transfer({ payloadSize: 9, totalLength: 9, first: new Uint8Array(9), agent: 'ada' }),
   );
   for (const frame of frames) bench.say(frame);
   expect(bench.heard('ada')).toEqual([`message ${STRANGER} ping`, 'tensor stranger']);
   expect(bench.heard('bob')).toEqual([`request ${STRANGER} ping`]);
-  bench.command('ada', (core) => void core.request({ ...PLAIN, agent: STRANGER }));
+  bench.command('ada', (core) => void core.channel.request({ ...PLAIN, agent: STRANGER }));
   bench.say(hex('130200686921'));
   bench.say(hex('1402'));
   expect(bench.heard('ada')).toEqual(['part  hi!']);
@@ -32,7 +33,7 @@ it('passes on what the stranger says, and what it is asked', async () => {
 
 it('lets a stranger that breaks the protocol go, and tells whoever asked it', async () => {
   const bench = await begun();
-  bench.command('ada', (core) => void core.request({ ...PLAIN, agent: STRANGER }));
+  bench.command('ada', (core) => void core.channel.request({ ...PLAIN, agent: STRANGER }));
   bench.say(hex('1000c0'));
   expect(bench.isOpen).toBe(false);
   expect(bench.heard('ada')).toEqual(['failure peer_gone']);

@@ -304,19 +304,19 @@ export class RelayBench {
   #handle(client: SessionCore, event: SessionEvent, heard: string[]): void {
     if ('body' in event) {
       const streamId = 'streamId' in event ? event.streamId : 0;
-      client.consume(streamId, event.body.charge);
+      client.channel.consume(streamId, event.body.charge);
       heard.push(`${event.type} ${event.body.agent ?? ''} ${Buffer.from(event.body.bytes).toString()}`);
-      if (event.type === 'request') client.respond(streamId, PLAIN);
+      if (event.type === 'request') client.channel.respond(streamId, PLAIN);
     }
     if (event.type === 'piece') {
       const { bytes, charge, offset, totalLength, agent } = event.piece;
       if (agent !== undefined) heard.push(`tensor ${agent}`);
-      client.consume(event.streamId, charge);
+      client.channel.consume(event.streamId, charge);
       if (offset + bytes.length === totalLength)
-        client.respond(event.streamId, { ...PLAIN, bytes: new Uint8Array(0), originalLength: 0 });
+        client.channel.respond(event.streamId, { ...PLAIN, bytes: new Uint8Array(0), originalLength: 0 });
     }
     if (event.type === 'failure') heard.push(`failure ${event.error.code}`);
-    if (event.type === 'cancel') client.end(event.streamId);
+    if (event.type === 'cancel') client.channel.end(event.streamId);
   }
 
   #join(name: string, client: SessionCore | undefined): void {

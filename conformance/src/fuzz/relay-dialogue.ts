@@ -40,7 +40,7 @@ export function converseAtRelay(input: Uint8Array, figures: Figures): RelayBench
   const say = (frame: Uint8Array | string): void => {
     const wasOpen = bench.isOpen && bench.isConnected;
     bench.say(frame);
-    countFrame(figures, frame, end.core.hasLink, wasOpen && bench.isOpen);
+    countFrame(figures, frame, end.core.channel.hasLink, wasOpen && bench.isOpen);
   };
   /** Moves everything between the stranger and the server. */
   const settle = (): void => {
@@ -69,10 +69,10 @@ export function converseAtRelay(input: Uint8Array, figures: Figures): RelayBench
   for (let step = 0; step < STEPS; step++) {
     choices.weighted<() => void>([
       [70, () => end.act(4)],
-      [4, () => other((core) => core.send({ ...PLAIN, agent: STRANGER }))],
-      [16, () => other((core) => void core.request({ ...PLAIN, agent: STRANGER }))],
+      [4, () => other((core) => core.channel.send({ ...PLAIN, agent: STRANGER }))],
+      [16, () => other((core) => void core.channel.request({ ...PLAIN, agent: STRANGER }))],
       [2, () => other((core) => tensor(core, choices))],
-      [2, () => other((core) => core.cancel(2 * choices.below(20) + 1))],
+      [2, () => other((core) => core.channel.cancel(2 * choices.below(20) + 1))],
       [6, () => wait(choices.pick([1, 110, 250, 1_000]))],
       [1, () => bench.stall(choices.oneIn(2))],
     ])();
@@ -113,8 +113,8 @@ function amongAgents(offer: Offer): Offer {
 function tensor(core: SessionCore, choices: Choices): void {
   const first = new Uint8Array(1 + choices.below(TENSOR - 1));
   const whole = { payloadSize: TENSOR, totalLength: TENSOR, agent: STRANGER };
-  const id = core.transfer({ ...whole, first });
-  if (!choices.oneIn(3)) core.feed(id, new Uint8Array(TENSOR - first.length));
+  const id = core.channel.transfer({ ...whole, first });
+  if (!choices.oneIn(3)) core.channel.feed(id, new Uint8Array(TENSOR - first.length));
 }
 
 const copied = (frame: Uint8Array | string) => (typeof frame === 'string' ? frame : frame.slice());

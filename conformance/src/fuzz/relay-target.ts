@@ -50,19 +50,19 @@ function step(bench: RelayBench, operation: number, payload: Uint8Array): void {
     case Operation.SAY:
       return bench.say(payload);
     case Operation.SEND:
-      return command((core) => core.send({ ...PLAIN, agent: STRANGER }));
+      return command((core) => core.channel.send({ ...PLAIN, agent: STRANGER }));
     case Operation.ASK:
-      return command((core) => void core.request({ ...PLAIN, agent: STRANGER }));
+      return command((core) => void core.channel.request({ ...PLAIN, agent: STRANGER }));
     case Operation.TENSOR:
       return command((core) => {
         const length = Math.min(first * 1024 + 1, TENSOR_LENGTH);
         const agent = STRANGER;
         const whole = { payloadSize: TENSOR_LENGTH, totalLength: TENSOR_LENGTH, agent };
-        const id = core.transfer({ ...whole, first: new Uint8Array(length) });
-        if (first % 3 === 0) core.feed(id, new Uint8Array(TENSOR_LENGTH - length));
+        const id = core.channel.transfer({ ...whole, first: new Uint8Array(length) });
+        if (first % 3 === 0) core.channel.feed(id, new Uint8Array(TENSOR_LENGTH - length));
       });
     case Operation.CANCEL:
-      return command((core) => core.cancel(2 * first + 1));
+      return command((core) => core.channel.cancel(2 * first + 1));
     case Operation.STALL:
       return bench.stall(first % 2 === 0);
     case Operation.CUT:
@@ -81,8 +81,8 @@ export function expectOthersTalk(bench: RelayBench): void {
   const ofOthers = (heard: readonly string[]) => heard.filter((line) => !line.includes(STRANGER));
   bench.heard(ada);
   bench.heard(bob);
-  bench.command(ada, (core) => core.send({ ...PLAIN, agent: bob }));
-  bench.command(ada, (core) => void core.request({ ...PLAIN, agent: bob }));
+  bench.command(ada, (core) => core.channel.send({ ...PLAIN, agent: bob }));
+  bench.command(ada, (core) => void core.channel.request({ ...PLAIN, agent: bob }));
   same(ofOthers(bench.heard(bob)), [`message ${ada} ping`, `request ${ada} ping`], `what ${bob} hears`);
   same(
     ofOthers(bench.heard(ada)).filter((line) => line.startsWith('response')),
@@ -139,17 +139,21 @@ const json = (value: unknown) => {
 
 function seeds(): Uint8Array[] {
   const [agent] = AGENTS;
-  const message = framesOf((core) => core.send({ ...PLAIN, agent }));
+  const message = framesOf((core) => core.channel.send({ ...PLAIN, agent }));
   const tensor = framesOf(
-    (core) => void core.transfer({ payloadSize: 64, totalLength: 64, first: new Uint8Array(16), agent }),
-    (core) => core.feed(1, new Uint8Array(48)),
+    (core) =>
+      void core.channel.transfer({ payloadSize: 64, totalLength: 64, first: new Uint8Array(16), agent }),
+    (core) => core.channel.feed(1, new Uint8Array(48)),
   );
   const directory = (watch: boolean) =>
-    framesOf((core) => void core.request({ ...json({ watch }), agent: '@directory' }));
+    framesOf((core) => void core.channel.request({ ...json({ watch }), agent: '@directory' }));
   return [
     script(...saying(...message, ...message)),
-    script(...saying(...framesOf((core) => void core.request({ ...PLAIN, agent }))), ...saying(hex('1501'))),
-    script(...saying(...framesOf((core) => core.send({ ...PLAIN, agent: 'nobody' })))),
+    script(
+      ...saying(...framesOf((core) => void core.channel.request({ ...PLAIN, agent }))),
+      ...saying(hex('1501')),
+    ),
+    script(...saying(...framesOf((core) => core.channel.send({ ...PLAIN, agent: 'nobody' })))),
     script(...saying(...tensor)),
     script(...saying(...tensor.slice(0, 2)), record(Operation.CUT), record(Operation.WAIT, number(255))),
     script(...saying(...tensor.slice(0, 2)), record(Operation.TAKE_OVER), ...saying(...tensor)),

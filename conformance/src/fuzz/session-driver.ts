@@ -157,7 +157,7 @@ export class Driver {
 
   consume(): void {
     for (const { streamId, body } of this.#received.splice(0)) {
-      this.do(() => this.core.consume(streamId, body.charge));
+      this.do(() => this.core.channel.consume(streamId, body.charge));
     }
   }
 
@@ -180,7 +180,10 @@ export class Driver {
       );
     }
     holds(this.core.queuedBytes >= 0, 'fewer bytes than none are queued');
-    holds(this.core.openStreams <= 2 * FUZZ_LIMITS.maxStreams, 'more streams are open than are allowed');
+    holds(
+      this.core.channel.openStreams <= 2 * FUZZ_LIMITS.maxStreams,
+      'more streams are open than are allowed',
+    );
   }
 
   #drain(): boolean {

@@ -106,8 +106,8 @@ export class SessionEnd {
     if (core.state !== 'established' && core.state !== 'suspended') return;
     const asks = this.#asked.size < MAX_WAITING;
     const action = this.#choices.weighted<() => void>([
-      [8, () => core.send(this.#body(true))],
-      [asks ? asking : 1, () => void this.#asking.push(core.request(this.#body(true)))],
+      [8, () => core.channel.send(this.#body(true))],
+      [asks ? asking : 1, () => void this.#asking.push(core.channel.request(this.#body(true)))],
       [this.#asked.size > 0 ? 24 : 0, () => this.#reply()],
       [2, () => this.#cancel()],
       [1, () => this.#transfer()],
@@ -130,7 +130,7 @@ export class SessionEnd {
     if (event.type === 'request') this.#asked.add(event.streamId);
     if (event.type === 'cancel') {
       this.#asked.delete(event.streamId);
-      unthrown(() => this.core.end(event.streamId));
+      unthrown(() => this.core.channel.end(event.streamId));
     }
     if (event.type === 'piece') {
       const { charge, offset, bytes, totalLength } = event.piece;
@@ -156,7 +156,8 @@ export class SessionEnd {
   }
 
   #coderOf(): BodyCoder | undefined {
-    const { negotiated, contextUse } = this.core;
+    const { negotiated, channel } = this.core;
+    const { contextUse } = channel;
     if (negotiated === undefined) return undefined;
     if (this.#coder !== undefined) return this.#coder;
     const { limits } = this.offer;
@@ -176,7 +177,8 @@ export class SessionEnd {
   #body(isOpening: boolean): BodyToSend {
     const choices = this.#choices;
     const coder = this.#coderOf() as BodyCoder;
-    const { negotiated, contextUse } = this.core;
+    const { negotiated, channel } = this.core;
+    const { contextUse } = channel;
     const codings = [
       'auto',
       contextUse === undefined ? 'auto' : 'CONTEXT',
@@ -203,23 +205,23 @@ export class SessionEnd {
       [3, 'end'],
       [2, 'fail'],
     ] as const);
-    if (kind === 'chunk') return core.chunk(streamId, this.#body(false));
-    if (kind === 'respond') core.respond(streamId, this.#body(false));
-    else if (kind === 'end') core.end(streamId);
-    else core.fail(streamId, new RequestError('quota', 'come back tomorrow', { data: { at: CHAT } }));
+    if (kind === 'chunk') return core.channel.chunk(streamId, this.#body(false));
+    if (kind === 'respond') core.channel.respond(streamId, this.#body(false));
+    else if (kind === 'end') core.channel.end(streamId);
+    else core.channel.fail(streamId, new RequestError('quota', 'come back tomorrow', { data: { at: CHAT } }));
     this.#asked.delete(streamId);
   }
 
   #cancel(): void {
     const id = this.#asking.shift();
-    if (id !== undefined) this.core.cancel(id);
+    if (id !== undefined) this.core.channel.cancel(id);
   }
 
   #transfer(): void {
     const agent = this.#hasAgents && this.#choices.oneIn(2) ? this.#choices.pick(this.agents) : undefined;
     const first = TENSOR.subarray(0, 1 + this.#choices.below(300));
     const length = TENSOR.length;
-    const id = this.core.transfer({ payloadSize: length, totalLength: length, first, agent });
+    const id = this.core.channel.transfer({ payloadSize: length, totalLength: length, first, agent });
     this.#transfers.set(id, length - first.length);
   }
 
@@ -228,12 +230,13 @@ export class SessionEnd {
     if (next === undefined) return;
     const [id, left] = next;
     const size = Math.min(left, 1 + this.#choices.below(900));
-    this.core.feed(id, TENSOR.subarray(0, size));
+    this.core.channel.feed(id, TENSOR.subarray(0, size));
     if (size === left) this.#transfers.delete(id);
     else this.#transfers.set(id, left - size);
   }
 
   #consume(count: number): void {
-    for (const { streamId, charge } of this.#unread.splice(0, count)) this.core.consume(streamId, charge);
+    for (const { streamId, charge } of this.#unread.splice(0, count))
+      this.core.channel.consume(streamId, charge);
   }
 }

@@ -37,15 +37,15 @@ const MAX_RECORDS = 64;
 function reply(core: SessionCore, streamId: number, kind: number): void {
   switch (kind % 5) {
     case 0:
-      return core.respond(streamId, PLAIN);
+      return core.channel.respond(streamId, PLAIN);
     case 1:
-      return core.chunk(streamId, PLAIN);
+      return core.channel.chunk(streamId, PLAIN);
     case 2:
-      return core.end(streamId);
+      return core.channel.end(streamId);
     case 3:
-      return core.fail(streamId, new ProtocolError('internal', 'failed'));
+      return core.channel.fail(streamId, new ProtocolError('internal', 'failed'));
     default:
-      return core.cancel(streamId);
+      return core.channel.cancel(streamId);
   }
 }
 
@@ -88,9 +88,9 @@ function step(driver: Driver, operation: number, payload: Uint8Array): void {
     case Operation.CONNECT:
       return driver.connect();
     case Operation.SEND:
-      return driver.command(() => driver.core.send(PLAIN));
+      return driver.command(() => driver.core.channel.send(PLAIN));
     case Operation.REQUEST:
-      return driver.command(() => driver.core.request(PLAIN));
+      return driver.command(() => driver.core.channel.request(PLAIN));
     case Operation.REPLY:
       return driver.command(() => reply(driver.core, payload[0] ?? 1, payload[1] ?? 0));
     case Operation.CONSUME:
@@ -221,7 +221,7 @@ const session: Target = {
     same(driver.core.state, 'established', 'a good session');
     driver.receive(hex('10000068656c6c6f'));
     same(driver.core.state, 'established', 'a good session after a message');
-    accepted(() => driver.core.send(PLAIN), 'a message');
+    accepted(() => driver.core.channel.send(PLAIN), 'a message');
   },
 };
 

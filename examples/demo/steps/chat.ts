@@ -1,9 +1,9 @@
 import { connect, type Session } from '@parlance/client';
 import type { Algorithm } from '@parlance/protocol';
 import WebSocket from 'ws';
+import type { ChatRequest } from '../chat-completion.js';
 import { buildConversation } from '../conversation.js';
 import type { Report } from '../report.js';
-import type { ChatRequest } from '../responder.js';
 
 /** What the server read from an M2M header without decompressing its payload. */
 export interface RoutingRecord {

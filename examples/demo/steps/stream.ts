@@ -1,8 +1,9 @@
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
 import type { Answerer } from '../answerer.js';
+import type { ChatRequest } from '../chat-completion.js';
 import type { Report } from '../report.js';
-import { answerTo, type ChatRequest } from '../responder.js';
+import { answerTo } from '../responder.js';
 
 /** (d) A streamed answer, part by part, in the session's own words. */
 export async function showStream(url: string, { isEmbedded }: Answerer, report: Report): Promise<void> {

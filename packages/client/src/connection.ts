@@ -1,4 +1,5 @@
-import { type Crashable, guard, ProtocolError, type Wire } from '@parlance/protocol';
+import { ProtocolError } from '@parlance/protocol';
+import { type Crashable, guard, type Wire } from '@parlance/protocol/internal';
 import type { SocketFailure } from './address.js';
 
 /** What is used of the WebSocket interface that browsers, workers, Node 22 and `ws` share. */

@@ -1,4 +1,5 @@
-import { assertOptions, ProtocolError } from '@parlance/protocol';
+import { ProtocolError } from '@parlance/protocol';
+import { assertOptions } from '@parlance/protocol/internal';
 
 /** When to try again after a connection was lost. */
 export interface ReconnectOptions {

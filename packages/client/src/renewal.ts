@@ -1,4 +1,5 @@
-import { type Clock, type Logger, loggable } from '@parlance/protocol';
+import type { Logger } from '@parlance/protocol';
+import { type Clock, loggable } from '@parlance/protocol/internal';
 
 /** Sends new credentials before the old ones end, as often as it takes. */
 export interface Renewal {

@@ -1,15 +1,22 @@
-// Wire words
+/** The public API of `@parlance/protocol`: codecs, and the session core without sockets or clocks. */
 
-export { CLOSE_CODES, CloseCode, type CloseCodeName, isRetryableCloseCode } from './base/close-codes.js';
+// Names of the protocol
+
 export {
   Algorithm,
   EncodingName,
   Extension,
   NESTED_PROTOCOL_VERSION,
-  PROTOCOL_VERSION,
   Prefix,
+  PROTOCOL_VERSION,
   Subprotocol,
 } from './base/constants.js';
+export type { StringMap } from './base/fields.js';
+export { FrameKind, frameKind } from './base/frame-kind.js';
+
+// Errors and close codes
+
+export { CLOSE_CODES, CloseCode, type CloseCodeName, isRetryableCloseCode } from './base/close-codes.js';
 export {
   ERROR_CODES,
   type ErrorCode,
@@ -20,10 +27,10 @@ export {
   type Rejection,
   RequestError,
   type RequestErrorOptions,
-  toProtocolError,
 } from './base/errors.js';
-export type { StringMap } from './base/fields.js';
-export { FrameKind, frameKind } from './base/frame-kind.js';
+
+// Limits and timers
+
 export {
   ANNOUNCED_LIMITS,
   DEFAULT_LIMITS,
@@ -34,160 +41,21 @@ export {
   resolveTimers,
   type Timers,
 } from './base/limits.js';
-export { MemoryBudget, overBudget, type Reservation, SessionMemory } from './base/memory.js';
-export { assertOptions, type OptionKinds } from './base/options.js';
-export { TokenBucket } from './base/token-bucket.js';
-export { algorithmOf, type BodyForm } from './codec/algorithms.js';
-export type { BodyCoder } from './codec/auto/coder.js';
+
+// Sessions as applications see them
+
 export type { ContextDetails, LastSelection } from './codec/auto/deferred.js';
-export type { Selection } from './codec/auto/select.js';
-export type { AvpAgreement, AvpOptions } from './codec/avp/agreement.js';
-export {
-  bfloat16ToFloat32,
-  float16ToFloat32,
-  float32ToBfloat16,
-  float32ToFloat16,
-} from './codec/avp/float16.js';
-export {
-  type AvpInput,
-  type AvpMessage,
-  decodeAvp,
-  type EncodeAvpOptions,
-  encodeAvp,
-} from './codec/avp/frame.js';
-export type { DecodeAvpOptions } from './codec/avp/head.js';
-export { readAvpHeader } from './codec/avp/header.js';
-export { type AvpTextMessage, decodeAvpTextMessage } from './codec/avp/hello.js';
-export { type ModelIdentity, modelHash, modelIdentity, tokenizerHash } from './codec/avp/identity.js';
-export {
-  decodeKvCache,
-  decodeKvCacheHeader,
-  encodeKvCache,
-  encodeKvCacheHeader,
-  estimateKvCacheSize,
-  KV_CACHE_HEADER_SIZE,
-  type KvCache,
-  kvCacheParts,
-} from './codec/avp/kv-cache.js';
-export type { PayloadType } from './codec/avp/metadata.js';
-export { type Compatibility, resolveCompatibility } from './codec/avp/resolve.js';
-export type { Dtype, Tensor } from './codec/avp/tensor.js';
-// Codecs
-export { decodeBase64, encodeBase64 } from './codec/base64.js';
-export type { ReceivedBody } from './codec/body.js';
-export { BodyCodec, type CodedBody, type SecurityStatus } from './codec/body.js';
-// Session context
-export { type ContextDescription, describeContextBody } from './codec/context/body.js';
-// Keys
-export { agreeKey, createKeyPair, type KeyPair, sharedSecret } from './codec/crypto/key-agreement.js';
-export { deriveKey, KeyPurpose, keyFromHex, keyPath } from './codec/crypto/keys.js';
-export { type LoadableCodec, loadCodecs } from './codec/load.js';
-export { type CostTable, DEFAULT_COST_TABLE, estimateCost } from './codec/m2m/cost.js';
-export type { M2MHeader } from './codec/m2m/fields.js';
-export {
-  decodeM2M,
-  decodeM2MBody,
-  encodeM2M,
-  encodeM2MBody,
-  encodeM2MText,
-  type M2MDecodeOptions,
-  type M2MEncodeOptions,
-  type M2MMessage,
-  readM2MBodyHeader,
-  readM2MHeader,
-} from './codec/m2m/m2m.js';
-export { type M2MSecurity, resolveSecurity } from './codec/m2m/security.js';
-export { decodeBrotli, encodeBrotli } from './codec/text/brotli.js';
-export { decodeDictionary, encodeDictionary } from './codec/text/dictionary.js';
-export { type DetectedAlgorithm, decodeText, detectAlgorithm, encodeText } from './codec/text/tagged.js';
-export { decodeToken, encodeToken } from './codec/text/token.js';
-export {
-  decodeTokenNative,
-  decodeTokenNativeText,
-  encodeTokenNative,
-  encodeTokenNativeText,
-  type TokenNativeFrame,
-} from './codec/text/token-native.js';
+export type { SecurityStatus } from './codec/body.js';
 export type { Negotiated } from './control/agreement.js';
-// AVP
-export { AgreementCache } from './control/agreement.js';
-export { isStatedAgentId } from './control/capabilities.js';
-// Control messages and negotiation
-export {
-  decodeControl,
-  decodeControlJson,
-  encodeControl,
-  encodeControlJson,
-} from './control/envelope.js';
-export {
-  type CapabilityShape,
-  CloseReason,
-  type ControlMessage,
-  type DataPayload,
-  type GoAwayPayload,
-  type HelloPayload,
-  RejectCode,
-  type RejectPayload,
-  type ResumeOffer,
-  ResumeRefusal,
-  type UnknownMessage,
-} from './control/messages.js';
-export { type Agreement, type Capabilities, type Negotiation, negotiate } from './control/negotiate.js';
-export {
-  type AgentChange,
-  type AgentInfo,
-  type Agents,
-  type DirectoryNews,
-  type DirectoryQuery,
-  newsFields,
-} from './endpoint/agents/agents.js';
-export { encodeUndeliverable, type Undeliverable } from './endpoint/agents/delivery.js';
-export {
-  type AgentDescription,
-  type AgentOptions,
-  MAX_AGENT_METADATA,
-  readAgent,
-} from './endpoint/agents/description.js';
-export { Endpoint } from './endpoint/endpoint.js';
-export type { EndpointOptions } from './endpoint/endpoint-options.js';
-export {
-  attempt,
-  type Crashable,
-  catchLate,
-  GuardedClock,
-  guard,
-  guardLater,
-  guardLogger,
-} from './endpoint/guard.js';
-// HTTP in a session
-export { encodeEventPart, eventTextOf, type ServerSentEvent } from './endpoint/http/events.js';
-export {
-  decodeHttpRequest,
-  decodeHttpResponse,
-  encodeHttpRequest,
-  encodeHttpResponse,
-  type HttpHeaders,
-  type HttpRequestHead,
-  type HttpResponseHead,
-} from './endpoint/http/head.js';
-export { type LoggableError, loggable } from './endpoint/loggable.js';
-export type { BodyEvent } from './endpoint/messages/intake.js';
+export type { AgentChange, AgentInfo, Agents } from './endpoint/agents/agents.js';
+export type { Undeliverable } from './endpoint/agents/delivery.js';
+export type { AgentOptions } from './endpoint/agents/description.js';
 export type { Message } from './endpoint/messages/message.js';
 export type { Metadata, MetadataValue } from './endpoint/messages/metadata.js';
 export type { Body, Part } from './endpoint/messages/part.js';
-export {
-  CAPABILITY_KINDS,
-  type CapabilityOptions,
-  resolveCapabilities,
-  sweepInterval,
-} from './endpoint/options.js';
-export { type EventRoute, type Logger, SILENT_LOGGER, type Wire } from './endpoint/ports.js';
-// Endpoints: sessions as their users see them, driven by a transport
-export {
-  type BatchOptions,
-  type ResolvedBatchOptions,
-  resolveBatchOptions,
-} from './endpoint/requests/batch.js';
+export type { CapabilityOptions } from './endpoint/options.js';
+export type { Logger } from './endpoint/ports.js';
+export type { BatchOptions } from './endpoint/requests/batch.js';
 export type { ReplyStream } from './endpoint/requests/reply.js';
 export type { RequestContext, RequestHandler } from './endpoint/requests/responder.js';
 export type { Scan, ScanContext, Verdict } from './endpoint/scan.js';
@@ -208,26 +76,142 @@ export type {
   StreamedTensor,
   TensorInput,
 } from './endpoint/tensors/tensor.js';
-// Explaining frames
-export type {
-  ExplainedFault,
-  ExplainedField,
-  ExplainedKind,
-  ExplainOptions,
-  Explanation,
-} from './inspect/explanation.js';
-export { explainFrame } from './inspect/frame.js';
-export { createSessionExplainer, type Direction, type SessionExplainer } from './inspect/session.js';
-export { printable } from './inspect/wording.js';
-export { DELIVERY, DIRECTORY, isAgentAddress, isAgentId } from './link/addressing.js';
+export type { SessionState, Undelivered, UndeliveredBody } from './session/types.js';
+
+// Text codecs
+
+export type { Selection } from './codec/auto/select.js';
+export { decodeBase64, encodeBase64 } from './codec/base64.js';
+export { type LoadableCodec, loadCodecs } from './codec/load.js';
+export { decodeBrotli, encodeBrotli } from './codec/text/brotli.js';
+export { decodeDictionary, encodeDictionary } from './codec/text/dictionary.js';
+export { decodeText, detectAlgorithm, type DetectedAlgorithm, encodeText } from './codec/text/tagged.js';
+export {
+  decodeTokenNative,
+  decodeTokenNativeText,
+  encodeTokenNative,
+  encodeTokenNativeText,
+  type TokenNativeFrame,
+} from './codec/text/token-native.js';
+export { decodeToken, encodeToken } from './codec/text/token.js';
+
+// M2M v1
+
+export { type CostTable, DEFAULT_COST_TABLE, estimateCost } from './codec/m2m/cost.js';
+export type { M2MHeader } from './codec/m2m/fields.js';
+export {
+  decodeM2M,
+  decodeM2MBody,
+  encodeM2M,
+  encodeM2MBody,
+  encodeM2MText,
+  type M2MDecodeOptions,
+  type M2MEncodeOptions,
+  type M2MMessage,
+  readM2MBodyHeader,
+  readM2MHeader,
+} from './codec/m2m/m2m.js';
+export type { M2MSecurity } from './codec/m2m/security.js';
+
+// Keys
+
+export { agreeKey, createKeyPair, type KeyPair, sharedSecret } from './codec/crypto/key-agreement.js';
+export { deriveKey, keyFromHex, keyPath, KeyPurpose } from './codec/crypto/keys.js';
+
+// AVP
+
+export type { AvpAgreement, AvpOptions } from './codec/avp/agreement.js';
+export {
+  bfloat16ToFloat32,
+  float16ToFloat32,
+  float32ToBfloat16,
+  float32ToFloat16,
+} from './codec/avp/float16.js';
+export {
+  type AvpInput,
+  type AvpMessage,
+  decodeAvp,
+  encodeAvp,
+  type EncodeAvpOptions,
+} from './codec/avp/frame.js';
+export type { DecodeAvpOptions } from './codec/avp/head.js';
+export { readAvpHeader } from './codec/avp/header.js';
+export { type AvpTextMessage, decodeAvpTextMessage } from './codec/avp/hello.js';
+export { modelHash, type ModelIdentity, modelIdentity, tokenizerHash } from './codec/avp/identity.js';
+export type { PayloadType } from './codec/avp/metadata.js';
+export { type Compatibility, resolveCompatibility } from './codec/avp/resolve.js';
+export type { Dtype, Tensor } from './codec/avp/tensor.js';
+
+// KV-caches
+
+export {
+  decodeKvCache,
+  decodeKvCacheHeader,
+  encodeKvCache,
+  encodeKvCacheHeader,
+  estimateKvCacheSize,
+  KV_CACHE_HEADER_SIZE,
+  type KvCache,
+  kvCacheParts,
+} from './codec/avp/kv-cache.js';
+
+// Tokenizer
+
+export type { Encoding } from './tokenizer/encoding.js';
+export { getEncoding, isEncodingAvailable, loadEncoding, type LoadOptions } from './tokenizer/load.js';
+export { VOCABULARY_HASHES } from './tokenizer/vocabulary.js';
+
+// Control messages and negotiation
+
+export { decodeControl, decodeControlJson, encodeControl, encodeControlJson } from './control/envelope.js';
+export {
+  type CapabilityShape,
+  CloseReason,
+  type ControlMessage,
+  type DataPayload,
+  type GoAwayPayload,
+  type HelloPayload,
+  RejectCode,
+  type RejectPayload,
+  type ResumeOffer,
+  ResumeRefusal,
+  type UnknownMessage,
+} from './control/messages.js';
+export { type Agreement, type Capabilities, negotiate, type Negotiation } from './control/negotiate.js';
+
+// Link frames and bodies
+
+export { algorithmOf, type BodyForm } from './codec/algorithms.js';
+export {
+  BodyCodec,
+  type BodyCount,
+  type BodyCounts,
+  type CodedBody,
+  type DeferredBody,
+  type DeferredEncoding,
+  type ReceivedBody,
+} from './codec/body.js';
+export { type ContextDescription, describeContextBody } from './codec/context/body.js';
 export type { ContextUse } from './link/context-coding.js';
 export { decodeLinkFrame, LinkFlag, type LinkFrame, LinkKind } from './link/frame.js';
-export { type BodyToSend, type LinkEvent, TRANSFER_OVERHEAD } from './link/link.js';
-export { MAX_PIECE_SIZE } from './link/outbox.js';
+export type { BodyToSend, LinkEvent, OutgoingTransfer } from './link/link.js';
 export type { BodyPiece } from './link/pieces.js';
-export { type Clock, createSweep, type Sweep, type Sweepable, systemClock } from './platform/clock.js';
-export { closeReasonOf } from './session/close-reason.js';
-// The session core
+
+// HTTP in a session
+
+export { encodeEventPart, eventTextOf, type ServerSentEvent } from './endpoint/http/events.js';
+export {
+  decodeHttpRequest,
+  decodeHttpResponse,
+  encodeHttpRequest,
+  encodeHttpResponse,
+  type HttpHeaders,
+  type HttpRequestHead,
+  type HttpResponseHead,
+} from './endpoint/http/head.js';
+
+// The session core, for drivers of other transports
+
 export {
   type LifecycleContext,
   LifecycleEffect,
@@ -237,18 +221,5 @@ export {
   sessionMachine,
   stepLifecycle,
 } from './session/lifecycle.js';
-export { newSessionId } from './session/random-id.js';
 export { createSession } from './session/session.js';
-export type {
-  AcceptOptions,
-  SessionCore,
-  SessionEvent,
-  SessionOptions,
-  SessionState,
-  Undelivered,
-  UndeliveredBody,
-} from './session/types.js';
-// Tokenizer
-export type { Encoding } from './tokenizer/encoding.js';
-export { getEncoding, isEncodingAvailable, type LoadOptions, loadEncoding } from './tokenizer/load.js';
-export { VOCABULARY_HASHES } from './tokenizer/vocabulary.js';
+export type { AcceptOptions, Channel, SessionCore, SessionEvent, SessionOptions } from './session/types.js';

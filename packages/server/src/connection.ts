@@ -1,26 +1,28 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import {
-  type Clock,
   CloseCode,
   createSession,
-  Endpoint,
-  type EndpointOptions,
-  type EventRoute,
-  guard,
   type HelloPayload,
   type Limits,
   type Logger,
-  type MemoryBudget,
-  newSessionId,
   ProtocolError,
   type RequestHandler,
-  type Reservation,
   ResumeRefusal,
   type SessionCore,
   type SessionOptions,
   type Subprotocol,
-  systemClock,
 } from '@parlance/protocol';
+import {
+  type Clock,
+  Endpoint,
+  type EndpointOptions,
+  type EventRoute,
+  guard,
+  type MemoryBudget,
+  newSessionId,
+  type Reservation,
+  systemClock,
+} from '@parlance/protocol/internal';
 import { bearerToken, type Identity, type Refusal, unauthenticated } from './admission/admission.js';
 import { identify } from './admission/authentication.js';
 import { HandshakeGuard } from './admission/handshake-guard.js';
@@ -236,7 +238,7 @@ export class Connection implements EndpointOptions, WireEvents {
     // Before ACCEPT the handshake has a bound of its own.
     if (target.core.negotiated === undefined) return;
     const { maxMessageSize } = this.#host.options.limits;
-    const most = target.core.hasLink ? Math.min(MAX_LINK_FRAME, maxMessageSize) : maxMessageSize;
+    const most = target.core.channel.hasLink ? Math.min(MAX_LINK_FRAME, maxMessageSize) : maxMessageSize;
     if (this.#unfinished > most + READ_AHEAD) {
       const message = `a WebSocket message of more than ${most} bytes`;
       this.#cutOff(new ProtocolError('message_too_large', message));

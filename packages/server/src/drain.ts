@@ -1,10 +1,5 @@
-import {
-  assertOptions,
-  CloseReason,
-  type Endpoint,
-  type GoAwayPayload,
-  ProtocolError,
-} from '@parlance/protocol';
+import { CloseReason, type GoAwayPayload, ProtocolError } from '@parlance/protocol';
+import { assertOptions, type Endpoint } from '@parlance/protocol/internal';
 
 export interface DrainOptions {
   /** How long open streams may take to finish, in milliseconds. @default 30,000 */
@@ -80,7 +75,8 @@ export class Drain {
     const left = [...this.#sessions.values()];
     const result = {
       left: sessions.length - left.length,
-      interrupted: left.filter(({ state, core }) => state !== 'suspended' && core.openStreams > 0).length,
+      interrupted: left.filter(({ state, core }) => state !== 'suspended' && core.channel.openStreams > 0)
+        .length,
       lost: left.filter(({ state }) => state === 'suspended').length,
     };
     await Promise.all(

@@ -2,30 +2,32 @@ import { totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
 import {
   type AvpOptions,
-  assertOptions,
   type BatchOptions,
-  CAPABILITY_KINDS,
   type Capabilities,
   type CapabilityOptions,
-  guardLogger,
   type Limits,
   type Logger,
   type M2MSecurity,
   MAX_ASSEMBLED_SIZE,
-  type OptionKinds,
   ProtocolError,
   type RequestHandler,
-  type ResolvedBatchOptions,
-  resolveBatchOptions,
-  resolveCapabilities,
   resolveLimits,
-  resolveSecurity,
   resolveTimers,
   type Scan,
   type Session,
-  SILENT_LOGGER,
   type Timers,
 } from '@parlance/protocol';
+import {
+  assertOptions,
+  CAPABILITY_KINDS,
+  guardLogger,
+  type OptionKinds,
+  type ResolvedBatchOptions,
+  resolveBatchOptions,
+  resolveCapabilities,
+  resolveSecurity,
+  SILENT_LOGGER,
+} from '@parlance/protocol/internal';
 import type { Authenticate } from './admission/admission.js';
 import type { AgentsOptions } from './agents/policy.js';
 import { createTrustedProxies, type TrustedProxies } from './http/addresses.js';

@@ -1,28 +1,30 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import {
-  AgreementCache,
-  attempt,
   CloseCode,
   CloseReason,
-  createSweep,
-  type Endpoint,
-  type EventRoute,
   Extension,
-  guardLater,
   type HelloPayload,
   type LoadableCodec,
   loadCodecs,
   loadEncoding,
-  loggable,
-  MemoryBudget,
   ProtocolError,
   type RequestHandler,
   type Session,
   type SessionOptions,
   Subprotocol,
+} from '@parlance/protocol';
+import {
+  AgreementCache,
+  attempt,
+  createSweep,
+  type Endpoint,
+  type EventRoute,
+  guardLater,
+  loggable,
+  MemoryBudget,
   sweepInterval,
   systemClock,
-} from '@parlance/protocol';
+} from '@parlance/protocol/internal';
 import type { Refusal } from './admission/admission.js';
 import { Handshakes } from './admission/handshakes.js';
 import { Quotas } from './admission/quotas.js';

@@ -99,7 +99,8 @@ async function setUp({ extensions = OPTIONS.capabilities.extensions }: { extensi
   return { endpoint, dial, loaded, connect, lose, told };
 }
 
-const send = (core: SessionCore, text: string) => core.send(plainBody(new TextEncoder().encode(text)));
+const send = (core: SessionCore, text: string) =>
+  core.channel.send(plainBody(new TextEncoder().encode(text)));
 
 it('hands a socket at most 256 KiB ahead of time, and the rest as it drains', async () => {
   const { endpoint, connect } = await setUp();
@@ -113,7 +114,7 @@ it('hands a socket at most 256 KiB ahead of time, and the rest as it drains', as
     endpoint.handleWritable();
   }
   expect(wire.bufferedAmount).toBe(0);
-  expect(server.framesUnconfirmed).toBe(0);
+  expect(server.channel.framesUnconfirmed).toBe(0);
 });
 
 describe('messages that were acknowledged', () => {
@@ -185,7 +186,7 @@ describe('a connection that is lost while codecs are loaded', () => {
     exchange();
     endpoint.handleDisconnected(CloseCode.ABNORMAL, '', wire);
     expect(told).toEqual(['accepted', 'wire lost']);
-    expect(server.framesUnconfirmed).toBe(1);
+    expect(server.channel.framesUnconfirmed).toBe(1);
     await loaded();
     expect(told).toEqual(['accepted', 'wire lost', 'ready']);
     expect(endpoint.state).toBe('suspended');

@@ -234,7 +234,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
   /** The application has taken a message that was charged `charge`. */
   handleTaken(charge: number): void {
     try {
-      if (this.core.consume(0, charge)) this.#apply();
+      if (this.core.channel.consume(0, charge)) this.#apply();
       if (!this.#transmitter.isReading) this.#transmitter.pauseWhileFull();
     } catch (error) {
       this.crash(error);
@@ -382,7 +382,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
   /** Tells what windows and queues hold. While there is too little memory, the peer gets no more credit. */
   #countMemory(): void {
     const { core } = this;
-    const streams = Math.max(0, core.openStreams - FREE_STREAMS) * STREAM_MEMORY;
+    const streams = Math.max(0, core.channel.openStreams - FREE_STREAMS) * STREAM_MEMORY;
     const held = core.heldBytes + (this.#mailbox.size + this.relayed) * MESSAGE_MEMORY + streams;
     if (this.#memory === undefined && held < MIN_COUNTED) return;
     const { memory } = this;
@@ -392,7 +392,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
   }
 
   #awaitMemory(): void {
-    this.core.holdCredit(true);
+    this.core.channel.holdCredit(true);
     const creditAgain = () => {
       this.#creditAgain();
       this.pump();
@@ -409,7 +409,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     const shortage = this.#shortage;
     this.#shortage = undefined;
     shortage?.release();
-    this.core.holdCredit(false);
+    this.core.channel.holdCredit(false);
   }
 
   // --- Session
@@ -481,14 +481,14 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
   }
 
   stats(): SessionStats {
-    return this.#stats.snapshot(this.core.sentBodies, {
+    return this.#stats.snapshot(this.core.channel.sentBodies, {
       queuedBytes: this.core.queuedBytes,
       blockedOnCredit: this.core.isBlockedOnCredit,
       blockedOnRate: this.core.isPaced,
-      openStreams: this.core.openStreams,
+      openStreams: this.core.channel.openStreams,
       roundTripMs: this.core.roundTripMs,
       lastSelection: this.#exchange?.lastSelection,
-      context: this.core.contextUse,
+      context: this.core.channel.contextUse,
     });
   }
 
@@ -645,7 +645,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
 
   #isFlushed(): boolean {
     const { core } = this;
-    return core.queuedBytes === 0 && !core.hasOutput && core.framesUnconfirmed === 0;
+    return core.queuedBytes === 0 && !core.hasOutput && core.channel.framesUnconfirmed === 0;
   }
 
   // --- effects of the core
@@ -708,7 +708,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
       const fields = { event: 'report.unreadable', session: this.id, err: loggable(error) };
       this.#logger.warn(fields, 'a report of delivery could not be read');
     }
-    if (this.core.consume(0, message.charge)) this.pump();
+    if (this.core.channel.consume(0, message.charge)) this.pump();
   }
 
   /** Loads what the agreement needs; the core holds what arrives meanwhile. */
@@ -716,7 +716,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     const { core, negotiated } = this;
     // A session may be taken up while its codecs are loaded.
     if (this.#loading === core) return;
-    const hasContext = core.contextUse !== undefined;
+    const hasContext = core.channel.contextUse !== undefined;
     // A server has loaded everything before it listens.
     if (this.#options.role === 'server' && isLoaded(negotiated, hasContext)) {
       this.#start();
@@ -756,7 +756,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
 
   /** Leaves a server that drains as soon as nothing is under way any more. */
   #leaveWhenDone(handover: Handover): void {
-    if (handover.isClosing || this.core.state !== 'established' || this.core.openStreams > 0) return;
+    if (handover.isClosing || this.core.state !== 'established' || this.core.channel.openStreams > 0) return;
     if (this.#exchange?.coding !== undefined || !this.#isFlushed()) return;
     handover.isClosing = true;
     this.core.close(CloseReason.CLIENT_SHUTDOWN, 'the server drains', this.#clock.now());
@@ -795,7 +795,7 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
     this.#memory = undefined;
     this.#shortage = undefined;
     this.#failFlushing(error);
-    const unacknowledged = this.core.framesUnconfirmed + this.core.undelivered().notSent.length;
+    const unacknowledged = this.core.channel.framesUnconfirmed + this.core.undelivered().notSent.length;
     this.#unacknowledged = unacknowledged;
     for (const resolve of this.#closing ?? []) resolve({ unacknowledged });
     this.#closing = undefined;

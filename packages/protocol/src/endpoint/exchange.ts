@@ -212,13 +212,16 @@ export class Exchange {
   #dropMessage({ charge }: ReceivedBody, reservation: Reservation | undefined): void {
     const { logger, session, pump, negotiated } = this.#options;
     reservation?.release();
-    this.#core.consume(0, charge);
+    this.#core.channel.consume(0, charge);
     if (!this.#hasDropped) {
       const fields = { event: 'message.unread', session: session.id };
       logger.warn(fields, 'one-way messages are dropped: there is no onSession that would read them');
     }
     this.#hasDropped = true;
-    if (negotiated.extensions[Extension.AGENTS] !== undefined && this.#core.queuedOn(0) < MAX_REPORTS) {
+    if (
+      negotiated.extensions[Extension.AGENTS] !== undefined &&
+      this.#core.channel.queuedOn(0) < MAX_REPORTS
+    ) {
       const report = encodeUndeliverable({
         to: '@server',
         outcome: 'not_sent',
@@ -227,7 +230,7 @@ export class Exchange {
         count: 1,
       });
       try {
-        this.#core.send({ ...this.coder.encode(report, {}), agent: DELIVERY });
+        this.#core.channel.send({ ...this.coder.encode(report, {}), agent: DELIVERY });
       } catch {
         // No codec of the session carries a report; the log line says it.
       }
@@ -236,7 +239,7 @@ export class Exchange {
   }
 
   #refuseTensor(streamId: number, charge: number): void {
-    this.#core.consume(streamId, charge);
+    this.#core.channel.consume(streamId, charge);
     this.#refuse(
       streamId,
       new ProtocolError('unsupported', 'this end reads no tensors: it has no onSession'),
@@ -253,8 +256,8 @@ export class Exchange {
     const fields = { event: 'memory.refused', session: session.id, kind: event.type };
     logger[this.#hasRefused ? 'debug' : 'warn'](fields, error.message);
     this.#hasRefused = true;
-    this.#core.consume(streamId, body.charge);
-    if (event.type === 'request') this.#core.refuse(streamId, error);
+    this.#core.channel.consume(streamId, body.charge);
+    if (event.type === 'request') this.#core.channel.refuse(streamId, error);
     else if (this.#passage?.refuse(streamId, error) !== true) this.#requester.refuse(streamId, error);
     this.#options.pump();
   }
@@ -263,8 +266,8 @@ export class Exchange {
     const charge = this.#madeIntake?.drop(streamId);
     if (charge === undefined) return this.#madeHandlers?.cancel(streamId);
     // Its handler has not begun.
-    this.#core.consume(streamId, charge);
-    this.#core.end(streamId);
+    this.#core.channel.consume(streamId, charge);
+    this.#core.channel.end(streamId);
   }
 
   /** Answers a request that has arrived by a handler of the caller's. */
@@ -309,8 +312,8 @@ export class Exchange {
   }
 
   #contextOptions(): BodyCoderOptions['context'] {
-    const { negotiated, endpoint, stats } = this.#options;
-    if (this.#core.contextUse === undefined) return undefined;
+    const { negotiated, endpoint } = this.#options;
+    if (this.#core.channel.contextUse === undefined) return undefined;
     return {
       maxMessageSize: maxMessageSize(endpoint.role, negotiated, endpoint.limits),
     };
@@ -329,7 +332,7 @@ export class Exchange {
   }
 
   get #requester(): Requester {
-    const { stats, pump, session } = this.#options;
+    const { pump, session } = this.#options;
     this.#madeRequester ??= new Requester({
       core: this.#core,
       clock: this.#clock,
@@ -342,7 +345,7 @@ export class Exchange {
 
   get #handlers(): Handlers {
     if (this.#madeHandlers !== undefined) return this.#madeHandlers;
-    const { session, logger, stats, pump, endpoint } = this.#options;
+    const { session, logger, pump, endpoint } = this.#options;
     this.#madeHandlers = new Handlers({
       core: this.#core,
       coder: this.coder,
@@ -362,7 +365,7 @@ export class Exchange {
 
   get #tensors(): Tensors {
     if (this.#madeTensors !== undefined) return this.#madeTensors;
-    const { session, agentId = '', stats, mailbox, scanner, pump, endpoint } = this.#options;
+    const { session, agentId = '', mailbox, scanner, pump, endpoint } = this.#options;
     const isClient = endpoint.role === 'client';
     this.#madeTensors = new Tensors({
       core: this.#core,
@@ -388,7 +391,7 @@ export class Exchange {
   // --- steps
 
   #commit(coded: BodyToSend): Promise<void> {
-    this.#core.send(coded);
+    this.#core.channel.send(coded);
     this.#options.transmit();
     return this.#room(0);
   }
@@ -433,14 +436,14 @@ export class Exchange {
   #startRequest(streamId: number, message: ReceivedMessage): void {
     // It may have been cancelled while it was looked at.
     const { session, endpoint } = this.#options;
-    if (!this.#core.isWanted(streamId)) {
+    if (!this.#core.channel.isWanted(streamId)) {
       message.release();
-      this.#core.end(streamId);
+      this.#core.channel.end(streamId);
     } else guardLater(session, this.#handlers.run(streamId, message, endpoint.onRequest));
   }
 
   #refuse(streamId: number, error: ProtocolError): void {
-    this.#core.refuse(streamId, error);
+    this.#core.channel.refuse(streamId, error);
     this.#options.pump();
   }
 }

@@ -1,6 +1,6 @@
 import { Inbox, type InboxOptions } from './messages/inbox.js';
 import type { Message, ReceivedMessage } from './messages/message.js';
-import type { TensorMessage } from './tensors/tensor.js';
+import type { TensorMessage } from './tensors/message.js';
 
 type Received = ReceivedMessage | TensorMessage;
 

@@ -2,7 +2,8 @@ import { ProtocolError, toProtocolError } from '../base/errors.js';
 import type { AvpHead } from '../codec/avp/head.js';
 import { TransferReader } from '../codec/avp/transfer.js';
 import type { SessionEvent } from '../session/types.js';
-import { type StreamedTensor, TensorMessage } from './tensors/tensor.js';
+import { TensorMessage } from './tensors/message.js';
+import type { StreamedTensor } from './tensors/tensor.js';
 
 type PieceEvent = Extract<SessionEvent, { type: 'piece' }>;
 

@@ -54,10 +54,10 @@ describe('an addressed body', () => {
   it('announces its agent once and arrives with the name', () => {
     const simulation = agreed();
     const { client, server } = simulation;
-    client.core.send(text('1', 'worker'));
-    client.core.send(text('2', 'worker'));
-    client.core.request(text('3', 'other'));
-    client.core.send(text('4'));
+    client.core.channel.send(text('1', 'worker'));
+    client.core.channel.send(text('2', 'worker'));
+    client.core.channel.request(text('3', 'other'));
+    client.core.channel.send(text('4'));
     simulation.settle();
     expect(kinds(client.sent)).toEqual([
       LinkKind.ALIAS,
@@ -83,8 +83,8 @@ describe('an addressed body', () => {
   it('keeps its agent in fragments although the number means somebody else meanwhile', () => {
     const simulation = agreed();
     const { client, server } = simulation;
-    client.core.request(plain(new Uint8Array(3 * MAX_FRAGMENT_SIZE), 'first'));
-    for (let i = 0; i < 2 * MAX_ALIASES; i++) client.core.send(text('x', `agent-${i}`));
+    client.core.channel.request(plain(new Uint8Array(3 * MAX_FRAGMENT_SIZE), 'first'));
+    for (let i = 0; i < 2 * MAX_ALIASES; i++) client.core.channel.send(text('x', `agent-${i}`));
     simulation.settle();
     const [request] = eventsOf(server, 'request');
     expect([request?.body.agent, request?.body.bytes.length]).toEqual(['first', 3 * MAX_FRAGMENT_SIZE]);
@@ -96,11 +96,11 @@ describe('an addressed body', () => {
   it('arrives with its name over another connection', () => {
     const simulation = agreed();
     const { client, server } = simulation;
-    client.core.send(text('lost', 'worker'));
+    client.core.channel.send(text('lost', 'worker'));
     // Written, and lost with its announcement before it arrives.
     while (client.core.pollTransmit() !== undefined);
     simulation.cut();
-    client.core.send(text('later', 'worker'));
+    client.core.channel.send(text('later', 'worker'));
     simulation.reconnect();
     expect(
       eventsOf(server, 'message').map(({ body }) => [new TextDecoder().decode(body.bytes), body.agent]),
@@ -114,7 +114,7 @@ describe('an addressed body', () => {
   it('is refused at this end where addressing was not agreed', () => {
     const simulation = createSimulation();
     simulation.settle();
-    expect(() => simulation.client.core.send(text('x', 'worker'))).toThrow(
+    expect(() => simulation.client.core.channel.send(text('x', 'worker'))).toThrow(
       expect.objectContaining({ code: 'unsupported' }),
     );
   });
@@ -123,13 +123,13 @@ describe('an addressed body', () => {
     const simulation = agreed();
     const written: number[] = [];
     const onWritten = (count: number) => written.push(count);
-    simulation.client.core.send({ ...plain(new Uint8Array(MAX_FRAGMENT_SIZE + 1), 'a'), onWritten });
-    simulation.client.core.send({ ...text('x', 'a'), onWritten });
+    simulation.client.core.channel.send({ ...plain(new Uint8Array(MAX_FRAGMENT_SIZE + 1), 'a'), onWritten });
+    simulation.client.core.channel.send({ ...text('x', 'a'), onWritten });
     expect(written).toEqual([]);
     simulation.settle();
     expect(written).toEqual([3, 4]);
     simulation.advance(1000);
-    expect(simulation.client.core.framesConfirmed).toBe(4);
+    expect(simulation.client.core.channel.framesConfirmed).toBe(4);
   });
 });
 
@@ -160,7 +160,7 @@ describe('what breaks addressing', () => {
 
   it('is a reply with an address', () => {
     const simulation = agreed();
-    simulation.server.core.request(text('?'));
+    simulation.server.core.channel.request(text('?'));
     simulation.settle();
     simulation.inject('client', message(LinkKind.RESPONSE, 2, 0));
     simulation.settle();

@@ -42,10 +42,10 @@ describe('credit of a stream that is over', () => {
   function answered(relayed: boolean, count: number) {
     const bench = simulate();
     const { client, server, settle } = bench;
-    for (let i = 0; i < count; i++) client.core.request({ ...plainBody(new Uint8Array(1)), relayed });
+    for (let i = 0; i < count; i++) client.core.channel.request({ ...plainBody(new Uint8Array(1)), relayed });
     settle();
     for (const { streamId } of eventsOf(server, 'request'))
-      server.core.respond(streamId, plainBody(new Uint8Array(LARGE)));
+      server.core.channel.respond(streamId, plainBody(new Uint8Array(LARGE)));
     settle();
     return bench;
   }
@@ -59,9 +59,9 @@ describe('credit of a stream that is over', () => {
     expect(before).toBe(Math.ceil(LIMITS.maxMessageSize / (LARGE - WINDOW.stream_window)));
     for (let i = 0; i < 12; i++) {
       const { streamId, body } = arrived()[i] as ReturnType<typeof arrived>[number];
-      client.core.consume(streamId, body.charge - 1);
+      client.core.channel.consume(streamId, body.charge - 1);
       settle();
-      client.core.consume(streamId, 1);
+      client.core.channel.consume(streamId, 1);
       settle();
     }
     expect(arrived()).toHaveLength(12);
@@ -71,28 +71,28 @@ describe('credit of a stream that is over', () => {
     const { client, server, settle } = simulate();
     const taken = new Set<object>();
     for (let round = 0; round < 40; round++) {
-      const id = client.core.request({ ...plainBody(new Uint8Array(1)), relayed: true });
+      const id = client.core.channel.request({ ...plainBody(new Uint8Array(1)), relayed: true });
       settle();
-      server.core.chunk(id, plainBody(new Uint8Array(8 * KIB)));
-      if (round % 2 === 0) server.core.end(id);
+      server.core.channel.chunk(id, plainBody(new Uint8Array(8 * KIB)));
+      if (round % 2 === 0) server.core.channel.end(id);
       // Cut off in the middle, as it waits for credit.
-      else server.core.chunk(id, plainBody(new Uint8Array(64 * KIB)));
+      else server.core.channel.chunk(id, plainBody(new Uint8Array(64 * KIB)));
       settle();
-      if (round % 2 === 1) client.core.cancel(id);
+      if (round % 2 === 1) client.core.channel.cancel(id);
       settle();
-      if (round % 2 === 1) server.core.end(id);
+      if (round % 2 === 1) server.core.channel.end(id);
       settle();
       for (const event of eventsOf(client, 'part')) {
         if (taken.has(event)) continue;
         taken.add(event);
-        client.core.consume(event.streamId, event.body.charge);
+        client.core.channel.consume(event.streamId, event.body.charge);
       }
       settle();
     }
-    expect(client.core.openStreams).toBe(0);
-    const id = client.core.request({ ...plainBody(new Uint8Array(1)), relayed: true });
+    expect(client.core.channel.openStreams).toBe(0);
+    const id = client.core.channel.request({ ...plainBody(new Uint8Array(1)), relayed: true });
     settle();
-    server.core.respond(id, plainBody(new Uint8Array(LIMITS.maxMessageSize)));
+    server.core.channel.respond(id, plainBody(new Uint8Array(LIMITS.maxMessageSize)));
     settle();
     expect(eventsOf(client, 'response')).toHaveLength(1);
   });
@@ -101,15 +101,15 @@ describe('credit of a stream that is over', () => {
 describe('credit', () => {
   it('holds a sender back whose reader does not read, and no longer than that', () => {
     const { client, server, settle } = simulate();
-    for (let i = 0; i < 100; i++) client.core.send(plainBody(new Uint8Array(10 * KIB)));
+    for (let i = 0; i < 100; i++) client.core.channel.send(plainBody(new Uint8Array(10 * KIB)));
     settle();
     const arrived = eventsOf(server, 'message');
     expect(unread(server, new Set())).toBeLessThanOrEqual(WINDOW.message_window);
     expect(client.core.isBlockedOnCredit).toBe(true);
-    for (let i = 0; i < arrived.length; i++) server.core.consume(0, arrived[i]?.body.charge ?? 0);
+    for (let i = 0; i < arrived.length; i++) server.core.channel.consume(0, arrived[i]?.body.charge ?? 0);
     settle();
     for (let i = arrived.length; i < 100; i++) {
-      server.core.consume(0, eventsOf(server, 'message')[i]?.body.charge ?? 0);
+      server.core.channel.consume(0, eventsOf(server, 'message')[i]?.body.charge ?? 0);
       settle();
     }
     expect(eventsOf(server, 'message')).toHaveLength(100);
@@ -118,8 +118,8 @@ describe('credit', () => {
 
   it('lets a message through that is larger than its window, up to the message limit', () => {
     const { client, server, settle } = simulate();
-    client.core.send(plainBody(new Uint8Array(LIMITS.maxMessageSize)));
-    const id = client.core.request(plainBody(new Uint8Array(LIMITS.maxMessageSize)));
+    client.core.channel.send(plainBody(new Uint8Array(LIMITS.maxMessageSize)));
+    const id = client.core.channel.request(plainBody(new Uint8Array(LIMITS.maxMessageSize)));
     settle();
     expect(eventsOf(server, 'message')[0]?.body.bytes.length).toBe(LIMITS.maxMessageSize);
     expect(eventsOf(server, 'request')[0]?.streamId).toBe(id);
@@ -183,7 +183,7 @@ describe('credit', () => {
       const server = alone();
       const { message_window: window } = WINDOW;
       server.send(LinkKind.MESSAGE, 0, window);
-      server.core.consume(0, window);
+      server.core.channel.consume(0, window);
       const [limit = 0] = server.granted();
       expect(limit).toBeGreaterThan(window);
       return server.send(LinkKind.MESSAGE, 0, limit - window + excess);
@@ -195,16 +195,16 @@ describe('credit', () => {
   it('is given back when a stream is cancelled, and the slot is free again', () => {
     const { client, server, settle } = simulate();
     for (let round = 0; round < 100; round++) {
-      const id = client.core.request(plainBody(new Uint8Array(10)));
+      const id = client.core.channel.request(plainBody(new Uint8Array(10)));
       settle();
-      for (let i = 0; i < 5; i++) server.core.chunk(id, plainBody(new Uint8Array(10 * KIB)));
+      for (let i = 0; i < 5; i++) server.core.channel.chunk(id, plainBody(new Uint8Array(10 * KIB)));
       settle();
-      client.core.cancel(id);
+      client.core.channel.cancel(id);
       settle();
-      server.core.end(id);
+      server.core.channel.end(id);
       settle();
     }
-    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
+    expect([client.core.channel.openStreams, server.core.channel.openStreams]).toEqual([0, 0]);
     expect([client.core.queuedBytes, server.core.queuedBytes]).toEqual([0, 0]);
     expect(client.core.state).toBe('established');
   });
@@ -221,14 +221,16 @@ describe('credit', () => {
         (messages, stalled) => {
           const { client, server, settle } = simulate();
           // Streams 1 to 7 are replies of the server, 0 are its one-way messages.
-          const ids = Array.from({ length: 7 }, () => client.core.request(plainBody(new Uint8Array(1))));
+          const ids = Array.from({ length: 7 }, () =>
+            client.core.channel.request(plainBody(new Uint8Array(1))),
+          );
           settle();
           const expected = new Map<number, number>();
           for (const { size, stream } of messages) {
             const body = plainBody(new Uint8Array(size));
             const id = stream === 0 ? 0 : (ids[stream - 1] as number);
-            if (stream === 0) server.core.send(body);
-            else server.core.chunk(id, body);
+            if (stream === 0) server.core.channel.send(body);
+            else server.core.channel.chunk(id, body);
             expected.set(stream, (expected.get(stream) ?? 0) + 1);
           }
           const taken = new Set<object>();
@@ -242,7 +244,7 @@ describe('credit', () => {
               const id = event.type === 'message' ? 0 : event.streamId;
               if (stalled.includes(id === 0 ? 0 : ids.indexOf(id) + 1)) continue;
               taken.add(event);
-              client.core.consume(id, event.body.charge);
+              client.core.channel.consume(id, event.body.charge);
               progress = true;
               break;
             }

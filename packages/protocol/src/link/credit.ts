@@ -1,5 +1,4 @@
 import { ProtocolError } from '../base/errors.js';
-import type { Statements } from './statements.js';
 
 /**
  * Flow control by absolute credit, as in QUIC: the receiver states the highest offset that it takes on
@@ -75,6 +74,12 @@ export class SendCredit {
   }
 }
 
+/** Where the receiving side writes its window updates. */
+export interface WindowUpdates {
+  /** `streamId` may carry `limit` bytes, in charges, since it began. */
+  grant(streamId: number, limit: number): void;
+}
+
 export interface ReceiveCreditOptions {
   readonly initial: InitialCredit;
   /** Largest share of one stream. */
@@ -103,7 +108,7 @@ interface Account {
 /** The receiving side: what is granted. */
 export class ReceiveCredit {
   readonly #options: ReceiveCreditOptions;
-  readonly #statements: Pick<Statements, 'grant'>;
+  readonly #statements: WindowUpdates;
   #accounts: Map<number, Account> | undefined;
   #pool: number;
   /** The stream whose incomplete message is let through, and those that wait for their turn. */
@@ -112,7 +117,7 @@ export class ReceiveCredit {
   #isHeld = false;
   #unread = 0;
 
-  constructor(options: ReceiveCreditOptions, statements: Pick<Statements, 'grant'>) {
+  constructor(options: ReceiveCreditOptions, statements: WindowUpdates) {
     this.#options = options;
     this.#statements = statements;
     this.#pool = options.pool;

@@ -51,24 +51,24 @@ describe('a session that closes', () => {
   it('waits until all that it sent is acknowledged, though the peer has closed already', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
-    client.core.send(body());
+    client.core.channel.send(body());
     client.core.close(CloseReason.NORMAL, '', simulation.now);
     server.core.close(CloseReason.NORMAL, '', simulation.now);
     // Both have said CLOSE, and neither has heard an acknowledgement.
     simulation.advance(9);
-    expect(client.core.framesUnconfirmed).toBe(1);
+    expect(client.core.channel.framesUnconfirmed).toBe(1);
     simulation.advance(1);
     expect([client.core.state, server.core.state]).toEqual(['closing', 'closed']);
     simulation.advance(10);
     expect(client.core.state).toBe('closed');
-    expect(client.core.framesUnconfirmed).toBe(0);
+    expect(client.core.channel.framesUnconfirmed).toBe(0);
     expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
   });
 
   it('acknowledges at once when the peer says CLOSE', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
-    client.core.send(body());
+    client.core.channel.send(body());
     client.core.close(CloseReason.NORMAL, '', simulation.now);
     const before = server.sent.length;
     simulation.advance(10);
@@ -80,16 +80,20 @@ describe('a session that closes', () => {
   it('sends nothing behind its CLOSE, and no end to a reply that it cuts short', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
-    const ids = [client.core.request(body()), client.core.request(body()), client.core.request(body())];
+    const ids = [
+      client.core.channel.request(body()),
+      client.core.channel.request(body()),
+      client.core.channel.request(body()),
+    ];
     simulation.advance(10);
-    server.core.chunk(ids[0] as number, body());
+    server.core.channel.chunk(ids[0] as number, body());
     server.core.close(CloseReason.SERVER_SHUTDOWN, '', simulation.now);
     // The handlers go on until they notice.
-    server.core.chunk(ids[0] as number, body());
-    server.core.end(ids[0] as number);
+    server.core.channel.chunk(ids[0] as number, body());
+    server.core.channel.end(ids[0] as number);
     simulation.advance(5);
-    server.core.respond(ids[1] as number, body());
-    server.core.fail(ids[2] as number, new Error('late'));
+    server.core.channel.respond(ids[1] as number, body());
+    server.core.channel.fail(ids[2] as number, new Error('late'));
     simulation.advance(1_000);
     expect(eventsOf(client, 'part')).toHaveLength(1);
     expect([eventsOf(client, 'end'), eventsOf(client, 'response'), eventsOf(client, 'failure')]).toEqual([
@@ -102,10 +106,10 @@ describe('a session that closes', () => {
 
   it('answers no cancel behind its CLOSE', () => {
     const { client, server, now } = established();
-    const id = client.core.request(body(200_000));
+    const id = client.core.channel.request(body(200_000));
     // Of the request only a part has arrived, so the link itself would answer.
     server.core.handleMessage(client.core.pollTransmit() ?? '', now);
-    client.core.cancel(id);
+    client.core.channel.cancel(id);
     server.core.close(CloseReason.NORMAL, '', now);
     const said = [server.core.pollTransmit() ?? '', server.core.pollTransmit() ?? ''];
     expect(kindsOf(said)).toEqual([LinkKind.ACK, 'control']);
@@ -127,7 +131,7 @@ describe('a connection that is lost while closing', () => {
     simulation.advance(100);
     expect(eventsOf(server, 'message')).toHaveLength(messages);
     expect([client.core.state, server.core.state]).toEqual(['closed', 'closed']);
-    expect([client.core.framesUnconfirmed, server.core.framesUnconfirmed]).toEqual([0, 0]);
+    expect([client.core.channel.framesUnconfirmed, server.core.channel.framesUnconfirmed]).toEqual([0, 0]);
     expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
     // Whoever began leaves; the other would have waited for it to come back.
     const left = [client, server].filter((end) => end.closedWith?.code === CloseCode.NORMAL);
@@ -138,7 +142,7 @@ describe('a connection that is lost while closing', () => {
     ['before CLOSE has arrived', 5],
     ['before the answer has arrived', 15],
   ])('%s is made up for, and all that was sent arrives', (_when, delayMs) => {
-    client.core.send(body());
+    client.core.channel.send(body());
     client.core.close(CloseReason.NORMAL, '', simulation.now);
     simulation.advance(delayMs);
     simulation.cut();
@@ -149,7 +153,7 @@ describe('a connection that is lost while closing', () => {
   });
 
   it('by the server is made up for likewise', () => {
-    server.core.send(body());
+    server.core.channel.send(body());
     server.core.close(CloseReason.SERVER_SHUTDOWN, '', simulation.now);
     simulation.advance(5);
     simulation.cut();
@@ -160,7 +164,7 @@ describe('a connection that is lost while closing', () => {
   });
 
   it('may be lost again, also before the session was taken up', () => {
-    client.core.send(body());
+    client.core.channel.send(body());
     client.core.close(CloseReason.NORMAL, '', simulation.now);
     simulation.advance(5);
     for (const delayMs of [0, 5, 15, 25]) {
@@ -172,7 +176,7 @@ describe('a connection that is lost while closing', () => {
   });
 
   it('says nothing but HELLO until the session is taken up', () => {
-    client.core.send(body());
+    client.core.channel.send(body());
     client.core.close(CloseReason.NORMAL, '', simulation.now);
     simulation.cut();
     const before = client.sent.length;
@@ -183,9 +187,9 @@ describe('a connection that is lost while closing', () => {
   });
 
   it('ends the session when its time is over, and says what was not delivered', () => {
-    client.core.send(body());
+    client.core.channel.send(body());
     simulation.settle();
-    client.core.send(body());
+    client.core.channel.send(body());
     client.core.close(CloseReason.NORMAL, '', simulation.now);
     simulation.cut();
     simulation.advance(999);
@@ -198,7 +202,7 @@ describe('a connection that is lost while closing', () => {
   });
 
   it('ends the session where the server does not know it any more, and begins no other', () => {
-    client.core.send(body());
+    client.core.channel.send(body());
     client.core.close(CloseReason.NORMAL, '', simulation.now);
     simulation.cut();
     server.core.handleTimeout(simulation.now + TIMERS.resumeWindowMs);
@@ -227,9 +231,9 @@ describe('what was never sent', () => {
 
   it('is known of a session that failed, too', () => {
     const { client, server, settle, now } = established({ delayMs: 10 });
-    client.core.send(body());
+    client.core.channel.send(body());
     settle();
-    client.core.send(body());
+    client.core.channel.send(body());
     client.core.abort(new ProtocolError('internal', 'a fault'), now);
     expect(client.core.undelivered()).toEqual({ notSent: [message], unknown: [message] });
     expect(server.core.undelivered()).toEqual({ notSent: [], unknown: [] });
@@ -239,7 +243,7 @@ describe('what was never sent', () => {
     const { client, now } = established({
       client: { capabilities: { ...TEST_CAPABILITIES, extensions: {} } },
     });
-    client.core.send(plainBody(encodeUtf8('text')));
+    client.core.channel.send(plainBody(encodeUtf8('text')));
     expect(client.core.undelivered().notSent).toEqual([message]);
     client.core.abort(new ProtocolError('internal', 'a fault'), now);
     expect(client.core.undelivered().notSent).toEqual([message]);
@@ -248,7 +252,11 @@ describe('what was never sent', () => {
   it('counts a tensor that is cut short as the peer closes', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
-    const streamId = client.core.transfer({ payloadSize: 10, totalLength: 10, first: new Uint8Array(4) });
+    const streamId = client.core.channel.transfer({
+      payloadSize: 10,
+      totalLength: 10,
+      first: new Uint8Array(4),
+    });
     simulation.advance(20);
     server.core.close(CloseReason.SERVER_SHUTDOWN, '', simulation.now);
     simulation.advance(100);
@@ -262,7 +270,7 @@ describe('a suspended session that closes', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
     simulation.cut();
-    client.core.send(body());
+    client.core.channel.send(body());
     client.core.close(CloseReason.NORMAL, '', simulation.now);
     expect(client.core.state).toBe('closing');
     simulation.reconnect();
@@ -286,7 +294,7 @@ describe('a suspended session that closes', () => {
     const { client, server } = simulation;
     simulation.cut();
     simulation.advance(TIMERS.resumeWindowMs - 120);
-    client.core.send(body());
+    client.core.channel.send(body());
     client.core.close(CloseReason.NORMAL, '', simulation.now);
     simulation.reconnect();
     simulation.advance(1_000);

@@ -118,7 +118,7 @@ describe('the agreement', () => {
         },
       });
       simulation.settle();
-      expect([simulation.client.core.contextUse, simulation.server.core.contextUse]).toEqual([
+      expect([simulation.client.core.channel.contextUse, simulation.server.core.channel.contextUse]).toEqual([
         undefined,
         undefined,
       ]);
@@ -159,9 +159,9 @@ describe('a peer that breaks it', () => {
   ])('and ends a stream that %s', (_what, hasParts, rest, code) => {
     const simulation = connected();
     const { client, server } = simulation;
-    const stream = client.core.request(plainBody(encodeUtf8('go')));
+    const stream = client.core.channel.request(plainBody(encodeUtf8('go')));
     simulation.settle();
-    server.core.chunk(
+    server.core.channel.chunk(
       stream,
       hasParts ? inContext('{"a part":"of json"}', true) : plainBody(encodeUtf8('x')),
     );
@@ -177,7 +177,7 @@ describe('credit', () => {
     const simulation = connected();
     const { client, server } = simulation;
     const text = `{"text":"${'the quick brown fox. '.repeat(2500)}"}`;
-    for (let i = 0; i < 3; i++) client.core.send(inContext(`${text}${i}`));
+    for (let i = 0; i < 3; i++) client.core.channel.send(inContext(`${text}${i}`));
     simulation.settle();
     // Some hundred bytes on the wire, and more than twice the window in memory.
     expect(eventsOf(server, 'message').length).toBe(1);
@@ -189,7 +189,7 @@ describe('credit', () => {
         body: { charge: number; content?: Uint8Array };
       };
       expect(new TextDecoder().decode(body.content)).toBe(`${text}${read}`);
-      server.core.consume(0, body.charge);
+      server.core.channel.consume(0, body.charge);
       simulation.settle();
     }
     expect(client.core.isBlockedOnCredit).toBe(false);
@@ -213,13 +213,13 @@ describe('credit', () => {
       };
     };
     // Fills the window of one-way messages.
-    client.core.send(plainBody(new Uint8Array(19_980)));
-    client.core.send(watched(`late ${'a message that waits. '.repeat(20)}`));
-    const stream = client.core.request(watched(`soon ${'a message that waits. '.repeat(20)}`));
+    client.core.channel.send(plainBody(new Uint8Array(19_980)));
+    client.core.channel.send(watched(`late ${'a message that waits. '.repeat(20)}`));
+    const stream = client.core.channel.request(watched(`soon ${'a message that waits. '.repeat(20)}`));
     simulation.settle();
     expect(coded).toEqual(['soon ']);
     expect(client.core.queuedBytes).toBeGreaterThan(400);
-    server.core.consume(0, eventsOf(server, 'message')[0]?.body.charge ?? 0);
+    server.core.channel.consume(0, eventsOf(server, 'message')[0]?.body.charge ?? 0);
     simulation.settle();
     expect(coded).toEqual(['soon ', 'late ']);
     expect(client.core.queuedBytes).toBe(0);
@@ -239,24 +239,28 @@ describe('credit', () => {
         },
       },
     };
-    const stream = client.core.request(plainBody(encodeUtf8('go')));
+    const stream = client.core.channel.request(plainBody(encodeUtf8('go')));
     simulation.settle();
-    server.core.chunk(stream, plainBody(new Uint8Array(16_368)));
-    server.core.chunk(stream, refuse);
+    server.core.channel.chunk(stream, plainBody(new Uint8Array(16_368)));
+    server.core.channel.chunk(stream, refuse);
     simulation.settle();
-    client.core.cancel(stream);
+    client.core.channel.cancel(stream);
     simulation.settle();
-    server.core.end(stream);
+    server.core.channel.end(stream);
     simulation.settle();
-    expect([client.core.openStreams, server.core.openStreams, server.core.queuedBytes]).toEqual([0, 0, 0]);
+    expect([
+      client.core.channel.openStreams,
+      server.core.channel.openStreams,
+      server.core.queuedBytes,
+    ]).toEqual([0, 0, 0]);
   });
 });
 
 it('keeps what it says, and says what it keeps', () => {
   const simulation = connected();
   const { client, server } = simulation;
-  client.core.send(inContext('a'.repeat(1000)));
-  client.core.send({
+  client.core.channel.send(inContext('a'.repeat(1000)));
+  client.core.channel.send({
     ...plainBody(encodeUtf8('other')),
     deferred: {
       encode(encoder) {
@@ -269,6 +273,6 @@ it('keeps what it says, and says what it keeps', () => {
   simulation.settle();
   const kept = { messages: 2, bytes: 1025 };
   const none = { messages: 0, bytes: 0 };
-  expect(client.core.contextUse).toEqual({ sent: kept, received: none });
-  expect(server.core.contextUse).toEqual({ sent: none, received: kept });
+  expect(client.core.channel.contextUse).toEqual({ sent: kept, received: none });
+  expect(server.core.channel.contextUse).toEqual({ sent: none, received: kept });
 });

@@ -45,19 +45,19 @@ describe('GOAWAY', () => {
 
   it('lets no new request out, and everything else', () => {
     const { client, server, settle } = simulate();
-    const asked = client.core.request(BODY);
+    const asked = client.core.channel.request(BODY);
     settle();
     server.core.leave(GOAWAY, 0);
     settle();
-    expect(() => client.core.request(BODY)).toThrow(
+    expect(() => client.core.channel.request(BODY)).toThrow(
       expect.objectContaining({ code: 'draining', retryable: true, retryAfterMs: 1_500 }),
     );
-    client.core.send(BODY);
-    server.core.chunk(asked, BODY);
-    const back = server.core.request(BODY);
+    client.core.channel.send(BODY);
+    server.core.channel.chunk(asked, BODY);
+    const back = server.core.channel.request(BODY);
     settle();
-    client.core.respond(back, BODY);
-    server.core.end(asked);
+    client.core.channel.respond(back, BODY);
+    server.core.channel.end(asked);
     settle();
     expect(eventsOf(server, 'message')).toHaveLength(1);
     expect(eventsOf(server, 'response')).toHaveLength(1);
@@ -68,7 +68,7 @@ describe('GOAWAY', () => {
   it('serves a request that was on its way, and refuses one that was sent in spite of it', () => {
     const { client, server, advance, inject } = simulate(50);
     server.core.leave(GOAWAY, 100);
-    const early = client.core.request(BODY);
+    const early = client.core.channel.request(BODY);
     advance(60);
     expect(eventsOf(server, 'request').map(({ streamId }) => streamId)).toEqual([early]);
     advance(200);

@@ -46,7 +46,7 @@ it('holds back everything until it can be decoded, in its order, CLOSE too', () 
     plainBody(encodeUtf8('two')),
     inContext('three'),
   ]) {
-    server.core.send(body);
+    server.core.channel.send(body);
   }
   simulation.settle();
   server.core.close(CloseReason.NORMAL, '', simulation.now);
@@ -64,18 +64,18 @@ it('acknowledges nothing that it holds, so that it comes again on another connec
   const simulation = created();
   const { client, server } = simulation;
   client.core.holdFrames();
-  server.core.send(plainBody(encodeUtf8('zero')));
-  for (const text of ['one', 'two']) server.core.send(inContext(text));
+  server.core.channel.send(plainBody(encodeUtf8('zero')));
+  for (const text of ['one', 'two']) server.core.channel.send(inContext(text));
   simulation.advance(1_000);
-  expect(server.core.framesUnconfirmed).toBe(3);
+  expect(server.core.channel.framesUnconfirmed).toBe(3);
   simulation.cut();
   simulation.reconnect();
   simulation.advance(1_000);
-  expect(server.core.framesUnconfirmed).toBe(3);
+  expect(server.core.channel.framesUnconfirmed).toBe(3);
   client.core.releaseFrames(simulation.now);
   simulation.advance(1_000);
   expect(textsAt(eventsOf(client, 'message'))).toEqual(['zero', 'one', 'two']);
-  expect(server.core.framesUnconfirmed).toBe(0);
+  expect(server.core.channel.framesUnconfirmed).toBe(0);
 });
 
 it.each([
@@ -87,7 +87,7 @@ it.each([
   const { client, server } = simulation;
   simulation.settle();
   client.core.holdFrames();
-  server.core.send(plainBody(encodeUtf8('one')));
+  server.core.channel.send(plainBody(encodeUtf8('one')));
   server.core.close(CloseReason.NORMAL, '', simulation.now);
   simulation.settle();
   expect(eventsOf(client, 'message')).toEqual([]);

@@ -32,7 +32,7 @@ describe('a client', () => {
     ['in JSON', { subprotocol: Subprotocol.JSON }],
   ])('sends as many messages as are announced and then waits for the rate, %s', (_where, both) => {
     const { client, server, settle, advance } = simulate({ messagesPerMinute: 60 }, both);
-    for (let i = 0; i < 63; i++) client.core.send(BODY);
+    for (let i = 0; i < 63; i++) client.core.channel.send(BODY);
     settle();
     expect(eventsOf(server, 'message')).toHaveLength(60);
     expect(client.core.isPaced).toBe(true);
@@ -47,16 +47,16 @@ describe('a client', () => {
 
   it('counts requests with messages, and no fragments, cancels or replies', () => {
     const { client, server, settle } = simulate({ messagesPerMinute: 4 });
-    client.core.send(plainBody(new Uint8Array(300 * KIB)));
-    const ids = [client.core.request(BODY), client.core.request(BODY)];
+    client.core.channel.send(plainBody(new Uint8Array(300 * KIB)));
+    const ids = [client.core.channel.request(BODY), client.core.channel.request(BODY)];
     settle();
-    for (const id of ids) client.core.cancel(id);
-    const [asked] = [server.core.request(BODY)];
+    for (const id of ids) client.core.channel.cancel(id);
+    const [asked] = [server.core.channel.request(BODY)];
     settle();
-    for (let i = 0; i < 10; i++) client.core.chunk(asked as number, BODY);
-    client.core.end(asked as number);
-    client.core.send(BODY);
-    client.core.send(BODY);
+    for (let i = 0; i < 10; i++) client.core.channel.chunk(asked as number, BODY);
+    client.core.channel.end(asked as number);
+    client.core.channel.send(BODY);
+    client.core.channel.send(BODY);
     settle();
     expect(eventsOf(server, 'request')).toHaveLength(2);
     expect(eventsOf(server, 'part')).toHaveLength(10);
@@ -67,18 +67,22 @@ describe('a client', () => {
 
   it('never tells of a request that was cancelled while it waited', () => {
     const { client, server, settle, advance } = simulate({ messagesPerMinute: 1 });
-    client.core.send(BODY);
-    const id = client.core.request(BODY);
+    client.core.channel.send(BODY);
+    const id = client.core.channel.request(BODY);
     settle();
-    client.core.cancel(id);
+    client.core.channel.cancel(id);
     advance(180_000);
     expect(eventsOf(server, 'request')).toEqual([]);
-    expect([client.core.openStreams, client.core.queuedBytes, client.core.isPaced]).toEqual([0, 0, false]);
+    expect([client.core.channel.openStreams, client.core.queuedBytes, client.core.isPaced]).toEqual([
+      0,
+      0,
+      false,
+    ]);
   });
 
   it('says CLOSE behind what waits, where there is time for it', () => {
     const { client, server, settle, advance, now } = simulate({ messagesPerMinute: 60 });
-    for (let i = 0; i < 62; i++) client.core.send(BODY);
+    for (let i = 0; i < 62; i++) client.core.channel.send(BODY);
     settle();
     client.core.close('CLIENT_SHUTDOWN', '', now);
     advance(1_000);
@@ -90,11 +94,11 @@ describe('a client', () => {
 
   it('keeps to the announced bytes a second', () => {
     const { client, server, settle, advance } = simulate({ bytesPerSecond: 64 * KIB });
-    for (let i = 0; i < 10; i++) client.core.send(plainBody(new Uint8Array(32 * KIB)));
+    for (let i = 0; i < 10; i++) client.core.channel.send(plainBody(new Uint8Array(32 * KIB)));
     settle();
     // A burst of one second, and the frame that uses it up.
     expect(eventsOf(server, 'message').length).toBeLessThanOrEqual(3);
-    for (const { body } of eventsOf(server, 'message')) server.core.consume(0, body.charge);
+    for (const { body } of eventsOf(server, 'message')) server.core.channel.consume(0, body.charge);
     const early = eventsOf(server, 'message').length;
     advance(2_000);
     expect(eventsOf(server, 'message').length - early).toBeLessThanOrEqual(4);
@@ -165,8 +169,8 @@ function besiege(limits: Partial<Limits>) {
   const poll = () => {
     for (let event = core.pollEvent(); event !== undefined; event = core.pollEvent()) {
       events.push(event);
-      if (event.type === 'message') core.consume(0, event.body.charge);
-      if (event.type === 'request') core.end(event.streamId);
+      if (event.type === 'message') core.channel.consume(0, event.body.charge);
+      if (event.type === 'request') core.channel.end(event.streamId);
     }
     for (let frame = core.pollTransmit(); frame !== undefined; frame = core.pollTransmit())
       sent.push(frame as Uint8Array);
@@ -225,7 +229,7 @@ describe('a server', () => {
   it('takes a request again after the stated delay, and frees the slots of those it refused', () => {
     const server = besiege({ messagesPerMinute: 20, maxStreams: 2 });
     server.requests(45);
-    expect(server.core.openStreams).toBe(0);
+    expect(server.core.channel.openStreams).toBe(0);
     server.requests(1, 18_000);
     expect(server.of('request')).toHaveLength(41);
   });

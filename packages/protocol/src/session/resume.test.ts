@@ -63,11 +63,11 @@ const isCountedFrame = (frame: Uint8Array | string) =>
 
 describe('a session that is taken up', () => {
   it('writes again what the other end has not, the same bytes in the same order, before anything new', () => {
-    for (const size of [10, 20, 30]) client.core.send(body(size));
+    for (const size of [10, 20, 30]) client.core.channel.send(body(size));
     simulation.settle();
     const lost = client.sent.filter(isCountedFrame);
     simulation.cut();
-    client.core.send(body(40));
+    client.core.channel.send(body(40));
     const before = client.sent.length;
     reconnect();
     const again = client.sent.slice(before).filter(isCountedFrame);
@@ -76,36 +76,36 @@ describe('a session that is taken up', () => {
   });
 
   it('writes nothing again that the other end has, though no acknowledgement has come', () => {
-    client.core.send(body());
+    client.core.channel.send(body());
     simulation.advance(10);
-    expect(client.core.framesUnconfirmed).toBe(1);
+    expect(client.core.channel.framesUnconfirmed).toBe(1);
     simulation.cut();
     const before = client.sent.length;
     reconnect();
     expect(client.sent.slice(before).filter(isCountedFrame)).toEqual([]);
     expect(eventsOf(server, 'message')).toHaveLength(1);
-    expect(client.core.framesUnconfirmed).toBe(0);
+    expect(client.core.channel.framesUnconfirmed).toBe(0);
   });
 
   it('goes on where its credit was stated while the connection was lost', () => {
     // Two messages fill the window, the third waits.
-    for (let i = 0; i < 3; i++) client.core.send(body(400));
+    for (let i = 0; i < 3; i++) client.core.channel.send(body(400));
     simulation.advance(300);
     expect(client.core.isBlockedOnCredit).toBe(true);
     simulation.cut();
-    for (const { body: whole } of eventsOf(server, 'message')) server.core.consume(0, whole.charge);
+    for (const { body: whole } of eventsOf(server, 'message')) server.core.channel.consume(0, whole.charge);
     reconnect();
     expect(eventsOf(server, 'message')).toHaveLength(3);
   });
 
   it('keeps its agreement, its ID and its open streams, and tells no handler', () => {
     const { id, negotiated } = client.core;
-    const stream = client.core.request(body());
+    const stream = client.core.channel.request(body());
     simulation.advance(20);
     simulation.cut();
-    server.core.chunk(stream, body());
+    server.core.channel.chunk(stream, body());
     reconnect();
-    server.core.end(stream);
+    server.core.channel.end(stream);
     simulation.advance(20);
     expect(client.core.id).toBe(id);
     expect(client.core.negotiated).toBe(negotiated);
@@ -205,11 +205,11 @@ describe('a count of frames above what was written destroys the session', () => 
   };
 
   it('in a HELLO', () => {
-    server.core.send(body());
+    server.core.channel.send(body());
     simulation.settle();
     expect(lie(1)).toBe('established');
     begin();
-    server.core.send(body());
+    server.core.channel.send(body());
     simulation.settle();
     expect(lie(2)).toBe('failed');
     expect(check(nextHello())).toBe(ResumeRefusal.UNKNOWN_SESSION);
@@ -218,9 +218,9 @@ describe('a count of frames above what was written destroys the session', () => 
   it('or below what was acknowledged, as that cannot be written again', () => {
     const acknowledged = () => {
       begin();
-      for (let i = 0; i < 3; i++) server.core.send(body());
+      for (let i = 0; i < 3; i++) server.core.channel.send(body());
       simulation.advance(1_000);
-      expect(server.core.framesConfirmed).toBe(3);
+      expect(server.core.channel.framesConfirmed).toBe(3);
     };
     acknowledged();
     expect(lie(3)).toBe('established');
@@ -231,9 +231,9 @@ describe('a count of frames above what was written destroys the session', () => 
   it('and so does that of a server in its ACCEPT', () => {
     const answer = (received: number) => {
       begin();
-      for (let i = 0; i < 3; i++) client.core.send(body());
+      for (let i = 0; i < 3; i++) client.core.channel.send(body());
       simulation.advance(1_000);
-      expect(client.core.framesConfirmed).toBe(3);
+      expect(client.core.channel.framesConfirmed).toBe(3);
       const accept = decodeControl(server.sent[0] as Uint8Array, LIMITS);
       if (accept.type !== 'ACCEPT') throw new Error('no ACCEPT');
       simulation.cut();
@@ -249,7 +249,7 @@ describe('a count of frames above what was written destroys the session', () => 
   });
 
   it('in an acknowledgement', () => {
-    client.core.send(body());
+    client.core.channel.send(body());
     simulation.settle();
     simulation.inject('server', encodeSignalFrame(LinkKind.ACK, 2));
     simulation.advance(10);
@@ -321,14 +321,14 @@ describe('credit that is stated on another connection', () => {
 
   it.each(['client', 'server'] as const)('names no stream of the %s before its request', (role) => {
     const [asking, asked] = role === 'client' ? [client, server] : [server, client];
-    const ids = [asking.core.request(body()), asking.core.request(body())];
+    const ids = [asking.core.channel.request(body()), asking.core.channel.request(body())];
     simulation.advance(10);
     // One was answered, in part and read; of the other nothing has arrived when the connection is lost.
-    for (let i = 0; i < 30; i++) asked.core.chunk(ids[0] as number, body());
+    for (let i = 0; i < 30; i++) asked.core.channel.chunk(ids[0] as number, body());
     simulation.advance(10);
     for (const { streamId, body: part } of eventsOf(asking, 'part'))
-      asking.core.consume(streamId, part.charge);
-    ids.push(asking.core.request(body()));
+      asking.core.channel.consume(streamId, part.charge);
+    ids.push(asking.core.channel.request(body()));
     simulation.settle();
     simulation.cut();
     const before = asking.sent.length;
@@ -337,7 +337,7 @@ describe('credit that is stated on another connection', () => {
     expect(requests).toEqual(new Set(ids.slice(2)));
     expect(early.filter((streamId) => requests.has(streamId))).toEqual([]);
     expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
-    for (const id of ids) asked.core.end(id);
+    for (const id of ids) asked.core.channel.end(id);
     simulation.advance(100);
     expect(eventsOf(asking, 'end').map(({ streamId }) => streamId)).toEqual(ids);
   });
@@ -352,7 +352,7 @@ it('a session with unlimited windows has no credit to state when it is taken up'
     },
   };
   begin({ client: unlimited, server: unlimited });
-  client.core.send(body());
+  client.core.channel.send(body());
   simulation.advance(20);
   simulation.cut();
   reconnect();

@@ -218,7 +218,7 @@ describe('messages', () => {
       fc.property(fc.array(fc.nat(200_000), { maxLength: 8 }), (sizes) => {
         const simulation = established();
         for (const [i, size] of sizes.entries())
-          simulation.client.core.send(plainBody(new Uint8Array(size).fill(i)));
+          simulation.client.core.channel.send(plainBody(new Uint8Array(size).fill(i)));
         simulation.settle();
         const arrived = eventsOf(simulation.server, 'message').map((event) => [
           event.body.bytes.length,
@@ -233,14 +233,14 @@ describe('messages', () => {
   it('travel as text without the link, and as envelopes in the JSON subprotocol', () => {
     const bare = { capabilities: { ...TEST_CAPABILITIES, extensions: {} } };
     const binary = established({ client: bare });
-    binary.client.core.send(text('hello'));
+    binary.client.core.channel.send(text('hello'));
     binary.settle();
     expect(binary.client.sent.at(-1)).toBe('hello');
     expect(decodeUtf8(eventsOf(binary.server, 'message')[0]?.body.bytes as Uint8Array)).toBe('hello');
-    expect(() => binary.client.core.send(text('#TK|C|AA=='))).toThrow(
+    expect(() => binary.client.core.channel.send(text('#TK|C|AA=='))).toThrow(
       expect.objectContaining({ code: 'unrepresentable' }),
     );
-    expect(() => binary.client.core.request(text('x'))).toThrow(
+    expect(() => binary.client.core.channel.request(text('x'))).toThrow(
       expect.objectContaining({ code: 'unsupported' }),
     );
 
@@ -248,8 +248,8 @@ describe('messages', () => {
       client: { subprotocol: Subprotocol.JSON },
       server: { subprotocol: Subprotocol.JSON },
     });
-    expect(json.client.core.hasLink).toBe(false);
-    json.client.core.send(text('hello'));
+    expect(json.client.core.channel.hasLink).toBe(false);
+    json.client.core.channel.send(text('hello'));
     json.settle();
     expect(JSON.parse(json.client.sent.at(-1) as string)).toMatchObject({
       type: 'DATA',
@@ -265,8 +265,8 @@ describe('messages', () => {
   it('are refused at n + 1 bytes by the sender and by the receiver', () => {
     const limits = resolveLimits({ maxMessageSize: 1_000 });
     const simulation = established({ server: { limits } });
-    simulation.client.core.send(plainBody(new Uint8Array(1_000)));
-    expect(() => simulation.client.core.send(plainBody(new Uint8Array(1_001)))).toThrow(
+    simulation.client.core.channel.send(plainBody(new Uint8Array(1_000)));
+    expect(() => simulation.client.core.channel.send(plainBody(new Uint8Array(1_001)))).toThrow(
       expect.objectContaining({ code: 'message_too_large', side: 'local' }),
     );
     simulation.settle();
@@ -290,13 +290,13 @@ describe('messages', () => {
 describe('streams', () => {
   it('answer with one response, with parts, or with an error', () => {
     const { client, server, settle } = established();
-    const ids = [1, 2, 3].map((n) => client.core.request(text(`ask ${n}`)));
+    const ids = [1, 2, 3].map((n) => client.core.channel.request(text(`ask ${n}`)));
     settle();
     expect(eventsOf(server, 'request').map((event) => event.streamId)).toEqual(ids);
-    server.core.respond(ids[0] as number, text('one'));
-    for (const part of ['a', 'b']) server.core.chunk(ids[1] as number, text(part));
-    server.core.end(ids[1] as number);
-    server.core.fail(
+    server.core.channel.respond(ids[0] as number, text('one'));
+    for (const part of ['a', 'b']) server.core.channel.chunk(ids[1] as number, text(part));
+    server.core.channel.end(ids[1] as number);
+    server.core.channel.fail(
       ids[2] as number,
       new RequestError('no_such_model', 'not here', { data: { model: 'x' } }),
     );
@@ -309,14 +309,14 @@ describe('streams', () => {
       side: 'remote',
       data: { model: 'x' },
     });
-    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
+    expect([client.core.channel.openStreams, server.core.channel.openStreams]).toEqual([0, 0]);
   });
 
   it('hide the detail of any other error', () => {
     const { client, server, settle } = established();
-    const id = client.core.request(text('ask'));
+    const id = client.core.channel.request(text('ask'));
     settle();
-    server.core.fail(id, new Error('password is hunter2'));
+    server.core.channel.fail(id, new Error('password is hunter2'));
     settle();
     const failure = eventsOf(client, 'failure')[0]?.error;
     expect(failure).toMatchObject({ code: 'internal', side: 'remote' });
@@ -325,41 +325,41 @@ describe('streams', () => {
 
   it('take turns, so that a short one is not held up by a long one', () => {
     const { client, server, settle } = established();
-    const [long, short] = [client.core.request(text('a')), client.core.request(text('b'))];
+    const [long, short] = [client.core.channel.request(text('a')), client.core.channel.request(text('b'))];
     settle();
-    server.core.respond(long as number, plainBody(new Uint8Array(1_000_000)));
-    server.core.respond(short as number, text('quick'));
+    server.core.channel.respond(long as number, plainBody(new Uint8Array(1_000_000)));
+    server.core.channel.respond(short as number, text('quick'));
     settle();
     expect(eventsOf(client, 'response').map((event) => event.streamId)).toEqual([short, long]);
   });
 
   it('are cancelled once, answered with end, and keep their slot until the handler is done', () => {
     const { client, server, settle } = established();
-    const id = client.core.request(text('ask'));
+    const id = client.core.channel.request(text('ask'));
     settle();
-    server.core.chunk(id, text('part'));
-    client.core.cancel(id);
-    client.core.cancel(id);
+    server.core.channel.chunk(id, text('part'));
+    client.core.channel.cancel(id);
+    client.core.channel.cancel(id);
     settle();
     expect(eventsOf(server, 'cancel')).toHaveLength(1);
-    expect(server.core.isWanted(id)).toBe(false);
-    server.core.chunk(id, text('dropped'));
-    expect([client.core.openStreams, server.core.openStreams]).toEqual([1, 1]);
-    server.core.respond(id, text('late'));
+    expect(server.core.channel.isWanted(id)).toBe(false);
+    server.core.channel.chunk(id, text('dropped'));
+    expect([client.core.channel.openStreams, server.core.channel.openStreams]).toEqual([1, 1]);
+    server.core.channel.respond(id, text('late'));
     settle();
     expect(eventsOf(client, 'end')).toHaveLength(1);
     expect(eventsOf(client, 'response')).toHaveLength(0);
-    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
+    expect([client.core.channel.openStreams, server.core.channel.openStreams]).toEqual([0, 0]);
   });
 
   it('that were never written are cancelled without a word', () => {
     const { client, server, settle } = established();
     const before = client.sent.length;
-    client.core.cancel(client.core.request(text('ask')));
+    client.core.channel.cancel(client.core.channel.request(text('ask')));
     settle();
     expect(client.sent.length).toBe(before);
-    expect(client.core.openStreams).toBe(0);
-    client.core.request(text('next'));
+    expect(client.core.channel.openStreams).toBe(0);
+    client.core.channel.request(text('next'));
     settle();
     expect(eventsOf(server, 'request')).toHaveLength(1);
   });
@@ -368,9 +368,9 @@ describe('streams', () => {
     const { client, server, settle, inject } = established({
       server: { limits: resolveLimits({ maxStreams: 2 }) },
     });
-    client.core.request(text('1'));
-    client.core.request(text('2'));
-    expect(() => client.core.request(text('3'))).toThrow(
+    client.core.channel.request(text('1'));
+    client.core.channel.request(text('2'));
+    expect(() => client.core.channel.request(text('3'))).toThrow(
       expect.objectContaining({ code: 'too_many_streams' }),
     );
     settle();
@@ -398,9 +398,9 @@ describe('streams', () => {
     ['metadata over its limit', [0x10, 0, 0x80, 0x81, 0x40]],
   ])('refuse %s', (_what, bytes) => {
     const { client, server, settle, inject } = established();
-    const id = client.core.request(text('1'));
+    const id = client.core.channel.request(text('1'));
     settle();
-    server.core.respond(id, text('done'));
+    server.core.channel.respond(id, text('done'));
     settle();
     inject('client', Uint8Array.from(bytes));
     settle();
@@ -409,9 +409,9 @@ describe('streams', () => {
 
   it('drop a late frame for a stream that is closed', () => {
     const { client, server, settle, inject } = established();
-    const id = client.core.request(text('1'));
+    const id = client.core.channel.request(text('1'));
     settle();
-    server.core.respond(id, text('done'));
+    server.core.channel.respond(id, text('done'));
     settle();
     inject('server', encodeSignalFrame(LinkKind.END, id));
     inject('client', encodeSignalFrame(LinkKind.CANCEL, id));
@@ -441,7 +441,7 @@ describe('liveness', () => {
 
   it('keeps a session with an open stream', () => {
     const simulation = established();
-    simulation.client.core.request(text('think long'));
+    simulation.client.core.channel.request(text('think long'));
     simulation.advance(900_000);
     expect(simulation.server.core.state).toBe('established');
   });
@@ -463,9 +463,9 @@ describe('liveness', () => {
 describe('closing', () => {
   it('sends what waits, then CLOSE, and both ends end without an error', () => {
     const simulation = established();
-    simulation.client.core.send(plainBody(new Uint8Array(300_000)));
+    simulation.client.core.channel.send(plainBody(new Uint8Array(300_000)));
     simulation.client.core.close(CloseReason.NORMAL, '', 0);
-    expect(() => simulation.client.core.send(text('late'))).toThrow(
+    expect(() => simulation.client.core.channel.send(text('late'))).toThrow(
       expect.objectContaining({ code: 'session_closed' }),
     );
     simulation.settle();

@@ -40,6 +40,7 @@ import { Liveness } from './liveness.js';
 import { ServerHandshake } from './server-role.js';
 import type {
   AcceptOptions,
+  Channel,
   SessionCore,
   SessionEvent,
   SessionOptions,
@@ -69,7 +70,7 @@ const NORMAL_CLOSE: CloseMessage['payload'] = Object.freeze({ reason: CloseReaso
 /** Control frames that may wait to be written: far more than a peer that reads ever leaves waiting. */
 const MAX_CONTROL_FRAMES = 10_000;
 
-class Core implements SessionCore {
+class Core implements SessionCore, Channel {
   readonly subprotocol: Subprotocol;
   readonly #options: SessionOptions;
   readonly #outbox: Outbox = createOutbox();
@@ -135,6 +136,9 @@ class Core implements SessionCore {
     this.#liveness = new Liveness(options.timers);
   }
 
+  get channel(): Channel {
+    return this;
+  }
   get state(): SessionState {
     return PUBLIC_STATE[this.#lifecycle];
   }
@@ -156,7 +160,7 @@ class Core implements SessionCore {
   get heldBytes(): number {
     return this.#outbox.memory + (this.#data?.unreadBytes ?? 0);
   }
-  get sentBodies(): SessionCore['sentBodies'] {
+  get sentBodies(): Channel['sentBodies'] {
     return this.#outbox.sentBodies;
   }
   get hasOutput(): boolean {
@@ -177,7 +181,7 @@ class Core implements SessionCore {
   get openStreams(): number {
     return this.#data?.link?.openStreams ?? 0;
   }
-  get contextUse(): SessionCore['contextUse'] {
+  get contextUse(): Channel['contextUse'] {
     return this.#data?.link?.contextUse;
   }
   get framesConfirmed(): number {

@@ -24,14 +24,14 @@ it(`${SEQUENCES} random sequences of token IDs arrive ID for ID`, async () => {
   const { client, server } = simulation;
   simulation.settle();
   for (let done = 0; done < SEQUENCES; done += PER_STREAM) {
-    const stream = client.core.request(coder.encode('go', {}));
+    const stream = client.core.channel.request(coder.encode('go', {}));
     simulation.settle();
     const sent = Array.from({ length: Math.min(PER_STREAM, SEQUENCES - done) }, () =>
       // The ordinary tokens of the vocabulary, whether they make a text or not.
       Uint32Array.from({ length: 1 + Math.floor(random() * 12) }, () => Math.floor(random() * 100_256)),
     );
-    for (const ids of sent) server.core.chunk(stream, coder.encodeTokens(ids, {}));
-    server.core.end(stream);
+    for (const ids of sent) server.core.channel.chunk(stream, coder.encodeTokens(ids, {}));
+    server.core.channel.end(stream);
     simulation.settle();
     const parts = eventsOf(client, 'part');
     for (let i = 0; i < sent.length; i++) {
@@ -41,7 +41,7 @@ it(`${SEQUENCES} random sequences of token IDs arrive ID for ID`, async () => {
           ...(sent[i] as Uint32Array),
         ]);
       }
-      client.core.consume(stream, body?.charge ?? 0);
+      client.core.channel.consume(stream, body?.charge ?? 0);
     }
     expect(parts.length).toBe(sent.length);
     for (const end of [client, server]) {

@@ -33,18 +33,18 @@ const refusal = new ProtocolError('bad_checksum', 'not what was sent');
 describe('a transfer', () => {
   it('is handed on piece by piece and answered when it is whole', () => {
     const { client, server, settle } = established();
-    const id = client.core.transfer({ payloadSize: 3, totalLength: 4, first: Uint8Array.of(1) });
+    const id = client.core.channel.transfer({ payloadSize: 3, totalLength: 4, first: Uint8Array.of(1) });
     settle();
     expect(eventsOf(server, 'piece')).toMatchObject([
       { streamId: id, piece: { offset: 0, totalLength: 4, bytes: Uint8Array.of(1) } },
     ]);
-    client.core.feed(id, Uint8Array.of(2, 3, 4));
+    client.core.channel.feed(id, Uint8Array.of(2, 3, 4));
     settle();
     expect(eventsOf(server, 'piece')).toMatchObject([{}, { piece: { offset: 1, totalLength: 4 } }]);
-    server.core.respond(id, EMPTY);
+    server.core.channel.respond(id, EMPTY);
     settle();
     expect(eventsOf(client, 'response')).toMatchObject([{ streamId: id }]);
-    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
+    expect([client.core.channel.openStreams, server.core.channel.openStreams]).toEqual([0, 0]);
   });
 
   it('gets as far as it is read, and no further', () => {
@@ -52,7 +52,11 @@ describe('a transfer', () => {
     const capabilities = { ...TEST_CAPABILITIES, extensions: { [Extension.LINK]: link } };
     const limits = resolveLimits({ sessionWindow: 1000 });
     const { client, server, settle } = established({ server: { capabilities, limits } });
-    const id = client.core.transfer({ payloadSize: 9000, totalLength: 9000, first: new Uint8Array(9000) });
+    const id = client.core.channel.transfer({
+      payloadSize: 9000,
+      totalLength: 9000,
+      first: new Uint8Array(9000),
+    });
     settle();
     const arrived = () => eventsOf(server, 'piece').reduce((sum, { piece }) => sum + piece.bytes.length, 0);
     expect(arrived()).toBeLessThan(1000);
@@ -60,7 +64,7 @@ describe('a transfer', () => {
     for (let read = 0; arrived() < 9000; ) {
       for (const { piece } of eventsOf(server, 'piece').slice(read)) {
         read++;
-        server.core.consume(id, piece.charge);
+        server.core.channel.consume(id, piece.charge);
       }
       settle();
     }
@@ -81,11 +85,11 @@ describe('a transfer', () => {
       const { core, sent } = simulation[other];
       const before = sent.length;
       expect(() =>
-        core.transfer({ payloadSize: 101, totalLength: 200, first: new Uint8Array(1) }),
+        core.channel.transfer({ payloadSize: 101, totalLength: 200, first: new Uint8Array(1) }),
       ).toThrowError(expect.objectContaining({ code: 'transfer_too_large' }));
       simulation.settle();
-      expect([sent.length, core.openStreams]).toEqual([before, 0]);
-      core.transfer({ payloadSize: 100, totalLength: 200, first: new Uint8Array(200) });
+      expect([sent.length, core.channel.openStreams]).toEqual([before, 0]);
+      core.channel.transfer({ payloadSize: 100, totalLength: 200, first: new Uint8Array(200) });
       simulation.settle();
       expect(eventsOf(simulation[small], 'piece')).toHaveLength(1);
     }
@@ -95,7 +99,7 @@ describe('a transfer', () => {
     const { client, server, settle } = established({
       server: { limits: resolveLimits({ maxTransferSize: 1 }) },
     });
-    client.core.transfer({ payloadSize: 1, totalLength: 10_000_000, first: new Uint8Array(1) });
+    client.core.channel.transfer({ payloadSize: 1, totalLength: 10_000_000, first: new Uint8Array(1) });
     settle();
     expect(eventsOf(server, 'ended')).toMatchObject([{ error: { code: 'transfer_too_large' } }]);
     expect(eventsOf(client, 'ended')).toMatchObject([{ error: { closeCode: 4413 } }]);
@@ -108,7 +112,7 @@ it.each([
   ['a chunk', LinkKind.CHUNK, 1],
 ])('%s is no tensor', (_what, kind, streamId) => {
   const { client, server, inject, settle } = established();
-  const id = client.core.request(plainBody(new Uint8Array(1)));
+  const id = client.core.channel.request(plainBody(new Uint8Array(1)));
   settle();
   expect(id).toBe(1);
   inject('server', Uint8Array.of(0x10 | kind, streamId, 0x05, 0x41, 0x56));
@@ -120,15 +124,15 @@ it.each([
 describe('a sender that gives up', () => {
   it('half-way is told to the receiver, and the stream is over', () => {
     const { client, server, settle } = established();
-    const id = client.core.transfer({ payloadSize: 10, totalLength: 10, first: new Uint8Array(4) });
+    const id = client.core.channel.transfer({ payloadSize: 10, totalLength: 10, first: new Uint8Array(4) });
     settle();
-    client.core.feed(id, new Uint8Array(3));
-    client.core.cancel(id);
+    client.core.channel.feed(id, new Uint8Array(3));
+    client.core.channel.cancel(id);
     settle();
     expect(eventsOf(server, 'cancel')).toMatchObject([{ streamId: id }]);
     expect(eventsOf(client, 'end')).toMatchObject([{ streamId: id }]);
-    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
-    client.core.feed(id, new Uint8Array(3));
+    expect([client.core.channel.openStreams, server.core.channel.openStreams]).toEqual([0, 0]);
+    client.core.channel.feed(id, new Uint8Array(3));
     settle();
     expect(eventsOf(server, 'piece')).toHaveLength(1);
     expect(server.core.state).toBe('established');
@@ -136,25 +140,25 @@ describe('a sender that gives up', () => {
 
   it('of all that has arrived and was not accepted yet is answered, and acceptance comes too late', () => {
     const { client, server, settle } = established();
-    const id = client.core.transfer({ payloadSize: 4, totalLength: 4, first: new Uint8Array(4) });
+    const id = client.core.channel.transfer({ payloadSize: 4, totalLength: 4, first: new Uint8Array(4) });
     settle();
     expect(eventsOf(server, 'piece')).toHaveLength(1);
-    client.core.cancel(id);
+    client.core.channel.cancel(id);
     settle();
     expect(eventsOf(server, 'cancel')).toMatchObject([{ streamId: id }]);
-    server.core.respond(id, EMPTY);
+    server.core.channel.respond(id, EMPTY);
     settle();
     expect([eventsOf(client, 'end').length, eventsOf(client, 'response').length]).toEqual([1, 0]);
-    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
+    expect([client.core.channel.openStreams, server.core.channel.openStreams]).toEqual([0, 0]);
     expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
   });
 
   it('before the first byte is nobody else’s business', () => {
     const { client, server } = established();
-    const id = client.core.transfer({ payloadSize: 10, totalLength: 10, first: new Uint8Array(4) });
-    client.core.cancel(id);
+    const id = client.core.channel.transfer({ payloadSize: 10, totalLength: 10, first: new Uint8Array(4) });
+    client.core.channel.cancel(id);
     expect(eventsOf(client, 'end')).toEqual([]);
-    expect(client.core.openStreams).toBe(0);
+    expect(client.core.channel.openStreams).toBe(0);
     expect(eventsOf(server, 'piece')).toEqual([]);
   });
 });
@@ -163,15 +167,15 @@ describe('a receiver that refuses', () => {
   it('half-way stops the sender, and what was under way does no harm', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
-    const id = client.core.transfer({ payloadSize: 100, totalLength: 100, first: new Uint8Array(4) });
+    const id = client.core.channel.transfer({ payloadSize: 100, totalLength: 100, first: new Uint8Array(4) });
     simulation.advance(10);
-    server.core.refuse(id, refusal);
+    server.core.channel.refuse(id, refusal);
     // On their way while the refusal is.
     for (let i = 0; i < 3; i++) {
-      client.core.feed(id, new Uint8Array(4));
+      client.core.channel.feed(id, new Uint8Array(4));
       simulation.advance(3);
     }
-    expect(server.core.openStreams).toBe(1);
+    expect(server.core.channel.openStreams).toBe(1);
     simulation.advance(100);
     expect(eventsOf(client, 'failure')).toMatchObject([
       { streamId: id, error: { code: 'bad_checksum', side: 'remote', message: 'not what was sent' } },
@@ -179,7 +183,7 @@ describe('a receiver that refuses', () => {
     expect(eventsOf(server, 'piece')).toHaveLength(1);
     expect(eventsOf(server, 'cancel')).toEqual([]);
     expect(count(client, LinkKind.CANCEL)).toBe(1);
-    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
+    expect([client.core.channel.openStreams, server.core.channel.openStreams]).toEqual([0, 0]);
     expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
   });
 
@@ -188,13 +192,13 @@ describe('a receiver that refuses', () => {
     const simulation = established({ delayMs: 10, server: { limits } });
     const { client, server } = simulation;
     const ids = [0, 1].map(() =>
-      client.core.transfer({ payloadSize: 50, totalLength: 50, first: new Uint8Array(1) }),
+      client.core.channel.transfer({ payloadSize: 50, totalLength: 50, first: new Uint8Array(1) }),
     );
     simulation.advance(10);
-    for (const id of ids) server.core.refuse(id, refusal);
+    for (const id of ids) server.core.channel.refuse(id, refusal);
     // One that does not wait to hear of it.
     simulation.inject('client', Uint8Array.of(0x11, 5, 0x15, 50, 65));
-    expect(server.core.openStreams).toBe(2);
+    expect(server.core.channel.openStreams).toBe(2);
     simulation.advance(10);
     expect(eventsOf(server, 'ended')).toMatchObject([{ error: { code: 'too_many_streams' } }]);
   });
@@ -202,26 +206,26 @@ describe('a receiver that refuses', () => {
   it('and a sender that has sent all of it meanwhile part in peace', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
-    const id = client.core.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
+    const id = client.core.channel.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
     simulation.advance(10);
-    server.core.refuse(id, refusal);
-    client.core.feed(id, new Uint8Array(4));
+    server.core.channel.refuse(id, refusal);
+    client.core.channel.feed(id, new Uint8Array(4));
     simulation.advance(100);
     expect(eventsOf(client, 'failure')).toHaveLength(1);
     expect(count(client, LinkKind.CANCEL)).toBe(0);
-    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
+    expect([client.core.channel.openStreams, server.core.channel.openStreams]).toEqual([0, 0]);
   });
 
   it('at the same time as its sender gives up', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
-    const id = client.core.transfer({ payloadSize: 100, totalLength: 100, first: new Uint8Array(4) });
+    const id = client.core.channel.transfer({ payloadSize: 100, totalLength: 100, first: new Uint8Array(4) });
     simulation.advance(10);
-    server.core.refuse(id, refusal);
-    client.core.cancel(id);
+    server.core.channel.refuse(id, refusal);
+    client.core.channel.cancel(id);
     simulation.advance(100);
     expect(eventsOf(server, 'cancel')).toEqual([]);
-    expect([client.core.openStreams, server.core.openStreams]).toEqual([0, 0]);
+    expect([client.core.channel.openStreams, server.core.channel.openStreams]).toEqual([0, 0]);
     expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
   });
 
@@ -242,9 +246,9 @@ describe('a receiver that refuses', () => {
 
   it('does not tell what a handler failed with', () => {
     const { client, server, settle } = established();
-    const id = client.core.request(plainBody(Uint8Array.of(1)));
+    const id = client.core.channel.request(plainBody(Uint8Array.of(1)));
     settle();
-    server.core.fail(id, new ProtocolError('bad_tensor', 'a secret of the server'));
+    server.core.channel.fail(id, new ProtocolError('bad_tensor', 'a secret of the server'));
     settle();
     expect(eventsOf(client, 'failure')).toMatchObject([{ error: { code: 'internal' } }]);
   });
@@ -253,12 +257,12 @@ describe('a receiver that refuses', () => {
 describe('closing', () => {
   it('waits for a tensor that this end is sending', () => {
     const { client, server, settle } = established();
-    const id = client.core.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
+    const id = client.core.channel.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
     settle();
     client.core.close(CloseReason.CLIENT_SHUTDOWN, '', 0);
     settle();
     expect(client.core.state).toBe('closing');
-    client.core.feed(id, new Uint8Array(4));
+    client.core.channel.feed(id, new Uint8Array(4));
     settle();
     expect(eventsOf(server, 'piece')).toHaveLength(2);
     expect([client.core.state, server.core.state]).toEqual(['closed', 'closed']);
@@ -267,18 +271,18 @@ describe('closing', () => {
 
   it('refuses nothing behind its CLOSE', () => {
     const { client, server } = established();
-    const id = client.core.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
+    const id = client.core.channel.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
     for (let frame = client.core.pollTransmit(); frame !== undefined; frame = client.core.pollTransmit())
       server.core.handleMessage(frame, 0);
     server.core.close(CloseReason.NORMAL, '', 0);
     while (server.core.pollTransmit() !== undefined);
-    server.core.refuse(id, refusal);
+    server.core.channel.refuse(id, refusal);
     expect(server.core.pollTransmit()).toBeUndefined();
   });
 
   it('waits for no tensor that is on its way to it', () => {
     const { client, server, settle } = established();
-    server.core.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
+    server.core.channel.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
     settle();
     client.core.close(CloseReason.CLIENT_SHUTDOWN, '', 0);
     settle();
@@ -288,10 +292,10 @@ describe('closing', () => {
 
   it('goes on once a tensor that it waits for was given up', () => {
     const { client, settle } = established();
-    const id = client.core.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
+    const id = client.core.channel.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
     settle();
     client.core.close(CloseReason.CLIENT_SHUTDOWN, '', 0);
-    client.core.cancel(id);
+    client.core.channel.cancel(id);
     settle();
     expect(client.core.state).toBe('closed');
   });

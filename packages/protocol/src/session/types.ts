@@ -88,7 +88,60 @@ export interface UndeliveredBody {
   readonly streamId: number;
 }
 
+/**
+ * The bodies of one session, in both directions: over the link if that was negotiated, else as bare frames. Before
+ * ACCEPT nothing can be sent on it.
+ */
+export interface Channel {
+  /** Whether streams, requests and fragments are available. */
+  readonly hasLink: boolean;
+  /** Streams that are open in either direction. */
+  readonly openStreams: number;
+  /** What is kept of either direction for context coding, where that was agreed. */
+  readonly contextUse: { readonly sent: ContextUse; readonly received: ContextUse } | undefined;
+  /** Counted frames whose arrival the peer has confirmed. */
+  readonly framesConfirmed: number;
+  /** Counted frames that were written and whose arrival the peer has not confirmed. */
+  readonly framesUnconfirmed: number;
+  /** Bodies that were written to their end; `undefined` before the first. */
+  readonly sentBodies: BodyCounts | undefined;
+
+  /** @throws {ProtocolError} `session_closed`, `unsupported`, `message_too_large`. */
+  send(body: BodyToSend): void;
+  /** @throws {ProtocolError} as `send`, and `too_many_streams`, `draining`. */
+  request(body: BodyToSend): number;
+  /**
+   * Opens a stream with a tensor, of which `feed` brings the rest.
+   *
+   * @throws {ProtocolError} `session_closed`, `unsupported`, `transfer_too_large`, `too_many_streams`.
+   */
+  transfer(transfer: OutgoingTransfer): number;
+  /** The next bytes of a transfer, at least one, which must not change before they are written. */
+  feed(streamId: number, bytes: Uint8Array, onWritten?: () => void): void;
+  respond(streamId: number, body: BodyToSend): void;
+  chunk(streamId: number, body: BodyToSend): void;
+  end(streamId: number): void;
+  fail(streamId: number, error: unknown): void;
+  /** Does not take a tensor, also before it is whole. */
+  refuse(streamId: number, error: ProtocolError): void;
+  cancel(streamId: number): void;
+  /**
+   * The application has taken a body that was charged `charge`; 0 is the stream of messages. Returns
+   * whether that gave the peer credit, so that there is something to transmit.
+   */
+  consume(streamId: number, charge: number): boolean;
+  /** Bytes that wait on one stream. */
+  queuedOn(streamId: number): number;
+  /** What waits on one stream takes about so many bytes of memory. */
+  memoryOf(streamId: number): number;
+  /** Grants the peer no more credit, or as before: there is no memory for what it would send. */
+  holdCredit(isHeld: boolean): void;
+  /** Whether the far end of `streamId` still wants what would be sent. */
+  isWanted(streamId: number): boolean;
+}
+
 export interface SessionCore {
+  readonly channel: Channel;
   readonly state: SessionState;
   /** The state of the lifecycle machine behind {@link state}. */
   readonly lifecycle: LifecycleState;
@@ -96,8 +149,6 @@ export interface SessionCore {
   readonly id: string | undefined;
   readonly negotiated: Negotiated | undefined;
   readonly subprotocol: Subprotocol;
-  /** Whether streams, requests and fragments are available. */
-  readonly hasLink: boolean;
   /** Bytes of bodies that wait to be written. */
   readonly queuedBytes: number;
   /**
@@ -105,8 +156,6 @@ export interface SessionCore {
    * around it included.
    */
   readonly heldBytes: number;
-  /** Bodies that were written to their end; `undefined` before the first. */
-  readonly sentBodies: BodyCounts | undefined;
   /** `pollTransmit` has something, as soon as the socket has room. */
   readonly hasOutput: boolean;
   /** `pollEvent` has something. */
@@ -117,14 +166,6 @@ export interface SessionCore {
   readonly isFull: boolean;
   /** Something waits for its turn, as the peer's rate is reached. */
   readonly isPaced: boolean;
-  /** Streams that are open in either direction. */
-  readonly openStreams: number;
-  /** What is kept of either direction for context coding, where that was agreed. */
-  readonly contextUse: { readonly sent: ContextUse; readonly received: ContextUse } | undefined;
-  /** Counted frames whose arrival the peer has confirmed. */
-  readonly framesConfirmed: number;
-  /** Counted frames that were written and whose arrival the peer has not confirmed. */
-  readonly framesUnconfirmed: number;
   /** Control messages of unknown type, which were ignored; the first of them causes a `warning`. */
   readonly unknownMessages: number;
   /** What was handed over and not confirmed. */
@@ -182,39 +223,6 @@ export interface SessionCore {
   authenticate(token: string, now: number): void;
   /** Server: says GOAWAY, on this connection and on those that take the session up again. */
   leave(payload: GoAwayPayload, now: number): void;
-
-  /** @throws {ProtocolError} `session_closed`, `unsupported`, `message_too_large`. */
-  send(body: BodyToSend): void;
-  /** @throws {ProtocolError} as `send`, and `too_many_streams`, `draining`. */
-  request(body: BodyToSend): number;
-  /**
-   * Opens a stream with a tensor, of which `feed` brings the rest.
-   *
-   * @throws {ProtocolError} `session_closed`, `unsupported`, `transfer_too_large`, `too_many_streams`.
-   */
-  transfer(transfer: OutgoingTransfer): number;
-  /** The next bytes of a transfer, at least one, which must not change before they are written. */
-  feed(streamId: number, bytes: Uint8Array, onWritten?: () => void): void;
-  respond(streamId: number, body: BodyToSend): void;
-  chunk(streamId: number, body: BodyToSend): void;
-  end(streamId: number): void;
-  fail(streamId: number, error: unknown): void;
-  /** Does not take a tensor, also before it is whole. */
-  refuse(streamId: number, error: ProtocolError): void;
-  cancel(streamId: number): void;
-  /**
-   * The application has taken a body that was charged `charge`; 0 is the stream of messages. Returns
-   * whether that gave the peer credit, so that there is something to transmit.
-   */
-  consume(streamId: number, charge: number): boolean;
-  /** Bytes that wait on one stream. */
-  queuedOn(streamId: number): number;
-  /** What waits on one stream takes about so many bytes of memory. */
-  memoryOf(streamId: number): number;
-  /** Grants the peer no more credit, or as before: there is no memory for what it would send. */
-  holdCredit(isHeld: boolean): void;
-  /** Whether the far end of `streamId` still wants what would be sent. */
-  isWanted(streamId: number): boolean;
 
   close(reason: CloseReason, message: string, now: number): void;
   /** Ends the session at once, as if the peer had broken the protocol. */

@@ -173,7 +173,7 @@ export function runHistory(
       case 'cancel': {
         const index = answering.findIndex((each) => each.end === end && each.stream === event.streamId);
         if (index >= 0) answering.splice(index, 1);
-        end.core.end(event.streamId);
+        end.core.channel.end(event.streamId);
         return;
       }
       case 'response':
@@ -205,17 +205,17 @@ export function runHistory(
       (answering[index] as (typeof answering)[number]).left--;
       const { content, coded } = code(end, 'part');
       channel(end, `reply ${stream}`).sent.push(content);
-      end.core.chunk(stream, coded);
+      end.core.channel.chunk(stream, coded);
       return;
     }
     answering.splice(index, 1);
     const reply = channel(end, `reply ${stream}`);
-    if (random() < 0.2) end.core.fail(stream, undefined);
+    if (random() < 0.2) end.core.channel.fail(stream, undefined);
     else if (reply.sent.length === 0) {
       const { content, coded } = code(end, 'whole');
       reply.sent.push(content);
-      end.core.respond(stream, coded);
-    } else end.core.end(stream);
+      end.core.channel.respond(stream, coded);
+    } else end.core.channel.end(stream);
   };
 
   const isOver = () => client.core.state === 'closed' || server.core.state === 'closed';
@@ -224,11 +224,11 @@ export function runHistory(
     if (choice < 20) {
       const { content, coded } = code(end, 'whole');
       channel(end, 'messages').sent.push(content);
-      end.core.send(coded);
+      end.core.channel.send(coded);
     } else if (choice < 35) {
       if (asked.filter((each) => each.end === end).length >= MAX_STREAMS) return;
       const { content, coded } = code(end, 'whole');
-      const stream = end.core.request(coded);
+      const stream = end.core.channel.request(coded);
       channel(end, `request ${stream}`).sent.push(content);
       asked.push({ end, stream });
     } else if (choice < 70) {
@@ -243,11 +243,11 @@ export function runHistory(
       cancelled++;
       channel(end, `request ${stream}`).isCut = true;
       channel(peerOf(end), `reply ${stream}`).isCut = true;
-      end.core.cancel(stream);
+      end.core.channel.cancel(stream);
     } else if (choice < 92) {
       const index = unread.findIndex((each) => each.end === end);
       const [item] = index < 0 ? [] : unread.splice(index, 1);
-      if (item !== undefined) end.core.consume(item.stream, item.charge);
+      if (item !== undefined) end.core.channel.consume(item.stream, item.charge);
     }
   };
 
@@ -268,7 +268,7 @@ export function runHistory(
   // Everybody reads, every reply is finished, no connection is cut any more.
   for (let i = 0; i < 400 && !isOver(); i++) {
     while (answering.length > 0) answer(0);
-    for (const { end, stream, charge } of unread.splice(0)) end.core.consume(stream, charge);
+    for (const { end, stream, charge } of unread.splice(0)) end.core.channel.consume(stream, charge);
     simulation.advance(50);
     drain();
     if (

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { isStatedAgentId, type Logger, loggable, ProtocolError } from '@parlance/protocol';
+import { type Logger, ProtocolError } from '@parlance/protocol';
+import { isStatedAgentId, loggable } from '@parlance/protocol/internal';
 import { isLoopback } from '../http/addresses.js';
 import type { Authenticate, Credentials, Identity } from './admission.js';
 

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import { CloseCode, type Endpoint, ProtocolError } from '@parlance/protocol';
+import { CloseCode, ProtocolError } from '@parlance/protocol';
+import type { Endpoint } from '@parlance/protocol/internal';
 import type { ServerWire } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
 

@@ -1,4 +1,5 @@
-import { CloseCode, type Limits, TokenBucket } from '@parlance/protocol';
+import { CloseCode, type Limits } from '@parlance/protocol';
+import { TokenBucket } from '@parlance/protocol/internal';
 import type { Refusal } from './admission.js';
 
 /**

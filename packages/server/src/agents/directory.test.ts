@@ -1,10 +1,5 @@
-import {
-  type Endpoint,
-  type Message,
-  type RequestContext,
-  resolveLimits,
-  SILENT_LOGGER,
-} from '@parlance/protocol';
+import { type Message, type RequestContext, resolveLimits } from '@parlance/protocol';
+import { type Endpoint, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
 import { Directory } from './directory.js';
 

@@ -1,27 +1,29 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import {
-  type AgentDescription,
   type AgentInfo,
-  type Clock,
   CloseCode,
   type Compatibility,
+  type Limits,
+  type Logger,
+  type ModelIdentity,
+  ProtocolError,
+  type RequestHandler,
+  resolveCompatibility,
+  type StringMap,
+} from '@parlance/protocol';
+import {
+  type AgentDescription,
+  type Clock,
   type DirectoryNews,
   type DirectoryQuery,
   type Endpoint,
   isAgentAddress,
   isAgentId,
-  type Limits,
-  type Logger,
   loggable,
-  type ModelIdentity,
   newsFields,
-  ProtocolError,
-  type RequestHandler,
   readAgent,
-  resolveCompatibility,
-  type StringMap,
   type Sweepable,
-} from '@parlance/protocol';
+} from '@parlance/protocol/internal';
 import type { Refusal } from '../admission/admission.js';
 import type { AgentName, Party, Policy } from './policy.js';
 

@@ -1,12 +1,5 @@
-import {
-  DELIVERY,
-  type Endpoint,
-  encodeUndeliverable,
-  ProtocolError,
-  type ReceivedBody,
-  type Reservation,
-  type Undeliverable,
-} from '@parlance/protocol';
+import { ProtocolError, type ReceivedBody, type Undeliverable } from '@parlance/protocol';
+import { DELIVERY, type Endpoint, encodeUndeliverable, type Reservation } from '@parlance/protocol/internal';
 import { type HandOver, HandOvers, Ordinals } from './pending-deliveries.js';
 import { addressed } from './recode.js';
 import type { Transit } from './transit.js';
@@ -38,7 +31,7 @@ export class RelayedMessages {
       const { session: target } = transit.admit(source, to, 'message', body);
       const { handOvers } = this.#of(target);
       const onWritten = (frame: number) => {
-        const handOver = handOvers.written(frame, target.core.framesConfirmed);
+        const handOver = handOvers.written(frame, target.core.channel.framesConfirmed);
         if (handOver !== undefined) this.#settle(handOver);
       };
       const coded = addressed(
@@ -50,7 +43,7 @@ export class RelayedMessages {
       source.relayed++;
       target.perform((core) => {
         try {
-          core.send(coded);
+          core.channel.send(coded);
         } catch (error) {
           handOvers.takeBack();
           source.relayed--;
@@ -74,7 +67,7 @@ export class RelayedMessages {
     const { handOvers } = correspondence;
     const { stats } = this.#transit;
     for (const handOver of handOvers.waiting()) this.#settle(handOver);
-    for (const { source, report } of handOvers.lost(session.core.framesConfirmed)) {
+    for (const { source, report } of handOvers.lost(session.core.channel.framesConfirmed)) {
       if (report.outcome === 'unknown') stats.unknown += report.count;
       else stats.refused += report.count;
       this.#report(source, report);
@@ -83,13 +76,13 @@ export class RelayedMessages {
 
   #report(source: Endpoint, report: Undeliverable, onWritten?: () => void): void {
     if (source.state !== 'established' && source.state !== 'suspended') return;
-    if (source.core.queuedOn(0) > MAX_REPORTS) {
+    if (source.core.channel.queuedOn(0) > MAX_REPORTS) {
       source.abort(new ProtocolError('window_exceeded', 'reports of delivery are not read'));
       return;
     }
     try {
       const coded = source.coder.encode(encodeUndeliverable(report), {});
-      source.perform((core) => core.send({ ...coded, agent: DELIVERY, onWritten }));
+      source.perform((core) => core.channel.send({ ...coded, agent: DELIVERY, onWritten }));
     } catch (error) {
       // What was agreed may be unable to carry a report. The sender gets its credit back all the same.
       this.#transit.handleUnreported(source, report, error);

@@ -1,4 +1,5 @@
-import type { Endpoint, Reservation, Undeliverable } from '@parlance/protocol';
+import type { Undeliverable } from '@parlance/protocol';
+import type { Endpoint, Reservation } from '@parlance/protocol/internal';
 
 /** A one-way message that was given to another session. */
 export interface HandOver {

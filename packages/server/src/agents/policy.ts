@@ -1,12 +1,11 @@
 import {
   BodyCodec,
-  catchLate,
   type Logger,
-  loggable,
   type M2MHeader,
   type ReceivedBody,
   readM2MBodyHeader,
 } from '@parlance/protocol';
+import { catchLate, loggable } from '@parlance/protocol/internal';
 
 /** Who may see and reach whom: what a server says about its agents. */
 

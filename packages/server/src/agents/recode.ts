@@ -1,12 +1,12 @@
 import {
   algorithmOf,
   BodyCodec,
-  type BodyCoder,
   type BodyToSend,
   type CodedBody,
   type Negotiated,
   type ReceivedBody,
 } from '@parlance/protocol';
+import type { BodyCoder } from '@parlance/protocol/internal';
 
 /** Whether what one session carries may be read by another: bodies pass a relay as they are where it may. */
 

@@ -1,12 +1,5 @@
-import {
-  type BodyEvent,
-  DIRECTORY,
-  type Endpoint,
-  type Logger,
-  type ProtocolError,
-  type Reservation,
-  type SessionEvent,
-} from '@parlance/protocol';
+import type { Logger, ProtocolError, SessionEvent } from '@parlance/protocol';
+import { type BodyEvent, DIRECTORY, type Endpoint, type Reservation } from '@parlance/protocol/internal';
 import type { Directory } from './directory.js';
 import { RelayedMessages } from './messages.js';
 import type { Policy } from './policy.js';

@@ -1,13 +1,10 @@
+import { type BodyPiece, ProtocolError, type ReceivedBody, type SessionEvent } from '@parlance/protocol';
 import {
-  type BodyPiece,
   type Endpoint,
-  ProtocolError,
-  type ReceivedBody,
   type Reservation,
-  type SessionEvent,
   TRANSFER_OVERHEAD,
   toProtocolError,
-} from '@parlance/protocol';
+} from '@parlance/protocol/internal';
 import { addressed, type PartText } from './recode.js';
 import type { Transit } from './transit.js';
 
@@ -71,9 +68,9 @@ export class RelayedRequests {
     reservation: Reservation | undefined,
   ): void {
     // It may have been cancelled while it was looked at.
-    if (!source.core.isWanted(sourceStream)) {
+    if (!source.core.channel.isWanted(sourceStream)) {
       reservation?.release();
-      return source.tell((core) => core.end(sourceStream));
+      return source.tell((core) => core.channel.end(sourceStream));
     }
     const transit = this.#transit;
     try {
@@ -91,7 +88,7 @@ export class RelayedRequests {
         onWritten,
         onDropped,
       );
-      target.perform((core) => opening.begin(core.request(coded), onDropped));
+      target.perform((core) => opening.begin(core.channel.request(coded), onDropped));
     } catch (error) {
       reservation?.release();
       this.#refuse(source, sourceStream, to, error);
@@ -112,7 +109,7 @@ export class RelayedRequests {
     if (passage === undefined) return false;
     const { target, targetStream } = passage;
     const onWritten = () => this.#transit.giveBack(source, sourceStream, charge);
-    target.tell((core) => core.feed(targetStream, bytes, onWritten));
+    target.tell((core) => core.channel.feed(targetStream, bytes, onWritten));
     return true;
   }
 
@@ -127,8 +124,8 @@ export class RelayedRequests {
     if (event.type === 'failure') {
       source.tell((core) => {
         // What a receiver finds wrong with a tensor is told to whoever sent it.
-        if (passage.kind === 'tensor') core.refuse(sourceStream, event.error as ProtocolError);
-        else core.fail(sourceStream, event.error);
+        if (passage.kind === 'tensor') core.channel.refuse(sourceStream, event.error as ProtocolError);
+        else core.channel.fail(sourceStream, event.error);
       });
     }
     return true;
@@ -140,8 +137,8 @@ export class RelayedRequests {
     if (passage === undefined) return false;
     const { source, sourceStream } = passage;
     this.#forget(passage);
-    target.tell((core) => core.cancel(targetStream));
-    source.tell((core) => core.fail(sourceStream, error));
+    target.tell((core) => core.channel.cancel(targetStream));
+    source.tell((core) => core.channel.fail(sourceStream, error));
     return true;
   }
 
@@ -149,7 +146,7 @@ export class RelayedRequests {
   cancel(source: Endpoint, sourceStream: number): boolean {
     const passage = this.#dealings.get(source)?.asking.get(sourceStream);
     // Answered when the target has answered: until then the stream keeps its slot.
-    passage?.target.tell((core) => core.cancel(passage.targetStream));
+    passage?.target.tell((core) => core.channel.cancel(passage.targetStream));
     return passage !== undefined;
   }
 
@@ -159,14 +156,14 @@ export class RelayedRequests {
     this.#dealings.delete(session);
     for (const { target, targetStream } of dealings.asking.values()) {
       this.#dealings.get(target)?.answering.delete(targetStream);
-      target.tell((core) => core.cancel(targetStream));
+      target.tell((core) => core.channel.cancel(targetStream));
     }
     for (const { source, sourceStream, to, frame, onUnwritten } of dealings.answering.values()) {
       onUnwritten?.();
       this.#dealings.get(source)?.asking.delete(sourceStream);
       const knows = frame > 0 ? 'it may have begun to work on the request' : 'it never had the request';
       const error = new ProtocolError('peer_gone', `the session of agent ${to} is over; ${knows}`);
-      source.tell((core) => core.fail(sourceStream, error));
+      source.tell((core) => core.channel.fail(sourceStream, error));
     }
     for (const passage of [...dealings.asking.values(), ...dealings.unwritten])
       this.#settle(passage, passage.owed, passage.unwritten);
@@ -206,7 +203,7 @@ export class RelayedRequests {
   #takeTensor(source: Endpoint, sourceStream: number, to: string, piece: BodyPiece): void {
     const { bytes: first, totalLength, charge } = piece;
     // It may have been cancelled while it was looked at.
-    if (!source.core.isWanted(sourceStream)) return;
+    if (!source.core.channel.isWanted(sourceStream)) return;
     const transit = this.#transit;
     try {
       const { session: target } = transit.admit(source, to, 'tensor', undefined);
@@ -220,7 +217,7 @@ export class RelayedRequests {
         agent: transit.nameOf(source, target),
         onWritten: opening.onWritten,
       };
-      target.perform((core) => opening.begin(core.transfer(transfer)));
+      target.perform((core) => opening.begin(core.channel.transfer(transfer)));
       transit.stats.forwarded++;
     } catch (error) {
       this.#refuse(source, sourceStream, to, error);
@@ -247,22 +244,22 @@ export class RelayedRequests {
       this.#settle(passage, body.charge, 1);
     };
     // Who has cancelled takes no more, and what nobody takes is as good as taken.
-    const isWanted = source.core.isWanted(sourceStream);
+    const isWanted = source.core.channel.isWanted(sourceStream);
     if (!isWanted) onTaken();
     if (!isWanted && type === 'part') return;
     try {
       const converted = this.#transit.convert(body, target, source, type === 'part' ? passage : undefined);
       const coded = addressed(converted, undefined, onTaken, onTaken);
       source.perform((core) => {
-        if (type === 'part') core.chunk(sourceStream, coded);
-        else core.respond(sourceStream, coded);
+        if (type === 'part') core.channel.chunk(sourceStream, coded);
+        else core.channel.respond(sourceStream, coded);
       });
     } catch (error) {
       onTaken();
       this.#forget(passage);
       const reason = this.#transit.reasonOf(error, passage.to);
-      target.tell((core) => core.cancel(targetStream));
-      source.tell((core) => core.refuse(sourceStream, reason));
+      target.tell((core) => core.channel.cancel(targetStream));
+      source.tell((core) => core.channel.refuse(sourceStream, reason));
     }
   }
 
@@ -271,16 +268,19 @@ export class RelayedRequests {
     source.tell((core) => {
       try {
         partText?.end();
-        core.end(sourceStream);
+        core.channel.end(sourceStream);
       } catch (error) {
-        core.refuse(sourceStream, toProtocolError(error, 'internal', 'the reply could not be passed on'));
+        core.channel.refuse(
+          sourceStream,
+          toProtocolError(error, 'internal', 'the reply could not be passed on'),
+        );
       }
     });
   }
 
   #refuse(source: Endpoint, sourceStream: number, to: string, error: unknown): void {
     const reason = this.#transit.refuse(error, to);
-    source.tell((core) => core.refuse(sourceStream, reason));
+    source.tell((core) => core.channel.refuse(sourceStream, reason));
   }
 
   /** Somebody has taken what the target was charged, or nobody will. */

@@ -1,15 +1,12 @@
 import {
   BodyCodec,
   type CodedBody,
-  type Endpoint,
-  guard,
   type Logger,
-  loggable,
   ProtocolError,
   type ReceivedBody,
-  toProtocolError,
   type Undeliverable,
 } from '@parlance/protocol';
+import { type Endpoint, guard, loggable, toProtocolError } from '@parlance/protocol/internal';
 import type { Agent, Directory } from './directory.js';
 import type { Policy, RelayKind } from './policy.js';
 import { isSharedCoding, type PartText, passOn, recode } from './recode.js';
@@ -141,7 +138,7 @@ export class Transit {
    */
   giveBack(session: Endpoint, streamId: number, charge: number): void {
     // A fault in giving it back is the session's that gets it, not the writer's.
-    if (!guard(session, () => session.core.consume(streamId, charge))) return;
+    if (!guard(session, () => session.core.channel.consume(streamId, charge))) return;
     if (this.#due.size === 0) queueMicrotask(() => this.#pumpDue());
     this.#due.add(session);
   }

@@ -1,11 +1,5 @@
-import {
-  type Direction,
-  type Explanation,
-  type Message,
-  printable,
-  type Session,
-  type SessionReset,
-} from '@parlance/protocol';
+import type { Message, Session, SessionReset } from '@parlance/protocol';
+import { type Direction, type Explanation, printable } from '@parlance/protocol/inspect';
 import { explanationJson } from './explanation-json.js';
 import { describeFailure } from './failure.js';
 import { createScreen, type Screen } from './screen.js';

@@ -4,7 +4,6 @@ import {
   type Algorithm,
   CLOSE_CODES,
   CloseCode,
-  createSessionExplainer,
   type EncodingName,
   isProtocolError,
   loadCodecs,
@@ -14,6 +13,7 @@ import {
   type SessionState,
   type Subprotocol,
 } from '@parlance/protocol';
+import { createSessionExplainer } from '@parlance/protocol/inspect';
 import { type ChatMessage, chatRequest, wordsOf } from './chat-request.js';
 import { type ConnectView, describeReset, textOf } from './connect-view.js';
 import { CommandFailure, describeFailure, ExitCode } from './failure.js';

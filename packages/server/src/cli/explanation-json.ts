@@ -1,4 +1,4 @@
-import type { ExplainedField, Explanation } from '@parlance/protocol';
+import type { ExplainedField, Explanation } from '@parlance/protocol/inspect';
 
 /** An explanation for programs: everything but the bytes, which may hold credentials. */
 export function explanationJson({ bytes: _, fields, ...explanation }: Explanation): object {

@@ -1,4 +1,5 @@
-import { encodeControl, encodeText, explainFrame, loadEncoding } from '@parlance/protocol';
+import { encodeControl, encodeText, loadEncoding } from '@parlance/protocol';
+import { explainFrame } from '@parlance/protocol/inspect';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { showExplanation } from './explanation-view.js';
 import { createPaper } from './testing/paper.js';

@@ -1,4 +1,4 @@
-import { type Explanation, printable } from '@parlance/protocol';
+import { type Explanation, printable } from '@parlance/protocol/inspect';
 import { fieldLines } from './field-table.js';
 import type { Terminal } from './terminal.js';
 import { wrap } from './text-layout.js';

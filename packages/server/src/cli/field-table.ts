@@ -1,4 +1,4 @@
-import { type ExplainedField, type Explanation, printable } from '@parlance/protocol';
+import { type ExplainedField, type Explanation, printable } from '@parlance/protocol/inspect';
 import type { Style, Terminal } from './terminal.js';
 import { cut, pad, widthOf, wrap } from './text-layout.js';
 

@@ -1,14 +1,6 @@
 import { existsSync } from 'node:fs';
-import {
-  Algorithm,
-  EncodingName,
-  type ExplainOptions,
-  type Explanation,
-  explainFrame,
-  isEncodingAvailable,
-  loadCodecs,
-  loadEncoding,
-} from '@parlance/protocol';
+import { Algorithm, EncodingName, isEncodingAvailable, loadCodecs, loadEncoding } from '@parlance/protocol';
+import { type ExplainOptions, type Explanation, explainFrame } from '@parlance/protocol/inspect';
 import { explanationJson } from './explanation-json.js';
 import { showExplanation } from './explanation-view.js';
 import { CommandFailure, ExitCode } from './failure.js';

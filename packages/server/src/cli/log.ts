@@ -1,4 +1,6 @@
-import { type Logger, loggable, printable } from '@parlance/protocol';
+import type { Logger } from '@parlance/protocol';
+import { printable } from '@parlance/protocol/inspect';
+import { loggable } from '@parlance/protocol/internal';
 import { pino } from 'pino';
 import type { Terminal } from './terminal.js';
 

@@ -1,5 +1,5 @@
 import type { WebSocketConstructor } from '@parlance/client';
-import type { Direction } from '@parlance/protocol';
+import type { Direction } from '@parlance/protocol/inspect';
 import { WebSocketClient } from '../http/ws.js';
 
 /** What passes through a WebSocket, as it passes. */

@@ -1,4 +1,5 @@
-import { createSessionExplainer, type Direction, encodeControl, explainFrame } from '@parlance/protocol';
+import { encodeControl } from '@parlance/protocol';
+import { createSessionExplainer, type Direction, explainFrame } from '@parlance/protocol/inspect';
 import { describe, expect, it } from 'vitest';
 import { createScreen } from './screen.js';
 import { createPaper } from './testing/paper.js';

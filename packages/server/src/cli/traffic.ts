@@ -1,4 +1,4 @@
-import { type Direction, type Explanation, printable } from '@parlance/protocol';
+import { type Direction, type Explanation, printable } from '@parlance/protocol/inspect';
 import type { Screen } from './screen.js';
 import type { Style } from './terminal.js';
 import { cut, pad, wrap } from './text-layout.js';

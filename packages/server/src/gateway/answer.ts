@@ -1,13 +1,13 @@
 import {
   decodeHttpRequest,
   type HttpRequestHead,
-  loggable,
   type Message,
   type Part,
   type RequestContext,
   RequestError,
   type Session,
 } from '@parlance/protocol';
+import { loggable } from '@parlance/protocol/internal';
 import { GatewayFailure, readRequest } from './failure.js';
 import { requestHeaders } from './headers.js';
 import { assertKey, type ResolvedGatewayOptions } from './options.js';

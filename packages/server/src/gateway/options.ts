@@ -1,12 +1,5 @@
-import {
-  assertOptions,
-  type Logger,
-  loggable,
-  type OptionKinds,
-  ProtocolError,
-  type Session,
-  SILENT_LOGGER,
-} from '@parlance/protocol';
+import { type Logger, ProtocolError, type Session } from '@parlance/protocol';
+import { assertOptions, loggable, type OptionKinds, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { type AllowedModels, createModelPolicy, type ModelPolicy } from './models.js';
 import type { UpstreamOptions } from './upstream.js';
 import type { GatewayRequest } from './usage.js';

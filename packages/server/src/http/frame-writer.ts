@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { type Crashable, guard } from '@parlance/protocol';
+import { type Crashable, guard } from '@parlance/protocol/internal';
 
 /**
  * Writes the frames of a server's side of a WebSocket to its socket (RFC 6455 section 5.2), those of a

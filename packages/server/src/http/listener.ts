@@ -1,6 +1,7 @@
 import { createServer, type Server as HttpServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { assertOptions, loggable, ProtocolError } from '@parlance/protocol';
+import { ProtocolError } from '@parlance/protocol';
+import { assertOptions, loggable } from '@parlance/protocol/internal';
 import type { ResolvedServerOptions } from '../options.js';
 import { isTrustedProxy, socketKey } from './addresses.js';
 

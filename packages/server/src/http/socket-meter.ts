@@ -1,4 +1,5 @@
-import { type Limits, ProtocolError, TokenBucket } from '@parlance/protocol';
+import { type Limits, ProtocolError } from '@parlance/protocol';
+import { TokenBucket } from '@parlance/protocol/internal';
 
 /**
  * Counts bytes that arrive on a socket beside messages: WebSocket pings and pongs, and heads of fragments, which

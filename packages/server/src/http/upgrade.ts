@@ -1,6 +1,7 @@
 import type { Server as HttpServer, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { loggable, MAX_PIECE_SIZE, Subprotocol } from '@parlance/protocol';
+import { Subprotocol } from '@parlance/protocol';
+import { loggable, MAX_PIECE_SIZE } from '@parlance/protocol/internal';
 import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from '../admission/admission.js';
 import type { Peer } from '../connection.js';
 import type { ResolvedServerOptions } from '../options.js';

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { CloseCode, type Crashable, type Wire } from '@parlance/protocol';
+import { CloseCode } from '@parlance/protocol';
+import type { Crashable, Wire } from '@parlance/protocol/internal';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { FrameWriter } from './frame-writer.js';
 

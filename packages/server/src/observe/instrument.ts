@@ -1,8 +1,5 @@
 import type { Message, Part, RequestContext, RequestHandler } from '@parlance/protocol';
-import type { Tracing } from './tracing.js';
-
-/** What became of a request. */
-export type RequestOutcome = 'answered' | 'failed' | 'cancelled';
+import type { RequestOutcome, Tracing } from './tracing.js';
 
 /** Told of requests; nothing of it is done where nobody wants to know. */
 export interface RequestObserver {

@@ -1,8 +1,8 @@
 import type { Session } from '@parlance/protocol';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Refusal } from '../admission/admission.js';
-import type { RequestOutcome } from './instrument.js';
 import type { Totals } from './totals.js';
+import type { RequestOutcome } from './tracing.js';
 
 /**
  * The server's metrics in Prometheus format: base units, and labels with a handful of values, never an ID.

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type Logger, loggable } from '@parlance/protocol';
+import type { Logger } from '@parlance/protocol';
+import { loggable } from '@parlance/protocol/internal';
 import { isPageHost, pathOf, type SiteOptions } from '../admission/admission.js';
 import type { Metrics } from './metrics.js';
 

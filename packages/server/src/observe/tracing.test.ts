@@ -11,8 +11,8 @@ import {
 } from '@opentelemetry/api';
 import type { RequestContext } from '@parlance/protocol';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { instrument, type RequestOutcome } from './instrument.js';
-import { loadTracing } from './tracing.js';
+import { instrument } from './instrument.js';
+import { loadTracing, type RequestOutcome } from './tracing.js';
 
 /** As much of a tracer as it takes to see what it is told. */
 interface Recorded {

@@ -1,5 +1,6 @@
 import type { Metadata } from '@parlance/protocol';
-import type { RequestOutcome } from './instrument.js';
+
+export type RequestOutcome = 'answered' | 'failed' | 'cancelled';
 
 /** Spans for requests, where somebody traces. */
 export interface Tracing {

@@ -52,7 +52,7 @@ export class Backpressure {
 }
 
 function hasRoom(core: SessionCore, streamId: number, below: number | undefined): boolean {
-  if (below !== undefined) return core.queuedOn(streamId) < below;
-  const queued = core.memoryOf(streamId);
+  if (below !== undefined) return core.channel.queuedOn(streamId) < below;
+  const queued = core.channel.memoryOf(streamId);
   return queued < STREAM_LOW_WATER || (queued < STREAM_HIGH_WATER && core.heldBytes <= SESSION_HIGH_WATER);
 }

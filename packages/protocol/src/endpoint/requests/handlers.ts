@@ -35,29 +35,29 @@ export class Handlers {
     this.#running.set(streamId, running);
     const { core, pump, ready, session, logger } = this.#options;
     // The handler takes it now.
-    if (core.consume(streamId, message.charge)) pump();
+    if (core.channel.consume(streamId, message.charge)) pump();
     const sink = {
       respond: (coded: CodedBody) => {
-        core.respond(streamId, coded);
+        core.channel.respond(streamId, coded);
         pump();
       },
       chunk: (coded: CodedBody) => {
-        core.chunk(streamId, coded);
+        core.channel.chunk(streamId, coded);
         pump();
       },
       end: () => {
-        core.end(streamId);
+        core.channel.end(streamId);
         pump();
       },
       fail: (error: unknown) => {
-        core.fail(streamId, error);
+        core.channel.fail(streamId, error);
         pump();
       },
       refuse: (error: ProtocolError) => {
-        core.refuse(streamId, error);
+        core.channel.refuse(streamId, error);
         pump();
       },
-      isWanted: () => core.isWanted(streamId),
+      isWanted: () => core.channel.isWanted(streamId),
       runToCompletion: () => {
         running.runsToCompletion = true;
       },
@@ -69,7 +69,7 @@ export class Handlers {
       // Nothing that one request does may end the process.
       const fields = { event: 'request.unanswered', session: session.id, err: loggable(error) };
       logger.error(fields, 'a request could not be answered');
-      core.fail(streamId, undefined);
+      core.channel.fail(streamId, undefined);
       pump();
     } finally {
       message.release();

@@ -64,11 +64,11 @@ export class Requester {
     const reply = createReply({
       coder,
       cancel(id) {
-        guard(session, () => core.cancel(id));
+        guard(session, () => core.channel.cancel(id));
         pump();
       },
       consume(id, charge) {
-        if (guard(session, () => core.consume(id, charge))) pump();
+        if (guard(session, () => core.channel.consume(id, charge))) pump();
       },
       onOver() {
         for (const free of release) free();
@@ -113,7 +113,7 @@ export class Requester {
   }
 
   #begin(reply: Reply, body: BodyToSend): void {
-    this.#start(reply, () => this.#options.core.request(body));
+    this.#start(reply, () => this.#options.core.channel.request(body));
   }
 
   #start(reply: Reply, command: () => number): void {
@@ -152,7 +152,7 @@ export class Requester {
     if (reply === undefined) {
       reservation?.release();
       // Nobody waits for it: at a server, one that was to go on to a session that is over.
-      if (this.#options.core.consume(streamId, charge)) this.#options.pump();
+      if (this.#options.core.channel.consume(streamId, charge)) this.#options.pump();
       return;
     }
     try {

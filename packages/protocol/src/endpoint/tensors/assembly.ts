@@ -3,8 +3,8 @@ import type { Reservation, SessionMemory } from '../../base/memory.js';
 import { assertChecksum, createAvpMessage, decodePayload } from '../../codec/avp/frame.js';
 import { BodyBuffer } from '../../codec/avp/transfer.js';
 import { largestExpansion } from '../../codec/text/expansion.js';
-import type { Transfer, TransferSink } from './receiver.js';
-import { TensorMessage } from './tensor.js';
+import { TensorMessage } from './message.js';
+import type { Transfer, TransferSink } from './transfer.js';
 
 /** What a tensor takes beside its bytes while it waits to be read, and each byte of its metadata as objects. */
 const TENSOR_OVERHEAD = 1024;

@@ -6,8 +6,9 @@ import { type Limits, resolveLimits } from '../../base/limits.js';
 import { MemoryBudget } from '../../base/memory.js';
 import { type AvpInput, encodeAvp } from '../../codec/avp/frame.js';
 import { encodeTrailer, encodeTransferHead } from '../../codec/avp/transfer.js';
+import type { TensorMessage } from './message.js';
 import { TensorReceiver, type TransferMode } from './receiver.js';
-import type { AssembledTensor, StreamedTensor, TensorMessage } from './tensor.js';
+import type { AssembledTensor, StreamedTensor } from './tensor.js';
 
 beforeAll(() => platform.loadZstd());
 

@@ -56,7 +56,7 @@ export class TensorSender {
     const size = tensorSize(tensor);
     const { data } = tensor;
     const open = (totalLength: number, first: Uint8Array): Reply => {
-      const command = () => core.transfer({ payloadSize: size, totalLength, first, agent });
+      const command = () => core.channel.transfer({ payloadSize: size, totalLength, first, agent });
       return requester.open(command, { signal });
     };
     if (ArrayBuffer.isView(data)) {
@@ -110,7 +110,7 @@ export class TensorSender {
       sent += piece.length;
       if (sent > size) throw new ProtocolError('bad_tensor', `data holds more than the ${size} bytes stated`);
       crc = platform.crc32(piece, crc);
-      core.feed(id, piece);
+      core.channel.feed(id, piece);
       pump();
       await written(id);
       if (reply.isOver) return false;
@@ -118,7 +118,7 @@ export class TensorSender {
     }
     if (sent < size) throw new ProtocolError('bad_tensor', `data holds ${sent} of the ${size} bytes stated`);
     // Only now: without it nothing is complete that turns out to be wrong at its end.
-    core.feed(id, encodeTrailer(crc));
+    core.channel.feed(id, encodeTrailer(crc));
     pump();
     return true;
   }

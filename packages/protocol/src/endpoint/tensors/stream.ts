@@ -1,7 +1,8 @@
 import { ProtocolError } from '../../base/errors.js';
 import { Inbox } from '../messages/inbox.js';
-import type { Transfer, TransferSink } from './receiver.js';
-import { type StreamedTensor, TensorMessage } from './tensor.js';
+import { TensorMessage } from './message.js';
+import type { StreamedTensor } from './tensor.js';
+import type { Transfer, TransferSink } from './transfer.js';
 
 interface Chunk {
   readonly bytes: Uint8Array;

@@ -4,9 +4,10 @@ import { plainBody } from '../../codec/body.js';
 import type { BodyPiece } from '../../link/pieces.js';
 import type { SessionCore } from '../../session/types.js';
 import type { SendTensorOptions } from '../session.js';
+import type { TensorMessage } from './message.js';
 import { TensorReceiver, type TensorReceiverOptions, type TransferMode } from './receiver.js';
 import { TensorSender, type TensorSenderOptions } from './sender.js';
-import type { TensorInput, TensorMessage } from './tensor.js';
+import type { TensorInput } from './tensor.js';
 
 export interface TensorsOptions extends Omit<TensorSenderOptions, 'requester'> {
   readonly core: SessionCore;
@@ -57,14 +58,14 @@ export class Tensors {
     return new TensorReceiver({
       ...options,
       consume(streamId, charge) {
-        if (core.consume(streamId, charge)) pump();
+        if (core.channel.consume(streamId, charge)) pump();
       },
       accept(streamId) {
-        core.respond(streamId, plainBody(new Uint8Array(0)));
+        core.channel.respond(streamId, plainBody(new Uint8Array(0)));
         pump();
       },
       refuse(streamId, error) {
-        core.refuse(streamId, error);
+        core.channel.refuse(streamId, error);
         pump();
       },
     });

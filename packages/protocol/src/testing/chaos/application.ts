@@ -47,7 +47,10 @@ export class Application {
   get isAtRest(): boolean {
     const { core } = this.#options;
     const waits =
-      core.hasOutput || core.isBlockedOnCredit || core.framesUnconfirmed > 0 || core.openStreams > 0;
+      core.hasOutput ||
+      core.isBlockedOnCredit ||
+      core.channel.framesUnconfirmed > 0 ||
+      core.channel.openStreams > 0;
     return core.state === 'established' && !waits && this.#unread.length === 0;
   }
 
@@ -81,7 +84,7 @@ export class Application {
         return;
       case 'request':
         ledger.received(session, side, event.streamId, numberOf(event.body.bytes));
-        core.consume(event.streamId, event.body.charge);
+        core.channel.consume(event.streamId, event.body.charge);
         this.#handlers.push({ streamId: event.streamId, partsLeft: random.below(MAX_PARTS) });
         return;
       case 'part':
@@ -145,7 +148,7 @@ export class Application {
   #read(): void {
     const index = this.#unread.findIndex(({ streamId }) => !this.#stalled.has(streamId));
     const [item] = index < 0 ? [] : this.#unread.splice(index, 1);
-    if (item !== undefined) this.#options.core.consume(item.streamId, item.charge);
+    if (item !== undefined) this.#options.core.channel.consume(item.streamId, item.charge);
   }
 
   #body(streamId: number, isOpen = true): ReturnType<typeof numberedBody> {
@@ -158,14 +161,16 @@ export class Application {
   /** One message, or now and then more than the far end takes at once. */
   #send(): void {
     const { core, random } = this.#options;
-    for (let i = random.chance(5) ? random.below(40) : 0; i >= 0; i--) core.send(this.#body(0));
+    for (let i = random.chance(5) ? random.below(40) : 0; i >= 0; i--) core.channel.send(this.#body(0));
   }
 
   #ask(): void {
     const { core, ledger, session, side, random, nextNumber } = this.#options;
-    if (core.openStreams >= MAX_OPEN_STREAMS) return;
+    if (core.channel.openStreams >= MAX_OPEN_STREAMS) return;
     const number = nextNumber();
-    const streamId = core.request(numberedBody(number, 8 + random.below(random.chance(8) ? 60_000 : 300)));
+    const streamId = core.channel.request(
+      numberedBody(number, 8 + random.below(random.chance(8) ? 60_000 : 300)),
+    );
     ledger.sent(session, side, streamId, number);
     this.#asked.add(streamId);
   }
@@ -175,18 +180,19 @@ export class Application {
     if (handler === undefined) return;
     const { core, random } = this.#options;
     const { streamId } = handler;
-    const isWanted = core.isWanted(streamId) && (core.state === 'established' || core.state === 'suspended');
+    const isWanted =
+      core.channel.isWanted(streamId) && (core.state === 'established' || core.state === 'suspended');
     if (isWanted && handler.partsLeft > 0) {
       handler.partsLeft--;
-      core.chunk(streamId, this.#body(streamId));
+      core.channel.chunk(streamId, this.#body(streamId));
       return;
     }
     this.#handlers.splice(this.#handlers.indexOf(handler), 1);
     const choice = random.below(4);
     // A response counts as the last part; a handler that was cancelled may answer all the same.
-    if (choice === 0) core.respond(streamId, this.#body(streamId, isWanted));
-    else if (choice === 1) core.fail(streamId, new Error('the handler failed'));
-    else core.end(streamId);
+    if (choice === 0) core.channel.respond(streamId, this.#body(streamId, isWanted));
+    else if (choice === 1) core.channel.fail(streamId, new Error('the handler failed'));
+    else core.channel.end(streamId);
   }
 
   #cancel(): void {
@@ -195,7 +201,7 @@ export class Application {
     if (streamId === undefined) return;
     this.#asked.delete(streamId);
     ledger.cancelled(session, side, streamId);
-    core.cancel(streamId);
+    core.channel.cancel(streamId);
   }
 
   #stall(): void {

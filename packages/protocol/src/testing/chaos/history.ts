@@ -165,7 +165,8 @@ class History {
       client.application?.comeToRest();
       for (const application of this.#server.applications) application.comeToRest();
     });
-    if (!wasLeft) this.#faults.push(`no rest: ${client.core.state}, ${client.core.openStreams} streams`);
+    if (!wasLeft)
+      this.#faults.push(`no rest: ${client.core.state}, ${client.core.channel.openStreams} streams`);
   }
 
   /** The last session ends in order, and those that nobody came back to with their window. */

@@ -1,0 +1,49 @@
+/**
+ * What `@parlance/server` and `@parlance/client` share. Not part of the public API: it changes without notice.
+ */
+
+// Options
+
+export { assertOptions, type OptionKinds } from './base/options.js';
+export { resolveSecurity } from './codec/m2m/security.js';
+export { isStatedAgentId } from './control/capabilities.js';
+export { CAPABILITY_KINDS, resolveCapabilities } from './endpoint/options.js';
+export { resolveBatchOptions, type ResolvedBatchOptions } from './endpoint/requests/batch.js';
+
+// Endpoints and what drives them
+
+export { AgreementCache } from './control/agreement.js';
+export type { EndpointOptions } from './endpoint/endpoint-options.js';
+export { Endpoint } from './endpoint/endpoint.js';
+export type { BodyEvent } from './endpoint/messages/intake.js';
+export type { EventRoute, Wire } from './endpoint/ports.js';
+export { closeReasonOf } from './session/close-reason.js';
+export { newSessionId } from './session/random-id.js';
+
+// Clocks and timers
+
+export { GuardedClock } from './endpoint/guard.js';
+export { sweepInterval } from './endpoint/options.js';
+export { type Clock, createSweep, type Sweep, type Sweepable, systemClock } from './platform/clock.js';
+
+// Guards and logs
+
+export { toProtocolError } from './base/errors.js';
+export { attempt, catchLate, type Crashable, guard, guardLater, guardLogger } from './endpoint/guard.js';
+export { loggable, type LoggableError } from './endpoint/loggable.js';
+export { SILENT_LOGGER } from './endpoint/ports.js';
+
+// Memory and rates
+
+export { MemoryBudget, overBudget, type Reservation, SessionMemory } from './base/memory.js';
+export { TokenBucket } from './base/token-bucket.js';
+
+// Agents and the relay
+
+export type { BodyCoder } from './codec/auto/coder.js';
+export { type DirectoryNews, type DirectoryQuery, newsFields } from './endpoint/agents/agents.js';
+export { encodeUndeliverable } from './endpoint/agents/delivery.js';
+export { type AgentDescription, MAX_AGENT_METADATA, readAgent } from './endpoint/agents/description.js';
+export { DELIVERY, DIRECTORY, isAgentAddress, isAgentId } from './link/addressing.js';
+export { TRANSFER_OVERHEAD } from './link/link.js';
+export { MAX_PIECE_SIZE } from './link/outbox.js';
