@@ -429,7 +429,7 @@ describe('a fault in', () => {
     // A client with nothing under way would leave by itself.
     for (const session of [faulty, second]) session.request('takes long').catch(() => {});
     const ended = Promise.all([endOf(faulty), endOf(second)]);
-    plant(bench.endpoint(faulty), 'leave');
+    plant(bench.endpoint(faulty), 'sendGoAway');
     plant(bench.endpoint(second), 'close');
     await bench.server.drain({ timeoutMs: 10 });
     await bench.server.close();

@@ -70,7 +70,7 @@ export class Drain {
 
   async run(timeoutMs: number): Promise<DrainResult> {
     const sessions = [...this.#sessions.values()];
-    for (const session of sessions) session.leave(this.#announced(returnDelay(this.#returnWithinMs)));
+    for (const session of sessions) session.sendGoAway(this.#announced(returnDelay(this.#returnWithinMs)));
     await this.#emptyWithin(timeoutMs);
     const left = [...this.#sessions.values()];
     const result = {

@@ -224,7 +224,7 @@ it('a session that ends while its codecs are loaded is never said to be ready', 
 it('hears of a server that drains although the codecs of the session are not loaded yet', async () => {
   const { endpoint, dial, loaded } = await setUp();
   const { server, exchange } = dial();
-  server.leave({ deadline: 1, retryAfterMs: 2 }, 0);
+  server.sendGoAway({ deadline: 1, retryAfterMs: 2 }, 0);
   exchange();
   await loaded();
   exchange();

@@ -538,8 +538,8 @@ export class Endpoint implements Session, TransmitterHost, MailboxHost, Crashabl
   }
 
   /** Server: tells the client that it drains. */
-  leave(payload: GoAwayPayload): void {
-    guard(this, () => this.core.leave(payload, this.#clock.now()));
+  sendGoAway(payload: GoAwayPayload): void {
+    guard(this, () => this.core.sendGoAway(payload, this.#clock.now()));
     this.pump();
   }
 

@@ -20,7 +20,7 @@ import {
 } from './frame.js';
 import type { Outbox, OutboxListener } from './outbox.js';
 import { type BodyPiece, PieceTracker } from './pieces.js';
-import type { RateGate } from './rates.js';
+import type { RateLimiter } from './rates.js';
 import { Assembler, isPinning } from './reassembly.js';
 import { Statements } from './statements.js';
 import { SourcedBody } from './streamed-body.js';
@@ -80,7 +80,7 @@ export interface LinkOptions {
   readonly peer: LinkParameters;
   readonly outbox: Outbox;
   /** What the peer may send per time; without it as much as it has credit for. */
-  readonly gate?: RateGate | undefined;
+  readonly gate?: RateLimiter | undefined;
   /** What both ends keep of earlier messages, where context coding was agreed. */
   readonly context?: ContextParameters | undefined;
   /** Messages and requests may be to and from agents. */
@@ -100,7 +100,7 @@ export class Link implements OutboxListener {
   readonly #sendCredit: SendCredit;
   readonly #receiveCredit: ReceiveCredit;
   readonly #acknowledgement: Acknowledgement;
-  readonly #gate: RateGate | undefined;
+  readonly #gate: RateLimiter | undefined;
   /** Requests that are not taken, until they have arrived as a whole. */
   #refused: Map<number, ProtocolError> | undefined;
   readonly #context: LinkContext | undefined;
@@ -199,7 +199,7 @@ export class Link implements OutboxListener {
   }
 
   /** CLOSE is said: from here on the link itself writes nothing that is counted either. */
-  seal(): void {
+  stopSending(): void {
     this.#isSealed = true;
   }
 
@@ -234,7 +234,7 @@ export class Link implements OutboxListener {
    * @throws {ProtocolError} `bad_frame` if that is more than was written, or less than it has acknowledged:
    * those frames are forgotten, and cannot be written again.
    */
-  confirmTakenUp(received: number): void {
+  confirmResumed(received: number): void {
     if (received < this.#framesConfirmed) {
       throw new ProtocolError(
         'bad_frame',
@@ -250,10 +250,10 @@ export class Link implements OutboxListener {
    * whose request is still to be written again.
    *
    * @param received counted frames that the peer has received.
-   * @throws {ProtocolError} as {@link confirmTakenUp}.
+   * @throws {ProtocolError} as {@link confirmResumed}.
    */
   resume(received: number): void {
-    this.confirmTakenUp(received);
+    this.confirmResumed(received);
     this.#outbox.replayFrom(received);
     this.#receiveCredit.restate();
     this.#acknowledgement.restate();

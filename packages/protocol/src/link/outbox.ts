@@ -13,7 +13,7 @@ import {
   type OutgoingBody,
   writeBodyFrame,
 } from './frame.js';
-import type { Pace } from './rates.js';
+import type { Pacer } from './rates.js';
 import { Lane, type LaneItem, type UnwrittenBody } from './send-queue.js';
 import { SourcedBody } from './streamed-body.js';
 import { WrittenFrames } from './written-frames.js';
@@ -46,7 +46,7 @@ export interface Outbox {
   /** What the peer takes; without it nothing is held back. */
   credit: SendCredit | undefined;
   /** How fast it may be sent; without it nothing waits. */
-  pace: Pace | undefined;
+  pace: Pacer | undefined;
   /** Codes bodies that wait for their first frame with that. */
   context: LinkContext | undefined;
   /** Numbers for the names of agents, where addressing was agreed. */
@@ -134,7 +134,7 @@ class LaneOutbox implements Outbox {
   /** Bodies and frames that wait on all lanes. */
   #items = 0;
   credit: SendCredit | undefined;
-  pace: Pace | undefined;
+  pace: Pacer | undefined;
   context: LinkContext | undefined;
   aliases: AliasWriter | undefined;
   listener: OutboxListener | undefined;
@@ -362,7 +362,7 @@ class LaneOutbox implements Outbox {
   }
 
   /** Puts the lane back in turn whose time has come. Returns whether anything may be written at all. */
-  #keepPace(pace: Pace, now: number): boolean {
+  #keepPace(pace: Pacer, now: number): boolean {
     this.#isSlowed = !pace.mayWrite(now);
     if (this.#isSlowed) return false;
     const next = this.#paced?.[0];
@@ -375,7 +375,7 @@ class LaneOutbox implements Outbox {
   }
 
   /** What has waited begins first: the IDs of streams only grow, so no request may overtake another. */
-  #isItsTime(lane: Lane, pace: Pace, now: number): boolean {
+  #isItsTime(lane: Lane, pace: Pacer, now: number): boolean {
     return lane === this.#released || (this.#paced === undefined && pace.mayBegin(now));
   }
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_LIMITS } from '../base/limits.js';
 import { errorCode } from '../testing/error-code.js';
-import { MIN_FRAME_CHARGE, Pace, RateGate } from './rates.js';
+import { MIN_FRAME_CHARGE, Pacer, RateLimiter } from './rates.js';
 
 /** The delay that a request is answered with, 0 where it is taken. */
-const ask = (gate: RateGate, now: number) => gate.handleRequest(now)?.retryAfterMs ?? 0;
+const ask = (gate: RateLimiter, now: number) => gate.handleRequest(now)?.retryAfterMs ?? 0;
 
 const limits = {
   messagesPerMinute: 60,
@@ -15,7 +15,7 @@ const limits = {
 
 describe('the pace of a sender', () => {
   it('is a burst of a minute of messages, then the rate', () => {
-    const pace = new Pace({ messagesPerMinute: 60 });
+    const pace = new Pacer({ messagesPerMinute: 60 });
     for (let i = 0; i < 60; i++) {
       expect(pace.mayBegin(0)).toBe(true);
       pace.begin(0);
@@ -25,7 +25,7 @@ describe('the pace of a sender', () => {
   });
 
   it('is a burst of a second of bytes and a frame, then the rate', () => {
-    const pace = new Pace({ bytesPerSecond: 1_000 });
+    const pace = new Pacer({ bytesPerSecond: 1_000 });
     pace.write(1_000, 0);
     expect(pace.mayWrite(0)).toBe(true);
     pace.write(500, 0);
@@ -35,7 +35,7 @@ describe('the pace of a sender', () => {
 
   it('is none where nothing was announced, or 0', () => {
     for (const rates of [{}, { messagesPerMinute: Infinity }, { messagesPerMinute: 0, bytesPerSecond: 0 }]) {
-      const pace = new Pace(rates);
+      const pace = new Pacer(rates);
       for (let i = 0; i < 10_000; i++) {
         pace.begin(0);
         pace.write(1e9, 0);
@@ -47,7 +47,7 @@ describe('the pace of a sender', () => {
 
 describe('the gate of a receiver', () => {
   it('takes twice the burst, answers the next request with a delay, and closes after a third burst', () => {
-    const gate = new RateGate(limits);
+    const gate = new RateLimiter(limits);
     for (let i = 0; i < 120; i++) expect(ask(gate, 0)).toBe(0);
     // One second pays the debt, another one is for the next.
     expect(ask(gate, 0)).toBe(2_000);
@@ -56,7 +56,7 @@ describe('the gate of a receiver', () => {
   });
 
   it('takes a request again after the delay that it stated', () => {
-    const gate = new RateGate(limits);
+    const gate = new RateLimiter(limits);
     for (let i = 0; i < 120; i++) gate.handleRequest(0);
     const delay = ask(gate, 0);
     expect(ask(gate, delay)).toBe(0);
@@ -64,8 +64,8 @@ describe('the gate of a receiver', () => {
   });
 
   it('is never in the way of a sender that keeps its pace', () => {
-    const pace = new Pace(limits);
-    const gate = new RateGate(limits);
+    const pace = new Pacer(limits);
+    const gate = new RateLimiter(limits);
     for (let now = 0; now < 600_000; now += 250) {
       for (; pace.mayBegin(now); pace.begin(now)) {
         // Delivered with up to a minute of delay, all at once.
@@ -75,7 +75,7 @@ describe('the gate of a receiver', () => {
   });
 
   it('closes for one-way messages beyond the rate, until it is kept again', () => {
-    const gate = new RateGate(limits);
+    const gate = new RateLimiter(limits);
     for (let i = 0; i < 120; i++) gate.handleMessage(0);
     expect([gate.isClosed, gate.opensAt]).toEqual([false, Infinity]);
     gate.handleMessage(0);
@@ -86,7 +86,7 @@ describe('the gate of a receiver', () => {
   });
 
   it('closes for bytes beyond the rate, and ends what no credit accounts for', () => {
-    const gate = new RateGate({ ...limits, bytesPerSecond: 1_000 });
+    const gate = new RateLimiter({ ...limits, bytesPerSecond: 1_000 });
     gate.handleBytes(2_000, 0);
     expect(gate.isClosed).toBe(false);
     gate.handleBytes(64, 0);
@@ -98,8 +98,8 @@ describe('the gate of a receiver', () => {
   });
 
   it('counts a small frame as one of 64 bytes, as its sender does', () => {
-    const pace = new Pace({ bytesPerSecond: 640 });
-    const gate = new RateGate({ ...limits, bytesPerSecond: 640 });
+    const pace = new Pacer({ bytesPerSecond: 640 });
+    const gate = new RateLimiter({ ...limits, bytesPerSecond: 640 });
     for (let i = 0; i < 10; i++) {
       expect(pace.mayWrite(0)).toBe(true);
       pace.write(i % 2 === 0 ? 1 : MIN_FRAME_CHARGE, 0);
@@ -113,7 +113,7 @@ describe('the gate of a receiver', () => {
   });
 
   it('takes twice the burst of control messages and not one more, then the rate', () => {
-    const gate = new RateGate({ ...limits, controlMessagesPerMinute: 60 });
+    const gate = new RateLimiter({ ...limits, controlMessagesPerMinute: 60 });
     for (let i = 0; i < 120; i++) gate.handleControl(0);
     expect(errorCode(() => gate.handleControl(0))).toBe('rate_limited');
     expect(errorCode(() => gate.handleControl(999))).toBe('rate_limited');
@@ -123,7 +123,7 @@ describe('the gate of a receiver', () => {
 
   it('knows no rates that are off', () => {
     const off = { messagesPerMinute: Infinity, bytesPerSecond: Infinity, controlMessagesPerMinute: Infinity };
-    const gate = new RateGate({ ...DEFAULT_LIMITS, ...off });
+    const gate = new RateLimiter({ ...DEFAULT_LIMITS, ...off });
     for (let i = 0; i < 10_000; i++) {
       gate.handleMessage(0);
       gate.handleControl(0);

@@ -31,7 +31,7 @@ const TOLERANCE = 2;
 const BEYOND_WINDOW = 2 * 1024 * 1024;
 
 /** The sending side: what may be written now. */
-export class Pace {
+export class Pacer {
   readonly #rates: Partial<Rates>;
   #messages: TokenBucket | undefined;
   #bytes: TokenBucket | undefined;
@@ -69,7 +69,7 @@ export class Pace {
 }
 
 /** The receiving side. While it is closed, no credit is granted. */
-export class RateGate {
+export class RateLimiter {
   /** What every request is answered, however few there are. */
   refusal: ProtocolError | undefined;
   readonly #limits: GateLimits;

@@ -12,7 +12,7 @@ import type { DataPayload } from '../control/messages.js';
 import { decodeLinkFrame, isBodyKind } from '../link/frame.js';
 import { type BodyToSend, Link, type LinkEvent, type OutgoingTransfer } from '../link/link.js';
 import type { Outbox } from '../link/outbox.js';
-import type { RateGate } from '../link/rates.js';
+import type { RateLimiter } from '../link/rates.js';
 import { decodeBareFrame, decodeTextForm, encodeBareFrame, encodeTextForm } from './bare.js';
 
 export interface DataPathOptions {
@@ -25,7 +25,7 @@ export interface DataPathOptions {
   readonly peerExtensions: StringMap;
   readonly outbox: Outbox;
   /** What the peer may send per time. */
-  readonly gate?: RateGate | undefined;
+  readonly gate?: RateLimiter | undefined;
   /** Protection that every body has to have, in either direction. */
   readonly security?: M2MSecurity | undefined;
   /** Writes a DATA envelope, where data travel in such: in `m2m.v1.json`. */
@@ -57,7 +57,7 @@ export class DataPath {
   readonly #negotiated: Negotiated;
   readonly #sendData: DataPathOptions['sendData'] | undefined;
   readonly #outbox: Outbox;
-  readonly #gate: RateGate | undefined;
+  readonly #gate: RateLimiter | undefined;
   readonly #limits: Limits;
   readonly #security: M2MSecurity | undefined;
   /** Charges of bare messages that the application has not taken. */

@@ -36,7 +36,7 @@ describe('GOAWAY', () => {
   it.each([Subprotocol.BINARY, Subprotocol.JSON])('tells the client what to do, in %s', (subprotocol) => {
     const { client, server, settle } = createSimulation({ client: { subprotocol }, server: { subprotocol } });
     settle();
-    server.core.leave(GOAWAY, 0);
+    server.core.sendGoAway(GOAWAY, 0);
     settle();
     expect(eventsOf(client, 'goaway')).toEqual([{ type: 'goaway', ...GOAWAY }]);
     expect([client.core.goAway, server.core.goAway]).toEqual([GOAWAY, GOAWAY]);
@@ -47,7 +47,7 @@ describe('GOAWAY', () => {
     const { client, server, settle } = simulate();
     const asked = client.core.channel.request(BODY);
     settle();
-    server.core.leave(GOAWAY, 0);
+    server.core.sendGoAway(GOAWAY, 0);
     settle();
     expect(() => client.core.channel.request(BODY)).toThrow(
       expect.objectContaining({ code: 'draining', retryable: true, retryAfterMs: 1_500 }),
@@ -67,7 +67,7 @@ describe('GOAWAY', () => {
 
   it('serves a request that was on its way, and refuses one that was sent in spite of it', () => {
     const { client, server, advance, inject } = simulate(50);
-    server.core.leave(GOAWAY, 100);
+    server.core.sendGoAway(GOAWAY, 100);
     const early = client.core.channel.request(BODY);
     advance(60);
     expect(eventsOf(server, 'request').map(({ streamId }) => streamId)).toEqual([early]);
@@ -88,7 +88,7 @@ describe('GOAWAY', () => {
       server: { capabilities },
     });
     settle();
-    server.core.leave(GOAWAY, 0);
+    server.core.sendGoAway(GOAWAY, 0);
     cut();
     expect(server.core.state).toBe('suspended');
     const before = server.sent.length;
@@ -100,7 +100,7 @@ describe('GOAWAY', () => {
 
   it('is no word of a client', () => {
     const { client, server, settle } = simulate();
-    client.core.leave(GOAWAY, 0);
+    client.core.sendGoAway(GOAWAY, 0);
     settle();
     expect(server.closedWith?.code).toBe(CloseCode.BAD_FRAME);
   });

@@ -7,7 +7,7 @@ import { encodeControl } from '../control/envelope.js';
 import { decodeFailure } from '../link/failure.js';
 import { decodeLinkFrame, encodeBodyFrame, LinkKind } from '../link/frame.js';
 import { createOutbox } from '../link/outbox.js';
-import { Pace } from '../link/rates.js';
+import { Pacer } from '../link/rates.js';
 import { createSimulation, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
 import type { SessionEvent, SessionOptions } from './types.js';
 
@@ -109,7 +109,7 @@ describe('a client', () => {
 
   it('lets no request overtake another that waits for its time: stream IDs only grow', () => {
     const outbox = createOutbox();
-    outbox.pace = new Pace({ messagesPerMinute: 60 });
+    outbox.pace = new Pacer({ messagesPerMinute: 60 });
     let streamId = -1;
     const ask = (count: number) => {
       for (let i = 0; i < count; i++) {
@@ -135,7 +135,7 @@ describe('a client', () => {
   it('writes again at once what a lost connection took along, and then what is new in its time', () => {
     const outbox = createOutbox();
     outbox.retain = true;
-    outbox.pace = new Pace({ messagesPerMinute: 60 });
+    outbox.pace = new Pacer({ messagesPerMinute: 60 });
     const drain = (now: number) => {
       let frames = 0;
       while (outbox.next(now) !== undefined) frames++;

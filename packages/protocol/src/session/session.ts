@@ -26,7 +26,7 @@ import type { Negotiation } from '../control/negotiate.js';
 import { isCounted, type LinkKind } from '../link/frame.js';
 import type { BodyToSend, OutgoingTransfer } from '../link/link.js';
 import { createOutbox, type Outbox } from '../link/outbox.js';
-import { Pace, RateGate } from '../link/rates.js';
+import { Pacer, RateLimiter } from '../link/rates.js';
 import { DataPath } from './channel.js';
 import { ClientHandshake, notRecovered } from './client-role.js';
 import { closeReasonOf, disconnectError, rejection, truncateReason } from './close-reason.js';
@@ -91,7 +91,7 @@ class Core implements SessionCore, Channel {
   /** In place from ACCEPT on. */
   #data: DataPath | undefined;
   /** Server: what the client may send per time. */
-  #gate: RateGate | undefined;
+  #gate: RateLimiter | undefined;
 
   #agentId: string | undefined;
   /** Server: until when the credentials are good, where they end. */
@@ -395,7 +395,7 @@ class Core implements SessionCore, Channel {
     this.#handleTakenUp();
     server.acceptResume(offer);
     try {
-      link.confirmTakenUp(offer.received);
+      link.confirmResumed(offer.received);
     } catch (error) {
       this.#violate(toProtocolError(error, 'internal', 'the session could not be taken up'));
       return;
@@ -432,7 +432,7 @@ class Core implements SessionCore, Channel {
     if (this.#isEstablished) this.#say({ type: 'AUTH', payload: { token } });
   }
 
-  leave(payload: GoAwayPayload, now: number): void {
+  sendGoAway(payload: GoAwayPayload, now: number): void {
     this.#tick(now);
     this.#departure = new Departure(payload);
     this.#sayGoAway(this.#departure);
@@ -534,7 +534,7 @@ class Core implements SessionCore, Channel {
     if (!this.#sentClose) {
       if (this.#outbox.hasBodies) return undefined;
       this.#sentClose = true;
-      this.#data?.link?.seal();
+      this.#data?.link?.stopSending();
       this.#say({ type: 'CLOSE', payload: this.#close });
       return this.#outbox.next();
     }
@@ -826,8 +826,8 @@ class Core implements SessionCore, Channel {
   #agree(negotiated: Negotiated, peerExtensions: StringMap): void {
     const { role, limits, capabilities, security } = this.#options;
     this.#negotiated = negotiated;
-    if (role === 'server') this.#gate = new RateGate(limits);
-    else this.#outbox.pace = new Pace(negotiated.limits);
+    if (role === 'server') this.#gate = new RateLimiter(limits);
+    else this.#outbox.pace = new Pacer(negotiated.limits);
     this.#outbox.retain = negotiated.extensions[Extension.RESUME] !== undefined;
     this.#data = new DataPath({
       role,

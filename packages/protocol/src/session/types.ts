@@ -222,7 +222,7 @@ export interface SessionCore {
   /** Client: sends new credentials before the old ones end. */
   authenticate(token: string, now: number): void;
   /** Server: says GOAWAY, on this connection and on those that take the session up again. */
-  leave(payload: GoAwayPayload, now: number): void;
+  sendGoAway(payload: GoAwayPayload, now: number): void;
 
   close(reason: CloseReason, message: string, now: number): void;
   /** Ends the session at once, as if the peer had broken the protocol. */
