@@ -35,7 +35,8 @@ export { SILENT_LOGGER } from './endpoint/ports.js';
 
 // Memory and rates
 
-export { MemoryBudget, overBudget, type Reservation, SessionMemory } from './base/memory.js';
+export { overBudget, type Reservation, SessionMemory } from './base/memory.js';
+export { MemoryBudget } from './base/memory-budget.js';
 export { TokenBucket } from './base/token-bucket.js';
 
 // Agents and the relay

@@ -15,7 +15,7 @@ const codeOf = (run: () => unknown): string => {
 };
 
 describe('varint', () => {
-  it('comes back equal and in its shortest form', () => {
+  it('is written in its shortest form and reads back equal', () => {
     fc.assert(
       fc.property(fc.maxSafeNat(), (value) => {
         const bytes = new ByteWriter(1).varint(value).finish();
@@ -63,7 +63,7 @@ describe('ByteReader', () => {
 });
 
 describe('platform', () => {
-  it('brings random bytes that differ', () => {
+  it('returns different random bytes on each call', () => {
     expect(platform.randomBytes(32)).not.toEqual(platform.randomBytes(32));
   });
 });

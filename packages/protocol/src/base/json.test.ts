@@ -18,7 +18,7 @@ const limits = (changes: Partial<JsonLimits>): JsonLimits => ({ ...DEFAULT_LIMIT
 const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
 const elements = (count: number) => JSON.stringify(new Array(count).fill(0));
 
-/** What the pass must find, by way of values. */
+/** The figures that the pass must find, computed from the value. */
 function measure(value: unknown): { depth: number; longest: number; widest: number; values: number } {
   if (typeof value === 'string') return { depth: 0, longest: Buffer.byteLength(value), widest: 0, values: 1 };
   if (typeof value !== 'object' || value === null) return { depth: 0, longest: 0, widest: 0, values: 1 };
@@ -84,7 +84,7 @@ describe('parseJson', () => {
 });
 
 describe('JSON limits', () => {
-  it('hold at n and not at n + 1', () => {
+  it('accept n and refuse n + 1', () => {
     expect(codeOf(() => parseJson(nested(32)))).toBe('no error');
     expect(codeOf(() => parseJson(nested(33)))).toBe('json_too_deep');
     expect(codeOf(() => parseJson(elements(10_000)))).toBe('no error');
@@ -94,7 +94,7 @@ describe('JSON limits', () => {
     expect(codeOf(() => assertJsonBounds(`["${'x'.repeat(max + 1)}"]`))).toBe('string_too_long');
   });
 
-  it('count what a value really has', () => {
+  it('count exactly the size of the value', () => {
     fc.assert(
       fc.property(fc.json({ maxDepth: 4, stringUnit: 'grapheme' }), fc.boolean(), (plain, asEscapes) => {
         const value = JSON.parse(plain);
@@ -107,7 +107,7 @@ describe('JSON limits', () => {
           maxJsonValues: values,
         };
         expect(codeOf(() => assertJsonBounds(json, tight))).toBe('no error');
-        if (depth === 0) return; // a string that is the whole document is no field
+        if (depth === 0) return; // a string that is the whole document has no limit here
         expect(codeOf(() => assertJsonBounds(json, { ...tight, maxJsonDepth: depth - 1 }))).toBe(
           'json_too_deep',
         );
@@ -131,7 +131,7 @@ describe('JSON limits', () => {
     );
   });
 
-  it('count keys, elements of inner arrays, and commas of objects not at all', () => {
+  it('do not count keys, elements of inner arrays or commas of objects as elements', () => {
     const few = limits({ maxArrayLength: 2, maxStringLength: 3 });
     expect(codeOf(() => parseJson('{"abcd":1}', few))).toBe('string_too_long');
     expect(codeOf(() => parseJson('[[1,2],[{"a":[1,2,3]}]]', few))).toBe('array_too_long');
@@ -142,7 +142,7 @@ describe('JSON limits', () => {
 
   it('count values in total, keys included, however they are spread', () => {
     const max = DEFAULT_LIMITS.maxJsonValues;
-    // The document, 16 arrays, and what is in them.
+    // The document, 16 arrays and their elements.
     const spread = (values: number) => {
       const rest = values - 17;
       const each = Math.floor(rest / 16);
@@ -163,7 +163,7 @@ describe('JSON limits', () => {
     expect(codeOf(() => parseJson(`{"object":"list","data":[${data}]}`))).toBe('no error');
   });
 
-  it('leave a string that is the whole document to the limit of its message', () => {
+  it('do not apply to a string that is the whole document', () => {
     const short = limits({ maxStringLength: 3 });
     expect(codeOf(() => parseJson('"abcd"', short))).toBe('no error');
     expect(codeOf(() => parseJson('["abcd"]', short))).toBe('string_too_long');
@@ -180,7 +180,7 @@ describe('JSON limits', () => {
     expect(codeOf(() => assertJsonBounds(elements(150_000), off))).toBe('no error');
   });
 
-  it('are found without recursion, however deep the text', () => {
+  it('are checked without recursion, however deep the text', () => {
     expect(codeOf(() => parseJson('['.repeat(8_000_000)))).toBe('json_too_deep');
     expect(codeOf(() => parseJson('{"a":'.repeat(1_000_000)))).toBe('json_too_deep');
     expect(codeOf(() => parseJson(`"${'\\'.repeat(8_000_001)}"`))).toBe('bad_json');

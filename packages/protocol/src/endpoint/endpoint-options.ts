@@ -1,6 +1,6 @@
 import type { ProtocolError } from '../base/errors.js';
 import type { Limits } from '../base/limits.js';
-import type { MemoryBudget } from '../base/memory.js';
+import type { MemoryBudget } from '../base/memory-budget.js';
 import type { M2MSecurity } from '../codec/m2m/security.js';
 import type { Clock } from '../platform/clock.js';
 import type { SessionCore, SessionEvent } from '../session/types.js';

@@ -1,6 +1,7 @@
 import { CloseCode } from '../base/close-codes.js';
 import { isProtocolError, ProtocolError, toProtocolError } from '../base/errors.js';
-import { MemoryBudget, type Reservation, type SessionMemory } from '../base/memory.js';
+import type { Reservation, SessionMemory } from '../base/memory.js';
+import { MemoryBudget } from '../base/memory-budget.js';
 import type { BodyCoder } from '../codec/auto/coder.js';
 import type { ReceivedBody } from '../codec/body.js';
 import type { Negotiated } from '../control/agreement.js';
