@@ -39,7 +39,7 @@ beforeAll(async () => {
   for (const [, zstd] of engines) await zstd.loadZstd();
 });
 
-it('says that it is not loaded before it is', async () => {
+it('throws codec_not_loaded before it is loaded', async () => {
   const fresh = createZstd();
   expect(codeOf(() => fresh.zstdCompress(new Uint8Array(4), 3))).toBe('codec_not_loaded');
   expect(codeOf(() => fresh.zstdDecompress(new Uint8Array(4), 3))).toBe('codec_not_loaded');
@@ -48,7 +48,7 @@ it('says that it is not loaded before it is', async () => {
 });
 
 describe.each(engines)('zstd by %s', (_name, zstd) => {
-  it('gives back what went in, at every level in use, with or without a dictionary', () => {
+  it('round-trips content at every level in use, with and without a dictionary', () => {
     fc.assert(
       fc.property(
         fc.oneof(fc.uint8Array({ maxLength: 400 }), fc.string({ maxLength: 400 }).map(bytesOf)),
@@ -71,7 +71,7 @@ describe.each(engines)('zstd by %s', (_name, zstd) => {
     );
   });
 
-  it('takes a dictionary for what it is worth, also one that looks like a trained one', () => {
+  it('uses a dictionary as raw content, even if it looks like a trained one', () => {
     const base = bytesOf(JSON.stringify(Array.from({ length: 80 }, (_, i) => ({ i, at: i ** 5 % 9973 }))));
     const next = bytesOf(`${new TextDecoder().decode(base).slice(0, -1)},{"i":80}]`);
     const alone = zstd.zstdCompress(next, 3).length;
@@ -91,10 +91,10 @@ describe.each(engines)('zstd by %s', (_name, zstd) => {
     expect(codeOf(() => zstd.zstdDecompress(undeclared, 1999))).toBe('decompressed_too_large');
   });
 
-  it('stops where compressed blocks of an undeclared size pass the limit', () => {
+  it('stops when compressed blocks of undeclared size exceed the limit', () => {
     const content = bytesOf('ab'.repeat(50_000));
     const declared = zstd.zstdCompress(content, 3);
-    // The size field goes, a window descriptor of 128 KiB takes its place: a streaming encoder's header.
+    // Replace the size field by a window descriptor of 128 KiB, as in the header of a streaming encoder.
     expect([...declared.subarray(4, 5)].map((d) => d & 0xe0)).toEqual([0xa0]);
     const undeclared = Uint8Array.of(...declared.subarray(0, 4), 0x00, 0x38, ...declared.subarray(9));
     expect(readZstdFrame(undeclared).contentSize).toBeUndefined();
@@ -117,7 +117,7 @@ describe.each(engines)('zstd by %s', (_name, zstd) => {
         'decompressed_too_large',
       ]);
     }
-    // Within the limit a declared size still has to be one that the blocks can hold.
+    // Even within the limit, the blocks must be able to hold the declared size.
     expect(codeOf(() => zstd.zstdDecompress(runLengthFrame('a000000010', 1, 10), 2 ** 30))).toBe(
       'bad_compression',
     );
@@ -158,7 +158,7 @@ describe.each(engines)('zstd by %s', (_name, zstd) => {
     }
   });
 
-  it('answers damaged frames with nothing but its own errors', () => {
+  it('throws only its own errors for damaged frames', () => {
     const content = bytesOf('the quick brown fox jumps over the lazy dog. '.repeat(40));
     const frame = zstd.zstdCompress(content, 19);
     fc.assert(
