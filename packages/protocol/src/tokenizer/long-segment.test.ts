@@ -7,11 +7,11 @@ import { createRandom, pick } from './testing/texts.js';
 import type { TokenTable } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
 
-// Much is compared; a busy machine takes its time.
+// The comparisons need more than the default timeout on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
 const LETTERS = [...'abcdefghijklmnopqrstuvwxyz'];
-/** Everything is one piece, so that windows are all that is tested. */
+/** The whole text is one piece, so that only windows are tested. */
 const wholeText = (_bytes: Uint8Array, _at: number, end: number) => end;
 
 describe.each(ENCODING_NAMES)('long segments in %s', (name) => {
@@ -49,8 +49,8 @@ describe.each(ENCODING_NAMES)('long segments in %s', (name) => {
     }
   });
 
-  it('begin again with longer windows where a join fails', () => {
-    // Without a shared part, windows end inside tokens all the time.
+  it('start over with longer windows if a join fails', () => {
+    // Without overlap, windows end inside tokens all the time.
     const encoder = new Encoder(table, wholeText, { limit, mergeable, window: 8, overlap: 0 });
     const random = createRandom(77);
     const bytes = Buffer.from(Array.from({ length: 600 }, () => pick(LETTERS, random)).join(''));
@@ -60,7 +60,7 @@ describe.each(ENCODING_NAMES)('long segments in %s', (name) => {
     expect(encoder.merger.work).toBeLessThan(2 * Math.log2(600 / 8) * bytes.length);
   });
 
-  it('give the same however often they are interrupted', () => {
+  it('give the same result with interruptions', () => {
     const encoder = new Encoder(table, wholeText, { limit, mergeable, window: 64, overlap: 16 });
     const random = createRandom(78);
     const bytes = Buffer.from(Array.from({ length: 2000 }, () => pick(LETTERS, random)).join(''));
