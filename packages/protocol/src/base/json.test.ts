@@ -1,18 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isProtocolError } from './errors.js';
+import { errorCode } from '../testing/error-code.js';
 import { assertJsonBounds, assertPairedEscapes, type JsonLimits, parseJson } from './json.js';
 import { DEFAULT_LIMITS } from './limits.js';
-
-const codeOf = (run: () => unknown): string => {
-  try {
-    run();
-  } catch (error) {
-    if (isProtocolError(error)) return error.code;
-    throw error;
-  }
-  return 'no error';
-};
 
 const limits = (changes: Partial<JsonLimits>): JsonLimits => ({ ...DEFAULT_LIMITS, ...changes });
 const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
@@ -69,29 +59,29 @@ describe('parseJson', () => {
         } catch {
           valid = false;
         }
-        expect(codeOf(() => parseJson(text))).toBe(valid ? 'no error' : 'bad_json');
+        expect(errorCode(() => parseJson(text))).toBe(valid ? 'none' : 'bad_json');
       }),
       { numRuns: 2000 },
     );
   });
 
   it('refuses a byte-order mark and trailing commas, keeps the last of equal keys', () => {
-    expect(codeOf(() => parseJson('\ufeff{}'))).toBe('bad_json');
-    expect(codeOf(() => parseJson('[1,]'))).toBe('bad_json');
-    expect(codeOf(() => parseJson(''))).toBe('bad_json');
+    expect(errorCode(() => parseJson('\ufeff{}'))).toBe('bad_json');
+    expect(errorCode(() => parseJson('[1,]'))).toBe('bad_json');
+    expect(errorCode(() => parseJson(''))).toBe('bad_json');
     expect(parseJson('{"a":1,"a":2}')).toEqual({ a: 2 });
   });
 });
 
 describe('JSON limits', () => {
   it('accept n and refuse n + 1', () => {
-    expect(codeOf(() => parseJson(nested(32)))).toBe('no error');
-    expect(codeOf(() => parseJson(nested(33)))).toBe('json_too_deep');
-    expect(codeOf(() => parseJson(elements(10_000)))).toBe('no error');
-    expect(codeOf(() => parseJson(elements(10_001)))).toBe('array_too_long');
+    expect(errorCode(() => parseJson(nested(32)))).toBe('none');
+    expect(errorCode(() => parseJson(nested(33)))).toBe('json_too_deep');
+    expect(errorCode(() => parseJson(elements(10_000)))).toBe('none');
+    expect(errorCode(() => parseJson(elements(10_001)))).toBe('array_too_long');
     const max = DEFAULT_LIMITS.maxStringLength;
-    expect(codeOf(() => assertJsonBounds(`["${'x'.repeat(max)}"]`))).toBe('no error');
-    expect(codeOf(() => assertJsonBounds(`["${'x'.repeat(max + 1)}"]`))).toBe('string_too_long');
+    expect(errorCode(() => assertJsonBounds(`["${'x'.repeat(max)}"]`))).toBe('none');
+    expect(errorCode(() => assertJsonBounds(`["${'x'.repeat(max + 1)}"]`))).toBe('string_too_long');
   });
 
   it('count exactly the size of the value', () => {
@@ -106,23 +96,23 @@ describe('JSON limits', () => {
           maxStringLength: longest,
           maxJsonValues: values,
         };
-        expect(codeOf(() => assertJsonBounds(json, tight))).toBe('no error');
+        expect(errorCode(() => assertJsonBounds(json, tight))).toBe('none');
         if (depth === 0) return; // a string that is the whole document has no limit here
-        expect(codeOf(() => assertJsonBounds(json, { ...tight, maxJsonDepth: depth - 1 }))).toBe(
+        expect(errorCode(() => assertJsonBounds(json, { ...tight, maxJsonDepth: depth - 1 }))).toBe(
           'json_too_deep',
         );
         if (widest > 0) {
-          expect(codeOf(() => assertJsonBounds(json, { ...tight, maxArrayLength: widest - 1 }))).toBe(
-            widest > 1 ? 'array_too_long' : 'no error', // limits are positive, so one element always passes
+          expect(errorCode(() => assertJsonBounds(json, { ...tight, maxArrayLength: widest - 1 }))).toBe(
+            widest > 1 ? 'array_too_long' : 'none', // limits are positive, so one element always passes
           );
         }
         if (values > 1) {
-          expect(codeOf(() => assertJsonBounds(json, { ...tight, maxJsonValues: values - 1 }))).toBe(
+          expect(errorCode(() => assertJsonBounds(json, { ...tight, maxJsonValues: values - 1 }))).toBe(
             'too_many_values',
           );
         }
         if (longest > 0) {
-          expect(codeOf(() => assertJsonBounds(json, { ...tight, maxStringLength: longest - 1 }))).toBe(
+          expect(errorCode(() => assertJsonBounds(json, { ...tight, maxStringLength: longest - 1 }))).toBe(
             'string_too_long',
           );
         }
@@ -133,11 +123,11 @@ describe('JSON limits', () => {
 
   it('do not count keys, elements of inner arrays or commas of objects as elements', () => {
     const few = limits({ maxArrayLength: 2, maxStringLength: 3 });
-    expect(codeOf(() => parseJson('{"abcd":1}', few))).toBe('string_too_long');
-    expect(codeOf(() => parseJson('[[1,2],[{"a":[1,2,3]}]]', few))).toBe('array_too_long');
-    expect(codeOf(() => parseJson('[{"a":1,"b":2,"c":3,"d":4},[1,2]]', few))).toBe('no error');
-    expect(codeOf(() => parseJson('["a,b","]"]', few))).toBe('no error');
-    expect(codeOf(() => parseJson('["\\"","\\\\"]', few))).toBe('no error');
+    expect(errorCode(() => parseJson('{"abcd":1}', few))).toBe('string_too_long');
+    expect(errorCode(() => parseJson('[[1,2],[{"a":[1,2,3]}]]', few))).toBe('array_too_long');
+    expect(errorCode(() => parseJson('[{"a":1,"b":2,"c":3,"d":4},[1,2]]', few))).toBe('none');
+    expect(errorCode(() => parseJson('["a,b","]"]', few))).toBe('none');
+    expect(errorCode(() => parseJson('["\\"","\\\\"]', few))).toBe('none');
   });
 
   it('count values in total, keys included, however they are spread', () => {
@@ -149,24 +139,24 @@ describe('JSON limits', () => {
       const sizes = Array.from({ length: 16 }, (_, i) => (i === 0 ? rest - 15 * each : each));
       return `[${sizes.map((size) => `[${new Array(size).fill('{}').join(' , ')}]`).join('\n,')}]`;
     };
-    expect(codeOf(() => parseJson(spread(max)))).toBe('no error');
-    expect(codeOf(() => parseJson(spread(max + 1)))).toBe('too_many_values');
+    expect(errorCode(() => parseJson(spread(max)))).toBe('none');
+    expect(errorCode(() => parseJson(spread(max + 1)))).toBe('too_many_values');
     const members = (count: number) =>
       `{${Array.from({ length: count }, (_, i) => `"${i}": [ ]`).join(',')}}`;
-    expect(codeOf(() => parseJson(members(max / 2 - 1)))).toBe('no error');
-    expect(codeOf(() => parseJson(members(max / 2)))).toBe('too_many_values');
+    expect(errorCode(() => parseJson(members(max / 2 - 1)))).toBe('none');
+    expect(errorCode(() => parseJson(members(max / 2)))).toBe('too_many_values');
   });
 
   it('leave room for a batch of vectors', () => {
     const vector = `[${new Array(10_000).fill('-0.0123').join(',')}]`;
     const data = new Array(10).fill(`{"object":"embedding","embedding":${vector}}`).join(',');
-    expect(codeOf(() => parseJson(`{"object":"list","data":[${data}]}`))).toBe('no error');
+    expect(errorCode(() => parseJson(`{"object":"list","data":[${data}]}`))).toBe('none');
   });
 
   it('do not apply to a string that is the whole document', () => {
     const short = limits({ maxStringLength: 3 });
-    expect(codeOf(() => parseJson('"abcd"', short))).toBe('no error');
-    expect(codeOf(() => parseJson('["abcd"]', short))).toBe('string_too_long');
+    expect(errorCode(() => parseJson('"abcd"', short))).toBe('none');
+    expect(errorCode(() => parseJson('["abcd"]', short))).toBe('string_too_long');
   });
 
   it('can be turned off', () => {
@@ -176,15 +166,15 @@ describe('JSON limits', () => {
       maxStringLength: Infinity,
       maxJsonValues: Infinity,
     };
-    expect(codeOf(() => assertJsonBounds(nested(5000), off))).toBe('no error');
-    expect(codeOf(() => assertJsonBounds(elements(150_000), off))).toBe('no error');
+    expect(errorCode(() => assertJsonBounds(nested(5000), off))).toBe('none');
+    expect(errorCode(() => assertJsonBounds(elements(150_000), off))).toBe('none');
   });
 
   it('are checked without recursion, however deep the text', () => {
-    expect(codeOf(() => parseJson('['.repeat(8_000_000)))).toBe('json_too_deep');
-    expect(codeOf(() => parseJson('{"a":'.repeat(1_000_000)))).toBe('json_too_deep');
-    expect(codeOf(() => parseJson(`"${'\\'.repeat(8_000_001)}"`))).toBe('bad_json');
-    expect(codeOf(() => parseJson(`["${'\\"'.repeat(1_000_000)}"]`))).toBe('no error');
+    expect(errorCode(() => parseJson('['.repeat(8_000_000)))).toBe('json_too_deep');
+    expect(errorCode(() => parseJson('{"a":'.repeat(1_000_000)))).toBe('json_too_deep');
+    expect(errorCode(() => parseJson(`"${'\\'.repeat(8_000_001)}"`))).toBe('bad_json');
+    expect(errorCode(() => parseJson(`["${'\\"'.repeat(1_000_000)}"]`))).toBe('none');
   });
 });
 
@@ -206,7 +196,7 @@ describe('assertPairedEscapes', () => {
         const json = `["${pieces.join('')}"]`;
         const [value] = JSON.parse(json) as [string];
         const wellFormed = !/\p{Surrogate}/u.test(value);
-        expect(codeOf(() => assertPairedEscapes(json))).toBe(wellFormed ? 'no error' : 'lone_surrogate');
+        expect(errorCode(() => assertPairedEscapes(json))).toBe(wellFormed ? 'none' : 'lone_surrogate');
       }),
       { numRuns: 2000 },
     );
