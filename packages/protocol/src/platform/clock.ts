@@ -29,7 +29,7 @@ export const systemClock: Clock = {
     due.add(item);
     if (isArmed) return;
     isArmed = true;
-    unref(setTimeout(strike, SHORT_TICK_MS));
+    unref(setTimeout(runDue, SHORT_TICK_MS));
   },
   // Node's `setImmediate` has no minimum delay; browsers have nothing faster than `setTimeout`.
   yield: () =>
@@ -44,7 +44,7 @@ const SHORT_TICK_MS = 100;
 let due = new Set<Sweepable>();
 let isArmed = false;
 
-function strike(): void {
+function runDue(): void {
   isArmed = false;
   const items = due;
   // Replace the set: clearing a long-lived one makes V8 consider a major garbage collection.

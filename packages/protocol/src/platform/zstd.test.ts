@@ -1,8 +1,8 @@
 import * as zlib from 'node:zlib';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { errorCode } from '../testing/error-code.js';
 import { equalBytes } from '../base/bytes.js';
+import { errorCode } from '../testing/error-code.js';
 import { createZstd, type ZstdPort } from './zstd.js';
 import { readZstdFrame } from './zstd-frame.js';
 
@@ -89,7 +89,9 @@ describe.each(engines)('zstd by %s', (_name, zstd) => {
     const undeclared = Uint8Array.of(...declared.subarray(0, 4), 0x00, 0x38, ...declared.subarray(9));
     expect(readZstdFrame(undeclared).contentSize).toBeUndefined();
     expect(equalBytes(zstd.zstdDecompress(undeclared, content.length), content)).toBe(true);
-    expect(errorCode(() => zstd.zstdDecompress(undeclared, content.length - 1))).toBe('decompressed_too_large');
+    expect(errorCode(() => zstd.zstdDecompress(undeclared, content.length - 1))).toBe(
+      'decompressed_too_large',
+    );
   });
 
   it('refuses bombs before it allocates', () => {

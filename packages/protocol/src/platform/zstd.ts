@@ -55,7 +55,7 @@ export function createZstd(runtime?: object): ZstdPort {
   let loaded: Engine | undefined;
 
   const engineFor = (dictionary: Uint8Array | undefined): Engine => {
-    if (native !== undefined && (dictionary === undefined || native.takesDictionaries())) return native;
+    if (native !== undefined && (dictionary === undefined || native.supportsDictionaries())) return native;
     if (loaded !== undefined) return loaded;
     throw new ProtocolError('codec_not_loaded', 'zstd is not loaded; await loadCodecs(["AVP"]) first');
   };
@@ -63,10 +63,10 @@ export function createZstd(runtime?: object): ZstdPort {
   return {
     zstdMaxInput: native?.maxSize ?? WASM_MAX_SIZE,
 
-    isZstdLoaded: () => loaded !== undefined || (native?.takesDictionaries() ?? false),
+    isZstdLoaded: () => loaded !== undefined || (native?.supportsDictionaries() ?? false),
 
     async loadZstd() {
-      if (native?.takesDictionaries()) return;
+      if (native?.supportsDictionaries()) return;
       loading ??= loadWasmEngine();
       try {
         loaded = await loading;
@@ -213,13 +213,13 @@ interface NodeZstd {
 
 interface NativeEngine extends Engine {
   /** Node got zstd dictionaries later than zstd; older versions ignore the option silently. */
-  takesDictionaries(): boolean;
+  supportsDictionaries(): boolean;
 }
 
 function createNativeEngine(runtime: object): NativeEngine | undefined {
   if (!('zstdCompressSync' in runtime && 'zstdDecompressSync' in runtime)) return undefined;
   const zlib = runtime as NodeZstd;
-  let takesDictionaries: boolean | undefined;
+  let supportsDictionaries: boolean | undefined;
 
   const engine: NativeEngine = {
     maxSize: 0x7fffffff,
@@ -244,12 +244,12 @@ function createNativeEngine(runtime: object): NativeEngine | undefined {
 
     wasFull: (error) => (error as { code?: unknown }).code === 'ERR_BUFFER_TOO_LARGE',
 
-    takesDictionaries() {
-      if (takesDictionaries === undefined) {
+    supportsDictionaries() {
+      if (supportsDictionaries === undefined) {
         const sample = Uint8Array.from({ length: 256 }, (_, i) => (i * 197) & 0xff);
-        takesDictionaries = engine.compress(sample, 3, sample).length < sample.length / 2;
+        supportsDictionaries = engine.compress(sample, 3, sample).length < sample.length / 2;
       }
-      return takesDictionaries;
+      return supportsDictionaries;
     },
   };
   return engine;

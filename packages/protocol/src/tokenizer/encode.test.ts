@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { Encoder } from './encode.js';
+import { TokenEncoder } from './encode.js';
 import { createJob } from './job.js';
 import { MAX_CACHED_BYTES } from './piece-cache.js';
 import { createScanner, type Scanner } from './scanner.js';
@@ -12,7 +12,7 @@ import { VOCABULARIES } from './vocabulary.js';
 // The comparisons need more than the default timeout on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
-function run(encoder: Encoder, content: Uint8Array, room: number): number[] {
+function run(encoder: TokenEncoder, content: Uint8Array, room: number): number[] {
   const { bytes, view, length } = keySource(content);
   const job = createJob(bytes, view, length, new Uint32Array(room));
   while (job.at < length) encoder.run(job, Number.POSITIVE_INFINITY);
@@ -24,12 +24,12 @@ describe.each(ENCODING_NAMES)('encoding with %s', (name) => {
   let table: TokenTable;
   let scan: Scanner;
   let plain: PlainBpe;
-  let encoder: Encoder;
+  let encoder: TokenEncoder;
   beforeAll(async () => {
     table = await loadTable(name);
     scan = createScanner(pattern, reading);
     plain = createPlainBpe(table, limit);
-    encoder = new Encoder(table, scan, { limit, mergeable });
+    encoder = new TokenEncoder(table, scan, { limit, mergeable });
   });
 
   /** The definition: a piece that is a token becomes that token, any other is merged. */
@@ -57,7 +57,7 @@ describe.each(ENCODING_NAMES)('encoding with %s', (name) => {
 
   it('distinguishes tokens that are a whole piece from the same bytes inside one', () => {
     // In each order: as a piece, after a letter, before a letter.
-    const encoders = [0, 1, 2].map(() => new Encoder(table, scan, { limit, mergeable }));
+    const encoders = [0, 1, 2].map(() => new TokenEncoder(table, scan, { limit, mergeable }));
     const random = createRandom(52);
     for (let i = 0; i < 3000; i++) {
       const from = mergeable < limit && i % 2 === 0 ? mergeable : 256;

@@ -27,7 +27,7 @@ export interface EncoderOptions {
   readonly overlap?: number;
 }
 
-export class Encoder {
+export class TokenEncoder {
   readonly merger: Merger;
   readonly #table: TokenTable;
   readonly #limit: number;

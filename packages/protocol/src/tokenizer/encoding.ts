@@ -2,7 +2,7 @@ import type { ByteWriter } from '../base/bytes.js';
 import { ENCODING_IDS, type EncodingName } from '../base/constants.js';
 import { assertWellFormed, utf8Length } from '../base/text.js';
 import { type DecodeOptions, TokenDecoder } from './decode.js';
-import { Encoder } from './encode.js';
+import { TokenEncoder } from './encode.js';
 import { createJob, type EncodeJob } from './job.js';
 import { createScanner } from './scanner.js';
 import { MAX_SHORT } from './short-key.js';
@@ -88,7 +88,7 @@ const utf8 = new TextEncoder();
 export function createEncoding(vocabulary: Vocabulary, table: TokenTable): Encoding {
   const scan = createScanner(vocabulary.pattern, vocabulary.reading);
   const { ordinary: limit, mergeable } = vocabulary;
-  const encoder = new Encoder(table, scan, { limit, mergeable });
+  const encoder = new TokenEncoder(table, scan, { limit, mergeable });
   const decoder = new TokenDecoder(vocabulary, table);
 
   function encodeAll(text: string): EncodeJob {

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { Encoder } from './encode.js';
+import { TokenEncoder } from './encode.js';
 import { createJob } from './job.js';
 import { createScanner } from './scanner.js';
 import { ENCODING_NAMES, keySource, loadTable } from './testing/loaded-table.js';
@@ -44,10 +44,10 @@ const CASES: Record<string, (random: Random) => string> = {
 
 describe.each(ENCODING_NAMES)('worst cases in %s', (name) => {
   const { ordinary: limit, mergeable, pattern, reading } = VOCABULARIES[name];
-  let encoder: Encoder;
+  let encoder: TokenEncoder;
   beforeAll(async () => {
     const scan = createScanner(pattern, reading);
-    encoder = new Encoder(await loadTable(name), scan, { limit, mergeable });
+    encoder = new TokenEncoder(await loadTable(name), scan, { limit, mergeable });
   });
 
   /** The bytes merged for a text of `size` bytes, and the most that one slice of 16 KiB took. */

@@ -22,7 +22,7 @@ export interface ModelIdentity {
 }
 
 /** Tokens and their IDs; if a token occurs twice, the last one counts. */
-export type Vocabulary = Iterable<readonly [token: string, id: number]>;
+export type VocabularyEntries = Iterable<readonly [token: string, id: number]>;
 
 /**
  * The identity of a model from its config file, equal to the reference's for the same text.
@@ -36,7 +36,7 @@ export type Vocabulary = Iterable<readonly [token: string, id: number]>;
  * @throws {ProtocolError} `bad_json`, `json_too_deep`, `invalid_argument` if the config is not an object or a
  * size in it is not a whole number.
  */
-export function modelIdentity(configJson: string, vocabulary?: Vocabulary): ModelIdentity {
+export function modelIdentity(configJson: string, vocabulary?: VocabularyEntries): ModelIdentity {
   const config = parseLosslessJson(configJson);
   if (!(config instanceof Map)) {
     throw new ProtocolError('invalid_argument', 'a model config must be a JSON object');
@@ -73,12 +73,12 @@ export function modelHash(configJson: string): string {
  *
  * @throws {ProtocolError} `invalid_argument` for an ID that is not a whole number.
  */
-export function tokenizerHash(vocabulary: Vocabulary): string {
+export function tokenizerHash(vocabulary: VocabularyEntries): string {
   return hashOf(canonicalVocabulary(vocabulary));
 }
 
 /** The text that {@link tokenizerHash} hashes. */
-export function canonicalVocabulary(vocabulary: Vocabulary): string {
+export function canonicalVocabulary(vocabulary: VocabularyEntries): string {
   const entries = [...new Map(vocabulary)].sort(([a], [b]) => compareCodePoints(a, b));
   return `[${entries.map(([token, id]) => `[${quoted(token)},${exactInteger(id)}]`).join(',')}]`;
 }

@@ -96,7 +96,7 @@ export function encodeM2M(json: string | object, options: M2MEncodeOptions = {})
 export function encodeM2MText(json: string | object, options: M2MEncodeOptions = {}): string {
   const limits = limitsOf(options.limits);
   const text = Prefix.M2M + encodeBase64(packBody(json, options, 0));
-  assertMessageSize(text.length, limits);
+  assertMessageLength(text.length, limits);
   return text;
 }
 
@@ -119,7 +119,7 @@ export function encodeM2MBody(
  */
 export function decodeM2M(frame: Uint8Array | string, options: M2MDecodeOptions = {}): M2MMessage {
   const limits = limitsOf(options.limits);
-  assertMessageSize(frame.length, limits);
+  assertMessageLength(frame.length, limits);
   return unpackBody(typeof frame === 'string' ? bodyOfText(frame) : bodyOfFrame(frame), options, limits);
 }
 
@@ -141,7 +141,7 @@ export function decodeOpenedM2MBody(body: Uint8Array, opened: Uint8Array, limits
 /** {@link decodeM2M} for a binary frame without its prefix; nothing is copied. */
 export function decodeM2MBody(body: Uint8Array, options: M2MDecodeOptions = {}): M2MMessage {
   const limits = limitsOf(options.limits);
-  assertMessageSize(body.length, limits);
+  assertMessageLength(body.length, limits);
   return unpackBody(body, options, limits);
 }
 
@@ -179,10 +179,10 @@ function packBody(json: string | object, options: M2MEncodeOptions, room: number
   const limits = limitsOf(options.limits);
   const text = typeof json === 'string' ? json : stringify(json);
   // UTF-8 never takes fewer bytes than the text has code units.
-  assertMessageSize(text.length, limits);
+  assertMessageLength(text.length, limits);
   const fields = describe(text, options, limits);
   const content = encodeContent(text);
-  assertMessageSize(content.length, limits);
+  assertMessageLength(content.length, limits);
 
   const compressed = options.compress ?? content.length >= COMPRESSION_THRESHOLD;
   const payload = compressed ? platform.brotliCompress(content, BROTLI_QUALITY) : content;
@@ -190,7 +190,7 @@ function packBody(json: string | object, options: M2MEncodeOptions, room: number
 
   const tailAt = room + header.length;
   const frame = new Uint8Array(tailAt + TAIL_HEAD_LENGTH + payload.length + protectionLength(security));
-  assertMessageSize(frame.length, limits);
+  assertMessageLength(frame.length, limits);
   frame.set(header, room);
   const view = new DataView(frame.buffer);
   view.setUint32(tailAt, payload.length, true);
@@ -299,7 +299,7 @@ function limitsOf(limits: Partial<Limits> | undefined): Limits {
   return known;
 }
 
-function assertMessageSize(length: number, limits: Limits): void {
+function assertMessageLength(length: number, limits: Limits): void {
   if (length > limits.maxMessageSize) {
     throw new ProtocolError(
       'message_too_large',

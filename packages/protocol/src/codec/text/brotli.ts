@@ -4,7 +4,7 @@ import { ProtocolError } from '../../base/errors.js';
 import { DEFAULT_LIMITS, type Limits } from '../../base/limits.js';
 import { decodeUtf8 } from '../../base/text.js';
 import { decodeBase64, encodeBase64 } from '../base64.js';
-import { assertMessageSize, encodeMessage, stripPrefix } from './prefix.js';
+import { assertMessageSize, encodeMessage, stripPrefix } from './text-form.js';
 
 /**
  * Brotli (wire document, section 3.5; compression document, section 5.5): UTF-8 text, compressed and written

@@ -3,7 +3,7 @@ import { ProtocolError } from '../../base/errors.js';
 import { DEFAULT_LIMITS, type Limits } from '../../base/limits.js';
 import { decodeUtf8 } from '../../base/text.js';
 import { decodeBase64, encodeBase64 } from '../base64.js';
-import { assertMessageSize, encodeMessage, stripPrefix } from './prefix.js';
+import { assertMessageSize, encodeMessage, stripPrefix } from './text-form.js';
 
 /**
  * Dictionary (compression document, section 5.6): eight common pieces of chat JSON become one byte each, from

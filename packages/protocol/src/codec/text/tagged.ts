@@ -7,7 +7,7 @@ import { decodeM2M, encodeM2MText } from '../m2m/m2m.js';
 import type { M2MSecurity } from '../m2m/security.js';
 import { type BrotliQuality, type BrotliTag, decodeBrotli, encodeBrotli } from './brotli.js';
 import { decodeDictionary, encodeDictionary } from './dictionary.js';
-import { assertMessageSize } from './prefix.js';
+import { assertMessageSize } from './text-form.js';
 import { decodeToken, encodeToken } from './token.js';
 import { decodeTokenNativeText, encodeTokenNativeText } from './token-native.js';
 import { decodeZlib } from './zlib.js';

@@ -6,7 +6,7 @@ import type { Encoding } from '../../tokenizer/encoding.js';
 import { getEncoding } from '../../tokenizer/load.js';
 import { decodeTokenIds } from '../../tokenizer/varints.js';
 import { decodeBase64, encodeBase64 } from '../base64.js';
-import { assertMessageSize, stripPrefix } from './prefix.js';
+import { assertMessageSize, stripPrefix } from './text-form.js';
 
 /**
  * TokenNative (compression document, section 5.4; wire document, section 3.4): the token IDs of a text as

@@ -3,7 +3,7 @@ import { ProtocolError } from '../../base/errors.js';
 import { parseJson } from '../../base/json.js';
 import { DEFAULT_LIMITS, type Limits } from '../../base/limits.js';
 import { assertWellFormed, decodeUtf8, encodeUtf8 } from '../../base/text.js';
-import { assertMessageSize, stripPrefix } from './prefix.js';
+import { assertMessageSize, stripPrefix } from './text-form.js';
 import { rewriteJson } from './token-rewrite.js';
 
 /**
