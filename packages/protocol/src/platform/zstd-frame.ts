@@ -15,7 +15,7 @@ export interface ZstdFrame {
 
 const MAGIC = 0xfd2fb528;
 const MAX_BLOCK_SIZE = 128 * 1024;
-/** The default of zstd, which decoders accept without a further option. */
+/** The largest window that zstd decoders accept by default. */
 const MAX_WINDOW_LOG = 27;
 const BLOCK_HEADER_SIZE = 3;
 const CHECKSUM_SIZE = 4;
