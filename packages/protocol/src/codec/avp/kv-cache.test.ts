@@ -188,14 +188,14 @@ describe('decodeKvCache', () => {
     const data = encodeKvCache([layer, layer], header);
     const message = (changes: object) =>
       decodeAvp(encodeAvp({ data, dtype: 'float16', payloadType: 'kv_cache', ...changes }));
-    const stated = message({ metadata: { numLayers: 2 } });
-    expect([...decodeKvCache(stated).layer(1).value.toTyped()]).toEqual([1, 0, 0, -65504]);
-    expect(errorCode(() => stated.toTyped())).toBe('bad_tensor');
+    const cache = message({ metadata: { numLayers: 2 } });
+    expect([...decodeKvCache(cache).layer(1).value.toTyped()]).toEqual([1, 0, 0, -65504]);
+    expect(errorCode(() => cache.toTyped())).toBe('bad_tensor');
     expect(errorCode(() => decodeKvCache(message({})))).toBe('none');
     expect(errorCode(() => decodeKvCache(message({ metadata: { numLayers: 3 } })))).toBe('bad_tensor');
     expect(errorCode(() => decodeKvCache(message({ dtype: 'bfloat16' })))).toBe('bad_tensor');
     expect(errorCode(() => decodeKvCache(message({ payloadType: 'hidden_state' })))).toBe('bad_tensor');
-    expect(errorCode(() => decodeKvCache(stated).layer(2))).toBe('invalid_argument');
-    expect(errorCode(() => decodeKvCache(stated).layer(-1))).toBe('invalid_argument');
+    expect(errorCode(() => decodeKvCache(cache).layer(2))).toBe('invalid_argument');
+    expect(errorCode(() => decodeKvCache(cache).layer(-1))).toBe('invalid_argument');
   });
 });

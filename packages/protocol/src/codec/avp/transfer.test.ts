@@ -49,7 +49,7 @@ describe('a transfer', () => {
           const { reader, body } = read(bytes, cuts);
           expect(body).toEqual(PAYLOAD);
           expect(reader.head).toMatchObject({ shape: [3, 5], dtype: 'int8', bodyLength: 15 });
-          expect(reader.statedChecksum).toBe(checksum === 'missing' ? undefined : platform.crc32(PAYLOAD));
+          expect(reader.expectedChecksum).toBe(checksum === 'missing' ? undefined : platform.crc32(PAYLOAD));
           reader.verify();
         }),
       );

@@ -78,7 +78,7 @@ export class TransferReader {
   }
 
   /** The CRC-32 that the sender gave for the payload, before or after it; known at the end. */
-  get statedChecksum(): number | undefined {
+  get expectedChecksum(): number | undefined {
     if (this.head?.checksum !== undefined) return this.head.checksum;
     if (this.#trailerFilled < TRAILER_SIZE) return undefined;
     return new DataView(this.#trailer.buffer).getUint32(0, true);
@@ -90,8 +90,8 @@ export class TransferReader {
    * @throws {ProtocolError} `bad_checksum`.
    */
   verify(): void {
-    const stated = this.statedChecksum;
-    if (stated !== undefined) assertChecksum(this.#crc, stated);
+    const expected = this.expectedChecksum;
+    if (expected !== undefined) assertChecksum(this.#crc, expected);
   }
 
   #fill(bytes: Uint8Array): Uint8Array {

@@ -30,7 +30,7 @@ it.each([
   '{"max_bytes":-1,"max_messages":1}',
   '{"max_bytes":1.5,"max_messages":1}',
   '{"max_bytes":"1","max_messages":1}',
-])('refuses %s', (stated) => {
+])('refuses %s', (malformed) => {
   const fine = encodeContextParameters({ maxBytes: 1, maxMessages: 1 });
-  expect(errorCode(() => agreeOnContext(fine, stated))).toBe('bad_message');
+  expect(errorCode(() => agreeOnContext(fine, malformed))).toBe('bad_message');
 });

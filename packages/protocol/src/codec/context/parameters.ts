@@ -41,14 +41,14 @@ export function agreeOnContext(own: string, peer: string): ContextParameters {
 }
 
 /** @throws {ProtocolError} `bad_message`. */
-export function assertContextParameters(stated: string): void {
-  parse(stated);
+export function assertContextParameters(text: string): void {
+  parse(text);
 }
 
-function parse(stated: string): ContextParameters {
+function parse(text: string): ContextParameters {
   let value: unknown;
   try {
-    value = JSON.parse(stated);
+    value = JSON.parse(text);
   } catch (cause) {
     throw new ProtocolError('bad_message', 'the extension context must be a JSON object', { cause });
   }

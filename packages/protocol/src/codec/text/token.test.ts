@@ -140,10 +140,10 @@ describe('default values', () => {
     '{"messages":[],"frequency_penalty":-0}',
     '{"messages":[],"n":10}',
   ])('keeps other values: %s', (json) => {
-    const stated = json.slice('{"messages":[],"'.length, -1);
-    const value = stated.slice(stated.indexOf(':') + 1);
+    const member = json.slice('{"messages":[],"'.length, -1);
+    const value = member.slice(member.indexOf(':') + 1);
     expect(encodeToken(json)).toContain(`:${value}}`);
-    expect(decodeToken(encodeToken(json))).toContain(stated);
+    expect(decodeToken(encodeToken(json))).toContain(member);
   });
 
   it('restores nothing in a response, and nothing below the top of a request', () => {
