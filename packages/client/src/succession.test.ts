@@ -174,7 +174,7 @@ describe('messages that were acknowledged', () => {
 
 describe('a connection that is lost while codecs are loaded', () => {
   it('is asked for again, and nothing that it had brought was acknowledged', async () => {
-    const { succession, dial, loaded, told } = await setUp();
+    const { succession, session, dial, loaded, told } = await setUp();
     const { wire, server, exchange } = dial();
     send(server, 'one');
     exchange();
