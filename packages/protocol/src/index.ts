@@ -58,7 +58,6 @@ export type { Logger } from './endpoint/ports.js';
 export type { BatchOptions } from './endpoint/requests/batch.js';
 export type { ReplyStream } from './endpoint/requests/reply.js';
 export type { RequestContext, RequestHandler } from './endpoint/requests/responder.js';
-export type { Scan, ScanContext, Verdict } from './endpoint/scan.js';
 export type {
   CloseResult,
   RequestOptions,
