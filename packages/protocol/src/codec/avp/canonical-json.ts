@@ -2,9 +2,10 @@ import { ProtocolError } from '../../base/errors.js';
 import type { LosslessJson } from './lossless-json.js';
 
 /**
- * The canonical JSON for AVP's model and tokenizer hashes: the output of Python's `json.dumps(value,
- * sort_keys=True, separators=(',', ':'))`. Keys are in code point order, there are no spaces, everything
- * except printable ASCII is escaped, integers are exact, and floats are written like Python's.
+ * The canonical JSON for AVP's model and tokenizer hashes, as Python writes it with
+ * `json.dumps(value, sort_keys=True, separators=(',', ':'))`. Keys are in code point order, there are no
+ * spaces, everything except printable ASCII is escaped, integers are exact, and floats are written like
+ * Python's.
  */
 export function canonicalJson(value: LosslessJson): string {
   switch (typeof value) {
@@ -46,8 +47,8 @@ export function quoted(text: string): string {
 
 /**
  * A float as Python's `repr` writes it: the shortest digits that read back equal, as in JavaScript, but with
- * a decimal point in whole numbers, and with an exponent of at least two digits below 10^-4 and from 10^16
- * up.
+ * a decimal point in whole numbers, and with an exponent of at least two digits below 10^-4 or from
+ * 10^16 up.
  */
 export function pythonFloat(value: number): string {
   if (Number.isNaN(value)) return 'NaN';

@@ -72,7 +72,7 @@ export function parseLosslessJson(text: string): LosslessJson {
   };
 
   const parseString = (): string => {
-    if (!takeChar('"')) return fail('no string in place of a key');
+    if (!takeChar('"')) return fail('no string where a key is expected');
     let value = '';
     for (;;) {
       value += take(PLAIN_TEXT)?.[0] ?? '';
