@@ -126,7 +126,7 @@ export function decodeM2M(frame: Uint8Array | string, options: M2MDecodeOptions 
 /**
  * Checks the protection of a binary frame, given without its prefix, and unpacks nothing.
  *
- * @returns the protected part, for {@link decodeOpenedM2MBody}.
+ * @returns the authenticated tail, decrypted with AEAD, for {@link decodeOpenedM2MBody}.
  * @throws {ProtocolError} `security_required`, `authentication_failed`, and for a malformed header.
  */
 export function openM2MBody(body: Uint8Array, security: M2MSecurity): Uint8Array {
