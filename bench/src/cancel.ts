@@ -1,7 +1,7 @@
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
+import { type Child, startChild } from '../../scripts/child-process.js';
 import type { CancelServerCommands } from './cancel/server.js';
-import { startRemote } from './process/channel.js';
 import { type BenchOptions, compare, type Row } from './row.js';
 
 /**
@@ -16,7 +16,7 @@ const MAX_MS = 100;
 
 export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   const times = quick ? 100 : 1_000;
-  const server = startRemote<CancelServerCommands>(new URL('./cancel/server.ts', import.meta.url), []);
+  const server = startChild<CancelServerCommands>(new URL('./cancel/server.ts', import.meta.url), []);
   try {
     const { sessionUrl, plainUrl } = await server.call('urls');
     const plain = await measurePlain(plainUrl, times, server);
@@ -47,7 +47,7 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   }
 }
 
-type Server = ReturnType<typeof startRemote<CancelServerCommands>>;
+type Server = Child<CancelServerCommands>;
 
 async function measureCancel(
   session: Awaited<ReturnType<typeof connect>>,

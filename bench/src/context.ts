@@ -1,4 +1,5 @@
 import { brotliCompressSync, constants } from 'node:zlib';
+import { type Child, startChild } from '../../scripts/child-process.js';
 import { BestTimes } from './context/best-times.js';
 import { inChromium } from './context/chromium.js';
 import { createHistories, type History } from './context/histories.js';
@@ -7,7 +8,6 @@ import { busyRow, sizes } from './context/rows.js';
 import type { FarCommands } from './context/server.js';
 import { platform } from './context/subject.js';
 import { askForEvents, openDeflate, openSession, type Way } from './context/ways.js';
-import { type Remote, startRemote } from './process/channel.js';
 import { type BenchOptions, compare, type Row } from './row.js';
 
 /**
@@ -21,7 +21,7 @@ const SESSIONS = 1000;
 const WARM_UP_ROUNDS = 4;
 
 export async function* run({ quick, conversation }: BenchOptions): AsyncGenerator<Row> {
-  const far = startRemote<FarCommands>(
+  const far = startChild<FarCommands>(
     new URL('./context/server.ts', import.meta.url),
     [String(CHUNKS)],
     ['--expose-gc'],
@@ -41,7 +41,7 @@ export async function* run({ quick, conversation }: BenchOptions): AsyncGenerato
 }
 
 /** For the compilers of both ends: a cold run is several times slower. */
-async function warmUp(far: Remote<FarCommands>, { requests }: History): Promise<void> {
+async function warmUp(far: Child<FarCommands>, { requests }: History): Promise<void> {
   const { port, ways } = await open(far);
   for (let round = 0; round < WARM_UP_ROUNDS; round++) {
     for (const { kind, create } of Object.values(ways)) {
@@ -53,7 +53,7 @@ async function warmUp(far: Remote<FarCommands>, { requests }: History): Promise<
 }
 
 /** Bytes of the requests of a history, in each way. */
-async function* requests(far: Remote<FarCommands>, history: History, isGiven: boolean): AsyncGenerator<Row> {
+async function* requests(far: Child<FarCommands>, history: History, isGiven: boolean): AsyncGenerator<Row> {
   const json = history.requests.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
   const { port, ways } = await open(far);
   const found = new Map<string, { readonly bytes: number; readonly cpu: number }>();
@@ -88,7 +88,7 @@ async function* requests(far: Remote<FarCommands>, history: History, isGiven: bo
 
 /** How long sending a request keeps the sender busy, beside Brotli of the same text. */
 async function* times(
-  far: Remote<FarCommands>,
+  far: Child<FarCommands>,
   histories: readonly History[],
   rounds: number,
 ): AsyncGenerator<Row> {
@@ -117,7 +117,7 @@ function timeBrotli(text: string): number {
 const BROTLI = { [constants.BROTLI_PARAM_QUALITY]: 5, [constants.BROTLI_PARAM_LGWIN]: 22 };
 
 /** Bytes of a streamed answer, per chunk. */
-async function* chunks(far: Remote<FarCommands>): AsyncGenerator<Row> {
+async function* chunks(far: Child<FarCommands>): AsyncGenerator<Row> {
   const all = await far.call('chunks');
   const { port, ways } = await open(far, all.length);
   const perChunk = new Map<string, number>();
@@ -144,7 +144,7 @@ async function* chunks(far: Remote<FarCommands>): AsyncGenerator<Row> {
 /** Headers of the WebSocket and of the link, and the length that Brotli has to state. */
 const FRAME = 2 + 3 + 2;
 
-async function open(far: Remote<FarCommands>, answers = 1) {
+async function open(far: Child<FarCommands>, answers = 1) {
   const port = {
     session: await far.call('port', 'session'),
     deflate: await far.call('port', 'deflate'),

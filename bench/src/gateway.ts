@@ -1,8 +1,8 @@
+import { startChild } from '../../scripts/child-process.js';
 import type { GatewayCommands } from './gateway/server.js';
 import { chatTurns } from './gateway/turns.js';
 import type { UpstreamCommands } from './gateway/upstream.js';
 import { openDirect, openSession, type Way } from './gateway/ways.js';
-import { startRemote } from './process/channel.js';
 import { type BenchOptions, compare, type Row } from './row.js';
 
 /**
@@ -17,13 +17,13 @@ const RESUME_WINDOW_MS = 1_000;
 const MAX_CLOSE_MS = 100;
 
 export async function* run({ quick, conversation }: BenchOptions): AsyncGenerator<Row> {
-  const upstream = startRemote<UpstreamCommands>(new URL('./gateway/upstream.ts', import.meta.url), [
+  const upstream = startChild<UpstreamCommands>(new URL('./gateway/upstream.ts', import.meta.url), [
     String(TURNS),
     quick ? '0' : '1',
     ...(conversation === undefined ? [] : [conversation]),
   ]);
   const baseUrl = await upstream.call('url');
-  const gateway = startRemote<GatewayCommands>(new URL('./gateway/server.ts', import.meta.url), [
+  const gateway = startChild<GatewayCommands>(new URL('./gateway/server.ts', import.meta.url), [
     baseUrl,
     String(RESUME_WINDOW_MS),
   ]);

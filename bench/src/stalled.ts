@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { startChild } from '../../scripts/child-process.js';
 import { type Contestant, measureWindow } from './echo/contestant.js';
-import { startRemote } from './process/channel.js';
 import type { LoadCommands } from './process/load.js';
 import { type BenchOptions, compare, type Row } from './row.js';
 import type { ReaderCommands, Stall } from './stalled/reader.js';
@@ -24,12 +24,12 @@ const MIN_RATE = 0.9;
 export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   const rounds = quick ? 3 : 11;
   const plan = { rampMs: 50, windowMs: quick ? 300 : 700 };
-  const server = startRemote<StalledServerCommands>(
+  const server = startChild<StalledServerCommands>(
     new URL('./stalled/server.ts', import.meta.url),
     [],
     ['--expose-gc'],
   );
-  const load = startRemote<LoadCommands>(new URL('./process/load.ts', import.meta.url), ['session']);
+  const load = startChild<LoadCommands>(new URL('./process/load.ts', import.meta.url), ['session']);
   try {
     const port = await server.call('port');
     const crowd = { name: 'session', port, server, load } satisfies Contestant;
@@ -41,7 +41,7 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
       for (let round = 0; round < rounds; round++) {
         rates.without.push((await measureWindow(crowd, plan)).rate);
         const before = await server.call('memory');
-        const reader = startRemote<ReaderCommands>(new URL('./stalled/reader.ts', import.meta.url), [
+        const reader = startChild<ReaderCommands>(new URL('./stalled/reader.ts', import.meta.url), [
           String(port),
           stall,
         ]);

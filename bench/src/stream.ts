@@ -1,7 +1,7 @@
 import { connect, type Session } from '@parlance/client';
 import WebSocket from 'ws';
+import { type Child, startChild } from '../../scripts/child-process.js';
 import { askForEvents } from './context/ways.js';
-import { type Remote, startRemote } from './process/channel.js';
 import { atMost, type BenchOptions, compare, type Row } from './row.js';
 import { median } from './statistics.js';
 import type { Far, ModelCommands } from './stream/server.js';
@@ -19,7 +19,7 @@ const INTERVAL_MS = 4;
 const BATCH_BYTES = 21;
 
 export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
-  const model = startRemote<ModelCommands>(
+  const model = startChild<ModelCommands>(
     new URL('./stream/server.ts', import.meta.url),
     [TOKENS, INTERVAL_MS, BATCH_BYTES].map(String),
   );
@@ -38,7 +38,7 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
 }
 
 async function* bytes(
-  model: Remote<ModelCommands>,
+  model: Child<ModelCommands>,
   session: Session,
   ids: readonly number[],
 ): AsyncGenerator<Row> {
@@ -101,7 +101,7 @@ async function* bytes(
 const within = (value: number, bound: number) => () => ({ text: `<= ${bound} B`, met: value <= bound });
 
 /** CPU of the model's process for each token, as fast as they are taken. */
-async function* cpu(model: Remote<ModelCommands>, session: Session, rounds: number): AsyncGenerator<Row> {
+async function* cpu(model: Child<ModelCommands>, session: Session, rounds: number): AsyncGenerator<Row> {
   const socket = await openSocket(await model.call('port', 'ws'));
   const port = await model.call('port', 'sse');
   const ways = {
@@ -127,7 +127,7 @@ async function* cpu(model: Remote<ModelCommands>, session: Session, rounds: numb
 }
 
 /** Milliseconds between one token and the next. */
-async function* gaps(model: Remote<ModelCommands>, session: Session, rounds: number): AsyncGenerator<Row> {
+async function* gaps(model: Child<ModelCommands>, session: Session, rounds: number): AsyncGenerator<Row> {
   const socket = await openSocket(await model.call('port', 'ws'));
   const found = { session: [] as number[], ws: [] as number[] };
   for (let round = 0; round < rounds; round++) {

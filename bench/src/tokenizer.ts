@@ -1,5 +1,5 @@
 import { type Encoding, loadEncoding } from '@parlance/protocol';
-import { startRemote } from './process/channel.js';
+import { startChild } from '../../scripts/child-process.js';
 import { atLeast, atMost, type BenchOptions, compare, type Row } from './row.js';
 import { median } from './statistics.js';
 import type { ColdCommands, ColdStart } from './tokenizer/cold-process.js';
@@ -133,9 +133,9 @@ async function measureColdStart(encoding: BenchEncoding, samples: number): Promi
   const starts = new Map<ContestantName, ColdStart[]>(ALL.map((name) => [name, []]));
   for (let sample = 0; sample < samples; sample++) {
     for (const name of ALL) {
-      const remote = startRemote<ColdCommands>(COLD_PROCESS, [name, encoding], ['--expose-gc']);
-      starts.get(name)?.push(await remote.call('run', texts));
-      remote.stop();
+      const child = startChild<ColdCommands>(COLD_PROCESS, [name, encoding], ['--expose-gc']);
+      starts.get(name)?.push(await child.call('run', texts));
+      child.stop();
     }
   }
   const figure = (name: ContestantName, key: keyof ColdStart) => ({

@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createServer } from '@parlance/server';
 import { WebSocketServer } from 'ws';
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
 
 /** Handlers that go on until they are told to stop, and when that was. */
 

@@ -7,7 +7,7 @@ import { extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 import { build } from 'vite';
-import type { Remote } from '../process/channel.js';
+import type { Child } from '../../../scripts/child-process.js';
 import type { Row } from '../row.js';
 import type { History } from './histories.js';
 import type { PageResult } from './page/main.js';
@@ -25,7 +25,7 @@ const MEDIA_TYPES: Readonly<Record<string, string>> = {
 };
 
 export async function* inChromium(
-  far: Remote<FarCommands>,
+  far: Child<FarCommands>,
   histories: readonly History[],
   isGiven: boolean,
   rounds: number,

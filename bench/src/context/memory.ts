@@ -1,7 +1,7 @@
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
+import type { Child } from '../../../scripts/child-process.js';
 import { collectParagraphs } from '../codecs/prose.js';
-import type { Remote } from '../process/channel.js';
 import { compare, type Row } from '../row.js';
 import type { FarCommands } from './server.js';
 
@@ -13,7 +13,7 @@ const BUDGET = 1024 * 1024;
 const MAX_RATIO = 1.05;
 const SUBPROTOCOL = 'm2m.v1';
 
-export async function* fullContexts(far: Remote<FarCommands>, count: number): AsyncGenerator<Row> {
+export async function* fullContexts(far: Child<FarCommands>, count: number): AsyncGenerator<Row> {
   const port = await far.call('port', 'session');
   const url = `ws://127.0.0.1:${port}/session`;
   const frames = await recordFrames(url);

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { loadEncoding } from '@parlance/protocol';
 import { createServer } from '@parlance/server';
 import { WebSocketServer } from 'ws';
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
 import { countTraffic } from '../process/sockets.js';
 import { answerTokens, chunkOf, eventOf, textsOf } from './chunks.js';
 

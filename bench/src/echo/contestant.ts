@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Child, startChild } from '../../../scripts/child-process.js';
 import type { CrowdOptions } from '../load/crowd.js';
-import { type Remote, startRemote } from '../process/channel.js';
 import type { LoadCommands } from '../process/load.js';
 import type { ServerCommands } from '../process/server.js';
 import type { SystemName } from '../systems/system.js';
@@ -9,8 +9,8 @@ import type { SystemName } from '../systems/system.js';
 export interface Contestant {
   readonly name: SystemName;
   readonly port: number;
-  readonly server: Remote<ServerCommands>;
-  readonly load: Remote<LoadCommands>;
+  readonly server: Child<ServerCommands>;
+  readonly load: Child<LoadCommands>;
 }
 
 /** What a server did in one window of time. */
@@ -25,12 +25,12 @@ export interface Window {
 }
 
 export async function startContestant(name: SystemName): Promise<Contestant> {
-  const server = startRemote<ServerCommands>(
+  const server = startChild<ServerCommands>(
     new URL('../process/server.ts', import.meta.url),
     [name],
     ['--expose-gc'],
   );
-  const load = startRemote<LoadCommands>(new URL('../process/load.ts', import.meta.url), [name]);
+  const load = startChild<LoadCommands>(new URL('../process/load.ts', import.meta.url), [name]);
   return { name, server, load, port: await server.call('port') };
 }
 

@@ -1,6 +1,6 @@
 import { createServer } from '@parlance/server';
 import { createOpenAIGateway } from '@parlance/server/openai';
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
 
 /** The gateway, in a process of its own. */
 

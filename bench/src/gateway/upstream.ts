@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { loadEncoding } from '@parlance/protocol';
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
 import { chatTurns } from './turns.js';
 
 /**

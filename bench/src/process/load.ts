@@ -1,7 +1,7 @@
+import { offer } from '../../../scripts/child-process.js';
 import { type Crowd, type CrowdOptions, openCrowd } from '../load/crowd.js';
 import { loadSystem } from '../systems/registry.js';
 import type { SystemName } from '../systems/system.js';
-import { offer } from './channel.js';
 
 /** The clients of one server, in a process of their own. */
 

@@ -1,6 +1,6 @@
+import { offer } from '../../../scripts/child-process.js';
 import { loadSystem } from '../systems/registry.js';
 import type { SystemName } from '../systems/system.js';
-import { offer } from './channel.js';
 import { settledMemory } from './memory.js';
 
 /** One server in a process of its own. */

@@ -1,6 +1,6 @@
+import { offer } from '../../../scripts/child-process.js';
 import type { End, TransferSystem, TransferSystemName } from '../avp/ends.js';
 import { type PeakMemory, settleHeap, watchMemory } from '../avp/memory.js';
-import { offer } from './channel.js';
 
 /**
  * One end of transfers in a process of its own, whose memory is accounted for. Every process loads the

@@ -1,4 +1,4 @@
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
 import { type Agent, openAgent } from './agent.js';
 import { type RelayName, receiverName, senderName } from './relays.js';
 

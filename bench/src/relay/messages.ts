@@ -1,4 +1,4 @@
-import { type Remote, startRemote } from '../process/channel.js';
+import { type Child, startChild } from '../../../scripts/child-process.js';
 import { atLeast, compare, type Row } from '../row.js';
 import { median } from '../statistics.js';
 import type { RelayLoadCommands } from './load.js';
@@ -18,8 +18,8 @@ export interface MessagesPlan {
 
 interface Contestant {
   readonly name: RelayName;
-  readonly server: Remote<RelayServerCommands>;
-  readonly load: Remote<RelayLoadCommands>;
+  readonly server: Child<RelayServerCommands>;
+  readonly load: Child<RelayLoadCommands>;
 }
 
 interface Measured {
@@ -70,12 +70,8 @@ async function measureSize(size: number, plan: MessagesPlan): Promise<Results> {
 function start(name: RelayName): Contestant {
   return {
     name,
-    server: startRemote<RelayServerCommands>(
-      new URL('./server.ts', import.meta.url),
-      [name],
-      ['--expose-gc'],
-    ),
-    load: startRemote<RelayLoadCommands>(new URL('./load.ts', import.meta.url), [name]),
+    server: startChild<RelayServerCommands>(new URL('./server.ts', import.meta.url), [name], ['--expose-gc']),
+    load: startChild<RelayLoadCommands>(new URL('./load.ts', import.meta.url), [name]),
   };
 }
 

@@ -1,5 +1,5 @@
+import { offer } from '../../../scripts/child-process.js';
 import { type PeakMemory, settleHeap, watchMemory } from '../avp/memory.js';
-import { offer } from '../process/channel.js';
 import { settledMemory } from '../process/memory.js';
 import { type RelayName, serveBuffers, serveSessions } from './relays.js';
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Remote, startRemote } from '../process/channel.js';
+import { type Child, startChild } from '../../../scripts/child-process.js';
 import { atLeast, atMost, compare, type Row } from '../row.js';
 import { median } from '../statistics.js';
 import type { RelayLoadCommands } from './load.js';
@@ -20,12 +20,12 @@ const MB = 1024 * 1024;
  * what the relay keeps, and what the pairs lose. Windows with it and without take turns.
  */
 export async function* measureStalled(rounds: number, windowMs: number): AsyncGenerator<Row> {
-  const relay = startRemote<RelayServerCommands>(
+  const relay = startChild<RelayServerCommands>(
     new URL('./server.ts', import.meta.url),
     ['session'],
     ['--expose-gc'],
   );
-  const load = startRemote<RelayLoadCommands>(new URL('./load.ts', import.meta.url), ['session']);
+  const load = startChild<RelayLoadCommands>(new URL('./load.ts', import.meta.url), ['session']);
   try {
     const port = await relay.call('port');
     await load.call('open', { port, ...LOAD });
@@ -40,7 +40,7 @@ export async function* measureStalled(rounds: number, windowMs: number): AsyncGe
       for (let round = 0; round < rounds; round++) {
         rates.without.push(await rate());
         const before = await relay.call('memory');
-        const staller = startRemote<StallerCommands>(new URL('./staller.ts', import.meta.url), [
+        const staller = startChild<StallerCommands>(new URL('./staller.ts', import.meta.url), [
           String(port),
           stall,
         ]);
@@ -67,7 +67,7 @@ export async function* measureStalled(rounds: number, windowMs: number): AsyncGe
 const held = ({ heapUsed, external }: NodeJS.MemoryUsage): number => heapUsed + external;
 
 /** Until nothing more can be sent to whoever does not read. */
-async function untilStill(staller: Remote<StallerCommands>): Promise<void> {
+async function untilStill(staller: Child<StallerCommands>): Promise<void> {
   let last = 0;
   for (let patience = 50; patience > 0; patience--) {
     await sleep(200);

@@ -1,6 +1,6 @@
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
 export type Stall = 'application' | 'socket';
 
 /** An agent that does not read, and others that write to it all that they may, in a process of their own. */

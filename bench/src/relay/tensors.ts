@@ -1,4 +1,4 @@
-import { type Remote, startRemote } from '../process/channel.js';
+import { type Child, startChild } from '../../../scripts/child-process.js';
 import type { TransferCommands } from '../process/transfer.js';
 import { atLeast, atMost, compare, type Row } from '../row.js';
 import type { RelayName } from './relays.js';
@@ -9,9 +9,9 @@ const MIN_RATE = 0.7;
 const MAX_PEAK_MIB = 110;
 
 interface Contestant {
-  readonly relay: Remote<RelayServerCommands>;
-  readonly sender: Remote<TransferCommands>;
-  readonly receiver: Remote<TransferCommands>;
+  readonly relay: Child<RelayServerCommands>;
+  readonly sender: Child<TransferCommands>;
+  readonly receiver: Child<TransferCommands>;
 }
 
 interface Transfer {
@@ -53,7 +53,7 @@ export async function* measureTensors(size: number, rounds: number): AsyncGenera
 }
 
 async function start(name: RelayName): Promise<Contestant> {
-  const relay = startRemote<RelayServerCommands>(
+  const relay = startChild<RelayServerCommands>(
     new URL('./server.ts', import.meta.url),
     [name],
     ['--expose-gc'],
@@ -61,7 +61,7 @@ async function start(name: RelayName): Promise<Contestant> {
   const port = await relay.call('port');
   const connect = async (role: 'sender' | 'receiver') => {
     const system = name === 'session' ? 'agent' : 'ws';
-    const end = startRemote<TransferCommands>(
+    const end = startChild<TransferCommands>(
       new URL('../process/transfer.ts', import.meta.url),
       [system],
       ['--expose-gc'],

@@ -1,6 +1,6 @@
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
 
 import { Wish } from './wish.js';
 

@@ -1,5 +1,5 @@
 import { createServer } from '@parlance/server';
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
 import { settledMemory } from '../process/memory.js';
 import { Wish } from './wish.js';
 

@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net';
 import { loadEncoding } from '@parlance/protocol';
 import { createServer } from '@parlance/server';
 import { WebSocketServer } from 'ws';
+import { offer } from '../../../scripts/child-process.js';
 import { answerTokens, chunkOf, eventOf, textsOf } from '../context/chunks.js';
-import { offer } from '../process/channel.js';
 import { countTraffic } from '../process/sockets.js';
 
 /**

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
 import { type BenchEncoding, type ContestantName, prepare } from './contestants.js';
 
 /** A process in which nothing has run yet: how a tokenizer loads, and how it begins. */

@@ -84,13 +84,13 @@ export const ADMISSION: readonly Attack[] = [
     name: 'wrong tokens',
     sessions: 16,
     async run(scene) {
-      const before = (await scene.server.call('counts', undefined)).authenticate;
+      const before = (await scene.server.call('counts')).authenticate;
       await knock(scene, 16, async () => {
         const peer = scene.connect();
         await peer.greet({}, 'wrong.token');
         peer.cut();
       });
-      const asked = (await scene.server.call('counts', undefined)).authenticate - before;
+      const asked = (await scene.server.call('counts')).authenticate - before;
       return asked > MOST_CREDENTIALS ? [`authenticate was called ${asked} times for wrong tokens`] : [];
     },
   },
@@ -99,13 +99,13 @@ export const ADMISSION: readonly Attack[] = [
     name: 'right tokens, sessions dropped',
     sessions: 100,
     async run(scene) {
-      const before = (await scene.server.call('counts', undefined)).authenticate;
+      const before = (await scene.server.call('counts')).authenticate;
       await knock(scene, 16, async () => {
         const peer = scene.connect();
         await peer.greet({}, scene.token('echo'));
         peer.cut();
       });
-      const asked = (await scene.server.call('counts', undefined)).authenticate - before;
+      const asked = (await scene.server.call('counts')).authenticate - before;
       return asked > MOST_CREDENTIALS ? [`authenticate was called ${asked} times for one address`] : [];
     },
   },
@@ -140,7 +140,7 @@ export const ADMISSION: readonly Attack[] = [
       for (let i = 0; i < count && !scene.isOver; i += 50) {
         await Promise.all(Array.from({ length: 50 }, () => scene.connect().opened()));
       }
-      const open = await scene.server.call('connections', undefined);
+      const open = await scene.server.call('connections');
       if (open > MOST_CONNECTIONS) return [`${open} connections are open at a time`];
       if (scene.isShort) return [];
       // Ten seconds for HELLO, and some for saying so.
@@ -163,7 +163,7 @@ export const ADMISSION: readonly Attack[] = [
       );
       scene.floors += count;
       await delay(300);
-      const open = await scene.server.call('connections', undefined);
+      const open = await scene.server.call('connections');
       await scene.wait();
       for (const socket of sockets) socket.destroy();
       return open > MOST_CONNECTIONS ? [`${open} silent connections are open at a time`] : [];

@@ -83,9 +83,9 @@ export const GATEWAY: readonly Attack[] = [
     boundsTime: false,
     seconds: 2,
     async run(scene) {
-      const before = (await scene.server.call('counts', undefined)).usageUnknown;
+      const before = (await scene.server.call('counts')).usageUnknown;
       await passed(scene, '{"model":"gpt-4o","messages":[],"metadata":{"usage":"x"}}');
-      const hidden = (await scene.server.call('counts', undefined)).usageUnknown - before;
+      const hidden = (await scene.server.call('counts')).usageUnknown - before;
       return hidden > 0 ? ['an answer that quotes "usage" behind its usage was not counted'] : [];
     },
   },

@@ -52,7 +52,7 @@ async function unprotected(scene: Scene, algorithms: readonly string[], codec: n
 
 async function answersWithoutKey(scene: Scene): Promise<readonly string[]> {
   const problems: string[] = [];
-  const before = (await scene.server.call('counts', undefined)).handlerRuns;
+  const before = (await scene.server.call('counts')).handlerRuns;
   const offers: [string, readonly string[], number, object][] = [
     ['NONE', ['NONE'], 0, {}],
     ['NONE beside M2M', ['M2M', 'NONE'], 0, {}],
@@ -67,7 +67,7 @@ async function answersWithoutKey(scene: Scene): Promise<readonly string[]> {
     peer?.cut();
   }
   // The neighbour, who has the key to nothing either, asks this server nothing.
-  const runs = (await scene.server.call('counts', undefined)).handlerRuns - before;
+  const runs = (await scene.server.call('counts')).handlerRuns - before;
   if (runs > 0) problems.push(`the handler ran ${runs} times for unprotected requests`);
   return problems;
 }

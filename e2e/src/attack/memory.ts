@@ -129,7 +129,7 @@ async function everybody(scene: Scene): Promise<readonly string[]> {
   for (const peer of peers) scene.ask(peer, { body: plain, parts: {} }, 40);
   await delay(scene.isShort ? 300 : 1_500);
   const taken = await scene.neighbour
-    .call('newcomer', { url: scene.url, bytes: MIB, withinMs: 10_000 }, 30_000)
+    .callWithin(30_000, 'newcomer', { url: scene.url, bytes: MIB, withinMs: 10_000 })
     .catch((error: Error) => error.message);
   if (typeof taken === 'string') return [`a client that came then was not served: ${taken}`];
   const most = scene.isShort ? 10 * BOUNDS.newcomerMs : BOUNDS.newcomerMs;

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect, type Session } from '@parlance/client';
 import WebSocket from 'ws';
-import { offer } from './channel.js';
+import { offer } from '../../../scripts/child-process.js';
 import { KEY, NEIGHBOUR } from './wire.js';
 
 /**

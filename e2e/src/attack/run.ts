@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { type Child, startChild } from '../../../scripts/child-process.js';
 import type { Attack, Latency, Outcome } from './attack.js';
 import { MIB } from './bombs.js';
 import { BOUNDS, isDeferred } from './bounds.js';
-import { type Child, startChild } from './channel.js';
 import type { NeighbourCommands } from './neighbour.js';
 import { Scene, type Upstream } from './scene.js';
 import type { ServerCommands, ServerName } from './server.js';
@@ -20,6 +20,8 @@ const TICK_MS = 10;
 const PAGE = 4_096;
 /** A server that an attack leaves with more than this makes room for a new one. */
 const CLEAN = { long: 12 * MIB, short: 48 * MIB } as const;
+/** What an attack makes of a child shows in the report, not on the terminal. */
+const CHILD = { isQuiet: true, timeoutMs: 10_000 };
 /** A window of the short form. */
 const SHORT_MS = 200;
 
@@ -60,9 +62,9 @@ export class Arena {
     this.#upstream.behaviour = 'think';
     await attack.prepare?.();
     let quiet = this.#quiet.get(`${serverName} ${windowMs}`) as Quiet;
-    const logBefore = await server.call('counts', undefined);
+    const logBefore = await server.call('counts');
     const idleRss = rssOf(server.pid);
-    const held = await server.call('held', undefined);
+    const held = await server.call('held');
 
     let peak = 0;
     let stopped = false;
@@ -77,23 +79,23 @@ export class Arena {
     const start = performance.now();
     scene.begin(windowMs);
     const asking = neighbour
-      .call('ask', { forMs: windowMs }, windowMs + 30_000)
+      .callWithin(windowMs + 30_000, 'ask', { forMs: windowMs })
       .catch(() => ({ taken: [windowMs], unanswered: 1 }));
     const found = await attacked(attack, scene);
     await scene.wait();
     const cpuMs = cpuOf(server.pid) - cpuBefore;
     const elapsed = performance.now() - start;
     const heldBytes = await server
-      .call('held', undefined, 5_000)
+      .callWithin(5_000, 'held')
       .then((now) => now - held)
       .catch(() => peak);
     clearInterval(sampler);
     // Who waits for a server that is gone waits for nothing.
-    if (server.end !== undefined) void neighbour.call('close', undefined).catch(() => {});
+    if (server.end !== undefined) void neighbour.call('close').catch(() => {});
     const answers = await asking;
 
     const death = stopped ? undefined : server.end;
-    const logAfter = await server.call('counts', undefined, 5_000).catch(() => logBefore);
+    const logAfter = await server.callWithin(5_000, 'counts').catch(() => logBefore);
     const { sentBytes, floors } = scene;
     const answer = [...scene.answers].sort((a, b) => b[1] - a[1])[0];
     scene.cut();
@@ -101,7 +103,7 @@ export class Arena {
     const aliveMs = isGone
       ? undefined
       : await neighbour
-          .call('alive', { withinMs: BOUNDS.aliveMs }, BOUNDS.aliveMs + 1_000)
+          .callWithin(BOUNDS.aliveMs + 1_000, 'alive', { withinMs: BOUNDS.aliveMs })
           .catch(() => undefined);
     const { recoveredMs, leftBytes } = isGone
       ? { recoveredMs: 0, leftBytes: 0 }
@@ -156,12 +158,18 @@ export class Arena {
       await this.#drop();
       this.#server = startChild<ServerCommands>(
         new URL('./server.ts', import.meta.url),
-        { upstream: this.#upstream.url },
+        [this.#upstream.url],
         ['--expose-gc'],
+        CHILD,
       );
-      this.#ports = await this.#server.call('ports', undefined, 60_000);
+      this.#ports = await this.#server.callWithin(60_000, 'ports');
     }
-    this.#neighbour ??= startChild<NeighbourCommands>(new URL('./neighbour.ts', import.meta.url), {});
+    this.#neighbour ??= startChild<NeighbourCommands>(
+      new URL('./neighbour.ts', import.meta.url),
+      [],
+      [],
+      CHILD,
+    );
     const [server, neighbour, ports] = [
       this.#server,
       this.#neighbour,
@@ -169,7 +177,7 @@ export class Arena {
     ];
     if (this.#neighbourAt !== name) {
       const url = `ws://127.0.0.1:${ports[name]}/session`;
-      await neighbour.call('connect', { url, isProtected: name === 'security' }, 30_000);
+      await neighbour.callWithin(30_000, 'connect', { url, isProtected: name === 'security' });
       this.#neighbourAt = name;
     }
     const key = `${name} ${windowMs}`;
@@ -186,7 +194,7 @@ export class Arena {
     forMs: number,
   ): Promise<Quiet> {
     const before = cpuOf(server.pid);
-    const latency = latencyOf(await neighbour.call('ask', { forMs }, forMs + 30_000));
+    const latency = latencyOf(await neighbour.callWithin(forMs + 30_000, 'ask', { forMs }));
     return { latency, cpuMs: cpuOf(server.pid) - before };
   }
 
@@ -199,7 +207,7 @@ export class Arena {
     let leftBytes = 0;
     do {
       leftBytes = await server
-        .call('held', undefined, 5_000)
+        .callWithin(5_000, 'held')
         .then((now) => Math.max(0, now - held))
         .catch(() => Infinity);
       if (server.end !== undefined) return { recoveredMs: undefined, leftBytes: 0 };

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Subprotocol } from '@parlance/protocol';
+import type { Child } from '../../../scripts/child-process.js';
 import type { Bomb } from './bombs.js';
-import type { Child } from './channel.js';
 import type { NeighbourCommands } from './neighbour.js';
 import type { ServerCommands, ServerName } from './server.js';
 import { type Offer, Peer } from './wire.js';

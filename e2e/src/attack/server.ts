@@ -17,7 +17,7 @@ import {
 } from '@parlance/server';
 import { createOpenAIGateway } from '@parlance/server/openai';
 import { createEmbeddedResponder } from '../../../packages/server/src/cli/embedded-responder.js';
-import { offer } from './channel.js';
+import { offer } from '../../../scripts/child-process.js';
 import { KEY, NEIGHBOUR } from './wire.js';
 
 /**
@@ -26,7 +26,7 @@ import { KEY, NEIGHBOUR } from './wire.js';
  * chooses by its token what the application does with its requests.
  */
 
-const { upstream } = JSON.parse(process.argv[2] as string) as { upstream: string };
+const upstream = process.argv[2] as string;
 
 const counts = { authenticate: 0, logLines: 0, logBytes: 0, handlerRuns: 0, usageUnknown: 0 };
 
