@@ -34,6 +34,7 @@ export { AliasReader } from '../../packages/protocol/src/link/addressing.js';
 export { decodeFailure } from '../../packages/protocol/src/link/failure.js';
 export { decodeBodyHead, isBodyKind } from '../../packages/protocol/src/link/frame.js';
 export { Assembler } from '../../packages/protocol/src/link/reassembly.js';
+export { ManualClock } from '../../packages/protocol/src/testing/manual-clock.js';
 export { platform } from '../../packages/protocol/src/testing/this-platform.js';
 export { decodeTokenIds, encodeTokenIds } from '../../packages/protocol/src/tokenizer/varints.js';
 export { Directory } from '../../packages/server/src/agents/directory.js';

@@ -1,10 +1,11 @@
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect, type Session } from '@parlance/client';
-import { CloseCode, encodeControl, type HelloPayload, Subprotocol } from '@parlance/protocol';
+import { CloseCode, encodeControl, Subprotocol } from '@parlance/protocol';
 import { createServer, type Server } from '@parlance/server';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket, { WebSocketServer } from 'ws';
+import { helloBytes } from './peers.js';
 
 /** Whatever a peer sends ends in a documented close code, and disturbs nobody else. */
 
@@ -51,18 +52,7 @@ afterEach(async () => {
   expect(server.sessions.size).toBe(1);
 });
 
-const HELLO: HelloPayload = {
-  shape: 'flat',
-  version: '1.0',
-  algorithms: ['NONE', 'M2M', 'TOKEN_NATIVE', 'BROTLI'],
-  encodings: ['CL100K_BASE'],
-  preferredEncoding: 'CL100K_BASE',
-  securityScanning: false,
-  maxPayloadSize: 0,
-  supportsStreaming: true,
-  extensions: { link: '{}' },
-};
-const hello = encodeControl({ type: 'HELLO', sessionId: null, timestamp: 1, payload: HELLO });
+const hello = helloBytes();
 
 /** Bytes that look enough like frames to get past the first check. */
 const frame = fc.oneof(

@@ -1,3 +1,4 @@
+import type { RequestListener } from 'node:http';
 import type { Encoding } from '@parlance/protocol';
 import { collectParagraphs } from '../codecs/prose.js';
 
@@ -28,5 +29,13 @@ export function chunkOf(text: string): string {
   });
 }
 
-/** The same as a server-sent event. */
-export const eventOf = (json: string): string => `data: ${json}\n\n`;
+/** Answers each request with all chunks as server-sent events. */
+export function answerWithEvents(chunks: readonly string[]): RequestListener {
+  return (request, response) => {
+    request.resume().on('end', () => {
+      response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' });
+      for (const chunk of chunks) response.write(`data: ${chunk}\n\n`);
+      response.end('data: [DONE]\n\n');
+    });
+  };
+}

@@ -4,8 +4,11 @@ import { loadEncoding } from '@parlance/protocol';
 import { createServer } from '@parlance/server';
 import { WebSocketServer } from 'ws';
 import { offer } from '../../../scripts/child-process.js';
+import { cpuTime } from '../process/cpu.js';
+import { settledMemory } from '../process/memory.js';
 import { countTraffic } from '../process/sockets.js';
-import { answerTokens, chunkOf, eventOf, textsOf } from './chunks.js';
+import { UNLIMITED } from '../unlimited.js';
+import { answerTokens, answerWithEvents, chunkOf, textsOf } from './chunks.js';
 
 /**
  * The far end, three times, in a process of its own: a session server, a WebSocket server with
@@ -20,25 +23,12 @@ const chunks = textsOf(encoding, answerTokens(encoding, CHUNKS)).map(chunkOf);
 const http = {
   session: createHttpServer(),
   deflate: createHttpServer(),
-  sse: createHttpServer((request, response) => {
-    request.resume().on('end', () => {
-      response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' });
-      for (const chunk of chunks) response.write(eventOf(chunk));
-      response.end('data: [DONE]\n\n');
-    });
-  }),
+  sse: createHttpServer(answerWithEvents(chunks)),
 } satisfies Record<string, HttpServer>;
 export type Far = keyof typeof http;
 
 const sessions = createServer({
-  limits: {
-    messagesPerMinute: Infinity,
-    bytesPerSecond: Infinity,
-    sessionsPerIp: Infinity,
-    sessionsPerMinutePerIp: Infinity,
-    connectionsPerMinutePerIp: Infinity,
-    failuresPerMinutePerIp: Infinity,
-  },
+  limits: UNLIMITED,
   timers: { sessionTimeoutMs: 3_600_000 },
   async onSession(session) {
     for await (const message of session) void message.bytes;
@@ -75,11 +65,7 @@ const commands = {
 
   traffic: (far: Far) => traffic[far](),
 
-  /** CPU of all threads so far, in microseconds. */
-  cpu(): number {
-    const { user, system } = process.cpuUsage();
-    return user + system;
-  },
+  cpu: cpuTime,
 
   /** Bytes of messages that all sessions keep of what they have received. */
   kept(): number {
@@ -90,11 +76,7 @@ const commands = {
 
   /** Bytes of heap and of buffers once all garbage is gone. */
   async memory(): Promise<number> {
-    for (let i = 0; i < 3; i++) {
-      globalThis.gc?.();
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-    const { heapUsed, arrayBuffers } = process.memoryUsage();
+    const { heapUsed, arrayBuffers } = await settledMemory();
     return heapUsed + arrayBuffers;
   },
 };

@@ -1,6 +1,7 @@
 import { offer } from '../../../scripts/child-process.js';
 import { loadSystem } from '../systems/registry.js';
 import type { SystemName } from '../systems/system.js';
+import { cpuTime } from './cpu.js';
 import { settledMemory } from './memory.js';
 
 /** One server in a process of its own. */
@@ -23,10 +24,7 @@ const commands = {
 
   connections: () => count(),
 
-  mark(): ServerMark {
-    const { user, system } = process.cpuUsage();
-    return { echoes, cpuUs: user + system };
-  },
+  mark: (): ServerMark => ({ echoes, cpuUs: cpuTime() }),
 
   memory: settledMemory,
 };

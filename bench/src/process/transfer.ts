@@ -10,6 +10,7 @@ import { type PeakMemory, settleHeap, watchMemory } from '../avp/memory.js';
 
 import '@parlance/client';
 import '@parlance/server';
+import { cpuTime } from './cpu.js';
 
 const FILES: Readonly<Record<TransferSystemName, string>> = {
   session: '../avp/session-end.ts',
@@ -52,9 +53,8 @@ const commands = {
   },
 
   mark(): TransferMark {
-    const { user, system } = process.cpuUsage();
     return {
-      cpuMs: (user + system) / 1000,
+      cpuMs: cpuTime() / 1000,
       peakBytes: memory === undefined ? 0 : memory.peak() - memory.base,
     };
   },

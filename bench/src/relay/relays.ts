@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createServer } from '@parlance/server';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { UNLIMITED } from '../unlimited.js';
 
 /** What stands between two agents: our server, or what one would write by hand. */
 
@@ -24,14 +25,7 @@ export async function serveSessions(): Promise<Relay> {
     algorithms: ['NONE'],
     encodings: [],
     extensions: { context: false },
-    limits: {
-      messagesPerMinute: Infinity,
-      bytesPerSecond: Infinity,
-      sessionsPerIp: Infinity,
-      sessionsPerMinutePerIp: Infinity,
-      connectionsPerMinutePerIp: Infinity,
-      failuresPerMinutePerIp: Infinity,
-    },
+    limits: UNLIMITED,
     authenticate: ({ token }) => ({ principal: 'bench', agentId: token }),
   });
   const { port } = await server.listen();

@@ -1,5 +1,6 @@
 import { offer } from '../../../scripts/child-process.js';
 import { type PeakMemory, settleHeap, watchMemory } from '../avp/memory.js';
+import { cpuTime } from '../process/cpu.js';
 import { settledMemory } from '../process/memory.js';
 import { type RelayName, serveBuffers, serveSessions } from './relays.js';
 
@@ -13,10 +14,7 @@ const commands = {
   port: () => port,
 
   /** A moment of the relay; two of them make a measurement. */
-  mark() {
-    const { user, system } = process.cpuUsage();
-    return { cpuUs: user + system, recoded: recoded() };
-  },
+  mark: () => ({ cpuUs: cpuTime(), recoded: recoded() }),
 
   watch(): void {
     // Collecting by force makes what follows slower, so that is done once, before all.

@@ -1,6 +1,8 @@
 import { createServer } from '@parlance/server';
 import { offer } from '../../../scripts/child-process.js';
+import { cpuTime } from '../process/cpu.js';
 import { settledMemory } from '../process/memory.js';
+import { UNLIMITED } from '../unlimited.js';
 import { Wish } from './wish.js';
 
 /** Echoes, but for sessions that wish for something else. */
@@ -11,14 +13,7 @@ const PIECE = new Uint8Array(16 * 1024).fill(7);
 const server = createServer({
   algorithms: ['NONE'],
   encodings: [],
-  limits: {
-    messagesPerMinute: Infinity,
-    bytesPerSecond: Infinity,
-    sessionsPerIp: Infinity,
-    sessionsPerMinutePerIp: Infinity,
-    connectionsPerMinutePerIp: Infinity,
-    failuresPerMinutePerIp: Infinity,
-  },
+  limits: UNLIMITED,
   // A reader that has gone is to be forgotten before the next one comes.
   timers: { resumeWindowMs: 200 },
   async onSession(session) {
@@ -44,10 +39,7 @@ const commands = {
 
   connections: () => server.sessions.size,
 
-  mark() {
-    const { user, system } = process.cpuUsage();
-    return { echoes, cpuUs: user + system };
-  },
+  mark: () => ({ echoes, cpuUs: cpuTime() }),
 
   memory: settledMemory,
 

@@ -4,7 +4,8 @@ import { loadEncoding } from '@parlance/protocol';
 import { createServer } from '@parlance/server';
 import { WebSocketServer } from 'ws';
 import { offer } from '../../../scripts/child-process.js';
-import { answerTokens, chunkOf, eventOf, textsOf } from '../context/chunks.js';
+import { answerTokens, answerWithEvents, chunkOf, textsOf } from '../context/chunks.js';
+import { cpuTime } from '../process/cpu.js';
 import { countTraffic } from '../process/sockets.js';
 
 /**
@@ -30,13 +31,7 @@ async function* generate(isPaced: boolean): AsyncGenerator<number> {
 const http = {
   session: createHttpServer(),
   ws: createHttpServer(),
-  sse: createHttpServer((request, response) => {
-    request.resume().on('end', () => {
-      response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' });
-      for (const chunk of chunks) response.write(eventOf(chunk));
-      response.end('data: [DONE]\n\n');
-    });
-  }),
+  sse: createHttpServer(answerWithEvents(chunks)),
 } satisfies Record<string, HttpServer>;
 export type Far = keyof typeof http;
 
@@ -79,11 +74,7 @@ const commands = {
 
   written: (far: Far) => traffic[far]().written,
 
-  /** CPU of all threads so far, in microseconds. */
-  cpu(): number {
-    const { user, system } = process.cpuUsage();
-    return user + system;
-  },
+  cpu: cpuTime,
 };
 export type ModelCommands = typeof commands;
 

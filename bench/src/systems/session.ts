@@ -14,18 +14,8 @@ import { resolveCapabilities, systemClock } from '@parlance/protocol/internal';
 import { createServer } from '@parlance/server';
 import { type FrameSocket, maskedFrame, Opcode } from '../load/frame-socket.js';
 import { repeated } from '../load/repeated.js';
+import { UNLIMITED } from '../unlimited.js';
 import { chunksOf, type Speaker, type SpeakerEvents, STREAM_MARK, type System, type Work } from './system.js';
-
-/** Rates off; every other limit as it is by default. */
-const LIMITS = {
-  messagesPerMinute: Infinity,
-  bytesPerSecond: Infinity,
-  sessionsPerIp: Infinity,
-  sessionsPerMinutePerIp: Infinity,
-  connectionsPerMinutePerIp: Infinity,
-  failuresPerMinutePerIp: Infinity,
-  handshakesPerIp: Infinity,
-};
 
 /** The plain codec alone: what is measured is the session, not compression. */
 const CAPABILITIES = {
@@ -51,7 +41,7 @@ export const session: System = {
     }
     const server = createServer({
       ...CAPABILITIES,
-      limits: LIMITS,
+      limits: UNLIMITED,
       async onSession(session) {
         for await (const message of session) {
           await session.send(message.bytes);
@@ -69,7 +59,7 @@ export const session: System = {
 
 const MESSAGE_FIRST_BYTE = 0x10 | LinkKind.MESSAGE;
 
-const limits = resolveLimits({ ...LIMITS, maxStreams: Infinity });
+const limits = resolveLimits({ ...UNLIMITED, maxStreams: Infinity });
 const capabilities = resolveCapabilities(CAPABILITIES, limits);
 const timers = resolveTimers();
 

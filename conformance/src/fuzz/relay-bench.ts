@@ -3,7 +3,6 @@ import {
   AgreementCache,
   Algorithm,
   BodyCodec,
-  type Clock,
   CloseCode,
   type ControlMessage,
   createSession,
@@ -12,12 +11,12 @@ import {
   EncodingName,
   Endpoint,
   type Logger,
+  ManualClock,
   Policy,
   Relay,
   type SessionCore,
   type SessionEvent,
   Subprotocol,
-  type Sweepable,
 } from '../subject.js';
 import { bytesOfText, FUZZ_LIMITS } from './target.js';
 
@@ -87,34 +86,6 @@ export const PLAIN = {
 const agreements = new AgreementCache();
 /** Faults that a guard has kept within their session are faults all the same. */
 const FAULTS: readonly unknown[] = ['session.crashed', 'relay.failed'];
-
-class ManualClock implements Clock {
-  readonly timeOrigin = 0;
-  #now = 0;
-  #tasks: { readonly at: number; readonly task: () => void }[] = [];
-
-  now(): number {
-    return this.#now;
-  }
-  after(ms: number, task: () => void): () => void {
-    const entry = { at: this.#now + ms, task };
-    this.#tasks.push(entry);
-    return () => {
-      this.#tasks = this.#tasks.filter((other) => other !== entry);
-    };
-  }
-  soon(item: Sweepable): void {
-    this.after(100, () => item.handleTick());
-  }
-  async yield(): Promise<void> {}
-
-  pass(ms: number): void {
-    this.#now += ms;
-    const due = this.#tasks.filter(({ at }) => at <= this.#now);
-    this.#tasks = this.#tasks.filter(({ at }) => at > this.#now);
-    for (const { task } of due) task();
-  }
-}
 
 /** The server's side of a connection. */
 class FakeWire {

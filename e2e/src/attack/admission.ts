@@ -69,6 +69,18 @@ function rawUpgrade(scene: Scene, path: string, lines: readonly string[], body =
   });
 }
 
+/** Opens sessions with a token, 16 at a time, and drops each at once. */
+async function present(scene: Scene, token: () => string, what: string): Promise<readonly string[]> {
+  const before = (await scene.server.call('counts')).authenticate;
+  await knock(scene, 16, async () => {
+    const peer = scene.connect();
+    await peer.greet({}, token());
+    peer.cut();
+  });
+  const asked = (await scene.server.call('counts')).authenticate - before;
+  return asked > MOST_CREDENTIALS ? [`authenticate was called ${asked} times for ${what}`] : [];
+}
+
 const UPGRADE = [
   'Host: localhost',
   'Connection: Upgrade',
@@ -83,31 +95,13 @@ export const ADMISSION: readonly Attack[] = [
     category: 'admission',
     name: 'wrong tokens',
     sessions: 16,
-    async run(scene) {
-      const before = (await scene.server.call('counts')).authenticate;
-      await knock(scene, 16, async () => {
-        const peer = scene.connect();
-        await peer.greet({}, 'wrong.token');
-        peer.cut();
-      });
-      const asked = (await scene.server.call('counts')).authenticate - before;
-      return asked > MOST_CREDENTIALS ? [`authenticate was called ${asked} times for wrong tokens`] : [];
-    },
+    run: (scene) => present(scene, () => 'wrong.token', 'wrong tokens'),
   },
   {
     category: 'admission',
     name: 'right tokens, sessions dropped',
     sessions: 100,
-    async run(scene) {
-      const before = (await scene.server.call('counts')).authenticate;
-      await knock(scene, 16, async () => {
-        const peer = scene.connect();
-        await peer.greet({}, scene.token('echo'));
-        peer.cut();
-      });
-      const asked = (await scene.server.call('counts')).authenticate - before;
-      return asked > MOST_CREDENTIALS ? [`authenticate was called ${asked} times for one address`] : [];
-    },
+    run: (scene) => present(scene, () => scene.token('echo'), 'one address'),
   },
   {
     category: 'admission',
