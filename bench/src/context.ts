@@ -11,9 +11,9 @@ import { askForEvents, openDeflate, openSession, type Way } from './context/ways
 import { type BenchOptions, compare, type Row } from './row.js';
 
 /**
- * Session context: a chat whose requests repeat the whole history, and a streamed answer, through the
- * public API over real sockets, beside permessage-deflate, Brotli for each message and server-sent events.
- * Bytes are counted at the server's sockets, frames of the WebSocket included.
+ * Session context: a chat whose requests repeat the whole history, and a streamed answer, through the public
+ * API over real sockets, against permessage-deflate, Brotli per message and server-sent events. Bytes are
+ * counted at the server's sockets, including WebSocket frames.
  */
 
 const CHUNKS = 1000;
@@ -40,7 +40,7 @@ export async function* run({ quick, conversation }: BenchOptions): AsyncGenerato
   }
 }
 
-/** For the compilers of both ends: a cold run is several times slower. */
+/** Warms up the JIT compilers of both ends: a cold run is several times slower. */
 async function warmUp(far: Child<FarCommands>, { requests }: History): Promise<void> {
   const { port, ways } = await open(far);
   for (let round = 0; round < WARM_UP_ROUNDS; round++) {
@@ -52,7 +52,7 @@ async function warmUp(far: Child<FarCommands>, { requests }: History): Promise<v
   }
 }
 
-/** Bytes of the requests of a history, in each way. */
+/** Bytes of a history's requests, for each way to send them. */
 async function* requests(far: Child<FarCommands>, history: History, isGiven: boolean): AsyncGenerator<Row> {
   const json = history.requests.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
   const { port, ways } = await open(far);
@@ -86,7 +86,7 @@ async function* requests(far: Child<FarCommands>, history: History, isGiven: boo
   }
 }
 
-/** How long sending a request keeps the sender busy, beside Brotli of the same text. */
+/** How long sending a request keeps the sender busy, against Brotli of the same text. */
 async function* times(
   far: Child<FarCommands>,
   histories: readonly History[],
@@ -100,7 +100,7 @@ async function* times(
       const way = await openSession(port, { context: true });
       for (const [i, text] of requests.entries()) {
         busy.add(i, await way.ask(text));
-        // It takes long enough for a few to do.
+        // Brotli is slow; a few samples are enough.
         if (i % 4 === 0) brotli.add(i, timeBrotli(text));
       }
       await way.close();
@@ -116,7 +116,7 @@ function timeBrotli(text: string): number {
 }
 const BROTLI = { [constants.BROTLI_PARAM_QUALITY]: 5, [constants.BROTLI_PARAM_LGWIN]: 22 };
 
-/** Bytes of a streamed answer, per chunk. */
+/** Bytes per chunk of a streamed answer. */
 async function* chunks(far: Child<FarCommands>): AsyncGenerator<Row> {
   const all = await far.call('chunks');
   const { port, ways } = await open(far, all.length);
@@ -141,7 +141,7 @@ async function* chunks(far: Child<FarCommands>): AsyncGenerator<Row> {
   }
 }
 
-/** Headers of the WebSocket and of the link, and the length that Brotli has to state. */
+/** WebSocket and link headers, and the length field that Brotli needs. */
 const FRAME = 2 + 3 + 2;
 
 async function open(far: Child<FarCommands>, answers = 1) {

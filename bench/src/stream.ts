@@ -7,13 +7,13 @@ import { median } from './statistics.js';
 import type { Far, ModelCommands } from './stream/server.js';
 
 /**
- * Token streams through the public API over real sockets: bytes on the server's socket for each token,
- * frames of the WebSocket included, beside server-sent events; and the time between tokens beside a bare
- * `ws` that relays them, in turns. Acknowledgements travel the other way.
+ * Token streams through the public API over real sockets: bytes per token on the server's socket, including
+ * WebSocket frames, against server-sent events; and the time between tokens against a bare `ws` relay, in
+ * turns. Acknowledgements travel the other way and are not counted.
  */
 
 const TOKENS = 1000;
-/** A fast model. */
+/** The pace of a fast model. */
 const INTERVAL_MS = 4;
 /** Nine or ten tokens. */
 const BATCH_BYTES = 21;
@@ -56,7 +56,7 @@ async function* bytes(
       parts++;
       got.push(...(part.tokens ?? []));
     }
-    if (got.join() !== ids.join()) throw new Error('other tokens arrived');
+    if (got.join() !== ids.join()) throw new Error('the received tokens differ from those sent');
     return parts;
   };
   const alone = (await written('session', () => read('tokens'))) / ids.length;
@@ -100,7 +100,7 @@ async function* bytes(
 
 const within = (value: number, bound: number) => () => ({ text: `<= ${bound} B`, met: value <= bound });
 
-/** CPU of the model's process for each token, as fast as they are taken. */
+/** CPU time of the model's process per token, at full speed. */
 async function* cpu(model: Child<ModelCommands>, session: Session, rounds: number): AsyncGenerator<Row> {
   const socket = await openSocket(await model.call('port', 'ws'));
   const port = await model.call('port', 'sse');

@@ -14,7 +14,7 @@ import type { PageResult } from './page/main.js';
 import { busyRow, sizes } from './rows.js';
 import type { FarCommands } from './server.js';
 
-/** The same histories, sent by a page in Chromium to the same server. */
+/** The same histories, sent to the same server by a page in Chromium. */
 
 const CHROMIUM = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
@@ -31,7 +31,7 @@ export async function* inChromium(
   rounds: number,
 ): AsyncGenerator<Row> {
   if (!existsSync(CHROMIUM)) {
-    console.error(`nothing is measured in Chromium: there is none at ${CHROMIUM}; set CHROMIUM_PATH`);
+    console.error(`skipped Chromium: not found at ${CHROMIUM}; set CHROMIUM_PATH`);
     return;
   }
   const folder = await mkdtemp(join(tmpdir(), 'parlance-bench-'));
@@ -76,7 +76,7 @@ export async function* inChromium(
   }
 }
 
-/** Serves the page so that its clock is as fine as a browser's gets. */
+/** Serves the page with the headers that give it the finest clock a browser has. */
 async function serve(folder: string, histories: readonly History[]) {
   const server = createServer(async (request, response) => {
     const path = normalize(new URL(request.url ?? '/', 'http://host').pathname);

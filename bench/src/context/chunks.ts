@@ -2,7 +2,7 @@ import type { RequestListener } from 'node:http';
 import type { Encoding } from '@parlance/protocol';
 import { collectParagraphs } from '../codecs/prose.js';
 
-/** A streamed answer, as token IDs and as the JSON that a chat API makes of each. */
+/** A streamed answer, as token IDs and as the JSON chunks of a chat API. */
 
 /** The first `count` tokens of prose. */
 export function answerTokens(encoding: Encoding, count: number): Uint32Array {
@@ -11,7 +11,7 @@ export function answerTokens(encoding: Encoding, count: number): Uint32Array {
   return ids.slice(0, count);
 }
 
-/** Texts of tokens; a character that several tokens make up comes with the last of them. */
+/** The text of each token; a character made of several tokens comes with the last of them. */
 export function textsOf(encoding: Encoding, ids: Uint32Array): string[] {
   const decoder = encoding.createDecoder();
   return [...ids].map((id) => decoder.push([id])).filter((text) => text !== '');

@@ -11,9 +11,9 @@ import { UNLIMITED } from '../unlimited.js';
 import { answerTokens, answerWithEvents, chunkOf, textsOf } from './chunks.js';
 
 /**
- * The far end, three times, in a process of its own: a session server, a WebSocket server with
- * permessage-deflate, and server-sent events over HTTP. Each answers `stream` with a streamed answer, and
- * everything else with nothing.
+ * The receiving side in three forms, in a process of its own: a session server, a WebSocket server with
+ * permessage-deflate, and server-sent events over HTTP. Each answers `stream` with a streamed answer, and any
+ * other request with an empty one.
  */
 
 const CHUNKS = Number(process.argv[2]);
@@ -33,7 +33,7 @@ const sessions = createServer({
   async onSession(session) {
     for await (const message of session) void message.bytes;
   },
-  // The page of the browser comes from another origin.
+  // The browser's page has another origin.
   origins: ['*'],
   async *onRequest({ text }) {
     if (text === 'stream') yield* chunks;
@@ -67,14 +67,14 @@ const commands = {
 
   cpu: cpuTime,
 
-  /** Bytes of messages that all sessions keep of what they have received. */
+  /** Bytes of received messages that all sessions keep. */
   kept(): number {
     let bytes = 0;
     for (const session of sessions.sessions.values()) bytes += session.stats().context?.received.bytes ?? 0;
     return bytes;
   },
 
-  /** Bytes of heap and of buffers once all garbage is gone. */
+  /** Bytes of heap and buffers after garbage collection. */
   async memory(): Promise<number> {
     const { heapUsed, arrayBuffers } = await settledMemory();
     return heapUsed + arrayBuffers;

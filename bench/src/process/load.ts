@@ -9,7 +9,7 @@ import { cpuTime } from './cpu.js';
 const system = await loadSystem(process.argv[2] as SystemName);
 let crowd: Crowd | undefined;
 
-/** A moment of the load; two of them make a measurement. */
+/** A reading of the load; a measurement takes two. */
 export interface LoadMark {
   readonly atMs: number;
   readonly echoes: number;

@@ -12,7 +12,7 @@ const { port, count } = await system.serve(() => {
   echoes++;
 });
 
-/** A moment of the server's work; two of them make a measurement. */
+/** A reading of the server; a measurement takes two. */
 export interface ServerMark {
   readonly echoes: number;
   /** Of all threads, in user and system mode. */

@@ -6,7 +6,7 @@ import type { RelayLoadCommands } from './load.js';
 import type { RelayServerCommands } from './server.js';
 import type { Stall, StallerCommands } from './staller.js';
 
-/** Who does not read: the receiver's application, or its socket. */
+/** What stops reading: the receiver's application, or its socket. */
 export const STALLS: readonly Stall[] = ['application', 'socket'];
 
 const LOAD = { size: 1024, pairs: 8 } as const;
@@ -16,8 +16,8 @@ const MAX_GROWTH_MB = 16;
 const MB = 1024 * 1024;
 
 /**
- * One receiver that stalls while others write to it all that they are let, beside pairs under full load:
- * what the relay keeps, and what the pairs lose. Windows with it and without take turns.
+ * One receiver that stalls while others send it as much as they may, beside pairs under full load: the memory
+ * that the relay keeps, and the throughput that the pairs lose. Windows with and without it take turns.
  */
 export async function* measureStalled(rounds: number, windowMs: number): AsyncGenerator<Row> {
   const relay = startChild<RelayServerCommands>(
@@ -63,10 +63,10 @@ export async function* measureStalled(rounds: number, windowMs: number): AsyncGe
   }
 }
 
-/** What is external counts its array buffers. */
+/** `arrayBuffers` is already part of `external`. */
 const held = ({ heapUsed, external }: NodeJS.MemoryUsage): number => heapUsed + external;
 
-/** Until nothing more can be sent to whoever does not read. */
+/** Waits until nothing more can be sent to the stalled receiver. */
 async function untilStill(staller: Child<StallerCommands>): Promise<void> {
   let last = 0;
   for (let patience = 50; patience > 0; patience--) {
@@ -75,5 +75,5 @@ async function untilStill(staller: Child<StallerCommands>): Promise<void> {
     if (sent > 0 && sent === last) return;
     last = sent;
   }
-  throw new Error(`whoever does not read was sent ${last} messages, and still more`);
+  throw new Error(`the stalled receiver was sent ${last} messages and keeps getting more`);
 }

@@ -20,8 +20,8 @@ interface Transfer {
 }
 
 /**
- * A large tensor from agent to agent, beside chunks by hand over two hops with a CRC at both ends. The two
- * take turns, and the best of either counts: whatever else a machine does makes transfers slower.
+ * A large tensor from agent to agent, against hand-written chunks over two hops with a CRC at both ends. The
+ * two take turns, and the best of each counts: other work on the machine only makes transfers slower.
  */
 export async function* measureTensors(size: number, rounds: number): AsyncGenerator<Row> {
   const session = await start('session');
@@ -30,7 +30,7 @@ export async function* measureTensors(size: number, rounds: number): AsyncGenera
     await Promise.all([session.relay.call('watch'), ws.relay.call('watch')]);
     const ours: Transfer[] = [];
     const theirs: Transfer[] = [];
-    // The first of each is for the compiler.
+    // The first transfer of each is for the JIT compiler.
     for (let round = 0; round <= rounds; round++) {
       const turns = [
         async () => ours.push(await transfer(session, size)),

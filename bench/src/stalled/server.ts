@@ -5,7 +5,7 @@ import { settledMemory } from '../process/memory.js';
 import { UNLIMITED } from '../unlimited.js';
 import { Wish } from './wish.js';
 
-/** Echoes, but for sessions that wish for something else. */
+/** Echoes, except for sessions that ask for something else. */
 
 let echoes = 0;
 const PIECE = new Uint8Array(16 * 1024).fill(7);
@@ -14,7 +14,7 @@ const server = createServer({
   algorithms: ['NONE'],
   encodings: [],
   limits: UNLIMITED,
-  // A reader that has gone is to be forgotten before the next one comes.
+  // A reader that has left is forgotten before the next one comes.
   timers: { resumeWindowMs: 200 },
   async onSession(session) {
     for await (const { bytes } of session) {
@@ -43,7 +43,7 @@ const commands = {
 
   memory: settledMemory,
 
-  /** Bytes that have passed between the server and sessions that echo nothing, in either direction. */
+  /** Bytes in either direction between the server and sessions that get no echo. */
   passed() {
     let total = 0;
     for (const session of server.sessions.values()) {

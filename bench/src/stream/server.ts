@@ -9,8 +9,8 @@ import { cpuTime } from '../process/cpu.js';
 import { countTraffic } from '../process/sockets.js';
 
 /**
- * A model that answers everybody with the same tokens, in a process of its own: over a session, over a bare
- * `ws` that relays a message for each, and as server-sent events.
+ * A model that answers every request with the same tokens, in a process of its own: over a session, over a
+ * bare `ws` server that sends a message per token, and as server-sent events.
  */
 
 const [count, intervalMs, batchBytes] = process.argv.slice(2).map(Number) as [number, number, number];
@@ -18,7 +18,7 @@ const encoding = await loadEncoding('CL100K_BASE');
 const ids = answerTokens(encoding, count);
 const chunks = textsOf(encoding, ids).map(chunkOf);
 
-/** The tokens at the pace of a model, or as fast as they are taken. */
+/** The tokens at the pace of a model, or as fast as the receiver takes them. */
 async function* generate(isPaced: boolean): AsyncGenerator<number> {
   const start = performance.now();
   for (const [i, id] of ids.entries()) {
