@@ -1,7 +1,6 @@
 /**
- * What is under test, in one place: the public API, and behind it the parts of the protocol package
- * that vectors exist for and that sessions use inside, and the server's relay. Only this file knows where
- * those live.
+ * Everything under test: the public API, the inner parts of the protocol package that vectors exist for, and
+ * the server's relay. Only this file knows where those live.
  */
 
 export * from '@parlance/protocol';

@@ -124,7 +124,7 @@ const identity: Target = {
   recheck: () => same(modelIdentity('{"hidden_size":8}').hiddenDim, 8, 'a good config'),
 };
 
-/** Without the difference between absent and undefined. */
+/** A copy without undefined fields. */
 function plain(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value));
 }

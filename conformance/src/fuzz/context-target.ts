@@ -2,7 +2,7 @@ import { accepted, outcomeOf, same } from '../expect.js';
 import { ContextDecoder, ContextEncoder, describeContextBody } from '../subject.js';
 import { bytesOfText, FUZZ_LIMITS, type Target, tokens } from './target.js';
 
-/** Bodies in context, against bases that are there, as a whole message and as a part of a reply. */
+/** Bodies in context coding, against known bases, as a whole message and as a part of a reply. */
 
 const PARAMETERS = { maxBytes: 4096, maxMessages: 3 };
 const STREAM = 1;
@@ -12,7 +12,7 @@ const BASES = [
   '',
 ];
 
-/** Both ends of a direction, after the same messages. */
+/** Encoder and decoder of one direction, after the same messages. */
 function createPair() {
   const encoder = new ContextEncoder(PARAMETERS);
   const decoder = new ContextDecoder(PARAMETERS, FUZZ_LIMITS.maxMessageSize);
