@@ -2,9 +2,9 @@ import type { Attack } from './attack.js';
 import { type Bomb, blankedJson, braces, brotli, escapes, LARGEST, manyKeys } from './bombs.js';
 import type { Scene } from './scene.js';
 
-/** Requests to an API behind the server. */
+/** Requests to an API through the gateway. */
 
-/** Some requests a second, of which the upstream answers none. */
+/** Requests at a fixed rate, none of which the upstream answers. */
 const asking = (bomb: () => Bomb, perSecond: number, most = Infinity): Pick<Attack, 'prepare' | 'run'> => ({
   prepare: bomb,
   async run(scene) {
@@ -20,7 +20,7 @@ const asking = (bomb: () => Bomb, perSecond: number, most = Infinity): Pick<Atta
   },
 });
 
-/** One request as it is. @returns what the upstream was asked. */
+/** Sends one request. @returns the request that the upstream received. */
 async function passed(scene: Scene, json: string): Promise<string> {
   scene.upstream.behaviour = 'answer';
   scene.upstream.last = '';

@@ -10,19 +10,19 @@ import type { NeighbourCommands } from './neighbour.js';
 import { Scene, type Upstream } from './scene.js';
 import type { ServerCommands, ServerName } from './server.js';
 
-/** Runs attacks one after the other, each against a server that is at rest. */
+/** Runs attacks one after the other, each against an idle server. */
 
-/** A server that holds this much more is killed before the machine suffers. */
+/** A server that takes this much more is killed before the machine suffers. */
 const STOP_AT = 1_024 * MIB;
 const SAMPLE_MS = 20;
-/** `/proc/[pid]/stat` counts in these. */
+/** Unit of `/proc/[pid]/stat`. */
 const TICK_MS = 10;
 const PAGE = 4_096;
-/** A server that an attack leaves with more than this makes room for a new one. */
+/** A server with more than this left after an attack is replaced by a new one. */
 const CLEAN = { long: 12 * MIB, short: 48 * MIB } as const;
-/** What an attack makes of a child shows in the report, not on the terminal. */
+/** The report shows how a child ended; its output is hidden. */
 const CHILD = { isQuiet: true, timeoutMs: 10_000 };
-/** A window of the short form. */
+/** Duration of an attack in the short form. */
 const SHORT_MS = 200;
 
 interface Quiet {
@@ -37,7 +37,7 @@ export class Arena {
   #neighbour: Child<NeighbourCommands> | undefined;
   #ports: Record<ServerName, number> | undefined;
   #neighbourAt: ServerName | undefined;
-  /** By server and length of the window. */
+  /** By server and duration. */
   #quiet = new Map<string, Quiet>();
   #serial = 0;
 
@@ -90,7 +90,7 @@ export class Arena {
       .then((now) => now - held)
       .catch(() => peak);
     clearInterval(sampler);
-    // Who waits for a server that is gone waits for nothing.
+    // Cancel the neighbour's requests to a server that is gone.
     if (server.end !== undefined) void neighbour.call('close').catch(() => {});
     const answers = await asking;
 
@@ -109,7 +109,7 @@ export class Arena {
       ? { recoveredMs: 0, leftBytes: 0 }
       : await this.#recover(server, held);
     const others = latencyOf(answers);
-    // What the machine does besides changes from minute to minute: whether that was it is asked right behind.
+    // Other work on the machine varies from minute to minute: measure a quiet run right after this one.
     if (isDeferred(others, quiet.latency) && aliveMs !== undefined && recoveredMs !== undefined) {
       const again = await this.#listen(server, neighbour, windowMs);
       if (again.latency.p99 > quiet.latency.p99) quiet = again;
@@ -152,7 +152,7 @@ export class Arena {
     await server?.kill();
   }
 
-  /** A server at rest, and a neighbour that has a session there. */
+  /** Provides an idle server, and a neighbour with sessions there. */
   async #prepare(name: ServerName, windowMs: number) {
     if (this.#server === undefined || this.#server.end !== undefined) {
       await this.#drop();
@@ -187,7 +187,7 @@ export class Arena {
     return { server, neighbour, ports };
   }
 
-  /** What the neighbour notices, and costs, while nothing else happens. */
+  /** The neighbour's latency and CPU cost without an attack. */
   async #listen(
     server: Child<ServerCommands>,
     neighbour: Child<NeighbourCommands>,
@@ -198,7 +198,7 @@ export class Arena {
     return { latency, cpuMs: cpuOf(server.pid) - before };
   }
 
-  /** Waits until the server holds no more than before, or the time for it is over. */
+  /** Waits until the server's memory is back, or the time is up. */
   async #recover(
     server: Child<ServerCommands>,
     held: number,
@@ -219,7 +219,7 @@ export class Arena {
   }
 }
 
-/** @returns what the attack found; where it cannot go on, that is a finding unless the server is gone. */
+/** @returns what the attack found. An attack that throws is a finding, unless the server is gone. */
 async function attacked(attack: Attack, scene: Scene): Promise<readonly string[]> {
   try {
     return (await attack.run(scene)) ?? [];
@@ -228,7 +228,7 @@ async function attacked(attack: Attack, scene: Scene): Promise<readonly string[]
   }
 }
 
-/** Bytes of memory of a process; 0 where it has ended. */
+/** Memory of a process in bytes; 0 if it has ended. */
 function rssOf(pid: number): number {
   try {
     return Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]) * PAGE;
@@ -237,7 +237,7 @@ function rssOf(pid: number): number {
   }
 }
 
-/** Milliseconds of CPU that a process has used, of all threads. */
+/** CPU time of all threads of a process, in milliseconds; 0 if it has ended. */
 function cpuOf(pid: number): number {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -254,7 +254,7 @@ function latencyOf({ taken, unanswered }: { taken: readonly number[]; unanswered
   return { p50: at(0.5), p99: at(0.99), max: sorted.at(-1) ?? 0, unanswered };
 }
 
-/** An API of which the attacker is the only user. */
+/** An API that only the attacker uses. */
 export async function startUpstream(): Promise<Upstream> {
   const upstream = { url: '', received: 0, last: '', behaviour: 'think' as Upstream['behaviour'], stop() {} };
   const server = createServer((request, response) => {
@@ -281,7 +281,7 @@ export async function startUpstream(): Promise<Upstream> {
   return upstream;
 }
 
-/** An answer that repeats what it was asked behind its usage, as some APIs do. */
+/** An answer that echoes the request's metadata after its usage, as those of some APIs do. */
 const ANSWER = JSON.stringify({
   id: 'x',
   object: 'chat.completion',

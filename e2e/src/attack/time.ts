@@ -3,7 +3,7 @@ import { type Bomb, blankedJson, blanks, braces, brotli, escapes, MIB, m2m, word
 import type { OpenOptions } from './scene.js';
 import type { Peer } from './wire.js';
 
-/** Traffic within every rate that takes long to handle. */
+/** Traffic within every rate that takes long to process. */
 
 /** Requests at a fixed rate, in turn over sessions of one principal, until the scene is over. */
 const asking = (
