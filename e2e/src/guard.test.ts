@@ -9,9 +9,9 @@ import WebSocket from 'ws';
 import { failure } from './peers.js';
 
 /**
- * The guard at every edge: a fault is planted in one session at each place where nothing of the session's
- * own is further up the stack. The process lives, another session is answered, the session with the fault
- * ends with `internal`, and a log line says where it was.
+ * The guard at every edge: a fault is planted in one session at each place where nothing of the session is
+ * further up the stack. The process survives, another session still works, the session with the fault ends
+ * with `internal`, and a log line says where the fault was.
  */
 
 const FAULT = 'a planted fault';
@@ -22,7 +22,7 @@ const fault = (): never => {
   throw new Fault(FAULT);
 };
 
-/** What would have ended the process. */
+/** Errors that would have ended the process. */
 let fatal: unknown[];
 let restore: () => void;
 
@@ -101,10 +101,10 @@ class Bench implements AsyncDisposable {
     return this.server.sessions.get(session.id) as Endpoint;
   }
 
-  /** A session is answered that has nothing to do with the fault. */
+  /** A session that has nothing to do with the fault still gets answers. */
   async expectAlive(neighbour: ClientSession): Promise<void> {
     expect((await neighbour.request('still there?')).text).toBe('still there?');
-    // What was left to microtasks and rejected promises has had its turn by now.
+    // By now all microtasks and rejected promises have had their turn.
     await new Promise((resolve) => setTimeout(resolve, 0));
     await new Promise((resolve) => setImmediate(resolve));
     expect(fatal).toEqual([]);
@@ -122,13 +122,13 @@ class Bench implements AsyncDisposable {
   }
 }
 
-/** What ends a session of a client. */
+/** The error that ends a client's session. */
 const endOf = (session: ClientSession) =>
   new Promise<{ code: string; closeCode: number }>((resolve) =>
     session.on('error', (error) => resolve({ code: error.code, closeCode: error.closeCode })),
   );
 
-/** Plants a fault where the core is asked. */
+/** Replaces methods of the core by a fault. */
 function plant(
   endpoint: Pick<Endpoint, 'core'>,
   ...methods: (keyof Endpoint['core'] | keyof Channel)[]
@@ -148,7 +148,7 @@ interface Entry {
   readonly name: string;
   readonly server?: ServerOptions;
   readonly client?: ClientOptions;
-  /** Plants the fault and brings about what runs into it. */
+  /** Plants the fault and triggers it. */
   readonly provoke: (setting: Setting) => unknown;
 }
 
@@ -194,7 +194,7 @@ const ENTRIES: readonly Entry[] = [
     name: 'a write at the end of the turn',
     async provoke({ bench, endpoint }) {
       const [socket] = bench.sockets;
-      if (socket === undefined) throw new Error('no socket');
+      if (socket === undefined) throw new Error('there is no socket');
       socket.write = fault as never;
       await endpoint.send('hello');
     },
@@ -346,7 +346,7 @@ describe('a fault in', () => {
       const ended = endOf(faulty);
       await provoke({ bench, faulty, endpoint, neighbour });
       const { code } = await ended;
-      // A socket that cannot be written to any more is torn down, which the client sees as a lost connection.
+      // A socket that cannot be written to is destroyed, which the client sees as a lost connection.
       expect(['internal', 'session_lost']).toContain(code);
       await bench.expectAlive(neighbour);
       await bench.expectLogged('session.crashed');
@@ -358,7 +358,7 @@ describe('a fault in', () => {
     },
   );
 
-  it('the end of a connection ends the session, which nobody can take up any more', async () => {
+  it('the end of a connection ends the session, and it cannot be resumed', async () => {
     await using bench = await Bench.begin();
     const faulty = await bench.dial('faulty');
     const neighbour = await bench.dial('neighbour');
@@ -371,13 +371,13 @@ describe('a fault in', () => {
     expect([...bench.server.sessions.values()]).not.toContain(endpoint);
   });
 
-  it('the decision upon a HELLO ends the handshake', async () => {
+  it('the decision on a HELLO ends the handshake', async () => {
     await using bench = await Bench.begin({
       authenticate: ({ token }) => ({ principal: 'p', agentId: token }),
       agents: { onConflict: 'refuse' },
     });
     const neighbour = await bench.dial('neighbour');
-    // Asked between authentication and ACCEPT.
+    // Called between authentication and ACCEPT.
     const { get } = Map.prototype;
     const planted = vi.spyOn(Map.prototype, 'get').mockImplementation(function (this: unknown, key) {
       if (key === 'faulty') return fault();
@@ -422,11 +422,11 @@ describe('a fault in', () => {
     expect(await scrape()).toBe(200);
   });
 
-  it('one session keeps neither drain nor close from the others', async () => {
+  it('one session does not keep drain and close from the others', async () => {
     await using bench = await Bench.begin({ onRequest: () => new Promise(() => {}) });
     const faulty = await bench.dial('faulty', { reconnect: false });
     const second = await bench.dial('second', { reconnect: false });
-    // A client with nothing under way would leave by itself.
+    // A client without open streams would leave by itself.
     for (const session of [faulty, second]) session.request('takes long').catch(() => {});
     const ended = Promise.all([endOf(faulty), endOf(second)]);
     plant(bench.endpoint(faulty), 'sendGoAway');
@@ -438,7 +438,7 @@ describe('a fault in', () => {
   });
 });
 
-/** An error that cannot even be looked at. */
+/** An error that throws on every access. */
 const unreadable = () =>
   new Proxy(new Error(FAULT), {
     get: fault,
@@ -537,7 +537,7 @@ describe('a function of the application', () => {
       'agents.authorize_failed',
     ],
     [
-      'route, with a promise that is rejected, reaches nobody',
+      'route, with a promise that is rejected, reaches no agent',
       { agents: { route: (async () => fault()) as never } },
       async (bench) => {
         const faulty = await bench.dial('faulty');
@@ -632,7 +632,7 @@ describe('a function of the application', () => {
   });
 });
 
-it('a threat type that is a quotation is cut between characters, for JSON has no form for half of one', async () => {
+it('a threat type that is a quotation is cut between characters, because half of one has no form in JSON', async () => {
   const quoted = `${'x'.repeat(127)}👍 and so on`;
   const scan = (message: { readonly text: string }) =>
     message.text === 'bad' ? { safe: false, threatType: quoted } : { safe: true, threatType: '\ud800' };
@@ -649,7 +649,7 @@ it('a threat type that is a quotation is cut between characters, for JSON has no
 });
 
 describe('at a client, a fault in', () => {
-  /** A client that notes its log, and another one beside it. */
+  /** A client that records its log, and another one beside it. */
   async function setUp(options: ClientOptions = {}) {
     const events: unknown[] = [];
     const log = (fields: Readonly<Record<string, unknown>>) => void events.push(fields['event']);
@@ -699,7 +699,7 @@ describe('at a client, a fault in', () => {
       {},
       ({ core, faulty, bench }) => {
         core.channel.cancel = fault as never;
-        // The server's handler never sees it.
+        // The reply never arrives, so the request times out.
         Object.assign(bench.endpoint(faulty).core.channel, { respond() {} });
         faulty.request('x', { timeoutMs: 20 }).catch(() => {});
       },
@@ -717,7 +717,7 @@ describe('at a client, a fault in', () => {
     await bench.expectAlive(neighbour);
   });
 
-  it('a WebSocket that cannot be made again ends its session', async () => {
+  it('a WebSocket that cannot be created again ends its session', async () => {
     let made = 0;
     class Flaky extends WebSocket {
       constructor(url: string, protocols: string[]) {
