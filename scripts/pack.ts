@@ -35,7 +35,7 @@ export function tarballsIn(folder: string): readonly string[] {
   const files = readdirSync(folder);
   return PACKAGES.map((name) => {
     const file = files.find((each) => each.startsWith(`parlance-${name}-`) && each.endsWith('.tgz'));
-    if (file === undefined) throw new Error(`${folder} holds no tarball of ${name}`);
+    if (file === undefined) throw new Error(`${folder} contains no tarball of ${name}`);
     return join(folder, file);
   });
 }

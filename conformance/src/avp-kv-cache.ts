@@ -76,7 +76,7 @@ function checkBody(given: Fields): void {
       estimate,
       'estimate_kv_cache_size',
     );
-    same(body.length - KV_CACHE_HEADER_SIZE, estimate, 'bytes behind the header');
+    same(body.length - KV_CACHE_HEADER_SIZE, estimate, 'bytes after the header');
   }
 }
 

@@ -71,7 +71,7 @@ export function checkExplanation(
       code === undefined || code === 'truncated' || code === 'trailing_bytes',
       `a protected frame was refused: ${code}`,
     );
-  } else same(explanation.error, undefined, 'error of a frame that is taken');
+  } else same(explanation.error, undefined, 'error of an accepted frame');
 }
 
 function isWellFormed(text: string): boolean {

@@ -134,7 +134,7 @@ function checkTextForm(frame: Uint8Array, binary: Outcome<M2MMessage>): void {
   const form = textForm(frame);
   if (binary.accepted)
     same(accepted(() => decodeM2M(form), 'the text form').json, binary.value.json, 'text form');
-  else refused(() => decodeM2M(form), 'the text form of a frame that is refused');
+  else refused(() => decodeM2M(form), 'the text form of a refused frame');
 }
 
 /**

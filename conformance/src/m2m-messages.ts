@@ -79,7 +79,7 @@ function checkCapability(
 function sameFields(ours: unknown, theirs: unknown, path: string): void {
   if (theirs === null) return;
   if (!isRecord(theirs)) return same(ours, theirs, path);
-  if (!isRecord(ours)) return fail(`${path} is no object`);
+  if (!isRecord(ours)) return fail(`${path} is not an object`);
   for (const [name, value] of Object.entries(theirs)) {
     const own = ours[name];
     if (name === 'algorithm' && typeof own === 'string' && typeof value === 'string') {

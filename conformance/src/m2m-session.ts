@@ -151,7 +151,7 @@ function checkData(server: End, given: Fields, algorithms: readonly string[]): v
   }
   if (event === undefined) return fail(`the data did not arrive: ${server.failure()}`);
   const { content } = data.payload;
-  if (typeof content !== 'string') return fail('the content is no text');
+  if (typeof content !== 'string') return fail('the content is not text');
   const text = accepted(() => decodeText(content), 'the content');
   same(text, given.text('server_decompressed'), 'content');
   same(algorithmOf(event.body.codec), data.payload.algorithm, 'algorithm of the data at the application');
@@ -184,7 +184,7 @@ function checkClient(given: Fields, offer: Capability, answer: Envelope): void {
   const accept = statedBy(answer.payload);
   const expected = agree(offer, accept);
   if (!speaks(accept.version) || 'reject' in expected || goesBeyond(accept, offer)) {
-    same(client.core.state, 'closed', 'state of the client after an ACCEPT that it cannot take');
+    same(client.core.state, 'closed', 'state of the client after an unacceptable ACCEPT');
     same(client.take('disconnect')[0]?.closeCode, CloseCode.BAD_FRAME, 'close code of the client');
     return;
   }
@@ -193,7 +193,7 @@ function checkClient(given: Fields, offer: Capability, answer: Envelope): void {
   sameAgreement(client, choicesOf(offer, accept, expected.agreements));
 
   client.core.close(CloseReason.NORMAL, '', 0);
-  same(messageOf(client.transmitted()).type, 'CLOSE', 'what the client closes with');
+  same(messageOf(client.transmitted()).type, 'CLOSE', 'last message of the client');
   same(client.core.state, 'closing', 'state of the client after its CLOSE');
   const body = {
     codec: BodyCodec.PLAIN,

@@ -161,7 +161,7 @@ const ENTRIES: readonly Entry[] = [
     },
   },
   {
-    name: 'an event of the core, and what a frame is answered',
+    name: 'an event of the core, and the answer to a frame',
     provoke({ endpoint, faulty }) {
       plant(endpoint, 'pollEvent');
       Object.defineProperty(endpoint.core, 'hasEvents', { get: fault });
@@ -169,7 +169,7 @@ const ENTRIES: readonly Entry[] = [
     },
   },
   {
-    name: 'a frame that the core fails on itself',
+    name: 'a frame on which the core itself fails',
     async provoke({ endpoint, faulty }) {
       // Read while a frame is handled, within the core's own guard.
       const { core } = endpoint;
@@ -184,7 +184,7 @@ const ENTRIES: readonly Entry[] = [
     },
   },
   {
-    name: 'a socket that has room again',
+    name: 'a socket that is writable again',
     provoke({ bench, endpoint }) {
       plant(endpoint, 'pollTransmit');
       for (const socket of bench.sockets) socket.emit('drain');
@@ -221,7 +221,7 @@ const ENTRIES: readonly Entry[] = [
     },
   },
   {
-    name: 'new credentials that were asked for',
+    name: 'new credentials on request',
     server: {
       authenticate: ({ token }) => ({ principal: 'p', agentId: token, expiresAt: Date.now() + 600_000 }),
     },
@@ -235,14 +235,14 @@ const ENTRIES: readonly Entry[] = [
     },
   },
   {
-    name: 'a handler whose reply and whose failure fail',
+    name: 'a handler whose reply and error cannot be sent',
     provoke({ endpoint, faulty }) {
       plant(endpoint, 'respond', 'fail');
       faulty.request('hello').catch(() => {});
     },
   },
   {
-    name: 'a handler that is started',
+    name: 'the start of a handler',
     provoke({ endpoint, faulty }) {
       plant(endpoint, 'consume');
       faulty.request('hello').catch(() => {});
@@ -267,7 +267,7 @@ const ENTRIES: readonly Entry[] = [
     },
   },
   {
-    name: 'a message that a scan has let through',
+    name: 'a message that passed a scan',
     server: { scan: async () => ({ safe: true }) },
     provoke({ endpoint, faulty }) {
       void faulty.request('hello').catch(() => {});
@@ -283,28 +283,28 @@ const ENTRIES: readonly Entry[] = [
     },
   },
   {
-    name: 'a fault behind which the core does not end either',
+    name: 'the core, which then cannot end either',
     async provoke({ endpoint, faulty }) {
       plant(endpoint, 'handleMessage', 'abort', 'pollEvent', 'pollTransmit', 'nextTimeout');
       await faulty.send('hello');
     },
   },
   {
-    name: 'a message that another session was given',
+    name: 'a message from another session',
     async provoke({ endpoint, neighbour }) {
       plant(endpoint, 'send');
       await neighbour.send('for you', { to: 'faulty' });
     },
   },
   {
-    name: 'a request that another session has asked',
+    name: 'a request from another session',
     provoke({ endpoint, neighbour }) {
       plant(endpoint, 'request');
       neighbour.request('for you', { to: 'faulty' }).catch(() => {});
     },
   },
   {
-    name: 'what another session has asked, when it is cancelled',
+    name: 'the cancelling of a request from another session',
     client: { onRequest: () => new Promise(() => {}) },
     async provoke({ endpoint, neighbour, bench }) {
       const controller = new AbortController();
@@ -315,14 +315,14 @@ const ENTRIES: readonly Entry[] = [
     },
   },
   {
-    name: 'credit that comes back while another session writes',
+    name: 'credit that returns while another session writes',
     async provoke({ endpoint, faulty }) {
       plant(endpoint, 'consume');
       await faulty.send('for you', { to: 'neighbour' });
     },
   },
   {
-    name: 'the writing that credit lets follow',
+    name: 'the writing that follows new credit',
     async provoke({ endpoint, faulty }) {
       const { core } = endpoint;
       core.channel.consume = () => {
@@ -462,7 +462,7 @@ describe('a function of the application', () => {
         ],
         ['a verdict of wrong types', () => ({ safe: 'yes', threatType: 7 }) as never],
         [
-          'what cannot be looked at',
+          'an unreadable error',
           () => {
             throw unreadable();
           },
@@ -504,11 +504,11 @@ describe('a function of the application', () => {
           'rejected',
         ],
         [
-          'with an end that is no number',
+          'with an expiry that is not a number',
           () => ({ principal: 'p', expiresAt: 1n << 70n }) as never,
           'rejected',
         ],
-        ['that cannot be looked at', () => unreadable() as never, 'rejected'],
+        ['that is unreadable', () => unreadable() as never, 'rejected'],
       ] as const
     ).map(
       ([what, identity, outcome]): Case =>
@@ -567,7 +567,7 @@ describe('a function of the application', () => {
       'request.failed',
     ],
     [
-      'onRequest, which throws what cannot be looked at, fails the request or ends the session',
+      'onRequest, which throws an unreadable error, fails the request or ends the session',
       {
         onRequest(request) {
           if (request.text === 'still there?') return request.text;
@@ -619,7 +619,7 @@ describe('a function of the application', () => {
   it.each([
     ['throws', fault],
     ['rejects', async () => fault()],
-  ] as const)('a logger, which %s, is not heard', async (_what, log) => {
+  ] as const)('a logger, which %s, has no effect', async (_what, log) => {
     const logger = { debug: log, info: log, warn: log, error: log } as never;
     await using bench = await Bench.begin({ logger });
     const faulty = await bench.dial('faulty', { reconnect: false, logger });

@@ -112,7 +112,7 @@ async function reply(
       request.socket.resetAndDestroy();
       return;
     case 'no-http':
-      request.socket.end('\u0000\u0001 this is no HTTP\r\n\r\n');
+      request.socket.end('\u0000\u0001 this is not HTTP\r\n\r\n');
       return;
     case 'no-text':
       json(response, Buffer.from([0x7b, 0xff, 0xfe, 0x7d]));

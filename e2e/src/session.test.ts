@@ -87,7 +87,7 @@ describe('messages', () => {
   });
 
   it.each(['auto', 'TOKEN_NATIVE', 'BROTLI'] as const)(
-    'keep their order behind one that takes long to code as %s',
+    'keep their order after one that takes long to code as %s',
     async (algorithm) => {
       const { url } = await serve(echo);
       const session = await dial(url);

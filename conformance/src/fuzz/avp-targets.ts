@@ -43,7 +43,7 @@ const frame: Target = {
     if (!strict.accepted) return true;
 
     const message = strict.value;
-    same(lenient.accepted, true, 'lenient acceptance of what is strictly right');
+    same(lenient.accepted, true, 'lenient acceptance of a strictly valid frame');
     outcomeOf(() => [...decodeKvCache(message)]);
     const relayed = accepted(
       () => encodeAvp(message, { checksum: message.checksum !== undefined }),

@@ -47,12 +47,12 @@ function run(input: Uint8Array): boolean {
     );
     same(bytes <= PARAMETERS.maxBytes && bases.length <= PARAMETERS.maxMessages, true, 'what is kept');
     if (!outcome.accepted) {
-      same(bytes, before, 'bytes that are kept after a refusal');
+      same(bytes, before, 'bytes kept after a refusal');
       continue;
     }
     refused = false;
     const { length } = accepted(() => describeContextBody(input, isPart), 'the description of a good body');
-    if (length !== undefined) same(length, outcome.value.length, 'the length that is described');
+    if (length !== undefined) same(length, outcome.value.length, 'the described length');
   }
   return refused;
 }

@@ -98,7 +98,7 @@ const dictionary: Target = {
     const outcome = outcomeOf(() => decodeDictionary(`#DI|${base64Of(input)}`, { limits }));
     outcomeOf(() => decodeDictionary(textOf(input), { limits }));
     if (!outcome.accepted) return true;
-    const again = accepted(() => encodeDictionary(outcome.value, { limits }), 'what the dictionary gave');
+    const again = accepted(() => encodeDictionary(outcome.value, { limits }), 'the decoded dictionary text');
     same(
       accepted(() => decodeDictionary(again, { limits }), 'our own wire'),
       outcome.value,

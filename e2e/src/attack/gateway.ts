@@ -86,7 +86,7 @@ export const GATEWAY: readonly Attack[] = [
       const before = (await scene.server.call('counts')).usageUnknown;
       await passed(scene, '{"model":"gpt-4o","messages":[],"metadata":{"usage":"x"}}');
       const hidden = (await scene.server.call('counts')).usageUnknown - before;
-      return hidden > 0 ? ['an answer that quotes "usage" behind its usage was not counted'] : [];
+      return hidden > 0 ? ['an answer that quotes "usage" after its usage was not counted'] : [];
     },
   },
   {
