@@ -145,6 +145,9 @@ export async function sendAll(
   return average(stats.sent);
 }
 
+/** Without a return type: its declaration must be able to name the inferred one. */
+export const sentSoFar = (session: Session) => session.stats().sent;
+
 function average({ wireBytes, messages }: DirectionStats): number {
   return wireBytes / messages;
 }
