@@ -323,6 +323,20 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
   });
 
   describe('lost', () => {
+    /** The page, and a session server whose connections can be cut. */
+    async function hostThroughProxy(responder?: Parameters<typeof createResponder>[0]) {
+      const { url } = await host();
+      const server = createServer({
+        origins: [new URL(url).origin],
+        onRequest: createResponder(responder),
+      });
+      open.push(server);
+      const { port } = await server.listen();
+      const proxy = await createCuttingProxy(port);
+      open.push(proxy);
+      return { server, proxy, address: `${url}?server=ws://127.0.0.1:${proxy.port}/session` };
+    }
+
     it('when the server disappears in mid-answer, and returns by itself in a new session', async () => {
       const { url } = await host();
       const origins = [new URL(url).origin];
@@ -392,16 +406,8 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     });
 
     it('twice in mid-answer while the server lives, without missing anything in the end', async () => {
-      const { url } = await host();
-      const server = createServer({
-        origins: [new URL(url).origin],
-        onRequest: createResponder({ delayMs: 40 }),
-      });
-      open.push(server);
-      const { port } = await server.listen();
-      const proxy = await createCuttingProxy(port);
-      open.push(proxy);
-      const { page } = await visit(`${url}?server=ws://127.0.0.1:${proxy.port}/session`);
+      const { server, proxy, address } = await hostThroughProxy({ delayMs: 40 });
+      const { page } = await visit(address);
       await state(page, 'connected');
       const [id] = [...server.sessions.keys()];
       await ask(page, 'Does it all arrive?');
@@ -420,17 +426,9 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     });
 
     it('for 3 s in mid-answer, wide and narrow, light and dark, without missing anything in the end', async () => {
-      const { url } = await host();
-      const server = createServer({
-        origins: [new URL(url).origin],
-        onRequest: createResponder({ delayMs: 40 }),
-      });
-      open.push(server);
-      const { port } = await server.listen();
-      const proxy = await createCuttingProxy(port);
-      open.push(proxy);
+      const { server, proxy, address } = await hostThroughProxy({ delayMs: 40 });
       const looks = LOOKS.map(async (look) => {
-        const { page } = await visit(`${url}?server=ws://127.0.0.1:${proxy.port}/session`, look);
+        const { page } = await visit(address, look);
         await state(page, 'connected');
         return page;
       });
@@ -467,13 +465,8 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     });
 
     it('and sends what was written meanwhile when it reconnects', async () => {
-      const { url } = await host();
-      const server = createServer({ origins: [new URL(url).origin], onRequest: createResponder() });
-      open.push(server);
-      const { port } = await server.listen();
-      const proxy = await createCuttingProxy(port);
-      open.push(proxy);
-      const { page } = await visit(`${url}?server=ws://127.0.0.1:${proxy.port}/session`);
+      const { proxy, address } = await hostThroughProxy();
+      const { page } = await visit(address);
       await state(page, 'connected');
       proxy.refuse(true);
       proxy.cut();
