@@ -4,9 +4,9 @@ import { encodeUtf8 } from '../base/text.js';
 import { BodyCodec } from '../codec/body.js';
 import { createSimulation, eventsOf, type Simulation, TEST_CAPABILITIES } from '../testing/simulation.js';
 import { AliasReader, AliasWriter, isAgentAddress, isAgentId, MAX_ALIASES } from './addressing.js';
+import { MAX_FRAGMENT_SIZE } from './body-writer.js';
 import { decodeLinkFrame, encodeBodyFrame, encodeSignalFrame, LinkKind } from './frame.js';
 import type { BodyToSend } from './link.js';
-import { MAX_FRAGMENT_SIZE } from './outbox.js';
 
 const capabilities = {
   ...TEST_CAPABILITIES,

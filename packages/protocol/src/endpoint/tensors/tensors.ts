@@ -1,7 +1,7 @@
 import type { ProtocolError } from '../../base/errors.js';
 import type { Limits } from '../../base/limits.js';
 import { plainBody } from '../../codec/body.js';
-import type { BodyPiece } from '../../link/pieces.js';
+import type { BodyPiece } from '../../link/reassembly.js';
 import type { SessionCore } from '../../session/types.js';
 import type { SendTensorOptions } from '../session.js';
 import type { TensorMessage } from './message.js';
