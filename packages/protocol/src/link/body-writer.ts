@@ -25,7 +25,7 @@ export interface BodyWriterParts {
   readonly aliases?: AliasWriter | undefined;
 }
 
-/** Turns the first item of a queue into its next frame: codes it if that was deferred, cuts it to the credit. */
+/** Turns the first item of a queue into its next frame: codes a deferred body, cuts it to the credit. */
 export class BodyWriter {
   /** Completely written bodies; `undefined` before the first. Replayed frames are not counted again. */
   sentBodies: BodyCounts | undefined;

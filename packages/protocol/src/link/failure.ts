@@ -27,7 +27,7 @@ const OWN_CODES = [
   'unknown_agent',
   'peer_gone',
 ] as const;
-/** Codes for defects of a received tensor or request. An error of a handler is never sent with one of these. */
+/** Codes for defects of a received tensor or request; no error of a handler is sent with one of these. */
 const VERDICT_CODES = [
   'bad_frame',
   'truncated',
@@ -58,8 +58,8 @@ const VERDICT_CODES = [
 type SentCode = (typeof OWN_CODES)[number] | (typeof VERDICT_CODES)[number];
 
 /**
- * Encodes what a handler threw. A {@link RequestError} is sent with its message and data. Any other error that
- * is not Parlance's own is sent as `internal`, as its text may be confidential.
+ * Encodes what a handler threw. A {@link RequestError} is sent with its message and data. Any other error
+ * that is not Parlance's own is sent as `internal`, as its text may be confidential.
  */
 export function encodeFailure(error: unknown): Uint8Array {
   if (error instanceof RequestError) {

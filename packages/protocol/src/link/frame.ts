@@ -33,7 +33,7 @@ export const LinkKind = {
   ERROR: 5,
   /** The opener wants nothing more; answered by end or error. */
   CANCEL: 6,
-  /** Announces a number for an agent's name. The number takes the place of the stream ID; the body is the name. */
+  /** Announces a number for an agent. The number takes the place of the stream ID; the body is the name. */
   ALIAS: 7,
   /** Number of counted frames received so far. Not counted itself. */
   ACK: 8,
@@ -55,7 +55,7 @@ export const LinkFlag = {
   MORE: 0x10,
   /** The body is never a base for coding later messages. */
   SECRET: 0x20,
-  /** An alias precedes the body of a message or request: its receiver (to a server) or its sender (to a client). */
+  /** An alias precedes the body: of the receiver, if sent to a server; of the sender, if sent to a client. */
   ADDRESSED: 0x40,
   /** A metadata map precedes the body. */
   META: 0x80,
@@ -234,8 +234,8 @@ export function bodyFrameLength(body: BodyFields, total: number, start: number, 
 
 /**
  * Writes the beginning of the frame that carries bytes `start` to `end` of a body of `total` bytes, at `at`
- * in `target`. Returns where the body's bytes go: header and bytes form one buffer, as two WebSocket fragments
- * cost a receiver 1.7 times the CPU.
+ * in `target`. Returns where the body's bytes go: header and bytes form one buffer, as two WebSocket
+ * fragments cost a receiver 1.7 times the CPU.
  */
 export function writeBodyHead(
   target: Uint8Array,

@@ -58,15 +58,15 @@ export interface LinkOptions {
   readonly addressing: boolean;
 }
 
-/** Least memory for frames that await confirmation: four times what a peer receives before it acknowledges. */
+/** Least memory for unconfirmed frames: four times the bytes after which a peer acknowledges. */
 const MIN_RETAINED = 256 * 1024;
 
 /**
  * The link: messages, requests and streams of one session over link frames. It knows no sockets, codecs or
  * handlers: frames go in and events come out, commands go in and frames come out of the outbox.
  *
- * Both ends count the counted frames of each direction, and acknowledge by that count. A receiver grants credit
- * as its application consumes.
+ * Both ends count the counted frames of each direction, and acknowledge by that count. A receiver grants
+ * credit as its application consumes.
  */
 export class Link {
   readonly #outbox: Outbox;
@@ -233,9 +233,9 @@ export class Link {
   }
 
   /**
-   * Continues on a new connection: writes again the frames that the peer has not received, and sends all credit
-   * and the acknowledgement again. Credit only concerns streams on which the peer has sent something, so it names
-   * none whose request is yet to be written again.
+   * Continues on a new connection: writes again the frames that the peer has not received, and sends all
+   * credit and the acknowledgement again. Credit only concerns streams on which the peer has sent something,
+   * so it names none whose request is yet to be written again.
    *
    * @param received counted frames that the peer has received.
    * @throws {ProtocolError} as {@link confirmResumed}.
@@ -338,7 +338,7 @@ const initialCredit = ({ messageWindow, streamWindow }: LinkParameters) => ({
   stream: streamWindow,
 });
 
-/** Half of the session window is for shares. Stream 0 gets more than one share, which comes from the other half. */
+/** Half of the session window is for shares. Stream 0 gets more than one, at the expense of the other half. */
 function creditBounds(own: LinkParameters, limits: Limits): ReceiveCreditOptions {
   const initial = initialCredit(own);
   const beyondShare = Number.isFinite(initial.messages) ? initial.messages - initial.stream : 0;

@@ -34,7 +34,7 @@ describe('an outbox', () => {
     const outbox = createOutbox();
     expect([outbox.isIdle, outbox.next(0), outbox.queuedBytes]).toEqual([true, undefined, 0]);
     outbox.pushBody(sized(1, 5));
-    outbox.pushBehind(1, END(1));
+    outbox.pushAfter(1, END(1));
     expect([outbox.isIdle, outbox.queuedBytes, outbox.has(1), outbox.has(3)]).toEqual([
       false,
       7,
@@ -67,7 +67,7 @@ describe('an outbox', () => {
     outbox.pushControl('PING');
     outbox.pushSignal(END(1));
     outbox.pushBody(sized(1, MAX_FRAGMENT_SIZE + 1));
-    outbox.pushBehind(1, END(1));
+    outbox.pushAfter(1, END(1));
     expect(outbox.framesWritten).toBe(0);
     const counts = drain(outbox).map(() => outbox.framesWritten);
     expect(counts).toHaveLength(5);
@@ -153,7 +153,7 @@ describe('an outbox', () => {
   it('writes an end after the bodies of its stream', () => {
     const outbox = createOutbox();
     outbox.pushBody(sized(1, 2 * MAX_FRAGMENT_SIZE));
-    outbox.pushBehind(1, END(1));
+    outbox.pushAfter(1, END(1));
     outbox.pushBody(sized(3, 1));
     const kinds = drain(outbox).map((frame) => {
       const { streamId, kind } = decodeLinkFrame(frame as Uint8Array);
@@ -229,7 +229,7 @@ describe('an outbox', () => {
     outbox.attach({ listener: { handleDrained: (streamId) => drained.push(streamId) } });
     outbox.pushBody(sized(1, 1));
     outbox.pushBody(sized(3, MAX_FRAGMENT_SIZE + 1));
-    outbox.pushBehind(1, END(1));
+    outbox.pushAfter(1, END(1));
     const seen = [];
     while (outbox.next(0) !== undefined) seen.push([...drained]);
     expect(seen).toEqual([[], [], [1], [1, 3]]);
@@ -242,7 +242,7 @@ describe('an outbox', () => {
     outbox.pushBody(waiting);
     outbox.next(0);
     outbox.pushBody(other);
-    outbox.pushBehind(3, END(3));
+    outbox.pushAfter(3, END(3));
     expect(outbox.unwritten()).toEqual([started, waiting, other]);
     outbox.next(0);
     outbox.next(0);
@@ -332,7 +332,7 @@ describe('an outbox with credit', () => {
     expect(turns(drain(outbox))).toEqual([1, 3, 5]);
     expect([outbox.blockedStreams, outbox.queuedOn(0)]).toEqual([2, 10]);
     // A frame that needs no credit keeps its place after a body that does.
-    outbox.pushBehind(1, END(1));
+    outbox.pushAfter(1, END(1));
     expect(outbox.next(0)).toBeUndefined();
     raise(1, 1_000);
     expect(turns(drain(outbox))).toEqual([1, 1]);
@@ -351,7 +351,7 @@ describe('an outbox with credit', () => {
 
   it('writes a signal without credit', () => {
     const { outbox } = withCredit(0, 0);
-    outbox.pushBehind(1, END(1));
+    outbox.pushAfter(1, END(1));
     expect(turns(drain(outbox))).toEqual([1]);
   });
 });

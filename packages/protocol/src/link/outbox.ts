@@ -13,7 +13,7 @@ import {
 } from './send-queue.js';
 import { StreamedBody } from './streamed-body.js';
 
-/** Memory of a queued body beside its bytes: the object, its place in the queue, the codings that it may get. */
+/** Memory of a queued body beside its bytes: the object, its place in the queue, its codings. */
 const ITEM_MEMORY = 512;
 
 export interface OutboxListener {
@@ -24,8 +24,8 @@ export interface OutboxListener {
 export interface OutboxParts extends BodyWriterParts {
   readonly listener?: OutboxListener | undefined;
   /**
-   * Bytes of memory for frames that await confirmation. Beyond it nothing more is written: a peer that reads and
-   * never acknowledges would make this end keep everything. @default Infinity
+   * Bytes of memory for frames that await confirmation. Beyond it nothing more is written: a peer that reads
+   * and never acknowledges would make this end keep everything. @default Infinity
    */
   readonly maxRetained?: number | undefined;
 }
@@ -40,8 +40,8 @@ export function createOutbox(): Outbox {
  * within a stream, not between streams.
  *
  * The driver pulls one frame whenever the socket has room, so a frame is built no earlier than it is written.
- * A stream is skipped while it has no credit for its next frame, and a message does not begin before the peer's
- * rate allows it.
+ * A stream is skipped while it has no credit for its next frame, and a message does not begin before the
+ * peer's rate allows it.
  */
 export class Outbox implements QueueTotals, UncountedFrames {
   /** Bytes queued on all streams; control frames do not count. */
@@ -172,8 +172,8 @@ export class Outbox implements QueueTotals, UncountedFrames {
     this.#ready.push(queue);
   }
 
-  /** Queues a frame after all bodies of its stream. A function builds it when it is written. */
-  pushBehind(streamId: number, frame: Uint8Array | (() => Uint8Array)): void {
+  /** Queues a frame after all bodies of its stream. A function is called when its frame is written. */
+  pushAfter(streamId: number, frame: Uint8Array | (() => Uint8Array)): void {
     const size = typeof frame === 'function' ? 1 : frame.length;
     this.#push(streamId, { frame, size }, size);
   }
@@ -247,7 +247,7 @@ export class Outbox implements QueueTotals, UncountedFrames {
     return this.#written.unconfirmed();
   }
 
-  /** The connection is lost: until {@link replayFrom}, only control frames that are pushed from now on are written. */
+  /** The connection is lost: until {@link replayFrom}, only new control frames are written. */
   pause(): void {
     this.#isPaused = true;
     this.#written.pause();
@@ -337,7 +337,7 @@ export class Outbox implements QueueTotals, UncountedFrames {
     return frame;
   }
 
-  /** Whether the rate of bytes allows a frame. If the rate of messages does, the first paced queue gets its turn. */
+  /** Whether the rate of bytes allows a frame. Releases the first paced queue if the rate of messages does. */
   #mayWrite(pace: Pacer, now: number): boolean {
     this.#isSlowed = !pace.mayWrite(now);
     if (this.#isSlowed) return false;

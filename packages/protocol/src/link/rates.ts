@@ -5,14 +5,14 @@ import { TokenBucket } from '../base/token-bucket.js';
 /**
  * Rates: how much a peer may send per time.
  *
- * A sender waits as needed to keep the advertised rates. A receiver allows twice the burst, so that a sender with
- * an uneven clock or network never exceeds the limit. Beyond that, a request is answered with `rate_limited`; for
- * messages and bytes, credit is held back until the rate is kept again. A peer that exceeds the limit by another
- * burst is disconnected with 4429.
+ * A sender waits as needed to keep the advertised rates. A receiver allows twice the burst, so that a sender
+ * with an uneven clock or network never exceeds the limit. Beyond that, a request is answered with
+ * `rate_limited`; for messages and bytes, credit is held back until the rate is kept again. A peer that
+ * exceeds the limit by another burst is disconnected with 4429.
  *
- * Control messages have a rate of their own, far above what normal use needs. A session that exceeds it is closed
- * at once, as nothing can hold control messages back. A frame of two bytes takes as long to handle as one of
- * sixty, so every frame counts for at least {@link MIN_FRAME_CHARGE} bytes.
+ * Control messages have a rate of their own, far above what normal use needs. A session that exceeds it is
+ * closed at once, as nothing can hold control messages back. A frame of two bytes takes as long to handle as
+ * one of sixty, so every frame counts for at least {@link MIN_FRAME_CHARGE} bytes.
  *
  * Buckets are created when they are first used: most sessions are idle.
  */
@@ -123,7 +123,10 @@ export class RateLimiter {
     if (delay > 0) this.#closeUntil(now + delay);
   }
 
-  /** A control message other than DATA arrives. @throws {ProtocolError} `rate_limited` beyond twice the burst. */
+  /**
+   * A control message other than DATA arrives.
+   * @throws {ProtocolError} `rate_limited` beyond twice the burst.
+   */
   handleControl(now: number): void {
     const { controlMessagesPerMinute } = this.#limits;
     this.#controls ??= bucketOf(controlMessagesPerMinute, MINUTE_MS, TOLERANCE, now);

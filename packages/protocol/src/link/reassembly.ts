@@ -42,9 +42,9 @@ interface Unfinished {
 type AssemblyLimits = Pick<Limits, 'maxMessageSize' | 'maxTransferSize' | 'maxMetadataSize'>;
 
 /**
- * Follows bodies through their frames, one body at a time per stream, and refuses a body as soon as its stated
- * or its actual size exceeds the limits. Messages are put together, see {@link add}; tensors are handed on piece
- * by piece, see {@link addPiece}.
+ * Follows bodies through their frames, one body at a time per stream, and refuses a body as soon as its
+ * stated or its actual size exceeds the limits. Messages are put together, see {@link add}; tensors are
+ * handed on piece by piece, see {@link addPiece}.
  */
 export class Assembler {
   readonly #limits: AssemblyLimits;
@@ -216,8 +216,8 @@ const FIRST_ONLY = LinkFlag.META | LinkFlag.ADDRESSED;
 const SMALL_PIECE = 4096;
 
 /**
- * Adds a piece. A view takes about 150 bytes, so a body in fragments of one byte would take 150 times its size.
- * Small pieces are therefore joined with the one before; each byte is copied at most twelve times.
+ * Adds a piece. A view takes about 150 bytes, so a body in fragments of one byte would take 150 times its
+ * size. Small pieces are therefore joined with the one before; each byte is copied at most twelve times.
  */
 function addPiece(pieces: Uint8Array[], piece: Uint8Array): void {
   let last = unpinned(piece);

@@ -30,7 +30,7 @@ export interface ReceiverOptions extends StreamParts {
   readonly closer: StreamCloser;
 }
 
-/** Turns the peer's counted frames into events: charges their bytes, puts bodies together, tracks the streams. */
+/** Turns the peer's counted frames into events: charges their bytes, assembles bodies, tracks streams. */
 export class Receiver {
   readonly #limits: Limits;
   readonly #gate: RateLimiter | undefined;

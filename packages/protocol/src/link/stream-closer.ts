@@ -122,7 +122,7 @@ export class StreamCloser implements OutboxListener {
     if (isLocal && this.#outbox.has(streamId) && this.#outbox.drop(streamId)) this.#pushCancel(streamId);
     const isWritten = !this.#outbox.has(streamId);
     if (isWritten || isLocal) this.#streams.close(streamId);
-    else this.#streams.closeBehind(streamId);
+    else this.#streams.closeUnwritten(streamId);
     if (isWritten) this.#sendCredit.forget(streamId);
   }
 
@@ -146,7 +146,7 @@ export class StreamCloser implements OutboxListener {
 
   #pushEnd(streamId: number): void {
     const context = this.#context;
-    this.#outbox.pushBehind(
+    this.#outbox.pushAfter(
       streamId,
       context === undefined ? encodeSignalFrame(LinkKind.END, streamId) : () => context.endFrame(streamId),
     );
@@ -159,6 +159,6 @@ export class StreamCloser implements OutboxListener {
       context?.handleFailed(streamId);
       return frame;
     };
-    this.#outbox.pushBehind(streamId, context === undefined ? frame : written);
+    this.#outbox.pushAfter(streamId, context === undefined ? frame : written);
   }
 }

@@ -107,7 +107,7 @@ describe('a streamed body', () => {
       true,
       undefined,
     ]);
-    outbox.pushBehind(3, END(3));
+    outbox.pushAfter(3, END(3));
     expect(read(outbox)).toEqual([END(3)]);
     outbox.feed(1, new Uint8Array(9));
     expect(outbox.isIdle).toBe(false);
@@ -151,7 +151,7 @@ describe('a streamed body', () => {
     outbox.pushBody(bodyOf(1, 10, Uint8Array.of(1)));
     read(outbox);
     outbox.pushBody(bodyOf(3, 10, Uint8Array.of(1)));
-    outbox.pushBehind(2, END(2));
+    outbox.pushAfter(2, END(2));
     outbox.dropSources();
     expect([outbox.has(1), outbox.has(3), outbox.queuedBytes]).toEqual([false, false, 2]);
     expect(read(outbox)).toEqual([END(2)]);

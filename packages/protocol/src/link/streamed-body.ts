@@ -47,7 +47,9 @@ export class StreamedBody implements BodyFields {
     return this.totalLength;
   }
 
-  /** Adds the next bytes of the body, at least one. They are copied when written and must not change before. */
+  /**
+   * Adds the next bytes of the body, at least one. They are copied when written and must not change before.
+   */
   feed(bytes: Uint8Array, onWritten?: () => void): void {
     this.#chunks.push({ bytes, onWritten });
     this.waiting += bytes.length;

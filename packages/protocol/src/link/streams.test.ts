@@ -112,7 +112,7 @@ describe('streams', () => {
   it('of the peer keep their slot until their answer is written', () => {
     const table = new StreamTable('server', 9, 2);
     for (const id of [1, 3]) table.accept(id);
-    table.closeBehind(1);
+    table.closeUnwritten(1);
     expect(table.get(1)).toBeUndefined();
     expect(errorCode(() => table.accept(5))).toBe('too_many_streams');
     table.release(1);

@@ -123,10 +123,10 @@ export class StreamTable {
   }
 
   /**
-   * Closes a stream of the peer whose last frames are not written yet. It keeps its slot until {@link release},
-   * which holds back a peer that asks and does not read the answers.
+   * Closes a stream of the peer whose last frames are not written yet. It keeps its slot until {@link
+   * release}, which holds back a peer that asks and does not read the answers.
    */
-  closeBehind(id: number): void {
+  closeUnwritten(id: number): void {
     if (!this.#streams?.delete(id)) return;
     this.#unwritten ??= new Set();
     this.#unwritten.add(id);

@@ -25,8 +25,8 @@ import { DeferredEncoder, type LastSelection, type StatelessBody } from './defer
 import { createSelector, type Selection, type Selector } from './select.js';
 
 /**
- * Converts between an application's content and coded bodies, for one session: with the negotiated codecs, the
- * session's vocabulary and its limits.
+ * Converts between an application's content and coded bodies, for one session: with the negotiated codecs,
+ * the session's vocabulary and its limits.
  */
 export interface BodyCoder {
   readonly limits: Limits;
@@ -41,20 +41,23 @@ export interface BodyCoder {
    */
   encode(content: string | Uint8Array, options: CoderOptions): CodedBody;
   /**
-   * Like `encode`, but lets the event loop run in between: tokens are encoded in slices, and Brotli runs beside
-   * the event loop if the platform supports that. `auto` decides by the beginning of the text.
+   * Like `encode`, but lets the event loop run in between: tokens are encoded in slices, and Brotli runs
+   * beside the event loop if the platform supports that. `auto` decides by the beginning of the text.
    */
   encodeInSlices(content: string, options: CoderOptions): Promise<CodedBody>;
   /** Whether `encode` leaves a message to be coded in context when it is written; that needs no slices. */
   isDeferred(content: string | Uint8Array, options: CoderOptions): boolean;
   /** A body with metadata only. */
   encodeNothing(metadata: Uint8Array): CodedBody;
-  /** Codes token IDs as they are. @throws {ProtocolError} `unsupported` if TOKEN_NATIVE was not negotiated. */
+  /**
+   * Codes token IDs as they are.
+   * @throws {ProtocolError} `unsupported` if TOKEN_NATIVE was not negotiated.
+   */
   encodeTokens(ids: readonly number[] | Uint32Array, options: CoderOptions): CodedBody;
 
   /**
-   * Bytes of memory that a received body takes once its content is decoded, as bytes and as text. Small bodies
-   * count 0: windows and streams limit their number. Decodes nothing.
+   * Bytes of memory that a received body takes once its content is decoded, as bytes and as text. Small
+   * bodies count 0: windows and streams limit their number. Decodes nothing.
    */
   memoryOf(body: ReceivedBody): number;
   /** Most bytes that the content of a received body may have. Decodes nothing. */
@@ -105,7 +108,7 @@ export interface ContextCoderOptions {
 const SHORT_TEXT = 96;
 /** Bytes from which a message is compared with earlier ones: a few tokens are sent as such. */
 const MIN_DEFERRED = 32;
-/** Coding a larger message in context would block the event loop for over 20 ms; zstd refers back no further. */
+/** Coding more in context would block the event loop for over 20 ms, and zstd refers back no further. */
 const MAX_DEFERRED = 2 * 1024 * 1024;
 /** UTF-16 units from which no other codec is tried beside context, as that may take long. */
 const MAX_TRIED = 128 * 1024;
@@ -125,7 +128,7 @@ class SessionCoder implements BodyCoder {
   readonly #context: ContextCoderOptions | undefined;
   readonly #selector: Selector;
   readonly #hasTokens: boolean;
-  /** Used by `auto` for bytes that may not be text. `undefined` in a session with a key: only M2M protects them. */
+  /** Used by `auto` for bytes that may not be text; `undefined` with a key, as only M2M protects them. */
   readonly #bytesAlgorithm: (typeof BYTES_ALGORITHMS)[number] | undefined;
   #deferred: DeferredEncoder | undefined;
 
@@ -356,7 +359,10 @@ function bodyOf(
   return { codec: CODEC_OF[algorithm], bytes, originalLength, secret, metadata };
 }
 
-/** Options of a message that is not coded in context. @throws {ProtocolError} if the caller asked for context. */
+/**
+ * Options of a message that is not coded in context.
+ * @throws {ProtocolError} if the caller asked for context.
+ */
 function withoutContext({ algorithm, ...rest }: CoderOptions): StatelessOptions {
   if (algorithm !== 'CONTEXT') return { algorithm, ...rest };
   if (rest.secret)

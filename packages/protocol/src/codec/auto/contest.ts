@@ -20,9 +20,9 @@ export interface Trial {
 }
 
 /**
- * Why a codec was chosen. `only`: there is no other; `smallest`: it won a comparison on this message; `learned`:
- * it usually wins for such messages; `heuristic`: such messages are new, and this one is too large or too short
- * for a comparison.
+ * Why a codec was chosen. `only`: there is no other; `smallest`: it won a comparison on this message;
+ * `learned`: it usually wins for such messages; `heuristic`: such messages are new, and this one is too large
+ * or too short for a comparison.
  */
 export type SelectionRule = 'only' | 'smallest' | 'learned' | 'heuristic';
 
@@ -89,8 +89,8 @@ export class Contest {
   }
 
   /**
-   * Returns the smallest body. A candidate that looks smallest by its sample has to code the whole text. If no
-   * candidate could carry the text so far, all others are tried.
+   * Returns the smallest body. A candidate that looks smallest by its sample has to code the whole text. If
+   * no candidate could carry the text so far, all others are tried.
    *
    * @param rule reported if there was no comparison.
    * @throws {ProtocolError} `unrepresentable` if no candidate can carry the text.

@@ -14,7 +14,7 @@ import { type CodecContext, m2mOptions, vocabularyOf } from './codecs.js';
 const MAX_FREE = 16 * 1024;
 /** Coded bytes up to which the tokens of a body need not be looked up for that. */
 const MAX_FREE_TOKENS = 512;
-/** Bytes of metadata that are free, and the bytes of memory that each byte of larger metadata takes as objects. */
+/** Bytes of metadata that are free, and the bytes of memory per byte of larger metadata, as objects. */
 const MAX_FREE_METADATA = 1024;
 const MEMORY_OF_METADATA = 8;
 

@@ -58,7 +58,7 @@ export interface DeferredMessage {
   readonly metadata: Uint8Array | undefined;
   /** Other codecs leave the content unchanged, so context without a base would gain little. */
   readonly isBinary: boolean;
-  /** Codes the message without context; returns `undefined` if no other codec may be tried or can carry it. */
+  /** Codes the message without context; `undefined` if no other codec may be tried or can carry it. */
   readonly stateless: () => StatelessBody | undefined;
 }
 

@@ -3,8 +3,8 @@
  * ratio), and when to try the other codecs again.
  *
  * A *linear* codec has the same ratio at every length. The ratio of any other codec falls with the length, as
- * there is more to refer back to: it is remembered for each size separately, and guessed from the nearest known
- * size. An unknown ratio is NaN; the ratio of a text that could not be coded is Infinity.
+ * there is more to refer back to: it is remembered for each size separately, and guessed from the nearest
+ * known size. An unknown ratio is NaN; the ratio of a text that could not be coded is Infinity.
  */
 
 /** Weight of a new observation against what was expected. */

@@ -7,8 +7,8 @@ import { Memory } from './memory.js';
 /**
  * Chooses the codec of a message (compression document, section 5.2). The smallest result wins, but not every
  * codec is tried every time: a selector belongs to one session, learns which codec is the smallest for which
- * messages, and checks that now and then. It is deterministic: the same messages in the same order are coded in
- * the same way.
+ * messages, and checks that now and then. It is deterministic: the same messages in the same order are coded
+ * in the same way.
  */
 
 export type { Candidate, Selection } from './contest.js';
