@@ -45,7 +45,7 @@ describe('with the link', () => {
   it('bodies go out as link frames and come in as events', () => {
     const { path, outbox } = createPath();
     path.send(text('hello'));
-    const frame = outbox.next() as Uint8Array;
+    const frame = outbox.next(0) as Uint8Array;
     expect(decodeLinkFrame(frame)).toMatchObject({ kind: LinkKind.MESSAGE, streamId: 0 });
     expect(createPath().path.handleLinkFrame(frame, 0)).toMatchObject({
       type: 'message',
@@ -71,10 +71,10 @@ describe('without the link', () => {
     expect(path.link).toBeUndefined();
     for (const body of [text('hello'), coded(BodyCodec.TOKEN_NATIVE, Uint8Array.of(5))]) {
       path.send(body);
-      expect(outbox.next()).toEqual(encodeBareFrame(body, 'CL100K_BASE'));
+      expect(outbox.next(0)).toEqual(encodeBareFrame(body, 'CL100K_BASE'));
     }
     expect(errorCode(() => path.linkFor(text('x')))).toBe('unsupported');
-    expect(outbox.next()).toBeUndefined();
+    expect(outbox.next(0)).toBeUndefined();
   });
 
   it('bare frames come in as messages', () => {
@@ -92,7 +92,7 @@ describe('without the link', () => {
   it('a body that has no unambiguous bare form sends nothing', () => {
     const { path, outbox } = createPath({}, WITHOUT_LINK);
     expect(errorCode(() => path.send(text('#TK|C|AA==')))).toBe('unrepresentable');
-    expect(outbox.next()).toBeUndefined();
+    expect(outbox.next(0)).toBeUndefined();
   });
 });
 
@@ -114,7 +114,7 @@ describe('in JSON envelopes', () => {
       { algorithm: 'TOKEN_NATIVE', content: encodeTextForm(tokens, 'CL100K_BASE'), originalSize: 4 },
       { algorithm: 'NONE', content: 'hi', originalSize: 2 },
     ]);
-    expect(outbox.next()).toBeUndefined();
+    expect(outbox.next(0)).toBeUndefined();
   });
 
   it('there are no tensors', () => {

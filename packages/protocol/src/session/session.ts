@@ -536,7 +536,7 @@ class Core implements SessionCore, Channel {
       this.#sentClose = true;
       this.#data?.link?.stopSending();
       this.#say({ type: 'CLOSE', payload: this.#close });
-      return this.#outbox.next();
+      return this.#outbox.next(this.#now);
     }
     const stays = this.#wasAskedToClose && this.#isResumable;
     if (this.#receivedClose && this.framesUnconfirmed === 0 && !stays) this.#apply(LifecycleEvent.CLOSE_DONE);
