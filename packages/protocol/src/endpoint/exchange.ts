@@ -8,7 +8,7 @@ import type { Negotiated } from '../control/agreement.js';
 import { DELIVERY } from '../link/addressing.js';
 import type { BodyToSend } from '../link/link.js';
 import type { Clock } from '../platform/clock.js';
-import { maxMessageSize } from '../session/channel.js';
+import { maxMessageSize } from '../session/body-rules.js';
 import type { SessionCore, SessionEvent } from '../session/types.js';
 import { getEncoding } from '../tokenizer/load.js';
 import { encodeUndeliverable } from './agents/delivery.js';

@@ -1,15 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { Algorithm } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
 import { resolveLimits } from '../base/limits.js';
 import { encodeUtf8 } from '../base/text.js';
 import { BodyCodec, type CodedBody, plainBody } from '../codec/body.js';
 import type { Negotiated } from '../control/agreement.js';
 import type { DataPayload } from '../control/messages.js';
 import { decodeLinkFrame, encodeBodyFrame, LinkKind } from '../link/frame.js';
-import { createOutbox } from '../link/outbox.js';
+import { createOutbox, type Outbox } from '../link/outbox.js';
 import { errorCode } from '../testing/error-code.js';
 import { encodeBareFrame, encodeTextForm } from './bare.js';
-import { DataPath, type DataPathOptions } from './channel.js';
+import { type ChannelOptions, createChannel } from './channel.js';
+import { type ChannelHost, ClosedChannel, type SessionChannel } from './closed-channel.js';
+import type { SessionEvent } from './types.js';
 
 const NEGOTIATED: Negotiated = {
   version: '1.0',
@@ -21,23 +24,44 @@ const NEGOTIATED: Negotiated = {
   extensions: { link: '{}' },
   reasons: [],
 };
-const createPath = (change: Partial<DataPathOptions> = {}, negotiated: Partial<Negotiated> = {}) => {
+/** A channel of a session in the given state, with what the session was asked to note. */
+const createPath = (
+  change: Partial<ChannelOptions> = {},
+  negotiated: Partial<Negotiated> = {},
+  state: Partial<ChannelHost> = {},
+) => {
   const outbox = createOutbox();
-  const path = new DataPath({
+  const events: SessionEvent[] = [];
+  let touched = 0;
+  const host = {
+    state: 'established',
+    isOpen: true,
+    hasEnded: false,
+    hasSentClose: false,
+    touch: () => void touched++,
+    emit: (event: SessionEvent) => void events.push(event),
+    ...state,
+  } satisfies ChannelHost;
+  const path = createChannel(host, {
     role: 'server',
     limits: resolveLimits(),
     negotiated: { ...NEGOTIATED, ...negotiated },
     ownExtensions: {},
     peerExtensions: {},
     outbox,
-    sendData: undefined,
+    envelopes: undefined,
     ...change,
   });
-  return { path, outbox };
+  return { path, outbox, events, host, touches: () => touched };
 };
 const WITHOUT_LINK = { extensions: {} };
 const coded = (codec: BodyCodec, bytes: Uint8Array): CodedBody => ({ ...plainBody(bytes), codec });
 const text = (value: string) => plainBody(encodeUtf8(value));
+const transferOf = (payloadSize: number) => ({
+  payloadSize,
+  totalLength: payloadSize,
+  first: new Uint8Array(1),
+});
 const linkFrame = (body: CodedBody) =>
   encodeBodyFrame({ ...body, kind: LinkKind.MESSAGE, streamId: 0 }, 0, body.bytes.length);
 
@@ -59,21 +83,25 @@ describe('with the link', () => {
       expect(errorCode(() => path.handleBare(data, 0))).toBe('bad_frame');
   });
 
-  it('a body is handed to the link that asks for it', () => {
+  it('requests and tensors open streams', () => {
     const { path } = createPath();
-    expect(path.linkFor(text('x'))).toBe(path.link);
+    expect(path.hasLink).toBe(true);
+    const streams = [path.request(text('x')), path.transfer(transferOf(1))];
+    expect(path.openStreams).toBe(streams.length);
+    expect(new Set(streams).size).toBe(streams.length);
   });
 });
 
 describe('without the link', () => {
   it('bodies go out as bare frames, and nothing else does', () => {
     const { path, outbox } = createPath({}, WITHOUT_LINK);
-    expect(path.link).toBeUndefined();
+    expect(path.hasLink).toBe(false);
     for (const body of [text('hello'), coded(BodyCodec.TOKEN_NATIVE, Uint8Array.of(5))]) {
       path.send(body);
       expect(outbox.next()).toEqual(encodeBareFrame(body, 'CL100K_BASE'));
     }
-    expect(errorCode(() => path.linkFor(text('x')))).toBe('unsupported');
+    expect(errorCode(() => path.request(text('x')))).toBe('unsupported');
+    expect(errorCode(() => path.transfer(transferOf(1)))).toBe('unsupported');
     expect(outbox.next()).toBeUndefined();
   });
 
@@ -100,7 +128,7 @@ describe('in JSON envelopes', () => {
   const json = () => {
     const envelopes: DataPayload[] = [];
     return {
-      ...createPath({ sendData: (payload) => envelopes.push(payload) }, WITHOUT_LINK),
+      ...createPath({ envelopes: { sendData: (payload) => void envelopes.push(payload) } }, WITHOUT_LINK),
       envelopes,
     };
   };
@@ -164,7 +192,7 @@ describe('what was not negotiated', () => {
 });
 
 describe('a body is sent at n bytes and refused at n + 1, where n is the smallest of', () => {
-  type Case = readonly [string, Partial<DataPathOptions>, Partial<Negotiated>];
+  type Case = readonly [string, Partial<ChannelOptions>, Partial<Negotiated>];
   const cases: Case[] = [
     ['what was negotiated', {}, { maxPayloadSize: 100 }],
     [
@@ -203,11 +231,130 @@ describe('a body is sent at n bytes and refused at n + 1, where n is the smalles
     const told = createPath({ role: 'client' }, { maxPayloadSize: 1, limits: { maxTransferSize: 100 } });
     const stated = createPath({ peerExtensions: { link: '{"max_transfer":100}' } });
     for (const { path } of [own, told, stated]) {
-      const send = (size: number) => errorCode(() => path.linkForTransfer({ payloadSize: size }));
+      const send = (size: number) => errorCode(() => path.transfer(transferOf(size)));
       expect([send(100), send(101)]).toEqual(['none', 'transfer_too_large']);
     }
-    expect(errorCode(() => createPath({}, WITHOUT_LINK).path.linkForTransfer({ payloadSize: 1 }))).toBe(
-      'unsupported',
-    );
+  });
+});
+
+describe('what may be sent, by the state of the session', () => {
+  const CLOSING = { state: 'closing', isOpen: false } as const;
+  const CLOSE_SENT = { ...CLOSING, hasSentClose: true } as const;
+  const ENDED = { ...CLOSE_SENT, state: 'closed', hasEnded: true } as const;
+  /** A channel with the request 2 of its own, written, and the request 1 of the peer. */
+  const streaming = (state: Partial<ChannelHost>) => {
+    const created = createPath();
+    const { path, outbox } = created;
+    path.request(text('asked'));
+    outbox.next();
+    const frame = encodeBodyFrame({ ...text('x'), kind: LinkKind.REQUEST, streamId: 1 }, 0, 1);
+    path.handleLinkFrame(frame, 0);
+    Object.assign(created.host, state);
+    return created;
+  };
+  const written = (outbox: Outbox) => {
+    const kinds: number[] = [];
+    for (let frame = outbox.next(); frame !== undefined; frame = outbox.next())
+      kinds.push(decodeLinkFrame(frame as Uint8Array).kind);
+    return kinds;
+  };
+  const refusal = new ProtocolError('unsupported', 'no');
+
+  it.each([
+    ['open', {}, 'none'],
+    ['closing', CLOSING, 'session_closed'],
+    ['closing, with CLOSE sent', CLOSE_SENT, 'session_closed'],
+    ['ended', ENDED, 'session_closed'],
+  ] as const)('%s', (_name, state, code) => {
+    for (const extensions of [NEGOTIATED.extensions, {}]) {
+      const { path } = createPath({}, { extensions }, state);
+      expect(errorCode(() => path.send(text('x')))).toBe(code);
+    }
+    const { path } = createPath({}, {}, state);
+    expect(errorCode(() => path.request(text('x')))).toBe(code);
+    expect(errorCode(() => path.transfer(transferOf(1)))).toBe(code);
+  });
+
+  it.each([
+    ['open', {}, [LinkKind.RESPONSE], [LinkKind.CHUNK], [LinkKind.END], [LinkKind.ERROR], [LinkKind.ERROR]],
+    ['closing', CLOSING, [], [], [], [], [LinkKind.ERROR]],
+    ['closing, with CLOSE sent', CLOSE_SENT, [], [], [], [], []],
+    ['ended', ENDED, [], [], [], [], []],
+  ] as const)('replies: %s', (_name, state, ...expected) => {
+    const verbs = [
+      (path: SessionChannel) => path.respond(1, text('x')),
+      (path: SessionChannel) => path.chunk(1, text('x')),
+      (path: SessionChannel) => path.end(1),
+      (path: SessionChannel) => path.fail(1, new Error('x')),
+      (path: SessionChannel) => path.refuse(1, refusal),
+    ];
+    for (const [i, verb] of verbs.entries()) {
+      const { path, outbox, touches } = streaming(state);
+      const before = touches();
+      verb(path);
+      expect(written(outbox)).toEqual(expected[i]);
+      // The application is at work, so the session is not idle.
+      expect(touches()).toBeGreaterThan(before);
+    }
+  });
+
+  it.each([
+    ['open', {}, [LinkKind.CANCEL]],
+    ['closing', CLOSING, [LinkKind.CANCEL]],
+    ['closing, with CLOSE sent', CLOSE_SENT, []],
+    ['ended', ENDED, []],
+  ] as const)('a cancel: %s', (_name, state, expected) => {
+    const { path, outbox, events } = streaming(state);
+    path.cancel(2);
+    expect(written(outbox)).toEqual(expected);
+    expect(events).toEqual([]);
+  });
+
+  it('a cancel of a request that was not written ends its stream at once', () => {
+    const { path, outbox, events } = createPath();
+    const streamId = path.request(text('x'));
+    path.cancel(streamId);
+    expect(events).toEqual([{ type: 'end', streamId }]);
+    expect(written(outbox)).toEqual([]);
+  });
+
+  it('no request after GOAWAY, which counts before anything else', () => {
+    for (const extensions of [NEGOTIATED.extensions, {}]) {
+      const { path } = createPath({}, { extensions }, ENDED);
+      path.draining = { retryAfterMs: 5, deadline: 10 };
+      expect(() => path.request(text('x'))).toThrow(
+        expect.objectContaining({ code: 'draining', retryAfterMs: 5 }),
+      );
+    }
+  });
+
+  it('nothing is consumed or wanted once the session has ended', () => {
+    const { path, host } = streaming({});
+    expect(path.isWanted(1)).toBe(true);
+    Object.assign(host, ENDED);
+    expect([path.isWanted(1), path.consume(1, 1)]).toEqual([false, false]);
+  });
+
+  it('before ACCEPT: nothing, and no verb on a stream has an effect', () => {
+    const { host, events } = createPath({}, {}, { state: 'connecting', isOpen: false });
+    const channel: SessionChannel = new ClosedChannel(host);
+    for (const verb of [
+      () => channel.send(text('x')),
+      () => channel.request(text('x')),
+      () => channel.transfer(transferOf(1)),
+    ]) {
+      expect(verb).toThrow('the session is connecting; nothing can be sent');
+    }
+    channel.respond(1, text('x'));
+    channel.chunk(1, text('x'));
+    channel.end(1);
+    channel.fail(1, new Error('x'));
+    channel.refuse(1, refusal);
+    channel.cancel(1);
+    channel.feed(1, Uint8Array.of(1));
+    channel.holdCredit(true);
+    expect([channel.consume(0, 9), channel.isWanted(1), channel.queuedOn(0)]).toEqual([false, false, 0]);
+    expect([channel.openStreams, channel.framesUnconfirmed, channel.hasLink]).toEqual([0, 0, false]);
+    expect(events).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { resolveTimers } from '../base/limits.js';
-import { Liveness } from './liveness.js';
+import { Liveness } from './timers.js';
 
 const PING_AFTER = 1_000;
 const PONG_WITHIN = 100;
@@ -17,17 +17,17 @@ describe('liveness', () => {
   it('asks for a PING after silence, at the time it said and not before', () => {
     const liveness = connected();
     liveness.handleReceived(500);
-    expect(liveness.nextCheck(false)).toBe(1_500);
-    expect(liveness.check(1_499, false)).toBe('alive');
-    expect(liveness.check(1_500, false)).toBe('ping');
-    expect(liveness.nextCheck(false)).toBe(1_600);
-    expect(liveness.check(1_599, false)).toBe('alive');
+    expect(liveness.nextPoll(false)).toBe(1_500);
+    expect(liveness.poll(1_499, false)).toBeUndefined();
+    expect(liveness.poll(1_500, false)).toBe('ping');
+    expect(liveness.nextPoll(false)).toBe(1_600);
+    expect(liveness.poll(1_599, false)).toBeUndefined();
   });
 
   it('gives the connection up at the third missed PONG in a row', () => {
     const liveness = connected();
     const said = [];
-    for (let i = 0; i < 4; i++) said.push(liveness.check(liveness.nextCheck(false), false));
+    for (let i = 0; i < 4; i++) said.push(liveness.poll(liveness.nextPoll(false), false));
     expect(said).toEqual(['ping', 'ping', 'ping', 'lost']);
   });
 
@@ -35,29 +35,29 @@ describe('liveness', () => {
     const liveness = connected();
     for (let round = 0; round < 3; round++) {
       for (const expected of ['ping', 'ping', 'ping'])
-        expect(liveness.check(liveness.nextCheck(false), false)).toBe(expected);
-      const answeredAt = liveness.nextCheck(false) - 1;
+        expect(liveness.poll(liveness.nextPoll(false), false)).toBe(expected);
+      const answeredAt = liveness.nextPoll(false) - 1;
       liveness.handleReceived(answeredAt);
       liveness.handlePong(answeredAt);
-      expect(liveness.nextCheck(false)).toBe(answeredAt + PING_AFTER);
+      expect(liveness.nextPoll(false)).toBe(answeredAt + PING_AFTER);
     }
   });
 
   it('takes anything received for a sign of life, though it is no PONG', () => {
     const liveness = connected();
-    liveness.check(1_000, false);
+    liveness.poll(1_000, false);
     liveness.handleReceived(1_050);
-    expect(liveness.check(1_100, false)).toBe('alive');
+    expect(liveness.poll(1_100, false)).toBeUndefined();
     expect(liveness.roundTripMs).toBeUndefined();
-    expect(liveness.nextCheck(false)).toBe(2_050);
-    expect(liveness.check(2_050, false)).toBe('ping');
+    expect(liveness.nextPoll(false)).toBe(2_050);
+    expect(liveness.poll(2_050, false)).toBe('ping');
   });
 
   it('measures the round trip from the last PING to its PONG', () => {
     const liveness = connected();
     expect(liveness.roundTripMs).toBeUndefined();
-    liveness.check(1_000, false);
-    liveness.check(1_100, false);
+    liveness.poll(1_000, false);
+    liveness.poll(1_100, false);
     liveness.handleReceived(1_130);
     liveness.handlePong(1_130);
     expect(liveness.roundTripMs).toBe(30);
@@ -67,7 +67,7 @@ describe('liveness', () => {
     const liveness = connected();
     liveness.handlePong(700);
     expect(liveness.roundTripMs).toBeUndefined();
-    liveness.check(1_000, false);
+    liveness.poll(1_000, false);
     liveness.handlePong(1_040);
     liveness.handlePong(1_090);
     expect(liveness.roundTripMs).toBe(40);
@@ -85,32 +85,32 @@ describe('liveness', () => {
       [4_000, 4_100],
       [Infinity, 5_100],
     ] as const) {
-      expect(at(interval).nextCheck(true)).toBe(due);
-      expect(at(interval).check(due - 1, true)).toBe('alive');
-      expect(at(interval).check(due, true)).toBe('ping');
-      expect(at(interval).nextCheck(false)).toBe(100 + interval);
+      expect(at(interval).nextPoll(true)).toBe(due);
+      expect(at(interval).poll(due - 1, true)).toBeUndefined();
+      expect(at(interval).poll(due, true)).toBe('ping');
+      expect(at(interval).nextPoll(false)).toBe(100 + interval);
     }
     // The answer has as long as ever.
     const liveness = connected();
-    liveness.check(1_000, true);
-    expect(liveness.nextCheck(true)).toBe(1_100);
+    liveness.poll(1_000, true);
+    expect(liveness.nextPoll(true)).toBe(1_100);
   });
 
   it('starts anew with a connection: what the one before it missed is forgotten', () => {
     const liveness = connected();
     for (const said of ['ping', 'ping', 'ping'])
-      expect(liveness.check(liveness.nextCheck(false), false)).toBe(said);
+      expect(liveness.poll(liveness.nextPoll(false), false)).toBe(said);
     liveness.restart(5_000);
-    expect(liveness.nextCheck(false)).toBe(6_000);
+    expect(liveness.nextPoll(false)).toBe(6_000);
     liveness.handlePong(5_010);
     expect(liveness.roundTripMs).toBeUndefined();
     for (const said of ['ping', 'ping', 'ping', 'lost'])
-      expect(liveness.check(liveness.nextCheck(false), false)).toBe(said);
+      expect(liveness.poll(liveness.nextPoll(false), false)).toBe(said);
   });
 
   it('never asks where the interval is Infinity', () => {
     const liveness = new Liveness(resolveTimers({ pingIntervalMs: Infinity }));
     liveness.handleReceived(5);
-    expect([liveness.check(1e12, false), liveness.nextCheck(false)]).toEqual(['alive', Infinity]);
+    expect([liveness.poll(1e12, false), liveness.nextPoll(false)]).toEqual([undefined, Infinity]);
   });
 });

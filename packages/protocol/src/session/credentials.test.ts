@@ -3,11 +3,11 @@ import { CloseCode } from '../base/close-codes.js';
 import { ProtocolError } from '../base/errors.js';
 import { encodeControl } from '../control/envelope.js';
 import { createSimulation, eventsOf } from '../testing/simulation.js';
-import { Expiry } from './expiry.js';
+import { CredentialExpiry } from './server-role.js';
 
 describe('the expiry of credentials', () => {
   it('waits for a decision that was asked for in time', () => {
-    const expiry = new Expiry(1_000);
+    const expiry = new CredentialExpiry(1_000);
     expect(expiry.deadline).toBe(Infinity);
     expiry.handleGranted(500);
     expiry.handleRequested(400);

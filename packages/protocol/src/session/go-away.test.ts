@@ -2,27 +2,29 @@ import { describe, expect, it } from 'vitest';
 import { CloseCode } from '../base/close-codes.js';
 import { Extension, Subprotocol } from '../base/constants.js';
 import { plainBody } from '../codec/body.js';
+import { encodeControl } from '../control/envelope.js';
+import { errorCode } from '../testing/error-code.js';
 import { createSimulation, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
-import { Departure } from './departure.js';
+import { GoAwaySender } from './server-role.js';
 
 const BODY = plainBody(Uint8Array.of(1));
 const GOAWAY = { retryAfterMs: 1_500, deadline: 30_000 };
 
-describe('a departure', () => {
-  it('is heard with the PONG to the PING behind GOAWAY, and with none to those before', () => {
-    const departure = new Departure(GOAWAY);
-    departure.handlePong();
-    expect([departure.isHeard, departure.announced]).toEqual([false, GOAWAY]);
-    departure.handleSaid(1);
-    departure.handlePong();
-    expect(departure.isHeard).toBe(false);
-    departure.handlePong();
-    expect(departure.isHeard).toBe(true);
-    departure.handlePong();
-    expect(departure.isHeard).toBe(true);
-    // On another connection everything is said again.
-    departure.handleSaid(0);
-    expect(departure.isHeard).toBe(false);
+describe('the sender of GOAWAY', () => {
+  it('knows that the client has read it from the PONG to the PING after it, not from earlier ones', () => {
+    const sender = new GoAwaySender(GOAWAY);
+    sender.handlePong();
+    expect([sender.isAcknowledged, sender.announced]).toEqual([false, GOAWAY]);
+    sender.handleSent(1);
+    sender.handlePong();
+    expect(sender.isAcknowledged).toBe(false);
+    sender.handlePong();
+    expect(sender.isAcknowledged).toBe(true);
+    sender.handlePong();
+    expect(sender.isAcknowledged).toBe(true);
+    // On another connection it is sent again.
+    sender.handleSent(0);
+    expect(sender.isAcknowledged).toBe(false);
   });
 });
 
@@ -98,9 +100,13 @@ describe('GOAWAY', () => {
     expect(client.core.goAway).toBeUndefined();
   });
 
-  it('is no word of a client', () => {
-    const { client, server, settle } = simulate();
-    client.core.sendGoAway(GOAWAY, 0);
+  it('ends the session if a client sends it', () => {
+    const { client, server, settle, inject } = simulate();
+    expect(errorCode(() => client.core.sendGoAway(GOAWAY, 0))).toBe('invalid_argument');
+    inject(
+      'client',
+      encodeControl({ type: 'GOAWAY', sessionId: 'sess_test', timestamp: 1, payload: GOAWAY }),
+    );
     settle();
     expect(server.closedWith?.code).toBe(CloseCode.BAD_FRAME);
   });
