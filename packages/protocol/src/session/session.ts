@@ -24,6 +24,7 @@ import { createChannel } from './channel.js';
 import { ClientRole } from './client-role.js';
 import { closeReasonOf, disconnectError, rejection, truncateReason, withCloseCode } from './close-reason.js';
 import { type ChannelHost, ClosedChannel, type SessionChannel } from './closed-channel.js';
+import { Closing } from './closing.js';
 import { ControlWriter } from './control-writer.js';
 import { HeldFrames } from './held-frames.js';
 import { readIncoming } from './incoming.js';
@@ -38,9 +39,7 @@ import type {
   SessionOptions,
   SessionState,
   Undelivered,
-  UndeliveredBody,
 } from './types.js';
-import { undelivered, unsent } from './undelivered.js';
 
 /** Creates one end of a session; see {@link SessionCore} for how to drive it. */
 export function createSession(options: SessionOptions): SessionCore {
@@ -58,7 +57,6 @@ const PUBLIC_STATE: Readonly<Record<LifecycleState, SessionState>> = {
   failed: 'closed',
 };
 
-const NORMAL_CLOSE: CloseMessage['payload'] = Object.freeze({ reason: CloseReason.NORMAL, message: '' });
 /** Control frames that may wait to be written: far more than a peer that reads ever leaves waiting. */
 const MAX_CONTROL_FRAMES = 10_000;
 
@@ -83,16 +81,7 @@ class Core implements SessionCore, RoleHost, ChannelHost, TimedSession {
   unknownMessages = 0;
   /** Why the session ends; `undefined` if it ends as agreed. */
   #failure: ProtocolError | undefined;
-  #close: CloseMessage['payload'] = NORMAL_CLOSE;
-  /** CLOSE was sent on this connection. It is not replayed, so a resume sends it again. */
-  hasSentClose = false;
-  #receivedClose = false;
-  /** The peer closes, and this end only follows. */
-  #wasAskedToClose = false;
-  /** Tensors that were cut short when the peer closed. */
-  #givenUp: readonly UndeliveredBody[] = [];
-  /** Set when the session fails, which clears the outbox. */
-  #undelivered: Undelivered | undefined;
+  readonly #closing = new Closing(this.outbox);
   /** Set while the codecs of the session are being loaded. */
   #held: HeldFrames | undefined;
 
@@ -139,9 +128,7 @@ class Core implements SessionCore, RoleHost, ChannelHost, TimedSession {
   }
 
   undelivered(): Undelivered {
-    if (this.#undelivered !== undefined) return this.#undelivered;
-    const { notSent, unknown } = undelivered(this.outbox);
-    return { notSent: [...this.#givenUp, ...notSent], unknown };
+    return this.#closing.undelivered();
   }
 
   // --- what happens
@@ -199,7 +186,7 @@ class Core implements SessionCore, RoleHost, ChannelHost, TimedSession {
     if (this.hasEnded) return;
     if (isLoss && this.#canResume) {
       this.isLost = true;
-      this.hasSentClose = false;
+      this.#closing.step('lose');
       this.outbox.pause();
       return this.apply(LifecycleEvent.LOST);
     }
@@ -230,7 +217,7 @@ class Core implements SessionCore, RoleHost, ChannelHost, TimedSession {
         return this.violate(new ProtocolError('unauthenticated', 'the credentials have expired'));
       case 'idle': {
         const message = `no data for ${this.options.timers.sessionTimeoutMs} ms`;
-        this.#close = { reason: CloseReason.TIMEOUT, message };
+        this.#closing.payload = { reason: CloseReason.TIMEOUT, message };
         return this.apply(LifecycleEvent.TIMEOUT);
       }
       case 'ping':
@@ -291,7 +278,7 @@ class Core implements SessionCore, RoleHost, ChannelHost, TimedSession {
     if (this.negotiated === undefined) {
       this.#failure ??= new ProtocolError('session_closed', 'closed before it was established');
     }
-    this.#close = { reason, message };
+    this.#closing.payload = { reason, message };
     this.apply(LifecycleEvent.CLOSE);
   }
 
@@ -305,18 +292,16 @@ class Core implements SessionCore, RoleHost, ChannelHost, TimedSession {
   pollTransmit(): Uint8Array | string | undefined {
     const frame = this.outbox.next(this.timers.now);
     if (frame !== undefined || this.lifecycle !== LifecycleState.CLOSING || this.isLost) return frame;
-    // Once everything else is out, CLOSE is said; once both have said it and all has arrived, whoever began
-    // leaves. The other stays until then, for the answer may be lost with its connection.
-    if (!this.hasSentClose) {
-      if (this.outbox.hasBodies) return undefined;
-      this.hasSentClose = true;
-      this.channel.stopSending();
-      this.control.send({ type: 'CLOSE', payload: this.#close });
-      return this.outbox.next(this.timers.now);
+    const closing = this.#closing;
+    switch (closing.due(this.#isAcknowledged, this.#canResume)) {
+      case 'send':
+        closing.step('send');
+        this.channel.stopSending();
+        this.control.send({ type: 'CLOSE', payload: closing.payload });
+        return this.outbox.next(this.timers.now);
+      case 'leave':
+        this.apply(LifecycleEvent.CLOSE_DONE);
     }
-    const stays = this.#wasAskedToClose && this.#canResume;
-    if (this.#receivedClose && this.channel.framesUnconfirmed === 0 && !stays)
-      this.apply(LifecycleEvent.CLOSE_DONE);
     return undefined;
   }
 
@@ -371,7 +356,7 @@ class Core implements SessionCore, RoleHost, ChannelHost, TimedSession {
 
   /** While closing, what still arrives is taken until the peer's CLOSE. */
   #assertOpen(): void {
-    if (this.#receivedClose) throw new ProtocolError('protocol_violation', 'a frame after CLOSE');
+    if (this.#closing.hasReceived) throw new ProtocolError('protocol_violation', 'a frame after CLOSE');
   }
 
   /** Established, or suspended and waiting to go on: what is sent now is written then. */
@@ -379,11 +364,18 @@ class Core implements SessionCore, RoleHost, ChannelHost, TimedSession {
     return this.isEstablished || this.lifecycle === LifecycleState.SUSPENDED;
   }
 
-  /** The peer has closed and has everything: nothing is left but to leave. */
+  get hasSentClose(): boolean {
+    return this.#closing.hasSent;
+  }
+
+  /** The peer has received everything that was written. */
+  get #isAcknowledged(): boolean {
+    return this.channel.framesUnconfirmed === 0;
+  }
+
+  /** The peer has closed and received everything, so the session may end without an error. */
   get #isSettled(): boolean {
-    return (
-      this.#receivedClose && this.channel.framesUnconfirmed === 0 && this.outbox.unwritten().length === 0
-    );
+    return this.#closing.isSettled(this.#isAcknowledged);
   }
 
   /** A closing session also resumes, to finish closing. */
@@ -434,25 +426,16 @@ class Core implements SessionCore, RoleHost, ChannelHost, TimedSession {
   }
 
   #handleClose({ reason, message }: CloseMessage['payload']): void {
-    this.#wasAskedToClose ||= this.lifecycle !== LifecycleState.CLOSING;
-    this.#receivedClose = true;
+    this.#closing.step('receive');
     // The peer sends no more counted frames, and waits until all that it sent is acknowledged.
     this.channel.acknowledge();
-    // A tensor that is still being generated would keep the peer waiting for something that it does not want.
-    this.#givenUp = this.#dropSources();
+    this.#closing.dropSources();
     if (reason === CloseReason.TIMEOUT) {
       this.#failure ??= new ProtocolError('timeout', `the peer closed: ${message || 'idle'}`, {
         side: 'remote',
       });
     }
     this.apply(LifecycleEvent.PEER_CLOSE);
-  }
-
-  #dropSources(): UndeliveredBody[] {
-    const before = this.outbox.unwritten();
-    this.outbox.dropSources();
-    const kept = new Set(this.outbox.unwritten());
-    return [...this.#givenUp, ...before.filter((body) => !kept.has(body)).map(unsent)];
   }
 
   // --- for the role
@@ -548,6 +531,7 @@ class Core implements SessionCore, RoleHost, ChannelHost, TimedSession {
       case LifecycleEffect.SUSPEND:
         return timers.startState(this.role.windowMs);
       case LifecycleEffect.BEGIN_CLOSING:
+        this.#closing.step('begin');
         return timers.startClosing(closingTimeoutMs);
       case LifecycleEffect.END: {
         const refused = this.#failure?.code === 'rejected' && this.#failure.side === 'local';
@@ -556,11 +540,10 @@ class Core implements SessionCore, RoleHost, ChannelHost, TimedSession {
               this.#failure?.closeCode ?? CloseCode.BAD_FRAME,
               truncateReason(this.#failure?.message ?? ''),
             )
-          : this.#finish(CloseCode.NORMAL, this.#close.reason);
+          : this.#finish(CloseCode.NORMAL, this.#closing.payload.reason);
       }
       case LifecycleEffect.FAIL: {
-        this.#undelivered = this.undelivered();
-        this.outbox.clear();
+        this.#closing.clear();
         const error = this.#failure ?? new ProtocolError('internal', 'the session failed');
         this.#finish(error.closeCode, closeReasonOf(error));
       }
