@@ -3,6 +3,7 @@ import type { CodedBody } from '../codec/body.js';
 import { encodeControl, encodeControlJson } from '../control/envelope.js';
 import type { ControlMessage, DataPayload } from '../control/messages.js';
 import type { Outbox } from '../link/outbox.js';
+import type { SessionOptions } from './types.js';
 
 /** A control message without the fields that all of them have. */
 type Outgoing = ControlMessage extends infer Message
@@ -11,41 +12,42 @@ type Outgoing = ControlMessage extends infer Message
     : never
   : never;
 
+/** The session, as its control messages see it. */
+interface Sender {
+  /** `undefined` before ACCEPT. */
+  readonly id: string | undefined;
+  readonly options: Pick<SessionOptions, 'subprotocol' | 'timeOrigin'>;
+  readonly outbox: Outbox;
+  readonly timers: { readonly now: number };
+}
+
 /** Writes control messages in the form of the subprotocol. */
 export class ControlWriter {
-  /** Set from ACCEPT on. */
-  sessionId: string | null = null;
-  readonly #outbox: Outbox;
-  readonly #clock: { readonly now: number };
-  readonly #isBinary: boolean;
-  readonly #timeOrigin: number;
+  readonly #session: Sender;
 
-  /** @param timeOrigin Unix milliseconds at clock reading 0. */
-  constructor(outbox: Outbox, clock: { readonly now: number }, subprotocol: Subprotocol, timeOrigin = 0) {
-    this.#outbox = outbox;
-    this.#clock = clock;
-    this.#isBinary = subprotocol === Subprotocol.BINARY;
-    this.#timeOrigin = timeOrigin;
+  constructor(session: Sender) {
+    this.#session = session;
   }
 
   /** Sends a message ahead of all data. */
   send(message: Outgoing): void {
-    this.#outbox.pushControl(this.#encode(message, this.sessionId));
+    this.#session.outbox.pushControl(this.#encode(message, this.#session.id ?? null));
   }
 
   /** Sends HELLO or REJECT, which name no session. */
   sendUnbound(message: Outgoing): void {
-    this.#outbox.pushControl(this.#encode(message, null));
+    this.#session.outbox.pushControl(this.#encode(message, null));
   }
 
   /** Sends DATA, which takes its turn among the bodies that wait. */
   sendData(payload: DataPayload, body: CodedBody): void {
-    this.#outbox.pushBare(this.#encode({ type: 'DATA', payload }, this.sessionId), body);
+    this.#session.outbox.pushBare(this.#encode({ type: 'DATA', payload }, this.#session.id ?? null), body);
   }
 
   #encode(fields: Outgoing, sessionId: string | null): Uint8Array | string {
-    const timestamp = Math.max(0, Math.round(this.#timeOrigin + this.#clock.now));
+    const { options, timers } = this.#session;
+    const timestamp = Math.max(0, Math.round((options.timeOrigin ?? 0) + timers.now));
     const message = { ...fields, sessionId, timestamp } as ControlMessage;
-    return this.#isBinary ? encodeControl(message) : encodeControlJson(message);
+    return options.subprotocol === Subprotocol.BINARY ? encodeControl(message) : encodeControlJson(message);
   }
 }

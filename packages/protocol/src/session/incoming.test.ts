@@ -9,7 +9,7 @@ import { CloseReason } from '../control/messages.js';
 import { encodeSignalFrame, LinkKind } from '../link/frame.js';
 import { errorCode } from '../testing/error-code.js';
 import { createSimulation, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
-import { HeldFrames } from './held-frames.js';
+import { HeldFrames } from './incoming.js';
 
 const PARAMETERS = { max_bytes: 10_000, max_messages: 4 };
 const EXTENSIONS = {
