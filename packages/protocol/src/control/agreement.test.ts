@@ -322,7 +322,7 @@ describe('link parameters', () => {
     });
     expect(parameters('{"messages":false}')).toEqual({ ...UNSTATED, takesMessages: false });
     for (const read of ['{"messages":true}', '{"messages":null}']) expect(parameters(read)).toEqual(UNSTATED);
-    expect(() => parameters('{"messages":0}')).toThrow('messages is true or false');
+    expect(() => parameters('{"messages":0}')).toThrow('messages must be true or false');
     expect(parameters('{"stream_window":7}')).toEqual({ ...UNSTATED, streamWindow: 7 });
     for (const empty of [undefined, '{}', '{"max_streams":null}'])
       expect(parameters(empty)).toEqual(UNSTATED);

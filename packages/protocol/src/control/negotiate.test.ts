@@ -150,15 +150,13 @@ describe('negotiation', () => {
   it('drops TOKEN_NATIVE, and that alone, where no vocabulary is shared, and says so', () => {
     const none = agreed({ extensions: vocabularies({ O200K_BASE: 'x', CL100K_BASE: 'x' }) });
     expect(none).toMatchObject({ encoding: null, algorithms: ['NONE'] });
-    expect(none.reasons.join('; ')).toMatch(
-      /O200K_BASE passed over.*CL100K_BASE passed over.*TOKEN_NATIVE dropped/,
-    );
+    expect(none.reasons.join('; ')).toMatch(/O200K_BASE skipped.*CL100K_BASE skipped.*TOKEN_NATIVE dropped/);
   });
 
   it('says why it came out as it did, and nothing that did not happen', () => {
     expect(agreed({}).reasons).toEqual([
       "encoding O200K_BASE: the client's preferred one",
-      "algorithms TOKEN_NATIVE, NONE: what both list, in the client's order",
+      "algorithms TOKEN_NATIVE, NONE: the ones that both ends list, in the client's order",
     ]);
     expect(agreed({ preferredEncoding: null }).reasons[0]).toMatch(/^encoding O200K_BASE: the first/);
     expect(agreed({ encodings: [] }).reasons[0]).toBe('no encoding in common');
