@@ -24,7 +24,7 @@ const NEGOTIATED: Negotiated = {
   extensions: { link: '{}' },
   reasons: [],
 };
-/** A channel of a session in the given state, with what the session was asked to note. */
+/** A channel of a session in the given state, with the events that the session receives. */
 const createPath = (
   change: Partial<ChannelOptions> = {},
   negotiated: Partial<Negotiated> = {},
@@ -77,7 +77,7 @@ describe('with the link', () => {
     });
   });
 
-  it('bare data break the protocol', () => {
+  it('bare data violate the protocol', () => {
     const { path } = createPath();
     for (const data of ['hello', '', Uint8Array.of(0, 1)])
       expect(errorCode(() => path.handleBare(data, 0))).toBe('bad_frame');
@@ -93,7 +93,7 @@ describe('with the link', () => {
 });
 
 describe('without the link', () => {
-  it('bodies go out as bare frames, and nothing else does', () => {
+  it('bodies go out as bare frames, and requests and tensors are refused', () => {
     const { path, outbox } = createPath({}, WITHOUT_LINK);
     expect(path.hasLink).toBe(false);
     for (const body of [text('hello'), coded(BodyCodec.TOKEN_NATIVE, Uint8Array.of(5))]) {
@@ -117,7 +117,7 @@ describe('without the link', () => {
     expect(path.handleLinkFrame(linkFrame(text('x')), 0)).toBeUndefined();
   });
 
-  it('a body that has no unambiguous bare form sends nothing', () => {
+  it('a body without an unambiguous bare form is not sent', () => {
     const { path, outbox } = createPath({}, WITHOUT_LINK);
     expect(errorCode(() => path.send(text('#TK|C|AA==')))).toBe('unrepresentable');
     expect(outbox.next()).toBeUndefined();
@@ -145,7 +145,7 @@ describe('in JSON envelopes', () => {
     expect(outbox.next()).toBeUndefined();
   });
 
-  it('there are no tensors', () => {
+  it('tensors are refused', () => {
     const { path, envelopes } = json();
     expect(errorCode(() => path.send(coded(BodyCodec.AVP, encodeUtf8('AV'))))).toBe('unsupported');
     expect(envelopes).toEqual([]);
@@ -162,25 +162,22 @@ describe('what was not negotiated', () => {
     [BodyCodec.DICTIONARY, 'DICTIONARY'],
   ] as const;
 
-  it.each(bodies)(
-    'is refused where a body is in codec %i and only others than %s were',
-    (codec, algorithm) => {
-      const body = coded(codec, encodeUtf8('x'));
-      const others = Object.values(Algorithm).filter((name) => name !== algorithm);
-      for (const [algorithms, code] of [
-        [others, 'bad_frame'],
-        [[algorithm], 'none'],
-      ] as const) {
-        const linked = createPath({}, { algorithms });
-        expect(errorCode(() => linked.path.handleLinkFrame(linkFrame(body), 0))).toBe(code);
-        const bare = createPath({}, { ...WITHOUT_LINK, algorithms });
-        const frame = encodeBareFrame(body, 'CL100K_BASE');
-        expect(errorCode(() => bare.path.handleBare(frame, 0))).toBe(code);
-      }
-    },
-  );
+  it.each(bodies)('is refused for a body in codec %i if every algorithm but %s was', (codec, algorithm) => {
+    const body = coded(codec, encodeUtf8('x'));
+    const others = Object.values(Algorithm).filter((name) => name !== algorithm);
+    for (const [algorithms, code] of [
+      [others, 'bad_frame'],
+      [[algorithm], 'none'],
+    ] as const) {
+      const linked = createPath({}, { algorithms });
+      expect(errorCode(() => linked.path.handleLinkFrame(linkFrame(body), 0))).toBe(code);
+      const bare = createPath({}, { ...WITHOUT_LINK, algorithms });
+      const frame = encodeBareFrame(body, 'CL100K_BASE');
+      expect(errorCode(() => bare.path.handleBare(frame, 0))).toBe(code);
+    }
+  });
 
-  it('includes context coding, and tensors but as requests; not an empty body', () => {
+  it('includes context coding, and tensors that are not requests; not an empty body', () => {
     const { path } = createPath({}, { algorithms: [Algorithm.M2M] });
     const read = (body: CodedBody) => errorCode(() => path.handleLinkFrame(linkFrame(body), 0));
     expect(read(coded(BodyCodec.CONTEXT, Uint8Array.of(1)))).toBe('bad_frame');
@@ -194,9 +191,9 @@ describe('what was not negotiated', () => {
 describe('a body is sent at n bytes and refused at n + 1, where n is the smallest of', () => {
   type Case = readonly [string, Partial<ChannelOptions>, Partial<Negotiated>];
   const cases: Case[] = [
-    ['what was negotiated', {}, { maxPayloadSize: 100 }],
+    ['the negotiated size', {}, { maxPayloadSize: 100 }],
     [
-      'what the server announced',
+      'the limit that the server announced',
       { role: 'client' },
       { maxPayloadSize: 200, limits: { maxMessageSize: 100 } },
     ],
@@ -213,14 +210,14 @@ describe('a body is sent at n bytes and refused at n + 1, where n is the smalles
         'none',
         'message_too_large',
       ]);
-      // The content counts where it is larger than its coded form.
+      // The content counts if it is larger than its coded form.
       const small = coded(BodyCodec.TOKEN_NATIVE, Uint8Array.of(1));
       expect(send({ ...small, originalLength: 100 })).toBe('none');
       expect(send({ ...small, originalLength: 101 })).toBe('message_too_large');
     });
   }
 
-  it('nothing, where a server would be told what only clients are', () => {
+  it('nothing, for limits at a server that only bind clients', () => {
     const { path } = createPath({ role: 'server' }, { limits: { maxMessageSize: 1, maxTransferSize: 1 } });
     expect(errorCode(() => path.send(text('xx')))).toBe('none');
     expect(errorCode(() => path.send(coded(BodyCodec.AVP, encodeUtf8('AV'))))).toBe('none');
@@ -241,7 +238,7 @@ describe('what may be sent, by the state of the session', () => {
   const CLOSING = { state: 'closing', isOpen: false } as const;
   const CLOSE_SENT = { ...CLOSING, hasSentClose: true } as const;
   const ENDED = { ...CLOSE_SENT, state: 'closed', hasEnded: true } as const;
-  /** A channel with the request 2 of its own, written, and the request 1 of the peer. */
+  /** A channel with a request of its own on stream 2, written, and a request of the peer on stream 1. */
   const streaming = (state: Partial<ChannelHost>) => {
     const created = createPath();
     const { path, outbox } = created;

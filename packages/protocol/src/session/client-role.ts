@@ -81,8 +81,8 @@ export class ClientRole implements Role {
     this.answerDue = Infinity;
     const retryable = rejected?.retryable ?? isRetryableCloseCode(closeCode);
     return {
-      // A server that is full or drains refuses the connection and keeps the session. So does one that has
-      // received the HELLO of a newer attempt first.
+      // A server that is full or drains refuses the connection and keeps the session. If a copy of this HELLO
+      // arrived first, the attempt is stale, and the next one is newer than both.
       isLoss: isRefused ? retryable || closeCode === CloseCode.STALE_ATTEMPT : isConnectionLoss(closeCode),
       rejection: rejected && rejection(rejected, { side: 'remote', closeCode, retryable }),
     };

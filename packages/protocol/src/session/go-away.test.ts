@@ -35,7 +35,7 @@ describe('GOAWAY', () => {
     return simulation;
   };
 
-  it.each([Subprotocol.BINARY, Subprotocol.JSON])('tells the client what to do, in %s', (subprotocol) => {
+  it.each([Subprotocol.BINARY, Subprotocol.JSON])('notifies the client, in %s', (subprotocol) => {
     const { client, server, settle } = createSimulation({ client: { subprotocol }, server: { subprotocol } });
     settle();
     server.core.sendGoAway(GOAWAY, 0);
@@ -45,7 +45,7 @@ describe('GOAWAY', () => {
     expect(client.core.state).toBe('established');
   });
 
-  it('lets no new request out, and everything else', () => {
+  it('stops new requests of the client, and nothing else', () => {
     const { client, server, settle } = simulate();
     const asked = client.core.channel.request(BODY);
     settle();
@@ -67,7 +67,7 @@ describe('GOAWAY', () => {
     expect(eventsOf(client, 'end')).toHaveLength(1);
   });
 
-  it('serves a request that was on its way, and refuses one that was sent in spite of it', () => {
+  it('lets the server serve a request that was on its way, and refuse one that was sent in spite of it', () => {
     const { client, server, advance, inject } = simulate(50);
     server.core.sendGoAway(GOAWAY, 100);
     const early = client.core.channel.request(BODY);
@@ -80,7 +80,7 @@ describe('GOAWAY', () => {
     expect(server.sent.filter((frame) => frame[0] === 0x15)).toHaveLength(1);
   });
 
-  it('is said again on the connection that takes the session up', () => {
+  it('is sent again on the connection that resumes the session', () => {
     const capabilities = {
       ...TEST_CAPABILITIES,
       extensions: { [Extension.LINK]: '{}', [Extension.RESUME]: '{}' },

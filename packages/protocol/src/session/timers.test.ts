@@ -6,7 +6,7 @@ const PING_AFTER = 1_000;
 const PONG_WITHIN = 100;
 const timers = resolveTimers({ pingIntervalMs: PING_AFTER, pongTimeoutMs: PONG_WITHIN }, true);
 
-/** Liveness of a connection that was made at 0. */
+/** Liveness of a connection that opened at 0. */
 const connected = () => {
   const liveness = new Liveness(timers);
   liveness.handleReceived(0);
@@ -14,7 +14,7 @@ const connected = () => {
 };
 
 describe('liveness', () => {
-  it('asks for a PING after silence, at the time it said and not before', () => {
+  it('asks for a PING after silence, at the announced time and not earlier', () => {
     const liveness = connected();
     liveness.handleReceived(500);
     expect(liveness.nextPoll(false)).toBe(1_500);
@@ -31,7 +31,7 @@ describe('liveness', () => {
     expect(said).toEqual(['ping', 'ping', 'ping', 'lost']);
   });
 
-  it('counts only what is missed in a row', () => {
+  it('counts only PONGs that are missed in a row', () => {
     const liveness = connected();
     for (let round = 0; round < 3; round++) {
       for (const expected of ['ping', 'ping', 'ping'])
@@ -43,7 +43,7 @@ describe('liveness', () => {
     }
   });
 
-  it('takes anything received for a sign of life, though it is no PONG', () => {
+  it('treats any received frame as a sign of life, even if it is not a PONG', () => {
     const liveness = connected();
     liveness.poll(1_000, false);
     liveness.handleReceived(1_050);
@@ -63,7 +63,7 @@ describe('liveness', () => {
     expect(liveness.roundTripMs).toBe(30);
   });
 
-  it('does not believe a PONG that it never asked for', () => {
+  it('ignores a PONG that it never asked for', () => {
     const liveness = connected();
     liveness.handlePong(700);
     expect(liveness.roundTripMs).toBeUndefined();
@@ -73,7 +73,7 @@ describe('liveness', () => {
     expect(liveness.roundTripMs).toBe(40);
   });
 
-  it('asks after five seconds, or sooner, while something waits to be acknowledged', () => {
+  it('asks after five seconds, or sooner, while frames wait to be acknowledged', () => {
     const at = (pingIntervalMs: number) => {
       const liveness = new Liveness(resolveTimers({ pingIntervalMs }, true));
       liveness.handleReceived(100);
@@ -90,13 +90,13 @@ describe('liveness', () => {
       expect(at(interval).poll(due, true)).toBe('ping');
       expect(at(interval).nextPoll(false)).toBe(100 + interval);
     }
-    // The answer has as long as ever.
+    // The time for the answer is the same.
     const liveness = connected();
     liveness.poll(1_000, true);
     expect(liveness.nextPoll(true)).toBe(1_100);
   });
 
-  it('starts anew with a connection: what the one before it missed is forgotten', () => {
+  it('starts again with a connection, without the missed PONGs of the previous one', () => {
     const liveness = connected();
     for (const said of ['ping', 'ping', 'ping'])
       expect(liveness.poll(liveness.nextPoll(false), false)).toBe(said);
@@ -108,7 +108,7 @@ describe('liveness', () => {
       expect(liveness.poll(liveness.nextPoll(false), false)).toBe(said);
   });
 
-  it('never asks where the interval is Infinity', () => {
+  it('never asks if the interval is Infinity', () => {
     const liveness = new Liveness(resolveTimers({ pingIntervalMs: Infinity }));
     liveness.handleReceived(5);
     expect([liveness.poll(1e12, false), liveness.nextPoll(false)]).toEqual([undefined, Infinity]);
