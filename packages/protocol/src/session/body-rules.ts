@@ -43,7 +43,7 @@ export interface BodyRulesOptions {
   readonly security?: M2MSecurity | undefined;
 }
 
-/** What the agreement demands of bodies: outgoing ones must suit the peer, received ones what was negotiated. */
+/** Holds outgoing bodies against what the peer accepts, and received ones against what was negotiated. */
 export class BodyRules {
   readonly #negotiated: Negotiated;
   readonly #security: M2MSecurity | undefined;
@@ -124,7 +124,7 @@ export class BodyRules {
   assertFrame(bytes: Uint8Array): void {
     if (this.#security === undefined) return;
     const { kind, codec } = decodeLinkFrame(bytes);
-    // Only M2M can be protected; whether this body is, its whole header says.
+    // Only M2M can be protected; its header says whether it is, once the body is complete.
     if (isBodyKind(kind) && codec !== BodyCodec.M2M) throw unprotected();
   }
 

@@ -58,9 +58,9 @@ export function drainingError({ retryAfterMs }: Pick<GoAwayPayload, 'retryAfterM
   return new ProtocolError('draining', 'the server drains and takes no new requests', { retryAfterMs });
 }
 
-/** The same error with a close code that says that the session failed: `closeCode`, unless it has one. */
+/** The error, with `closeCode` if its own code does not report a failure. */
 export function withCloseCode(error: ProtocolError, closeCode: CloseCode): ProtocolError {
-  // 1000 says that the session ended as agreed, and 1006 cannot be sent.
+  // 1000 is for a session that ended as agreed, and 1006 cannot be sent.
   if (error.closeCode !== CloseCode.NORMAL && error.closeCode !== CloseCode.ABNORMAL) return error;
   const { code, message, side, retryable, retryAfterMs } = error;
   return new ProtocolError(code, message, { side, retryable, retryAfterMs, closeCode, cause: error });

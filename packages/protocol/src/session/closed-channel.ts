@@ -18,7 +18,7 @@ export interface ChannelHost {
   emit(event: SessionEvent): void;
 }
 
-/** A channel, with what the session core asks of it. */
+/** A channel as the session core sees it. */
 export interface SessionChannel extends Channel {
   /** Client: the server has sent GOAWAY, so requests are refused. */
   draining: GoAwayPayload | undefined;

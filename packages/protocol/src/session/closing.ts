@@ -82,7 +82,7 @@ export class Closing {
   }
 
   /**
-   * What is due while nothing else can be written.
+   * The next step of the handshake, while nothing else can be written.
    *
    * @param isAcknowledged the peer has received everything that was written.
    * @param canResume another connection may resume the session. The end that only answers then stays until the
@@ -99,7 +99,7 @@ export class Closing {
     return this.hasReceived && isAcknowledged && this.#outbox.unwritten().length === 0;
   }
 
-  // --- what was not delivered
+  // --- undelivered bodies
 
   /** Cuts tensors short that are still being generated: the peer closes, and would only wait for them. */
   dropSources(): void {

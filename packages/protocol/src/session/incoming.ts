@@ -8,9 +8,9 @@ import type { ClosePayload, ControlMessage, DataPayload, UnknownMessage } from '
 import { isCounted, type LinkKind } from '../link/frame.js';
 import type { Role, RoleHost } from './role.js';
 
-/** Reads what arrives on a connection and hands it to the part of the session that it is for. */
+/** Reads received WebSocket messages and hands each to the part of the session that handles it. */
 
-/** The session, as received frames see it. */
+/** The session, as the functions below see it. */
 export interface Receiver
   extends Pick<
     RoleHost,
@@ -172,7 +172,7 @@ export class HeldFrames {
   readonly #window: number;
   readonly #maxBytes: number;
 
-  /** Holds at most what credit would let through: a session window and one message. */
+  /** Holds at most what credit would allow: a session window and one message. */
   constructor({ sessionWindow, maxMessageSize }: Limits) {
     this.#window = sessionWindow;
     this.#maxBytes = sessionWindow + maxMessageSize;

@@ -30,7 +30,7 @@ const PUBLIC_STATE: Readonly<Record<LifecycleState, SessionState>> = {
   failed: 'closed',
 };
 
-/** A session as its parts see it: the role, the channel, the timers and what reads received frames. */
+/** A session as its parts see it: role, channel, timers, control messages and received frames. */
 export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedSession {
   readonly options: SessionOptions;
   readonly outbox: Outbox = createOutbox();
@@ -66,7 +66,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
     return this.lifecycle === LifecycleState.ESTABLISHED;
   }
 
-  /** Established, or suspended and waiting to go on: what is sent now is written then. */
+  /** Established, or suspended: bodies that are sent now are written after a resume. */
   get isOpen(): boolean {
     return this.isEstablished || this.lifecycle === LifecycleState.SUSPENDED;
   }

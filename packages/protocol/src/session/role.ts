@@ -18,13 +18,13 @@ import type { LifecycleEvent } from './lifecycle.js';
 import type { RoleDeadlines, SessionTimers } from './timers.js';
 import type { AcceptOptions, SessionCore, SessionEvent, SessionOptions } from './types.js';
 
-/** The control messages that mean something else to a client than to a server. */
+/** The control messages that only one role may send, or that differ between the roles. */
 export type RoleMessage = Extract<
   ControlMessage,
   { readonly type: 'HELLO' | 'ACCEPT' | 'REJECT' | 'AUTH' | 'GOAWAY' }
 >;
 
-/** How a role sees the end of a connection. */
+/** What a role knows about the end of a connection. */
 export interface Disconnection {
   /** The connection was lost, rather than closed for good: another one may resume the session. */
   readonly isLoss: boolean;

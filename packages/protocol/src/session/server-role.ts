@@ -184,7 +184,7 @@ export class ServerRole implements Role {
     return outcome;
   }
 
-  /** Throws what the application throws when it is asked for maps or tokens. */
+  /** Throws the error of a callback of the application, such as the one for maps or tokens. */
   #negotiate(hello: HelloPayload): Answer {
     const { options } = this.#session;
     const { subprotocol, capabilities, agreements = new AgreementCache() } = options;

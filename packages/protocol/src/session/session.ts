@@ -63,7 +63,7 @@ class Core extends SessionInternals implements SessionCore {
     return this.closing.undelivered();
   }
 
-  // --- what happens
+  // --- events of the connection and the clock
 
   handleConnected(now: number, token: string | undefined = this.options.token): void {
     this.timers.tick(now);
@@ -216,7 +216,7 @@ class Core extends SessionInternals implements SessionCore {
     this.violate(error);
   }
 
-  // --- effects
+  // --- output
 
   pollTransmit(): Uint8Array | string | undefined {
     const frame = this.outbox.next(this.timers.now);
@@ -238,7 +238,7 @@ class Core extends SessionInternals implements SessionCore {
     return this.events.shift();
   }
 
-  // --- ends
+  // --- timeouts and errors
 
   /** Gives up a connection whose peer is silent; the lifecycle decides whether the session goes on. */
   #loseConnection(reason: string): void {
@@ -264,7 +264,7 @@ class Core extends SessionInternals implements SessionCore {
     return new ProtocolError('timeout', `the peer did not close within ${closingTimeoutMs} ms`);
   }
 
-  /** A frame of the peer cannot be handled. */
+  /** Handling a frame of the peer has failed. */
   #fail(error: unknown): void {
     this.violate(toProtocolError(error, 'internal', 'the session failed on a frame'), CloseCode.BAD_FRAME);
   }

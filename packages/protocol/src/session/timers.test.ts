@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { resolveTimers } from '../base/limits.js';
-import { Liveness } from './timers.js';
+import { Pacer } from '../link/rates.js';
+import { Liveness, SessionTimers, type TimedSession } from './timers.js';
 
 const PING_AFTER = 1_000;
 const PONG_WITHIN = 100;
@@ -113,4 +114,121 @@ describe('liveness', () => {
     liveness.handleReceived(5);
     expect([liveness.poll(1e12, false), liveness.nextPoll(false)]).toEqual([undefined, Infinity]);
   });
+});
+
+const TIMERS = resolveTimers({ pingIntervalMs: 700, pongTimeoutMs: 50 }, true);
+
+/** A server's session whose role, channel and outbox wait for nothing. */
+const waiting = (change: Partial<TimedSession> = {}): TimedSession => ({
+  isEstablished: true,
+  isLost: false,
+  role: { answerDue: Infinity, credentialsEnd: Infinity, idleTimeoutMs: Infinity },
+  outbox: { isPaced: false, pace: undefined },
+  channel: { openStreams: 0, framesUnconfirmed: 0, nextTimeout: () => Infinity },
+  ...change,
+});
+const role = (change: Partial<TimedSession['role']>) => ({ role: { ...waiting().role, ...change } });
+const channel = (change: Partial<TimedSession['channel']>) => ({
+  channel: { ...waiting().channel, ...change },
+});
+const timersAt = (now: number) => {
+  const timers = new SessionTimers(TIMERS);
+  timers.tick(now);
+  timers.liveness.restart(now);
+  timers.touch();
+  return timers;
+};
+const exhausted = () => {
+  const pace = new Pacer({ bytesPerSecond: 1_000 });
+  pace.write(1_100, 100);
+  return { outbox: { isPaced: true, pace } };
+};
+const LOST = { isEstablished: false, isLost: true };
+const CONNECTING = { isEstablished: false };
+
+describe('the next deadline of a session', () => {
+  it.each([
+    ['a PING after silence', {}, 800],
+    ['a PING while frames wait to be acknowledged', channel({ framesUnconfirmed: 1 }), 800],
+    ['the credentials', role({ credentialsEnd: 300 }), 300],
+    ['idleness', role({ idleTimeoutMs: 250 }), 350],
+    [
+      'idleness, unless a stream is open',
+      { ...role({ idleTimeoutMs: 250 }), ...channel({ openStreams: 1 }) },
+      800,
+    ],
+    ['the link', channel({ nextTimeout: () => 120 }), 120],
+    ['the rate of the peer', exhausted(), 200],
+    [
+      'nothing before it is established',
+      { ...CONNECTING, ...role({ credentialsEnd: 300, idleTimeoutMs: 1 }) },
+      Infinity,
+    ],
+    ['the link, also while it closes', { ...CONNECTING, ...channel({ nextTimeout: () => 120 }) }, 120],
+    ['the answer to HELLO, without a connection', { ...LOST, ...role({ answerDue: 400 }) }, 400],
+    ['no link, without a connection', { ...LOST, ...channel({ nextTimeout: () => 120 }) }, Infinity],
+  ] as const)('is that of %s', (_name, change, expected) => {
+    expect(timersAt(100).next(waiting(change))).toBe(expected);
+  });
+
+  it.each([CONNECTING, LOST, {}])('is the timeout of the state if that is sooner', (change) => {
+    const timers = timersAt(100);
+    timers.startState(10);
+    expect(timers.next(waiting(change))).toBe(110);
+    timers.stopState();
+    expect(timers.next(waiting(change))).toBeGreaterThan(110);
+  });
+});
+
+describe('what is due', () => {
+  const all = role({ answerDue: 500, credentialsEnd: 500, idleTimeoutMs: 400 });
+
+  it('comes one at a time, that of the state first and once', () => {
+    const timers = timersAt(100);
+    timers.startState(400);
+    expect(timers.due(499, waiting(all))).toBeUndefined();
+    expect(timers.due(500, waiting(all))).toBe('state');
+    expect(timers.due(500, waiting(all))).toBe('answer');
+  });
+
+  it.each([
+    ['answer', all],
+    ['credentials', role({ credentialsEnd: 500, idleTimeoutMs: 400 })],
+    ['idle', role({ idleTimeoutMs: 400 })],
+    [undefined, {}],
+    [undefined, { ...role({ credentialsEnd: 500, idleTimeoutMs: 400 }), ...CONNECTING }],
+  ] as const)('is %s before all that follow', (due, change) => {
+    expect(timersAt(100).due(500, waiting(change))).toBe(due);
+  });
+
+  it('is a PING after silence, then the loss of the connection', () => {
+    const timers = timersAt(100);
+    const due = [];
+    for (let i = 0; i < 4; i++) due.push(timers.due(timers.next(waiting()), waiting()));
+    expect(due).toEqual(['ping', 'ping', 'ping', 'lost']);
+  });
+});
+
+describe('closing', () => {
+  it('ends a suspended session with its window, and a resumed one with the closing timeout', () => {
+    const timers = timersAt(100);
+    timers.startState(300);
+    timers.startClosing(1_000);
+    expect(timers.next(waiting(LOST))).toBe(400);
+    timers.resumeClosing();
+    expect(timers.next(waiting(CONNECTING))).toBe(1_100);
+  });
+
+  it('ends a suspended session sooner than its window if its timeout is shorter', () => {
+    const timers = timersAt(100);
+    timers.startState(5_000);
+    timers.startClosing(1_000);
+    expect(timers.next(waiting(LOST))).toBe(1_100);
+  });
+});
+
+it('clock readings never go back', () => {
+  const timers = timersAt(100);
+  timers.tick(50);
+  expect(timers.now).toBe(100);
 });
