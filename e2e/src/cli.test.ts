@@ -176,7 +176,7 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     ]);
     for (const { code, stdout } of [sent, json])
       expect({ code, stdout }).toEqual({ code: 0, stdout: 'one\ntwo\n' });
-    expect(json.stderr).toMatch(/→ DATA .*content coded as/);
+    expect(json.stderr).toMatch(/→ DATA .*content encoded as/);
   });
 
   it('makes the lines a chat, coded as it is told', async () => {
@@ -234,7 +234,7 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     client.stdin.write('first question\n');
     await vi.waitFor(() => expect(replies()).toContain('first question'), TIMEOUT);
     expect(await own.stop('SIGINT')).toBe(0);
-    expect(seen()).toMatch(/← GOAWAY .*the server goes away/);
+    expect(seen()).toMatch(/← GOAWAY .*the server shuts down/);
 
     const next = await startServing(['--port', port]);
     client.stdin.end('second question\n');

@@ -38,7 +38,7 @@ describe('what travels', () => {
       '03:04:05.006  → request #1         5 B  “hi”, PLAIN: 2 bytes',
       '03:04:05.006  ← chunk #1 ×3       19 B  “Hello, you” in 3 parts',
       '03:04:05.006  ← end #1             2 B  the reply is complete',
-      '03:04:05.006  ← ack                2 B  32 frames have arrived so far',
+      '03:04:05.006  ← ack                2 B  32 frames received so far',
       '',
     ]);
   });
