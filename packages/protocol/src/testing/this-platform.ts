@@ -1,2 +1,2 @@
-/** The platform that `#platform` names in this process, for test code outside the package. */
+/** Exports the platform of this process to test code outside the package, where `#platform` does not resolve. */
 export { platform } from '#platform';
