@@ -41,7 +41,7 @@ export function cacheOf(tokens: number) {
 }
 export type Cache = ReturnType<typeof cacheOf>;
 
-/** The cache piece by piece, as an inference engine would produce it, so that it is never in memory as a whole. */
+/** The cache piece by piece, as an inference engine would produce it: never in memory as a whole. */
 export function* cacheParts(cache: Cache): Generator<Uint8Array> {
   yield encodeKvCacheHeader(cache);
   for (let at = KV_CACHE_HEADER_SIZE; at < cache.byteLength; at += BLOCK_SIZE) {

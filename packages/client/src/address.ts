@@ -29,7 +29,10 @@ export function resolveUrl(given: string | URL): URL {
   return url;
 }
 
-/** Handles missing schemes too: `localhost:8765/session` parses with the scheme "localhost", `127.0.0.1:8765/session` does not parse. */
+/**
+ * Suggests a URL if only the scheme is missing. Parsing cannot tell: `localhost:8765/session` has the scheme
+ * "localhost", and `127.0.0.1:8765/session` is not a URL.
+ */
 function invalidUrl(given: string, cause?: unknown): ProtocolError {
   const guess = /^[^\s/?#@]+(?:\/[^\s/?#][^\s?#]*)?$/.test(given)
     ? `ws://${given}`
@@ -50,7 +53,7 @@ export function connectionTimeout(url: URL, timeoutMs: number): ProtocolError {
   return new ProtocolError('connection_failed', `cannot connect to ${redacted(url)}: ${reason}`);
 }
 
-/** What a socket reports when it cannot be opened: nothing in browsers, a system error or an HTTP status with `ws`. */
+/** The error of a socket that cannot be opened: empty in browsers, a system error or an HTTP status with `ws`. */
 export interface SocketFailure {
   readonly message: string;
   readonly error: unknown;

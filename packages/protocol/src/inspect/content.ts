@@ -1,7 +1,7 @@
 import { assertWellFormed, decodeUtf8 } from '../base/text.js';
 import { catchFault, Fault, type Report } from './report.js';
 
-/** The content that a body stands for, and where text stops being UTF-8, which the strict decoder does not tell. */
+/** Decoded content, and the offset of invalid UTF-8, which the strict decoder does not report. */
 
 const lossy = new TextDecoder('utf-8', { ignoreBOM: true });
 

@@ -341,6 +341,19 @@ describe('credentials', () => {
   });
 });
 
+/** Finds fields of a frame, and changes a byte to see which fault is reported where. */
+function damageTo(frame: Uint8Array) {
+  return {
+    at: (name: string) => field(explain(frame), name).offset,
+    damaged(offset: number, value: number) {
+      const copy = frame.slice();
+      copy[offset] = value;
+      const { error } = explain(copy);
+      return [error?.code, error?.offset];
+    },
+  };
+}
+
 describe('damage', () => {
   it.each([
     ['', 'bad_frame', 0],
@@ -408,13 +421,7 @@ describe('damage', () => {
 
   it('in an M2M frame is located', () => {
     const frame = encodeM2M(CHAT);
-    const at = (name: string) => field(explain(frame), name).offset;
-    const damaged = (offset: number, value: number) => {
-      const copy = frame.slice();
-      copy[offset] = value;
-      const { error } = explain(copy);
-      return [error?.code, error?.offset];
-    };
+    const { at, damaged } = damageTo(frame);
     expect(damaged(at('schema'), 0x77)).toEqual(['unknown_schema', at('schema')]);
     expect(damaged(at('security'), 9)).toEqual(['unknown_security_mode', at('security')]);
     expect(damaged(at('flags') + 3, 0x80)).toEqual(['bad_header', at('flags')]);
@@ -437,13 +444,7 @@ describe('damage', () => {
       payloadType: 'hidden_state',
       metadata: { modelId: 'llama' },
     });
-    const at = (name: string) => field(explain(frame), name).offset;
-    const damaged = (offset: number, value: number) => {
-      const copy = frame.slice();
-      copy[offset] = value;
-      const { error } = explain(copy);
-      return [error?.code, error?.offset];
-    };
+    const { at, damaged } = damageTo(frame);
     expect(damaged(at('flags'), 0x80)).toEqual(['bad_header', at('flags')]);
     expect(damaged(at('flags'), 0x04)).toEqual(['bad_header', at('flags')]);
     expect(damaged(at('tensor_shape') + 2, 5)).toEqual(['bad_tensor', at('tensor_shape')]);

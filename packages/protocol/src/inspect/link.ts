@@ -23,7 +23,7 @@ const NAMES: ReadonlyMap<number, string> = new Map(
   Object.entries(LinkKind).map(([name, kind]) => [kind, name.toLowerCase()]),
 );
 
-/** What each kind tells the receiver. */
+/** The meaning of each kind. */
 const MEANINGS: Readonly<Record<LinkKind, string>> = {
   [LinkKind.MESSAGE]: 'a one-way message',
   [LinkKind.REQUEST]: 'opens a stream and expects a reply',

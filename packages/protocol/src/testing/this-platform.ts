@@ -1,2 +1,2 @@
-/** Exports the platform of this process to test code outside the package, where `#platform` does not resolve. */
+/** The platform of this process, for test code outside the package: `#platform` does not resolve there. */
 export { platform } from '#platform';

@@ -26,7 +26,10 @@ export interface OpenAIGatewayOptions {
   readonly onUsage?: ((request: GatewayRequest) => void) | undefined;
   /** How often to repeat a request that cannot have had an effect. @default 2 */
   readonly maxRetries?: number | undefined;
-  /** Longest pause before a retry, in milliseconds. If the upstream asks for more, its refusal is passed on. @default 5,000 */
+  /**
+   * Longest pause before a retry, in milliseconds. If the upstream asks for more, its refusal is passed on.
+   * @default 5,000
+   */
   readonly maxRetryDelayMs?: number | undefined;
   /** Longest time until the head of a response, in milliseconds. @default 300,000 */
   readonly responseTimeoutMs?: number | undefined;

@@ -16,7 +16,11 @@ export interface Reply {
    * @throws {RequestError} `upstream_status` for an error status if the request has no HTTP head.
    */
   passOn(response: UpstreamResponse, secret: Secret, maxEventLength: number): AsyncIterable<string>;
-  /** Sends a failure of the gateway as a response; throws it if a status was already sent or the request has no HTTP head. */
+  /**
+   * Sends a failure of the gateway as a response.
+   *
+   * @throws {RequestError} instead, if a status was already sent or the request has no HTTP head.
+   */
   fail(failure: GatewayFailure): Iterable<string>;
 }
 

@@ -118,8 +118,8 @@ function sum(totals: UsageTotals, { outcome, tokens, requestBytes }: GatewayRequ
 }
 
 /**
- * How much of the end of a text is searched for usage, in UTF-16 units. The upstream may repeat 16 entries of the client's
- * metadata after the usage, which take some 50,000 in their longest form.
+ * How much of the end of a text is searched for usage, in UTF-16 units. The upstream may repeat 16 entries of
+ * the client's metadata after the usage, which take some 50,000 in their longest form.
  */
 export const USAGE_TAIL_LENGTH = 256 * 1024;
 const KEY = '"usage"';

@@ -3,7 +3,7 @@ import type { Undelivered } from '../../session/types.js';
 import type { Side } from './network.js';
 
 /**
- * The checker. It knows nothing of frames, acknowledgement or credit. It compares what one application
+ * The checker. It does not know frames, acknowledgement or credit. It compares what one application
  * sent with what the other received, and the reported end of a session with what happened to it.
  */
 
