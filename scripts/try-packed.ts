@@ -71,7 +71,7 @@ function tryCommandLine(url: string): void {
   const coded = parlance(['encode', '--algorithm', 'TOKEN_NATIVE'], 'Hello, world!');
   const explained = parlance(['inspect', '-'], coded);
   console.log(explained);
-  if (!explained.includes('nothing is wrong') || parlance(['decode'], coded) !== 'Hello, world!') {
+  if (!explained.includes('the frame is valid') || parlance(['decode'], coded) !== 'Hello, world!') {
     throw new Error('the packed command line does not explain or decode what it encodes');
   }
   const reply = parlance(['connect', '--quiet', url], 'are you there?');

@@ -282,7 +282,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       const { url } = await host({ authenticate: () => null });
       const { page } = await visit(url);
       await state(page, 'refused');
-      expect(await page.locator('#notice').textContent()).toContain('no credentials to show');
+      expect(await page.locator('#notice').textContent()).toContain('requires credentials');
     });
 
     it('and then admitted once the server lists its origin', async () => {
@@ -309,7 +309,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
         'This page waits a little',
       ])
         expect(notice).toContain(told);
-      expect(await page.locator('#countdown').textContent()).toMatch(/^The next try is in \d+ s\.$/);
+      expect(await page.locator('#countdown').textContent()).toMatch(/^Next attempt in \d+ s\.$/);
       await first[Symbol.asyncDispose]();
       await state(page, 'connected');
     });
@@ -353,7 +353,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
       await first.cut();
       await state(page, 'suspended');
-      await page.getByText('This page comes back by itself.').waitFor();
+      await page.getByText('This page reconnects by itself.').waitFor();
       expect(await page.getByRole('button', { name: 'Try now' }).isVisible()).toBe(false);
       expect(await answerText(page)).not.toBe('');
 
@@ -399,7 +399,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       // The delay may be a millisecond, too short to observe from outside that the page moves.
       expect((await states())['moving']).toEqual({
         answer: answerTo(chat(question('Is all of it here?'))),
-        notice: expect.stringContaining('moves to a new session'),
+        notice: expect.stringContaining('Moving to a new session'),
       });
       await ask(page, 'And now?');
       await expect.poll(() => answerText(page)).toContain('message 2 of our conversation');
@@ -528,7 +528,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await finished(page, 1);
       expect(await overflowing(page)).toEqual([]);
       await page.locator('#panel > summary').click();
-      await page.getByRole('heading', { name: 'What was agreed' }).waitFor();
+      await page.getByRole('heading', { name: 'Negotiated' }).waitFor();
       expect(await overflowing(page)).toEqual([]);
       expect(complaints).toEqual([]);
     });

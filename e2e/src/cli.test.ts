@@ -63,7 +63,7 @@ describe.concurrent('a process', { timeout: TIMEOUT }, () => {
       run(['decode'], { input: encoded.bytes }),
       run(['inspect', '-'], { input: encoded.bytes.subarray(0, -1) }),
     ]);
-    expect(explained).toMatchObject({ code: 0, stdout: expect.stringContaining('nothing is wrong') });
+    expect(explained).toMatchObject({ code: 0, stdout: expect.stringContaining('the frame is valid') });
     expect(decoded).toMatchObject({ code: 0, stdout: CHAT });
     expect(damaged).toMatchObject({ code: 1, stdout: expect.stringContaining('truncated at byte') });
     expect([explained, decoded, damaged].every(isClean)).toBe(true);
@@ -135,7 +135,7 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
       /← chunk #1/,
       /← end #3 .*the reply is complete/,
       /→ CLOSE .*CLIENT_SHUTDOWN/,
-      /the connection closes with 1000/,
+      /connection closed with 1000/,
     ]) {
       expect(finished.stderr).toMatch(expected);
     }
@@ -176,7 +176,7 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     ]);
     for (const { code, stdout } of [sent, json])
       expect({ code, stdout }).toEqual({ code: 0, stdout: 'one\ntwo\n' });
-    expect(json.stderr).toMatch(/→ DATA .*content coded as/);
+    expect(json.stderr).toMatch(/→ DATA .*content encoded as/);
   });
 
   it('turn the lines into a chat, in the chosen codec', async () => {
@@ -208,10 +208,13 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     expect(wrong).toMatchObject({
       code: 1,
       stdout: '',
-      stderr: expect.stringContaining('refuses the session'),
+      stderr: expect.stringContaining('refused the session'),
     });
     expect(wrong.stderr).toContain('4401');
-    expect(without).toMatchObject({ code: 1, stderr: expect.stringContaining('PARLANCE_TOKEN or --token') });
+    expect(without).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('set PARLANCE_TOKEN or use --token'),
+    });
     expect(right.code).toBe(0);
     expect(fromEnvironment.code).toBe(0);
     for (const { stdout, stderr } of [right, fromEnvironment]) expect(stdout + stderr).not.toContain(TOKEN);
@@ -234,7 +237,7 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     client.stdin.write('first question\n');
     await vi.waitFor(() => expect(replies()).toContain('first question'), TIMEOUT);
     expect(await own.stop('SIGINT')).toBe(0);
-    expect(seen()).toMatch(/← GOAWAY .*the server goes away/);
+    expect(seen()).toMatch(/← GOAWAY .*the server shuts down/);
 
     const next = await startServing(['--port', port]);
     client.stdin.end('second question\n');
@@ -325,6 +328,6 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     expect(shown.stdout).toContain('You said “hello”');
     expect(shown.stdout).toContain('a note');
     expect(shown.stdout).toContain('/stats');
-    expect(shown.stdout).toContain('the session is over');
+    expect(shown.stdout).toContain('session closed');
   });
 });

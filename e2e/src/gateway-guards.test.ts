@@ -174,7 +174,7 @@ describe('an odd upstream', () => {
     ['a byte-order mark', '\ufeffwrong', '\ufeff{"error":{"message":"wrong"}}'],
     ['a byte-order mark in its message', '\ufeffwrong', '{"error":{"message":"\ufeffwrong"}}'],
     ['half a surrogate pair', 'wrong \ufffd', '{"error":{"message":"wrong \\ud83d"}}'],
-    ['a message that is not text', 'the upstream answered 400', '{"error":{"message":{"a":1}}}'],
+    ['a message that is not text', 'the upstream responded with status 400', '{"error":{"message":{"a":1}}}'],
     ['data beyond JSON', 'wrong', '{"error":{"message":"wrong","param":"\\udc00","__proto__":{"a":1}}}'],
   ])('whose error has %s is reported with and without an HTTP head', async (_what, message, body) => {
     const { session } = await setUp((_request, response) => response.writeHead(400).end(body));
@@ -183,7 +183,7 @@ describe('an odd upstream', () => {
     expect(Buffer.from(await response.arrayBuffer()).toString()).toBe(body);
     const error = await session.request(CHAT).catch((reason: ProtocolError | RequestError) => reason);
     expect(error).toMatchObject({ code: 'upstream_status', data: { status: 400 } });
-    expect([message, 'wrong', 'the upstream answered 400']).toContain((error as Error).message);
+    expect([message, 'wrong', 'the upstream responded with status 400']).toContain((error as Error).message);
   });
 
   it.each(['base64', 'base64url', 'hex'] as const)(

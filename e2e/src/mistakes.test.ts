@@ -30,7 +30,7 @@ describe('where to connect', () => {
     ['', 'ws://127.0.0.1:8765/session'],
   ])('%j is not the URL of a WebSocket, and the message suggests one', async (url, guess) => {
     expect(await told(() => dial(url))).toBe(
-      `invalid_option: url: write it with ws:// or wss:// in front, such as ${guess}`,
+      `invalid_option: url: it must begin with ws:// or wss://, such as ${guess}`,
     );
   });
 
@@ -62,14 +62,14 @@ describe('where to connect', () => {
   it('is not at another path, nor behind missing TLS, nor at any web server', async () => {
     ({ port } = await peers.serve());
     expect(await told(() => dial(`ws://127.0.0.1:${port}/sesion`))).toMatch(
-      /HTTP 404: it has no sessions at \/sesion; .* they are at \/session$/,
+      /HTTP 404: there is no session endpoint at \/sesion; the default path is \/session$/,
     );
-    expect(await told(() => dial(`wss://127.0.0.1:${port}/session`))).toMatch(/write ws: or put a proxy/);
+    expect(await told(() => dial(`wss://127.0.0.1:${port}/session`))).toMatch(/use ws: or put a TLS proxy/);
     const web = createHttpServer((_request, response) => response.end('hello'));
     await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve));
     const { port: webPort } = web.address() as AddressInfo;
     expect(await told(() => dial(`ws://127.0.0.1:${webPort}/session`))).toMatch(
-      /HTTP 200 in place of a WebSocket: it is no session server/,
+      /HTTP 200 instead of a WebSocket: it is not a session server/,
     );
     web.close();
   });

@@ -7,8 +7,8 @@ import { MODELS, type ModelName } from './models.js';
 import { story } from './story.js';
 
 /**
- * A planner and two workers with different models and vocabularies, behind one server that routes and
- * reads nothing. Run it with `npm run agents`.
+ * `npm run agents`: a planner and two workers with different models and vocabularies. Their server routes
+ * messages without reading them.
  */
 
 const workers = new Map<string, ChildProcess>();
@@ -18,17 +18,17 @@ function startWorker(url: string, name: string, model: ModelName): void {
   workers.set(name, worker);
 }
 
-/** Waits for a change, telling all on the way. */
+/** Waits for a matching change and prints every change until then. */
 async function until(
   changes: AsyncIterator<AgentChange>,
-  isIt: (change: AgentChange) => boolean,
+  matches: (change: AgentChange) => boolean,
 ): Promise<void> {
   for (;;) {
     const { value, done } = await changes.next();
-    if (done === true) throw new Error('the directory tells nothing any more');
+    if (done === true) throw new Error('the directory has no more changes');
     const { type, agent } = value as AgentChange;
     story.line('server', `${agent.id} ${type === 'joined' || type === 'left' ? type : `is ${agent.state}`}`);
-    if (isIt(value)) return;
+    if (matches(value)) return;
   }
 }
 
@@ -38,7 +38,7 @@ async function findWorkers(agents: Agents): Promise<void> {
     story.line('planner', `sees ${id}: ${metadata['skill']}, ${metadata['model']}, ${encodings} → ${way}`);
   }
   const modes = ['lena', 'otto'].map((id) => agents.get(id)?.compatibility.mode);
-  story.expect('the same model as lena, another than otto', modes.join() === 'latent,json');
+  story.expect('has the same model as lena, and a different one from otto', modes.join() === 'latent,json');
 }
 
 async function askForFactors(planner: Session, to: string, factor: number): Promise<string> {
@@ -53,7 +53,7 @@ async function askForFactors(planner: Session, to: string, factor: number): Prom
   return text;
 }
 
-/** A thought: as it is where the other model can read it, else in words. */
+/** Shares a hidden state: as a tensor if the other model can read it, else as JSON. */
 async function share(
   planner: Session,
   agents: Agents,
@@ -73,12 +73,12 @@ async function share(
   story.line('planner', `sends ${to} its hidden state as ${isLatent ? 'a tensor' : 'JSON'}: ${sent} bytes`);
   const { value } = await replies.next();
   const { length, as } = (value as Message).json<{ length: number; as: string }>();
-  story.line(to, `read it as ${as}: its length is ${length.toFixed(6)}`);
+  story.line(to, `received it as ${as}: its length is ${length.toFixed(6)}`);
   const isRight = (value as Message).from === to && Math.abs(length - Math.hypot(...state)) < 1e-9;
-  story.expect(`${to} has the very same numbers`, isRight);
+  story.expect(`${to} has exactly the same numbers`, isRight);
 }
 
-/** The worker dies in the middle of an answer, and another one takes its place under its name. */
+/** A worker dies in the middle of an answer and is replaced by a new one with the same name. */
 async function loseWorker(planner: Session, url: string, changes: AsyncIterator<AgentChange>): Promise<void> {
   const factor = 2 ** 40;
   story.line('planner', `asks lena for the factors of ${factor}`);
@@ -88,35 +88,38 @@ async function loseWorker(planner: Session, url: string, changes: AsyncIterator<
     for await (const _ of planner.stream({ factor }, { to: 'lena' })) {
       if (++parts !== 5) continue;
       killed.kill('SIGKILL');
-      story.line('server', 'the process of lena is killed in the middle of it');
+      story.line('server', 'the process of lena is killed during the answer');
       await until(changes, ({ agent, type }) => agent.id === 'lena' && type === 'suspended');
       startWorker(url, 'lena', 'alpaca');
       await until(changes, ({ agent }) => agent.id === 'lena' && agent.state === 'connected');
     }
-    story.expect('the answer breaks off', false);
+    story.expect('the answer is interrupted', false);
   } catch (error) {
     if (!isProtocolError(error)) throw error;
-    story.line('planner', `is told ${error.code}: ${error.message}`);
-    story.expect('nobody takes a broken answer for a whole one', error.code === 'peer_gone');
+    story.line('planner', `gets the error ${error.code}: ${error.message}`);
+    story.expect(
+      'the planner does not mistake a broken answer for a complete one',
+      error.code === 'peer_gone',
+    );
   }
 }
 
-/** A worker that does not come, or does not answer, must not keep the reader waiting for ever. */
+/** A worker that does not start or answer must not keep the reader waiting forever. */
 setTimeout(() => {
-  console.error('the story takes too long');
+  console.error('the example takes too long');
   process.exit(1);
 }, 60_000).unref();
 
 const server = createServer({
   encodings: ['CL100K_BASE', 'O200K_BASE'],
-  // A real server proves a token; here it is the agent's name.
+  // A real server verifies a token; here the token is the agent's name.
   authenticate: ({ token }) => (token === undefined ? null : { principal: 'team', agentId: token }),
 });
 const { url } = await server.listen();
 
 try {
-  story.title('Three agents with two models, and one server between them');
-  story.chapter('Who is there');
+  story.title('Three agents with two models, connected by one server');
+  story.chapter('The directory');
   const planner = await connect(url, {
     WebSocket,
     token: 'planner',
@@ -132,17 +135,17 @@ try {
   await until(changes, ({ agent }) => agent.id === 'otto');
   await findWorkers(agents);
 
-  story.chapter('A question, answered as it is worked out');
+  story.chapter('A streamed answer');
   story.expect(
     'correct',
     (await askForFactors(planner, 'lena', 360_360)) === '360360 = 2 × 2 × 2 × 3 × 3 × 5 × 7 × 11 × 13',
   );
   story.expect(
-    'also in another vocabulary',
+    'correct in another vocabulary too',
     (await askForFactors(planner, 'otto', 1001)) === '1001 = 7 × 11 × 13',
   );
 
-  story.chapter('A thought, shared as closely as the models allow');
+  story.chapter('A hidden state, shared as a tensor if the models allow it');
   const replies = planner[Symbol.asyncIterator]();
   await share(planner, agents, 'lena', replies);
   await share(planner, agents, 'otto', replies);
@@ -152,10 +155,10 @@ try {
   story.expect('the new lena answers', (await askForFactors(planner, 'lena', 97 * 89)) === '8633 = 89 × 97');
 
   const { forwarded, recoded } = server.relayStats();
-  story.chapter('What the server did');
+  story.chapter('The work of the server');
   story.line(
     'server',
-    `${forwarded} bodies passed as they were, ${recoded} coded anew for another vocabulary or context`,
+    `${forwarded} bodies forwarded unchanged, ${recoded} re-encoded for another vocabulary or context`,
   );
   await planner.close();
 } finally {

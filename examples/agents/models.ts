@@ -1,7 +1,5 @@
 import { type EncodingName, type ModelIdentity, modelIdentity } from '@parlance/protocol';
 
-/** Two models that cannot read each other's hidden states, each with its own vocabulary. */
-
 export interface Model {
   readonly identity: ModelIdentity;
   readonly encoding: EncodingName;
@@ -10,6 +8,7 @@ export interface Model {
 const config = (fields: Readonly<Record<string, string | number>>): ModelIdentity =>
   modelIdentity(JSON.stringify(fields));
 
+/** Two models with different vocabularies that cannot read each other's hidden states. */
 export const MODELS = {
   alpaca: {
     identity: config({

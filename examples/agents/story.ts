@@ -1,4 +1,4 @@
-/** Tells what happens, line by line, each with whoever says or does it. */
+/** Prints the example line by line, each with the name of the actor. */
 
 const isTerminal = process.stdout.isTTY === true && process.env['NO_COLOR'] === undefined;
 const paint = (code: string, text: string) => (isTerminal ? `\u001b[${code}m${text}\u001b[0m` : text);
@@ -12,15 +12,15 @@ let expectations = 0;
 export const story = {
   title: (text: string) => console.log(text),
   chapter: (title: string) => console.log(`\n${paint('1', title)}`),
-  /** @param who said or did it. */
+  /** @param who the actor. */
   line: (who: string, text: string) =>
     console.log(`  ${paint(COLOURS[who] ?? '0', who.padStart(WIDTH))}  ${text}`),
-  /** One sentence, piece by piece as it arrives. */
+  /** Prints one line piece by piece. */
   begin: (who: string, text: string) =>
     process.stdout.write(`  ${paint(COLOURS[who] ?? '0', who.padStart(WIDTH))}  ${text}`),
   more: (text: string) => process.stdout.write(text),
   end: (text = '') => console.log(text),
-  /** What the story depends on. */
+  /** Checks an expectation. */
   expect(what: string, holds: boolean) {
     expectations++;
     if (!holds) failures++;

@@ -4,7 +4,7 @@ import { RequestError } from '@parlance/protocol';
 import WebSocket from 'ws';
 import { MODELS, type ModelName } from './models.js';
 
-/** A worker in a process of its own: takes numbers apart, and looks at thoughts that it is sent. */
+/** A worker in its own process: it factorises numbers and reads hidden states. */
 
 const [url = '', name = '', model = ''] = process.argv.slice(2);
 const { identity, encoding } = MODELS[model as ModelName];
@@ -18,13 +18,13 @@ const session = await connect(url, {
   async *onRequest(request, { signal }) {
     const { factor } = request.json<{ factor: number }>();
     if (!Number.isSafeInteger(factor) || factor < 2) {
-      throw new RequestError('not_a_number', 'give me a whole number of at least 2');
+      throw new RequestError('not_a_number', 'expected a whole number of at least 2');
     }
     let rest = factor;
     yield `${factor} =`;
     for (let divisor = 2; rest > 1 && !signal.aborted; divisor++) {
       for (; rest % divisor === 0; rest /= divisor) {
-        // So that the story can be watched.
+        // Slow enough to watch.
         await pause(60);
         yield rest === factor ? ` ${divisor}` : ` × ${divisor}`;
       }
@@ -35,7 +35,7 @@ const session = await connect(url, {
 for await (const message of session) {
   if (message.from === undefined) continue;
   const { tensor } = message;
-  const thought = tensor?.data === undefined ? message.json<{ state: number[] }>().state : tensor.toTyped();
-  const length = Math.hypot(...[...thought].map(Number));
+  const state = tensor?.data === undefined ? message.json<{ state: number[] }>().state : tensor.toTyped();
+  const length = Math.hypot(...[...state].map(Number));
   await session.send({ length, as: tensor === undefined ? 'text' : 'tensor' }, { to: message.from });
 }

@@ -1,15 +1,15 @@
 import { defaultClientConditions, defineConfig } from 'vite';
 
 export default defineConfig({
-  // Relative addresses, so that the built page works below any path.
+  // Relative addresses, so that the built page works under any path.
   base: './',
-  // The sources of @parlance/*, so that nothing has to be built first.
+  // Use the sources of @parlance/*, so that nothing has to be built first.
   resolve: { conditions: ['source', ...defaultClientConditions] },
-  // Both fetch a .wasm file that lies beside their module: bundled elsewhere, they would not find it.
+  // Both fetch a .wasm file next to their module, which they would not find if bundled elsewhere.
   optimizeDeps: { exclude: ['brotli-wasm', '@bokuweb/zstd-wasm'] },
   build: {
     target: 'es2023',
-    // A vocabulary is one large chunk by nature, fetched when a session needs it.
+    // A vocabulary is one large chunk, loaded when a session needs it.
     chunkSizeWarningLimit: 3500,
   },
 });

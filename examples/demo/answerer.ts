@@ -2,12 +2,12 @@ import type { RequestHandler } from '@parlance/protocol';
 import { createOpenAIGateway } from '@parlance/server/openai';
 import { createResponder } from './responder.js';
 
-/** Who answers: the API that `OPENAI_BASE_URL` names, with the key in `OPENAI_API_KEY`, or the embedded responder. */
+/** Answers requests: the API at `OPENAI_BASE_URL` with the key in `OPENAI_API_KEY`, or the embedded responder. */
 export interface Answerer {
   readonly onRequest: RequestHandler;
-  /** What requests ask for. */
+  /** The model to request. */
   readonly model: string;
-  /** Whether the answers are known, as the embedded responder's are. */
+  /** Whether the embedded responder answers, whose answers are known. */
   readonly isEmbedded: boolean;
 }
 

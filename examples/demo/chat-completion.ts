@@ -8,10 +8,7 @@ import {
   type RequestContext,
 } from '@parlance/protocol';
 
-/**
- * The shapes of an API compatible with OpenAI's, as far as a chat needs them: what `session.fetch`
- * expects of a server without an upstream.
- */
+/** The parts of an OpenAI-compatible API that a chat needs, for `session.fetch` to a server without an upstream. */
 
 export interface ChatMessage {
   readonly role: 'system' | 'user' | 'assistant';
@@ -28,18 +25,18 @@ export interface ChatRequest {
 
 const PATH = '/chat/completions';
 
-/** The HTTP head of a request; `undefined` where it was not made through `session.fetch`. */
+/** The HTTP head of a request; `undefined` if it was not sent by `session.fetch`. */
 export function readHttpHead({ metadata }: RequestContext): HttpRequestHead | undefined {
   return decodeHttpRequest(metadata);
 }
 
-/** @throws {ApiError} for anything but a chat completion. */
+/** @throws {ApiError} if the request is not a chat completion. */
 export function assertChatPath({ path, method }: HttpRequestHead): void {
   if (path.split('?', 1)[0]?.endsWith(PATH) && method === 'POST') return;
-  throw new ApiError(404, `only POST to …${PATH} is answered here, not ${method} ${path}`);
+  throw new ApiError(404, `only POST …${PATH} is supported, not ${method} ${path}`);
 }
 
-/** An error as such an API tells it. */
+/** An error in the shape of the API. */
 export class ApiError extends Error {
   readonly status: number;
 
@@ -55,7 +52,7 @@ export function errorReply({ status, message }: ApiError, context: RequestContex
   return JSON.stringify({ error: { message, type: 'invalid_request_error', param: null, code: null } });
 }
 
-/** A chat completion out of pieces of text: whole, or as a stream of events where the request asks for it. */
+/** Makes a chat completion from pieces of text: whole, or as a stream of events if the request asks for one. */
 export async function* completionReply(
   chat: ChatRequest,
   pieces: AsyncIterable<string> | Iterable<string>,
@@ -107,7 +104,7 @@ function setStatus(context: RequestContext, status: number, type: string): void 
   context.setMetadata(encodeHttpResponse({ status, headers: new Map([['content-type', type]]) }));
 }
 
-/** Counted as text: an answer without a model has no other tokens. */
+/** Counts the tokens of the text, as the responder has no model. */
 function usageOf({ messages }: ChatRequest, answer: string) {
   const encoding = getEncoding('CL100K_BASE');
   if (encoding === undefined) return null;

@@ -3,15 +3,15 @@ import { join } from 'node:path';
 import type { ChatMessage, ChatRequest } from './chat-completion.js';
 
 /**
- * A long conversation in real prose, without shipping any: paragraphs from the READMEs of packages
- * that are installed here, asked and answered in turn.
+ * A long conversation in real prose, without shipping any: paragraphs from the READMEs of installed
+ * packages serve as questions and answers.
  */
 
 const MIN_PARAGRAPH = 120;
 const MAX_PARAGRAPH = 900;
 
 /**
- * The requests of a chat of `turns` turns, each repeating the whole history as chat APIs do.
+ * The requests of a chat with `turns` turns, each with the whole history, as in chat APIs.
  *
  * @param nodeModules folder of installed packages.
  */

@@ -15,7 +15,7 @@ import { showTensors } from './steps/tensors.js';
 
 const USAGE = `npm run demo -- [--once]
 
-  --once   ends after the report, with exit code 0 only if every step held`;
+  --once   exit after the report, with exit code 0 only if every check passed`;
 
 const { values } = readCommandLine(USAGE, { options: { once: { type: 'boolean', default: false } } });
 const nodeModules = fileURLToPath(new URL('../../node_modules', import.meta.url));
@@ -54,7 +54,7 @@ try {
 } finally {
   await server.close();
 }
-console.log(`\n${report.checks - report.failures} of ${report.checks} checks held.`);
+console.log(`\n${report.checks - report.failures} of ${report.checks} checks passed.`);
 process.exitCode = report.failures === 0 ? 0 : 1;
 
 if (!values.once) await serveChatPage();

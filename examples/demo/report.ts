@@ -1,10 +1,9 @@
-/** Prints what happened as a table a person can read, and remembers whether all of it held. */
-
+/** Prints the demo and counts failed checks. */
 export interface Report {
   section(title: string): void;
   line(text: string): void;
   table(head: readonly string[], rows: readonly (readonly (string | number)[])[]): void;
-  /** One fact that must hold. */
+  /** Checks one fact. */
   check(what: string, holds: boolean, detail?: string): void;
   readonly failures: number;
   readonly checks: number;
@@ -55,7 +54,7 @@ export function createReport(print: (line: string) => void = console.log): Repor
   };
 }
 
-/** In lines between words; a pipe gets one line. */
+/** Breaks text between words; without a terminal, it stays on one line. */
 function wrap(text: string, width: number): string[] {
   const lines: string[] = [];
   for (const word of text.split(' ')) {
@@ -66,7 +65,7 @@ function wrap(text: string, width: number): string[] {
   return lines;
 }
 
-/** 1234567 as `1,234,567`. */
+/** Formats 1234567 as `1,234,567`. */
 function group(value: number): string {
   return value.toLocaleString('en-US');
 }

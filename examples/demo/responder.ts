@@ -9,18 +9,16 @@ import {
   readHttpHead,
 } from './chat-completion.js';
 
-/**
- * The embedded responder: answers chat requests without a model, the same question always with the
- * same answer, word by word. It is here to have something to talk to, not to be clever. Who comes by
- * `session.fetch` is answered as an API compatible with OpenAI's answers, anybody else with bare words.
- */
-
 export interface ResponderOptions {
   /** Pause between two words in milliseconds. @default 0 */
   readonly delayMs?: number;
 }
 
-/** Creates an `onRequest` handler that streams its answer. */
+/**
+ * The embedded responder: an `onRequest` handler that answers chat requests without a model, word by word,
+ * and the same question always with the same answer. Requests by `session.fetch` get an OpenAI-compatible
+ * response, other requests plain text.
+ */
 export function createResponder({ delayMs = 0 }: ResponderOptions = {}): RequestHandler {
   return async function* respond(request, context) {
     const head = readHttpHead(context);
@@ -49,12 +47,12 @@ async function* answerInWords(
   }
 }
 
-/** What reading a request throws: it is no JSON, or no chat. */
+/** Whether the error is the client's: the request is not JSON, or not a chat. */
 function isBadRequest(error: unknown): error is Error {
   return error instanceof RequestError || error instanceof ProtocolError;
 }
 
-/** The answer to the last message of a user. */
+/** The answer to the user's last message. */
 export function answerTo({ messages, model }: ChatRequest): string {
   const questions = messages
     .filter((message) => message.role === 'user')
@@ -71,22 +69,25 @@ export function answerTo({ messages, model }: ChatRequest): string {
     before === undefined
       ? 'This is the first thing you have said to me.'
       : `Before that you said “${shorten(before, 60)}”, so this is message ${questions.length} of our conversation.`,
-    `I am no language model: “${model}” is only what your request asked for. Every word of this answer crossed one session, in whichever form was smallest.`,
+    `I am not a language model: “${model}” is only the name in your request. Every word of this answer crossed one session, in the smallest encoding available.`,
   ].join(' ');
 }
 
 function readChat(request: Message): ChatRequest {
   const chat = request.json<ChatRequest>();
   if (typeof chat?.model !== 'string' || !Array.isArray(chat.messages)) {
-    throw new RequestError('bad_request', 'a chat request is { model, messages: [{ role, content }] }');
+    throw new RequestError(
+      'bad_request',
+      'expected a chat request: { model, messages: [{ role, content }] }',
+    );
   }
   if (!chat.messages.every((message) => typeof message?.content === 'string')) {
-    throw new RequestError('bad_request', 'the content of a message is a string');
+    throw new RequestError('bad_request', 'the content of a message must be a string');
   }
   return chat;
 }
 
-/** Words with the space before them, which is how tokenizers see them too. */
+/** Words with the space before them, as in tokenizer vocabularies. */
 function wordsOf(text: string): string[] {
   return text.match(/\s*\S+/gu) ?? [];
 }

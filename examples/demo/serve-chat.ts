@@ -5,19 +5,19 @@ import { createServer as createViteServer } from 'vite';
 import { createAnswerer } from './answerer.js';
 
 export interface ChatPageOptions {
-  /** The next free one is taken where this is not. @default 5173 */
+  /** Preferred port; if it is taken, the next free one is used. @default 5173 */
   readonly port?: number | undefined;
   /** Pause of the embedded responder between two words, in milliseconds. @default 25, the pace of a model */
   readonly delayMs?: number | undefined;
-  /** Where Vite keeps the dependencies that it has bundled. @default beside the page's packages */
+  /** Folder for dependencies that Vite has bundled. @default next to the page's packages */
   readonly cacheDir?: string | undefined;
-  /** Whether the page follows changes of its sources. @default true */
+  /** Whether to reload the page when its sources change. @default true */
   readonly watch?: boolean | undefined;
 }
 
 export interface ChatPage {
   readonly url: string;
-  /** Whom the page talks to. */
+  /** The server that the page connects to. */
   readonly sessions: Server;
   close(): Promise<void>;
 }
@@ -30,7 +30,7 @@ export async function startChatPage(options: ChatPageOptions = {}): Promise<Chat
     root,
     configFile: `${root}/vite.config.ts`,
     server: { host: '127.0.0.1', port, ...(watch ? {} : { watch: null }) },
-    // Source maps that packages lack are nobody's business here.
+    // Hides warnings about packages without source maps.
     logLevel: 'error',
     ...(cacheDir === undefined ? {} : { cacheDir }),
   });
@@ -49,10 +49,10 @@ export async function startChatPage(options: ChatPageOptions = {}): Promise<Chat
   };
 }
 
-/** Serves the chat page until the process is told to end. */
+/** Serves the chat page until SIGINT or SIGTERM. */
 export async function serveChatPage(): Promise<void> {
   const page = await startChatPage();
-  console.log(`\nThe chat page is at ${page.url} (Ctrl-C ends it)`);
+  console.log(`\nThe chat page is at ${page.url} (Ctrl-C to stop)`);
   await new Promise<void>((resolve) => {
     process.once('SIGINT', resolve);
     process.once('SIGTERM', resolve);

@@ -1,10 +1,8 @@
-/** Words and figures for people; a kB has 1000 bytes. */
-
 export const isTerminal = process.stdout.isTTY === true;
 const hasColors = isTerminal && process.env['NO_COLOR'] === undefined;
 const COLORS = { bold: 1, dim: 2, red: 31, green: 32, cyan: 36 } as const;
 
-/** @param plain takes the place of each character where there are no colors. @default the text itself */
+/** @param plain replaces each character if there are no colors. @default the text itself */
 export function paint(color: keyof typeof COLORS, text: string, plain?: string): string {
   if (hasColors) return `\u001b[${COLORS[color]}m${text}\u001b[0m`;
   return plain === undefined ? text : plain.repeat(text.length);
@@ -12,7 +10,7 @@ export function paint(color: keyof typeof COLORS, text: string, plain?: string):
 
 const UNITS = ['B', 'kB', 'MB', 'GB'] as const;
 
-/** 16,384 bytes as `16.4 kB`. */
+/** Formats 16,384 bytes as `16.4 kB`; 1 kB is 1000 bytes. */
 export function bytes(count: number): string {
   let value = count;
   let unit = 0;
@@ -36,7 +34,7 @@ export function rate(count: number, ms: number): string {
   return `${bytes(ms === 0 ? 0 : (count / ms) * 1000)}/s`;
 }
 
-/** Columns as wide as their widest cell; those of `right` are aligned there. */
+/** Pads columns to their widest cell. @param right indices of right-aligned columns. */
 export function columns(rows: readonly (readonly string[])[], right: readonly number[] = []): string[] {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   return rows.map((row) => {

@@ -11,14 +11,14 @@ import { type Exchange, receive } from './receiver.js';
 import { showTable } from './table.js';
 
 /**
- * `npm run tensors`: an agent has read a document and hands over what it has understood, a hidden state
- * and a KV-cache, to another one of the same model, which answers with a hidden state. First the two
- * talk to each other directly, then through a server that routes what it does not understand.
+ * `npm run tensors`: an agent has read a document and hands its hidden state and KV-cache over to another
+ * agent with the same model, which answers with a hidden state. First the two are connected directly, then
+ * through a server that forwards tensors without understanding them.
  */
 
 const USAGE = `npm run tensors -- [--tokens N]
 
-  --tokens N   length of the document, 128 KiB of cache for each token (default: 2048)`;
+  --tokens N   length of the document; each token needs 128 KiB of cache (default: 2048)`;
 
 const { values } = readCommandLine(USAGE, { options: { tokens: { type: 'string', default: '2048' } } });
 const tokens = wholeNumber('tokens', values.tokens, USAGE);
@@ -39,15 +39,15 @@ conclude();
 function introduce(): void {
   const { modelId, numLayers, numKvHeads, headDim } = MODEL;
   const perToken = bytes(cacheOf(1).byteLength - KV_CACHE_HEADER_SIZE);
-  console.log(`\n${paint('bold', 'What one agent has understood, handed over to another')}\n`);
+  console.log(`\n${paint('bold', 'One agent hands its state over to another')}\n`);
   const facts = [
     ['model', `${modelId}: ${numLayers} layers, ${numKvHeads} KV heads of ${headDim}, bfloat16`],
-    ['document', `${count(tokens)} tokens, ${perToken} of KV-cache each`],
+    ['document', `${count(tokens)} tokens with ${perToken} of KV-cache each`],
   ];
   console.log(columns(facts).join('\n'));
 }
 
-/** The sender is a client, and whoever takes its tensors, this process, the server. */
+/** The sender is a client; this process is the server and receives its tensors. */
 async function exchangeDirectly(): Promise<Exchange> {
   let accept: (session: Session) => void;
   const accepted = new Promise<Session>((resolve) => {
@@ -57,7 +57,7 @@ async function exchangeDirectly(): Promise<Exchange> {
   const { url } = await server.listen();
   const sender = startSender(url, tokens);
   const session = await accepted;
-  chapter('From agent to agent, over one session');
+  chapter('Directly, over one session');
   const { avp, reasons } = session.negotiated;
   const reason = reasons.find((each) => each.startsWith('tensors'));
   console.log(`  agreed: ${reason} (mode ${avp?.mode})\n`);
@@ -67,7 +67,7 @@ async function exchangeDirectly(): Promise<Exchange> {
   return exchange;
 }
 
-/** Both are clients, and a server in a third process has nothing of it but pieces on their way. */
+/** Sender and receiver are clients; a server in a third process forwards the tensors piece by piece. */
 async function exchangeThroughServer(): Promise<{ relayed: Exchange; relayPeakBytes: number }> {
   const relay = await startRelay();
   const session = await connect(relay.url, { ...OPTIONS, WebSocket, token: 'writer' });
@@ -76,9 +76,9 @@ async function exchangeThroughServer(): Promise<{ relayed: Exchange; relayPeakBy
   const sender = startSender(relay.url, tokens, { token: 'reader', to: 'writer' });
   while (agents.get('reader') === undefined) await changes.next();
   await changes.return?.();
-  chapter('The same through a server, from client to client');
+  chapter('Through a server, from client to client');
   const { mode, path } = agents.get('reader')?.compatibility ?? {};
-  console.log(`  its directory says of the two: ${path?.replaceAll('_', ' ')} (mode ${mode})\n`);
+  console.log(`  directory: ${path?.replaceAll('_', ' ')} (mode ${mode})\n`);
   relay.watchMemory();
   const exchange = await receive(session, tokens, 'reader');
   const relayPeakBytes = await relay.peakBytes();
@@ -106,9 +106,9 @@ function conclude(): void {
     server: relayPeakBytes,
   };
   const heldLess = Math.max(...Object.values(peaks)) < cacheOf(tokens).byteLength / 2;
-  const end = heldLess ? ': nobody held a cache as a whole.' : '.';
+  const end = heldLess ? ': no process held a complete cache.' : '.';
   console.log(
-    `\n  Beside the caches, ${questions} small questions were answered in the same sessions,` +
+    `\n  Meanwhile, ${questions} small requests were answered in the same sessions,` +
       `\n  the slowest within ${duration(slowestMs)}. Memory grew by ${bytes(peaks.sender)} at the sender, ` +
       `${bytes(peaks.receiver)} at\n  the receiver and ${bytes(peaks.server)} at the server${end}\n`,
   );

@@ -1,5 +1,5 @@
 export interface PeakMemory {
-  /** Bytes beyond what the process held when it began to be watched, at most. */
+  /** Peak growth of the process in bytes since watching began. */
   peak(): number;
 }
 

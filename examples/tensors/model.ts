@@ -8,8 +8,8 @@ import {
 } from '@parlance/protocol';
 
 /**
- * A model of eight billion parameters, as far as others have to know it, and a cache of the size that it
- * would fill. The numbers in the cache are made up; everything around them is as it would be.
+ * The description of a model with eight billion parameters, and a KV-cache of realistic size. Only the
+ * numbers in the cache are invented.
  */
 
 const CONFIG = JSON.stringify({
@@ -28,7 +28,7 @@ export function hiddenState(): Float32Array {
   return gaussians(MODEL.hiddenDim);
 }
 
-/** What the model has understood of `tokens` tokens: keys and values of every layer. */
+/** The KV-cache of `tokens` tokens: keys and values of every layer. */
 export function cacheOf(tokens: number) {
   const shape = {
     numLayers: MODEL.numLayers,
@@ -41,7 +41,7 @@ export function cacheOf(tokens: number) {
 }
 export type Cache = ReturnType<typeof cacheOf>;
 
-/** The cache piece by piece, as an inference engine would hand it out: never in memory as a whole. */
+/** The cache piece by piece, as an inference engine would produce it: never in memory as a whole. */
 export function* cacheParts(cache: Cache): Generator<Uint8Array> {
   yield encodeKvCacheHeader(cache);
   for (let at = KV_CACHE_HEADER_SIZE; at < cache.byteLength; at += BLOCK_SIZE) {
@@ -49,7 +49,7 @@ export function* cacheParts(cache: Cache): Generator<Uint8Array> {
   }
 }
 
-/** Whether `bytes`, found at `offset` of a cache, are what {@link cacheParts} makes there. */
+/** Whether `bytes` equal those that {@link cacheParts} yields at `offset`. Checks samples only. */
 export function isOfCache(bytes: Uint8Array, offset: number): boolean {
   for (let i = Math.max(0, KV_CACHE_HEADER_SIZE - offset); i < bytes.length; i += SAMPLE_STEP) {
     const at = offset + i - KV_CACHE_HEADER_SIZE;
@@ -59,18 +59,18 @@ export function isOfCache(bytes: Uint8Array, offset: number): boolean {
   return true;
 }
 
-/** Bytes of so many numbers as JSON, by the average of some. */
+/** Estimated size of `count` numbers as JSON, in bytes. */
 export function jsonSize(count: number, dtype: 'float32' | 'bfloat16'): number {
   const floats = gaussians(1000);
-  const some = dtype === 'float32' ? floats : bfloat16ToFloat32(float32ToBfloat16(floats));
-  return Math.round((count * (JSON.stringify(Array.from(some)).length - 1)) / some.length);
+  const sample = dtype === 'float32' ? floats : bfloat16ToFloat32(float32ToBfloat16(floats));
+  return Math.round((count * (JSON.stringify(Array.from(sample)).length - 1)) / sample.length);
 }
 
 const BLOCK_SIZE = 256 * 1024;
-/** Every byte would take longer than the transfer. */
+/** Checking every byte would take longer than the transfer. */
 const SAMPLE_STEP = 997;
 
-/** Normally distributed (Box and Muller), and the same in every process. */
+/** Normally distributed numbers (Box-Muller), the same in every process. */
 function gaussians(length: number): Float32Array {
   let seed = 1;
   const uniform = () => {
@@ -83,7 +83,7 @@ function gaussians(length: number): Float32Array {
   );
 }
 
-/** The same numbers twice in a row: every block begins somewhere else among them. */
+/** The same numbers twice in a row, so that a block can begin at any of them. */
 const numbers = new Uint8Array(2 * BLOCK_SIZE);
 const half = float32ToBfloat16(gaussians(BLOCK_SIZE / 2));
 numbers.set(new Uint8Array(half.buffer));

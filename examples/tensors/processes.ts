@@ -3,11 +3,9 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { RelayCommand, RelayReport } from './relay.js';
 
-/** The processes beside this one, which end with it. */
-
-/** Whom a sender talks to, where that is not the server itself. */
+/** Makes a sender address another client instead of the server. */
 export interface Addressing {
-  /** Says to the server who the sender is. */
+  /** Identifies the sender to the server. */
   readonly token: string;
   readonly to: string;
 }
@@ -17,26 +15,26 @@ export function startSender(url: string, tokens: number, addressing?: Addressing
   return start('sender', [url, String(tokens), ...who]);
 }
 
-/** A server with two clients, in a process of its own. */
+/** A server in its own process. */
 export interface Relay {
   readonly url: string;
   watchMemory(): void;
-  /** Bytes that its memory has grown by since then, at most. */
+  /** Peak growth of its memory in bytes since `watchMemory`. */
   peakBytes(): Promise<number>;
   stop(): void;
 }
 
 export async function startRelay(): Promise<Relay> {
   const child = start('relay', []);
-  const say = (command: RelayCommand) => child.send(command);
-  const hear = async () => (await once(child, 'message'))[0] as RelayReport;
-  const { url } = await hear();
+  const send = (command: RelayCommand) => child.send(command);
+  const nextReport = async () => (await once(child, 'message'))[0] as RelayReport;
+  const { url } = await nextReport();
   return {
     url,
-    watchMemory: () => void say('watch'),
+    watchMemory: () => void send('watch'),
     async peakBytes() {
-      say('report');
-      return (await hear()).peakBytes;
+      send('report');
+      return (await nextReport()).peakBytes;
     },
     stop: () => child.disconnect(),
   };
@@ -53,7 +51,7 @@ function start(name: 'sender' | 'relay', args: readonly string[]): ChildProcess 
   return child;
 }
 
-/** Ctrl-C reaches every process of a terminal, so any of them may be the first to be gone. */
+/** Ctrl-C reaches every process of a terminal, so any of them may exit first. */
 export function watchStop(): void {
   process.once('SIGINT', stop);
 }

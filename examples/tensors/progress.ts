@@ -3,16 +3,16 @@ import { bytes, duration, isTerminal, paint, rate } from './format.js';
 const MAX_WIDTH = 40;
 const MIN_WIDTH = 8;
 const FRAME_MS = 50;
-/** Columns of a line beside its bar. */
-const BESIDE = 56;
+/** Columns of a line without its bar. */
+const TEXT_WIDTH = 56;
 
 export interface Progress {
   update(done: number): void;
-  /** The line stays as it is now. */
+  /** Draws the final state. */
   finish(): void;
 }
 
-/** A bar that is drawn again and again on a terminal; anywhere else one line, at the end. */
+/** A progress bar; without a terminal, a single line at the end. */
 export function createProgress(label: string, total: number): Progress {
   const start = performance.now();
   let drawnAt = Number.NEGATIVE_INFINITY;
@@ -40,7 +40,7 @@ export function createProgress(label: string, total: number): Progress {
 }
 
 function bar(share: number): string {
-  const width = Math.max(MIN_WIDTH, Math.min(MAX_WIDTH, process.stdout.columns - BESIDE));
+  const width = Math.max(MIN_WIDTH, Math.min(MAX_WIDTH, process.stdout.columns - TEXT_WIDTH));
   const halves = Math.floor(share * width * 2);
   const filled = '━'.repeat(halves >> 1) + (halves % 2 === 1 ? '╸' : '');
   return paint('cyan', filled) + paint('dim', '━'.repeat(width - filled.length), ' ');

@@ -10,30 +10,30 @@ import { cacheOf, hiddenState, isOfCache, jsonSize, MODEL } from './model.js';
 import { createProgress } from './progress.js';
 import type { SenderReport } from './sender.js';
 
-/** A tensor that was handed over. */
+/** One tensor transfer. */
 export interface Transfer {
   readonly name: string;
   readonly numbers: number;
   readonly dtype: 'float32' | 'bfloat16';
   readonly size: number;
   readonly jsonSize: number;
-  /** Until the other end had verified all of it. */
+  /** Milliseconds until the receiver had verified it. */
   readonly ms: number;
   readonly isRight: boolean;
 }
 
-/** What two agents have handed each other. */
+/** All transfers between two agents. */
 export interface Exchange {
   readonly transfers: readonly Transfer[];
   readonly sender: SenderReport;
-  /** Bytes that the memory of this process has grown by meanwhile, at most. */
+  /** Peak growth of this process in bytes. */
   readonly peakBytes: number;
 }
 
 /**
- * Takes a hidden state and a cache, reading them while they arrive, and answers with a hidden state.
+ * Reads a hidden state and a cache while they arrive, and answers with a hidden state.
  *
- * @param to the agent at the other end, where that is not the server or the client itself.
+ * @param to the agent to answer. @default the peer of the session
  */
 export async function receive(session: Session, tokens: number, to?: string): Promise<Exchange> {
   const messages = session[Symbol.asyncIterator]();
@@ -49,7 +49,7 @@ export async function receive(session: Session, tokens: number, to?: string): Pr
   const progress = createProgress('KV-cache', cache.byteLength);
   const cacheIsRight = await read(cache, (chunk, offset) => {
     progress.update(offset + chunk.length);
-    // It may come cut anywhere, but nothing cuts a first piece so short.
+    // Pieces may have any size, but the first one always contains the header.
     const isHeaderRight = offset > 0 || decodeKvCacheHeader(chunk).seqLen === tokens;
     return isHeaderRight && isOfCache(chunk, offset);
   });
@@ -76,10 +76,10 @@ export async function receive(session: Session, tokens: number, to?: string): Pr
 
 function streamOf(message: Message | undefined): StreamedTensor {
   if (message?.tensor?.chunks !== undefined) return message.tensor;
-  throw new Error('the sender sent something else than a tensor');
+  throw new Error('the sender sent a message without a tensor');
 }
 
-/** Reads a tensor while it arrives. @param check is given its bytes in order. */
+/** Reads a tensor while it arrives. @param check receives its bytes in order. */
 async function read(
   tensor: StreamedTensor,
   check: (bytes: Uint8Array, offset: number) => boolean,
@@ -93,7 +93,7 @@ async function read(
   return isRight && offset === tensor.byteLength;
 }
 
-/** The conclusion, back to the sender. @returns milliseconds until it was verified there. */
+/** Sends the answer. @returns milliseconds until the other end has verified it. */
 async function answer(session: Session, to: string | undefined): Promise<number> {
   const data = hiddenState();
   const start = performance.now();

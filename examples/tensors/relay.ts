@@ -1,7 +1,7 @@
 import { createServer } from '@parlance/server';
 import { type PeakMemory, watchMemory } from './memory.js';
 
-/** A server that leads its clients to each other and knows no model. */
+/** A server that connects its clients and has no model of its own. */
 
 export type RelayCommand = 'watch' | 'report';
 export interface RelayReport {
@@ -11,7 +11,7 @@ export interface RelayReport {
 
 const server = createServer({
   limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },
-  // A real server proves a token; here it is the agent's name.
+  // A real server verifies a token; here the token is the agent's name.
   authenticate: ({ token }) => (token === undefined ? null : { principal: 'team', agentId: token }),
 });
 const { url } = await server.listen();

@@ -4,13 +4,13 @@ import { watchMemory } from './memory.js';
 import { cacheOf, cacheParts, hiddenState, MODEL } from './model.js';
 
 /**
- * The agent that has read the document. It hands over the state of its last token and the cache of all
- * that it has read, asks something small now and then meanwhile, and waits for the other's conclusion.
+ * The agent that has read the document. It sends the hidden state of its last token and its KV-cache, makes
+ * small requests meanwhile, and waits for the answer.
  */
 
-/** What the sender has seen, for the report. */
+/** The measurements of the sender. */
 export interface SenderReport {
-  /** Until the receiver had verified all of it. */
+  /** Milliseconds until the receiver had verified it. */
   readonly stateMs: number;
   readonly cacheMs: number;
   readonly questions: number;
@@ -18,7 +18,7 @@ export interface SenderReport {
   readonly peakBytes: number;
 }
 
-// Whoever started this one has gone, and has taken the other end along or not.
+// Exit if the parent process is gone.
 process.once('disconnect', () => process.exit(1));
 process.channel?.unref();
 

@@ -8,10 +8,10 @@ export interface TableGroup {
 
 const HEAD = ['tensor', 'numbers', 'size', 'as JSON', 'time', 'rate', ''];
 const RIGHT_ALIGNED = [2, 3, 4, 5];
-/** The rate of less says how long a round trip takes, and nothing of bytes. */
+/** The rate of smaller transfers would only measure the round trip. */
 const MIN_RATED_SIZE = 1_000_000;
 
-/** Transfers in groups, 80 columns wide. */
+/** Prints transfers in groups, 80 columns wide. */
 export function showTable(groups: readonly TableGroup[]): void {
   const rows = groups.flatMap(({ transfers }) => transfers.map(rowOf));
   const [head = '', ...lines] = columns([HEAD, ...rows], RIGHT_ALIGNED);

@@ -16,7 +16,7 @@ import {
   type ServerOptions,
 } from '@parlance/server';
 import { createOpenAIGateway } from '@parlance/server/openai';
-import { createEmbeddedResponder } from '../../../packages/server/src/cli/embedded-responder.js';
+import { createEmbeddedResponder } from '../../../packages/server/src/cli/responder.js';
 import { offer } from '../../../scripts/child-process.js';
 import { KEY, NEIGHBOUR } from './wire.js';
 

@@ -2,13 +2,13 @@ import { create } from './dom.js';
 import { bytes } from './format.js';
 import { bothWays, type TurnTraffic } from './traffic.js';
 
-/** Bytes of each turn as a pair of bars; for those who hear the page, a list of sentences. */
+/** Bytes of each turn as a pair of bars; for screen readers, a list of sentences. */
 export interface Chart {
   readonly element: HTMLElement;
   show(turns: readonly TurnTraffic[]): void;
 }
 
-/** Turns that fit beside each other on a phone. */
+/** Turns that fit next to each other on a phone. */
 const SHOWN = 12;
 
 interface Column {
@@ -32,7 +32,7 @@ export function createChart(): Chart {
       const shown = turns.slice(first).map(bothWays);
       const most = Math.max(1, ...shown.flatMap(({ http, socket }) => [http, socket]));
       scale.textContent = bytes(most);
-      // Columns are kept, so that their bars grow instead of being drawn anew.
+      // Columns are reused, so that their bars grow instead of being redrawn.
       while (columns.length < shown.length) {
         const column = createColumn();
         columns.push(column);

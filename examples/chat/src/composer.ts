@@ -1,15 +1,15 @@
 import { byId, create } from './dom.js';
 
-/** Where a person writes, sends and stops. */
+/** The form to write and send a message, and to stop an answer. */
 export interface Composer {
   /** Whether there is a session to send to. */
   setConnected(isConnected: boolean): void;
-  /** Whether an answer is under way, which can be stopped; the next question can be written meanwhile. */
+  /** Whether an answer is being received, which can be stopped; the next question can be written meanwhile. */
   setAnswering(isAnswering: boolean): void;
 }
 
 const SUGGESTIONS = [
-  'What travels over this socket?',
+  'What is sent over this socket?',
   'How long is a Donaudampfschifffahrtsgesellschaft?',
   'Say hello in Ελληνικά and in русский.',
 ] as const;
@@ -32,9 +32,9 @@ export function createComposer({ onSend, onStop }: ComposerEvents): Composer {
     send.hidden = isAnswering;
     const hadFocus = document.activeElement === stop;
     stop.hidden = !isAnswering;
-    // A button that goes away must not take the focus with it.
+    // A button that disappears must not take the focus with it.
     if (hadFocus && !isAnswering) question.focus();
-    // As tall as its text, up to what the style sheet allows.
+    // As tall as its text, up to the limit in the style sheet.
     question.style.height = 'auto';
     question.style.height = `${question.scrollHeight + question.offsetHeight - question.clientHeight}px`;
   }
@@ -71,7 +71,7 @@ export function createComposer({ onSend, onStop }: ComposerEvents): Composer {
       return create('li', {}, button);
     }),
   );
-  // On glass, the focus brings up a keyboard that hides what there is to read first.
+  // On touch screens, the focus would open a keyboard that hides the introduction.
   if (matchMedia('(pointer: fine)').matches) question.focus();
   update();
 

@@ -1,22 +1,20 @@
-/** What was said, and how it is said again, as chat APIs want it. */
-
 export type TurnState =
-  /** Asked, nothing has come yet. */
+  /** Sent, without any answer yet. */
   | 'waiting'
   | 'streaming'
   | 'done'
-  /** The person pressed Stop. */
+  /** The user pressed Stop. */
   | 'stopped'
   /** The session ended before the answer did. */
   | 'interrupted'
-  /** The request could not be sent, or was answered with an error. */
+  /** The request could not be sent, or the answer is an error. */
   | 'failed';
 
 export interface Turn {
   readonly question: string;
   answer: string;
   state: TurnState;
-  /** What went wrong, where something did. */
+  /** Error message; empty if there is none. */
   problem: string;
 }
 
@@ -29,7 +27,7 @@ export function createTurn(question: string): Turn {
   return { question, answer: '', state: 'waiting', problem: '' };
 }
 
-/** Everything said so far, as chat APIs want it. Unfinished answers go as far as they came. */
+/** The conversation so far as the messages of a chat request. Includes unfinished answers. */
 export function messagesOf(turns: readonly Turn[]): ChatMessage[] {
   return turns.flatMap(({ question, answer }): ChatMessage[] => [
     { role: 'user', content: question },

@@ -1,4 +1,4 @@
-/** The element with this ID, which the page's HTML promises. */
+/** The element with this ID, which must be in the page's HTML. */
 export function byId<E extends HTMLElement>(id: string): E {
   const element = document.getElementById(id);
   if (element === null) throw new Error(`the page has no element #${id}`);

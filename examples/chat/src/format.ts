@@ -1,11 +1,9 @@
 import type { Comparison } from './traffic.js';
 
-/** Numbers as people read them. */
-
-/** A number and its unit stay on one line. */
+/** Keeps a number and its unit on one line. */
 const NO_BREAK = '\u00a0';
 
-/** 9,876 B, then 12.3 kB and 1.2 MB; a kB has 1000 bytes. */
+/** `9,876 B`, then `12.3 kB` and `1.2 MB`; 1 kB is 1000 bytes. */
 export function bytes(count: number): string {
   if (count < 10_000) return `${count.toLocaleString('en')}${NO_BREAK}B`;
   const [value, unit] = count < 1_000_000 ? [count / 1000, 'kB'] : [count / 1_000_000, 'MB'];
@@ -14,7 +12,7 @@ export function bytes(count: number): string {
 
 export const SAME = 'the same';
 
-/** `34 % less`, `2 % more`, `the same`; nothing where there is nothing to compare with. */
+/** `34 % less`, `2 % more` or `the same`; empty if there is no HTTP traffic to compare with. */
 export function difference({ http, socket }: Comparison): string {
   if (http === 0) return '';
   const percent = Math.round((1 - socket / http) * 100);

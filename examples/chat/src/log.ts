@@ -3,12 +3,12 @@ import { byId, create } from './dom.js';
 import { bytes, difference } from './format.js';
 import { bothWays, type TurnTraffic } from './traffic.js';
 
-/** The conversation as it is seen. */
+/** The view of the conversation. */
 export interface Log {
   add(turn: Turn): void;
-  /** Shows what has come since, and what it cost. */
+  /** Shows new parts of the answer, and its traffic. */
   update(turn: Turn, traffic: TurnTraffic | undefined): void;
-  /** A line between turns, about the conversation and no part of it. */
+  /** Adds a line between turns that is not part of the conversation. */
   remark(text: string): void;
 }
 
@@ -18,7 +18,7 @@ const NOTES: Readonly<Record<TurnState, string>> = {
   done: '',
   stopped: 'You stopped this answer.',
   interrupted: 'The session was lost before the answer was complete.',
-  failed: 'This was not answered.',
+  failed: 'The request failed.',
 };
 
 interface TurnView {
@@ -26,17 +26,17 @@ interface TurnView {
   readonly text: HTMLElement;
   readonly note: HTMLElement;
   readonly cost: HTMLElement;
-  /** UTF-16 units of the answer that `text` holds. */
+  /** Length of the answer that is shown, in UTF-16 units. */
   shown: number;
 }
 
-/** @param onAskAgain a turn that came to no good end shall be repeated. */
+/** @param onAskAgain called when the user wants to repeat a failed turn. */
 export function createLog(onAskAgain: (turn: Turn) => void): Log {
   const log = byId('log');
   const views = new Map<Turn, TurnView>();
 
-  // The end of the conversation stays in view, also when a notice takes room from the log, until the
-  // person scrolls up: nothing else moves the log in that direction, except to its end.
+  // Keeps the end of the conversation in view, even if a notice makes the log smaller, until the user
+  // scrolls up: nothing else moves the log upwards.
   let follows = true;
   let lastTop = 0;
   const toEnd = () => {
@@ -80,9 +80,9 @@ export function createLog(onAskAgain: (turn: Turn) => void): Log {
       const { answer, text, note, cost } = view;
       const isRunning = turn.state === 'waiting' || turn.state === 'streaming';
       answer.dataset['state'] = turn.state;
-      // Read aloud once it is complete, not word by word.
+      // Screen readers read the answer once it is complete, not word by word.
       answer.ariaBusy = String(isRunning);
-      // An answer only grows, except where the turn was begun anew.
+      // An answer only grows, unless the turn was started again.
       if (turn.answer.length < view.shown) text.replaceChildren();
       else if (turn.answer.length > view.shown) text.append(turn.answer.slice(view.shown));
       view.shown = turn.answer.length;

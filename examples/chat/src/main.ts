@@ -10,14 +10,14 @@ import { createPanel } from './panel.js';
 import { createSessionLink, type LinkState } from './session-link.js';
 import { createTraffic } from './traffic.js';
 
-/** A chat over one session. Its server is this page's own, or the one that `?server=ws://…` names. */
+/** A chat over one session, with this page's own server or the one in `?server=ws://…`. */
 
 const server = new URLSearchParams(location.search).get('server') ?? ownServer();
 const turns: Turn[] = [];
 const traffic = createTraffic();
 let session: ClientSession | undefined;
 let running: { readonly turn: Turn; readonly controller: AbortController } | undefined;
-/** How often the present session was taken up again, and when its connection was lost. */
+/** How often the present session was resumed, and when its connection was lost. */
 let resumed = 0;
 let lostAt = 0;
 
@@ -26,7 +26,7 @@ const log = createLog(askAgain);
 const composer = createComposer({ onSend: ask, onStop: stop });
 const notice = createNotice(server, () => link.tryNow());
 const link = createSessionLink(server, handleLinkState);
-// The network is back: no reason to wait for the countdown.
+// The network is back, so there is no need to wait for the countdown.
 window.addEventListener('online', () => link.tryNow());
 panel.showTraffic(traffic);
 
@@ -39,7 +39,7 @@ function handleLinkState(state: LinkState): void {
   document.body.dataset['state'] = state.name;
   byId('status').textContent = statusOf(state);
   notice.show(state);
-  // What is said while the session is suspended goes out when it is taken up again.
+  // Messages sent while the session is suspended go out when it resumes.
   composer.setConnected(state.name === 'connected' || state.name === 'suspended');
   if (state.name === 'suspended') lostAt = performance.now();
   if (state.name !== 'connected' || session === undefined) return;
@@ -50,11 +50,11 @@ function handleLinkState(state: LinkState): void {
   if (state.since === 'resumed') {
     log.remark(`Connected again after ${duration(performance.now() - lostAt)}. Nothing is missing.`);
   }
-  if (state.since === 'anew') {
+  if (state.since === 'new') {
     log.remark(
       turns.length === 0
         ? 'Connected again, in a new session.'
-        : 'Connected again, in a new session. The next message sends the whole conversation anew.',
+        : 'Connected again, in a new session. The next message sends the whole conversation again.',
     );
   }
 }
@@ -83,7 +83,7 @@ function ask(question: string): void {
   void answer(turn);
 }
 
-/** Only the last turn can be repeated: what follows a turn was said in its light. */
+/** Only the last turn can be repeated, as later turns depend on earlier ones. */
 function askAgain(turn: Turn): void {
   if (session === undefined || running !== undefined || turn !== turns.at(-1)) return;
   Object.assign(turn, createTurn(turn.question));
@@ -97,10 +97,10 @@ function stop(): void {
   running.controller.abort();
 }
 
-/** Sends the whole conversation, whose last turn is `turn`, and shows the answer as it comes. */
+/** Sends the whole conversation, whose last turn is `turn`, and shows the answer as it arrives. */
 async function answer(turn: Turn): Promise<void> {
   if (session === undefined) return;
-  const asked = session;
+  const usedSession = session;
   const meter = traffic.begin();
   const controller = new AbortController();
   const show = () => {
@@ -110,20 +110,20 @@ async function answer(turn: Turn): Promise<void> {
   running = { turn, controller };
   composer.setAnswering(true);
   try {
-    for await (const text of askModel(asked, turns, controller.signal, meter.http)) {
+    for await (const text of askModel(usedSession, turns, controller.signal, meter.http)) {
       meter.received();
       if (text === '') continue;
       turn.answer += text;
       if (!isStopped(turn)) turn.state = 'streaming';
       show();
     }
-    // `stop` is heard between two parts; by now, nothing else can have ended the loop early.
+    // Only `stop` ends the loop early without an error.
     if (!isStopped(turn)) turn.state = 'done';
   } catch (error) {
     const problem = problemOf(error);
     if (problem === undefined) throw error;
     if (isStopped(turn)) return;
-    const isLost = problem.code === 'session_lost' || isOver(asked);
+    const isLost = problem.code === 'session_lost' || isOver(usedSession);
     turn.state = isLost ? 'interrupted' : 'failed';
     if (!isLost) turn.problem = problem.text;
   } finally {

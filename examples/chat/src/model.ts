@@ -3,16 +3,16 @@ import OpenAI from 'openai';
 import { messagesOf, type Turn } from './conversation.js';
 import { measureFetch, type PlainHttpSize } from './plain-http.js';
 
-/** A label for whoever answers; the embedded responder has no model. */
+/** Model of the requests; the embedded responder ignores it. */
 const MODEL = new URLSearchParams(location.search).get('model') ?? 'gpt-4o';
-/** Names no host: whatever it is, requests go over the session. */
+/** The host is ignored, as requests go over the session. */
 const BASE_URL = 'http://session/v1';
 
 /**
- * Asks with everything said so far and hands out the answer as it comes. This is the whole of it: the
- * `openai` package as it is, with the session's `fetch`.
+ * Sends the conversation and yields the answer as it arrives. This is all it takes: the unmodified `openai`
+ * package with the session's `fetch`.
  *
- * @param size kept up with what the same would take without a session.
+ * @param size updated with the size of the same exchange as plain HTTP.
  */
 export async function* askModel(
   session: ClientSession,
@@ -34,20 +34,20 @@ export async function* askModel(
   for await (const chunk of chunks) yield chunk.choices[0]?.delta.content ?? '';
 }
 
-/** Why there was no answer, or not all of it. */
+/** Why an answer is missing or incomplete. */
 export interface Problem {
-  /** A session's word for it, where it was the session. */
+  /** Error code, if the session failed. */
   readonly code: string | undefined;
   readonly text: string;
 }
 
-/** What went wrong with an answer; `undefined` where it is a fault of this page. */
+/** Describes a failed answer; `undefined` if the error is a bug of this page. */
 export function problemOf(error: unknown): Problem | undefined {
-  // The SDK wraps what its fetch rejects with.
+  // The SDK wraps errors of its fetch.
   const cause = error instanceof OpenAI.APIConnectionError ? error.cause : error;
   if (cause instanceof ProtocolError) {
     const { code, message, retryAfterMs } = cause;
-    const again = retryAfterMs === undefined ? '' : `. Again in ${Math.ceil(retryAfterMs / 1000)} s.`;
+    const again = retryAfterMs === undefined ? '' : `. Try again in ${Math.ceil(retryAfterMs / 1000)} s.`;
     return { code, text: `${code}: ${message}${again}` };
   }
   return error instanceof OpenAI.APIError ? { code: undefined, text: error.message } : undefined;

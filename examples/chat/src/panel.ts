@@ -4,15 +4,15 @@ import { byId, create, descriptions } from './dom.js';
 import { bytes, difference, SAME } from './format.js';
 import type { Comparison, Traffic, TurnTraffic } from './traffic.js';
 
-/** The panel beside the conversation: what was agreed, and what it costs. */
+/** The panel next to the conversation: negotiated values and traffic. */
 export interface Panel {
-  /** @param resumed how often the session was taken up again. */
+  /** @param resumed how often the session was resumed. */
   showSession(session: ClientSession, server: string, resumed: number): void;
-  /** Shows the figures with the next frame that the browser paints. */
+  /** Updates the figures with the next animation frame. */
   showTraffic(traffic: Traffic): void;
 }
 
-/** Turns that the table lists; the sums are over all of them. */
+/** Turns listed in the table; the totals include all turns. */
 const LISTED = 6;
 
 export function createPanel(): Panel {
@@ -40,7 +40,7 @@ export function createPanel(): Panel {
     byId('silence').hidden = turns.length > 0;
     byId('figures').hidden = turns.length === 0;
     overhead.hidden = total.overhead === 0;
-    overhead.textContent = `Not counted above: ${bytes(total.overhead)} for agreeing on the session and keeping it.`;
+    overhead.textContent = `Not included: ${bytes(total.overhead)} for negotiating and maintaining the session.`;
     if (turns.length === 0) return;
     summary.textContent = `${bytes(total.turns.socket)} instead of ${bytes(total.turns.http)}`;
     byId('difference').textContent = comparedWithHttp(total.turns);
@@ -57,7 +57,7 @@ export function createPanel(): Panel {
         ...descriptions([
           ['Session', create('code', {}, session.id)],
           ['Server', create('code', {}, server)],
-          ['Taken up again', resumed === 0 ? 'never' : `${resumed} ${resumed === 1 ? 'time' : 'times'}`],
+          ['Resumed', resumed === 0 ? 'never' : `${resumed} ${resumed === 1 ? 'time' : 'times'}`],
           ['Protocol', version],
           ['Algorithms', list(algorithms)],
           ['Encoding', encoding ?? 'none'],
@@ -70,7 +70,7 @@ export function createPanel(): Panel {
     },
 
     showTraffic(traffic) {
-      // Parts come faster than anybody sees them.
+      // Parts arrive faster than the eye can follow.
       if (due === undefined) requestAnimationFrame(paint);
       due = traffic;
     },
@@ -122,7 +122,7 @@ function list(items: readonly string[]): HTMLElement {
   return create('ul', {}, ...items.map((item) => create('li', {}, item)));
 }
 
-/** `link: max_streams 128`; parameters are JSON by convention, and shown as they are where they are not. */
+/** `link: max_streams 128`. Parameters are JSON by convention; others are shown unchanged. */
 function describe(name: string, parameters: string): string {
   let value: unknown;
   try {
@@ -131,8 +131,8 @@ function describe(name: string, parameters: string): string {
     return `${name}: ${shorten(parameters)}`;
   }
   if (typeof value !== 'object' || value === null) return `${name}: ${shorten(parameters)}`;
-  const told = Object.entries(value).map(([key, each]) => `${key} ${shorten(String(each))}`);
-  return told.length === 0 ? name : `${name}: ${told.join(', ')}`;
+  const entries = Object.entries(value).map(([key, each]) => `${key} ${shorten(String(each))}`);
+  return entries.length === 0 ? name : `${name}: ${entries.join(', ')}`;
 }
 
 function shorten(text: string): string {

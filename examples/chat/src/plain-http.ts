@@ -1,7 +1,7 @@
 /**
- * What an exchange would have taken as plain HTTP/1.1, measured on the exchange itself: start lines, the
- * header fields that were said, bodies. What a browser adds on its own (its name, cookies, what it
- * accepts) and how TLS and chunks frame it are left out, as are the frame headers of the WebSocket.
+ * Size of an exchange as plain HTTP/1.1: start lines, the header fields that were set, and bodies. Headers that
+ * a browser adds (user agent, cookies, accept) and the framing of TLS and chunks are left out, and so are the
+ * frame headers of the WebSocket.
  */
 export interface PlainHttpSize {
   /** Bytes of the request. */
@@ -13,7 +13,7 @@ export interface PlainHttpSize {
 const utf8 = new TextEncoder();
 const sizeOf = (text: string) => utf8.encode(text).length;
 
-/** `fetch` that adds to `size` what passes through it. Only bodies of text are measured. */
+/** A `fetch` that adds the size of each exchange to `size`. Measures only text bodies. */
 export function measureFetch(fetch: typeof globalThis.fetch, size: PlainHttpSize): typeof globalThis.fetch {
   return async (input, init) => {
     size.sent += requestSize(String(input instanceof Request ? input.url : input), init);

@@ -1,22 +1,16 @@
 import { type ClientSession, connect, ProtocolError } from '@parlance/client';
 
-/**
- * Keeps this page connected to one server. A session outlives its connections by itself; what is done
- * here is the first connection, and another session after one that has ended. A server that refuses is
- * asked again only where it says that this may help.
- */
-
 export type LinkState =
   | { readonly name: 'connecting' }
   | {
       readonly name: 'connected';
       readonly session: ClientSession;
-      /** `resumed` with nothing missing, or `anew` in a session that knows nothing of the one before. */
-      readonly since: 'first' | 'resumed' | 'anew';
+      /** `resumed`: nothing is missing. `new`: a session without knowledge of the one before. */
+      readonly since: 'first' | 'resumed' | 'new';
     }
-  /** The connection is lost, the session is not: it comes back by itself. */
+  /** The connection is lost, the session is not: it resumes by itself. */
   | { readonly name: 'suspended'; readonly session: ClientSession }
-  /** The session is over, and the next one begins by itself: the server is replaced, or has lost it. */
+  /** The session is over and the next one begins by itself: the server was replaced, or has lost it. */
   | { readonly name: 'moving'; readonly session: ClientSession }
   | {
       readonly name: 'refused';
@@ -26,25 +20,29 @@ export type LinkState =
     }
   | {
       readonly name: 'lost';
-      /** What ended the session; `undefined` where the server closed it as agreed. */
+      /** Why the session ended; `undefined` if the server closed it normally. */
       readonly error: ProtocolError | undefined;
       /** Whether there ever was a session. */
       readonly hadSession: boolean;
-      /** Unix milliseconds of the next attempt; `undefined` while one is under way. */
+      /** Unix milliseconds of the next attempt; `undefined` during an attempt. */
       readonly retryAt: number | undefined;
     };
 
 export interface SessionLink {
   readonly state: LinkState;
-  /** Ends the waiting, if there is any. */
+  /** Retries at once if waiting for the next attempt. */
   tryNow(): void;
 }
 
 const RETRY_MS = 4_000;
-/** Pages that lost the same server must not all come back in the same moment. */
+/** Random delay, so that pages that lost the same server do not reconnect at the same moment. */
 const RETRY_SPREAD_MS = 2_000;
 
-/** Connects, and reports every change of state. */
+/**
+ * Keeps this page connected to one server and reports every change of state. A session reconnects by itself;
+ * this makes the first connection, and a new session after one that has ended. After a refusal it tries
+ * again only if the server allows a retry.
+ */
 export function createSessionLink(url: string, onState: (state: LinkState) => void): SessionLink {
   let state: LinkState = { name: 'connecting' };
   let hadSession = false;
@@ -67,7 +65,7 @@ export function createSessionLink(url: string, onState: (state: LinkState) => vo
       enter(failedState(error, hadSession));
       return;
     }
-    enter({ name: 'connected', session, since: hadSession ? 'anew' : 'first' });
+    enter({ name: 'connected', session, since: hadSession ? 'new' : 'first' });
     hadSession = true;
     follow(session);
     enter({ name: 'lost', error: await endOf(session), hadSession, retryAt: retryTime() });
@@ -79,7 +77,7 @@ export function createSessionLink(url: string, onState: (state: LinkState) => vo
       if (now === 'suspended') enter({ name: 'suspended', session });
       if (now === 'connecting') enter({ name: 'moving', session });
       if (now !== 'established') return;
-      enter({ name: 'connected', session, since: session.id === id ? 'resumed' : 'anew' });
+      enter({ name: 'connected', session, since: session.id === id ? 'resumed' : 'new' });
       id = session.id;
     });
   }
@@ -102,7 +100,7 @@ export function createSessionLink(url: string, onState: (state: LinkState) => vo
 }
 
 function failedState(error: ProtocolError, hadSession: boolean): LinkState {
-  // Whoever is not there may come; whoever has answered is believed.
+  // An absent server may come back; an answer that refuses is final unless it allows a retry.
   if (
     error.code === 'connection_failed' ||
     error.code === 'session_lost' ||
@@ -113,7 +111,7 @@ function failedState(error: ProtocolError, hadSession: boolean): LinkState {
   return { name: 'refused', error, retryAt: error.retryable ? retryTime(error.retryAfterMs) : undefined };
 }
 
-/** Waits for the end of the session. One-way messages are no part of a chat and are passed over. */
+/** Waits for the end of the session. Ignores one-way messages, which are not part of a chat. */
 async function endOf(session: ClientSession): Promise<ProtocolError | undefined> {
   for (;;) {
     try {
@@ -121,7 +119,7 @@ async function endOf(session: ClientSession): Promise<ProtocolError | undefined>
       return undefined;
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
-      // A lost session is told to its reader, and then goes on as a new one.
+      // Reading reports a lost session, after which a new one may follow.
       if (session.state === 'closed') return error;
     }
   }

@@ -1,13 +1,11 @@
 import type { ClientSession } from '@parlance/client';
 import type { PlainHttpSize } from './plain-http.js';
 
-/** Bytes on the socket beside the same exchange as plain HTTP, by turn and for all sessions of this page. */
-
-/** One direction, in bytes. */
+/** The size of the same traffic as plain HTTP and on the socket, in bytes. */
 export interface Comparison {
   /** See {@link PlainHttpSize}. */
   readonly http: number;
-  /** WebSocket messages, headers of the session included; the WebSocket's own frame headers are not. */
+  /** WebSocket messages including session headers, without the WebSocket's own frame headers. */
   readonly socket: number;
 }
 
@@ -15,21 +13,21 @@ export interface TurnTraffic {
   readonly sent: Comparison;
   readonly received: Comparison;
   readonly parts: number;
-  /** How the request travelled. */
+  /** Codec of the request. */
   readonly algorithm: string;
-  /** Whether the turn is over: until then, the figures grow. */
+  /** Whether the turn is over; until then, the figures grow. */
   readonly isFinal: boolean;
 }
 
 export interface TotalTraffic {
   /** All turns, both directions. */
   readonly turns: Comparison;
-  /** Everything else on the socket: negotiation, keep-alive, taking the session up again, closing. */
+  /** Everything else on the socket: negotiation, keep-alive, resuming, closing. */
   readonly overhead: number;
 }
 
 export interface TurnMeter {
-  /** What the turn takes as plain HTTP; whoever asks keeps it up. */
+  /** Size of the turn as plain HTTP; updated by the caller. */
   readonly http: PlainHttpSize;
   received(): void;
   finish(): void;
@@ -37,9 +35,9 @@ export interface TurnMeter {
 }
 
 export interface Traffic {
-  /** Counts the session from here on; what came before stays in the total. */
+  /** Counts this session from now on; earlier sessions stay in the total. */
   follow(session: ClientSession): void;
-  /** Starts a turn on the session that is followed. Turns do not overlap. */
+  /** Starts a turn on the present session. Turns must not overlap. */
   begin(): TurnMeter;
   readonly turns: readonly TurnTraffic[];
   readonly total: TotalTraffic;
@@ -52,7 +50,7 @@ export function bothWays({ sent, received }: TurnTraffic): Comparison {
 export function createTraffic(): Traffic {
   const meters: TurnMeter[] = [];
   let session: ClientSession | undefined;
-  /** Bytes of the sessions before this one. */
+  /** Bytes of earlier sessions. */
   let earlier = 0;
   const wire = () => {
     if (session === undefined) return { sent: 0, received: 0 };
@@ -95,8 +93,8 @@ export function createTraffic(): Traffic {
 }
 
 /**
- * @param wire bytes of the session in both directions.
- * @param lastAlgorithm what was chosen for the last body sent.
+ * @param wire returns the bytes of the session in both directions.
+ * @param lastAlgorithm returns the codec of the last body sent.
  */
 function createMeter(
   wire: () => { readonly sent: number; readonly received: number },
@@ -107,7 +105,7 @@ function createMeter(
   let parts = 0;
   let algorithm = '';
   let final: TurnTraffic | undefined;
-  /** The SDK sends in its own time; by the first part, it has. */
+  /** The SDK sends the request later, but before the first part of the answer. */
   const learn = () => {
     if (algorithm === '' && http.sent > 0) algorithm = lastAlgorithm();
   };

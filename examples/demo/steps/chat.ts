@@ -5,7 +5,7 @@ import type { ChatRequest } from '../chat-completion.js';
 import { buildConversation } from '../conversation.js';
 import type { Report } from '../report.js';
 
-/** What the server read from an M2M header without decompressing its payload. */
+/** Fields that the server read from an M2M header without decompressing the payload. */
 export interface RoutingRecord {
   readonly model: string;
   readonly roles: readonly string[];
@@ -14,7 +14,7 @@ export interface RoutingRecord {
 
 const TURNS = 12;
 
-/** (c) A conversation as TokenNative, as M2M v1, and as sessions send it by default, there and back. */
+/** (c) Sends a conversation as TokenNative, as M2M v1, and with the default codec; the server echoes it. */
 export async function showChat(
   url: string,
   nodeModules: string,
@@ -29,9 +29,9 @@ export async function showChat(
   for (const algorithm of ['TOKEN_NATIVE', 'M2M', 'auto'] as const) {
     routed.length = 0;
     const { sent, json, equal } = await echo(session, requests, algorithm);
-    const name = algorithm === 'auto' ? 'by default' : algorithm;
+    const name = algorithm === 'auto' ? 'default' : algorithm;
     rows.push([name, json, sent, `${((1 - sent / json) * 100).toFixed(0)} %`]);
-    report.check(`${name}: all ${requests.length} requests came back equal`, equal);
+    report.check(`${name}: all ${requests.length} requests came back unchanged`, equal);
     if (algorithm === 'M2M') {
       const record = routed.at(-1);
       report.check(
@@ -43,8 +43,8 @@ export async function showChat(
       );
     }
   }
-  report.table(['coded as', 'JSON, bytes', 'on the socket', 'saved'], rows);
-  report.line('By default the session has what was sent before: only what is new travels.');
+  report.table(['codec', 'JSON, bytes', 'on the socket', 'saved'], rows);
+  report.line('By default, both ends keep earlier messages, so only new text is sent.');
 }
 
 async function echo(session: Session, requests: readonly ChatRequest[], algorithm: Algorithm | 'auto') {

@@ -8,25 +8,25 @@ import {
 import WebSocket from 'ws';
 import type { Report } from '../report.js';
 
-/** (f) PING, PONG and CLOSE, by a peer that is written by hand over a bare WebSocket. */
+/** (f) PING, PONG and CLOSE, sent by hand over a bare WebSocket. */
 export async function showControl(url: string, report: Report): Promise<void> {
   report.section('PING, PONG and CLOSE over a bare WebSocket');
   const socket = new WebSocket(url, [Subprotocol.BINARY]);
   const replies: (ControlMessage | UnknownMessage)[] = [];
   const closed = new Promise<number>((resolve) => socket.once('close', resolve));
-  const say = (message: ControlMessage) => socket.send(encodeControl(message));
+  const send = (message: ControlMessage) => socket.send(encodeControl(message));
   const timestamp = Date.now();
 
   socket.on('message', (data: Buffer) => {
     const message = decodeControl(data);
     replies.push(message);
     const sessionId = message.sessionId;
-    if (message.type === 'ACCEPT') say({ type: 'PING', sessionId, timestamp, payload: {} });
+    if (message.type === 'ACCEPT') send({ type: 'PING', sessionId, timestamp, payload: {} });
     if (message.type === 'PONG')
-      say({ type: 'CLOSE', sessionId, timestamp, payload: { reason: 'NORMAL', message: '' } });
+      send({ type: 'CLOSE', sessionId, timestamp, payload: { reason: 'NORMAL', message: '' } });
   });
   await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject));
-  say({
+  send({
     type: 'HELLO',
     sessionId: null,
     timestamp,

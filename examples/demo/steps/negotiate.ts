@@ -3,7 +3,7 @@ import { ProtocolError } from '@parlance/protocol';
 import WebSocket from 'ws';
 import type { Report } from '../report.js';
 
-/** (a) Two clients with different lists, (b) one with nothing in common. */
+/** (a) Two clients with different offers, (b) one with nothing in common with the server. */
 export async function showNegotiation(url: string, report: Report): Promise<void> {
   report.section('Negotiation');
   for (const [name, options] of CLIENTS) {
@@ -12,10 +12,10 @@ export async function showNegotiation(url: string, report: Report): Promise<void
     report.line(`${name} offers ${options.algorithms.join(', ')} and ${options.encodings.join(', ')}`);
     const expected = options.algorithms.filter((algorithm) => SERVER.includes(algorithm));
     report.check(
-      `agreed on ${algorithms.join(', ')}: what both have, in the client's order`,
+      `agreed on ${algorithms.join(', ')}: the common ones, in the client's order`,
       algorithms.join() === expected.join(),
     );
-    report.check(`and on ${encoding}, which the client prefers`, encoding === options.encodings[0]);
+    report.check(`agreed on ${encoding}, which the client prefers`, encoding === options.encodings[0]);
   }
 
   report.section('Nothing in common');
@@ -31,7 +31,7 @@ export async function showNegotiation(url: string, report: Report): Promise<void
   );
 }
 
-/** What the demo's server supports. */
+/** Algorithms of the demo's server. */
 const SERVER = ['M2M', 'TOKEN_NATIVE', 'BROTLI', 'NONE'] as const as readonly string[];
 
 const CLIENTS = [

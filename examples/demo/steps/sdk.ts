@@ -5,7 +5,7 @@ import type { Answerer } from '../answerer.js';
 import type { Report } from '../report.js';
 import { answerTo } from '../responder.js';
 
-/** The `openai` package over the session, by one line. */
+/** The `openai` package over the session, with one extra line. */
 export async function showSdk(url: string, { model, isEmbedded }: Answerer, report: Report): Promise<void> {
   report.section('The openai package with `fetch: session.fetch`');
   await using session = await connect(url, { WebSocket });
@@ -30,7 +30,7 @@ export async function showSdk(url: string, { model, isEmbedded }: Answerer, repo
   const bytes = session.stats().received.wireBytes - before;
   report.line(text);
   report.check(
-    `${chunks} chunks, joined to the whole answer`,
+    `${chunks} chunks make up the complete answer`,
     expected === undefined ? text !== '' : text === expected,
   );
   report.line(
@@ -39,7 +39,7 @@ export async function showSdk(url: string, { model, isEmbedded }: Answerer, repo
 
   const whole = await openai.chat.completions.create({ model, messages });
   report.check(
-    'the same, not streamed',
+    'the same answer without streaming',
     expected === undefined
       ? whole.choices[0]?.message.content !== ''
       : whole.choices[0]?.message.content === expected,
@@ -52,7 +52,7 @@ export async function showSdk(url: string, { model, isEmbedded }: Answerer, repo
     { signal: controller.signal },
   );
   for await (const _chunk of stream) controller.abort();
-  report.check('an abort ends the stream at the far end', await isOver(session));
+  report.check('an abort ends the stream at the server', await isOver(session));
 }
 
 /** A stream counts as open until its handler has ended. */

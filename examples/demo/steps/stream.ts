@@ -5,9 +5,9 @@ import type { ChatRequest } from '../chat-completion.js';
 import type { Report } from '../report.js';
 import { answerTo } from '../responder.js';
 
-/** (d) A streamed answer, part by part, in the session's own words. */
+/** (d) A streamed answer, part by part, without HTTP. */
 export async function showStream(url: string, { isEmbedded }: Answerer, report: Report): Promise<void> {
-  // An API's parts are events; the next section shows those.
+  // With an API, parts are events; the next section shows those.
   if (!isEmbedded) return;
   report.section('A streamed answer');
   await using session = await connect(url, { WebSocket });
@@ -27,10 +27,10 @@ export async function showStream(url: string, { isEmbedded }: Answerer, report: 
   const bytes = session.stats().received.wireBytes - before.received.wireBytes;
   report.line(text);
   report.check(
-    `${parts} parts on stream ${stream.id}, joined to the whole answer`,
+    `${parts} parts on stream ${stream.id} make up the complete answer`,
     text === answerTo(question) && parts > 10,
   );
   report.line(
-    `${bytes} bytes on the socket for ${Buffer.byteLength(text)} bytes of text, ${(bytes / parts).toFixed(1)} a part`,
+    `${bytes} bytes on the socket for ${Buffer.byteLength(text)} bytes of text, ${(bytes / parts).toFixed(1)} per part`,
   );
 }

@@ -11,7 +11,7 @@ interface NamedTensor {
   readonly tensor: AvpInput;
 }
 
-/** (e) A hidden state and a KV-cache as AVP frames, there and back, equal to the bit. */
+/** (e) Sends a hidden state and a KV-cache as AVP frames; they come back bit for bit. */
 export async function showTensors(url: string, report: Report): Promise<void> {
   report.section('Tensors as AVP frames');
   await using session = await connect(url, { WebSocket });
@@ -25,9 +25,9 @@ export async function showTensors(url: string, report: Report): Promise<void> {
     await echoes.return?.();
     const { tensor: received } = message;
     const original = bytesOf(tensor.data);
-    rows.push([name, tensor.dtype, tensor.shape?.join(' × ') ?? 'in its header', original.length, sent]);
+    rows.push([name, tensor.dtype, tensor.shape?.join(' × ') ?? 'in the header', original.length, sent]);
     report.check(
-      `${name}: verified by its checksum at both ends, and equal to the bit`,
+      `${name}: verified by checksum at both ends, and identical bit for bit`,
       received !== undefined && original.equals(received.data) && received.dtype === tensor.dtype,
       `sha256 ${createHash('sha256')
         .update(received?.data ?? '')
@@ -36,7 +36,7 @@ export async function showTensors(url: string, report: Report): Promise<void> {
     );
     if (name === 'KV-cache' && received !== undefined) {
       const cache = decodeKvCache(received.data);
-      report.check('KV-cache: its header reads back', cache.numLayers === 2 && cache.seqLen === 16);
+      report.check('KV-cache: the header is readable', cache.numLayers === 2 && cache.seqLen === 16);
     }
   }
   report.table(['tensor', 'dtype', 'shape', 'bytes', 'on the socket'], rows);

@@ -2,12 +2,12 @@ import { ProtocolError } from '@parlance/protocol';
 import { type Crashable, guard, type Wire } from '@parlance/protocol/internal';
 import type { SocketFailure } from './address.js';
 
-/** What is used of the WebSocket interface that browsers, workers, Node 22 and `ws` share. */
+/** The part of the WebSocket interface that is used; browsers, workers, Node 22 and `ws` provide it. */
 export interface WebSocketLike {
   binaryType: string;
   readonly bufferedAmount: number;
   readonly protocol: string;
-  /** @param onWritten `ws` calls it when the data has left the process; others know no such argument. */
+  /** @param onWritten called by `ws` when the data has left the process; other implementations ignore it. */
   send(data: string | Uint8Array<ArrayBuffer>, onWritten?: () => void): void;
   close(code?: number, reason?: string): void;
   onopen: ((event: never) => void) | null;
@@ -16,27 +16,27 @@ export interface WebSocketLike {
   onerror: ((event: never) => void) | null;
 }
 
-/** A WebSocket class: the runtime's own, or that of `ws`. */
+/** A WebSocket class: the global one, or that of `ws`. */
 export type WebSocketConstructor = new (url: string, protocols: string[]) => WebSocketLike;
 
 export interface ConnectionEvents {
-  /** Whose connection it is: what the events throw ends it. */
+  /** Owner of the connection; it ends if an event handler throws. */
   readonly session: Crashable;
   onOpen(): void;
   onMessage(data: Uint8Array | string): void;
-  /** The socket may have room again; not every one tells. */
+  /** The socket may accept more data; only `ws` reports this. */
   onWritable(): void;
-  /** @param failure what the socket said before, where it said anything. */
+  /** @param failure the last error of the socket; empty if there was none. */
   onClose(code: number, reason: string, failure: SocketFailure): void;
 }
 
-/** It is not asked after smaller frames, as it costs more than their turn is worth. */
-const MIN_ASKED_SIZE = 16 * 1024;
+/** Smaller frames are sent without a callback, which costs more than it saves. */
+const MIN_CALLBACK_SIZE = 16 * 1024;
 
-/** Codes below 3000 other than 1000 are not the application's to send. */
-const FIRST_OWN_CODE = 3000;
+/** WebSocket applications may send only 1000 and codes from 3000 on. */
+const FIRST_APPLICATION_CODE = 3000;
 
-/** @throws {ProtocolError} `invalid_option` without a WebSocket. */
+/** @throws {ProtocolError} `invalid_option` if there is no WebSocket class. */
 export function openWebSocket(
   url: URL,
   subprotocol: string,
@@ -47,7 +47,7 @@ export function openWebSocket(
   if (Constructor === undefined) {
     throw new ProtocolError(
       'invalid_option',
-      'this runtime has no WebSocket of its own; install "ws" and pass it: connect(url, { WebSocket })',
+      'this runtime has no global WebSocket; install "ws" and pass it: connect(url, { WebSocket })',
     );
   }
   let socket: WebSocketLike;
@@ -56,7 +56,7 @@ export function openWebSocket(
   } catch (cause) {
     throw new ProtocolError(
       'invalid_option',
-      'WebSocket: a class is expected that opens a WebSocket when it is made, such as that of "ws"',
+      'WebSocket: a WebSocket class is expected, such as that of "ws"',
       { cause },
     );
   }
@@ -73,7 +73,7 @@ export function openWebSocket(
       session.crash(error);
     }
   };
-  // Browsers tell nothing here, `ws` tells the cause; close follows in both.
+  // `ws` reports the cause here, browsers report nothing; a close event follows in both cases.
   socket.onerror = ({ message = '', error }: { message?: string; error?: unknown }) => {
     failure = { message, error };
   };
@@ -86,9 +86,10 @@ export function openWebSocket(
     },
     send(frame) {
       const data = frame as string | Uint8Array<ArrayBuffer>;
-      if (frame.length < MIN_ASKED_SIZE) socket.send(data);
+      if (frame.length < MIN_CALLBACK_SIZE) socket.send(data);
       else socket.send(data, onWritten);
     },
-    close: (code, reason) => socket.close(code === 1000 || code >= FIRST_OWN_CODE ? code : 1000, reason),
+    close: (code, reason) =>
+      socket.close(code === 1000 || code >= FIRST_APPLICATION_CODE ? code : 1000, reason),
   };
 }

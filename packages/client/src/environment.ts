@@ -1,12 +1,12 @@
-/** What a browser tells about the page that a session belongs to; other runtimes tell nothing. */
+/** Events of the page that a session belongs to; other runtimes have none. */
 export interface PageListener {
-  /** The network or the page is back: worth an attempt to connect at once. */
+  /** The network or the page is back: try to connect at once. */
   onSignOfLife(): void;
-  /** The page goes away for good, and its sessions with it. */
+  /** The page is discarded, and its sessions with it. */
   onGone(): void;
 }
 
-/** @returns stops listening. */
+/** @returns a function that stops listening. */
 export function watchPage({ onSignOfLife: listener, onGone }: PageListener): () => void {
   const { window, document } = globalThis as { window?: EventTarget; document?: Document };
   if (window === undefined || document === undefined) return () => {};
@@ -14,12 +14,12 @@ export function watchPage({ onSignOfLife: listener, onGone }: PageListener): () 
     if (document.visibilityState === 'visible') listener();
   };
   const onPageHide = (event: Event) => {
-    // A page in the back/forward cache may come back.
+    // A page in the back/forward cache may return.
     if ((event as PageTransitionEvent).persisted !== true) onGone();
   };
   window.addEventListener('pagehide', onPageHide);
   window.addEventListener('online', listener);
-  // A page that comes back out of the back/forward cache had its connection closed.
+  // The browser closed the connection when the page went into the back/forward cache.
   window.addEventListener('pageshow', listener);
   document.addEventListener('visibilitychange', onVisible);
   return () => {

@@ -11,19 +11,17 @@ import {
 } from '@parlance/protocol';
 
 /**
- * `fetch` over a session: what an HTTP client would send to its server goes to the session's server
- * instead, which needs an `onRequest` that answers HTTP, such as the gateway of
- * `@parlance/server/openai`.
+ * `fetch` over a session: requests go to the session's server, whose `onRequest` must answer HTTP, such as
+ * the gateway of `@parlance/server/openai`.
  *
- * The path and the query of the URL travel, its host does not: a session has one server. Credentials do
- * not travel either: who this is, the session has said already. The response's body is as long as it
- * takes: reading slowly holds the sender back, an abort or a cancelled body stops it, a connection that
- * is lost and comes back leaves no trace.
+ * Only the path and the query of the URL are sent, as a session has a single server. Credentials are not
+ * sent either: the session is already authenticated. The body of the response streams: reading slowly holds
+ * the sender back, an abort or a cancelled body stops it, and a resumed connection goes unnoticed.
  *
- * What a session cannot carry rejects with a `ProtocolError`: `unsupported` for a body that is no text
- * and no bytes and for a URL that is not HTTP's, `invalid_argument` for what is malformed. So do failures
- * of the session (`session_lost`, `session_closed`, …), and a `RequestError` of the server's in the
- * middle of a body. An abort rejects with the signal's reason.
+ * Rejects with a `ProtocolError`: `unsupported` if the body is neither text nor bytes or the URL is not an
+ * HTTP URL, `invalid_argument` if the request is malformed, and the code of the session's failure
+ * (`session_lost`, `session_closed`, …). A failure of the server in the middle of a body is a
+ * `RequestError`. An abort rejects with the reason of the signal.
  */
 export type SessionFetch = typeof globalThis.fetch;
 
@@ -39,7 +37,7 @@ export function createFetch(session: Pick<Session, 'stream'>): SessionFetch {
       await parts.return();
       throw new ProtocolError(
         'unsupported',
-        'the server answered without an HTTP status; its onRequest has to be one that answers HTTP, such as createOpenAIGateway',
+        'the server answered without an HTTP status; its onRequest must answer HTTP, such as createOpenAIGateway',
       );
     }
     return createResponse(url, head, first, parts);
@@ -48,11 +46,11 @@ export function createFetch(session: Pick<Session, 'stream'>): SessionFetch {
 
 interface Parts {
   next(): Promise<IteratorResult<Message>>;
-  /** Wants no more. */
+  /** Stops reading. */
   return(): Promise<unknown>;
 }
 
-/** An aborted reader hears the reason, whatever it is, and nothing that had arrived before. */
+/** After an abort, reading throws the reason of the signal, even if parts have already arrived. */
 function readUntilAborted(reply: AsyncIterable<Message>, signal: AbortSignal | undefined): Parts {
   const parts = reply[Symbol.asyncIterator]();
   return {
@@ -76,7 +74,7 @@ interface OutgoingRequest {
   readonly signal: AbortSignal | undefined;
 }
 
-/** Only for URLs without a host of their own; never connected to. */
+/** Base of relative URLs; no connection is made to it. */
 const ANY_HOST = 'http://session';
 
 async function readRequest(input: RequestInfo | URL, init: RequestInit = {}): Promise<OutgoingRequest> {
@@ -87,12 +85,12 @@ async function readRequest(input: RequestInfo | URL, init: RequestInit = {}): Pr
   const headers = new Headers(init.headers ?? given?.headers);
   const body = init.body === undefined && given !== undefined ? await bodyOf(given) : readBody(init.body);
   if (method === 'GET' && body !== '') {
-    throw new ProtocolError('invalid_argument', 'a GET request has no body');
+    throw new ProtocolError('invalid_argument', 'a GET request cannot have a body');
   }
   return {
     url: url.href,
     body,
-    metadata: encodeHttpRequest({ method, path: url.pathname + url.search, headers: travelling(headers) }),
+    metadata: encodeHttpRequest({ method, path: url.pathname + url.search, headers: headersToSend(headers) }),
     signal: (init.signal === undefined ? given?.signal : init.signal) ?? undefined,
   };
 }
@@ -123,13 +121,13 @@ function readBody(body: BodyInit | null | undefined): Body {
   throw unsupported(`a ${body.constructor?.name ?? typeof body} as body`);
 }
 
-/** A `Request` has turned whatever it was given into bytes; only its content type tells what they were. */
+/** A `Request` has already turned its body into bytes; only the content type shows that it was a form. */
 async function bodyOf(request: Request): Promise<Body> {
   if (request.headers.get('content-type')?.startsWith('multipart/')) throw unsupported('a form as body');
   return textIfPossible(new Uint8Array(await request.clone().arrayBuffer()));
 }
 
-/** More codecs take text than bytes. */
+/** Text if possible, because more codecs encode text than bytes. */
 function textIfPossible(bytes: Uint8Array): Body {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -141,12 +139,12 @@ function textIfPossible(bytes: Uint8Array): Body {
 function unsupported(what: string): ProtocolError {
   return new ProtocolError(
     'unsupported',
-    `session.fetch does not carry ${what}: it takes http(s) URLs, ${METHODS.join(', ')}, and text or bytes`,
+    `session.fetch does not support ${what}; supported: http(s) URLs, ${METHODS.join(', ')}, text and bytes`,
   );
 }
 
-/** What says who is asking, or how this connection works, is not for the far end. */
-const KEPT = new Set([
+/** Headers with credentials, or about an HTTP connection that does not exist. */
+const OMITTED = new Set([
   'authorization',
   'proxy-authorization',
   'cookie',
@@ -160,17 +158,17 @@ const KEPT = new Set([
   'accept-encoding',
   'user-agent',
 ]);
-/** What a server expects anyway. */
-const EXPECTED = new Map([
+/** Headers with these values are the server's default. */
+const DEFAULTS = new Map([
   ['content-type', /^application\/json\b/],
   ['accept', /^(\*\/\*|application\/json|text\/event-stream)$/],
 ]);
 
-/** A request's headers would be half of its bytes: what tells the far end nothing stays here. */
-function travelling(headers: Headers): HttpHeaders {
-  const kept = (name: string, value: string) =>
-    KEPT.has(name) || name.startsWith('x-stainless-') || EXPECTED.get(name)?.test(value) === true;
-  return new Map([...headers].filter(([name, value]) => !kept(name, value)));
+/** Headers can be half of the bytes of a request, so those without information for the server are omitted. */
+function headersToSend(headers: Headers): HttpHeaders {
+  const isOmitted = (name: string, value: string) =>
+    OMITTED.has(name) || name.startsWith('x-stainless-') || DEFAULTS.get(name)?.test(value) === true;
+  return new Map([...headers].filter(([name, value]) => !isOmitted(name, value)));
 }
 
 const WITHOUT_BODY: readonly number[] = [204, 205, 304];
@@ -192,7 +190,7 @@ function createResponse(
 
 const utf8 = new TextEncoder();
 
-/** Nothing is read ahead, so what the reader leaves holds credit, and its sender back. */
+/** Reads nothing ahead: unread parts keep their credit and so hold the sender back. */
 function createBody(
   first: IteratorResult<Message>,
   parts: Parts,

@@ -1,29 +1,29 @@
 import { ProtocolError } from '@parlance/protocol';
 import { assertOptions } from '@parlance/protocol/internal';
 
-/** When to try again after a connection was lost. */
+/** Delays between attempts to reconnect after a connection was lost. */
 export interface ReconnectOptions {
-  /** @default 100 */
+  /** Upper bound of the first delay, in milliseconds. @default 100 */
   readonly minDelayMs?: number | undefined;
-  /** @default 10,000 */
+  /** Upper bound of every delay, in milliseconds. @default 10,000 */
   readonly maxDelayMs?: number | undefined;
 }
 
 export interface Backoff {
   /** Milliseconds until the next attempt. */
   next(): number;
-  /** An attempt has succeeded. */
+  /** Starts again at the first delay, after a successful attempt. */
   reset(): void;
 }
 
 const DEFAULTS = { minDelayMs: 100, maxDelayMs: 10_000 };
 
 /**
- * Full jitter: anything between nothing and a bound that doubles with every attempt, so that clients
- * that lost the same server do not come back at the same moment.
+ * Exponential backoff with full jitter: each delay is random between zero and a bound that doubles with every
+ * attempt, so that clients that lost the same server do not reconnect at the same moment.
  *
- * @param random a number from 0 up to 1.
- * @throws {ProtocolError} `invalid_option`.
+ * @param random returns a number in [0, 1).
+ * @throws {ProtocolError} `invalid_option` if the delays are invalid.
  */
 export function createBackoff(options: ReconnectOptions = {}, random: () => number = Math.random): Backoff {
   assertOptions(options, { minDelayMs: 'number', maxDelayMs: 'number' }, 'reconnect');
@@ -31,7 +31,7 @@ export function createBackoff(options: ReconnectOptions = {}, random: () => numb
   if (!(minDelayMs > 0) || !(maxDelayMs >= minDelayMs)) {
     throw new ProtocolError(
       'invalid_option',
-      `reconnect: minDelayMs is more than 0 and at most maxDelayMs, not ${minDelayMs} and ${maxDelayMs}`,
+      `reconnect: minDelayMs must be above 0 and at most maxDelayMs, not ${minDelayMs} and ${maxDelayMs}`,
     );
   }
   let bound = minDelayMs;

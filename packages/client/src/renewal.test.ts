@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createRenewal } from './renewal.js';
 
-/** Timers that run when they are told to. */
+/** A renewal with timers that the test fires. */
 function bench(askToken: (() => Promise<string | undefined>) | undefined) {
   const timers = new Map<() => void, number>();
   const sent: string[] = [];
@@ -23,7 +23,7 @@ function bench(askToken: (() => Promise<string | undefined>) | undefined) {
     sent,
     warnings,
     delays: () => [...timers.values()],
-    async strike() {
+    async fire() {
       const [task] = timers.keys();
       if (task === undefined) throw new Error('no timer is set');
       timers.delete(task);
@@ -39,51 +39,51 @@ describe('the renewal of credentials', () => {
     [240_000, 180_000],
     [3_600_000, 3_540_000],
     [1e12, 2 ** 31 - 1],
-  ])('of those that last %i ms asks after %i ms', async (expiresInMs, delay) => {
-    const { renewal, delays, strike, sent } = bench(async () => 'next');
+  ])('of credentials valid for %i ms starts after %i ms', async (expiresInMs, delay) => {
+    const { renewal, delays, fire, sent } = bench(async () => 'next');
     renewal.handleGranted(expiresInMs);
     expect(delays()).toEqual([delay]);
-    await strike();
+    await fire();
     expect(sent).toEqual(['next']);
     expect(delays()).toEqual([]);
   });
 
-  it('does nothing for those that do not end', () => {
+  it('does nothing if the credentials do not expire', () => {
     const { renewal, delays } = bench(async () => 'next');
     renewal.handleGranted(1_000);
     renewal.handleGranted(Infinity);
     expect(delays()).toEqual([]);
   });
 
-  it('warns once where there is nobody to ask', () => {
+  it('warns once if there is no token function', () => {
     const { renewal, delays, warnings } = bench(undefined);
     renewal.handleGranted(1_000);
     expect([delays(), warnings]).toEqual([[], ['token.final']]);
   });
 
-  it('asks again while there is time, and then no more', async () => {
+  it('retries until the credentials expire', async () => {
     let asked = 0;
-    const { renewal, delays, strike, sent, warnings } = bench(async () => {
+    const { renewal, delays, fire, sent, warnings } = bench(async () => {
       asked++;
       throw new Error('the identity provider is away');
     });
     renewal.handleGranted(1_000);
-    await strike();
+    await fire();
     for (let i = 0; i < 3; i++) {
       expect(delays()).toEqual([62.5]);
-      await strike();
+      await fire();
     }
     expect([delays(), sent, asked, warnings.length]).toEqual([[], [], 4, 4]);
   });
 
-  it('sends nothing that was asked for before it was stopped', async () => {
+  it('sends no credentials that were requested before it was stopped', async () => {
     let answer: (token: string) => void = () => {};
     const asked = new Promise<string>((resolve) => {
       answer = resolve;
     });
-    const { renewal, strike, sent } = bench(() => asked);
+    const { renewal, fire, sent } = bench(() => asked);
     renewal.handleGranted(1_000);
-    await strike();
+    await fire();
     renewal.stop();
     answer('late');
     await asked;

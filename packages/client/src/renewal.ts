@@ -1,32 +1,32 @@
 import type { Logger } from '@parlance/protocol';
 import { type Clock, loggable } from '@parlance/protocol/internal';
 
-/** Sends new credentials before the old ones end, as often as it takes. */
+/** Sends new credentials each time before the present ones expire. */
 export interface Renewal {
-  /** The credentials of the connection are good for this long, `Infinity` where they do not end. */
+  /** The server accepted the credentials for this long; `Infinity` if they do not expire. */
   handleGranted(expiresInMs: number): void;
   stop(): void;
 }
 
 export interface RenewalOptions {
-  /** Asks for new credentials; without it there are none but the first. */
+  /** Gets new credentials from the application. @default the first ones are final */
   readonly askToken: (() => Promise<string | undefined>) | undefined;
   readonly authenticate: (token: string) => void;
   readonly clock: Pick<Clock, 'after'>;
   readonly logger?: Logger | undefined;
 }
 
-/** New credentials are asked for when this part of the time is left, at most a minute. */
+/** New credentials are requested when this part of the lifetime is left, or one minute if that is less. */
 const MARGIN = 0.25;
 const MAX_MARGIN_MS = 60_000;
-/** Attempts that fit into the margin. */
+/** Attempts within the margin. */
 const ATTEMPTS = 4;
-/** Timers take no longer delays. */
+/** Longest delay that timers accept. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
 export function createRenewal({ askToken, authenticate, clock, logger }: RenewalOptions): Renewal {
   let cancel: (() => void) | undefined;
-  /** Changes whenever what is under way has become pointless. */
+  /** Incremented to ignore the result of a pending request. */
   let generation = 0;
 
   const stop = (): void => {
@@ -56,7 +56,7 @@ export function createRenewal({ askToken, authenticate, clock, logger }: Renewal
       if (expiresInMs === Infinity) return;
       if (askToken === undefined) {
         const fields = { event: 'token.final', expiresInMs };
-        logger?.warn(fields, 'the credentials end and cannot be renewed: give the token as a function');
+        logger?.warn(fields, 'the credentials expire and cannot be renewed; pass the token as a function');
         return;
       }
       const margin = Math.min(MAX_MARGIN_MS, expiresInMs * MARGIN);

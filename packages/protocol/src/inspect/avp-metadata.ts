@@ -4,12 +4,10 @@ import { decodeUtf8 } from '../base/text.js';
 import { AVP_MODES, MetadataField, PAYLOAD_TYPES } from '../codec/avp/metadata.js';
 import { DTYPES } from '../codec/avp/tensor.js';
 import type { FieldReader } from './field-reader.js';
-import { Fault, shortened } from './report.js';
+import { Fault, truncate } from './report.js';
 import { hex } from './wording.js';
 
-/** The Protocol Buffers message of an AVP frame, a field for each of its fields. */
-
-/** Names of the document, for the fields that it has. */
+/** Field names as in the format document. */
 const NAMES: ReadonlyMap<number, string> = new Map(
   Object.entries(MetadataField).map(([name, field]) => [field, name.toLowerCase()]),
 );
@@ -30,20 +28,20 @@ const TEXTS: ReadonlySet<number> = new Set([
 ]);
 
 const NOTES = new Map<number, string>([
-  [MetadataField.SOURCE_AGENT_ID, 'who sends it'],
-  [MetadataField.TARGET_AGENT_ID, 'who it is for'],
-  [MetadataField.MODEL_ID, 'the model that made it'],
+  [MetadataField.SOURCE_AGENT_ID, 'the sender'],
+  [MetadataField.TARGET_AGENT_ID, 'the receiver'],
+  [MetadataField.MODEL_ID, 'the model that produced it'],
   [MetadataField.HIDDEN_DIM, 'width of a hidden state'],
   [MetadataField.NUM_LAYERS, 'layers of the model'],
-  [MetadataField.PAYLOAD_TYPE, 'what the tensor is'],
-  [MetadataField.DTYPE, 'type of its elements'],
-  [MetadataField.TENSOR_SHAPE, 'its dimensions, outermost first'],
-  [MetadataField.AVP_MAP_ID, 'how to project it into another model'],
-  [MetadataField.EXTRA, 'a pair of the sender’s own'],
+  [MetadataField.PAYLOAD_TYPE, 'what the tensor holds'],
+  [MetadataField.DTYPE, 'element type'],
+  [MetadataField.TENSOR_SHAPE, 'dimensions, outermost first'],
+  [MetadataField.AVP_MAP_ID, 'projection into another model'],
+  [MetadataField.EXTRA, 'key and value added by the sender'],
   [MetadataField.PAYLOAD_CHECKSUM, 'CRC-32 of the tensor before compression'],
 ]);
 
-/** Reads everything that is left; a fault is where the field begins that is damaged. */
+/** Reads the Protocol Buffers message that is left; a fault is at the beginning of the damaged field. */
 export function readAvpMetadata(reader: FieldReader): void {
   while (reader.remaining > 0) {
     if (reader.report.isFull) return reader.skip(reader.remaining);
@@ -51,7 +49,7 @@ export function readAvpMetadata(reader: FieldReader): void {
     const proto = new BinaryReader(reader.rest, decodeUtf8);
     const { name, value, note } = described(() => readField(proto), at);
     reader.take(name, proto.pos);
-    reader.say(value, note);
+    reader.annotate(value, note);
   }
 }
 
@@ -77,7 +75,7 @@ function readField(proto: BinaryReader): MetadataEntry {
   const name = NAMES.get(field);
   const note = NOTES.get(field);
   if (wireType === WireType.LengthDelimited && TEXTS.has(field)) {
-    return { name: name as string, value: shortened(proto.string()), note };
+    return { name: name as string, value: truncate(proto.string()), note };
   }
   if (wireType === WireType.LengthDelimited && field === MetadataField.TENSOR_SHAPE) {
     return { name: name as string, value: shapeOf(proto.bytes()), note };
@@ -92,10 +90,10 @@ function readField(proto: BinaryReader): MetadataEntry {
     return { name, value: field === MetadataField.PAYLOAD_CHECKSUM ? hex(value, 8) : value, note };
   }
   proto.skip(wireType, field);
-  return { name: `field ${field}`, value: undefined, note: 'unknown to this version, handed on as it is' };
+  return { name: `field ${field}`, value: undefined, note: 'unknown to this version, passed on unchanged' };
 }
 
-/** More are refused anyway. */
+/** The decoder refuses more. */
 const MAX_DIMENSIONS = 65;
 
 function shapeOf(packed: Uint8Array): string {
@@ -115,5 +113,5 @@ function entryOf(bytes: Uint8Array): string {
     else if (field === 2) value = proto.string();
     else proto.skip(wireType, field);
   }
-  return shortened(`${key} = ${value}`);
+  return truncate(`${key} = ${value}`);
 }

@@ -6,10 +6,10 @@ import { dtypeOf, tensorByteLength } from '../codec/avp/tensor.js';
 import { readAvpMetadata } from './avp-metadata.js';
 import { showContent } from './content.js';
 import { FieldReader } from './field-reader.js';
-import { attempt, Fault } from './report.js';
-import { bytes as bytesPhrase, count, hex, number, sentence } from './wording.js';
+import { catchFault, Fault } from './report.js';
+import { byteCount, count, hex, number, sentence } from './wording.js';
 
-/** AVP: header, Protocol Buffers metadata, and the tensor (binary format document). */
+/** AVP frames: header, Protocol Buffers metadata and tensor (binary format document). */
 
 export function readAvp(reader: FieldReader): string {
   const { report, rest: frame, offset: start } = reader;
@@ -17,9 +17,9 @@ export function readAvp(reader: FieldReader): string {
     maxSize: report.limits.maxTransferSize,
     maxDecompressedSize: report.limits.maxMessageSize,
   };
-  const walked = attempt(() => walk(reader, start));
+  const walked = catchFault(() => walk(reader, start));
   let head: AvpHead | undefined;
-  const badHead = attempt(() => {
+  const badHead = catchFault(() => {
     head = decodeAvpHead(frame, options);
   });
   if (head === undefined || badHead !== undefined) {
@@ -30,7 +30,7 @@ export function readAvp(reader: FieldReader): string {
   }
   report.body = head.bodyLength;
   let message: AvpMessage | undefined;
-  const badBody = attempt(() => {
+  const badBody = catchFault(() => {
     message = reader.checkLoaded('AVP', () => decodeAvp(frame, options));
   });
   if (badBody !== undefined) {
@@ -46,30 +46,29 @@ export function readAvp(reader: FieldReader): string {
 }
 
 function walk(reader: FieldReader, start: number): void {
-  if (reader.text('magic', 2) !== 'AV') reader.fail('bad_header', 'no AVP frame', start);
-  reader.say(undefined, 'says that AVP follows');
+  if (reader.text('magic', 2) !== 'AV') reader.fail('bad_header', 'not an AVP frame', start);
+  reader.note('an AVP frame');
   const version = reader.u8('version');
-  reader.say(version, 'of the format');
-  if (version !== AVP_VERSION) reader.fail('unknown_version', 'unknown', start + 2);
+  reader.annotate(version, 'format version');
+  if (version !== AVP_VERSION) reader.fail('unknown_version', 'unknown version', start + 2);
   const flags = reader.u8('flags');
-  reader.say(hex(flags), flagNames(flags));
+  reader.annotate(hex(flags), flagNames(flags));
   const payloadLength = reader.u32('payload length');
-  reader.say(undefined, 'bytes behind this header: metadata and tensor');
+  reader.note('bytes after this header: metadata and tensor');
   const metadataLength = reader.u32('metadata length');
-  reader.say(undefined, 'bytes that describe the tensor');
+  reader.note('bytes that describe the tensor');
   if (metadataLength > payloadLength)
-    reader.fail('bad_header', 'more metadata than there is room', start + 8);
+    reader.fail('bad_header', 'the metadata is longer than the payload', start + 8);
   readMetadata(reader, metadataLength);
   const bodyLength = payloadLength - metadataLength;
   if (bodyLength > reader.remaining) {
-    reader.fail('truncated', `the tensor has ${bytesPhrase(bodyLength)}, ${reader.remaining} are there`);
+    reader.fail('truncated', `the tensor has ${byteCount(bodyLength)}, only ${reader.remaining} are left`);
   }
   reader.take('tensor', bodyLength);
-  reader.say(
-    undefined,
+  reader.note(
     (flags & AvpFlag.COMPRESSED) !== 0
-      ? `${bytesPhrase(bodyLength)}, compressed with zstd`
-      : bytesPhrase(bodyLength),
+      ? `${byteCount(bodyLength)}, compressed with zstd`
+      : byteCount(bodyLength),
   );
   reader.expectEnd('the frame');
 }
@@ -85,12 +84,12 @@ function flagNames(flags: number): string {
 
 function readMetadata(reader: FieldReader, length: number): void {
   if (length > reader.remaining) {
-    reader.fail('truncated', `the metadata have ${bytesPhrase(length)}, ${reader.remaining} are there`);
+    reader.fail('truncated', `the metadata has ${byteCount(length)}, only ${reader.remaining} are left`);
   }
   reader.within('metadata', length, readAvpMetadata);
 }
 
-/** What a refusal is about where every field could be read. */
+/** Offset of the field that a refusal is about, if the walk found no damage. */
 function placeInHead(reader: FieldReader, { error }: Fault): number | undefined {
   for (const name of PLACES[error.code] ?? ['metadata']) {
     const place = reader.locate(name);
@@ -108,12 +107,12 @@ const PLACES: Readonly<Record<string, readonly string[]>> = {
   bad_compression: ['compression', 'flags'],
 };
 
-/** Layers that are listed one by one. */
+/** Layers listed one by one. */
 const MAX_LAYERS = 4;
 
 /**
- * The header of the cache and where its layers are. A frame is taken whatever its cache says, so what
- * does not hold here is a warning.
+ * Reads the header of the cache and lists its layers. A receiver accepts a frame without checking its
+ * cache, so a defect here is only a warning.
  */
 function readKvCache(reader: FieldReader, message: AvpMessage, offset: number): void {
   const { report } = reader;
@@ -124,13 +123,13 @@ function readKvCache(reader: FieldReader, message: AvpMessage, offset: number): 
   const bytes = isCompressed ? message.data : reader.bytes.subarray(0, offset + message.data.length);
   const inner = new FieldReader(report, bytes, tensor.children);
   if (!isCompressed) inner.skip(offset);
-  const fault = attempt(() => {
+  const fault = catchFault(() => {
     readKvCacheHeader(inner);
     readLayers(inner, message);
   });
-  const refused = attempt(() => void decodeKvCache(message));
+  const refused = catchFault(() => void decodeKvCache(message));
   if (refused === undefined) return;
-  tensor.note = `${tensor.note}; it holds no KV-cache that could be read`;
+  tensor.note = `${tensor.note}; not a readable KV-cache`;
   report.warn(refused.error, isCompressed ? offset : (fault?.offset ?? offset));
 }
 
@@ -140,9 +139,9 @@ function readKvCacheHeader(reader: FieldReader): void {
     reader.u32('heads');
     reader.u32('head dimension');
     reader.u32('sequence length');
-    reader.say(undefined, 'tokens in the cache');
+    reader.note('tokens in the cache');
     const code = reader.u8('dtype');
-    reader.say(dtypeOf(code) ?? `unknown (${code})`);
+    reader.annotate(dtypeOf(code) ?? `unknown (${code})`);
   });
 }
 
@@ -151,17 +150,17 @@ function readLayers(reader: FieldReader, message: AvpMessage): void {
   const shape = [numKvHeads, seqLen, headDim];
   const size = tensorByteLength(shape, dtype);
   if (KV_CACHE_HEADER_SIZE + 2 * numLayers * size !== message.data.length) {
-    reader.fail('bad_tensor', 'the layers do not fill the tensor');
+    reader.fail('bad_tensor', 'the layers do not match the size of the tensor');
   }
   for (let layer = 0; layer < Math.min(numLayers, MAX_LAYERS); layer++) {
     for (const part of ['keys', 'values']) {
       reader.take(`layer ${layer} ${part}`, size);
-      reader.say(`[${shape.join(', ')}]`, `${dtype}: heads, tokens, dimension`);
+      reader.annotate(`[${shape.join(', ')}]`, `${dtype}: heads, tokens, dimension`);
     }
   }
   if (numLayers <= MAX_LAYERS) return;
   reader.take('more layers', reader.remaining);
-  reader.say(undefined, `${count(numLayers - MAX_LAYERS, 'layer')} like these`);
+  reader.note(`${count(numLayers - MAX_LAYERS, 'layer')} like these`);
 }
 
 function phraseOf(
@@ -172,8 +171,8 @@ function phraseOf(
   return sentence(
     `${payloadType === 'kv_cache' ? 'KV-cache' : 'hidden state'} of ${dtype}${dimensions}`,
     header.compressed && content !== undefined
-      ? `${bytesPhrase(bodyLength)} for ${number(content)}`
-      : bytesPhrase(bodyLength),
+      ? `${byteCount(bodyLength)} for ${number(content)}`
+      : byteCount(bodyLength),
     metadata.modelId && `model ${metadata.modelId}`,
   );
 }

@@ -3,29 +3,30 @@ import { ProtocolError } from '../base/errors.js';
 import { decodeUtf8 } from '../base/text.js';
 import { createBodyCoder } from '../codec/auto/coder.js';
 import { BodyCodec } from '../codec/body.js';
+import { decodeContextBody, describeContextBody } from '../codec/context/body.js';
+import { NEWEST, NO_BASE, SLOT } from '../codec/context/state.js';
 import type { LoadableCodec } from '../codec/load.js';
 import { readAvp } from './avp.js';
 import { showContent } from './content.js';
-import { readContextBody } from './context.js';
 import type { FieldReader } from './field-reader.js';
 import { readM2M } from './m2m.js';
-import { Fault } from './report.js';
+import { Fault, walkThenDecode } from './report.js';
 import { readTokenIds } from './token-ids.js';
-import { bytes as bytesPhrase, number } from './wording.js';
+import { byteCount, hex, number, sentence } from './wording.js';
 
 /**
- * Bodies: what a message consists of once its frame is taken off, the same in link frames, bare frames
- * and text forms. Each reader explains everything that is left and says it in a few words.
+ * Message bodies without their frame: the same in link frames, bare frames and text forms. Each reader
+ * explains everything that is left and returns a short phrase for the summary.
  */
 
 export interface BodyContext {
   /** Vocabulary of token IDs. */
   readonly encoding: EncodingName | undefined;
-  /** One part of a reply, which may begin or end inside a character. */
+  /** The body is one part of a reply, which may begin or end inside a character. */
   readonly isPart: boolean;
-  /** In a text form, which stands for text: content that is none is refused. */
+  /** The body is in a text form: content that is not text is refused. */
   readonly isTextForm?: boolean;
-  /** Bytes of content that the link frame states. */
+  /** Content length in bytes, as the link frame states it. */
   readonly originalLength: number | undefined;
 }
 
@@ -46,12 +47,11 @@ const READERS: Readonly<Record<BodyCodec, BodyReader>> = {
   ),
 };
 
-/** Codecs by name, for people. */
 export const CODEC_NAMES: ReadonlyMap<BodyCodec, string> = new Map(
   Object.entries(BodyCodec).map(([name, codec]) => [codec, name]),
 );
 
-/** Explains a whole body, which is everything that `reader` has left. */
+/** Explains a whole body: everything that `reader` has left. */
 export function readBody(reader: FieldReader, codec: BodyCodec, context: BodyContext): string {
   reader.report.body = reader.remaining;
   return READERS[codec](reader, context);
@@ -59,27 +59,30 @@ export function readBody(reader: FieldReader, codec: BodyCodec, context: BodyCon
 
 function readPlain(reader: FieldReader, { isPart }: BodyContext): string {
   const content = reader.take('content', reader.remaining);
-  reader.say(undefined, 'as it is');
+  reader.note('not encoded');
   showContent(reader.report, content, isPart);
-  return bytesPhrase(content.length);
+  return byteCount(content.length);
 }
 
-/** A codec whose bytes say nothing to people until they are decoded. */
+/** A codec whose bytes mean nothing to people until they are decoded. */
 function readCompressed(name: string, codec: BodyCodec, loads: LoadableCodec): BodyReader {
   return (reader, context) => {
     const { offset, remaining } = reader;
     const decode = decoderOf(reader, codec, context);
     reader.take(name, remaining);
     const content = reader.checkLoaded(loads, decode, offset);
-    if (content === undefined) return bytesPhrase(remaining);
+    if (content === undefined) return byteCount(remaining);
     if (context.isTextForm) reader.check(() => decodeUtf8(content), offset);
-    reader.say(undefined, `${bytesPhrase(content.length)} when decoded`);
+    reader.note(`${byteCount(content.length)} when decoded`);
     showContent(reader.report, content, context.isPart);
-    return `${bytesPhrase(remaining)} for ${number(content.length)}`;
+    return `${byteCount(remaining)} for ${number(content.length)}`;
   };
 }
 
-/** Decodes everything that is left as a session does. */
+/** The field of a link frame that states the content length. */
+export const CONTENT_LENGTH = 'content length';
+
+/** Decodes everything that is left, the way a session does. */
 function decoderOf(reader: FieldReader, codec: BodyCodec, { originalLength }: BodyContext): () => Uint8Array {
   const { rest, report } = reader;
   const coder = createBodyCoder({
@@ -88,7 +91,7 @@ function decoderOf(reader: FieldReader, codec: BodyCodec, { originalLength }: Bo
     limits: report.limits,
     security: undefined,
     yield: async () => {},
-    // A frame by itself is in no session, which a length that is stated shows.
+    // Only link frames state a length; a bare frame belongs to no session.
     isBounded: originalLength !== undefined,
   });
   return () => {
@@ -96,7 +99,7 @@ function decoderOf(reader: FieldReader, codec: BodyCodec, { originalLength }: Bo
     try {
       return coder.decode(body);
     } catch (error) {
-      // The content is not what the frame says of it, in front of the body.
+      // The content does not match the length stated before the body, so the fault is there.
       const stated =
         error instanceof ProtocolError && error.code === 'bad_frame'
           ? reader.locate(CONTENT_LENGTH)
@@ -106,5 +109,42 @@ function decoderOf(reader: FieldReader, codec: BodyCodec, { originalLength }: Bo
   };
 }
 
-/** The field of a link frame that states it. */
-export const CONTENT_LENGTH = 'content length';
+// --- bodies coded against an earlier message of the session
+
+/** Shows which bytes come from the earlier message and which are new; only the session knows the content. */
+function readContextBody(reader: FieldReader, isPart: boolean): string {
+  const { rest, offset, report } = reader;
+  const { prefix, suffix, length } = walkThenDecode(
+    () => walkContextBody(reader, rest, isPart),
+    () => describeContextBody(rest, isPart),
+    offset,
+  );
+  const { base } = decodeContextBody(rest, isPart);
+  report.content = length;
+  if (report.options.decoded !== undefined) showContent(report, report.options.decoded, isPart);
+  return sentence(
+    base === NO_BASE ? 'repeats nothing' : `repeats ${byteCount(prefix + suffix)} of ${baseName(base)}`,
+    report.content !== undefined && `${byteCount(rest.length)} for ${number(report.content)}`,
+  );
+}
+
+function walkContextBody(reader: FieldReader, rest: Uint8Array, isPart: boolean): void {
+  const start = reader.offset;
+  const head = reader.varint('base');
+  // Report a damaged head before reading anything that depends on it.
+  const body = reader.check(() => decodeContextBody(rest, isPart), start);
+  const middle = body.compressed ? 'the middle is zstd' : 'the middle is not compressed';
+  reader.annotate(head, sentence(body.base === NO_BASE ? 'none' : baseName(body.base), middle));
+  if (body.base !== NO_BASE) {
+    reader.annotate(reader.varint('prefix'), 'bytes copied from the beginning of the base');
+    reader.annotate(reader.varint('suffix'), 'bytes copied from its end');
+  }
+  if (body.checksum !== undefined) reader.annotate(hex(reader.u32('CRC-32'), 8), 'of the whole message');
+  reader.take('middle', reader.remaining);
+  reader.note('new bytes between prefix and suffix');
+}
+
+function baseName(base: number): string {
+  if (base === SLOT) return 'the previous part';
+  return base === NEWEST ? 'the previous message' : `the message ${base - NEWEST + 1} before`;
+}

@@ -3,13 +3,13 @@ import { prefixOf } from '../base/frame-kind.js';
 import { encodeUtf8 } from '../base/text.js';
 import { decodeControl, decodeControlJson } from '../control/envelope.js';
 import type { ControlMessage, UnknownMessage } from '../control/messages.js';
+import { assertUtf8Form } from './content.js';
 import { controlNote, dateOf } from './control-notes.js';
 import { FieldReader } from './field-reader.js';
 import { readJsonObject } from './json-fields.js';
 import { readMsgpackMap } from './msgpack-fields.js';
-import { attempt, Fault, findField, type MutableField, type Report, shortened } from './report.js';
+import { catchFault, Fault, findField, type MutableField, type Report, truncate } from './report.js';
 import { readTextForm } from './text-form.js';
-import { assertUtf8Form } from './utf8.js';
 import { clauses, count, list, number, sentence } from './wording.js';
 
 /** Control messages: MessagePack in `m2m.v1`, JSON in `m2m.v1.json`. */
@@ -40,12 +40,12 @@ export function explainControlJson(report: Report, text: string, bytes: Uint8Arr
 
 const KNOWN_TYPE = /"type"\s*:\s*"(?:HELLO|ACCEPT|REJECT|DATA|PING|PONG|CLOSE|AUTH|GOAWAY)"/;
 const ENVELOPE_FIELDS = /"session_id"\s*:[\s\S]*"payload"\s*:|"payload"\s*:[\s\S]*"session_id"\s*:/;
-/** Envelopes say at the beginning what they are. */
-const LOOKED_AT = 4096;
+/** The fields that identify an envelope are near its beginning. */
+const MAX_SEARCHED = 4096;
 
-/** Whether a text is most likely an envelope, also a damaged one. */
+/** Whether a text is most likely an envelope, possibly a damaged one. */
 export function looksLikeEnvelope(text: string): boolean {
-  const start = text.slice(0, LOOKED_AT);
+  const start = text.slice(0, MAX_SEARCHED);
   return /^\s*\{/.test(start) && (KNOWN_TYPE.test(start) || ENVELOPE_FIELDS.test(start));
 }
 
@@ -57,12 +57,12 @@ function explainEnvelope(
 ): void {
   report.kind = 'control';
   const reader = new FieldReader(report, bytes);
-  const walked = attempt(() => walk(reader));
+  const walked = catchFault(() => walk(reader));
   let message: Message | undefined;
-  const refused = attempt(() => {
+  const refused = catchFault(() => {
     message = decode();
   });
-  if (walked !== undefined && refused !== undefined) withholdRest(report, reader);
+  if (walked !== undefined && refused !== undefined) redactRest(report, reader);
   const type = report.fields.find(({ name }) => name === 'type')?.value;
   report.label = message?.type === 'UNKNOWN' || message === undefined ? labelOf(type) : message.type;
   if (refused !== undefined) {
@@ -73,15 +73,15 @@ function explainEnvelope(
   }
 }
 
-/** Behind a fault nobody knows what is a credential. */
-function withholdRest(report: Report, reader: FieldReader): void {
+/** After a fault, any byte may belong to a credential. */
+function redactRest(report: Report, reader: FieldReader): void {
   const field = report.add(report.fields, 'the rest', reader.offset, reader.remaining);
   field.isSecret = true;
-  field.note = 'not understood, and may hold a credential';
+  field.note = 'not understood, may contain a credential';
 }
 
 function labelOf(type: MutableField['value']): string {
-  return typeof type === 'string' ? shortened(type, 24) : 'control message';
+  return typeof type === 'string' ? truncate(type, 24) : 'control message';
 }
 
 function placeOf(report: Report, { error }: Fault): number {
@@ -89,7 +89,7 @@ function placeOf(report: Report, { error }: Fault): number {
   return (findField(report.fields, name) ?? findField(report.fields, 'payload'))?.offset ?? 0;
 }
 
-/** The content of DATA as it would be explained on its own. */
+/** Explains the content of DATA as a frame of its own. */
 function readContent(report: Report, content: string | Uint8Array, algorithm: string): void {
   const field = report.fields
     .find(({ name }) => name === 'payload')
@@ -97,13 +97,13 @@ function readContent(report: Report, content: string | Uint8Array, algorithm: st
   if (field === undefined || typeof content !== 'string') return;
   const { summary } = report;
   field.bytes = encodeUtf8(content);
-  const fault = attempt(() => {
+  const fault = catchFault(() => {
     const reader = new FieldReader(report, field.bytes as Uint8Array, field.children);
     report.summary = sentence(summary, readTextForm(reader, content));
   });
   if (fault !== undefined) report.refuse(new Fault(fault.error, field.offset));
   else if ((prefixOf(content) === undefined) !== (algorithm === 'NONE')) {
-    field.note = `says ${algorithm} and ${prefixOf(content) === undefined ? 'begins with no prefix' : `begins with ${prefixOf(content)}`}`;
+    field.note = `stated as ${algorithm}, but ${prefixOf(content) === undefined ? 'has no prefix' : `begins with ${prefixOf(content)}`}`;
   }
 }
 
@@ -115,22 +115,22 @@ function summaryOf(message: Message): string {
       const { algorithms, encodings, preferredEncoding, extensions, resume, agentId, shape } =
         message.payload;
       return clauses(
-        resume && `takes session ${resume.sessionId} up again with ${count(resume.received, 'frame')} of it`,
+        resume && `resumes session ${resume.sessionId}, ${count(resume.received, 'frame')} received`,
         `offers codecs ${list(algorithms)}`,
         `vocabularies ${list(encodings)}`,
         preferredEncoding !== null && preferredEncoding !== encodings[0] && `prefers ${preferredEncoding}`,
         `extensions ${list(Object.keys(extensions))}`,
-        agentId && `calls itself ${agentId}`,
-        shape === 'nested' && "says so in the reference implementation's shape",
+        agentId && `agent ID ${agentId}`,
+        shape === 'nested' && "in the reference implementation's shape",
       );
     }
     case 'ACCEPT': {
       const { algorithms, encoding, extensions, resume } = message.payload;
       return clauses(
         resume?.recovered
-          ? `session ${message.sessionId} goes on, ${count(resume.received, 'frame')} of it have arrived`
+          ? `session ${message.sessionId} resumed, ${count(resume.received, 'frame')} received`
           : `session ${message.sessionId} is open`,
-        resume?.reason && `the former one is lost (${resume.reason})`,
+        resume?.reason && `the previous session is lost (${resume.reason})`,
         `codecs ${list(algorithms)}`,
         `vocabulary ${encoding ?? 'none'}`,
         `extensions ${list(Object.keys(extensions))}`,
@@ -139,34 +139,34 @@ function summaryOf(message: Message): string {
     case 'REJECT': {
       const { code, message: text, retryable, retryAfterMs } = message.payload;
       return clauses(
-        `no session: ${code}`,
+        `session refused: ${code}`,
         text,
-        retryable === true && 'another attempt may succeed',
-        retryAfterMs !== undefined && `not before ${number(retryAfterMs / 1000)} s have passed`,
+        retryable === true && 'a retry may succeed',
+        retryAfterMs !== undefined && `retry after ${number(retryAfterMs / 1000)} s`,
       );
     }
     case 'DATA':
-      return `content coded as ${message.payload.algorithm}`;
+      return `content encoded as ${message.payload.algorithm}`;
     case 'PING':
-      return 'are you there?';
+      return 'checks that the other end responds';
     case 'PONG':
-      return 'still here';
+      return 'answers a PING';
     case 'CLOSE':
       return clauses(`ends the session: ${message.payload.reason}`, message.payload.message);
     case 'AUTH':
       if ('token' in message.payload) return 'new credentials';
       return message.payload.expiresAt === null
-        ? 'the credentials are good and do not end'
-        : `the credentials are good until ${dateOf(message.payload.expiresAt)}`;
+        ? 'credentials accepted, without expiry'
+        : `credentials accepted until ${dateOf(message.payload.expiresAt)}`;
     case 'GOAWAY': {
       const { retryAfterMs, deadline } = message.payload;
       return clauses(
-        `the server goes away at ${dateOf(deadline)}`,
+        `the server shuts down at ${dateOf(deadline)}`,
         'no new requests',
-        `come back after ${number(retryAfterMs / 1000)} s`,
+        `reconnect after ${number(retryAfterMs / 1000)} s`,
       );
     }
     case 'UNKNOWN':
-      return 'a message of a type that this version does not know and ignores';
+      return 'unknown message type, ignored';
   }
 }

@@ -3,9 +3,7 @@ import type { ErrorCode } from '../base/errors.js';
 import type { Limits } from '../base/limits.js';
 import type { LoadableCodec } from '../codec/load.js';
 
-/** What an explained frame consists of, for people and for programs alike. */
-
-/** What a frame is, told by its first byte or its prefix. */
+/** Kind of a frame, as its first byte or its prefix states it. */
 export type ExplainedKind =
   /** HELLO, ACCEPT and the other envelopes, as MessagePack or JSON. */
   | 'control'
@@ -13,7 +11,7 @@ export type ExplainedKind =
   | 'token-native'
   | 'm2m'
   | 'avp'
-  /** Any text form but that of M2M. */
+  /** Any text form except that of M2M. */
   | 'text-form'
   /** Text without a known prefix: the content itself. */
   | 'content'
@@ -21,81 +19,82 @@ export type ExplainedKind =
 
 export type FieldValue = string | number | boolean | null;
 
-/** A piece of a frame, in the order of the wire. */
+/** One piece of a frame. */
 export interface ExplainedField {
   readonly name: string;
-  /** Absent where the field only groups others, and where its bytes say nothing to people. */
+  /** Absent if the field only groups others, or if its bytes mean nothing to people. */
   readonly value?: FieldValue | undefined;
-  /** Where it begins, in bytes of the frame, or of {@link bytes} of the field around it. */
+  /** First byte of the field: an offset in the frame, or in {@link bytes} of the enclosing field. */
   readonly offset: number;
+  /** Length in bytes. */
   readonly length: number;
   /** What it means. */
   readonly note?: string | undefined;
-  /** A credential: its value is withheld, and nobody should show its bytes. */
+  /** A credential: its value is redacted, and its bytes should not be shown. */
   readonly isSecret?: true | undefined;
-  /** Where the field is itself coded, as in base64: what it stands for. Offsets of children count in it. */
+  /** Decoded bytes of a field that is itself coded, such as base64. Offsets of its children count in these. */
   readonly bytes?: Uint8Array | undefined;
   readonly children: readonly ExplainedField[];
 }
 
-/** What is wrong with a frame, and where. */
+/** A defect of a frame. */
 export interface ExplainedFault {
   readonly code: ErrorCode;
   readonly message: string;
-  /** In bytes of the frame. Everything before it was understood. */
+  /** Byte of the frame. Everything before it was understood. */
   readonly offset: number;
 }
 
 export interface Explanation {
   readonly kind: ExplainedKind;
-  /** Whether it was a binary or a text message of the WebSocket. */
+  /** Type of the WebSocket message. */
   readonly form: 'binary' | 'text';
   /** A word or two: `HELLO`, `request`, `TokenNative`. */
   readonly label: string;
-  /** What it says, in one line. */
+  /** The meaning of the frame, in one line. */
   readonly summary: string;
-  /** The frame itself, text as UTF-8. */
+  /** The frame itself; text as UTF-8. */
   readonly bytes: Uint8Array;
-  /** In the order of the wire; of a damaged frame what could be read. */
+  /** In wire order; of a damaged frame, the fields that could be read. */
   readonly fields: readonly ExplainedField[];
   readonly sizes: {
-    /** Bytes of the frame. */
+    /** Frame, in bytes. */
     readonly frame: number;
-    /** Bytes of its coded body, without any header. */
+    /** Coded body without headers, in bytes. */
     readonly body?: number | undefined;
-    /** Bytes of the content that the body stands for. */
+    /** Decoded content, in bytes. */
     readonly content?: number | undefined;
   };
-  /** The stream of a link frame that has one. */
+  /** Stream ID of a link frame, if it has one. */
   readonly streamId?: number | undefined;
-  /** What an M2M frame is protected by; what the key covers was not looked into. */
+  /** How an M2M frame is protected; the protected part was not examined. */
   readonly protection?: 'HMAC' | 'AEAD' | undefined;
-  /** The beginning of the content as text, where it was asked for and there is any. */
+  /** The beginning of the content, if it is text and {@link ExplainOptions.preview} is set. */
   readonly preview?: string | undefined;
-  /** Why a receiver refuses the frame, or what it carries. */
+  /** Why a receiver refuses the frame or its content. */
   readonly error?: ExplainedFault | undefined;
-  /** What does not hold in content that a receiver takes without asking, as a KV-cache. */
+  /** Defects of content that a receiver accepts unchecked, such as a KV-cache. */
   readonly warnings: readonly ExplainedFault[];
-  /** What has to be loaded to explain the rest: codecs, vocabularies. */
+  /** Codecs and vocabularies that must be loaded to explain the rest. */
   readonly missing: readonly (LoadableCodec | EncodingName)[];
 }
 
 export interface ExplainOptions {
-  /** UTF-16 units of content to show. @default 0, none */
+  /** How much of the content to show, in UTF-16 units. @default 0 (none) */
   readonly preview?: number | undefined;
-  /** Bounds of what is decoded and decompressed. @default DEFAULT_LIMITS */
+  /** Limits for decoding and decompression. @default DEFAULT_LIMITS */
   readonly limits?: Partial<Limits> | undefined;
-  /** Vocabulary of token IDs in link frames, which do not name it. @default none */
+  /** Vocabulary of token IDs in link frames, which do not name it. @default none: IDs stay numbers */
   readonly encoding?: EncodingName | undefined;
-  /** With `m2m.v1.json` every text is a control message. @default told from the text */
+  /** With `m2m.v1.json`, every text is a control message. @default detected from the text */
   readonly subprotocol?: Subprotocol | undefined;
-  /** The message of a body in context, which takes the session to decode. @default none */
+  /** Message of a body in context, which only the session can decode. @default none */
   readonly decoded?: Uint8Array | undefined;
-  /** The frame of a link goes on with a body that another frame began. @default none */
+  /** Set if the link frame continues a body that an earlier frame began. @default none */
   readonly continues?: Continuation | undefined;
 }
 
-/** How much of a body came before. */
+/** A body that an earlier frame began, in bytes. */
 export interface Continuation {
   readonly received: number;
   readonly total: number;

@@ -4,15 +4,12 @@ import { type ErrorCode, ProtocolError } from '../base/errors.js';
 import { decodeUtf8 } from '../base/text.js';
 import type { LoadableCodec } from '../codec/load.js';
 import type { FieldValue } from './explanation.js';
-import { Fault, findField, type MutableField, type Report, shortened } from './report.js';
+import { Fault, findField, type MutableField, type Report, truncate } from './report.js';
 
-/**
- * Reads a frame from front to back and writes down what each piece was. Whatever was read before a
- * fault stays written down.
- */
+/** Reads a frame from front to back and records each piece as a field. Fields read before a fault are kept. */
 export class FieldReader {
   readonly report: Report;
-  /** The bytes up to the end of what is read here. */
+  /** All bytes up to the end of this reader's range. */
   readonly bytes: Uint8Array;
   readonly #reader: ByteReader;
   readonly #root: MutableField[];
@@ -35,7 +32,7 @@ export class FieldReader {
     return this.#reader.remaining;
   }
 
-  /** Everything that is left, without reading it. */
+  /** The unread bytes. */
   get rest(): Uint8Array {
     return this.bytes.subarray(this.offset);
   }
@@ -72,38 +69,42 @@ export class FieldReader {
   text(name: string, length: number): string {
     const offset = this.offset;
     const text = this.#attempt(() => decodeUtf8(this.#reader.take(length, name)));
-    this.#push(name, offset).value = shortened(text);
+    this.#push(name, offset).value = truncate(text);
     return text;
   }
 
   /**
-   * Reads UTF-8 without writing it down.
+   * Reads UTF-8 without recording a field.
    *
-   * @param place where a fault is reported. @default here
+   * @param place offset at which a fault is reported. @default here
    */
   readText(length: number, place = this.offset): string {
     return this.#attempt(() => decodeUtf8(this.#reader.take(length, 'a text')), place);
   }
 
-  /** Passes bytes over without writing them down. */
+  /** Skips bytes without recording a field. */
   skip(length: number): void {
     this.#attempt(() => this.#reader.take(length, 'the frame'));
   }
 
-  /** Says of the field that was read last what its value means. */
-  say(value: FieldValue | undefined, note?: string): this {
-    if (this.#last === undefined) return this;
+  /** Sets the value of the last field, and what it means. */
+  annotate(value: FieldValue | undefined, note?: string): void {
+    if (this.#last === undefined) return;
     if (value !== undefined) this.#last.value = value;
     if (note !== undefined) this.#last.note = note;
-    return this;
   }
 
-  /** Nobody shall see the bytes of the field that was read last. */
-  withhold(): void {
+  /** Sets what the last field means. */
+  note(text: string): void {
+    this.annotate(undefined, text);
+  }
+
+  /** Marks the last field as a credential, whose bytes must not be shown. */
+  markSecret(): void {
     if (this.#last !== undefined) this.#last.isSecret = true;
   }
 
-  /** A field whose pieces are its children; it reaches as far as they do. */
+  /** A field that consists of what `read` reads, recorded as its children. */
   group<T>(name: string, read: (field: MutableField) => T): T {
     const offset = this.offset;
     const outer = this.#into;
@@ -118,7 +119,7 @@ export class FieldReader {
     }
   }
 
-  /** The next `length` bytes, read by a reader of their own that ends with them. */
+  /** The next `length` bytes, with a reader that ends where they end. */
   within<T>(name: string, length: number, read: (reader: FieldReader) => T): T {
     const start = this.offset;
     this.take(name, length);
@@ -129,9 +130,9 @@ export class FieldReader {
   }
 
   /**
-   * The next `length` bytes, which stand for other bytes, with the pieces of those as children.
+   * The next `length` bytes, decoded; the pieces of the decoded bytes become children.
    *
-   * @param place where in the `length` bytes an offset in the others lies. @default their beginning
+   * @param place maps an offset in the decoded bytes to one in the coded bytes. @default their beginning
    */
   coded<T>(
     name: string,
@@ -153,17 +154,17 @@ export class FieldReader {
     }
   }
 
-  /** Reports a fault. @param offset where. @default here */
+  /** @param offset of the fault. @default here */
   fail(code: ErrorCode, message: string, offset = this.offset): never {
     throw new Fault(new ProtocolError(code, message), offset);
   }
 
-  /** Runs a decoder, whose refusal is a fault at `offset`. */
+  /** Runs a decoder; if it throws, that is a fault at `offset`. */
   check<T>(decode: () => T, offset = this.offset): T {
     return this.#attempt(decode, offset);
   }
 
-  /** As {@link check}; `undefined` where a codec or a vocabulary has to be loaded first. */
+  /** Like {@link check}, but returns `undefined` if a codec or a vocabulary has to be loaded first. */
   checkLoaded<T>(what: LoadableCodec | EncodingName, decode: () => T, offset = this.offset): T | undefined {
     try {
       return decode();
@@ -176,17 +177,17 @@ export class FieldReader {
     }
   }
 
-  /** The field of this name that was read last. */
+  /** The last field of this name. */
   find(name: string): MutableField | undefined {
     return findField(this.#root, name);
   }
 
-  /** Where it begins. */
+  /** Offset of the last field of this name. */
   locate(name: string): number | undefined {
     return this.find(name)?.offset;
   }
 
-  /** Nothing may follow. */
+  /** @throws {Fault} `trailing_bytes` if any bytes are left. */
   expectEnd(what: string): void {
     this.check(() => this.#reader.expectEnd(what));
   }

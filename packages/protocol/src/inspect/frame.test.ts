@@ -50,7 +50,7 @@ const hex = (text: string) => new Uint8Array(Buffer.from(text.replaceAll(' ', ''
 const explain = (frame: Uint8Array | string, preview = 100) =>
   explainFrame(frame, { preview, encoding: 'CL100K_BASE' });
 
-/** Names and values of all fields, groups included, as one line each. */
+/** Names and values of all fields, including groups, one line each. */
 function lines(fields: readonly ExplainedField[], depth = ''): string[] {
   return fields.flatMap(({ name, value, offset, length, children }) => [
     `${depth}${offset}+${length} ${name}${value === undefined ? '' : ` ${value}`}`,
@@ -112,11 +112,11 @@ describe('explaining frames', () => {
     ['1201006f6b', 'response', '“ok”, PLAIN: 2 bytes'],
     ['130101a532', 'chunk', /^“.+”, TOKEN_NATIVE: 1 token for \d+ bytes? of text$/],
     ['1401', 'end', 'the reply is complete'],
-    ['1601', 'cancel', 'stop, the reply is not wanted any more'],
-    ['1820', 'ack', '32 frames have arrived so far'],
-    ['1900808040', 'credit', '1,048,576 bytes in all may be sent in one-way messages'],
-    ['1905808040', 'credit', '1,048,576 bytes in all may be sent on stream 5'],
-  ])('says what link frame %s means', (bytes, label, summary) => {
+    ['1601', 'cancel', 'cancels the request: the reply is no longer wanted'],
+    ['1820', 'ack', '32 frames received so far'],
+    ['1900808040', 'credit', 'allows 1,048,576 bytes in total in one-way messages'],
+    ['1905808040', 'credit', 'allows 1,048,576 bytes in total on stream 5'],
+  ])('explains link frame %s', (bytes, label, summary) => {
     const explanation = explain(hex(bytes));
     expect(explanation.error).toBeUndefined();
     expect(explanation.label).toBe(label);
@@ -125,7 +125,7 @@ describe('explaining frames', () => {
     );
   });
 
-  it('explains a failure with its fields', () => {
+  it('explains the fields of a failure', () => {
     const failure = encodeFailure(new RequestError('no_such_model', 'not here', { data: { a: 1 } }));
     const explanation = explain(encodeSignalFrame(LinkKind.ERROR, 1, failure));
     expect(explanation.summary).toBe('the request failed: no_such_model, not here');
@@ -133,7 +133,7 @@ describe('explaining frames', () => {
     expect(field(explanation, 'data').value).toBe('{"a":1}');
   });
 
-  it('explains each codec, bare, as text and in a link frame', () => {
+  it('explains every codec, bare, as text and in a link frame', () => {
     for (const algorithm of Object.values(Algorithm)) {
       const explanation = explain(encodeText(CHAT, algorithm));
       expect(explanation.error, algorithm).toBeUndefined();
@@ -147,7 +147,7 @@ describe('explaining frames', () => {
     expect(explain(bodyFrame(LinkKind.REQUEST, BodyCodec.PLAIN, encodeUtf8(CHAT))).preview).toBe(CHAT);
   });
 
-  it('shows what a body in context takes from an earlier message, and what it adds', () => {
+  it('shows what a body in context copies from an earlier message, and what it adds', () => {
     const [base, prefix, suffix] = [2, 1000, 20];
     const context = {
       base,
@@ -161,12 +161,12 @@ describe('explaining frames', () => {
     const explanation = explain(bodyFrame(LinkKind.REQUEST, BodyCodec.CONTEXT, encodeContextBody(context)));
     expect(explanation).toMatchObject({ error: undefined, sizes: { content: 1023 } });
     expect(explanation.summary).toBe(
-      'CONTEXT: repeats 1,020 bytes of the message before, 11 bytes for 1,023',
+      'CONTEXT: repeats 1,020 bytes of the previous message, 11 bytes for 1,023',
     );
     const values = ['base', 'prefix', 'suffix', 'CRC-32'].map((name) => field(explanation, name).value);
     expect(values).toEqual([base * 4, prefix, suffix, '0x00000007']);
-    expect(field(explanation, 'base').note).toBe('the message before, the middle is as it is');
-    // The end of a reply has a CRC of its parts then.
+    expect(field(explanation, 'base').note).toBe('the previous message, the middle is not compressed');
+    // If the parts are coded in context, END carries a CRC of them.
     expect(field(explain(hex('140178563412')), 'CRC-32').value).toBe('0x12345678');
   });
 
@@ -185,17 +185,20 @@ describe('explaining frames', () => {
     expect(explanation.summary).toMatch(/M2M request for gpt-4o, 4 messages, \d+ bytes for \d+ of JSON$/);
   });
 
-  it.each(['HMAC', 'AEAD'] as const)('shows the header of a frame under %s and opens nothing', (mode) => {
-    const frame = encodeM2M(CHAT, { security: { mode, key: new Uint8Array(32) } });
-    const explanation = explain(frame);
-    expect(explanation).toMatchObject({ error: undefined, preview: undefined });
-    expect(field(explanation, 'security').value).toBe(mode);
-    expect(field(explanation, 'model').value).toBe('gpt-4o');
-    expect(JSON.stringify(explanation.fields)).not.toContain('Hello');
-    // What lies under the key is as long as it is; what is missing altogether is seen.
-    const tail = mode === 'HMAC' ? 1 : CHAT.length + 1;
-    expect(explain(frame.subarray(0, -tail)).error?.code).toBe('truncated');
-  });
+  it.each(['HMAC', 'AEAD'] as const)(
+    'shows the header of a frame protected by %s and decodes nothing else',
+    (mode) => {
+      const frame = encodeM2M(CHAT, { security: { mode, key: new Uint8Array(32) } });
+      const explanation = explain(frame);
+      expect(explanation).toMatchObject({ error: undefined, preview: undefined });
+      expect(field(explanation, 'security').value).toBe(mode);
+      expect(field(explanation, 'model').value).toBe('gpt-4o');
+      expect(JSON.stringify(explanation.fields)).not.toContain('Hello');
+      // The protected part cannot be checked without the key, but missing bytes can be.
+      const tail = mode === 'HMAC' ? 1 : CHAT.length + 1;
+      expect(explain(frame.subarray(0, -tail)).error?.code).toBe('truncated');
+    },
+  );
 
   it('shows shape, type and metadata of a tensor', () => {
     const explanation = explain(
@@ -213,7 +216,7 @@ describe('explaining frames', () => {
     expect(field(explanation, 'tensor')).toMatchObject({ length: 24 });
   });
 
-  it('explains the reference’s nested shape', () => {
+  it('explains the nested shape of the reference implementation', () => {
     const { auth, resume, ...payload } = HELLO.payload;
     const explanation = explain(encodeControlJson({ ...HELLO, payload: { ...payload, shape: 'nested' } }));
     expect(explanation.summary).toContain("the reference implementation's shape");
@@ -240,14 +243,14 @@ describe('explaining frames', () => {
     const lying = explain(
       encodeControlJson({ ...message, payload: { ...message.payload, content: 'plain' } }),
     );
-    expect(field(lying, 'content').note).toBe('says TOKEN_NATIVE and begins with no prefix');
+    expect(field(lying, 'content').note).toBe('stated as TOKEN_NATIVE, but has no prefix');
   });
 });
 
 describe('credentials', () => {
   const forms = [encodeControl(HELLO), encodeControlJson(HELLO)];
 
-  it('are withheld wherever they travel', () => {
+  it('are redacted in every place', () => {
     for (const frame of forms) {
       const { bytes, ...explanation } = explain(frame);
       expect(explanation.error).toBeUndefined();
@@ -264,7 +267,7 @@ describe('credentials', () => {
     expect(field(request, 'accept').value).toBe('text');
   });
 
-  it('are withheld in the query of a request that carries HTTP, whatever they are called', () => {
+  it('are redacted in the query of an HTTP request, under any name', () => {
     const head = { method: 'GET', path: `/v1/files?limit=2&sig=${TOKEN}&${TOKEN}`, headers: new Map() };
     const metadata = encodeMetadata(encodeHttpRequest(head), 8192);
     const frame = bodyFrame(LinkKind.REQUEST, BodyCodec.PLAIN, encodeUtf8(''), { metadata });
@@ -280,9 +283,9 @@ describe('credentials', () => {
     ['https://user:canary@example.com/a', 'https://[redacted]@example.com/a'],
     ['wss://example.com/session?key=canary', 'wss://example.com/session?key=[redacted]'],
     ['/v1/chat/completions', '/v1/chat/completions'],
-    ['/help, is anybody there? canary', '/help, is anybody there? canary'],
+    ['/help, is this thing on? canary', '/help, is this thing on? canary'],
     ['why? because=canary', 'why? because=canary'],
-  ])('of an address are withheld, and nothing else: %s', (text, shown) => {
+  ])('are redacted in an address, without changing anything else: %s', (text, shown) => {
     for (const value of [text, [text, 'plain']]) {
       const metadata = encodeMap({ value });
       const explanation = explain(
@@ -295,7 +298,7 @@ describe('credentials', () => {
     }
   });
 
-  it('are withheld in metadata that cannot be read', () => {
+  it('are redacted in unreadable metadata', () => {
     const frame = bodyFrame(LinkKind.REQUEST, BodyCodec.PLAIN, encodeUtf8('hi'), {
       metadata: Uint8Array.from([0xc1, ...encodeUtf8(TOKEN)]),
     });
@@ -305,7 +308,7 @@ describe('credentials', () => {
     expect(JSON.stringify({ ...explanation, bytes: undefined })).not.toContain(TOKEN);
   });
 
-  it('are withheld in messages that are cut off anywhere', () => {
+  it('are redacted in messages truncated at any byte', () => {
     const shown = (fields: readonly ExplainedField[], bytes: Uint8Array): string =>
       fields
         .map(({ isSecret, children, value, offset, length }) =>
@@ -329,7 +332,7 @@ describe('credentials', () => {
         const { bytes, ...rest } = explanation;
         expect(JSON.stringify(rest)).not.toContain('canary');
         expect(shown(explanation.fields, bytes)).not.toContain('canary');
-        // Of a control message nothing is left over that a reader could take for harmless.
+        // The fields of a control message cover every byte, so none is shown as harmless.
         if (explanation.kind === 'link') continue;
         const end = Math.max(...explanation.fields.map((each) => each.offset + each.length));
         expect(end).toBe(bytes.length);
@@ -337,6 +340,19 @@ describe('credentials', () => {
     }
   });
 });
+
+/** Finds fields of a frame, and changes a byte to see which fault is reported where. */
+function damageTo(frame: Uint8Array) {
+  return {
+    at: (name: string) => field(explain(frame), name).offset,
+    damaged(offset: number, value: number) {
+      const copy = frame.slice();
+      copy[offset] = value;
+      const { error } = explain(copy);
+      return [error?.code, error?.offset];
+    },
+  };
+}
 
 describe('damage', () => {
   it.each([
@@ -380,7 +396,7 @@ describe('damage', () => {
     ['80', 'bad_message', 0],
     ['81a474797065', 'bad_message', 6],
     ['81a474797065c1', 'bad_message', 6],
-  ])('of %s is %s at %i', (bytes, code, offset) => {
+  ])('in %s is reported as %s at byte %i', (bytes, code, offset) => {
     const { error } = explain(hex(bytes));
     expect({ code: error?.code, offset: error?.offset }).toEqual({ code, offset });
   });
@@ -398,20 +414,14 @@ describe('damage', () => {
     ['{"type":"HELLO","timestamp":1,"payload":{"version":1}}', 'bad_message', 41],
     [`{"type":"HELLO","payload":${'['.repeat(40)}`, 'json_too_deep', 57],
     ['a\ud800b', 'lone_surrogate', 1],
-  ])('of the text %s is %s at %i', (text, code, offset) => {
+  ])('in the text %s is reported as %s at byte %i', (text, code, offset) => {
     const { error } = explain(text);
     expect({ code: error?.code, offset: error?.offset }).toEqual({ code, offset });
   });
 
-  it('of an M2M frame is found where it is', () => {
+  it('in an M2M frame is located', () => {
     const frame = encodeM2M(CHAT);
-    const at = (name: string) => field(explain(frame), name).offset;
-    const damaged = (offset: number, value: number) => {
-      const copy = frame.slice();
-      copy[offset] = value;
-      const { error } = explain(copy);
-      return [error?.code, error?.offset];
-    };
+    const { at, damaged } = damageTo(frame);
     expect(damaged(at('schema'), 0x77)).toEqual(['unknown_schema', at('schema')]);
     expect(damaged(at('security'), 9)).toEqual(['unknown_security_mode', at('security')]);
     expect(damaged(at('flags') + 3, 0x80)).toEqual(['bad_header', at('flags')]);
@@ -421,12 +431,12 @@ describe('damage', () => {
     expect(damaged(at('CRC-32'), 0)).toEqual(['bad_checksum', at('CRC-32')]);
     expect(damaged(at('payload length'), 0xff)).toEqual(['truncated', at('payload')]);
     expect(damaged(at('header length') + 1, 0xff)).toEqual(['truncated', at('header length')]);
-    // Everything before the fault is there.
+    // Everything before the fault is explained.
     const cut = explain(frame.subarray(0, at('payload') + 3));
     expect(field(cut, 'model').value).toBe('gpt-4o');
   });
 
-  it('of an AVP frame is found where it is', () => {
+  it('in an AVP frame is located', () => {
     const frame = encodeAvp({
       data: new Float32Array(4),
       shape: [4],
@@ -434,13 +444,7 @@ describe('damage', () => {
       payloadType: 'hidden_state',
       metadata: { modelId: 'llama' },
     });
-    const at = (name: string) => field(explain(frame), name).offset;
-    const damaged = (offset: number, value: number) => {
-      const copy = frame.slice();
-      copy[offset] = value;
-      const { error } = explain(copy);
-      return [error?.code, error?.offset];
-    };
+    const { at, damaged } = damageTo(frame);
     expect(damaged(at('flags'), 0x80)).toEqual(['bad_header', at('flags')]);
     expect(damaged(at('flags'), 0x04)).toEqual(['bad_header', at('flags')]);
     expect(damaged(at('tensor_shape') + 2, 5)).toEqual(['bad_tensor', at('tensor_shape')]);
@@ -455,7 +459,7 @@ describe('damage', () => {
 });
 
 describe('bounds', () => {
-  it('hold the preview, and show none unless it was asked for', () => {
+  it('apply to the preview, which is off by default', () => {
     const long = 'ä'.repeat(5000);
     expect(explainFrame(long).preview).toBeUndefined();
     expect(JSON.stringify(explainFrame(long).fields)).not.toContain('ä');
@@ -468,7 +472,7 @@ describe('bounds', () => {
     expect(JSON.stringify({ ...tokens, bytes: undefined })).not.toContain('secret');
   });
 
-  it('hold what is decompressed, at the limit and one byte beyond', () => {
+  it('apply to decompressed content, exactly at the limit', () => {
     const numbers = Array.from({ length: 20_000 }, (_, i) => (i * 7919) % 10_007).join(' ');
     const json = JSON.stringify({ model: 'm', messages: [], x: numbers });
     for (const frame of [encodeM2M(json), encodeText(json, 'BROTLI')]) {
@@ -479,7 +483,7 @@ describe('bounds', () => {
     }
   });
 
-  it('hold the size of a frame', () => {
+  it('apply to the size of a frame', () => {
     const limits = { maxMessageSize: 100, maxTransferSize: 200 };
     expect(explainFrame('x'.repeat(100), { limits }).error).toBeUndefined();
     expect(explainFrame('x'.repeat(101), { limits }).error?.code).toBe('message_too_large');
@@ -490,7 +494,7 @@ describe('bounds', () => {
     expect(explainFrame(tensor(201 - overhead), { limits }).error?.code).toBe('message_too_large');
   });
 
-  it('hold the number of fields, whatever a frame consists of', () => {
+  it('apply to the number of fields of any frame', () => {
     const count = (fields: readonly ExplainedField[]): number =>
       fields.reduce((sum, { children }) => sum + 1 + count(children), 0);
     const many = encodeMap({ type: 'PING', timestamp: 1, payload: { list: new Array(500).fill(0) } });
@@ -510,7 +514,7 @@ describe('bounds', () => {
       expect(count(explanation.fields)).toBeLessThan(2100);
       expect(JSON.stringify({ ...explanation, bytes: undefined }).length).toBeLessThan(400_000);
     }
-    // Where the decoder takes no more of it either.
+    // Larger ones are refused by the decoder as well.
     for (const payload of [{ list: new Array(50_000).fill(0) }, { list: new Array(9_000).fill([]) }]) {
       const message = { type: 'PING', timestamp: 1, payload };
       for (const frame of [encodeMap(message), JSON.stringify(message)]) {
@@ -522,7 +526,7 @@ describe('bounds', () => {
   });
 });
 
-describe('whatever a frame holds', () => {
+describe('any frame', () => {
   const good = (): (Uint8Array | string)[] => [
     encodeControl(HELLO),
     encodeControlJson(HELLO),
@@ -536,7 +540,7 @@ describe('whatever a frame holds', () => {
     }),
   ];
 
-  it('the explainer returns, and every field lies inside', { timeout: 60_000 }, () => {
+  it('is explained without an exception, with every field inside it', { timeout: 60_000 }, () => {
     const inside = (fields: readonly ExplainedField[], start: number, end: number): boolean =>
       fields.every(
         ({ offset, length, children, bytes }) =>
@@ -573,7 +577,7 @@ describe('whatever a frame holds', () => {
     fc.assert(fc.property(fc.string({ unit: 'binary' }), (text) => check(text)));
   });
 
-  it('says what has to be loaded to see the rest', () => {
+  it('lists what must be loaded to explain the rest', () => {
     expect(explainFrame(hex('0201'), { preview: 10 })).toMatchObject({
       error: undefined,
       missing: ['LLAMA_BPE'],

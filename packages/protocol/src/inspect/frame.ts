@@ -4,31 +4,31 @@ import { AVP_FIRST_BYTE, FrameKind, frameKind, prefixOf } from '../base/frame-ki
 import { decodeUtf8 } from '../base/text.js';
 import { BodyCodec } from '../codec/body.js';
 import { readBody } from './body.js';
+import { assertUtf8Form, validUtf8Length } from './content.js';
 import { explainControl, explainControlJson, looksLikeEnvelope } from './control.js';
 import type { ExplainOptions, Explanation } from './explanation.js';
 import { FieldReader } from './field-reader.js';
 import { explainLink } from './link.js';
-import { attempt, Fault, Report } from './report.js';
+import { catchFault, Fault, Report } from './report.js';
 import { PREFIX_LABELS, readTextForm } from './text-form.js';
-import { assertUtf8Form, validUtf8Length } from './utf8.js';
 import { hex, sentence } from './wording.js';
 
 /**
- * Explains any frame that occurs in a session: what each of its bytes means, and of a damaged one
- * everything up to the fault. Nothing is sent, stored or decrypted; what is decompressed stays within
- * the limits, and only to check it and to show its beginning where that was asked for.
+ * Explains any frame of a session: the meaning of each byte, or of a damaged frame, of each byte before
+ * the fault. Nothing is sent, stored or decrypted. Content is decompressed, within the limits, only to
+ * check it and to show a preview if the caller asked for one.
  *
- * Token IDs, compressed text and tensors are looked into as far as their vocabularies and codecs are
- * loaded; `missing` says what was not.
+ * Token IDs, compressed text and tensors are explained if their vocabularies and codecs are loaded;
+ * otherwise `missing` lists them.
  *
  * @param frame bytes of a binary WebSocket message, or the string of a text message.
- * @throws {ProtocolError} `invalid_option` for limits that are none; whatever the frame holds, nothing.
+ * @throws {ProtocolError} `invalid_option` if a limit is invalid. The content of a frame never makes it throw.
  */
 export function explainFrame(frame: Uint8Array | string, options: ExplainOptions = {}): Explanation {
   const report = new Report(options);
   const isText = typeof frame === 'string';
   const bytes = isText ? new TextEncoder().encode(frame) : frame;
-  const fault = attempt(() => {
+  const fault = catchFault(() => {
     assertSize(report, bytes);
     if (isText) explainText(report, frame, bytes);
     else explainBinary(report, bytes);
@@ -37,11 +37,11 @@ export function explainFrame(frame: Uint8Array | string, options: ExplainOptions
   return report.finish(bytes, isText ? 'text' : 'binary');
 }
 
-/** What a session refuses without looking at it. */
+/** A session refuses larger frames unread. */
 function assertSize({ limits }: Report, bytes: Uint8Array): void {
   const max = bytes[0] === AVP_FIRST_BYTE ? limits.maxTransferSize : limits.maxMessageSize;
   if (bytes.length <= max) return;
-  throw new ProtocolError('message_too_large', `a frame of ${bytes.length} bytes, at most ${max} are taken`);
+  throw new ProtocolError('message_too_large', `the frame has ${bytes.length} bytes, the limit is ${max}`);
 }
 
 function explainBinary(report: Report, bytes: Uint8Array): void {
@@ -70,7 +70,7 @@ function explainTokenNative(report: Report, bytes: Uint8Array): void {
   const reader = new FieldReader(report, bytes);
   const id = reader.u8('vocabulary');
   const encoding = Object.values(EncodingName).find((name) => ENCODING_IDS[name] === id);
-  reader.say(encoding ?? hex(id), 'which vocabulary the token IDs are of');
+  reader.annotate(encoding ?? hex(id), 'vocabulary of the token IDs');
   describe(report, readBody(reader, BodyCodec.TOKEN_NATIVE, { ...ALONE, encoding }));
 }
 
@@ -79,19 +79,19 @@ function explainM2M(report: Report, bytes: Uint8Array): void {
   report.label = 'M2M';
   const reader = new FieldReader(report, bytes);
   reader.text('prefix', Prefix.M2M.length);
-  reader.say(undefined, 'says that M2M v1 follows');
+  reader.note('an M2M v1 frame');
   describe(report, readBody(reader, BodyCodec.M2M, ALONE));
 }
 
-/** A text form that was sent as bytes. */
+/** A text form sent as a binary message. */
 function explainTagged(report: Report, bytes: Uint8Array): void {
   report.kind = 'text-form';
   report.label = 'text form';
-  const invalid = attempt(() => void decodeUtf8(bytes));
+  const invalid = catchFault(() => void decodeUtf8(bytes));
   if (invalid !== undefined) throw new Fault(invalid.error, validUtf8Length(bytes));
   const text = decodeUtf8(bytes);
   if (prefixOf(text) === undefined) {
-    throw new ProtocolError('unknown_prefix', 'a binary frame that begins with # needs a known prefix');
+    throw new ProtocolError('unknown_prefix', 'a binary frame that begins with # must have a known prefix');
   }
   explainTextForm(report, text, bytes);
 }
@@ -113,7 +113,7 @@ function explainTextForm(report: Report, text: string, bytes: Uint8Array): void 
   if (prefix === Prefix.M2M) report.kind = 'm2m';
   if (prefix === Prefix.TOKEN_NATIVE) report.kind = 'token-native';
   const phrase = readTextForm(new FieldReader(report, bytes), text);
-  describe(report, prefix === undefined ? `content as it is, ${phrase}` : phrase);
+  describe(report, prefix === undefined ? `plain content, ${phrase}` : phrase);
 }
 
 function describe(report: Report, phrase: string): void {

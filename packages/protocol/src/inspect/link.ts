@@ -16,27 +16,25 @@ import { showContent } from './content.js';
 import type { Continuation } from './explanation.js';
 import { FieldReader } from './field-reader.js';
 import { readMsgpackMap } from './msgpack-fields.js';
-import { attempt, judged, type Report } from './report.js';
-import { bytes as bytesPhrase, hex, list, number, sentence } from './wording.js';
-
-/** Link frames of every kind, and the bodies within them. */
+import { catchFault, type Report, walkThenDecode } from './report.js';
+import { byteCount, hex, list, number, sentence } from './wording.js';
 
 const NAMES: ReadonlyMap<number, string> = new Map(
   Object.entries(LinkKind).map(([name, kind]) => [kind, name.toLowerCase()]),
 );
 
-/** What each kind says to whoever receives it. */
+/** The meaning of each kind. */
 const MEANINGS: Readonly<Record<LinkKind, string>> = {
-  [LinkKind.MESSAGE]: 'a message that wants no reply',
-  [LinkKind.REQUEST]: 'opens a stream and asks for a reply',
-  [LinkKind.RESPONSE]: 'the whole reply, closes the stream',
+  [LinkKind.MESSAGE]: 'a one-way message',
+  [LinkKind.REQUEST]: 'opens a stream and expects a reply',
+  [LinkKind.RESPONSE]: 'the whole reply; closes the stream',
   [LinkKind.CHUNK]: 'one part of the reply',
   [LinkKind.END]: 'the reply is complete',
   [LinkKind.ERROR]: 'the request failed',
-  [LinkKind.CANCEL]: 'the reply is not wanted any more',
-  [LinkKind.ALIAS]: 'a number that means an agent from here on',
-  [LinkKind.ACK]: 'so many frames have arrived',
-  [LinkKind.CREDIT]: 'so much may be sent',
+  [LinkKind.CANCEL]: 'the reply is no longer wanted',
+  [LinkKind.ALIAS]: 'a number that stands for an agent from now on',
+  [LinkKind.ACK]: 'acknowledges frames',
+  [LinkKind.CREDIT]: 'allows the receiver to send more',
 };
 
 export function explainLink(report: Report, bytes: Uint8Array): void {
@@ -44,8 +42,8 @@ export function explainLink(report: Report, bytes: Uint8Array): void {
   const reader = new FieldReader(report, bytes);
   const kind = (reader.u8('kind') & 0x0f) as LinkKind;
   report.label = NAMES.get(kind) ?? 'link frame';
-  reader.say(NAMES.get(kind) ?? hex(bytes[0] as number), MEANINGS[kind]);
-  // A kind that is not known is refused before anything else is read.
+  reader.annotate(NAMES.get(kind) ?? hex(bytes[0] as number), MEANINGS[kind]);
+  // Report an unknown kind before reading anything else.
   if (!(kind in MEANINGS)) reader.check(() => decodeLinkFrame(bytes), 0);
 
   if (kind === LinkKind.ACK) return explainAck(reader);
@@ -54,10 +52,10 @@ export function explainLink(report: Report, bytes: Uint8Array): void {
     'stream',
     kind === LinkKind.CREDIT ? Number.MAX_SAFE_INTEGER : MAX_STREAM_ID,
   );
-  reader.say(report.streamId, streamNote(report.streamId));
+  reader.annotate(report.streamId, streamNote(report.streamId));
   if (kind !== LinkKind.CREDIT && (kind === LinkKind.MESSAGE) !== (report.streamId === 0)) {
     reader.check(() => decodeLinkFrame(bytes), 1);
-    reader.fail('bad_frame', 'stream 0 carries one-way messages, and nothing else does', 1);
+    reader.fail('bad_frame', 'stream 0 is for one-way messages, and only for them', 1);
   }
   if (isBodyKind(kind)) return explainBody(reader, bytes);
   switch (kind) {
@@ -69,7 +67,7 @@ export function explainLink(report: Report, bytes: Uint8Array): void {
       return explainEnd(reader);
     default:
       reader.expectEnd('a cancel frame');
-      report.summary = 'stop, the reply is not wanted any more';
+      report.summary = 'cancels the request: the reply is no longer wanted';
   }
 }
 
@@ -82,32 +80,32 @@ function streamNote(streamId: number): string {
 
 function explainAck(reader: FieldReader): void {
   const count = reader.varint('count');
-  reader.say(count, 'frames of the session that have arrived, in all');
+  reader.annotate(count, 'frames of the session received so far');
   reader.expectEnd('an ack frame');
-  reader.report.summary = `${number(count)} frame${count === 1 ? ' has' : 's have'} arrived so far`;
+  reader.report.summary = `${number(count)} frame${count === 1 ? '' : 's'} received so far`;
 }
 
 function explainAlias(reader: FieldReader): void {
   const alias = reader.varint('alias', MAX_STREAM_ID);
-  reader.say(alias, `one of ${MAX_ALIASES} that a direction has`);
+  reader.annotate(alias, `one of at most ${MAX_ALIASES} in each direction`);
   const { rest, offset } = reader;
   reader.check(() => new AliasReader().handleAlias(alias, rest), offset);
   const name = reader.text('agent', rest.length);
-  reader.report.summary = `${alias} is agent ${name} from here on`;
+  reader.report.summary = `${alias} stands for agent ${name} from now on`;
 }
 
 function explainCredit(reader: FieldReader): void {
   const { report } = reader;
   const limit = reader.varint('limit');
-  reader.say(limit, 'bytes that may be sent on the stream, in all');
+  reader.annotate(limit, 'bytes that may be sent on the stream in total');
   reader.expectEnd('a credit frame');
   const stream = report.streamId === 0 ? 'in one-way messages' : `on stream ${report.streamId}`;
-  report.summary = `${bytesPhrase(limit)} in all may be sent ${stream}`;
+  report.summary = `allows ${byteCount(limit)} in total ${stream}`;
 }
 
 function explainEnd(reader: FieldReader): void {
   if (reader.remaining > 0) {
-    reader.say(hex(reader.u32('CRC-32'), 8), 'of all parts of the reply that are coded in context');
+    reader.annotate(hex(reader.u32('CRC-32'), 8), 'of all parts of the reply coded in context');
   }
   reader.expectEnd('an end frame');
   reader.report.summary = 'the reply is complete';
@@ -117,7 +115,7 @@ function explainFailure(reader: FieldReader): void {
   const { report, rest, offset } = reader;
   const { maxJsonDepth } = report.limits;
   const error = reader.group('failure', () =>
-    judged(
+    walkThenDecode(
       () => readMsgpackMap(reader, maxJsonDepth, failureNote),
       () => decodeFailure(rest, maxJsonDepth),
       offset,
@@ -130,11 +128,11 @@ function explainFailure(reader: FieldReader): void {
 }
 
 const FAILURE_NOTES = new Map([
-  ['code', 'for programs'],
-  ['message', 'for people'],
-  ['retryable', 'whether trying again may help'],
-  ['retry_after_ms', 'milliseconds to wait before'],
-  ['data', "the application's own, as JSON"],
+  ['code', 'error code, for programs'],
+  ['message', 'error message, for people'],
+  ['retryable', 'whether a retry may succeed'],
+  ['retry_after_ms', 'milliseconds to wait before a retry'],
+  ['data', 'JSON added by the application'],
 ]);
 const failureNote = (path: readonly string[]) => FAILURE_NOTES.get(path.join('.'));
 
@@ -146,7 +144,10 @@ function explainBody(reader: FieldReader, bytes: Uint8Array): void {
   const at = reader.offset;
   const third = reader.u8('codec and flags');
   const codec = (third & 0x0f) as BodyCodec;
-  reader.say(sentence(CODEC_NAMES.get(codec) ?? `codec ${codec}`, flagNames(third)), 'how the body is coded');
+  reader.annotate(
+    sentence(CODEC_NAMES.get(codec) ?? `codec ${codec}`, flagNames(third)),
+    'how the body is encoded',
+  );
   const frame = reader.check(() => decodeLinkFrame(bytes), at);
 
   const stated = continues === undefined ? readHead(reader, frame) : undefined;
@@ -177,27 +178,27 @@ interface Stated {
   readonly original: number | undefined;
 }
 
-/** What the first frame of a body says about it. */
+/** Reads what the first frame of a body states about it. */
 function readHead(reader: FieldReader, frame: LinkFrame): Stated {
   const { report, offset } = reader;
   if ((frame.flags & LinkFlag.ADDRESSED) !== 0) {
     const alias = reader.varint('agent');
-    reader.say(alias, 'the agent to whom or from whom it is, by its number');
+    reader.annotate(alias, 'number of the agent that sends or receives it');
   }
   const total = (frame.flags & LinkFlag.MORE) !== 0 ? reader.varint('body length') : undefined;
-  reader.say(
+  reader.annotate(
     total,
-    total === undefined ? undefined : 'bytes of the whole body, of which this is the beginning',
+    total === undefined ? undefined : 'bytes of the whole body; this frame has the beginning',
   );
   const original = isSized(frame.codec) ? reader.varint(CONTENT_LENGTH) : undefined;
-  if (original !== undefined) reader.say(original, 'bytes when decoded');
+  if (original !== undefined) reader.annotate(original, 'bytes when decoded');
   if ((frame.flags & LinkFlag.META) !== 0) readMetadata(reader, frame);
-  // Whether the sizes are within the limits, and the first part is no more than the whole.
+  // Checks the sizes against the limits, and that the first fragment is not longer than the body.
   reader.check(() => new Assembler(report.limits, ANY_AGENT).add(frame), offset);
   return { total, original };
 }
 
-/** One frame alone does not tell which agents were announced before. */
+/** A single frame does not show which aliases were announced before it, so all are accepted. */
 const ANY_AGENT = { nameOf: () => '' };
 
 function readMetadata(reader: FieldReader, frame: LinkFrame): void {
@@ -207,30 +208,30 @@ function readMetadata(reader: FieldReader, frame: LinkFrame): void {
   const { offset } = reader;
   const { maxJsonDepth } = report.limits;
   reader.within('metadata', length, (inner) => {
-    const fault = attempt(() =>
-      judged(
+    const fault = catchFault(() =>
+      walkThenDecode(
         () => readMsgpackMap(inner, maxJsonDepth),
         () => decodeMetadata(reader.bytes.subarray(offset, offset + length), maxJsonDepth),
         offset,
       ),
     );
     if (fault === undefined) return;
-    // What could not be read may be a credential.
-    reader.withhold();
+    // The unreadable part may be a credential.
+    reader.markSecret();
     throw fault;
   });
 }
 
-/** A piece of a body, which cannot be decoded on its own. */
+/** Reads a fragment of a body, which cannot be decoded on its own. */
 function readFragment(reader: FieldReader, frame: LinkFrame, { received, total }: Continuation): string {
   const { remaining, report } = reader;
   report.body = remaining;
   if (report.options.decoded !== undefined) showContent(report, report.options.decoded, false);
-  reader.take(received === 0 ? 'beginning of the body' : 'more of the body', remaining);
+  reader.take(received === 0 ? 'beginning of the body' : 'continuation of the body', remaining);
   const until = received + remaining;
-  reader.say(undefined, `bytes ${number(received)} to ${number(until)} of ${number(total)}`);
+  reader.note(`bytes ${number(received)} to ${number(until)} of ${number(total)}`);
   return sentence(
     report.excerpt,
-    `${CODEC_NAMES.get(frame.codec)}: ${bytesPhrase(remaining)}, ${number(until)} of ${number(total)} are there`,
+    `${CODEC_NAMES.get(frame.codec)}: ${byteCount(remaining)}, ${number(until)} of ${number(total)} so far`,
   );
 }

@@ -11,13 +11,11 @@ import type {
 } from './explanation.js';
 import { quoted } from './wording.js';
 
-/** An explanation while it is being written. */
-
-/** Most fields of one explanation: a frame may hold a million values, which nobody reads. */
+/** Most fields of one explanation: a frame may hold a million values, which no person reads. */
 const MAX_FIELDS = 2000;
-/** UTF-16 units of a value that are kept. */
+/** Longest value, in UTF-16 units. */
 const MAX_VALUE = 400;
-/** UTF-16 units of content in a summary. */
+/** Longest quote of the content in a summary, in UTF-16 units. */
 const MAX_EXCERPT = 80;
 
 export interface MutableField {
@@ -31,7 +29,7 @@ export interface MutableField {
   children: MutableField[];
 }
 
-/** A reader's refusal together with the place that it is about; never leaves this room. */
+/** A protocol error and the offset it is about. Internal: callers of the explainer get an `ExplainedFault`. */
 export class Fault extends Error {
   readonly error: ProtocolError;
   readonly offset: number;
@@ -43,6 +41,7 @@ export class Fault extends Error {
   }
 }
 
+/** An explanation that is being built. */
 export class Report {
   readonly limits: Limits;
   readonly options: ExplainOptions;
@@ -58,42 +57,42 @@ export class Report {
   preview: string | undefined;
   protection: 'HMAC' | 'AEAD' | undefined;
   error: ExplainedFault | undefined;
-  #room = MAX_FIELDS;
+  #fieldsLeft = MAX_FIELDS;
 
   constructor(options: ExplainOptions) {
     this.options = options;
     this.limits = resolveLimits(options.limits);
   }
 
-  /** Nothing more is written down. */
+  /** No more fields are recorded. */
   get isFull(): boolean {
-    return this.#room <= 0;
+    return this.#fieldsLeft <= 0;
   }
 
-  /** Adds a field to `into`, as long as there is room; what is written to it then counts for nothing. */
+  /** Adds a field to `into`. Once the report is full, the returned field belongs to nothing. */
   add(into: MutableField[], name: string, offset: number, length: number): MutableField {
-    const field: MutableField = { name: shortened(name, 80), offset, length, children: [] };
-    if (this.#room-- > 0) into.push(field);
+    const field: MutableField = { name: truncate(name, 80), offset, length, children: [] };
+    if (this.#fieldsLeft-- > 0) into.push(field);
     return field;
   }
 
-  /** The beginning of `text`, as far as it was asked for. */
+  /** The beginning of `text`, if the caller asked for a preview. */
   show(text: string): string | undefined {
     const max = this.options.preview ?? 0;
-    return max > 0 ? shortened(text, max) : undefined;
+    return max > 0 ? truncate(text, max) : undefined;
   }
 
-  /** As much of the content as a line has room for, in quotation marks. */
+  /** A quote of the content that fits into one line. */
   get excerpt(): string {
-    return this.preview === undefined ? '' : quoted(shortened(this.preview, MAX_EXCERPT));
+    return this.preview === undefined ? '' : quoted(truncate(this.preview, MAX_EXCERPT));
   }
 
-  /** Remembers why the frame is refused; what was found first counts. */
+  /** Records why the frame is refused; the first reason counts. */
   refuse({ error, offset }: Fault): void {
     this.error ??= faultOf(error, offset);
   }
 
-  /** Remembers what does not hold in the content. */
+  /** Records a defect of the content that does not make a receiver refuse the frame. */
   warn(error: ProtocolError, offset: number): void {
     this.warnings.push(faultOf(error, offset));
   }
@@ -118,8 +117,8 @@ export class Report {
   }
 }
 
-/** Runs what may find a fault; foreign errors are faults of this room and go on. */
-export function attempt(run: () => void): Fault | undefined {
+/** Runs `run` and returns its fault. Any other error is a bug of the explainer and is thrown. */
+export function catchFault(run: () => void): Fault | undefined {
   try {
     run();
     return undefined;
@@ -131,11 +130,11 @@ export function attempt(run: () => void): Fault | undefined {
 }
 
 /**
- * Walks through a piece and has the decoder that a session uses say whether it is right. Its refusal is
- * a fault where the walk could not go on, or else at `offset`.
+ * Walks through a piece, then runs the decoder that a session uses: only the decoder decides whether the
+ * piece is valid. If it throws, the fault is where the walk stopped, or else at `offset`.
  */
-export function judged<T>(walk: () => void, decode: () => T, offset: number): T {
-  const walked = attempt(walk);
+export function walkThenDecode<T>(walk: () => void, decode: () => T, offset: number): T {
+  const walked = catchFault(walk);
   try {
     return decode();
   } catch (error) {
@@ -144,10 +143,10 @@ export function judged<T>(walk: () => void, decode: () => T, offset: number): T 
   }
 }
 
-/** A text of at most `max` units, with an ellipsis where something was cut off. */
-export function shortened(text: string, max = MAX_VALUE): string {
+/** At most `max` UTF-16 units of a text, with an ellipsis if it was longer. */
+export function truncate(text: string, max = MAX_VALUE): string {
   if (text.length <= max) return text;
-  // Half a character at the end would not be one.
+  // Do not end with half a surrogate pair.
   return `${text.slice(0, max).replace(/[\ud800-\udbff]$/, '')}…`;
 }
 
@@ -155,10 +154,7 @@ function faultOf(error: ProtocolError, offset: number): ExplainedFault {
   return { code: error.code, message: error.message, offset };
 }
 
-/**
- * The last field of a name, anywhere in the tree but inside coded fields, whose offsets count in
- * something else.
- */
+/** The last field of a name anywhere in the tree, except inside coded fields: their offsets count in other bytes. */
 export function findField(fields: readonly MutableField[], name: string): MutableField | undefined {
   for (const field of fields.toReversed()) {
     const inside = field.bytes === undefined ? findField(field.children, name) : undefined;

@@ -46,7 +46,7 @@ function accept(resume?: ResumeAnswer): Uint8Array {
   return encodeControl({ type: 'ACCEPT', sessionId: 'sess_1', timestamp: 1, payload });
 }
 
-/** A body in pieces of 10 bytes. */
+/** A body in fragments of 10 bytes. */
 function pieces(kind: BodyKind, streamId: number, bytes: Uint8Array, codec: BodyCodec = BodyCodec.PLAIN) {
   const body = {
     kind,
@@ -73,7 +73,7 @@ const summaries = (explainer: SessionExplainer, frames: readonly Uint8Array[], d
   frames.map((frame) => explainer.explain(direction, frame).summary);
 
 describe('explaining a session', () => {
-  it('knows the vocabulary that was agreed on', () => {
+  it('uses the negotiated vocabulary', () => {
     const explainer = createSessionExplainer({ preview: 50 });
     const message = Uint8Array.of(0x10, 0, 1, 0xb2, 0x4d);
     expect(explainer.explain('sent', message).preview).toBeUndefined();
@@ -82,7 +82,7 @@ describe('explaining a session', () => {
     expect(explainer.explain('sent', message).preview).toBe('Hello');
   });
 
-  it('follows bodies in pieces, each direction and stream for itself', () => {
+  it('follows fragmented bodies, separately for each direction and stream', () => {
     const explainer = createSessionExplainer();
     const [first, second, third, fourth] = pieces(LinkKind.REQUEST, 1, TEXT) as [
       Uint8Array,
@@ -93,19 +93,19 @@ describe('explaining a session', () => {
     const other = pieces(LinkKind.REQUEST, 3, TEXT);
     const interleaved = [first, other[0] as Uint8Array, second, other[1] as Uint8Array, third, fourth];
     expect(summaries(explainer, interleaved)).toEqual([
-      'PLAIN: 10 bytes, 10 of 35 are there',
-      'PLAIN: 10 bytes, 10 of 35 are there',
-      'PLAIN: 10 bytes, 20 of 35 are there',
-      'PLAIN: 10 bytes, 20 of 35 are there',
-      'PLAIN: 10 bytes, 30 of 35 are there',
-      'PLAIN: 5 bytes, 35 of 35 are there',
+      'PLAIN: 10 bytes, 10 of 35 so far',
+      'PLAIN: 10 bytes, 10 of 35 so far',
+      'PLAIN: 10 bytes, 20 of 35 so far',
+      'PLAIN: 10 bytes, 20 of 35 so far',
+      'PLAIN: 10 bytes, 30 of 35 so far',
+      'PLAIN: 5 bytes, 35 of 35 so far',
     ]);
-    // Nothing is under way on stream 1 any more, and nothing was in the other direction.
+    // Stream 1 has no unfinished body any more, and the other direction never had one.
     expect(explainer.explain('sent', Uint8Array.of(0x10, 0, 0, 0x61)).summary).toBe('PLAIN: 1 byte');
     expect(explainer.explain('received', Uint8Array.of(0x13, 1, 0, 0x61)).summary).toBe('PLAIN: 1 byte');
   });
 
-  it('forgets a body that its stream ends without', () => {
+  it('forgets an unfinished body when its stream ends', () => {
     for (const kind of [LinkKind.END, LinkKind.CANCEL]) {
       const explainer = createSessionExplainer();
       explainer.explain('sent', pieces(LinkKind.CHUNK, 1, TEXT)[0] as Uint8Array);
@@ -115,9 +115,9 @@ describe('explaining a session', () => {
   });
 
   it.each([
-    ['that is confirmed', 4],
-    ['that is not', 0],
-  ])('knows frames that are written again, after a loss %s', (_what, acknowledged) => {
+    ['confirmed frames', 4],
+    ['unconfirmed frames only', 0],
+  ])('recognises replayed frames after a lost connection with %s', (_what, acknowledged) => {
     const explainer = createSessionExplainer();
     explainer.explain('sent', hello());
     explainer.explain('received', accept({ token: 't', windowMs: 1, recovered: false, received: 0 }));
@@ -135,14 +135,14 @@ describe('explaining a session', () => {
       accept({ token: 'u', windowMs: 1, recovered: true, received: acknowledged }),
     );
     expect(summaries(explainer, frames.slice(acknowledged))).toEqual(before.slice(acknowledged));
-    // And goes on where it was.
+    // New frames then continue where the replayed ones end.
     expect(summaries(explainer, pieces(LinkKind.REQUEST, 3, TEXT).slice(2))).toEqual([
-      'PLAIN: 10 bytes, 30 of 35 are there',
-      'PLAIN: 5 bytes, 35 of 35 are there',
+      'PLAIN: 10 bytes, 30 of 35 so far',
+      'PLAIN: 5 bytes, 35 of 35 so far',
     ]);
   });
 
-  it('shows what is coded in context again when it is written again, until that is confirmed', () => {
+  it('shows replayed bodies in context again, until they are confirmed', () => {
     const explainer = createSessionExplainer({ preview: 100 });
     explainer.explain('sent', hello());
     explainer.explain('received', accept({ token: 't', windowMs: 1, recovered: false, received: 0 }));
@@ -163,22 +163,22 @@ describe('explaining a session', () => {
       return previews();
     };
     expect(again(1)).toEqual(shown);
-    // What the receiver has is not kept for a sender that writes it again all the same.
+    // Confirmed messages are dropped, even if a faulty sender replays them.
     explainer.explain('received', encodeSignalFrame(LinkKind.ACK, frames.length));
     expect(again(2)).toEqual(frames.map(() => undefined));
   });
 
-  it('counts from nothing in a session that takes the place of a lost one', () => {
+  it('starts counting from zero in a session that replaces a lost one', () => {
     const explainer = createSessionExplainer();
     explainer.explain('received', accept({ token: 't', windowMs: 1, recovered: false, received: 0 }));
     summaries(explainer, pieces(LinkKind.REQUEST, 1, TEXT).slice(0, 3));
     explainer.explain('received', accept({ token: 'u', windowMs: 1, recovered: false, received: 0 }));
     expect(summaries(explainer, pieces(LinkKind.REQUEST, 1, TEXT).slice(0, 1))).toEqual([
-      'PLAIN: 10 bytes, 10 of 35 are there',
+      'PLAIN: 10 bytes, 10 of 35 so far',
     ]);
   });
 
-  it('goes on after frames that are damaged', () => {
+  it('continues after damaged frames', () => {
     const explainer = createSessionExplainer();
     for (const frame of ['', '11', '110110ff', '1101ff', 'c1', '80', '1801ff'].map((hex) =>
       Buffer.from(hex, 'hex'),

@@ -1,44 +1,45 @@
 import { type EncodingName, Extension } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { FrameKind, frameKind } from '../base/frame-kind.js';
-import { type Limits, resolveLimits } from '../base/limits.js';
-import { agreeOnContext } from '../codec/context/parameters.js';
+import { resolveLimits } from '../base/limits.js';
+import { agreeOnContext, type ContextParameters } from '../codec/context/parameters.js';
 import { decodeControl, decodeControlJson } from '../control/envelope.js';
 import type { ControlMessage, UnknownMessage } from '../control/messages.js';
 import { decodeLinkFrame, type LinkFrame, LinkKind } from '../link/frame.js';
-import { createBodyTracker } from './body-tracker.js';
-import { ContextFollower } from './context-follower.js';
+import { DirectionFollower } from './direction.js';
 import type { ExplainOptions, Explanation } from './explanation.js';
 import { explainFrame } from './frame.js';
 
-/** Which way a frame goes, as seen from the end that is looked at. */
+/** Which way a frame goes, as seen from the end that is observed. */
 export type Direction = 'sent' | 'received';
 
 /**
  * Explains the frames of a session as they pass, in both directions and over all its connections. It
- * knows what no frame says by itself: the vocabulary that was agreed on, which bodies are under way, and
- * the messages that later ones are coded against.
+ * knows what a single frame does not state: the negotiated vocabulary, which bodies are unfinished, and
+ * the earlier messages that later ones are coded against.
  */
 export interface SessionExplainer {
-  /** Explains the next frame of a direction, whatever it holds; nobody may change its bytes later. */
+  /** Explains the next frame of a direction. The caller must not change its bytes afterwards. */
   explain(direction: Direction, frame: Uint8Array | string): Explanation;
 }
 
 /**
- * @param options `encoding`, `continues` and `decoded` are found out.
- * @throws {ProtocolError} `invalid_option`.
+ * @param options as for {@link explainFrame}; `encoding`, `continues` and `decoded` come from the session.
+ * @throws {ProtocolError} `invalid_option` if a limit is invalid.
  */
 export function createSessionExplainer(
   options: Omit<ExplainOptions, 'encoding' | 'continues' | 'decoded'> = {},
 ): SessionExplainer {
   const limits = resolveLimits(options.limits);
-  let bodies = bothWays(() => createBodyTracker(limits.maxMetadataSize));
-  /** Where context was agreed. */
-  let contexts: Record<Direction, ContextFollower> | undefined;
-  /** The extension as HELLO stated it. */
+  const follow = (parameters?: ContextParameters): Record<Direction, DirectionFollower> => ({
+    sent: new DirectionFollower(limits, parameters),
+    received: new DirectionFollower(limits, parameters),
+  });
+  let directions = follow();
+  /** The context extension as HELLO offered it. */
   let offeredContext: string | undefined;
   let encoding: EncodingName | undefined;
-  /** Frames that the client had received when it said HELLO. */
+  /** Frames that the client had received when it sent HELLO. */
   let clientReceived = 0;
 
   const learn = (direction: Direction, message: ControlMessage | UnknownMessage): void => {
@@ -48,58 +49,39 @@ export function createSessionExplainer(
     }
     if (message.type !== 'ACCEPT') return;
     encoding = message.payload.encoding ?? undefined;
-    const { resume } = message.payload;
-    if (resume?.recovered !== true) {
-      bodies = bothWays(() => createBodyTracker(limits.maxMetadataSize));
-      contexts = contextsOf(offeredContext, message.payload.extensions[Extension.CONTEXT], limits);
-      return;
-    }
-    bodies[direction].rewind(clientReceived);
-    bodies[other(direction)].rewind(resume.received);
+    const { resume, extensions } = message.payload;
+    if (resume?.recovered === true) {
+      directions[direction].rewind(clientReceived);
+      directions[other(direction)].rewind(resume.received);
+    } else directions = follow(contextParameters(offeredContext, extensions[Extension.CONTEXT]));
   };
 
   return {
     explain(direction, data) {
       const link = linkFrameOf(data);
-      const tracker = bodies[direction];
-      const continues = link && tracker.continuation(link);
-      const context = contexts?.[direction];
-      const decoded =
-        link &&
-        (tracker.isRepeating ? context?.recall(link, tracker.number) : context?.follow(link, tracker.number));
-      const explanation = explainFrame(data, { ...options, encoding, continues, decoded });
+      const explanation = explainFrame(data, {
+        ...options,
+        encoding,
+        ...(link && directions[direction].next(link)),
+      });
+      if (link?.kind === LinkKind.ACK) directions[other(direction)].confirm(link.streamId);
       if (explanation.kind === 'control' && explanation.error === undefined) {
         learn(
           direction,
           typeof data === 'string' ? decodeControlJson(data, limits) : decodeControl(data, limits),
         );
       }
-      if (link?.kind === LinkKind.ACK) {
-        bodies[other(direction)].confirm(link.streamId);
-        contexts?.[other(direction)].confirm(link.streamId);
-      } else if (link !== undefined) tracker.add(link, continues);
       return explanation;
     },
   };
 }
 
-function bothWays<T>(create: () => T): Record<Direction, T> {
-  return { sent: create(), received: create() };
-}
-
-function contextsOf(
+function contextParameters(
   offered: string | undefined,
   accepted: string | undefined,
-  limits: Limits,
-): Record<Direction, ContextFollower> | undefined {
+): ContextParameters | undefined {
   if (offered === undefined || accepted === undefined) return undefined;
-  try {
-    const parameters = agreeOnContext(offered, accepted);
-    return bothWays(() => new ContextFollower(parameters, limits));
-  } catch (error) {
-    if (error instanceof ProtocolError) return undefined;
-    throw error;
-  }
+  return unlessRefused(() => agreeOnContext(offered, accepted));
 }
 
 function other(direction: Direction): Direction {
@@ -108,8 +90,12 @@ function other(direction: Direction): Direction {
 
 function linkFrameOf(data: Uint8Array | string): LinkFrame | undefined {
   if (typeof data === 'string') return undefined;
+  return unlessRefused(() => (frameKind(data) === FrameKind.LINK ? decodeLinkFrame(data) : undefined));
+}
+
+function unlessRefused<T>(decode: () => T): T | undefined {
   try {
-    return frameKind(data) === FrameKind.LINK ? decodeLinkFrame(data) : undefined;
+    return decode();
   } catch (error) {
     if (error instanceof ProtocolError) return undefined;
     throw error;

@@ -7,11 +7,11 @@ import { decodeText } from '../codec/text/tagged.js';
 import { readBody } from './body.js';
 import { showContent } from './content.js';
 import type { FieldReader } from './field-reader.js';
-import { bytes as bytesPhrase, number, sentence } from './wording.js';
+import { byteCount, number, sentence } from './wording.js';
 
-/** Text that says by its prefix how it is coded (wire document, section 3.2), or that is the content. */
+/** Text messages: the prefix states the codec (wire document, section 3.2); without one, the text is the content. */
 
-/** What a prefix stands for, in the words of the negotiation. */
+/** Codec names, as the negotiation spells them. */
 export const PREFIX_LABELS: Readonly<Record<Prefix, string>> = {
   [Prefix.M2M]: 'M2M',
   [Prefix.TOKEN_NATIVE]: 'TokenNative',
@@ -24,13 +24,13 @@ export const PREFIX_LABELS: Readonly<Record<Prefix, string>> = {
 
 const ALONE = { encoding: undefined, isPart: false, isTextForm: true, originalLength: undefined };
 
-/** Explains a whole text, which is what `reader` has left. */
+/** Explains a whole text, which must be everything that `reader` has left. */
 export function readTextForm(reader: FieldReader, text: string): string {
   const prefix = prefixOf(text);
   if (prefix === undefined) return readBody(reader, BodyCodec.PLAIN, ALONE);
   if (prefix === Prefix.TOKEN_NATIVE) return readTokenNative(reader);
   reader.text('prefix', prefix.length);
-  reader.say(undefined, `says that ${PREFIX_LABELS[prefix]} follows`);
+  reader.note(`${PREFIX_LABELS[prefix]} follows`);
   switch (prefix) {
     case Prefix.M2M:
       return readBase64(reader, BodyCodec.M2M);
@@ -48,18 +48,18 @@ export function readTextForm(reader: FieldReader, text: string): string {
 
 function readTokenNative(reader: FieldReader): string {
   reader.text('prefix', Prefix.TOKEN_NATIVE.length);
-  reader.say(undefined, 'says that token IDs follow');
+  reader.note('token IDs follow');
   const letter = String.fromCharCode(reader.rest[0] ?? 0);
   const encoding = Object.values(EncodingName).find((name) => ENCODING_LETTERS[name] === letter);
   if (encoding === undefined || reader.rest[1] !== '|'.charCodeAt(0)) {
-    return reader.fail('bad_frame', `expected C, O or L and "|" behind ${Prefix.TOKEN_NATIVE}`);
+    return reader.fail('bad_frame', `expected C, O or L and "|" after ${Prefix.TOKEN_NATIVE}`);
   }
   reader.text('vocabulary', 2);
-  reader.say(encoding, 'which vocabulary the token IDs are of');
+  reader.annotate(encoding, 'vocabulary of the token IDs');
   return readBase64(reader, BodyCodec.TOKEN_NATIVE, encoding);
 }
 
-/** The body as base64, up to the end. */
+/** Reads base64 up to the end. */
 function readBase64(reader: FieldReader, codec: BodyCodec, encoding?: EncodingName): string {
   const { report, rest } = reader;
   const length = rest.length;
@@ -71,17 +71,17 @@ function readBase64(reader: FieldReader, codec: BodyCodec, encoding?: EncodingNa
     length,
     decode,
     (inner, field) => {
-      field.note = `stands for ${bytesPhrase(inner.bytes.length)}`;
+      field.note = `${byteCount(inner.bytes.length)} when decoded`;
       return readBody(inner, codec, { ...ALONE, encoding });
     },
-    // Four characters stand for three bytes.
+    // Four characters encode three bytes.
     (inner) => Math.min(length, Math.floor(inner / 3) * 4),
   );
   report.body = length;
-  return sentence(phrase, `as ${bytesPhrase(length)} of base64`);
+  return sentence(phrase, `as ${byteCount(length)} of base64`);
 }
 
-/** Padding is two characters at most, at the end. */
+/** Padding is at most two characters, at the end. */
 function isBase64Byte(byte: number, at: number, all: Uint8Array): boolean {
   if (byte === 0x3d) return at >= all.length - 2;
   return (
@@ -93,7 +93,7 @@ function isBase64Byte(byte: number, at: number, all: Uint8Array): boolean {
   );
 }
 
-/** Old peers' zlib (wire document, section 3.6.2), which no session takes. */
+/** The zlib of old peers (wire document, section 3.6.2), which sessions refuse. */
 function readZlib(reader: FieldReader, text: string): string {
   const { report, offset, remaining } = reader;
   report.body = remaining;
@@ -101,7 +101,7 @@ function readZlib(reader: FieldReader, text: string): string {
   const content = encodeUtf8(
     reader.check(() => decodeText(text, { zlib: true, limits: report.limits }), offset),
   );
-  reader.say(undefined, `${bytesPhrase(content.length)} when decoded`);
+  reader.note(`${byteCount(content.length)} when decoded`);
   showContent(report, content, false);
-  return `${bytesPhrase(remaining)} for ${number(content.length)}, deprecated: no session takes it`;
+  return `${byteCount(remaining)} for ${number(content.length)}, deprecated: sessions refuse it`;
 }

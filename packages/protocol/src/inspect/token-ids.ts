@@ -3,18 +3,18 @@ import { decodeUtf8 } from '../base/text.js';
 import type { Encoding } from '../tokenizer/encoding.js';
 import { getEncoding } from '../tokenizer/load.js';
 import { decodeTokenIds, encodeTokenIds } from '../tokenizer/varints.js';
+import { decodeLossily, validUtf8Length } from './content.js';
 import type { FieldReader } from './field-reader.js';
-import { attempt, Fault } from './report.js';
-import { decodeLossily, validUtf8Length } from './utf8.js';
-import { bytes as bytesPhrase, count, hexOf, quoted } from './wording.js';
+import { catchFault, Fault } from './report.js';
+import { byteCount, count, hexOf, quoted } from './wording.js';
 
-/** Token IDs as varints (compression document, section 5.4.4), up to the end of what is read. */
-
-/** IDs that are listed one by one. */
+/** IDs listed one by one. */
 const MAX_LISTED = 40;
 
 /**
- * @param name the vocabulary; without it the IDs stay numbers.
+ * Reads token IDs as varints (compression document, section 5.4.4), up to the end.
+ *
+ * @param name the vocabulary; without it, IDs stay numbers.
  * @param isPart the tokens may begin or end inside a character.
  */
 export function readTokenIds(reader: FieldReader, name: EncodingName | undefined, isPart: boolean): string {
@@ -23,7 +23,7 @@ export function readTokenIds(reader: FieldReader, name: EncodingName | undefined
   const encoding = name === undefined ? undefined : getEncoding(name);
   if (name !== undefined && encoding === undefined) report.missing.add(name);
   let ids: Uint32Array = new Uint32Array(0);
-  const refused = attempt(() => {
+  const refused = catchFault(() => {
     ids = decodeTokenIds(rest, report.limits.maxMessageSize);
   });
   listIds(reader, encoding);
@@ -41,12 +41,12 @@ function listIds(reader: FieldReader, encoding: Encoding | undefined): void {
       const length = varintLength(bytes, reader.offset);
       if (length === 0) return;
       const [id] = decodeTokenIds(reader.take(`token ${i}`, length)) as unknown as [number];
-      reader.say(id, wantsText && encoding !== undefined ? textOf(encoding, id) : undefined);
+      reader.annotate(id, wantsText && encoding !== undefined ? textOf(encoding, id) : undefined);
     }
     const more = endOfWhole(bytes, reader.offset) - reader.offset;
     if (more === 0) return;
     reader.take('more tokens', more);
-    reader.say(undefined, 'not listed one by one');
+    reader.note('not listed one by one');
   });
 }
 
@@ -62,34 +62,34 @@ function readText(
   const lengthOf = (count: number) => encoding.byteLength(ids.subarray(0, count), { maxBytes });
   const offsetOf = (index: number) => start + encodeTokenIds(ids, index).length;
   let content: Uint8Array = new Uint8Array(0);
-  const refused = attempt(() => {
+  const refused = catchFault(() => {
     content = encoding.decodeBytes(ids, { maxBytes });
   });
   if (refused !== undefined) {
-    const index = firstIndex(ids.length, (i) => attempt(() => void lengthOf(i + 1)) !== undefined);
+    const index = firstIndex(ids.length, (i) => catchFault(() => void lengthOf(i + 1)) !== undefined);
     throw new Fault(refused.error, offsetOf(index));
   }
   report.content = content.length;
-  const fault = isPart ? undefined : attempt(() => void decodeUtf8(content));
+  const fault = isPart ? undefined : catchFault(() => void decodeUtf8(content));
   if (fault !== undefined) {
     const byte = validUtf8Length(content);
     throw new Fault(fault.error, offsetOf(firstIndex(ids.length, (i) => lengthOf(i + 1) > byte)));
   }
   report.preview = report.show(decodeLossily(content));
-  return `${count(ids.length, 'token')} for ${bytesPhrase(content.length)} of text`;
+  return `${count(ids.length, 'token')} for ${byteCount(content.length)} of text`;
 }
 
 function textOf(encoding: Encoding, id: number): string {
   let content: Uint8Array = new Uint8Array(0);
-  const unknown = attempt(() => {
+  const unknown = catchFault(() => {
     content = encoding.decodeBytes([id]);
   });
-  if (unknown !== undefined) return 'no token of this vocabulary';
-  const isText = attempt(() => void decodeUtf8(content)) === undefined;
+  if (unknown !== undefined) return 'not in this vocabulary';
+  const isText = catchFault(() => void decodeUtf8(content)) === undefined;
   return isText ? quoted(decodeLossily(content)) : `part of a character: ${hexOf(content)}`;
 }
 
-/** Where the varint begins that the refusal is about. */
+/** Offset of the varint that the refusal is about. */
 function placeOfVarint(bytes: Uint8Array, code: string): number {
   if (code === 'message_too_large') return 0;
   if (code === 'bad_varint') return endOfWhole(bytes, 0);
@@ -98,7 +98,7 @@ function placeOfVarint(bytes: Uint8Array, code: string): number {
   return at;
 }
 
-/** Up to where varints from `at` on could all be IDs. */
+/** End of the valid varints that begin at `at`. */
 function endOfWhole(bytes: Uint8Array, at: number): number {
   let end = at;
   for (let length = varintLength(bytes, end); length > 0; length = varintLength(bytes, end)) end += length;
@@ -107,7 +107,7 @@ function endOfWhole(bytes: Uint8Array, at: number): number {
 
 const MAX_VARINT_BYTES = 5;
 
-/** Bytes of the varint at an offset, 0 where there is none of at most 32 bits in its shortest form. */
+/** Bytes of the varint at an offset; 0 if it is not a 32-bit varint in its shortest form. */
 function varintLength(bytes: Uint8Array, at: number): number {
   for (let i = 0; i < MAX_VARINT_BYTES; i++) {
     const byte = bytes[at + i];
@@ -119,7 +119,7 @@ function varintLength(bytes: Uint8Array, at: number): number {
   return 0;
 }
 
-/** The first of `length` indices for which `holds`, which then holds for all behind it. */
+/** The first of `length` indices for which `holds` is true; it must then be true for all later ones. */
 function firstIndex(length: number, holds: (index: number) => boolean): number {
   let [low, high] = [0, length];
   while (low < high) {

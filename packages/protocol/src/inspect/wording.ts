@@ -1,4 +1,4 @@
-/** How an explanation words what it says. */
+/** Phrases that explanations are made of. */
 
 const grouped = new Intl.NumberFormat('en-US', { maximumFractionDigits: 6 });
 
@@ -7,12 +7,12 @@ export function number(value: number): string {
   return grouped.format(value);
 }
 
-/** `1 byte`, `2,310 bytes`. */
+/** `1 token`, `2,310 tokens`. */
 export function count(value: number, noun: string): string {
   return `${number(value)} ${noun}${value === 1 ? '' : 's'}`;
 }
 
-export function bytes(value: number): string {
+export function byteCount(value: number): string {
   return count(value, 'byte');
 }
 
@@ -21,7 +21,7 @@ export function quoted(text: string): string {
   return `“${printable(text)}”`;
 }
 
-/** C0 and C1 controls, line separators, and what turns the direction of text around. */
+/** C0 and C1 controls, line separators, and characters that change the direction of text. */
 const UNPRINTABLE = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 const ESCAPES = new Map([
   ['\n', '\\n'],
@@ -30,8 +30,8 @@ const ESCAPES = new Map([
 ]);
 
 /**
- * Text that somebody else chose, for a terminal or a log: characters that move the cursor, change
- * colours or reorder what is read become escapes, and it stays on one line.
+ * Makes foreign text safe for a terminal or a log: characters that move the cursor, change colours or
+ * reorder text become escapes, and the result is one line.
  */
 export function printable(text: string): string {
   return text.replace(
@@ -40,7 +40,7 @@ export function printable(text: string): string {
   );
 }
 
-/** `a, b, c`, or what stands for an empty list. */
+/** `a, b, c`, or `none` if the list is empty. */
 export function list(names: readonly string[], none = 'none'): string {
   return names.length === 0 ? none : names.join(', ');
 }
@@ -56,12 +56,12 @@ export function hexOf(bytes: Uint8Array): string {
 
 type Part = string | false | undefined;
 
-/** What there is of `parts`, with commas between. */
+/** Joins the parts that are set with commas. */
 export function sentence(...parts: readonly Part[]): string {
   return parts.filter(Boolean).join(', ');
 }
 
-/** What there is of `parts`, which have commas of their own. */
+/** Joins the parts that are set with semicolons, as they may contain commas. */
 export function clauses(...parts: readonly Part[]): string {
   return parts.filter(Boolean).join('; ');
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** Arbitraries of the JSON that travels: chat requests, responses, stream chunks, and anything else. */
+/** Arbitraries for JSON bodies: chat requests, responses, stream chunks, and any other value. */
 
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
@@ -10,7 +10,7 @@ const numbers = fc.oneof(
   fc.double({ noNaN: true, noDefaultInfinity: true }).map((n) => n + 0),
 );
 
-/** Long and short names of every codec's tables, and names that JavaScript objects treat in a special way. */
+/** Long and short names from the tables of every codec, and names with a special meaning in JavaScript. */
 const knownKeys = fc.constantFrom(
   ...'messages message model role content name n tool_calls tool_choice function_call functions tools'.split(
     ' ',
@@ -20,7 +20,7 @@ const knownKeys = fc.constantFrom(
   ...'__proto__ constructor toString length'.split(' '),
 );
 
-/** Any JSON value, with keys that the codecs know among its keys. */
+/** Any JSON value; some of its keys are known to the codecs. */
 export const anyJson: fc.Arbitrary<Json> = fc.letrec<{ value: Json }>((tie) => ({
   value: fc.oneof(
     { depthSize: 'small', withCrossShrink: true },

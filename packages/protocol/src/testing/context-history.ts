@@ -15,31 +15,33 @@ import { createSimulation, type End, TEST_CAPABILITIES } from './simulation.js';
 import { platform } from './this-platform.js';
 
 /**
- * A session with context coding over a link that is cut, in virtual time: both ends send conversations,
- * parts of replies, secrets, bytes and messages beyond the budget, cancel, fail and stall. A checker that
- * knows nothing of the coding compares what was handed to one end with what the other end was given, and
- * what either end keeps with what the other keeps.
+ * A session with context coding over a link that is cut, in virtual time. Both ends send conversations,
+ * parts of replies, secrets, bytes and messages larger than the budget, cancel, fail and stall. A checker
+ * that does not know the coding compares what one application sent with what the other received, and the
+ * messages that the two ends keep.
  */
 
 export interface HistoryOptions {
-  /** A number from 0 up to 1; the only source of chance. */
+  /** Returns a number in [0, 1); the only source of randomness. */
   readonly random: () => number;
   readonly encoding: Encoding;
-  /** Damages one body in context, from this many of them on. */
+  /** Damages one body in context: the one with this number. @default none */
   readonly damageFrom?: number;
 }
 
 export interface HistoryOutcome {
   readonly faults: readonly string[];
   readonly cuts: number;
-  /** Messages that were given to an application, and those of them that came in context. */
+  /** Messages delivered to an application. */
   readonly delivered: number;
+  /** Delivered messages that were coded in context. */
   readonly inContext: number;
-  /** Bodies in context that came in several frames. */
+  /** Fragments of bodies in context that were not the last one. */
   readonly fragmented: number;
   readonly cancelled: number;
-  /** A body was damaged, and what the session ended with. */
+  /** A body was damaged. */
   readonly damaged: boolean;
+  /** Error code that ended the session. */
   readonly endedWith: string | undefined;
 }
 
@@ -55,13 +57,13 @@ const LIMITS = resolveLimits({
 });
 const MAX_STREAMS = 8;
 
-/** What is sent on one stream in one direction, as the applications see it. */
+/** Contents sent on one stream in one direction, as the applications see them. */
 interface Channel {
   readonly sent: Uint8Array[];
   readonly received: Uint8Array[];
-  /** Nothing is asked of what comes after a cancel or a failure. */
+  /** Cancelled or failed: contents may be missing. */
   isCut: boolean;
-  /** The receiver was told that nothing more comes. */
+  /** The receiver got the end of the stream. */
   hasEnded: boolean;
 }
 
@@ -126,11 +128,11 @@ export function runHistory(
     }
     return found;
   };
-  /** What arrived and was not read yet. */
+  /** Bodies that arrived and were not read yet. */
   const unread: { end: End; stream: number; charge: number }[] = [];
-  /** Streams that an end answers, with the parts still to come. */
+  /** Streams that an end answers, with the number of parts left to send. */
   const answering: { end: End; stream: number; left: number }[] = [];
-  /** Streams that an end has asked on and not seen the end of. */
+  /** Requests of an end whose reply has not ended. */
   const asked: { end: End; stream: number }[] = [];
   const seen = new Map<End, number>([
     [client, 0],
@@ -237,7 +239,7 @@ export function runHistory(
       if (index !== undefined) answer(index);
     } else if (choice < 76) {
       const mine = asked.filter((each) => each.end === end);
-      // Often the last, of which some may still wait to be written.
+      // Often the last one, as some of its frames may still be queued.
       const { stream } = (random() < 0.5 ? mine.at(-1) : mine[int(mine.length)]) ?? {};
       if (stream === undefined) return;
       cancelled++;
@@ -265,7 +267,7 @@ export function runHistory(
   };
 
   for (let i = 0; i < steps && !isOver(); i++) step();
-  // Everybody reads, every reply is finished, no connection is cut any more.
+  // Let both ends read everything and finish every reply, without further cuts.
   for (let i = 0; i < 400 && !isOver(); i++) {
     while (answering.length > 0) answer(0);
     for (const { end, stream, charge } of unread.splice(0)) end.core.channel.consume(stream, charge);
@@ -277,7 +279,7 @@ export function runHistory(
       client.core.queuedBytes + server.core.queuedBytes === 0
     )
       break;
-    if (i === 399) faults.push(`no rest: ${asked.length} requests are not answered`);
+    if (i === 399) faults.push(`not settled: ${asked.length} requests are unanswered`);
   }
 
   const ended = [client, server]
@@ -290,10 +292,10 @@ export function runHistory(
     if (received.length > sent.length || (!mayBeShort && received.length < sent.length)) {
       faults.push(`${name}: ${received.length} of ${sent.length} arrived`);
     }
-    // Parts of a stream are vouched for by its end; whatever else is given to an application is right.
-    const isVouchedFor = !damaged || !name.includes('reply') || (hasEnded && !isCut);
+    // The END of a stream verifies its parts. Everything else must be right when it is delivered.
+    const isVerified = !damaged || !name.includes('reply') || (hasEnded && !isCut);
     const wrong = received.findIndex((bytes, i) => !same(bytes, sent[i]));
-    if (wrong >= 0 && isVouchedFor) faults.push(`${name}: number ${wrong} arrived as something else`);
+    if (wrong >= 0 && isVerified) faults.push(`${name}: number ${wrong} arrived with other content`);
   }
   if (!isOver()) faults.push(...states.compare());
   states.stop();
@@ -304,7 +306,7 @@ function same(a: Uint8Array, b: Uint8Array | undefined): boolean {
   return b !== undefined && a.length === b.length && a.every((byte, i) => byte === b[i]);
 }
 
-/** Where the body begins in a frame of a body in context; `undefined` in all others. */
+/** Offset of the body in a frame of a body in context; `undefined` for other frames. */
 function bodyOffset(frame: Uint8Array): number | undefined {
   if (frame[0] === undefined || frame[0] >> 4 !== 1 || (frame[0] & 0x0f) > 3) return undefined;
   const { codec, rest } = decodeLinkFrame(frame);
@@ -313,14 +315,14 @@ function bodyOffset(frame: Uint8Array): number | undefined {
 
 type ContentKind = 'whole' | 'part';
 
-/** What applications send: three conversations that grow and are edited, parts of replies, and what fits nowhere. */
+/** Contents to send: three conversations that grow and are edited, parts of replies, and unrelated contents. */
 function createContents(random: () => number) {
   const int = (n: number) => Math.floor(random() * n);
   const prose = createProse(int(2 ** 30));
   const conversations = [1, 2, 3].map(() => [prose(60)]);
   const chunk = (text: string) =>
     `{"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":${JSON.stringify(text)}}}]}`;
-  /** Does not compress. */
+  /** Incompressible bytes. */
   const noise = (length: number) => Uint8Array.from({ length }, () => int(256));
 
   return (kind: ContentKind): { content: string | Uint8Array; options: { secret?: boolean } } => {
@@ -330,7 +332,7 @@ function createContents(random: () => number) {
     if (choice < 12) return { content: prose(1 + int(30)), options: {} };
     if (kind === 'part' && choice < 85) return { content: chunk(prose(1 + int(3))), options: {} };
     const turns = conversations[int(3)] as string[];
-    // Larger than the credit of a new stream, and coded against a base all the same.
+    // Larger than the credit of a new stream, but still coded against a base.
     if (choice < 17) turns.push(Buffer.from(noise(12_000 + int(12_000))).toString('base64'));
     else if (choice < 25) turns[int(turns.length)] += ` ${int(1000)}`;
     else turns.push(prose(5 + int(150)));
@@ -344,34 +346,34 @@ function createContents(random: () => number) {
   };
 }
 
-/** Keeps an eye on what the coders of both ends hold, until `stop`. */
+/** Observes the context states of all coders until `stop`. */
 function watchStates() {
   const sent = new Set<ContextState>();
   const received = new Set<ContextState>();
-  const { begin: begun } = ContextEncoder.prototype;
-  const { begin: taken } = ContextDecoder.prototype;
+  const { begin: encoderBegin } = ContextEncoder.prototype;
+  const { begin: decoderBegin } = ContextDecoder.prototype;
   ContextEncoder.prototype.begin = function (streamId, offer) {
     sent.add(this.state);
-    begun.call(this, streamId, offer);
+    encoderBegin.call(this, streamId, offer);
   };
   ContextDecoder.prototype.begin = function (streamId, first) {
     received.add(this.state);
-    taken.call(this, streamId, first);
+    decoderBegin.call(this, streamId, first);
   };
-  const signs = (states: Set<ContextState>) =>
+  const checksums = (states: Set<ContextState>) =>
     [...states].map(({ bases }) => bases.map(({ content }) => platform.crc32(content)).join()).toSorted();
 
   return {
-    /** What the two ends of a direction do not hold alike. */
+    /** Lists differences between the two ends of a direction, and state that should have been released. */
     compare(): string[] {
       const faults: string[] = [];
-      if (signs(sent).join(';') !== signs(received).join(';')) {
+      if (checksums(sent).join(';') !== checksums(received).join(';')) {
         faults.push(
-          `kept by the senders: ${signs(sent).join('; ')}; by the receivers: ${signs(received).join('; ')}`,
+          `kept by the senders: ${checksums(sent).join('; ')}; by the receivers: ${checksums(received).join('; ')}`,
         );
       }
       for (const { bases, bytes, streams } of [...sent, ...received]) {
-        if (streams > 0) faults.push(`something is held of ${streams} streams that are over`);
+        if (streams > 0) faults.push(`state is kept for ${streams} streams that have ended`);
         if (bases.some(({ pins }) => pins !== 0)) faults.push('a base is still pinned');
         if (bytes > BUDGET.maxBytes || bases.length > BUDGET.maxMessages)
           faults.push(`${bytes} bytes are kept`);
@@ -379,8 +381,8 @@ function watchStates() {
       return faults;
     },
     stop() {
-      ContextEncoder.prototype.begin = begun;
-      ContextDecoder.prototype.begin = taken;
+      ContextEncoder.prototype.begin = encoderBegin;
+      ContextDecoder.prototype.begin = decoderBegin;
     },
   };
 }

@@ -1,6 +1,6 @@
 import { isProtocolError } from '../base/errors.js';
 
-/** The code of the `ProtocolError` that `run` throws, `none` where it returns. Other errors are rethrown. */
+/** The code of the `ProtocolError` that `run` throws, or `none` if it returns. Rethrows other errors. */
 export function errorCode(run: () => unknown): string {
   try {
     run();

@@ -1,5 +1,3 @@
-/** Bytes as tests write them down. */
-
 export function fromHex(hex: string): Uint8Array {
   return new Uint8Array(Buffer.from(hex, 'hex'));
 }

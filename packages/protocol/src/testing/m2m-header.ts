@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { utf8Length } from '../base/text.js';
 import type { M2MHeader } from '../codec/m2m/fields.js';
 
-/** Whatever a header states must be what the message says (protocol page, section 4). */
+/** Asserts that every value in the header is that of the message (protocol page, section 4). */
 export function checkHeaderIsTrue(header: M2MHeader, message: unknown): void {
   const object = asObject(message);
   if ('model' in header) assert.equal(header.model, typeof object.model === 'string' ? object.model : '');

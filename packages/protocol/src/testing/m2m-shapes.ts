@@ -1,8 +1,6 @@
 import fc from 'fast-check';
 import type { M2MSecurity } from '../codec/m2m/security.js';
 
-/** Messages of the kinds that travel, with every optional field there or not, and keys for them. */
-
 export const key = Uint8Array.from({ length: 32 }, (_, i) => i);
 export const HMAC: M2MSecurity = { mode: 'HMAC', key };
 export const AEAD: M2MSecurity = { mode: 'AEAD', key };
@@ -13,7 +11,7 @@ export const LARGE = JSON.stringify({
   messages: [{ role: 'user', content: 'The quick brown fox jumps over the lazy dog. '.repeat(4) }],
 });
 
-// --- shapes of real traffic, with every optional field there or not
+// --- shapes of real traffic, with any subset of the optional fields
 
 const text = fc.string({ unit: 'grapheme', maxLength: 60 });
 export const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined });

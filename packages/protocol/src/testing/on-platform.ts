@@ -1,6 +1,6 @@
 import { vi } from 'vitest';
 
-/** The modules under test as they run on one platform; each call loads them afresh. */
+/** The modules under test on one platform; each call loads them again. */
 export async function loadOn(name: 'node' | 'web') {
   vi.resetModules();
   if (name === 'node') {
@@ -20,7 +20,7 @@ export async function loadOn(name: 'node' | 'web') {
   if (platform.name !== name) throw new Error(`loaded ${platform.name} instead of ${name}`);
   return { ...m2m, ...keys, ...exchange, ...errors, platform, codeOf };
 
-  /** The code of the ProtocolError that `run` throws, or 'no error'; anything else is thrown on. */
+  /** The code of the `ProtocolError` that `run` throws, or `no error` if it returns. Rethrows other errors. */
   function codeOf(run: () => unknown): string {
     try {
       run();

@@ -1,4 +1,4 @@
-/** Text that compresses like prose does: words of a made-up language, some much more frequent than others. */
+/** Text that compresses like prose: words of an invented language, some much more frequent than others. */
 export function createProse(seed: number): (words: number) => string {
   const random = seeded(seed);
   const syllables = Array.from({ length: 60 }, () =>
@@ -11,7 +11,7 @@ export function createProse(seed: number): (words: number) => string {
     Array.from({ length: words }, () => vocabulary[Math.floor(3000 * random() ** 3)]).join(' ');
 }
 
-/** Numbers from 0 up to 1, the same for the same seed. */
+/** mulberry32: numbers in [0, 1), the same for the same 32-bit seed. */
 export function seeded(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -5,13 +5,13 @@ import { createSession } from '../session/session.js';
 import type { SessionCore, SessionEvent, SessionOptions } from '../session/types.js';
 
 /**
- * Two session cores wired back to back over a simulated link, in virtual time: the main test bench.
- * Frames take `delayMs`, keep their order and are lost with the connection.
+ * Two session cores connected back to back over a simulated link, in virtual time: the main test bench.
+ * Frames arrive in order after `delayMs`, and are lost with the connection.
  */
 
 export interface End {
   readonly core: SessionCore;
-  /** Everything the application was told, in order. */
+  /** Every event that the application received, in order. */
   readonly events: SessionEvent[];
   /** Every frame this end has written. */
   readonly sent: (Uint8Array | string)[];
@@ -23,18 +23,18 @@ export interface Simulation {
   readonly client: End;
   readonly server: End;
   readonly now: number;
-  /** Delivers and times out until nothing is left to do at this instant. */
+  /** Delivers frames until nothing is left to do at the present instant. */
   settle(): void;
-  /** Lets `ms` pass, stepping through every delivery and timeout on the way. */
+  /** Lets `ms` pass and runs every delivery and timeout that falls due. */
   advance(ms: number): void;
-  /** Cuts the connection; what is in flight is lost. */
+  /** Cuts the connection; frames in flight are lost. */
   cut(code?: number): void;
   /**
-   * Opens another connection. Its HELLO takes the session up where the server's core lets it, else it
-   * begins a new session, `sess_other`, with the reason.
+   * Opens another connection. Its HELLO resumes the session if the server's core allows it; otherwise it
+   * begins a new session, `sess_other`, and ACCEPT states the reason.
    */
   reconnect(): void;
-  /** Puts a frame on the wire as if `from` had written it. */
+  /** Puts a frame on the wire as if `from` had sent it. */
   inject(from: 'client' | 'server', frame: Uint8Array | string): void;
 }
 
@@ -43,9 +43,9 @@ export interface SimulationOptions {
   readonly server?: Partial<SessionOptions>;
   /** @default 0 */
   readonly delayMs?: number;
-  /** What becomes of a frame on its way; it is handed a copy. @default the same */
+  /** Replaces a frame in flight; it receives a copy. @default no change */
   readonly tamper?: (frame: Uint8Array, from: End) => Uint8Array;
-  /** What the server does with a HELLO. @default accepts it as `sess_test` */
+  /** Answers a HELLO at the server. @default accepts it as `sess_test` */
   readonly onHello?: (core: SessionCore, now: number) => void;
 }
 
@@ -82,16 +82,16 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
   const server = end('server', options.server);
   let now = 0;
   let isCut = false;
-  /** The server's end of a connection that was opened after the first, until its HELLO has come. */
+  /** `reconnect` was called, and its HELLO has not arrived yet. */
   let awaitsHello = false;
   let wire: Delivery[] = [];
 
-  /** A session writes to the memory of a frame again once that was confirmed. */
+  /** Copies the frame: a session reuses its memory once it is acknowledged. */
   const carry = (frame: Uint8Array | string, from: End) =>
     typeof frame === 'string' ? frame : (options.tamper?.(frame.slice(), from) ?? frame.slice());
   const peerOf = (from: End) => (from === client ? server : client);
 
-  /** Polls one end dry; a disconnect goes out behind every frame that was written before it. */
+  /** Takes all frames and events of one end; a disconnect follows every frame sent before it. */
   const pump = (from: End): boolean => {
     let busy = false;
     let disconnect: End['closedWith'];
@@ -118,11 +118,11 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
     return busy;
   };
 
-  const takeUp = (frame: Uint8Array | string): void => {
+  const handleResumeHello = (frame: Uint8Array | string): void => {
     awaitsHello = false;
     const message = decodeControl(frame as Uint8Array, common.limits);
     if (message.type !== 'HELLO' || message.payload.resume === undefined)
-      throw new Error('no HELLO to resume');
+      throw new Error('expected a HELLO that resumes');
     const { resume } = message.payload;
     const refusal = server.core.checkResume(message.payload, common.subprotocol);
     if (refusal === undefined) return server.core.resume(resume, now);
@@ -140,7 +140,7 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
     if (due < 0) return false;
     const [{ to, frame }] = wire.splice(due, 1) as [Delivery];
     if (typeof frame === 'string' || frame instanceof Uint8Array) {
-      if (to === server && awaitsHello) takeUp(frame);
+      if (to === server && awaitsHello) handleResumeHello(frame);
       else if (to.closedWith === undefined) to.core.handleMessage(frame, now);
     } else {
       to.core.handleDisconnected(frame.code, frame.reason, now);
@@ -158,7 +158,7 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
     },
     settle() {
       for (let round = 0; ; round++) {
-        if (round > 1_000_000) throw new Error('the two ends never come to rest');
+        if (round > 1_000_000) throw new Error('the two ends never settle');
         const busy = [pump(client), pump(server), deliver()];
         if (!busy.includes(true)) return;
       }

@@ -1,2 +1,2 @@
-/** The platform that `#platform` names in this process, for test code outside the package. */
+/** The platform of this process, for test code outside the package: `#platform` does not resolve there. */
 export { platform } from '#platform';

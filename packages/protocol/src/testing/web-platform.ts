@@ -4,8 +4,8 @@ import type { Platform } from '../platform/port.js';
 import { platform } from '../platform/web.js';
 
 /**
- * The browser's platform, ready under Node: the WebAssembly module comes from the package's CommonJS
- * build, because the one for browsers fetches its file.
+ * The browser platform, loaded in Node: the WebAssembly module comes from the package's CommonJS build,
+ * because the browser build fetches its file.
  */
 export async function loadWebPlatform(): Promise<Platform> {
   const require = createRequire(import.meta.url);

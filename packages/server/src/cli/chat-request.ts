@@ -1,4 +1,4 @@
-/** A chat request as models and gateways take it. */
+/** A message of a chat request, as models and gateways expect it. */
 export interface ChatMessage {
   readonly role: 'user' | 'assistant';
   readonly content: string;
@@ -8,10 +8,7 @@ export function chatRequest(model: string, messages: readonly ChatMessage[]): ob
   return { model, messages };
 }
 
-/**
- * What is said in a part of the reply to a chat request: of a completion, or of a piece of one, the words;
- * anything else is said as it is.
- */
+/** The words in a part of the reply to a chat request: the content of a completion or a chunk; else the part itself. */
 export function wordsOf(part: string): string {
   if (part === END_OF_STREAM) return '';
   let completion: unknown;

@@ -1,26 +1,26 @@
 import type { Message, Session, SessionReset } from '@parlance/protocol';
 import { type Direction, type Explanation, printable } from '@parlance/protocol/inspect';
-import { explanationJson } from './explanation-json.js';
+import { explanationJson } from './explanation-view.js';
 import { describeFailure } from './failure.js';
 import { createScreen, type Screen } from './screen.js';
 import type { Style, Terminal } from './terminal.js';
 import { wrap } from './text-layout.js';
 import { createTrafficView } from './traffic.js';
 
-/** What `parlance connect` shows: to people, or to programs as a JSON object a line. */
+/** The output of `parlance connect`: text for people, or JSON lines for programs. */
 export interface ConnectView {
-  /** What lines are typed below, where somebody types. */
+  /** The screen above the prompt. */
   readonly screen: Screen;
   connecting(url: string): void;
   frame(direction: Direction, explanation: Explanation): void;
   state(state: string, detail?: string): void;
-  /** What the two ends agreed on. */
+  /** The session is established: shows what was negotiated. */
   agreed(session: Session): void;
-  /** Part of a reply, as it arrives. */
+  /** A part of a reply arrived. */
   part(text: string): void;
-  /** The reply is complete. */
+  /** A reply is complete. */
   reply(text: string, parts: number, milliseconds: number): void;
-  /** A one-way message. */
+  /** A one-way message arrived. */
   message(message: Message): void;
   failure(error: unknown): void;
   notice(text: string): void;
@@ -32,19 +32,15 @@ export interface ConnectViewOptions {
   readonly everyFrame: boolean;
 }
 
-/** Replies go to `output`, everything else to `screen`. */
-export function createPeopleView(
-  output: Terminal,
-  errors: Terminal,
-  options: ConnectViewOptions,
-): ConnectView {
+/** Writes replies to `output` and everything else to `errors`. */
+export function createTextView(output: Terminal, errors: Terminal, options: ConnectViewOptions): ConnectView {
   const screen = createScreen(errors);
   const traffic = createTrafficView(screen, options);
   const { style } = errors;
-  // What is written to one terminal by two streams would tear lines apart.
+  // On a terminal, output and errors may be the same: parts would mix with the lines of frames.
   const streamsParts = !output.isInteractive;
 
-  /** Whether the last thing on `output` was part of a line. */
+  /** Whether `output` is in the middle of a line. */
   let isMidLine = false;
   const endLine = () => {
     if (isMidLine) output.write('\n');
@@ -52,17 +48,17 @@ export function createPeopleView(
   };
 
   const print = (line?: string) => {
-    traffic.settle();
+    traffic.flush();
     screen.print(line);
   };
-  const say = (text: string, as: Style, indent = '') => {
+  const printWrapped = (text: string, as: Style, indent = '') => {
     for (const line of wrap(printable(text), Math.max(20, errors.columns - indent.length - 1))) {
       print(indent + style(as, line));
     }
   };
-  /** What the server says, whole lines of it. */
-  const answer = (text: string) => {
-    traffic.settle();
+  /** Prints text from the server. */
+  const printAnswer = (text: string) => {
+    traffic.flush();
     endLine();
     for (const line of text.split('\n')) {
       const parts = output.isInteractive ? wrap(printable(line), output.columns) : [line];
@@ -91,9 +87,9 @@ export function createPeopleView(
 
     state(state, detail) {
       if (options.quiet) return;
-      const said = STATES.get(state) ?? state;
-      say(
-        `● ${said}${detail === undefined ? '' : ` (${detail})`}`,
+      const meaning = STATES.get(state) ?? state;
+      printWrapped(
+        `● ${meaning}${detail === undefined ? '' : ` (${detail})`}`,
         'notice',
         errors.columns < 60 ? '' : ' '.repeat(14),
       );
@@ -121,40 +117,40 @@ export function createPeopleView(
         endLine();
         return;
       }
-      answer(text);
+      printAnswer(text);
       if (!options.quiet) print(style('faint', `${count(parts, 'part')} in ${milliseconds} ms`));
     },
 
-    message: (message) => answer(textOf(message)),
+    message: (message) => printAnswer(textOf(message)),
     failure(error) {
       endLine();
-      say(`✗ ${describeFailure(error)}`, 'bad');
+      printWrapped(`✗ ${describeFailure(error)}`, 'bad');
     },
 
-    notice: (text) => say(text, 'faint'),
+    notice: (text) => printWrapped(text, 'faint'),
 
     closed(session) {
       if (options.quiet) return;
       const { sent, received } = session.stats();
-      say(
+      printWrapped(
         `sent ${count(sent.messages, 'message')} of ${count(sent.contentBytes, 'byte')}, ${number(sent.wireBytes)} on the wire`,
         'faint',
       );
       const parts = `${number(received.messages)} ${received.messages === 1 ? 'message or part' : 'messages and parts'}`;
-      say(`received ${parts}, ${count(received.wireBytes, 'byte')} on the wire`, 'faint');
+      printWrapped(`received ${parts}, ${count(received.wireBytes, 'byte')} on the wire`, 'faint');
     },
   };
 }
 
-/** Names of states, for people. */
+/** Session states, for people. */
 const STATES = new Map([
-  ['established', 'the session goes on'],
-  ['suspended', 'the connection is lost, the session waits for another one'],
-  ['connecting', 'the server has ended the session, a new one begins by itself'],
-  ['closed', 'the session is over'],
+  ['established', 'connected again'],
+  ['suspended', 'connection lost, reconnecting'],
+  ['connecting', 'the previous session has ended, starting a new one'],
+  ['closed', 'session closed'],
 ]);
 
-/** One JSON object a line. */
+/** Writes one JSON object per line. */
 export function createJsonView(output: Terminal): ConnectView {
   const emit = (event: string, fields: object) =>
     output.write(`${JSON.stringify({ event, time: new Date().toISOString(), ...fields })}\n`);
@@ -178,37 +174,35 @@ export function createJsonView(output: Terminal): ConnectView {
 
 function agreement({ id, negotiated }: Session): [string, string][] {
   const { algorithms, encoding, extensions, limits } = negotiated;
-  // A limit and its name stay in one line.
-  const stated = Object.entries(limits).map(([name, value]) => `${name}\u00a0${number(value)}`);
+  // Non-breaking spaces keep a limit and its name on one line.
+  const limitTexts = Object.entries(limits).map(([name, value]) => `${name}\u00a0${number(value)}`);
   return [
     ['session', printable(id)],
-    ['algorithms', `${algorithms.join(', ')}: ways to code a message, the smallest is taken`],
+    ['algorithms', `${algorithms.join(', ')}; each message uses the one with the smallest result`],
     [
       'vocabulary',
-      encoding === null
-        ? 'none in common, so text does not travel as tokens'
-        : `${encoding}: what token IDs mean`,
+      encoding === null ? 'none in common, so text is not sent as token IDs' : `${encoding}, for token IDs`,
     ],
     ['extensions', printable(Object.keys(extensions).join(', ')) || 'none'],
-    ...(stated.length > 0 ? ([['limits', stated.join(', ')]] as [string, string][]) : []),
+    ...(limitTexts.length > 0 ? ([['limits', limitTexts.join(', ')]] as [string, string][]) : []),
   ];
 }
 
-/** What a message says, as far as it can be said. */
+/** The text of a message, or a description of other content. */
 export function textOf(message: Message): string {
   try {
     if (message.tensor !== undefined) {
       const { dtype, shape, byteLength } = message.tensor;
-      return `[a tensor: ${dtype} [${shape.join(', ')}], ${number(byteLength)} bytes]`;
+      return `[tensor: ${dtype} [${shape.join(', ')}], ${number(byteLength)} bytes]`;
     }
     return message.text;
   } catch {
-    return `[${number(message.codedLength)} bytes that are no text]`;
+    return `[${number(message.codedLength)} bytes that are not text]`;
   }
 }
 
 export function describeReset({ reason, notSent, unknown }: SessionReset): string {
-  return `${reason}; ${notSent.length} messages were never sent, of ${unknown.length} nobody knows`;
+  return `session reset: ${reason}; not sent: ${notSent.length}, delivery unknown: ${unknown.length}`;
 }
 
 function count(value: number, noun: string): string {

@@ -20,36 +20,35 @@ import { CommandFailure, describeFailure, ExitCode } from './failure.js';
 import { createLines, type Lines } from './lines.js';
 import { type Tap, tappedWebSocket } from './tap.js';
 
-/** `parlance connect`: talks to a session server and shows what travels. */
-
 export interface ConnectOptions {
   readonly token: string | undefined;
-  /** Codec of everything that is sent. @default chosen by size */
+  /** Codec for everything sent. @default the smallest result */
   readonly algorithm: Algorithm | undefined;
-  /** The only vocabulary that is offered. @default what the client offers */
+  /** The only vocabulary to offer. @default all that the client supports */
   readonly encoding: EncodingName | undefined;
   readonly agentId: string | undefined;
   readonly subprotocol: Subprotocol;
-  /** Lines become the messages of a chat with this model. */
+  /** Send lines as the messages of a chat with this model. */
   readonly model: string | undefined;
-  /** Lines are one-way messages instead of requests. */
+  /** Send lines as one-way messages instead of requests. */
   readonly send: boolean;
   /** Milliseconds that a reply may take. */
   readonly timeoutMs: number;
-  /** Somebody types. */
+  /** A person types the lines. */
   readonly isInteractive: boolean;
 }
 
-/** UTF-16 units of content that are shown of a frame. */
+/** Content to show of a frame, in UTF-16 units. */
 const PREVIEW = 120;
-/** Between two attempts to say something while there is no session, in milliseconds. */
+/** Time between attempts to send while there is no session, in milliseconds. */
 const RETRY_MS = 100;
-/** How long one-way messages may go unanswered before the end, in milliseconds. */
+/** How long to wait for answers to one-way messages before closing, in milliseconds. */
 const LINGER_MS = 1000;
 
+/** `parlance connect`: talks to a session server and shows the frames. */
 export async function connect(url: string, options: ConnectOptions, view: ConnectView): Promise<ExitCode> {
   const explainer = createSessionExplainer({ preview: PREVIEW, subprotocol: options.subprotocol });
-  // Before anything travels, so that no frame is explained without.
+  // Load these before the first frame, so that every frame is explained in full.
   await Promise.all([loadCodecs(['M2M', 'BROTLI', 'AVP']), loadEncoding(options.encoding ?? 'CL100K_BASE')]);
   view.connecting(url);
   let hasClosed: () => void = () => {};
@@ -59,7 +58,7 @@ export async function connect(url: string, options: ConnectOptions, view: Connec
   const tap: Tap = {
     onFrame: (direction, frame) => view.frame(direction, explainer.explain(direction, frame)),
     onClose(code, reason) {
-      view.state(`the connection closes with ${describeClose(code)}`, reason || undefined);
+      view.state(`connection closed with ${describeClose(code)}`, reason || undefined);
       hasClosed();
     },
   };
@@ -68,7 +67,7 @@ export async function connect(url: string, options: ConnectOptions, view: Connec
   });
   view.agreed(session);
   const exitCode = await new Conversation(session, options, view).run();
-  // Only so that its line comes before the last ones; nobody depends on it.
+  // Only for the order of the output: the close should be printed before the summary.
   const waited = new AbortController();
   await Promise.race([closed, pause(CLOSE_WAIT_MS, undefined, { signal: waited.signal })]);
   waited.abort();
@@ -76,14 +75,14 @@ export async function connect(url: string, options: ConnectOptions, view: Connec
   return exitCode;
 }
 
-/** How long the connection may take to close behind the session, in milliseconds. */
+/** How long the connection may take to close after the session, in milliseconds. */
 const CLOSE_WAIT_MS = 500;
 
-/** Whoever was not let in without credentials learns how to present some. */
+/** Adds how to present credentials if the server required some and none were given. */
 function withHint(error: unknown, { token }: ConnectOptions): unknown {
   if (!isProtocolError(error) || error.closeCode !== CloseCode.UNAUTHENTICATED || token !== undefined)
     return error;
-  return new CommandFailure(`${describeFailure(error)}; PARLANCE_TOKEN or --token presents one`);
+  return new CommandFailure(`${describeFailure(error)}; set PARLANCE_TOKEN or use --token`);
 }
 
 function clientOptions({ token, agentId, encoding, subprotocol }: ConnectOptions, tap: Tap): ClientOptions {
@@ -98,28 +97,28 @@ function clientOptions({ token, agentId, encoding, subprotocol }: ConnectOptions
 
 function describeClose(code: number): string {
   const known = CLOSE_CODES.find((entry) => entry.code === code);
-  // What is in brackets there is for whoever writes frames.
+  // Leave out remarks in parentheses, which are for implementers.
   return known === undefined ? String(code) : `${code}: ${known.meaning.replace(/ \(.*\)$/, '')}`;
 }
 
-/** One session and the lines that are said in it. */
+/** Sends lines to one session, and to the sessions that replace it. */
 class Conversation {
   readonly #session: Session;
   readonly #options: ConnectOptions;
   readonly #view: ConnectView;
   readonly #lines: Lines;
-  /** Said and answered so far, where lines are a chat. */
+  /** The chat so far, if lines are a chat. */
   readonly #chat: ChatMessage[] = [];
   #reply: ReplyStream | undefined;
-  /** The last reply was cancelled before its end. */
-  #hasGivenUp = false;
+  /** The user has cancelled the last reply. */
+  #wasCancelled = false;
   #exitCode: ExitCode = ExitCode.OK;
-  /** One-way messages that were sent and not answered. */
+  /** One-way messages without an answer yet. */
   #unanswered = 0;
   #onMessage: (() => void) | undefined;
-  /** A session is under way that takes the place of another one. */
-  #isAnother = false;
-  /** Nothing more is said. */
+  /** The client is starting a new session in place of the last one. */
+  #isReplacing = false;
+  /** No more lines are sent. */
   #isLeaving = false;
 
   constructor(session: Session, options: ConnectOptions, view: ConnectView) {
@@ -132,7 +131,7 @@ class Conversation {
     });
     session.on('state', (state) => this.#handleState(state));
     session.on('error', (error) => {
-      // Giving up an attempt to come back is no failure.
+      // Giving up a reconnection attempt at the end is not a failure.
       if (!this.#isLeaving) this.#fail(error);
     });
     session.on('reset', (reset) => view.notice(describeReset(reset)));
@@ -142,13 +141,13 @@ class Conversation {
     const { isInteractive } = this.#options;
     if (isInteractive)
       this.#view.notice(
-        `${this.#asks ? 'Each line is a request' : 'Each line is a message'}. /help says what else there is, Ctrl-D ends.`,
+        `Each line is ${this.#usesRequests ? 'a request' : 'a one-way message'}. Type /help for commands, Ctrl-D to quit.`,
       );
     const reading = this.#read();
     for await (const line of this.#lines) {
       if (isInteractive && line.startsWith('/')) {
         if (!(await this.#command(line))) break;
-      } else if (line.trim() !== '') await this.#say(line);
+      } else if (line.trim() !== '') await this.#submit(line);
     }
     this.#lines.stop();
     await this.#awaitAnswers();
@@ -160,10 +159,10 @@ class Conversation {
 
   #handleState(state: SessionState): void {
     if (state !== 'closing') this.#view.state(state);
-    // In place of a session that a server sent away, or lost, the client begins another one.
-    if (state === 'connecting') this.#isAnother = true;
-    if (state === 'established' && this.#isAnother) {
-      this.#isAnother = false;
+    // The client starts a new session if the server sent it away or the last session is lost.
+    if (state === 'connecting') this.#isReplacing = true;
+    if (state === 'established' && this.#isReplacing) {
+      this.#isReplacing = false;
       this.#view.agreed(this.#session);
     }
     if (state !== 'closed') return;
@@ -172,16 +171,16 @@ class Conversation {
     });
   }
 
-  /** Without the link there are no requests. */
-  get #asks(): boolean {
+  /** Requests need the link extension. */
+  get #usesRequests(): boolean {
     return !this.#options.send && this.#session.negotiated.extensions['link'] !== undefined;
   }
 
-  async #say(line: string): Promise<void> {
+  async #submit(line: string): Promise<void> {
     const deadline = performance.now() + this.#options.timeoutMs;
     for (;;) {
       try {
-        return this.#asks ? await this.#ask(line) : await this.#send(line);
+        return this.#usesRequests ? await this.#request(line) : await this.#send(line);
       } catch (error) {
         if (!this.#isBetweenSessions(error) || performance.now() > deadline) return this.#fail(error);
         await pause(RETRY_MS);
@@ -189,13 +188,13 @@ class Conversation {
     }
   }
 
-  /** Nothing was sent, and another session is about to take the place of the last one. */
+  /** Nothing was sent, and a new session is about to replace the last one. */
   #isBetweenSessions(error: unknown): boolean {
     if (!isProtocolError(error) || this.#session.state === 'closed') return false;
     return error.code === 'draining' || (error.code === 'session_closed' && error.side === 'local');
   }
 
-  async #ask(line: string): Promise<void> {
+  async #request(line: string): Promise<void> {
     const { algorithm, timeoutMs, model } = this.#options;
     const start = performance.now();
     const body =
@@ -207,15 +206,15 @@ class Conversation {
           });
     const reply = this.#session.stream(body, { algorithm, timeoutMs });
     this.#reply = reply;
-    this.#hasGivenUp = false;
+    this.#wasCancelled = false;
     let text = '';
     let parts = 0;
     try {
       for await (const part of reply) {
-        const said = model === undefined ? textOf(part) : wordsOf(textOf(part));
+        const words = model === undefined ? textOf(part) : wordsOf(textOf(part));
         parts++;
-        text += said;
-        this.#view.part(said);
+        text += words;
+        this.#view.part(words);
       }
     } finally {
       this.#reply = undefined;
@@ -223,7 +222,7 @@ class Conversation {
     if (model !== undefined)
       this.#chat.push({ role: 'user', content: line }, { role: 'assistant', content: text });
     this.#view.reply(text, parts, Math.round(performance.now() - start));
-    if (this.#hasGivenUp) this.#view.notice('the reply was given up here');
+    if (this.#wasCancelled) this.#view.notice('reply cancelled');
   }
 
   async #send(line: string): Promise<void> {
@@ -231,7 +230,7 @@ class Conversation {
     this.#unanswered++;
   }
 
-  /** Messages of the server's own, in this session and those that take its place. */
+  /** Shows messages from the server, in this session and those that replace it. */
   async #read(): Promise<void> {
     do {
       try {
@@ -241,26 +240,26 @@ class Conversation {
           this.#onMessage?.();
         }
       } catch {
-        // What ended the session is told by its own event.
+        // The `error` event has already reported why the session ended.
       }
     } while (this.#session.state !== 'closed');
   }
 
-  /** Waits for as many messages as were sent, as long as they keep coming. */
+  /** Waits for one answer to each one-way message, until they stop arriving. */
   async #awaitAnswers(): Promise<void> {
     while (this.#unanswered > 0 && this.#session.state !== 'closed') {
-      const came = await new Promise<boolean>((resolve) => {
+      const hasAnswer = await new Promise<boolean>((resolve) => {
         const timer = setTimeout(() => resolve(false), LINGER_MS);
         this.#onMessage = () => {
           clearTimeout(timer);
           resolve(true);
         };
       });
-      if (!came) return;
+      if (!hasAnswer) return;
     }
   }
 
-  /** @returns whether the conversation goes on. */
+  /** @returns whether to continue. */
   async #command(line: string): Promise<boolean> {
     const [name, ...rest] = line.slice(1).split(' ');
     const text = rest.join(' ');
@@ -279,11 +278,11 @@ class Conversation {
     }
   }
 
-  /** Ctrl-C: gives up the reply that is coming, else the conversation. */
+  /** Ctrl-C: cancels the present reply, or else quits. */
   #interrupt(): void {
     if (this.#reply === undefined) this.#lines.stop();
     else {
-      this.#hasGivenUp = true;
+      this.#wasCancelled = true;
       this.#reply.cancel();
     }
   }
@@ -295,8 +294,8 @@ class Conversation {
 }
 
 const HELP = [
-  '/send TEXT   a one-way message, which wants no reply',
-  '/stats       what has travelled so far',
-  '/quit        ends the session, as Ctrl-D does',
-  'Ctrl-C       gives up the reply that is coming, else ends the session',
+  '/send TEXT   send a one-way message',
+  '/stats       show totals so far',
+  '/quit        close the session, like Ctrl-D',
+  'Ctrl-C       cancel the present reply, or else close the session',
 ];

@@ -14,30 +14,30 @@ const explain = (frame: Uint8Array | string) =>
   explainFrame(frame, { preview: 400, encoding: 'CL100K_BASE' });
 
 describe('an explanation for people', () => {
-  it('says what a frame is, what each byte means, and that it is right', () => {
+  it('states the kind of the frame, the meaning of each byte, and the verdict', () => {
     const paper = createPaper();
     showExplanation(paper.terminal, explain(hex('110101b24d0bfd0e00')), { hex: true });
     expect(paper.lines()).toEqual([
       'link frame: request  9 bytes, binary',
-      '  It carries one step of a conversation inside a session.',
+      '  Carries one step of a conversation within a session.',
       '',
       '  “Hello, world!”, TOKEN_NATIVE: 4 tokens for 13 bytes of text',
       '',
       '  offset  bytes                    field            value         meaning',
-      '       0  11                       kind             request       opens a stream and asks for a reply',
+      '       0  11                       kind             request       opens a stream and expects a reply',
       '       1  01                       stream           1             opened by the client',
-      '       2  01                       codec and flags  TOKEN_NATIVE  how the body is coded',
+      '       2  01                       codec and flags  TOKEN_NATIVE  how the body is encoded',
       '       3                           token IDs',
       '       3  b2 4d                      token 1        9906          “Hello”',
       '       5  0b                         token 2        11            “,”',
       '       6  fd 0e                      token 3        1917          “ world”',
       '       8  00                         token 4        0             “!”',
       '',
-      '  ✓ nothing is wrong with this frame',
+      '  ✓ the frame is valid',
     ]);
   });
 
-  it('shows where a damaged frame stops making sense', () => {
+  it('shows where a frame is damaged', () => {
     const paper = createPaper();
     showExplanation(paper.terminal, explain(hex('1501c1c2')), { hex: false });
     expect(paper.lines().slice(-5)).toEqual([
@@ -49,11 +49,11 @@ describe('an explanation for people', () => {
     ]);
   });
 
-  it('counts anew inside what is coded', () => {
+  it('counts offsets from zero inside decoded bytes', () => {
     const paper = createPaper();
     showExplanation(paper.terminal, explain(encodeText('Hello', 'TOKEN_NATIVE')), { hex: false });
     expect(paper.text()).toMatch(/\+0 +\d+ +token IDs/);
-    expect(paper.text()).toContain('counted in what the field above stands for');
+    expect(paper.text()).toContain('offset within the decoded bytes of the field above');
   });
 
   it('fits terminals of any width', () => {
@@ -71,7 +71,7 @@ describe('an explanation for people', () => {
     }
   });
 
-  it('has colours where the terminal has, and says the same without', () => {
+  it('has the same text with and without colours', () => {
     const [plain, coloured] = [createPaper(100), createPaper(100, true)];
     for (const { terminal } of [plain, coloured])
       showExplanation(terminal, explain(hex('1401')), { hex: true });

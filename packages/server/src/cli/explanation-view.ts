@@ -1,32 +1,34 @@
-import { type Explanation, printable } from '@parlance/protocol/inspect';
+import { type ExplainedField, type Explanation, printable } from '@parlance/protocol/inspect';
 import { fieldLines } from './field-table.js';
 import type { Terminal } from './terminal.js';
 import { wrap } from './text-layout.js';
 
-/** An explanation for people: what it is, each of its pieces, and whether it is right. */
-
 export interface ViewOptions {
-  /** Show the bytes beside the fields. */
+  /** Show bytes next to the fields. */
   readonly hex: boolean;
-  /** Something that has to be said about how the frame was read. */
+  /** Remarks on how the frame was read. */
   readonly notes?: readonly string[] | undefined;
 }
 
-/** What each kind of frame is, for somebody who sees one for the first time. */
+/** Describes each kind of frame to readers who are new to the protocol. */
 const KINDS: Readonly<Record<Explanation['kind'], readonly [name: string, meaning: string]>> = {
-  control: ['control message', 'It opens, keeps or ends a session.'],
-  link: ['link frame', 'It carries one step of a conversation inside a session.'],
+  control: ['control message', 'Opens, maintains or ends a session.'],
+  link: ['link frame', 'Carries one step of a conversation within a session.'],
   'token-native': [
     'TokenNative',
-    'Text as numbers, each of which stands for a piece of text in a vocabulary that both ends have.',
+    'Text as token IDs: numbers for pieces of text in a vocabulary that both ends have.',
   ],
-  m2m: ['M2M v1 frame', 'A JSON message behind a header that a router can read without unpacking it.'],
-  avp: ['AVP frame', 'A tensor, such as the hidden states of a model, behind what describes it.'],
-  'text-form': ['coded text', 'Text that says by its prefix how it is coded.'],
-  content: ['plain text', 'Text that begins with no prefix is the content itself.'],
-  unknown: ['unknown', 'No frame begins like this.'],
+  m2m: [
+    'M2M v1 frame',
+    'A JSON message after a header that routers can read without decompressing the message.',
+  ],
+  avp: ['AVP frame', 'A tensor, such as the hidden states of a model, after its description.'],
+  'text-form': ['coded text', 'Text with a prefix that names its codec.'],
+  content: ['plain text', 'Text without a prefix is the content itself.'],
+  unknown: ['unknown', 'Frames never begin with this byte.'],
 };
 
+/** Prints an explanation for people: a summary, each field, and the verdict. */
 export function showExplanation(terminal: Terminal, explanation: Explanation, options: ViewOptions): void {
   const { label, kind, form, sizes, summary, preview, error } = explanation;
   const { style } = terminal;
@@ -56,19 +58,19 @@ export function showExplanation(terminal: Terminal, explanation: Explanation, op
   const lines = fieldLines(terminal, explanation, width, options.hex);
   for (const line of lines) write(line);
   if (lines.length > 0) write();
-  if (preview !== undefined && needsRoom(preview, summary)) showContent(terminal, preview, width);
+  if (preview !== undefined && isCutInSummary(preview, summary)) showContent(terminal, preview, width);
   showVerdict(terminal, explanation, options, width);
 }
 
 /** Lines wider than this are hard to read. */
 const MAX_WIDTH = 140;
 
-/** Whether the summary shows less of it. */
-function needsRoom(preview: string, summary: string): boolean {
+/** Whether the summary quotes only a part of the preview. */
+function isCutInSummary(preview: string, summary: string): boolean {
   return !summary.includes(`“${printable(preview)}”`);
 }
 
-/** Lines of content that are shown. */
+/** Lines of content to show. */
 const MAX_CONTENT_LINES = 12;
 
 function showContent(terminal: Terminal, preview: string, width: number): void {
@@ -92,15 +94,24 @@ function showVerdict(
     for (const line of more) terminal.write(`    ${line}\n`);
   };
   for (const note of notes) say('!', 'notice', note);
-  for (const name of missing) say('!', 'notice', `${name} is not installed, so what it codes stays as it is`);
+  for (const name of missing) say('!', 'notice', `${name} is not installed, so its content is not decoded`);
   for (const { code, message, offset } of warnings)
     say('!', 'notice', `${code} at byte ${offset}: ${message}`);
   if (error === undefined && protection !== undefined) {
-    say(
-      '✓',
-      'good',
-      `nothing is wrong with what can be read; whether it is authentic takes the key (${protection})`,
-    );
-  } else if (error === undefined) say('✓', 'good', 'nothing is wrong with this frame');
+    say('✓', 'good', `the readable part is valid; verifying the rest requires the key (${protection})`);
+  } else if (error === undefined) say('✓', 'good', 'the frame is valid');
   else say('✗', 'bad', `${error.code} at byte ${error.offset}: ${error.message}`);
+}
+
+/** An explanation for programs. It contains no bytes, which may hold credentials. */
+export function explanationJson({ bytes: _, fields, ...explanation }: Explanation): object {
+  return { ...explanation, fields: fields.map(fieldJson) };
+}
+
+function fieldJson({ bytes, children, ...field }: ExplainedField): object {
+  return {
+    ...field,
+    ...(bytes !== undefined && { standsForBytes: bytes.length }),
+    ...(children.length > 0 && { children: children.map(fieldJson) }),
+  };
 }

@@ -1,17 +1,17 @@
 import type { Terminal } from './terminal.js';
 import { wrap } from './text-layout.js';
 
-/** How the command line ends. */
+/** Exit codes of the process. */
 export const ExitCode = {
   OK: 0,
-  /** Something that was asked for could not be done, or a frame is damaged. */
+  /** An operation failed, or a frame is damaged. */
   FAILURE: 1,
-  /** The command line itself is wrong. */
+  /** Wrong usage. */
   USAGE: 2,
 } as const;
 export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
 
-/** A failure whose message is all that there is to say. */
+/** An expected failure: only its message is shown, without a stack. */
 export class CommandFailure extends Error {
   override readonly name = 'CommandFailure';
   readonly exitCode: ExitCode;
@@ -22,18 +22,18 @@ export class CommandFailure extends Error {
   }
 }
 
-/** A failure in one line, with what its peer said of it. */
+/** A failure in one line; if the server rejected the session, with the reason that it sent. */
 export function describeFailure(error: unknown): string {
   const { code, message, reject } = error as {
     code?: unknown;
     message?: unknown;
     reject?: { code: string; message: string };
   };
-  if (reject !== undefined) return `the server refuses the session: ${reject.code}: ${reject.message}`;
+  if (reject !== undefined) return `the server refused the session: ${reject.code}: ${reject.message}`;
   return typeof code === 'string' ? `${code}: ${String(message)}` : String(message ?? error);
 }
 
-/** What went wrong, as it is shown: lines of the terminal's width, or as many as the message has. */
+/** An error message, wrapped to the width of the terminal. */
 export function failureLines(message: string, terminal: Terminal): string {
   const [first = '', ...more] = message
     .split('\n')

@@ -2,28 +2,30 @@ import { type ExplainedField, type Explanation, printable } from '@parlance/prot
 import type { Style, Terminal } from './terminal.js';
 import { cut, pad, widthOf, wrap } from './text-layout.js';
 
-/** The fields of an explained frame, a row each: where, how much, what, and what it means. */
-
 interface Row {
   readonly field: ExplainedField;
   readonly depth: number;
-  /** The bytes that the field's offset counts in. */
+  /** The bytes that the offset of the field refers to. */
   readonly bytes: Uint8Array;
-  /** Inside something that is coded, where offsets begin anew. */
+  /** Inside decoded bytes, which have offsets of their own. */
   readonly isInner: boolean;
-  /** What the frame is refused for, or what nobody could read. */
+  /** The fault is here, or the bytes could not be read. */
   readonly isFault: boolean;
 }
 
-/** Values and meanings need this much room beside the other columns. */
+/** Least width of the value and meaning columns together. */
 const MIN_ROOM = 36;
-const BYTES_A_LINE = 8;
-/** Bytes of one field that are shown. */
+const BYTES_PER_LINE = 8;
+/** Most bytes to show of one field. */
 const MAX_BYTES = 64;
 const MAX_INDENT = 6;
 const MAX_NAME = 32;
 
-/** @param hex shows the bytes beside the fields. */
+/**
+ * The fields of an explained frame as a table, or as a list if the terminal is narrow.
+ *
+ * @param hex shows the bytes instead of the size.
+ */
 export function fieldLines(
   terminal: Terminal,
   explanation: Explanation,
@@ -39,7 +41,7 @@ function rowsOf({ fields, bytes, error }: Explanation): Row[] {
   const rows: Row[] = [];
   const visit = (each: readonly ExplainedField[], depth: number, counted: Uint8Array, isInner: boolean) => {
     for (const field of each) {
-      // What was begun and could not be read.
+      // Skip fields that were begun but could not be read.
       if (field.length === 0 && field.children.length === 0 && field.value === undefined) continue;
       const isFault = !isInner && field.offset === error?.offset && field.children.length === 0;
       rows.push({ field, depth, bytes: counted, isInner, isFault });
@@ -55,7 +57,7 @@ function rowsOf({ fields, bytes, error }: Explanation): Row[] {
   return rows;
 }
 
-/** Columns, where there is room for them. */
+/** A row for each field; `undefined` if the terminal is too narrow. */
 function tabulate(
   terminal: Terminal,
   rows: readonly Row[],
@@ -72,7 +74,7 @@ function tabulate(
   const widest = (of: (cell: (typeof cells)[number]) => string, least: number, most: number) =>
     Math.min(most, Math.max(least, ...cells.map((cell) => widthOf(of(cell)))));
   const offset = widest((cell) => cell.offset, 6, 10);
-  const size = hex ? BYTES_A_LINE * 3 - 1 : widest((cell) => cell.size, 4, 10);
+  const size = hex ? BYTES_PER_LINE * 3 - 1 : widest((cell) => cell.size, 4, 10);
   const name = widest((cell) => cell.name, 5, MAX_NAME);
   const left = width - (2 + offset + 2 + size + 2 + name + 2);
   if (left < MIN_ROOM) return undefined;
@@ -121,13 +123,13 @@ function tabulate(
   }
   if (rows.some(({ isInner }) => isInner)) {
     lines.push(
-      `  ${terminal.style('faint', `${'+'.padStart(offset)}  counted in what the field above stands for`)}`,
+      `  ${terminal.style('faint', `${'+'.padStart(offset)}  offset within the decoded bytes of the field above`)}`,
     );
   }
   return lines;
 }
 
-/** One field below the other. */
+/** Lists each field on lines of its own. */
 function stack(terminal: Terminal, rows: readonly Row[], width: number, hex: boolean): string[] {
   const { style } = terminal;
   return rows.flatMap((row) => {
@@ -156,20 +158,20 @@ function offsetOf({ isInner, field }: Row): string {
 
 function shownValue({ value }: ExplainedField): string {
   if (value === undefined) return '';
-  // Digits as they are, so that a value can be searched for.
+  // No thousands separators, so that a value can be searched for.
   return printable(
     typeof value === 'number' ? new Intl.NumberFormat('en-US', PLAIN).format(value) : String(value),
   );
 }
 const PLAIN = { useGrouping: false, maximumFractionDigits: 20 } as const;
 
-/** Bytes in lines; a field whose children show them shows none, and a credential shows dots. */
+/** Lines of bytes: none if the children show them, dots for a credential. */
 function hexLines({ field, bytes }: Row): string[] {
   if (field.children.length > 0 && field.bytes === undefined) return [];
   const shown = Math.min(field.length, MAX_BYTES);
   const lines: string[] = [];
-  for (let at = 0; at < shown; at += BYTES_A_LINE) {
-    const part = bytes.subarray(field.offset + at, field.offset + Math.min(at + BYTES_A_LINE, shown));
+  for (let at = 0; at < shown; at += BYTES_PER_LINE) {
+    const part = bytes.subarray(field.offset + at, field.offset + Math.min(at + BYTES_PER_LINE, shown));
     lines.push(
       Array.from(part, (byte) => (field.isSecret ? '··' : byte.toString(16).padStart(2, '0'))).join(' '),
     );

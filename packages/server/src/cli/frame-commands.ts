@@ -1,14 +1,14 @@
 import { Algorithm, EncodingName } from '@parlance/protocol';
 import { type Command, Option } from 'commander';
+import { type CommandEnvironment, type Finish, nameOf, shapeOf, wholeNumber } from './command.js';
 import { CommandFailure, ExitCode } from './failure.js';
-import { nameOf, shapeOf, wholeNumber } from './option-values.js';
-import type { Finish, Surroundings } from './surroundings.js';
 import type { Terminal } from './terminal.js';
 import type { Codec, EncodeCommandOptions } from './transcode.js';
 
-/** `inspect`, `encode` and `decode`: single frames, without a session. */
+/** `inspect`, `encode` and `decode`, which work on single frames. */
 
 const CODECS: readonly Codec[] = [...Object.values(Algorithm), 'AVP'];
+const ENCODINGS = Object.values(EncodingName);
 
 interface InspectFlags {
   readonly hex?: boolean;
@@ -18,26 +18,26 @@ interface InspectFlags {
   readonly preview: number;
 }
 
-export function addInspect(program: Command, { output }: Surroundings, finish: Finish): void {
+export function addInspect(program: Command, { output }: CommandEnvironment, finish: Finish): void {
   program
     .command('inspect <frame>')
     .summary('explain a frame, byte by byte')
     .description(
-      'Explains one WebSocket message of any kind: a file, - for standard input, or hex digits. Nothing is decrypted, and credentials are not shown.',
+      'Explains any WebSocket message byte by byte. <frame> is a file, - for standard input, or hex digits. Nothing is decrypted, and credentials are not shown.',
     )
-    .option('-x, --hex', 'show the bytes beside the fields')
-    .option('--json', 'the explanation as JSON')
+    .option('-x, --hex', 'show the bytes of each field')
+    .option('--json', 'print the explanation as JSON')
     .addOption(
-      new Option('--as <form>', 'what the input holds: a binary message, a text message, or hex digits')
+      new Option('--as <form>', 'how to read the input')
         .choices(['auto', 'binary', 'text', 'hex'])
         .default('auto'),
     )
     .option(
       '-e, --encoding <name>',
-      'vocabulary of the session, which link frames do not name',
-      nameOf(Object.values(EncodingName)),
+      `vocabulary of token IDs in link frames, which do not name it: ${ENCODINGS.join(', ')} (default: guessed)`,
+      nameOf(ENCODINGS),
     )
-    .option('--preview <length>', 'characters of content to show', wholeNumber(0, 1_000_000), 400)
+    .option('--preview <length>', 'most characters of content to show', wholeNumber(0, 1_000_000), 400)
     .addHelpText(
       'after',
       `
@@ -59,36 +59,30 @@ type EncodeFlags = Omit<EncodeCommandOptions, 'model' | 'binary' | 'shape'> & {
   readonly shape?: readonly number[];
 };
 
-export function addEncode(program: Command, { output }: Surroundings, finish: Finish): void {
+export function addEncode(program: Command, { output }: CommandEnvironment, finish: Finish): void {
   program
     .command('encode [file]')
-    .summary('code a message')
-    .description(
-      'Codes the text of a file or of standard input, exactly as it is, and writes the result to standard output.',
-    )
-    .requiredOption(
-      '-a, --algorithm <name>',
-      'M2M, TOKEN_NATIVE, TOKEN, BROTLI, DICTIONARY, NONE or AVP',
-      nameOf(CODECS),
-    )
+    .summary('encode a message')
+    .description('Encodes a file or standard input, byte for byte, and writes the result to standard output.')
+    .requiredOption('-a, --algorithm <name>', `one of ${CODECS.join(', ')}`, nameOf(CODECS))
     .option(
       '-e, --encoding <name>',
-      'vocabulary of TOKEN_NATIVE',
-      nameOf(Object.values(EncodingName)),
+      `vocabulary of TOKEN_NATIVE: ${ENCODINGS.join(', ')}`,
+      nameOf(ENCODINGS),
       'CL100K_BASE',
     )
     .option(
       '-m, --model <name>',
-      'make the text a chat request for this model; of a tensor, the model that made it',
+      'make the text a chat request for this model; for AVP, the model that produced the tensor',
     )
-    .option('-b, --binary', 'the binary form of M2M and TOKEN_NATIVE instead of text')
+    .option('-b, --binary', 'write the binary form of M2M and TOKEN_NATIVE')
     .option(
       '--dtype <type>',
-      'AVP: type of the elements',
+      'AVP: float32, float16, bfloat16 or int8',
       nameOf(['float32', 'float16', 'bfloat16', 'int8'], (name) => name.toLowerCase()),
       'float32',
     )
-    .option('--shape <dimensions>', 'AVP: such as 32,4096 (default: none is stated)', shapeOf)
+    .option('--shape <dimensions>', 'AVP: dimensions such as 32,4096 (default: none)', shapeOf)
     .option(
       '--payload-type <type>',
       'AVP: hidden_state or kv_cache',
@@ -117,16 +111,16 @@ Examples:
     );
 }
 
-export function addDecode(program: Command, { output }: Surroundings, finish: Finish): void {
+export function addDecode(program: Command, { output }: CommandEnvironment, finish: Finish): void {
   program
     .command('decode [file]')
     .summary('decode a message')
     .description(
-      'Decodes what encode writes, from a file or standard input, and writes the content to standard output.',
+      'Decodes the output of encode, from a file or standard input, and writes the content to standard output.',
     )
     .option(
       '-a, --algorithm <name>',
-      'fail unless this is how it is coded (default: told from its beginning)',
+      'fail if the input has another codec (default: detected)',
       nameOf(CODECS),
     )
     .addHelpText(
@@ -144,7 +138,7 @@ Example:
     });
 }
 
-/** Text forms are lines; bytes are for a file or a pipe. */
+/** Text forms get a line break; bytes must not go to a terminal. */
 function writeCoded(output: Terminal, coded: Uint8Array | string): void {
   if (typeof coded === 'string') output.write(`${coded}\n`);
   else writeBytes(output, coded);
@@ -153,7 +147,7 @@ function writeCoded(output: Terminal, coded: Uint8Array | string): void {
 function writeBytes(output: Terminal, bytes: Uint8Array): void {
   if (output.isInteractive) {
     throw new CommandFailure(
-      'these bytes are no text for a terminal; send them to a file or to parlance inspect -',
+      'refusing to write binary data to a terminal; redirect it to a file or to parlance inspect -',
       ExitCode.USAGE,
     );
   }

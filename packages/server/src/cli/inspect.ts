@@ -1,13 +1,10 @@
 import { existsSync } from 'node:fs';
 import { Algorithm, EncodingName, isEncodingAvailable, loadCodecs, loadEncoding } from '@parlance/protocol';
 import { type ExplainOptions, type Explanation, explainFrame } from '@parlance/protocol/inspect';
-import { explanationJson } from './explanation-json.js';
-import { showExplanation } from './explanation-view.js';
+import { explanationJson, showExplanation } from './explanation-view.js';
 import { CommandFailure, ExitCode } from './failure.js';
 import { asFrame, bytesOfHex, readInput, textOf } from './input.js';
 import type { Terminal } from './terminal.js';
-
-/** `parlance inspect`: explains one frame. */
 
 export interface InspectOptions {
   readonly hex: boolean;
@@ -15,13 +12,15 @@ export interface InspectOptions {
   readonly as: 'auto' | 'binary' | 'text' | 'hex';
   /** Vocabulary of token IDs in link frames. */
   readonly encoding: EncodingName | undefined;
-  /** UTF-16 units of content to show. */
+  /** How much of the content to show, in UTF-16 units. */
   readonly preview: number;
 }
 
 /**
+ * `parlance inspect`: explains one frame.
+ *
  * @param source a file, `-` for standard input, or hex digits.
- * @returns whether the frame is in order.
+ * @returns `FAILURE` if the frame is damaged.
  */
 export async function inspect(
   source: string,
@@ -53,7 +52,8 @@ async function readFrame(source: string, as: InspectOptions['as']): Promise<Uint
         throw new CommandFailure(`${source} is not UTF-8, so it is neither text nor hex digits`);
       if (as === 'text') return text.replace(/\r?\n$/, '');
       const decoded = bytesOfHex(text);
-      if (decoded === undefined) throw new CommandFailure(`${source} holds something else than hex digits`);
+      if (decoded === undefined)
+        throw new CommandFailure(`${source} does not contain an even number of hex digits`);
       return decoded;
     }
   }
@@ -82,7 +82,7 @@ async function explain(
   return await guessEncoding(frame, options, explanation);
 }
 
-/** A link frame does not say which vocabulary its token IDs are of. */
+/** Whether the frame has token IDs whose vocabulary is unknown: link frames do not name it. */
 function hasNamelessTokens({ kind, fields, sizes, error }: Explanation): boolean {
   const codec = fields.find(({ name }) => name === 'codec and flags')?.value;
   return (
@@ -93,7 +93,7 @@ function hasNamelessTokens({ kind, fields, sizes, error }: Explanation): boolean
   );
 }
 
-/** The first vocabulary in which the IDs are text, which is worth more than bare numbers. */
+/** Tries each vocabulary until the IDs are valid text, which is more useful than bare numbers. */
 async function guessEncoding(
   frame: Uint8Array | string,
   options: ExplainOptions,
@@ -104,7 +104,7 @@ async function guessEncoding(
     await loadEncoding(encoding);
     const explanation = explainFrame(frame, { ...options, encoding });
     if (explanation.error !== undefined || explanation.sizes.content === undefined) continue;
-    const note = `the token IDs are read as ${encoding}, which the frame does not say; --encoding chooses another`;
+    const note = `token IDs decoded as ${encoding}, a guess: the frame does not name its vocabulary; use --encoding to choose`;
     return { explanation, notes: [note] };
   }
   return { explanation: unguessed, notes: [] };

@@ -1,16 +1,16 @@
 import { createInterface, type Interface } from 'node:readline';
 import type { Screen } from './screen.js';
 
-/** Lines of standard input, one at a time: typed below a prompt, or from a pipe. */
+/** Lines of standard input, one at a time: typed at a prompt, or from a pipe. */
 export interface Lines extends AsyncIterable<string> {
-  /** Ends the iteration, whatever is still to come. */
+  /** Ends the iteration and discards the remaining input. */
   stop(): void;
 }
 
 export interface LinesOptions {
-  /** Somebody types: lines are edited, and remembered. */
+  /** A person types: enables line editing and history. */
   readonly isInteractive: boolean;
-  /** Ctrl-C while typing. */
+  /** Called on Ctrl-C. */
   readonly onInterrupt: () => void;
 }
 
@@ -33,13 +33,13 @@ export function createLines(screen: Screen, { isInteractive, onInterrupt }: Line
 
   readline.on('line', (line) => {
     waiting.push(line);
-    // What comes from a pipe is not read ahead without bound.
+    // Bounds how far a pipe is read ahead.
     if (!isInteractive && waiting.length > MAX_WAITING) readline.pause();
     notify();
   });
   readline.on('close', () => {
     isOver = true;
-    // Nothing goes behind the prompt that nobody answers any more.
+    // Later output must not follow the abandoned prompt on its line.
     if (screen.isPrompting) screen.terminal.write('\n');
     screen.isPrompting = false;
     notify();

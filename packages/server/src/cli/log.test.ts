@@ -4,7 +4,7 @@ import { createLog } from './log.js';
 import { createPaper } from './testing/paper.js';
 
 describe('the log', () => {
-  it('is a JSON object a line where nobody looks', () => {
+  it('consists of JSON lines without a terminal', () => {
     const paper = createPaper();
     const log = createLog('info', paper.terminal);
     log.info({ session: 's1' }, 'session accepted');
@@ -20,14 +20,14 @@ describe('the log', () => {
         err: expect.objectContaining({ code: 'timeout', message: 'too late' }),
         msg: 'failed',
       },
-      // Of others' errors only what they are.
+      // Foreign errors are logged without their message.
       expect.objectContaining({ err: { type: 'TypeError', at: expect.any(Array) } }),
     ]);
     expect(paper.text()).not.toContain('canary');
     expect(new Date(entries[0].time).getTime()).toBeGreaterThan(0);
   });
 
-  it('is for people on a terminal, and keeps control characters away from it', () => {
+  it('is readable on a terminal, with control characters escaped', () => {
     const paper = createPaper(100);
     const err = new ProtocolError('timeout', 'no\u001b[2J');
     createLog('debug', paper.terminal).warn({ ip: '::1', err }, 'refused\nhere');
@@ -36,7 +36,7 @@ describe('the log', () => {
     );
   });
 
-  it('withholds what is called a credential', () => {
+  it('redacts fields named like credentials', () => {
     const paper = createPaper();
     createLog('info', paper.terminal).info(
       { token: 'canary', headers: { authorization: 'canary' } },

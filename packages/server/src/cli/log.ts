@@ -6,12 +6,12 @@ import type { Terminal } from './terminal.js';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
-/** Never written, should anybody ever hand one over. */
+/** Redacted in case a caller logs one by mistake. */
 const SECRETS = ['token', 'auth', 'authorization', '*.token', '*.auth', '*.authorization'];
 
 /**
- * The log of `parlance serve`: a JSON object a line, or a line for people where somebody looks. Neither
- * holds payloads or tokens, as nobody hands them over.
+ * The log of `parlance serve`: one JSON object per line, or readable lines on a terminal. Payloads and
+ * tokens are never logged.
  */
 export function createLog(level: LogLevel, terminal: Terminal): Logger {
   const format = terminal.isInteractive
@@ -24,7 +24,7 @@ export function createLog(level: LogLevel, terminal: Terminal): Logger {
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
       redact: { paths: SECRETS, censor: '[redacted]' },
-      // What the errors of others say may quote what they were given.
+      // Messages of foreign errors may quote their input.
       serializers: { err: (error: unknown) => (error instanceof Error ? loggable(error) : error) },
     },
     { write: (line) => terminal.write(format(line)) },

@@ -2,10 +2,7 @@ import { ExitCode } from './failure.js';
 import { runCommandLine } from './run.js';
 import { createTerminal } from './terminal.js';
 
-/**
- * The process `parlance`. It ends by running out of things to do, so that everything that was written
- * has left it.
- */
+/** The process `parlance`. It never calls `exit` in normal operation, so that all of its output is flushed. */
 
 let hasReader = true;
 for (const stream of [process.stdout, process.stderr]) {
@@ -13,8 +10,8 @@ for (const stream of [process.stdout, process.stderr]) {
     if (error.code !== 'EPIPE') throw error;
     if (!hasReader) return;
     hasReader = false;
-    // Whoever reads has had enough, as `head` has after its lines. A command that takes a signal as a
-    // wish to end takes this as one; the others have nothing left to do.
+    // The reader has closed the pipe, as `head` does. A command that handles SIGTERM stops as it does
+    // after that signal; for any other command there is nothing left to do.
     if (!process.emit('SIGTERM', 'SIGTERM')) process.exit(ExitCode.OK);
   });
 }

@@ -1,18 +1,24 @@
-import type { Logger, RequestHandler } from '@parlance/protocol';
-import { createEmbeddedResponder } from './embedded-responder.js';
+import {
+  type Logger,
+  type Message,
+  type Part,
+  ProtocolError,
+  type RequestContext,
+  type RequestHandler,
+} from '@parlance/protocol';
 
 export interface ResponderOptions {
   /** Base URL of an OpenAI-compatible API. @default the embedded responder */
   readonly upstream: string | undefined;
-  /** What that API wants to be shown. */
+  /** Key that the upstream requires. */
   readonly apiKey: string | undefined;
   readonly logger: Logger;
 }
 
 /**
- * Who answers the requests of `parlance serve`.
+ * The request handler of `parlance serve`.
  *
- * @throws {ProtocolError} `invalid_option` for an upstream that is no URL.
+ * @throws {ProtocolError} `invalid_option` if the upstream is not a URL.
  */
 export async function createResponder({
   upstream,
@@ -20,7 +26,63 @@ export async function createResponder({
   logger,
 }: ResponderOptions): Promise<RequestHandler> {
   if (upstream === undefined) return createEmbeddedResponder();
-  // Only who forwards requests waits for what that takes.
+  // Loaded only if it is needed.
   const { createOpenAIGateway } = await import('../gateway/openai.js');
   return createOpenAIGateway({ baseUrl: upstream, apiKey, logger });
+}
+
+/**
+ * Answers requests without a model, word by word, for trying things out. A chat request is answered by
+ * its last message, any other request by its text.
+ */
+export function createEmbeddedResponder(): RequestHandler {
+  return async function* respond(request: Message, { signal }: RequestContext): AsyncGenerator<Part> {
+    for (const word of answerTo(questionOf(request)).match(/\s*\S+/gu) ?? []) {
+      if (signal.aborted) return;
+      yield word;
+    }
+  };
+}
+
+/** Longest question, in UTF-16 units: a few bytes of Brotli may hold millions of words. */
+const MAX_QUESTION = 64 * 1024;
+
+function answerTo(question: string): string {
+  // Half a surrogate pair has no UTF-8 form.
+  const considered = question.slice(0, MAX_QUESTION).replace(/[\ud800-\udbff]$/, '');
+  const words = considered.split(/\s+/u).filter((word) => word !== '');
+  if (words.length === 0) return 'You said nothing.';
+  const longest = words.reduce((best, word) => (word.length > best.length ? word : best));
+  return [
+    `You said “${truncate(considered.trim())}”: ${count(words.length, 'word')}${considered === question ? '' : ' and more'},`,
+    `the longest of them “${truncate(longest)}”.`,
+    'This is not a model; run parlance serve --upstream URL to use one.',
+  ].join(' ');
+}
+
+/** The last message of a chat request, or the text of any other request. */
+function questionOf(request: Message): string {
+  const { text } = request;
+  let chat: unknown;
+  try {
+    chat = request.json();
+  } catch (error) {
+    if (error instanceof ProtocolError) return text;
+    throw error;
+  }
+  const messages = (chat as { messages?: unknown } | null)?.messages;
+  const last: unknown = Array.isArray(messages) ? messages.at(-1) : undefined;
+  const content = (last as { content?: unknown } | null | undefined)?.content;
+  return typeof content === 'string' ? content : text;
+}
+
+const MAX_QUOTED = 60;
+
+function truncate(text: string): string {
+  const characters = [...text];
+  return characters.length <= MAX_QUOTED ? text : `${characters.slice(0, MAX_QUOTED - 1).join('')}…`;
+}
+
+function count(n: number, noun: string): string {
+  return `${n} ${noun}${n === 1 ? '' : 's'}`;
 }

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runCommandLine } from './run.js';
 import { createPaper } from './testing/paper.js';
 
-/** Command lines that need no process of their own. */
+/** Command lines that run inside the test process. */
 
 const CHAT = JSON.stringify({ model: 'gpt-4o', messages: [{ role: 'user', content: 'Hello there' }] });
 
@@ -36,7 +36,7 @@ async function run(...args: string[]) {
 }
 
 describe('usage', () => {
-  it('is explained where that is asked for', async () => {
+  it('is shown on request', async () => {
     const help = await run('--help');
     expect(help).toMatchObject({ code: 0, stderr: '' });
     for (const name of ['serve', 'connect', 'inspect', 'encode', 'decode', 'Exit codes: 0']) {
@@ -72,11 +72,11 @@ describe('usage', () => {
     [['connect', 'no-url']],
     [['connect', 'ws://127.0.0.1:1/', '--timeout', 'soon']],
     [['connect', 'ws://127.0.0.1:1/', '--subprotocol', 'chat']],
-  ])('of %j is wrong: exit code 2, and nothing on standard output', async (args) => {
+  ])('of %j is wrong: exit code 2 and nothing on standard output', async (args) => {
     const { code, stdout, stderr } = await run(...args);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).not.toBe('');
-    // No fault of the program shows.
+    // No stack is shown.
     expect(stderr).not.toMatch(/\n\s+at /);
   });
 });
@@ -84,11 +84,11 @@ describe('usage', () => {
 describe('inspect', () => {
   const M2M = encodeM2M(CHAT);
 
-  it('takes hex digits in the usual spellings, and files', async () => {
+  it('accepts hex digits in the usual spellings, and files', async () => {
     const digits = Buffer.from(M2M).toString('hex');
     const explained = await run('inspect', digits);
     expect(explained).toMatchObject({ code: 0, stderr: '' });
-    for (const word of ['M2M v1 frame', 'gpt-4o', 'CRC-32', 'Hello there', 'nothing is wrong']) {
+    for (const word of ['M2M v1 frame', 'gpt-4o', 'CRC-32', 'Hello there', 'the frame is valid']) {
       expect(explained.stdout).toContain(word);
     }
     expect(await run('inspect', `0x${digits.toUpperCase()}`)).toEqual(explained);
@@ -97,7 +97,7 @@ describe('inspect', () => {
     expect(await run('inspect', '--as', 'hex', file(`${digits}\n`))).toEqual(explained);
   });
 
-  it('shows the bytes, or JSON, where that is asked for', async () => {
+  it('shows bytes or JSON on request', async () => {
     const hex = await run('inspect', '--hex', '100001b24d0bfd0e00');
     expect(hex.stdout).toMatch(/3\s+b2 4d\s+token 1\s+9906\s+“Hello”/);
     const json = await run('inspect', '--json', '--encoding', 'cl100k-base', '100001b24d0bfd0e00');
@@ -118,14 +118,14 @@ describe('inspect', () => {
     });
   });
 
-  it('guesses the vocabulary that a link frame does not name, and says so', async () => {
+  it('guesses the vocabulary of a link frame, and notes the guess', async () => {
     const guessed = await run('inspect', '100001b24d0bfd0e00');
-    expect(guessed.stdout).toContain('read as CL100K_BASE, which the frame does not say');
+    expect(guessed.stdout).toContain('token IDs decoded as CL100K_BASE, a guess');
     const stated = await run('inspect', '--encoding', 'CL100K_BASE', '100001b24d0bfd0e00');
-    expect(stated.stdout).not.toContain('does not say');
-    // Token 150,000 is in O200K_BASE alone.
-    expect((await run('inspect', '100001f09309')).stdout).toContain('read as O200K_BASE');
-    // In none of them.
+    expect(stated.stdout).not.toContain('a guess');
+    // Token 150,000 exists only in O200K_BASE.
+    expect((await run('inspect', '100001f09309')).stdout).toContain('decoded as O200K_BASE');
+    // This token exists in no vocabulary.
     expect((await run('inspect', '100001ffff7f')).stdout).toContain("1 token of the session's vocabulary");
   });
 
@@ -144,16 +144,16 @@ describe('inspect', () => {
     });
   });
 
-  it('says what is left unsaid of a frame under a key', async () => {
+  it('notes that a protected frame is not fully checked', async () => {
     const frame = encodeM2M(CHAT, { security: { mode: 'AEAD', key: new Uint8Array(32) } });
     const { code, stdout } = await run('inspect', '--hex', file(frame));
     expect(code).toBe(0);
-    expect(stdout).toContain('takes the key (AEAD)');
+    expect(stdout).toContain('requires the key (AEAD)');
     expect(stdout).toContain('encrypted with ChaCha20-Poly1305');
     expect(stdout).not.toContain('Hello there');
   });
 
-  it('takes text as a text message, without the line break of its file', async () => {
+  it('treats text as a text message, without the line break at the end of the file', async () => {
     expect((await run('inspect', file('#TK|C|sk0L/Q4A\n'))).stdout).toContain('“Hello, world!”, 4 tokens');
     expect((await run('inspect', '--as', 'text', file('just text\n'))).stdout).toMatch(
       /plain text\s+9 bytes, text/,
@@ -163,7 +163,7 @@ describe('inspect', () => {
     );
   });
 
-  it('shows no credential in any form, whole or cut off', async () => {
+  it('never shows a credential, whole or truncated', async () => {
     const token = 'canary-token-77b1';
     const shared = { version: '1.0', securityScanning: false, maxPayloadSize: 0, extensions: {} } as const;
     const frame = encodeControl({
@@ -190,13 +190,13 @@ describe('inspect', () => {
     }
   });
 
-  it('lets nothing in a frame reach the terminal as a command', async () => {
+  it('escapes control characters in frames', async () => {
     const { stdout } = await run('inspect', '--as', 'text', file('a\u001b[31mred\u0007\u202e'));
     expect(stdout).toContain('\\u001b[31mred\\u0007\\u202e');
     expect(['\u001b', '\u0007', '\u202e'].filter((character) => stdout.includes(character))).toEqual([]);
   });
 
-  it('says what it cannot read', async () => {
+  it('reports unreadable input', async () => {
     const failed = (message: string) => ({ code: 1, stdout: '', stderr: expect.stringContaining(message) });
     expect(await run('inspect', 'no/such/file')).toMatchObject(failed('neither a file nor'));
     expect(await run('inspect', folder)).toMatchObject(failed('directory'));
@@ -208,7 +208,7 @@ describe('inspect', () => {
 });
 
 describe('encode and decode', () => {
-  it.each(['M2M', 'TOKEN_NATIVE', 'BROTLI', 'NONE'])('bring text back exactly as %s', async (algorithm) => {
+  it.each(['M2M', 'TOKEN_NATIVE', 'BROTLI', 'NONE'])('preserve text exactly as %s', async (algorithm) => {
     const text = `${CHAT}\n`;
     const encoded = await run('encode', '--algorithm', algorithm, file(text));
     expect(encoded).toMatchObject({ code: 0, stderr: '' });
@@ -216,7 +216,7 @@ describe('encode and decode', () => {
     expect(decoded).toMatchObject({ code: 0, stdout: text, stderr: '' });
   });
 
-  it('keep the meaning as TOKEN, and ASCII as DICTIONARY', async () => {
+  it('preserve JSON values as TOKEN, and ASCII text as DICTIONARY', async () => {
     const token = await run('encode', '-a', 'token', file(CHAT));
     expect(token.stdout).toMatch(/^#T1\|/);
     expect(JSON.parse((await run('decode', file(token.stdout))).stdout)).toMatchObject(JSON.parse(CHAT));
@@ -224,7 +224,7 @@ describe('encode and decode', () => {
     expect((await run('decode', file(dictionary.stdout))).stdout).toBe(CHAT);
   });
 
-  it('write binary forms, and make chat requests of text', async () => {
+  it('write binary forms, and turn text into chat requests', async () => {
     const m2m = await run('encode', '-a', 'm2m', '--binary', '--model', 'gpt-4o', file('Hello there'));
     expect(m2m.bytes).toEqual(Buffer.from(encodeM2M(CHAT)));
     const tokens = await run('encode', '-a', 'token-native', '-e', 'o200k-base', '-b', file('Hello'));
@@ -269,7 +269,7 @@ describe('encode and decode', () => {
     expect((await run('decode', file(small.bytes))).bytes).toHaveLength(9000);
   });
 
-  it('fail with what is wrong', async () => {
+  it('fail with a message', async () => {
     const failed = (message: string) => ({ code: 1, stdout: '', stderr: expect.stringContaining(message) });
     expect(await run('encode', '-a', 'M2M', file('no JSON'))).toMatchObject(failed('bad_json'));
     expect(await run('encode', '-a', 'NONE', file(Uint8Array.of(0xff)))).toMatchObject(failed('not UTF-8'));
@@ -283,7 +283,7 @@ describe('encode and decode', () => {
     expect(await run('decode', file(Uint8Array.of(0x14, 1)))).toMatchObject(failed('parlance inspect'));
   });
 
-  it('keep bytes that are no text from a terminal', async () => {
+  it('write no binary data to a terminal', async () => {
     const [output, errors] = [createPaper(80), createPaper(80)];
     const around = {
       output: output.terminal,
@@ -294,6 +294,6 @@ describe('encode and decode', () => {
     };
     expect(await runCommandLine(['encode', '-a', 'm2m', '-b', file(CHAT)], around)).toBe(2);
     expect(output.text()).toBe('');
-    expect(errors.text()).toContain('no text for a terminal');
+    expect(errors.text()).toContain('binary data to a terminal');
   });
 });

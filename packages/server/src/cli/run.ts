@@ -1,38 +1,74 @@
+import { readFileSync } from 'node:fs';
 import { isProtocolError } from '@parlance/protocol';
-import { type Command, CommanderError } from 'commander';
+import { Command, CommanderError } from 'commander';
+import type { CommandEnvironment, Finish } from './command.js';
 import { CommandFailure, describeFailure, ExitCode, failureLines } from './failure.js';
-import { createProgram } from './program.js';
-import type { Surroundings } from './surroundings.js';
+import { addDecode, addEncode, addInspect } from './frame-commands.js';
+import { addConnect, addServe } from './session-commands.js';
 
 /**
  * Runs one command line to its end.
  *
- * @param args what stands behind the name of the program.
- * @returns the exit code; whatever went wrong has been said.
+ * @param args arguments after the name of the program.
+ * @returns the exit code; any error has been printed.
  */
-export async function runCommandLine(args: readonly string[], around: Surroundings): Promise<ExitCode> {
+export async function runCommandLine(
+  args: readonly string[],
+  environment: CommandEnvironment,
+): Promise<ExitCode> {
   let exitCode: ExitCode = ExitCode.OK;
-  const program = createProgram(around, (code) => {
+  const program = createProgram(environment, (code) => {
     exitCode = code;
   });
   try {
-    await program.parseAsync(asAsked(args, program), { from: 'user' });
+    await program.parseAsync(withoutWrongHelp(args, program), { from: 'user' });
     return exitCode;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.OK : ExitCode.USAGE;
-    around.errors.write(failureLines(messageOf(error), around.errors));
+    environment.errors.write(failureLines(messageOf(error), environment.errors));
     return exitCodeOf(error);
   }
 }
 
-/** Help on what there is not is as wrong as asking for it. */
-function asAsked(args: readonly string[], { commands }: Command): readonly string[] {
+const EXIT_CODES = '\nExit codes: 0 success, 1 failure or damaged frame, 2 wrong usage.';
+
+/** Declares the commands. Each loads its implementation when it runs, so none waits for the libraries of the others. */
+function createProgram(environment: CommandEnvironment, finish: Finish): Command {
+  const { output, errors } = environment;
+  const program = new Command('parlance')
+    .description('Runs Parlance session servers, talks to them, and explains the frames they exchange.')
+    .version(version(), '-V, --version', 'show the version')
+    .helpOption('-h, --help', 'show help')
+    .helpCommand('help [command]', 'show help for a command')
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => output.write(text),
+      writeErr: (text) => errors.write(text),
+      outputError: (text, write) => write(failureLines(text.trimEnd().replace(/^error: /, ''), errors)),
+    })
+    .showHelpAfterError('(add --help for usage)')
+    .addHelpText('afterAll', EXIT_CODES);
+  addServe(program, environment, finish);
+  addConnect(program, environment, finish);
+  addInspect(program, environment, finish);
+  addEncode(program, environment, finish);
+  addDecode(program, environment, finish);
+  return program;
+}
+
+function version(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}
+
+/** Makes help for an unknown command the same error as the command itself. */
+function withoutWrongHelp(args: readonly string[], { commands }: Command): readonly string[] {
   const [first, name] = args;
   const isKnown = name === undefined || commands.some((command) => command.name() === name);
   return first === 'help' && !isKnown ? args.slice(1) : args;
 }
 
-/** An option that no value could be right for is a matter of the command line. */
+/** An invalid option is a usage error, even if only the library noticed it. */
 function exitCodeOf(error: unknown): ExitCode {
   if (error instanceof CommandFailure) return error.exitCode;
   return isProtocolError(error) && error.code === 'invalid_option' ? ExitCode.USAGE : ExitCode.FAILURE;
@@ -41,6 +77,6 @@ function exitCodeOf(error: unknown): ExitCode {
 function messageOf(error: unknown): string {
   if (error instanceof CommandFailure) return error.message;
   if (isProtocolError(error)) return describeFailure(error);
-  // A fault of this program: the place helps whoever mends it.
+  // A bug of this program: show the stack.
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

@@ -1,19 +1,19 @@
 import type { Interface } from 'node:readline';
 import type { Terminal } from './terminal.js';
 
-/** Lines that appear while somebody types: the prompt stays below them. */
+/** Output above a prompt: printing a line redraws the prompt below it. */
 export interface Screen {
   readonly terminal: Terminal;
-  /** What reads the lines that are typed; its prompt is kept in sight. */
+  /** Reads typed lines; its prompt is redrawn after output. */
   readline: Interface | undefined;
   /** Whether the prompt is shown. */
   isPrompting: boolean;
-  /** @param on where the line goes; another stream may well be the same terminal. @default its own */
+  /** Prints a line. @param on another stream, which may be the same terminal. @default {@link terminal} */
   print(line?: string, on?: Terminal): void;
-  /** A line that the next one replaces; where nobody looks, it is written when it is settled. */
+  /** Shows a line that the next live line replaces; without a terminal, it is written by `flush`. */
   live(line: string): void;
-  /** Keeps the live line as it is. */
-  settle(): void;
+  /** Makes the live line permanent. */
+  flush(): void;
 }
 
 const CLEAR_LINE = '\r\u001b[2K';
@@ -27,7 +27,7 @@ export function createScreen(terminal: Terminal): Screen {
     isPrompting: false,
 
     print(line = '', on = terminal) {
-      screen.settle();
+      screen.flush();
       const prompts = screen.isPrompting && terminal.isInteractive;
       if (prompts) terminal.write(CLEAR_LINE);
       on.write(`${line}\n`);
@@ -39,7 +39,7 @@ export function createScreen(terminal: Terminal): Screen {
       if (terminal.isInteractive) terminal.write(CLEAR_LINE + line);
     },
 
-    settle() {
+    flush() {
       if (live === undefined) return;
       terminal.write(terminal.isInteractive ? '\n' : `${live}\n`);
       live = undefined;

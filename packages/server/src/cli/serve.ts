@@ -6,26 +6,24 @@ import { createLog, type LogLevel } from './log.js';
 import { createResponder } from './responder.js';
 import type { Terminal } from './terminal.js';
 
-/** `parlance serve`: a session server that runs until it is told to stop. */
-
 export interface ServeOptions {
   readonly port: number;
   readonly host: string;
   readonly path: string;
   /** Base URL of an OpenAI-compatible API. */
   readonly upstream: string | undefined;
-  /** What that API wants to be shown. */
+  /** Key that the upstream requires. */
   readonly apiKey: string | undefined;
   readonly origins: readonly string[];
   readonly logLevel: LogLevel;
-  /** What clients have to present. */
+  /** Token that clients must present. @default clients on this machine need none */
   readonly token: string | undefined;
-  /** Health, readiness and metrics get a port of their own. @default they are not served */
+  /** Port for metrics, health and readiness. @default not served */
   readonly metricsPort: number | undefined;
   readonly drainTimeoutMs: number;
 }
 
-/** Resolves when the server has been stopped by a signal. */
+/** `parlance serve`: runs a session server. Resolves once a signal has stopped it. */
 export async function serve(options: ServeOptions, terminal: Terminal): Promise<ExitCode> {
   const { port, host, path, origins, token, upstream, apiKey, metricsPort, drainTimeoutMs } = options;
   const logger = createLog(options.logLevel, terminal);
@@ -37,30 +35,30 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
     onRequest: await createResponder({ upstream, apiKey, logger }),
     onSession: (session) => echo(session),
   });
-  const stopped = whenToldToStop();
+  const stopped = untilSignal();
   const { url } = await server.listen({ port, host });
   try {
     if (metricsPort !== undefined) await server.listenMetrics({ port: metricsPort, host });
   } catch (error) {
-    // What listens already would keep the process alive.
+    // The session port is open already and would keep the process alive.
     await server.close();
     throw error;
   }
-  logger.info({ event: 'serve.ready', url }, `clients connect to ${url}`);
+  logger.info({ event: 'serve.ready', url }, `ready at ${url}`);
   const signal = await stopped;
   logger.info({ event: 'serve.stopping', signal }, `stopping after ${signal}`);
   await stopServing(server, drainTimeoutMs);
   return ExitCode.OK;
 }
 
-/** Sends sessions away, lets what they are doing finish until the deadline, and closes the rest. */
+/** Asks clients to reconnect elsewhere, waits for requests until the deadline, and closes what is left. */
 async function stopServing(server: Server, timeoutMs: number): Promise<void> {
   await server.drain({ timeoutMs });
   await server.close();
 }
 
-/** The first SIGTERM or SIGINT asks, the second insists. */
-function whenToldToStop(): Promise<string> {
+/** The first SIGTERM or SIGINT stops the server in order, the second one exits at once. */
+function untilSignal(): Promise<string> {
   return new Promise((resolve) => {
     let isStopping = false;
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
@@ -82,12 +80,12 @@ function admit(
     : null;
 }
 
-/** Of equal length whatever was presented. */
+/** Digests have equal length, as a constant-time comparison requires. */
 function digest(token: string): Buffer {
   return createHash('sha256').update(token).digest();
 }
 
-/** One-way messages come back as they are, tensors too. */
+/** Sends one-way messages back, including tensors. */
 async function echo(session: Session): Promise<void> {
   for await (const message of session) {
     const { tensor } = message;
@@ -99,7 +97,7 @@ async function echo(session: Session): Promise<void> {
   }
 }
 
-/** Text where it is some, so that it is coded as such. */
+/** Text if the message is text, so that it is encoded as text. */
 function contentOf(message: Message): string | Uint8Array {
   try {
     return message.text;

@@ -1,10 +1,9 @@
 import { Algorithm, EncodingName, Subprotocol } from '@parlance/protocol';
 import { type Command, Option } from 'commander';
+import { type CommandEnvironment, type Finish, httpUrl, nameOf, splitList, wholeNumber } from './command.js';
 import type { LogLevel } from './log.js';
-import { httpUrl, nameOf, splitList, wholeNumber } from './option-values.js';
-import type { Finish, Surroundings } from './surroundings.js';
 
-/** `serve` and `connect`: the two ends of a session. */
+/** `serve` and `connect`, the two ends of a session. */
 
 const ALGORITHMS = Object.values(Algorithm);
 const ENCODINGS = Object.values(EncodingName);
@@ -20,37 +19,49 @@ interface ServeFlags {
   readonly metricsPort?: number;
 }
 
-export function addServe(program: Command, { output, token, apiKey }: Surroundings, finish: Finish): void {
+export function addServe(
+  program: Command,
+  { output, token, apiKey }: CommandEnvironment,
+  finish: Finish,
+): void {
   program
     .command('serve')
     .summary('run a session server')
     .description(
-      'Runs a session server until SIGTERM or SIGINT. Without --upstream an embedded responder answers requests; one-way messages come back as they are.',
+      'Runs a session server until SIGTERM or SIGINT. Requests go to --upstream, or to a built-in responder for trying things out; one-way messages are sent back.',
     )
-    .option('-p, --port <port>', 'port to listen on; 0 takes a free one', wholeNumber(0, 65_535), 8765)
+    .option('-p, --port <port>', 'port to listen on; 0 for any free port', wholeNumber(0, 65_535), 8765)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option('--path <path>', 'path of the WebSocket endpoint', '/session')
     .option(
       '--upstream <url>',
-      'OpenAI-compatible API that answers requests, such as http://127.0.0.1:11434/v1',
+      'OpenAI-compatible API to forward requests to, such as http://127.0.0.1:11434/v1',
       httpUrl,
     )
     .option('--origins <origins...>', 'origins of web pages that may connect, such as https://app.example')
-    .addOption(new Option('--log-level <level>', 'how much is logged').choices(LOG_LEVELS).default('info'))
-    .option('--metrics-port <port>', 'serve /metrics, /healthz and /readyz there', wholeNumber(0, 65_535))
+    .addOption(
+      new Option('--log-level <level>', 'least severe messages to log').choices(LOG_LEVELS).default('info'),
+    )
+    .option(
+      '--metrics-port <port>',
+      'port for /metrics, /healthz and /readyz (default: none)',
+      wholeNumber(0, 65_535),
+    )
     .option(
       '--drain-timeout <ms>',
-      'how long sessions may go on after SIGTERM, in milliseconds',
+      'milliseconds that requests may take to finish after SIGTERM',
       wholeNumber(0, 3_600_000),
       30_000,
     )
     .addHelpText(
       'after',
       `
-OPENAI_API_KEY is shown to the upstream.
-With PARLANCE_TOKEN set, clients have to present that token; without it only
-clients on this machine are served, whatever --host says.
-The log is JSON, a line an entry, where no terminal shows it.
+Environment:
+  PARLANCE_TOKEN  token that clients must present; without it, the server
+                  accepts only clients on this machine, even with --host
+  OPENAI_API_KEY  key for the upstream
+
+The log goes to standard output: readable on a terminal, else as JSON lines.
 
 Example:
   parlance serve --port 8765 --origins https://app.example`,
@@ -89,42 +100,40 @@ interface ConnectFlags {
   readonly everyFrame?: boolean;
 }
 
-export function addConnect(program: Command, around: Surroundings, finish: Finish): void {
-  const { output, errors, isTyped } = around;
+export function addConnect(program: Command, environment: CommandEnvironment, finish: Finish): void {
+  const { output, errors, isTyped } = environment;
   program
     .command('connect <url>')
-    .summary('talk to a session server and see what travels')
+    .summary('talk to a session server and watch the frames')
     .description(
-      'Opens a session, sends each line of standard input as a request and prints the reply. What travels in both directions is shown and explained on standard error.',
+      'Opens a session, sends each line of standard input as a request and prints the reply. The frames of both directions are explained on standard error.',
     )
-    .option('--token <token>', 'credentials; PARLANCE_TOKEN keeps them out of the list of processes')
+    .option(
+      '--token <token>',
+      'token to present; the environment variable PARLANCE_TOKEN keeps it out of the process list',
+    )
     .option(
       '-a, --algorithm <name>',
-      `how everything that is sent is coded: ${ALGORITHMS.join(', ')} (default: whatever is smallest)`,
+      `codec for everything sent: ${ALGORITHMS.join(', ')} (default: the smallest result)`,
       nameOf(ALGORITHMS),
     )
     .option(
       '-e, --encoding <name>',
-      `the only tokenizer vocabulary to offer: ${ENCODINGS.join(', ')}`,
+      `offer only this vocabulary: ${ENCODINGS.join(', ')} (default: all available)`,
       nameOf(ENCODINGS),
     )
-    .option('--agent-id <id>', 'how this client calls itself')
-    .option('-m, --model <name>', 'make the lines a chat with this model')
-    .option('--send', 'make the lines one-way messages')
+    .option('--agent-id <id>', 'agent ID of this client')
+    .option('-m, --model <name>', 'send the lines as a chat with this model')
+    .option('--send', 'send the lines as one-way messages')
     .addOption(
-      new Option('--subprotocol <name>', 'm2m.v1.json is readable on the wire, and without requests')
+      new Option('--subprotocol <name>', 'm2m.v1.json is readable on the wire but has no requests')
         .choices(Object.values(Subprotocol))
         .default(Subprotocol.BINARY),
     )
-    .option(
-      '--timeout <ms>',
-      'how long a reply may take, in milliseconds',
-      wholeNumber(1, 2 ** 31 - 1),
-      60_000,
-    )
-    .option('--every-frame', 'a line for every part of a reply')
-    .option('--json', 'everything as JSON on standard output, an object a line')
-    .option('-q, --quiet', 'replies only')
+    .option('--timeout <ms>', 'milliseconds that a reply may take', wholeNumber(1, 2 ** 31 - 1), 60_000)
+    .option('--every-frame', 'show each part of a reply on its own line')
+    .option('--json', 'print everything as JSON lines on standard output')
+    .option('-q, --quiet', 'print only replies')
     .addHelpText(
       'after',
       `
@@ -140,7 +149,7 @@ Examples:
         everyFrame = false,
         send = false,
         timeout,
-        token = around.token,
+        token = environment.token,
         algorithm,
         encoding,
         agentId,
@@ -148,8 +157,8 @@ Examples:
         ...rest
       } = flags;
       const { connect } = await import('./connect.js');
-      const { createJsonView, createPeopleView } = await import('./connect-view.js');
-      const view = json ? createJsonView(output) : createPeopleView(output, errors, { quiet, everyFrame });
+      const { createJsonView, createTextView } = await import('./connect-view.js');
+      const view = json ? createJsonView(output) : createTextView(output, errors, { quiet, everyFrame });
       const isInteractive = isTyped && errors.isInteractive && !json;
       const options = {
         ...rest,

@@ -2,20 +2,20 @@ import type { WebSocketConstructor } from '@parlance/client';
 import type { Direction } from '@parlance/protocol/inspect';
 import { WebSocketClient } from '../http/ws.js';
 
-/** What passes through a WebSocket, as it passes. */
+/** Observes the frames of a WebSocket. */
 export interface Tap {
-  /** A frame, before anybody has acted on it. */
+  /** A frame, before the client handles it. */
   onFrame(direction: Direction, frame: Uint8Array | string): void;
-  /** A connection that was open has ended. */
+  /** An open connection was closed. */
   onClose(code: number, reason: string): void;
 }
 
-/** A WebSocket class whose connections tell `tap` what they carry. */
+/** A WebSocket class that reports its frames to `tap`. */
 export function tappedWebSocket(tap: Tap): WebSocketConstructor {
   return class extends WebSocketClient {
     constructor(url: string, protocols: string[]) {
       super(url, protocols, { perMessageDeflate: false });
-      // Before the client's own listeners, so that a frame is seen before its consequences.
+      // Registered before the client's own listeners, so that a frame is shown before its consequences.
       this.addEventListener('message', ({ data }) => {
         tap.onFrame('received', typeof data === 'string' ? data : bytesOf(data as ArrayBuffer | Buffer));
       });
@@ -24,13 +24,13 @@ export function tappedWebSocket(tap: Tap): WebSocketConstructor {
         wasOpen = true;
       });
       this.addEventListener('close', ({ code, reason }) => {
-        // Of attempts that came to nothing the client knows more.
+        // The client itself reports why a connection could not be opened.
         if (wasOpen) tap.onClose(code, reason);
       });
     }
 
     override send(data: string | Uint8Array<ArrayBuffer>): void {
-      // The session writes to a frame's memory again, once its peer has it.
+      // The session reuses the memory of a frame once the peer has acknowledged it.
       tap.onFrame('sent', typeof data === 'string' ? data : data.slice());
       super.send(data);
     }

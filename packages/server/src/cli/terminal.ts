@@ -1,10 +1,10 @@
 import { styleText } from 'node:util';
 
-/** What the command line writes to: colours and a width where a person looks, plain text elsewhere. */
+/** An output stream: with colours and a width if it is a terminal, else plain text. */
 export interface Terminal {
-  /** Whether somebody sees what is written as it is written. */
+  /** Whether the stream is a terminal. */
   readonly isInteractive: boolean;
-  /** Columns of a line, now; unlimited where nobody looks. */
+  /** Present width in columns; infinite without a terminal. */
   readonly columns: number;
   style(style: Style, text: string): string;
   write(data: string | Uint8Array): void;
@@ -24,7 +24,7 @@ const FORMATS = {
   value: 'cyan',
 } as const satisfies Record<Style, Parameters<typeof styleText>[0]>;
 
-/** What is used of a stream; `hasColors` honours NO_COLOR, FORCE_COLOR and TERM. */
+/** The part of a Node stream that is used; `hasColors` honours NO_COLOR, FORCE_COLOR and TERM. */
 export interface OutputStream {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
@@ -38,7 +38,7 @@ export function createTerminal(stream: OutputStream): Terminal {
   return {
     isInteractive,
     get columns() {
-      // A terminal that does not know its size states 0.
+      // A terminal of unknown size reports 0.
       return isInteractive ? stream.columns || DEFAULT_COLUMNS : Number.POSITIVE_INFINITY;
     },
     style: (style, text) =>

@@ -19,14 +19,14 @@ describe('text in columns', () => {
     expect(cut('anything', Number.POSITIVE_INFINITY)).toBe('anything');
   });
 
-  it('breaks between words, and inside those that are too long', () => {
+  it('breaks between words, and inside words that are too long', () => {
     expect(wrap('a few words here', 7)).toEqual(['a few', 'words', 'here']);
     expect(wrap('unbreakable', 4)).toEqual(['unbr', 'eaka', 'ble']);
     expect(wrap('', 10)).toEqual(['']);
     expect(wrap('a b', Number.POSITIVE_INFINITY)).toEqual(['a b']);
   });
 
-  it('fits whatever it holds, and loses nothing but spaces', () => {
+  it('always fits, and loses only spaces', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.integer({ min: 2, max: 30 }), (text, width) => {
         const lines = wrap(text, width);

@@ -1,11 +1,9 @@
-/** Laying text out in columns of a terminal. */
-
 const segments = new Intl.Segmenter('en', { granularity: 'grapheme' });
 const WIDE =
   /\p{Extended_Pictographic}|\p{Script=Han}|\p{Script=Hangul}|\p{Script=Hiragana}|\p{Script=Katakana}|[\uff01-\uff60\u3000-\u303f]/u;
 const PLAIN = /^[\x20-\x7e]*$/;
 
-/** Columns that a text without control characters takes. */
+/** Width in terminal columns of a text without control characters. */
 export function widthOf(text: string): number {
   if (PLAIN.test(text)) return text.length;
   let width = 0;
@@ -18,13 +16,13 @@ function widthOfCharacter(character: string): number {
   return WIDE.test(character) ? 2 : 1;
 }
 
-/** A text cut to a width, with an ellipsis where something is missing. */
+/** At most `width` columns of a text, with an ellipsis if it was longer. */
 export function cut(text: string, width: number): string {
   if (widthOf(text) <= width) return text;
   return `${take(text, Math.max(0, width - 1))}…`;
 }
 
-/** As much of a text as fits. */
+/** The beginning of a text that fits `width` columns. */
 function take(text: string, width: number): string {
   let taken = '';
   let left = width;
@@ -40,7 +38,7 @@ export function pad(text: string, width: number): string {
   return text + ' '.repeat(Math.max(0, width - widthOf(text)));
 }
 
-/** A text in lines of at most `width` columns, broken between words where that is possible. */
+/** Breaks a text into lines of at most `width` columns, between words if possible. */
 export function wrap(text: string, width: number): string[] {
   if (!Number.isFinite(width)) return [text];
   const lines: string[] = [];

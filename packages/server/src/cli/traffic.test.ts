@@ -19,11 +19,11 @@ function show(
   const view = createTrafficView(createScreen(paper.terminal), { everyFrame, clock });
   const explainer = createSessionExplainer({ preview: 60 });
   for (const [direction, frame] of frames) view.frame(direction, explainer.explain(direction, frame));
-  view.settle();
+  view.flush();
   return paper.text();
 }
 
-describe('what travels', () => {
+describe('the traffic', () => {
   const reply = [
     ['sent', hex('1101006869')],
     ['received', chunk('Hel')],
@@ -33,23 +33,23 @@ describe('what travels', () => {
     ['received', hex('1820')],
   ] as const;
 
-  it('is a line a frame, and one for parts that follow each other', () => {
+  it('has one line per frame, and one for consecutive parts', () => {
     expect(show(reply).split('\n')).toEqual([
       '03:04:05.006  → request #1         5 B  “hi”, PLAIN: 2 bytes',
       '03:04:05.006  ← chunk #1 ×3       19 B  “Hello, you” in 3 parts',
       '03:04:05.006  ← end #1             2 B  the reply is complete',
-      '03:04:05.006  ← ack                2 B  32 frames have arrived so far',
+      '03:04:05.006  ← ack                2 B  32 frames received so far',
       '',
     ]);
   });
 
-  it('is a line for every part where that is asked for', () => {
+  it('has a line for every part on request', () => {
     const text = show(reply, undefined, true);
     expect(text.match(/chunk #1 /g)).toHaveLength(3);
     expect(text).toContain('“, you”, PLAIN: 5 bytes');
   });
 
-  it('tells parts of different replies apart', () => {
+  it('separates the parts of different replies', () => {
     const text = show([
       ['received', chunk('a')],
       ['received', chunk('b', 3)],
@@ -58,14 +58,14 @@ describe('what travels', () => {
     expect(text.match(/^.*chunk.*$/gm)).toHaveLength(3);
   });
 
-  it('replaces the line of a reply that is still coming, on a terminal', () => {
+  it('updates the line of an unfinished reply on a terminal', () => {
     const text = show(reply, 100);
     const clear = '\r\u001b[2K';
     expect(text.split(clear)).toHaveLength(4);
     expect(text.split(clear).at(-1)).toMatch(/^03:04:05\.006 {2}← chunk #1 ×3 .*“Hello, you” in 3 parts\n/);
   });
 
-  it('shows what is wrong with a frame', () => {
+  it('shows the fault of a frame', () => {
     expect(show([['received', hex('1101')]])).toMatch(/← request #1 +2 B {2}truncated at byte 2: /);
   });
 

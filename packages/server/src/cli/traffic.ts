@@ -3,15 +3,15 @@ import type { Screen } from './screen.js';
 import type { Style } from './terminal.js';
 import { cut, pad, wrap } from './text-layout.js';
 
-/** Frames as they travel, a line each: when, which way, what, how large, and what it means. */
+/** Shows each frame on a line: time, direction, label, size and meaning. */
 export interface TrafficView {
   frame(direction: Direction, explanation: Explanation): void;
-  /** Ends what is shown as one line. */
-  settle(): void;
+  /** Ends the line that collects parts of a reply. */
+  flush(): void;
 }
 
 export interface TrafficOptions {
-  /** Parts of a reply that follow each other get a line each, too. */
+  /** Show each part of a reply on a line of its own. */
   readonly everyFrame: boolean;
   /** @default now */
   readonly clock?: (() => Date) | undefined;
@@ -20,22 +20,22 @@ export interface TrafficOptions {
 const ARROWS = { sent: '→', received: '←' } as const;
 const LABEL_WIDTH = 14;
 const SIZE_WIDTH = 8;
-/** Time, arrow, label and size, with their gaps. */
+/** Width of time, arrow, label and size, with gaps. */
 const HEAD_WIDTH = 12 + 2 + 2 + LABEL_WIDTH + SIZE_WIDTH + 2;
-/** Below this the meaning gets lines of its own. */
+/** Below this width, the meaning goes to lines of its own. */
 const NARROW = 76;
-/** Where those begin. */
+/** Indentation of those lines. */
 const NARROW_INDENT = 4;
-/** Lines that one frame may take. */
+/** Most lines for one frame. */
 const MAX_LINES = 3;
-/** Frames that keep the session going and say nothing that anybody waits for. */
+/** Frames that only maintain the session; shown faintly. */
 const HOUSEKEEPING: ReadonlySet<string> = new Set(['ack', 'credit', 'PING', 'PONG']);
-/** What was agreed on is shown below. */
+/** Shortened to one line: the view lists the negotiated values below. */
 const ONE_LINE: ReadonlySet<string> = new Set(['ACCEPT']);
-/** More of a reply's text does not fit into a line anyway. */
+/** Text kept of a reply, in UTF-16 units: more never fits into a line. */
 const MAX_RUN_TEXT = 1000;
 
-/** Parts of one reply that came one after another. */
+/** Consecutive parts of one reply. */
 interface Run {
   readonly streamId: number;
   readonly time: string;
@@ -56,7 +56,7 @@ export function createTrafficView(screen: Screen, options: TrafficOptions): Traf
     return `${terminal.style('faint', time)}  ${terminal.style(direction, what)}${size}`;
   };
 
-  /** The meaning beside the head where there is room, else below it. */
+  /** Puts the meaning next to the head, or below it on a narrow terminal. */
   const lines = (start: string, meaning: string, maxLines: number, style: Style | undefined): string[] => {
     const isNarrow = terminal.columns < NARROW;
     const indent = ' '.repeat(isNarrow ? NARROW_INDENT : HEAD_WIDTH);
@@ -68,7 +68,7 @@ export function createTrafficView(screen: Screen, options: TrafficOptions): Traf
     return [`${start}  ${first}`, ...more.map((line) => indent + line)];
   };
 
-  /** While parts are still coming there is one line, which is replaced. */
+  /** Updates the one line that shows the parts received so far. */
   const showRun = ({ streamId, time, first, count, bytes, text }: Run): void => {
     const label = count === 1 ? labelOf(first) : `chunk #${streamId} ×${count}`;
     const meaning = count === 1 ? first.summary : `“${text}” in ${count} parts`;
@@ -76,20 +76,20 @@ export function createTrafficView(screen: Screen, options: TrafficOptions): Traf
     screen.live(line as string);
   };
 
-  const settle = (): void => {
-    if (run !== undefined) screen.settle();
+  const flush = (): void => {
+    if (run !== undefined) screen.flush();
     run = undefined;
   };
 
   return {
-    settle,
+    flush,
 
     frame(direction, explanation) {
       const { label, streamId, error, preview, sizes, summary } = explanation;
       const time = timeOf(clock());
       const isText = preview !== undefined && error === undefined;
       if (!options.everyFrame && direction === 'received' && label === 'chunk' && isText) {
-        if (run !== undefined && run.streamId !== streamId) settle();
+        if (run !== undefined && run.streamId !== streamId) flush();
         const current = run ?? {
           streamId: streamId ?? 0,
           time,
@@ -105,7 +105,7 @@ export function createTrafficView(screen: Screen, options: TrafficOptions): Traf
         showRun(current);
         return;
       }
-      settle();
+      flush();
       const meaning =
         error === undefined ? summary : `${error.code} at byte ${error.offset}: ${error.message}`;
       const style = error !== undefined ? 'bad' : HOUSEKEEPING.has(label) ? 'faint' : undefined;
@@ -116,7 +116,7 @@ export function createTrafficView(screen: Screen, options: TrafficOptions): Traf
   };
 }
 
-/** At most `maxLines` lines, the last of which tells that there is more. */
+/** At most `maxLines` lines; the last one ends with an ellipsis if there is more. */
 function wrapped(text: string, width: number, maxLines: number): string[] {
   const all = wrap(text, Math.max(20, width));
   const shown = all.slice(0, maxLines);

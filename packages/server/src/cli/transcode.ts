@@ -22,17 +22,15 @@ import { chatRequest } from './chat-request.js';
 import { CommandFailure } from './failure.js';
 import { asFrame, readInput, textOf } from './input.js';
 
-/** `parlance encode` and `parlance decode`: one message into its coded form, and back. */
-
 export type Codec = Algorithm | 'AVP';
 
 export interface EncodeCommandOptions {
   readonly algorithm: Codec;
-  /** Of TOKEN_NATIVE. */
+  /** Vocabulary of TOKEN_NATIVE. */
   readonly encoding: EncodingName;
-  /** The binary form where the codec has one, else text. */
+  /** Write the binary form instead of text. */
   readonly binary: boolean;
-  /** Text becomes a chat request for this model; of a tensor, the model that made it. */
+  /** Turns text into a chat request for this model; for a tensor, the model that produced it. */
   readonly model: string | undefined;
   readonly dtype: AvpInput['dtype'];
   readonly shape: readonly number[];
@@ -40,7 +38,7 @@ export interface EncodeCommandOptions {
   readonly compression: NonNullable<EncodeAvpOptions['compression']>;
 }
 
-/** @returns text, or bytes of a binary form. */
+/** `parlance encode`. @returns text, or the bytes of a binary form. */
 export async function encode(file: string, options: EncodeCommandOptions): Promise<Uint8Array | string> {
   const { algorithm, encoding, binary, model } = options;
   const input = await readInput(file);
@@ -52,7 +50,7 @@ export async function encode(file: string, options: EncodeCommandOptions): Promi
   }
   const content = textOf(input);
   if (content === undefined)
-    throw new CommandFailure(`${algorithm} carries text, and the input is not UTF-8`);
+    throw new CommandFailure(`${algorithm} encodes text, but the input is not UTF-8`);
   const text =
     model === undefined ? content : JSON.stringify(chatRequest(model, [{ role: 'user', content }]));
   if (algorithm === Algorithm.TOKEN_NATIVE) await loadEncoding(encoding);
@@ -63,12 +61,14 @@ export async function encode(file: string, options: EncodeCommandOptions): Promi
     case Algorithm.M2M:
       return encodeM2M(text);
     default:
-      throw new CommandFailure(`${algorithm} has no binary form outside of a session; leave out --binary`);
+      throw new CommandFailure(`${algorithm} has no binary form outside a session; omit --binary`);
   }
 }
 
 /**
- * @param algorithm what the input has to be. @default told from its beginning
+ * `parlance decode`.
+ *
+ * @param algorithm the expected codec. @default detected from the beginning of the input
  * @returns the content.
  */
 export async function decode(file: string, algorithm: Codec | undefined): Promise<Uint8Array | string> {
@@ -98,6 +98,6 @@ function codecOf(frame: Uint8Array | string): Codec | 'ZLIB' {
     case FrameKind.TAGGED:
       return Algorithm.M2M;
     default:
-      throw new CommandFailure('the input is a frame of a session; parlance inspect explains it');
+      throw new CommandFailure('the input is a frame of a session, not a message; use parlance inspect');
   }
 }

@@ -47,7 +47,7 @@ describe('events', () => {
       .map((each) => `data: ${each}\n`)
       .join('')}\n`;
 
-  it('become parts that give their text back, however the bytes are cut', async () => {
+  it('become parts that restore their text, wherever the bytes are split', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(event, { maxLength: 4 }), cuts, async (events, lengths) => {
         const text = events.map((each) => textOf(each as ServerSentEvent)).join('');
@@ -57,12 +57,12 @@ describe('events', () => {
     );
   });
 
-  it('lose their comments, reconnection times, line ends of other systems and a byte-order mark', async () => {
+  it('lose comments, reconnection times, CR line ends and a byte-order mark', async () => {
     const text = '\ufeff: hello\r\nretry: 5\r\ndata: {"a":1}\r\n\r\n: ping\n\ndata:[DONE]\n\ndata: cut off';
     expect(await collect(readEventParts(chunked(text, [1]), 1000, NOTHING))).toEqual(['{"a":1}', '[DONE]']);
   });
 
-  it('of n characters are taken, of n + 1 refused, behind what is complete', async () => {
+  it('of n characters are accepted and of n + 1 refused, after all complete ones', async () => {
     const of = (length: number) => `data: first\n\ndata: ${'x'.repeat(length - 'data: '.length)}`;
     expect(await collect(readEventParts(chunked(`${of(50)}\n\n`, [9]), 50, NOTHING))).toHaveLength(2);
     const seen: string[] = [];
@@ -78,7 +78,7 @@ describe('events', () => {
     expect(await failureOf(collect(readEventParts(lines, 60, NOTHING)))).toBe('upstream_unusable');
   });
 
-  it('that are no text are refused', async () => {
+  it('that are not UTF-8 are refused', async () => {
     const bytes = Uint8Array.of(...utf8.encode('data: '), 0xff, 0x0a, 0x0a);
     expect(await failureOf(collect(readEventParts(chunked(bytes, [3]), 60, NOTHING)))).toBe(
       'upstream_unusable',
@@ -87,7 +87,7 @@ describe('events', () => {
 });
 
 describe('text', () => {
-  it('comes as it was, in one piece where it is short', async () => {
+  it('is passed on unchanged, in one piece if it is short', async () => {
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'grapheme' }), cuts, async (text, lengths) => {
         const pieces = await collect(readTextPieces(chunked(`\ufeff${text}`, lengths), NOTHING));
@@ -97,7 +97,7 @@ describe('text', () => {
     expect(await collect(readTextPieces(chunked('', [1]), NOTHING))).toEqual([]);
   });
 
-  it('of any length comes whole, never cut inside of a character', async () => {
+  it('of any length is complete, never split inside a character', async () => {
     const text = '👩‍👩‍👧x'.repeat(40_000);
     const pieces = await collect(
       readTextPieces(chunked(text, [16_384, 16_383]), createSecret(['k'.repeat(20)])),
@@ -107,7 +107,7 @@ describe('text', () => {
     expect(pieces.join('')).toBe(text);
   });
 
-  it('cut off inside of a character is refused', async () => {
+  it('truncated inside a character is refused', async () => {
     const bytes = utf8.encode('{"a":"ä').subarray(0, -1);
     expect(await failureOf(collect(readTextPieces(chunked(bytes, [2]), NOTHING)))).toBe('upstream_unusable');
   });
@@ -116,7 +116,7 @@ describe('text', () => {
 describe('a secret', () => {
   const key = 'sk-0123456789abcdef';
 
-  it('is hidden wherever it lies between two pieces', async () => {
+  it('is hidden even if it spans two pieces', async () => {
     for (let shift = 0; shift <= key.length + 1; shift++) {
       const before = 'x'.repeat(64 * 1024 - shift);
       const text = `${before}${key}${'y'.repeat(70_000)}${key}`;
@@ -133,7 +133,7 @@ describe('a secret', () => {
     expect(parts).toEqual(['event: [hidden]\ndata: [hidden]']);
   });
 
-  it('of 16 characters is one, of 15 it is a word', () => {
+  it('needs at least 16 characters', () => {
     expect(createSecret(['x'.repeat(16)]).hide('x'.repeat(16))).toBe('[hidden]');
     expect(createSecret(['x'.repeat(15)]).hide('x'.repeat(15))).toBe('x'.repeat(15));
     expect(createSecret(['ollama', '']).hide('ollama')).toBe('ollama');

@@ -4,12 +4,11 @@ import { GatewayFailure } from './failure.js';
 import type { Secret } from './secret.js';
 
 /**
- * The events of a stream as parts of a reply, as soon as each is complete. Comments and reconnection
- * times are for the connection to the upstream and go no further; what is incomplete at the end is no
- * event.
+ * Turns each complete event of a stream into a part of a reply. Comments and reconnection times belong to
+ * the connection to the upstream and are dropped, and so is an incomplete event at the end.
  *
- * @param maxLength characters of an event that is not complete.
- * @throws {GatewayFailure} `upstream_unusable` for what is no UTF-8, or an event beyond the limit.
+ * @param maxLength longest incomplete event, in UTF-16 units.
+ * @throws {GatewayFailure} `upstream_unusable` if the stream is not UTF-8 or an event exceeds the limit.
  */
 export async function* readEventParts(
   chunks: AsyncIterable<Uint8Array>,
@@ -22,7 +21,7 @@ export async function* readEventParts(
     maxBufferSize: maxLength,
     onEvent: (event) => parts.push(secret.hide(encodeEventPart(event))),
     onError(error) {
-      // Fields that nobody knows are passed over, as the specification wants it.
+      // Unknown fields are ignored, as the specification requires.
       if (error.type === 'max-buffer-size-exceeded') isTooLong = true;
     },
   });
@@ -35,19 +34,19 @@ export async function* readEventParts(
     if (isTooLong) {
       throw new GatewayFailure(
         'upstream_unusable',
-        `the upstream sent an event of over ${maxLength} characters`,
+        `the upstream sent an event of more than ${maxLength} characters`,
       );
     }
   }
 }
 
-/** Characters of a piece; longer text compresses no better. */
+/** UTF-16 units of a piece; longer pieces compress no better. */
 const PIECE_LENGTH = 64 * 1024;
 
 /**
- * A body that is no stream of events, as it is: in one piece where it is short.
+ * Passes on a body that is not an event stream, in a single piece if it is short.
  *
- * @throws {GatewayFailure} `upstream_unusable` for what is no UTF-8.
+ * @throws {GatewayFailure} `upstream_unusable` if the body is not UTF-8.
  */
 export async function* readTextPieces(
   chunks: AsyncIterable<Uint8Array>,
@@ -59,7 +58,7 @@ export async function* readTextPieces(
     text += decode(decoder, chunk);
     if (text.length < PIECE_LENGTH + secret.length) continue;
     text = secret.hideEncoded(text);
-    // What may be the beginning of the secret waits for the rest of it.
+    // Hold back a possible beginning of the secret until the rest arrives.
     const end = endOfCharacter(text, text.length - Math.max(0, secret.length - 1));
     yield text.slice(0, end);
     text = text.slice(end);
@@ -68,7 +67,7 @@ export async function* readTextPieces(
   if (text !== '') yield text;
 }
 
-/** Half a character has no UTF-8. */
+/** Moves the end out of a surrogate pair, as half of one has no UTF-8 form. */
 function endOfCharacter(text: string, end: number): number {
   const unit = text.charCodeAt(end - 1);
   return unit >= 0xd800 && unit <= 0xdbff ? end - 1 : end;
@@ -78,6 +77,6 @@ function decode(decoder: InstanceType<typeof TextDecoder>, chunk?: Uint8Array): 
   try {
     return chunk === undefined ? decoder.decode() : decoder.decode(chunk, { stream: true });
   } catch (cause) {
-    throw new GatewayFailure('upstream_unusable', 'the upstream sent what is no UTF-8 text', { cause });
+    throw new GatewayFailure('upstream_unusable', 'the upstream sent bytes that are not UTF-8', { cause });
   }
 }

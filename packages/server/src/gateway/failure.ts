@@ -1,9 +1,9 @@
 import { ProtocolError } from '@parlance/protocol';
 
-/** What a gateway fails with by itself. What an upstream answers, errors included, is passed on instead. */
+/** Failures of the gateway itself. Responses of the upstream, including errors, are passed on instead. */
 
 interface GatewayErrorEntry {
-  /** The HTTP status where no other has been sent yet. */
+  /** HTTP status, if none has been sent yet. */
   readonly status: number;
   readonly meaning: string;
   /** Whether the same request may succeed later. */
@@ -14,51 +14,51 @@ const ERRORS = {
   bad_request: {
     status: 400,
     meaning:
-      'malformed, or names no model or several although only some are allowed, or refers to stored responses although that is off',
+      'the request is malformed, names no model or several although models are restricted, or refers to stored responses although that is disabled',
     retryable: false,
   },
-  model_not_allowed: { status: 403, meaning: 'this principal may not use this model', retryable: false },
-  unknown_path: { status: 404, meaning: 'no endpoint that is served', retryable: false },
-  method_not_allowed: { status: 405, meaning: 'not POST', retryable: false },
+  model_not_allowed: { status: 403, meaning: 'the principal may not use this model', retryable: false },
+  unknown_path: { status: 404, meaning: 'the path is not a supported endpoint', retryable: false },
+  method_not_allowed: { status: 405, meaning: 'the method is not POST', retryable: false },
   upstream_unreachable: {
     status: 502,
-    meaning: 'nothing reached the upstream, or the gateway has no key for it',
+    meaning: 'the upstream could not be reached, or the gateway has no key for it',
     retryable: true,
   },
   upstream_interrupted: {
     status: 502,
-    meaning: 'the upstream went away before its answer or in the middle of it',
+    meaning: 'the upstream closed the connection before or during its response',
     retryable: true,
   },
   upstream_unusable: {
     status: 502,
     meaning:
-      'the upstream redirects, sends no UTF-8 or a status over 599, or an event over the limit of 8 Mi characters',
+      'the upstream redirected, or sent bytes that are not UTF-8, a status above 599, or an event above the limit of 8 Mi characters',
     retryable: false,
   },
   upstream_timeout: {
     status: 504,
-    meaning: 'the upstream was silent for 300 s before its answer or within it',
+    meaning: 'the upstream was silent for 300 s before or during its response',
     retryable: true,
   },
 } as const satisfies Record<string, GatewayErrorEntry>;
 
 export type GatewayErrorCode = keyof typeof ERRORS;
 
-/** All codes, for documentation. */
+/** All codes, for the documentation. */
 export const GATEWAY_ERRORS: Readonly<Record<GatewayErrorCode, GatewayErrorEntry>> = ERRORS;
 
 export class GatewayFailure extends Error {
   readonly code: GatewayErrorCode;
 
-  /** @param message for the client: never an address, never a secret. */
+  /** @param message shown to the client, so it must not contain addresses or secrets. */
   constructor(code: GatewayErrorCode, message: string, options?: ErrorOptions) {
     super(message, options);
     this.name = 'GatewayFailure';
     this.code = code;
   }
 
-  /** The HTTP status where no other has been sent yet. */
+  /** HTTP status, if none has been sent yet. */
   get status(): number {
     return ERRORS[this.code].status;
   }
@@ -67,7 +67,7 @@ export class GatewayFailure extends Error {
     return ERRORS[this.code].retryable;
   }
 
-  /** In the shape that clients of such APIs read errors in. */
+  /** The error in OpenAI's shape. */
   toJson(): string {
     const { message, code } = this;
     return JSON.stringify({ error: { message, type: 'gateway_error', param: null, code } });
@@ -75,15 +75,15 @@ export class GatewayFailure extends Error {
 }
 
 /**
- * What `read` finds in a request, which may not be what it says it is.
+ * Runs a decoder on untrusted request data.
  *
- * @throws {GatewayFailure} `bad_request`.
+ * @throws {GatewayFailure} `bad_request` if decoding fails.
  */
 export function readRequest<Value>(read: () => Value): Value {
   try {
     return read();
   } catch (cause) {
     if (!(cause instanceof ProtocolError)) throw cause;
-    throw new GatewayFailure('bad_request', `the request cannot be read: ${cause.message}`, { cause });
+    throw new GatewayFailure('bad_request', `cannot read the request: ${cause.message}`, { cause });
   }
 }

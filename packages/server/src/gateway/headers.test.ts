@@ -4,7 +4,7 @@ import { createSecret } from './secret.js';
 
 const NOTHING = createSecret([]);
 
-it('of an upstream, only what is for clients passes', () => {
+it('passes only client headers of the upstream', () => {
   const headers = new Headers({
     'content-type': 'application/json',
     'X-RateLimit-Remaining-Tokens': '7',
@@ -24,7 +24,7 @@ it('of an upstream, only what is for clients passes', () => {
   });
 });
 
-it('of an upstream, no more passes than fits', () => {
+it('bounds the headers of the upstream', () => {
   const many = new Headers(Array.from({ length: 50 }, (_, i): [string, string] => [`x-ratelimit-${i}`, 'x']));
   expect(replyHeaders(many, NOTHING).size).toBe(24);
   const long = new Headers([
@@ -34,7 +34,7 @@ it('of an upstream, no more passes than fits', () => {
   expect([...replyHeaders(long, NOTHING).keys()]).toEqual(['x-ratelimit-fits']);
 });
 
-it('of a client, nothing passes that says who it is or what else there is', () => {
+it('drops client headers that identify the client or its account', () => {
   const given = [
     'authorization',
     'openai-organization',
@@ -46,13 +46,13 @@ it('of a client, nothing passes that says who it is or what else there is', () =
   expect(requestHeaders(new Map(given.map((name) => [name, 'x'])), 'alice')).toEqual([['openai-beta', 'x']]);
 });
 
-it("an idempotency key is its principal's own, and stays the same", () => {
+it('hashes idempotency keys with the principal, always to the same value', () => {
   const key = (principal: string, value: string) =>
     new Map(requestHeaders(new Map([['idempotency-key', value]]), principal)).get('idempotency-key');
   expect(key('alice', 'once')).toBe(key('alice', 'once'));
   const others = [key('alice', 'twice'), key('bob', 'once'), key('', 'once'), key('alice","once', '')];
   expect(new Set([key('alice', 'once'), ...others]).size).toBe(5);
-  // What one principal is given as a key tells another one nothing that it could send.
+  // A principal cannot reuse the hashed key of another one.
   expect(key('bob', key('alice', 'once') ?? '')).not.toBe(key('alice', 'once'));
   expect(key('alice', 'once')).toMatch(/^[0-9a-f]{64}$/);
 });

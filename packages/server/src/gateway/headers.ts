@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import type { HttpHeaders } from '@parlance/protocol';
 import type { Secret } from './secret.js';
 
-/** Which header fields pass the gateway. Everything else stays on the side where it was said. */
+/** Header fields that the gateway passes on. All others are dropped. */
 
-/** Of a client's headers none decides who pays, or what the gateway says about itself. */
+/** None of these selects an account or identifies the gateway. */
 const TO_UPSTREAM: readonly string[] = ['openai-beta', 'idempotency-key', 'x-client-request-id'];
 
 const TO_CLIENT: ReadonlySet<string> = new Set([
@@ -19,14 +19,14 @@ const TO_CLIENT: ReadonlySet<string> = new Set([
 ]);
 const TO_CLIENT_PREFIX = 'x-ratelimit-';
 
-/** Together they fit into the metadata of a reply with room to spare. */
+/** With these bounds, the headers fit easily into the metadata of a reply. */
 const MAX_HEADERS = 24;
 const MAX_VALUE_LENGTH = 200;
-/** Names and values that travel in the head of a reply; HTTP knows odder ones. */
+/** Names and values that the head of a reply may carry; HTTP allows more. */
 const NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/** @param principal who asks: what a header names is this principal's own. */
+/** @param principal owner of the request: idempotency keys are valid only for this principal. */
 export function requestHeaders(headers: HttpHeaders, principal: string): [string, string][] {
   return TO_UPSTREAM.flatMap((name): [string, string][] => {
     const value = headers.get(name);
@@ -36,9 +36,9 @@ export function requestHeaders(headers: HttpHeaders, principal: string): [string
 }
 
 /**
- * An upstream answers a known idempotency key with what it has answered before, whichever principal of the gateway asks.
- * Hashed with the principal, no key means anything for another principal. The same key of the same principal stays
- * the same, also after a restart and at another gateway.
+ * Hashes an idempotency key together with the principal. An upstream repeats its earlier response to a known key, no
+ * matter which principal of the gateway sends it; hashed, a key is useless to other principals. The hash stays the same
+ * after a restart and on other gateways.
  */
 function ownKey(principal: string, key: string): string {
   return createHash('sha256')

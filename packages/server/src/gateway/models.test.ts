@@ -13,7 +13,7 @@ function request(body: string | Uint8Array, headerModel?: string): GatewayBody {
   return new GatewayBody({ bytes, header } as unknown as Message);
 }
 
-/** The model, or the code of the refusal. */
+/** The admitted model, or the refusal. */
 async function outcome(body: string | Uint8Array, allowed?: AllowedModels, headerModel?: string) {
   try {
     return await createModelPolicy(allowed).admit(request(body, headerModel), SESSION);
@@ -31,7 +31,7 @@ it.each([
   ['{"messages":[{"model":"x"}],"model":"o1-mini"}', 'o1-mini'],
   ['{"model":"gpt\\u002d4o"}', 'gpt-4o'],
   ['{"model":"gpt-4o-mini"}', { code: 'model_not_allowed' }],
-  // Readers that match keys without case take the last.
+  // Parsers that ignore case use the last key.
   ['{"model":"gpt-4o","Model":"o1-pro"}', BAD],
   ['{"model":"gpt-4o","MODEL":null}', BAD],
   ['{"Model":"gpt-4o"}', BAD],
@@ -44,13 +44,13 @@ it.each([
   ['{"model":"gpt-4o"', BAD],
   ['', BAD],
   [`{"model":"o1${'x'.repeat(1024)}"}`, BAD],
-])('if only some models are allowed, %s is answered so', async (body, expected) => {
+])('if models are restricted, %s has this outcome', async (body, expected) => {
   const found = await outcome(body, ALLOWED);
   if (typeof expected === 'string') expect(found).toBe(expected);
   else expect(found).toMatchObject(expected);
 });
 
-it('a key that holds bytes without a character is refused, as readers may leave them out', async () => {
+it('refuses a key with invalid UTF-8, which parsers may drop', async () => {
   const body = Buffer.from('{"model":"gpt-4o","mo?del":"o1-pro"}');
   expect(await outcome(body, ALLOWED)).toBe('gpt-4o');
   body[body.indexOf('?')] = 0xff;
@@ -58,16 +58,16 @@ it('a key that holds bytes without a character is refused, as readers may leave 
   expect(await outcome(body)).toBe('gpt-4o');
 });
 
-it('a request beyond the limits of the scan is refused only if that decides', async () => {
+it('refuses a request beyond the limits of the scan only if models are restricted', async () => {
   const body = `{"model":"gpt-4o","x":[${new Array(MAX_SCANNED_VALUES).fill(0).join()}]}`;
   expect(await outcome(body, ALLOWED)).toMatchObject(BAD);
   expect(await outcome(body)).toBe('gpt-4o');
 });
 
-it('if every model is allowed, nothing is refused for what it names', async () => {
+it('refuses no request for its model if every model is allowed', async () => {
   expect(await outcome('{"model":"a","Model":"b"}')).toBe('a');
   expect(await outcome('{"Model":"b"}')).toBe('b');
-  // The upstream goes by the body.
+  // The body decides, as it does at the upstream.
   expect(await outcome('{"model":"a"}', undefined, 'header')).toBe('a');
   expect(await outcome('{}', undefined, 'header')).toBe('header');
   expect(await outcome(`{"model":"${'x'.repeat(200)}"}`)).toBe('x'.repeat(128));
@@ -76,7 +76,7 @@ it('if every model is allowed, nothing is refused for what it names', async () =
   }
 });
 
-it('the header of an M2M frame refuses, and allows nothing', async () => {
+it('refuses by the header of an M2M frame, but never admits by it', async () => {
   expect(await outcome('{"model":"gpt-4o"}', ALLOWED, 'gpt-5')).toMatchObject({ code: 'model_not_allowed' });
   expect(await outcome('{"model":"gpt-5"}', ALLOWED, 'gpt-4o')).toMatchObject({ code: 'model_not_allowed' });
 });

@@ -4,28 +4,28 @@ import type { GatewayBody } from './request-body.js';
 import { type FoundKey, readText } from './scan.js';
 
 /**
- * Models that may be asked for, by name; a name that ends with `*` stands for all that begin like it.
- * A function decides for each session, usually by its `principal`.
+ * Names of allowed models; a name that ends with `*` allows every model with that prefix. A function
+ * decides for each session, usually by its `principal`.
  */
 export type AllowedModels =
   | readonly string[]
   | ((session: Session) => readonly string[] | Promise<readonly string[]>);
 
-/** Decides on requests by the model that they name. */
+/** Admits requests by the model that they name. */
 export interface ModelPolicy {
   /**
-   * The model of a request, once it is found to be allowed; `undefined` where it names none and every
-   * model is allowed.
+   * Returns the model of a request if it is allowed, or `undefined` if every model is allowed and the
+   * request names none.
    *
-   * The header of an M2M frame is read first, without decompressing anything, so that most refusals cost
-   * nothing. It proves nothing about the body behind it, which decides.
+   * The header of an M2M frame is checked first, so that most refusals need no decompression. It is not
+   * authoritative: the body decides.
    *
-   * @throws {GatewayFailure} `model_not_allowed`, `bad_request`.
+   * @throws {GatewayFailure} `model_not_allowed`, or `bad_request` if the model cannot be determined.
    */
   admit(request: GatewayBody, session: Session): Promise<string | undefined>;
 }
 
-/** @param allowed without it every model is allowed. */
+/** @param allowed @default every model */
 export function createModelPolicy(allowed: AllowedModels | undefined): ModelPolicy {
   if (allowed === undefined) return { admit: async (request) => statedModel(request) };
   return {
@@ -48,15 +48,15 @@ function assertAllowed(model: string, names: readonly string[]): void {
   throw new GatewayFailure('model_not_allowed', `the model ${JSON.stringify(shorten(model))} is not allowed`);
 }
 
-/** The model that a request states. Nothing is refused for it: the upstream may take more than the scan. */
+/** The model that a request states. Never refuses a request, as the upstream may accept more than the scan does. */
 function statedModel(request: GatewayBody): string | undefined {
   const stated = nameIn(request.scan().found.get('model')) ?? request.headerModel;
   return stated === undefined ? undefined : shorten(stated);
 }
 
 /**
- * The model that a body names. Where it names two, readers differ in which of them counts, and one
- * could be allowed for the other. There are readers to whom keys that differ only in case are the same.
+ * The model that a body names. If it names two, JSON parsers differ in which one counts, so a client could get
+ * one admitted and use the other. Some parsers also ignore the case of keys.
  */
 function bodyModel(request: GatewayBody): string {
   const { found } = request.scanStrictly();
@@ -65,21 +65,24 @@ function bodyModel(request: GatewayBody): string {
     throw new GatewayFailure('bad_request', 'the request names its model more than once');
   }
   if (key?.isExact === false) {
-    throw new GatewayFailure('bad_request', 'the request spells the key "model" in another way');
+    throw new GatewayFailure(
+      'bad_request',
+      'the key "model" must be written in lower case and without escapes',
+    );
   }
   const model = nameIn(key);
   if (model === undefined) throw new GatewayFailure('bad_request', 'the request names no model');
   return model;
 }
 
-/** Bytes of the longest name that is read, quotes and escapes included. */
+/** Longest name in bytes, including quotes and escapes. */
 const MAX_NAME_SIZE = 1024;
 
 function nameIn(key: FoundKey | undefined): string | undefined {
   return key === undefined || key.value.length > MAX_NAME_SIZE ? undefined : readText(key.value);
 }
 
-/** A name that a peer made up does not become a long label or message. */
+/** Bounds a name that a client chose, for labels and messages. */
 function shorten(model: string): string {
   return model.slice(0, 128);
 }

@@ -5,48 +5,51 @@ import type { UpstreamOptions } from './upstream.js';
 import type { GatewayRequest } from './usage.js';
 
 export interface OpenAIGatewayOptions {
-  /** Of an API that is compatible with OpenAI's, version included: `https://api.openai.com/v1`. */
+  /** Base URL of an OpenAI-compatible API, including the version: `https://api.openai.com/v1`. */
   readonly baseUrl: string | URL;
   /**
-   * Sent as a bearer token and nowhere else; a function is asked for each request, so that each principal may have
-   * a key of its own. @default none is sent
+   * Key to send as a bearer token. A function is called for each request, so that each principal may have a key of
+   * its own. @default none
    */
   readonly apiKey?: string | ((session: Session) => string | Promise<string>) | undefined;
-  /** Header fields of every request to the upstream. @default none */
+  /** Header fields for every request to the upstream. @default none */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** @default every model */
+  /** Models that clients may use. @default every model */
   readonly models?: AllowedModels | undefined;
   /**
-   * Whether requests to `/responses` may refer to what the upstream has stored (`previous_response_id`,
-   * `conversation`). Under one API key, each principal that knows an ID can continue what it names.
+   * Whether requests to `/responses` may refer to stored responses (`previous_response_id`, `conversation`). With
+   * one API key for all, any principal that knows an ID can continue the conversation it names.
    * @default true
    */
   readonly storedResponses?: boolean | undefined;
-  /** Told of each request once it is over. @default nobody is told */
+  /** Called with the usage of each request when it is over. @default none */
   readonly onUsage?: ((request: GatewayRequest) => void) | undefined;
-  /** How often a request is repeated that cannot have had any effect. @default 2 */
+  /** How often to repeat a request that cannot have had an effect. @default 2 */
   readonly maxRetries?: number | undefined;
-  /** Milliseconds; an upstream that wants a longer pause has its refusal passed on. @default 5,000 */
+  /**
+   * Longest pause before a retry, in milliseconds. If the upstream asks for more, its refusal is passed on.
+   * @default 5,000
+   */
   readonly maxRetryDelayMs?: number | undefined;
-  /** Milliseconds that an upstream may think before it answers at all. @default 300,000 */
+  /** Longest time until the head of a response, in milliseconds. @default 300,000 */
   readonly responseTimeoutMs?: number | undefined;
-  /** Milliseconds that an upstream may be silent within an answer. @default 300,000 */
+  /** Longest silence within a response, in milliseconds. @default 300,000 */
   readonly idleTimeoutMs?: number | undefined;
-  /** UTF-16 units of an event that is not complete yet. @default 8 Mi */
+  /** Longest event, in UTF-16 units. @default 8 Mi */
   readonly maxEventLength?: number | undefined;
-  /** @default the runtime's own */
+  /** @default the global `fetch` */
   readonly fetch?: typeof globalThis.fetch | undefined;
-  /** Hears why an upstream could not be used; never of what was said, never of the key. @default silent */
+  /** Logs failures of the upstream, never content or keys. @default silent */
   readonly logger?: Logger | undefined;
 }
 
-/** A gateway's options once they are checked. */
+/** Validated options with defaults filled in. */
 export interface ResolvedGatewayOptions extends UpstreamOptions {
   readonly baseUrl: URL;
-  /** Empty where there is none. */
+  /** Returns an empty string if there is no key. */
   readonly apiKey: (session: Session) => string | Promise<string>;
   readonly headers: readonly (readonly [string, string])[];
-  /** Of these, what proves who the gateway is. */
+  /** Values of the headers that may be credentials. */
   readonly secretHeaders: readonly string[];
   readonly models: ModelPolicy;
   readonly storedResponses: boolean;
@@ -71,12 +74,12 @@ const KINDS: OptionKinds<OpenAIGatewayOptions> = {
   logger: 'logger',
 };
 
-/** Header fields that keys travel in. */
+/** Matches names of header fields that carry credentials. */
 const SECRET_NAME = /auth|key|token|secret/;
 const FIVE_MINUTES_MS = 300_000;
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
-/** @throws {ProtocolError} `invalid_option`, whose message never has the value of a key or header. */
+/** @throws {ProtocolError} `invalid_option`; its message never contains the value of a key or header. */
 export function resolveGatewayOptions(options: OpenAIGatewayOptions): ResolvedGatewayOptions {
   assertOptions(options, KINDS);
   const { apiKey = '', models, onUsage, logger = SILENT_LOGGER } = options;
@@ -106,10 +109,10 @@ export function resolveGatewayOptions(options: OpenAIGatewayOptions): ResolvedGa
   });
 }
 
-/** @throws {ProtocolError} `invalid_option` for a key that fits into no header. */
+/** @throws {ProtocolError} `invalid_option` if the key cannot be sent in a header. */
 export function assertKey(key: unknown): asserts key is string {
   if (typeof key === 'string' && /^[!-~]*$/.test(key)) return;
-  throw new ProtocolError('invalid_option', 'apiKey: a key is visible ASCII characters, without spaces');
+  throw new ProtocolError('invalid_option', 'apiKey: expected visible ASCII characters without spaces');
 }
 
 function resolveBaseUrl(given: string | URL): URL {
@@ -117,13 +120,13 @@ function resolveBaseUrl(given: string | URL): URL {
   try {
     url = new URL(given);
   } catch {
-    throw new ProtocolError('invalid_option', 'baseUrl: a URL such as https://api.openai.com/v1');
+    throw new ProtocolError('invalid_option', 'baseUrl: expected a URL such as https://api.openai.com/v1');
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw new ProtocolError('invalid_option', `baseUrl: http or https, not ${url.protocol}`);
+    throw new ProtocolError('invalid_option', `baseUrl: expected http: or https:, not ${url.protocol}`);
   }
   if (url.username !== '' || url.password !== '') {
-    throw new ProtocolError('invalid_option', 'baseUrl: without credentials; use apiKey or headers');
+    throw new ProtocolError('invalid_option', 'baseUrl: must not contain credentials; use apiKey or headers');
   }
   return url;
 }
@@ -132,11 +135,14 @@ function resolveHeaders(given: Readonly<Record<string, string>> = {}): [string, 
   try {
     return [...new Headers(given)];
   } catch {
-    throw new ProtocolError('invalid_option', 'headers: names and values as HTTP allows them');
+    throw new ProtocolError('invalid_option', 'headers: expected valid HTTP header names and values');
   }
 }
 
 function count(name: string, value: number, least: number): number {
   if (Number.isSafeInteger(value) && value >= least && value <= MAX_DELAY_MS) return value;
-  throw new ProtocolError('invalid_option', `${name}: a whole number from ${least} to ${MAX_DELAY_MS}`);
+  throw new ProtocolError(
+    'invalid_option',
+    `${name}: expected a whole number from ${least} to ${MAX_DELAY_MS}`,
+  );
 }

@@ -6,26 +6,30 @@ import type { Secret } from './secret.js';
 import { retryAfterMs, type UpstreamResponse } from './upstream.js';
 import { type Progress, readTokenUsage, USAGE_TAIL_LENGTH } from './usage.js';
 
-/** What goes back to one requester. */
+/** The reply to one request. */
 export interface Reply {
   /**
-   * What the upstream answered, as it came.
+   * Passes on the response of the upstream.
    *
    * @param maxEventLength see {@link readEventParts}.
-   * @throws {GatewayFailure} what reading throws, `upstream_unusable` for a redirect; {@link RequestError}
-   * `upstream_status` for an error where the requester expects no status.
+   * @throws {GatewayFailure} if reading fails; `upstream_unusable` for a redirect.
+   * @throws {RequestError} `upstream_status` for an error status if the request has no HTTP head.
    */
   passOn(response: UpstreamResponse, secret: Secret, maxEventLength: number): AsyncIterable<string>;
-  /** A failure of the gateway as a response; where there can be none any more, or none is expected, it is thrown. */
+  /**
+   * Sends a failure of the gateway as a response.
+   *
+   * @throws {RequestError} instead, if a status was already sent or the request has no HTTP head.
+   */
   fail(failure: GatewayFailure): Iterable<string>;
 }
 
 const JSON_TYPE: HttpHeaders = new Map([['content-type', 'application/json']]);
 
-/** @param progress kept up with what has been passed on. */
+/** @param progress updated as parts are passed on. */
 export function createReply(context: RequestContext, progress: Progress): Reply {
-  // Who said an HTTP head, if only a wrong one, expects one.
-  const speaksHttp = Object.hasOwn(context.metadata, 'http');
+  // A request with an HTTP head, even a malformed one, expects a response with a head.
+  const expectsHttp = Object.hasOwn(context.metadata, 'http');
   const begin = (status: number, headers: HttpHeaders): void => {
     progress.status = status;
     context.setMetadata(encodeHttpResponse({ status, headers }));
@@ -37,7 +41,7 @@ export function createReply(context: RequestContext, progress: Progress): Reply 
   };
 
   async function* passOnEvents(parts: AsyncIterable<string>): AsyncGenerator<string> {
-    // The empty part takes the status along: the first event may be long in coming.
+    // The empty part carries the status at once: the first event may take long.
     yield '';
     for await (const part of parts) {
       progress.tokens = readTokenUsage(part) ?? progress.tokens;
@@ -46,7 +50,7 @@ export function createReply(context: RequestContext, progress: Progress): Reply 
   }
 
   async function* passOnText(pieces: AsyncIterable<string>, onFirst: () => void): AsyncGenerator<string> {
-    // Joined once: that of a long answer would be copied with every piece.
+    // Joined once at the end; joining at every piece would copy a long tail each time.
     const tail: string[] = [];
     let tailLength = 0;
     for await (const piece of pieces) {
@@ -64,13 +68,13 @@ export function createReply(context: RequestContext, progress: Progress): Reply 
   return {
     async *passOn({ status, headers, chunks }, secret, maxEventLength) {
       if (status >= 300 && status < 400) {
-        throw new GatewayFailure('upstream_unusable', 'the upstream redirects to another address');
+        throw new GatewayFailure('upstream_unusable', 'the upstream redirected to another address');
       }
       if (status < 200 || status > 599) {
-        throw new GatewayFailure('upstream_unusable', `the upstream answers with a status of ${status}`);
+        throw new GatewayFailure('upstream_unusable', `the upstream responded with status ${status}`);
       }
       const passed = replyHeaders(headers, secret);
-      if (status >= 400 && !speaksHttp) {
+      if (status >= 400 && !expectsHttp) {
         progress.status = status;
         throw await upstreamError(status, headers, readTextPieces(chunks, secret));
       }
@@ -78,13 +82,13 @@ export function createReply(context: RequestContext, progress: Progress): Reply 
         begin(status, passed);
         yield* passOnEvents(readEventParts(chunks, maxEventLength, secret));
       } else {
-        // Until there is something to pass on, a failure still has a status of its own.
+        // The status waits for the first piece: until then, a failure can still set its own.
         yield* passOnText(readTextPieces(chunks, secret), () => begin(status, passed));
       }
     },
 
     *fail(failure) {
-      if (!speaksHttp || progress.status !== 0) {
+      if (!expectsHttp || progress.status !== 0) {
         const { code, message, retryable } = failure;
         throw new RequestError(code, message, { retryable });
       }
@@ -94,7 +98,7 @@ export function createReply(context: RequestContext, progress: Progress): Reply 
   };
 }
 
-/** An error that the upstream answered, for who expects no status. */
+/** An error response of the upstream, for a request without an HTTP head. */
 async function upstreamError(
   status: number,
   headers: Headers,
@@ -103,12 +107,12 @@ async function upstreamError(
   let body = '';
   for await (const piece of pieces) {
     body = piece;
-    // More than one piece is more than an error frame holds.
+    // An error frame holds no more than one piece.
     break;
   }
   const error = parseError(body);
   const message = typeof error?.message === 'string' ? wellFormed(error.message) : '';
-  return new RequestError('upstream_status', message || `the upstream answered ${status}`, {
+  return new RequestError('upstream_status', message || `the upstream responded with status ${status}`, {
     retryable: status === 429 || status >= 500,
     retryAfterMs: retryAfterMs(headers),
     data: { status, error },
@@ -124,7 +128,7 @@ function parseError(body: string): { message?: unknown } | undefined {
   }
 }
 
-/** JSON may escape half of a surrogate pair, which has no UTF-8. */
+/** Replaces lone surrogates, which JSON may contain as escapes but UTF-8 cannot encode. */
 function wellFormed(text: string): string {
   return text.replace(/\p{Surrogate}/gu, '\ufffd');
 }

@@ -3,11 +3,11 @@ import { type Message, ProtocolError } from '@parlance/protocol';
 import { GatewayFailure, readRequest } from './failure.js';
 import { type ScanResult, scanObject } from './scan.js';
 
-/** Fields of a request that a gateway decides by. */
+/** Fields that the gateway bases decisions on. */
 const FIELDS = ['model', 'previous_response_id', 'conversation'] as const;
 export type ScannedField = (typeof FIELDS)[number];
 
-/** The body of a request: decoded and scanned when that is first asked for, and once. */
+/** The body of a request, decoded and scanned on first use. */
 export class GatewayBody {
   readonly #request: Message;
   #scan: ScanResult<ScannedField> | undefined;
@@ -16,34 +16,34 @@ export class GatewayBody {
     this.#request = request;
   }
 
-  /** As it goes to the upstream. @throws {GatewayFailure} `bad_request`. */
+  /** The bytes for the upstream. @throws {GatewayFailure} `bad_request`. */
   get bytes(): Uint8Array {
     return readRequest(() => this.#request.bytes);
   }
 
-  /** What the header of an M2M frame says, which nothing proves. @throws {GatewayFailure} `bad_request`. */
+  /** The model in the header of an M2M frame, which is not authoritative. @throws {GatewayFailure} `bad_request`. */
   get headerModel(): string | undefined {
     const header = readRequest(() => this.#request.header);
     const model = header !== undefined && 'model' in header ? header.model : '';
     return model === '' ? undefined : model;
   }
 
-  /** What was found, however far that got. @throws {GatewayFailure} `bad_request` for what cannot be decoded. */
+  /** The fields found, possibly before a fault. @throws {GatewayFailure} `bad_request` if decoding fails. */
   scan(): ScanResult<ScannedField> {
     this.#scan ??= scanObject(this.bytes, FIELDS);
     return this.#scan;
   }
 
-  /** @throws {GatewayFailure} `bad_request` if another reader might find something else. */
+  /** Like {@link scan}. @throws {GatewayFailure} `bad_request` if a JSON parser might find other fields. */
   scanStrictly(): ScanResult<ScannedField> {
     const result = this.scan();
     if (result.fault === 'beyond_limits') {
-      const cause = new ProtocolError('too_many_values', 'a request of too many values or levels');
-      throw new GatewayFailure('bad_request', 'the request holds too many values, or is nested too deep', {
+      const cause = new ProtocolError('too_many_values', 'the request has too many values or levels');
+      throw new GatewayFailure('bad_request', 'the request has too many values or is nested too deeply', {
         cause,
       });
     }
-    // Readers differ in what they make of bytes that are no text, inside of keys too.
+    // Parsers differ in how they treat invalid UTF-8, even inside keys.
     if (result.fault === 'malformed' || !isUtf8(this.bytes)) {
       throw new GatewayFailure('bad_request', 'the request is not a JSON object');
     }

@@ -6,7 +6,7 @@ const bytes = (text: string) => new TextEncoder().encode(text);
 const scan = (text: string) => scanObject(bytes(text), ['model', 'conversation']);
 const count = (text: string) => scan(text).found.get('model')?.count ?? 0;
 
-it('a key of the object itself is counted, of what is in it not', () => {
+it('counts keys at the top level only', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 3 }), fc.nat(3), (value, times) => {
       const inner = JSON.stringify({ model: value, x: ['model', { model: 1 }] });
@@ -27,7 +27,7 @@ it('a key of the object itself is counted, of what is in it not', () => {
   );
 });
 
-it('every JSON object is found in order, and its key has its value', () => {
+it('accepts every JSON object and finds the value of its key', () => {
   const key = fc.constantFrom('model', 'Model', 'mode', 'models', 'x', 'conversation');
   fc.assert(
     fc.property(
@@ -51,7 +51,7 @@ it('every JSON object is found in order, and its key has its value', () => {
   );
 });
 
-it('finds no fault in what JSON.parse takes, and takes no other structure', () => {
+it('accepts the structure that JSON.parse accepts, and no other', () => {
   const soup = fc.string({ unit: fc.constantFrom(...'{}[]",:\\u01e-. \n'), maxLength: 14 });
   fc.assert(
     fc.property(fc.oneof(soup, fc.json()), (text) => {
@@ -80,7 +80,7 @@ it.each([
   ['{"mode\\l":1}', 0, undefined],
   ['{"model\\u0000":1,"model ":1,"modèl":1,"\\u006Xodel":1}', 0, undefined],
   ['{}', 0, undefined],
-])('%s has it %i times', (json, times, isExact) => {
+])('%s has the key %i times', (json, times, isExact) => {
   expect(scan(json).fault).toBeUndefined();
   expect(count(json)).toBe(times);
   expect(scan(json).found.get('model')?.isExact).toBe(isExact);
@@ -118,11 +118,11 @@ it.each([
   '{"model":"a"//\n}',
   '\ufeff{"model":"a"}',
   '{"model":"a\\"}',
-])('%s is no object that all readers see alike', (json) => {
+])('%s is malformed', (json) => {
   expect(scan(json).fault).toBe('malformed');
 });
 
-it('values count up to the limit and one beyond, and levels likewise', () => {
+it('bounds values and levels exactly at the limit', () => {
   // The key, its array, and the elements.
   const list = (length: number) => `{"x":[${new Array(length).fill(0).join()}]}`;
   expect(scan(list(MAX_SCANNED_VALUES - 3)).fault).toBeUndefined();
@@ -132,12 +132,12 @@ it('values count up to the limit and one beyond, and levels likewise', () => {
   expect(scan(nested(MAX_SCANNED_DEPTH + 1)).fault).toBe('beyond_limits');
 });
 
-it('a key behind a million backslashes is found in one pass', () => {
+it('finds a key after a million backslashes in one pass', () => {
   const json = JSON.stringify({ image: `${'\\'.repeat(1_000_000)}"${'x'.repeat(1_000_000)}`, model: 'a' });
   expect(count(json)).toBe(1);
 });
 
-it('a quote is escaped or not wherever it stands', () => {
+it('recognises escaped quotes at any position', () => {
   for (const length of [0, 1, 254, 255, 256, 257, 511, 512, 513]) {
     for (const escapes of ['\\"', '\\\\', '\\\\\\"', '\\\\\\\\']) {
       const json = `{"x":"${'x'.repeat(length)}${escapes}${'y'.repeat(length)}","model":"a"}`;
@@ -147,7 +147,7 @@ it('a quote is escaped or not wherever it stands', () => {
   }
 });
 
-it('a value is read as the text that it is, or not at all', () => {
+it('reads a value as text only if it is a valid string', () => {
   expect(readText(bytes('"g\\u0070t"'))).toBe('gpt');
   for (const other of ['1', 'null', '["a"]', '"\\x"']) expect(readText(bytes(other))).toBeUndefined();
   expect(readText(Uint8Array.of(0x22, 0xff, 0x22))).toBeUndefined();

@@ -1,63 +1,63 @@
 /**
- * Finds the few fields of a request that a gateway decides by, without parsing the JSON: parsing 16 MiB of brackets takes
- * a second and 360 MB, and the upstream parses the body anyway. The scan is one pass over the bytes that builds
- * nothing. It checks structure, so that everybody who reads strict JSON sees the same keys in it, but leaves it to
- * the upstream to judge numbers and the inside of strings.
+ * Finds the few fields that the gateway bases decisions on without parsing the JSON: parsing 16 MiB of brackets takes
+ * a second and 360 MB, and the upstream parses the body anyway. The scan is a single pass over the bytes and allocates
+ * nothing per value. It checks the structure, so that every strict JSON parser sees the same keys, but does not validate
+ * numbers or the content of strings.
  */
 
-/** `malformed`: not the text of one JSON object. `beyond_limits`: given up, so that nothing is known. */
+/** `malformed`: not one JSON object. `beyond_limits`: the scan gave up, so the fields are unknown. */
 export type ScanFault = 'malformed' | 'beyond_limits';
 
-/** Keys of the object itself that equal a name without regard to case and escapes. */
+/** Top-level keys that equal a name if case and escapes are ignored. */
 export interface FoundKey {
   readonly count: number;
-  /** All of them are written exactly like the name. */
+  /** All of them are spelled exactly like the name. */
   readonly isExact: boolean;
-  /** One of them at least is. */
+  /** At least one of them is spelled exactly like the name. */
   readonly hasExact: boolean;
-  /** The bytes of the last one's value, of those that are written exactly like the name if there are any. */
+  /** Bytes of the value: that of the last exact key, or of the last key if none is exact. */
   readonly value: Uint8Array;
 }
 
 export interface ScanResult<Name extends string> {
-  /** What was found before a fault. */
+  /** Keys found before a fault. */
   readonly found: ReadonlyMap<Name, FoundKey>;
   readonly fault: ScanFault | undefined;
 }
 
 /**
- * Values that a request may have, keys included: far more than are parsed elsewhere, as counting them is all that
- * they cost, and a request for embeddings may have 300,000 token IDs.
+ * Most values of a request, including keys. Far more than where JSON is parsed, because here they are only counted;
+ * a request for embeddings may have 300,000 token IDs.
  */
 export const MAX_SCANNED_VALUES = 512 * 1024;
-/** Levels of nesting, which is more than most readers take. */
+/** Deepest nesting; more than most parsers accept. */
 export const MAX_SCANNED_DEPTH = 512;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
-/** What may come next. */
+/** Tokens that may come next. */
 const VALUE = 0;
-/** Behind `[`. */
+/** After `[`. */
 const VALUE_OR_CLOSE = 1;
 const KEY = 2;
-/** Behind `{`. */
+/** After `{`. */
 const KEY_OR_CLOSE = 3;
 const AFTER_KEY = 4;
 const AFTER_VALUE = 5;
 
-/** Bytes that numbers and literals are made of. */
+/** Bytes of numbers and literals. */
 const IS_SCALAR = Uint8Array.from({ length: 256 }, (_, byte) =>
   /[-+.0-9A-Za-z]/.test(String.fromCharCode(byte)) ? 1 : 0,
 );
 
-/** Bytes of a string that are looked at one by one before its end is searched for. */
+/** Bytes of a string to check one by one before searching for its end. */
 const SHORT = 256;
 
-/** Scans are synchronous, so one stack serves all: which of the containers around the present one are arrays. */
+/** Which of the enclosing containers are arrays. One stack serves all scans, as they are synchronous. */
 const enclosing = new Uint8Array(MAX_SCANNED_DEPTH + 1);
 
-/** @param names ASCII in lower case. */
+/** @param names keys to find, in lower-case ASCII. */
 export function scanObject<Name extends string>(json: Uint8Array, names: readonly Name[]): ScanResult<Name> {
   const found = new Map<Name, FoundKey>();
   const fault = scan(json, names, (name, isExact, start, end) => {
@@ -82,7 +82,7 @@ function scan<Name extends string>(
   let depth = 0;
   let values = 0;
   let expected = VALUE;
-  /** A known key of the object itself, until its value is complete. */
+  /** A matching top-level key, until its value is complete. */
   let key: Name | undefined;
   let isExact = false;
   let valueAt = 0;
@@ -186,7 +186,7 @@ function endOfString(json: Uint8Array, start: number): number {
   const { length } = json;
   let at = start;
   for (;;) {
-    // Most strings are short, and a search takes as long to begin as to look at some dozens of bytes.
+    // Most strings are short, and starting a search costs as much as checking some dozens of bytes.
     const near = Math.min(at + SHORT, length);
     while (at < near) {
       const byte = json[at];
@@ -204,14 +204,14 @@ function endOfString(json: Uint8Array, start: number): number {
   }
 }
 
-/** Whether the string from `start` to before `end` is `name`, without regard to case and escapes. */
+/** Whether the string between `start` and `end` equals `name` if case and escapes are ignored. */
 function equalsFolded(json: Uint8Array, start: number, end: number, name: string): boolean {
   let at = start;
   for (let i = 0; i < name.length; i++) {
     if (at >= end) return false;
     let unit = json[at++] as number;
     if (unit === BACKSLASH) {
-      // No other escape stands for anything that a name is made of.
+      // Other escapes never stand for a character of a name.
       if (json[at] !== 0x75 /* u */ || at + 5 > end) return false;
       unit = 0;
       for (let digit = at + 1; digit < at + 5; digit++) unit = unit * 16 + hexDigit(json[digit] as number);
@@ -240,7 +240,7 @@ function isLower(json: Uint8Array, start: number, end: number): boolean {
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** The text of a JSON string with its quotes; `undefined` if it is not one. */
+/** Decodes a JSON string with its quotes; `undefined` if it is not a string. */
 export function readText(quoted: Uint8Array): string | undefined {
   try {
     const text: unknown = JSON.parse(decoder.decode(quoted));

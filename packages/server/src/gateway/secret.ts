@@ -1,16 +1,16 @@
 import { Buffer } from 'node:buffer';
 
-/** Keeps the upstream's key out of everything that leaves the gateway, also where the upstream repeats it. */
+/** Removes the upstream's key from everything that leaves the gateway, in case the upstream repeats it. */
 export interface Secret {
-  /** Characters; of text that comes in pieces, one less may be the beginning of the secret. */
+  /** Length of the longest form. In streamed text, up to one character less may be its beginning. */
   readonly length: number;
   hide(text: string): string;
-  /** Hides encodings of it too, in which an upstream may repeat it when it explains an error. */
+  /** Also hides encodings of the secret, which an upstream may use in error messages. */
   hideEncoded(text: string): string;
 }
 
 const HIDDEN = '[hidden]';
-/** Shorter ones are placeholders such as "ollama", which are words that an answer may well have. */
+/** Shorter values are placeholders such as "ollama", which may occur in answers as words. */
 const MIN_LENGTH = 16;
 
 export function createSecret(values: readonly string[]): Secret {
@@ -30,13 +30,13 @@ function replaceAll(text: string, values: readonly string[]): string {
   return hidden;
 }
 
-/** Bits of a character of base64, and of a byte. */
+/** Bits per base64 character and per byte. */
 const SEXTET = 6;
 const OCTET = 8;
 
 /**
- * Hexadecimal, and base64 wherever in a text the secret stands: of the three ways in which its bytes can meet the
- * characters, those characters that hold nothing else.
+ * Hexadecimal and base64 forms. In base64, the characters depend on the position of the secret modulo three bytes; for
+ * each of the three cases, these are the characters that encode only bits of the secret.
  */
 function encodings(value: string): string[] {
   const bytes = Buffer.from(value);

@@ -1,16 +1,14 @@
 import { GatewayFailure } from './failure.js';
 
-/** One HTTP request to the upstream: what may be tried again is, what takes too long or is not wanted is closed. */
-
 export interface UpstreamOptions {
   readonly fetch: typeof globalThis.fetch;
-  /** How often a request is repeated that cannot have had any effect. */
+  /** How often to repeat a request that cannot have had an effect. */
   readonly maxRetries: number;
-  /** Milliseconds; who is told to wait longer passes that on. */
+  /** Longest pause before a retry, in milliseconds; longer ones are left to the client. */
   readonly maxRetryDelayMs: number;
-  /** Milliseconds until the head of a response. */
+  /** Longest time until the head of a response, in milliseconds. */
   readonly responseTimeoutMs: number;
-  /** Milliseconds without anything of a body. */
+  /** Longest silence within a response, in milliseconds. */
   readonly idleTimeoutMs: number;
 }
 
@@ -18,7 +16,7 @@ export interface UpstreamRequest {
   readonly url: string;
   readonly headers: Headers;
   readonly body: Uint8Array;
-  /** The requester wants no more; its reason is what the exchange fails with then. */
+  /** Cancels the call, which then fails with the reason of the signal. */
   readonly signal: AbortSignal;
 }
 
@@ -26,36 +24,36 @@ export interface UpstreamResponse {
   readonly status: number;
   readonly headers: Headers;
   /**
-   * The body, once.
+   * The body; can be read once.
    *
    * @throws {GatewayFailure} `upstream_interrupted`, `upstream_timeout`.
    */
   readonly chunks: AsyncIterable<Uint8Array>;
-  /** Has to be called: closes the connection where the body was not read to its end. */
+  /** Must be called: closes the connection if the body was not read to its end. */
   close(): void;
 }
 
 /**
- * Asks once more only where that is safe: where the request cannot have arrived, and where the upstream
- * says by 429 or 503 and `Retry-After` that it did nothing and when to come back.
+ * Sends one HTTP request to the upstream. Retries only if that is safe: if the request cannot have arrived, or
+ * if the upstream rejected it with 429 or 503 and a `Retry-After`.
  *
  * @throws {GatewayFailure} `upstream_unreachable`, `upstream_interrupted`, `upstream_timeout`.
  */
-export async function askUpstream(
+export async function callUpstream(
   request: UpstreamRequest,
   options: UpstreamOptions,
 ): Promise<UpstreamResponse> {
   for (let attempt = 0; ; attempt++) {
     const isLast = attempt >= options.maxRetries;
-    const exchange = createExchange(request.signal);
+    const call = createCall(request.signal);
     let delay: number | undefined;
     try {
-      const response = await exchange.within(options.responseTimeoutMs, (signal) =>
+      const response = await call.within(options.responseTimeoutMs, (signal) =>
         options.fetch(request.url, {
           method: 'POST',
           headers: request.headers,
           body: request.body as Uint8Array<ArrayBuffer>,
-          // Wherever it leads, the key is not for there.
+          // The key must not be sent to another address.
           redirect: 'manual',
           signal,
         }),
@@ -63,11 +61,11 @@ export async function askUpstream(
       delay = isLast ? undefined : retryDelay(response, options.maxRetryDelayMs);
       if (delay === undefined) {
         const { status, headers } = response;
-        return { status, headers, chunks: read(response, exchange, options), close: exchange.close };
+        return { status, headers, chunks: read(response, call, options), close: call.close };
       }
-      exchange.close();
+      call.close();
     } catch (error) {
-      exchange.close();
+      call.close();
       if (isLast || !(error instanceof GatewayFailure) || error.code !== 'upstream_unreachable') throw error;
       delay = Math.min(options.maxRetryDelayMs, FIRST_DELAY_MS * 2 ** attempt);
     }
@@ -79,32 +77,32 @@ const FIRST_DELAY_MS = 100;
 
 async function* read(
   response: Response,
-  exchange: Exchange,
+  call: Call,
   { idleTimeoutMs }: UpstreamOptions,
 ): AsyncGenerator<Uint8Array> {
   const reader = response.body?.getReader();
   if (reader === undefined) return;
   for (;;) {
-    // Time that the requester takes is not the upstream's.
-    const { value, done } = await exchange.within(idleTimeoutMs, () => reader.read());
+    // Measures only the upstream: the time that the requester takes does not count.
+    const { value, done } = await call.within(idleTimeoutMs, () => reader.read());
     if (done) return;
     yield value;
   }
 }
 
-/** What goes wrong with one connection to the upstream, by whose fault. */
-interface Exchange {
-  /** Runs one step; too long or not wanted any more, it fails and the connection is closed. */
+/** One connection to the upstream: maps every failure to its cause. */
+interface Call {
+  /** Runs one step. On timeout or cancellation it fails and the connection is closed. */
   within<Result>(ms: number, step: (signal: AbortSignal) => Promise<Result>): Promise<Result>;
-  /** Closes the connection, where it is still open. */
+  /** Closes the connection if it is still open. */
   close(): void;
 }
 
-function createExchange(wanted: AbortSignal): Exchange {
-  wanted.throwIfAborted();
+function createCall(signal: AbortSignal): Call {
+  signal.throwIfAborted();
   const controller = new AbortController();
-  const onUnwanted = () => controller.abort(wanted.reason);
-  wanted.addEventListener('abort', onUnwanted, { once: true });
+  const onAbort = () => controller.abort(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
   return {
     async within(ms, step) {
       const timer = setTimeout(
@@ -115,20 +113,20 @@ function createExchange(wanted: AbortSignal): Exchange {
       try {
         return await step(controller.signal);
       } catch (cause) {
-        // A closed connection breaks what is under way, whatever that calls it.
+        // After an abort, the reason of the abort is the cause, not the error that it provoked.
         throw controller.signal.aborted ? controller.signal.reason : failureOf(cause);
       } finally {
         clearTimeout(timer);
       }
     },
     close() {
-      wanted.removeEventListener('abort', onUnwanted);
+      signal.removeEventListener('abort', onAbort);
       controller.abort();
     },
   };
 }
 
-/** Failures before anything was sent. */
+/** Error codes of failures before anything was sent. */
 const UNREACHED: ReadonlySet<unknown> = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
@@ -146,21 +144,21 @@ function failureOf(cause: unknown): GatewayFailure {
     : new GatewayFailure('upstream_interrupted', 'the connection to the upstream was lost', { cause });
 }
 
-/** Milliseconds after which a refused request may be repeated; `undefined` where the refusal stands. */
+/** Milliseconds after which to repeat a rejected request; `undefined` if the rejection is final. */
 function retryDelay({ status, headers }: Response, maxMs: number): number | undefined {
   if ((status !== 429 && status !== 503) || headers.get('x-should-retry') === 'false') return undefined;
   const delay = retryAfterMs(headers);
   return delay !== undefined && delay <= maxMs ? delay : undefined;
 }
 
-/** How long an upstream wants to be left alone. */
+/** The pause that an upstream asks for, in milliseconds. */
 export function retryAfterMs(headers: Headers): number | undefined {
   const ms = Number.parseFloat(headers.get('retry-after-ms') ?? '');
   const delay = Number.isNaN(ms) ? parseRetryAfter(headers.get('retry-after') ?? '') : ms;
   return delay >= 0 ? Math.round(delay) : undefined;
 }
 
-/** Seconds or a date, as milliseconds from now. */
+/** Parses seconds or a date; returns milliseconds from now. */
 function parseRetryAfter(value: string): number {
   return /^\d+(\.\d+)?$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
 }

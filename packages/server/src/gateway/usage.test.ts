@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createUsageCounter, type GatewayRequest, readTokenUsage } from './usage.js';
 
-describe('what a response says of its usage', () => {
+describe('the usage of a response', () => {
   const details = { prompt_tokens_details: { cached_tokens: 3 }, completion_tokens_details: {} };
 
   it.each([
@@ -19,19 +19,19 @@ describe('what a response says of its usage', () => {
       7,
     ],
     [
-      'a completion with a note behind it',
+      'a completion with metadata after it',
       { usage: { prompt_tokens: 5, completion_tokens: 7 }, metadata: { usage: 'x', a: '"usage":{' } },
       5,
       7,
     ],
     [
-      'a completion with a note that looks like usage',
+      'a completion with metadata that looks like usage',
       { usage: { input_tokens: 5, output_tokens: 7 }, metadata: { usage: { prompt_tokens: 0 } } },
       5,
       7,
     ],
     [
-      'an event with a note before and behind',
+      'an event with metadata before and after it',
       {
         metadata: { usage: { prompt_tokens: 0 } },
         response: { metadata: { usage: 'x' }, usage: { input_tokens: 5, output_tokens: 7 }, tools: [] },
@@ -41,7 +41,7 @@ describe('what a response says of its usage', () => {
       7,
     ],
     [
-      'a completion with tools that are repeated',
+      'a completion that repeats its tools',
       {
         tools: [{ properties: { usage: { prompt_tokens: 0 } } }],
         usage: { prompt_tokens: 5, completion_tokens: 7 },
@@ -50,7 +50,7 @@ describe('what a response says of its usage', () => {
       5,
       7,
     ],
-    ['an object of the vendor', { x_groq: { usage: { prompt_tokens: 5, completion_tokens: 7 } } }, 5, 7],
+    ['an object added by a vendor', { x_groq: { usage: { prompt_tokens: 5, completion_tokens: 7 } } }, 5, 7],
     ['embeddings', { data: [[0.1]], usage: { prompt_tokens: 5, total_tokens: 5 } }, 5, 0],
   ])('is read from %s', (_what, json, promptTokens, completionTokens) => {
     expect(readTokenUsage(JSON.stringify(json))).toEqual({ promptTokens, completionTokens });
@@ -62,11 +62,11 @@ describe('what a response says of its usage', () => {
     ['none', '{"choices":[]}'],
     ['null', '{"usage":null}'],
     ['words', '{"usage":{"prompt_tokens":"many"}}'],
-    ['less than nothing', '{"usage":{"prompt_tokens":-1}}'],
-    ['a half', '{"usage":{"prompt_tokens":0.5}}'],
-    ['the beginning of one', '{"usage":{"prompt_tokens":1'],
-    ['what is deep in it', '{"a":[{"usage":{"prompt_tokens":1}}]}'],
-    ['a note of the client', '{"metadata":{"usage":{"prompt_tokens":1}}}'],
+    ['a negative number', '{"usage":{"prompt_tokens":-1}}'],
+    ['a fraction', '{"usage":{"prompt_tokens":0.5}}'],
+    ['a truncated one', '{"usage":{"prompt_tokens":1'],
+    ['a deeper level', '{"a":[{"usage":{"prompt_tokens":1}}]}'],
+    ['metadata of the client', '{"metadata":{"usage":{"prompt_tokens":1}}}'],
     ['words', '"usage":{"prompt_tokens":1}'],
     ['brackets', `"usage":{${']'.repeat(100)}`],
     ['text that looks like it', JSON.stringify({ content: '"usage":{"prompt_tokens":1}' })],
@@ -74,7 +74,7 @@ describe('what a response says of its usage', () => {
     expect(readTokenUsage(json)).toBeUndefined();
   });
 
-  it('is found before all that a client may have repeated', () => {
+  it('is found before the longest metadata of a client', () => {
     const metadata = Object.fromEntries(
       Array.from({ length: 16 }, (_, i) => [`usage${i}`, '\\"'.repeat(512)]),
     );
@@ -82,15 +82,15 @@ describe('what a response says of its usage', () => {
     expect(readTokenUsage(json)).toEqual({ promptTokens: 1, completionTokens: 0 });
   });
 
-  it('is found beside everything else, and nothing else is taken for it', () => {
+  it('is found next to any other content, and never mistaken', () => {
     fc.assert(
       fc.property(
         fc.jsonValue({ stringUnit: fc.constantFrom('"', '\\', '{', '}', ':', 'usage') }),
         fc.jsonValue({ maxDepth: 3 }),
         fc.nat(2),
-        (before, behind, indent) => {
+        (before, after, indent) => {
           const json = JSON.stringify(
-            { b: [[before]], usage: { prompt_tokens: 9 }, z: [[behind]] },
+            { b: [[before]], usage: { prompt_tokens: 9 }, z: [[after]] },
             null,
             indent,
           );
@@ -100,7 +100,7 @@ describe('what a response says of its usage', () => {
     );
   });
 
-  it('is found behind a megabyte', () => {
+  it('is found after a megabyte', () => {
     const json = JSON.stringify({ data: 'x'.repeat(1_000_000), usage: { prompt_tokens: 1 } });
     expect(readTokenUsage(json)).toEqual({ promptTokens: 1, completionTokens: 0 });
   });
@@ -121,7 +121,7 @@ describe('the counter', () => {
     durationMs: 1,
   });
 
-  it('keeps n principals, and of n + 1 forgets who was quiet for longest', () => {
+  it('keeps n principals and forgets the least recently active one', () => {
     const usage = createUsageCounter(2);
     for (const principal of ['a', '__proto__', 'a']) usage.add(request(principal));
     expect([...usage.principals.keys()]).toEqual(['__proto__', 'a']);
@@ -131,7 +131,7 @@ describe('the counter', () => {
     expect(usage.total).toMatchObject({ requests: 4, requestBytes: 40 });
   });
 
-  it('tells what failed, was cancelled, and what nobody told the tokens of', () => {
+  it('counts failed, cancelled and unmetered requests', () => {
     const usage = createUsageCounter();
     usage.add({ ...request('a'), outcome: 'failed', tokens: undefined });
     usage.add({ ...request('a'), outcome: 'cancelled', tokens: undefined });

@@ -1,38 +1,36 @@
 import type { Session } from '@parlance/protocol';
 
-/** What requests through the gateway have used, as far as the upstream told. */
-
 export interface TokenUsage {
-  /** Tokens of the request. */
+  /** Tokens in the request. */
   readonly promptTokens: number;
-  /** Tokens of the answer. */
+  /** Tokens in the answer. */
   readonly completionTokens: number;
 }
 
-/** One request, once it is over. */
+/** Usage of one finished request. */
 export interface GatewayRequest {
-  /** Empty where nobody was authenticated. */
+  /** Empty if the client was not authenticated. */
   readonly principal: string;
   readonly agentId: string | undefined;
-  /** Such as `/chat/completions`; `undefined` where none was found in the request. */
+  /** Such as `/chat/completions`; `undefined` if the request did not name a supported endpoint. */
   readonly endpoint: string | undefined;
   readonly model: string | undefined;
-  /** What the client was told; 0 where the request ended before anything was. */
+  /** HTTP status sent to the client; 0 if the request ended before one was sent. */
   readonly status: number;
-  /** `failed`: by the gateway or on its way through it. An error that the upstream answered is `completed`. */
+  /** `failed`: a failure of the gateway or of a connection. An error response of the upstream is `completed`. */
   readonly outcome: 'completed' | 'failed' | 'cancelled';
-  /** `undefined` where the upstream told none: of a streamed chat it does only if it was asked to. */
+  /** `undefined` if the upstream reported none; for a streamed chat it reports usage only on request. */
   readonly tokens: TokenUsage | undefined;
-  /** Bytes of JSON. */
+  /** Request body in bytes. */
   readonly requestBytes: number;
-  /** UTF-16 units of what was passed on. */
+  /** Reply in UTF-16 units. */
   readonly replyLength: number;
-  /** Events, or pieces of a body that is no stream. */
+  /** Events of a stream, or pieces of any other body. */
   readonly parts: number;
   readonly durationMs: number;
 }
 
-/** What becomes known of a request while it is answered. */
+/** The usage of a request while it is being answered. */
 export type Progress = { -readonly [Name in keyof GatewayRequest]: GatewayRequest[Name] };
 
 export function beginProgress({ principal = '', agentId }: Session): Progress {
@@ -42,7 +40,7 @@ export function beginProgress({ principal = '', agentId }: Session): Progress {
     endpoint: undefined,
     model: undefined,
     status: 0,
-    // Until more is known: a requester that leaves is not heard of.
+    // The default, because a cancelled request ends without any further step.
     outcome: 'cancelled',
     tokens: undefined,
     requestBytes: 0,
@@ -54,18 +52,19 @@ export function beginProgress({ principal = '', agentId }: Session): Progress {
 
 export interface UsageTotals extends TokenUsage {
   readonly requests: number;
-  /** Of these, what did not end with `completed`. */
+  /** Requests with the outcome `failed`. */
   readonly failed: number;
+  /** Requests with the outcome `cancelled`. */
   readonly cancelled: number;
-  /** Of these, whose tokens nobody told. */
+  /** Requests for which the upstream reported no usage. */
   readonly unmetered: number;
   readonly requestBytes: number;
 }
 
 export interface GatewayUsage {
-  /** Everything since the gateway was created. */
+  /** Totals since the gateway was created. */
   readonly total: UsageTotals;
-  /** By principal, the latest 10,000 of them; who is forgotten begins at nothing. */
+  /** Totals by principal, for the 10,000 most recent ones. A forgotten principal starts again at zero. */
   readonly principals: ReadonlyMap<string, UsageTotals>;
 }
 
@@ -85,7 +84,7 @@ const NOTHING: UsageTotals = {
   requestBytes: 0,
 };
 
-/** @param maxPrincipals the one that has been quiet for longest is forgotten first. */
+/** @param maxPrincipals if there are more, the least recently active one is forgotten. */
 export function createUsageCounter(maxPrincipals = MAX_PRINCIPALS): UsageCounter {
   const principals = new Map<string, UsageTotals>();
   let total = NOTHING;
@@ -119,22 +118,22 @@ function sum(totals: UsageTotals, { outcome, tokens, requestBytes }: GatewayRequ
 }
 
 /**
- * Characters at the end of a text among which its usage is looked for. A client may have 16 entries of metadata
- * repeated behind it, which take some 50,000 in their longest form.
+ * How much of the end of a text is searched for usage, in UTF-16 units. The upstream may repeat 16 entries of
+ * the client's metadata after the usage, which take some 50,000 in their longest form.
  */
 export const USAGE_TAIL_LENGTH = 256 * 1024;
 const KEY = '"usage"';
 const KEY_OF_OBJECT = /"usage"\s*:\s*\{/;
-/** What this key holds is the client's. */
-const CLIENTS_OWN = '"metadata"';
+/** The value of this key comes from the client. */
+const METADATA_KEY = '"metadata"';
 
 /**
- * The usage that a response, or an event of one, states: as a key of its own, or of an object in it. Only that
- * is parsed, as the rest may be a megabyte of embeddings. The text is walked through from its end, because there
- * usage stands, and by its structure, because a client's words and keys may be repeated anywhere in it.
+ * Reads the usage from a response or an event, where it is a top-level key or a key of an object at the top level.
+ * Only the usage is parsed, as the rest may be a megabyte of embeddings. The search runs from the end, where usage
+ * is found, and follows the structure, because the client's own words and keys may be repeated anywhere in the text.
  */
 export function readTokenUsage(json: string): TokenUsage | undefined {
-  // Most events have none, and are not worth a walk.
+  // Most events have no usage and need no search.
   if (!json.includes(KEY)) return undefined;
   const tail = json.slice(-USAGE_TAIL_LENGTH);
   return KEY_OF_OBJECT.test(tail) ? findUsage(tail) : undefined;
@@ -144,14 +143,14 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
 function findUsage(tail: string): TokenUsage | undefined {
-  /** Where the containers around the present place end. */
+  /** Ends of the containers around the present position. */
   const ends: number[] = [];
-  /** The container that was passed last. */
+  /** The last container that was passed. */
   let start = 0;
   let end = 0;
-  /** Usage of an object in the outermost one. */
+  /** Usage found in an object at the top level. */
   let inner: TokenUsage | undefined;
-  /** The same, until it is known what that object is. */
+  /** The same, until the key of that object is known. */
   let pending: TokenUsage | undefined;
   for (let at = tail.length - 1; at >= 0; at--) {
     switch (tail.charCodeAt(at)) {
@@ -163,7 +162,7 @@ function findUsage(tail: string): TokenUsage | undefined {
       case 0x5b /* [ */:
         {
           const closed = ends.pop();
-          // The outermost one is over, or was never complete.
+          // The outermost container begins here, or the text is truncated.
           if (closed === undefined || ends.length === 0) return inner ?? pending;
           start = at;
           end = closed;
@@ -179,7 +178,7 @@ function findUsage(tail: string): TokenUsage | undefined {
             if (usage !== undefined && ends.length === 1) return usage;
             pending ??= usage;
           } else if (ends.length === 1) {
-            if (key !== CLIENTS_OWN) inner ??= pending;
+            if (key !== METADATA_KEY) inner ??= pending;
             pending = undefined;
           }
         }
@@ -204,7 +203,7 @@ function startOfString(text: string, close: number): number {
   return -1;
 }
 
-/** Whether nothing but a colon stands between what ends before `from` and the container at `start`. */
+/** Whether only a colon lies between the string that ends before `from` and the container at `start`. */
 function isKeyOf(text: string, from: number, start: number): boolean {
   return start > from && start - from < 16 && text.slice(from, start).trim() === ':';
 }

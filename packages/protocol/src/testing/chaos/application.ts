@@ -4,8 +4,8 @@ import { numberedBody, numberOf } from './numbered.js';
 import type { World } from './world.js';
 
 /**
- * Somebody who uses one end of a session without plan: sends, asks, answers in parts, cancels, reads
- * now and then, and stops reading some streams for a while.
+ * An application that uses one end of a session at random: it sends, requests, answers in parts, cancels,
+ * reads occasionally, and stops reading some streams for a while.
  */
 
 interface Unread {
@@ -29,7 +29,7 @@ export interface ApplicationOptions extends World {
 
 export class Application {
   readonly #options: ApplicationOptions;
-  /** What has arrived and was not read; of replies that are still open, as nobody else can be held back. */
+  /** Unread one-way messages and parts. When a reply ends, its parts leave: their sender no longer waits. */
   #unread: Unread[] = [];
   readonly #stalled = new Set<number>();
   readonly #asked = new Set<number>();
@@ -44,7 +44,7 @@ export class Application {
     return this.#options.core.state === 'established';
   }
 
-  get isAtRest(): boolean {
+  get isIdle(): boolean {
     const { core } = this.#options;
     const waits =
       core.hasOutput ||
@@ -54,16 +54,16 @@ export class Application {
     return core.state === 'established' && !waits && this.#unread.length === 0;
   }
 
-  /** This end has no connection. */
+  /** The connection is lost. */
   lose(): void {
     const { ledger, session, side, network } = this.#options;
     ledger.lost(session, side, network.now);
   }
 
-  /** This end has one again. */
+  /** The session is resumed. */
   regain(): void {
     const { ledger, session, side } = this.#options;
-    ledger.takenUp(session, side);
+    ledger.resumed(session, side);
   }
 
   handle(event: SessionEvent): void {
@@ -100,13 +100,13 @@ export class Application {
         return;
       case 'cancel':
         ledger.cancelArrived(session, side, event.streamId);
-        // The handler notices at once, or only when it wants to go on.
+        // The handler notices at once, or only when it sends its next part.
         if (random.chance(50))
           this.#answer(this.#handlers.find(({ streamId }) => streamId === event.streamId));
     }
   }
 
-  /** Does something. */
+  /** Performs one random action. */
   act(): void {
     const { core, random } = this.#options;
     const choice = random.below(100);
@@ -119,8 +119,8 @@ export class Application {
     else this.#stall();
   }
 
-  /** Reads everything and finishes what it has begun. */
-  comeToRest(): void {
+  /** Reads everything and finishes every reply. */
+  settle(): void {
     this.#stalled.clear();
     for (const handler of [...this.#handlers]) {
       handler.partsLeft = 0;
@@ -158,7 +158,7 @@ export class Application {
     return numberedBody(number, 8 + random.below(random.chance(8) ? 60_000 : 300));
   }
 
-  /** One message, or now and then more than the far end takes at once. */
+  /** Sends one message, or occasionally more than the peer accepts at once. */
   #send(): void {
     const { core, random } = this.#options;
     for (let i = random.chance(5) ? random.below(40) : 0; i >= 0; i--) core.channel.send(this.#body(0));
@@ -175,7 +175,7 @@ export class Application {
     this.#asked.add(streamId);
   }
 
-  /** One more part of a reply, or its end. */
+  /** Sends one more part of a reply, or its end. */
   #answer(handler: Handler | undefined): void {
     if (handler === undefined) return;
     const { core, random } = this.#options;
@@ -189,7 +189,7 @@ export class Application {
     }
     this.#handlers.splice(this.#handlers.indexOf(handler), 1);
     const choice = random.below(4);
-    // A response counts as the last part; a handler that was cancelled may answer all the same.
+    // A response counts as the last part; a cancelled handler may still respond.
     if (choice === 0) core.channel.respond(streamId, this.#body(streamId, isWanted));
     else if (choice === 1) core.channel.fail(streamId, new Error('the handler failed'));
     else core.channel.end(streamId);

@@ -6,8 +6,8 @@ import type { Connection, Frame, Party } from './network.js';
 import { SESSION, type World } from './world.js';
 
 /**
- * A client in virtual time: connects again after every loss, gives connections up that it has no
- * patience with, and begins a new session where the old one is lost or closed.
+ * A client in virtual time: it reconnects after every loss, abandons some connections, and begins a new
+ * session if the old one is lost or closed.
  */
 
 const MAX_RETRY_MS = 400;
@@ -16,12 +16,12 @@ export class Client {
   readonly #world: World;
   core: SessionCore;
   application: Application | undefined;
-  /** No session follows the one there is. */
+  /** No new session follows this one. */
   isLast = false;
   #wire: Connection | undefined;
   #isAnswered = false;
   #retryAt = 0;
-  /** The ACCEPT of the session that the server began in place of the lost one. */
+  /** The ACCEPT of a session that the server began instead of the lost one. */
   #superseding: Frame | undefined;
 
   constructor(world: World) {
@@ -37,7 +37,7 @@ export class Client {
     return this.isLast && this.core.state === 'closed';
   }
 
-  /** HELLO was said and not answered. */
+  /** HELLO was sent and is not answered. */
   get isShakingHands(): boolean {
     return this.#wire !== undefined && this.core.lifecycle !== 'established' && !this.#isAnswered;
   }
@@ -65,7 +65,7 @@ export class Client {
     this.#retryAt = Math.min(this.#retryAt, network.now);
   }
 
-  /** Takes the connection for lost, which it need not be: all that was said may arrive later. */
+  /** Gives up the connection, which may still work: frames already sent may arrive later. */
   abandon(): void {
     const wire = this.#wire;
     if (wire === undefined) return;
@@ -156,7 +156,7 @@ export class Client {
     if (!this.isLast) this.#renew();
   }
 
-  /** Goes on with a new session; on the connection that the server has begun one on, if it has. */
+  /** Starts a new session, on the present connection if the server has already accepted one there. */
   #renew(): void {
     const { now } = this.#world.network;
     this.core = createCore();
@@ -165,7 +165,7 @@ export class Client {
     this.#superseding = undefined;
     if (accept === undefined || this.#wire === undefined) return;
     this.core.handleConnected(now);
-    // The HELLO that was answered is the one that the lost session said.
+    // The server answered the HELLO of the lost session, so the new one is not sent.
     this.core.pollTransmit();
     this.core.handleMessage(accept, now);
   }

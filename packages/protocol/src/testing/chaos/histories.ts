@@ -1,21 +1,21 @@
 import { runHistory } from './history.js';
-import { BEFALLS, type Befall, Tally } from './tally.js';
+import { INCIDENTS, type Incident, Tally } from './tally.js';
 import { MAX_UNREAD } from './world.js';
 
-/** What came of many histories. */
+/** The outcome of many histories. */
 export interface HistoriesOutcome {
-  /** With the seeds that run them again. */
+  /** Each with the seed that reproduces it. */
   readonly faults: readonly string[];
   readonly tally: Tally;
   /** Bodies that arrived. */
   readonly delivered: number;
-  /** Largest sum of charges that waited unread at one end of a session, of {@link MAX_UNREAD} allowed. */
+  /** Largest sum of unread charges at one end of a session; the limit is {@link MAX_UNREAD}. */
   readonly peakUnread: number;
-  /** What is to befall sessions and did not. */
-  readonly missing: readonly Befall[];
+  /** Incidents that never happened. */
+  readonly missing: readonly Incident[];
 }
 
-/** Runs the histories of `count` seeds, from `seed` on. */
+/** Runs the histories of `count` consecutive seeds, beginning with `seed`. */
 export function runHistories(seed: number, count: number): HistoriesOutcome {
   const faults: string[] = [];
   const tally = new Tally();
@@ -29,5 +29,5 @@ export function runHistories(seed: number, count: number): HistoriesOutcome {
     delivered += outcome.delivered;
     peakUnread = Math.max(peakUnread, outcome.peakUnread);
   }
-  return { faults, tally, delivered, peakUnread, missing: BEFALLS.filter((name) => tally.of(name) === 0) };
+  return { faults, tally, delivered, peakUnread, missing: INCIDENTS.filter((name) => tally.of(name) === 0) };
 }

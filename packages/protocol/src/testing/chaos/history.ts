@@ -8,22 +8,22 @@ import { Tally } from './tally.js';
 import { TIMERS, type World } from './world.js';
 
 /**
- * One client and one server that use their session without plan while their network does its worst, in
- * virtual time. Then everybody comes to rest and closes, and the ledger is checked.
+ * One client and one server that use their session at random over a failing network, in virtual time.
+ * Finally both ends settle and close, and the ledger is checked.
  */
 
 export interface HistoryOutcome {
-  /** What should not have happened; empty where all is well. */
+  /** Violations found; empty if all is well. */
   readonly faults: readonly string[];
   readonly tally: Tally;
   /** Bodies that arrived. */
   readonly delivered: number;
-  /** Largest sum of charges that waited unread at one end. */
+  /** Largest sum of unread charges at one end. */
   readonly peakUnread: number;
 }
 
-/** As long as anything may take to come to rest: a window, and then some. */
-const REST_MS = 60_000;
+/** Time to settle in: longer than a resume window. */
+const SETTLE_MS = 60_000;
 const TICK_MS = 20;
 
 export function runHistory(seed: number, steps = 1_000): HistoryOutcome {
@@ -36,7 +36,7 @@ class History {
   readonly #server: Server;
   readonly #faults: string[] = [];
   #peakUnread = 0;
-  /** Nobody can connect until then. */
+  /** Until then, connecting fails. */
   #downUntil = 0;
 
   constructor(seed: number) {
@@ -59,7 +59,7 @@ class History {
   run(steps: number): HistoryOutcome {
     const { ledger, tally } = this.#world;
     for (let i = 0; i < steps; i++) this.#step();
-    this.#comeToRest();
+    this.#settle();
     this.#close();
     return {
       faults: [...this.#faults, ...ledger.check()],
@@ -72,21 +72,21 @@ class History {
   #step(): void {
     const { random } = this.#world;
     const choice = random.below(1_000);
-    if (choice < 720) this.#anybody()?.act();
+    if (choice < 720) this.#randomApplication()?.act();
     else if (choice < 966) this.#pass(random.below(80));
     else if (choice < 995) this.#disturb();
-    else this.#befall(choice);
+    else this.#intervene(choice);
     this.#pump();
   }
 
-  /** What networks do. */
+  /** Something that networks do. */
   #disturb(): void {
     const { random, network, tally } = this.#world;
     const { wire } = this.#client;
     const choice = random.below(100);
     if (choice < 10) {
-      tally.count('nobody could connect');
-      // Now and then for longer than a session lives without a connection.
+      tally.count('network down');
+      // Occasionally for longer than the resume window.
       this.#downUntil = network.now + random.below(random.chance(10) ? 15_000 : 1_500);
       network.isDown = true;
       wire?.cut();
@@ -111,7 +111,7 @@ class History {
 
   #disturbHandshake(wire: Connection): void {
     const { random, network, tally } = this.#world;
-    // Either the same HELLO comes twice, or the next attempt overtakes this one.
+    // Either the same HELLO arrives twice, or the next attempt overtakes this one.
     if (random.chance(50)) return this.#repeatHello(wire, 50);
     tally.count('HELLO late');
     wire.frozenUntil = network.now + random.below(2_500);
@@ -131,15 +131,13 @@ class History {
     tally.count('connection cut');
     if (!this.#client.isShakingHands) return;
     const isFirst = this.#client.session === undefined;
-    tally.count(
-      isFirst ? 'cut before the first HELLO was answered' : 'cut before a HELLO that resumes was answered',
-    );
+    tally.count(isFirst ? 'cut before the first ACCEPT' : 'cut before the ACCEPT of a resume');
     const server = this.#server.applicationOf(this.#client.session);
     if (!isFirst && server?.isEstablished) tally.count('ACCEPT of a resumed session lost');
   }
 
-  /** What the two ends do to themselves. */
-  #befall(choice: number): void {
+  /** Something that one end does itself. */
+  #intervene(choice: number): void {
     const { random } = this.#world;
     const { session } = this.#client;
     if (choice < 996) this.#client.close();
@@ -148,28 +146,28 @@ class History {
     else this.#pass(random.below(1_000));
   }
 
-  #anybody(): Application | undefined {
+  #randomApplication(): Application | undefined {
     const { random } = this.#world;
     return random.chance(50) ? this.#client.application : random.pick(this.#server.applications);
   }
 
-  /** Everybody reads, every handler finishes, and nothing befalls the network any more. */
-  #comeToRest(): void {
+  /** Lets both ends read everything and finish every reply, without further disturbance. */
+  #settle(): void {
     const client = this.#client;
     this.#downUntil = 0;
-    // It may be dead without anybody knowing.
+    // The connection may be dead without either end having noticed.
     client.abandon();
-    const isAtRest = () =>
-      client.application?.isAtRest === true && this.#server.applicationOf(client.session)?.isAtRest === true;
-    const wasLeft = this.#until(isAtRest, () => {
-      client.application?.comeToRest();
-      for (const application of this.#server.applications) application.comeToRest();
+    const isIdle = () =>
+      client.application?.isIdle === true && this.#server.applicationOf(client.session)?.isIdle === true;
+    const hasSettled = this.#until(isIdle, () => {
+      client.application?.settle();
+      for (const application of this.#server.applications) application.settle();
     });
-    if (!wasLeft)
-      this.#faults.push(`no rest: ${client.core.state}, ${client.core.channel.openStreams} streams`);
+    if (!hasSettled)
+      this.#faults.push(`not settled: ${client.core.state}, ${client.core.channel.openStreams} streams`);
   }
 
-  /** The last session ends in order, and those that nobody came back to with their window. */
+  /** Closes the last session; abandoned ones end when their resume window passes. */
   #close(): void {
     const { random, ledger } = this.#world;
     const client = this.#client;
@@ -189,7 +187,7 @@ class History {
   }
 
   #until(isDone: () => boolean, work: () => void): boolean {
-    for (let ms = 0; ms < REST_MS; ms += TICK_MS) {
+    for (let ms = 0; ms < SETTLE_MS; ms += TICK_MS) {
       work();
       this.#pass(TICK_MS);
       if (isDone()) return true;

@@ -3,27 +3,26 @@ import type { Undelivered } from '../../session/types.js';
 import type { Side } from './network.js';
 
 /**
- * The checker. It knows nothing of frames, acknowledgement or credit: it holds what was handed to one
- * end against what the other end was given, and what the ends said about their session against what
- * was done to them.
+ * The checker. It does not know frames, acknowledgement or credit. It compares what one application
+ * sent with what the other received, and the reported end of a session with what happened to it.
  */
 
-/** What one end of a session was handed, was given, and was put through. */
+/** History of one end of a session. */
 interface End {
-  /** Bodies handed over for each stream, 0 being one-way messages. */
+  /** Bodies that the application sent, by stream; stream 0 is one-way messages. */
   readonly sent: Map<number, number[]>;
-  /** Bodies that the application was given, by stream. */
+  /** Bodies that the application received, by stream. */
   readonly received: Map<number, number[]>;
   readonly cancelled: Set<number>;
-  /** How often a stream that this end opened has come to its end. */
+  /** How often a stream that this end opened has ended. */
   readonly finished: Map<number, number>;
-  /** Has learned of the session. */
+  /** This end knows the session. */
   hasJoined: boolean;
-  /** Since when this end has no connection, as its driver knows. */
+  /** When this end lost its connection, as its driver knows; infinite while connected. */
   lostAt: number;
-  /** Was asked to close by its own application. */
+  /** Its own application closed the session. */
   hasClosed: boolean;
-  /** When this end began to close, or heard that the other does. */
+  /** When this end began to close, or learned that the other end does. */
   closingAt: number;
   outcome: Outcome | undefined;
 }
@@ -37,7 +36,7 @@ interface Outcome {
 interface Entry {
   readonly client: End;
   readonly server: End;
-  /** The server was started anew and knows nothing of it. */
+  /** The server was restarted and no longer knows the session. */
   isForgotten: boolean;
 }
 
@@ -64,7 +63,7 @@ export class Ledger {
     return total;
   }
 
-  // --- what happens
+  // --- recording
 
   joined(session: string, side: Side): void {
     this.#end(session, side).hasJoined = true;
@@ -83,10 +82,10 @@ export class Ledger {
     this.#end(session, side).cancelled.add(streamId);
   }
 
-  /** The handler at `side` was told that nobody wants its reply any more. */
+  /** A handler at `side` was notified that its request is cancelled. */
   cancelArrived(session: string, side: Side, streamId: number): void {
     if (!this.#end(session, other(side)).cancelled.has(streamId))
-      this.#fault(session, side, `stream ${streamId} was cancelled by nobody`);
+      this.#fault(session, side, `stream ${streamId} was never cancelled`);
   }
 
   finished(session: string, side: Side, streamId: number): void {
@@ -98,11 +97,11 @@ export class Ledger {
 
   lost(session: string, side: Side, now: number): void {
     const end = this.#end(session, side);
-    // A connection that got nowhere is no new loss.
+    // A failed reconnection attempt is not another loss.
     end.lostAt = Math.min(end.lostAt, now);
   }
 
-  takenUp(session: string, side: Side): void {
+  resumed(session: string, side: Side): void {
     this.#end(session, side).lostAt = Infinity;
   }
 
@@ -128,19 +127,19 @@ export class Ledger {
       this.#fault(
         session,
         side,
-        `ended for no reason: ${error?.code ?? 'no error'}, ${error?.message ?? ''}`,
+        `ended without a valid reason: ${error?.code ?? 'no error'}, ${error?.message ?? ''}`,
       );
   }
 
-  // --- what is checked
+  // --- checking
 
-  /** Both ends have ended a session as asked. */
+  /** Both ends have ended the session without an error. */
   hasEndedInOrder(session: string): boolean {
     const { client, server } = this.#entry(session);
     return [client, server].every(({ outcome }) => outcome !== undefined && outcome.error === undefined);
   }
 
-  /** A session ends as asked, or because nothing has carried it for as long as it may live without. */
+  /** A session may end because it was closed, or because it had no connection for a resume window. */
   #isJustified(session: string, side: Side, { at, error }: Outcome): boolean {
     const entry = this.#entry(session);
     const end = entry[side];
@@ -150,9 +149,9 @@ export class Ledger {
         return end.closingAt < Infinity;
       case 'session_lost': {
         const far = entry[other(side)];
-        // Where only one end has closed, the other stays until it is told that this end knows.
+        // If only one end has closed, the other stays until it learns that this end knows.
         const hasLeft = far.outcome !== undefined && (far.outcome.error !== undefined || far.hasClosed);
-        // Nobody may have come to hear of it: its ACCEPT was lost, or came to a client that wants to close.
+        // The client may never have joined: ACCEPT was lost, or arrived when the client was about to close.
         const isGone = hasLeft || !far.hasJoined || entry.isForgotten;
         return isGone || isDeferred || at - end.lostAt >= this.#times.windowMs;
       }
@@ -163,7 +162,7 @@ export class Ledger {
     }
   }
 
-  /** Compares the ends of every session, once everything has come to rest. */
+  /** Compares the two ends of every session, once they have settled. */
   check(): readonly string[] {
     for (const [session, entry] of this.#sessions) {
       for (const side of ['client', 'server'] as const) this.#checkDirection(session, side, entry);
@@ -171,7 +170,7 @@ export class Ledger {
     return this.faults;
   }
 
-  /** Everything that `side` sent, against what the other end was given. */
+  /** Compares what `side` sent with what the other end received. */
   #checkDirection(session: string, side: Side, entry: Entry): void {
     const from = entry[side];
     const to = entry[other(side)];
@@ -189,7 +188,7 @@ export class Ledger {
         this.#fault(
           session,
           side,
-          `stream ${streamId}: ${received.length} of ${sent.length} arrived, ${least} to ${most} said to`,
+          `stream ${streamId}: ${received.length} of ${sent.length} arrived, the sender reports ${least} to ${most}`,
         );
       }
     }
@@ -218,9 +217,9 @@ export class Ledger {
   }
 }
 
-/** How many of `count` bodies may have arrived, going by what the end that sent them says. */
+/** How many of `count` bodies may have arrived according to their sender. */
 function expected(from: End, streamId: number, count: number): { least: number; most: number } {
-  // An end that goes on, or ended in order, says that all arrived.
+  // An end that is still open, or that ended without an error, reports that all arrived.
   if (from.outcome?.error === undefined) return { least: count, most: count };
   const { notSent, unknown } = from.outcome.undelivered;
   const on = (bodies: Undelivered['notSent']) => bodies.filter((body) => body.streamId === streamId).length;

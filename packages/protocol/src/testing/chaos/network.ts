@@ -1,21 +1,21 @@
 import type { Random } from './random.js';
 
 /**
- * Connections in virtual time that are slow, freeze, die in one direction and are cut. Knows frames
- * and close codes and nothing of the protocol.
+ * Connections in virtual time that are slow, freeze, die in one direction and are cut. The network knows
+ * frames and close codes, but not the protocol.
  */
 
 export type Frame = Uint8Array | string;
 export type Side = 'client' | 'server';
 
-/** One end of a connection, until it has heard that the connection is closed. */
+/** One end of a connection, until it learns that the connection is closed. */
 export interface Party {
   handleFrame(frame: Frame): void;
-  /** The connection is gone; 1006 where nobody has closed it. */
+  /** The connection is closed; the code is 1006 if neither end closed it. */
   handleClose(code: number): void;
 }
 
-/** What travels: frames in order, and the close behind them. */
+/** A frame in flight, or the close after the last frame. */
 interface Item {
   readonly at: number;
   readonly frame?: Frame;
@@ -24,23 +24,23 @@ interface Item {
 
 interface Pipe {
   readonly items: Item[];
-  /** Takes nothing more: its end has closed, or the connection was cut. */
+  /** Accepts nothing more: its end has closed, or the connection was cut. */
   isShut: boolean;
-  /** Swallows everything without telling anybody. */
+  /** Drops everything without notice. */
   isDead: boolean;
 }
 
 const MAX_DELAY_MS = 60;
-/** Frames that a socket takes ahead of time. */
+/** Frames that a socket buffers. */
 const CAPACITY = 50;
 
 export class Connection {
   readonly #network: Network;
   readonly #pipes: Readonly<Record<Side, Pipe>> = { client: createPipe(), server: createPipe() };
   readonly #parties: Partial<Record<Side, Party>> = {};
-  /** Nothing moves before this. */
+  /** Nothing is delivered before this time. */
   frozenUntil = 0;
-  /** What the client said first. */
+  /** The first frame of the client. */
   hello: Frame | undefined;
 
   constructor(network: Network) {
@@ -59,30 +59,30 @@ export class Connection {
     return this.#pipes[from].items.length >= CAPACITY;
   }
 
-  /** Sent as a copy, for a socket copies too: the sender uses its memory again. */
+  /** Sends a copy, as a socket does: the sender reuses its memory. */
   send(from: Side, frame: Frame): void {
     if (from === 'client') this.hello ??= frame.slice();
     this.#push(from, { frame: frame.slice() });
   }
 
-  /** `from` leaves: it hears nothing more, and the other end hears `code` behind all that was sent. */
+  /** `from` leaves: it receives nothing more, and the other end receives `code` after every frame sent. */
   close(from: Side, code: number): void {
     delete this.#parties[from];
     this.#push(from, { code });
     this.#pipes[from].isShut = true;
   }
 
-  /** The rest of what is under way is lost in both directions, and each end hears of it when it will. */
+  /** Drops a random number of the last frames in flight; each end notices after a delay of its own. */
   cut(): void {
     for (const side of ['client', 'server'] as const) this.#shut(side);
   }
 
-  /** `side` takes it for lost, though what it said may still arrive. */
+  /** `side` gives up the connection; frames it has sent may still arrive. */
   abandon(side: Side): void {
     this.close(side, 1006);
   }
 
-  /** From now on nothing that `from` says arrives, and nobody is told. */
+  /** From now on nothing that `from` sends arrives, and neither end is notified. */
   deafen(from: Side): void {
     this.#pipes[from].isDead = true;
     this.#pipes[from].items.length = 0;
@@ -128,7 +128,7 @@ export class Connection {
     const pipe = this.#pipes[from];
     if (pipe.isShut) return;
     pipe.items.length = random.below(pipe.items.length + 1);
-    // What is dead stays silent, so that its far end finds out by itself.
+    // A dead direction stays silent, so the other end has to find out by itself.
     this.#push(from, { code: 1006 }, random.chance(20) ? random.below(3_000) : undefined);
     pipe.isShut = true;
   }
@@ -136,7 +136,7 @@ export class Connection {
 
 export class Network {
   now = 0;
-  /** Nobody can connect. */
+  /** Connecting fails. */
   isDown = false;
   readonly random: Random;
   readonly #accept: (connection: Connection) => Party;
@@ -159,7 +159,7 @@ export class Network {
     return connection;
   }
 
-  /** Says a HELLO again, on a connection behind which nobody is. */
+  /** Sends a HELLO again, on a connection without a client. */
   repeat(hello: Frame, delayMs: number): void {
     const connection = this.connect({ handleFrame() {}, handleClose() {} });
     connection.frozenUntil = this.now + delayMs;
@@ -167,7 +167,7 @@ export class Network {
     connection.close('client', 1006);
   }
 
-  /** Lets `ms` pass. @param afterEach runs after everything that was delivered. */
+  /** Lets `ms` pass. @param afterEach runs after every delivery. */
   advance(ms: number, afterEach: () => void): void {
     const until = this.now + ms;
     for (;;) {

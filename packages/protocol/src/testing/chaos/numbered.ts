@@ -1,8 +1,6 @@
 import { type CodedBody, plainBody } from '../../codec/body.js';
 
-/** Bodies that say who they are, and whose every byte follows from that. */
-
-/** @param length bytes, at least 8. */
+/** A body that begins with its number and its length; both determine every other byte. @param length at least 8 bytes. */
 export function numberedBody(number: number, length: number): CodedBody {
   const bytes = new Uint8Array(length);
   const view = new DataView(bytes.buffer);
@@ -12,7 +10,7 @@ export function numberedBody(number: number, length: number): CodedBody {
   return plainBody(bytes);
 }
 
-/** The number of a body, or why it is none. */
+/** The number of a body, or a description of its damage. */
 export function numberOf(bytes: Uint8Array): number | string {
   if (bytes.length < 8) return `a body of ${bytes.length} bytes`;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);

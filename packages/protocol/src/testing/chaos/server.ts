@@ -5,18 +5,16 @@ import { Application } from './application.js';
 import type { Connection, Frame, Party } from './network.js';
 import { SESSION, type World } from './world.js';
 
-/** A server in virtual time: admits connections, holds sessions and lets them be taken up. */
-
-/** A session that the server holds, or what is to become one. */
+/** A session that the server holds, or a connection without one yet. */
 interface Held {
   readonly core: SessionCore;
-  /** What carries it. */
+  /** Its connection. */
   wire: Connection | undefined;
   application: Application | undefined;
 }
 
-/** A HELLO that is being looked into. */
-interface Decision {
+/** A HELLO that is waiting for authentication. */
+interface Pending {
   readonly at: number;
   readonly held: Held;
   readonly hello: HelloPayload;
@@ -24,14 +22,15 @@ interface Decision {
 
 const MAX_DECISION_MS = 40;
 
+/** A server in virtual time: it admits connections, holds sessions and resumes them. */
 export class Server {
   readonly #world: World;
   readonly #sessions = new Map<string, Held>();
-  /** Sessions, and what is none yet. */
+  /** Sessions, and connections without one yet. */
   readonly #held = new Set<Held>();
-  /** The session that a connection feeds, where that is not its own. */
-  readonly #takenUp = new WeakMap<Connection, Held>();
-  #decisions: Decision[] = [];
+  /** Connections that resumed an earlier session. */
+  readonly #resumed = new WeakMap<Connection, Held>();
+  #pending: Pending[] = [];
 
   constructor(world: World) {
     this.#world = world;
@@ -54,7 +53,7 @@ export class Server {
     const own: Held = { core, wire: connection, application: undefined };
     this.#held.add(own);
     core.handleConnected(this.#world.network.now);
-    const target = (): Held => this.#takenUp.get(connection) ?? own;
+    const target = (): Held => this.#resumed.get(connection) ?? own;
     return {
       handleFrame: (frame) => this.#handleFrame(connection, target(), frame),
       handleClose: (code) => this.#handleClose(connection, target(), code),
@@ -63,8 +62,8 @@ export class Server {
 
   handleTime(): void {
     const { now } = this.#world.network;
-    const due = this.#decisions.filter(({ at }) => at <= now);
-    this.#decisions = this.#decisions.filter(({ at }) => at > now);
+    const due = this.#pending.filter(({ at }) => at <= now);
+    this.#pending = this.#pending.filter(({ at }) => at > now);
     for (const { held, hello } of due) this.#decide(held, hello);
     for (const { core } of this.#held) core.handleTimeout(now);
   }
@@ -78,19 +77,19 @@ export class Server {
     held.core.close(CloseReason.NORMAL, '', this.#world.network.now);
   }
 
-  /** The process ends, and another one takes its place. */
+  /** The process is replaced by a new one. */
   restart(): void {
-    this.#world.tally.count('server started anew');
+    this.#world.tally.count('server restarted');
     for (const { core, wire } of this.#held) {
       wire?.cut();
       if (core.id !== undefined) this.#world.ledger.forgotten(core.id);
     }
     this.#sessions.clear();
     this.#held.clear();
-    this.#decisions = [];
+    this.#pending = [];
   }
 
-  /** Applies what the sessions have to say. Returns whether there was anything. */
+  /** Sends and handles everything that the sessions put out. Returns whether there was anything. */
   pump(): boolean {
     let isBusy = false;
     for (const held of this.#held) {
@@ -120,7 +119,7 @@ export class Server {
   }
 
   #handleFrame(connection: Connection, held: Held, frame: Frame): void {
-    // Another connection may have taken the session away from this one.
+    // Another connection may have resumed the session.
     if (held.wire === connection) held.core.handleMessage(frame, this.#world.network.now);
   }
 
@@ -138,8 +137,8 @@ export class Server {
   #handleEvent(held: Held, event: SessionEvent): void {
     const { network, random } = this.#world;
     if (event.type === 'hello') {
-      // Whoever authenticates asks somebody else first.
-      this.#decisions.push({ at: network.now + random.below(MAX_DECISION_MS), held, hello: event.hello });
+      // Authentication takes time.
+      this.#pending.push({ at: network.now + random.below(MAX_DECISION_MS), held, hello: event.hello });
       return;
     }
     held.application?.handle(event);
@@ -152,10 +151,10 @@ export class Server {
 
   #decide(held: Held, hello: HelloPayload): void {
     const { core, wire } = held;
-    // The client may have gone while it was being looked up.
+    // The client may have disconnected meanwhile.
     if (core.state !== 'connecting' || wire === undefined || !this.#held.has(held)) return;
-    const outcome = this.#takeUp(wire, hello);
-    if (outcome === 'taken_up' || outcome === 'stale_attempt') {
+    const outcome = this.#resume(wire, hello);
+    if (outcome === 'resumed' || outcome === 'stale_attempt') {
       this.#held.delete(held);
       if (outcome === 'stale_attempt') wire.close('server', 4410);
       return;
@@ -166,8 +165,8 @@ export class Server {
     this.#sessions.set(session, held);
   }
 
-  /** From the look-up to the takeover nothing waits, so no other connection can come in between. */
-  #takeUp(wire: Connection, hello: HelloPayload): ResumeRefusal | 'taken_up' | 'stale_attempt' | undefined {
+  /** Synchronous from look-up to takeover, so that no other connection can interfere. */
+  #resume(wire: Connection, hello: HelloPayload): ResumeRefusal | 'resumed' | 'stale_attempt' | undefined {
     const { resume } = hello;
     if (resume === undefined) return undefined;
     const { network, tally } = this.#world;
@@ -178,15 +177,15 @@ export class Server {
     if (refused !== undefined) return refused;
     const former = found.wire;
     if (former !== undefined) {
-      tally.count('taken up while another connection carried it');
+      tally.count('resumed while still connected');
       found.core.handleDisconnected(1006, 'taken over', network.now);
       former.close('server', 4409);
     }
-    tally.count(found.core.state === 'closing' ? 'taken up while closing' : 'taken up');
-    this.#takenUp.set(wire, found);
+    tally.count(found.core.state === 'closing' ? 'resumed while closing' : 'resumed');
+    this.#resumed.set(wire, found);
     found.wire = wire;
     found.application?.regain();
     found.core.resume(resume, network.now);
-    return 'taken_up';
+    return 'resumed';
   }
 }

@@ -1,44 +1,44 @@
-/** Everything that is to befall sessions; a run of histories shows that each of it has happened. */
-export const BEFALLS = [
+/** Incidents that a run of histories must produce, each at least once. */
+export const INCIDENTS = [
   'connection cut',
-  'cut before the first HELLO was answered',
-  'cut before a HELLO that resumes was answered',
+  'cut before the first ACCEPT',
+  'cut before the ACCEPT of a resume',
   'ACCEPT of a resumed session lost',
   'connection frozen',
   'one direction dead',
-  'nobody could connect',
+  'network down',
   'HELLO late',
   'HELLO repeated',
-  'taken up while another connection carried it',
+  'resumed while still connected',
   'stale attempt refused',
-  'taken up',
-  'taken up while closing',
+  'resumed',
+  'resumed while closing',
   'closed by the client',
   'closed by the server',
   'closed without a connection',
   'closed in order',
-  'server started anew',
+  'server restarted',
   'window passed',
   'not recovered',
 ] as const;
-export type Befall = (typeof BEFALLS)[number];
+export type Incident = (typeof INCIDENTS)[number];
 
 export class Tally {
-  readonly #counts = new Map<Befall, number>(BEFALLS.map((name) => [name, 0]));
+  readonly #counts = new Map<Incident, number>(INCIDENTS.map((name) => [name, 0]));
 
-  count(name: Befall): void {
+  count(name: Incident): void {
     this.#counts.set(name, this.of(name) + 1);
   }
 
-  of(name: Befall): number {
+  of(name: Incident): number {
     return this.#counts.get(name) ?? 0;
   }
 
   add(other: Tally): void {
-    for (const name of BEFALLS) this.#counts.set(name, this.of(name) + other.of(name));
+    for (const name of INCIDENTS) this.#counts.set(name, this.of(name) + other.of(name));
   }
 
-  entries(): Iterable<readonly [Befall, number]> {
+  entries(): Iterable<readonly [Incident, number]> {
     return this.#counts;
   }
 }

@@ -7,21 +7,21 @@ import type { Network } from './network.js';
 import type { Random } from './random.js';
 import type { Tally } from './tally.js';
 
-/** What everybody in a history shares. */
+/** Shared by all participants of a history. */
 export interface World {
   readonly random: Random;
   readonly network: Network;
   readonly ledger: Ledger;
   readonly tally: Tally;
-  /** The next number of a body. */
+  /** Returns the next body number. */
   readonly nextNumber: () => number;
-  /** Charges of what waits to be read at one end of a session. */
+  /** Called with the sum of unread charges at one end of a session. */
   readonly onUnread: (charge: number) => void;
 }
 
 const KIB = 1024;
 
-/** Small windows, so that senders wait for credit all the time. */
+/** Small windows, so that senders often wait for credit. */
 export const LIMITS = resolveLimits({
   sessionWindow: 128 * KIB,
   streamWindow: 32 * KIB,
@@ -29,7 +29,7 @@ export const LIMITS = resolveLimits({
   maxMessageSize: 64 * KIB,
 });
 
-/** What waits unread of one session and direction, as PROTOCOL.md states it. */
+/** Bound for the unread bytes of one direction of a session, as PROTOCOL.md states it. */
 export const MAX_UNREAD = LIMITS.sessionWindow + 2 * LIMITS.maxMessageSize;
 
 export const TIMERS = resolveTimers(
@@ -43,7 +43,7 @@ export const TIMERS = resolveTimers(
   true,
 );
 
-/** Half of the session window over all streams, as the options of client and server state it. */
+/** All streams together get half of the session window, as in the options of client and server. */
 const LINK = { message_window: 32 * KIB, stream_window: 2 * KIB, max_streams: LIMITS.maxStreams };
 
 export const SESSION: Omit<SessionOptions, 'role'> = {

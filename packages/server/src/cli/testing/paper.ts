@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer';
 import { createTerminal, type Terminal } from '../terminal.js';
 
-/** A terminal, or what a pipe leads to, that keeps what was written. */
+/** A terminal or a pipe that records what is written to it. */
 export interface Paper {
   readonly terminal: Terminal;
   text(): string;
@@ -9,7 +9,7 @@ export interface Paper {
   lines(): string[];
 }
 
-/** @param columns makes it a terminal of this width. @default a pipe */
+/** @param columns width of the terminal. @default a pipe */
 export function createPaper(columns?: number, hasColors = false): Paper {
   const written: Buffer[] = [];
   const terminal = createTerminal({

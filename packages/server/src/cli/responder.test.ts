@@ -1,6 +1,6 @@
 import { type Message, type Part, ProtocolError, type RequestContext } from '@parlance/protocol';
 import { expect, it } from 'vitest';
-import { createEmbeddedResponder } from './embedded-responder.js';
+import { createEmbeddedResponder } from './responder.js';
 
 async function answerTo(text: string): Promise<string> {
   const context = { signal: new AbortController().signal } as RequestContext;
@@ -14,13 +14,13 @@ async function answerTo(text: string): Promise<string> {
   return answer;
 }
 
-it('a question is answered by its words, and of a chat by its last message', async () => {
-  expect(await answerTo('is anybody there')).toMatch(/^You said “is anybody there”: 3 words, the longest/);
+it('answers a question by its words, and a chat by its last message', async () => {
+  expect(await answerTo('is this on')).toMatch(/^You said “is this on”: 3 words, the longest/);
   const chat = JSON.stringify({ messages: [{ content: 'one' }, { content: 'two words' }] });
   expect(await answerTo(chat)).toMatch(/^You said “two words”: 2 words, the longest/);
 });
 
-it('of a question without end, only the beginning is heard', async () => {
+it('answers only the beginning of an overlong question', async () => {
   expect(await answerTo('a '.repeat(32 * 1024))).toContain(': 32768 words, the longest');
   expect(await answerTo('a '.repeat(32 * 1024 + 1))).toContain(': 32768 words and more, the longest');
 });

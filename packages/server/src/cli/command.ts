@@ -1,0 +1,54 @@
+import { InvalidArgumentError } from 'commander';
+import type { ExitCode } from './failure.js';
+import type { Terminal } from './terminal.js';
+
+/** The environment of a command, and parsers for the values of its options. */
+
+export interface CommandEnvironment {
+  readonly output: Terminal;
+  readonly errors: Terminal;
+  /** Whether standard input is a terminal. */
+  readonly isTyped: boolean;
+  /** Token that `connect` presents and `serve` requires. */
+  readonly token: string | undefined;
+  /** API key for the upstream of `serve`. */
+  readonly apiKey: string | undefined;
+}
+
+/** Receives the exit code of a command. */
+export type Finish = (code: ExitCode) => void;
+
+export function wholeNumber(least: number, most: number) {
+  return (text: string): number => {
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= least && value <= most) return value;
+    throw new InvalidArgumentError(`Expected a whole number from ${least} to ${most}.`);
+  };
+}
+
+/** Accepts names in any case, and with - instead of _. */
+export function nameOf<Name extends string>(
+  names: readonly Name[],
+  fold = (name: string) => name.toUpperCase(),
+) {
+  return (text: string): Name => {
+    const found = names.find((name) => name === fold(text.replaceAll('-', '_')));
+    if (found !== undefined) return found;
+    throw new InvalidArgumentError(`Expected one of ${names.join(', ')}.`);
+  };
+}
+
+/** Dimensions, such as `32,4096`. */
+export function shapeOf(text: string): number[] {
+  return text.split(/[,x]/).map(wholeNumber(0, 2 ** 32 - 1));
+}
+
+export function httpUrl(text: string): string {
+  if (/^https?:\/\//i.test(text) && URL.canParse(text)) return text;
+  throw new InvalidArgumentError('Expected a URL such as http://127.0.0.1:11434/v1.');
+}
+
+/** Several values, or one value with commas. */
+export function splitList(values: readonly string[]): string[] {
+  return values.flatMap((value) => value.split(',')).filter((value) => value !== '');
+}
