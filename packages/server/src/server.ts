@@ -33,11 +33,11 @@ import { Policy } from './agents/policy.js';
 import { Relay } from './agents/relay.js';
 import type { RelayStats } from './agents/transit.js';
 import type { Listening, Server } from './api.js';
-import { Connection, type ConnectionHost, type Peer } from './connection.js';
+import { Connection, type ConnectionHost } from './connection.js';
 import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions, returnDelay } from './drain.js';
 import { addressKey } from './http/addresses.js';
 import { closeListener, type Listener, type ListenOptions, openListener } from './http/listener.js';
-import { Upgrades } from './http/upgrade.js';
+import { type Peer, Upgrades } from './http/upgrade.js';
 import type { ServerWire } from './http/ws.js';
 import { LoopShares } from './loop-shares.js';
 import type { Observed } from './observe/metrics.js';
@@ -307,7 +307,7 @@ class SessionServer implements Server, ConnectionHost {
     if (this.#isClosing) session.abort(new ProtocolError('draining', 'the server closes'));
   }
 
-  onTakenUp(_session: Endpoint, own: Endpoint): void {
+  onResumed(_session: Endpoint, own: Endpoint): void {
     this.#observation.metrics?.handleAccepted(true);
     this.#forget(own);
   }

@@ -46,6 +46,14 @@ export async function identify(
   }
 }
 
+/** The principal that quotas count: none without `authenticate`, as each connection's is made up. */
+export function countedPrincipal(
+  principal: string | undefined,
+  { authenticate }: Pick<AuthenticationOptions, 'authenticate'>,
+): string | undefined {
+  return authenticate === undefined ? undefined : principal;
+}
+
 /** UTF-16 units of a principal. */
 export const MAX_PRINCIPAL_LENGTH = 256;
 

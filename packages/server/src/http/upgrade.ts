@@ -3,10 +3,16 @@ import type { Duplex } from 'node:stream';
 import { Subprotocol } from '@parlance/protocol';
 import { loggable, MAX_PIECE_SIZE } from '@parlance/protocol/internal';
 import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from '../admission/admission.js';
-import type { Peer } from '../connection.js';
 import type { ResolvedServerOptions } from '../options.js';
 import { addressKey, clientAddress, isForwarded } from './addresses.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapter } from './ws.js';
+
+/** The far end of a connection before it has authenticated. */
+export interface Peer {
+  /** The client's address, after the trusted proxies are taken out. */
+  readonly ip: string;
+  readonly request: IncomingMessage;
+}
 
 export interface UpgradesOptions {
   readonly options: ResolvedServerOptions;

@@ -27,10 +27,19 @@ export interface WireEvents {
 /** A wire whose events are not wanted yet. */
 export interface ServerWire extends Wire {
   listen(events: WireEvents): void;
-  /** Reads no more, or as before, whatever the session wants. */
-  hold(isHeld: boolean): void;
+  /** Stops reading until {@link unhold} is called as often as this, independently of `pause` and `resume`. */
+  hold(): void;
+  unhold(): void;
   /** Ends the connection without a closing handshake. */
   terminate(): void;
+}
+
+/** Time for a client to read why its connection is closed, or to close it. */
+const LINGER_MS = 1_000;
+
+/** Ends the connection without a closing handshake, if the client has not closed it in a second. */
+export function terminateSoon(wire: Pick<ServerWire, 'terminate'>): void {
+  setTimeout(() => wire.terminate(), LINGER_MS).unref();
 }
 
 export interface WebSocketAdapter {
@@ -91,7 +100,7 @@ class SocketWire implements ServerWire, Crashable {
   readonly #socket: Duplex;
   readonly #writer: FrameWriter;
   #isPaused = false;
-  #isHeld = false;
+  #holds = 0;
   #events: WireEvents | undefined;
 
   constructor(webSocket: WebSocket, socket: Duplex) {
@@ -128,13 +137,16 @@ class SocketWire implements ServerWire, Crashable {
 
   resume(): void {
     this.#isPaused = false;
-    if (!this.#isHeld) this.#webSocket.resume();
+    if (this.#holds === 0) this.#webSocket.resume();
   }
 
-  hold(isHeld: boolean): void {
-    this.#isHeld = isHeld;
-    if (isHeld) this.#webSocket.pause();
-    else if (!this.#isPaused) this.#webSocket.resume();
+  hold(): void {
+    this.#holds++;
+    this.#webSocket.pause();
+  }
+
+  unhold(): void {
+    if (--this.#holds === 0 && !this.#isPaused) this.#webSocket.resume();
   }
 
   terminate(): void {
