@@ -262,7 +262,7 @@ describe('credentials that end', () => {
   });
 
   it.each([
-    ['are those of somebody else', lasting(60_000, (token) => token)],
+    ['belong to another principal', lasting(60_000, (token) => token)],
     [
       'are refused',
       ((credentials) => (credentials.token === 't0' ? lasting(60_000)(credentials) : null)) as Authenticate,

@@ -275,7 +275,7 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     ]);
     expect(taken).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('another process listens there'),
+      stderr: expect.stringContaining('another process is using that port'),
     });
     // And does not stay behind on the port that it has.
     expect(metrics).toMatchObject({

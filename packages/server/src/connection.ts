@@ -85,8 +85,8 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
   #isOver = false;
 
   /**
-   * @param refusal a decision made at the upgrade. It is sent in REJECT, because a browser does not show a page an
-   * HTTP refusal.
+   * @param refusal a decision made at the upgrade. It is sent in REJECT, because a browser hides an HTTP refusal from
+   * its page.
    */
   constructor(
     host: ConnectionHost,

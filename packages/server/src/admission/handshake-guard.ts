@@ -5,10 +5,10 @@ import type { Endpoint } from '@parlance/protocol/internal';
 import { type ServerWire, terminateSoon } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
 
-/** Frame headers and control frames that may surround a HELLO of the largest size. */
+/** Bytes of frame headers and control frames around a HELLO of the largest size. */
 const WEBSOCKET_OVERHEAD = 4 * 1024;
 
-/** Bounds what a stranger may send before ACCEPT as a whole, and not only message by message. */
+/** Bounds the total of what a client may send before ACCEPT, not only each message. */
 export class HandshakeGuard {
   readonly #socket: Socket;
   readonly #onData: () => void;
