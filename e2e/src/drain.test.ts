@@ -3,6 +3,7 @@ import { CloseCode, encodeControl, type ProtocolError } from '@parlance/protocol
 import { createServer, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createCuttingProxy } from './cutting-proxy.js';
+import { clientEndpoint } from './endpoints.js';
 import { createPeers, failure, greet, pause } from './peers.js';
 
 /** A server that goes and one that comes in its place, over real sockets. */
@@ -28,8 +29,7 @@ function statesOf(session: Session): string[] {
 }
 
 /** What the server has announced to a client. */
-const goAwayOf = (session: Session) =>
-  (session as unknown as { core: { goAway: { retryAfterMs: number } | undefined } }).core.goAway;
+const goAwayOf = (session: Session) => clientEndpoint(session).core.goAway;
 
 const untilState = (session: Session, wanted: string) =>
   new Promise<void>((resolve) => {

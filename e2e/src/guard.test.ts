@@ -6,6 +6,8 @@ import type { Endpoint } from '@parlance/protocol/internal';
 import { createServer, type Server, type ServerOptions } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
+import type { ServerEndpoint } from '../../packages/server/src/endpoint.js';
+import { clientEndpoint, serverEndpoint } from './endpoints.js';
 import { failure } from './peers.js';
 
 /**
@@ -97,8 +99,8 @@ class Bench implements AsyncDisposable {
   }
 
   /** The server's side of a session. */
-  endpoint(session: ClientSession): Endpoint {
-    return this.server.sessions.get(session.id) as Endpoint;
+  endpoint(session: ClientSession): ServerEndpoint {
+    return serverEndpoint(this.server.sessions.get(session.id));
   }
 
   /** A session is answered that has nothing to do with the fault. */
@@ -140,7 +142,7 @@ function plant(
 interface Setting {
   readonly bench: Bench;
   readonly faulty: ClientSession;
-  readonly endpoint: Endpoint;
+  readonly endpoint: ServerEndpoint;
   readonly neighbour: ClientSession;
 }
 
@@ -196,7 +198,7 @@ const ENTRIES: readonly Entry[] = [
       const [socket] = bench.sockets;
       if (socket === undefined) throw new Error('no socket');
       socket.write = fault as never;
-      await endpoint.send('hello');
+      await endpoint.session.send('hello');
     },
   },
   {
@@ -231,7 +233,7 @@ const ENTRIES: readonly Entry[] = [
         core.grant = fault as never;
         return fault();
       };
-      (faulty as unknown as Endpoint).authenticate('faulty');
+      clientEndpoint(faulty).authenticate('faulty');
     },
   },
   {
@@ -252,7 +254,7 @@ const ENTRIES: readonly Entry[] = [
     name: 'the timeout of a request',
     provoke({ endpoint }) {
       plant(endpoint, 'cancel');
-      endpoint.request('will time out', { timeoutMs: 20 }).catch(() => {});
+      endpoint.session.request('will time out', { timeoutMs: 20 }).catch(() => {});
     },
     client: { onRequest: () => new Promise(() => {}) },
   },
@@ -262,7 +264,7 @@ const ENTRIES: readonly Entry[] = [
     provoke({ endpoint }) {
       plant(endpoint, 'cancel');
       const controller = new AbortController();
-      endpoint.request('will be aborted', { signal: controller.signal }).catch(() => {});
+      endpoint.session.request('will be aborted', { signal: controller.signal }).catch(() => {});
       controller.abort();
     },
   },
@@ -584,7 +586,7 @@ describe('a function of the application', () => {
       'onSession, which rejects, ends its session',
       {
         onSession: async (session) => {
-          if ((session as Endpoint).agentId === 'faulty') fault();
+          if (session.agentId === 'faulty') fault();
         },
       },
       async (bench) => {
@@ -658,7 +660,7 @@ describe('at a client, a fault in', () => {
     const faulty = await bench.dial('faulty', { logger, ...options });
     const neighbour = await bench.dial('neighbour');
     const ended = endOf(faulty);
-    return { bench, faulty, core: (faulty as unknown as Endpoint).core, neighbour, ended, events };
+    return { bench, faulty, core: clientEndpoint(faulty).core, neighbour, ended, events };
   }
   type ClientSetting = Awaited<ReturnType<typeof setUp>>;
 
@@ -668,7 +670,7 @@ describe('at a client, a fault in', () => {
       {},
       ({ core, bench, faulty }) => {
         core.handleMessage = fault as never;
-        void bench.endpoint(faulty).send('hello');
+        void bench.endpoint(faulty).session.send('hello');
       },
     ],
     [

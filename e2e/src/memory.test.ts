@@ -11,7 +11,7 @@ import {
   loadEncoding,
   RequestError,
 } from '@parlance/protocol';
-import type { Endpoint, MemoryBudget } from '@parlance/protocol/internal';
+import { endpointOf, type MemoryBudget } from '@parlance/protocol/internal';
 import type { Server } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createAgents } from './agents.js';
@@ -43,7 +43,7 @@ const errors = (peer: RawPeer) =>
   );
 const codeOf = (frame: Uint8Array) =>
   /[a-z]+(_[a-z]+)+/.exec(Buffer.from(decodeLinkFrame(frame).rest).toString())?.[0];
-const memoryOf = (server: Server, id: string) => (server.sessions.get(id) as unknown as Endpoint).memory;
+const memoryOf = (server: Server, id: string) => endpointOf(server.sessions.get(id) as Session).memory;
 const budgetOf = (server: Server) => (server as unknown as { memory: MemoryBudget }).memory;
 /** Up to 1 MiB of content that expands nearly as far as it may, and is coded within the first credit of a stream. */
 const dense = (bytes: number) =>
@@ -233,7 +233,7 @@ describe('the memory of a session', () => {
       extensions: { link: JSON.stringify({ stream_window: 1, message_window: 1 }) },
     });
     for (let i = 0; i < 100; i++) peer.send(Uint8Array.from([0x11, ...varint(2 * i + 1), 0]));
-    const endpoint = server.sessions.get(peer.sessionId) as unknown as Endpoint;
+    const endpoint = endpointOf(server.sessions.get(peer.sessionId) as Session);
     let last = -1;
     await expect
       .poll(
@@ -505,7 +505,7 @@ describe('a relay', () => {
     const memory = memoryOf(server, sender.id);
     await expect.poll(() => memory.waiting).toBeGreaterThan(0);
     await pause(100);
-    const far = server.sessions.get(receiver.sessionId) as unknown as Endpoint;
+    const far = endpointOf(server.sessions.get(receiver.sessionId) as Session);
     expect(far.core.queuedBytes).toBeLessThanOrEqual(4 * MIB);
     expect(memory.reserved).toBeLessThanOrEqual(4 * MIB);
     receiver.socket.terminate();

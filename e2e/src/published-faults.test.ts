@@ -16,6 +16,7 @@ import { closeReasonOf } from '@parlance/protocol/internal';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
+import { serverEndpoint } from './endpoints.js';
 import { createPeers, greet, helloBytes, openRaw, pause, type RawPeer } from './peers.js';
 
 /**
@@ -356,7 +357,7 @@ describe('a close reason over 123 bytes (ws and others crash, or cut a character
     const { url, server } = await peers.serve();
     const peer = await greet(url);
     const error = new ProtocolError('internal', `${'ü'.repeat(50)}${'👩‍👩‍👧'.repeat(50)}`);
-    (server.sessions.get(peer.sessionId) as unknown as { abort(error: ProtocolError): void }).abort(error);
+    serverEndpoint(server.sessions.get(peer.sessionId)).abort(error);
     const { code, reason } = await peer.closed;
     expect(code).toBe(CloseCode.INTERNAL);
     expect(reason).toBe(closeReasonOf(error));

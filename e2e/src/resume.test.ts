@@ -4,6 +4,7 @@ import { createServer, type Server, type ServerOptions } from '@parlance/server'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
+import { clientEndpoint, serverEndpoint } from './endpoints.js';
 import { greet, helloBytes, openRaw } from './peers.js';
 
 /** Sessions that outlive their connections, over real sockets through a proxy that cuts them. */
@@ -182,7 +183,7 @@ describe('a lost connection', () => {
     proxy.cut();
     await expect.poll(() => session.state).toBe('suspended');
     // The server forgets it, as a process that was started anew has.
-    (known as unknown as { abort(error: ProtocolError): void }).abort(new ProtocolError('internal', 'gone'));
+    serverEndpoint(known).abort(new ProtocolError('internal', 'gone'));
     const pending = session.request('lost').catch((error: ProtocolError) => error.code);
     proxy.refuse(false);
     expect(await pending).toBe('session_lost');
@@ -322,7 +323,7 @@ describe('taking a session up', () => {
     const { session, server } = await setUp({ onRequest: () => 'ok' }, { WebSocket: Watched });
     const { id } = session;
     // The client takes its connection for lost while the server does not.
-    const client = session as unknown as { handleDisconnected(code: number, reason: string): void };
+    const client = clientEndpoint(session);
     const [carried] = [...server.sessions.values()];
     client.handleDisconnected(CloseCode.ABNORMAL, '');
     expect([session.state, carried?.state]).toEqual(['suspended', 'established']);

@@ -12,10 +12,11 @@ import {
   type SessionCore,
   Subprotocol,
 } from '@parlance/protocol';
-import type { Endpoint } from '@parlance/protocol/internal';
+import { type Endpoint, hostOf, type UserSession } from '@parlance/protocol/internal';
 import { createServer, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
+import type { Succession } from '../../packages/client/src/succession.js';
 
 /** With `security`, both ends take and send protected M2M bodies and nothing else. */
 
@@ -49,7 +50,11 @@ function end(session: Session): Promise<ProtocolError> {
 
 /** Says what no session would say by itself. */
 function say<Result>(session: Session, command: (core: SessionCore) => Result): Result {
-  return (session as unknown as Endpoint).perform(command);
+  const host = hostOf(session as UserSession) as unknown as Endpoint | Succession;
+  const endpoint = 'current' in host ? host.current : host;
+  const result = command(endpoint.core);
+  endpoint.pump();
+  return result;
 }
 
 const body = (codec: BodyCodec, bytes: Uint8Array, metadata?: Uint8Array): CodedBody => ({

@@ -10,7 +10,7 @@ import { PieceTracker } from '../../packages/protocol/src/link/pieces.js';
 import { SourcedBody } from '../../packages/protocol/src/link/streamed-body.js';
 import { platform } from '../../packages/protocol/src/platform/node.js';
 
-/** A tensor of two numbers in two frames, as one of many megabytes travels in many; read back. */
+/** A tensor of two numbers, cut into two frames as a large one is cut into many, and decoded again as a check. */
 export function tensorFrames(): ReadonlyMap<string, Uint8Array> {
   const data = new Uint8Array(Float32Array.of(0.5, -2).buffer);
   const description = {

@@ -10,10 +10,10 @@ import {
   DEFAULT_TIMERS,
   Directory,
   EncodingName,
-  Endpoint,
   type Logger,
   Policy,
   Relay,
+  ServerEndpoint,
   type SessionCore,
   type SessionEvent,
   Subprotocol,
@@ -132,7 +132,7 @@ class FakeWire {
 }
 
 interface Party {
-  readonly session: Endpoint;
+  readonly session: ServerEndpoint;
   wire: FakeWire | undefined;
   /** Of an agent that keeps to the protocol. */
   readonly client: SessionCore | undefined;
@@ -334,7 +334,7 @@ export class RelayBench {
       timers: DEFAULT_TIMERS,
       agreements,
     });
-    const session: Endpoint = new Endpoint({
+    const session: ServerEndpoint = new ServerEndpoint({
       core,
       clock: this.#clock,
       limits: FUZZ_LIMITS,
@@ -344,7 +344,7 @@ export class RelayBench {
         take: (event, reservation) => this.#relay.take(session, event, reservation),
         memoryOf: (event) => this.#relay.memoryOf(session, event),
         refuse: (streamId, error) => this.#relay.refuse(session, streamId, error),
-        isAsked: (streamId) => this.#relay.isAsked(session, streamId),
+        isRelayed: (streamId) => this.#relay.isRelayed(session, streamId),
       },
       onHello: ({ hello }) => {
         this.#directory.claim(session, hello.extensions);

@@ -2,10 +2,11 @@
 
 // The client
 
-export { type ClientOptions, type ClientSession, connect, type TokenSource } from './client.js';
+export { type ClientOptions, connect, type TokenSource } from './client.js';
 export type { WebSocketConstructor, WebSocketLike } from './connection.js';
 export type { SessionFetch } from './fetch.js';
 export type { ReconnectOptions } from './reconnect.js';
+export type { ClientSession } from './session.js';
 export { Subprotocol } from '@parlance/protocol';
 
 // Sessions
@@ -89,7 +90,7 @@ export type {
   TransferMode,
   TypedTensor,
 } from '@parlance/protocol';
-export { modelIdentity, type Vocabulary } from '@parlance/protocol';
+export { modelIdentity, type VocabularyEntries } from '@parlance/protocol';
 
 // Codecs and M2M headers
 

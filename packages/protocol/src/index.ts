@@ -58,7 +58,6 @@ export type { Logger } from './endpoint/ports.js';
 export type { BatchOptions } from './endpoint/requests/batch.js';
 export type { ReplyStream } from './endpoint/requests/reply.js';
 export type { RequestContext, RequestHandler } from './endpoint/requests/responder.js';
-export type { Scan, ScanContext, Verdict } from './endpoint/scan.js';
 export type {
   CloseResult,
   RequestOptions,
@@ -153,7 +152,7 @@ export {
   type ModelIdentity,
   modelIdentity,
   tokenizerHash,
-  type Vocabulary,
+  type VocabularyEntries,
 } from './codec/avp/identity.js';
 export type { AvpMetadata, AvpMode, PayloadType } from './codec/avp/metadata.js';
 export { type Compatibility, type ResolutionPath, resolveCompatibility } from './codec/avp/resolve.js';

@@ -11,7 +11,6 @@ import {
 } from '@parlance/protocol';
 import {
   type Clock,
-  Endpoint,
   type EndpointOptions,
   type EventRoute,
   guard,
@@ -22,6 +21,9 @@ import type { Refusal } from './admission/admission.js';
 import { countedPrincipal } from './admission/authentication.js';
 import { Handshake, type HandshakeEvents, type HandshakeHost } from './admission/handshake.js';
 import { renew } from './admission/renewal.js';
+import { RelayScan } from './agents/relay-scan.js';
+import { Scanner } from './agents/scan.js';
+import { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
 import { SocketMeter } from './http/socket-meter.js';
 import { FREE_UNFINISHED, isOverlong, longestMessage, UnfinishedMessage } from './http/unfinished-message.js';
@@ -40,17 +42,17 @@ export interface ConnectionHost extends HandshakeHost {
   /** The time of the event loop. */
   readonly loop: LoopShares;
   /** The HELLO has arrived: from now on the client waits for the server. */
-  onHello(session: Endpoint): void;
+  onHello(session: ServerEndpoint): void;
   /** A session that was admitted is over. */
   release(address: string, principal: string | undefined): void;
   /** The route of events for other sessions; `undefined` without agents. */
-  routeOf(session: Endpoint): EventRoute | undefined;
+  routeOf(session: ServerEndpoint): EventRoute | undefined;
   /** The session is established and may be handed to the application. */
-  onReady(session: Endpoint): void;
+  onReady(session: ServerEndpoint): void;
   /** The session has lost its connection; another one may resume it. */
-  onWireLost(session: Endpoint): void;
+  onWireLost(session: ServerEndpoint): void;
   /** The session is over. */
-  onEnded(session: Endpoint, error: ProtocolError | undefined): void;
+  onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void;
 }
 
 /** Reading up to this many bytes of an unfinished message is not counted as time of the loop. */
@@ -66,14 +68,14 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
   readonly role = 'server';
   readonly core: SessionCore;
   /** The session that began here; another connection may resume it. */
-  readonly session: Endpoint;
+  readonly session: ServerEndpoint;
   readonly #host: ConnectionHost;
   readonly #wire: ServerWire;
   readonly #ip: string;
   readonly #meter: SocketMeter;
   readonly #queue: LoopQueue;
   /** The session that this connection feeds: its own, or the one that it has resumed. */
-  #target: Endpoint;
+  #target: ServerEndpoint;
   #handshake: Handshake | undefined;
   /** Bytes that have arrived since the last whole message. */
   #unfinishedBytes = 0;
@@ -102,7 +104,7 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
     this.#queue = new LoopQueue(host.loop, wire, `address ${addressKey(peer.ip)}`);
     this.#meter = new SocketMeter(peer.request.socket, host.options.limits);
     this.core = createSession(host.sessionOptions(subprotocol));
-    this.session = new Endpoint(this);
+    this.session = new ServerEndpoint(this);
     this.#target = this.session;
     const handshake = new Handshake(host, this.session, wire, subprotocol, peer, this);
     this.#handshake = handshake;
@@ -140,8 +142,9 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
   get security(): EndpointOptions['security'] {
     return this.#host.options.security;
   }
-  get scan(): EndpointOptions['scan'] {
-    return this.#host.options.scan;
+  get createScanner(): EndpointOptions['createScanner'] {
+    const { scan, logger } = this.#host.options;
+    return scan && ((host) => new Scanner(scan, host, logger));
   }
   get transfers(): EndpointOptions['transfers'] {
     return this.#host.options.transfers;
@@ -150,7 +153,10 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
     return this.#host.options.logger;
   }
   get route(): EventRoute | undefined {
-    return this.#host.routeOf(this.session);
+    const { session } = this;
+    const route = this.#host.routeOf(session);
+    const scanner = session.scanner as Scanner | undefined;
+    return route && scanner ? new RelayScan(route, scanner, session) : route;
   }
 
   // --- events of the wire
@@ -241,7 +247,7 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
   /** If another connection carries the session by now, only this connection ends. */
   #cutOff(error: ProtocolError): void {
     this.#isCutOff = true;
-    if (this.#target.isOn(this.#wire)) this.#target.abort(error);
+    if (this.#target.wire === this.#wire) this.#target.abort(error);
     else this.#wire.terminate();
   }
 
@@ -255,7 +261,7 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
     this.#queue.assign(principal === undefined ? undefined : `principal ${principal}`);
   }
 
-  onResumed(session: Endpoint): void {
+  onResumed(session: ServerEndpoint): void {
     this.#target = session;
     this.#endHandshake();
     // Its timers would close the connection, which it no longer has.

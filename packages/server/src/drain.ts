@@ -1,6 +1,7 @@
 import { CloseCode, CloseReason, type GoAwayPayload, ProtocolError } from '@parlance/protocol';
-import { assertOptions, type Endpoint } from '@parlance/protocol/internal';
+import { assertOptions } from '@parlance/protocol/internal';
 import type { Refusal } from './admission/admission.js';
+import type { ServerEndpoint } from './endpoint.js';
 
 export interface DrainOptions {
   /** How long open streams may take to finish, in milliseconds. @default 30,000 */
@@ -62,13 +63,13 @@ export interface DrainResult {
 
 /** Sends GOAWAY to every session and waits for them to end; closes those that are left at the deadline. */
 export class Drain {
-  readonly #sessions: ReadonlyMap<string, Endpoint>;
+  readonly #sessions: ReadonlyMap<string, ServerEndpoint>;
   readonly #goAway: (retryAfterMs: number) => GoAwayPayload;
   readonly #returnWithinMs: number;
   #onEmpty: (() => void) | undefined;
 
   /** @param deadline Unix milliseconds. */
-  constructor(sessions: ReadonlyMap<string, Endpoint>, returnWithinMs: number, deadline: number) {
+  constructor(sessions: ReadonlyMap<string, ServerEndpoint>, returnWithinMs: number, deadline: number) {
     this.#sessions = sessions;
     this.#returnWithinMs = returnWithinMs;
     this.#goAway = (retryAfterMs) => ({ retryAfterMs, deadline });

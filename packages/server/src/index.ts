@@ -73,7 +73,7 @@ export type { RelayStats } from './agents/transit.js';
 
 // Scans
 
-export type { Scan, ScanContext, Verdict } from '@parlance/protocol';
+export type { Scan, ScanContext, Verdict } from './agents/scan.js';
 
 // Tensors, and the models that they belong to
 

@@ -1,15 +1,16 @@
 import { type Logger, ProtocolError, type Session } from '@parlance/protocol';
-import { type Endpoint, loggable } from '@parlance/protocol/internal';
+import { loggable } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from './endpoint.js';
 
 /** Runs the application's `onSession` after the handshake's own events, and closes the session if it fails. */
 export async function runOnSession(
-  session: Endpoint,
+  session: ServerEndpoint,
   onSession: (session: Session) => void | Promise<void>,
   logger: Logger,
 ): Promise<void> {
   await undefined;
   try {
-    await onSession(session);
+    await onSession(session.session);
   } catch (error) {
     // A reader that throws because its session has ended is not at fault.
     if (session.state === 'closed') return;

@@ -16,7 +16,6 @@ import {
   AgreementCache,
   attempt,
   createSweep,
-  type Endpoint,
   type EventRoute,
   guardLater,
   loggable,
@@ -34,6 +33,7 @@ import type { RelayStats } from './agents/transit.js';
 import type { Listening, Server } from './api.js';
 import { Connection, type ConnectionHost } from './connection.js';
 import { Drain, type DrainOptions, type DrainResult, drainingRefusal, resolveDrainOptions } from './drain.js';
+import type { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
 import { closeListener, type Listener, type ListenOptions, openListener } from './http/listener.js';
 import { type Peer, Upgrades } from './http/upgrade.js';
@@ -65,16 +65,18 @@ const EVICT_INTERVAL_MS = 1_000;
 class SessionServer implements Server, ConnectionHost {
   readonly options: ConnectionHost['options'];
   readonly #sessionOptions = new Map<Subprotocol, SessionOptions>();
-  readonly #sessions = new Map<string, Endpoint>();
+  readonly #endpoints = new Map<string, ServerEndpoint>();
+  /** The same sessions as the application sees them. */
+  readonly sessions = new Map<string, Session>();
   /** The sessions that began on each connection, including those that are not established yet. */
-  readonly #connections = new Set<Endpoint>();
+  readonly #connections = new Set<ServerEndpoint>();
   readonly #upgrades: Upgrades;
   readonly #sweep;
   /** Exists only with `authenticate`: an unproved agent ID identifies no agent. */
   readonly #directory: Directory | undefined;
   readonly #relay: Relay | undefined;
   readonly #quotas: Quotas;
-  readonly #handshakes: Handshakes<Endpoint>;
+  readonly #handshakes: Handshakes<ServerEndpoint>;
   readonly #totals = new Totals();
   readonly #observation: Observation;
   readonly onRequest: RequestHandler | undefined;
@@ -136,10 +138,6 @@ class SessionServer implements Server, ConnectionHost {
     }
   }
 
-  get sessions(): ReadonlyMap<string, Session> {
-    return this.#sessions;
-  }
-
   relayStats(): RelayStats {
     return { forwarded: 0, recoded: 0, refused: 0, unknown: 0, ...this.#relay?.stats };
   }
@@ -186,10 +184,10 @@ class SessionServer implements Server, ConnectionHost {
     if (this.#drained !== undefined) return this.#drained;
     const { timeoutMs, returnWithinMs, releasePort } = resolveDrainOptions(options);
     const { logger } = this.options;
-    const sessions = this.#sessions.size;
+    const sessions = this.#endpoints.size;
     logger.info({ event: 'server.draining', sessions, timeoutMs, returnWithinMs }, 'draining');
     this.#returnWithinMs = returnWithinMs;
-    this.#drain = new Drain(this.#sessions, returnWithinMs, Date.now() + timeoutMs);
+    this.#drain = new Drain(this.#endpoints, returnWithinMs, Date.now() + timeoutMs);
     if (releasePort) this.#stopListening();
     this.#drained = this.#drain.run(timeoutMs).then((result) => {
       this.#stopListening();
@@ -229,7 +227,7 @@ class SessionServer implements Server, ConnectionHost {
     return this.#quotas.admit(address, principal, systemClock.now());
   }
 
-  onHello(session: Endpoint): void {
+  onHello(session: ServerEndpoint): void {
     this.#handshakes.handleHello(session);
   }
 
@@ -249,41 +247,42 @@ class SessionServer implements Server, ConnectionHost {
     return this.#sessionOptions.get(subprotocol) as SessionOptions;
   }
 
-  find(sessionId: string): Endpoint | undefined {
-    return this.#sessions.get(sessionId);
+  find(sessionId: string): ServerEndpoint | undefined {
+    return this.#endpoints.get(sessionId);
   }
 
-  routeOf(session: Endpoint): EventRoute | undefined {
+  routeOf(session: ServerEndpoint): EventRoute | undefined {
     const relay = this.#relay;
     if (relay === undefined) return undefined;
     return {
       take: (event, reservation) => relay.take(session, event, reservation),
       memoryOf: (event) => relay.memoryOf(session, event),
       refuse: (streamId, error) => relay.refuse(session, streamId, error),
-      isAsked: (streamId) => relay.isAsked(session, streamId),
+      isRelayed: (streamId) => relay.isRelayed(session, streamId),
     };
   }
 
-  claim(session: Endpoint, { extensions }: HelloPayload): Refusal | undefined {
+  claim(session: ServerEndpoint, { extensions }: HelloPayload): Refusal | undefined {
     return this.#directory?.claim(session, extensions);
   }
 
-  onReady(session: Endpoint): void {
+  onReady(session: ServerEndpoint): void {
     this.#handshakes.delete(session);
     this.#observation.metrics?.handleAccepted(false);
-    this.#sessions.set(session.id, session);
+    this.#endpoints.set(session.id, session);
+    this.sessions.set(session.id, session.session);
     this.#directory?.join(session);
     if (session.hasEnded) return;
     const { onSession, logger } = this.options;
     if (onSession !== undefined) guardLater(session, runOnSession(session, onSession, logger));
   }
 
-  onWireLost(session: Endpoint): void {
+  onWireLost(session: ServerEndpoint): void {
     // No client can resume on a server that accepts no more connections.
     if (this.#isClosing) session.abort(new ProtocolError('draining', 'the server closes'));
   }
 
-  onResumed(_session: Endpoint, own: Endpoint): void {
+  onResumed(_session: ServerEndpoint, own: ServerEndpoint): void {
     this.#observation.metrics?.handleAccepted(true);
     this.#forget(own);
   }
@@ -292,11 +291,12 @@ class SessionServer implements Server, ConnectionHost {
     this.#observation.metrics?.handleRefused(refusal);
   }
 
-  onEnded(session: Endpoint, error: ProtocolError | undefined): void {
-    const isEstablished = this.#sessions.get(session.id) === session;
+  onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
+    const isEstablished = this.#endpoints.get(session.id) === session;
     this.#forget(session);
     if (!isEstablished) return;
-    this.#sessions.delete(session.id);
+    this.#endpoints.delete(session.id);
+    this.sessions.delete(session.id);
     const reason = error?.code ?? 'closed';
     this.#observation.metrics?.handleEnded(reason);
     const fields = { event: 'session.ended', session: session.id, reason };
@@ -309,7 +309,7 @@ class SessionServer implements Server, ConnectionHost {
   }
 
   /** Drops the session that began on a connection; what it has sent and received stays in the totals. */
-  #forget(session: Endpoint): void {
+  #forget(session: ServerEndpoint): void {
     this.#handshakes.delete(session);
     this.#connections.delete(session);
     this.#sweep.delete(session);
@@ -385,7 +385,7 @@ class SessionServer implements Server, ConnectionHost {
       get connections() {
         return [...connections].filter(({ hasWire }) => hasWire).length;
       },
-      sessions: () => this.#sessions.values(),
+      sessions: () => this.#endpoints.values(),
       totals: () => this.#totals.with([...connections].map((session) => session.stats())),
     };
   }

@@ -9,8 +9,10 @@ import { createSession } from '../session/session.js';
 import type { SessionCore } from '../session/types.js';
 import { loadEncoding } from '../tokenizer/load.js';
 import { Endpoint } from './endpoint.js';
-import type { Logger, Wire } from './ports.js';
+import { guard } from './guard.js';
+import type { ContentScanner, Logger, ScannerHost, Wire } from './ports.js';
 import type { RequestHandler } from './requests/responder.js';
+import type { Session } from './session.js';
 
 /**
  * Two endpoints with offers, limits and windows of any kind, whose applications use everything: what they
@@ -202,7 +204,7 @@ it('no offer, limit or window makes a driver throw, or a guard have to act', {
             onRequest,
             logger,
             onHello: () => core.accept('session', clock.now(), { agentId: 'agent' }),
-            scan: async () => ({ safe: true }),
+            createScanner: passingScanner,
           });
         const client = endpointOf('client', coreOf('client', theirs), theirs);
         const server = endpointOf('server', coreOf('server', ours), ours);
@@ -230,7 +232,7 @@ it('no offer, limit or window makes a driver throw, or a guard have to act', {
         const read = async (session: AsyncIterable<{ readonly text: string }>) => {
           for await (const message of session) void message.text.length;
         };
-        const reading = ends.map((end) => read(end).catch(ignore));
+        const reading = ends.map((end) => read(end.session).catch(ignore));
         for (const each of actions) {
           if (each === 'cut') {
             for (const [i, end] of ends.entries())
@@ -241,7 +243,7 @@ it('no offer, limit or window makes a driver throw, or a guard have to act', {
           } else if ('say' in each) {
             noted(() => ends[each.to]?.handleMessage(each.say, wires[each.to]));
           } else {
-            void use(ends[each.who] as Endpoint, each.what, TEXTS[each.text] ?? '').catch(ignore);
+            void use((ends[each.who] as Endpoint).session, each.what, TEXTS[each.text] ?? '').catch(ignore);
           }
           await settle();
         }
@@ -267,8 +269,23 @@ it('no offer, limit or window makes a driver throw, or a guard have to act', {
 
 const ignore = () => {};
 
+/** A scan that lets everything pass, a turn later. */
+const passingScanner = (host: ScannerHost): ContentScanner => {
+  let last = Promise.resolve();
+  return {
+    pending: undefined,
+    takeMessage(_message, deliver) {
+      last = last.then(() => void guard(host, deliver));
+    },
+    takeRequest: (_message, deliver) => void Promise.resolve().then(() => guard(host, deliver)),
+    judge: async (message) => {
+      message.securityStatus = { scanned: true, safe: true };
+    },
+  };
+};
+
 /** What an application does; all of it may be refused. */
-async function use(session: Endpoint, what: (typeof ACTIONS)[number], text: string): Promise<unknown> {
+async function use(session: Session, what: (typeof ACTIONS)[number], text: string): Promise<unknown> {
   switch (what) {
     case 'send':
       return await session.send(text, text.length % 2 === 0 ? {} : { to: 'agent' });

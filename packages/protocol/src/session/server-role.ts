@@ -1,6 +1,6 @@
 import { Extension, type Subprotocol } from '../base/constants.js';
 import { decodeAvpHello } from '../codec/avp/hello.js';
-import { assertContextStatement } from '../codec/context/parameters.js';
+import { assertContextParameters } from '../codec/context/parameters.js';
 import {
   AgreementCache,
   type Answer,
@@ -60,7 +60,7 @@ export class ServerHandshake {
     const { extensions } = hello;
     linkParameters(extensions);
     const context = extensions[Extension.CONTEXT];
-    if (context !== undefined) assertContextStatement(context);
+    if (context !== undefined) assertContextParameters(context);
     const introduced = extensions[Extension.AVP];
     if (introduced !== undefined && this.#options.avp !== undefined) decodeAvpHello(introduced);
     this.#hello = hello;

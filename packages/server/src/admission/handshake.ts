@@ -6,7 +6,8 @@ import {
   type ResumeRefusal,
   type Subprotocol,
 } from '@parlance/protocol';
-import { type Endpoint, newSessionId, systemClock } from '@parlance/protocol/internal';
+import { newSessionId, systemClock } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
 import { addressKey } from '../http/addresses.js';
 import type { Peer } from '../http/upgrade.js';
 import { type ServerWire, terminateSoon } from '../http/ws.js';
@@ -25,11 +26,11 @@ export interface HandshakeHost {
   /** Asked before a session is accepted: refuses while draining, or beyond a quota. Counts the session it admits. */
   admit(address: string, principal: string | undefined): Refusal | undefined;
   /** Before ACCEPT: whether the session may be the agent that it has authenticated as. */
-  claim(session: Endpoint, hello: HelloPayload): Refusal | undefined;
+  claim(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;
   /** A session by its ID, connected or suspended. */
-  find(sessionId: string): Endpoint | undefined;
+  find(sessionId: string): ServerEndpoint | undefined;
   /** The connection resumes `session` in place of its own. */
-  onResumed(session: Endpoint, own: Endpoint): void;
+  onResumed(session: ServerEndpoint, own: ServerEndpoint): void;
   /** The client is refused with REJECT. */
   onRefused(refusal: Refusal): void;
   /** The credentials were wrong, or the handshake failed by the client's fault. */
@@ -43,7 +44,7 @@ export interface HandshakeEvents {
   /** @param principal `undefined` without authentication. */
   onIdentified(principal: string | undefined): void;
   /** The connection carries `session` from now on, and its own session is abandoned. */
-  onResumed(session: Endpoint): void;
+  onResumed(session: ServerEndpoint): void;
 }
 
 /**
@@ -58,7 +59,7 @@ const FAULTS: ReadonlySet<number> = new Set([CloseCode.BAD_FRAME, CloseCode.TOO_
  */
 export class Handshake {
   readonly #host: HandshakeHost;
-  readonly #session: Endpoint;
+  readonly #session: ServerEndpoint;
   readonly #wire: ServerWire;
   readonly #subprotocol: Subprotocol;
   readonly #ip: string;
@@ -69,7 +70,7 @@ export class Handshake {
 
   constructor(
     host: HandshakeHost,
-    session: Endpoint,
+    session: ServerEndpoint,
     wire: ServerWire,
     subprotocol: Subprotocol,
     { ip, request }: Peer,
@@ -118,7 +119,7 @@ export class Handshake {
     grant(this.#session, identity, origin, options);
   }
 
-  #resume(found: Endpoint, { resume }: HelloPayload, principal: string | undefined): void {
+  #resume(found: ServerEndpoint, { resume }: HelloPayload, principal: string | undefined): void {
     if (resume === undefined) return;
     this.#events.onResumed(found);
     this.#events.onIdentified(principal);

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { ProtocolError } from '@parlance/protocol';
-import type { Endpoint } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
 import { isForwarded } from '../http/addresses.js';
 import type { ResolvedServerOptions } from '../options.js';
 import type { Identity } from './admission.js';
@@ -19,7 +19,7 @@ export interface Origin {
 type Options = Pick<ResolvedServerOptions, 'authenticate' | 'logger'>;
 
 /** Origins of the sessions whose clients were authenticated. */
-const renewable = new WeakMap<Endpoint, Origin>();
+const renewable = new WeakMap<ServerEndpoint, Origin>();
 
 /** @param agentId the agent ID in HELLO. */
 export function originOf(upgrade: IncomingMessage, ip: string, agentId: string | undefined): Origin {
@@ -38,7 +38,7 @@ export async function identifyOrigin(
 
 /** Sends the client the time at which its credentials expire, and lets it renew them. */
 export function grant(
-  session: Endpoint,
+  session: ServerEndpoint,
   { expiresAt }: Identity,
   origin: Origin,
   { authenticate }: Options,
@@ -49,7 +49,7 @@ export function grant(
 }
 
 /** Checks new credentials, which must be those of the same principal and agent; any others end the session. */
-export async function renew(session: Endpoint, token: string, options: Options): Promise<void> {
+export async function renew(session: ServerEndpoint, token: string, options: Options): Promise<void> {
   const origin = renewable.get(session);
   // Without `authenticate` there is nothing to check.
   if (origin === undefined) return session.grant(null);

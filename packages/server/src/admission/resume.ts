@@ -1,11 +1,11 @@
 import { type HelloPayload, ResumeRefusal, type Subprotocol } from '@parlance/protocol';
-import type { Endpoint } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
 import type { ResolvedServerOptions } from '../options.js';
 import type { Identity } from './admission.js';
 
 interface Sessions {
   readonly options: Pick<ResolvedServerOptions, 'authenticate'>;
-  find(sessionId: string): Endpoint | undefined;
+  find(sessionId: string): ServerEndpoint | undefined;
 }
 
 /**
@@ -19,7 +19,7 @@ export function resumable(
   subprotocol: Subprotocol,
   identity: Identity,
   sessions: Sessions,
-): Endpoint | ResumeRefusal | 'stale_attempt' | undefined {
+): ServerEndpoint | ResumeRefusal | 'stale_attempt' | undefined {
   const { resume } = hello;
   if (resume === undefined) return undefined;
   const found = sessions.find(resume.sessionId);
@@ -31,7 +31,7 @@ export function resumable(
 
 /** Without authentication each connection has a principal of its own, and the resume token alone identifies the client. */
 function isSameClient(
-  found: Endpoint,
+  found: ServerEndpoint,
   { principal, agentId }: Identity,
   { authenticate }: Sessions['options'],
 ): boolean {

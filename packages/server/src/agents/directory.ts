@@ -16,7 +16,6 @@ import {
   type Clock,
   type DirectoryNews,
   type DirectoryQuery,
-  type Endpoint,
   isAgentAddress,
   isAgentId,
   loggable,
@@ -25,6 +24,7 @@ import {
   type Sweepable,
 } from '@parlance/protocol/internal';
 import type { Refusal } from '../admission/admission.js';
+import type { ServerEndpoint } from '../endpoint.js';
 import type { AgentName, Party, Policy } from './policy.js';
 
 /** An agent that is present: one session under one ID of one principal. */
@@ -33,7 +33,7 @@ export interface Agent {
   /** The name by which other principals know it. */
   readonly address: string;
   readonly party: Party;
-  readonly session: Endpoint;
+  readonly session: ServerEndpoint;
   readonly description: AgentDescription;
   /** Whether watchers have been notified that its connection is lost. */
   isSuspended: boolean;
@@ -78,9 +78,9 @@ export class Directory implements Sweepable {
   /** By principal, then by ID. */
   readonly #principals = new Map<string, Map<string, Agent>>();
   readonly #byAddress = new Map<string, Agent>();
-  readonly #claims = new WeakMap<Endpoint, AgentDescription>();
+  readonly #claims = new WeakMap<ServerEndpoint, AgentDescription>();
   /** At most one per session. */
-  readonly #watchers = new Map<Endpoint, Watcher>();
+  readonly #watchers = new Map<ServerEndpoint, Watcher>();
   /** Agents whose connection was lost or resumed since the last tick; watchers are sent only the final state. */
   #flapping = new Set<Agent>();
   #version = 0;
@@ -100,7 +100,7 @@ export class Directory implements Sweepable {
   }
 
   /** The agent of a session. */
-  agentOf(session: Endpoint): Agent | undefined {
+  agentOf(session: ServerEndpoint): Agent | undefined {
     const { principal = '', agentId } = session;
     const agent = agentId === undefined ? undefined : this.#get(principal, agentId);
     return agent?.session === session ? agent : undefined;
@@ -111,7 +111,7 @@ export class Directory implements Sweepable {
   }
 
   /** Before ACCEPT: whether the session may be the agent that it has authenticated as. */
-  claim(session: Endpoint, extensions: StringMap): Refusal | undefined {
+  claim(session: ServerEndpoint, extensions: StringMap): Refusal | undefined {
     const { agentId } = session;
     if (agentId === undefined || extensions['agents'] === undefined) return undefined;
     if (!isAgentId(agentId)) {
@@ -136,7 +136,7 @@ export class Directory implements Sweepable {
   }
 
   /** The session is established. */
-  join(session: Endpoint): void {
+  join(session: ServerEndpoint): void {
     const description = this.#claims.get(session);
     if (description === undefined || session.negotiated.extensions['agents'] === undefined) return;
     const { principal = '' } = session;
@@ -159,13 +159,13 @@ export class Directory implements Sweepable {
     agents.set(id, agent);
     this.#byAddress.set(address, agent);
     this.#announce(agent);
-    session.on('state', (state) => {
+    session.listeners.add('state', (state) => {
       if (state === 'closing' || state === 'closed') this.leave(session);
       else this.#handleFlap(agent);
     });
   }
 
-  leave(session: Endpoint): void {
+  leave(session: ServerEndpoint): void {
     const agent = this.agentOf(session);
     if (agent === undefined) return;
     const { id, address, party } = agent;
@@ -190,12 +190,12 @@ export class Directory implements Sweepable {
   }
 
   /** The handler for a session that queries the directory. */
-  handlerFor(asker: Endpoint): RequestHandler {
+  handlerFor(asker: ServerEndpoint): RequestHandler {
     return (request, { signal }) => this.#answer(asker, request.json<Partial<DirectoryQuery>>(), signal);
   }
 
   async *#answer(
-    asker: Endpoint,
+    asker: ServerEndpoint,
     { watch = false }: Partial<DirectoryQuery>,
     signal: AbortSignal,
   ): AsyncGenerator<{ json: unknown }> {
@@ -230,7 +230,7 @@ export class Directory implements Sweepable {
   }
 
   /** @throws {ProtocolError} `too_many_streams` if the session is already watching. */
-  #watch(asker: Endpoint, watcher: Watcher): void {
+  #watch(asker: ServerEndpoint, watcher: Watcher): void {
     const other = this.#watchers.get(asker);
     if (other !== undefined && !other.signal.aborted) {
       throw new ProtocolError('too_many_streams', 'this session is already watching the directory');
@@ -240,7 +240,7 @@ export class Directory implements Sweepable {
 
   /** The news about these agents that the watcher does not have yet; from now on it counts as having them. */
   #newsOf(
-    asker: Endpoint,
+    asker: ServerEndpoint,
     watcher: Watcher,
     addresses: readonly string[],
     isComplete: boolean,

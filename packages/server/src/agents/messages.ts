@@ -1,5 +1,6 @@
 import { ProtocolError, type ReceivedBody, type Undeliverable } from '@parlance/protocol';
-import { DELIVERY, type Endpoint, encodeUndeliverable, type Reservation } from '@parlance/protocol/internal';
+import { DELIVERY, encodeUndeliverable, type Reservation } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
 import { DeliveryLog, MessageCounter, type PendingDelivery } from './pending-deliveries.js';
 import { addressed } from './recode.js';
 import type { Transit } from './transit.js';
@@ -17,14 +18,14 @@ const MAX_REPORTS = 1024 * 1024;
 /** One-way messages from agent to agent, and reports of those that did not get through. */
 export class RelayedMessages {
   readonly #transit: Transit;
-  readonly #peers = new Map<Endpoint, PeerState>();
+  readonly #peers = new Map<ServerEndpoint, PeerState>();
 
   constructor(transit: Transit) {
     this.#transit = transit;
   }
 
   /** @param reservation the memory that the body takes if it has to be coded again. */
-  take(source: Endpoint, to: string, body: ReceivedBody, reservation: Reservation | undefined): void {
+  take(source: ServerEndpoint, to: string, body: ReceivedBody, reservation: Reservation | undefined): void {
     const transit = this.#transit;
     const ordinal = this.#of(source).counter.next(to);
     try {
@@ -60,7 +61,7 @@ export class RelayedMessages {
     }
   }
 
-  handleEnded(session: Endpoint): void {
+  handleEnded(session: ServerEndpoint): void {
     const state = this.#peers.get(session);
     if (state === undefined) return;
     this.#peers.delete(session);
@@ -74,7 +75,7 @@ export class RelayedMessages {
     }
   }
 
-  #report(source: Endpoint, report: Undeliverable, onWritten?: () => void): void {
+  #report(source: ServerEndpoint, report: Undeliverable, onWritten?: () => void): void {
     if (source.state !== 'established' && source.state !== 'suspended') return;
     if (source.core.channel.queuedOn(0) > MAX_REPORTS) {
       source.abort(new ProtocolError('window_exceeded', 'reports of undelivered messages are not read'));
@@ -97,7 +98,7 @@ export class RelayedMessages {
     this.#transit.returnCredit(source, 0, charge);
   }
 
-  #of(session: Endpoint): PeerState {
+  #of(session: ServerEndpoint): PeerState {
     let state = this.#peers.get(session);
     if (state === undefined) {
       state = { deliveries: new DeliveryLog(), counter: new MessageCounter() };

@@ -1,9 +1,10 @@
 import type { Undeliverable } from '@parlance/protocol';
-import type { Endpoint, Reservation } from '@parlance/protocol/internal';
+import type { Reservation } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
 
 /** A one-way message on its way to another session. */
 export interface PendingDelivery {
-  readonly source: Endpoint;
+  readonly source: ServerEndpoint;
   /** As the sender named it. */
   readonly to: string;
   /** Its number among the sender's messages to that name. */
@@ -55,14 +56,14 @@ export class DeliveryLog {
   }
 
   /** Empties the log of a session that is lost. Returns the reports to send; consecutive messages share one. */
-  takeLosses(confirmed: number): { readonly source: Endpoint; readonly report: Undeliverable }[] {
+  takeLosses(confirmed: number): { readonly source: ServerEndpoint; readonly report: Undeliverable }[] {
     this.#forget(confirmed);
     const reports: {
-      source: Endpoint;
+      source: ServerEndpoint;
       report: { -readonly [Key in keyof Undeliverable]: Undeliverable[Key] };
     }[] = [];
     /** The last report for each sender: order matters for each sender, not between them. */
-    const latest = new Map<Endpoint, (typeof reports)[number]>();
+    const latest = new Map<ServerEndpoint, (typeof reports)[number]>();
     for (const { source, to, ordinal, frame } of this.#entries.slice(this.#head)) {
       const outcome = frame === 0 ? 'not_sent' : 'unknown';
       const last = latest.get(source)?.report;

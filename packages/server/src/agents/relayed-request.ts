@@ -1,11 +1,12 @@
-import type { Endpoint, Reservation } from '@parlance/protocol/internal';
+import type { Reservation } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
 import type { PartText } from './recode.js';
 
 /** A request from one session to another, and the replies that are on their way back. */
 export class RelayedRequest {
-  readonly source: Endpoint;
+  readonly source: ServerEndpoint;
   readonly sourceStream: number;
-  readonly target: Endpoint;
+  readonly target: ServerEndpoint;
   /** The stream in the target's session, once it is open. */
   targetStream = 0;
   /** The requested agent, as its requester named it. */
@@ -25,9 +26,9 @@ export class RelayedRequest {
   readonly #reservation: Reservation | undefined;
 
   constructor(
-    source: Endpoint,
+    source: ServerEndpoint,
     sourceStream: number,
-    target: Endpoint,
+    target: ServerEndpoint,
     to: string,
     kind: 'request' | 'tensor',
     reservation?: Reservation,
@@ -64,15 +65,15 @@ export interface PeerState {
 
 /** The relayed requests of all sessions, found by either end. */
 export class RequestTable {
-  readonly #peers = new Map<Endpoint, PeerState>();
+  readonly #peers = new Map<ServerEndpoint, PeerState>();
 
   /** The request that `source` has sent on this stream. */
-  sentBy(source: Endpoint, sourceStream: number): RelayedRequest | undefined {
+  sentBy(source: ServerEndpoint, sourceStream: number): RelayedRequest | undefined {
     return this.#peers.get(source)?.sent.get(sourceStream);
   }
 
   /** The request that has reached `target` on this stream. */
-  receivedBy(target: Endpoint, targetStream: number): RelayedRequest | undefined {
+  receivedBy(target: ServerEndpoint, targetStream: number): RelayedRequest | undefined {
     return this.#peers.get(target)?.received.get(targetStream);
   }
 
@@ -96,7 +97,7 @@ export class RequestTable {
   }
 
   /** Removes a session with its requests, and returns those. */
-  remove(session: Endpoint): PeerState | undefined {
+  remove(session: ServerEndpoint): PeerState | undefined {
     const state = this.#peers.get(session);
     if (state === undefined) return undefined;
     this.#peers.delete(session);
@@ -107,7 +108,7 @@ export class RequestTable {
     return state;
   }
 
-  #of(session: Endpoint): PeerState {
+  #of(session: ServerEndpoint): PeerState {
     let state = this.#peers.get(session);
     if (state === undefined) {
       state = { sent: new Map(), received: new Map(), answered: new Set() };

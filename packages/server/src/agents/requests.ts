@@ -1,10 +1,6 @@
 import { type BodyPiece, ProtocolError, type ReceivedBody, type SessionEvent } from '@parlance/protocol';
-import {
-  type Endpoint,
-  type Reservation,
-  TRANSFER_OVERHEAD,
-  toProtocolError,
-} from '@parlance/protocol/internal';
+import { type Reservation, TRANSFER_OVERHEAD, toProtocolError } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
 import { addressed } from './recode.js';
 import { RelayedRequest, RequestTable } from './relayed-request.js';
 import type { Transit } from './transit.js';
@@ -20,19 +16,19 @@ export class RelayedRequests {
     this.#transit = transit;
   }
 
-  /** Whether another session has sent `session` a request on this stream. */
-  isAsked(session: Endpoint, streamId: number): boolean {
-    return this.#table.receivedBy(session, streamId) !== undefined;
+  /** Whether a stream of `session` leads to another session, in either direction. */
+  isRelayed(session: ServerEndpoint, streamId: number): boolean {
+    return (this.#table.receivedBy(session, streamId) ?? this.#table.sentBy(session, streamId)) !== undefined;
   }
 
   /** The session that has sent `session` a request on this stream. */
-  askerOf(session: Endpoint, streamId: number): Endpoint | undefined {
+  askerOf(session: ServerEndpoint, streamId: number): ServerEndpoint | undefined {
     return this.#table.receivedBy(session, streamId)?.source;
   }
 
   /** @param reservation the memory that the body takes if it has to be coded again. */
   take(
-    source: Endpoint,
+    source: ServerEndpoint,
     sourceStream: number,
     to: string,
     body: ReceivedBody,
@@ -69,7 +65,7 @@ export class RelayedRequests {
    * Tensors pass piece by piece: the sender gets the credit of each when it is written to the receiver. Returns
    * whether the tensor is for another session.
    */
-  takePiece(source: Endpoint, sourceStream: number, piece: BodyPiece): boolean {
+  takePiece(source: ServerEndpoint, sourceStream: number, piece: BodyPiece): boolean {
     const { agent: to, bytes, charge } = piece;
     if (to !== undefined) {
       this.#takeTensor(source, sourceStream, to, piece);
@@ -84,7 +80,7 @@ export class RelayedRequests {
   }
 
   /** Returns whether the event answers another session. */
-  takeReply(target: Endpoint, event: ReplyEvent, reservation: Reservation | undefined): boolean {
+  takeReply(target: ServerEndpoint, event: ReplyEvent, reservation: Reservation | undefined): boolean {
     const request = this.#table.receivedBy(target, event.streamId);
     if (request === undefined) return false;
     const { source, sourceStream } = request;
@@ -102,7 +98,7 @@ export class RelayedRequests {
   }
 
   /** Ends a reply that cannot go on. Returns whether it answers another session. */
-  fail(target: Endpoint, targetStream: number, error: ProtocolError): boolean {
+  fail(target: ServerEndpoint, targetStream: number, error: ProtocolError): boolean {
     const request = this.#table.receivedBy(target, targetStream);
     if (request === undefined) return false;
     const { source, sourceStream } = request;
@@ -113,14 +109,14 @@ export class RelayedRequests {
   }
 
   /** Returns whether the cancelled request was for another session. */
-  cancel(source: Endpoint, sourceStream: number): boolean {
+  cancel(source: ServerEndpoint, sourceStream: number): boolean {
     const request = this.#table.sentBy(source, sourceStream);
     // The cancel is answered when the target has answered it: until then the stream keeps its slot.
     request?.target.tell((core) => core.channel.cancel(request.targetStream));
     return request !== undefined;
   }
 
-  handleEnded(session: Endpoint): void {
+  handleEnded(session: ServerEndpoint): void {
     const state = this.#table.remove(session);
     if (state === undefined) return;
     const { sent, received, answered } = state;
@@ -138,7 +134,7 @@ export class RelayedRequests {
   }
 
   /** The first piece of a tensor. */
-  #takeTensor(source: Endpoint, sourceStream: number, to: string, piece: BodyPiece): void {
+  #takeTensor(source: ServerEndpoint, sourceStream: number, to: string, piece: BodyPiece): void {
     const { bytes: first, totalLength, charge } = piece;
     // It may have been cancelled while it waited for a scan or for memory.
     if (!source.core.channel.isWanted(sourceStream)) return;
@@ -237,7 +233,7 @@ export class RelayedRequests {
     });
   }
 
-  #refuse(source: Endpoint, sourceStream: number, to: string, error: unknown): void {
+  #refuse(source: ServerEndpoint, sourceStream: number, to: string, error: unknown): void {
     const reason = this.#transit.refuse(error, to);
     source.tell((core) => core.channel.refuse(sourceStream, reason));
   }

@@ -6,7 +6,8 @@ import {
   type ReceivedBody,
   type Undeliverable,
 } from '@parlance/protocol';
-import { type Endpoint, guard, loggable, toProtocolError } from '@parlance/protocol/internal';
+import { guard, loggable, toProtocolError } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
 import type { Agent, Directory } from './directory.js';
 import type { Policy, RelayKind } from './policy.js';
 import { isSharedCoding, type PartText, passOn, recode } from './recode.js';
@@ -40,8 +41,8 @@ export class Transit {
   /** The last decision of {@link targetOf}, which {@link admit} uses once for the same body. */
   #admitted: { readonly body: ReceivedBody; readonly answer: Agent | ProtocolError } | undefined;
   /** Sessions whose credit was returned and has to be advertised. */
-  #due = new Set<Endpoint>();
-  readonly #unreported = new WeakSet<Endpoint>();
+  #due = new Set<ServerEndpoint>();
+  readonly #unreported = new WeakSet<ServerEndpoint>();
 
   constructor(directory: Directory, policy: Policy, logger: Logger) {
     this.#directory = directory;
@@ -56,7 +57,7 @@ export class Transit {
    * @throws {ProtocolError} `unknown_agent`, also if the sender may not see the agent, and for the server's own
    * names; `forbidden`.
    */
-  admit(source: Endpoint, name: string, kind: RelayKind, body: ReceivedBody | undefined): Agent {
+  admit(source: ServerEndpoint, name: string, kind: RelayKind, body: ReceivedBody | undefined): Agent {
     const admitted = this.#admitted;
     this.#admitted = undefined;
     if (body !== undefined && admitted?.body === body) {
@@ -84,7 +85,7 @@ export class Transit {
   }
 
   /** The name that `target` knows `source` by. */
-  nameOf(source: Endpoint, target: Endpoint): string | undefined {
+  nameOf(source: ServerEndpoint, target: ServerEndpoint): string | undefined {
     if (source.principal === target.principal) return source.agentId;
     return this.#directory.agentOf(source)?.address;
   }
@@ -93,7 +94,12 @@ export class Transit {
    * The session that a body is for; `undefined` if it may not go there. The decision is kept for the {@link admit}
    * that follows, unless the body has to wait in between.
    */
-  targetOf(source: Endpoint, to: string, kind: RelayKind, body: ReceivedBody): Endpoint | undefined {
+  targetOf(
+    source: ServerEndpoint,
+    to: string,
+    kind: RelayKind,
+    body: ReceivedBody,
+  ): ServerEndpoint | undefined {
     try {
       const answer = this.admit(source, to, kind, body);
       this.#admitted = { body, answer };
@@ -106,7 +112,7 @@ export class Transit {
   }
 
   /** Bytes of memory that a body of `from` takes on its way to `to`; 0 if it is forwarded unchanged. */
-  memoryOf(body: ReceivedBody, from: Endpoint, to: Endpoint): number {
+  memoryOf(body: ReceivedBody, from: ServerEndpoint, to: ServerEndpoint): number {
     if (isSharedCoding(body, from.negotiated, to.negotiated)) return 0;
     return from.coder.decodedLength(body) + RECODED_OVERHEAD;
   }
@@ -119,8 +125,8 @@ export class Transit {
    */
   convert(
     body: ReceivedBody,
-    from: Endpoint,
-    to: Endpoint,
+    from: ServerEndpoint,
+    to: ServerEndpoint,
     stream?: { partText: PartText | undefined },
   ): CodedBody {
     // Marked secret so that no context coding compares what two principals send.
@@ -139,7 +145,7 @@ export class Transit {
    * Returns credit to `session`: what it sent is written, or never will be. This may run while another session
    * writes, so the session is pumped later.
    */
-  returnCredit(session: Endpoint, streamId: number, charge: number): void {
+  returnCredit(session: ServerEndpoint, streamId: number, charge: number): void {
     // A fault here ends the session that gets the credit, not the one that writes.
     if (!guard(session, () => session.core.channel.consume(streamId, charge))) return;
     if (this.#due.size === 0) queueMicrotask(() => this.#pumpDue());
@@ -155,7 +161,7 @@ export class Transit {
   }
 
   /** A delivery report could not be sent. This is logged once for each session. */
-  handleUnreported(source: Endpoint, { to, outcome }: Undeliverable, error: unknown): void {
+  handleUnreported(source: ServerEndpoint, { to, outcome }: Undeliverable, error: unknown): void {
     if (this.#unreported.has(source)) return;
     this.#unreported.add(source);
     const fields = { event: 'relay.unreported', session: source.id, to, outcome, err: loggable(error) };

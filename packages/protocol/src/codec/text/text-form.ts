@@ -3,7 +3,7 @@ import { ProtocolError } from '../../base/errors.js';
 import { DEFAULT_LIMITS, type Limits } from '../../base/limits.js';
 import { encodeUtf8, utf8Length } from '../../base/text.js';
 
-/** What every text form has in common: a prefix, and a bound on the whole. */
+/** The parts common to all text forms: a prefix, and a limit on the size. */
 
 /** @returns `wire` without its prefix. @throws {ProtocolError} `unknown_prefix`. */
 export function stripPrefix(wire: string, ...prefixes: readonly Prefix[]): string {
@@ -18,11 +18,14 @@ export function stripPrefix(wire: string, ...prefixes: readonly Prefix[]): strin
  */
 export function assertMessageSize(text: string, limits: Partial<Limits> = DEFAULT_LIMITS): void {
   const limit = limits.maxMessageSize ?? DEFAULT_LIMITS.maxMessageSize;
-  // A code unit is one to three bytes, so that nearly every text passes without being measured.
+  // A code unit takes one to three bytes, so nearly every text passes without being measured.
   if (text.length * 3 <= limit) return;
   const size = text.length > limit ? text.length : utf8Length(text);
   if (size > limit) {
-    throw new ProtocolError('message_too_large', `a message of ${size} bytes or more, the limit is ${limit}`);
+    throw new ProtocolError(
+      'message_too_large',
+      `the message has at least ${size} bytes, the limit is ${limit}`,
+    );
   }
 }
 

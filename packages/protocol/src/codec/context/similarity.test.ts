@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { commonPrefix, commonSuffix } from './cut.js';
+import { commonPrefix, commonSuffix } from './similarity.js';
 
-/** Two byte strings that often begin and end alike, at any alignment in memory. */
+/** Two byte strings that often begin and end with the same bytes, at any alignment in memory. */
 const pairs = fc
   .tuple(
     fc.uint8Array({ maxLength: 60 }),
@@ -20,7 +20,7 @@ function shifted(pieces: readonly Uint8Array[], shift: number): Uint8Array {
   return Uint8Array.from([...new Uint8Array(shift), ...bytes]).subarray(shift);
 }
 
-it('finds what two byte strings begin and end with alike, whatever their length and alignment', () => {
+it('finds the common ends of two byte strings, at any length and alignment', () => {
   fc.assert(
     fc.property(pairs, ([a, b]) => {
       let prefix = 0;

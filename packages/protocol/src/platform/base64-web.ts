@@ -1,11 +1,11 @@
 /**
- * Base64 (RFC 4648 section 4, standard alphabet with padding) for platforms that bring none that is
- * both fast and strict.
+ * Base64 (RFC 4648 section 4, standard alphabet with padding) for platforms without one that is both fast and
+ * strict.
  */
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 const PAD = 0x3d;
-/** Marks in `VALUES` a character that is no digit; no digit's value has this bit. */
+/** Marks a character in `values` that is not a digit; the value of a digit never has this bit. */
 const NO_DIGIT = 0x80;
 
 const digits = Uint8Array.from(ALPHABET, (digit) => digit.charCodeAt(0));
@@ -37,7 +37,7 @@ export function encodeBase64(bytes: Uint8Array): string {
   return ascii.decode(text);
 }
 
-/** The bytes, or undefined where `text` is not exactly what {@link encodeBase64} writes. */
+/** The bytes, or `undefined` if `text` is not exactly what {@link encodeBase64} writes. */
 export function decodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   const length = text.length;
   if (length % 4 !== 0) return undefined;
@@ -45,8 +45,8 @@ export function decodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined 
   const padding = text.charCodeAt(length - 1) !== PAD ? 0 : text.charCodeAt(length - 2) !== PAD ? 1 : 2;
   const bytes = new Uint8Array((length / 4) * 3 - padding);
   const whole = padding === 0 ? length : length - 4;
-  // Every character and every value is folded into `seen`: one test at the end finds whether any of
-  // them was out of range, instead of one test per character.
+  // `seen` collects the bits of every character and value, so that a single test at the end shows whether any
+  // was out of range.
   let seen = 0;
   let to = 0;
   for (let from = 0; from < whole; from += 4) {
@@ -71,7 +71,7 @@ export function decodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined 
     const second = values[b & 0x7f]!;
     const third = values[c & 0x7f]!;
     seen |= a | b | c | first | second | third;
-    // Bits that no byte takes are zero in the one canonical spelling.
+    // In canonical base64 the unused bits are zero.
     if ((padding === 1 ? third & 0x03 : second & 0x0f) !== 0) return undefined;
     bytes[to++] = (first << 2) | (second >> 4);
     if (padding === 1) bytes[to++] = (second << 4) | (third >> 2);
