@@ -12,7 +12,7 @@ describe('handshakes', () => {
     expect(handshakes.size).toBe(3);
   });
 
-  it('are limited to n in total, whatever their addresses', () => {
+  it('are limited to n in total, from all addresses', () => {
     const handshakes = new Handshakes<{ name: string }>(Infinity, 2);
     const all = ['a', 'b', 'c'].map(connection);
     const evicted = all.map((each, i) => handshakes.add(each, `address ${i}`));

@@ -111,7 +111,7 @@ describe('connections of an address', () => {
 });
 
 describe('sessions of a principal', () => {
-  it('are limited to n, whatever their addresses', () => {
+  it('are limited to n, from all addresses together', () => {
     const q = quotas({ sessionsPerPrincipal: 2 });
     expect(q.admit('a', 'u1', 0)).toBeUndefined();
     expect(q.admit('b', 'u1', 0)).toBeUndefined();

@@ -63,7 +63,7 @@ class FakeSocket extends Duplex {
 
 const filled = (length: number, seed: number) => Buffer.alloc(length, (seed % 255) + 1);
 
-const NOBODY = {
+const OWNER = {
   crash(error: unknown) {
     throw error;
   },
@@ -72,7 +72,7 @@ const NOBODY = {
 function createWriter() {
   const socket = new FakeSocket();
   const webSocket = { readyState: 1 };
-  return { socket, webSocket, writer: new FrameWriter(webSocket, socket, NOBODY) };
+  return { socket, webSocket, writer: new FrameWriter(webSocket, socket, OWNER) };
 }
 
 describe('a frame writer', () => {
