@@ -32,6 +32,7 @@ export const CHECKS: readonly Check[] = [
         : await run('npx', ['--no-install', 'tsc', '-p', 'tsconfig.checks.json']);
     },
   },
+  { name: 'public types', isTest: false, run: () => node('scripts/check-api.ts') },
   { name: 'unit and end to end', isTest: true, run: () => vitest('unit') },
   {
     name: 'conformance',

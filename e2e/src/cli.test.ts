@@ -278,7 +278,7 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     ]);
     expect(taken).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('another process listens there'),
+      stderr: expect.stringContaining('another process is using that port'),
     });
     // It must not keep the port that it has already opened.
     expect(metrics).toMatchObject({

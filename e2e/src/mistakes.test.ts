@@ -151,12 +151,12 @@ describe('options', () => {
     ['a token in place of authenticate', { authenticate: 'x' }, /^invalid_option: authenticate: a function/],
     ['one origin', { origins: 'https://a.example' }, /^invalid_option: origins: a list/],
     ['an origin with a path', { origins: ['https://a.example/'] }, /write it as https:/],
-    ['a path without a slash', { path: 'session' }, /path begins with "\/"/],
+    ['a path without a slash', { path: 'session' }, /path must begin with "\/"/],
     ['a path of another kind', { path: 5 }, /^invalid_option: path: a string/],
     ['a logger without methods', { logger: {} }, /^invalid_option: logger: .*console or pino\(\)/],
     ['a path for metrics', { metrics: '/metrics' }, /^invalid_option: metrics: true or false or an object/],
     ['a typo in metrics', { metrics: { pth: '/m' } }, /did you mean "path"\?/],
-    ['agents without authentication', { agents: {} }, /authenticate, which is missing/],
+    ['agents without authentication', { agents: {} }, /agents requires authenticate/],
     ['a short key', { security: { mode: 'HMAC', key: new Uint8Array(2) } }, /^invalid_key/],
   ])('of a server: %s', async (_what, options, message) => {
     expect(await told(() => createServer(options as ServerOptions))).toMatch(message);
@@ -180,9 +180,9 @@ describe('options', () => {
   it('of listen: a port in use, a server that listens already, and a closed one', async () => {
     const { server, port } = await peers.serve();
     expect(await told(() => peers.use(createServer()).listen({ port }))).toBe(
-      `connection_failed: cannot listen on 127.0.0.1:${port}: another process listens there; stop it, or take another port (0 takes a free one)`,
+      `connection_failed: cannot listen on 127.0.0.1:${port}: another process is using that port; stop it, or choose another port (0 chooses a free one)`,
     );
-    expect(await told(() => server.listen())).toMatch(/listens already/);
+    expect(await told(() => server.listen())).toMatch(/already listening/);
     await server.close();
     expect(await told(() => server.listen())).toMatch(/was closed; create another one/);
     expect(await told(() => server.drain({ timeout: 5 } as never))).toMatch(/did you mean "timeoutMs"\?/);
@@ -202,10 +202,10 @@ describe('a client that is refused', () => {
   it('learns whether a token was missing', async () => {
     const { url } = await peers.serve({ authenticate });
     expect(await told(() => peers.dial(url))).toBe(
-      'rejected: credentials are needed: no token was presented',
+      'rejected: credentials are required: no token was presented',
     );
     expect(await told(() => peers.dial(url, { token: 'wrong' }))).toBe(
-      'rejected: credentials are needed: the token is wrong or expired',
+      'rejected: credentials are required: the token is wrong or expired',
     );
   });
 

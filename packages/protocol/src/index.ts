@@ -79,7 +79,7 @@ export type { SessionState, Undelivered, UndeliveredBody } from './session/types
 
 // Text codecs
 
-export type { Selection } from './codec/auto/select.js';
+export type { Selection, SelectionRule, Trial } from './codec/auto/contest.js';
 export { decodeBase64, encodeBase64 } from './codec/base64.js';
 export { type LoadableCodec, loadCodecs } from './codec/load.js';
 export { decodeBrotli, encodeBrotli } from './codec/text/brotli.js';
@@ -97,7 +97,18 @@ export { decodeToken, encodeToken } from './codec/text/token.js';
 // M2M v1
 
 export { type CostTable, DEFAULT_COST_TABLE, estimateCost } from './codec/m2m/cost.js';
-export type { M2MHeader } from './codec/m2m/fields.js';
+export type {
+  BareFields,
+  FinishReason,
+  FixedHeader,
+  M2MFields,
+  M2MHeader,
+  M2MSchema,
+  M2MSecurityMode,
+  RequestFields,
+  ResponseFields,
+  Role,
+} from './codec/m2m/fields.js';
 export {
   decodeM2M,
   decodeM2MBody,
@@ -133,13 +144,19 @@ export {
   encodeAvp,
   type EncodeAvpOptions,
 } from './codec/avp/frame.js';
-export type { DecodeAvpOptions } from './codec/avp/head.js';
-export { readAvpHeader } from './codec/avp/header.js';
-export { type AvpTextMessage, decodeAvpTextMessage } from './codec/avp/hello.js';
-export { modelHash, type ModelIdentity, modelIdentity, tokenizerHash } from './codec/avp/identity.js';
-export type { PayloadType } from './codec/avp/metadata.js';
-export { type Compatibility, resolveCompatibility } from './codec/avp/resolve.js';
-export type { Dtype, Tensor } from './codec/avp/tensor.js';
+export type { AvpDescription, AvpHead, AvpMetadataInput, DecodeAvpOptions } from './codec/avp/head.js';
+export { type AvpHeader, readAvpHeader } from './codec/avp/header.js';
+export { type AvpTextMessage, decodeAvpTextMessage, type JsonObject } from './codec/avp/hello.js';
+export {
+  modelHash,
+  type ModelIdentity,
+  modelIdentity,
+  tokenizerHash,
+  type VocabularyEntries,
+} from './codec/avp/identity.js';
+export type { AvpMetadata, AvpMode, PayloadType } from './codec/avp/metadata.js';
+export { type Compatibility, type ResolutionPath, resolveCompatibility } from './codec/avp/resolve.js';
+export type { Dtype, Tensor, TypedTensor } from './codec/avp/tensor.js';
 
 // KV-caches
 

@@ -4,49 +4,49 @@ import type { RelayStats } from './agents/transit.js';
 import type { DrainOptions, DrainResult } from './drain.js';
 import type { ListenOptions } from './http/listener.js';
 
-/** A server as its user sees it. */
+/** The server as an application sees it. */
 
 export interface Listening {
   readonly port: number;
   readonly host: string;
-  /** Where clients connect to. */
+  /** The URL that clients connect to. */
   readonly url: string;
 }
 
 export interface Server extends AsyncDisposable {
-  /** Sessions that are established, by ID. */
+  /** Established sessions, by ID. */
   readonly sessions: ReadonlyMap<string, Session>;
-  /** What was carried from agent to agent; all 0 where there are no agents. */
+  /** Counts of the messages and requests relayed between agents; all 0 without agents. */
   relayStats(): RelayStats;
   /**
-   * Starts an HTTP server of its own, which also answers `/healthz` and `/readyz`.
+   * Starts an HTTP server, which also answers `/healthz`, `/readyz` and, if they are on, the metrics.
    *
-   * @throws {ProtocolError} `invalid_option`; `connection_failed` where the port is taken; `invalid_argument` where
-   * it listens already, or was closed.
+   * @throws {ProtocolError} `invalid_option`; `connection_failed` if the port cannot be opened; `invalid_argument` if
+   * the server is already listening or was closed.
    */
   listen(options?: ListenOptions): Promise<Listening>;
-  /** Serves the session path of an HTTP server that exists; the returned function takes it back. */
+  /** Serves sessions on an existing HTTP server, at `path`. Returns a function that stops this. */
   attach(server: HttpServer): () => void;
   /**
-   * Serves health, readiness and metrics on a port of their own, and metrics no longer on that of the
-   * sessions.
+   * Serves health, readiness and metrics on a separate port; the port of the sessions no longer serves metrics.
    *
-   * @throws {ProtocolError} `invalid_option`; `connection_failed` where the port is taken.
+   * @throws {ProtocolError} `invalid_option`; `connection_failed` if the port cannot be opened; `invalid_argument` if
+   * metrics are already being served.
    */
   listenMetrics(options?: ListenOptions): Promise<Listening>;
   /**
-   * Answers `/healthz`, `/readyz` and, where they are on, the metrics: for an HTTP server that exists.
-   * Returns `false` where the request is for none of them.
+   * Answers a request to an existing HTTP server for `/healthz`, `/readyz` or, if they are on, the metrics.
+   * Returns `false` for other requests.
    */
   respond(request: IncomingMessage, response: ServerResponse): boolean;
   /**
-   * Sends every session away and admits no new one; connections that were lost may still be taken up again.
-   * Streams may finish until the deadline, then what is left is closed. Stops listening and resolves when no
-   * session is left.
+   * Sends GOAWAY to every session and admits no new ones; sessions that lose their connection may still resume.
+   * Streams may finish until the deadline; sessions that are left then are closed. Stops listening and resolves when
+   * no session is left.
    *
    * @throws {ProtocolError} `invalid_option`.
    */
   drain(options?: DrainOptions): Promise<DrainResult>;
-  /** Closes every session, waits for them up to the closing timeout, and stops listening. */
+  /** Closes every session, waits for this up to the closing timeout, and stops listening. */
   close(): Promise<void>;
 }

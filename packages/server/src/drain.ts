@@ -1,19 +1,20 @@
-import { CloseReason, type GoAwayPayload, ProtocolError } from '@parlance/protocol';
+import { CloseCode, CloseReason, type GoAwayPayload, ProtocolError } from '@parlance/protocol';
 import { assertOptions } from '@parlance/protocol/internal';
+import type { Refusal } from './admission/admission.js';
 import type { ServerEndpoint } from './endpoint.js';
 
 export interface DrainOptions {
   /** How long open streams may take to finish, in milliseconds. @default 30,000 */
   readonly timeoutMs?: number | undefined;
   /**
-   * Clients come back within this time after they have left, spread evenly, so that they do not come all
-   * at once. Milliseconds. @default 5,000
+   * Clients reconnect at random times within this many milliseconds after they have left, so that they do not
+   * all arrive at once. @default 5,000
    */
   readonly returnWithinMs?: number | undefined;
   /**
    * Stops listening at once, so that a successor can take over the port while streams finish here. A session
-   * whose connection is lost from then on cannot be taken up again. @default false: connections are taken
-   * until the end, for the sake of those that were lost
+   * that loses its connection after that cannot resume. @default false: connections are accepted until the end,
+   * so that lost ones can resume
    */
   readonly releasePort?: boolean | undefined;
 }
@@ -30,30 +31,40 @@ export function resolveDrainOptions(options: DrainOptions): ResolvedDrainOptions
   const { timeoutMs = 30_000, returnWithinMs = 5_000, releasePort = false } = options;
   for (const [name, value] of Object.entries({ timeoutMs, returnWithinMs })) {
     if (!(value >= 0 && value < 2 ** 31))
-      throw new ProtocolError('invalid_option', `drain.${name} is 0 to ${2 ** 31 - 1} ms, not ${value}`);
+      throw new ProtocolError('invalid_option', `drain.${name} must be 0 to ${2 ** 31 - 1} ms, not ${value}`);
   }
   return { timeoutMs, returnWithinMs, releasePort };
 }
 
-/** When a client that leaves now, or is not let in, shall come back. */
-export function returnDelay(withinMs: number, random: () => number = Math.random): number {
-  return Math.floor(random() * withinMs);
+/** The delay after which a client that leaves now, or is refused, should reconnect. */
+function returnDelay(withinMs: number): number {
+  return Math.floor(Math.random() * withinMs);
 }
 
-/** How a drain went. */
+/** The refusal of new sessions while the server drains or closes. */
+export function drainingRefusal(returnWithinMs: number): Refusal {
+  return {
+    code: 'SERVER_BUSY',
+    message: 'the server is shutting down',
+    closeCode: CloseCode.DRAINING,
+    retryAfterMs: returnDelay(returnWithinMs),
+  };
+}
+
+/** The outcome of a drain. */
 export interface DrainResult {
   /** Sessions that ended by themselves. */
   readonly left: number;
   /** Sessions that were closed at the deadline with streams still open. */
   readonly interrupted: number;
-  /** Sessions that no connection carried at the deadline. */
+  /** Sessions that were without a connection at the deadline. */
   readonly lost: number;
 }
 
-/** Sends every session away and waits for it, up to a deadline; then closes what is left. */
+/** Sends GOAWAY to every session and waits for them to end; closes those that are left at the deadline. */
 export class Drain {
   readonly #sessions: ReadonlyMap<string, ServerEndpoint>;
-  readonly #announced: (retryAfterMs: number) => GoAwayPayload;
+  readonly #goAway: (retryAfterMs: number) => GoAwayPayload;
   readonly #returnWithinMs: number;
   #onEmpty: (() => void) | undefined;
 
@@ -61,17 +72,17 @@ export class Drain {
   constructor(sessions: ReadonlyMap<string, ServerEndpoint>, returnWithinMs: number, deadline: number) {
     this.#sessions = sessions;
     this.#returnWithinMs = returnWithinMs;
-    this.#announced = (retryAfterMs) => ({ retryAfterMs, deadline });
+    this.#goAway = (retryAfterMs) => ({ retryAfterMs, deadline });
   }
 
-  /** A session is over. */
+  /** A session has ended. */
   handleEnded(): void {
     if (this.#sessions.size === 0) this.#onEmpty?.();
   }
 
   async run(timeoutMs: number): Promise<DrainResult> {
     const sessions = [...this.#sessions.values()];
-    for (const session of sessions) session.sendGoAway(this.#announced(returnDelay(this.#returnWithinMs)));
+    for (const session of sessions) session.sendGoAway(this.#goAway(returnDelay(this.#returnWithinMs)));
     await this.#emptyWithin(timeoutMs);
     const left = [...this.#sessions.values()];
     const result = {
@@ -83,7 +94,7 @@ export class Drain {
     await Promise.all(
       left.map((session) => {
         if (session.hasWire) return session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server was drained');
-        // Nobody comes back for it in time, and whoever comes later is told that it is gone.
+        // Too late to resume it; a client that tries is told that it is gone.
         session.abort(new ProtocolError('draining', 'the server was drained'));
         return undefined;
       }),

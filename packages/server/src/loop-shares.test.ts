@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { BURST_MS, type LoopAccount, LoopShares, MAX_DEBT_MS, TURN_MS } from './loop-shares.js';
 
-/** A loop in virtual time: immediates run turn by turn, timers when nothing else is left. */
+/** An event loop in virtual time: immediates run turn by turn, timers when nothing else is left. */
 function createLoop(share = 0.5) {
   let now = 0;
   let immediates: (() => void)[] = [];
@@ -18,7 +18,7 @@ function createLoop(share = 0.5) {
     work: (ms: number) => {
       now += ms;
     },
-    /** What was asked for behind this turn. */
+    /** Tasks that were requested during this turn. */
     async turn() {
       const due = immediates;
       immediates = [];
@@ -42,7 +42,7 @@ function createLoop(share = 0.5) {
 
 type Loop = ReturnType<typeof createLoop>;
 
-/** Handles a message of `ms`, or has it wait. */
+/** Handles a message that takes `ms`, or makes it wait. */
 function message(loop: Loop, account: LoopAccount, ms: number, log: string[], name: string): void {
   const run = () => {
     loop.work(ms);
@@ -61,11 +61,11 @@ describe('one account alone', () => {
     expect(log).toHaveLength(TURN_MS);
     for (let turns = 0; turns < 100 && log.length < 100; turns++) await loop.turn();
     expect(log).toEqual(Array.from({ length: 100 }, (_, i) => String(i)));
-    // Nothing was waited for.
+    // Nothing had to wait.
     expect(loop.now()).toBe(100);
   });
 
-  it('is left alone by a share of 1 in company too, but for the turns', async () => {
+  it('with a share of 1 is limited only by turns, even if others are served', async () => {
     const loop = createLoop(1);
     const [a, b] = [loop.shares.open('a'), loop.shares.open('b')];
     const log: string[] = [];
@@ -76,8 +76,8 @@ describe('one account alone', () => {
   });
 });
 
-describe('an account in company', () => {
-  it('gets its share and what it may use at once, and the others are handled at once', async () => {
+describe('an account among others', () => {
+  it('gets its share and one burst, and the others are handled at once', async () => {
     const loop = createLoop(0.5);
     const [busy, other] = [loop.shares.open('busy'), loop.shares.open('other')];
     const log: string[] = [];
@@ -93,7 +93,7 @@ describe('an account in company', () => {
       message(loop, other, 0.01, log, 'other');
       waited = Math.max(waited, loop.now() - before);
       await loop.turn();
-      // What is not used for messages passes.
+      // Time that no message uses passes.
       await loop.pass(0.5);
     }
     expect(waited).toBeLessThan(1);
@@ -101,7 +101,7 @@ describe('an account in company', () => {
     expect(used).toBeGreaterThan(800);
   });
 
-  it('of a hundred connections has one share between them', async () => {
+  it('of a hundred connections has one share for all of them', async () => {
     const loop = createLoop(0.5);
     const other = loop.shares.open('other');
     const connections = Array.from({ length: 100 }, () => loop.shares.open('busy'));
@@ -117,7 +117,7 @@ describe('an account in company', () => {
     expect(log.length).toBeLessThanOrEqual(500 + BURST_MS + TURN_MS);
   });
 
-  it('owes no more than so much, however long a call has taken', async () => {
+  it('has a bounded debt, however long a call has taken', async () => {
     const loop = createLoop(0.5);
     const [busy, other] = [loop.shares.open('busy'), loop.shares.open('other')];
     const log: string[] = [];
@@ -133,7 +133,7 @@ describe('an account in company', () => {
     expect(loop.now() - begun).toBeLessThanOrEqual(MAX_DEBT_MS / 0.5 + 5);
   });
 
-  it('waits for its own debt and for that of no other', async () => {
+  it('waits only for its own debt', async () => {
     const loop = createLoop(0.5);
     const [busy, other] = [loop.shares.open('busy'), loop.shares.open('other')];
     const log: string[] = [];
@@ -142,7 +142,7 @@ describe('an account in company', () => {
     message(loop, busy, 1, log, 'busy again');
     await loop.turn();
     await loop.pass(1);
-    // More than a turn gives, so that some of it has to wait.
+    // More than one turn allows, so some of it has to wait.
     for (let i = 0; i < 30; i++) message(loop, other, 1, log, 'other');
     const begun = loop.now();
     while (log.filter((name) => name === 'other').length < 30 && loop.now() < begun + 5_000) {
@@ -153,7 +153,7 @@ describe('an account in company', () => {
     expect(log).not.toContain('busy again');
   });
 
-  it('works in slices that wait for its turn, as its messages do', async () => {
+  it('works in slices that wait for its turn, like its messages', async () => {
     const loop = createLoop(0.5);
     const [busy, other] = [loop.shares.open('busy'), loop.shares.open('other')];
     let slices = 0;
@@ -171,13 +171,13 @@ describe('an account in company', () => {
       await loop.turn();
       await loop.pass(0.5);
     }
-    // All jobs have their first slice at once.
+    // The first slice of each job runs at once.
     expect(slices).toBeLessThanOrEqual(20 + (1_000 + BURST_MS + TURN_MS) / 5);
   });
 });
 
 describe('accounts', () => {
-  it('are forgotten with the last of those who have them', () => {
+  it('are forgotten when their last user closes them', () => {
     const { shares } = createLoop();
     const first = shares.open('a');
     expect(shares.open('a')).toBe(first);

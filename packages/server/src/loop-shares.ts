@@ -1,44 +1,44 @@
 /**
- * The time of the event loop, shared between those that it works for. It has one thread, so a peer that keeps
- * it busy within all other limits would still have everybody else wait.
+ * Shares the time of the event loop between accounts (principals, or addresses before authentication). The loop has
+ * one thread, so a peer that keeps it busy within all other limits would still make all others wait.
  *
  * Time is measured from the first message that a turn of the loop handles for an account to the first one for
- * another account, or to the end of the turn: what handlers and coding do in microtasks is in it. Two rules
- * bound an account:
+ * another account, or to the end of the turn, so it includes the microtasks of handlers and coding. Two rules
+ * limit an account:
  *
- * - In one turn it gets {@link TURN_MS}. The rest of its messages waits for the next turn, so that others are
- *   looked at in between, however fast messages arrive.
- * - While others are served it gets its share of the time, half of it by default, with {@link BURST_MS} at once.
- *   Alone, it may use all.
+ * - It gets {@link TURN_MS} in one turn. The rest of its messages wait for the next turn, so that other accounts are
+ *   served in between, however fast messages arrive.
+ * - While others are served, it gets its share of the time and may use {@link BURST_MS} at once. If it is alone, it
+ *   may use all the time.
  */
 
-/** Milliseconds of one turn that an account gets. */
+/** Milliseconds that an account gets in one turn. */
 export const TURN_MS = 20;
 /** Milliseconds that an account may use at once beyond its share. */
 export const BURST_MS = 40;
 /**
- * Milliseconds that an account can owe. One call that blocked for long, or a machine that did something else
- * meanwhile, is no reason to keep a peer waiting for many times that.
+ * The largest debt of an account, in milliseconds. After one call that blocked for long, or a pause of the whole
+ * machine, a peer must not wait for many times that.
  */
 export const MAX_DEBT_MS = 250;
-/** Another account counts as served for so long after its last message, in milliseconds. */
+/** Another account counts as being served for this long after its last message, in milliseconds. */
 const SERVED_MS = 1_000;
-/** Milliseconds of work for one account in a row between two looks at what it has used. */
+/** Milliseconds of uninterrupted work for one account between two checks of its limits. */
 const LOOK_AFTER_MS = 1;
-/** Milliseconds of tasks of one account before another one's turn, among those that wait. */
+/** Milliseconds for which the waiting tasks of one account run before another account's. */
 const SLICE_MS = 5;
 
 const NEXT_TURN = -Infinity;
 
 interface Task {
   readonly run: () => void;
-  /** Its work is done in microtasks behind the call. */
+  /** Its work is done in microtasks after the call. */
   readonly isSlice: boolean;
 }
 
-/** Time and tasks of a principal, or of an address before it is known whose it is. */
+/** Time and tasks of a principal, or of an address before authentication. */
 export class LoopAccount {
-  /** Milliseconds that may be used; below zero for a debt. */
+  /** Milliseconds that may be used; negative for a debt. */
   level = BURST_MS;
   filledAt: number;
   servedAt = -Infinity;
@@ -53,24 +53,24 @@ export class LoopAccount {
     this.filledAt = now;
   }
 
-  /** Whether the loop may work for the account at `now`; what it does from here on counts. */
+  /** Whether the loop may work for the account at `now`. From here on, time counts for the account. */
   enter(now: number): boolean {
     return this.#shares.enter(this, now);
   }
 
-  /** Runs `task` when it is the account's turn, behind those that wait. */
+  /** Runs `run` when it is the account's turn, after its waiting tasks. */
   push(run: () => void): void {
     this.#shares.push(this, { run, isSlice: false });
   }
 
-  /** Resolves when it is the account's turn again, for work that is done in slices. */
+  /** Resolves when it is the account's turn again, for work in slices. */
   next(): Promise<void> {
     return new Promise((run) => this.#shares.push(this, { run, isSlice: true }));
   }
 }
 
 export interface LoopSharesOptions {
-  /** Part of the time that one account gets while others are served; 1 or more bounds none. */
+  /** Share of the time that one account gets while others are served; 1 or more means no limit. */
   readonly share: number;
   /** Milliseconds. */
   readonly now: () => number;
@@ -83,29 +83,29 @@ export interface LoopSharesOptions {
 export class LoopShares {
   readonly #options: LoopSharesOptions;
   readonly #accounts = new Map<string, { readonly account: LoopAccount; users: number }>();
-  /** The loop works for it since `#since`. */
+  /** The account that the loop has worked for since `#since`. */
   #current: LoopAccount | undefined;
   #since = 0;
   #turn = 0;
   #hasTurnEnd = false;
-  /** The two that were served last, which differ. */
+  /** The two different accounts that were served last. */
   #latest: LoopAccount | undefined;
   #other: LoopAccount | undefined;
-  /** Accounts whose tasks wait, in order of turn. */
+  /** Accounts with waiting tasks, in the order of their turns. */
   #waiting = new Set<LoopAccount>();
-  /** When those that wait are looked at next, `Infinity` if none does. */
+  /** When waiting tasks are run next; `Infinity` if none waits. */
   #dueAt = Infinity;
 
   constructor(options: LoopSharesOptions) {
     this.#options = options;
   }
 
-  /** Accounts by name that are in use. */
+  /** The number of shared accounts in use. */
   get size(): number {
     return this.#accounts.size;
   }
 
-  /** @param key of all that shares the account; without one it is the caller's own. */
+  /** @param key the name of a shared account; without one, the account is the caller's own. */
   open(key?: string): LoopAccount {
     if (key === undefined) return new LoopAccount(this, this.#options.now());
     let entry = this.#accounts.get(key);
@@ -117,7 +117,7 @@ export class LoopShares {
     return entry.account;
   }
 
-  /** One of those who opened `key` is gone. */
+  /** Closes one use of the shared account `key`. */
   close(key: string | undefined): void {
     const entry = key === undefined ? undefined : this.#accounts.get(key);
     if (entry !== undefined && --entry.users === 0) this.#accounts.delete(key as string);
@@ -125,7 +125,7 @@ export class LoopShares {
 
   /** @internal */
   enter(account: LoopAccount, now: number): boolean {
-    // Worked for it just now: a message of many takes a hundredth of this.
+    // Shortcut while messages arrive in a row: handling one takes about a hundredth of this time.
     if (account === this.#current && now - this.#since < LOOK_AFTER_MS) return account.tasks.length === 0;
     this.#switchTo(account, now);
     return account.tasks.length === 0 && this.#mayRun(account, now);
@@ -138,7 +138,7 @@ export class LoopShares {
     this.#schedule();
   }
 
-  /** What was done until now was done for the account before. */
+  /** Charges the time up to `now` to the current account, and makes `account` the current one. */
   #switchTo(account: LoopAccount, now: number): void {
     this.#spend(now);
     this.#current = account;
@@ -179,7 +179,7 @@ export class LoopShares {
     account.filledAt = now;
   }
 
-  /** Milliseconds of work that an account gets a millisecond. */
+  /** Milliseconds of work that an account gets per millisecond. */
   #rateOf(account: LoopAccount, now: number): number {
     const another = this.#latest === account ? this.#other : this.#latest;
     const hasOthers = another !== undefined && now - another.servedAt < SERVED_MS;
@@ -200,7 +200,7 @@ export class LoopShares {
     if (dueAt >= this.#dueAt) return;
     this.#dueAt = dueAt;
     const run = () => {
-      // An earlier look has taken the place of this one.
+      // An earlier run has replaced this one.
       if (this.#dueAt !== dueAt) return;
       this.#dueAt = Infinity;
       this.#runWaiting();
@@ -209,7 +209,7 @@ export class LoopShares {
     else this.#options.after(wait, run);
   }
 
-  /** Milliseconds until one of those that wait has no debt any more. */
+  /** Milliseconds until the first waiting account has no more debt. */
   #shortestWait(): number {
     if (this.#options.share >= 1) return 0;
     const now = this.#options.now();
@@ -222,7 +222,7 @@ export class LoopShares {
     return shortest;
   }
 
-  /** A slice of the tasks of each account that has its turn. */
+  /** Runs a slice of the tasks of each waiting account that may run. */
   #runWaiting(): void {
     const { now } = this.#options;
     for (const account of [...this.#waiting]) {
@@ -235,9 +235,9 @@ export class LoopShares {
         task = account.tasks.shift();
         task?.run();
       } while (task?.isSlice === false && account.tasks.length > 0 && now() - begun < SLICE_MS);
-      // Those that have had their turn are last.
+      // An account that has had its turn goes to the end.
       if (account.tasks.length > 0) this.#waiting.add(account);
-      // A slice is worked on when this call has returned, and that is the time of its account.
+      // The work of a slice follows this call, and its time must count for this account.
       if (task?.isSlice === true) break;
     }
     this.#schedule();

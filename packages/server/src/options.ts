@@ -36,14 +36,14 @@ export interface ServerOptions extends CapabilityOptions {
   /** Path of the WebSocket endpoint. @default '/session' */
   readonly path?: string | undefined;
   /**
-   * Origins of web pages that may connect besides the server's own, as browsers write them; `*` admits
-   * every page. @default none
+   * Origins of web pages that may connect in addition to the server's own, as browsers write them
+   * (`https://app.example`); `*` admits every page. @default none
    */
   readonly origins?: readonly string[] | undefined;
   /**
-   * Names under which the server is reached (`app.example`; with a port, only at that port). Requests for
-   * other names are refused, so that no page can re-point its own name at the server (DNS rebinding).
-   * @default loopback names on loopback, every name elsewhere
+   * Host names of the server (`app.example`; with a port, only at that port). Requests for other names are refused,
+   * so that no page can re-point its own name at the server (DNS rebinding).
+   * @default loopback names if it listens on loopback, else every name
    */
   readonly hosts?: readonly string[] | undefined;
   /** @default DEFAULT_LIMITS */
@@ -51,29 +51,29 @@ export interface ServerOptions extends CapabilityOptions {
   /** @default DEFAULT_TIMERS */
   readonly timers?: Partial<Timers> | undefined;
   /**
-   * Bytes of memory that all sessions together may take for what their peers have sent and not taken. No principal
-   * and no address gets more than a quarter of it. `Infinity` bounds each session alone, by
-   * `limits.sessionMemory`. @default a quarter of the machine's memory, at most half of the heap's limit
+   * Bytes of memory that all sessions together may take for data that their peers have sent or not read yet. No
+   * principal and no address gets more than a quarter of it. With `Infinity`, only `limits.sessionMemory` applies, to
+   * each session. @default a quarter of the machine's memory, at most half of the heap limit
    */
   readonly processMemory?: number | undefined;
   /**
-   * Part of the event loop's time that one principal may take while others are served, over 0 up to 1, which bounds
-   * none. @default 0.45
+   * The share of the event loop's time that one principal may use while others are served: a number over 0 up to 1,
+   * which means no limit. @default 0.45
    */
   readonly loopShare?: number | undefined;
-  /** Without it only loopback peers are served, each as a principal of its own. */
+  /** Authenticates clients. @default only clients on this machine are served, each as a principal of its own */
   readonly authenticate?: Authenticate | undefined;
   /**
-   * Runs for each session; when it rejects, that session closes with 4500. Without it the server reads no one-way
-   * messages and no tensors, and its clients' `send` throws `unsupported`.
+   * Runs for each session; if it throws or rejects, that session closes with 4500. Without it the server reads no
+   * one-way messages and no tensors, and its clients' `send` throws `unsupported`.
    */
   readonly onSession?: ((session: Session) => void | Promise<void>) | undefined;
   /** Answers requests. @default answers `unsupported` */
   readonly onRequest?: RequestHandler | undefined;
-  /** Joins the parts of replies; a handler may say otherwise for its own. @default every part by itself */
+  /** Joins small parts of replies; a handler may override it. @default every part is sent separately */
   readonly batch?: BatchOptions | undefined;
   /**
-   * Who may see and write to whom, of the sessions with an agent ID. Only where there is `authenticate`.
+   * Which sessions with an agent ID may see and address each other. Requires `authenticate`.
    *
    * @default agents of one principal see and reach each other
    */
@@ -81,25 +81,25 @@ export interface ServerOptions extends CapabilityOptions {
   /** @default silent */
   readonly logger?: Logger | undefined;
   /**
-   * Protection that every body carries and must have, in both directions. The session agrees on M2M alone, without
-   * context coding, tokens and tensors; a body without the protection ends it with `security_required`. Metadata and
-   * errors are not protected. @default none
+   * Protection that every body must have, in both directions. Sessions then use M2M only, without context coding,
+   * tokens and tensors; a body without the protection ends the session with `security_required`. Metadata and errors
+   * are not protected. @default none
    */
   readonly security?: M2MSecurity | undefined;
   /**
-   * Addresses and networks (`10.0.0.0/8`) of reverse proxies whose `X-Forwarded-For` tells the address of the
-   * client. @default none: the address of the connection counts
+   * Addresses and networks (`10.0.0.0/8`) of reverse proxies whose `X-Forwarded-For` is trusted to hold the client's
+   * address. @default none: the address of the connection is used
    */
   readonly trustedProxies?: readonly string[] | undefined;
-  /** Looks at every message and request, and at every relayed reply, before anybody else does. @default none */
+  /** Checks every message, request and relayed reply before it is delivered. @default none */
   readonly scan?: Scan | undefined;
   /**
-   * Serves metrics in Prometheus format at `path`, by default `/metrics`, to everybody who can connect: see
-   * `listenMetrics` for a port of their own. @default false
+   * Serves metrics in Prometheus format at `path`, by default `/metrics`, to every client that can connect; see
+   * `listenMetrics` for a separate port. @default false
    */
   readonly metrics?: boolean | { readonly path?: string | undefined } | undefined;
   /**
-   * A span for each request, where the package `@opentelemetry/api` is installed and a tracer registered.
+   * Creates a span for each request if the package `@opentelemetry/api` is installed and a tracer is registered.
    * @default true
    */
   readonly tracing?: boolean | undefined;
@@ -120,13 +120,13 @@ export interface ResolvedServerOptions {
   readonly onSession: ServerOptions['onSession'];
   readonly onRequest: RequestHandler | undefined;
   readonly batch: ResolvedBatchOptions | undefined;
-  /** `undefined` where there are no agents. */
+  /** `undefined` without agents. */
   readonly agents: AgentsOptions | undefined;
   readonly logger: Logger;
   readonly security: M2MSecurity | undefined;
   readonly trustedProxies: TrustedProxies;
   readonly scan: Scan | undefined;
-  /** Where metrics are served; `undefined` without metrics. */
+  /** The path of the metrics; `undefined` without metrics. */
   readonly metricsPath: string | undefined;
   readonly tracing: boolean;
   readonly avp: AvpOptions | undefined;
@@ -160,12 +160,12 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   assertOptions(options, KINDS);
   const { path = '/session', origins = [], hosts = [] } = options;
   if (!path.startsWith('/'))
-    throw new ProtocolError('invalid_option', `path begins with "/", unlike "${path}"`);
+    throw new ProtocolError('invalid_option', `path must begin with "/", not "${path}"`);
   for (const origin of origins) {
     if (origin !== '*' && (!URL.canParse(origin) || new URL(origin).origin !== origin)) {
       throw new ProtocolError(
         'invalid_option',
-        `origins: "${origin}" is no origin; write it as https://app.example`,
+        `origins: "${origin}" is not an origin; write it as https://app.example`,
       );
     }
   }
@@ -182,7 +182,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   if (typeof metrics === 'object') assertOptions(metrics, { path: 'text' }, 'metrics');
   const metricsPath = metrics === false ? undefined : ((metrics === true ? {} : metrics).path ?? '/metrics');
   if (metricsPath !== undefined && !metricsPath.startsWith('/'))
-    throw new ProtocolError('invalid_option', `metrics.path begins with "/", unlike "${metricsPath}"`);
+    throw new ProtocolError('invalid_option', `metrics.path must begin with "/", not "${metricsPath}"`);
   const agents = resolveAgents(options);
   return Object.freeze({
     path,
@@ -222,24 +222,24 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
 function resolveProcessMemory(given: number | undefined): number {
   if (given === undefined) return defaultProcessMemory();
   if (given > 0) return given;
-  throw new ProtocolError('invalid_option', `processMemory is a positive number of bytes, not ${given}`);
+  throw new ProtocolError('invalid_option', `processMemory must be a positive number of bytes, not ${given}`);
 }
 
 /** @throws {ProtocolError} `invalid_option`. */
 function resolveLoopShare(share = 0.45): number {
   if (share > 0 && share <= 1) return share;
-  throw new ProtocolError('invalid_option', `loopShare is a number over 0 and up to 1, not ${share}`);
+  throw new ProtocolError('invalid_option', `loopShare must be a number over 0 and up to 1, not ${share}`);
 }
 
-/** Buffers lie outside the heap, strings in it. */
+/** Buffers are outside the heap and strings are in it, so both limits matter. */
 function defaultProcessMemory(): number {
-  // A container has less than the machine; 0 or a huge number mean that nothing constrains it.
+  // A container may have less than the machine; 0 or a huge number means no limit.
   const constrained = process.constrainedMemory?.() ?? 0;
   const total = constrained > 0 ? Math.min(constrained, totalmem()) : totalmem();
   return Math.floor(Math.min(total / 4, getHeapStatistics().heap_size_limit / 2));
 }
 
-/** A host is what remains of itself in a URL, but for a port that is the default. */
+/** A host does not change when it is written into a URL and read back, except that a default port is dropped. */
 function isHost(host: string): boolean {
   const lower = host.toLowerCase();
   if (lower.includes('*')) return false;
@@ -254,13 +254,13 @@ const KINDS_OF_AGENTS: OptionKinds<AgentsOptions> = {
 
 const CONFLICTS: readonly AgentsOptions['onConflict'][] = ['takeOver', 'refuse'];
 
-/** Agents are who they are because they have authenticated; without that there are none. */
+/** Agent IDs are proven by `authenticate`, so there are no agents without it. */
 function resolveAgents({ agents, authenticate, extensions }: ServerOptions): AgentsOptions | undefined {
   assertOptions(agents, KINDS_OF_AGENTS, 'agents');
   if (agents?.onConflict !== undefined && !CONFLICTS.includes(agents.onConflict)) {
-    throw new ProtocolError('invalid_option', `agents.onConflict is one of ${CONFLICTS.join(', ')}`);
+    throw new ProtocolError('invalid_option', `agents.onConflict must be one of ${CONFLICTS.join(', ')}`);
   }
   if (authenticate !== undefined) return extensions?.['agents'] === false ? undefined : (agents ?? {});
   if (agents === undefined && extensions?.['agents'] !== true) return undefined;
-  throw new ProtocolError('invalid_option', 'agents: agent IDs are proved by authenticate, which is missing');
+  throw new ProtocolError('invalid_option', 'agents requires authenticate, which proves agent IDs');
 }

@@ -1,6 +1,5 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import {
-  CloseCode,
   CloseReason,
   Extension,
   type HelloPayload,
@@ -32,18 +31,20 @@ import { Policy } from './agents/policy.js';
 import { Relay } from './agents/relay.js';
 import type { RelayStats } from './agents/transit.js';
 import type { Listening, Server } from './api.js';
-import { Connection, type ConnectionHost, type Peer } from './connection.js';
-import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions, returnDelay } from './drain.js';
+import { Connection, type ConnectionHost } from './connection.js';
+import { Drain, type DrainOptions, type DrainResult, drainingRefusal, resolveDrainOptions } from './drain.js';
 import type { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
 import { closeListener, type Listener, type ListenOptions, openListener } from './http/listener.js';
-import { Upgrades } from './http/upgrade.js';
+import { type Peer, Upgrades } from './http/upgrade.js';
 import type { ServerWire } from './http/ws.js';
 import { LoopShares } from './loop-shares.js';
 import type { Observed } from './observe/metrics.js';
 import { Observation } from './observe/observation.js';
 import { Totals } from './observe/totals.js';
+import { runOnSession } from './on-session.js';
 import { resolveServerOptions, type ServerOptions } from './options.js';
+import { repeat } from './repeat.js';
 
 /**
  * Creates a session server; `listen` or `attach` opens it.
@@ -54,24 +55,24 @@ export function createServer(options: ServerOptions = {}): Server {
   return new SessionServer(options);
 }
 
-/** Connections of all addresses that are no session yet. */
+/** Connections of all addresses that have no session yet. */
 const MAX_HANDSHAKES = 10_000;
-/** How often addresses are forgotten about which there is nothing to remember. */
+/** How often quotas forget addresses that have nothing against them. */
 const FORGET_INTERVAL_MS = 30_000;
-/** How often suspended sessions are looked at that hold too much memory. */
+/** How often suspended sessions that hold too much memory are evicted. */
 const EVICT_INTERVAL_MS = 1_000;
 
 class SessionServer implements Server, ConnectionHost {
   readonly options: ConnectionHost['options'];
   readonly #sessionOptions = new Map<Subprotocol, SessionOptions>();
   readonly #endpoints = new Map<string, ServerEndpoint>();
-  /** The same sessions as their application holds them. */
+  /** The same sessions as the application sees them. */
   readonly sessions = new Map<string, Session>();
-  /** Every connection, also those that are no session yet. */
+  /** The sessions that began on each connection, including those that are not established yet. */
   readonly #connections = new Set<ServerEndpoint>();
   readonly #upgrades: Upgrades;
   readonly #sweep;
-  /** In place where sessions are authenticated: an agent ID that nobody proved names nobody. */
+  /** Exists only with `authenticate`: an unproved agent ID identifies no agent. */
   readonly #directory: Directory | undefined;
   readonly #relay: Relay | undefined;
   readonly #quotas: Quotas;
@@ -80,7 +81,7 @@ class SessionServer implements Server, ConnectionHost {
   readonly #observation: Observation;
   readonly onRequest: RequestHandler | undefined;
   readonly loop: LoopShares;
-  /** What all sessions together hold. */
+  /** The memory of all sessions together. */
   readonly memory: MemoryBudget;
   #listener: Listener | undefined;
   #loading: Promise<void> | undefined;
@@ -89,7 +90,8 @@ class SessionServer implements Server, ConnectionHost {
   #drain: Drain | undefined;
   #drained: Promise<DrainResult> | undefined;
   #returnWithinMs = 0;
-  #forgetting: (() => void) | undefined;
+  /** Stop the periodic tasks. */
+  #stops: readonly (() => void)[] = [];
 
   constructor(options: ServerOptions) {
     this.options = resolveServerOptions(options);
@@ -131,7 +133,7 @@ class SessionServer implements Server, ConnectionHost {
     if (this.options.authenticate === undefined) {
       this.options.logger.warn(
         { event: 'server.unauthenticated' },
-        'only clients on this machine are served, as nobody is authenticated',
+        'no authenticate option: only clients on this machine are served',
       );
     }
   }
@@ -142,7 +144,7 @@ class SessionServer implements Server, ConnectionHost {
 
   async listen(options: ListenOptions = {}): Promise<Listening> {
     if (this.#listener !== undefined)
-      throw new ProtocolError('invalid_argument', 'the server listens already');
+      throw new ProtocolError('invalid_argument', 'the server is already listening');
     if (this.#isClosing)
       throw new ProtocolError('invalid_argument', 'the server was closed; create another one');
     await this.#load();
@@ -160,7 +162,7 @@ class SessionServer implements Server, ConnectionHost {
   }
 
   attach(server: HttpServer): () => void {
-    // Whoever connects before this has finished waits for it: see the endpoint.
+    // A client that connects before this has finished waits for it: see the endpoint.
     this.#load().catch((error: unknown) =>
       this.options.logger.error(
         { event: 'server.failed', err: loggable(error) },
@@ -209,7 +211,7 @@ class SessionServer implements Server, ConnectionHost {
     await closed;
     await this.#observation.close();
     this.#listener = undefined;
-    this.#forgetting?.();
+    for (const stop of this.#stops) stop();
     this.#sweep.stop();
     this.options.logger.info({ event: 'server.closed' }, 'closed');
   }
@@ -221,14 +223,7 @@ class SessionServer implements Server, ConnectionHost {
   // --- as the host of connections
 
   admit(address: string, principal: string | undefined): Refusal | undefined {
-    if (this.#isClosing || this.#isDraining) {
-      return {
-        code: 'SERVER_BUSY',
-        message: 'the server shuts down',
-        closeCode: CloseCode.DRAINING,
-        retryAfterMs: returnDelay(this.#returnWithinMs),
-      };
-    }
+    if (this.#isClosing || this.#isDraining) return drainingRefusal(this.#returnWithinMs);
     return this.#quotas.admit(address, principal, systemClock.now());
   }
 
@@ -278,35 +273,16 @@ class SessionServer implements Server, ConnectionHost {
     this.sessions.set(session.id, session.session);
     this.#directory?.join(session);
     if (session.hasEnded) return;
-    if (this.options.onSession !== undefined)
-      guardLater(session, this.#serve(session, this.options.onSession));
-  }
-
-  /** Whoever is told of a session is so behind everything that its connection has to say about it. */
-  async #serve(session: ServerEndpoint, onSession: NonNullable<ServerOptions['onSession']>): Promise<void> {
-    await undefined;
-    try {
-      await onSession(session.session);
-    } catch (error) {
-      // A reader that ends because its session has ended is no fault of anybody.
-      if (session.state === 'closed') return;
-      const fields = { event: 'session.failed', session: session.id, err: loggable(error) };
-      // A message that cannot be decoded is its sender's fault.
-      if (session.blames(error)) {
-        this.options.logger.warn(fields, 'a message cannot be decoded, the session is closed');
-        return session.abort(error);
-      }
-      this.options.logger.error(fields, 'onSession failed, the session is closed');
-      session.abort(new ProtocolError('internal', 'the server failed', { cause: error }));
-    }
+    const { onSession, logger } = this.options;
+    if (onSession !== undefined) guardLater(session, runOnSession(session, onSession, logger));
   }
 
   onWireLost(session: ServerEndpoint): void {
-    // Nobody can come back to a server that takes no more connections.
+    // No client can resume on a server that accepts no more connections.
     if (this.#isClosing) session.abort(new ProtocolError('draining', 'the server closes'));
   }
 
-  onTakenUp(_session: ServerEndpoint, own: ServerEndpoint): void {
+  onResumed(_session: ServerEndpoint, own: ServerEndpoint): void {
     this.#observation.metrics?.handleAccepted(true);
     this.#forget(own);
   }
@@ -332,12 +308,12 @@ class SessionServer implements Server, ConnectionHost {
     this.#drain?.handleEnded();
   }
 
-  /** What a connection leaves behind is what it has sent and received. */
+  /** Drops the session that began on a connection; what it has sent and received stays in the totals. */
   #forget(session: ServerEndpoint): void {
     this.#handshakes.delete(session);
     this.#connections.delete(session);
     this.#sweep.delete(session);
-    // A fault in one of these must not leave the session in the others.
+    // A fault in one of these steps must not leave the session in the others.
     const steps = [
       () => this.#totals.add(session.stats()),
       () => this.#directory?.leave(session),
@@ -362,7 +338,7 @@ class SessionServer implements Server, ConnectionHost {
     evicted?.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
   }
 
-  /** Takes no new connections; those that are open go on. */
+  /** Accepts no new connections; open ones stay. */
   #stopListening(): Promise<void> {
     this.#upgrades.detachAll();
     const http = this.#listener?.http;
@@ -372,7 +348,7 @@ class SessionServer implements Server, ConnectionHost {
   #load(): Promise<void> {
     if (this.#loading === undefined) {
       this.#loading = this.#loadAll();
-      // What could not be loaded may be there the next time.
+      // The next call tries again.
       this.#loading.catch(() => {
         this.#loading = undefined;
       });
@@ -391,29 +367,14 @@ class SessionServer implements Server, ConnectionHost {
       this.#observation.load(),
     ]);
     this.#isLoaded = true;
-    const forget = setInterval(
-      () => this.#tidy(() => this.#quotas.sweep(systemClock.now())),
-      FORGET_INTERVAL_MS,
-    );
-    const evict = setInterval(
-      () => this.#tidy(() => this.memory.sweep(systemClock.now())),
-      EVICT_INTERVAL_MS,
-    );
-    for (const timer of [forget, evict]) timer.unref();
-    this.#forgetting = () => {
-      clearInterval(forget);
-      clearInterval(evict);
-    };
+    const { logger } = this.options;
+    this.#stops = [
+      repeat(FORGET_INTERVAL_MS, () => this.#quotas.sweep(systemClock.now()), logger),
+      repeat(EVICT_INTERVAL_MS, () => this.memory.sweep(systemClock.now()), logger),
+    ];
   }
 
-  #tidy(task: () => void): void {
-    const failed = attempt(task);
-    if (failed === undefined) return;
-    const fields = { event: 'server.failed', err: loggable(failed.error) };
-    this.options.logger.error(fields, 'a task of the server failed');
-  }
-
-  /** What the metrics look at when somebody asks. */
+  /** What the metrics read when they are collected. */
   #observed(): Observed {
     const isDraining = () => this.#isDraining;
     const connections = this.#connections;

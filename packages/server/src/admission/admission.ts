@@ -3,71 +3,71 @@ import type { TLSSocket } from 'node:tls';
 import { CloseCode, type RejectCode, Subprotocol } from '@parlance/protocol';
 import { isLoopback, isTrustedProxy, type TrustedProxies } from '../http/addresses.js';
 
-/** Who may come in: decisions on what an upgrade and a HELLO state, without doing anything. */
+/** Pure decisions about an upgrade and a HELLO: whether the client may connect. */
 
-/** What is known about a client that wants a session. */
+/** What the server knows about a client that wants a session. */
 export interface Credentials {
   /** From HELLO, or from an `Authorization: Bearer` header. */
   readonly token: string | undefined;
   /** The `Origin` header; browsers always send it. */
   readonly origin: string | undefined;
-  /** Stated in HELLO; unproved until `authenticate` confirms it. */
+  /** The agent ID in HELLO; unproven until `authenticate` confirms it. */
   readonly agentId: string | undefined;
-  /** The client's address, behind the trusted proxies. */
+  /** The client's address, as reported by trusted proxies if there are any. */
   readonly ip: string;
-  /** Of the upgrade request. */
+  /** The headers of the upgrade request. */
   readonly headers: IncomingHttpHeaders;
 }
 
 export interface Identity {
-  /** Who this is; sessions of one principal may resume each other's connections. */
+  /** The account that the client belongs to. A session can be resumed only by the same principal. */
   readonly principal: string;
   readonly agentId?: string | undefined;
-  /** Unix milliseconds at which the credentials end. @default Infinity, which is never */
+  /** When the credentials expire, in Unix milliseconds. @default Infinity (never) */
   readonly expiresAt?: number | undefined;
 }
 
-/** Returns who this is; `null`, `undefined` or a throw refuses. */
+/** Returns the client's identity. Returning `null` or `undefined`, or throwing, refuses the client. */
 export type Authenticate = (
   credentials: Credentials,
 ) => Identity | null | undefined | Promise<Identity | null | undefined>;
 
-/** A refusal that the client is told in REJECT, with the close code that follows. */
+/** A refusal: what REJECT says, and the close code that follows. */
 export interface Refusal {
   readonly code: RejectCode;
   readonly message: string;
   readonly closeCode: CloseCode;
-  /** @default what the close code says */
+  /** @default as the close code implies */
   readonly retryable?: boolean | undefined;
   readonly retryAfterMs?: number | undefined;
 }
 
-/** The first subprotocol of the client's list that is spoken here. */
+/** The first subprotocol in the client's list that the server supports. */
 export function chooseSubprotocol(header: string | undefined): Subprotocol | undefined {
   const offered = (header ?? '').split(',', 32).map((name) => name.trim());
   const known: readonly string[] = Object.values(Subprotocol);
   return offered.find((name) => known.includes(name)) as Subprotocol | undefined;
 }
 
-/** The path of a request, without its query; a malformed one has none. */
+/** The path of a request, without its query; `undefined` if it is malformed. */
 export function pathOf(request: IncomingMessage): string | undefined {
   const url = request.url ?? '';
   return url.startsWith('/') ? url.split('?', 1)[0] : undefined;
 }
 
-/** The names and origins that are a server's own, and the proxies before it. */
+/** A server's own names and origins, and the proxies in front of it. */
 export interface SiteOptions {
   /** Origins as browsers write them (`https://app.example`), or `*` for any. */
   readonly origins: readonly string[];
-  /** Names of the server (`app.example`, `app.example:8443`); without any, every name is its own. */
+  /** Names of the server (`app.example`, `app.example:8443`); if empty, every name is accepted. */
   readonly hosts: readonly string[];
   readonly trustedProxies: TrustedProxies;
 }
 
 /**
  * Refuses pages of other origins, on loopback too: any web page can reach a local port. A client that
- * sends no `Origin` is not a browser. The server's own origin has the server's own scheme, where the server
- * can know it: a page of `http://` may come from any machine on the way.
+ * sends no `Origin` is not a browser. If the server knows its own scheme, its own origin must have it: an attacker
+ * on the network can forge a page of `http://`.
  */
 export function checkOrigin(
   request: IncomingMessage,
@@ -78,55 +78,48 @@ export function checkOrigin(
   const scheme = schemeOf(request, trustedProxies);
   const isOwn = hostOf(origin) !== undefined && hostOf(origin) === host?.toLowerCase();
   if (isOwn && (scheme === undefined || new URL(origin).protocol === scheme)) return undefined;
-  return {
-    code: 'SECURITY_POLICY',
-    message: `origin ${origin.slice(0, 100)} is not admitted; add it to the server's origins`,
-    closeCode: CloseCode.FORBIDDEN,
-  };
+  return forbidden(`origin ${origin.slice(0, 100)} is not admitted; add it to the server's origins`);
 }
 
 /**
- * The scheme that a page has whose server this is: `undefined` behind a proxy that is not listed, which
- * may speak TLS or not.
+ * The scheme of the server's own pages. `undefined` if it is unknown, because a proxy that is not listed may
+ * terminate TLS.
  */
 function schemeOf({ socket, headers }: IncomingMessage, proxies: TrustedProxies): string | undefined {
   if ((socket as Partial<TLSSocket>).encrypted === true) return 'https:';
   if (!isTrustedProxy(socket, proxies)) return undefined;
   const stated = headers['x-forwarded-proto'];
-  // The last one is what the nearest proxy has seen.
+  // The last value is the one that the nearest proxy has added.
   const scheme = (Array.isArray(stated) ? stated.at(-1) : stated)?.split(',').at(-1)?.trim().toLowerCase();
   if (scheme === 'https' || scheme === 'wss') return 'https:';
   return scheme === 'http' || scheme === 'ws' ? 'http:' : undefined;
 }
 
 /**
- * A page whose name was re-pointed at the server's address (DNS rebinding) is refused although its origin
- * equals its host: on loopback a server answers to loopback names only, elsewhere to its own `hosts` if
- * they are listed.
+ * Refuses pages whose name was re-pointed at the server's address (DNS rebinding), although their origin equals
+ * their host: on loopback a server accepts loopback names only, elsewhere only its `hosts` if any are listed.
  */
 export function checkHost(request: IncomingMessage, site: SiteOptions): Refusal | undefined {
   const onLoopback = isLoopback(request.socket.localAddress);
   if (onLoopback ? isLoopbackName(request, site) : site.hosts.length === 0) return undefined;
   if (isListedHost(request, site)) return undefined;
-  return {
-    code: 'SECURITY_POLICY',
-    message: onLoopback
-      ? "this server listens on loopback and was asked under another name; add it to the server's hosts"
-      : 'this server was asked under a name that is not among its hosts',
-    closeCode: CloseCode.FORBIDDEN,
-  };
+  return forbidden(
+    onLoopback
+      ? "this server listens on loopback and was requested under another name; add it to the server's hosts"
+      : "the requested host name is not among the server's hosts",
+  );
 }
 
 /**
- * Whether a page about the server itself may be shown. Probes ask for them by address, so that only
- * rebinding to loopback is prevented.
+ * Whether a status page may be shown. Probes request these pages by address, so only rebinding to loopback is
+ * prevented.
  */
 export function isPageHost(request: IncomingMessage, site: SiteOptions): boolean {
   if (!isLoopback(request.socket.localAddress)) return true;
   return isLoopbackName(request, site) || isListedHost(request, site);
 }
 
-/** A request without a host is not a browser's. */
+/** A request without a host does not come from a browser. */
 function isLoopbackName({ headers }: IncomingMessage, { origins }: SiteOptions): boolean {
   const host = headers.host?.toLowerCase();
   const name = host === undefined ? undefined : hostOf(`http://${host}`)?.replace(/:\d+$/, '');
@@ -148,23 +141,27 @@ export function bearerToken(headers: IncomingHttpHeaders): string | undefined {
 }
 
 /**
- * The refusal of a client of whom the server does not know who it is.
+ * The refusal of a client that could not be authenticated.
  *
- * @param token what the client presented.
- * @param isLocal no others are served than clients on the server's own machine.
+ * @param token the token that the client presented.
+ * @param isLocal whether the server serves only clients on its own machine.
  */
 export function unauthenticated(token: string | undefined, isLocal: boolean): Refusal {
   const presented = token === undefined ? 'no token was presented' : 'the token is wrong or expired';
   return {
     code: 'SECURITY_POLICY',
     message: isLocal
-      ? 'this server serves its own machine only; it has no authenticate option'
-      : `credentials are needed: ${presented}`,
+      ? 'this server has no authenticate option, so it serves only clients on its own machine'
+      : `credentials are required: ${presented}`,
     closeCode: CloseCode.UNAUTHENTICATED,
   };
 }
 
-/** Host and port of a URL, lower-cased, with default ports left out as browsers do. */
+function forbidden(message: string): Refusal {
+  return { code: 'SECURITY_POLICY', message, closeCode: CloseCode.FORBIDDEN };
+}
+
+/** Host and port of a URL, in lower case, without a default port, as browsers write them. */
 function hostOf(url: string): string | undefined {
   try {
     return new URL(url).host;

@@ -28,7 +28,7 @@ async function run(
 }
 
 describe('a client is identified', () => {
-  it('by what authenticate returns, with everything that is known of it', async () => {
+  it('by what authenticate returns for its credentials', async () => {
     let seen: unknown;
     const { identity } = await run((given) => {
       seen = given;
@@ -39,7 +39,7 @@ describe('a client is identified', () => {
   });
 
   it.each([Infinity, Number.MAX_SAFE_INTEGER + 1])(
-    'for good where its credentials end at %s',
+    'for good if its credentials expire at %s',
     async (expiresAt) => {
       const { identity } = await run(() => ({ principal: 'u1', expiresAt }));
       expect(identity).toEqual({ principal: 'u1', expiresAt: undefined });
@@ -47,7 +47,7 @@ describe('a client is identified', () => {
   );
 
   it.each([
-    ['a time that is no number', () => ({ principal: 'u1', expiresAt: '2099' }) as never],
+    ['a time that is not a number', () => ({ principal: 'u1', expiresAt: '2099' }) as never],
     ['null', () => null],
     ['undefined', () => undefined],
     ['a promise of null', async () => null],
@@ -55,7 +55,7 @@ describe('a client is identified', () => {
     ['an identity that ends at no time', () => ({ principal: 'u1', expiresAt: Number.NaN })],
     ['no principal', () => ({}) as never],
     ['an empty principal', () => ({ principal: '' })],
-    ['a principal that is no string', () => ({ principal: 7 }) as never],
+    ['a principal that is not a string', () => ({ principal: 7 }) as never],
     ['a principal of 257 characters', () => ({ principal: 'x'.repeat(257) })],
     ['an agent ID that is null', () => ({ principal: 'u1', agentId: null }) as never],
     ['an agent ID that is a number', () => ({ principal: 'u1', agentId: 7 }) as never],
@@ -67,7 +67,7 @@ describe('a client is identified', () => {
     ['half a surrogate pair', () => ({ principal: 'u1', agentId: '\ud800' })],
     ['an end that is a string', () => ({ principal: 'u1', expiresAt: '2001' }) as never],
     ['a string', () => 'u1' as never],
-  ])('by nothing where it returns %s', async (_what, authenticate) => {
+  ])('by nothing if it returns %s', async (_what, authenticate) => {
     expect((await run(authenticate)).identity).toBeUndefined();
   });
 
@@ -76,7 +76,7 @@ describe('a client is identified', () => {
     expect((await run(() => longest)).identity).toMatchObject(longest);
   });
 
-  it('by what an identity says when it is asked once', async () => {
+  it('by an identity whose properties are read once', async () => {
     let asked = 0;
     const changing = {
       get principal() {
@@ -93,7 +93,7 @@ describe('a client is identified', () => {
     expect([identity, JSON.stringify(logged)]).toEqual([undefined, expect.stringContaining('auth.failed')]);
   });
 
-  it('by nothing where it throws, and the log does not quote the token', async () => {
+  it('by nothing if authenticate throws, and the log does not quote the token', async () => {
     const { identity, logged } = await run(({ token }) => {
       throw new Error(`cannot parse ${token}: not a JWT`);
     });
@@ -105,7 +105,7 @@ describe('a client is identified', () => {
 });
 
 describe('without authenticate', () => {
-  it('everybody on this machine is somebody of his own', async () => {
+  it('every client on this machine has a principal of its own', async () => {
     const first = await run(undefined, { ip: '127.0.0.1' });
     const second = await run(undefined, { ip: '::1' });
     expect(first.identity?.principal).toMatch(/^local-/);
@@ -113,10 +113,10 @@ describe('without authenticate', () => {
   });
 
   it.each([
-    ['who comes from elsewhere', { ip: '203.0.113.7' }, false],
-    ['who comes through a proxy on this machine', { ip: '127.0.0.1' }, true],
-    ['whose address nobody knows', { ip: '' }, false],
-  ])('nobody is served %s', async (_who, other, forwarded) => {
+    ['from another machine', { ip: '203.0.113.7' }, false],
+    ['through a proxy on this machine', { ip: '127.0.0.1' }, true],
+    ['from an unknown address', { ip: '' }, false],
+  ])('a client is refused %s', async (_who, other, forwarded) => {
     expect((await run(undefined, other, forwarded)).identity).toBeUndefined();
   });
 });

@@ -12,10 +12,10 @@ export interface AuthenticationOptions {
 }
 
 /**
- * Finds out who a client is. What `authenticate` throws refuses; so does an identity that is none or whose
- * time is over.
+ * Authenticates a client. Returns `undefined` if `authenticate` throws, or returns no identity, an invalid one or an
+ * expired one.
  *
- * @param isForwarded somebody in between says that the connection began elsewhere.
+ * @param isForwarded whether a header states that the request was forwarded by a proxy.
  */
 export async function identify(
   credentials: Credentials,
@@ -24,7 +24,7 @@ export async function identify(
 ): Promise<Identity | undefined> {
   const { ip } = credentials;
   if (authenticate === undefined) {
-    // A reverse proxy on this machine makes everybody look local.
+    // Behind a reverse proxy on this machine every client looks local.
     if (!isLoopback(ip) || isForwarded) return undefined;
     return { principal: `local-${randomBytes(12).toString('hex')}`, agentId: credentials.agentId };
   }
@@ -35,24 +35,32 @@ export async function identify(
     const { expiresAt } = checked;
     if (expiresAt === undefined || expiresAt > now()) return checked;
     const fields = { event: 'auth.expired', ip, expiresAt };
-    logger.info(
-      fields,
-      'authenticate returned an identity whose time is over; expiresAt is in Unix milliseconds',
-    );
+    logger.info(fields, 'authenticate returned an expired identity; expiresAt is in Unix milliseconds');
     return undefined;
   } catch (error) {
-    logger.warn({ event: 'auth.failed', ip, err: loggable(error) }, 'authenticate threw, which refuses');
+    logger.warn(
+      { event: 'auth.failed', ip, err: loggable(error) },
+      'authenticate threw; the client is refused',
+    );
     return undefined;
   }
 }
 
-/** UTF-16 units of a principal. */
+/** The principal that quotas count: none without `authenticate`, as each connection's is made up. */
+export function countedPrincipal(
+  principal: string | undefined,
+  { authenticate }: Pick<AuthenticationOptions, 'authenticate'>,
+): string | undefined {
+  return authenticate === undefined ? undefined : principal;
+}
+
+/** The longest principal, in UTF-16 units. */
 export const MAX_PRINCIPAL_LENGTH = 256;
 
 /**
- * The identity that an application's `authenticate` returned, read once and held against what a session can carry.
+ * Validates the identity that an application's `authenticate` returned. Each property is read only once.
  *
- * @throws {ProtocolError} `invalid_argument`.
+ * @throws {ProtocolError} `invalid_argument` if a session cannot have such an identity.
  */
 function checkIdentity({ principal, agentId, expiresAt }: Identity): Identity {
   const assert = (holds: boolean, what: string): void => {
@@ -61,17 +69,17 @@ function checkIdentity({ principal, agentId, expiresAt }: Identity): Identity {
   assert(typeof principal === 'string' && principal !== '', 'without a principal');
   assert(
     principal.length <= MAX_PRINCIPAL_LENGTH,
-    `whose principal is over ${MAX_PRINCIPAL_LENGTH} characters`,
+    `whose principal is longer than ${MAX_PRINCIPAL_LENGTH} characters`,
   );
   assert(
     agentId === undefined || (typeof agentId === 'string' && isStatedAgentId(agentId)),
-    'whose agentId is not 1 to 128 letters, digits or one of "._:@-"',
+    'whose agentId is not 1 to 128 letters, digits or characters of "._:@-"',
   );
   assert(
     expiresAt === undefined || (typeof expiresAt === 'number' && !Number.isNaN(expiresAt)),
     'whose expiresAt is not a number',
   );
-  // Infinity, or as good as that, does not end.
+  // A time beyond the safe integers never comes.
   const isEndless = expiresAt !== undefined && expiresAt > Number.MAX_SAFE_INTEGER;
   return { principal, agentId, expiresAt: isEndless ? undefined : expiresAt };
 }

@@ -2,16 +2,13 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { CloseCode, ProtocolError } from '@parlance/protocol';
 import type { ServerEndpoint } from '../endpoint.js';
-import type { ServerWire } from '../http/ws.js';
+import { type ServerWire, terminateSoon } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
 
-/** Frame headers and control frames that may surround a HELLO of the largest size. */
+/** Bytes of frame headers and control frames around a HELLO of the largest size. */
 const WEBSOCKET_OVERHEAD = 4 * 1024;
 
-/** How long a client may take to hear why its connection is closed. */
-const LINGER_MS = 1_000;
-
-/** Bounds what a stranger may send before ACCEPT as a whole, and not only message by message. */
+/** Bounds the total of what a client may send before ACCEPT, not only each message. */
 export class HandshakeGuard {
   readonly #socket: Socket;
   readonly #onData: () => void;
@@ -33,9 +30,9 @@ export class HandshakeGuard {
           closeCode: CloseCode.TOO_LARGE,
         }),
       );
-      // What is read of a message that is not whole would be kept, so nothing more is.
-      wire.hold(true);
-      setTimeout(() => wire.terminate(), LINGER_MS).unref();
+      // The WebSocket library keeps all that it reads of an unfinished message, so nothing more is read.
+      wire.hold();
+      terminateSoon(wire);
     };
     socket.on('data', this.#onData);
   }

@@ -4,7 +4,7 @@ import { Handshakes } from './handshakes.js';
 const connection = (name: string) => ({ name });
 
 describe('handshakes', () => {
-  it('are n of an address, and the next one takes the place of the oldest', () => {
+  it('are limited to n per address, and the next one replaces the oldest', () => {
     const handshakes = new Handshakes<{ name: string }>(2, Infinity);
     const all = ['a', 'b', 'c'].map(connection);
     expect(all.map((each) => handshakes.add(each, 'x'))).toEqual([undefined, undefined, all[0]]);
@@ -12,7 +12,7 @@ describe('handshakes', () => {
     expect(handshakes.size).toBe(3);
   });
 
-  it('are n in all, of whatever address', () => {
+  it('are limited to n in total, from all addresses', () => {
     const handshakes = new Handshakes<{ name: string }>(Infinity, 2);
     const all = ['a', 'b', 'c'].map(connection);
     const evicted = all.map((each, i) => handshakes.add(each, `address ${i}`));
@@ -29,7 +29,7 @@ describe('handshakes', () => {
     expect([handshakes.add(second, 'x'), handshakes.size]).toEqual([undefined, 1]);
   });
 
-  it('whose HELLO has come are not evicted by those who say nothing', () => {
+  it('that have sent HELLO are not evicted by silent ones', () => {
     const handshakes = new Handshakes<{ name: string }>(3, Infinity);
     const [honest, ...silent] = ['honest', 'a', 'b', 'c', 'd'].map(connection) as { name: string }[];
     handshakes.add(honest as { name: string }, 'x');
@@ -56,7 +56,7 @@ describe('handshakes', () => {
     expect(handshakes.size).toBe(0);
   });
 
-  it('one at a time is one at a time', () => {
+  it('limited to one stay limited to one', () => {
     const handshakes = new Handshakes<{ name: string }>(1, 1);
     const all = Array.from({ length: 10 }, (_, i) => connection(String(i)));
     for (const [i, each] of all.entries()) expect(handshakes.add(each, 'x')).toBe(all[i - 1]);

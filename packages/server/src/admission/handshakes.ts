@@ -1,13 +1,13 @@
 /**
- * Connections that are not a session yet. Each costs memory, and a client need not even say HELLO to open one:
- * so there are only so many of an address and in all, and beyond that the oldest whose HELLO has not come
- * makes room. A connection whose HELLO has come waits for the server, and is never evicted; if all of them
- * wait so, the newest connection is the one that has to go.
+ * Connections without a session yet. Each costs memory, and a client can open one without even sending HELLO. So their
+ * number is limited, for each address and in total; beyond that, the oldest connection that has not sent HELLO is
+ * evicted. A connection that has sent HELLO waits for the server and is never evicted; if all of them do, the new
+ * connection is closed instead.
  */
 export class Handshakes<Connection extends object> {
   readonly #maxPerAddress: number;
   readonly #max: number;
-  /** With the address of each, oldest first. */
+  /** Connections that have not sent HELLO, oldest first, with their addresses. */
   readonly #silent = new Map<Connection, string>();
   readonly #deciding = new Map<Connection, string>();
   readonly #byAddress = new Map<string, Group<Connection>>();
@@ -21,7 +21,7 @@ export class Handshakes<Connection extends object> {
     return this.#silent.size + this.#deciding.size;
   }
 
-  /** @returns the connection that has to go, if any: an older one, or `connection` itself. */
+  /** @returns the connection to close, if any: an older one, or `connection` itself. */
   add(connection: Connection, address: string): Connection | undefined {
     const group = this.#byAddress.get(address) ?? { silent: new Set(), deciding: 0 };
     const isFull = group.silent.size + group.deciding >= this.#maxPerAddress;
@@ -37,7 +37,7 @@ export class Handshakes<Connection extends object> {
     return undefined;
   }
 
-  /** The HELLO of a connection has come; what it waits for now is not its own doing. */
+  /** The connection has sent HELLO: from now on it waits for the server. */
   handleHello(connection: Connection): void {
     const address = this.#silent.get(connection);
     const group = address === undefined ? undefined : this.#byAddress.get(address);
@@ -58,14 +58,14 @@ export class Handshakes<Connection extends object> {
   }
 
   #place(connection: Connection, address: string, group: Group<Connection>): void {
-    // Deleting the last one of an address has taken its group away.
+    // Deleting the last connection of an address has removed its group.
     this.#byAddress.set(address, group);
     this.#silent.set(connection, address);
     group.silent.add(connection);
   }
 }
 
-/** The connections of an address. */
+/** The connections of one address. */
 interface Group<Connection> {
   readonly silent: Set<Connection>;
   deciding: number;

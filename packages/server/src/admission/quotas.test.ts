@@ -13,7 +13,7 @@ const quotas = (limits: Partial<typeof NONE>, maxIdle?: number) =>
   new Quotas({ ...NONE, ...limits }, () => 0, maxIdle);
 
 describe('sessions of an address', () => {
-  it('are n, and the next one comes when one has gone', () => {
+  it('are limited to n, and one more is admitted after one has ended', () => {
     const q = quotas({ sessionsPerIp: 3 });
     for (let i = 0; i < 3; i++) expect(q.admit('a', undefined, 0)).toBeUndefined();
     expect(q.admit('a', undefined, 0)).toMatchObject({
@@ -27,33 +27,33 @@ describe('sessions of an address', () => {
     expect(q.admit('a', undefined, 0)).toBeDefined();
   });
 
-  it('begin n times a minute, and again after the stated delay', () => {
+  it('may begin n times a minute, and again after the stated delay', () => {
     const q = quotas({ sessionsPerMinutePerIp: 60 });
     for (let i = 0; i < 60; i++) {
       expect(q.admit('a', undefined, 0)).toBeUndefined();
       q.release('a', undefined);
     }
-    // One that is owed now, and the next one.
+    // The delay covers the debt and the next session.
     expect(q.admit('a', undefined, 0)).toMatchObject({ code: 'RATE_LIMITED', retryAfterMs: 2_000 });
     expect(q.admit('b', undefined, 0)).toBeUndefined();
     expect(q.admit('a', undefined, 2_000)).toBeUndefined();
     expect(q.admit('a', undefined, 2_000)).toBeDefined();
   });
 
-  it('that are asked for without end are not listened to any more, for as long as it takes', () => {
+  it('that are requested without pause lead to HTTP 429 until the debt is paid', () => {
     const q = quotas({ sessionsPerMinutePerIp: 10 });
     for (let i = 0; i < 19; i++) q.admit('a', undefined, 0);
     expect(q.connect('a', 0)).toBe(0);
     q.admit('a', undefined, 0);
     expect(q.connect('a', 0)).toBe(6_000);
-    // What is asked for in spite of it is not owed as well.
+    // Requests beyond that do not increase the debt.
     for (let i = 0; i < 100; i++) q.admit('a', undefined, 0);
     expect(q.connect('a', 0)).toBe(6_000);
     expect(q.connect('a', 6_000)).toBe(0);
     expect(q.connect('b', 0)).toBe(0);
   });
 
-  it('come back at different times who were refused together', () => {
+  it('that are refused together get different retry delays', () => {
     const q = new Quotas({ ...NONE, sessionsPerIp: 0 }, Math.random);
     const delays = Array.from({ length: 50 }, (_, i) => q.admit(`a${i}`, undefined, 0)?.retryAfterMs ?? 0);
     expect(new Set(delays).size).toBeGreaterThan(25);
@@ -65,18 +65,18 @@ describe('sessions of an address', () => {
 });
 
 describe('connections of an address', () => {
-  it('are n a minute, and the next one has to wait', () => {
+  it('are limited to n a minute, and the next one has to wait', () => {
     const q = quotas({ connectionsPerMinutePerIp: 60 });
     for (let i = 0; i < 60; i++) expect(q.connect('a', 0)).toBe(0);
     expect(q.connect('a', 0)).toBe(1_000);
-    // Asking in vain makes it no longer.
+    // Refused attempts do not make the wait longer.
     expect(q.connect('a', 0)).toBe(1_000);
     expect(q.connect('b', 0)).toBe(0);
     expect(q.connect('a', 999)).toBeGreaterThan(0);
     expect([q.connect('a', 1_000), q.connect('a', 1_000)]).toEqual([0, 1_000]);
   });
 
-  it('are refused, and who they are is not asked, after n failures', () => {
+  it('are refused without authentication after n failures', () => {
     const q = quotas({ failuresPerMinutePerIp: 6 });
     for (let i = 0; i < 6; i++) {
       expect([q.connect('a', 0), q.checkAttempt('a', true, 0)]).toEqual([0, undefined]);
@@ -92,7 +92,7 @@ describe('connections of an address', () => {
     expect([q.connect('a', 10_000), q.checkAttempt('a', true, 10_000)]).toEqual([0, undefined]);
   });
 
-  it('that ask for n new sessions a minute are authenticated, and for one more only to resume', () => {
+  it('are authenticated for n new sessions a minute, and beyond that only to resume', () => {
     const q = quotas({ sessionsPerMinutePerIp: 3 });
     for (let i = 0; i < 3; i++) {
       expect(q.checkAttempt('a', true, 0)).toBeUndefined();
@@ -103,7 +103,7 @@ describe('connections of an address', () => {
     expect(q.checkAttempt('b', true, 0)).toBeUndefined();
   });
 
-  it('that fail all at once owe a minute more at most', () => {
+  it('that all fail at once add a debt of one minute at most', () => {
     const q = quotas({ failuresPerMinutePerIp: 6 });
     for (let i = 0; i < 1_000; i++) q.fail('a', 0);
     expect(q.connect('a', 0)).toBe(70_000);
@@ -111,7 +111,7 @@ describe('connections of an address', () => {
 });
 
 describe('sessions of a principal', () => {
-  it('are n from wherever they come', () => {
+  it('are limited to n, from all addresses together', () => {
     const q = quotas({ sessionsPerPrincipal: 2 });
     expect(q.admit('a', 'u1', 0)).toBeUndefined();
     expect(q.admit('b', 'u1', 0)).toBeUndefined();
@@ -121,7 +121,7 @@ describe('sessions of a principal', () => {
     expect(q.admit('c', 'u1', 0)).toBeUndefined();
   });
 
-  it.each(['__proto__', 'constructor', 'toString'])('named %s are counted as any others', (name) => {
+  it.each(['__proto__', 'constructor', 'toString'])('named %s are counted like any others', (name) => {
     const q = quotas({ sessionsPerPrincipal: 1, sessionsPerIp: 1 });
     expect(q.admit(name, name, 0)).toBeUndefined();
     expect(q.admit('other', name, 0)).toBeDefined();
@@ -139,7 +139,7 @@ describe('what is remembered', () => {
     expect(q.size).toBeLessThanOrEqual(100);
   });
 
-  it('is never an address with sessions that is forgotten', () => {
+  it('always includes addresses with sessions', () => {
     const q = quotas({ sessionsPerIp: 1 }, 10);
     q.admit('mine', 'me', 0);
     for (let i = 0; i < 1_000; i++) {
@@ -149,7 +149,7 @@ describe('what is remembered', () => {
     expect(q.admit('mine', 'me', 0)).toBeDefined();
   });
 
-  it('is forgotten once it says nothing any more', () => {
+  it('is forgotten once all limits are unused again', () => {
     const q = quotas({
       sessionsPerMinutePerIp: 60,
       connectionsPerMinutePerIp: 60,
@@ -176,7 +176,7 @@ describe('what is remembered', () => {
     expect(q.size).toBe(0);
   });
 
-  it('knows no limits that are off', () => {
+  it('does not include limits that are off', () => {
     const q = quotas({});
     for (let i = 0; i < 10_000; i++) {
       expect(q.admit('a', 'u', 0)).toBeUndefined();

@@ -2,15 +2,12 @@ import { CloseCode, type Limits } from '@parlance/protocol';
 import { TokenBucket } from '@parlance/protocol/internal';
 import type { Refusal } from './admission.js';
 
-/**
- * How many sessions there are of an address and of a principal, how fast new ones come, and how often an
- * address connects and fails.
- */
+/** Limits per address and per principal: sessions, new sessions, connections and failures. */
 
 const MINUTE_MS = 60_000;
-/** When to try again where nobody knows when a session ends. */
+/** The retry delay if too many sessions are open, as it is unknown when one ends. */
 const FULL_RETRY_MS = 5_000;
-/** Addresses without a session that are remembered; beyond them the one is forgotten that came first. */
+/** Addresses without a session that are remembered; beyond them the oldest is forgotten. */
 const MAX_IDLE_ADDRESSES = 10_000;
 
 type QuotaLimits = Pick<
@@ -24,11 +21,11 @@ type QuotaLimits = Pick<
 
 interface Address {
   sessions: number;
-  /** New sessions; what is refused is owed as well, up to another minute's worth. */
+  /** New sessions. Refused attempts count too, up to a debt of one minute's worth. */
   readonly arrivals: TokenBucket | undefined;
-  /** Upgrades, also those that come to nothing. */
+  /** Upgrades, successful or not. */
   readonly connections: TokenBucket | undefined;
-  /** Wrong credentials and failed handshakes; those under way may be owed, up to another minute's worth. */
+  /** Wrong credentials and failed handshakes. Attempts under way may add a debt of up to one minute's worth. */
   readonly failures: TokenBucket | undefined;
 }
 
@@ -36,29 +33,29 @@ export class Quotas {
   readonly #limits: QuotaLimits;
   readonly #random: () => number;
   readonly #maxIdle: number;
-  /** Addresses with sessions; there are no more of them than sessions. */
+  /** Addresses with sessions, so at most as many as there are sessions. */
   readonly #busy = new Map<string, Address>();
-  /** Addresses that have asked lately, in the order in which they did. */
+  /** Addresses without sessions, the most recently seen last. */
   readonly #idle = new Map<string, Address>();
   readonly #principals = new Map<string, number>();
 
-  /** @param random a number from 0 up to 1, so that those who are refused together do not return together. */
+  /** @param random returns a number from 0 up to 1, which spreads the retries of clients that are refused together. */
   constructor(limits: QuotaLimits, random: () => number = Math.random, maxIdle = MAX_IDLE_ADDRESSES) {
     this.#limits = limits;
     this.#random = random;
     this.#maxIdle = maxIdle;
   }
 
-  /** Addresses and principals that are remembered. */
+  /** The number of addresses and principals that are remembered. */
   get size(): number {
     return this.#busy.size + this.#idle.size + this.#principals.size;
   }
 
   /**
-   * Counts a new session, or says why there is to be none.
+   * Counts a new session, or returns why it is refused.
    *
-   * @param key the address, as `addressKey` makes it.
-   * @param principal `undefined` where nobody was authenticated.
+   * @param key the address, as `addressKey` returns it.
+   * @param principal `undefined` without authentication.
    */
   admit(key: string, principal: string | undefined, now: number): Refusal | undefined {
     const address = this.#ask(key, now);
@@ -85,8 +82,8 @@ export class Quotas {
   }
 
   /**
-   * Counts an upgrade, or returns for how many milliseconds the address is told nothing but HTTP 429: because
-   * it goes on asking for twice the sessions that it may have, has failed too often, or connects too fast.
+   * Counts an upgrade and returns 0, or returns for how many milliseconds the address gets HTTP 429: because it keeps
+   * asking for twice the sessions that it may have, has failed too often, or connects too fast.
    */
   connect(key: string, now: number): number {
     const address = this.#find(key, now);
@@ -101,10 +98,10 @@ export class Quotas {
   }
 
   /**
-   * Why a client at an address is not authenticated: too many attempts from there have failed, or there is no new
-   * session to be had whoever it is.
+   * Returns why a client is refused before it is authenticated: too many attempts from its address have failed, or the
+   * address may not have a new session anyway.
    *
-   * @param isNew it asks for a new session, and not for one that it had.
+   * @param isNew whether it asks for a new session and not to resume one.
    */
   checkAttempt(key: string, isNew: boolean, now: number): Refusal | undefined {
     const address = this.#find(key, now);
@@ -126,7 +123,7 @@ export class Quotas {
     if (failures?.has(1 - this.#limits.failuresPerMinutePerIp, now)) failures.spend(1, now);
   }
 
-  /** Forgets addresses about which there is nothing to remember. */
+  /** Forgets addresses whose limits are unused again. */
   sweep(now: number): void {
     const { sessionsPerMinutePerIp, connectionsPerMinutePerIp, failuresPerMinutePerIp } = this.#limits;
     const isFull = (bucket: TokenBucket | undefined, rate: number) =>
@@ -141,7 +138,7 @@ export class Quotas {
     }
   }
 
-  /** What an address may owe before it is not listened to any more. */
+  /** The debt at which an address gets HTTP 429. */
   get #worstLevel(): number {
     return 1 - this.#limits.sessionsPerMinutePerIp;
   }
@@ -175,7 +172,7 @@ export class Quotas {
     return this.#principals.get(principal) ?? 0;
   }
 
-  /** The address with one more arrival, which counts whether it is admitted or not. */
+  /** The address with one more arrival, which counts even if it is refused. */
   #ask(key: string, now: number): Address {
     const address = this.#find(key, now);
     if (address.arrivals?.has(this.#worstLevel, now)) address.arrivals.spend(1, now);

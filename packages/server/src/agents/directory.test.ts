@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { ServerEndpoint } from '../endpoint.js';
 import { Directory } from './directory.js';
 
-/** A session, as far as a directory looks at one. */
+/** The parts of a session that a directory uses. */
 class FakeSession {
   state = 'established';
   readonly negotiated = { algorithms: ['NONE'], encoding: null, extensions: { agents: '{}' } };
@@ -42,7 +42,7 @@ function bench(isDecided = false) {
     directory.join(session as never as ServerEndpoint);
     return session;
   };
-  /** The news for a session, a piece at a time, as text. */
+  /** The news for a session as text, one part at a time. */
   const watch = (session: FakeSession) => {
     const handler = directory.handlerFor(session as never as ServerEndpoint);
     const request = { json: () => ({ watch: true }) } as never as Message;
@@ -64,7 +64,7 @@ function bench(isDecided = false) {
 }
 
 describe('a directory', () => {
-  it('does not tell of a connection that is lost and taken up again at once', async () => {
+  it('does not announce a connection that is lost and resumed at once', async () => {
     const { join, watch, tick, ticks } = bench();
     const [planner, worker] = [join('acme', 'planner'), join('acme', 'worker')];
     const next = watch(planner);
@@ -76,7 +76,7 @@ describe('a directory', () => {
     }
     expect(ticks).toHaveLength(1);
     tick();
-    // The first thing that there is to tell of it.
+    // The first news about it.
     worker.become('suspended');
     tick();
     expect(await news).toEqual(['worker suspended']);
@@ -93,7 +93,7 @@ describe('a directory', () => {
     expect(await gone).toEqual(['worker gone']);
   });
 
-  it('tells a session of its own principal by ID, and of others by address', async () => {
+  it('names agents of the same principal by ID, and others by address', async () => {
     const { directory, join, watch } = bench(true);
     const [planner, own] = [join('acme', 'planner'), join('acme', 'worker')];
     const other = join('other', 'worker');
@@ -110,7 +110,7 @@ describe('a directory', () => {
     expect(directory.find('acme', address as string)).toBeUndefined();
   });
 
-  it('gives every pair of principal and ID an address of its own', () => {
+  it('gives every pair of principal and ID a different address', () => {
     const { directory, join } = bench();
     const parts = ['a', 'b', 'ab', '-', '_', 'a_b', 'a-b'];
     const principals = [...parts, ':', '{', '}', '\0', 'a:', 'a\0', '"', '","', '[', '\ud800', '\udbff', ''];

@@ -27,51 +27,50 @@ import type { Refusal } from '../admission/admission.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { AgentName, Party, Policy } from './policy.js';
 
-/** An agent that is there: one session under one ID of one principal. */
+/** An agent that is present: one session under one ID of one principal. */
 export interface Agent {
   readonly id: string;
-  /** The name that other principals know it by. */
+  /** The name by which other principals know it. */
   readonly address: string;
   readonly party: Party;
   readonly session: ServerEndpoint;
   readonly description: AgentDescription;
-  /** Whether others have been told that its connection is lost. */
+  /** Whether watchers have been notified that its connection is lost. */
   isSuspended: boolean;
-  /** Grows whenever anything changes that others are told. */
+  /** Increases with every change that watchers are notified of. */
   version: number;
 }
 
 export interface DirectoryOptions {
   readonly onConflict: 'takeOver' | 'refuse';
-  /** Says whether a session may know of an agent. */
+  /** Decides whether a session may know of an agent. */
   readonly policy: Pick<Policy, 'mayList' | 'isDecided'>;
   readonly limits: Limits;
   readonly clock: Pick<Clock, 'soon'>;
   readonly logger: Logger;
 }
 
-/** A session that wants to hear of changes, and what it has been told. Agents go by their addresses. */
+/** A session that watches for changes, and what it has been sent. Agents are identified by address. */
 interface Watcher {
   readonly principal: string;
-  readonly told: Map<string, { readonly name: string; readonly version: number }>;
-  /** Agents that it may have to be told of. */
+  readonly sent: Map<string, { readonly name: string; readonly version: number }>;
+  /** Agents that may have changed for it. */
   readonly dirty: Set<string>;
   readonly signal: AbortSignal;
   wake: () => void;
 }
 
-/** Agents in one piece of an answer. */
+/** Agents in one part of a reply. */
 const PIECE = 32;
 
 /**
- * Who is there: the sessions of a server that have an agent ID and speak the `agents` extension.
+ * The agents that are present: sessions of a server that have an agent ID and use the `agents` extension.
  *
- * A watcher is told the latest state of whoever has changed, and only as fast as it reads: what is kept
- * for it is at most one entry for each agent that is there or that it has been told of, however many
- * join and leave.
+ * A watcher is sent the latest state of each agent that has changed, only as fast as it reads. The directory keeps
+ * at most one entry for each agent that is present or known to the watcher, however many join and leave.
  *
- * An agent ID belongs to its principal. Others know the agent by an address that tells nothing, and that is
- * the same whenever the agent is there: it is made from principal and ID with a key that only this server has.
+ * An agent ID belongs to its principal. Other principals know the agent by an opaque address, which is the same
+ * whenever the agent is present: it is derived from principal and ID with a key that only this server has.
  */
 export class Directory implements Sweepable {
   readonly #options: DirectoryOptions;
@@ -80,9 +79,9 @@ export class Directory implements Sweepable {
   readonly #principals = new Map<string, Map<string, Agent>>();
   readonly #byAddress = new Map<string, Agent>();
   readonly #claims = new WeakMap<ServerEndpoint, AgentDescription>();
-  /** One a session. */
+  /** At most one per session. */
   readonly #watchers = new Map<ServerEndpoint, Watcher>();
-  /** Agents whose connection was lost or came back, which is told in the end and not in between. */
+  /** Agents whose connection was lost or resumed since the last tick; watchers are sent only the final state. */
   #flapping = new Set<Agent>();
   #version = 0;
 
@@ -91,16 +90,16 @@ export class Directory implements Sweepable {
   }
 
   /**
-   * The agent that is meant by one of `principal`.
+   * The agent that a session of `principal` means by `name`.
    *
-   * @param name an ID of its own principal, an address, or an agent of any principal.
+   * @param name an agent ID of the same principal, an address, or an agent of any principal.
    */
   find(principal: string, name: string | AgentName): Agent | undefined {
     if (typeof name === 'object') return this.#get(name.principal, name.id);
     return isAgentAddress(name) ? this.#byAddress.get(name) : this.#get(principal, name);
   }
 
-  /** The agent that a session is. */
+  /** The agent of a session. */
   agentOf(session: ServerEndpoint): Agent | undefined {
     const { principal = '', agentId } = session;
     const agent = agentId === undefined ? undefined : this.#get(principal, agentId);
@@ -118,7 +117,7 @@ export class Directory implements Sweepable {
     if (!isAgentId(agentId)) {
       this.#options.logger.warn(
         { event: 'agent.unaddressable', agentId },
-        'an agent ID of this form cannot be addressed',
+        'an agent ID of this form cannot be addressed by other agents',
       );
       return undefined;
     }
@@ -177,7 +176,7 @@ export class Directory implements Sweepable {
     this.#announce(agent);
   }
 
-  /** Tells of agents whose state has changed and is another one than was told last. */
+  /** Announces agents whose state differs from the one that was announced last. */
   handleTick(): void {
     const flapping = this.#flapping;
     this.#flapping = new Set();
@@ -190,7 +189,7 @@ export class Directory implements Sweepable {
     }
   }
 
-  /** Answers a session that asks who is there. */
+  /** The handler for a session that queries the directory. */
   handlerFor(asker: ServerEndpoint): RequestHandler {
     return (request, { signal }) => this.#answer(asker, request.json<Partial<DirectoryQuery>>(), signal);
   }
@@ -201,7 +200,7 @@ export class Directory implements Sweepable {
     signal: AbortSignal,
   ): AsyncGenerator<{ json: unknown }> {
     const { principal = '' } = asker;
-    const watcher: Watcher = { principal, told: new Map(), dirty: new Set(), signal, wake: () => {} };
+    const watcher: Watcher = { principal, sent: new Map(), dirty: new Set(), signal, wake: () => {} };
     const onAbort = () => watcher.wake();
     if (watch === true) this.#watch(asker, watcher);
     signal.addEventListener('abort', onAbort);
@@ -230,23 +229,23 @@ export class Directory implements Sweepable {
     }
   }
 
-  /** @throws {ProtocolError} `too_many_streams` if the session watches already. */
+  /** @throws {ProtocolError} `too_many_streams` if the session is already watching. */
   #watch(asker: ServerEndpoint, watcher: Watcher): void {
     const other = this.#watchers.get(asker);
     if (other !== undefined && !other.signal.aborted) {
-      throw new ProtocolError('too_many_streams', 'this session watches the directory already');
+      throw new ProtocolError('too_many_streams', 'this session is already watching the directory');
     }
     this.#watchers.set(asker, watcher);
   }
 
-  /** What a watcher has to be told of these agents, and is considered told with that. */
+  /** The news about these agents that the watcher does not have yet; from now on it counts as having them. */
   #newsOf(
     asker: ServerEndpoint,
     watcher: Watcher,
     addresses: readonly string[],
     isComplete: boolean,
   ): DirectoryNews {
-    const { principal, told } = watcher;
+    const { principal, sent } = watcher;
     const isWatching = this.#watchers.get(asker) === watcher;
     const own = this.agentOf(asker);
     const from = own?.party ?? { id: undefined, principal };
@@ -256,36 +255,36 @@ export class Directory implements Sweepable {
       const agent = this.#byAddress.get(address);
       const isVisible =
         agent !== undefined && agent.session !== asker && this.#options.policy.mayList(from, agent.party);
-      const known = told.get(address);
+      const known = sent.get(address);
       if (!isVisible) {
         if (known === undefined) continue;
-        told.delete(address);
+        sent.delete(address);
         gone.push(known.name);
       } else if (known?.version !== agent.version) {
         const name = agent.party.principal === principal ? agent.id : address;
-        told.set(address, { name, version: agent.version });
+        sent.set(address, { name, version: agent.version });
         present.push(infoOf(agent, name, own, isWatching));
       }
     }
     return { present, gone, isComplete };
   }
 
-  /** Addresses of the agents that one of `principal` may possibly see. */
+  /** Addresses of the agents that a session of `principal` may be allowed to see. */
   #visibleTo(principal: string): string[] {
     if (this.#options.policy.isDecided) return [...this.#byAddress.keys()];
     return Array.from(this.#principals.get(principal)?.values() ?? [], ({ address }) => address);
   }
 
-  /** Not to be guessed, and no agent ID: those have no `~`. */
+  /** Unguessable, and distinct from agent IDs, which contain no `~`. */
   #addressOf(principal: string, id: string): string {
-    // As JSON, so that no two pairs are one text.
+    // As JSON, so that different pairs never give the same text.
     const name = JSON.stringify([principal, id]);
     return `~${createHmac('sha256', this.#key).update(name).digest('base64url')}`;
   }
 
-  /** What is due of the directory has failed; no session is at fault. */
+  /** A tick of the directory has failed; no session is at fault. */
   crash(error: unknown): void {
-    this.#options.logger.error({ event: 'agents.failed', err: loggable(error) }, 'telling watchers failed');
+    this.#options.logger.error({ event: 'agents.failed', err: loggable(error) }, 'notifying watchers failed');
   }
 
   #handleFlap(agent: Agent): void {
@@ -294,12 +293,12 @@ export class Directory implements Sweepable {
   }
 
   #announce({ address, party }: Agent): void {
-    const isThere = this.#byAddress.has(address);
+    const isPresent = this.#byAddress.has(address);
     const { isDecided } = this.#options.policy;
-    for (const { principal, told, dirty, wake } of this.#watchers.values()) {
+    for (const { principal, sent, dirty, wake } of this.#watchers.values()) {
       if (!isDecided && principal !== party.principal) continue;
-      // Who came and went between two pieces of news is no news.
-      if (isThere || told.has(address)) dirty.add(address);
+      // Skip an agent that came and went between two pieces of news.
+      if (isPresent || sent.has(address)) dirty.add(address);
       else dirty.delete(address);
       if (dirty.size > 0) wake();
     }
@@ -308,13 +307,13 @@ export class Directory implements Sweepable {
 
 const IN_USE: Refusal = {
   code: 'SECURITY_POLICY',
-  message: 'another session of this principal has this agent ID',
+  message: 'another session of this principal already has this agent ID',
   closeCode: CloseCode.FORBIDDEN,
 };
 
 /**
- * @param name the name that the asking session knows it by.
- * @param isWatching it is told the state that all watchers were told; a change of that follows.
+ * @param name the name by which the asking session knows the agent.
+ * @param isWatching whether the session watches: then it gets the state that was announced last, as changes follow.
  */
 function infoOf(
   { isSuspended, session, description }: Agent,

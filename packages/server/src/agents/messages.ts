@@ -1,52 +1,52 @@
 import { ProtocolError, type ReceivedBody, type Undeliverable } from '@parlance/protocol';
 import { DELIVERY, encodeUndeliverable, type Reservation } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
-import { type HandOver, HandOvers, Ordinals } from './pending-deliveries.js';
+import { DeliveryLog, MessageCounter, type PendingDelivery } from './pending-deliveries.js';
 import { addressed } from './recode.js';
 import type { Transit } from './transit.js';
 
-interface Correspondence {
-  /** What the session was given and has not confirmed. */
-  readonly handOvers: HandOvers;
-  /** Counts what it sends. */
-  readonly ordinals: Ordinals;
+interface PeerState {
+  /** Messages to the session that it has not confirmed. */
+  readonly deliveries: DeliveryLog;
+  /** Counts the messages from the session. */
+  readonly counter: MessageCounter;
 }
 
-/** Reports that may wait for a session that does not read them, in bytes. */
+/** Bytes of reports that may wait for a session that does not read them. */
 const MAX_REPORTS = 1024 * 1024;
 
 /** One-way messages from agent to agent, and reports of those that did not get through. */
 export class RelayedMessages {
   readonly #transit: Transit;
-  readonly #correspondences = new Map<ServerEndpoint, Correspondence>();
+  readonly #peers = new Map<ServerEndpoint, PeerState>();
 
   constructor(transit: Transit) {
     this.#transit = transit;
   }
 
-  /** @param reservation of the memory that the body takes if it has to be coded again. */
+  /** @param reservation the memory that the body takes if it has to be coded again. */
   take(source: ServerEndpoint, to: string, body: ReceivedBody, reservation: Reservation | undefined): void {
     const transit = this.#transit;
-    const ordinal = this.#of(source).ordinals.next(to);
+    const ordinal = this.#of(source).counter.next(to);
     try {
       const { session: target } = transit.admit(source, to, 'message', body);
-      const { handOvers } = this.#of(target);
+      const { deliveries } = this.#of(target);
       const onWritten = (frame: number) => {
-        const handOver = handOvers.written(frame, target.core.channel.framesConfirmed);
-        if (handOver !== undefined) this.#settle(handOver);
+        const written = deliveries.handleWritten(frame, target.core.channel.framesConfirmed);
+        if (written !== undefined) this.#release(written);
       };
       const coded = addressed(
         transit.convert(body, source, target),
         transit.nameOf(source, target),
         onWritten,
       );
-      handOvers.add({ source, to, ordinal, charge: body.charge, reservation });
+      deliveries.add({ source, to, ordinal, charge: body.charge, reservation });
       source.relayed++;
       target.perform((core) => {
         try {
           core.channel.send(coded);
         } catch (error) {
-          handOvers.takeBack();
+          deliveries.removeLast();
           source.relayed--;
           throw error;
         }
@@ -54,21 +54,21 @@ export class RelayedMessages {
     } catch (error) {
       reservation?.release();
       const reason = transit.refuse(error, to).code;
-      // Its credit comes back with the report, so that nobody is sent reports without reading them.
+      // The credit is returned when the report is written, so a sender that does not read its reports is held back.
       this.#report(source, { to, outcome: 'not_sent', reason, first: ordinal, count: 1 }, () =>
-        transit.giveBack(source, 0, body.charge),
+        transit.returnCredit(source, 0, body.charge),
       );
     }
   }
 
   handleEnded(session: ServerEndpoint): void {
-    const correspondence = this.#correspondences.get(session);
-    if (correspondence === undefined) return;
-    this.#correspondences.delete(session);
-    const { handOvers } = correspondence;
+    const state = this.#peers.get(session);
+    if (state === undefined) return;
+    this.#peers.delete(session);
+    const { deliveries } = state;
     const { stats } = this.#transit;
-    for (const handOver of handOvers.waiting()) this.#settle(handOver);
-    for (const { source, report } of handOvers.lost(session.core.channel.framesConfirmed)) {
+    for (const delivery of deliveries.unwritten()) this.#release(delivery);
+    for (const { source, report } of deliveries.takeLosses(session.core.channel.framesConfirmed)) {
       if (report.outcome === 'unknown') stats.unknown += report.count;
       else stats.refused += report.count;
       this.#report(source, report);
@@ -78,31 +78,32 @@ export class RelayedMessages {
   #report(source: ServerEndpoint, report: Undeliverable, onWritten?: () => void): void {
     if (source.state !== 'established' && source.state !== 'suspended') return;
     if (source.core.channel.queuedOn(0) > MAX_REPORTS) {
-      source.abort(new ProtocolError('window_exceeded', 'reports of delivery are not read'));
+      source.abort(new ProtocolError('window_exceeded', 'reports of undelivered messages are not read'));
       return;
     }
     try {
       const coded = source.coder.encode(encodeUndeliverable(report), {});
       source.perform((core) => core.channel.send({ ...coded, agent: DELIVERY, onWritten }));
     } catch (error) {
-      // What was agreed may be unable to carry a report. The sender gets its credit back all the same.
+      // The agreed codecs may not be able to carry a report. The sender still gets its credit back.
       this.#transit.handleUnreported(source, report, error);
       onWritten?.();
     }
   }
 
-  #settle({ source, charge, reservation }: HandOver): void {
+  /** The message is written, or never will be. */
+  #release({ source, charge, reservation }: PendingDelivery): void {
     reservation?.release();
     source.relayed--;
-    this.#transit.giveBack(source, 0, charge);
+    this.#transit.returnCredit(source, 0, charge);
   }
 
-  #of(session: ServerEndpoint): Correspondence {
-    let correspondence = this.#correspondences.get(session);
-    if (correspondence === undefined) {
-      correspondence = { handOvers: new HandOvers(), ordinals: new Ordinals() };
-      this.#correspondences.set(session, correspondence);
+  #of(session: ServerEndpoint): PeerState {
+    let state = this.#peers.get(session);
+    if (state === undefined) {
+      state = { deliveries: new DeliveryLog(), counter: new MessageCounter() };
+      this.#peers.set(session, state);
     }
-    return correspondence;
+    return state;
   }
 }

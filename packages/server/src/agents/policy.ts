@@ -7,29 +7,29 @@ import {
 } from '@parlance/protocol';
 import { catchLate, loggable } from '@parlance/protocol/internal';
 
-/** Who may see and reach whom: what a server says about its agents. */
+/** Which agents may see and reach each other. */
 
-/** One side of a question: an agent, or a session without an agent ID that looks at the directory. */
+/** One side of a question: an agent, or a session without an agent ID that reads the directory. */
 export interface Party {
   readonly id: string | undefined;
   readonly principal: string;
 }
 
-/** `list`: may one know of the other at all. */
+/** `list` asks whether one may know that the other exists. */
 export type RelayKind = 'list' | 'message' | 'request' | 'tensor';
 
-/** What `authorize` decides upon. */
+/** The question that `authorize` answers. */
 export interface RelayQuestion extends RouteQuestion {
   readonly to: Party;
 }
 
-/** What `route` decides upon. */
+/** The question that `route` answers. */
 export interface RouteQuestion {
   readonly from: Party;
   readonly kind: RelayKind;
   /**
-   * The routing header of an M2M body, with model and roles, read without decompressing anything when it
-   * is asked for. It is the sender's claim. `undefined` for other bodies and unreadable headers.
+   * The routing header of an M2M body, with model and roles. It is read on access, without decompressing anything,
+   * and it is the sender's unverified claim. `undefined` for other bodies and unreadable headers.
    */
   readonly header: M2MHeader | undefined;
 }
@@ -42,26 +42,25 @@ export interface AgentName {
 
 export interface AgentsOptions {
   /**
-   * What becomes of a second session with the same agent ID and principal: the newer one takes the ID
-   * over and the older ends with `taken_over`, or the newer one is refused. Another principal's agents have
-   * nothing to do with it: an agent ID belongs to its principal.
+   * How a second session with the same agent ID and principal is handled: `takeOver` gives it the ID and ends the
+   * older session with `taken_over`; `refuse` refuses it. Agents of other principals never conflict, because an
+   * agent ID belongs to its principal.
    *
    * @default 'takeOver'
    */
   readonly onConflict?: 'takeOver' | 'refuse' | undefined;
   /**
-   * Asked for every message and request, and for every agent of a list, so it answers at once. What
-   * `from` may not see does not exist for it. A throw refuses.
+   * Called for every message and request, and for every agent in a list, so it must return synchronously. An agent
+   * that `from` may not see does not exist for it. Throwing refuses.
    *
    * @default the same principal only
    */
   readonly authorize?: ((question: RelayQuestion) => boolean) | undefined;
   /**
-   * Names the agent that a body for `to` goes to, for example by the model of its header; `to` may then
-   * be the name of a service. A string is an agent ID of the sender's own principal, or an address;
-   * `{ principal, id }` is an agent of any principal. `authorize` is asked about the agent that is named;
-   * without `authorize`, naming another principal's agent is leave enough to reach it. A throw reaches no
-   * agent.
+   * Names the agent that a body for `to` goes to, for example by the model in its header; `to` may then
+   * be the name of a service. A returned string is an agent ID of the sender's own principal, or an address;
+   * `{ principal, id }` is an agent of any principal. `authorize` is then called for the named agent; without
+   * `authorize`, a route may name another principal's agent. If it throws, no agent is reached.
    *
    * @default `to` itself
    */
@@ -86,12 +85,12 @@ export class Policy {
     return this.#allows(new Question(from, kind, body, to));
   }
 
-  /** Whether the application decides itself who may reach whom. */
+  /** Whether the application decides which agents may reach each other. */
   get isDecided(): boolean {
     return this.#options.authorize !== undefined;
   }
 
-  /** The agent that a body for `name` goes to, by a name or its principal and ID; `undefined` for none. */
+  /** The agent that a body for `name` goes to, by name or by principal and ID; `undefined` if `route` fails. */
   route(
     from: Party,
     name: string,
@@ -102,7 +101,7 @@ export class Policy {
     if (route === undefined) return name;
     const onThrown = (error: unknown) => {
       const fields = { event: 'agents.route_failed', err: loggable(error) };
-      this.#logger.error(fields, 'agents.route failed, so that no agent is reached');
+      this.#logger.error(fields, 'agents.route failed; no agent is reached');
     };
     try {
       const routed = route(name, new Question(from, kind, body)) ?? name;
@@ -122,7 +121,7 @@ export class Policy {
     if (authorize === undefined) return question.from.principal === question.to.principal;
     const onThrown = (error: unknown) => {
       const fields = { event: 'agents.authorize_failed', err: loggable(error) };
-      this.#logger.error(fields, 'agents.authorize threw, which refuses');
+      this.#logger.error(fields, 'agents.authorize threw; the request is refused');
     };
     try {
       const answer: unknown = authorize(question);
@@ -135,16 +134,16 @@ export class Policy {
   }
 }
 
-const NOBODY: Party = Object.freeze({ id: undefined, principal: '' });
+const NO_PARTY: Party = Object.freeze({ id: undefined, principal: '' });
 
-/** Reads the header of a body only where somebody asks for it. */
+/** Reads the header of a body only when it is accessed. */
 class Question implements RelayQuestion {
   readonly from: Party;
   readonly kind: RelayKind;
   readonly to: Party;
   readonly #body: ReceivedBody | undefined;
 
-  constructor(from: Party, kind: RelayKind, body: ReceivedBody | undefined, to = NOBODY) {
+  constructor(from: Party, kind: RelayKind, body: ReceivedBody | undefined, to = NO_PARTY) {
     this.from = from;
     this.kind = kind;
     this.to = to;

@@ -22,21 +22,21 @@ describe('a body', () => {
     ['TOKEN_NATIVE', BodyCodec.TOKEN_NATIVE],
     ['BROTLI', BodyCodec.BROTLI],
     ['NONE', BodyCodec.PLAIN],
-  ] as const)('in %s passes as it is where the receiver has that too', (algorithm, codec) => {
+  ] as const)('in %s is forwarded unchanged if the receiver has that codec too', (algorithm, codec) => {
     expect(isSharedCoding(body(codec), all, having([algorithm]))).toBe(true);
     expect(isSharedCoding(body(codec), all, having([]))).toBe(false);
   });
 
-  it('of tokens passes where they are tokens of the same encoding', () => {
+  it('of tokens is forwarded if both sessions have the same encoding', () => {
     const tokens = body(BodyCodec.TOKEN_NATIVE);
     expect(isSharedCoding(tokens, all, having(['TOKEN_NATIVE'], 'O200K_BASE'))).toBe(false);
   });
 
-  it('coded against earlier ones never passes as it is', () => {
+  it('coded against earlier ones is never forwarded unchanged', () => {
     expect(isSharedCoding(body(BodyCodec.CONTEXT), all, all)).toBe(false);
   });
 
-  it('of nothing passes to everybody, and nothing that is coded as something does not', () => {
+  it('that is empty and plain is always forwarded, but an empty one in another codec is not', () => {
     const none = having([]);
     expect(isSharedCoding(body(BodyCodec.PLAIN, NOTHING), all, none)).toBe(true);
     for (const codec of [BodyCodec.M2M, BodyCodec.TOKEN_NATIVE, BodyCodec.BROTLI])

@@ -8,11 +8,11 @@ import {
 } from '@parlance/protocol';
 import type { BodyCoder } from '@parlance/protocol/internal';
 
-/** Whether what one session carries may be read by another: bodies pass a relay as they are where it may. */
+/** Bodies that another session can read are relayed unchanged; others are coded again. */
 
 /**
- * Whether a body that was coded for one session means the same in another. Token IDs mean something in
- * their encoding only; what AVP frames need, both ends have, and nothing at all, not even coded, is the same.
+ * Whether a body that was coded for one session can be read by another. Token IDs are valid in their encoding only;
+ * every session reads AVP frames and empty plain bodies.
  */
 export function isSharedCoding({ codec, bytes }: ReceivedBody, from: Negotiated, to: Negotiated): boolean {
   if (codec === BodyCodec.AVP || (codec === BodyCodec.PLAIN && bytes.length === 0)) return true;
@@ -21,33 +21,37 @@ export function isSharedCoding({ codec, bytes }: ReceivedBody, from: Negotiated,
   return algorithm !== 'TOKEN_NATIVE' || from.encoding === to.encoding;
 }
 
-/** The same body, passed on as it is. */
+/** The same body, forwarded unchanged. */
 export function passOn({ codec, bytes, originalLength, metadata }: ReceivedBody, secret: boolean): CodedBody {
   return { codec, bytes, originalLength: originalLength ?? bytes.length, secret, metadata };
 }
 
-/** A body with whom it is from, and who is told when it is written or will not be. */
+/**
+ * A body with the name of its sender.
+ *
+ * @param onWritten called with the number of its last frame.
+ * @param onDropped called if it will not be written.
+ */
 export function addressed(
   { codec, bytes, originalLength, secret, metadata, deferred }: CodedBody,
   agent: string | undefined,
   onWritten: (frame: number) => void,
   onDropped?: () => void,
 ): BodyToSend {
-  // What answers a request from an agent goes back to it.
+  // The reply to an agent's request is relayed too.
   const relayed = agent !== undefined;
-  // Field by field: spreading takes as long as everything else that the relay does with a message.
+  // Field by field: spreading takes as long as all other work of the relay on a message.
   return { codec, bytes, originalLength, secret, metadata, deferred, agent, onWritten, onDropped, relayed };
 }
 
-/** Text of token parts, where a character may be split between two of them. */
+/** Decodes the text of token parts; a character may be split between two of them. */
 export type PartText = ReturnType<BodyCoder['createPartText']>;
 
 /**
- * The same content coded for the other session: as bytes where it takes them, which costs no more than
- * decoding.
+ * The same content, coded for the other session: as bytes if possible, which costs no more than decoding.
  *
- * @param partText of the stream that the body is a part of.
- * @throws {ProtocolError} what decoding or coding throws.
+ * @param partText the text decoder of the stream that the body is a part of.
+ * @throws {ProtocolError} any error of decoding or coding.
  */
 export function recode(
   body: ReceivedBody,

@@ -8,9 +8,9 @@ import { RelayedRequests } from './requests.js';
 import { type RelayStats, Transit } from './transit.js';
 
 /**
- * Carries messages and requests from agent to agent. Bodies pass as they came; credit is given back to
- * a sender only when its receiver's connection has taken what it sent, so a receiver that stalls stops
- * its senders and nobody else, and what waits here is bounded by their windows.
+ * Carries messages and requests from agent to agent. Bodies are forwarded unchanged if possible. A sender gets its
+ * credit back only when a body is written to the receiver's connection, so a receiver that stalls stops its senders
+ * and no other session, and what waits here is bounded by their windows.
  */
 export class Relay {
   readonly #directory: Directory;
@@ -29,7 +29,7 @@ export class Relay {
     return this.#transit.stats;
   }
 
-  /** Takes what `session` addresses to others, and what it answers them. */
+  /** Takes the events of `session` that are for other sessions: messages, requests and replies. */
   take(session: ServerEndpoint, event: SessionEvent, reservation: Reservation | undefined): boolean {
     switch (event.type) {
       case 'message':
@@ -57,7 +57,7 @@ export class Relay {
     }
   }
 
-  /** Bytes that a body of `session` takes on its way to another; `undefined` if it is for the server itself. */
+  /** Bytes of memory that a body of `session` takes on its way to another; `undefined` if it is for the server itself. */
   memoryOf(session: ServerEndpoint, event: BodyEvent): number | undefined {
     const { body } = event;
     if (event.type === 'part' || event.type === 'response') {
@@ -79,7 +79,7 @@ export class Relay {
     return this.#requests.isRelayed(session, streamId);
   }
 
-  /** The session is over: what it owed and what it was owed is settled. */
+  /** Releases all credit and memory that the ended session and its peers hold for each other. */
   handleEnded(session: ServerEndpoint): void {
     this.#requests.handleEnded(session);
     this.#messages.handleEnded(session);

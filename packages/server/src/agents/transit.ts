@@ -12,22 +12,22 @@ import type { Agent, Directory } from './directory.js';
 import type { Policy, RelayKind } from './policy.js';
 import { isSharedCoding, type PartText, passOn, recode } from './recode.js';
 
-/** What a server's relay has done since it began. */
+/** Counts of a server's relay since it was created. */
 export interface RelayStats {
-  /** Bodies that were passed on as they came. */
+  /** Bodies that were forwarded unchanged. */
   readonly forwarded: number;
-  /** Bodies that were decoded and coded anew, as the two sessions have not the same coding. */
+  /** Bodies that were decoded and coded again, because the two sessions do not share the coding. */
   readonly recoded: number;
-  /** Messages and requests that nobody was given. */
+  /** Messages and requests that were not delivered. */
   readonly refused: number;
-  /** One-way messages of which nobody knows whether they arrived. */
+  /** One-way messages that may or may not have arrived. */
   readonly unknown: number;
 }
 
-/** What a body that was coded again takes beside its bytes. */
+/** Bytes of memory that a recoded body takes in addition to its content. */
 const RECODED_OVERHEAD = 1024;
 
-/** What all that passes from one session to another has in common: whether it may, how, and for whose credit. */
+/** What relayed messages, requests and tensors share: whether they may pass, in which coding, and whose credit is returned. */
 export class Transit {
   readonly stats: { -readonly [Key in keyof RelayStats]: RelayStats[Key] } = {
     forwarded: 0,
@@ -38,9 +38,9 @@ export class Transit {
   readonly #directory: Directory;
   readonly #policy: Policy;
   readonly #logger: Logger;
-  /** The answer to the last question, for the one who asks it again at once. */
+  /** The last decision of {@link targetOf}, which {@link admit} uses once for the same body. */
   #admitted: { readonly body: ReceivedBody; readonly answer: Agent | ProtocolError } | undefined;
-  /** Sessions that were given credit and have to say so. */
+  /** Sessions whose credit was returned and has to be advertised. */
   #due = new Set<ServerEndpoint>();
   readonly #unreported = new WeakSet<ServerEndpoint>();
 
@@ -51,10 +51,10 @@ export class Transit {
   }
 
   /**
-   * The agent that something from `source` to `name` goes to.
+   * The agent that a body from `source` to `name` goes to.
    *
    * @param body `undefined` for a tensor, which comes in pieces.
-   * @throws {ProtocolError} `unknown_agent`, also for one that the sender may not see and for the server's own
+   * @throws {ProtocolError} `unknown_agent`, also if the sender may not see the agent, and for the server's own
    * names; `forbidden`.
    */
   admit(source: ServerEndpoint, name: string, kind: RelayKind, body: ReceivedBody | undefined): Agent {
@@ -64,15 +64,18 @@ export class Transit {
       if (admitted.answer instanceof ProtocolError) throw admitted.answer;
       return admitted.answer;
     }
-    if (name.startsWith('@')) throw new ProtocolError('unknown_agent', `nothing takes a ${kind} at ${name}`);
+    if (name.startsWith('@')) throw new ProtocolError('unknown_agent', `${name} takes no ${kind}`);
     const [directory, policy] = [this.#directory, this.#policy];
     const from = directory.agentOf(source)?.party;
     if (from === undefined) {
-      throw new ProtocolError('forbidden', 'only an agent, a session with an agent ID, may write to others');
+      throw new ProtocolError(
+        'forbidden',
+        'only an agent (a session with an agent ID) may address other agents',
+      );
     }
     const routed = policy.route(from, name, kind, body);
     const agent = routed === undefined ? undefined : directory.find(from.principal, routed);
-    // Without `authorize`, the application has decided by naming another principal's agent.
+    // Without `authorize`, a route that names another principal's agent has decided.
     if (agent !== undefined && typeof routed === 'object' && !policy.isDecided) return agent;
     if (agent === undefined || !policy.mayList(from, agent.party)) {
       throw new ProtocolError('unknown_agent', `there is no agent ${name}`);
@@ -88,8 +91,8 @@ export class Transit {
   }
 
   /**
-   * The session that a body is for, which is asked for again when the body is taken: the two answers are the
-   * same unless it had to wait. `undefined` if it may not go there.
+   * The session that a body is for; `undefined` if it may not go there. The decision is kept for the {@link admit}
+   * that follows, unless the body has to wait in between.
    */
   targetOf(
     source: ServerEndpoint,
@@ -102,13 +105,13 @@ export class Transit {
       this.#admitted = { body, answer };
       return answer.session;
     } catch (error) {
-      // It is told when the body is taken.
+      // The sender is notified when the body is taken.
       if (error instanceof ProtocolError) this.#admitted = { body, answer: error };
       return undefined;
     }
   }
 
-  /** Bytes that a body of `from` takes on its way to `to`; 0 if it passes as it is. */
+  /** Bytes of memory that a body of `from` takes on its way to `to`; 0 if it is forwarded unchanged. */
   memoryOf(body: ReceivedBody, from: ServerEndpoint, to: ServerEndpoint): number {
     if (isSharedCoding(body, from.negotiated, to.negotiated)) return 0;
     return from.coder.decodedLength(body) + RECODED_OVERHEAD;
@@ -117,8 +120,8 @@ export class Transit {
   /**
    * A body of `from` in a coding that `to` understands.
    *
-   * @param stream that the body is a part of.
-   * @throws {ProtocolError} what decoding or coding throws.
+   * @param stream the stream that the body is a part of.
+   * @throws {ProtocolError} any error of decoding or coding.
    */
   convert(
     body: ReceivedBody,
@@ -126,7 +129,7 @@ export class Transit {
     to: ServerEndpoint,
     stream?: { partText: PartText | undefined },
   ): CodedBody {
-    // No coding against earlier messages may compare what two principals send.
+    // Marked secret so that no context coding compares what two principals send.
     const secret = body.secret || from.principal !== to.principal;
     if (isSharedCoding(body, from.negotiated, to.negotiated)) {
       this.stats.forwarded++;
@@ -139,11 +142,11 @@ export class Transit {
   }
 
   /**
-   * Somebody has taken what `session` sent. What its credit lets follow is looked at later, as this is
-   * called while another session writes.
+   * Returns credit to `session`: what it sent is written, or never will be. This may run while another session
+   * writes, so the session is pumped later.
    */
-  giveBack(session: ServerEndpoint, streamId: number, charge: number): void {
-    // A fault in giving it back is the session's that gets it, not the writer's.
+  returnCredit(session: ServerEndpoint, streamId: number, charge: number): void {
+    // A fault here ends the session that gets the credit, not the one that writes.
     if (!guard(session, () => session.core.channel.consume(streamId, charge))) return;
     if (this.#due.size === 0) queueMicrotask(() => this.#pumpDue());
     this.#due.add(session);
@@ -151,32 +154,33 @@ export class Transit {
 
   #pumpDue(): void {
     const due = this.#due;
-    // A set that is cleared and lives on takes new memory among what is old every time, and whoever asks
-    // for that has V8 look whether it is time to collect everything: with much in buffers it always is.
+    // Replace the set: a long-lived one that is cleared and refilled allocates in old space, where V8 checks each
+    // time whether a full collection is due, and with much memory in buffers it always is (measured).
     this.#due = new Set();
     for (const session of due) session.pump();
   }
 
-  /** A report of delivery could not be told. Of one session this is logged once. */
+  /** A delivery report could not be sent. This is logged once for each session. */
   handleUnreported(source: ServerEndpoint, { to, outcome }: Undeliverable, error: unknown): void {
     if (this.#unreported.has(source)) return;
     this.#unreported.add(source);
     const fields = { event: 'relay.unreported', session: source.id, to, outcome, err: loggable(error) };
-    this.#logger.warn(fields, 'a session cannot be told that a message was not delivered');
+    this.#logger.warn(fields, 'a report of an undelivered message cannot be sent to its session');
   }
 
-  /** Something was given to nobody. Returns what its sender is told; what is no failure of its own stays here. */
+  /** Counts a refusal and returns the error for the sender; internal details are logged, not sent. */
   refuse(error: unknown, to: string): ProtocolError {
     this.stats.refused++;
     return this.reasonOf(error, to);
   }
 
+  /** The error for the sender of a body that could not be relayed. */
   reasonOf(error: unknown, to: string): ProtocolError {
     const reason = toProtocolError(error, 'internal', 'the relay failed');
     if (reason.code === 'internal')
       this.#logger.error({ event: 'relay.failed', to, err: loggable(error) }, 'the relay failed');
-    // To the sender its target is gone, however that ends.
+    // For the sender, a target that closes is gone.
     if (reason.code !== 'session_closed') return reason;
-    return new ProtocolError('peer_gone', `the session of agent ${to} closes; it never had the body`);
+    return new ProtocolError('peer_gone', `the session of agent ${to} is closing; it never had the body`);
   }
 }

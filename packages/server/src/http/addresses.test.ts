@@ -14,15 +14,15 @@ describe('the address of a client', () => {
 
   it.each([
     ['203.0.113.7', undefined, '203.0.113.7'],
-    // Nobody is believed who is no proxy.
+    // A header from an address that is not a proxy is ignored.
     ['203.0.113.7', '198.51.100.1', '203.0.113.7'],
     ['10.1.2.3', '198.51.100.1', '198.51.100.1'],
     ['::ffff:10.1.2.3', '198.51.100.1', '198.51.100.1'],
     ['fd00::1', '2001:db8::1', '2001:db8::1'],
-    // The client wrote the first entry itself.
+    // The client has written the first entry itself.
     ['10.1.2.3', '1.1.1.1, 198.51.100.1', '198.51.100.1'],
     ['10.1.2.3', '1.1.1.1, 198.51.100.1, 10.9.9.9', '198.51.100.1'],
-    // All of it is trusted, and the last one is as far as it goes.
+    // All entries are trusted, so the leftmost counts.
     ['10.1.2.3', '10.1.1.1,10.2.2.2', '10.1.1.1'],
     ['10.1.2.3', '198.51.100.1:4711', '198.51.100.1'],
     ['10.1.2.3', '[2001:db8::1]:4711', '2001:db8::1'],
@@ -35,7 +35,7 @@ describe('the address of a client', () => {
     expect(clientAddress(requestFrom(remote, forwarded), proxies)).toBe(expected);
   });
 
-  it('is found in any header without a fault', () => {
+  it('is found in any header without an error', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 200 }), (header) => {
         expect(typeof addressKey(clientAddress(requestFrom('10.1.2.3', header), proxies))).toBe('string');
@@ -44,7 +44,7 @@ describe('the address of a client', () => {
   });
 
   it.each(['', 'example.org', '10.0.0.0/33', '::/129', '10.0.0.0/8/8', '10.0.0.0/', '10.0.0.0/x'])(
-    'is not forwarded by %s, which is no address',
+    'is not forwarded by %s, which is not an address',
     (entry) => {
       expect(() => createTrustedProxies([entry])).toThrow(
         expect.objectContaining({ code: 'invalid_option' }),

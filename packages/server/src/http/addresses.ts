@@ -2,15 +2,15 @@ import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP, isIPv4, type Socket } from 'node:net';
 import { ProtocolError } from '@parlance/protocol';
 
-/** Where a connection comes from, and whom the limits of an address are counted for. */
+/** The address that a connection comes from, and the key under which its limits are counted. */
 
-/** Addresses whose `X-Forwarded-For` is believed. */
+/** Addresses whose `X-Forwarded-For` is trusted. */
 export interface TrustedProxies {
   readonly isEmpty: boolean;
   has(address: string): boolean;
 }
 
-/** Entries of `X-Forwarded-For` that are looked at. */
+/** Entries of `X-Forwarded-For` that are read. */
 const MAX_HOPS = 32;
 
 /**
@@ -34,7 +34,7 @@ function addEntry(list: BlockList, entry: string): void {
   if (isIP(address) === 0 || !isPrefix || rest.length > 0) {
     throw new ProtocolError(
       'invalid_option',
-      `trustedProxies: "${entry}" is no address or network; write 10.0.0.1 or 10.0.0.0/8`,
+      `trustedProxies: "${entry}" is not an address or network; write it as 10.0.0.1 or 10.0.0.0/8`,
     );
   }
   if (bits === undefined) list.addAddress(address, family);
@@ -42,8 +42,8 @@ function addEntry(list: BlockList, entry: string): void {
 }
 
 /**
- * The address of the client: that of the connection, or the nearest one in `X-Forwarded-For` that is no
- * trusted proxy. What stands before it was written by who knows whom.
+ * The address of the client: that of the connection, or the rightmost one in `X-Forwarded-For` that is not a
+ * trusted proxy. Entries further left are not trustworthy.
  */
 export function clientAddress({ socket, headers }: IncomingMessage, proxies: TrustedProxies): string {
   let address = plainAddress(socket.remoteAddress ?? '');
@@ -66,12 +66,12 @@ export function isTrustedProxy(
   return address !== '' && proxies.has(address);
 }
 
-/** Whom the limits of an address count a connection for before its request has come. */
+/** The key of {@link addressKey} for a connection whose request has not arrived yet. */
 export function socketKey({ remoteAddress }: Pick<Socket, 'remoteAddress'>): string {
   return addressKey(plainAddress(remoteAddress ?? ''));
 }
 
-/** Whether somebody in between says so that a connection from loopback began elsewhere. */
+/** Whether a header states that a proxy has forwarded the request. */
 export function isForwarded({ headers }: IncomingMessage): boolean {
   return headers['x-forwarded-for'] !== undefined || headers['forwarded'] !== undefined;
 }
@@ -82,8 +82,8 @@ export function isLoopback(address: string | undefined): boolean {
 }
 
 /**
- * Whom the limits of an address count for: an IPv4 address, or the /64 of an IPv6 one, which is what a
- * subscriber is given and can draw any number of addresses from.
+ * The key under which the limits of an address are counted: an IPv4 address, or the /64 of an IPv6 one, as a
+ * subscriber gets a whole /64 and can use any address in it.
  */
 export function addressKey(address: string): string {
   if (!address.includes(':')) return address;
@@ -95,7 +95,7 @@ export function addressKey(address: string): string {
   return `${groups.map((group) => Number.parseInt(group, 16).toString(16)).join(':')}::/64`;
 }
 
-/** IPv4 is IPv4, also where a socket of both families shows it as IPv6; zones belong to this machine. */
+/** The address without its zone, which is local to this machine; IPv4 as such, even if a dual-stack socket maps it. */
 function plainAddress(address: string): string {
   const [plain = ''] = address.split('%', 1);
   const mapped = plain.toLowerCase().startsWith('::ffff:') ? plain.slice(7) : '';
@@ -107,7 +107,7 @@ function forwardedFor(header: string | string[] | undefined): string[] {
   return text.split(',').slice(-MAX_HOPS);
 }
 
-/** An entry, with or without a port. */
+/** The address in an entry, which may have a port. */
 function hopAddress(entry: string): string | undefined {
   const text = entry.trim();
   const bracketed = text.startsWith('[') ? text.slice(1, text.indexOf(']')) : text;

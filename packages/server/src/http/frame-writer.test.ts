@@ -22,7 +22,7 @@ class FakeSocket extends Duplex {
     );
   }
 
-  /** What a held socket was given is read only now, as a kernel with full buffers would. */
+  /** A held socket reads its data only now, like a kernel whose buffers were full. */
   release(): void {
     this.isHeld = false;
     for (const task of this.#release.splice(0)) task();
@@ -38,7 +38,7 @@ class FakeSocket extends Duplex {
     else take();
   }
 
-  /** Payloads of the WebSocket frames that were taken, read as RFC 6455 says. */
+  /** Payloads of the WebSocket frames that were written, parsed according to RFC 6455. */
   frames(): { opcode: number; payload: Buffer }[] {
     const bytes = Buffer.concat(this.taken);
     const frames: { opcode: number; payload: Buffer }[] = [];
@@ -63,7 +63,7 @@ class FakeSocket extends Duplex {
 
 const filled = (length: number, seed: number) => Buffer.alloc(length, (seed % 255) + 1);
 
-const NOBODY = {
+const OWNER = {
   crash(error: unknown) {
     throw error;
   },
@@ -72,7 +72,7 @@ const NOBODY = {
 function createWriter() {
   const socket = new FakeSocket();
   const webSocket = { readyState: 1 };
-  return { socket, webSocket, writer: new FrameWriter(webSocket, socket, NOBODY) };
+  return { socket, webSocket, writer: new FrameWriter(webSocket, socket, OWNER) };
 }
 
 describe('a frame writer', () => {
@@ -95,7 +95,7 @@ describe('a frame writer', () => {
     expect(socket.frames().map(({ payload }) => payload.toString())).toEqual(texts);
   });
 
-  it('writes all small frames of a turn in one piece', async () => {
+  it('writes all small frames of a turn in one chunk', async () => {
     const { socket, writer } = createWriter();
     for (let i = 0; i < 50; i++) writer.write(filled(1000, i));
     expect(socket.writes).toBe(0);
@@ -105,7 +105,7 @@ describe('a frame writer', () => {
     expect(writer.bufferedAmount).toBe(0);
   });
 
-  it('does not keep 256 KiB until the end of the turn', async () => {
+  it('does not hold 256 KiB until the end of the turn', async () => {
     const { socket, writer } = createWriter();
     const frame = filled(64 * 1024, 1);
     for (let i = 0; i < 3; i++) writer.write(frame);
@@ -120,7 +120,7 @@ describe('a frame writer', () => {
     expect(socket.frames()).toHaveLength(9);
   });
 
-  it('needs a small frame no longer than the turn', async () => {
+  it('does not need a small frame after the turn', async () => {
     const { socket, writer } = createWriter();
     socket.isHeld = true;
     const frame = filled(100, 1);
@@ -131,7 +131,7 @@ describe('a frame writer', () => {
     expect(socket.frames()).toEqual([{ opcode: 2, payload: filled(100, 1) }]);
   });
 
-  it('keeps what one socket has not taken from what others write', async () => {
+  it('keeps pending data of one socket apart from what others write', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(
@@ -163,7 +163,7 @@ describe('a frame writer', () => {
     );
   });
 
-  it('counts what the socket has not taken', async () => {
+  it('counts the bytes that the socket has not taken', async () => {
     const { socket, writer } = createWriter();
     socket.isHeld = true;
     writer.write(filled(1000, 1));
@@ -173,7 +173,7 @@ describe('a frame writer', () => {
     expect(writer.bufferedAmount).toBe(0);
   });
 
-  it('writes at once what is flushed, and nothing once the connection closes', async () => {
+  it('writes at once when flushed, and nothing once the connection closes', async () => {
     const { socket, webSocket, writer } = createWriter();
     writer.write(filled(10, 1));
     writer.flush();

@@ -2,26 +2,24 @@ import type { Duplex } from 'node:stream';
 import { type Crashable, guard } from '@parlance/protocol/internal';
 
 /**
- * Writes the frames of a server's side of a WebSocket to its socket (RFC 6455 section 5.2), those of a
- * connection at most once per turn of the event loop, or nearly so.
+ * Writes the server's WebSocket frames to a socket (RFC 6455 section 5.2), usually once per turn of the event loop.
  *
- * A library call for each frame writes header and payload as pieces of their own, and the pieces cost
- * more than copying them: here all small frames of a turn become one piece, which for nearly every
- * write is in the hands of the operating system when the call returns, so that the memory it was put
- * together in serves the next connection. What such a frame was cut from may be used again as soon as
- * the turn is over; a large frame is written as it is.
+ * The WebSocket library writes the header and payload of each frame as separate chunks, which costs more than copying
+ * them. Here all small frames of a turn are copied into one chunk. After nearly every write the operating system has
+ * the bytes when the call returns, so the next connection reuses the memory. The source of a copied frame may be
+ * reused at the end of the turn; a large frame is written without copying.
  */
 
 const FINAL_TEXT = 0x81;
 const FINAL_BINARY = 0x82;
 const MAX_HEADER = 10;
-/** Larger frames are not copied. */
+/** Larger frames are not copied, in bytes. */
 const MAX_COPIED = 8 * 1024;
 const ARENA_SIZE = 64 * 1024;
-/** More than this does not wait for the end of the turn: it would fall out of the caches until then. */
+/** More bytes do not wait for the end of the turn, by which time they would have left the CPU caches. */
 const MAX_PENDING = 256 * 1024;
 
-/** What is asked of the WebSocket whose frames are written here. */
+/** The state of the WebSocket whose frames are written here. */
 interface WritableState {
   readonly readyState: number;
 }
@@ -34,19 +32,19 @@ export class FrameWriter {
   #frames: (Uint8Array | string)[] = [];
   #pendingBytes = 0;
 
-  /** @param owner is told what writing at the end of a turn throws, which keeps no other writer waiting. */
+  /** @param owner gets the errors of writing at the end of a turn, so that other writers go on. */
   constructor(webSocket: WritableState, socket: Duplex, owner: Crashable) {
     this.#owner = owner;
     this.#webSocket = webSocket;
     this.#socket = socket;
   }
 
-  /** Bytes that were handed over and have not left the process. */
+  /** Bytes passed to `write` that have not left the process. */
   get bufferedAmount(): number {
     return this.#pendingBytes + this.#socket.writableLength;
   }
 
-  /** The frame must stay as it is until the end of the turn, a large one until it has arrived. */
+  /** The frame must not change until the end of the turn; a large one, until it is acknowledged. */
   write(frame: Uint8Array | string): void {
     if (this.#frames.length === 0) schedule(this);
     this.#frames.push(frame);
@@ -54,25 +52,25 @@ export class FrameWriter {
     if (this.#pendingBytes >= MAX_PENDING) this.flush();
   }
 
-  /** As {@link flush}, for nobody who could be told. */
+  /** Like {@link flush}, but reports errors to the owner. */
   endTurn(): void {
     guard(this.#owner, () => this.flush());
   }
 
-  /** Writes what waits, ahead of the end of the turn. */
+  /** Writes pending frames before the end of the turn. */
   flush(): void {
     const frames = this.#frames;
     if (frames.length === 0) return;
     this.#frames = [];
     this.#pendingBytes = 0;
     const socket = this.#socket;
-    // Once the closing handshake has begun, nothing more is written.
+    // Nothing is written once the closing handshake has begun.
     if (this.#webSocket.readyState !== OPEN || !socket.writable) return;
 
-    // A socket that is behind would keep the arena from everybody else.
-    const isBehind = socket.writableLength > 0;
+    // A congested socket would keep the arena from other connections.
+    const isCongested = socket.writableLength > 0;
     const copied = copiedLength(frames);
-    const region = isBehind ? Buffer.allocUnsafe(copied) : takeArena(copied);
+    const region = isCongested ? Buffer.allocUnsafe(copied) : takeArena(copied);
     let at = 0;
     let from = 0;
     let isCorked = false;
@@ -96,7 +94,7 @@ export class FrameWriter {
   }
 }
 
-/** Room for all headers and all frames that are copied. */
+/** Bytes of all headers and copied frames, at most. */
 function copiedLength(frames: readonly (Uint8Array | string)[]): number {
   let length = 0;
   for (const frame of frames) {
@@ -124,7 +122,7 @@ function writeHeader(region: Buffer, at: number, first: number, length: number):
   return region.writeUInt32BE(length % 2 ** 32, at + 4);
 }
 
-// --- the arena: scratch memory for one write after the other
+// --- the arena: scratch memory that successive writes share
 
 let arena = Buffer.alloc(0);
 let arenaUsed = 0;
@@ -140,7 +138,7 @@ function takeArena(length: number): Buffer {
   return region;
 }
 
-/** @param region taken last, and held by nobody any more. */
+/** @param region the region that was taken last and is unused now. */
 function returnArena(region: Buffer): void {
   if (region.buffer === arena.buffer) arenaUsed = region.byteOffset - arena.byteOffset;
 }
@@ -148,9 +146,8 @@ function returnArena(region: Buffer): void {
 // --- the end of the turn
 
 /**
- * Connections that wait for the end of a turn at most. What more of them write is behind what these have to
- * say for now, and whoever waits for that can begin with it while the turn goes on: a turn of a thousand
- * connections is long.
+ * The number of connections that wait for the end of a turn, at most. One more flushes them: a turn of a thousand
+ * connections is long, and the peers of the first ones can go on meanwhile.
  */
 const MAX_WAITING = 8;
 
@@ -161,7 +158,7 @@ function schedule(writer: FrameWriter): void {
   if (waiting.length >= MAX_WAITING) flushWaiting();
   if (!isScheduled) {
     isScheduled = true;
-    // What an application answers comes in microtasks, which run after `nextTick`.
+    // Not `nextTick`: applications reply in microtasks, which run after it.
     setImmediate(endTurn);
   }
   waiting.push(writer);

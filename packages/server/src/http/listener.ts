@@ -6,35 +6,35 @@ import type { ResolvedServerOptions } from '../options.js';
 import { isTrustedProxy, socketKey } from './addresses.js';
 
 export interface ListenOptions {
-  /** 0 takes a free one. @default 0 */
+  /** 0 chooses a free port. @default 0 */
   readonly port?: number | undefined;
   /** @default '127.0.0.1' */
   readonly host?: string | undefined;
 }
 
-/** An HTTP server of our own. */
+/** An HTTP server that listens for this server alone. */
 export interface Listener {
   readonly http: HttpServer;
   readonly port: number;
   readonly host: string;
-  /** Host and port as they stand in a URL. */
+  /** Host and port as written in a URL. */
   readonly authority: string;
 }
 
 const REASONS: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'another process listens there; stop it, or take another port (0 takes a free one)',
-  EADDRNOTAVAIL: 'this machine has no such address; 127.0.0.1 is for itself only, 0.0.0.0 for everybody',
-  EACCES: 'this user may not take that port; those from 1024 on are for everybody',
-  ENOTFOUND: 'there is no such host',
+  EADDRINUSE: 'another process is using that port; stop it, or choose another port (0 chooses a free one)',
+  EADDRNOTAVAIL: 'this machine has no such address; use 127.0.0.1 for local clients only, 0.0.0.0 for all',
+  EACCES: 'this user may not use that port; ports from 1024 on need no privileges',
+  ENOTFOUND: 'the host name is unknown',
 };
 
-/** How often Node looks for requests that do not come to an end. */
+/** How often Node looks for requests that take too long to arrive. */
 const MAX_CHECK_INTERVAL_MS = 5_000;
 
 /**
- * @param server its `helloTimeoutMs` is the time within which a request has to arrive, an upgrade among them;
- * `sessionsPerIp` and `handshakesPerIp` together are what one address may have of connections.
- * @throws {ProtocolError} `invalid_option`; `connection_failed` where the port is taken.
+ * @param server requests, upgrades included, must arrive within its `helloTimeoutMs`; one address may have as many
+ * connections as `sessionsPerIp` and `handshakesPerIp` allow together.
+ * @throws {ProtocolError} `invalid_option`; `connection_failed` if the port cannot be opened.
  */
 export async function openListener(
   options: ListenOptions,
@@ -44,7 +44,10 @@ export async function openListener(
   assertOptions(options, { port: 'number', host: 'text' }, 'listen');
   const { port = 0, host = '127.0.0.1' } = options;
   if (!(Number.isInteger(port) && port >= 0 && port <= 65_535)) {
-    throw new ProtocolError('invalid_option', `listen.port is a whole number from 0 to 65535, not ${port}`);
+    throw new ProtocolError(
+      'invalid_option',
+      `listen.port must be a whole number from 0 to 65535, not ${port}`,
+    );
   }
   const requestTimeoutMs = server.timers.helloTimeoutMs;
   const timeout = Number.isFinite(requestTimeoutMs) ? Math.max(1, Math.ceil(requestTimeoutMs)) : 0;
@@ -59,7 +62,7 @@ export async function openListener(
         onRequest(request, response);
       } catch (error) {
         const fields = { event: 'http.failed', err: loggable(error) };
-        server.logger.error(fields, 'a request could not be answered, its connection is dropped');
+        server.logger.error(fields, 'a request could not be answered; its connection is dropped');
         response.destroy();
       }
     },
@@ -78,7 +81,7 @@ export async function openListener(
   return { http, port: address.port, host: address.address, authority: `${name}:${address.port}` };
 }
 
-/** Connections that say nothing at all cost memory as well, and no request tells where they come from. */
+/** Limits connections by socket address: one that sends no request costs memory too, and has no headers to go by. */
 function boundConnections(
   http: HttpServer,
   { limits, trustedProxies }: Pick<ResolvedServerOptions, 'limits' | 'trustedProxies'>,
@@ -87,7 +90,7 @@ function boundConnections(
   if (max === Infinity) return;
   const counts = new Map<string, number>();
   http.on('connection', (socket) => {
-    // A proxy's connections are those of all its clients.
+    // A proxy opens the connections of all its clients.
     if (isTrustedProxy(socket, trustedProxies)) return;
     const key = socketKey(socket);
     const count = counts.get(key) ?? 0;
@@ -104,7 +107,7 @@ function boundConnections(
   });
 }
 
-/** Takes no new connections, and resolves when the last one is gone. */
+/** Accepts no new connections; resolves when the last one is closed. */
 export function closeListener(http: HttpServer): Promise<void> {
   return new Promise((resolve) => http.close(() => resolve()));
 }

@@ -5,15 +5,15 @@ const LIMITS = { bytesPerSecond: 10_000_000, controlMessagesPerMinute: 5 };
 const READ_AHEAD = 256 * 1024;
 const HEAD = 14;
 
-/** 64 messages of `size` bytes, of which the last one brings a look at the socket. */
+/** 64 messages of `size` bytes; the last one triggers a comparison. */
 function hand(meter: SocketMeter, socket: { bytesRead: number }, size: number, beside: number, now = 0) {
   socket.bytesRead += 64 * (size + HEAD) + beside;
   for (let i = 1; i < 64; i++) expect(meter.handleMessage(size, () => now)).toBeUndefined();
   return meter.handleMessage(size, () => now)?.code;
 }
 
-describe('what comes beside messages', () => {
-  it('may be n bytes at once, and not one more, then as many as flow in', () => {
+describe('overhead on a socket', () => {
+  it('may be n bytes at once and not one more, then as many as the rate allows', () => {
     for (const [extra, code] of [
       [0, undefined],
       [1, 'rate_limited'],
@@ -29,25 +29,25 @@ describe('what comes beside messages', () => {
     expect(hand(meter, socket, 2, 256, 1_000)).toBe('rate_limited');
   });
 
-  it('is nothing for messages alone, however many, and is not saved up', () => {
+  it('is 0 for any number of plain messages, and short headers leave no balance', () => {
     const socket = { bytesRead: 0 };
     const meter = new SocketMeter(socket, LIMITS);
     for (let i = 0; i < 1_000; i++) {
-      // Heads of 6 bytes instead of 14.
+      // Headers of 6 bytes instead of 14.
       socket.bytesRead -= 64 * 8;
       expect(hand(meter, socket, 1, 0)).toBeUndefined();
     }
     expect(hand(meter, socket, 1, READ_AHEAD + OVERHEAD_BURST + 1)).toBe('rate_limited');
   });
 
-  it('are pings and pongs, of which twice the burst of control messages are taken', () => {
+  it('includes pings and pongs, in bursts of twice the rate of control messages', () => {
     const meter = new SocketMeter({ bytesRead: 0 }, LIMITS);
     for (let i = 0; i < 10; i++) expect(meter.handleControl(0)).toBeUndefined();
     expect(meter.handleControl(0)?.code).toBe('rate_limited');
     expect(meter.handleControl(12_000)).toBeUndefined();
   });
 
-  it('is not looked at where the limits are off', () => {
+  it('is not limited if the limits are off', () => {
     const socket = { bytesRead: 0 };
     const off = { bytesPerSecond: Infinity, controlMessagesPerMinute: Infinity };
     const meter = new SocketMeter(socket, off);

@@ -2,22 +2,22 @@ import { type Limits, ProtocolError } from '@parlance/protocol';
 import { TokenBucket } from '@parlance/protocol/internal';
 
 /**
- * Counts bytes that arrive on a socket beside messages: WebSocket pings and pongs, and heads of fragments, which
- * no rate of a session sees. Bytes are compared now and then only, so that a message costs two additions.
+ * Limits what arrives on a socket in addition to messages: WebSocket pings and pongs, and fragment headers, which the
+ * session's rate limits do not see. Bytes are compared only once in a while, so that a message costs two additions.
  */
 
 const MINUTE_MS = 60_000;
-/** Bursts of pings and pongs that are taken, as of a session's control messages. */
+/** Pings and pongs may come in bursts of twice the rate, like a session's control messages. */
 const TOLERANCE = 2;
-/** Messages between two looks at the socket, a power of two. */
+/** Messages between two comparisons, a power of two. */
 const INTERVAL = 64;
-/** Bytes of a WebSocket frame around its payload, at most. */
+/** Bytes of a WebSocket frame header, at most. */
 const FRAME_HEAD = 14;
 /** Bytes of a TLS record around its content. */
 const TLS_RECORD = 40;
-/** Bytes that were read and are not handed over yet when a message is. */
+/** Bytes that may have been read after the message that is handled. */
 const MAX_READ_AHEAD = 256 * 1024;
-/** Bytes beside messages: at once, and per millisecond. A fragment of 1 KiB or more costs far less. */
+/** Bytes of overhead allowed at once, and per millisecond. Fragments of 1 KiB or more need far less. */
 export const OVERHEAD_BURST = 1024 * 1024;
 const OVERHEAD_PER_MS = 256;
 
@@ -29,7 +29,7 @@ export interface MeteredSocket {
 export class SocketMeter {
   readonly #socket: MeteredSocket;
   readonly #limits: Pick<Limits, 'bytesPerSecond' | 'controlMessagesPerMinute'>;
-  /** Bytes of the socket that messages account for. */
+  /** Bytes read from the socket that messages account for. */
   #accounted: number;
   #messages = 0;
   #overhead: TokenBucket | undefined;
@@ -41,14 +41,14 @@ export class SocketMeter {
     this.#accounted = socket.bytesRead;
   }
 
-  /** A message of `size` bytes. Returns the fault, at every 64th message, if more came beside messages than may. */
+  /** Counts a message of `size` bytes. Returns an error if there is too much overhead, which every 64th call checks. */
   handleMessage(size: number, now: () => number): ProtocolError | undefined {
     this.#accounted += size + FRAME_HEAD;
     if ((++this.#messages & (INTERVAL - 1)) !== 0) return undefined;
     return this.#check(now());
   }
 
-  /** A WebSocket ping or pong. Returns the fault if it is one too many. */
+  /** Counts a WebSocket ping or pong. Returns an error if there are too many. */
   handleControl(now: number): ProtocolError | undefined {
     const { controlMessagesPerMinute: rate } = this.#limits;
     if (rate === Infinity) return undefined;
@@ -62,11 +62,11 @@ export class SocketMeter {
     const read = bytesRead - (encrypted ? this.#messages * TLS_RECORD : 0);
     if (this.#limits.bytesPerSecond === Infinity) return undefined;
     const beside = read - this.#accounted - MAX_READ_AHEAD;
-    // Heads of less than 14 bytes are not saved up for later.
+    // Headers shorter than 14 bytes leave no balance for later.
     this.#accounted = Math.min(read, this.#accounted + Math.max(0, beside));
     if (beside <= 0) return undefined;
     this.#overhead ??= new TokenBucket(OVERHEAD_BURST, OVERHEAD_PER_MS, now);
     if (this.#overhead.take(beside, now)) return undefined;
-    return new ProtocolError('rate_limited', 'more bytes of fragments than of what they carry');
+    return new ProtocolError('rate_limited', 'too many bytes of fragment headers');
   }
 }

@@ -3,16 +3,22 @@ import type { Duplex } from 'node:stream';
 import { Subprotocol } from '@parlance/protocol';
 import { loggable, MAX_PIECE_SIZE } from '@parlance/protocol/internal';
 import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from '../admission/admission.js';
-import type { Peer } from '../connection.js';
 import type { ResolvedServerOptions } from '../options.js';
 import { addressKey, clientAddress, isForwarded } from './addresses.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapter } from './ws.js';
 
+/** The far end of a connection before it has authenticated. */
+export interface Peer {
+  /** The client's address, as reported by trusted proxies if there are any. */
+  readonly ip: string;
+  readonly request: IncomingMessage;
+}
+
 export interface UpgradesOptions {
   readonly options: ResolvedServerOptions;
-  /** Counts an upgrade, or returns the milliseconds for which the address is not listened to. */
+  /** Counts an upgrade and returns 0, or returns the milliseconds for which the address gets HTTP 429. */
   readonly connect: (address: string) => number;
-  /** The upgrade is complete; `refusal` is what the client is to be told in REJECT. */
+  /** The upgrade is complete; `refusal` is to be sent in REJECT. */
   readonly onWire: (
     wire: ServerWire,
     peer: Peer,
@@ -21,12 +27,12 @@ export interface UpgradesOptions {
   ) => void;
 }
 
-/** Room for the header of a frame that carries a message of the largest size. */
+/** Bytes for the link header around a message of the largest size. */
 const FRAME_HEAD_ROOM = 16 * 1024;
-/** What the WebSocket library and timers take at most. */
+/** The largest number that the WebSocket library and timers accept. */
 const MAX_INT = 2 ** 31 - 1;
 
-/** Upgrades of HTTP servers to WebSockets: which are completed, and with what. */
+/** Decides which upgrade requests of HTTP servers become WebSockets. */
 export class Upgrades {
   readonly #host: UpgradesOptions;
   readonly #adapter: WebSocketAdapter;
@@ -45,16 +51,16 @@ export class Upgrades {
     });
   }
 
-  /** @param ownsServer nobody else answers for other paths. */
+  /** @param ownsServer whether no other handler answers for other paths. */
   attach(server: HttpServer, ownsServer: boolean): () => void {
     const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => {
       try {
         this.#handleUpgrade(request, socket, head, ownsServer);
       } catch (error) {
-        // There may be no session yet that could end.
+        // There may be no session yet that this could end.
         this.#host.options.logger.error(
           { event: 'upgrade.failed', err: loggable(error) },
-          'an upgrade failed, its connection is dropped',
+          'an upgrade failed; its connection is dropped',
         );
         socket.destroy();
       }
@@ -76,18 +82,18 @@ export class Upgrades {
     const { options, connect, onWire } = this.#host;
     const { path, trustedProxies } = options;
     if (pathOf(request) !== path) {
-      // Another path of somebody else's server is somebody else's business.
-      if (ownsServer) refuseUpgrade(socket, 404, `There is nothing here; sessions are at ${path}.`);
+      // Other paths of an application's HTTP server are the application's.
+      if (ownsServer) refuseUpgrade(socket, 404, `Not found. The session endpoint is ${path}.`);
       return;
     }
     if (hasBody(request)) {
-      refuseUpgrade(socket, 400, 'An upgrade to a WebSocket has no body.');
+      refuseUpgrade(socket, 400, 'A WebSocket upgrade request must not have a body.');
       return;
     }
     const subprotocol = chooseSubprotocol(request.headers['sec-websocket-protocol']);
     if (subprotocol === undefined) {
       const both = `${Subprotocol.BINARY} and ${Subprotocol.JSON}`;
-      refuseUpgrade(socket, 400, `Offer one of the subprotocols ${both}.`);
+      refuseUpgrade(socket, 400, `Offer one of the WebSocket subprotocols ${both}.`);
       return;
     }
     if (trustedProxies.isEmpty && isForwarded(request)) this.#warnOfProxy();
@@ -103,18 +109,18 @@ export class Upgrades {
     );
   }
 
-  /** Behind a proxy that nobody told of, all clients have one address, and its limits between them. */
+  /** Behind a proxy that is not listed, all clients share one address and its limits. */
   #warnOfProxy(): void {
     if (this.#hasWarned) return;
     this.#hasWarned = true;
     this.#host.options.logger.warn(
       { event: 'server.proxied' },
-      'X-Forwarded-For is not believed: list the proxy in trustedProxies if it is yours',
+      'X-Forwarded-For is ignored; if the proxy is yours, list it in trustedProxies',
     );
   }
 }
 
-/** A proxy before the server may take the body for the beginning of the next request. */
+/** A proxy in front of the server may read the body as the beginning of the next request. */
 function hasBody({ headers }: IncomingMessage): boolean {
   const length = headers['content-length'];
   return headers['transfer-encoding'] !== undefined || (length !== undefined && !/^0+$/.test(length));
@@ -128,9 +134,9 @@ const REASONS = {
 };
 
 /**
- * Refuses in HTTP what is no session at all, and those who do not stop asking.
+ * Answers with a plain HTTP error, if the request is not for a session or its address is over a limit.
  *
- * @param retryAfterMs said to the client in whole seconds.
+ * @param retryAfterMs sent to the client in whole seconds.
  */
 function refuseUpgrade(
   socket: Duplex,

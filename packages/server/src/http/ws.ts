@@ -5,38 +5,47 @@ import type { Crashable, Wire } from '@parlance/protocol/internal';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { FrameWriter } from './frame-writer.js';
 
-/** The only file that knows the WebSocket library. It moves bytes and decides nothing. */
+/** The only file that uses the WebSocket library. It moves bytes and decides nothing. */
 
-/** The library's client, for the command line. */
+/** The library's client, which the command line uses. */
 export { WebSocket as WebSocketClient } from 'ws';
 
 export interface WireEvents {
-  /** @param size bytes of the message, which a string does not tell. */
+  /** @param size length of the message in bytes, which differs from the length of a string. */
   onMessage(data: Uint8Array | string, size: number): void;
-  /** A ping or a pong of the WebSocket itself. */
+  /** A WebSocket ping or pong. */
   onControl(): void;
-  /** Bytes were read from the socket, behind the messages that they have completed. */
+  /** Bytes were read from the socket. Messages that they complete are reported first. */
   onData(size: number): void;
-  /** The socket has room again. */
+  /** The socket can be written to again. */
   onDrain(): void;
   onClose(code: number, reason: string): void;
-  /** Writing has failed in a way that the socket does not report itself. */
+  /** Writing has failed with an error that the socket itself does not report. */
   onFault(error: unknown): void;
 }
 
-/** A wire whose events are not wanted yet. */
+/** A wire that reports its events after `listen`. */
 export interface ServerWire extends Wire {
   listen(events: WireEvents): void;
-  /** Reads no more, or as before, whatever the session wants. */
-  hold(isHeld: boolean): void;
+  /** Stops reading until {@link unhold} is called as often as this, independently of `pause` and `resume`. */
+  hold(): void;
+  unhold(): void;
   /** Ends the connection without a closing handshake. */
   terminate(): void;
 }
 
+/** Time for a client to read why its connection is closed, or to close it. */
+const LINGER_MS = 1_000;
+
+/** Ends the connection without a closing handshake, if the client has not closed it in a second. */
+export function terminateSoon(wire: Pick<ServerWire, 'terminate'>): void {
+  setTimeout(() => wire.terminate(), LINGER_MS).unref();
+}
+
 export interface WebSocketAdapter {
   /**
-   * Completes the upgrade with `subprotocol` and hands over the wire. A malformed upgrade is answered
-   * with HTTP 400 and handed to nobody.
+   * Completes the upgrade with `subprotocol` and calls `onWire`. A malformed upgrade is answered with HTTP 400
+   * instead.
    */
   upgrade(
     request: IncomingMessage,
@@ -60,12 +69,12 @@ export function createWebSocketAdapter(options: WebSocketAdapterOptions): WebSoc
   const webSockets = new WebSocketServer({
     noServer: true,
     clientTracking: false,
-    // 228 to 244 KB a connection, and it compresses worse than what the session negotiates.
+    // It takes 228 to 244 KB per connection, and compresses worse than the codecs of a session.
     perMessageDeflate: false,
     maxPayload: options.maxPayload,
     maxFragments: options.maxFragments,
     closeTimeout: options.closeTimeoutMs,
-    // Decided before the upgrade and handed over with it.
+    // Chosen before the upgrade.
     handleProtocols: (_offered, request) => chosen.get(request) ?? false,
   } as ConstructorParameters<typeof WebSocketServer>[0]);
   const chosen = new WeakMap<IncomingMessage, string>();
@@ -80,10 +89,10 @@ export function createWebSocketAdapter(options: WebSocketAdapterOptions): WebSoc
   };
 }
 
-/** Bytes that are read behind a close: what the network holds of a peer, and less of one that floods. */
-const MAX_BEHIND_CLOSE = 8 * 1024 * 1024;
-const FLOOD_BEHIND_CLOSE = 256 * 1024;
-/** A message that is not whole yet keeps growing behind a close with one of these codes, and nobody is charged for it. */
+/** Bytes that are read after a close: as much as the network may hold, and less from a peer that floods. */
+const MAX_AFTER_CLOSE = 8 * 1024 * 1024;
+const MAX_FLOOD_AFTER_CLOSE = 256 * 1024;
+/** After a close with one of these codes an unfinished message may keep growing, and no session is charged for it. */
 const FLOODS: ReadonlySet<number> = new Set([CloseCode.RATE_LIMITED, CloseCode.TOO_LARGE]);
 
 class SocketWire implements ServerWire, Crashable {
@@ -91,14 +100,14 @@ class SocketWire implements ServerWire, Crashable {
   readonly #socket: Duplex;
   readonly #writer: FrameWriter;
   #isPaused = false;
-  #isHeld = false;
+  #holds = 0;
   #events: WireEvents | undefined;
 
   constructor(webSocket: WebSocket, socket: Duplex) {
     this.#webSocket = webSocket;
     this.#socket = socket;
     this.#writer = new FrameWriter(webSocket, socket, this);
-    // An error is always followed by close, which says all there is to do.
+    // An error is always followed by a close event.
     webSocket.on('error', ignore);
   }
 
@@ -113,8 +122,8 @@ class SocketWire implements ServerWire, Crashable {
   close(code: number, reason: string): void {
     this.#writer.flush();
     this.#webSocket.close(code, reason);
-    // Bytes that were under way may come; a peer that does not stop to listen is cut off.
-    let left = FLOODS.has(code) ? FLOOD_BEHIND_CLOSE : MAX_BEHIND_CLOSE;
+    // Bytes that were in flight may still arrive; a peer that keeps sending is cut off.
+    let left = FLOODS.has(code) ? MAX_FLOOD_AFTER_CLOSE : MAX_AFTER_CLOSE;
     this.#socket.on('data', (data: Uint8Array) => {
       left -= data.length;
       if (left < 0) this.terminate();
@@ -128,13 +137,16 @@ class SocketWire implements ServerWire, Crashable {
 
   resume(): void {
     this.#isPaused = false;
-    if (!this.#isHeld) this.#webSocket.resume();
+    if (this.#holds === 0) this.#webSocket.resume();
   }
 
-  hold(isHeld: boolean): void {
-    this.#isHeld = isHeld;
-    if (isHeld) this.#webSocket.pause();
-    else if (!this.#isPaused) this.#webSocket.resume();
+  hold(): void {
+    this.#holds++;
+    this.#webSocket.pause();
+  }
+
+  unhold(): void {
+    if (--this.#holds === 0 && !this.#isPaused) this.#webSocket.resume();
   }
 
   terminate(): void {

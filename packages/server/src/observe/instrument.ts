@@ -1,12 +1,12 @@
 import type { Message, Part, RequestContext, RequestHandler } from '@parlance/protocol';
 import type { RequestOutcome, Tracing } from './tracing.js';
 
-/** Told of requests; nothing of it is done where nobody wants to know. */
+/** Is notified of every answered request. */
 export interface RequestObserver {
   handleRequest(outcome: RequestOutcome, seconds: number): void;
 }
 
-/** Measures a handler, and runs it in a span of its own. */
+/** Measures a handler and runs it in its own span; calls it directly if neither is wanted. */
 export function instrument(
   handler: RequestHandler,
   observer: () => RequestObserver | undefined,
@@ -58,7 +58,7 @@ function observe(
   );
 }
 
-/** The same parts; each step of the handler runs where `run` puts it. */
+/** The same parts; each step of the handler runs within `run`. */
 function observeParts(
   parts: AsyncIterable<Part>,
   run: <T>(task: () => T) => T,

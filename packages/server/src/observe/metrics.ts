@@ -6,12 +6,12 @@ import type { RequestOutcome } from './tracing.js';
 
 /**
  * The server's metrics in Prometheus format: base units, and labels with a handful of values, never an ID.
- * What travels is not counted here but summed up from the sessions when somebody asks, so that a message
- * costs nothing more for being measured.
+ * Traffic is not counted here but summed up from the sessions when the metrics are collected, so metrics cost
+ * nothing per message.
  */
 export interface Metrics {
   readonly contentType: string;
-  /** The whole exposition. */
+  /** All metrics in Prometheus text format. */
   expose(): Promise<string>;
   handleAccepted(resumed: boolean): void;
   handleRefused(refusal: Refusal): void;
@@ -19,10 +19,10 @@ export interface Metrics {
   handleRequest(outcome: RequestOutcome, seconds: number): void;
 }
 
-/** What is looked at when somebody asks. */
+/** The state that is read when the metrics are collected. */
 export interface Observed {
   readonly isDraining: boolean;
-  /** Connections, those that are no session yet included. */
+  /** Connections, including those without a session yet. */
   readonly connections: number;
   sessions(): Iterable<Pick<Session, 'state' | 'stats'>>;
   totals(): Totals;
@@ -39,34 +39,34 @@ export function createMetrics(observed: Observed): Metrics {
   const counter = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
     new Counter({ name: `parlance_${name}_total`, help, labelNames: [...labelNames], registers });
 
-  const connections = gauge('connections', 'Open connections, those that are no session yet included.');
-  const sessions = gauge('sessions', 'Sessions, by whether a connection carries them.', ['state']);
-  const blocked = gauge('sessions_blocked', 'Sessions that wait until their peer takes more.');
+  const connections = gauge('connections', 'Open connections, including those without a session yet.');
+  const sessions = gauge('sessions', 'Sessions, by whether they have a connection.', ['state']);
+  const blocked = gauge('sessions_blocked', 'Sessions that wait for credit from their peer.');
   const streams = gauge('streams_open', 'Open streams of all sessions, in both directions.');
-  const queued = gauge('queued_bytes', 'Bytes of bodies that wait to be written.');
+  const queued = gauge('queued_bytes', 'Bytes of bodies waiting to be written.');
   const draining = gauge('draining', '1 while the server drains, else 0.');
-  const accepted = counter('sessions_accepted', 'Sessions begun and sessions taken up again.', ['kind']);
+  const accepted = counter('sessions_accepted', 'Sessions accepted and sessions resumed.', ['kind']);
   const refused = counter('sessions_refused', 'Clients that were refused, by REJECT and close code.', [
     'code',
     'close_code',
   ]);
-  const ended = counter('sessions_ended', 'Sessions that are over, by what ended them.', ['reason']);
-  const requests = counter('requests', 'Requests answered, by what became of them.', ['outcome']);
+  const ended = counter('sessions_ended', 'Sessions ended, by reason.', ['reason']);
+  const requests = counter('requests', 'Requests answered, by outcome.', ['outcome']);
   const duration = new Histogram({
     name: 'parlance_request_duration_seconds',
-    help: 'From a request to the end of its reply.',
+    help: 'Time from a request to the end of its reply.',
     buckets: DURATION_BUCKETS,
     registers,
   });
-  const wireBytes = counter('wire_bytes', 'Bytes of all WebSocket messages, control included.', [
+  const wireBytes = counter('wire_bytes', 'Bytes of all WebSocket messages, including control messages.', [
     'direction',
   ]);
   const perAlgorithm = ['direction', 'algorithm'] as const;
   const messages = counter('messages', 'Messages, requests and parts.', perAlgorithm);
-  const codedBytes = counter('coded_bytes', 'Bytes of bodies as they travelled.', perAlgorithm);
+  const codedBytes = counter('coded_bytes', 'Bytes of bodies as transferred.', perAlgorithm);
   const contentBytes = counter(
     'content_bytes',
-    'Bytes of bodies before coding; of those received in token IDs, coded.',
+    'Bytes of bodies before coding; for bodies received as token IDs, coded bytes.',
     perAlgorithm,
   );
 

@@ -10,7 +10,7 @@ import { loadTracing, type Tracing } from './tracing.js';
 
 const DEFAULT_PATH = '/metrics';
 
-/** What a server shows of itself: health, metrics and traces, beside its sessions or on a port of their own. */
+/** Health, metrics and traces of a server, on the port of its sessions or on a separate one. */
 export class Observation {
   readonly #options: ResolvedServerOptions;
   readonly #observed: Observed;
@@ -19,7 +19,7 @@ export class Observation {
   #tracing: Tracing | undefined;
   #listener: Listener | undefined;
 
-  /** @param isReady whether new sessions are admitted. */
+  /** @param isReady returns whether new sessions are admitted. */
   constructor(options: ResolvedServerOptions, observed: Observed, isReady: () => boolean) {
     this.#options = options;
     this.#observed = observed;
@@ -31,12 +31,12 @@ export class Observation {
     });
   }
 
-  /** `undefined` where nothing is measured. */
+  /** `undefined` if metrics are off. */
   get metrics(): Metrics | undefined {
     return this.#metrics;
   }
 
-  /** Measures and traces a handler. */
+  /** A handler that is measured and traced. */
   instrument(handler: RequestHandler): RequestHandler {
     return instrument(
       handler,
@@ -51,12 +51,12 @@ export class Observation {
     if (tracing) this.#tracing = await loadTracing();
   }
 
-  /** Answers for one of the pages, on an HTTP server that exists. */
+  /** Answers a request for a status page on the application's HTTP server. Returns `false` for other requests. */
   respond(request: IncomingMessage, response: ServerResponse): boolean {
     return this.#status.respond(request, response, this.#options.metricsPath);
   }
 
-  /** As {@link respond}, beside the sessions: metrics are not there where they have a port of their own. */
+  /** Like {@link respond}, on the port of the sessions, which has no metrics if they are on a separate port. */
   respondBeside(request: IncomingMessage, response: ServerResponse): boolean {
     const path = this.#listener === undefined ? this.#options.metricsPath : undefined;
     return this.#status.respond(request, response, path);
@@ -65,16 +65,16 @@ export class Observation {
   async listen(options: ListenOptions): Promise<Listening> {
     const { metricsPath: path = DEFAULT_PATH, logger } = this.#options;
     if (this.#listener !== undefined)
-      throw new ProtocolError('invalid_argument', 'the metrics have a port already');
+      throw new ProtocolError('invalid_argument', 'the metrics are already being served');
     await this.#loadMetrics();
     const listener = await openListener(options, this.#options, (request, response) => {
       if (this.#status.respond(request, response, path)) return;
       response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8' });
-      response.end(`There is nothing here; metrics are at ${path}.\n`);
+      response.end(`Not found. The metrics are at ${path}.\n`);
     });
     this.#listener = listener;
     const { port, host, authority } = listener;
-    logger.info({ event: 'metrics.listening', host, port, path }, 'metrics are served');
+    logger.info({ event: 'metrics.listening', host, port, path }, 'serving metrics');
     return { port, host, url: `http://${authority}${path}` };
   }
 
@@ -87,7 +87,7 @@ export class Observation {
     await closed;
   }
 
-  /** The metrics library is only read where somebody wants metrics. */
+  /** The metrics library is loaded only if metrics are wanted. */
   async #loadMetrics(): Promise<void> {
     if (this.#metrics !== undefined) return;
     const { createMetrics } = await import('./metrics.js');

@@ -4,21 +4,21 @@ import { loggable } from '@parlance/protocol/internal';
 import { isPageHost, pathOf, type SiteOptions } from '../admission/admission.js';
 import type { Metrics } from './metrics.js';
 
-/** What a server says about itself over HTTP: alive, ready, measured. */
+/** The HTTP pages on which a server reports whether it is alive and ready, and its metrics. */
 export interface StatusPages {
   /**
-   * Answers a request for one of the pages; `false` where it is for none.
+   * Answers a request for one of the pages. Returns `false` for other requests.
    *
-   * @param metricsPath where metrics are, if anywhere.
+   * @param metricsPath the path of the metrics; `undefined` without metrics.
    */
   respond(request: IncomingMessage, response: ServerResponse, metricsPath: string | undefined): boolean;
 }
 
 export interface StatusOptions {
-  /** Whether new sessions are admitted. */
+  /** Returns whether new sessions are admitted. */
   readonly isReady: () => boolean;
   readonly metrics: () => Metrics | undefined;
-  /** The names under which the pages are shown. */
+  /** The host names under which the pages are shown. */
   readonly site: SiteOptions;
   readonly logger: Logger;
 }
@@ -43,12 +43,12 @@ export function createStatusPages({ isReady, metrics, site, logger }: StatusOpti
         send(response, 403, TEXT, "this server listens on loopback; add the name to the server's hosts\n");
       } else if (request.method !== 'GET' && request.method !== 'HEAD') {
         response.setHeader('allow', 'GET, HEAD');
-        send(response, 405, TEXT, 'GET it.\n');
+        send(response, 405, TEXT, 'use GET\n');
       } else if (path === '/healthz') {
         send(response, 200, TEXT, 'alive\n');
       } else if (path === '/readyz') {
         if (isReady()) send(response, 200, TEXT, 'ready\n');
-        else send(response, 503, TEXT, 'not ready: no new sessions are admitted\n');
+        else send(response, 503, TEXT, 'not ready: the server admits no new sessions\n');
       } else {
         const source = metrics();
         if (source === undefined) send(response, 503, TEXT, 'not ready\n');

@@ -1,6 +1,6 @@
 import type { AlgorithmStats, DirectionStats, SessionStats } from '@parlance/protocol';
 
-/** What all sessions of a server have sent and received, those that are over included. */
+/** What all sessions of a server have sent and received, including those that have ended. */
 
 export interface DirectionTotals {
   wireBytes: number;
@@ -16,7 +16,7 @@ export class Totals {
     addDirection(this.received, received);
   }
 
-  /** These totals and those of sessions that go on. */
+  /** These totals plus those of open sessions. */
   with(live: Iterable<Pick<SessionStats, 'sent' | 'received'>>): Totals {
     const sum = new Totals();
     for (const direction of ['sent', 'received'] as const) {

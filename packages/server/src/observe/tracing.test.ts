@@ -14,7 +14,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { instrument } from './instrument.js';
 import { loadTracing, type RequestOutcome } from './tracing.js';
 
-/** As much of a tracer as it takes to see what it is told. */
+/** A minimal tracer that records its spans. */
 interface Recorded {
   name: string;
   parent: SpanContext | undefined;
@@ -160,7 +160,7 @@ describe('a request', () => {
     expect(JSON.stringify(spans)).not.toContain('secret');
   });
 
-  it('that nobody wants any more is cancelled, and its handler is left where it is', async () => {
+  it('that is cancelled counts as cancelled, and its generator returns', async () => {
     let isLeft = false;
     const { run, controller, outcomes } = await setUp(async function* () {
       try {
@@ -176,7 +176,7 @@ describe('a request', () => {
     expect([isLeft, outcomes, spans[0]?.ended]).toEqual([true, ['cancelled'], 1]);
   });
 
-  it('costs nothing where nobody looks', () => {
+  it('is passed straight to the handler if it is neither measured nor traced', () => {
     const handler = () => 'as it is';
     const plain = instrument(
       handler,
@@ -186,7 +186,7 @@ describe('a request', () => {
     expect(plain({} as never, {} as never)).toBe('as it is');
   });
 
-  it('is not traced where the package is not installed', async () => {
+  it('is not traced if the package is not installed', async () => {
     vi.resetModules();
     vi.doMock('@opentelemetry/api', () => {
       throw new Error('Cannot find package');

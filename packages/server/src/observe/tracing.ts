@@ -2,14 +2,14 @@ import type { Metadata } from '@parlance/protocol';
 
 export type RequestOutcome = 'answered' | 'failed' | 'cancelled';
 
-/** Spans for requests, where somebody traces. */
+/** Creates spans for requests. */
 export interface Tracing {
-  /** A span that continues the trace whose `traceparent` the request's metadata carry. */
+  /** Starts a span that continues the trace in the `traceparent` of the request's metadata. */
   start(metadata: Metadata): RequestSpan;
 }
 
 export interface RequestSpan {
-  /** Runs `task` with the span as the present one. */
+  /** Runs `task` with the span as the active one. */
   run<T>(task: () => T): T;
   end(outcome: RequestOutcome, error?: unknown): void;
 }
@@ -17,7 +17,7 @@ export interface RequestSpan {
 const TRACER = '@parlance/server';
 const SPAN = 'parlance.request';
 
-/** `undefined` where the optional package `@opentelemetry/api` is not installed. */
+/** `undefined` if the optional package `@opentelemetry/api` is not installed. */
 export async function loadTracing(): Promise<Tracing | undefined> {
   let api: typeof import('@opentelemetry/api');
   try {
@@ -35,7 +35,7 @@ export async function loadTracing(): Promise<Tracing | undefined> {
         run: (task) => context.with(active, task),
         end(outcome, error) {
           span.setAttribute('parlance.outcome', outcome);
-          // The name alone: what an error says may be what the request said.
+          // Only the name: an error message may quote the request.
           if (outcome === 'failed') {
             span.setStatus({ code: SpanStatusCode.ERROR });
             if (error instanceof Error) span.setAttribute('error.type', error.name);
@@ -47,7 +47,7 @@ export async function loadTracing(): Promise<Tracing | undefined> {
   };
 }
 
-/** What a propagator reads: strings by name. */
+/** The metadata that a propagator reads. */
 function carrierOf(metadata: Metadata): Record<string, string> {
   const carrier: Record<string, string> = Object.create(null);
   for (const name of ['traceparent', 'tracestate', 'baggage']) {

@@ -1,0 +1,192 @@
+import type { IncomingMessage } from 'node:http';
+import {
+  CloseCode,
+  type HelloPayload,
+  ProtocolError,
+  type ResumeRefusal,
+  type Subprotocol,
+} from '@parlance/protocol';
+import { newSessionId, systemClock } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
+import { addressKey } from '../http/addresses.js';
+import type { Peer } from '../http/upgrade.js';
+import { type ServerWire, terminateSoon } from '../http/ws.js';
+import type { ResolvedServerOptions } from '../options.js';
+import { bearerToken, type Identity, type Refusal, unauthenticated } from './admission.js';
+import { countedPrincipal } from './authentication.js';
+import { HandshakeGuard } from './handshake-guard.js';
+import { grant, identifyOrigin, originOf } from './renewal.js';
+import { resumable } from './resume.js';
+
+/** What a handshake needs from its server. */
+export interface HandshakeHost {
+  readonly options: ResolvedServerOptions;
+  /** Asked before `authenticate` runs: refuses an address with too many failures or new sessions. */
+  checkAttempt(address: string, isNew: boolean): Refusal | undefined;
+  /** Asked before a session is accepted: refuses while draining, or beyond a quota. Counts the session it admits. */
+  admit(address: string, principal: string | undefined): Refusal | undefined;
+  /** Before ACCEPT: whether the session may be the agent that it has authenticated as. */
+  claim(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;
+  /** A session by its ID, connected or suspended. */
+  find(sessionId: string): ServerEndpoint | undefined;
+  /** The connection resumes `session` in place of its own. */
+  onResumed(session: ServerEndpoint, own: ServerEndpoint): void;
+  /** The client is refused with REJECT. */
+  onRefused(refusal: Refusal): void;
+  /** The credentials were wrong, or the handshake failed by the client's fault. */
+  onFailure(address: string): void;
+}
+
+/** What a handshake reports to its connection. */
+export interface HandshakeEvents {
+  /** The session counts from now on. */
+  onAdmitted(): void;
+  /** @param principal `undefined` without authentication. */
+  onIdentified(principal: string | undefined): void;
+  /** The connection carries `session` from now on, and its own session is abandoned. */
+  onResumed(session: ServerEndpoint): void;
+}
+
+/**
+ * Close codes of handshakes that fail by the client's fault. A connection that is closed because its address has too
+ * many is not among them: others of that address may have opened them.
+ */
+const FAULTS: ReadonlySet<number> = new Set([CloseCode.BAD_FRAME, CloseCode.TOO_LARGE, CloseCode.TIMEOUT]);
+
+/**
+ * The handshake of one connection: answers its HELLO by accepting the connection's own session, resuming another one
+ * or refusing. The connection drops it with the answer.
+ */
+export class Handshake {
+  readonly #host: HandshakeHost;
+  readonly #session: ServerEndpoint;
+  readonly #wire: ServerWire;
+  readonly #subprotocol: Subprotocol;
+  readonly #ip: string;
+  readonly #upgrade: IncomingMessage;
+  readonly #events: HandshakeEvents;
+  readonly #guard: HandshakeGuard;
+  #hasHello = false;
+
+  constructor(
+    host: HandshakeHost,
+    session: ServerEndpoint,
+    wire: ServerWire,
+    subprotocol: Subprotocol,
+    { ip, request }: Peer,
+    events: HandshakeEvents,
+  ) {
+    this.#host = host;
+    this.#session = session;
+    this.#wire = wire;
+    this.#subprotocol = subprotocol;
+    this.#ip = ip;
+    this.#upgrade = request;
+    this.#events = events;
+    this.#guard = new HandshakeGuard(request, wire, session, host.options);
+  }
+
+  async answer(hello: HelloPayload): Promise<void> {
+    this.#hasHello = true;
+    const { options } = this.#host;
+    const address = addressKey(this.#ip);
+    const limited = this.#host.checkAttempt(address, hello.resume === undefined);
+    if (limited !== undefined) return this.refuse(limited);
+    const origin = originOf(this.#upgrade, this.#ip, hello.agentId);
+    const token = hello.auth?.token ?? bearerToken(origin.headers);
+    const identity = await identifyOrigin(token, origin, options);
+    // The attempt counts as failed even if the client did not wait for the answer.
+    if (identity === undefined) this.#host.onFailure(address);
+    // The client may have left, or timed out, during authentication.
+    if (this.#session.core.state !== 'connecting') return;
+    if (identity === undefined)
+      return this.refuse(unauthenticated(token, options.authenticate === undefined));
+    const principal = countedPrincipal(identity.principal, options);
+    // Nothing is awaited from this check to the resume, so no other connection can come in between.
+    const found = resumable(hello, this.#subprotocol, identity, this.#host);
+    if (found === 'stale_attempt') {
+      this.#session.abort(new ProtocolError('stale_attempt', 'a newer attempt to resume was accepted'));
+      return;
+    }
+    if (typeof found === 'object') {
+      this.#resume(found, hello, principal);
+      return grant(found, identity, origin, options);
+    }
+    const refused = this.#host.admit(address, principal);
+    if (refused !== undefined) return this.refuse(refused);
+    this.#events.onAdmitted();
+    this.#accept(hello, identity, principal, found);
+    grant(this.#session, identity, origin, options);
+  }
+
+  #resume(found: ServerEndpoint, { resume }: HelloPayload, principal: string | undefined): void {
+    if (resume === undefined) return;
+    this.#events.onResumed(found);
+    this.#events.onIdentified(principal);
+    this.#host.onResumed(found, this.#session);
+    found.handleResumed(this.#wire, resume);
+    this.#host.options.logger.info(
+      { event: 'session.resumed', ip: this.#ip, session: found.id, attempt: resume.attempt },
+      'session resumed',
+    );
+  }
+
+  /** @param notResumed why the session that HELLO names is not resumed. */
+  #accept(
+    hello: HelloPayload,
+    { principal, agentId }: Identity,
+    counted: string | undefined,
+    notResumed: ResumeRefusal | undefined,
+  ): void {
+    const session = this.#session;
+    const { logger } = this.#host.options;
+    session.principal = principal;
+    session.agentId = agentId;
+    const address = `address ${addressKey(this.#ip)}`;
+    this.#events.onIdentified(counted);
+    session.memoryKeys = counted === undefined ? [address] : [address, `principal ${counted}`];
+    const conflict = this.#host.claim(session, hello);
+    if (conflict !== undefined) {
+      this.#host.onFailure(addressKey(this.#ip));
+      return this.refuse(conflict);
+    }
+    const { core } = session;
+    const outcome = core.accept(newSessionId(), systemClock.now(), { agentId, refusal: notResumed });
+    if (outcome.accepted) {
+      const { algorithms, encoding } = outcome.agreement;
+      const fields = { event: 'session.accepted', ip: this.#ip, session: core.id, algorithms, encoding };
+      logger.info(fields, 'session accepted');
+    } else {
+      const { code, message } = outcome.reject;
+      logger.info({ event: 'session.refused', ip: this.#ip, code }, `refused: ${message}`);
+      this.#host.onFailure(addressKey(this.#ip));
+      this.#host.onRefused({ code, message, closeCode: CloseCode.BAD_FRAME });
+    }
+    session.pump();
+  }
+
+  refuse(refusal: Refusal): void {
+    const { code, message, closeCode, retryable, retryAfterMs } = refusal;
+    const { logger } = this.#host.options;
+    logger.info({ event: 'session.refused', ip: this.#ip, code, closeCode }, `refused: ${message}`);
+    this.#host.onRefused(refusal);
+    const { core } = this.#session;
+    core.reject({ code, message, retryable, retryAfterMs }, closeCode, systemClock.now());
+    this.#session.pump();
+  }
+
+  /** The handshake is over: the connection may send more than a HELLO. */
+  end(): void {
+    this.#guard.stop();
+  }
+
+  /** The connection ends, or is about to, without a session. */
+  fail(error: ProtocolError | undefined): void {
+    // Refusals are counted where they are decided, and an answer that takes too long is the server's fault.
+    const isOwnFault = FAULTS.has(error?.closeCode ?? 0) && !(this.#hasHello && error?.code === 'timeout');
+    if (isOwnFault && error?.code !== 'rejected' && error?.side === 'local')
+      this.#host.onFailure(addressKey(this.#ip));
+    // A client that has sent nothing gets no time for a closing handshake.
+    if (!this.#hasHello) terminateSoon(this.#wire);
+  }
+}

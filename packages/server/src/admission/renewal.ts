@@ -1,0 +1,68 @@
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { ProtocolError } from '@parlance/protocol';
+import type { ServerEndpoint } from '../endpoint.js';
+import { isForwarded } from '../http/addresses.js';
+import type { ResolvedServerOptions } from '../options.js';
+import type { Identity } from './admission.js';
+import { identify } from './authentication.js';
+
+/** Credentials that expire, and the new ones that a client sends for them. */
+
+/** What `authenticate` is asked with besides the token, kept while the client may send new credentials. */
+export interface Origin {
+  readonly ip: string;
+  readonly agentId: string | undefined;
+  readonly headers: IncomingHttpHeaders;
+  readonly isForwarded: boolean;
+}
+
+type Options = Pick<ResolvedServerOptions, 'authenticate' | 'logger'>;
+
+/** Origins of the sessions whose clients were authenticated. */
+const renewable = new WeakMap<ServerEndpoint, Origin>();
+
+/** @param agentId the agent ID in HELLO. */
+export function originOf(upgrade: IncomingMessage, ip: string, agentId: string | undefined): Origin {
+  return { ip, agentId, headers: upgrade.headers, isForwarded: isForwarded(upgrade) };
+}
+
+/** `undefined` if the credentials are refused. */
+export async function identifyOrigin(
+  token: string | undefined,
+  { ip, agentId, headers, isForwarded }: Origin,
+  { authenticate, logger }: Options,
+): Promise<Identity | undefined> {
+  const credentials = { token, origin: headers.origin, agentId, ip, headers };
+  return await identify(credentials, isForwarded, { authenticate, logger, now: Date.now });
+}
+
+/** Sends the client the time at which its credentials expire, and lets it renew them. */
+export function grant(
+  session: ServerEndpoint,
+  { expiresAt }: Identity,
+  origin: Origin,
+  { authenticate }: Options,
+): void {
+  if (session.hasEnded) return;
+  if (authenticate !== undefined) renewable.set(session, origin);
+  if (expiresAt !== undefined) session.grant(Math.floor(expiresAt));
+}
+
+/** Checks new credentials, which must be those of the same principal and agent; any others end the session. */
+export async function renew(session: ServerEndpoint, token: string, options: Options): Promise<void> {
+  const origin = renewable.get(session);
+  // Without `authenticate` there is nothing to check.
+  if (origin === undefined) return session.grant(null);
+  const { logger } = options;
+  const identity = await identifyOrigin(token, origin, options);
+  if (session.hasEnded) return;
+  const isSame = identity?.principal === session.principal && identity?.agentId === session.agentId;
+  if (identity === undefined || !isSame) {
+    const why = identity === undefined ? 'were refused' : 'belong to another principal or agent';
+    logger.warn({ event: 'auth.refused', ip: origin.ip, session: session.id }, `new credentials ${why}`);
+    session.abort(new ProtocolError('unauthenticated', `the new credentials ${why}`));
+    return;
+  }
+  logger.debug({ event: 'auth.renewed', session: session.id }, 'credentials renewed');
+  session.grant(identity.expiresAt === undefined ? null : Math.floor(identity.expiresAt));
+}

@@ -1,0 +1,119 @@
+import type { Reservation } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
+import type { PartText } from './recode.js';
+
+/** A request from one session to another, and the replies that are on their way back. */
+export class RelayedRequest {
+  readonly source: ServerEndpoint;
+  readonly sourceStream: number;
+  readonly target: ServerEndpoint;
+  /** The stream in the target's session, once it is open. */
+  targetStream = 0;
+  /** The requested agent, as its requester named it. */
+  readonly to: string;
+  readonly kind: 'request' | 'tensor';
+  /** Number of the request's last frame, 0 until it is written. */
+  lastFrame = 0;
+  /** Text of reply parts in tokens, if they are coded again. */
+  partText: PartText | undefined;
+  /** Credit of the target that replies hold until they are written. */
+  unreleased = 0;
+  /** Replies that are not written yet. */
+  unwritten = 0;
+  /** Memory to code those replies again. */
+  readonly reservations = new Set<Reservation>();
+  /** Memory to code the request again, until it is written. */
+  readonly #reservation: Reservation | undefined;
+
+  constructor(
+    source: ServerEndpoint,
+    sourceStream: number,
+    target: ServerEndpoint,
+    to: string,
+    kind: 'request' | 'tensor',
+    reservation?: Reservation,
+  ) {
+    this.source = source;
+    this.sourceStream = sourceStream;
+    this.target = target;
+    this.to = to;
+    this.kind = kind;
+    this.#reservation = reservation;
+  }
+
+  /** @param lastFrame number of the request's last frame. */
+  handleWritten(lastFrame: number): void {
+    this.lastFrame = lastFrame;
+    this.#reservation?.release();
+  }
+
+  /** The request will not be written. */
+  handleDropped(): void {
+    this.#reservation?.release();
+  }
+}
+
+/** The relayed requests that one session takes part in. */
+export interface PeerState {
+  /** Its requests to others, by its own stream. */
+  readonly sent: Map<number, RelayedRequest>;
+  /** Requests of others to it, by the stream that leads to it. */
+  readonly received: Map<number, RelayedRequest>;
+  /** Its requests that are answered, but whose replies are not all written. */
+  readonly answered: Set<RelayedRequest>;
+}
+
+/** The relayed requests of all sessions, found by either end. */
+export class RequestTable {
+  readonly #peers = new Map<ServerEndpoint, PeerState>();
+
+  /** The request that `source` has sent on this stream. */
+  sentBy(source: ServerEndpoint, sourceStream: number): RelayedRequest | undefined {
+    return this.#peers.get(source)?.sent.get(sourceStream);
+  }
+
+  /** The request that has reached `target` on this stream. */
+  receivedBy(target: ServerEndpoint, targetStream: number): RelayedRequest | undefined {
+    return this.#peers.get(target)?.received.get(targetStream);
+  }
+
+  add(request: RelayedRequest, targetStream: number): void {
+    request.targetStream = targetStream;
+    this.#of(request.source).sent.set(request.sourceStream, request);
+    this.#of(request.target).received.set(targetStream, request);
+  }
+
+  /** The request is answered; it is kept until its replies are written. */
+  handleAnswered(request: RelayedRequest): void {
+    const state = this.#peers.get(request.source);
+    state?.sent.delete(request.sourceStream);
+    if (request.unwritten > 0) state?.answered.add(request);
+    this.#peers.get(request.target)?.received.delete(request.targetStream);
+  }
+
+  /** All replies so far are written. */
+  handleWritten(request: RelayedRequest): void {
+    this.#peers.get(request.source)?.answered.delete(request);
+  }
+
+  /** Removes a session with its requests, and returns those. */
+  remove(session: ServerEndpoint): PeerState | undefined {
+    const state = this.#peers.get(session);
+    if (state === undefined) return undefined;
+    this.#peers.delete(session);
+    for (const { target, targetStream } of state.sent.values())
+      this.#peers.get(target)?.received.delete(targetStream);
+    for (const { source, sourceStream } of state.received.values())
+      this.#peers.get(source)?.sent.delete(sourceStream);
+    return state;
+  }
+
+  #of(session: ServerEndpoint): PeerState {
+    let state = this.#peers.get(session);
+    if (state === undefined) {
+      state = { sent: new Map(), received: new Map(), answered: new Set() };
+      this.#peers.set(session, state);
+    }
+    return state;
+  }
+}

@@ -1,0 +1,16 @@
+import type { Logger } from '@parlance/protocol';
+import { attempt, loggable } from '@parlance/protocol/internal';
+
+/** Runs `task` at an interval that does not keep the process alive; logs what it throws. Returns how to stop. */
+export function repeat(intervalMs: number, task: () => void, logger: Logger): () => void {
+  const timer = setInterval(() => {
+    const failed = attempt(task);
+    if (failed === undefined) return;
+    logger.error(
+      { event: 'server.failed', err: loggable(failed.error) },
+      'a periodic task of the server failed',
+    );
+  }, intervalMs);
+  timer.unref();
+  return () => clearInterval(timer);
+}
