@@ -3,8 +3,8 @@ import { buildExamples } from './docs/examples.js';
 import { buildTables } from './docs/tables.js';
 
 /**
- * Fills what stands between `<!-- begin NAME -->` and `<!-- end NAME -->` in the documentation.
- * `--check` writes nothing and fails where a file is not as it would be written.
+ * Fills the sections between `<!-- begin NAME -->` and `<!-- end NAME -->` in the documentation.
+ * `--check` writes nothing and fails if a file is out of date.
  */
 
 const FILES = ['docs/PROTOCOL.md'];
@@ -17,7 +17,7 @@ for (const file of FILES) {
   const text = readFileSync(file, 'utf8');
   const filled = text.replace(/<!-- begin (.+?) -->\n[\s\S]*?<!-- end \1 -->/g, (_all, name: string) => {
     const content = sections.get(name);
-    if (content === undefined) throw new Error(`${file}: nothing is called "${name}"`);
+    if (content === undefined) throw new Error(`${file}: unknown section "${name}"`);
     used.add(name);
     return `<!-- begin ${name} -->\n${content}\n<!-- end ${name} -->`;
   });
@@ -28,7 +28,7 @@ for (const file of FILES) {
 }
 for (const name of sections.keys()) {
   if (used.has(name)) continue;
-  console.error(`nothing in the documentation shows "${name}"`);
+  console.error(`no file in the documentation has the section "${name}"`);
   stale++;
 }
 if (check && stale > 0) process.exitCode = 1;

@@ -3,7 +3,7 @@ import { ContextDecoder } from '../../packages/protocol/src/codec/context/decode
 import { ContextEncoder } from '../../packages/protocol/src/codec/context/encoder.js';
 import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../packages/protocol/src/link/frame.js';
 
-/** Frames of a session with context coding, made by its encoder and read back by its decoder. */
+/** Frames of a session with context coding, written by its encoder and verified by its decoder. */
 export function contextFrames(): ReadonlyMap<string, Uint8Array> {
   const parameters = { maxBytes: 1024 * 1024, maxMessages: 8 };
   const encoder = new ContextEncoder(parameters);
@@ -16,7 +16,7 @@ export function contextFrames(): ReadonlyMap<string, Uint8Array> {
     encoder.complete(streamId);
     decoder.begin(streamId, offer.bytes);
     if (Buffer.compare(decoder.complete(streamId, offer.bytes, isPart), content) !== 0) {
-      throw new Error(`an example does not read back as ${text}`);
+      throw new Error(`an example does not decode to ${text}`);
     }
     return encodeBodyFrame(
       {

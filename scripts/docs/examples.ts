@@ -25,7 +25,7 @@ import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../packages/pro
 import { contextFrames } from './context-examples.js';
 import { tensorFrames } from './tensor-examples.js';
 
-/** Example bytes for the documentation, made by the codecs themselves and read back before they count. */
+/** Example bytes for the documentation, written by the codecs themselves and decoded again as a check. */
 
 const TIMESTAMP = 1_700_000_000_000;
 const CHAT = '{"model":"gpt-4o","messages":[{"role":"user","content":"Hello"}]}';
@@ -43,7 +43,7 @@ const HELLO: HelloPayload = {
   extensions: { link: '{}' },
 };
 
-/** Markdown by the name of its place in the documentation. */
+/** Maps the name of each section in the documentation to its Markdown. */
 export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
   const encoding = await loadEncoding('CL100K_BASE');
   await loadCodecs(['BROTLI', 'M2M', 'CONTEXT']);
@@ -203,10 +203,10 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
 }
 
 function expect(actual: string, expected: string): void {
-  if (actual !== expected) throw new Error(`an example reads back as ${JSON.stringify(actual)}`);
+  if (actual !== expected) throw new Error(`an example decodes to ${JSON.stringify(actual)}`);
 }
 
-/** 16 bytes a line with what is printable beside them. */
+/** 16 bytes per line, followed by their printable characters. */
 function hex(bytes: Uint8Array): string {
   const lines: string[] = [];
   for (let at = 0; at < bytes.length; at += 16) {

@@ -10,7 +10,7 @@ import {
 } from '../../packages/protocol/src/index.js';
 import { GATEWAY_ERRORS } from '../../packages/server/src/gateway/failure.js';
 
-/** Tables and the lifecycle drawing, made from the same objects that the code runs on. */
+/** Tables and the lifecycle drawing, generated from the objects that the code uses. */
 export function buildTables(): ReadonlyMap<string, string> {
   return new Map([
     [

@@ -2,7 +2,6 @@ import {
   type AgentOptions,
   type BatchOptions,
   type CapabilityOptions,
-  CloseCode,
   createSession,
   type Limits,
   type Logger,
@@ -11,22 +10,18 @@ import {
   type RequestHandler,
   resolveLimits,
   resolveTimers,
-  type Session,
   Subprotocol,
   type Timers,
 } from '@parlance/protocol';
 import {
   assertOptions,
   CAPABILITY_KINDS,
-  type Crashable,
   createSweep,
-  Endpoint,
   GuardedClock,
   guard,
   guardLater,
   guardLogger,
   isStatedAgentId,
-  loggable,
   type OptionKinds,
   resolveBatchOptions,
   resolveCapabilities,
@@ -34,14 +29,15 @@ import {
   type Sweep,
   sweepInterval,
   systemClock,
-  type Wire,
 } from '@parlance/protocol/internal';
-import { connectionFailure, connectionTimeout, resolveUrl } from './address.js';
-import { openWebSocket, type WebSocketConstructor } from './connection.js';
+import { resolveUrl } from './address.js';
+import type { WebSocketConstructor } from './connection.js';
+import { Dialer } from './dialer.js';
 import { watchPage } from './environment.js';
-import { createFetch, type SessionFetch } from './fetch.js';
 import { createBackoff, type ReconnectOptions } from './reconnect.js';
 import { createRenewal } from './renewal.js';
+import type { ClientSession } from './session.js';
+import { Succession } from './succession.js';
 
 /** A function is asked at each connection, and in time before the credentials end. */
 export type TokenSource = string | (() => string | Promise<string>);
@@ -85,16 +81,6 @@ export interface ClientOptions extends CapabilityOptions {
    * trace continues the caller's. @default none
    */
   readonly traceparent?: (() => string | undefined) | undefined;
-}
-
-/** A session as a client holds it. */
-export interface ClientSession extends Session {
-  /** `fetch` over this session, bound to it; see {@link SessionFetch} for what it carries. */
-  readonly fetch: SessionFetch;
-}
-
-class ClientEndpoint extends Endpoint implements ClientSession {
-  readonly fetch = createFetch(this);
 }
 
 const KINDS: OptionKinds<ClientOptions> = {
@@ -172,147 +158,82 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
 
   return await new Promise<ClientSession>((resolve, reject) => {
     const sweep = sweepOf(timers);
-    /** There has been a session, although its codecs may still be loading: a lost connection is replaced. */
-    let isAccepted = false;
-    let cancelRetry: (() => void) | undefined;
-    let isAskedToWait = false;
-    /** The session, for what may fail before it is there. */
-    const owner: Crashable = { crash: (error) => session.crash(error) };
-    const clock = new GuardedClock(systemClock, owner);
-
-    /** The connection that is being opened. */
-    let dialing: Wire | undefined;
-    const dial = (token: string | undefined): void => {
-      let stopWaiting = (): void => {};
-      let isTooLate = false;
-      const wire = openWebSocket(target, subprotocol, options.WebSocket, {
-        session: owner,
-        onOpen() {
-          stopWaiting();
-          dialing = undefined;
-          session.handleConnected(wire, token);
-        },
-        onMessage: (data) => session.handleMessage(data, wire),
-        onWritable: () => session.handleWritable(),
-        onClose(code, reason, failure) {
-          stopWaiting();
-          if (dialing !== wire) return session.handleDisconnected(code, reason, wire);
-          dialing = undefined;
-          // An attempt that got nowhere is news only while there has been no session yet.
-          if (isAccepted) retryLater();
-          else if (isTooLate) session.abort(connectionTimeout(target, timers.acceptTimeoutMs));
-          else session.abort(connectionFailure(target, failure));
-        },
-      });
-      dialing = wire;
-      // What neither opens nor fails would be waited for without end.
-      if (Number.isFinite(timers.acceptTimeoutMs)) {
-        stopWaiting = clock.after(timers.acceptTimeoutMs, () => {
-          isTooLate = true;
-          wire.close(CloseCode.NORMAL, '');
-        });
-      }
-    };
-
-    /** @param retryAfterMs what the server asked for, which is spread already. */
-    const retryLater = (retryAfterMs = 0): void => {
-      if (backoff === undefined || !isAccepted || session.hasEnded || cancelRetry !== undefined) return;
-      isAskedToWait = retryAfterMs > 0;
-      const delay = isAskedToWait ? retryAfterMs : backoff.next();
-      cancelRetry = clock.after(delay, retryNow);
-    };
-    const retryNow = (): void => {
-      cancelRetry?.();
-      cancelRetry = undefined;
-      const isNeeded = () => dialing === undefined && !session.hasWire && !session.hasEnded;
-      if (!isNeeded()) return;
-      const asked = askToken().then(
-        (token) => {
-          if (isNeeded()) dial(token);
-        },
-        (error: unknown) => {
-          logger?.warn(
-            { event: 'token.failed', err: loggable(error) },
-            'the token function failed, trying again',
-          );
-          retryLater();
-        },
-      );
-      guardLater(owner, asked);
-    };
-    const stopListening = watchPage({
-      onSignOfLife: () =>
-        guard(owner, () => {
-          if (cancelRetry !== undefined && !isAskedToWait) retryNow();
-        }),
-      // Said in time, CLOSE spares the server a window in which nobody comes back.
-      onGone: () => guardLater(owner, session.close()),
-    });
-
-    const renewal = createRenewal({
-      askToken: typeof options.token === 'function' ? askToken : undefined,
-      authenticate: (token) => session.authenticate(token),
-      clock,
-      logger,
-    });
-
-    const release = (): void => {
-      renewal.stop();
-      signal?.removeEventListener('abort', onAbort);
-      stopListening();
-      cancelRetry?.();
-      const unwanted = dialing;
-      dialing = undefined;
-      unwanted?.close(CloseCode.NORMAL, '');
-      sweep.delete(session);
-    };
-    const session = new ClientEndpoint({
-      core: createCore(),
-      renew: backoff === undefined ? undefined : createCore,
-      clock: systemClock,
-      limits,
-      maxAssembledSize: options.limits?.maxTransferSize,
-      role: 'client',
-      onRequest,
-      batch,
-      security,
-      transfers,
-      logger,
-      traceparent,
-      onGranted: (expiresInMs) => renewal.handleGranted(expiresInMs),
-      onAccepted() {
-        isAccepted = true;
+    const succession = new Succession({
+      createCore,
+      isRenewed: backoff !== undefined,
+      agentId,
+      endpoint: {
+        clock: systemClock,
+        limits,
+        maxAssembledSize: options.limits?.maxTransferSize,
+        role: 'client',
+        onRequest,
+        batch,
+        security,
+        transfers,
+        logger,
+        traceparent,
+        onGranted: (expiresInMs) => renewal.handleGranted(expiresInMs),
       },
       onReady() {
         signal?.removeEventListener('abort', onAbort);
         backoff?.reset();
-        session.agentId = agentId;
-        resolve(session);
+        resolve(succession.session);
+      },
+      onState(state) {
+        if (state !== 'established' && state !== 'closing') return;
+        backoff?.reset();
+        // Closing does not take long, so the connection that it needs must not either.
+        if (state === 'closing') dialer.retryNow();
       },
       onWireLost(retryAfterMs) {
         renewal.stop();
-        retryLater(retryAfterMs);
+        dialer.retryLater(retryAfterMs);
       },
       onEnded(error) {
         release();
         reject(error ?? new ProtocolError('session_closed', 'closed while connecting'));
       },
     });
-    session.on('state', (state) => {
-      if (state !== 'established' && state !== 'closing') return;
-      backoff?.reset();
-      // Closing does not take long, so neither may what it needs a connection for.
-      if (state === 'closing' && cancelRetry !== undefined) retryNow();
+    const clock = new GuardedClock(systemClock, succession);
+    const dialer = new Dialer({
+      url: target,
+      subprotocol,
+      WebSocket: options.WebSocket,
+      timeoutMs: timers.acceptTimeoutMs,
+      backoff,
+      clock,
+      logger,
+      askToken,
+      session: succession,
     });
+    const renewal = createRenewal({
+      askToken: typeof options.token === 'function' ? askToken : undefined,
+      authenticate: (token) => succession.current.authenticate(token),
+      clock,
+      logger,
+    });
+    const stopListening = watchPage({
+      onSignOfLife: () => guard(succession, () => dialer.handleSignOfLife()),
+      // CLOSE in time spares the server a window in which the client does not come back.
+      onGone: () => guardLater(succession, succession.close()),
+    });
+    const release = (): void => {
+      renewal.stop();
+      signal?.removeEventListener('abort', onAbort);
+      stopListening();
+      dialer.stop();
+      sweep.delete(succession);
+    };
     const onAbort = () => {
       reject(signal?.reason);
-      guardLater(owner, session.close());
-      guard(owner, () => dialing?.close(CloseCode.NORMAL, ''));
+      guardLater(succession, succession.close());
+      guard(succession, () => dialer.abandon());
     };
     signal?.addEventListener('abort', onAbort, { once: true });
-    sweep.add(session);
+    sweep.add(succession);
     try {
-      dial(firstToken);
+      dialer.dial(firstToken);
     } catch (error) {
       release();
       reject(error);

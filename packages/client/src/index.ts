@@ -39,7 +39,8 @@ export {
   type Timers,
   type Undeliverable,
 } from '@parlance/protocol';
-export { type ClientOptions, type ClientSession, connect, type TokenSource } from './client.js';
+export { type ClientOptions, connect, type TokenSource } from './client.js';
+export type { ClientSession } from './session.js';
 export type { WebSocketConstructor, WebSocketLike } from './connection.js';
 export type { SessionFetch } from './fetch.js';
 export type { ReconnectOptions } from './reconnect.js';

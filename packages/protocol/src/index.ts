@@ -58,7 +58,6 @@ export type { Logger } from './endpoint/ports.js';
 export type { BatchOptions } from './endpoint/requests/batch.js';
 export type { ReplyStream } from './endpoint/requests/reply.js';
 export type { RequestContext, RequestHandler } from './endpoint/requests/responder.js';
-export type { Scan, ScanContext, Verdict } from './endpoint/scan.js';
 export type {
   CloseResult,
   RequestOptions,
@@ -195,7 +194,7 @@ export { type ContextDescription, describeContextBody } from './codec/context/bo
 export type { ContextUse } from './link/context-coding.js';
 export { decodeLinkFrame, LinkFlag, type LinkFrame, LinkKind } from './link/frame.js';
 export type { BodyToSend, LinkEvent, OutgoingTransfer } from './link/link.js';
-export type { BodyPiece } from './link/pieces.js';
+export type { BodyPiece } from './link/reassembly.js';
 
 // HTTP in a session
 

@@ -14,7 +14,12 @@ export { resolveBatchOptions, type ResolvedBatchOptions } from './endpoint/reque
 
 export { AgreementCache } from './control/agreement.js';
 export type { EndpointOptions } from './endpoint/endpoint-options.js';
-export { Endpoint } from './endpoint/endpoint.js';
+export { Endpoint, endpointOf } from './endpoint/endpoint.js';
+export { Listeners } from './endpoint/listeners.js';
+export { type Mailbox, type Received, SessionMailbox } from './endpoint/messages/mailbox.js';
+export type { Outbound } from './endpoint/outbound.js';
+export { hostOf, UserSession, type UserSessionHost } from './endpoint/user-session.js';
+export type { ContentScanner, Scannable, ScannerHost } from './endpoint/ports.js';
 export type { BodyEvent } from './endpoint/messages/intake.js';
 export type { EventRoute, Wire } from './endpoint/ports.js';
 export { closeReasonOf } from './session/close-reason.js';
@@ -35,7 +40,8 @@ export { SILENT_LOGGER } from './endpoint/ports.js';
 
 // Memory and rates
 
-export { MemoryBudget, overBudget, type Reservation, SessionMemory } from './base/memory.js';
+export { overBudget, type Reservation, SessionMemory } from './base/memory.js';
+export { MemoryBudget } from './base/memory-budget.js';
 export { TokenBucket } from './base/token-bucket.js';
 
 // Agents and the relay
@@ -45,5 +51,13 @@ export { type DirectoryNews, type DirectoryQuery, newsFields } from './endpoint/
 export { encodeUndeliverable } from './endpoint/agents/delivery.js';
 export { type AgentDescription, MAX_AGENT_METADATA, readAgent } from './endpoint/agents/description.js';
 export { DELIVERY, DIRECTORY, isAgentAddress, isAgentId } from './link/addressing.js';
-export { TRANSFER_OVERHEAD } from './link/link.js';
-export { MAX_PIECE_SIZE } from './link/outbox.js';
+export { TRANSFER_OVERHEAD } from './link/reassembly.js';
+export { MAX_PIECE_SIZE } from './link/body-writer.js';
+
+// The scan of relayed bodies
+
+export { truncateUnits } from './base/text.js';
+export type { AvpHead } from './codec/avp/head.js';
+export { TransferReader } from './codec/avp/transfer.js';
+export { createMessage, type PartText } from './endpoint/messages/message.js';
+export { TensorMessage } from './endpoint/tensors/message.js';

@@ -14,7 +14,6 @@ import {
 } from '@parlance/protocol';
 import {
   type Clock,
-  Endpoint,
   type EndpointOptions,
   type EventRoute,
   guard,
@@ -26,6 +25,9 @@ import {
 import { bearerToken, type Identity, type Refusal, unauthenticated } from './admission/admission.js';
 import { identify } from './admission/authentication.js';
 import { HandshakeGuard } from './admission/handshake-guard.js';
+import { RelayScan } from './agents/relay-scan.js';
+import { Scanner } from './agents/scan.js';
+import { ServerEndpoint } from './endpoint.js';
 import { addressKey, isForwarded } from './http/addresses.js';
 import { SocketMeter } from './http/socket-meter.js';
 import type { ServerWire, WireEvents } from './http/ws.js';
@@ -45,7 +47,7 @@ export interface ConnectionHost {
   /** Asked before a session is accepted: draining, or too many of them. Counts the session it admits. */
   admit(address: string, principal: string | undefined): Refusal | undefined;
   /** The HELLO of a connection has come: it waits for the server from now on. */
-  onHello(session: Endpoint): void;
+  onHello(session: ServerEndpoint): void;
   /** Asked before `authenticate` runs: whether there is anything to be had from there. */
   checkAttempt(address: string, isNew: boolean): Refusal | undefined;
   /** Credentials from there were wrong, or a handshake failed by the client's fault. */
@@ -53,21 +55,21 @@ export interface ConnectionHost {
   /** A session that was admitted is over. */
   release(address: string, principal: string | undefined): void;
   /** A session by its ID, connected or suspended. */
-  find(sessionId: string): Endpoint | undefined;
+  find(sessionId: string): ServerEndpoint | undefined;
   /** Where the events go that are for other sessions; `undefined` where there are no agents. */
-  routeOf(session: Endpoint): EventRoute | undefined;
+  routeOf(session: ServerEndpoint): EventRoute | undefined;
   /** Before ACCEPT: whether the session may be the agent that it has authenticated as. */
-  claim(session: Endpoint, hello: HelloPayload): Refusal | undefined;
+  claim(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;
   /** The session is established; its user may have it. */
-  onReady(session: Endpoint): void;
+  onReady(session: ServerEndpoint): void;
   /** The session has lost its connection and may be taken up on another one. */
-  onWireLost(session: Endpoint): void;
+  onWireLost(session: ServerEndpoint): void;
   /** The connection has taken up another session than its own. */
-  onTakenUp(session: Endpoint, own: Endpoint): void;
+  onTakenUp(session: ServerEndpoint, own: ServerEndpoint): void;
   /** The client was told that it is not admitted. */
   onRefused(refusal: Refusal): void;
   /** The session is over. */
-  onEnded(session: Endpoint, error: ProtocolError | undefined): void;
+  onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void;
 }
 
 /** Who is at the other end of a connection, before anybody knows who it is. */
@@ -104,7 +106,7 @@ const READ_AHEAD = 256 * 1024;
 const LINGER_MS = 1_000;
 
 /** Origins of the connections whose clients were authenticated, by the session that they carry. */
-const renewable = new WeakMap<Endpoint, Origin>();
+const renewable = new WeakMap<ServerEndpoint, Origin>();
 
 /**
  * One accepted WebSocket connection: feeds its session, admits or refuses its HELLO.
@@ -116,14 +118,14 @@ export class Connection implements EndpointOptions, WireEvents {
   readonly role = 'server';
   readonly core: SessionCore;
   /** The session that began here; another connection may carry it on. */
-  readonly session: Endpoint;
+  readonly session: ServerEndpoint;
   readonly #host: ConnectionHost;
   readonly #wire: ServerWire;
   readonly #subprotocol: Subprotocol;
   readonly #ip: string;
   readonly #meter: SocketMeter;
   /** The session that this connection feeds: its own, or the one that it has taken up. */
-  #target: Endpoint;
+  #target: ServerEndpoint;
   /** The upgrade, until it has been judged: a session lives longer than its use. */
   #upgrade: IncomingMessage | undefined;
   #guard: HandshakeGuard | undefined;
@@ -167,7 +169,7 @@ export class Connection implements EndpointOptions, WireEvents {
     this.#account = host.loop.open(this.#accountKey);
     this.#meter = new SocketMeter(request.socket, host.options.limits);
     this.core = createSession(host.sessionOptions(subprotocol));
-    this.session = new Endpoint(this);
+    this.session = new ServerEndpoint(this);
     this.#target = this.session;
     this.#guard = new HandshakeGuard(request, wire, this.session, host.options);
     wire.listen(this);
@@ -204,8 +206,9 @@ export class Connection implements EndpointOptions, WireEvents {
   get security(): EndpointOptions['security'] {
     return this.#host.options.security;
   }
-  get scan(): EndpointOptions['scan'] {
-    return this.#host.options.scan;
+  get createScanner(): EndpointOptions['createScanner'] {
+    const { scan, logger } = this.#host.options;
+    return scan && ((host) => new Scanner(scan, host, logger));
   }
   get transfers(): EndpointOptions['transfers'] {
     return this.#host.options.transfers;
@@ -214,7 +217,10 @@ export class Connection implements EndpointOptions, WireEvents {
     return this.#host.options.logger;
   }
   get route(): EventRoute | undefined {
-    return this.#host.routeOf(this.session);
+    const { session } = this;
+    const route = this.#host.routeOf(session);
+    const scanner = session.scanner as Scanner | undefined;
+    return route && scanner ? new RelayScan(route, scanner, session) : route;
   }
 
   // --- what the wire reports
@@ -358,7 +364,7 @@ export class Connection implements EndpointOptions, WireEvents {
   /** A session that another connection carries by now has nothing to do with what this one sends. */
   #cutOff(error: ProtocolError): void {
     this.#isCutOff = true;
-    if (this.#target.isOn(this.#wire)) this.#target.abort(error);
+    if (this.#target.wire === this.#wire) this.#target.abort(error);
     else this.#wire.terminate();
   }
 
@@ -450,7 +456,7 @@ export class Connection implements EndpointOptions, WireEvents {
   }
 
   /** Without authentication each connection is somebody new, and the resume token says who it is. */
-  #isSamePrincipal(found: Endpoint, { principal, agentId }: Identity): boolean {
+  #isSamePrincipal(found: ServerEndpoint, { principal, agentId }: Identity): boolean {
     if (this.#host.options.authenticate === undefined) return true;
     return found.principal === principal && found.agentId === agentId;
   }

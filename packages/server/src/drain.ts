@@ -1,5 +1,6 @@
 import { CloseReason, type GoAwayPayload, ProtocolError } from '@parlance/protocol';
-import { assertOptions, type Endpoint } from '@parlance/protocol/internal';
+import { assertOptions } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from './endpoint.js';
 
 export interface DrainOptions {
   /** How long open streams may take to finish, in milliseconds. @default 30,000 */
@@ -51,13 +52,13 @@ export interface DrainResult {
 
 /** Sends every session away and waits for it, up to a deadline; then closes what is left. */
 export class Drain {
-  readonly #sessions: ReadonlyMap<string, Endpoint>;
+  readonly #sessions: ReadonlyMap<string, ServerEndpoint>;
   readonly #announced: (retryAfterMs: number) => GoAwayPayload;
   readonly #returnWithinMs: number;
   #onEmpty: (() => void) | undefined;
 
   /** @param deadline Unix milliseconds. */
-  constructor(sessions: ReadonlyMap<string, Endpoint>, returnWithinMs: number, deadline: number) {
+  constructor(sessions: ReadonlyMap<string, ServerEndpoint>, returnWithinMs: number, deadline: number) {
     this.#sessions = sessions;
     this.#returnWithinMs = returnWithinMs;
     this.#announced = (retryAfterMs) => ({ retryAfterMs, deadline });

@@ -20,8 +20,6 @@ export {
   RequestError,
   type RequestHandler,
   type RequestOptions,
-  type Scan,
-  type ScanContext,
   type SendOptions,
   type SendTensorOptions,
   type Session,
@@ -33,7 +31,6 @@ export {
   type TensorInput,
   type Timers,
   type Undeliverable,
-  type Verdict,
 } from '@parlance/protocol';
 export type { Authenticate, Credentials, Identity } from './admission/admission.js';
 export type {
@@ -50,3 +47,4 @@ export type { DrainOptions, DrainResult } from './drain.js';
 export type { ListenOptions } from './http/listener.js';
 export type { ServerOptions } from './options.js';
 export { createServer } from './server.js';
+export type { Scan, ScanContext, Verdict } from './agents/scan.js';

@@ -13,7 +13,6 @@ import {
   type RequestHandler,
   resolveLimits,
   resolveTimers,
-  type Scan,
   type Session,
   type Timers,
 } from '@parlance/protocol';
@@ -30,6 +29,7 @@ import {
 } from '@parlance/protocol/internal';
 import type { Authenticate } from './admission/admission.js';
 import type { AgentsOptions } from './agents/policy.js';
+import type { Scan } from './agents/scan.js';
 import { createTrustedProxies, type TrustedProxies } from './http/addresses.js';
 
 export interface ServerOptions extends CapabilityOptions {

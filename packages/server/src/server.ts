@@ -17,7 +17,6 @@ import {
   AgreementCache,
   attempt,
   createSweep,
-  type Endpoint,
   type EventRoute,
   guardLater,
   loggable,
@@ -35,6 +34,7 @@ import type { RelayStats } from './agents/transit.js';
 import type { Listening, Server } from './api.js';
 import { Connection, type ConnectionHost, type Peer } from './connection.js';
 import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions, returnDelay } from './drain.js';
+import type { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
 import { closeListener, type Listener, type ListenOptions, openListener } from './http/listener.js';
 import { Upgrades } from './http/upgrade.js';
@@ -64,16 +64,18 @@ const EVICT_INTERVAL_MS = 1_000;
 class SessionServer implements Server, ConnectionHost {
   readonly options: ConnectionHost['options'];
   readonly #sessionOptions = new Map<Subprotocol, SessionOptions>();
-  readonly #sessions = new Map<string, Endpoint>();
+  readonly #endpoints = new Map<string, ServerEndpoint>();
+  /** The same sessions as their application holds them. */
+  readonly sessions = new Map<string, Session>();
   /** Every connection, also those that are no session yet. */
-  readonly #connections = new Set<Endpoint>();
+  readonly #connections = new Set<ServerEndpoint>();
   readonly #upgrades: Upgrades;
   readonly #sweep;
   /** In place where sessions are authenticated: an agent ID that nobody proved names nobody. */
   readonly #directory: Directory | undefined;
   readonly #relay: Relay | undefined;
   readonly #quotas: Quotas;
-  readonly #handshakes: Handshakes<Endpoint>;
+  readonly #handshakes: Handshakes<ServerEndpoint>;
   readonly #totals = new Totals();
   readonly #observation: Observation;
   readonly onRequest: RequestHandler | undefined;
@@ -134,10 +136,6 @@ class SessionServer implements Server, ConnectionHost {
     }
   }
 
-  get sessions(): ReadonlyMap<string, Session> {
-    return this.#sessions;
-  }
-
   relayStats(): RelayStats {
     return { forwarded: 0, recoded: 0, refused: 0, unknown: 0, ...this.#relay?.stats };
   }
@@ -184,10 +182,10 @@ class SessionServer implements Server, ConnectionHost {
     if (this.#drained !== undefined) return this.#drained;
     const { timeoutMs, returnWithinMs, releasePort } = resolveDrainOptions(options);
     const { logger } = this.options;
-    const sessions = this.#sessions.size;
+    const sessions = this.#endpoints.size;
     logger.info({ event: 'server.draining', sessions, timeoutMs, returnWithinMs }, 'draining');
     this.#returnWithinMs = returnWithinMs;
-    this.#drain = new Drain(this.#sessions, returnWithinMs, Date.now() + timeoutMs);
+    this.#drain = new Drain(this.#endpoints, returnWithinMs, Date.now() + timeoutMs);
     if (releasePort) this.#stopListening();
     this.#drained = this.#drain.run(timeoutMs).then((result) => {
       this.#stopListening();
@@ -234,7 +232,7 @@ class SessionServer implements Server, ConnectionHost {
     return this.#quotas.admit(address, principal, systemClock.now());
   }
 
-  onHello(session: Endpoint): void {
+  onHello(session: ServerEndpoint): void {
     this.#handshakes.handleHello(session);
   }
 
@@ -254,29 +252,30 @@ class SessionServer implements Server, ConnectionHost {
     return this.#sessionOptions.get(subprotocol) as SessionOptions;
   }
 
-  find(sessionId: string): Endpoint | undefined {
-    return this.#sessions.get(sessionId);
+  find(sessionId: string): ServerEndpoint | undefined {
+    return this.#endpoints.get(sessionId);
   }
 
-  routeOf(session: Endpoint): EventRoute | undefined {
+  routeOf(session: ServerEndpoint): EventRoute | undefined {
     const relay = this.#relay;
     if (relay === undefined) return undefined;
     return {
       take: (event, reservation) => relay.take(session, event, reservation),
       memoryOf: (event) => relay.memoryOf(session, event),
       refuse: (streamId, error) => relay.refuse(session, streamId, error),
-      isAsked: (streamId) => relay.isAsked(session, streamId),
+      isRelayed: (streamId) => relay.isRelayed(session, streamId),
     };
   }
 
-  claim(session: Endpoint, { extensions }: HelloPayload): Refusal | undefined {
+  claim(session: ServerEndpoint, { extensions }: HelloPayload): Refusal | undefined {
     return this.#directory?.claim(session, extensions);
   }
 
-  onReady(session: Endpoint): void {
+  onReady(session: ServerEndpoint): void {
     this.#handshakes.delete(session);
     this.#observation.metrics?.handleAccepted(false);
-    this.#sessions.set(session.id, session);
+    this.#endpoints.set(session.id, session);
+    this.sessions.set(session.id, session.session);
     this.#directory?.join(session);
     if (session.hasEnded) return;
     if (this.options.onSession !== undefined)
@@ -284,10 +283,10 @@ class SessionServer implements Server, ConnectionHost {
   }
 
   /** Whoever is told of a session is so behind everything that its connection has to say about it. */
-  async #serve(session: Endpoint, onSession: NonNullable<ServerOptions['onSession']>): Promise<void> {
+  async #serve(session: ServerEndpoint, onSession: NonNullable<ServerOptions['onSession']>): Promise<void> {
     await undefined;
     try {
-      await onSession(session);
+      await onSession(session.session);
     } catch (error) {
       // A reader that ends because its session has ended is no fault of anybody.
       if (session.state === 'closed') return;
@@ -302,12 +301,12 @@ class SessionServer implements Server, ConnectionHost {
     }
   }
 
-  onWireLost(session: Endpoint): void {
+  onWireLost(session: ServerEndpoint): void {
     // Nobody can come back to a server that takes no more connections.
     if (this.#isClosing) session.abort(new ProtocolError('draining', 'the server closes'));
   }
 
-  onTakenUp(_session: Endpoint, own: Endpoint): void {
+  onTakenUp(_session: ServerEndpoint, own: ServerEndpoint): void {
     this.#observation.metrics?.handleAccepted(true);
     this.#forget(own);
   }
@@ -316,11 +315,12 @@ class SessionServer implements Server, ConnectionHost {
     this.#observation.metrics?.handleRefused(refusal);
   }
 
-  onEnded(session: Endpoint, error: ProtocolError | undefined): void {
-    const isEstablished = this.#sessions.get(session.id) === session;
+  onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
+    const isEstablished = this.#endpoints.get(session.id) === session;
     this.#forget(session);
     if (!isEstablished) return;
-    this.#sessions.delete(session.id);
+    this.#endpoints.delete(session.id);
+    this.sessions.delete(session.id);
     const reason = error?.code ?? 'closed';
     this.#observation.metrics?.handleEnded(reason);
     const fields = { event: 'session.ended', session: session.id, reason };
@@ -333,7 +333,7 @@ class SessionServer implements Server, ConnectionHost {
   }
 
   /** What a connection leaves behind is what it has sent and received. */
-  #forget(session: Endpoint): void {
+  #forget(session: ServerEndpoint): void {
     this.#handshakes.delete(session);
     this.#connections.delete(session);
     this.#sweep.delete(session);
@@ -424,7 +424,7 @@ class SessionServer implements Server, ConnectionHost {
       get connections() {
         return [...connections].filter(({ hasWire }) => hasWire).length;
       },
-      sessions: () => this.#sessions.values(),
+      sessions: () => this.#endpoints.values(),
       totals: () => this.#totals.with([...connections].map((session) => session.stats())),
     };
   }

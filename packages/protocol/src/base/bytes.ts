@@ -1,11 +1,11 @@
 import { ProtocolError } from './errors.js';
 
 /**
- * Bounded readers and writers over `Uint8Array`. All integers are little-endian, as in M2M v1 and
- * AVP. A reader never reads past its end and a length is checked before anything is allocated.
+ * Bounded readers and writers over `Uint8Array`. All integers are little-endian, as in M2M v1 and AVP. A
+ * reader never reads past its end, and checks a length before it allocates anything.
  */
 
-/** Largest varint: 8 bytes of 7 bits would not fit a safe integer, 2^53 − 1 is the cap. */
+/** Bytes of the longest varint. They hold up to 56 bits, of which the cap of 2^53 − 1 uses 53. */
 const MAX_VARINT_BYTES = 8;
 
 export class ByteReader {
@@ -68,7 +68,7 @@ export class ByteReader {
    * An unsigned LEB128 integer in its shortest form.
    *
    * @param max the largest value allowed, at most 2^53 − 1.
-   * @throws {ProtocolError} `truncated`, or `bad_varint` where it is overlong or over `max`.
+   * @throws {ProtocolError} `truncated`, or `bad_varint` if it is overlong or over `max`.
    */
   varint(what: string, max = Number.MAX_SAFE_INTEGER): number {
     let value = 0;
@@ -88,7 +88,7 @@ export class ByteReader {
     throw new ProtocolError('bad_varint', `${what} is a varint of more than ${MAX_VARINT_BYTES} bytes`);
   }
 
-  /** @throws {ProtocolError} `trailing_bytes` where something is left. */
+  /** @throws {ProtocolError} `trailing_bytes` if bytes are left. */
   expectEnd(what: string): void {
     if (this.remaining > 0) {
       throw new ProtocolError('trailing_bytes', `${this.remaining} bytes follow the end of ${what}`);
@@ -107,7 +107,7 @@ export class ByteWriter {
   #view: DataView;
   #length = 0;
 
-  /** @param capacity bytes to allocate at first; the writer grows as needed. */
+  /** @param capacity initial size in bytes; the writer grows as needed. */
   constructor(capacity = 64) {
     this.#bytes = new Uint8Array(capacity);
     this.#view = new DataView(this.#bytes.buffer);
@@ -158,7 +158,7 @@ export class ByteWriter {
     return this;
   }
 
-  /** What was written, as a view that later writes may share. */
+  /** The written bytes, as a view that later writes may change. */
   finish(): Uint8Array<ArrayBuffer> {
     return this.#bytes.subarray(0, this.#length);
   }
@@ -181,8 +181,8 @@ export function varintLength(value: number): number {
 }
 
 /**
- * Writes `value` as a varint into `bytes` at `offset` and returns the offset behind it. The caller
- * has made room for {@link varintLength} bytes.
+ * Writes `value` as a varint into `bytes` at `offset` and returns the offset after it. `bytes` must have room
+ * for {@link varintLength} bytes.
  */
 export function writeVarint(bytes: Uint8Array, offset: number, value: number): number {
   let rest = value;
@@ -195,7 +195,7 @@ export function writeVarint(bytes: Uint8Array, offset: number, value: number): n
   return at;
 }
 
-/** Joins pieces into one buffer; one piece is returned as it is. */
+/** Joins pieces into one buffer. A single piece is returned itself, not a copy. */
 export function concatBytes(pieces: readonly Uint8Array[]): Uint8Array {
   const [only] = pieces;
   if (pieces.length === 1 && only !== undefined) return only;

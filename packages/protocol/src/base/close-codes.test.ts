@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { CLOSE_CODES, CloseCode, isConnectionLoss, isRetryableCloseCode } from './close-codes.js';
 
-it('rows are named, in ascending order and never share a code', () => {
+it('rows have names and unique codes in ascending order', () => {
   const codes = CLOSE_CODES.map(({ code }) => code);
   expect(codes).toEqual([...new Set(codes)].sort((a, b) => a - b));
   expect(Object.fromEntries(CLOSE_CODES.map(({ name, code }) => [name, code]))).toEqual(CloseCode);
@@ -23,13 +23,13 @@ it('the codes are those of the protocol document', () => {
   });
 });
 
-it('a client comes back after a lost connection, an overloaded or restarting server, and nothing else', () => {
+it('a client may reconnect only after a lost connection or an overloaded or restarting server', () => {
   const retryable = [];
   for (let code = 1000; code < 5000; code++) if (isRetryableCloseCode(code)) retryable.push(code);
   expect(retryable).toEqual([1001, 1005, 1006, 1011, 1012, 1013, 1014, 4408, 4429, 4500, 4503]);
 });
 
-it('a session survives the loss of its connection, and no verdict of the peer', () => {
+it('a session survives the loss of its connection, but not a close by the peer', () => {
   const losses = [];
   for (let code = 1000; code < 5000; code++) if (isConnectionLoss(code)) losses.push(code);
   expect(losses).toEqual([1001, 1005, 1006, 1011, 1012, 1013, 1014, 4408]);

@@ -1,11 +1,11 @@
 /**
- * Every WebSocket close code that Parlance sends, and whether a client may come back after it.
- * Reasons are cut to 123 bytes (RFC 6455, section 5.5.1).
+ * Every WebSocket close code that Parlance sends, and whether a client may reconnect after it. Close reasons
+ * are cut to 123 bytes (RFC 6455, section 5.5.1).
  */
 
 interface CloseCodeEntry {
   readonly code: number;
-  /** True where a new connection may succeed without anybody changing anything. */
+  /** Whether a new connection may succeed although nothing has changed. */
   readonly retryable: boolean;
   readonly meaning: string;
 }
@@ -22,9 +22,9 @@ const TABLE = {
     retryable: false,
     meaning: "a WebSocket message was over the receiver's limit",
   },
-  BAD_FRAME: { code: 4400, retryable: false, meaning: 'a frame or message broke the protocol' },
+  BAD_FRAME: { code: 4400, retryable: false, meaning: 'a frame or message violated the protocol' },
   UNAUTHENTICATED: { code: 4401, retryable: false, meaning: 'credentials missing, wrong or expired' },
-  FORBIDDEN: { code: 4403, retryable: false, meaning: 'this origin or principal is not admitted' },
+  FORBIDDEN: { code: 4403, retryable: false, meaning: 'this origin or principal is not allowed' },
   TIMEOUT: { code: 4408, retryable: true, meaning: 'the peer did not answer in time' },
   TAKEN_OVER: { code: 4409, retryable: false, meaning: 'a newer connection carries the session' },
   STALE_ATTEMPT: { code: 4410, retryable: false, meaning: 'a newer resume attempt was accepted' },
@@ -50,14 +50,14 @@ export const CLOSE_CODES: readonly (CloseCodeEntry & { readonly name: CloseCodeN
 const BY_CODE = new Map(CLOSE_CODES.map((entry) => [entry.code, entry]));
 
 /**
- * Whether `code` says that a connection was lost, and nothing about the session that it carried: no code
- * of ours but the one for a peer that fell silent.
+ * Whether `code` only means that the connection was lost, so that the session may resume. Of Parlance's own
+ * codes that is just TIMEOUT, for a peer that stopped answering.
  */
 export function isConnectionLoss(code: number): boolean {
   return code === CloseCode.TIMEOUT || (code < 4000 && isRetryableCloseCode(code));
 }
 
-/** Whether a client may reconnect after `code`; unknown codes of a server's own are final. */
+/** Whether a client may reconnect after `code`; unknown codes from 4000 up are final. */
 export function isRetryableCloseCode(code: number): boolean {
   const known = BY_CODE.get(code);
   if (known !== undefined) return known.retryable;

@@ -1,23 +1,23 @@
 /**
- * The words of the wire: subprotocols, versions, first bytes and names. Everything else in the
- * package spells them through this file.
+ * The protocol's words on the wire: subprotocols, versions, prefixes and names. The rest of the package takes
+ * them from this file.
  */
 
 /** WebSocket subprotocols, in the server's order of preference. */
 export const Subprotocol = {
   /** Binary: MessagePack control envelopes, self-describing or link data frames. */
   BINARY: 'm2m.v1',
-  /** JSON envelopes as text, for debugging and for peers that speak nothing else. */
+  /** JSON envelopes as text, for debugging and for peers that cannot do binary. */
   JSON: 'm2m.v1.json',
 } as const;
 export type Subprotocol = (typeof Subprotocol)[keyof typeof Subprotocol];
 
-/** The protocol version stated in HELLO and ACCEPT by a peer of the flat capability shape. */
+/** The protocol version in HELLO and ACCEPT of a peer that sends flat capabilities. */
 export const PROTOCOL_VERSION = '1.0';
-/** The version of the reference implementation's nested capability shape. */
+/** The version that the reference implementation sends, with nested capabilities. */
 export const NESTED_PROTOCOL_VERSION = '3.0';
 
-/** Compression algorithms that two ends negotiate, by their names on the wire. */
+/** Compression algorithms that peers negotiate, by their names on the wire. */
 export const Algorithm = {
   M2M: 'M2M',
   TOKEN_NATIVE: 'TOKEN_NATIVE',
@@ -28,7 +28,7 @@ export const Algorithm = {
 } as const;
 export type Algorithm = (typeof Algorithm)[keyof typeof Algorithm];
 
-/** Tokenizer vocabularies that two ends negotiate, by their names on the wire. */
+/** Tokenizer vocabularies that peers negotiate, by their names on the wire. */
 export const EncodingName = {
   CL100K_BASE: 'CL100K_BASE',
   O200K_BASE: 'O200K_BASE',
@@ -50,7 +50,7 @@ export const ENCODING_LETTERS = {
   LLAMA_BPE: 'L',
 } as const satisfies Record<EncodingName, string>;
 
-/** Prefixes of the text forms; a passthrough text never begins with one of them. */
+/** Prefixes of the text forms; plain text that is sent uncoded never begins with one of them. */
 export const Prefix = {
   M2M: '#M2M|1|',
   TOKEN_NATIVE: '#TK|',
@@ -62,19 +62,19 @@ export const Prefix = {
 } as const;
 export type Prefix = (typeof Prefix)[keyof typeof Prefix];
 
-/** Optional parts of the protocol; one that either side does not list is off. */
+/** Optional parts of the protocol; an extension is off unless both sides list it. */
 export const Extension = {
   /** Streams, requests and fragmentation inside link frames. */
   LINK: 'link',
   /** Sessions that outlive their connections. */
   RESUME: 'resume',
-  /** Messages coded against earlier ones of the session. */
+  /** Messages coded against earlier messages of the session. */
   CONTEXT: 'context',
-  /** Messages and requests to other agents of the server, which lists them. */
+  /** Messages and requests to other agents on the server, and a directory of them. */
   AGENTS: 'agents',
-  /** The model behind an end, as AVP's introduction: decides what tensors mean to each other. */
+  /** The model of each end, as in AVP's handshake; decides which tensors the two can exchange. */
   AVP: 'avp',
-  /** Hashes of the vocabularies behind the encoding names, as a JSON object. */
+  /** Hashes of the vocabularies that the encoding names stand for, as a JSON object. */
   VOCABULARIES: 'vocabularies',
 } as const;
 export type Extension = (typeof Extension)[keyof typeof Extension];

@@ -11,7 +11,7 @@ import {
 } from './errors.js';
 
 describe('ProtocolError', () => {
-  it('takes its close code and whether to try again from the table', () => {
+  it('takes its close code and retryability from the table', () => {
     const known = new Set<number>(CLOSE_CODES.map(({ code }) => code));
     for (const [code, { closeCode, retryable }] of Object.entries(ERROR_CODES)) {
       expect(new ProtocolError(code as ErrorCode, 'why')).toMatchObject({
@@ -26,18 +26,25 @@ describe('ProtocolError', () => {
     }
   });
 
-  it('says what it is told instead, also where that is false or zero', () => {
+  it('takes options over the table, even if they are false or zero', () => {
     const cause = new Error('deep down');
     const options = { side: 'remote', cause, retryable: false, retryAfterMs: 0, closeCode: 4321 } as const;
     expect(new ProtocolError('timeout', 'late', options)).toMatchObject(options);
     expect('cause' in new ProtocolError('timeout', 'late')).toBe(false);
   });
 
-  it.each(['constructor', '__proto__', 'toString'])('knows no code named %s', (code) => {
-    expect(new ProtocolError<string>(code, 'odd')).toMatchObject({ code, closeCode: 1000, retryable: false });
-  });
+  it.each(['constructor', '__proto__', 'toString'])(
+    'does not look up %s on the prototype of the table',
+    (code) => {
+      expect(new ProtocolError<string>(code, 'odd')).toMatchObject({
+        code,
+        closeCode: 1000,
+        retryable: false,
+      });
+    },
+  );
 
-  it('is told from foreign errors, which are wrapped once with their cause', () => {
+  it('is distinguished from foreign errors, which are wrapped with their cause', () => {
     const own = new RequestError('mine', 'stays');
     const foreign = new TypeError('foreign');
     expect([own, new ProtocolError('timeout', ''), foreign, undefined].map(isProtocolError)).toEqual([
@@ -52,7 +59,7 @@ describe('ProtocolError', () => {
 });
 
 describe('RequestError', () => {
-  it('carries a code and data of the application', () => {
+  it("carries the application's code and data", () => {
     const error = new RequestError('no_such_model', 'x is not here', { data: { model: 'x' } });
     expect(error).toMatchObject({ name: 'RequestError', code: 'no_such_model', data: { model: 'x' } });
     expect(error).toBeInstanceOf(ProtocolError);
@@ -67,7 +74,7 @@ describe('RequestError', () => {
     ['Upper', 'invalid_argument'],
     ['a-b', 'invalid_argument'],
     ['a\n', 'invalid_argument'],
-  ])('takes or refuses the code %j', (code, outcome) => {
+  ])('accepts or refuses the code %j', (code, outcome) => {
     expect(errorCode(() => new RequestError(code, ''))).toBe(outcome);
   });
 });

@@ -1,25 +1,24 @@
 import { CloseCode } from './close-codes.js';
 
 /**
- * One error class for the whole product. `code` says what went wrong, in a union that a program can
- * switch over; `side` says whose fault it is; the table below says which close code a peer sees when
- * the error ends a session.
+ * One error class for all of Parlance. `code` says what went wrong, as a union to switch over; `side` says
+ * which end reported it; the table below holds the close code that the peer sees if the error ends a session.
  */
 
 interface ErrorEntry {
   /** The WebSocket close code when this error ends the session or the handshake. */
   readonly closeCode: CloseCode;
-  /** Whether the same call may succeed later without being changed. */
+  /** Whether the same call may succeed later, unchanged. */
   readonly retryable: boolean;
 }
 
 const BAD = { closeCode: CloseCode.BAD_FRAME, retryable: false } as const;
 const LARGE = { closeCode: CloseCode.TOO_LARGE, retryable: false } as const;
-/** Errors of a call, which never close anything. */
+/** Errors of a call; they never close a session. */
 const CALL = { closeCode: CloseCode.NORMAL, retryable: false } as const;
 
 const ERRORS = {
-  // The shape of what arrived.
+  // Malformed input.
   bad_frame: BAD,
   bad_message: BAD,
   protocol_violation: BAD,
@@ -42,7 +41,7 @@ const ERRORS = {
   security_required: BAD,
   authentication_failed: BAD,
 
-  // Limits, each with its own code.
+  // Exceeded limits.
   message_too_large: LARGE,
   transfer_too_large: LARGE,
   decompressed_too_large: LARGE,
@@ -52,7 +51,7 @@ const ERRORS = {
   too_many_values: LARGE,
   metadata_too_large: LARGE,
   window_exceeded: LARGE,
-  /** The memory that this end has for its peer is in use. */
+  /** All memory that this end allows its peer is in use. */
   over_budget: { closeCode: CloseCode.TOO_LARGE, retryable: true },
   too_many_streams: { closeCode: CloseCode.BAD_FRAME, retryable: true },
   rate_limited: { closeCode: CloseCode.RATE_LIMITED, retryable: true },
@@ -70,7 +69,7 @@ const ERRORS = {
   session_lost: { closeCode: CloseCode.ABNORMAL, retryable: false },
   session_closed: CALL,
 
-  // What a caller asked for.
+  // Calls that cannot be carried out.
   unsupported: CALL,
   unrepresentable: CALL,
   lone_surrogate: CALL,
@@ -86,13 +85,13 @@ const ERRORS = {
   cancelled: CALL,
 } as const satisfies Record<string, ErrorEntry>;
 
-/** Everything that a `ProtocolError` can report. */
+/** Every code that a `ProtocolError` can carry. */
 export type ErrorCode = keyof typeof ERRORS;
 
-/** All error codes with their close code, for documentation and tests. */
+/** All error codes with their close codes, for documentation and tests. */
 export const ERROR_CODES: Readonly<Record<ErrorCode, ErrorEntry>> = ERRORS;
 
-/** `local`: this end refused or failed; `remote`: the peer said so. */
+/** `local`: this end refused or failed; `remote`: the peer reported the error. */
 export type ErrorSide = 'local' | 'remote';
 
 export interface ProtocolErrorOptions {
@@ -101,24 +100,24 @@ export interface ProtocolErrorOptions {
   readonly cause?: unknown;
   /** @default the table's value for the code */
   readonly retryable?: boolean | undefined;
-  /** How long to wait before trying again, where the peer said so. Milliseconds. */
+  /** Milliseconds to wait before trying again, if the peer sent a figure. */
   readonly retryAfterMs?: number | undefined;
-  /** The close code that was received, or that shall be sent. @default the table's value for the code */
+  /** The close code that was received or is to be sent. @default the table's value for the code */
   readonly closeCode?: number | undefined;
-  /** The peer's REJECT, with code `rejected` only. */
+  /** The peer's REJECT; only with code `rejected`. */
   readonly reject?: Rejection | undefined;
 }
 
-/** What a REJECT message said. */
+/** The content of a REJECT message. */
 export interface Rejection {
   readonly code: string;
   readonly message: string;
 }
 
 /**
- * Any failure that Parlance reports. Errors of other libraries arrive as its `cause`.
+ * Any failure that Parlance reports. An error of another library is its `cause`.
  *
- * @typeParam Code the codes that can occur; a {@link RequestError} carries an application's own.
+ * @typeParam Code the possible codes; a {@link RequestError} carries the application's own.
  */
 export class ProtocolError<Code extends string = ErrorCode> extends Error {
   readonly code: Code;
@@ -142,24 +141,27 @@ export class ProtocolError<Code extends string = ErrorCode> extends Error {
 }
 
 export interface RequestErrorOptions extends ProtocolErrorOptions {
-  /** Anything that JSON can carry, up to 8 KiB, handed to the requester as it is. */
+  /** Any JSON value of up to 8 KiB, handed to the requester unchanged. */
   readonly data?: unknown;
 }
 
 /**
- * An application's own failure of one request, thrown by a handler and rethrown at the requester
- * with its code, message and data. Everything else that a handler throws arrives as `internal`
- * with its detail hidden.
+ * An application's own failure of one request: a handler throws it, and the requester's call throws it again
+ * with the same code, message and data. Any other error that a handler throws reaches the requester as
+ * `internal`, without details.
  */
 export class RequestError extends ProtocolError<string> {
   readonly data: unknown;
 
-  /** @param code 1 to 64 of `a-z`, `0-9` and `_`. */
+  /**
+   * @param code 1 to 64 characters of `a-z`, `0-9` and `_`.
+   * @throws {ProtocolError} `invalid_argument` for any other code.
+   */
   constructor(code: string, message: string, options: RequestErrorOptions = {}) {
     if (!/^[a-z0-9_]{1,64}$/.test(code)) {
       throw new ProtocolError(
         'invalid_argument',
-        `a request error's code is 1 to 64 of a-z, 0-9 and _, not ${JSON.stringify(code)}`,
+        `a request error's code must be 1 to 64 characters of a-z, 0-9 and _, not ${JSON.stringify(code)}`,
       );
     }
     super(code, message, options);
@@ -168,12 +170,12 @@ export class RequestError extends ProtocolError<string> {
   }
 }
 
-/** True for every failure that Parlance raises itself. */
+/** Whether `value` is an error that Parlance itself threw. */
 export function isProtocolError(value: unknown): value is ProtocolError | RequestError {
   return value instanceof ProtocolError;
 }
 
-/** `value` itself when it is ours, else wrapped under `code` with `value` as its cause. */
+/** Returns `value` if it is a Parlance error; otherwise a new error with `value` as its cause. */
 export function toProtocolError(value: unknown, code: ErrorCode, message: string): ProtocolError {
   return isProtocolError(value)
     ? (value as ProtocolError)

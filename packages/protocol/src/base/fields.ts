@@ -1,8 +1,8 @@
 import { ProtocolError } from './errors.js';
 
-/** Typed access to the fields of a decoded envelope, each failure naming the field. */
+/** Typed access to the fields of a decoded envelope. Every error names its field. */
 
-/** String to string, without a prototype, so that no name a peer chooses has a meaning. */
+/** A map without a prototype, so that no key that a peer chooses has a special meaning. */
 export type StringMap = Readonly<Record<string, string>>;
 export type Fields = Readonly<Record<string, unknown>>;
 
@@ -24,7 +24,7 @@ export function isFields(value: unknown): value is Fields {
   );
 }
 
-/** The value of an own field; names that live on prototypes are absent. */
+/** The value of an own field; names on the prototype count as absent. */
 export function get(fields: Fields, name: string): unknown {
   return Object.hasOwn(fields, name) ? fields[name] : undefined;
 }
@@ -51,11 +51,11 @@ export function booleanField(fields: Fields, name: string, fallback: boolean): b
   return value;
 }
 
-/** A whole number that is not negative. */
+/** A non-negative whole number. */
 export function countField(fields: Fields, name: string, fallback: number): number {
   const value = get(fields, name);
   if (value === undefined || value === null) return fallback;
-  if (!isCount(value)) throw bad(name, 'a whole number that is not negative');
+  if (!isCount(value)) throw bad(name, 'a non-negative whole number');
   return value;
 }
 
@@ -63,7 +63,7 @@ export function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
 }
 
-/** Known names of a list, without repetitions; unknown names are passed over. */
+/** The known names in a list, without repetitions; unknown names are ignored. */
 export function namesField<Name>(
   fields: Fields,
   field: string,

@@ -45,7 +45,7 @@ describe('a queue', () => {
     );
   });
 
-  it('is empty after it was cleared, and goes on', () => {
+  it('is empty after clear() and can be used again', () => {
     const queue = new Fifo<number>();
     for (let i = 0; i < 100; i++) queue.push(i);
     queue.clear();
@@ -54,7 +54,7 @@ describe('a queue', () => {
     expect([...queue]).toEqual([1]);
   });
 
-  it('keeps its order while it grows around its end', () => {
+  it('keeps its order when it grows while wrapped around', () => {
     const queue = new Fifo<number>();
     for (let i = 0; i < 3; i++) queue.push(i);
     queue.shift();

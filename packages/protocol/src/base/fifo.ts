@@ -1,14 +1,14 @@
-/** Slots that an empty queue keeps, so that filling it again costs nothing. */
+/** Slots of a new queue. An emptied one keeps its slots, so that filling it again costs nothing. */
 const KEPT_SLOTS = 4;
-/** An array that was emptied gives its memory back, and takes it anew with the next item. */
+/** A queue of at least this many slots gives them up when it becomes empty. */
 const SHRINK_FROM = 64;
 
 /**
- * A first-in, first-out queue that is empty again and again, as those on the data path are: a ring, so
- * that neither end moves the others.
+ * A first-in, first-out queue for the data path, where queues often run empty. It is a ring buffer, so that
+ * adding or removing at either end moves no other item.
  */
 export class Fifo<Item> {
-  /** A power of two of them. */
+  /** The number of slots is a power of two. */
   #slots: (Item | undefined)[] | undefined;
   #head = 0;
   #size = 0;
@@ -17,12 +17,12 @@ export class Fifo<Item> {
     return this.#size;
   }
 
-  /** The item that `shift` returns next. */
+  /** The item that the next `shift` returns. */
   get first(): Item | undefined {
     return this.#slots?.[this.#head];
   }
 
-  /** The item that was pushed last. */
+  /** The last item. */
   get last(): Item | undefined {
     const slots = this.#slots;
     if (slots === undefined || this.#size === 0) return undefined;
@@ -41,7 +41,7 @@ export class Fifo<Item> {
     this.#size++;
   }
 
-  /** Puts `item` in front of the others. */
+  /** Puts `item` before the others. */
   unshift(item: Item): void {
     this.push(item);
     const slots = this.#slots as (Item | undefined)[];
@@ -55,7 +55,7 @@ export class Fifo<Item> {
     const slots = this.#slots;
     if (slots === undefined || this.#size === 0) return undefined;
     const item = slots[this.#head];
-    // What was taken is not kept.
+    // Let the garbage collector have the item.
     slots[this.#head] = undefined;
     this.#size--;
     this.#head = (this.#head + 1) & (slots.length - 1);
@@ -63,12 +63,12 @@ export class Fifo<Item> {
     return item;
   }
 
-  /** Puts `item` in the place of the first one. */
+  /** Replaces the first item. */
   replaceFirst(item: Item): void {
     if (this.#slots !== undefined && this.#size > 0) this.#slots[this.#head] = item;
   }
 
-  /** Takes `item` out, wherever it is. */
+  /** Removes `item`, at any position. */
   delete(item: Item): void {
     const others = [...this].filter((other) => other !== item);
     this.clear();
@@ -81,7 +81,7 @@ export class Fifo<Item> {
     this.#size = 0;
   }
 
-  /** From the first to the last, which stay. */
+  /** Yields the items from first to last, without removing them. */
   *[Symbol.iterator](): Iterator<Item> {
     const slots = this.#slots ?? [];
     for (let i = 0; i < this.#size; i++) yield slots[(this.#head + i) & (slots.length - 1)] as Item;

@@ -3,7 +3,7 @@ import { errorCode } from '../testing/error-code.js';
 import { Prefix } from './constants.js';
 import { frameKind, prefixOf } from './frame-kind.js';
 
-it('the first byte alone decides, and every byte belongs to one kind or to none', () => {
+it('the first byte alone decides the kind of a frame', () => {
   const expected = (first: number): string => {
     if (first <= 2) return 'token-native';
     if (first >> 4 === 1) return 'link';

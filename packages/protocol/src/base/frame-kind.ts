@@ -2,8 +2,8 @@ import { Prefix } from './constants.js';
 import { ProtocolError } from './errors.js';
 
 /**
- * What a WebSocket message is, by its first byte (binary) or its exact prefix (text). The ranges
- * never overlap, so one look decides.
+ * The kinds of WebSocket message, told apart by the first byte (binary) or an exact prefix (text). The ranges
+ * never overlap, so the first byte is enough.
  */
 export const FrameKind = {
   /** TokenNative, binary form: tokenizer byte, then varint token IDs. */
@@ -20,12 +20,11 @@ export type FrameKind = (typeof FrameKind)[keyof typeof FrameKind];
 
 /** First byte of link frames; the low nibble is the kind. */
 export const LINK_FIRST_BYTE = 0x10;
-/** `A` of the magic `AV`. */
+/** `A` of the magic number `AV`. */
 export const AVP_FIRST_BYTE = 0x41;
 
 /**
- * @throws {ProtocolError} `bad_frame` where the frame is empty or begins with a byte that no kind
- * of frame begins with.
+ * @throws {ProtocolError} `bad_frame` if the frame is empty or no kind of frame begins with its first byte.
  */
 export function frameKind(bytes: Uint8Array): FrameKind {
   const first = bytes[0];

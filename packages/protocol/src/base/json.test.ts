@@ -1,24 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isProtocolError } from './errors.js';
+import { errorCode } from '../testing/error-code.js';
 import { assertJsonBounds, assertPairedEscapes, type JsonLimits, parseJson } from './json.js';
 import { DEFAULT_LIMITS } from './limits.js';
-
-const codeOf = (run: () => unknown): string => {
-  try {
-    run();
-  } catch (error) {
-    if (isProtocolError(error)) return error.code;
-    throw error;
-  }
-  return 'no error';
-};
 
 const limits = (changes: Partial<JsonLimits>): JsonLimits => ({ ...DEFAULT_LIMITS, ...changes });
 const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
 const elements = (count: number) => JSON.stringify(new Array(count).fill(0));
 
-/** What the pass must find, by way of values. */
+/** The figures that the pass must find, computed from the value. */
 function measure(value: unknown): { depth: number; longest: number; widest: number; values: number } {
   if (typeof value === 'string') return { depth: 0, longest: Buffer.byteLength(value), widest: 0, values: 1 };
   if (typeof value !== 'object' || value === null) return { depth: 0, longest: 0, widest: 0, values: 1 };
@@ -69,32 +59,32 @@ describe('parseJson', () => {
         } catch {
           valid = false;
         }
-        expect(codeOf(() => parseJson(text))).toBe(valid ? 'no error' : 'bad_json');
+        expect(errorCode(() => parseJson(text))).toBe(valid ? 'none' : 'bad_json');
       }),
       { numRuns: 2000 },
     );
   });
 
   it('refuses a byte-order mark and trailing commas, keeps the last of equal keys', () => {
-    expect(codeOf(() => parseJson('\ufeff{}'))).toBe('bad_json');
-    expect(codeOf(() => parseJson('[1,]'))).toBe('bad_json');
-    expect(codeOf(() => parseJson(''))).toBe('bad_json');
+    expect(errorCode(() => parseJson('\ufeff{}'))).toBe('bad_json');
+    expect(errorCode(() => parseJson('[1,]'))).toBe('bad_json');
+    expect(errorCode(() => parseJson(''))).toBe('bad_json');
     expect(parseJson('{"a":1,"a":2}')).toEqual({ a: 2 });
   });
 });
 
 describe('JSON limits', () => {
-  it('hold at n and not at n + 1', () => {
-    expect(codeOf(() => parseJson(nested(32)))).toBe('no error');
-    expect(codeOf(() => parseJson(nested(33)))).toBe('json_too_deep');
-    expect(codeOf(() => parseJson(elements(10_000)))).toBe('no error');
-    expect(codeOf(() => parseJson(elements(10_001)))).toBe('array_too_long');
+  it('accept n and refuse n + 1', () => {
+    expect(errorCode(() => parseJson(nested(32)))).toBe('none');
+    expect(errorCode(() => parseJson(nested(33)))).toBe('json_too_deep');
+    expect(errorCode(() => parseJson(elements(10_000)))).toBe('none');
+    expect(errorCode(() => parseJson(elements(10_001)))).toBe('array_too_long');
     const max = DEFAULT_LIMITS.maxStringLength;
-    expect(codeOf(() => assertJsonBounds(`["${'x'.repeat(max)}"]`))).toBe('no error');
-    expect(codeOf(() => assertJsonBounds(`["${'x'.repeat(max + 1)}"]`))).toBe('string_too_long');
+    expect(errorCode(() => assertJsonBounds(`["${'x'.repeat(max)}"]`))).toBe('none');
+    expect(errorCode(() => assertJsonBounds(`["${'x'.repeat(max + 1)}"]`))).toBe('string_too_long');
   });
 
-  it('count what a value really has', () => {
+  it('count exactly the size of the value', () => {
     fc.assert(
       fc.property(fc.json({ maxDepth: 4, stringUnit: 'grapheme' }), fc.boolean(), (plain, asEscapes) => {
         const value = JSON.parse(plain);
@@ -106,23 +96,23 @@ describe('JSON limits', () => {
           maxStringLength: longest,
           maxJsonValues: values,
         };
-        expect(codeOf(() => assertJsonBounds(json, tight))).toBe('no error');
-        if (depth === 0) return; // a string that is the whole document is no field
-        expect(codeOf(() => assertJsonBounds(json, { ...tight, maxJsonDepth: depth - 1 }))).toBe(
+        expect(errorCode(() => assertJsonBounds(json, tight))).toBe('none');
+        if (depth === 0) return; // a string that is the whole document has no limit here
+        expect(errorCode(() => assertJsonBounds(json, { ...tight, maxJsonDepth: depth - 1 }))).toBe(
           'json_too_deep',
         );
         if (widest > 0) {
-          expect(codeOf(() => assertJsonBounds(json, { ...tight, maxArrayLength: widest - 1 }))).toBe(
-            widest > 1 ? 'array_too_long' : 'no error', // limits are positive, so one element always passes
+          expect(errorCode(() => assertJsonBounds(json, { ...tight, maxArrayLength: widest - 1 }))).toBe(
+            widest > 1 ? 'array_too_long' : 'none', // limits are positive, so one element always passes
           );
         }
         if (values > 1) {
-          expect(codeOf(() => assertJsonBounds(json, { ...tight, maxJsonValues: values - 1 }))).toBe(
+          expect(errorCode(() => assertJsonBounds(json, { ...tight, maxJsonValues: values - 1 }))).toBe(
             'too_many_values',
           );
         }
         if (longest > 0) {
-          expect(codeOf(() => assertJsonBounds(json, { ...tight, maxStringLength: longest - 1 }))).toBe(
+          expect(errorCode(() => assertJsonBounds(json, { ...tight, maxStringLength: longest - 1 }))).toBe(
             'string_too_long',
           );
         }
@@ -131,42 +121,42 @@ describe('JSON limits', () => {
     );
   });
 
-  it('count keys, elements of inner arrays, and commas of objects not at all', () => {
+  it('do not count keys, elements of inner arrays or commas of objects as elements', () => {
     const few = limits({ maxArrayLength: 2, maxStringLength: 3 });
-    expect(codeOf(() => parseJson('{"abcd":1}', few))).toBe('string_too_long');
-    expect(codeOf(() => parseJson('[[1,2],[{"a":[1,2,3]}]]', few))).toBe('array_too_long');
-    expect(codeOf(() => parseJson('[{"a":1,"b":2,"c":3,"d":4},[1,2]]', few))).toBe('no error');
-    expect(codeOf(() => parseJson('["a,b","]"]', few))).toBe('no error');
-    expect(codeOf(() => parseJson('["\\"","\\\\"]', few))).toBe('no error');
+    expect(errorCode(() => parseJson('{"abcd":1}', few))).toBe('string_too_long');
+    expect(errorCode(() => parseJson('[[1,2],[{"a":[1,2,3]}]]', few))).toBe('array_too_long');
+    expect(errorCode(() => parseJson('[{"a":1,"b":2,"c":3,"d":4},[1,2]]', few))).toBe('none');
+    expect(errorCode(() => parseJson('["a,b","]"]', few))).toBe('none');
+    expect(errorCode(() => parseJson('["\\"","\\\\"]', few))).toBe('none');
   });
 
   it('count values in total, keys included, however they are spread', () => {
     const max = DEFAULT_LIMITS.maxJsonValues;
-    // The document, 16 arrays, and what is in them.
+    // The document, 16 arrays and their elements.
     const spread = (values: number) => {
       const rest = values - 17;
       const each = Math.floor(rest / 16);
       const sizes = Array.from({ length: 16 }, (_, i) => (i === 0 ? rest - 15 * each : each));
       return `[${sizes.map((size) => `[${new Array(size).fill('{}').join(' , ')}]`).join('\n,')}]`;
     };
-    expect(codeOf(() => parseJson(spread(max)))).toBe('no error');
-    expect(codeOf(() => parseJson(spread(max + 1)))).toBe('too_many_values');
+    expect(errorCode(() => parseJson(spread(max)))).toBe('none');
+    expect(errorCode(() => parseJson(spread(max + 1)))).toBe('too_many_values');
     const members = (count: number) =>
       `{${Array.from({ length: count }, (_, i) => `"${i}": [ ]`).join(',')}}`;
-    expect(codeOf(() => parseJson(members(max / 2 - 1)))).toBe('no error');
-    expect(codeOf(() => parseJson(members(max / 2)))).toBe('too_many_values');
+    expect(errorCode(() => parseJson(members(max / 2 - 1)))).toBe('none');
+    expect(errorCode(() => parseJson(members(max / 2)))).toBe('too_many_values');
   });
 
   it('leave room for a batch of vectors', () => {
     const vector = `[${new Array(10_000).fill('-0.0123').join(',')}]`;
     const data = new Array(10).fill(`{"object":"embedding","embedding":${vector}}`).join(',');
-    expect(codeOf(() => parseJson(`{"object":"list","data":[${data}]}`))).toBe('no error');
+    expect(errorCode(() => parseJson(`{"object":"list","data":[${data}]}`))).toBe('none');
   });
 
-  it('leave a string that is the whole document to the limit of its message', () => {
+  it('do not apply to a string that is the whole document', () => {
     const short = limits({ maxStringLength: 3 });
-    expect(codeOf(() => parseJson('"abcd"', short))).toBe('no error');
-    expect(codeOf(() => parseJson('["abcd"]', short))).toBe('string_too_long');
+    expect(errorCode(() => parseJson('"abcd"', short))).toBe('none');
+    expect(errorCode(() => parseJson('["abcd"]', short))).toBe('string_too_long');
   });
 
   it('can be turned off', () => {
@@ -176,15 +166,15 @@ describe('JSON limits', () => {
       maxStringLength: Infinity,
       maxJsonValues: Infinity,
     };
-    expect(codeOf(() => assertJsonBounds(nested(5000), off))).toBe('no error');
-    expect(codeOf(() => assertJsonBounds(elements(150_000), off))).toBe('no error');
+    expect(errorCode(() => assertJsonBounds(nested(5000), off))).toBe('none');
+    expect(errorCode(() => assertJsonBounds(elements(150_000), off))).toBe('none');
   });
 
-  it('are found without recursion, however deep the text', () => {
-    expect(codeOf(() => parseJson('['.repeat(8_000_000)))).toBe('json_too_deep');
-    expect(codeOf(() => parseJson('{"a":'.repeat(1_000_000)))).toBe('json_too_deep');
-    expect(codeOf(() => parseJson(`"${'\\'.repeat(8_000_001)}"`))).toBe('bad_json');
-    expect(codeOf(() => parseJson(`["${'\\"'.repeat(1_000_000)}"]`))).toBe('no error');
+  it('are checked without recursion, however deep the text', () => {
+    expect(errorCode(() => parseJson('['.repeat(8_000_000)))).toBe('json_too_deep');
+    expect(errorCode(() => parseJson('{"a":'.repeat(1_000_000)))).toBe('json_too_deep');
+    expect(errorCode(() => parseJson(`"${'\\'.repeat(8_000_001)}"`))).toBe('bad_json');
+    expect(errorCode(() => parseJson(`["${'\\"'.repeat(1_000_000)}"]`))).toBe('none');
   });
 });
 
@@ -206,7 +196,7 @@ describe('assertPairedEscapes', () => {
         const json = `["${pieces.join('')}"]`;
         const [value] = JSON.parse(json) as [string];
         const wellFormed = !/\p{Surrogate}/u.test(value);
-        expect(codeOf(() => assertPairedEscapes(json))).toBe(wellFormed ? 'no error' : 'lone_surrogate');
+        expect(errorCode(() => assertPairedEscapes(json))).toBe(wellFormed ? 'none' : 'lone_surrogate');
       }),
       { numRuns: 2000 },
     );

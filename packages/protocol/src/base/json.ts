@@ -2,10 +2,10 @@ import { ProtocolError } from './errors.js';
 import { DEFAULT_LIMITS, type Limits } from './limits.js';
 
 /**
- * JSON within bounds (wire document, section 3.8). One pass over the text, without recursion and
- * before any value is built, finds nesting, strings, arrays and totals beyond the limits; `JSON.parse`
- * does the rest. The pass does not judge grammar: up to the first error it sees exactly the structure
- * that `JSON.parse` sees, and behind that error `JSON.parse` builds nothing.
+ * JSON within bounds (wire document, section 3.8). One pass over the text, without recursion and before any
+ * value is built, finds nesting, strings, arrays and totals beyond the limits; `JSON.parse` does the rest.
+ * The pass does not judge grammar: up to the first error it sees exactly the structure that `JSON.parse`
+ * sees, and after that error `JSON.parse` builds nothing.
  */
 
 export type JsonLimits = Pick<
@@ -23,11 +23,11 @@ const CLOSE_OBJECT = 0x7d;
 const LETTER_U = 0x75;
 
 /**
- * Parses JSON text within limits. A later duplicate of a key wins, as everywhere in JavaScript.
+ * Parses JSON text within limits. If a key occurs twice, the later value wins, as with `JSON.parse`.
  *
- * @param text JSON of bounded size: the caller has checked `maxMessageSize`.
- * @param onValues is told how many values and keys there are, at least, before any of them is built.
- * @returns the value; nothing proves it to be a `T`.
+ * @param text JSON text; the caller has checked its size.
+ * @param onValues receives the number of values and keys before any of them is built.
+ * @returns the value, which is not checked to be a `T`.
  * @throws {ProtocolError} `bad_json`, `json_too_deep`, `string_too_long`, `array_too_long`,
  * `too_many_values`.
  */
@@ -46,24 +46,24 @@ export function parseJson<T = unknown>(
 }
 
 /**
- * Checks the limits alone and builds nothing.
+ * Checks the limits without building a value.
  *
- * Depth counts open arrays and objects. A string counts with the UTF-8 bytes of its value, escapes
- * resolved; one that is the whole document is no field of anything and bounded by the size of its
- * message instead. An array counts with its elements. The whole document counts with its values, keys
- * among them: what a value takes in memory, and the time to build it, have little to do with the two
- * bytes that it may take here.
+ * Depth counts open arrays and objects. The length of a string is the UTF-8 bytes of its value, with escapes
+ * resolved; a string that is the whole document is bounded only by the size of its message. The length of an
+ * array is its number of elements. The number of values, including keys, is limited because a value may take
+ * as little as two bytes of text but far more memory, and time to build.
  *
  * @returns values and keys up to the end of the document, or up to its first error.
  * @throws {ProtocolError} `json_too_deep`, `string_too_long`, `array_too_long`, `too_many_values`.
  */
 export function assertJsonBounds(text: string, limits: JsonLimits = DEFAULT_LIMITS): number {
   const { maxJsonDepth, maxStringLength, maxArrayLength, maxJsonValues } = limits;
-  // Commas that each enclosing container may still have; an object may have any number, and is told by that.
+  // Commas that each enclosing container may still have. An object may have any number, so `Infinity` marks
+  // objects.
   const enclosing: number[] = [];
   let commas = Infinity;
   let depth = 0;
-  // What each comma of the innermost container announces: an element, or a key and its value.
+  // Values per comma in the innermost container: an element, or a key and its value.
   let step = 1;
   let values = 1;
   for (let at = 0; at < text.length; at++) {
@@ -71,7 +71,7 @@ export function assertJsonBounds(text: string, limits: JsonLimits = DEFAULT_LIMI
       case QUOTE: {
         const end = endOfString(text, at + 1);
         if (end === -1) return values;
-        // A code unit is at most three bytes, so nearly every string passes without being measured.
+        // A code unit takes at most three bytes, so nearly every string passes without being measured.
         if (depth > 0 && (end - at - 1) * 3 > maxStringLength) {
           const length = valueLength(text, at + 1, end);
           if (length > maxStringLength) {
@@ -103,7 +103,7 @@ export function assertJsonBounds(text: string, limits: JsonLimits = DEFAULT_LIMI
         const isArray = text.charCodeAt(at) === OPEN_ARRAY;
         commas = isArray ? Math.min(maxArrayLength - 1, Number.MAX_SAFE_INTEGER) : Infinity;
         step = isArray ? 1 : 2;
-        // A container that is empty announces nothing.
+        // An empty container adds no values.
         while (isBlank(text.charCodeAt(at + 1))) at++;
         const next = text.charCodeAt(at + 1);
         if (next !== CLOSE_ARRAY && next !== CLOSE_OBJECT) values += step;
@@ -130,7 +130,7 @@ export function assertJsonBounds(text: string, limits: JsonLimits = DEFAULT_LIMI
  */
 export function assertPairedEscapes(text: string): void {
   if (!text.includes('\\u')) return;
-  // Where the escape of a high surrogate ended whose low one has not been seen, or -1.
+  // The end of the escape of a high surrogate that still lacks its low one, or -1.
   let pendingEnd = -1;
   for (let at = text.indexOf('\\'); at !== -1; at = text.indexOf('\\', at)) {
     if (pendingEnd !== -1 && pendingEnd !== at) throw loneEscape();
@@ -180,7 +180,6 @@ function valueLength(text: string, start: number, end: number): number {
   return bytes;
 }
 
-/** JSON's whitespace. */
 function isBlank(unit: number): boolean {
   return unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09;
 }

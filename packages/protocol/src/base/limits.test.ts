@@ -11,7 +11,7 @@ import {
 } from './limits.js';
 
 describe('limits', () => {
-  it('default to the table of the protocol document', () => {
+  it('have the defaults of the protocol document', () => {
     expect(resolveLimits()).toEqual({
       maxMessageSize: 16_777_216,
       maxTransferSize: 1_073_741_824,
@@ -41,7 +41,7 @@ describe('limits', () => {
     for (const name of ANNOUNCED_LIMITS) expect(DEFAULT_LIMITS).toHaveProperty(name);
   });
 
-  it('change one by one and are frozen', () => {
+  it('can be changed one by one and are frozen', () => {
     const limits = resolveLimits({
       maxStreams: 1,
       maxArrayLength: Infinity,
@@ -51,13 +51,16 @@ describe('limits', () => {
     expect(Object.isFrozen(limits) && Object.isFrozen(DEFAULT_LIMITS)).toBe(true);
   });
 
-  it.each([0, -1, 1.5, Number.NaN, -Infinity, 2 ** 53, '5', null, true, 5n])('are no %s', (value) => {
-    for (const name of Object.keys(DEFAULT_LIMITS) as (keyof Limits)[]) {
-      expect(errorCode(() => resolveLimits({ [name]: value }))).toBe('invalid_option');
-    }
-  });
+  it.each([0, -1, 1.5, Number.NaN, -Infinity, 2 ** 53, '5', null, true, 5n])(
+    'refuse the value %s',
+    (value) => {
+      for (const name of Object.keys(DEFAULT_LIMITS) as (keyof Limits)[]) {
+        expect(errorCode(() => resolveLimits({ [name]: value }))).toBe('invalid_option');
+      }
+    },
+  );
 
-  it.each(['maxMessagesize', 'toString', '__proto__'])('have none named %s', (name) => {
+  it.each(['maxMessagesize', 'toString', '__proto__'])('refuse the name %s', (name) => {
     expect(errorCode(() => resolveLimits(JSON.parse(`{"${name}":1}`)))).toBe('invalid_option');
   });
 });
@@ -73,7 +76,7 @@ describe('timers', () => {
     ['resumeWindowMs', 0, 86_400_000],
   ];
 
-  it('default to the table of the protocol document', () => {
+  it('have the defaults of the protocol document', () => {
     expect(resolveTimers()).toEqual({
       helloTimeoutMs: 10_000,
       acceptTimeoutMs: 30_000,
@@ -102,7 +105,7 @@ describe('timers', () => {
       );
   });
 
-  it.each(['pingInterval', 'constructor', '__proto__'])('have none named %s', (name) => {
+  it.each(['pingInterval', 'constructor', '__proto__'])('refuse the name %s', (name) => {
     expect(errorCode(() => resolveTimers(JSON.parse(`{"${name}":10000}`)))).toBe('invalid_option');
   });
 });

@@ -2,7 +2,7 @@ import { ProtocolError } from './errors.js';
 import { assertObject, unknownName } from './options.js';
 
 /**
- * Every size, count and time that bounds a session, with defaults, in one place.
+ * Every size, count and rate that bounds a session, with its default.
  *
  * `Infinity` turns a limit off and leaves it out of ACCEPT. An unknown name or a value of the wrong
  * kind throws `invalid_option`.
@@ -11,11 +11,14 @@ export interface Limits {
   /** Bytes of a message, also after decompression or detokenization. @default 16 MiB */
   readonly maxMessageSize: number;
   /**
-   * Bytes of a tensor, which is exempt from `maxMessageSize`. @default 1 GiB, but 16 MiB for a tensor that is
-   * assembled at this end
+   * Bytes of a tensor; `maxMessageSize` does not apply to it. @default 1 GiB, but 16 MiB for a tensor that
+   * this end assembles in memory
    */
   readonly maxTransferSize: number;
-  /** Bytes of a message before ACCEPT, and of HELLO and ACCEPT; control messages have 20 KiB later. @default 64 KiB */
+  /**
+   * Bytes of HELLO, of ACCEPT and of any message before ACCEPT; later control messages may have 20 KiB.
+   * @default 64 KiB
+   */
   readonly maxHandshakeSize: number;
   /** Bytes of the metadata map of one message. @default 8 KiB */
   readonly maxMetadataSize: number;
@@ -25,40 +28,44 @@ export interface Limits {
   readonly maxStringLength: number;
   /** Elements of one JSON array. @default 10,000 */
   readonly maxArrayLength: number;
-  /** Values of one JSON document that is parsed; each key counts as one. @default 131,072 */
+  /** Values of one parsed JSON document; each key counts as one. @default 131,072 */
   readonly maxJsonValues: number;
-  /** Streams that a peer may have open at a time. @default 128 */
+  /** Streams that a peer may have open at once. @default 128 */
   readonly maxStreams: number;
-  /** Bytes in flight and unread of one session and direction. @default 4 MiB */
+  /** Bytes of one session, per direction, that are in flight or unread. @default 4 MiB */
   readonly sessionWindow: number;
-  /** Bytes in flight and unread of one stream and direction. @default 1 MiB */
+  /** Bytes of one stream, per direction, that are in flight or unread. @default 1 MiB */
   readonly streamWindow: number;
   /**
-   * Bytes of memory that one session may take for what it has sent: decoded messages until their handler or
-   * reader is done with them, tensors that are assembled or unread. What comes beyond waits. @default 32 MiB
+   * Bytes of memory that the peer of one session may use: decoded messages until their handler or reader is
+   * done with them, and tensors that are being assembled or unread. Anything beyond that waits.
+   * @default 32 MiB
    */
   readonly sessionMemory: number;
-  /** Bytes of earlier messages that either end keeps for context coding, per direction. @default 1 MiB */
+  /** Bytes of earlier messages that each end keeps for context coding, per direction. @default 1 MiB */
   readonly contextBytes: number;
-  /** Earlier messages that either end keeps for context coding, per direction. @default 8 */
+  /** Earlier messages that each end keeps for context coding, per direction. @default 8 */
   readonly contextMessages: number;
   /** Messages, requests and transfers of one session per minute. @default 1000 */
   readonly messagesPerMinute: number;
-  /** Bytes of one session per second; a frame counts as 64 at least. @default 10,000,000 */
+  /** Bytes of one session per second; a frame counts as at least 64. @default 10,000,000 */
   readonly bytesPerSecond: number;
-  /** Control messages of one session per minute, DATA not among them. @default 600 */
+  /** Control messages of one session per minute, not counting DATA. @default 600 */
   readonly controlMessagesPerMinute: number;
   /** Sessions of one IP address, or of one /64 of IPv6. @default 100 */
   readonly sessionsPerIp: number;
-  /** New sessions of one IP address per minute; a resume is not one. @default 100 */
+  /** New sessions of one IP address per minute; a resume does not count. @default 100 */
   readonly sessionsPerMinutePerIp: number;
-  /** Connections of one IP address per minute, also those that resume a session or fail. @default 600 */
+  /** Connections of one IP address per minute, including those that fail or resume a session. @default 600 */
   readonly connectionsPerMinutePerIp: number;
   /** Wrong credentials and failed handshakes of one IP address per minute. @default 60 */
   readonly failuresPerMinutePerIp: number;
-  /** Sessions of one principal, from wherever they come. @default 100 */
+  /** Sessions of one principal, from any address. @default 100 */
   readonly sessionsPerPrincipal: number;
-  /** Connections of one IP address that are not a session yet; the oldest without HELLO makes room. @default 1000 */
+  /**
+   * Connections of one IP address that have no session yet; a newer one replaces the oldest without HELLO.
+   * @default 1000
+   */
   readonly handshakesPerIp: number;
   /** WebSocket fragments of one message. @default 1024 */
   readonly maxFragments: number;
@@ -93,10 +100,10 @@ export const DEFAULT_LIMITS: Limits = Object.freeze({
   maxFragments: 1024,
 });
 
-/** Bytes of a tensor that is assembled, unless `maxTransferSize` is stated. */
+/** The default of `maxTransferSize` for a tensor that this end assembles in memory, in bytes. */
 export const MAX_ASSEMBLED_SIZE = 16 * MIB;
 
-/** The limits that a peer must know to respect them; the others are nobody's business. */
+/** The limits that ACCEPT reports to the peer, which must respect them. */
 export const ANNOUNCED_LIMITS = [
   'maxMessageSize',
   'maxTransferSize',
@@ -121,28 +128,31 @@ export function resolveLimits(limits: Partial<Limits> = {}): Limits {
     if (value !== undefined && value !== Infinity && !(Number.isSafeInteger(value) && value > 0)) {
       throw new ProtocolError(
         'invalid_option',
-        `limit ${name} is a positive whole number or Infinity, not ${shown(value)}`,
+        `limit ${name} must be a positive whole number or Infinity, not ${shown(value)}`,
       );
     }
   }
   return Object.freeze({ ...DEFAULT_LIMITS, ...definedOnly(limits) });
 }
 
-/** Times of a session in milliseconds; see `resolveTimers` for the ranges. */
+/** Times of a session in milliseconds. `Infinity` turns a timer off. */
 export interface Timers {
-  /** Server: from connection to HELLO. @default 10 s */
+  /** Server: from the connection to HELLO. @default 10 s */
   readonly helloTimeoutMs: number;
-  /** Client: until a connection is open, and from HELLO to its answer. @default 30 s */
+  /** Client: until the connection is open, and again from HELLO to its answer. @default 30 s */
   readonly acceptTimeoutMs: number;
-  /** No data and no open stream for this long closes the session. @default 300 s, 60 s to 1 h */
+  /** A session without data or an open stream for this long is closed. @default 300 s, 60 s to 1 h */
   readonly sessionTimeoutMs: number;
   /** A PING is sent after this much silence. @default 60 s, 10 s to 300 s */
   readonly pingIntervalMs: number;
-  /** A PONG is due within this; three missed in a row lose the connection. @default 10 s, 5 s to 60 s */
+  /**
+   * How long a PONG may take; after three missed in a row the connection counts as lost.
+   * @default 10 s, 5 s to 60 s
+   */
   readonly pongTimeoutMs: number;
   /** How long a graceful close may take. @default 5 s */
   readonly closingTimeoutMs: number;
-  /** How long a session survives without a connection, by the server's clock. @default 120 s, up to 24 h */
+  /** How long a session survives without a connection; the server decides. @default 120 s, up to 24 h */
   readonly resumeWindowMs: number;
 }
 
@@ -169,7 +179,7 @@ const TIMER_RANGES: { readonly [K in keyof Timers]: readonly [number, number] } 
 /**
  * Fills in defaults and checks every value.
  *
- * @param unchecked lets tests go below the ranges; a real clock makes shorter times useless.
+ * @param unchecked accepts values outside the ranges, for tests.
  * @throws {ProtocolError} `invalid_option` for an unknown name or a value out of its range.
  */
 export function resolveTimers(timers: Partial<Timers> = {}, unchecked = false): Timers {
@@ -183,14 +193,14 @@ export function resolveTimers(timers: Partial<Timers> = {}, unchecked = false): 
     if (typeof value !== 'number' || !(value >= 0) || (!unchecked && (value < least || value > most))) {
       throw new ProtocolError(
         'invalid_option',
-        `timer ${name} is ${least} to ${most} ms or Infinity, not ${shown(value)}`,
+        `timer ${name} must be ${least} to ${most} ms or Infinity, not ${shown(value)}`,
       );
     }
   }
   return Object.freeze({ ...DEFAULT_TIMERS, ...definedOnly(timers) });
 }
 
-/** A number that is text looks like text. */
+/** Quotes strings, so that `'5'` does not look like the number 5. */
 function shown(value: unknown): string {
   return typeof value === 'string' ? JSON.stringify(value) : String(value);
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { MemoryBudget, RESERVATION_PATIENCE_MS, type Reservation, type SessionMemory } from './memory.js';
+import { RESERVATION_PATIENCE_MS, type Reservation, type SessionMemory } from './memory.js';
+import { MemoryBudget } from './memory-budget.js';
 
 const MIB = 1024 * 1024;
 const turn = () => Promise.resolve();
@@ -29,7 +30,7 @@ describe('a session', () => {
     expect(session.used).toBe(100);
   });
 
-  it('may have one reservation that is larger than its limit', () => {
+  it('may have a single reservation larger than its limit', () => {
     const session = new MemoryBudget(Infinity).open(100);
     const large = session.tryReserve(1000);
     expect(large).toBeDefined();
@@ -38,13 +39,13 @@ describe('a session', () => {
     expect(session.tryReserve(1)).toBeDefined();
   });
 
-  it('gives room to those who wait in their order', () => {
+  it('grants waiting reservations in order', () => {
     const session = new MemoryBudget(Infinity).open(100);
     const log: string[] = [];
     const first = session.tryReserve(80);
     reserve(session, 50, log, 'a');
     reserve(session, 10, log, 'b');
-    // There would be room for it, but nothing overtakes.
+    // There is room for it, but nothing overtakes the queue.
     expect(session.tryReserve(10)).toBeUndefined();
     expect(log).toEqual([]);
     first?.release();
@@ -53,7 +54,7 @@ describe('a session', () => {
     expect(session.used).toBe(60);
   });
 
-  it('forgets a reservation that is given up while it waits, and gives back one that was granted', () => {
+  it('drops a reservation that is released while it waits, and gives a granted one back', () => {
     const session = new MemoryBudget(Infinity).open(100);
     const log: string[] = [];
     const first = session.tryReserve(100);
@@ -67,7 +68,7 @@ describe('a session', () => {
     expect(session.used).toBe(0);
   });
 
-  it('refuses what has waited for too long, at the limit and not a millisecond before', () => {
+  it('refuses a reservation that has waited for the full patience, not a millisecond before', () => {
     const session = new MemoryBudget(Infinity).open(100);
     const log: string[] = [];
     session.tryReserve(100);
@@ -78,7 +79,7 @@ describe('a session', () => {
     expect(log).toEqual(['a over_budget']);
   });
 
-  it('lets what is patient wait for its own memory, and refuses it for that of others', () => {
+  it('lets a patient reservation wait for its own memory, but not for that of others', () => {
     const budget = new MemoryBudget(64 * MIB);
     const session = open(budget, 'a');
     const log: string[] = [];
@@ -95,7 +96,7 @@ describe('a session', () => {
     own?.release();
   });
 
-  it('gives everything back when it ends, once, and begins nothing that waits', async () => {
+  it('gives everything back once when it ends, and begins no waiting reservation', async () => {
     const budget = new MemoryBudget(1000 * MIB);
     const session = open(budget, 'a', 'a', 100);
     const log: string[] = [];
@@ -112,7 +113,7 @@ describe('a session', () => {
     expect(budget.used).toBe(0);
   });
 
-  it('takes what it holds along when its shares become known', () => {
+  it('moves what it holds to its shares when they become known', () => {
     const budget = new MemoryBudget(1000 * MIB);
     const session = budget.open(32 * MIB);
     session.tryReserve(10 * MIB);
@@ -125,7 +126,7 @@ describe('a session', () => {
 });
 
 describe('a process', () => {
-  it('gives a single principal a quarter of its budget, whatever its sessions, and not a byte more', () => {
+  it('gives a single principal a quarter of its budget over all its sessions, and not a byte more', () => {
     const budget = new MemoryBudget(400 * MIB);
     const sessions = Array.from({ length: 100 }, (_, i) => open(budget, 'a', `address ${i}`));
     for (const session of sessions) session.tryReserve(MIB);
@@ -141,7 +142,7 @@ describe('a process', () => {
     expect(open(budget, 'new', 'other').tryReserve(1)).toBeDefined();
   });
 
-  it('serves a newcomer at once, however many others take all that they can', () => {
+  it('serves a newcomer at once, even if many others take all they can', () => {
     const budget = new MemoryBudget(256 * MIB);
     for (let i = 0; i < 200; i++) {
       const session = open(budget, `attacker ${i}`);
@@ -150,7 +151,7 @@ describe('a process', () => {
     expect(open(budget, 'newcomer').tryReserve(2 * MIB)).toBeDefined();
   });
 
-  it('serves others when somebody gives back, also those of the same principal, and nobody is left waiting', async () => {
+  it('serves every waiting session when memory is given back, also those of the same principal', async () => {
     const budget = new MemoryBudget(40 * MIB);
     const log: string[] = [];
     const first = open(budget, 'a', '1');
@@ -163,7 +164,7 @@ describe('a process', () => {
     expect([log, budget.waiting]).toEqual([['second'], 0]);
   });
 
-  it('takes what windows hold into account, which no reservation is asked for', () => {
+  it('counts what windows hold without a reservation', () => {
     const budget = new MemoryBudget(400 * MIB);
     const session = open(budget, 'a');
     expect([session.hold(60_000), budget.used]).toEqual([false, 0]);
@@ -175,7 +176,7 @@ describe('a process', () => {
     expect([session.hold(0), budget.used, session.isScarce]).toEqual([true, 0, false]);
   });
 
-  it('never loses count, whatever sessions do', async () => {
+  it('never loses count, in any order of calls', async () => {
     type Step = {
       session: number;
       size: number;
@@ -237,7 +238,7 @@ describe('suspended sessions', () => {
     return session;
   };
 
-  it('keep 16 MiB together, the largest go first, and none that holds little', () => {
+  it('keep 16 MiB together; the largest are evicted first, and small ones never', () => {
     const budget = new MemoryBudget(4000 * MIB);
     const log: string[] = [];
     for (const [i, size] of [1, 4, 12, 8].entries()) suspended(budget, `p${i}`, size * MIB, 0, log);
@@ -249,7 +250,7 @@ describe('suspended sessions', () => {
     expect(budget.used).toBe(38 * MIB);
   });
 
-  it('go at once where others wait for memory, and only as many as it takes', async () => {
+  it('are evicted at once if others wait for memory, but only as many as necessary', async () => {
     const budget = new MemoryBudget(64 * MIB);
     const log: string[] = [];
     suspended(budget, 'a', 8 * MIB, 0, log);
@@ -261,7 +262,7 @@ describe('suspended sessions', () => {
     expect(budget.used).toBe(12 * MIB);
   });
 
-  it('that are taken up again stay', () => {
+  it('that resume are not evicted', () => {
     const budget = new MemoryBudget(4000 * MIB);
     const log: string[] = [];
     const session = suspended(budget, 'a', 30 * MIB, 0, log);

@@ -9,7 +9,7 @@ const check = (bytes: Uint8Array, maxDepth = 100): string =>
   errorCode(() => assertMsgpackBounds(bytes, maxDepth, 'this'));
 const filled = (head: number[], body: number): number[] => [...head, ...new Array<number>(body).fill(0)];
 
-/** Containers within each other, an empty one counting as one. */
+/** Levels of nesting; an empty container counts as one. */
 const depthOf = (value: unknown): number =>
   typeof value !== 'object' || value === null || value instanceof Uint8Array
     ? 0
@@ -30,7 +30,7 @@ describe('bounds of MessagePack', () => {
     ],
   });
 
-  it('hold for whatever an encoder writes, at its depth and not below', () => {
+  it('accept everything an encoder writes at its own depth, and nothing deeper than the limit', () => {
     fc.assert(
       fc.property(values, (value) => {
         const bytes = encoder.encode(value);
@@ -41,7 +41,7 @@ describe('bounds of MessagePack', () => {
     );
   });
 
-  it('notice every byte that is missing and every byte too many', () => {
+  it('refuse a value with any number of bytes missing, or with one too many', () => {
     fc.assert(
       fc.property(values, (value) => {
         const bytes = encoder.encode(value);
@@ -98,7 +98,7 @@ describe('bounds of MessagePack', () => {
     expect(check(Uint8Array.from([...bytes, 0]))).toBe('bad_message');
   });
 
-  it('know no byte 0xc1', () => {
+  it('refuse the byte 0xc1', () => {
     expect(check(Uint8Array.of(0xc1))).toBe('bad_message');
   });
 
@@ -107,7 +107,7 @@ describe('bounds of MessagePack', () => {
     ['long lists', [0xdd, 0x00, 0x00, 0x40, 0x00]],
     ['maps', [0xde, 0x40, 0x00]],
   ])('refuse nested %s that together announce more than the bytes can hold', (_what, head) => {
-    // 20,000 elements are there, so that each head alone is believable.
+    // 20,000 elements are there, so that each head alone is plausible.
     const nested = (levels: number) =>
       Uint8Array.from([
         ...Array.from({ length: levels }, () => head).flat(),
@@ -118,20 +118,20 @@ describe('bounds of MessagePack', () => {
     );
   });
 
-  it('look at the bytes that are left, and not at those that are gone', () => {
+  it('compare with the bytes that are left, not with those already read', () => {
     const text = [0xda, 0x40, 0x00, ...new Array<number>(0x4000).fill(0x78)];
     const list = (announced: number) => Uint8Array.from([0x92, ...text, 0x90 | announced, 0, 0, 0]);
     expect(check(list(3))).toBe('none');
     expect(() => assertMsgpackBounds(list(4), 100, 'this')).toThrow(/announces more values/);
   });
 
-  it('say how much is there too much', () => {
+  it('report the number of surplus bytes', () => {
     expect(() => assertMsgpackBounds(Uint8Array.of(0xc0, 0, 0), 100, 'this')).toThrow(
-      /2 bytes behind its end/,
+      /2 bytes after its end/,
     );
   });
 
-  it('end in nothing else than a ProtocolError on arbitrary bytes', () => {
+  it('throw only ProtocolErrors for arbitrary bytes', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 64 }), (bytes) => {
         try {

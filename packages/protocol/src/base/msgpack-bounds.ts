@@ -2,14 +2,13 @@ import { ProtocolError } from './errors.js';
 import { decodeUtf8 } from './text.js';
 
 /**
- * MessagePack within bounds. A decoder makes room for a list as soon as its head announces one, and
- * a head is three bytes: 64 KiB of nested heads would make it ask for 11 GB. So one pass over the
- * heads, without recursion and before any value is built, finds nesting beyond the limit and lists
- * that the bytes cannot hold. Strings are read strictly here, because the decoder mends what is not
- * UTF-8 instead of refusing it.
+ * MessagePack within bounds. A decoder allocates a list as soon as it has read its head, and a head takes
+ * three bytes: 64 KiB of nested heads would make it allocate 11 GB. So one pass over the heads, without
+ * recursion and before any value is built, finds nesting beyond the limit and lists that the bytes cannot
+ * hold. Strings are checked strictly here, because the decoder repairs invalid UTF-8 instead of refusing it.
  */
 
-/** Bytes of the length, or of the value, behind the heads from 0xc4 to 0xdf. */
+/** Bytes of the length, or of the value, after the heads from 0xc4 to 0xdf. */
 const WIDTHS: readonly number[] = [
   ...[1, 2, 4, 1, 2, 4], // bin, ext
   ...[4, 8, 1, 2, 4, 8, 1, 2, 4, 8], // float, uint, int
@@ -17,10 +16,13 @@ const WIDTHS: readonly number[] = [
   ...[1, 2, 4, 2, 4, 2, 4], // str, array, map
 ];
 const FIRST_WIDTH = 0xc4;
-/** Longer strings lose a byte-order mark in the decoder. */
+/** The decoder drops the byte-order mark of longer strings. */
 const MAX_MARKED_STRING = 200;
 
-/** A map of many short strings costs a tenth if they are not decoded to be looked at. */
+/**
+ * Strings up to this length are scanned for non-ASCII bytes first: a map of many short strings costs a tenth
+ * of decoding each.
+ */
 const MAX_SCANNED_STRING = 64;
 
 function isAscii(bytes: Uint8Array, start: number, end: number): boolean {
@@ -32,13 +34,13 @@ const isMarked = (bytes: Uint8Array, at: number) =>
   bytes[at] === 0xef && bytes[at + 1] === 0xbb && bytes[at + 2] === 0xbf;
 
 /**
- * Checks that `bytes` are one MessagePack value and nothing else.
+ * Checks that `bytes` are exactly one MessagePack value.
  *
- * @param maxDepth lists and maps that may be open at a time.
+ * @param maxDepth how deep lists and maps may be nested.
  * @param what names the value in errors.
- * @param maxEntries entries of all lists and maps together; an empty one counts as one entry.
- * @throws {ProtocolError} `json_too_deep`, or `bad_message` where the bytes end too early or too
- * late, or announce more values than they can hold; `message_too_large` for too many entries; `bad_utf8`.
+ * @param maxEntries entries of all lists and maps together; an empty list or map counts as one entry.
+ * @throws {ProtocolError} `bad_message` if the bytes end too early or too late, or announce more values than
+ * they can hold; `message_too_large` for too many entries; `json_too_deep`; `bad_utf8`.
  */
 export function assertMsgpackBounds(
   bytes: Uint8Array,
@@ -48,7 +50,7 @@ export function assertMsgpackBounds(
 ): void {
   /** Values still to come in each open list or map, the innermost last. */
   const open: number[] = [];
-  /** Values still to come in all of them: each takes a byte at least. */
+  /** Values still to come in all of them; each takes at least one byte. */
   let pending = 1;
   let at = 0;
   let entriesLeft = maxEntries;
@@ -108,5 +110,5 @@ export function assertMsgpackBounds(
     }
     while (open.at(-1) === 0) open.pop();
   }
-  if (at < bytes.length) throw malformed(`goes on for ${bytes.length - at} bytes behind its end`);
+  if (at < bytes.length) throw malformed(`goes on for ${bytes.length - at} bytes after its end`);
 }

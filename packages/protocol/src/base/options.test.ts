@@ -23,7 +23,7 @@ const KINDS: OptionKinds<Options> = {
   port: 'number',
 };
 
-function said(options: unknown, where?: string): string {
+function messageFor(options: unknown, where?: string): string {
   try {
     assertOptions(options as Options, KINDS, where);
     return '';
@@ -40,8 +40,8 @@ describe('options', () => {
     [{ token: 'x', origins: [], reconnect: false, isOn: true, port: Number.NaN }],
     [{ token: () => 'x', reconnect: {}, logger: console, signal: new AbortController().signal }],
     [{ token: undefined, onRequest: undefined }],
-  ])('of the right kinds are taken: %o', (options) => {
-    expect(said(options)).toBe('');
+  ])('of the right kinds are accepted: %o', (options) => {
+    expect(messageFor(options)).toBe('');
   });
 
   it.each([
@@ -58,13 +58,17 @@ describe('options', () => {
     [{ isOn: 'no' }, 'isOn: true or false is expected, not a string'],
     [{ port: '80' }, 'port: a number is expected, not a string'],
   ])('of a wrong kind are refused: %o', (options, message) => {
-    expect(said(options)).toEqual(typeof message === 'string' ? message : expect.stringMatching(message));
+    expect(messageFor(options)).toEqual(
+      typeof message === 'string' ? message : expect.stringMatching(message),
+    );
   });
 
-  it('say which option they are part of', () => {
-    expect(said(true, 'metrics')).toBe('metrics: an object is expected, not true');
-    expect(said({ port: '80' }, 'metrics')).toBe('metrics.port: a number is expected, not a string');
-    expect(said({ prot: 80 }, 'metrics')).toMatch(/^metrics: unknown option "prot", did you mean "port"\?/);
+  it('name the option that they are nested in', () => {
+    expect(messageFor(true, 'metrics')).toBe('metrics: an object is expected, not true');
+    expect(messageFor({ port: '80' }, 'metrics')).toBe('metrics.port: a number is expected, not a string');
+    expect(messageFor({ prot: 80 }, 'metrics')).toMatch(
+      /^metrics: unknown option "prot", did you mean "port"\?/,
+    );
   });
 
   it.each([
@@ -80,16 +84,16 @@ describe('options', () => {
     ['__proto__', undefined],
     ['toString', undefined],
     ['x'.repeat(100_000), undefined],
-  ])('of an unknown name are refused with what may have been meant: %.20s', (name, meant) => {
-    const message = said(Object.fromEntries([[name, 1]]));
+  ])('of an unknown name are refused with the closest known name: %.20s', (name, meant) => {
+    const message = messageFor(Object.fromEntries([[name, 1]]));
     expect(/did you mean "(\w+)"/.exec(message)?.[1]).toBe(meant);
-    expect(message).toContain('known are token, onRequest');
+    expect(message).toContain('known options: token, onRequest');
     expect(message.length).toBeLessThan(250);
   });
 });
 
-it('a name that is none says what kind of name it is', () => {
+it('the error for an unknown name says what kind of name it is', () => {
   expect(unknownName('limit', 'maxStream', ['maxStreams', 'maxAge']).message).toBe(
-    'unknown limit "maxStream", did you mean "maxStreams"? (known are maxStreams, maxAge)',
+    'unknown limit "maxStream", did you mean "maxStreams"? (known limits: maxStreams, maxAge)',
   );
 });

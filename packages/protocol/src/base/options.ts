@@ -1,8 +1,8 @@
 import { ProtocolError } from './errors.js';
 
 /**
- * The first look at options as somebody wrote them, perhaps without a compiler: are there any of these
- * names, and are they of the right kind. Whether a value is a good one is judged where it is used.
+ * First checks of options, for callers without a compiler: unknown names and values of the wrong kind. The
+ * code that uses an option checks its value.
  */
 
 const KINDS = {
@@ -26,16 +26,16 @@ const KINDS = {
 
 export type OptionKind = keyof typeof KINDS;
 
-/** What each option may be; exactly the options that there are. */
+/** The kinds of value that each option takes, with an entry for every option of `Options`. */
 export type OptionKinds<Options extends object> = {
   readonly [Name in keyof Required<Options>]: OptionKind | readonly OptionKind[];
 };
 
 /**
- * @param options `undefined` is no options, and an option that is `undefined` is not given.
- * @param where the option that holds these. @default they are the options themselves
- * @throws {ProtocolError} `invalid_option` for an option that nobody knows, with the one that was probably
- * meant, and for one of the wrong kind; never with its value, which may be a secret.
+ * @param options `undefined` counts as no options, and an option that is `undefined` as not given.
+ * @param where the name of the option that these are nested in. @default they are top-level options
+ * @throws {ProtocolError} `invalid_option` for an unknown option, with the name that was probably meant, and
+ * for a value of the wrong kind. The message never holds the value, which may be a secret.
  */
 export function assertOptions<Options extends object>(
   options: Options | undefined,
@@ -46,7 +46,7 @@ export function assertOptions<Options extends object>(
   assertObject(options, where ?? 'options');
   for (const name in options) {
     const kind = kinds[name];
-    // Calls have options too, so what is right must not take long.
+    // Every call may have options, so the common case must be fast.
     if (typeof kind === 'string' && KINDS[kind as OptionKind].fits(options[name])) continue;
     if (Object.hasOwn(options, name)) assertOption(name, options[name], kinds, where);
   }
@@ -68,13 +68,13 @@ function assertOption(
   );
 }
 
-/** @throws {ProtocolError} `invalid_option` for what holds no options. */
+/** @throws {ProtocolError} `invalid_option` if `value` is not an object. */
 export function assertObject(value: unknown, where: string): void {
   const { phrase, fits } = KINDS.object;
   if (!fits(value)) throw invalid(`${where}: ${phrase} is expected, not ${kindOf(value)}`);
 }
 
-/** The error for a name that is none of those that there are, and probably one of them. */
+/** The error for an unknown name, with the closest known one. */
 export function unknownName(
   what: string,
   name: string,
@@ -84,7 +84,9 @@ export function unknownName(
   const meant = known.find((candidate) => areAlike(candidate, name));
   const guess = meant === undefined ? '' : `, did you mean "${meant}"?`;
   const place = where === undefined ? '' : `${where}: `;
-  return invalid(`${place}unknown ${what} "${name.slice(0, 64)}"${guess} (known are ${known.join(', ')})`);
+  return invalid(
+    `${place}unknown ${what} "${name.slice(0, 64)}"${guess} (known ${what}s: ${known.join(', ')})`,
+  );
 }
 
 function invalid(message: string): ProtocolError {
@@ -110,7 +112,7 @@ function kindOf(value: unknown): string {
   return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
 }
 
-/** Equal but for case, what comes behind one of them, or two letters at most. */
+/** Whether the names differ only in case, in an added ending or in at most two letters. */
 function areAlike(known: string, given: string): boolean {
   const [a, b] = [known.toLowerCase(), given.toLowerCase()];
   if (b.length > 64) return false;
@@ -118,7 +120,7 @@ function areAlike(known: string, given: string): boolean {
   return editsBetween(a, b) <= Math.min(2, Math.floor(a.length / 3));
 }
 
-/** Letters to put in, take out, replace or swap with the next one. */
+/** The number of letters to insert, delete, replace or swap with the next one. */
 function editsBetween(a: string, b: string): number {
   let before: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);

@@ -9,7 +9,7 @@ const surrogates = fc.array(fc.constantFrom(0x41, 0xd800, 0xdbff, 0xdc00, 0xdfff
 const units = fc.oneof(anyUnits, surrogates).map((codes) => String.fromCharCode(...codes));
 
 describe('UTF-8', () => {
-  it('comes back as the same text, and as the same bytes', () => {
+  it('round-trips text, with the same bytes that Node writes', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         const bytes = encodeUtf8(text);
@@ -19,7 +19,7 @@ describe('UTF-8', () => {
     );
   });
 
-  it('is either exact or refused, whatever the bytes', () => {
+  it('decodes arbitrary bytes exactly or refuses them', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 12 }), (bytes) => {
         if (errorCode(() => decodeUtf8(bytes)) === 'none')
@@ -36,13 +36,13 @@ describe('UTF-8', () => {
     ['a surrogate', [0xed, 0xa0, 0x80]],
     ['a pair of surrogates', [0xed, 0xa0, 0xbd, 0xed, 0xb8, 0x80]],
     ['a point above U+10FFFF', [0xf4, 0x90, 0x80, 0x80]],
-  ])('does not take %s', (_what, bytes) => {
+  ])('refuses %s', (_what, bytes) => {
     expect(errorCode(() => decodeUtf8(Uint8Array.from(bytes)))).toBe('bad_utf8');
-    // A decoder that had kept a part of it would now be off.
+    // The decoder must not have kept a part of the bad bytes.
     expect(decodeUtf8(Uint8Array.of(0x41))).toBe('A');
   });
 
-  it('keeps a byte-order mark, a NUL and U+FFFD that somebody sent', () => {
+  it('keeps a byte-order mark, a NUL and U+FFFD', () => {
     const text = '\ufeff\0\ufffd\ufeff';
     expect(decodeUtf8(encodeUtf8(text))).toBe(text);
   });
@@ -62,12 +62,12 @@ describe('well-formedness', () => {
       { numRuns: 1_000 },
     );
 
-  it('is missing exactly where half of a surrogate pair stands alone', () => {
+  it('is missing exactly if half of a surrogate pair stands alone', () => {
     refusesExactly(assertWellFormed);
     refusesExactly(encodeUtf8);
   });
 
-  it('is judged alike where the runtime has no isWellFormed', async () => {
+  it('is judged the same way if the runtime has no isWellFormed', async () => {
     const descriptor = Object.getOwnPropertyDescriptor(String.prototype, 'isWellFormed');
     try {
       Object.defineProperty(String.prototype, 'isWellFormed', { value: undefined, configurable: true });
@@ -78,10 +78,10 @@ describe('well-formedness', () => {
         try {
           text.assertWellFormed(value);
         } catch (error) {
-          // The module was loaded afresh, and its error class with it.
+          // The module was loaded again, with its own error class.
           expect(isProtocolError(error)).toBe(true);
           assertWellFormed(value);
-          throw new Error('refused what is well-formed', { cause: error });
+          throw new Error('refused a well-formed text', { cause: error });
         }
       });
     } finally {

@@ -1,9 +1,9 @@
 import { ProtocolError } from './errors.js';
 
 /**
- * Strict UTF-8 in both directions. `TextEncoder` would replace lone surrogates with U+FFFD and a
- * plain `TextDecoder` would drop a byte-order mark and patch bad bytes: all three change what
- * somebody sent, so none of them happens here.
+ * Strict UTF-8 in both directions. `TextEncoder` would replace lone surrogates with U+FFFD and a plain
+ * `TextDecoder` would drop a byte-order mark and patch bad bytes: all three change the sender's text, so none
+ * of them happens here.
  */
 
 const encoder = new TextEncoder();
@@ -12,19 +12,22 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 /**
  * Encodes a well-formed string as UTF-8.
  *
- * @throws {ProtocolError} `lone_surrogate` where `text` has no UTF-8 form.
+ * @throws {ProtocolError} `lone_surrogate` if `text` has no UTF-8 form.
  */
 export function encodeUtf8(text: string): Uint8Array<ArrayBuffer> {
   assertWellFormed(text);
   return isLong(text) ? encodeLong(text) : encoder.encode(text);
 }
 
-/** Long enough to be measured first by Node's `encode`, which then takes twice as long, and fit for the scratch. */
+/**
+ * Node's `encode` measures texts from this length on first and takes twice as long; the text must also fit
+ * the scratch buffer.
+ */
 function isLong({ length }: string): boolean {
   return length >= 1024 && length * 3 <= LONG_SCRATCH;
 }
 
-/** Encodes into memory that is there, and copies what it took. */
+/** Encodes into a scratch buffer and copies the result. */
 function encodeLong(text: string): Uint8Array<ArrayBuffer> {
   longScratch ??= new Uint8Array(LONG_SCRATCH);
   return longScratch.slice(0, encoder.encodeInto(text, longScratch).written);
@@ -35,7 +38,7 @@ let longScratch: Uint8Array<ArrayBuffer> | undefined;
 /**
  * Decodes UTF-8 exactly; a leading byte-order mark stays part of the text.
  *
- * @throws {ProtocolError} `bad_utf8` where the bytes are not valid UTF-8.
+ * @throws {ProtocolError} `bad_utf8` if the bytes are not valid UTF-8.
  */
 export function decodeUtf8(bytes: Uint8Array): string {
   try {
@@ -46,7 +49,7 @@ export function decodeUtf8(bytes: Uint8Array): string {
 }
 
 /**
- * Refuses strings that hold half of a surrogate pair: they have no UTF-8 form.
+ * Refuses strings with a lone half of a surrogate pair: they have no UTF-8 form.
  *
  * @throws {ProtocolError} `lone_surrogate`.
  */
@@ -59,10 +62,10 @@ export function assertWellFormed(text: string): void {
   }
 }
 
-// Encoding into memory that is thrown away counts bytes ten times as fast as looking at each unit.
+// Encoding into a scratch buffer counts bytes ten times as fast as a loop over the code units.
 const scratch = new Uint8Array(4096);
 
-/** Number of bytes that a well-formed `text` takes in UTF-8, without keeping them. */
+/** The number of bytes of a well-formed `text` in UTF-8. */
 export function utf8Length(text: string): number {
   let bytes = 0;
   for (let rest = text; rest !== ''; ) {

@@ -5,7 +5,7 @@ import { TokenBucket } from './token-bucket.js';
 const perMinute = (amount: number, now = 0) => new TokenBucket(amount, amount / 60_000, now);
 
 describe('a token bucket', () => {
-  it('gives what it holds, and one more only after the time that one takes', () => {
+  it('gives its full level at once, then one more each time one has flowed in', () => {
     const bucket = perMinute(60);
     for (let i = 0; i < 60; i++) expect(bucket.take(1, 0)).toBe(true);
     expect(bucket.take(1, 0)).toBe(false);
@@ -15,14 +15,14 @@ describe('a token bucket', () => {
     expect(bucket.take(1, 1_000)).toBe(false);
   });
 
-  it('never holds more than its capacity, however long nobody asked', () => {
+  it('never holds more than its capacity, however long it was unused', () => {
     const bucket = perMinute(10);
     expect(bucket.level(1e12)).toBe(10);
     for (let i = 0; i < 10; i++) expect(bucket.take(1, 1e12)).toBe(true);
     expect(bucket.take(1, 1e12)).toBe(false);
   });
 
-  it('goes into debt when it is told to spend, and comes out of it with time', () => {
+  it('goes into debt with spend(), and comes out of it with time', () => {
     const bucket = perMinute(60);
     expect(bucket.spend(70, 0)).toBe(-10);
     expect(bucket.readyAt(0, 0)).toBe(10_000);
@@ -30,14 +30,14 @@ describe('a token bucket', () => {
     expect(bucket.level(10_000)).toBe(0);
   });
 
-  it('is full at the reading at which it begins, and takes one that goes back as no time at all', () => {
+  it('is full at its first clock reading, and lets nothing flow in while the clock goes back', () => {
     const bucket = perMinute(60, 5_000_000);
     expect(bucket.spend(30, 5_000_000)).toBe(30);
     expect(bucket.level(4_000_000)).toBe(30);
     expect(bucket.level(5_001_000)).toBe(31);
   });
 
-  it('lets no more through in any time than its capacity and what flowed in', () => {
+  it('lets no more through in any period than its capacity plus the inflow', () => {
     const step = fc.record({ wait: fc.nat({ max: 5_000 }), amount: fc.integer({ min: 1, max: 5 }) });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {

@@ -1,7 +1,7 @@
 /**
- * A token bucket: fills at a steady rate up to its capacity, and whatever happens spends from it. Knows no
- * clock and no timer; the level is worked out from the clock reading that comes with each call, so that one
- * costs a few additions and allocates nothing.
+ * A token bucket: it fills at a steady rate up to its capacity, and each event spends from it. It has no
+ * clock and no timer: each call passes a clock reading, from which the level is computed, so a bucket costs a
+ * few additions per call and allocates nothing.
  */
 export class TokenBucket {
   readonly #capacity: number;
@@ -10,11 +10,11 @@ export class TokenBucket {
   #filledAt: number;
 
   /**
-   * A full bucket.
+   * The bucket starts full.
    *
-   * @param capacity what it holds at most.
-   * @param ratePerMs what flows in within a millisecond.
-   * @param now clock reading.
+   * @param capacity the most it holds.
+   * @param ratePerMs the amount that flows in per millisecond.
+   * @param now clock reading in milliseconds.
    */
   constructor(capacity: number, ratePerMs: number, now: number) {
     this.#capacity = capacity;
@@ -23,14 +23,14 @@ export class TokenBucket {
     this.#filledAt = now;
   }
 
-  /** Spends `amount` and goes into debt where it has to. Returns what is left, below zero for a debt. */
+  /** Spends `amount`, going into debt if necessary. Returns what is left; a negative number is a debt. */
   spend(amount: number, now: number): number {
     this.#fill(now);
     this.#level -= amount;
     return this.#level;
   }
 
-  /** Spends `amount` where it is there, else nothing. */
+  /** Spends `amount` if the bucket holds it; otherwise spends nothing and returns false. */
   take(amount: number, now: number): boolean {
     if (!this.has(amount, now)) return false;
     this.#level -= amount;
@@ -42,25 +42,28 @@ export class TokenBucket {
     return this.#level + ROUNDING >= amount;
   }
 
-  /** What is there at `now`. */
+  /** The amount in the bucket at `now`. */
   level(now: number): number {
     this.#fill(now);
     return this.#level;
   }
 
-  /** The clock reading at which `amount` will be there, to whole milliseconds; `now` where it is already. */
+  /**
+   * The clock reading at which the bucket will hold `amount`, rounded up to whole milliseconds; `now` if it
+   * does already.
+   */
   readyAt(amount: number, now: number): number {
     if (this.has(amount, now)) return now;
     return now + Math.ceil((amount - this.#level) / this.#ratePerMs);
   }
 
   #fill(now: number): void {
-    // A reading before the last one fills nothing, and does not count the time in between twice.
+    // If the clock goes back, nothing flows in until it has caught up, so no time counts twice.
     if (now <= this.#filledAt) return;
     this.#level = Math.min(this.#capacity, this.#level + (now - this.#filledAt) * this.#ratePerMs);
     this.#filledAt = now;
   }
 }
 
-/** What sums of fractions may be off by, far below anything that is counted. */
+/** The error allowed in sums of fractions, far below any amount that is counted. */
 const ROUNDING = 1e-6;

@@ -25,10 +25,10 @@ const REFUSED = {
   'padding alone': '====',
   'padding in the middle': 'Zg==Zg==',
   'padding first': '=Zm9',
-  'a digit behind padding': 'Zm=v',
+  'a digit after padding': 'Zm=v',
   'a character alone': 'Z',
-  'non-zero bits behind one byte': 'Zh==',
-  'non-zero bits behind two bytes': 'Zm9=',
+  'non-zero bits after one byte': 'Zh==',
+  'non-zero bits after two bytes': 'Zm9=',
   'a line end': 'Zm9v\n',
   'a line end inside': 'Zm\n9v==',
   'a leading space': ' Zm9v',
@@ -52,7 +52,7 @@ describe.each(platforms)('base64 on $name', (platform) => {
     expect(platform.decodeBase64(text)).toBeUndefined();
   });
 
-  it('takes every digit and no other character', () => {
+  it('accepts every digit and no other character', () => {
     for (let unit = 0; unit <= 0xffff; unit++) {
       const digit = String.fromCharCode(unit);
       const allowed = /^[A-Za-z0-9+/]$/.test(digit);
@@ -60,7 +60,7 @@ describe.each(platforms)('base64 on $name', (platform) => {
     }
   });
 
-  it('brings back any bytes, also out of the middle of a buffer', () => {
+  it('round-trips any bytes, also from the middle of a buffer', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 400 }), fc.nat(8), (bytes, offset) => {
         const larger = new Uint8Array(bytes.length + 16);

@@ -2,8 +2,8 @@ import { platform } from '#platform';
 import { ProtocolError } from '../base/errors.js';
 
 /**
- * Base64 as every text form uses it: RFC 4648 section 4, the standard alphabet with padding, and
- * only the one canonical spelling of each byte string.
+ * Base64 as all text forms use it: RFC 4648 section 4, the standard alphabet with padding, and only the
+ * canonical spelling of each byte string.
  */
 
 /** Encodes bytes as padded standard base64. */
@@ -12,8 +12,8 @@ export function encodeBase64(bytes: Uint8Array): string {
 }
 
 /**
- * Decodes padded standard base64. Whitespace, the URL alphabet, absent or misplaced padding and
- * non-zero bits behind the last byte are refused, so `encodeBase64(decodeBase64(text)) === text`.
+ * Decodes padded standard base64. Whitespace, the URL alphabet, missing or misplaced padding and non-zero
+ * unused bits are refused, so `encodeBase64(decodeBase64(text)) === text`.
  *
  * @throws {ProtocolError} `bad_base64`.
  */
@@ -22,7 +22,7 @@ export function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
   if (bytes === undefined) {
     throw new ProtocolError(
       'bad_base64',
-      `${text.length} characters are not base64: expected the standard alphabet, a multiple of 4 with padding, and zero bits behind the last byte`,
+      `${text.length} characters are not base64: expected the standard alphabet, padded to a multiple of 4, with zero unused bits`,
     );
   }
   return bytes;

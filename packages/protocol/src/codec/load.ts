@@ -3,7 +3,7 @@ import { Algorithm } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 
 /**
- * Codecs that a platform may have to load: the algorithms, `AVP` for compressed tensors, and `CONTEXT` for
+ * The names that `loadCodecs` accepts: the algorithms, `AVP` for compressed tensors, and `CONTEXT` for
  * messages that are coded against earlier ones.
  */
 export type LoadableCodec = Algorithm | 'AVP' | 'CONTEXT';
@@ -11,19 +11,19 @@ export type LoadableCodec = Algorithm | 'AVP' | 'CONTEXT';
 const LOADABLE: ReadonlySet<string> = new Set<LoadableCodec>([...Object.values(Algorithm), 'AVP', 'CONTEXT']);
 
 /**
- * Loads what the named codecs need, so that they can then be used synchronously. On Node nearly
- * everything is there already; a browser loads WebAssembly. Safe to call repeatedly. Vocabularies are
- * loaded by `loadEncoding`.
+ * Loads the modules that the named codecs need, so that they can be used synchronously afterwards. Node has
+ * nearly all of them built in; a browser loads WebAssembly. Safe to call repeatedly. Use `loadEncoding` to
+ * load vocabularies.
  *
- * @throws {ProtocolError} `invalid_argument` for a name that is no codec, `codec_not_loaded` where
- * something could not be fetched; calling again tries again.
+ * @throws {ProtocolError} `invalid_argument` for an unknown name; `codec_not_loaded` if a module could not be
+ * fetched. The next call tries again.
  */
 export async function loadCodecs(names: readonly LoadableCodec[]): Promise<void> {
   const unknown = names.find((name) => !LOADABLE.has(name));
   if (unknown !== undefined) {
     throw new ProtocolError(
       'invalid_argument',
-      `there is no codec ${JSON.stringify(unknown)}; known are ${[...LOADABLE].join(', ')}`,
+      `unknown codec ${JSON.stringify(unknown)}; known codecs: ${[...LOADABLE].join(', ')}`,
     );
   }
   const loads: Promise<void>[] = [];

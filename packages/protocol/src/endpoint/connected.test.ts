@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { CloseCode } from '../base/close-codes.js';
 import { Extension, Subprotocol } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
@@ -56,7 +56,6 @@ async function setUp({ extensions = OPTIONS.capabilities.extensions }: { extensi
   };
   const endpoint = new Endpoint({
     core: createClient(),
-    renew: createClient,
     clock,
     limits: LIMITS,
     role: 'client',
@@ -99,13 +98,13 @@ async function setUp({ extensions = OPTIONS.capabilities.extensions }: { extensi
   return { endpoint, dial, loaded, connect, lose, told };
 }
 
-const send = (core: SessionCore, text: string) =>
+const _send = (core: SessionCore, text: string) =>
   core.channel.send(plainBody(new TextEncoder().encode(text)));
 
 it('hands a socket at most 256 KiB ahead of time, and the rest as it drains', async () => {
   const { endpoint, connect } = await setUp();
   const { wire, server, exchange } = await connect();
-  void endpoint.request(new Uint8Array(1_000_000)).catch(() => {});
+  void endpoint.session.request(new Uint8Array(1_000_000)).catch(() => {});
   const fragment = 64 * 1024 + 100;
   expect(wire.bufferedAmount).toBeGreaterThan(256 * 1024 - fragment);
   expect(wire.bufferedAmount).toBeLessThan(256 * 1024 + fragment);
@@ -117,142 +116,13 @@ it('hands a socket at most 256 KiB ahead of time, and the rest as it drains', as
   expect(server.channel.framesUnconfirmed).toBe(0);
 });
 
-describe('messages that were acknowledged', () => {
-  it('are handed out though their session is lost and nobody was reading, and then the loss', async () => {
-    const { endpoint, connect, lose } = await setUp();
-    const first = await connect();
-    for (const text of ['one', 'two']) send(first.server, text);
-    first.exchange();
-    lose(first.wire);
-    const second = await connect();
-    expect(endpoint.state).toBe('established');
-    send(second.server, 'three');
-    second.exchange();
-
-    const read: string[] = [];
-    const readAll = async () => {
-      for await (const message of endpoint) if (read.push(message.text) === 3) return;
-    };
-    await expect(readAll()).rejects.toMatchObject({ code: 'session_lost' });
-    expect(read).toEqual(['one', 'two']);
-    await readAll();
-    expect(read).toEqual(['one', 'two', 'three']);
-  });
-
-  it('of several lost sessions are all handed out, each before its loss', async () => {
-    const { endpoint, connect, lose } = await setUp();
-    for (const text of ['one', 'two', 'three']) {
-      const { wire, server, exchange } = await connect();
-      send(server, text);
-      exchange();
-      lose(wire);
-    }
-    const { server, exchange } = await connect();
-    send(server, 'four');
-    exchange();
-    const read: string[] = [];
-    const readOne = async () => {
-      for await (const message of endpoint) if (read.push(message.text) === 4) return;
-    };
-    for (let lost = 0; lost < 3; lost++)
-      await expect(readOne()).rejects.toMatchObject({ code: 'session_lost' });
-    await readOne();
-    expect(read).toEqual(['one', 'two', 'three', 'four']);
-  });
-
-  it('of a lost session give no credit to the next one', async () => {
-    const { endpoint, connect, lose } = await setUp();
-    const first = await connect();
-    send(first.server, 'x'.repeat(900));
-    first.exchange();
-    const reader = endpoint[Symbol.asyncIterator]();
-    lose(first.wire);
-    const second = await connect();
-    send(second.server, 'y'.repeat(900));
-    send(second.server, 'z'.repeat(900));
-    second.exchange();
-    expect(second.server.isBlockedOnCredit).toBe(true);
-    await reader.next();
-    second.exchange();
-    expect(second.server.isBlockedOnCredit).toBe(true);
-  });
-});
-
-describe('a connection that is lost while codecs are loaded', () => {
-  it('is asked for again, and nothing that it had brought was acknowledged', async () => {
-    const { endpoint, dial, loaded, told } = await setUp();
-    const { wire, server, exchange } = dial();
-    send(server, 'one');
-    exchange();
-    endpoint.handleDisconnected(CloseCode.ABNORMAL, '', wire);
-    expect(told).toEqual(['accepted', 'wire lost']);
-    expect(server.channel.framesUnconfirmed).toBe(1);
-    await loaded();
-    expect(told).toEqual(['accepted', 'wire lost', 'ready']);
-    expect(endpoint.state).toBe('suspended');
-  });
-
-  it('with its session makes room for another one, which alone is said to be ready', async () => {
-    const { endpoint, dial, loaded, told } = await setUp({ extensions: { [Extension.LINK]: '{}' } });
-    const first = dial();
-    endpoint.handleDisconnected(CloseCode.ABNORMAL, '', first.wire);
-    const states = [endpoint.state];
-    await loaded();
-    states.push(endpoint.state);
-    expect(told).toEqual(['accepted', 'wire lost']);
-    expect(states).toEqual(['connecting', 'connecting']);
-    const second = dial();
-    await loaded();
-    expect(told).toEqual(['accepted', 'wire lost', 'accepted', 'ready']);
-    expect(endpoint.state).toBe('established');
-    send(second.server, 'two');
-    second.exchange();
-    const { value } = await endpoint[Symbol.asyncIterator]().next();
-    expect(value.text).toBe('two');
-  });
-});
-
-it('a session that ends while its codecs are loaded is never said to be ready', async () => {
-  const { endpoint, dial, loaded, told } = await setUp();
-  const { wire } = dial();
-  endpoint.handleDisconnected(CloseCode.FORBIDDEN, '', wire);
-  await loaded();
-  expect(told).not.toContain('ready');
-  expect(told).toContain('ended');
-});
-
-it('hears of a server that drains although the codecs of the session are not loaded yet', async () => {
-  const { endpoint, dial, loaded } = await setUp();
-  const { server, exchange } = dial();
-  server.sendGoAway({ deadline: 1, retryAfterMs: 2 }, 0);
-  exchange();
-  await loaded();
-  exchange();
-  // It has left, and waits for the next session.
-  expect([server.state, endpoint.state]).toEqual(['closing', 'connecting']);
-});
-
 it('tells of a session that failed how much of it was not delivered, also when it is asked afterwards', async () => {
   const { endpoint, connect } = await setUp();
   await connect();
-  void endpoint.send('written');
-  void endpoint.request('x'.repeat(100)).catch(() => {});
+  void endpoint.session.send('written');
+  void endpoint.session.request('x'.repeat(100)).catch(() => {});
   const closing = endpoint.shutdown(CloseReason.NORMAL, '');
   endpoint.abort(new ProtocolError('internal', 'a fault'));
   expect(await closing).toEqual({ unacknowledged: 2 });
   expect(await endpoint.close()).toEqual({ unacknowledged: 2 });
-});
-
-it('a session that another one has taken the connection of does not close it when its time is over', () => {
-  let now = 0;
-  const core = createSession({ ...OPTIONS, role: 'server' });
-  const clock = { timeOrigin: 0, now: () => now, after: () => () => {}, soon() {}, yield: async () => {} };
-  const endpoint = new Endpoint({ core, clock, limits: LIMITS, role: 'server' });
-  const closed: number[] = [];
-  const wire = Object.assign(new TestWire(), { close: (code: number) => void closed.push(code) });
-  endpoint.handleConnected(wire);
-  endpoint.abandon();
-  now = OPTIONS.timers.helloTimeoutMs;
-  endpoint.handleTick();
-  expect(closed).toEqual([]);
 });

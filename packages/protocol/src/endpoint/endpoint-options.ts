@@ -1,61 +1,86 @@
 import type { ProtocolError } from '../base/errors.js';
 import type { Limits } from '../base/limits.js';
-import type { MemoryBudget } from '../base/memory.js';
+import type { MemoryBudget } from '../base/memory-budget.js';
 import type { M2MSecurity } from '../codec/m2m/security.js';
+import type { GoAwayPayload } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { SessionCore, SessionEvent } from '../session/types.js';
-import type { EventRoute, Logger } from './ports.js';
+import type { Mailbox } from './messages/mailbox.js';
+import type { ContentScanner, EventRoute, Logger, ScannerHost } from './ports.js';
 import type { ResolvedBatchOptions } from './requests/batch.js';
 import type { RequestHandler } from './requests/responder.js';
-import type { Scan } from './scan.js';
+import type { Session, SessionEvents } from './session.js';
 import type { TransferMode } from './tensors/receiver.js';
 
-/** What the driver of a connection gives to its endpoint. */
+/** What the driver of a connection gives to the endpoint of one session. */
 export interface EndpointOptions {
   readonly core: SessionCore;
-  /**
-   * Client: a fresh core, for when the session is lost. With it the endpoint outlives its session and
-   * goes on under a new ID; without it a lost session ends it.
-   */
-  readonly renew?: (() => SessionCore) | undefined;
   readonly clock: Clock;
-  /** Lets others have the event loop, between two slices of work that takes long. @default as the clock does */
+  /** Lets the event loop run between two slices of long work. @default as the clock does */
   readonly yield?: (() => Promise<void>) | undefined;
   readonly limits: Limits;
-  /** Of the process, which the session takes part in. @default the session is bounded by itself */
+  /** The memory budget of the process. @default the session has a budget of its own */
   readonly memory?: MemoryBudget | undefined;
   /** Bytes of a tensor that is assembled. @default MAX_ASSEMBLED_SIZE */
   readonly maxAssembledSize?: number | undefined;
   readonly role: 'client' | 'server';
-  /** One-way messages and tensors have a reader; those without are refused. @default true */
+  /** One-way messages and tensors have a reader; without one they are refused. @default true */
   readonly takesMessages?: boolean | undefined;
   readonly onRequest?: RequestHandler | undefined;
-  /** How the parts of replies are joined. @default not at all */
+  /** How the parts of replies are joined. @default each part is sent by itself */
   readonly batch?: ResolvedBatchOptions | undefined;
   readonly security?: M2MSecurity | undefined;
-  /** Server: where what is not for its own user goes. */
-  readonly route?: EventRoute | undefined;
   /** @default 'assemble' */
   readonly transfers?: TransferMode | undefined;
   readonly logger?: Logger | undefined;
-  /** Looks at what arrives before anybody else does. */
-  readonly scan?: Scan | undefined;
-  /** What requests carry as `traceparent`, where their metadata has none (W3C Trace Context). */
+  /** The `traceparent` of requests whose metadata has none (W3C Trace Context). */
   readonly traceparent?: (() => string | undefined) | undefined;
-  /** Server: answers a HELLO with the core's `accept` or `reject`. */
+  /** The session that handlers are given. @default the endpoint's own `Endpoint.session` */
+  readonly userSession?: Session | undefined;
+  /** Takes received messages. @default a mailbox of this session */
+  readonly mailbox?: Mailbox | undefined;
+
+  // --- server
+
+  /** Takes what concerns other sessions. */
+  readonly route?: EventRoute | undefined;
+  /** Creates the scanner of the session. @default content is not scanned */
+  readonly createScanner?: ((host: ScannerHost) => ContentScanner) | undefined;
+  /** Answers a HELLO with the core's `accept` or `reject`. */
   readonly onHello?: ((event: Extract<SessionEvent, { type: 'hello' }>) => void) | undefined;
-  /** Server: the client has sent new credentials; answer with `grant` or `abort`. */
+  /** The client has sent new credentials; answer with `grant` or `abort`. */
   readonly onAuth?: ((token: string) => void) | undefined;
-  /** Client: the credentials of the connection are good for this long. */
+
+  // --- client
+
+  /** The credentials of the connection are valid for this long. */
   readonly onGranted?: ((expiresInMs: number) => void) | undefined;
-  /** The session was accepted, and what it needs is being loaded. */
-  readonly onAccepted?: (() => void) | undefined;
-  /** The session was accepted and everything that it needs is loaded. */
-  readonly onReady?: (() => void) | undefined;
+  /** The server drains. */
+  readonly onGoAway?: ((goAway: GoAwayPayload) => void) | undefined;
+  /** The server has begun another session on this connection, with this ACCEPT; this one ends. */
+  readonly onSuperseded?: ((accept: Uint8Array | string) => void) | undefined;
+  /** Everything that the core had to say was applied. */
+  readonly onApplied?: (() => void) | undefined;
   /**
-   * The connection is gone and the endpoint wants another one.
+   * Called before the end of the session is reported. Returns the error that it is reported with; `undefined` for
+   * an end in order.
+   */
+  readonly onEnding?: ((error: ProtocolError | undefined) => ProtocolError | undefined) | undefined;
+
+  // --- both
+
+  /** The session was accepted, and the codecs that it agreed on are being loaded. */
+  readonly onAccepted?: (() => void) | undefined;
+  /** The session was accepted, and its codecs are loaded. */
+  readonly onReady?: (() => void) | undefined;
+  /** Takes the events of the session. @default the listeners of `Endpoint.session` */
+  readonly onNotify?:
+    | (<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]) => void)
+    | undefined;
+  /**
+   * The connection is gone and the session needs another one.
    *
-   * @param retryAfterMs how long the server asked to wait before it, 0 where it did not.
+   * @param retryAfterMs how long the server asked to wait before it, 0 if it did not.
    */
   readonly onWireLost?: ((retryAfterMs: number) => void) | undefined;
   /** The session is over; called once. */

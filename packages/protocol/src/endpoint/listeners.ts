@@ -1,13 +1,15 @@
 import { catchLate } from './guard.js';
+import { loggable } from './loggable.js';
+import type { Logger } from './ports.js';
 import type { SessionEvents } from './session.js';
 
 type Listener = (event: never) => unknown;
 
-/** Who is told what becomes of a session. */
+/** The application's listeners for the events of a session. */
 export class Listeners {
   #byName: Map<keyof SessionEvents, Set<Listener>> | undefined;
 
-  /** Returns what takes the listener away again. */
+  /** Returns a function that removes the listener. */
   add<Name extends keyof SessionEvents>(
     name: Name,
     listener: (event: SessionEvents[Name]) => void,
@@ -19,12 +21,16 @@ export class Listeners {
     return () => listeners.delete(listener);
   }
 
-  /** @param onThrown is given what a listener throws, at once or later, which concerns no other one. */
-  tell<Name extends keyof SessionEvents>(
+  /** Calls the listeners. An error that one throws, at once or later, is logged and does not reach the others. */
+  notify<Name extends keyof SessionEvents>(
     name: Name,
     event: SessionEvents[Name],
-    onThrown: (error: unknown) => void,
+    session: { readonly id: string; readonly logger: Logger },
   ): void {
+    const onThrown = (error: unknown) => {
+      const fields = { event: 'listener.failed', session: session.id, err: loggable(error) };
+      session.logger.error(fields, `a listener of "${name}" threw`);
+    };
     for (const listener of this.#byName?.get(name) ?? []) {
       try {
         catchLate((listener as (event: SessionEvents[Name]) => unknown)(event), onThrown);

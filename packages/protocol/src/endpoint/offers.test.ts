@@ -4,13 +4,15 @@ import { CloseCode } from '../base/close-codes.js';
 import { Algorithm, EncodingName, Subprotocol } from '../base/constants.js';
 import { type Limits, resolveLimits, resolveTimers } from '../base/limits.js';
 import { loadCodecs } from '../codec/load.js';
-import type { Clock, Sweepable } from '../platform/clock.js';
 import { createSession } from '../session/session.js';
 import type { SessionCore } from '../session/types.js';
+import { ManualClock } from '../testing/manual-clock.js';
 import { loadEncoding } from '../tokenizer/load.js';
 import { Endpoint } from './endpoint.js';
-import type { Logger, Wire } from './ports.js';
+import { guard } from './guard.js';
+import type { ContentScanner, Logger, ScannerHost, Wire } from './ports.js';
 import type { RequestHandler } from './requests/responder.js';
+import type { Session } from './session.js';
 
 /**
  * Two endpoints with offers, limits and windows of any kind, whose applications use everything: what they
@@ -99,34 +101,6 @@ const action = fc.oneof(
 const RUNS = 200;
 const TEXTS = ['', 'ping', 'x'.repeat(300), '{"model":"gpt-4o","messages":[]}', 'Größe 👩‍👩‍👧'];
 
-class ManualClock implements Clock {
-  readonly timeOrigin = 0;
-  #now = 0;
-  #tasks: { readonly at: number; readonly task: () => void }[] = [];
-  now(): number {
-    return this.#now;
-  }
-  after(ms: number, task: () => void): () => void {
-    const entry = { at: this.#now + ms, task };
-    this.#tasks.push(entry);
-    return () => {
-      this.#tasks = this.#tasks.filter((other) => other !== entry);
-    };
-  }
-  soon(item: Sweepable): void {
-    this.after(100, () => item.handleTick());
-  }
-  yield(): Promise<void> {
-    return Promise.resolve();
-  }
-  pass(ms: number): void {
-    this.#now += ms;
-    const due = this.#tasks.filter(({ at }) => at <= this.#now);
-    this.#tasks = this.#tasks.filter(({ at }) => at > this.#now);
-    for (const { task } of due) task();
-  }
-}
-
 /** One end of a connection; what it is given arrives in a later turn. */
 class PairedWire implements Wire {
   readonly bufferedAmount = 0;
@@ -202,7 +176,7 @@ it('no offer, limit or window makes a driver throw, or a guard have to act', {
             onRequest,
             logger,
             onHello: () => core.accept('session', clock.now(), { agentId: 'agent' }),
-            scan: async () => ({ safe: true }),
+            createScanner: passingScanner,
           });
         const client = endpointOf('client', coreOf('client', theirs), theirs);
         const server = endpointOf('server', coreOf('server', ours), ours);
@@ -230,7 +204,7 @@ it('no offer, limit or window makes a driver throw, or a guard have to act', {
         const read = async (session: AsyncIterable<{ readonly text: string }>) => {
           for await (const message of session) void message.text.length;
         };
-        const reading = ends.map((end) => read(end).catch(ignore));
+        const reading = ends.map((end) => read(end.session).catch(ignore));
         for (const each of actions) {
           if (each === 'cut') {
             for (const [i, end] of ends.entries())
@@ -241,7 +215,7 @@ it('no offer, limit or window makes a driver throw, or a guard have to act', {
           } else if ('say' in each) {
             noted(() => ends[each.to]?.handleMessage(each.say, wires[each.to]));
           } else {
-            void use(ends[each.who] as Endpoint, each.what, TEXTS[each.text] ?? '').catch(ignore);
+            void use((ends[each.who] as Endpoint).session, each.what, TEXTS[each.text] ?? '').catch(ignore);
           }
           await settle();
         }
@@ -267,8 +241,23 @@ it('no offer, limit or window makes a driver throw, or a guard have to act', {
 
 const ignore = () => {};
 
+/** A scan that lets everything pass, a turn later. */
+const passingScanner = (host: ScannerHost): ContentScanner => {
+  let last = Promise.resolve();
+  return {
+    pending: undefined,
+    takeMessage(_message, deliver) {
+      last = last.then(() => void guard(host, deliver));
+    },
+    takeRequest: (_message, deliver) => void Promise.resolve().then(() => guard(host, deliver)),
+    judge: async (message) => {
+      message.securityStatus = { scanned: true, safe: true };
+    },
+  };
+};
+
 /** What an application does; all of it may be refused. */
-async function use(session: Endpoint, what: (typeof ACTIONS)[number], text: string): Promise<unknown> {
+async function use(session: Session, what: (typeof ACTIONS)[number], text: string): Promise<unknown> {
   switch (what) {
     case 'send':
       return await session.send(text, text.length % 2 === 0 ? {} : { to: 'agent' });

@@ -3,7 +3,7 @@ import { ProtocolError } from '../base/errors.js';
 import type { Limits, Timers } from '../base/limits.js';
 import { type OptionKinds, unknownName } from '../base/options.js';
 import { type AvpOptions, introduction } from '../codec/avp/agreement.js';
-import { stateContext } from '../codec/context/parameters.js';
+import { encodeContextParameters } from '../codec/context/parameters.js';
 import type { Capabilities } from '../control/negotiate.js';
 import { VOCABULARY_HASHES } from '../tokenizer/vocabulary.js';
 import { type AgentOptions, stateAgent } from './agents/description.js';
@@ -98,7 +98,8 @@ export function resolveCapabilities(
   const extensions: Record<string, string> = Object.create(null);
   if (wanted.link) extensions[Extension.LINK] = JSON.stringify(statedLink(limits, options.takesMessages));
   if (wanted.resume) extensions[Extension.RESUME] = '{}';
-  if (wanted.context && !isProtected) extensions[Extension.CONTEXT] = stateContext(contextBounds(limits));
+  if (wanted.context && !isProtected)
+    extensions[Extension.CONTEXT] = encodeContextParameters(contextBounds(limits));
   if (wanted.agents) extensions[Extension.AGENTS] = stateAgent(options.agent ?? {});
   const { avp } = options;
   if (wanted.avp && avp !== undefined && !isProtected)

@@ -1,27 +1,56 @@
 import type { ProtocolError } from '../base/errors.js';
 import type { Reservation } from '../base/memory.js';
+import type { SecurityStatus } from '../codec/body.js';
 import type { SessionEvent } from '../session/types.js';
 import type { BodyEvent } from './messages/intake.js';
+import type { Message } from './messages/message.js';
+import type { Session } from './session.js';
 
-/** What an endpoint needs from the program around it; drivers of sockets and tests provide it. */
+/** What an endpoint needs from the program around it: implemented by the server, the client and tests. */
 
 /**
- * Server: what becomes of the events of a session that are not for the server's own user, such as
- * messages to other agents.
+ * Server: takes the events of one session that concern other sessions: messages and requests to agents, and
+ * what belongs to a stream that leads to another session.
  */
 export interface EventRoute {
+  /** Whether a stream leads to another session, in either direction. */
+  isRelayed(streamId: number): boolean;
   /**
-   * Whether the event was taken.
+   * Takes an addressed event, or one of a relayed stream. Returns whether it did; if not, the event is for this end.
    *
    * @param reservation of the memory that {@link memoryOf} asked for.
    */
-  take(event: SessionEvent, reservation?: Reservation): boolean;
-  /** Bytes that a body takes which goes on to others: 0 if it passes as it is; `undefined` if it does not go on. */
+  take(event: SessionEvent, reservation: Reservation | undefined): boolean;
+  /** Bytes of memory that such a body needs to be passed on, 0 if it passes unchanged; `undefined` if it is for this end. */
   memoryOf(event: BodyEvent): number | undefined;
-  /** There is no memory for what answers another session. Returns whether it does. */
+  /** Ends a relayed reply for which there is no memory. Returns whether the stream is relayed. */
   refuse(streamId: number, error: ProtocolError): boolean;
-  /** Whether somebody else has asked on a stream of this end, and is who replies on it are for. */
-  isAsked(streamId: number): boolean;
+}
+
+/** A message that a scan marks with its result. */
+export interface Scannable extends Message {
+  securityStatus: SecurityStatus | undefined;
+}
+
+/** The session whose content a scanner looks at. */
+export interface ScannerHost {
+  readonly session: Session;
+  /** Ends the session because of a fault. Never throws. */
+  crash(error: unknown): void;
+  /** Ends the session with REJECT SECURITY_POLICY. */
+  block(message: string): void;
+}
+
+/** Server: holds received content back until the application's scan has seen it. */
+export interface ContentScanner {
+  /** Settles when no message waits for its scan; `undefined` if none does. */
+  readonly pending: Promise<void> | undefined;
+  /** Calls `deliver` if the scan lets the message pass, in the order of the messages. */
+  takeMessage(message: Scannable, deliver: () => void): void;
+  /** Calls `deliver` if the scan lets the request or tensor pass. Requests do not wait for each other. */
+  takeRequest(message: Scannable, deliver: () => void): void;
+  /** Marks a message with the result. @throws {ProtocolError} `forbidden` if it is blocked. */
+  judge(message: Scannable, direction: 'received' | 'sent'): Promise<void>;
 }
 
 /** One WebSocket connection. */
@@ -29,21 +58,21 @@ export interface Wire {
   /** Bytes handed over that have not left the process. */
   readonly bufferedAmount: number;
   /**
-   * The session writes to the frame's memory again once its peer has confirmed it, so a wire that hands
-   * the frame to somebody in the same process hands over a copy.
+   * The session reuses the frame's memory once its peer has confirmed it, so a wire within one process must
+   * copy the frame.
    */
   send(frame: Uint8Array | string): void;
   close(code: number, reason: string): void;
-  /** Ends the connection without a closing handshake, where the socket can. */
+  /** Ends the connection without a closing handshake, if the socket can. */
   terminate?(): void;
-  /** Stops reading, so that the peer's writing comes to a halt, where the socket can. */
+  /** Stops reading, which stops the peer's writing, if the socket can. */
   pause?(): void;
   resume?(): void;
 }
 
 /**
- * What happened that somebody should know; never payloads, never tokens. `event` among the fields names it
- * for programs, and does not change with the wording of the message.
+ * A structured logger such as pino. Lines never hold payloads or tokens. The field `event` names what happened
+ * for programs; it stays the same when the wording of the message changes.
  */
 export interface Logger {
   debug(fields: Readonly<Record<string, unknown>>, message: string): void;

@@ -3,7 +3,7 @@ import { platform } from '#platform';
 import { encodeUtf8 } from '../base/text.js';
 import { BodyCodec } from '../codec/body.js';
 import { encodeContextBody } from '../codec/context/body.js';
-import { stateContext } from '../codec/context/parameters.js';
+import { encodeContextParameters } from '../codec/context/parameters.js';
 import { NEWEST, NO_BASE } from '../codec/context/state.js';
 import { encodeControl } from '../control/envelope.js';
 import type { AcceptMessage, HelloMessage, ResumeAnswer, ResumeOffer } from '../control/messages.js';
@@ -17,7 +17,7 @@ beforeAll(async () => {
 
 const shared = { shape: 'flat', version: '1.0', securityScanning: false, maxPayloadSize: 0 } as const;
 
-const CONTEXT = stateContext({ maxBytes: 1_000_000, maxMessages: 8 });
+const CONTEXT = encodeContextParameters({ maxBytes: 1_000_000, maxMessages: 8 });
 
 function hello(resume?: ResumeOffer): Uint8Array {
   const payload: HelloMessage['payload'] = {

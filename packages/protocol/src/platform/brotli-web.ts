@@ -2,11 +2,11 @@ import { concatBytes } from '../base/bytes.js';
 import { ProtocolError } from '../base/errors.js';
 
 /**
- * Brotli in WebAssembly for platforms that bring no synchronous codec of their own. The module is a
- * megabyte, so it is fetched only when `loadBrotli` is called.
+ * Brotli in WebAssembly, for platforms without a synchronous codec of their own. The module is a megabyte, so
+ * it is fetched only when `loadBrotli` is called.
  */
 
-/** What is used of `brotli-wasm`. */
+/** The part of `brotli-wasm` that is used. */
 export interface BrotliModule {
   compress(bytes: Uint8Array, options: { quality: number }): Uint8Array;
   readonly DecompressStream: new () => {
@@ -24,8 +24,8 @@ export interface BrotliModule {
   };
 }
 
-// Each call copies its whole input into WebAssembly memory, also what it then leaves unread: both
-// sides go in small pieces, so that the work stays linear and the module's memory small.
+// Each call copies its whole input into WebAssembly memory, including what it then leaves unread. Input and
+// output therefore go in small pieces, which keeps the work linear and the module's memory small.
 const INPUT_PIECE = 32 * 1024;
 const OUTPUT_PIECE = 64 * 1024;
 
@@ -37,10 +37,11 @@ let brotli: BrotliModule | undefined;
 let loading: Promise<void> | undefined;
 
 /**
- * Fetches and compiles the module; repeated calls share one attempt, a failed one may be repeated.
+ * Fetches and compiles the module. Concurrent calls share one attempt; after a failure the next call tries
+ * again.
  *
- * @param load where the module comes from; tests under Node pass the package's CommonJS build.
- * @throws {ProtocolError} `codec_not_loaded` where it could not be had.
+ * @param load imports the module; tests under Node pass the package's CommonJS build.
+ * @throws {ProtocolError} `codec_not_loaded` if it cannot be loaded.
  */
 export function loadBrotli(load: () => Promise<BrotliModule> = importBrotli): Promise<void> {
   if (brotli !== undefined) return Promise.resolve();
@@ -63,7 +64,7 @@ export function loadBrotli(load: () => Promise<BrotliModule> = importBrotli): Pr
 }
 
 async function importBrotli(): Promise<BrotliModule> {
-  // The default export is a promise of the initialised module, which the package's types do not say.
+  // The default export is a promise of the initialised module; the package's types do not say so.
   const { default: ready } = (await import('brotli-wasm')) as unknown as { default: Promise<BrotliModule> };
   return ready;
 }
@@ -74,7 +75,7 @@ export function brotliCompress(bytes: Uint8Array, quality: number): Uint8Array {
 
 export function brotliDecompress(bytes: Uint8Array, maxSize: number): Uint8Array {
   const { DecompressStream, BrotliStreamResultCode: Code } = loaded();
-  // The module would take such a stream and allocate the window that it declares, up to 1 GiB.
+  // The module would accept such a stream and allocate the window that it declares, up to 1 GiB.
   if (((bytes[0] ?? 0) & LARGE_WINDOW_MASK) === LARGE_WINDOW) {
     throw new ProtocolError('bad_compression', 'Brotli data declares a window over 16 MiB');
   }

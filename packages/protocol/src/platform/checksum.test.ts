@@ -6,12 +6,12 @@ describe.each([
   ['Node', node],
   ['the web', web],
 ] as const)('the CRC-32 of %s', (_name, platform) => {
-  // Node's own begins anew for an empty view without memory, such as that of an empty text.
+  // Node's own starts over for an empty view without memory, such as that of an empty text.
   it.each([
     ['an empty text', new TextEncoder().encode('')],
     ['an empty view', new Uint8Array(0)],
     ['nothing of something', new Uint8Array(8).subarray(3, 3)],
-  ])('goes on over %s', (_what, nothing) => {
+  ])('continues over %s', (_what, nothing) => {
     const crc = platform.crc32(Uint8Array.of(1, 2, 3));
     expect(platform.crc32(nothing, crc)).toBe(crc);
     expect(platform.crc32(nothing)).toBe(0);

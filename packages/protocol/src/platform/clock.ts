@@ -4,20 +4,20 @@ declare function clearTimeout(timer: unknown): void;
 declare function setInterval(task: () => void, ms: number): unknown;
 declare function clearInterval(timer: unknown): void;
 
-/** Time, monotonic and in milliseconds. */
+/** Monotonic time in milliseconds, and timers. */
 export interface Clock {
-  /** Unix milliseconds at reading 0. */
+  /** Unix time in milliseconds when `now()` was 0. */
   readonly timeOrigin: number;
   now(): number;
-  /** Runs `task` once after `ms`, or 24 days where that is longer; the returned function prevents it. */
+  /** Runs `task` once after `ms`, but after 24 days at most. The returned function cancels it. */
   after(ms: number, task: () => void): () => void;
-  /** Calls `handleTick` within about 100 ms, on a timer that all share. */
+  /** Calls `handleTick` within about 100 ms, on a timer shared by all items. */
   soon(item: Sweepable): void;
-  /** Resolves once the event loop has looked after everybody else. */
+  /** Resolves after the event loop has run other tasks. */
   yield(): Promise<void>;
 }
 
-/** The clock and the timers that Node, browsers and workers share. */
+/** The clock and timers of Node, browsers and workers. */
 export const systemClock: Clock = {
   timeOrigin: performance.timeOrigin,
   now: () => performance.now(),
@@ -29,30 +29,30 @@ export const systemClock: Clock = {
     due.add(item);
     if (isArmed) return;
     isArmed = true;
-    unref(setTimeout(strike, SHORT_TICK_MS));
+    unref(setTimeout(runDue, SHORT_TICK_MS));
   },
-  // Node's setImmediate has no minimum delay; browsers have none of their own that is faster.
+  // Node's `setImmediate` has no minimum delay; browsers have nothing faster than `setTimeout`.
   yield: () =>
     new Promise((resolve) => (immediate === undefined ? setTimeout(resolve, 0) : immediate(resolve))),
 };
-/** Platforms take longer delays for none at all. */
+/** Platforms treat a longer delay as 0. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 const immediate = (globalThis as { setImmediate?: (task: () => void) => unknown }).setImmediate;
 
-/** Acknowledgements and batches of all sessions wait on one timer, armed only while any does. */
+/** Acknowledgements and batches of all sessions share one timer, which runs only while any of them waits. */
 const SHORT_TICK_MS = 100;
 let due = new Set<Sweepable>();
 let isArmed = false;
 
-function strike(): void {
+function runDue(): void {
   isArmed = false;
   const items = due;
-  // Clearing one that has lived long makes V8 look whether to collect the whole heap.
+  // Replace the set: clearing a long-lived one makes V8 consider a major garbage collection.
   due = new Set();
   for (const item of items) tick(item);
 }
 
-/** One item that throws must not keep the others from their turn. */
+/** An item that throws must not keep the others from their tick. */
 function tick(item: Sweepable): void {
   try {
     item.handleTick();
@@ -61,19 +61,19 @@ function tick(item: Sweepable): void {
   }
 }
 
-/** In Node a timer of ours alone keeps no process alive. */
+/** These timers alone do not keep a Node process alive. */
 function unref(timer: unknown): void {
   (timer as { unref?: () => void }).unref?.();
 }
 
-/** Anything with timers of its own that are looked at now and then. */
+/** Anything whose own deadlines are checked on a shared timer. */
 export interface Sweepable {
   handleTick(): void;
-  /** Is told what `handleTick` has thrown. Never throws. */
+  /** Receives the error that `handleTick` threw. Must not throw. */
   crash(error: unknown): void;
 }
 
-/** One timer for any number of sessions: re-arming one per message costs more than the message. */
+/** One timer for any number of sessions: re-arming one per message would cost more than the message. */
 export interface Sweep {
   add(item: Sweepable): void;
   delete(item: Sweepable): void;

@@ -32,12 +32,12 @@ function mutate(bytes: Uint8Array, edits: readonly (readonly [number, number])[]
   return copy;
 }
 
-it('reports Brotli on the web as not loaded until it is', () => {
+it('throws codec_not_loaded on the web before Brotli is loaded', () => {
   expect(errorCode(() => brotliCompress(new Uint8Array(1), 5))).toBe('codec_not_loaded');
   expect(errorCode(() => brotliDecompress(new Uint8Array(1), 1))).toBe('codec_not_loaded');
 });
 
-it('can load Brotli again after an attempt that failed', async () => {
+it('can load Brotli after a failed attempt', async () => {
   const failure = new Error('offline');
   await expect(loadBrotli(() => Promise.reject(failure))).rejects.toMatchObject({
     code: 'codec_not_loaded',
@@ -72,7 +72,7 @@ describe.each(platforms)('Brotli on $name', (platform) => {
     }
   });
 
-  it('reads input and output that span many pieces', () => {
+  it('reads input and output of many pieces', () => {
     const noise = Uint8Array.from({ length: 300_000 }, (_, i) => Math.imul(i ^ (i >>> 7), 2654435761) >>> 24);
     const compressed = node.platform.brotliCompress(noise, 1);
     expect(compressed.length).toBeGreaterThan(100_000);
@@ -91,7 +91,7 @@ describe.each(platforms)('Brotli on $name', (platform) => {
     }
   });
 
-  it('refuses a stream that is cut anywhere', () => {
+  it('refuses a stream that is cut short anywhere', () => {
     const compressed = node.platform.brotliCompress(utf8('{"role":"user","content":"Hello"}'.repeat(5)), 5);
     for (let length = 0; length < compressed.length; length++) {
       expect(errorCode(() => platform.brotliDecompress(compressed.subarray(0, length), MIB))).toBe(
@@ -100,7 +100,7 @@ describe.each(platforms)('Brotli on $name', (platform) => {
     }
   });
 
-  it('refuses bytes behind the stream', () => {
+  it('refuses bytes after the stream', () => {
     const compressed = node.platform.brotliCompress(utf8('Hello'), 5);
     for (const more of [[0], [0xff], [...compressed]]) {
       const joined = Uint8Array.from([...compressed, ...more]);
@@ -115,7 +115,7 @@ describe.each(platforms)('Brotli on $name', (platform) => {
     expect(errorCode(() => platform.brotliDecompress(large, MIB))).toBe('bad_compression');
   });
 
-  it('reports damage as a ProtocolError and works on afterwards', () => {
+  it('reports damage as a ProtocolError and works again afterwards', () => {
     fc.assert(
       fc.property(
         bytesArbitrary,
@@ -179,7 +179,7 @@ describe.each(platforms)('zlib on $name', (platform) => {
     }
   });
 
-  it('refuses a stream that is cut anywhere, and bytes behind it', () => {
+  it('refuses a stream that is cut short anywhere, and bytes after it', () => {
     const compressed = zlib.deflateSync('{"role":"user","content":"Hello"}'.repeat(5));
     for (let length = 0; length < compressed.length; length++) {
       expect(errorCode(() => platform.inflate(compressed.subarray(0, length), MIB))).toBe('bad_compression');
@@ -213,8 +213,8 @@ it('agrees on both platforms about which damaged zlib data is readable', () => {
   );
 });
 
-// Not the reverse: the WebAssembly decoder ignores bits of padding behind the last block, and a last
-// copy that is longer than its block, both of which Node refuses.
+// Not the reverse: the WebAssembly decoder ignores padding bits after the last block, and a last copy that is
+// longer than its block; Node refuses both.
 it('reads on the web every damaged Brotli stream that Node reads, as the same bytes', async () => {
   await loadWebPlatform();
   fc.assert(

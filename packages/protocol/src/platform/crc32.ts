@@ -1,4 +1,4 @@
-/** CRC-32 (IEEE 802.3, reflected polynomial 0xEDB88320) for platforms that bring none. */
+/** CRC-32 (IEEE 802.3, reflected polynomial 0xEDB88320) for platforms without one. */
 
 // Slicing by 16: each step folds sixteen bytes through sixteen tables, about three times as fast as
 // one byte at a time.
@@ -45,7 +45,7 @@ const [T0, T1, T2, T3, T4, T5, T6, T7, T8, T9, T10, T11, T12, T13, T14, T15] = t
 export function crc32(bytes: Uint8Array, seed = 0): number {
   let c = ~seed;
   let i = 0;
-  // Indices below are in range by construction; `!` would say the same with more noise.
+  // All indices below are in range by construction.
   const b = bytes as unknown as { readonly [index: number]: number };
   const t = (table: Uint32Array, index: number) => table[index] as number;
   for (const end = bytes.length - SLICES; i <= end; i += SLICES) {

@@ -1,9 +1,9 @@
 import { ProtocolError } from '../base/errors.js';
 
 /**
- * The primitives of section 7 behind one interface: `node:crypto` on Node, `@noble` elsewhere.
- * Everything is synchronous. {@link checkedSuite} puts the same checks and the same errors in front
- * of either, so that no caller can tell them apart.
+ * The primitives of section 7 in one interface: `node:crypto` on Node, `@noble` elsewhere. Everything is
+ * synchronous. {@link checkedSuite} gives both the same checks and errors, so that callers cannot tell them
+ * apart.
  */
 
 type Bytes = Uint8Array<ArrayBuffer>;
@@ -12,7 +12,7 @@ export interface CryptoSuite {
   /** 32 bytes. */
   sha256(bytes: Uint8Array): Bytes;
 
-  /** A tag of 32 bytes (RFC 2104); the key has any length, longer than 64 bytes is hashed first. */
+  /** A tag of 32 bytes (RFC 2104). The key may have any length; one of more than 64 bytes is hashed first. */
   hmacSha256(key: Uint8Array, bytes: Uint8Array): Bytes;
 
   /**
@@ -24,14 +24,14 @@ export interface CryptoSuite {
    */
   hkdfSha256(secret: Uint8Array, info: Uint8Array, length: number): Bytes;
 
-  /** RFC 8439; the key has 32 bytes, the nonce 12, and no pair of them is ever used twice. */
+  /** RFC 8439; the key has 32 bytes, the nonce 12. The caller must never use the same pair twice. */
   readonly chacha20poly1305: {
     /** @returns the ciphertext, as long as the plaintext, and 16 bytes of tag. */
     seal(key: Uint8Array, nonce: Uint8Array, plaintext: Uint8Array, associated: Uint8Array): Bytes;
     /**
      * @param sealed ciphertext and tag.
-     * @throws {ProtocolError} `authentication_failed` for a wrong key and damaged data alike; no
-     * unauthenticated plaintext is ever returned.
+     * @throws {ProtocolError} `authentication_failed` for a wrong key or damaged data; unauthenticated
+     * plaintext is never returned.
      */
     open(key: Uint8Array, nonce: Uint8Array, sealed: Uint8Array, associated: Uint8Array): Bytes;
   };
@@ -40,8 +40,8 @@ export interface CryptoSuite {
   readonly x25519: {
     publicKey(secretKey: Uint8Array): Bytes;
     /**
-     * @throws {ProtocolError} `invalid_key` where the public key has low order, so that the result
-     * would not depend on the secret key (RFC 7748, section 6.1).
+     * @throws {ProtocolError} `invalid_key` if the public key has low order, so that the result would not
+     * depend on the secret key (RFC 7748, section 6.1).
      */
     sharedSecret(secretKey: Uint8Array, publicKey: Uint8Array): Bytes;
   };
@@ -50,7 +50,7 @@ export interface CryptoSuite {
   equal(a: Uint8Array, b: Uint8Array): boolean;
 }
 
-/** Least bytes of any secret that something is derived from or authenticated with. */
+/** Minimum length, in bytes, of a secret to derive from or to authenticate with. */
 export const MIN_SECRET_LENGTH = 16;
 export const SHA256_LENGTH = 32;
 export const AEAD_KEY_LENGTH = 32;
@@ -59,10 +59,10 @@ export const AEAD_TAG_LENGTH = 16;
 export const X25519_KEY_LENGTH = 32;
 /** RFC 5869: 255 blocks of the hash. */
 export const MAX_HKDF_LENGTH = 255 * SHA256_LENGTH;
-/** What OpenSSL takes; the others would take more. */
+/** OpenSSL's limit; the other libraries would accept more. */
 const MAX_HKDF_INFO_LENGTH = 1024;
 
-/** Checks every length before `suite` sees it, and turns its failures into `ProtocolError`s. */
+/** Checks every length before calling `suite`, and turns its failures into `ProtocolError`s. */
 export function checkedSuite(suite: CryptoSuite): CryptoSuite {
   const { chacha20poly1305, x25519 } = suite;
   return {
@@ -80,7 +80,7 @@ export function checkedSuite(suite: CryptoSuite): CryptoSuite {
       if (info.length > MAX_HKDF_INFO_LENGTH) {
         throw new ProtocolError(
           'invalid_argument',
-          `HKDF info has ${info.length} bytes, at most ${MAX_HKDF_INFO_LENGTH} are taken`,
+          `HKDF info has ${info.length} bytes, at most ${MAX_HKDF_INFO_LENGTH} are allowed`,
         );
       }
       return suite.hkdfSha256(secret, info, length);
@@ -97,7 +97,7 @@ export function checkedSuite(suite: CryptoSuite): CryptoSuite {
         try {
           return chacha20poly1305.open(key, nonce, sealed, associated);
         } catch {
-          // Not even as a cause: the libraries' messages differ, and none may tell why it failed.
+          // No `cause`: the libraries' messages differ, and none may reveal why it failed.
           throw notAuthentic();
         }
       },
@@ -131,14 +131,14 @@ function checkAead(key: Uint8Array, nonce: Uint8Array): void {
   if (nonce.length !== AEAD_NONCE_LENGTH) {
     throw new ProtocolError(
       'invalid_argument',
-      `a ChaCha20-Poly1305 nonce has ${AEAD_NONCE_LENGTH} bytes, not ${nonce.length}`,
+      `a ChaCha20-Poly1305 nonce must have ${AEAD_NONCE_LENGTH} bytes, not ${nonce.length}`,
     );
   }
 }
 
 function checkKey(key: Uint8Array, length: number, what: string): void {
   if (key.length !== length) {
-    throw new ProtocolError('invalid_key', `${what} has ${length} bytes, not ${key.length}`);
+    throw new ProtocolError('invalid_key', `${what} must have ${length} bytes, not ${key.length}`);
   }
 }
 

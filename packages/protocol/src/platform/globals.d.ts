@@ -1,6 +1,6 @@
 /**
- * What the core may use of the globals that Node, browsers and workers share, and nothing more.
- * Declared by hand so that neither Node's nor the DOM's types reach the pure files.
+ * The globals of Node, browsers and workers that the core may use. Declared by hand so that neither Node's
+ * nor the DOM's types reach the platform-independent files.
  */
 
 declare class TextEncoder {
@@ -15,7 +15,7 @@ declare class TextDecoder {
 
 interface AbortSignal {
   readonly aborted: boolean;
-  // biome-ignore lint/suspicious/noExplicitAny: an abort reason is whatever the aborter chose
+  // biome-ignore lint/suspicious/noExplicitAny: an abort reason may be any value
   readonly reason: any;
   throwIfAborted(): void;
   addEventListener(type: 'abort', listener: () => void, options?: { once?: boolean }): void;

@@ -2,8 +2,7 @@ import { ProtocolError } from '../base/errors.js';
 
 /**
  * Zlib streams (RFC 1950) of DEFLATE data (RFC 1951) for platforms without a synchronous, bounded
- * decompressor. The only reader is a deprecated format, so this is written to be small and right
- * rather than fast.
+ * decompressor. Only a deprecated format needs it, so it is written to be small and correct rather than fast.
  */
 
 const MAX_CODE_LENGTH = 15;
@@ -24,7 +23,7 @@ const DISTANCE_EXTRA = [
 ];
 const CODE_LENGTH_ORDER = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 
-/** A canonical Huffman code: how many codes there are of each length, and their symbols in order. */
+/** A canonical Huffman code: the number of codes of each length, and their symbols in order. */
 interface Huffman {
   readonly counts: Uint16Array;
   readonly symbols: Uint16Array;
@@ -36,14 +35,14 @@ const FIXED_LITERALS = buildHuffman([
   ...new Array<number>(24).fill(7),
   ...new Array<number>(8).fill(8),
 ]);
-// Two of the 32 stand for no distance; without them the code would be incomplete.
+// Two of the 32 codes mean no distance; without them the code would be incomplete.
 const FIXED_DISTANCES = buildHuffman(new Array<number>(32).fill(5));
 
 /**
  * Decompresses one zlib stream that takes up all of `bytes`, checking its Adler-32.
  *
  * @throws {ProtocolError} `decompressed_too_large` as soon as the output would exceed `maxSize`,
- * `bad_compression` for damaged data, `trailing_bytes` where something follows the stream.
+ * `bad_compression` for damaged data, `trailing_bytes` if bytes follow the stream.
  */
 export function inflate(bytes: Uint8Array, maxSize: number): Uint8Array<ArrayBuffer> {
   if (bytes.length < 2) throw damaged('its header is missing');
@@ -123,7 +122,10 @@ function readCodes(input: BitReader): [literals: Huffman, distances: Huffman] {
   return [buildHuffman(lengths.slice(0, literalCount)), buildHuffman(lengths.slice(literalCount))];
 }
 
-/** @param complete refuses also the two codes that need not use up their room: none, and one of one bit. */
+/**
+ * @param complete also refuses the two incomplete codes that DEFLATE otherwise allows: an empty code, and a
+ * single code of one bit.
+ */
 function buildHuffman(lengths: readonly number[], complete = false): Huffman {
   const counts = new Uint16Array(MAX_CODE_LENGTH + 1);
   for (const length of lengths) counts[length]!++;
@@ -189,9 +191,9 @@ class BitReader {
     throw damaged('it has a code without a symbol');
   }
 
-  /** Whole bytes behind the current one, whose unread bits are dropped. */
+  /** Whole bytes after the current one, whose unread bits are dropped. */
   takeAligned(count: number): Uint8Array {
-    // Never more than one byte is held ahead of what was asked for.
+    // `bits` never reads more than it needs, so only bits of the current byte are held.
     this.#held = 0;
     this.#heldBits = 0;
     if (count > this.remaining) throw damaged('it ends early');
@@ -200,7 +202,7 @@ class BitReader {
   }
 }
 
-/** Grows by doubling as data arrives, never past what `maxSize` allows. */
+/** Grows by doubling as data arrives, never beyond `maxSize`. */
 class Output {
   readonly #maxSize: number;
   #bytes = new Uint8Array(INITIAL_OUTPUT);

@@ -14,8 +14,8 @@ import { AEAD_TAG_LENGTH, type CryptoSuite, checkedSuite } from './crypto-suite.
 const AEAD = 'chacha20-poly1305';
 const NO_SALT = new Uint8Array(0);
 
-// OpenSSL takes X25519 keys in ASN.1 only: what stands before the 32 bytes of a PKCS #8 secret key
-// and of an SPKI public key is always the same (RFC 8410).
+// OpenSSL accepts X25519 keys only in ASN.1. The bytes before the 32 of a PKCS #8 secret key, and of an SPKI
+// public key, are always the same (RFC 8410).
 const SECRET_KEY_HEAD = Uint8Array.of(48, 46, 2, 1, 0, 48, 5, 6, 3, 43, 101, 110, 4, 34, 4, 32);
 const PUBLIC_KEY_HEAD = Uint8Array.of(48, 42, 48, 5, 6, 3, 43, 101, 110, 3, 33, 0);
 
@@ -44,7 +44,7 @@ export const nodeCrypto: CryptoSuite = checkedSuite({
       decipher.setAAD(associated, { plaintextLength: length });
       decipher.setAuthTag(sealed.subarray(length));
       const plaintext = decipher.update(sealed.subarray(0, length));
-      decipher.final(); // throws where the tag does not fit
+      decipher.final(); // throws if the tag does not match
       return plain(plaintext);
     },
   },
@@ -76,7 +76,7 @@ function secretKeyObject(secretKey: Uint8Array) {
   });
 }
 
-/** `buffer` as what the interface promises: the same memory, without Node's additions. */
+/** The memory of `buffer` as a plain `Uint8Array`, as the interface promises. */
 function plain(buffer: Buffer): Uint8Array<ArrayBuffer> {
   return new Uint8Array(buffer.buffer as ArrayBuffer, buffer.byteOffset, buffer.length);
 }

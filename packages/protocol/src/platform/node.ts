@@ -6,24 +6,27 @@ import { nodeCrypto } from './node-crypto.js';
 import type { Platform } from './port.js';
 import { createZstd } from './zstd.js';
 
-// In Node since 20.15 and 22.2; the type packages of 20 do not all declare it.
+// Node has it since 20.15 and 22.2; not all type packages of Node 20 declare it.
 const nativeCrc32 = (zlib as { crc32?: (data: Uint8Array, value?: number) => number }).crc32;
 
-/** With Node's default of 16 KiB, collecting a thousand chunks of a bomb doubles what refusing it takes. */
+/**
+ * With Node's default of 16 KiB, collecting the thousand chunks of a bomb doubles the time it takes to refuse
+ * it.
+ */
 const OUTPUT_CHUNK = 64 * 1024;
-/** Asking the system for a few bytes costs as much as for some thousand, and every session asks twice. */
+/** A few random bytes from the system cost as much as some thousand, and every session asks twice. */
 const randomPool = new Uint8Array(4096);
 let randomUsed = randomPool.length;
-/** More than this `zlib` refuses as an option. */
+/** The largest value that `zlib` accepts for `maxOutputLength`. */
 const MAX_OUTPUT_LENGTH = 0x7fffffff;
 
-/** Node's own implementations. */
+/** The implementations of Node. */
 export const platform: Platform = {
   name: 'node',
 
   ...createZstd(zlib),
 
-  // Node's takes an empty view without memory for the wish to begin anew.
+  // Node starts over for an empty view without memory, so skip that call.
   crc32:
     nativeCrc32 === undefined
       ? portableCrc32
@@ -35,7 +38,7 @@ export const platform: Platform = {
 
   decodeBase64(text) {
     const bytes = Buffer.from(text, 'base64');
-    // `Buffer` skips what it does not understand; what it writes back is the one strict spelling.
+    // `Buffer` skips invalid characters; encoding the result again yields the only valid spelling.
     if (bytes.toString('base64') !== text) return undefined;
     return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
   },
@@ -49,7 +52,7 @@ export const platform: Platform = {
       randomUsed = 0;
     }
     const bytes = randomPool.slice(randomUsed, randomUsed + length);
-    // What was handed out is known to nobody else from here on.
+    // Keep no copy of the bytes that were handed out.
     randomPool.fill(0, randomUsed, randomUsed + length);
     randomUsed += length;
     return bytes;
@@ -81,7 +84,7 @@ export const platform: Platform = {
 
 function brotliOptions(bytes: Uint8Array, quality: number): zlib.BrotliOptions {
   return {
-    // A chunk of the size to expect: the default of 16 KiB costs a small message 20 % more time.
+    // A chunk of the expected size: the default of 16 KiB costs a small message 20 % more time.
     chunkSize: Math.min(16 * 1024, Math.max(64, bytes.length >> 1)),
     params: {
       [zlib.constants.BROTLI_PARAM_QUALITY]: quality,
@@ -92,10 +95,10 @@ function brotliOptions(bytes: Uint8Array, quality: number): zlib.BrotliOptions {
 }
 
 type DecompressSync = (bytes: Uint8Array, options: zlib.ZlibOptions) => unknown;
-/** What the synchronous calls return when they are asked for `info`, which their types leave out. */
+/** The result of the synchronous calls with `info: true`, which Node's types do not declare. */
 interface Decompressed {
   readonly buffer: Buffer;
-  /** `bytesWritten` counts what was taken from the input. */
+  /** `bytesWritten` counts the input that was read. */
   readonly engine: { readonly bytesWritten: number };
 }
 
@@ -127,8 +130,8 @@ function decompress(name: string, run: DecompressSync, bytes: Uint8Array, maxSiz
 }
 
 /**
- * A plain `Uint8Array` of what zlib returned: a `Buffer` slices differently, and a small one would
- * keep the whole chunk of 16 KiB alive that it was cut from.
+ * A plain `Uint8Array` of a buffer from zlib: a `Buffer` slices differently, and a small one would keep alive
+ * the whole chunk of 16 KiB that it was cut from.
  */
 function detach(buffer: Buffer): Uint8Array {
   return buffer.length * 2 < buffer.buffer.byteLength

@@ -2,19 +2,19 @@ import type { CryptoSuite } from './crypto-suite.js';
 import type { ZstdPort } from './zstd.js';
 
 /**
- * What the core needs from its platform and cannot compute by itself in reasonable time. `node.ts`
- * and `web.ts` implement it; nothing outside this folder knows which one is in use.
+ * The functions that the core needs from its platform because it cannot compute them itself in reasonable
+ * time. `node.ts` and `web.ts` implement them; nothing outside this folder knows which is in use.
  */
 export interface Platform extends ZstdPort {
   readonly name: 'node' | 'web';
 
-  /** CRC-32 (IEEE 802.3) of `bytes`, continued from the CRC `seed` of what came before. */
+  /** CRC-32 (IEEE 802.3) of `bytes`, continued from `seed`, the CRC of the bytes before these. */
   crc32(bytes: Uint8Array, seed?: number): number;
 
   /** Padded standard base64. */
   encodeBase64(bytes: Uint8Array): string;
 
-  /** The bytes, or undefined where `text` is not exactly what `encodeBase64` writes. */
+  /** The bytes, or `undefined` if `text` is not exactly what `encodeBase64` writes. */
   decodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined;
 
   /** Hashes, authentication, encryption and key exchange; needs no loading. */
@@ -23,10 +23,7 @@ export interface Platform extends ZstdPort {
   /** `length` bytes from the platform's cryptographically secure generator. */
   randomBytes(length: number): Uint8Array<ArrayBuffer>;
 
-  /**
-   * Makes synchronous codecs ready that the platform has to load first; resolves at once where
-   * there is nothing to load. Safe to call repeatedly.
-   */
+  /** Loads Brotli; resolves at once if the platform has nothing to load. Safe to call repeatedly. */
   loadBrotli(): Promise<void>;
 
   /**
@@ -37,7 +34,7 @@ export interface Platform extends ZstdPort {
    */
   brotliCompress(bytes: Uint8Array, quality: number): Uint8Array;
 
-  /** Like `brotliCompress`, beside the event loop where the platform can. */
+  /** Like `brotliCompress`, but off the event loop if the platform supports that. */
   brotliCompressLater(bytes: Uint8Array, quality: number): Promise<Uint8Array>;
 
   /**

@@ -1,4 +1,4 @@
-import { decodeBase64, encodeBase64 } from './base64.js';
+import { decodeBase64, encodeBase64 } from './base64-web.js';
 import { brotliCompress, brotliDecompress, loadBrotli } from './brotli-web.js';
 import { crc32 } from './crc32.js';
 import { inflate } from './inflate.js';
@@ -8,7 +8,7 @@ import { createZstd } from './zstd.js';
 
 declare const crypto: { getRandomValues<T extends Uint8Array>(array: T): T };
 
-// `getRandomValues` refuses more than this at once.
+// The most bytes that `getRandomValues` fills per call.
 const MAX_RANDOM_CHUNK = 65_536;
 
 /** Browsers and workers: WebAssembly and the Web's own primitives. */
@@ -31,10 +31,10 @@ export const platform: Platform = {
     return bytes;
   },
 
-  // Called without arguments: what is injected is the tests' own business.
+  // Called without arguments: only tests pass a loader.
   loadBrotli: () => loadBrotli(),
   brotliCompress,
-  // WebAssembly runs where it is called.
+  // WebAssembly runs on the calling thread.
   brotliCompressLater: async (bytes, quality) => brotliCompress(bytes, quality),
   brotliDecompress,
   inflate,

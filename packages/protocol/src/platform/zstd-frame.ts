@@ -1,21 +1,21 @@
 import { ProtocolError } from '../base/errors.js';
 
 /**
- * What a zstd frame says about itself (RFC 8878, section 3.1.1), read without decompressing
- * anything: enough to refuse a bomb, a lie or trailing data before memory is spent.
+ * The sizes that a zstd frame declares (RFC 8878, section 3.1.1), read without decompressing anything: enough
+ * to refuse a bomb, a false size or trailing data before memory is spent.
  */
 export interface ZstdFrame {
-  /** Bytes that the frame declares to hold; undefined where it declares none. */
+  /** The declared size of the content in bytes; `undefined` if the frame declares none. */
   readonly contentSize: number | undefined;
-  /** The frame regenerates at least this many bytes: its raw and run-length blocks. */
+  /** The least that the frame can decompress to, in bytes: its raw and run-length blocks. */
   readonly minSize: number;
-  /** The frame regenerates at most this many bytes: 128 KiB for each compressed block. */
+  /** The most that the frame can decompress to, in bytes: `minSize` and 128 KiB for each compressed block. */
   readonly maxSize: number;
 }
 
 const MAGIC = 0xfd2fb528;
 const MAX_BLOCK_SIZE = 128 * 1024;
-/** zstd's own default: a larger window has to be allowed explicitly, and nobody here does. */
+/** The largest window that zstd decoders accept by default. */
 const MAX_WINDOW_LOG = 27;
 const BLOCK_HEADER_SIZE = 3;
 const CHECKSUM_SIZE = 4;
@@ -23,7 +23,7 @@ const DICTIONARY_ID_SIZES = [0, 1, 2, 4] as const;
 const BlockType = { RAW: 0, RLE: 1, COMPRESSED: 2 } as const;
 
 /**
- * Reads the frame header and walks over the block headers. `bytes` is exactly one frame.
+ * Reads the frame header and walks over the block headers. `bytes` must be exactly one frame.
  *
  * @throws {ProtocolError} `bad_compression` for anything else: another format, a skippable frame, a
  * dictionary ID, a window over 128 MiB, a missing end, data after the end, or a declared size that
@@ -83,7 +83,7 @@ export function readZstdFrame(bytes: Uint8Array): ZstdFrame {
   return { contentSize, minSize, maxSize };
 }
 
-/** Sizes above 2^53 lose low bits here, which no comparison with a limit can notice. */
+/** Sizes above 2^53 lose low bits here, which makes no difference when compared with a limit. */
 function readContentSize(view: DataView, at: number, length: number): number | undefined {
   switch (length) {
     case 0:

@@ -2,19 +2,9 @@ import * as zlib from 'node:zlib';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { equalBytes } from '../base/bytes.js';
-import { isProtocolError } from '../base/errors.js';
+import { errorCode } from '../testing/error-code.js';
 import { createZstd, type ZstdPort } from './zstd.js';
 import { readZstdFrame } from './zstd-frame.js';
-
-const codeOf = (run: () => unknown): string => {
-  try {
-    run();
-  } catch (error) {
-    if (isProtocolError(error)) return error.code;
-    throw error;
-  }
-  return 'no error';
-};
 
 const hex = (text: string) => Uint8Array.from(text.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
 const bytesOf = (text: string) => new TextEncoder().encode(text);
@@ -39,16 +29,16 @@ beforeAll(async () => {
   for (const [, zstd] of engines) await zstd.loadZstd();
 });
 
-it('says that it is not loaded before it is', async () => {
+it('throws codec_not_loaded before it is loaded', async () => {
   const fresh = createZstd();
-  expect(codeOf(() => fresh.zstdCompress(new Uint8Array(4), 3))).toBe('codec_not_loaded');
-  expect(codeOf(() => fresh.zstdDecompress(new Uint8Array(4), 3))).toBe('codec_not_loaded');
+  expect(errorCode(() => fresh.zstdCompress(new Uint8Array(4), 3))).toBe('codec_not_loaded');
+  expect(errorCode(() => fresh.zstdDecompress(new Uint8Array(4), 3))).toBe('codec_not_loaded');
   await Promise.all([fresh.loadZstd(), fresh.loadZstd()]);
   expect(fresh.zstdCompress(new Uint8Array(4), 3).length).toBeGreaterThan(0);
 });
 
 describe.each(engines)('zstd by %s', (_name, zstd) => {
-  it('gives back what went in, at every level in use, with or without a dictionary', () => {
+  it('round-trips content at every level in use, with and without a dictionary', () => {
     fc.assert(
       fc.property(
         fc.oneof(fc.uint8Array({ maxLength: 400 }), fc.string({ maxLength: 400 }).map(bytesOf)),
@@ -62,7 +52,7 @@ describe.each(engines)('zstd by %s', (_name, zstd) => {
             expect(other.zstdDecompress(packed, content.length, dictionary)).toEqual(content);
           }
           if (content.length > 0) {
-            expect(codeOf(() => zstd.zstdDecompress(packed, content.length - 1, dictionary))).toBe(
+            expect(errorCode(() => zstd.zstdDecompress(packed, content.length - 1, dictionary))).toBe(
               'decompressed_too_large',
             );
           }
@@ -71,7 +61,7 @@ describe.each(engines)('zstd by %s', (_name, zstd) => {
     );
   });
 
-  it('takes a dictionary for what it is worth, also one that looks like a trained one', () => {
+  it('uses a dictionary as raw content, even if it looks like a trained one', () => {
     const base = bytesOf(JSON.stringify(Array.from({ length: 80 }, (_, i) => ({ i, at: i ** 5 % 9973 }))));
     const next = bytesOf(`${new TextDecoder().decode(base).slice(0, -1)},{"i":80}]`);
     const alone = zstd.zstdCompress(next, 3).length;
@@ -81,25 +71,27 @@ describe.each(engines)('zstd by %s', (_name, zstd) => {
     const packed = zstd.zstdCompress(next, 3, lookalike);
     expect(packed.length).toBeLessThan(alone / 10);
     for (const [, other] of engines) expect(other.zstdDecompress(packed, 1e6, lookalike)).toEqual(next);
-    const wrong = codeOf(() => expect(zstd.zstdDecompress(packed, 1e6)).not.toEqual(next));
-    expect(['no error', 'bad_compression']).toContain(wrong);
+    const wrong = errorCode(() => expect(zstd.zstdDecompress(packed, 1e6)).not.toEqual(next));
+    expect(['none', 'bad_compression']).toContain(wrong);
   });
 
   it('reads frames that declare no size, up to the limit', () => {
     const undeclared = runLengthFrame('0038', 2, 1000);
     expect(zstd.zstdDecompress(undeclared, 2000)).toEqual(new Uint8Array(2000));
-    expect(codeOf(() => zstd.zstdDecompress(undeclared, 1999))).toBe('decompressed_too_large');
+    expect(errorCode(() => zstd.zstdDecompress(undeclared, 1999))).toBe('decompressed_too_large');
   });
 
-  it('stops where compressed blocks of an undeclared size pass the limit', () => {
+  it('stops when compressed blocks of undeclared size exceed the limit', () => {
     const content = bytesOf('ab'.repeat(50_000));
     const declared = zstd.zstdCompress(content, 3);
-    // The size field goes, a window descriptor of 128 KiB takes its place: a streaming encoder's header.
+    // Replace the size field by a window descriptor of 128 KiB, as in the header of a streaming encoder.
     expect([...declared.subarray(4, 5)].map((d) => d & 0xe0)).toEqual([0xa0]);
     const undeclared = Uint8Array.of(...declared.subarray(0, 4), 0x00, 0x38, ...declared.subarray(9));
     expect(readZstdFrame(undeclared).contentSize).toBeUndefined();
     expect(equalBytes(zstd.zstdDecompress(undeclared, content.length), content)).toBe(true);
-    expect(codeOf(() => zstd.zstdDecompress(undeclared, content.length - 1))).toBe('decompressed_too_large');
+    expect(errorCode(() => zstd.zstdDecompress(undeclared, content.length - 1))).toBe(
+      'decompressed_too_large',
+    );
   });
 
   it('refuses bombs before it allocates', () => {
@@ -112,13 +104,13 @@ describe.each(engines)('zstd by %s', (_name, zstd) => {
       '2 GiB declared, 10 held': runLengthFrame('a000000080', 1, 10),
     };
     for (const [name, bomb] of Object.entries(bombs)) {
-      expect([name, codeOf(() => zstd.zstdDecompress(bomb, mib16))]).toEqual([
+      expect([name, errorCode(() => zstd.zstdDecompress(bomb, mib16))]).toEqual([
         name,
         'decompressed_too_large',
       ]);
     }
-    // Within the limit a declared size still has to be one that the blocks can hold.
-    expect(codeOf(() => zstd.zstdDecompress(runLengthFrame('a000000010', 1, 10), 2 ** 30))).toBe(
+    // Even within the limit, the blocks must be able to hold the declared size.
+    expect(errorCode(() => zstd.zstdDecompress(runLengthFrame('a000000010', 1, 10), 2 ** 30))).toBe(
       'bad_compression',
     );
     expect(process.memoryUsage().rss - before).toBeLessThan(32 * 2 ** 20);
@@ -141,10 +133,10 @@ describe.each(engines)('zstd by %s', (_name, zstd) => {
       'one byte more than declared': hex('28b52ffd2002190000616263'),
     };
     for (const [name, bytes] of Object.entries(refused)) {
-      expect([name, codeOf(() => zstd.zstdDecompress(bytes, 1000))]).toEqual([name, 'bad_compression']);
+      expect([name, errorCode(() => zstd.zstdDecompress(bytes, 1000))]).toEqual([name, 'bad_compression']);
     }
     for (let length = 0; length < frame.length; length++) {
-      expect(codeOf(() => zstd.zstdDecompress(frame.subarray(0, length), 1000))).toBe('bad_compression');
+      expect(errorCode(() => zstd.zstdDecompress(frame.subarray(0, length), 1000))).toBe('bad_compression');
     }
     expect(zstd.zstdDecompress(hex('28b52ffd2003190000616263'), 3)).toEqual(bytesOf('abc'));
   });
@@ -154,11 +146,11 @@ describe.each(engines)('zstd by %s', (_name, zstd) => {
     const right = ['28b52ffd2403190000616263', '28b52ffd0438190000616263'];
     for (const frame of right) {
       expect(zstd.zstdDecompress(hex(`${frame}990977ad`), 3)).toHaveLength(3);
-      expect(codeOf(() => zstd.zstdDecompress(hex(`${frame}990977ae`), 3))).toBe('bad_compression');
+      expect(errorCode(() => zstd.zstdDecompress(hex(`${frame}990977ae`), 3))).toBe('bad_compression');
     }
   });
 
-  it('answers damaged frames with nothing but its own errors', () => {
+  it('throws only its own errors for damaged frames', () => {
     const content = bytesOf('the quick brown fox jumps over the lazy dog. '.repeat(40));
     const frame = zstd.zstdCompress(content, 19);
     fc.assert(
@@ -170,7 +162,7 @@ describe.each(engines)('zstd by %s', (_name, zstd) => {
         (changes) => {
           const damaged = frame.slice();
           for (const [at, xor] of changes) damaged[at] = (damaged[at] ?? 0) ^ xor;
-          codeOf(() => zstd.zstdDecompress(damaged, 2 ** 20));
+          errorCode(() => zstd.zstdDecompress(damaged, 2 ** 20));
         },
       ),
       { numRuns: 500 },

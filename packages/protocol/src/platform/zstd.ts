@@ -2,28 +2,28 @@ import { ProtocolError } from '../base/errors.js';
 import { readZstdFrame } from './zstd-frame.js';
 
 /**
- * zstd for every runtime: the one that Node brings since 22.15, else a WebAssembly build. Both read
- * and write the same frames, and both are handed only frames that `readZstdFrame` has measured.
+ * zstd for every runtime: Node's own since 22.15, otherwise a WebAssembly build. Both read and write the same
+ * frames, and both only get frames that `readZstdFrame` has checked.
  *
  * Dictionaries are raw content (RFC 8878, section 5: a dictionary without the dictionary magic):
  * any bytes that both ends have.
  */
 export interface ZstdPort {
-  /** Most bytes that `zstdCompress` takes at once. */
+  /** The most bytes that `zstdCompress` accepts per call. */
   readonly zstdMaxInput: number;
 
-  /** Loads what there is to load; resolves at once where it is there. Safe to call repeatedly. */
+  /** Loads the WebAssembly build if it is needed and not loaded yet. Safe to call repeatedly. */
   loadZstd(): Promise<void>;
-  /** Whether dictionaries can be used, so that nothing has to be waited for. */
+  /** Whether dictionaries can be used now, without a call of `loadZstd`. */
   isZstdLoaded(): boolean;
 
   /**
    * One zstd frame, with the content size in its header and no content checksum.
    *
    * @param level 1 to 19.
-   * @param dictionary bytes that the other end has as well; fewer than 8 do nothing.
-   * @throws {ProtocolError} `codec_not_loaded` before `loadZstd` has resolved, `message_too_large`
-   * over `zstdMaxInput`, `internal` where zstd itself fails, for example for want of memory.
+   * @param dictionary bytes that the other end has as well; a dictionary of fewer than 8 is ignored.
+   * @throws {ProtocolError} `codec_not_loaded` before `loadZstd` has resolved, `message_too_large` over
+   * `zstdMaxInput`, `internal` if zstd itself fails, for example because memory runs out.
    */
   zstdCompress(bytes: Uint8Array, level: number, dictionary?: Uint8Array): Uint8Array;
 
@@ -35,27 +35,27 @@ export interface ZstdPort {
   zstdDecompress(bytes: Uint8Array, maxSize: number, dictionary?: Uint8Array): Uint8Array;
 }
 
-/** One implementation. Its errors are its own library's. */
+/** One implementation. It throws the errors of its own library. */
 interface Engine {
-  /** Most bytes on either side of a call. */
+  /** The most bytes of input or output per call. */
   readonly maxSize: number;
   compress(bytes: Uint8Array, level: number, dictionary: Uint8Array | undefined): Uint8Array;
-  /** Fails where there is more than `capacity`; a size that the frame declares is the capacity. */
+  /**
+   * Fails if the content is larger than `capacity`, which is the size that the frame declares, if it does.
+   */
   decompress(bytes: Uint8Array, capacity: number, dictionary: Uint8Array | undefined): Uint8Array;
-  /** Whether `decompress` failed for want of capacity. */
+  /** Whether `decompress` failed because `capacity` was too small. */
   wasFull(error: unknown): boolean;
 }
 
-/**
- * @param runtime Node's `zlib` module, where there is one; used where it has zstd.
- */
+/** @param runtime Node's `zlib` module, if there is one; used if it has zstd. */
 export function createZstd(runtime?: object): ZstdPort {
   const native = runtime === undefined ? undefined : createNativeEngine(runtime);
   let loading: Promise<Engine> | undefined;
   let loaded: Engine | undefined;
 
   const engineFor = (dictionary: Uint8Array | undefined): Engine => {
-    if (native !== undefined && (dictionary === undefined || native.takesDictionaries())) return native;
+    if (native !== undefined && (dictionary === undefined || native.supportsDictionaries())) return native;
     if (loaded !== undefined) return loaded;
     throw new ProtocolError('codec_not_loaded', 'zstd is not loaded; await loadCodecs(["AVP"]) first');
   };
@@ -63,10 +63,10 @@ export function createZstd(runtime?: object): ZstdPort {
   return {
     zstdMaxInput: native?.maxSize ?? WASM_MAX_SIZE,
 
-    isZstdLoaded: () => loaded !== undefined || (native?.takesDictionaries() ?? false),
+    isZstdLoaded: () => loaded !== undefined || (native?.supportsDictionaries() ?? false),
 
     async loadZstd() {
-      if (native?.takesDictionaries()) return;
+      if (native?.supportsDictionaries()) return;
       loading ??= loadWasmEngine();
       try {
         loaded = await loading;
@@ -82,7 +82,7 @@ export function createZstd(runtime?: object): ZstdPort {
       if (bytes.length > engine.maxSize) {
         throw new ProtocolError(
           'message_too_large',
-          `zstd takes at most ${engine.maxSize} bytes at once in this runtime, not ${bytes.length}`,
+          `zstd accepts at most ${engine.maxSize} bytes per call in this runtime, not ${bytes.length}`,
         );
       }
       try {
@@ -101,7 +101,7 @@ export function createZstd(runtime?: object): ZstdPort {
         throw tooLarge(`zstd data holds ${size ?? `at least ${frame.minSize}`} bytes, more than ${maxSize}`);
       }
       if (size !== undefined && (size < frame.minSize || size > frame.maxSize)) {
-        throw damaged(`declares ${size} bytes, its blocks hold ${frame.minSize} to ${frame.maxSize}`);
+        throw damaged(`declares ${size} bytes, but its blocks hold ${frame.minSize} to ${frame.maxSize}`);
       }
       const capacity = size ?? Math.min(frame.maxSize, maxSize);
       if (capacity > engine.maxSize || bytes.length > engine.maxSize) {
@@ -117,7 +117,7 @@ export function createZstd(runtime?: object): ZstdPort {
         throw damaged('is damaged', cause);
       }
       if (size !== undefined && output.length !== size) {
-        throw damaged(`declares ${size} bytes and holds ${output.length}`);
+        throw damaged(`declares ${size} bytes, but holds ${output.length}`);
       }
       return output;
     },
@@ -136,8 +136,8 @@ const DICTIONARY_MAGIC = [0x37, 0xa4, 0x30, 0xec] as const;
 const MIN_DICTIONARY_SIZE = 8;
 
 /**
- * `dictionary` as zstd takes it for raw content. Content that happens to begin with the magic
- * number of a trained dictionary would be parsed as one, so both ends leave its first byte out.
+ * `dictionary` in a form that zstd reads as raw content. Content that happens to begin with the magic number
+ * of a trained dictionary would be parsed as one, so both ends leave out its first byte.
  */
 function rawDictionary(dictionary: Uint8Array | undefined): Uint8Array | undefined {
   if (dictionary === undefined || dictionary.length < MIN_DICTIONARY_SIZE) return undefined;
@@ -147,11 +147,11 @@ function rawDictionary(dictionary: Uint8Array | undefined): Uint8Array | undefin
 // --- WebAssembly ---------------------------------------------------------------------------------
 
 /**
- * The WebAssembly heap grows to twice this at worst and never shrinks. It also cannot report that
- * it is full (at 2 GiB): it must never come near.
+ * The WebAssembly heap grows to twice this at worst and never shrinks. It cannot report that it is full (at 2
+ * GiB), so it must never come close.
  */
 const WASM_MAX_SIZE = 256 * 1024 * 1024;
-/** `init` of the WebAssembly build never settles where its file cannot be fetched. */
+/** `init` of the WebAssembly build never settles if its file cannot be fetched. */
 const WASM_LOAD_TIMEOUT_MS = 30_000;
 /** zstd's error number for an output buffer that is too small; the library reports −70. */
 const DESTINATION_TOO_SMALL = /-70$/;
@@ -212,14 +212,14 @@ interface NodeZstd {
 }
 
 interface NativeEngine extends Engine {
-  /** Node took zstd dictionaries later than zstd; before, it ignores them silently. */
-  takesDictionaries(): boolean;
+  /** Node got zstd dictionaries later than zstd; older versions ignore the option silently. */
+  supportsDictionaries(): boolean;
 }
 
 function createNativeEngine(runtime: object): NativeEngine | undefined {
   if (!('zstdCompressSync' in runtime && 'zstdDecompressSync' in runtime)) return undefined;
   const zlib = runtime as NodeZstd;
-  let takesDictionaries: boolean | undefined;
+  let supportsDictionaries: boolean | undefined;
 
   const engine: NativeEngine = {
     maxSize: 0x7fffffff,
@@ -235,7 +235,7 @@ function createNativeEngine(runtime: object): NativeEngine | undefined {
 
     decompress(bytes, capacity, dictionary) {
       const output = zlib.zstdDecompressSync(bytes, {
-        // Node refuses a limit of zero.
+        // Node refuses a limit of 0.
         maxOutputLength: Math.max(capacity, 1),
         ...(dictionary && { dictionary }),
       });
@@ -244,12 +244,12 @@ function createNativeEngine(runtime: object): NativeEngine | undefined {
 
     wasFull: (error) => (error as { code?: unknown }).code === 'ERR_BUFFER_TOO_LARGE',
 
-    takesDictionaries() {
-      if (takesDictionaries === undefined) {
+    supportsDictionaries() {
+      if (supportsDictionaries === undefined) {
         const sample = Uint8Array.from({ length: 256 }, (_, i) => (i * 197) & 0xff);
-        takesDictionaries = engine.compress(sample, 3, sample).length < sample.length / 2;
+        supportsDictionaries = engine.compress(sample, 3, sample).length < sample.length / 2;
       }
-      return takesDictionaries;
+      return supportsDictionaries;
     },
   };
   return engine;

@@ -69,7 +69,7 @@ describe('with the link', () => {
   it('bodies go out as link frames and come in as events', () => {
     const { path, outbox } = createPath();
     path.send(text('hello'));
-    const frame = outbox.next() as Uint8Array;
+    const frame = outbox.next(0) as Uint8Array;
     expect(decodeLinkFrame(frame)).toMatchObject({ kind: LinkKind.MESSAGE, streamId: 0 });
     expect(createPath().path.handleLinkFrame(frame, 0)).toMatchObject({
       type: 'message',
@@ -98,11 +98,11 @@ describe('without the link', () => {
     expect(path.hasLink).toBe(false);
     for (const body of [text('hello'), coded(BodyCodec.TOKEN_NATIVE, Uint8Array.of(5))]) {
       path.send(body);
-      expect(outbox.next()).toEqual(encodeBareFrame(body, 'CL100K_BASE'));
+      expect(outbox.next(0)).toEqual(encodeBareFrame(body, 'CL100K_BASE'));
     }
     expect(errorCode(() => path.request(text('x')))).toBe('unsupported');
     expect(errorCode(() => path.transfer(transferOf(1)))).toBe('unsupported');
-    expect(outbox.next()).toBeUndefined();
+    expect(outbox.next(0)).toBeUndefined();
   });
 
   it('bare frames come in as messages', () => {
@@ -120,7 +120,7 @@ describe('without the link', () => {
   it('a body without an unambiguous bare form is not sent', () => {
     const { path, outbox } = createPath({}, WITHOUT_LINK);
     expect(errorCode(() => path.send(text('#TK|C|AA==')))).toBe('unrepresentable');
-    expect(outbox.next()).toBeUndefined();
+    expect(outbox.next(0)).toBeUndefined();
   });
 });
 
@@ -142,7 +142,7 @@ describe('in JSON envelopes', () => {
       { algorithm: 'TOKEN_NATIVE', content: encodeTextForm(tokens, 'CL100K_BASE'), originalSize: 4 },
       { algorithm: 'NONE', content: 'hi', originalSize: 2 },
     ]);
-    expect(outbox.next()).toBeUndefined();
+    expect(outbox.next(0)).toBeUndefined();
   });
 
   it('tensors are refused', () => {
@@ -243,7 +243,7 @@ describe('what may be sent, by the state of the session', () => {
     const created = createPath();
     const { path, outbox } = created;
     path.request(text('asked'));
-    outbox.next();
+    outbox.next(0);
     const frame = encodeBodyFrame({ ...text('x'), kind: LinkKind.REQUEST, streamId: 1 }, 0, 1);
     path.handleLinkFrame(frame, 0);
     Object.assign(created.host, state);
@@ -251,7 +251,7 @@ describe('what may be sent, by the state of the session', () => {
   };
   const written = (outbox: Outbox) => {
     const kinds: number[] = [];
-    for (let frame = outbox.next(); frame !== undefined; frame = outbox.next())
+    for (let frame = outbox.next(0); frame !== undefined; frame = outbox.next(0))
       kinds.push(decodeLinkFrame(frame as Uint8Array).kind);
     return kinds;
   };

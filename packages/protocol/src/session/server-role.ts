@@ -2,7 +2,7 @@ import { CloseCode, isConnectionLoss } from '../base/close-codes.js';
 import { Extension, type Subprotocol } from '../base/constants.js';
 import { ProtocolError, toProtocolError } from '../base/errors.js';
 import { decodeAvpHello } from '../codec/avp/hello.js';
-import { assertContextStatement } from '../codec/context/parameters.js';
+import { assertContextParameters } from '../codec/context/parameters.js';
 import {
   AgreementCache,
   type Answer,
@@ -129,7 +129,7 @@ export class ServerRole implements Role {
     const { extensions } = hello;
     linkParameters(extensions);
     const context = extensions[Extension.CONTEXT];
-    if (context !== undefined) assertContextStatement(context);
+    if (context !== undefined) assertContextParameters(context);
     const introduced = extensions[Extension.AVP];
     if (introduced !== undefined && options.avp !== undefined) decodeAvpHello(introduced);
     this.#hello = hello;

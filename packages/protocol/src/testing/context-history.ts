@@ -5,7 +5,7 @@ import { type BodyCoder, createBodyCoder } from '../codec/auto/coder.js';
 import { BodyCodec, type CodedBody } from '../codec/body.js';
 import { ContextDecoder } from '../codec/context/decoder.js';
 import { ContextEncoder } from '../codec/context/encoder.js';
-import { stateContext } from '../codec/context/parameters.js';
+import { encodeContextParameters } from '../codec/context/parameters.js';
 import type { ContextState } from '../codec/context/state.js';
 import { decodeLinkFrame, LinkFlag } from '../link/frame.js';
 import type { SessionEvent } from '../session/types.js';
@@ -92,7 +92,7 @@ export function runHistory(
       extensions: {
         [Extension.LINK]: JSON.stringify(LINK),
         [Extension.RESUME]: '{}',
-        [Extension.CONTEXT]: stateContext(BUDGET),
+        [Extension.CONTEXT]: encodeContextParameters(BUDGET),
       },
     },
     limits: LIMITS,

@@ -5,7 +5,7 @@ import { createRandom, mixedText } from './testing/texts.js';
 import type { TokenTable } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
 
-// Much is compared; a busy machine takes its time.
+// The comparisons need more than the default timeout on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
 describe.each(ENCODING_NAMES)('boundaries of %s', (name) => {
@@ -37,7 +37,7 @@ describe.each(ENCODING_NAMES)('boundaries of %s', (name) => {
     }
   });
 
-  it('never fall inside a token that stands in other text', () => {
+  it('never fall inside a token that is surrounded by other text', () => {
     const random = createRandom(8);
     for (let i = 0; i < 20_000; i++) {
       const token = Buffer.from(tokenBytes(table, Math.floor(random() * ordinary)));
@@ -50,7 +50,7 @@ describe.each(ENCODING_NAMES)('boundaries of %s', (name) => {
     }
   });
 
-  it('leave segments whose encodings make up that of the whole', () => {
+  it('leave segments whose encodings together are that of the whole', () => {
     const random = createRandom(9);
     let parts = 0;
     for (let i = 0; i < 1500; i++) {
@@ -60,7 +60,7 @@ describe.each(ENCODING_NAMES)('boundaries of %s', (name) => {
       parts += found.length;
       expect(found.flatMap((segment) => plain(segment))).toEqual(plain(bytes));
     }
-    // Otherwise the test says nothing.
+    // Otherwise the test proves nothing.
     expect(parts).toBeGreaterThan(10_000);
   });
 });

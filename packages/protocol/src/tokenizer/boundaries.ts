@@ -1,15 +1,15 @@
 /**
- * Where a piece falls apart before it is merged.
+ * The places where a piece is split before it is merged.
  *
- * A merge can join the characters on both sides of a boundary only into a token that holds them side
- * by side. So where no token of the vocabulary does, the parts left and right of the boundary are
- * encoded independently, exactly. Text in scripts without spaces thereby becomes short segments,
- * most of which have been seen before, and a long piece needs no long merge.
+ * A merge can join the characters on both sides of a boundary only into a token that holds them side by side.
+ * If no token of the vocabulary does, the parts left and right of the boundary can be encoded independently,
+ * with exactly the same result. Text in scripts without spaces thus becomes short segments, most of them seen
+ * before, and a long piece needs no long merge.
  *
- * - `adjacent` has a bit for two bytes: an ASCII character and the next, or, where a token begins or
- *   ends inside a character, the bytes on both sides of a boundary in that token.
- * - `neighbours` has a bit for a hash of two whole characters, one of them not ASCII. Two pairs may
- *   share a bit: then a boundary is missed, which costs time and changes no result.
+ * - `adjacent` has a bit for every two bytes: an ASCII character and the next, or, if a token begins or ends
+ *   inside a character, the bytes on both sides of a boundary in that token.
+ * - `neighbours` has a bit for a hash of two whole characters, one of them not ASCII. If two pairs share a
+ *   bit, a boundary is missed, which costs time but changes no result.
  */
 
 const NEIGHBOUR_BITS = 19;
@@ -18,7 +18,7 @@ export class Boundaries {
   readonly #adjacent = new Int32Array(0x10000 >> 5);
   readonly #neighbours = new Int32Array((1 << NEIGHBOUR_BITS) >> 5);
 
-  /** Takes the tokens from `first` up to `size` into account. */
+  /** Adds the tokens from `first` up to `size`. */
   add(bytes: Uint8Array, offsets: Uint32Array, first: number, size: number): void {
     for (let id = first; id < size; id++) {
       this.#addToken(bytes, offsets[id] as number, offsets[id + 1] as number);
@@ -35,7 +35,7 @@ export class Boundaries {
     }
   }
 
-  /** Enters the boundary at `at`, of which at least one side is not ASCII. */
+  /** Adds the boundary at `at`, which has a character outside ASCII on at least one side. */
   #addBoundary(bytes: Uint8Array, start: number, at: number, end: number): void {
     let from = at - 1;
     while (from > start && isContinuation(bytes[from] as number)) from--;
@@ -45,7 +45,7 @@ export class Boundaries {
     else set(this.#adjacent, ((bytes[at - 1] as number) << 8) | (bytes[at] as number));
   }
 
-  /** The first boundary behind `start` that no token crosses, or `end`. */
+  /** The first boundary after `start` that no token crosses, or `end`. */
   next(bytes: Uint8Array, start: number, end: number): number {
     const adjacent = this.#adjacent;
     const neighbours = this.#neighbours;
@@ -69,7 +69,7 @@ export class Boundaries {
   }
 }
 
-/** Bytes of the character that begins with `lead`; zero for what begins none. */
+/** The number of bytes of the character that begins with `lead`; 0 if no character does. */
 function widthOf(lead: number): number {
   return lead < 0x80 ? 1 : lead < 0xc0 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
 }
@@ -78,7 +78,7 @@ function isContinuation(byte: number): boolean {
   return (byte & 0xc0) === 0x80;
 }
 
-/** The bytes of one character as a number. */
+/** The bytes of one character, packed into a number. */
 function character(bytes: Uint8Array, at: number, end: number): number {
   let packed = 0;
   for (let i = at; i < end; i++) packed = (packed << 8) | (bytes[i] as number);

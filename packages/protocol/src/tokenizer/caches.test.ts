@@ -6,23 +6,23 @@ import { createRandom } from './testing/texts.js';
 import { TokenCache, UNKNOWN } from './token-cache.js';
 import { hashOf, NO_TOKEN } from './token-table.js';
 
-// Much is compared; a busy machine takes its time.
+// The comparisons need more than the default timeout on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
-/** Short keys over two letters and NUL collide in every way they can. */
+/** Short keys over the bytes 0, 97 and 194, which collide in every possible way. */
 function anyKey(maxLength: number, random: () => number): Buffer {
   const length = 1 + Math.floor(random() * maxLength);
   return Buffer.from(Array.from({ length }, () => Math.floor(random() * 3) * 97));
 }
 
 describe('the cache of tokens', () => {
-  it('knows nothing at first, and nothing that was not written', () => {
+  it('returns UNKNOWN for everything that was not written', () => {
     const cache = new TokenCache();
     const { view } = keySource(Buffer.from([0, 0, 0, 0, 0, 0, 0, 0]));
     for (let length = 1; length <= MAX_SHORT; length++) expect(cache.read(view, 0, length)).toBe(UNKNOWN);
   });
 
-  it('returns what was written last for these bytes, or nothing', () => {
+  it('returns the last value written for these bytes, or nothing', () => {
     const cache = new TokenCache();
     const random = createRandom(1);
     const written = new Map<string, number>();
@@ -47,7 +47,7 @@ describe('the cache of tokens', () => {
 });
 
 describe('the cache of pieces', () => {
-  it('returns what was written last for these bytes, or nothing', () => {
+  it('returns the last value written for these bytes, or nothing', () => {
     const cache = new PieceCache();
     const random = createRandom(2);
     const written = new Map<string, number[]>();

@@ -7,7 +7,7 @@ import { ENCODING_NAMES } from './testing/loaded-table.js';
 import { createRandom, mixedText, pick } from './testing/texts.js';
 import { VOCABULARIES } from './vocabulary.js';
 
-// Much is compared; a busy machine takes its time.
+// The comparisons need more than the default timeout on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
 describe.each(ENCODING_NAMES)('decoding %s', (name) => {
@@ -17,7 +17,7 @@ describe.each(ENCODING_NAMES)('decoding %s', (name) => {
     encoding = await loadEncoding(name);
   });
 
-  it('refuses IDs that are none', () => {
+  it('refuses IDs that no vocabulary has', () => {
     for (const id of [size, size + 1, 2 ** 32 - 1, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY]) {
       expect(errorCode(() => encoding.decode([15, id]))).toBe('bad_token');
       expect(errorCode(() => encoding.decodeBytes([id], { allowSpecial: true }))).toBe('bad_token');
@@ -40,7 +40,7 @@ describe.each(ENCODING_NAMES)('decoding %s', (name) => {
     }
   });
 
-  it('knows every ordinary token', () => {
+  it('decodes every ordinary token', () => {
     const ids = Uint32Array.from({ length: ordinary }, (_, id) => id);
     const bytes = encoding.decodeBytes(ids);
     expect(bytes.length).toBe(encoding.byteLength(ids));
@@ -71,7 +71,7 @@ describe.each(ENCODING_NAMES)('decoding %s', (name) => {
     }
   });
 
-  it('bounds the text, before it is there', () => {
+  it('limits the size of the text before decoding it', () => {
     const text = 'as long as it may be';
     const ids = encoding.encode(text);
     expect(encoding.decode(ids, { maxBytes: text.length })).toBe(text);
@@ -81,7 +81,7 @@ describe.each(ENCODING_NAMES)('decoding %s', (name) => {
     expect(errorCode(() => encoding.decodeBytes(ids, { maxBytes: text.length - 1 }))).toBe(
       'decompressed_too_large',
     );
-    // 128 bytes a token: by default, 16 MiB.
+    // 128 bytes per token; the default limit is 16 MiB.
     const [longest] = encoding.encode(' '.repeat(name === 'LLAMA_BPE' ? 128 : 81));
     const each = encoding.byteLength([longest as number]);
     const most = Math.floor((16 * 1024 * 1024) / each);
@@ -91,7 +91,7 @@ describe.each(ENCODING_NAMES)('decoding %s', (name) => {
   });
 
   describe('as a stream', () => {
-    it('gives the same text however it is cut', () => {
+    it('gives the same text for any split of the tokens', () => {
       const random = createRandom(5);
       for (let i = 0; i < 300; i++) {
         const text = mixedText(random);
@@ -122,7 +122,7 @@ describe.each(ENCODING_NAMES)('decoding %s', (name) => {
             const byte = bytes[at] as number;
             const id = byteIds.get(byte) as number;
             seen += Buffer.byteLength(decoder.push([id]));
-            // What has arrived is given out up to the last complete character.
+            // The decoder returns everything up to the last complete character.
             expect(at + 1 - seen).toBeLessThan(4);
           }
           decoder.end();
@@ -142,7 +142,7 @@ describe.each(ENCODING_NAMES)('decoding %s', (name) => {
       expect([...ids].map((id) => decoder.push([id])).join('')).toBe('\ufeffa\ufeff');
     });
 
-    it('shares nothing with other decoders', () => {
+    it('is independent of other decoders', () => {
       const first = encoding.createDecoder();
       const second = encoding.createDecoder();
       expect(first.push([byteIds.get(0xc3) as number])).toBe('');
@@ -158,14 +158,14 @@ describe.each(ENCODING_NAMES)('decoding %s', (name) => {
       expect(errorCode(() => decoder.end())).toBe('bad_utf8');
     });
 
-    it('is done after an error', () => {
+    it('throws the same error again after an error', () => {
       const decoder = encoding.createDecoder();
       expect(errorCode(() => decoder.push([size]))).toBe('bad_token');
       expect(errorCode(() => decoder.push(encoding.encode('text')))).toBe('bad_token');
       expect(errorCode(() => decoder.end())).toBe('bad_token');
     });
 
-    it('bounds the whole text', () => {
+    it('limits the size of the whole text', () => {
       const decoder = encoding.createDecoder({ maxBytes: 10 });
       const five = encoding.encode('12345');
       expect(decoder.push(five) + decoder.push(five)).toBe('1234512345');
@@ -173,7 +173,7 @@ describe.each(ENCODING_NAMES)('decoding %s', (name) => {
       expect(errorCode(() => decoder.push(encoding.encode('6')))).toBe('decompressed_too_large');
     });
 
-    it('takes special tokens where they are allowed', () => {
+    it('accepts special tokens if they are allowed', () => {
       const [id, special] = pick([...specials], createRandom(1));
       expect(encoding.createDecoder({ allowSpecial: true }).push([id])).toBe(special);
       expect(errorCode(() => encoding.createDecoder().push([id]))).toBe('bad_token');

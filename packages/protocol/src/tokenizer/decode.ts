@@ -6,17 +6,17 @@ import type { TokenTable } from './token-table.js';
 import type { Vocabulary } from './vocabulary.js';
 
 /**
- * From token IDs to bytes and text. Lengths are added up first, so an ID that the vocabulary does not
- * have and a text that is too long are found before anything is allocated.
+ * From token IDs to bytes and text. The decoder adds up the lengths first, so it finds an unknown ID or an
+ * overlong text before it allocates anything.
  */
 export interface DecodeOptions {
-  /** Accept the IDs of special tokens, which decode to their names. @default false */
+  /** Whether to accept the IDs of special tokens, which decode to their names. @default false */
   readonly allowSpecial?: boolean | undefined;
-  /** The most bytes of text. @default the default of `maxMessageSize` */
+  /** The most bytes of text to accept. @default the default of `maxMessageSize` */
   readonly maxBytes?: number | undefined;
 }
 
-/** Short texts are decoded in a buffer that is used again. */
+/** A reused buffer, in which short texts are decoded. */
 const SCRATCH = new Uint8Array(8192);
 /** Longer tokens are copied natively. */
 const COPY_NATIVELY = 24;
@@ -49,7 +49,7 @@ export class TokenDecoder {
   }
 
   /**
-   * Bytes that `ids` stand for.
+   * The number of bytes that `ids` stand for.
    *
    * @throws {ProtocolError} `bad_token`, `decompressed_too_large`.
    */
@@ -69,18 +69,18 @@ export class TokenDecoder {
     if (length > maxBytes) {
       throw new ProtocolError(
         'decompressed_too_large',
-        `${ids.length} tokens stand for ${length} bytes of text, at most ${maxBytes} are accepted`,
+        `${ids.length} tokens stand for ${length} bytes of text, but at most ${maxBytes} are accepted`,
       );
     }
     return length;
   }
 
-  /** Writes what `ids` stand for, which `length` has checked. */
+  /** Writes the bytes that `ids` stand for. The caller has checked `ids` with `length`. */
   write(ids: ArrayLike<number>, target: Uint8Array, offset: number): void {
     const { bytes, view: from, offsets } = this.#table;
     const to = new DataView(target.buffer, target.byteOffset, target.length);
     const { ordinary } = this.#vocabulary;
-    // Most tokens are short: eight bytes are copied whatever follows them, which is overwritten next.
+    // Most tokens are short. For those, copy eight bytes; the next token overwrites the surplus.
     const lastShort = target.length - MAX_SHORT;
     let at = offset;
     for (let i = 0; i < ids.length; i++) {

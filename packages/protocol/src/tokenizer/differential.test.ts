@@ -8,12 +8,12 @@ import { loadTable } from './testing/loaded-table.js';
 import { anyCharacter, createRandom, mixedText } from './testing/texts.js';
 import { UNICODE_VERSION } from './unicode.gen.js';
 
-// Much is compared; a busy machine takes its time.
+// The comparisons need more than the default timeout on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
 type Oracle = (text: string) => ArrayLike<number>;
 
-/** Fails at the first text that the two encode differently, or that does not come back. */
+/** Fails at the first text that the two encode differently, or that does not decode to itself. */
 function compare(encoding: Encoding, oracle: Oracle, texts: Iterable<string>): number {
   let compared = 0;
   for (const text of texts) {
@@ -39,7 +39,7 @@ function* everyCharacter(): Generator<string> {
   let text = '';
   for (let codePoint = 0; codePoint < 0x110000; codePoint++) {
     if (codePoint >= 0xd800 && codePoint < 0xe000) continue;
-    // Planes 3 to 16 are all alike but for a few.
+    // Planes 3 to 16 hold nearly uniform ranges, so a few characters are enough.
     if (codePoint > 0x33fff && codePoint < 0xe0000 && codePoint % 97 !== 0) continue;
     if (codePoint > 0xe0200 && codePoint % 97 !== 0) continue;
     text += `a${String.fromCodePoint(codePoint)}`;
@@ -56,7 +56,7 @@ function* oddTexts(seed: number, count: number): Generator<string> {
   for (let i = 0; i < count; i++) yield Array.from({ length: 8 }, () => anyCharacter(random)).join('');
 }
 
-/** Rows of tokens, with and without spaces, that are text. */
+/** Sequences of tokens, with and without spaces, that are valid text. */
 function* tokenTexts(encoding: Encoding, ids: ArrayLike<number>, count: number): Generator<string> {
   const random = createRandom(count);
   for (let i = 0; i < count; ) {
@@ -99,12 +99,12 @@ describe.each([
     compare(encoding, oracle, texts);
   });
 
-  it('agrees on rows of tokens', () => {
+  it('agrees on sequences of tokens', () => {
     const ids = Uint32Array.from({ length: encoding.size - 300 }, (_, id) => id);
     compare(encoding, oracle, tokenTexts(encoding, ids, 10_000));
   });
 
-  it('has its special tokens', () => {
+  it('has the same special tokens', () => {
     for (const special of ['<|endoftext|>', '<|endofprompt|>']) {
       const [id] = tiktoken.encode(special, [special]);
       expect(encoding.decode([id as number], { allowSpecial: true })).toBe(special);
@@ -114,8 +114,8 @@ describe.each([
 
 describe('LLAMA_BPE against llama3-tokenizer-js', () => {
   const oracle: Oracle = (text) => llama3Tokenizer.encode(text, { bos: false, eos: false });
-  // It has no way of not turning look-alikes into special tokens, and no Unicode of its own: on a
-  // Node of another version than the table's, characters that only one of them knows are left out.
+  // It always turns look-alikes into special tokens, and it uses the Unicode of Node. If that is another
+  // version than the table's, characters that only one of them knows are left out.
   const isSameUnicode = process.versions.unicode === UNICODE_VERSION;
   const comparable = (text: string) => !text.includes('<|') && (isSameUnicode || !/\p{Cn}/u.test(text));
   let encoding: Encoding;
@@ -142,14 +142,14 @@ describe('LLAMA_BPE against llama3-tokenizer-js', () => {
     compare(encoding, oracle, only(everyCharacter()));
   });
 
-  it('agrees on rows of tokens, those that merging does not yield among them', () => {
+  it('agrees on sequences of tokens, including those that merging does not yield', () => {
     const ids = Uint32Array.from({ length: 128_000 }, (_, id) => id);
     compare(encoding, oracle, only(tokenTexts(encoding, ids, 10_000)));
     expect(unmergeable.length).toBe(588);
     compare(encoding, oracle, only(tokenTexts(encoding, unmergeable, 5000)));
   });
 
-  it('has its special tokens', () => {
+  it('has the same special tokens', () => {
     for (const [id, name] of llama3Tokenizer.vocabById.entries()) {
       if (id >= 128_000) expect(encoding.decode([id], { allowSpecial: true })).toBe(name);
     }

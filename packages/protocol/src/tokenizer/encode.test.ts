@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { Encoder } from './encode.js';
+import { TokenEncoder } from './encode.js';
 import { createJob } from './job.js';
 import { MAX_CACHED_BYTES } from './piece-cache.js';
 import { createScanner, type Scanner } from './scanner.js';
@@ -9,10 +9,10 @@ import { createRandom, mixedText } from './testing/texts.js';
 import { NO_TOKEN, type TokenTable } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
 
-// Much is compared; a busy machine takes its time.
+// The comparisons need more than the default timeout on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
-function run(encoder: Encoder, content: Uint8Array, room: number): number[] {
+function run(encoder: TokenEncoder, content: Uint8Array, room: number): number[] {
   const { bytes, view, length } = keySource(content);
   const job = createJob(bytes, view, length, new Uint32Array(room));
   while (job.at < length) encoder.run(job, Number.POSITIVE_INFINITY);
@@ -24,15 +24,15 @@ describe.each(ENCODING_NAMES)('encoding with %s', (name) => {
   let table: TokenTable;
   let scan: Scanner;
   let plain: PlainBpe;
-  let encoder: Encoder;
+  let encoder: TokenEncoder;
   beforeAll(async () => {
     table = await loadTable(name);
     scan = createScanner(pattern, reading);
     plain = createPlainBpe(table, limit);
-    encoder = new Encoder(table, scan, { limit, mergeable });
+    encoder = new TokenEncoder(table, scan, { limit, mergeable });
   });
 
-  /** By definition: a piece that is a token is that token, any other is merged. */
+  /** The definition: a piece that is a token becomes that token, any other is merged. */
   function expected(content: Uint8Array): number[] {
     const ids: number[] = [];
     for (let at = 0; at < content.length; ) {
@@ -45,7 +45,7 @@ describe.each(ENCODING_NAMES)('encoding with %s', (name) => {
     return ids;
   }
 
-  it('is what it is by definition, whether remembered or not', () => {
+  it('follows the definition, from the cache or not', () => {
     const random = createRandom(51);
     for (let i = 0; i < 3000; i++) {
       const content = Buffer.from(mixedText(random));
@@ -55,9 +55,9 @@ describe.each(ENCODING_NAMES)('encoding with %s', (name) => {
     }
   });
 
-  it('tells tokens that stand for a piece from the same bytes inside one', () => {
-    // In each order: as a piece, behind a letter, before a letter.
-    const encoders = [0, 1, 2].map(() => new Encoder(table, scan, { limit, mergeable }));
+  it('distinguishes tokens that are a whole piece from the same bytes inside one', () => {
+    // In each order: as a piece, after a letter, before a letter.
+    const encoders = [0, 1, 2].map(() => new TokenEncoder(table, scan, { limit, mergeable }));
     const random = createRandom(52);
     for (let i = 0; i < 3000; i++) {
       const from = mergeable < limit && i % 2 === 0 ? mergeable : 256;
@@ -74,7 +74,7 @@ describe.each(ENCODING_NAMES)('encoding with %s', (name) => {
     }
   });
 
-  it('remembers nothing wrong of pieces around the longest that is remembered', () => {
+  it('is right for pieces around the longest that is cached', () => {
     const random = createRandom(53);
     for (let length = MAX_CACHED_BYTES - 4; length <= MAX_CACHED_BYTES + 4; length++) {
       for (let i = 0; i < 40; i++) {

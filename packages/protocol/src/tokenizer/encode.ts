@@ -1,4 +1,4 @@
-import { type EncodeJob, reserve, take } from './job.js';
+import { append, type EncodeJob, reserve } from './job.js';
 import { encodeWindow } from './long-segment.js';
 import { Merger } from './merge.js';
 import { MAX_CACHED_BYTES, MAX_CACHED_TOKENS, PieceCache } from './piece-cache.js';
@@ -8,35 +8,35 @@ import { TokenCache, UNKNOWN } from './token-cache.js';
 import { hashOf, NO_TOKEN, type TokenTable } from './token-table.js';
 
 /**
- * From UTF-8 to token IDs. The scanner cuts the text into pieces. A piece that is a token is done;
- * most are. Any other falls apart at the boundaries that no token crosses (see `boundaries.ts`), and
- * each part is a token or is merged. What was found for short pieces and parts is remembered.
+ * From UTF-8 to token IDs. The scanner cuts the text into pieces. Most pieces are tokens and need nothing
+ * more. Any other is split at the boundaries that no token crosses (see `boundaries.ts`), and each part is
+ * either a token or merged. The results for short pieces and parts are cached.
  */
 
-/** Twice the longest token overlaps, so that the join of two windows hardly ever fails. */
+/** Windows overlap by twice the longest token, so that the join of two windows hardly ever fails. */
 const WINDOW = 2048;
 const OVERLAP = 256;
 
 export interface EncoderOptions {
   /** The first ID that the vocabulary does not have. */
   readonly limit: number;
-  /** Below this ID, every token is what merging its bytes yields. */
+  /** Every token below this ID is the result of merging its bytes. */
   readonly mergeable: number;
-  /** Bytes of a window of a long segment, and of the part that two windows share. */
+  /** Bytes of a window of a long segment, and of the part that two windows share. For tests. */
   readonly window?: number;
   readonly overlap?: number;
 }
 
-export class Encoder {
+export class TokenEncoder {
   readonly merger: Merger;
   readonly #table: TokenTable;
   readonly #limit: number;
   readonly #window: number;
   readonly #overlap: number;
   readonly #scan: Scanner;
-  /** Tokens that merging never yields: they stand only for a whole piece, never for a part of one. */
+  /** Tokens that merging never yields: they can only be a whole piece, never a part of one. */
   readonly #unmergeable: ReadonlySet<number>;
-  /** Under which the tokens of parts are remembered: where both mean the same, as those of pieces. */
+  /** The kind under which tokens of parts are cached: that of pieces, unless the two can differ. */
   readonly #partKind: number;
   readonly #tokens = new TokenCache();
   readonly #pieces = new PieceCache();
@@ -52,7 +52,7 @@ export class Encoder {
     this.#partKind = this.#unmergeable.size > 0 ? 1 : 0;
   }
 
-  /** Goes on with a job for about `budget` bytes. */
+  /** Continues a job for about `budget` bytes. */
   run(job: EncodeJob, budget: number): void {
     const { bytes, view, length } = job;
     const stop = Math.min(length, job.at + budget);
@@ -87,23 +87,23 @@ export class Encoder {
   }
 
   /**
-   * Encodes the piece at `job.at`, or nothing yet of a long one that is no token.
+   * Encodes the piece at `job.at`, unless it is a long one that is not a token.
    *
-   * @param known what the cache of tokens says of it.
+   * @param known what the token cache returned for it.
    */
   #encodePiece(job: EncodeJob, known: number): void {
     const { at: start, pieceEnd: end } = job;
     if (isToken(known)) {
-      takeOne(job, known, end);
+      appendOne(job, known, end);
     } else if (end - start <= MAX_CACHED_BYTES) {
       this.#encodeShort(job, start, end, known, false);
     } else {
       const id = this.#table.find(job, start, end, this.#limit);
-      if (isToken(id)) takeOne(job, id, end);
+      if (isToken(id)) appendOne(job, id, end);
     }
   }
 
-  /** Encodes the next part, or the next window of one, of a long piece. */
+  /** Encodes the next part of a long piece, or the next window of such a part. */
   #encodeNext(job: EncodeJob): void {
     if (job.long !== undefined) {
       encodeWindow(job, job.long, this.merger);
@@ -133,15 +133,15 @@ export class Encoder {
       return;
     }
     const known = length <= MAX_SHORT ? this.#tokens.read(job.view, start, length) : UNKNOWN;
-    if (isToken(known) && !this.#unmergeable.has(known)) takeOne(job, known, end);
+    if (isToken(known) && !this.#unmergeable.has(known)) appendOne(job, known, end);
     else this.#encodeShort(job, start, end, known, true);
   }
 
   /**
-   * Encodes at most MAX_CACHED_BYTES.
+   * Encodes a piece or part of at most MAX_CACHED_BYTES.
    *
-   * @param known what the cache of tokens says of them, which is not the answer.
-   * @param isPart of a piece, whose tokens are those that merging yields.
+   * @param known what the token cache returned, which is not a usable token.
+   * @param isPart whether it is part of a piece; its tokens are then those that merging yields.
    */
   #encodeShort(job: EncodeJob, start: number, end: number, known: number, isPart: boolean): void {
     const isShort = end - start <= MAX_SHORT;
@@ -152,7 +152,7 @@ export class Encoder {
       const id = this.#table.find(job, start, end, this.#limit);
       if (isShort) this.#tokens.write(job.view, start, end - start, id);
       if (isToken(id) && !(isPart && this.#unmergeable.has(id))) {
-        takeOne(job, id, end);
+        appendOne(job, id, end);
         if (!isShort) this.#remember(job, start, end, hash, kind, job.count - 1);
         return;
       }
@@ -171,11 +171,11 @@ export class Encoder {
 
   #merge(job: EncodeJob, start: number, end: number): void {
     const count = this.merger.merge(job, start, end);
-    take(job, this.merger.ids, count);
+    append(job, this.merger.ids, count);
     job.at = end;
   }
 
-  /** Takes the tokens that are remembered for these bytes. */
+  /** Appends the cached tokens of these bytes; returns false if there are none. */
   #recall(job: EncodeJob, start: number, end: number, hash: number, kind: number): boolean {
     const ids = reserve(job, MAX_CACHED_TOKENS);
     const count = this.#pieces.read(job, start, end, hash, kind, ids, job.count);
@@ -185,20 +185,20 @@ export class Encoder {
     return true;
   }
 
-  /** Remembers the job's tokens from `from` on for these bytes. */
+  /** Caches the job's tokens from `from` on for these bytes. */
   #remember(job: EncodeJob, start: number, end: number, hash: number, kind: number, from: number): void {
     if (job.count - from > MAX_CACHED_TOKENS) return;
     this.#pieces.write(job, start, end, hash, kind, job.ids, from, job.count);
   }
 }
 
-/** Neither UNKNOWN nor NO_TOKEN. */
+/** Whether `id` is neither UNKNOWN nor NO_TOKEN. */
 function isToken(id: number): boolean {
   return id >= 0 && id !== NO_TOKEN;
 }
 
-/** Takes the token that the bytes up to `end` are. */
-function takeOne(job: EncodeJob, id: number, end: number): void {
+/** Appends the token that the bytes up to `end` form. */
+function appendOne(job: EncodeJob, id: number, end: number): void {
   const ids = reserve(job, 1);
   ids[job.count++] = id;
   job.at = end;

@@ -8,7 +8,7 @@ import { ENCODING_NAMES } from './testing/loaded-table.js';
 import { createRandom, mixedText } from './testing/texts.js';
 import { decodeTokenIds, encodeTokenIds } from './varints.js';
 
-// Much is compared; a busy machine takes its time.
+// The comparisons need more than the default timeout on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
 describe.each(ENCODING_NAMES)('%s', (name) => {
@@ -22,7 +22,7 @@ describe.each(ENCODING_NAMES)('%s', (name) => {
     return Array.from({ length: count }, () => mixedText(random));
   };
 
-  it('gives back every well-formed text', () => {
+  it('round-trips every well-formed text', () => {
     const wellFormed = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 200 }),
       fc.string({ unit: 'grapheme', maxLength: 200 }),
@@ -36,14 +36,14 @@ describe.each(ENCODING_NAMES)('%s', (name) => {
     );
   });
 
-  it('gives back byte-order marks, NUL and nothing', () => {
+  it('round-trips byte-order marks, NUL and the empty text', () => {
     for (const text of ['', '\ufeff', '\ufeff\ufefftext\ufeff', '\0', 'a\0b\0', '\u{10ffff}']) {
       expect(encoding.decode(encoding.encode(text))).toBe(text);
     }
     expect(encoding.encode('')).toEqual(new Uint32Array(0));
   });
 
-  it('refuses lone surrogates, whatever is asked of them', () => {
+  it('refuses lone surrogates in every method', () => {
     for (const text of ['\ud800', 'a\udc00b', '\ude00\ud83d', `${'x'.repeat(100_000)}\ud800`]) {
       expect(errorCode(() => encoding.encode(text))).toBe('lone_surrogate');
       expect(errorCode(() => encoding.count(text))).toBe('lone_surrogate');
@@ -53,7 +53,7 @@ describe.each(ENCODING_NAMES)('%s', (name) => {
     }
   });
 
-  it('never makes special tokens of text', () => {
+  it('never turns text into special tokens', () => {
     const specials = ['<|endoftext|>', '<|endofprompt|>', '<|begin_of_text|>', '<|eot_id|>', '<|im_start|>'];
     for (const special of specials) {
       const ids = encoding.encode(`${special}a ${special}`);
@@ -63,7 +63,7 @@ describe.each(ENCODING_NAMES)('%s', (name) => {
     }
   });
 
-  it('does the same in every form', () => {
+  it('gives the same tokens in every form', () => {
     for (const text of [...texts(300), texts(400).join('')]) {
       const ids = encoding.encode(text);
       expect(encoding.count(text)).toBe(ids.length);
@@ -79,7 +79,7 @@ describe.each(ENCODING_NAMES)('%s', (name) => {
     }
   });
 
-  it('encodes in slices, several texts in turns', () => {
+  it('encodes in slices, several texts alternately', () => {
     const long = [texts(500).join(''), texts(501).join(' '), `${'ab'.repeat(20_000)}${'中文'.repeat(500)}`];
     const slices = [1, 700, undefined];
     const expected = long.map((text) => [...encoding.encode(text)]);
@@ -93,7 +93,7 @@ describe.each(ENCODING_NAMES)('%s', (name) => {
         if (step.done === true) results[i] = [...step.value];
         else expect(step.value).toBeLessThanOrEqual(Buffer.byteLength(long[i] as string));
         steps++;
-        // What happens in between disturbs nothing.
+        // Other calls in between disturb nothing.
         if (steps % 50 === 0) encoding.encode(`${steps} other text`);
       }
     }
@@ -101,7 +101,7 @@ describe.each(ENCODING_NAMES)('%s', (name) => {
     expect(steps).toBeGreaterThan(1000);
   });
 
-  it('does about as much as it is asked for in one slice', () => {
+  it('encodes about as many bytes per slice as requested', () => {
     const text = 'several words of which no slice takes many more than it should '.repeat(1000);
     let before = 0;
     for (const done of encoding.encodeSlices(text, 1000)) {
@@ -110,7 +110,7 @@ describe.each(ENCODING_NAMES)('%s', (name) => {
     }
   });
 
-  it('takes buffers of its own for texts beyond the shared one', () => {
+  it('uses separate buffers for texts that do not fit the shared one', () => {
     for (const length of [21_840, 21_842, 21_843, 21_844, 30_000, 70_000]) {
       for (const character of ['a', 'é', '中', '😀']) {
         const text = `${character.repeat(length)}!`;

@@ -2,7 +2,7 @@ import type { ByteWriter } from '../base/bytes.js';
 import { ENCODING_IDS, type EncodingName } from '../base/constants.js';
 import { assertWellFormed, utf8Length } from '../base/text.js';
 import { type DecodeOptions, TokenDecoder } from './decode.js';
-import { Encoder } from './encode.js';
+import { TokenEncoder } from './encode.js';
 import { createJob, type EncodeJob } from './job.js';
 import { createScanner } from './scanner.js';
 import { MAX_SHORT } from './short-key.js';
@@ -12,13 +12,13 @@ import { encodeTokenIds } from './varints.js';
 import type { Vocabulary } from './vocabulary.js';
 
 /**
- * A loaded vocabulary. Text is always encoded as ordinary text: what looks like a special token
- * becomes the tokens of its characters. Encoding throws `lone_surrogate` for text that has no UTF-8
- * form, and nothing else; every other string comes back from `decode` as it was.
+ * A loaded vocabulary. Text is always encoded as ordinary text: the name of a special token becomes the
+ * tokens of its characters. Encoding throws only `lone_surrogate`, for text that has no UTF-8 form; `decode`
+ * returns every other string unchanged.
  */
 export interface Encoding {
   readonly name: EncodingName;
-  /** The tokenizer byte of the wire: 0, 1 or 2. */
+  /** The tokenizer byte on the wire: 0, 1 or 2. */
   readonly id: number;
   /** SHA-256 of the vocabulary's `.tiktoken` file, in hexadecimal. */
   readonly hash: string;
@@ -31,17 +31,18 @@ export interface Encoding {
   count(text: string): number;
 
   /**
-   * Encodes a long text in slices, so that other work can run in between: yields the bytes done after
-   * about every `sliceBytes`, and returns what `encode` does. Any number of them may be under way.
+   * Encodes a long text in slices, so that other work can run in between. After each slice it yields the
+   * number of bytes done so far; at the end it returns the result of `encode`. Any number of texts may be in
+   * progress at once.
    *
-   * @param sliceBytes UTF-8 bytes a slice; 16 KiB take 1 to 3 ms at worst. @default 16 KiB
+   * @param sliceBytes approximate UTF-8 bytes per slice; 16 KiB take 1 to 3 ms at worst. @default 16 KiB
    */
   encodeSlices(text: string, sliceBytes?: number): Generator<number, Uint32Array, void>;
 
   /**
    * Encodes to varints, in a buffer of exactly their length.
    *
-   * @param headroom zero bytes in front, for the caller's header. @default 0
+   * @param headroom number of zero bytes to leave at the start, for the caller's header. @default 0
    */
   encodeVarints(text: string, headroom?: number): Uint8Array<ArrayBuffer>;
 
@@ -55,31 +56,31 @@ export interface Encoding {
   decode(ids: ArrayLike<number>, options?: DecodeOptions): string;
 
   /**
-   * Like `decode`, also where the bytes are not valid UTF-8.
+   * Like `decode`, but accepts bytes that are not valid UTF-8.
    *
    * @throws {ProtocolError} `bad_token`, `decompressed_too_large`.
    */
   decodeBytes(ids: ArrayLike<number>, options?: DecodeOptions): Uint8Array<ArrayBuffer>;
 
   /**
-   * The bytes that `decodeBytes` returns for `ids`, without decoding them.
+   * The number of bytes that `decodeBytes` returns for `ids`, without decoding them.
    *
    * @throws {ProtocolError} `bad_token`, `decompressed_too_large`.
    */
   byteLength(ids: ArrayLike<number>, options?: DecodeOptions): number;
 
-  /** For tokens that arrive bit by bit. */
+  /** A decoder for tokens that arrive in pieces. */
   createDecoder(options?: DecodeOptions): StreamDecoder;
 }
 
-/** Used again for texts that fit; no call that uses them is interrupted. */
+/** Reused for texts that fit; calls that use these buffers are never interrupted. */
 const TEXT_SCRATCH = new Uint8Array(1 << 16);
 const TEXT_VIEW = new DataView(TEXT_SCRATCH.buffer);
 const ID_SCRATCH = new Uint32Array(1 << 14);
 const DEFAULT_SLICE = 1 << 14;
 const WARM_UP_TEXTS = 10;
 const WARM_UP_LENGTH = 300;
-/** So many IDs are copied one by one. */
+/** Up to this many IDs are copied one by one. */
 const FEW = 512;
 
 const utf8 = new TextEncoder();
@@ -87,7 +88,7 @@ const utf8 = new TextEncoder();
 export function createEncoding(vocabulary: Vocabulary, table: TokenTable): Encoding {
   const scan = createScanner(vocabulary.pattern, vocabulary.reading);
   const { ordinary: limit, mergeable } = vocabulary;
-  const encoder = new Encoder(table, scan, { limit, mergeable });
+  const encoder = new TokenEncoder(table, scan, { limit, mergeable });
   const decoder = new TokenDecoder(vocabulary, table);
 
   function encodeAll(text: string): EncodeJob {
@@ -141,9 +142,9 @@ export function createEncoding(vocabulary: Vocabulary, table: TokenTable): Encod
 }
 
 /**
- * The first ASCII tokens, which are the most frequent, in texts of a small message's size. Encoding
- * them while the vocabulary is being loaded takes 3 ms, after which the runtime has compiled the
- * encoder and the cache holds what most messages are made of; the first messages pay for neither.
+ * The first ASCII tokens, which are the most frequent, in texts of the size of a small message. Encoding them
+ * while the vocabulary loads takes 3 ms. Afterwards the runtime has compiled the encoder and the cache holds
+ * the tokens of most messages, so the first messages pay for neither.
  */
 function warmUpTexts({ bytes, offsets }: TokenTable): string[] {
   const texts: string[] = [];
@@ -158,7 +159,7 @@ function warmUpTexts({ bytes, offsets }: TokenTable): string[] {
   return texts;
 }
 
-/** `ids.slice(0, count)`, which takes a microsecond for a handful. */
+/** `ids.slice(0, count)`, but faster: `slice` takes a microsecond even for a handful. */
 function copyOf(ids: Uint32Array, count: number): Uint32Array {
   const copy = new Uint32Array(count);
   if (count > FEW) copy.set(ids.subarray(0, count));
@@ -172,7 +173,7 @@ function begin(text: string): EncodeJob {
   return createJob(TEXT_SCRATCH, TEXT_VIEW, utf8.encodeInto(text, TEXT_SCRATCH).written, ID_SCRATCH);
 }
 
-/** Shares nothing with other jobs. */
+/** A job with buffers of its own. */
 function beginLong(text: string): EncodeJob {
   const bytes = new Uint8Array(utf8Length(text) + MAX_SHORT);
   const { written } = utf8.encodeInto(text, bytes);

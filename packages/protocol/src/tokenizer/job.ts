@@ -6,14 +6,15 @@ export interface LongSegment {
   readonly end: number;
   /** Tokens of the job before the segment. */
   readonly countBefore: number;
-  /** Bytes of a window, and of its end that the next window takes over. */
+  /** Bytes of a window. */
   window: number;
+  /** Bytes at the end of a window that the next window encodes again. */
   readonly overlap: number;
-  /** Where the last token that was taken begins, or -1. */
+  /** Where the last appended token begins, or -1. */
   lastFrom: number;
 }
 
-/** An encoding under way, which may be interrupted between any two of its steps. */
+/** An encoding in progress, which may be interrupted between any two of its steps. */
 export interface EncodeJob extends KeySource {
   /** Bytes of UTF-8 to encode. */
   readonly length: number;
@@ -28,12 +29,12 @@ export interface EncodeJob extends KeySource {
   long: LongSegment | undefined;
 }
 
-/** @param ids room for IDs, replaced when it does not suffice. */
+/** @param ids room for IDs; it is replaced if it does not suffice. */
 export function createJob(bytes: Uint8Array, view: DataView, length: number, ids: Uint32Array): EncodeJob {
   return { bytes, view, length, at: 0, ids, count: 0, pieceEnd: 0, long: undefined };
 }
 
-/** Makes room for `more` IDs behind those that are there. */
+/** Makes room for `more` further IDs. */
 export function reserve(job: EncodeJob, more: number): Uint32Array {
   if (job.count + more <= job.ids.length) return job.ids;
   const grown = new Uint32Array(Math.max(job.ids.length * 2, job.count + more));
@@ -42,8 +43,8 @@ export function reserve(job: EncodeJob, more: number): Uint32Array {
   return grown;
 }
 
-/** Adds the first `count` of `found`. */
-export function take(job: EncodeJob, found: Int32Array, count: number): void {
+/** Appends the first `count` IDs of `found`. */
+export function append(job: EncodeJob, found: Int32Array, count: number): void {
   const ids = reserve(job, count);
   const at = job.count;
   for (let i = 0; i < count; i++) ids[at + i] = found[i] as number;

@@ -5,7 +5,7 @@ import { writeTiktokenFile } from './ranks.js';
 import { importTokens } from './source.js';
 import { VOCABULARIES, VOCABULARY_HASHES } from './vocabulary.js';
 
-// Much is compared; a busy machine takes its time.
+// The comparisons need more than the default timeout on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
 const NAME = EncodingName.CL100K_BASE;
@@ -15,7 +15,7 @@ beforeAll(async () => {
   file = writeTiktokenFile(await importTokens(VOCABULARIES[NAME]));
 });
 
-/** A module of its own, in which nothing is loaded. */
+/** A fresh copy of the module, in which nothing is loaded. */
 let load: typeof import('./load.js');
 beforeEach(async () => {
   vi.resetModules();
@@ -38,7 +38,7 @@ const code = (promise: Promise<unknown>) =>
   );
 
 describe('loading', () => {
-  it('happens once, however often it is asked for', async () => {
+  it('happens once, however often it is requested', async () => {
     expect(load.getEncoding(NAME)).toBeUndefined();
     const [first, second] = await Promise.all([load.loadEncoding(NAME), load.loadEncoding(NAME)]);
     expect(first).toBe(second);
@@ -98,13 +98,13 @@ describe('loading', () => {
 });
 
 describe('aborting', () => {
-  it('rejects with the reason at once, before anything is loaded', async () => {
+  it('rejects at once with the reason, before anything is loaded', async () => {
     const reason = new Error('not needed');
     await expect(load.loadEncoding(NAME, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
     expect(load.getEncoding(NAME)).toBeUndefined();
   });
 
-  it('lets the others wait on', async () => {
+  it('does not stop the load for other callers', async () => {
     const controller = new AbortController();
     const reason = new Error('enough');
     const aborted = load.loadEncoding(NAME, { signal: controller.signal, source: chunks(file) });
@@ -114,7 +114,7 @@ describe('aborting', () => {
     expect((await other).name).toBe(NAME);
   });
 
-  it('stops reading when nobody waits, and begins anew when somebody does', async () => {
+  it('stops reading when no caller waits, and starts over for the next caller', async () => {
     const controller = new AbortController();
     let given = 0;
     let closed = false;
@@ -162,13 +162,13 @@ describe('a source', () => {
     ['longer', (content) => Buffer.concat([content, Buffer.from('\n')])],
     ['empty', () => new Uint8Array(0)],
     ['something else', (content) => new Uint8Array(content.length).fill(65)],
-  ])('that is %s is refused, and another try may succeed', async (_, change) => {
+  ])('that is %s is refused, and another attempt may succeed', async (_, change) => {
     expect(await code(load.loadEncoding(NAME, { source: [change(file)] }))).toBe('vocabulary_mismatch');
     expect(load.getEncoding(NAME)).toBeUndefined();
     expect((await load.loadEncoding(NAME, { source: [file] })).name).toBe(NAME);
   });
 
-  it('that fails passes its error on', async () => {
+  it('that fails passes on its error', async () => {
     const error = new Error('offline');
     // biome-ignore lint/correctness/useYield: it fails before it yields
     async function* failing(): AsyncGenerator<Uint8Array> {
@@ -177,7 +177,7 @@ describe('a source', () => {
     await expect(load.loadEncoding(NAME, { source: failing() })).rejects.toBe(error);
   });
 
-  it('spares LLAMA_BPE its package', async () => {
+  it('is enough for LLAMA_BPE, without its package', async () => {
     const llama = writeTiktokenFile(await importTokens(VOCABULARIES.LLAMA_BPE));
     vi.doMock('llama3-tokenizer-js', () => {
       throw new Error('not installed');
@@ -188,7 +188,7 @@ describe('a source', () => {
 });
 
 describe('packages', () => {
-  it('that are there are available', async () => {
+  it('that are installed are available', async () => {
     for (const name of Object.values(EncodingName)) expect(await load.isEncodingAvailable(name)).toBe(true);
   });
 
@@ -207,7 +207,7 @@ describe('packages', () => {
     expect((await load.loadEncoding(NAME)).name).toBe(NAME);
   });
 
-  it('of other content are refused', async () => {
+  it('with other content are refused', async () => {
     vi.doMock('js-tiktoken/ranks/cl100k_base', () => ({ default: { bpe_ranks: '! 0 IQ== Ig==' } }));
     vi.resetModules();
     load = await import('./load.js');

@@ -5,7 +5,7 @@ import { importTokens, isPackageInstalled, readTokens, type VocabularySource } f
 import { type TokenList, TokenTable } from './token-table.js';
 import { VOCABULARIES, type Vocabulary } from './vocabulary.js';
 
-/** Loads vocabularies when they are first asked for, each once. */
+/** Loads each vocabulary once, at its first use. */
 
 export interface LoadProgress {
   /** Bytes of the vocabulary's `.tiktoken` file. */
@@ -14,16 +14,16 @@ export interface LoadProgress {
 }
 
 export interface LoadOptions {
-  /** Stops waiting, with the signal's reason; a load that others wait for goes on. */
+  /** Rejects this call with the signal's reason; the load continues for other callers that wait for it. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Told at the beginning, with each chunk of a `source`, and at the end. A package arrives in one
-   * piece: a page that wants to show progress serves the file itself and gives its body as `source`.
+   * Called at the beginning, after each chunk of a `source`, and at the end. A package arrives in one piece,
+   * so a page that shows progress should serve the file itself and pass its body as `source`.
    */
   readonly onProgress?: ((progress: LoadProgress) => void) | undefined;
   /**
-   * Chunks of the vocabulary's `.tiktoken` file (Llama 3: `tokenizer.model`), such as the body of a
-   * `fetch`. Not looked at while the encoding is loaded or being loaded. @default the installed package
+   * Chunks of the vocabulary's `.tiktoken` file (Llama 3: `tokenizer.model`), such as the body of a `fetch`.
+   * Ignored if the encoding is already loaded or loading. @default the installed package
    */
   readonly source?: VocabularySource | undefined;
 }
@@ -52,12 +52,11 @@ export async function isEncodingAvailable(name: EncodingName): Promise<boolean> 
 }
 
 /**
- * Loads a vocabulary, once: later calls get the same one, and calls meanwhile share the load. After a
+ * Loads a vocabulary once: concurrent calls share the load, and later ones get the same encoding. After a
  * failure the next call tries again.
  *
- * @throws {ProtocolError} `vocabulary_unavailable` where its package is not installed or does not
- * load; `vocabulary_mismatch` where the data are not those of this vocabulary; `invalid_argument` for
- * an unknown name.
+ * @throws {ProtocolError} `vocabulary_unavailable` if its package is not installed or does not load;
+ * `vocabulary_mismatch` if the data is not that of this vocabulary; `invalid_argument` for an unknown name.
  */
 export async function loadEncoding(name: EncodingName, options: LoadOptions = {}): Promise<Encoding> {
   const { signal, onProgress } = options;
@@ -67,7 +66,7 @@ export async function loadEncoding(name: EncodingName, options: LoadOptions = {}
   if (!Object.hasOwn(VOCABULARIES, name)) {
     throw new ProtocolError(
       'invalid_argument',
-      `unknown encoding ${JSON.stringify(name)}; known are ${Object.keys(VOCABULARIES).join(', ')}`,
+      `unknown encoding ${JSON.stringify(name)}; known encodings: ${Object.keys(VOCABULARIES).join(', ')}`,
     );
   }
   const load = loads.get(name) ?? startLoad(VOCABULARIES[name], options.source);
@@ -89,7 +88,7 @@ function startLoad(vocabulary: Vocabulary, source: VocabularySource | undefined)
     for (const listener of listeners) listener({ loaded: bytes, total: vocabulary.fileSize });
   };
   const run = async () => {
-    // A turn later, whoever asked is listening.
+    // Wait a turn, so that the caller has registered its listener.
     await undefined;
     try {
       report(0);
@@ -111,12 +110,13 @@ function startLoad(vocabulary: Vocabulary, source: VocabularySource | undefined)
   return load;
 }
 
-/** The table that holds the vocabulary's tokens; `obtain` is called where it does not yet. */
+/** The table with the vocabulary's tokens; calls `obtain` if they are not in it yet. */
 async function loadTable(vocabulary: Vocabulary, obtain: () => Promise<TokenList>): Promise<TokenTable> {
   const present = tables.get(vocabulary.table);
   if (present !== undefined && present.size >= vocabulary.ordinary) return present;
   const tokens = await obtain();
-  // Meanwhile another vocabulary of this table may have come; as far as it goes, it has the same.
+  // Another vocabulary of this table may have been loaded meanwhile; both have the same tokens as far as they
+  // go.
   const table = tables.get(vocabulary.table) ?? new TokenTable();
   if (table.size < vocabulary.ordinary) table.extend(tokens);
   tables.set(vocabulary.table, table);

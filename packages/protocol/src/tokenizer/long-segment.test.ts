@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { Encoder } from './encode.js';
+import { TokenEncoder } from './encode.js';
 import { createJob } from './job.js';
 import { ENCODING_NAMES, keySource, loadTable } from './testing/loaded-table.js';
 import { createPlainBpe, type PlainBpe } from './testing/plain-bpe.js';
@@ -7,11 +7,11 @@ import { createRandom, pick } from './testing/texts.js';
 import type { TokenTable } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
 
-// Much is compared; a busy machine takes its time.
+// The comparisons need more than the default timeout on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
 const LETTERS = [...'abcdefghijklmnopqrstuvwxyz'];
-/** Everything is one piece, so that windows are all that is tested. */
+/** The whole text is one piece, so that only windows are tested. */
 const wholeText = (_bytes: Uint8Array, _at: number, end: number) => end;
 
 describe.each(ENCODING_NAMES)('long segments in %s', (name) => {
@@ -23,7 +23,7 @@ describe.each(ENCODING_NAMES)('long segments in %s', (name) => {
     plain = createPlainBpe(table, limit);
   });
 
-  function encode(encoder: Encoder, content: Uint8Array, budget = Number.POSITIVE_INFINITY): number[] {
+  function encode(encoder: TokenEncoder, content: Uint8Array, budget = Number.POSITIVE_INFINITY): number[] {
     const { bytes, view, length } = keySource(content);
     const job = createJob(bytes, view, length, new Uint32Array(1));
     while (job.at < length) encoder.run(job, budget);
@@ -37,7 +37,7 @@ describe.each(ENCODING_NAMES)('long segments in %s', (name) => {
     [64, 20],
     [300, 128],
   ])('are exact with windows of %i bytes that share %i', (window, overlap) => {
-    const encoder = new Encoder(table, wholeText, { limit, mergeable, window, overlap });
+    const encoder = new TokenEncoder(table, wholeText, { limit, mergeable, window, overlap });
     const random = createRandom(window);
     for (let i = 0; i < 120; i++) {
       let text = '';
@@ -49,9 +49,9 @@ describe.each(ENCODING_NAMES)('long segments in %s', (name) => {
     }
   });
 
-  it('begin again with longer windows where a join fails', () => {
-    // Without a shared part, windows end inside tokens all the time.
-    const encoder = new Encoder(table, wholeText, { limit, mergeable, window: 8, overlap: 0 });
+  it('start over with longer windows if a join fails', () => {
+    // Without overlap, windows end inside tokens all the time.
+    const encoder = new TokenEncoder(table, wholeText, { limit, mergeable, window: 8, overlap: 0 });
     const random = createRandom(77);
     const bytes = Buffer.from(Array.from({ length: 600 }, () => pick(LETTERS, random)).join(''));
     expect(encode(encoder, bytes)).toEqual(plain(bytes));
@@ -60,8 +60,8 @@ describe.each(ENCODING_NAMES)('long segments in %s', (name) => {
     expect(encoder.merger.work).toBeLessThan(2 * Math.log2(600 / 8) * bytes.length);
   });
 
-  it('give the same however often they are interrupted', () => {
-    const encoder = new Encoder(table, wholeText, { limit, mergeable, window: 64, overlap: 16 });
+  it('give the same result with interruptions', () => {
+    const encoder = new TokenEncoder(table, wholeText, { limit, mergeable, window: 64, overlap: 16 });
     const random = createRandom(78);
     const bytes = Buffer.from(Array.from({ length: 2000 }, () => pick(LETTERS, random)).join(''));
     const whole = encode(encoder, bytes);

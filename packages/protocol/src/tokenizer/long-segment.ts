@@ -1,20 +1,19 @@
-import { type EncodeJob, type LongSegment, take } from './job.js';
+import { append, type EncodeJob, type LongSegment } from './job.js';
 import type { Merger } from './merge.js';
 
 /**
- * A segment that is merged window by window, so that it takes a time that grows with its length and no
- * faster, the memory of a window, and can be interrupted.
+ * Merges a segment window by window: its time is linear in its length, it needs the memory of one window, and
+ * it can be interrupted.
  *
- * What makes that exact: **a row of tokens is the encoding of its bytes if every two neighbours in it
- * are the encoding of theirs.** Suppose it were not: then some merge would be the first to cross a
- * boundary of the row. Up to it, what happened on both sides of that boundary is what happens when
- * those two tokens are encoded by themselves, so it would happen there too, and they would not be
- * their own encoding. The same argument shows that every two neighbours in an encoding are the
- * encoding of theirs.
+ * It is exact because **a sequence of tokens is the encoding of its bytes if every two neighbours in it are
+ * the encoding of theirs.** Suppose it were not: then some merge would be the first to cross a boundary of
+ * the sequence. Until then, both sides of that boundary were merged just as when those two tokens are encoded
+ * by themselves, so the merge would happen there too, and they would not be their own encoding. The same
+ * argument shows that every two neighbours in an encoding are the encoding of theirs.
  *
- * So a window is encoded; its last tokens, which what follows might change, are dropped; the next
- * window begins in their place; and the two tokens at the join are tested by encoding them. Should the
- * test fail, the segment begins again with windows twice as long.
+ * So each window is encoded, and its last tokens are dropped because the text after them might change them.
+ * The next window begins at the first dropped token, and the two tokens at the join are checked by encoding
+ * them together. If the check fails, the segment starts over with windows twice as long.
  */
 
 /** Encodes the next window of `segment`, which begins at `job.at`. */
@@ -28,7 +27,7 @@ export function encodeWindow(job: EncodeJob, segment: LongSegment, merger: Merge
   const before = segment.lastFrom;
   job.at = tokenAt(kept);
   segment.lastFrom = tokenAt(kept - 1);
-  take(job, merger.ids, kept);
+  append(job, merger.ids, kept);
 
   if (before >= 0 && !isEncoding(job, before, start, firstEnd, merger)) {
     job.at = segment.from;
@@ -38,7 +37,7 @@ export function encodeWindow(job: EncodeJob, segment: LongSegment, merger: Merge
   }
 }
 
-/** Whether the bytes up to `middle` and those from there on are the encoding of both together. */
+/** Whether the bytes from `from` to `end` encode to exactly two tokens that meet at `middle`. */
 function isEncoding(job: EncodeJob, from: number, middle: number, end: number, merger: Merger): boolean {
   return merger.merge(job, from, end) === 2 && from + (merger.starts[1] as number) === middle;
 }

@@ -7,7 +7,7 @@ import { createRandom, type Random } from './testing/texts.js';
 import type { TokenTable } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
 
-// Much is compared; a busy machine takes its time.
+// The comparisons need more than the default timeout on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
 describe.each(ENCODING_NAMES)('merging with %s', (name) => {
@@ -24,7 +24,7 @@ describe.each(ENCODING_NAMES)('merging with %s', (name) => {
   function merged(content: Uint8Array): number[] {
     const count = merger.merge(keySource(content), 0, content.length);
     const ids = [...merger.ids.subarray(0, count)];
-    // `starts` says where each of them stands.
+    // `starts` holds the position of each token.
     ids.forEach((id, i) => {
       const bytes = content.subarray(merger.starts[i], merger.starts[i + 1]);
       expect(Buffer.compare(bytes, tokenBytes(table, id))).toBe(0);
@@ -33,7 +33,7 @@ describe.each(ENCODING_NAMES)('merging with %s', (name) => {
     return ids;
   }
 
-  /** Letters, halves of tokens and anything, so that much joins and much almost joins. */
+  /** Letters, beginnings of tokens and arbitrary bytes, so that much joins and much almost joins. */
   function anyBytes(random: Random, length: number): Buffer {
     const parts: Uint8Array[] = [];
     for (let at = 0; at < length; ) {
@@ -59,7 +59,7 @@ describe.each(ENCODING_NAMES)('merging with %s', (name) => {
     }
   });
 
-  it('is exact on both sides of the length from which a tree is used', () => {
+  it('is exact on both sides of the length at which it changes to a tree', () => {
     const random = createRandom(22);
     for (let length = 40; length <= 70; length++) {
       for (let i = 0; i < 20; i++) {
@@ -90,7 +90,7 @@ describe.each(ENCODING_NAMES)('merging with %s', (name) => {
     );
   });
 
-  it('lets go of long arrays', () => {
+  it('frees long arrays', () => {
     const bytes = Buffer.alloc(100_000, 'ab');
     merger.merge(keySource(bytes), 0, bytes.length);
     expect(merger.ids.length).toBeGreaterThan(100_000);

@@ -3,36 +3,35 @@ import type { KeySource } from './short-key.js';
 import { NO_TOKEN, type TokenTable } from './token-table.js';
 
 /**
- * Byte-pair encoding of bytes that are no token as a whole: again and again, the two neighbours whose
- * joined bytes have the lowest rank become one, the leftmost of equals first, until nothing joins.
+ * Byte-pair encoding of bytes that are not a token as a whole. It repeatedly joins the two neighbours whose
+ * joined bytes have the lowest rank, the leftmost of equals first, until nothing can be joined.
  *
- * The rank of neighbours is looked up by their bytes, as in tiktoken, so every rank is honoured and
- * nothing is assumed about how the vocabulary was trained (backtracking encoders assume it, and are
- * wrong for Llama 3).
+ * The rank of two neighbours is looked up by their bytes, as in tiktoken. That honours every rank and assumes
+ * nothing about how the vocabulary was trained; backtracking encoders do, and are wrong for Llama 3.
  *
- * The lowest rank among a few bytes is found by looking at all of them; among more, in a tree of
- * minima, so that any piece takes O(n log n).
+ * Among few bytes, a scan finds the lowest rank; among more, a tree of minima does, so that any piece takes
+ * O(n log n).
  */
 
-/** Up to this many bytes are looked at one by one. */
+/** Up to this many bytes are scanned. */
 const FEW = 48;
-/** Arrays are kept between calls up to this many bytes. */
+/** Arrays for up to this many bytes are kept between calls. */
 const KEPT = 1 << 15;
 
 export class Merger {
   /** The IDs of the last merge. */
   ids = new Int32Array(0);
-  /** Where the tokens of the last merge begin, counted from its first byte; one more for its end. */
+  /** Where the tokens of the last merge begin, counted from its first byte, followed by its end. */
   starts = new Int32Array(0);
-  /** Bytes merged so far: what tests count instead of time. */
+  /** Bytes merged so far; tests count them instead of measuring time. */
   work = 0;
 
   readonly #table: TokenTable;
   readonly #limit: number;
-  /** The ID of every single byte; these are the first of every vocabulary. */
+  /** The ID of every single byte; these are the first 256 IDs of every vocabulary. */
   readonly #byteIds = new Int32Array(256);
-  // By the position where a token begins: its ID is `ids`, and this is the rank of joining it with the
-  // next, or NO_TOKEN, also where no token begins any more.
+  // Indexed, like `ids`, by the position where a token begins. The rank of joining that token with the next;
+  // NO_TOKEN if they do not join, or if no token begins there any more.
   #ranks = new Int32Array(0);
   #next = new Int32Array(0);
   #previous = new Int32Array(0);
@@ -49,8 +48,8 @@ export class Merger {
   }
 
   /**
-   * Encodes the bytes from `start` up to `end` and returns the number of tokens, which are then in
-   * `ids` and `starts` until the next call.
+   * Encodes the bytes from `start` up to `end` and returns the number of tokens. They are in `ids` and
+   * `starts` until the next call.
    */
   merge(source: KeySource, start: number, end: number): number {
     const length = end - start;
@@ -62,7 +61,7 @@ export class Merger {
     return this.#collect(length);
   }
 
-  /** Lets go of what an unusually long merge needed. */
+  /** Frees the arrays of an unusually long merge. */
   release(): void {
     if (this.#next.length > KEPT) this.#grow(FEW);
   }
@@ -100,7 +99,7 @@ export class Merger {
     }
   }
 
-  /** Joins the token at `at` with the next, and ranks it with its new neighbours. */
+  /** Joins the token at `at` with the next, and looks up the ranks with its new neighbours. */
   #join(source: KeySource, start: number, length: number, at: number): void {
     const ranks = this.#ranks;
     const next = this.#next;
@@ -121,7 +120,7 @@ export class Merger {
     }
   }
 
-  /** Moves the tokens that are left to the front. */
+  /** Moves the remaining tokens to the front. */
   #collect(length: number): number {
     const { ids, starts } = this;
     let count = 0;
@@ -133,7 +132,7 @@ export class Merger {
     return count;
   }
 
-  /** Every byte a token, with the ranks of neighbours. */
+  /** Makes every byte a token, and looks up the ranks of neighbours. */
   #begin(bytes: Uint8Array, start: number, length: number): void {
     const { pairs } = this.#table;
     const limit = this.#limit;

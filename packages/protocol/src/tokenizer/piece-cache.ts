@@ -3,9 +3,9 @@ import type { KeySource } from './short-key.js';
 /**
  * The tokens of pieces, and of parts of pieces, that were encoded before.
  *
- * Direct-mapped: a piece has one place, chosen by its hash, and takes it from whoever was there. So
- * the cache has a fixed size, costs one comparison, and whoever floods it with text that never returns
- * makes it useless for a while, never larger.
+ * The cache is direct-mapped: a piece has one place, chosen by its hash, and replaces the entry there. So the
+ * cache has a fixed size and a lookup costs one comparison. A flood of text that never repeats makes the
+ * cache useless for a while, but never larger.
  *
  * An entry is 64 bytes, as much as a processor fetches at once: a head of length, kind and number of
  * tokens, six integers for the bytes, and the IDs.
@@ -15,7 +15,7 @@ const PLACE_BITS = 14;
 const STRIDE = 16;
 const KEY = 1;
 const IDS = 7;
-/** Longer pieces, or of more tokens, are not kept. */
+/** Longer pieces, or pieces of more tokens, are not cached. */
 export const MAX_CACHED_BYTES = 4 * (IDS - KEY);
 export const MAX_CACHED_TOKENS = STRIDE - IDS;
 
@@ -23,11 +23,11 @@ export class PieceCache {
   readonly #entries = new Int32Array(STRIDE << PLACE_BITS);
 
   /**
-   * Writes the tokens of the bytes from `start` up to `end` to `ids` at `at` and returns their number,
-   * or zero where they are not known.
+   * Writes the cached tokens of the bytes from `start` up to `end` to `ids` at `at` and returns their number,
+   * or 0 if they are not cached.
    *
-   * @param hash `hashOf` these bytes, at most MAX_CACHED_BYTES.
-   * @param kind 0 or 1; what was written under one is not found under the other.
+   * @param hash `hashOf` of these bytes, of which there are at most MAX_CACHED_BYTES.
+   * @param kind 0 or 1; an entry written under one kind is not found under the other.
    */
   read(
     { view }: KeySource,
@@ -50,7 +50,7 @@ export class PieceCache {
     return count;
   }
 
-  /** Keeps `ids[from .. to)`, at most MAX_CACHED_TOKENS, for the bytes from `start` up to `end`. */
+  /** Caches `ids[from .. to)`, at most MAX_CACHED_TOKENS, for the bytes from `start` up to `end`. */
   write(
     { view }: KeySource,
     start: number,
@@ -69,7 +69,7 @@ export class PieceCache {
   }
 }
 
-/** Up to four bytes. */
+/** Up to four bytes as an integer. */
 function wordAt(view: DataView, at: number, end: number): number {
   const word = view.getInt32(at, true);
   return end - at >= 4 ? word : word & ((1 << (8 * (end - at))) - 1);

@@ -4,13 +4,13 @@ import { RankTree } from './rank-tree.js';
 import { NO_TOKEN } from './token-table.js';
 
 describe('the tree of ranks', () => {
-  it('knows the leftmost of the lowest ranks, whatever changes', () => {
+  it('finds the leftmost of the lowest ranks after every change', () => {
     const rank = fc.oneof(fc.integer({ min: 0, max: 5 }), fc.constant(NO_TOKEN));
     const changes = fc.array(fc.tuple(fc.nat(), rank), { maxLength: 60 });
     fc.assert(
       fc.property(fc.array(rank, { minLength: 1, maxLength: 70 }), changes, (ranks, later) => {
         const tree = new RankTree();
-        // What was there before leaves nothing behind.
+        // Nothing of the former content may remain.
         tree.reset(100);
         for (let i = 0; i < 100; i++) tree.put(i, 0);
         tree.build();

@@ -1,16 +1,16 @@
 import { NO_TOKEN } from './token-table.js';
 
 /**
- * A rank for every position, and the leftmost of the lowest: a complete binary tree in an array, whose
- * leaves are the ranks and whose nodes are the lower of their two children. Reading the lowest rank is
- * one look, changing one rank or finding its position takes a step a level.
+ * Keeps a rank for every position and finds the leftmost of the lowest. It is a complete binary tree in an
+ * array: the leaves are the ranks, and each node is the lower of its two children. Reading the lowest rank
+ * takes one step; changing a rank, or finding a position, takes one step per level.
  */
 export class RankTree {
   /** Node `k` is the parent of `2k` and `2k + 1`; the leaves begin at `#leaves`. */
   #nodes = new Int32Array(2);
   #leaves = 1;
 
-  /** Makes room for so many positions, without any rank. */
+  /** Makes room for `length` positions, all without a rank. */
   reset(length: number): void {
     const leaves = length <= 1 ? 1 : 1 << (32 - Math.clz32(length - 1));
     if (this.#nodes.length < 2 * leaves) this.#nodes = new Int32Array(2 * leaves);
@@ -18,7 +18,7 @@ export class RankTree {
     this.#nodes.fill(NO_TOKEN, 0, 2 * leaves);
   }
 
-  /** Sets one of the first ranks, which `build` then completes. */
+  /** Sets an initial rank; call `build` after the last one. */
   put(position: number, rank: number): void {
     this.#nodes[this.#leaves + position] = rank;
   }

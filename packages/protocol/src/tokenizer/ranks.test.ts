@@ -7,7 +7,7 @@ import { ENCODING_NAMES } from './testing/loaded-table.js';
 import type { TokenList } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
 
-// Much is compared; a busy machine takes its time.
+// The comparisons need more than the default timeout on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
 const tokens = ({ bytes, offsets }: TokenList) =>
@@ -16,7 +16,7 @@ const tokens = ({ bytes, offsets }: TokenList) =>
   );
 
 describe('rank data', () => {
-  it('is read from the form of js-tiktoken', () => {
+  it('is read from the format of js-tiktoken', () => {
     expect(tokens(parsePackedRanks('! 0 IQ== Ig== dGhl 4pyT YWI='))).toEqual([
       '!',
       '"',
@@ -33,7 +33,7 @@ describe('rank data', () => {
     }
   });
 
-  it('is read from the form of llama3-tokenizer-js', () => {
+  it('is read from the format of llama3-tokenizer-js', () => {
     expect(tokens(parseByteCharacters(['!', 'Ġthe', 'âľĵ', 'Ċ', 'Ń']))).toEqual([
       '!',
       ' the',
@@ -43,7 +43,7 @@ describe('rank data', () => {
     ]);
   });
 
-  it('is refused in another form', () => {
+  it('is refused in another format', () => {
     expect(errorCode(() => parsePackedRanks('IQ== 0\n'))).toBe('vocabulary_mismatch');
     expect(errorCode(() => parsePackedRanks('! 0 IQ==  Ig=='))).toBe('vocabulary_mismatch');
     expect(errorCode(() => parsePackedRanks('! 0 IQ==\n! 1 Ig=='))).toBe('vocabulary_mismatch');
@@ -65,7 +65,7 @@ describe('rank data', () => {
     expect(Buffer.from(writeTiktokenFile(list)).toString()).toBe(expected.join(''));
   });
 
-  it.each(ENCODING_NAMES)('of %s makes the file of the published hash', async (name) => {
+  it.each(ENCODING_NAMES)('of %s gives the file with the published hash', async (name) => {
     const file = writeTiktokenFile(await importTokens(VOCABULARIES[name]));
     expect(file.length).toBe(VOCABULARIES[name].fileSize);
     expect(createHash('sha256').update(file).digest('hex')).toBe(VOCABULARIES[name].hash);

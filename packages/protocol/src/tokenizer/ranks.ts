@@ -3,11 +3,11 @@ import { MAX_SHORT } from './short-key.js';
 import type { TokenList } from './token-table.js';
 
 /**
- * Reads the ordinary tokens of a vocabulary, in the order of their ranks, from the forms that they
- * are published in, and writes the form that their hash is defined over.
+ * Reads the ordinary tokens of a vocabulary, in the order of their ranks, from the formats in which they are
+ * published, and writes the format over which their hash is defined.
  */
 
-/** Which byte a character is in llama3-tokenizer-js: printable ones stand for themselves. */
+/** The byte that a character stands for in llama3-tokenizer-js; printable ones stand for themselves. */
 const BYTE_OF_CHARACTER = byteOfCharacter();
 
 const BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
@@ -20,9 +20,10 @@ const PADDING = 0x3d;
 const LONGEST = 255;
 
 /**
- * The form of js-tiktoken: `! 0 IQ== Ig== …`, all tokens in base64 behind the rank of the first.
+ * Reads the format of js-tiktoken: `! 0 IQ== Ig== …`, the rank of the first token and then all tokens in
+ * base64.
  *
- * @throws {ProtocolError} `vocabulary_mismatch` where the data has another form.
+ * @throws {ProtocolError} `vocabulary_mismatch` if the data has another format.
  */
 export function parsePackedRanks(text: string): TokenList {
   if (!text.startsWith('! 0 ')) throw malformed('does not begin with "! 0 "');
@@ -30,18 +31,18 @@ export function parsePackedRanks(text: string): TokenList {
 }
 
 /**
- * The form of a `.tiktoken` file, and of Llama 3's `tokenizer.model`: `IQ== 0`, one token a line.
+ * Reads the format of a `.tiktoken` file, and of Llama 3's `tokenizer.model`: `IQ== 0`, one token per line.
  *
- * @throws {ProtocolError} `vocabulary_mismatch` where the data has another form.
+ * @throws {ProtocolError} `vocabulary_mismatch` if the data has another format.
  */
 export function parseTiktokenFile(file: Uint8Array): TokenList {
   return parseBase64(file, 0, true);
 }
 
 /**
- * The form of llama3-tokenizer-js: a string a token, a character a byte.
+ * Reads the format of llama3-tokenizer-js: one string per token, one character per byte.
  *
- * @throws {ProtocolError} `vocabulary_mismatch` where the data has another form.
+ * @throws {ProtocolError} `vocabulary_mismatch` if the data has another format.
  */
 export function parseByteCharacters(tokens: readonly string[]): TokenList {
   let size = 0;
@@ -54,7 +55,8 @@ export function parseByteCharacters(tokens: readonly string[]): TokenList {
     if (token.length === 0 || token.length > LONGEST) throw malformed(`token ${i} has ${token.length} bytes`);
     for (let k = 0; k < token.length; k++) {
       const byte = BYTE_OF_CHARACTER[token.charCodeAt(k)];
-      if (byte === undefined || byte > 0xff) throw malformed(`token ${i} is not written in bytes`);
+      if (byte === undefined || byte > 0xff)
+        throw malformed(`token ${i} holds a character that stands for no byte`);
       bytes[at++] = byte;
     }
     offsets[i + 1] = at;
@@ -62,10 +64,10 @@ export function parseByteCharacters(tokens: readonly string[]): TokenList {
   return { bytes, offsets };
 }
 
-/** The `.tiktoken` file of a list of tokens. */
+/** Writes a list of tokens as a `.tiktoken` file. */
 export function writeTiktokenFile({ bytes, offsets }: TokenList): Uint8Array {
   const alphabet = new TextEncoder().encode(BASE64);
-  // Base64 takes at most 4/3 of each token and 4 more; rank and separators at most 9.
+  // Base64 takes at most 4/3 of each token plus 4 bytes; rank and separators take at most 9.
   const file = new Uint8Array(Math.ceil(bytes.length / 3) * 4 + offsets.length * 13);
   const digits = new Uint8Array(8).fill(0x30);
   let significant = digits.length - 1;
@@ -97,7 +99,9 @@ export function writeTiktokenFile({ bytes, offsets }: TokenList): Uint8Array {
   return file.subarray(0, out);
 }
 
-/** Base64 tokens from `from` on, each with a space behind it or, if `hasRanks`, a rank and a newline. */
+/**
+ * Reads base64 tokens from `from` on, each followed by a space or, if `hasRanks`, by a rank and a newline.
+ */
 function parseBase64(text: Uint8Array, from: number, hasRanks: boolean): TokenList {
   const bytes = new Uint8Array(Math.ceil((text.length * 3) / 4) + MAX_SHORT);
   // A token takes at least four characters and a separator.
@@ -143,5 +147,5 @@ function byteOfCharacter(): Uint16Array {
 }
 
 function malformed(what: string): ProtocolError {
-  return new ProtocolError('vocabulary_mismatch', `the rank data ${what}; another version is installed?`);
+  return new ProtocolError('vocabulary_mismatch', `the rank data ${what}; is another version installed?`);
 }

@@ -3,10 +3,10 @@ import { describe, expect, it, vi } from 'vitest';
 import { createScanner, type Pattern, type Scanner } from './scanner.js';
 import { createRandom, mixedText } from './testing/texts.js';
 
-// Much is compared; a busy machine takes its time.
+// The comparisons need more than the default timeout on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
-/** The patterns as JavaScript spells them, without the folding of ſ that only Rust does. */
+/** The patterns in JavaScript's syntax, without the folding of ſ that only Rust does. */
 const CONTRACTION = "'(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD])";
 const A = '[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]';
 const B = '[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]';
@@ -80,7 +80,7 @@ describe('borders of pieces', () => {
     expect(pieces(createScanner(pattern, 'rust'), text)).toEqual(expected);
   });
 
-  it('reads U+0085 and U+FEFF as each implementation does', () => {
+  it('treats U+0085 and U+FEFF as each implementation does', () => {
     const rust = createScanner('cl100k', 'rust');
     const javascript = createScanner('cl100k', 'javascript');
     expect(pieces(rust, '\u00a0\ufeff#')).toEqual(['\u00a0', '\ufeff#']);
@@ -93,7 +93,7 @@ describe('borders of pieces', () => {
 });
 
 describe('the work of a scan', () => {
-  /** Counts how often bytes are looked at. */
+  /** Counts how often bytes are read. */
   function looks(pattern: Pattern, text: string): number {
     const scan = createScanner(pattern, 'rust');
     const bytes = Buffer.from(text);
@@ -114,8 +114,8 @@ describe('the work of a scan', () => {
     ['spaces', ' '.repeat(N)],
     ['spaces before a word', `${' '.repeat(N)}x`],
     ['spaces and newlines', `${' \n'.repeat(N)}x`],
-    ['capitals behind a mark', `\u0301${'A'.repeat(N)}`],
-    ['capitals behind uncased letters', 'ªA'.repeat(N)],
+    ['capitals after a mark', `\u0301${'A'.repeat(N)}`],
+    ['capitals after uncased letters', 'ªA'.repeat(N)],
     ['a lead and capitals', '!A'.repeat(N)],
     ['symbols', '!'.repeat(N)],
     ['apostrophes', "'".repeat(N)],

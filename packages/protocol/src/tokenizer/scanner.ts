@@ -1,9 +1,9 @@
 import { CharClass, type ClassTable, classTable, type Reading } from './unicode.js';
 
 /**
- * Cuts UTF-8 into the pieces that byte-pair encoding never joins, as the patterns of the
- * vocabularies do, but without a regular expression: each function below is one alternative, tried
- * in the pattern's order. Every byte is looked at a bounded number of times.
+ * Cuts UTF-8 into the pieces that byte-pair encoding never joins, as the patterns of the vocabularies do, but
+ * without a regular expression: each function below is one alternative, tried in the pattern's order. It
+ * reads every byte a bounded number of times.
  *
  * cl100k_base and Llama 3:
  *
@@ -38,7 +38,7 @@ const SYMBOL = OTHER | MARK;
 const WHITE_SPACE = SPACE | NEWLINE;
 /** `[^\r\n\p{L}\p{N}]` */
 const LEAD = SPACE | SYMBOL;
-/** A of o200k_base, and what B adds to the part that both share. */
+/** A of o200k_base, the part that A and B share, and B. */
 const CAPITAL = UPPER | UNCASED | MARK;
 const EITHER = UNCASED | MARK;
 const SMALL = LOWER | UNCASED | MARK;
@@ -114,7 +114,7 @@ function contractionEnd(bytes: Uint8Array, at: number, end: number, foldsLongS: 
   return foldsLongS && first === 0xc5 && bytes[at + 2] === 0xbf ? at + 3 : at;
 }
 
-/** `\p{N}{1,3}`, the first of which ends at `at`. */
+/** The end of `\p{N}{1,3}`, whose first character ends at `from`. */
 function numberEnd(table: ClassTable, bytes: Uint8Array, from: number, end: number): number {
   let at = from;
   for (let more = 2; more > 0 && at < end && (classAt(table, bytes, at) & NUMBER) !== 0; more--) {
@@ -123,7 +123,7 @@ function numberEnd(table: ClassTable, bytes: Uint8Array, from: number, end: numb
   return at;
 }
 
-/** The end of `[^\s\p{L}\p{N}]+[\r\n]*`, or with `/` among the latter, the first of which ends at `from`. */
+/** The end of `[^\s\p{L}\p{N}]+[\r\n]*`, or of `…[\r\n/]*` if `trailsSlash`; the first character ends at `from`. */
 function symbolEnd(
   table: ClassTable,
   bytes: Uint8Array,
@@ -141,8 +141,8 @@ function symbolEnd(
 }
 
 /**
- * `\s*[\r\n]+|\s+(?!\S)|\s+`: white space up to its last newline; without one all of it at the end
- * of the text, else all but the last character, which is left to the word behind it.
+ * `\s*[\r\n]+|\s+(?!\S)|\s+`: white space up to its last newline. Without a newline: all of it at the end of
+ * the text, otherwise all but the last character, which belongs to the following word.
  */
 function spaceEnd(table: ClassTable, bytes: Uint8Array, from: number, end: number): number {
   let at = from;
@@ -182,9 +182,8 @@ function cl100kScanner(table: ClassTable, foldsLongS: boolean): Scanner {
 
 function o200kScanner(table: ClassTable): Scanner {
   /**
-   * `A*B+` at `from`, and where that fails `A+B*`; with the contraction. Zero where neither matches.
-   * A* takes all it can; when no B follows, it gives characters back until one of them is a B: the
-   * last that A and B share.
+   * The end of `A*B+C?` at `from`; if that fails, minus the end of `A+B*C?`; 0 if neither matches. A* matches
+   * as much as it can; if no B follows, it backtracks to the last character that is also a B.
    */
   function wordEnd(bytes: Uint8Array, from: number, end: number): number {
     let at = from;
@@ -210,8 +209,8 @@ function o200kScanner(table: ClassTable): Scanner {
     if ((charClass & NUMBER) !== 0) return numberEnd(table, bytes, next, end);
     const nextClass = next < end ? classAt(table, bytes, next) : 0;
     if ((charClass & LEAD) !== 0 && (nextClass & (LETTER | MARK)) !== 0) {
-      // Negative: only `A+B*` matches behind the lead. A mark that leads is also an A and a B, and
-      // the pattern tries `A*B+` with and without a lead before `A+B*`: it matches the mark alone.
+      // Negative: only `A+B*` matches after the lead. A mark as lead is also an A and a B, and the pattern
+      // tries `A*B+` with and without a lead before `A+B*`, so it matches the mark alone.
       const word = wordEnd(bytes, next, end);
       if (word > 0) return word;
       return charClass === MARK ? contractionEnd(bytes, next, end, true) : -word;

@@ -1,11 +1,11 @@
 /**
  * Up to eight bytes as two integers, so that a lookup compares a whole token at once.
  *
- * They are read where they stand, with whatever follows them, and cut to length. So every buffer
- * that keys are read from has MAX_SHORT bytes behind its content, which do not matter.
+ * The bytes are read in place, together with those that follow, and masked to the length. So every buffer
+ * that keys are read from needs MAX_SHORT bytes after its content; their values do not matter.
  */
 
-/** Bytes that keys are read from, and a view over the same. */
+/** Bytes to read keys from, and a view of the same memory. */
 export interface KeySource {
   readonly bytes: Uint8Array;
   readonly view: DataView;
@@ -14,7 +14,7 @@ export interface KeySource {
 /** Bytes of the longest key. */
 export const MAX_SHORT = 8;
 
-/** What belongs to the first and to the second integer, by length. */
+/** The bits of the first and of the second integer that belong to the key, by its length. */
 const FIRST_MASKS = masks(0);
 const SECOND_MASKS = masks(4);
 
@@ -33,7 +33,7 @@ export function secondOf(view: DataView, at: number, length: number): number {
   return view.getInt32(at + 4, true) & (SECOND_MASKS[length] as number);
 }
 
-/** A hash of a key, of which the highest bits are the best. */
+/** A hash of a key; the highest bits are the best distributed. */
 export function hashOfKey(first: number, second: number): number {
   return Math.imul(first ^ Math.imul(second, 0x85ebca6b), 0x9e3779b1);
 }

@@ -6,8 +6,8 @@ import type { TokenList } from './token-table.js';
 import type { Vocabulary } from './vocabulary.js';
 
 /**
- * Where the tokens of a vocabulary come from: a package, imported when it is first needed, or chunks
- * of its `.tiktoken` file. Whatever arrives must have the vocabulary's hash.
+ * Gets the tokens of a vocabulary from a package, imported at its first use, or from chunks of its
+ * `.tiktoken` file. In both cases they must have the vocabulary's hash.
  */
 
 /** Chunks of a `.tiktoken` file, such as the body of a `fetch`. */
@@ -37,15 +37,15 @@ export async function importTokens(vocabulary: Vocabulary): Promise<TokenList> {
   return tokens;
 }
 
-/** Whether `importTokens` would find its package; loads it where the runtime cannot say otherwise. */
+/** Whether `importTokens` would find its package. If the runtime cannot resolve packages, this loads it. */
 export async function isPackageInstalled(name: EncodingName): Promise<boolean> {
-  // The other packages are dependencies.
+  // The other encodings come from js-tiktoken, a regular dependency.
   if (name !== EncodingName.LLAMA_BPE) return true;
   const { resolve } = import.meta as { resolve?: (specifier: string) => string };
   try {
     if (resolve?.('llama3-tokenizer-js') !== undefined) return true;
   } catch {
-    // Not installed, or bundled, which only `import` can tell.
+    // Not installed, or bundled; only `import` can find out.
   }
   return importLlama().then(
     () => true,
@@ -54,11 +54,11 @@ export async function isPackageInstalled(name: EncodingName): Promise<boolean> {
 }
 
 /**
- * The tokens of a file.
+ * Reads the tokens from a file.
  *
- * @param report told the bytes so far with every chunk.
- * @param isWanted asked with every chunk; false stops reading.
- * @throws {ProtocolError} `vocabulary_mismatch`, `cancelled`; and whatever the source throws.
+ * @param report receives the number of bytes so far, after every chunk.
+ * @param isWanted asked before every chunk; false stops reading.
+ * @throws {ProtocolError} `vocabulary_mismatch`, `cancelled`. Errors of the source pass through.
  */
 export async function readTokens(
   vocabulary: Vocabulary,
@@ -69,7 +69,8 @@ export async function readTokens(
   const file = new Uint8Array(vocabulary.fileSize);
   let length = 0;
   for await (const chunk of source) {
-    if (!isWanted()) throw new ProtocolError('cancelled', `nobody waits for ${vocabulary.name} any more`);
+    if (!isWanted())
+      throw new ProtocolError('cancelled', `every caller that waited for ${vocabulary.name} has aborted`);
     if (length + chunk.length > file.length) throw mismatch(vocabulary, 'are longer');
     file.set(chunk, length);
     length += chunk.length;
@@ -101,7 +102,7 @@ async function imported<T>(vocabulary: Vocabulary, importData: () => Promise<T>)
     throw new ProtocolError(
       'vocabulary_unavailable',
       vocabulary.name === EncodingName.LLAMA_BPE
-        ? 'LLAMA_BPE needs the package llama3-tokenizer-js, which is not installed, or a `source`'
+        ? 'LLAMA_BPE needs a `source` or the package llama3-tokenizer-js, which is not installed'
         : `the rank data of ${vocabulary.name} did not load`,
       { cause },
     );
@@ -110,7 +111,7 @@ async function imported<T>(vocabulary: Vocabulary, importData: () => Promise<T>)
 
 const importCl100k = async () => (await import('js-tiktoken/ranks/cl100k_base')).default;
 const importO200k = async () => (await import('js-tiktoken/ranks/o200k_base')).default;
-/** Bundlers take a missing package for an error, but where somebody looks after its absence. */
+/** Bundlers report a missing package as an error unless the import has a `catch`. */
 const importLlama = async () => (await import('llama3-tokenizer-js').catch(rethrow)).default;
 const rethrow = (error: unknown): never => {
   throw error;

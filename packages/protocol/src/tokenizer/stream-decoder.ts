@@ -4,27 +4,28 @@ import { decodeUtf8 } from '../base/text.js';
 import type { DecodeOptions, TokenDecoder } from './decode.js';
 
 /**
- * Decodes a text whose tokens arrive bit by bit. A token may end inside a character; its bytes are
- * held back until the rest has arrived, so every string is well-formed and their concatenation is
- * what decoding all tokens at once gives. One decoder serves one stream; after an error it is done.
+ * Decodes a text whose tokens arrive in pieces. A token may end inside a character; the decoder holds its
+ * bytes back until the rest has arrived. So every string is well-formed, and together they are the result of
+ * decoding all tokens at once. A decoder serves one stream and cannot be used after an error.
  */
 export interface StreamDecoder {
   /**
    * The text that these tokens complete, possibly empty.
    *
-   * @throws {ProtocolError} `bad_token`, `bad_utf8`, `decompressed_too_large`; then for ever the same.
+   * @throws {ProtocolError} `bad_token`, `bad_utf8`, `decompressed_too_large`; every later call throws the
+   * same error.
    */
   push(ids: ArrayLike<number>): string;
 
   /**
    * Ends the text.
    *
-   * @throws {ProtocolError} `bad_utf8` where it ends inside a character, or the error of `push`.
+   * @throws {ProtocolError} `bad_utf8` if it ends inside a character, or the error of an earlier `push`.
    */
   end(): void;
 }
 
-/** At most three bytes of a character wait for its last. */
+/** An incomplete character has at most three bytes. */
 const MAX_HELD = 3;
 
 export function createStreamDecoder(decoder: TokenDecoder, options: DecodeOptions = {}): StreamDecoder {
@@ -66,7 +67,7 @@ export function createStreamDecoder(decoder: TokenDecoder, options: DecodeOption
   };
 }
 
-/** Bytes at the end that begin a character without completing it. */
+/** The number of bytes at the end that begin a character without completing it. */
 function incompleteLength(bytes: Uint8Array): number {
   for (let back = 1; back <= Math.min(MAX_HELD, bytes.length); back++) {
     const byte = bytes[bytes.length - back] as number;

@@ -2,14 +2,14 @@ import { firstOf, hashOfKey, secondOf } from './short-key.js';
 import { NO_TOKEN } from './token-table.js';
 
 /**
- * Which of the short pieces met lately are tokens, in front of the vocabulary's table.
+ * Caches which of the recent short pieces are tokens, to save lookups in the vocabulary's table.
  *
- * Most pieces of most texts are a few thousand short tokens, which the table keeps scattered over
- * megabytes; here they are in 64 KiB that stay close to the processor. Direct-mapped: an entry has
- * one place and takes it from whoever was there, so the size is fixed whatever arrives.
+ * Most pieces of most texts come from a few thousand short tokens, which the table keeps scattered over
+ * megabytes; here they fit into 64 KiB that stay in the processor's cache. The cache is direct-mapped: an
+ * entry has one place and replaces the one there, so the size is fixed.
  *
- * An entry is `entries[place * 4 ..]`: the key's two integers, and the ID below the length; instead of
- * an ID, that there is none.
+ * An entry is `entries[place * 4 ..]`: the key's two integers, then the length in the high bits and, below
+ * it, the ID or `NONE`.
  */
 
 const PLACE_BITS = 12;
@@ -17,7 +17,7 @@ const ID_BITS = 18;
 const ID_MASK = (1 << ID_BITS) - 1;
 const NONE = ID_MASK;
 
-/** Instead of an ID: not remembered. */
+/** In place of an ID: not cached. */
 export const UNKNOWN = -1;
 
 export class TokenCache {
@@ -36,7 +36,7 @@ export class TokenCache {
     return id === NONE ? NO_TOKEN : id;
   }
 
-  /** Keeps that the `length` bytes at `at` are the token `id`, or NO_TOKEN. */
+  /** Caches that the `length` bytes at `at` are the token `id`, or NO_TOKEN. */
   write(view: DataView, at: number, length: number, id: number): void {
     const entries = this.#entries;
     const first = firstOf(view, at, length);

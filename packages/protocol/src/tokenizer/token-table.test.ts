@@ -6,7 +6,7 @@ import { createRandom, mixedText } from './testing/texts.js';
 import { NO_TOKEN, type TokenTable } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
 
-// Much is compared; a busy machine takes its time.
+// The comparisons need more than the default timeout on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
 describe.each(ENCODING_NAMES)('the token table of %s', (name) => {
@@ -28,7 +28,7 @@ describe.each(ENCODING_NAMES)('the token table of %s', (name) => {
     expect(missed).toBe(0);
     expect(known.size).toBe(ordinary);
 
-    // Tokens with one byte changed, added or taken away.
+    // Tokens with one byte changed, added or removed.
     const random = createRandom(3);
     for (let i = 0; i < 20_000; i++) {
       const bytes = Buffer.from([
@@ -43,7 +43,7 @@ describe.each(ENCODING_NAMES)('the token table of %s', (name) => {
     }
   });
 
-  it('does not look at IDs from the limit on', () => {
+  it('ignores IDs from the limit on', () => {
     for (const id of [300, 5000, ordinary - 1]) {
       const [start, end] = [table.offsets[id] as number, table.offsets[id + 1] as number];
       expect(table.find(table, start, end, id + 1)).toBe(id);
@@ -51,7 +51,7 @@ describe.each(ENCODING_NAMES)('the token table of %s', (name) => {
     }
   });
 
-  it('ignores what follows a token', () => {
+  it('ignores the bytes after a token', () => {
     const { bytes, view } = keySource(Buffer.from('the\xff\xff\xff\xff\xff\xff', 'latin1'));
     const alone = keySource(Buffer.from('the'));
     expect(table.find({ bytes, view }, 0, 3, ordinary)).toBe(table.find(alone, 0, 3, ordinary));
@@ -59,7 +59,7 @@ describe.each(ENCODING_NAMES)('the token table of %s', (name) => {
     expect(table.find(zeros, 0, 4, ordinary)).toBe(NO_TOKEN);
   });
 
-  it('holds no token below `mergeable` that merging does not yield', () => {
+  it('holds only tokens below `mergeable` that merging yields', () => {
     const merger = new Merger(table, ordinary);
     const unmergeable: number[] = [];
     for (let id = 0; id < ordinary; id++) {
@@ -83,7 +83,7 @@ describe('a shared table', () => {
     }
   });
 
-  it('merges for cl100k_base as if Llama 3 were not there', async () => {
+  it('merges for cl100k_base as if Llama 3 were not loaded', async () => {
     const limit = VOCABULARIES.CL100K_BASE.ordinary;
     const own = await loadTable('CL100K_BASE');
     const shared = await loadTable('LLAMA_BPE');

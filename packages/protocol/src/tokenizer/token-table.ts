@@ -2,34 +2,37 @@ import { Boundaries } from './boundaries.js';
 import { firstOf, hashOfKey, type KeySource, MAX_SHORT, secondOf } from './short-key.js';
 
 /**
- * The tokens of a vocabulary as bytes, and the way from bytes to an ID without building a string.
+ * The tokens of a vocabulary as bytes, and the lookup from bytes to an ID without building a string.
  *
  * - `bytes` holds all tokens one after another in the order of their IDs; token `id` is
  *   `bytes[offsets[id] .. offsets[id + 1])`.
- * - `short` is a hash table of the tokens of up to eight bytes, which are most of a text. A slot is
- *   four integers, so that one look at memory decides: the token's bytes (see `short-key.ts`), its ID
- *   below its length, and one that is not used.
+ * - `short` is a hash table of the tokens of up to eight bytes, which make up most of a text. A slot is four
+ *   integers, so that one memory access decides: two for the token's bytes (see `short-key.ts`), one for its
+ *   length and, in the low bits, its ID, and one that is not used.
  * - `long` is a hash table of the others. A slot is one integer: 14 bits of the hash above the ID; a
  *   match is verified against `bytes`.
- * - `filter` has a bit for the hash of every short token: most of what merging asks for is no token,
- *   and six times out of seven these 64 KiB say so.
+ * - `filter` has a bit for the hash of every short token: most of the bytes that merging looks up are not a
+ *   token, and six times out of seven these 64 KiB are enough to find that out.
  * - `pairs` gives the ID of every token of two bytes directly.
  *
- * Both tables have open addressing with linear probing and are at most two thirds full. Collisions
- * cost time, bounded by the longest run of used slots, which is a constant of the vocabulary, and
- * never give a wrong ID.
+ * Both tables have open addressing with linear probing and are at most two thirds full. Collisions never give
+ * a wrong ID. They cost time, bounded by the longest run of used slots, which is a constant of the
+ * vocabulary.
  *
- * IDs are ranks: of two tokens that could be joined, the one with the lower ID is joined first.
- * Llama 3 is cl100k_base with more tokens behind it, so both share one table, and `limit` (the first
- * ID that a vocabulary does not have) keeps them apart.
+ * IDs are ranks: of two possible joins, the one that gives the lower ID comes first. Llama 3 is cl100k_base
+ * with further tokens at the end, so both share one table, and `limit` (the first ID that a vocabulary does
+ * not have) keeps them apart.
  */
 
-/** Instead of an ID: no such token. Above all IDs, so that it never wins a comparison of ranks. */
+/** In place of an ID: not a token. Above all IDs, so that it never wins a comparison of ranks. */
 export const NO_TOKEN = 0x3fffffff;
 
 const ID_BITS = 18;
 const ID_MASK = (1 << ID_BITS) - 1;
-/** Of both tables: no token has no length, and none of the first 256 is long. */
+/**
+ * An empty slot of either table. No entry is 0: in `short` the length is not 0, and in `long` the ID is not
+ * below 256.
+ */
 const EMPTY = 0;
 /** Integers of a slot in `short`. */
 const STRIDE = 4;
@@ -45,9 +48,9 @@ export function hashOf(bytes: Uint8Array, start: number, end: number): number {
 
 /** Tokens one after another: the i-th is `bytes[offsets[i] .. offsets[i + 1])`. */
 export interface TokenList {
-  /** With MAX_SHORT bytes behind the last token. */
+  /** With MAX_SHORT bytes after the last token. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** One more than there are tokens. */
+  /** The start of every token, and the end of the last. */
   readonly offsets: Uint32Array;
 }
 
@@ -66,7 +69,7 @@ export class TokenTable implements KeySource {
   #shift = 0;
   #long = new Int32Array(0);
 
-  /** Goes over to a longer list, which begins with the tokens that are there. */
+  /** Switches to a longer list, which must begin with the present tokens. */
   extend({ bytes, offsets }: TokenList): void {
     const first = this.size;
     this.bytes = bytes;
@@ -78,9 +81,9 @@ export class TokenTable implements KeySource {
   }
 
   /**
-   * The ID of the token that is the bytes from `start` up to `end`, or NO_TOKEN.
+   * The ID of the token that consists of the bytes from `start` up to `end`, or NO_TOKEN.
    *
-   * @param limit IDs from here on are not looked at.
+   * @param limit IDs from here on are ignored.
    */
   find({ bytes, view }: KeySource, start: number, end: number, limit: number): number {
     const length = end - start;
@@ -128,7 +131,7 @@ export class TokenTable implements KeySource {
     }
   }
 
-  /** Enters the tokens from `first` on into the hash tables, or all of them where they have to grow. */
+  /** Enters the tokens from `first` on into the hash tables, or all of them if the tables have to grow. */
   #index(first: number): void {
     const { offsets, size } = this;
     let shortCount = 0;
@@ -182,7 +185,7 @@ export class TokenTable implements KeySource {
   }
 }
 
-/** Bits of the number of slots for so many tokens. */
+/** The binary logarithm of the number of slots for `count` tokens. */
 function bitsFor(count: number): number {
   return 32 - Math.clz32(Math.max(1, Math.ceil(count * 1.5) - 1));
 }

@@ -12,7 +12,7 @@ const LETTERS = new Map(
   Object.entries(CLASS_LETTERS).map(([letter, charClass]) => [charClass as number, letter]),
 );
 
-/** Code points that the table and `expected` disagree on. */
+/** Code points for which the table and `expected` differ. */
 function differences(reading: Reading, expected: readonly string[]): number[] {
   const table = classTable(reading);
   const found: number[] = [];
@@ -33,7 +33,7 @@ describe('the class table', () => {
       expect(found).toEqual([]);
       return;
     }
-    // Another Unicode version assigns more or fewer characters, and moves next to none.
+    // Another Unicode version assigns more or fewer characters, and moves almost none.
     const table = classTable('javascript');
     const moved = found.filter(
       (codePoint) =>
@@ -46,7 +46,7 @@ describe('the class table', () => {
     expect(differences('rust', classesOfTiktoken())).toEqual([]);
   });
 
-  it('differs between the readings where Unicode versions and white space do', () => {
+  it('differs between the readings only in Unicode version and white space', () => {
     const rust = classTable('rust');
     const javascript = classTable('javascript');
     const differing: number[] = [];
@@ -59,7 +59,7 @@ describe('the class table', () => {
     expect(differing).toEqual([...excepted, 0x85, 0xfeff].sort((a, b) => a - b));
   });
 
-  it('keeps ASCII in front, where it needs no block number', () => {
+  it('keeps ASCII first, where it needs no block number', () => {
     const { classes } = classTable('rust');
     for (let codePoint = 0; codePoint < 0x80; codePoint++) {
       expect(LETTERS.get(classes[codePoint] as number)).toBe(node[codePoint]);

@@ -1,21 +1,21 @@
 import { JAVASCRIPT_EXCEPTIONS, RUST_EXCEPTIONS, UNICODE_RUNS } from './unicode.gen.js';
 
 /**
- * Which class a character has for the purpose of cutting text into pieces.
+ * The class of each character, for cutting text into pieces.
  *
- * The patterns of the three vocabularies ask for nothing but general categories and white space, so
- * one byte a code point answers all of them. Two tables hold those bytes: `blocks` maps a code point
- * without its last 6 bits to a block of 64 classes in `classes`. Six bits are what the last byte of a
- * UTF-8 sequence carries, so the block number is what the bytes before it spell.
+ * The patterns of the three vocabularies use only general categories and white space, so one byte per code
+ * point is enough for all of them. Two tables hold those bytes: `blocks` maps a code point without its last 6
+ * bits to a block of 64 classes in `classes`. The last byte of a UTF-8 sequence carries six bits, so the
+ * bytes before it are the index into `blocks`.
  *
- * The implementations that define the IDs read the same patterns differently. tiktoken (Rust) has
- * the tables of an older Unicode. llama3-tokenizer-js (JavaScript) counts U+FEFF as white space and
- * U+0085 not. A reading is the table of `unicode.gen.ts` with one of two lists of exceptions.
+ * The implementations that define the IDs read the same patterns differently. tiktoken (Rust) has the tables
+ * of an older Unicode. llama3-tokenizer-js (JavaScript) counts U+FEFF as white space, but not U+0085. A
+ * reading is the table of `unicode.gen.ts` with one of two lists of exceptions.
  */
 
-/** Bits, so that a set of classes is one mask. */
+/** One bit per class, so that a set of classes is one mask. */
 export const CharClass = {
-  /** Everything that the other classes leave: punctuation, symbols, controls, unassigned. */
+  /** Everything else: punctuation, symbols, controls, unassigned. */
   OTHER: 0x01,
   /** White space without carriage return and line feed. */
   SPACE: 0x02,
@@ -29,7 +29,7 @@ export const CharClass = {
   LOWER: 0x20,
   /** Lm and Lo: letters without case. */
   UNCASED: 0x40,
-  /** M, which is no letter. */
+  /** M, which does not count as a letter. */
   MARK: 0x80,
 } as const;
 export type CharClass = (typeof CharClass)[keyof typeof CharClass];
@@ -50,9 +50,9 @@ export const CLASS_LETTERS: Readonly<Record<string, CharClass>> = {
 export type Reading = 'rust' | 'javascript';
 
 export interface ClassTable {
-  /** The number of a block, by code point >> 6. */
+  /** The block number, indexed by code point >> 6. */
   readonly blocks: Uint16Array;
-  /** 64 classes a block; the first 128 entries are ASCII. */
+  /** 64 classes per block; the first 128 entries are ASCII. */
   readonly classes: Uint8Array;
 }
 
@@ -84,7 +84,7 @@ function buildTable(exceptions: typeof RUST_EXCEPTIONS): ClassTable {
   const kept: Uint8Array[] = [];
   const numbers = new Map<string, number>();
   const uniform = new Map<CharClass, number>();
-  // ASCII stays in front, so that it needs no block number.
+  // ASCII comes first, so that it needs no block number.
   const mixed = new Set([0, 1]);
   kept.push(flat.subarray(0, BLOCK), flat.subarray(BLOCK, 2 * BLOCK));
 

@@ -19,7 +19,7 @@ describe('token IDs as varints', () => {
     expect([...decodeTokenIds(bytes(expected))]).toEqual(ids);
   });
 
-  it('come back, whatever they are', () => {
+  it('round-trip for all IDs', () => {
     fc.assert(
       fc.property(fc.uint32Array({ maxLength: 200 }), (ids) => {
         expect(decodeTokenIds(encodeTokenIds(ids))).toEqual(ids);
@@ -27,7 +27,7 @@ describe('token IDs as varints', () => {
     );
   });
 
-  it('have one form: what is read is what would be written', () => {
+  it('have one form: readable bytes are exactly those that would be written', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 30 }), (input) => {
         const code = errorCode(() => decodeTokenIds(input));
@@ -57,7 +57,7 @@ describe('token IDs as varints', () => {
     expect(errorCode(() => decodeTokenIds(bytes('010203'), 2))).toBe('message_too_large');
   });
 
-  it('leave headroom and unused IDs out', () => {
+  it('leave headroom and ignore IDs after the count', () => {
     expect(hex(encodeTokenIds(Uint32Array.of(1, 300, 5), 2, 3))).toBe('00000001ac02');
   });
 });

@@ -1,15 +1,15 @@
 import { ProtocolError } from '../base/errors.js';
 
 /**
- * Token IDs as LEB128 varints (compression document, section 5.4.4): up to 32 bits, in their shortest
- * form, one after another until the end.
+ * Token IDs as LEB128 varints (compression document, section 5.4.4): up to 32 bits each, in their shortest
+ * form, one after another.
  */
 
 /**
  * Writes IDs as varints into a buffer of exactly their length.
  *
- * @param count how many of `ids`. @default all
- * @param headroom zero bytes in front, for the caller's header. @default 0
+ * @param count how many of `ids` to write. @default all
+ * @param headroom number of zero bytes to leave at the start, for the caller's header. @default 0
  */
 export function encodeTokenIds(ids: Uint32Array, count = ids.length, headroom = 0): Uint8Array<ArrayBuffer> {
   let length = headroom;
@@ -31,11 +31,11 @@ export function encodeTokenIds(ids: Uint32Array, count = ids.length, headroom = 
 }
 
 /**
- * Reads varints up to the end of `bytes`. Whether a vocabulary has these IDs is not looked at.
+ * Reads varints up to the end of `bytes`. Does not check whether a vocabulary has these IDs.
  *
- * @param maxTokens the most that are accepted, checked before any memory is taken.
- * @throws {ProtocolError} `message_too_large`, `truncated` where the last varint has no end,
- * `bad_varint` where one is overlong or over 32 bits.
+ * @param maxTokens the most tokens to accept, checked before anything is allocated.
+ * @throws {ProtocolError} `message_too_large`; `truncated` if the last varint is incomplete; `bad_varint` if
+ * one is overlong or over 32 bits.
  */
 export function decodeTokenIds(bytes: Uint8Array, maxTokens = Number.POSITIVE_INFINITY): Uint32Array {
   let count = 0;
@@ -43,7 +43,7 @@ export function decodeTokenIds(bytes: Uint8Array, maxTokens = Number.POSITIVE_IN
   if (count > maxTokens) {
     throw new ProtocolError(
       'message_too_large',
-      `${count} tokens arrived, at most ${maxTokens} are accepted`,
+      `the frame holds ${count} tokens, but at most ${maxTokens} are accepted`,
     );
   }
   if (bytes.length > 0 && (bytes[bytes.length - 1] as number) >= 0x80) {

@@ -3,8 +3,8 @@ import type { Pattern } from './scanner.js';
 import type { Reading } from './unicode.js';
 
 /**
- * What is known of each vocabulary before its tokens are loaded. The ordinary tokens come from a
- * package or a file and must have the hash stated here; all else about a vocabulary follows from it.
+ * The facts about each vocabulary that are known before its tokens are loaded. The ordinary tokens come from
+ * a package or a file and must have this hash.
  */
 export interface Vocabulary {
   readonly name: EncodingName;
@@ -12,18 +12,21 @@ export interface Vocabulary {
   readonly hash: string;
   /** Bytes of that file. */
   readonly fileSize: number;
-  /** Ordinary tokens: their IDs are their ranks, 0 up to this. */
+  /** The number of ordinary tokens. Their IDs are their ranks, from 0 up to this. */
   readonly ordinary: number;
-  /** Every token below this is what merging its bytes yields; those above are tried when they are loaded. */
+  /**
+   * Every token below this ID is the result of merging its bytes; those above are checked when they are
+   * loaded.
+   */
   readonly mergeable: number;
   /** One more than the largest ID, special tokens and holes included. */
   readonly size: number;
   /** Special tokens by ID. Encoding never yields them. */
   readonly specials: ReadonlyMap<number, string>;
-  /** Vocabularies of one table have the same tokens as far as each goes. */
+  /** Vocabularies with the same table have the same tokens, up to the end of the shorter one. */
   readonly table: 'cl100k' | 'o200k';
   readonly pattern: Pattern;
-  /** Whose reading of the pattern defines the IDs: tiktoken's, or that of llama3-tokenizer-js. */
+  /** Which implementation's reading of the pattern defines the IDs: tiktoken's or llama3-tokenizer-js's. */
   readonly reading: Reading;
 }
 
@@ -42,7 +45,7 @@ const O200K_SPECIALS: readonly (readonly [number, string])[] = [
 
 const LLAMA_ORDINARY = 128_000;
 const LLAMA_SPECIALS = 256;
-/** Those of Llama 3.1 with a name; the others are reserved and numbered on. */
+/** The named special tokens of Llama 3.1; the others are reserved and numbered. */
 const LLAMA_NAMED = [
   '<|begin_of_text|>',
   '<|end_of_text|>',

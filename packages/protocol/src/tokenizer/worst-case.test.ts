@@ -1,12 +1,12 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { Encoder } from './encode.js';
+import { TokenEncoder } from './encode.js';
 import { createJob } from './job.js';
 import { createScanner } from './scanner.js';
 import { ENCODING_NAMES, keySource, loadTable } from './testing/loaded-table.js';
 import { anyCharacter, createRandom, pick, type Random } from './testing/texts.js';
 import { VOCABULARIES } from './vocabulary.js';
 
-// Much is compared; a busy machine takes its time.
+// The comparisons need more than the default timeout on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
 const LETTERS = [...'abcdefghijklmnopqrstuvwxyz'];
@@ -35,7 +35,7 @@ const CASES: Record<string, (random: Random) => string> = {
   digits: (random) => pick([...'0123456789'], random),
   'one emoji sequence': () => '👩‍👩‍👧‍👦',
   'near-matches': () => 'abcabd',
-  'words that almost are': () => 'ythe',
+  'near-words': () => 'ythe',
   marks: () => '\u0301',
   symbols: (random) => pick(SYMBOLS, random),
   rules: () => '-',
@@ -44,13 +44,13 @@ const CASES: Record<string, (random: Random) => string> = {
 
 describe.each(ENCODING_NAMES)('worst cases in %s', (name) => {
   const { ordinary: limit, mergeable, pattern, reading } = VOCABULARIES[name];
-  let encoder: Encoder;
+  let encoder: TokenEncoder;
   beforeAll(async () => {
     const scan = createScanner(pattern, reading);
-    encoder = new Encoder(await loadTable(name), scan, { limit, mergeable });
+    encoder = new TokenEncoder(await loadTable(name), scan, { limit, mergeable });
   });
 
-  /** Bytes merged for a text of so many bytes, and the longest that a slice of 16 KiB became. */
+  /** The bytes merged for a text of `size` bytes, and the most that one slice of 16 KiB took. */
   function work(next: (random: Random) => string, size: number): { merged: number; longest: number } {
     const random = createRandom(17);
     const content = Buffer.from(repeated(() => next(random), size));
@@ -66,10 +66,10 @@ describe.each(ENCODING_NAMES)('worst cases in %s', (name) => {
     return { merged: encoder.merger.work - before, longest };
   }
 
-  it.each(Object.entries(CASES))('%s: no more work for a longer text than its length', (_, next) => {
+  it.each(Object.entries(CASES))('%s: work grows no faster than the length of the text', (_, next) => {
     const small = work(next, 100_000);
     const large = work(next, 1_000_000);
-    // Overlaps and joins are an eighth; the cache only lessens it.
+    // Overlaps and joins add an eighth; the cache only reduces it.
     expect(large.merged).toBeLessThan(1.4 * 1_000_000);
     expect(large.merged).toBeLessThan(15 * Math.max(small.merged, 10_000));
     expect(large.longest).toBeLessThan(3 << 14);

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { CloseCode, ProtocolError } from '@parlance/protocol';
-import type { Endpoint } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
 import type { ServerWire } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
 
@@ -19,7 +19,7 @@ export class HandshakeGuard {
   constructor(
     { socket }: IncomingMessage,
     wire: ServerWire,
-    session: Endpoint,
+    session: ServerEndpoint,
     { limits }: Pick<ResolvedServerOptions, 'limits'>,
   ) {
     const { maxHandshakeSize } = limits;

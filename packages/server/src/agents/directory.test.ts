@@ -1,6 +1,7 @@
 import { type Message, type RequestContext, resolveLimits } from '@parlance/protocol';
-import { type Endpoint, SILENT_LOGGER } from '@parlance/protocol/internal';
+import { SILENT_LOGGER } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
+import type { ServerEndpoint } from '../endpoint.js';
 import { Directory } from './directory.js';
 
 /** A session, as far as a directory looks at one. */
@@ -16,9 +17,9 @@ class FakeSession {
     this.agentId = agentId;
   }
 
-  on(_name: string, listener: (state: string) => void) {
-    this.#listeners.push(listener);
-  }
+  readonly listeners = {
+    add: (_name: string, listener: (state: string) => void) => void this.#listeners.push(listener),
+  };
 
   become(state: string) {
     this.state = state;
@@ -37,13 +38,13 @@ function bench(isDecided = false) {
   });
   const join = (principal: string, agentId: string) => {
     const session = new FakeSession(principal, agentId);
-    expect(directory.claim(session as never as Endpoint, { agents: '{}' })).toBeUndefined();
-    directory.join(session as never as Endpoint);
+    expect(directory.claim(session as never as ServerEndpoint, { agents: '{}' })).toBeUndefined();
+    directory.join(session as never as ServerEndpoint);
     return session;
   };
   /** The news for a session, a piece at a time, as text. */
   const watch = (session: FakeSession) => {
-    const handler = directory.handlerFor(session as never as Endpoint);
+    const handler = directory.handlerFor(session as never as ServerEndpoint);
     const request = { json: () => ({ watch: true }) } as never as Message;
     const context = { signal: new AbortController().signal } as RequestContext;
     const pieces = handler(request, context) as AsyncGenerator<{ json: unknown }>;
@@ -97,7 +98,7 @@ describe('a directory', () => {
     const [planner, own] = [join('acme', 'planner'), join('acme', 'worker')];
     const other = join('other', 'worker');
     const next = watch(planner);
-    const { address } = directory.agentOf(other as never as Endpoint) ?? {};
+    const { address } = directory.agentOf(other as never as ServerEndpoint) ?? {};
     expect((await next()).sort()).toEqual([`worker connected`, `${address} connected`].sort());
     expect(directory.find('acme', 'worker')?.session).toBe(own);
     expect(directory.find('other', 'worker')?.session).toBe(other);
@@ -116,7 +117,7 @@ describe('a directory', () => {
     const addresses = new Set<string>();
     for (const principal of principals)
       for (const id of parts)
-        addresses.add(directory.agentOf(join(principal, id) as never as Endpoint)?.address ?? '');
+        addresses.add(directory.agentOf(join(principal, id) as never as ServerEndpoint)?.address ?? '');
     expect(addresses.size).toBe(principals.length * parts.length);
   });
 });

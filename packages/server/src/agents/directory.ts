@@ -16,7 +16,6 @@ import {
   type Clock,
   type DirectoryNews,
   type DirectoryQuery,
-  type Endpoint,
   isAgentAddress,
   isAgentId,
   loggable,
@@ -25,6 +24,7 @@ import {
   type Sweepable,
 } from '@parlance/protocol/internal';
 import type { Refusal } from '../admission/admission.js';
+import type { ServerEndpoint } from '../endpoint.js';
 import type { AgentName, Party, Policy } from './policy.js';
 
 /** An agent that is there: one session under one ID of one principal. */
@@ -33,7 +33,7 @@ export interface Agent {
   /** The name that other principals know it by. */
   readonly address: string;
   readonly party: Party;
-  readonly session: Endpoint;
+  readonly session: ServerEndpoint;
   readonly description: AgentDescription;
   /** Whether others have been told that its connection is lost. */
   isSuspended: boolean;
@@ -79,9 +79,9 @@ export class Directory implements Sweepable {
   /** By principal, then by ID. */
   readonly #principals = new Map<string, Map<string, Agent>>();
   readonly #byAddress = new Map<string, Agent>();
-  readonly #claims = new WeakMap<Endpoint, AgentDescription>();
+  readonly #claims = new WeakMap<ServerEndpoint, AgentDescription>();
   /** One a session. */
-  readonly #watchers = new Map<Endpoint, Watcher>();
+  readonly #watchers = new Map<ServerEndpoint, Watcher>();
   /** Agents whose connection was lost or came back, which is told in the end and not in between. */
   #flapping = new Set<Agent>();
   #version = 0;
@@ -101,7 +101,7 @@ export class Directory implements Sweepable {
   }
 
   /** The agent that a session is. */
-  agentOf(session: Endpoint): Agent | undefined {
+  agentOf(session: ServerEndpoint): Agent | undefined {
     const { principal = '', agentId } = session;
     const agent = agentId === undefined ? undefined : this.#get(principal, agentId);
     return agent?.session === session ? agent : undefined;
@@ -112,7 +112,7 @@ export class Directory implements Sweepable {
   }
 
   /** Before ACCEPT: whether the session may be the agent that it has authenticated as. */
-  claim(session: Endpoint, extensions: StringMap): Refusal | undefined {
+  claim(session: ServerEndpoint, extensions: StringMap): Refusal | undefined {
     const { agentId } = session;
     if (agentId === undefined || extensions['agents'] === undefined) return undefined;
     if (!isAgentId(agentId)) {
@@ -137,7 +137,7 @@ export class Directory implements Sweepable {
   }
 
   /** The session is established. */
-  join(session: Endpoint): void {
+  join(session: ServerEndpoint): void {
     const description = this.#claims.get(session);
     if (description === undefined || session.negotiated.extensions['agents'] === undefined) return;
     const { principal = '' } = session;
@@ -160,13 +160,13 @@ export class Directory implements Sweepable {
     agents.set(id, agent);
     this.#byAddress.set(address, agent);
     this.#announce(agent);
-    session.on('state', (state) => {
+    session.listeners.add('state', (state) => {
       if (state === 'closing' || state === 'closed') this.leave(session);
       else this.#handleFlap(agent);
     });
   }
 
-  leave(session: Endpoint): void {
+  leave(session: ServerEndpoint): void {
     const agent = this.agentOf(session);
     if (agent === undefined) return;
     const { id, address, party } = agent;
@@ -191,12 +191,12 @@ export class Directory implements Sweepable {
   }
 
   /** Answers a session that asks who is there. */
-  handlerFor(asker: Endpoint): RequestHandler {
+  handlerFor(asker: ServerEndpoint): RequestHandler {
     return (request, { signal }) => this.#answer(asker, request.json<Partial<DirectoryQuery>>(), signal);
   }
 
   async *#answer(
-    asker: Endpoint,
+    asker: ServerEndpoint,
     { watch = false }: Partial<DirectoryQuery>,
     signal: AbortSignal,
   ): AsyncGenerator<{ json: unknown }> {
@@ -231,7 +231,7 @@ export class Directory implements Sweepable {
   }
 
   /** @throws {ProtocolError} `too_many_streams` if the session watches already. */
-  #watch(asker: Endpoint, watcher: Watcher): void {
+  #watch(asker: ServerEndpoint, watcher: Watcher): void {
     const other = this.#watchers.get(asker);
     if (other !== undefined && !other.signal.aborted) {
       throw new ProtocolError('too_many_streams', 'this session watches the directory already');
@@ -241,7 +241,7 @@ export class Directory implements Sweepable {
 
   /** What a watcher has to be told of these agents, and is considered told with that. */
   #newsOf(
-    asker: Endpoint,
+    asker: ServerEndpoint,
     watcher: Watcher,
     addresses: readonly string[],
     isComplete: boolean,

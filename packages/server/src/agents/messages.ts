@@ -1,5 +1,6 @@
 import { ProtocolError, type ReceivedBody, type Undeliverable } from '@parlance/protocol';
-import { DELIVERY, type Endpoint, encodeUndeliverable, type Reservation } from '@parlance/protocol/internal';
+import { DELIVERY, encodeUndeliverable, type Reservation } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
 import { type HandOver, HandOvers, Ordinals } from './pending-deliveries.js';
 import { addressed } from './recode.js';
 import type { Transit } from './transit.js';
@@ -17,14 +18,14 @@ const MAX_REPORTS = 1024 * 1024;
 /** One-way messages from agent to agent, and reports of those that did not get through. */
 export class RelayedMessages {
   readonly #transit: Transit;
-  readonly #correspondences = new Map<Endpoint, Correspondence>();
+  readonly #correspondences = new Map<ServerEndpoint, Correspondence>();
 
   constructor(transit: Transit) {
     this.#transit = transit;
   }
 
   /** @param reservation of the memory that the body takes if it has to be coded again. */
-  take(source: Endpoint, to: string, body: ReceivedBody, reservation: Reservation | undefined): void {
+  take(source: ServerEndpoint, to: string, body: ReceivedBody, reservation: Reservation | undefined): void {
     const transit = this.#transit;
     const ordinal = this.#of(source).ordinals.next(to);
     try {
@@ -60,7 +61,7 @@ export class RelayedMessages {
     }
   }
 
-  handleEnded(session: Endpoint): void {
+  handleEnded(session: ServerEndpoint): void {
     const correspondence = this.#correspondences.get(session);
     if (correspondence === undefined) return;
     this.#correspondences.delete(session);
@@ -74,7 +75,7 @@ export class RelayedMessages {
     }
   }
 
-  #report(source: Endpoint, report: Undeliverable, onWritten?: () => void): void {
+  #report(source: ServerEndpoint, report: Undeliverable, onWritten?: () => void): void {
     if (source.state !== 'established' && source.state !== 'suspended') return;
     if (source.core.channel.queuedOn(0) > MAX_REPORTS) {
       source.abort(new ProtocolError('window_exceeded', 'reports of delivery are not read'));
@@ -96,7 +97,7 @@ export class RelayedMessages {
     this.#transit.giveBack(source, 0, charge);
   }
 
-  #of(session: Endpoint): Correspondence {
+  #of(session: ServerEndpoint): Correspondence {
     let correspondence = this.#correspondences.get(session);
     if (correspondence === undefined) {
       correspondence = { handOvers: new HandOvers(), ordinals: new Ordinals() };

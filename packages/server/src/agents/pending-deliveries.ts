@@ -1,9 +1,10 @@
 import type { Undeliverable } from '@parlance/protocol';
-import type { Endpoint, Reservation } from '@parlance/protocol/internal';
+import type { Reservation } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
 
 /** A one-way message that was given to another session. */
 export interface HandOver {
-  readonly source: Endpoint;
+  readonly source: ServerEndpoint;
   /** As the sender named it. */
   readonly to: string;
   /** Which of the sender's messages to that name it is. */
@@ -56,14 +57,14 @@ export class HandOvers {
   }
 
   /** The session is lost: what has to be told to whom, neighbours in one report. */
-  lost(confirmed: number): { readonly source: Endpoint; readonly report: Undeliverable }[] {
+  lost(confirmed: number): { readonly source: ServerEndpoint; readonly report: Undeliverable }[] {
     this.#forget(confirmed);
     const reports: {
-      source: Endpoint;
+      source: ServerEndpoint;
       report: { -readonly [Key in keyof Undeliverable]: Undeliverable[Key] };
     }[] = [];
     /** The last report by sender: order is kept for each of them, not between them. */
-    const latest = new Map<Endpoint, (typeof reports)[number]>();
+    const latest = new Map<ServerEndpoint, (typeof reports)[number]>();
     for (const { source, to, ordinal, frame } of this.#kept.slice(this.#head)) {
       const outcome = frame === 0 ? 'not_sent' : 'unknown';
       const last = latest.get(source)?.report;

@@ -1,5 +1,6 @@
 import type { Logger, ProtocolError, SessionEvent } from '@parlance/protocol';
-import { type BodyEvent, DIRECTORY, type Endpoint, type Reservation } from '@parlance/protocol/internal';
+import { type BodyEvent, DIRECTORY, type Reservation } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
 import type { Directory } from './directory.js';
 import { RelayedMessages } from './messages.js';
 import type { Policy } from './policy.js';
@@ -29,7 +30,7 @@ export class Relay {
   }
 
   /** Takes what `session` addresses to others, and what it answers them. */
-  take(session: Endpoint, event: SessionEvent, reservation?: Reservation): boolean {
+  take(session: ServerEndpoint, event: SessionEvent, reservation: Reservation | undefined): boolean {
     switch (event.type) {
       case 'message':
         if (event.body.agent === undefined) return false;
@@ -57,7 +58,7 @@ export class Relay {
   }
 
   /** Bytes that a body of `session` takes on its way to another; `undefined` if it is for the server itself. */
-  memoryOf(session: Endpoint, event: BodyEvent): number | undefined {
+  memoryOf(session: ServerEndpoint, event: BodyEvent): number | undefined {
     const { body } = event;
     if (event.type === 'part' || event.type === 'response') {
       const asker = this.#requests.askerOf(session, event.streamId);
@@ -69,17 +70,17 @@ export class Relay {
   }
 
   /** There is no memory for a reply of `session`. Returns whether it answers another session. */
-  refuse(session: Endpoint, streamId: number, error: ProtocolError): boolean {
+  refuse(session: ServerEndpoint, streamId: number, error: ProtocolError): boolean {
     return this.#requests.fail(session, streamId, error);
   }
 
-  /** Whether another session has asked `session` on this stream. */
-  isAsked(session: Endpoint, streamId: number): boolean {
-    return this.#requests.isAsked(session, streamId);
+  /** Whether a stream of `session` leads to another session, in either direction. */
+  isRelayed(session: ServerEndpoint, streamId: number): boolean {
+    return this.#requests.isRelayed(session, streamId);
   }
 
   /** The session is over: what it owed and what it was owed is settled. */
-  handleEnded(session: Endpoint): void {
+  handleEnded(session: ServerEndpoint): void {
     this.#requests.handleEnded(session);
     this.#messages.handleEnded(session);
   }

@@ -1,10 +1,6 @@
 import { type BodyPiece, ProtocolError, type ReceivedBody, type SessionEvent } from '@parlance/protocol';
-import {
-  type Endpoint,
-  type Reservation,
-  TRANSFER_OVERHEAD,
-  toProtocolError,
-} from '@parlance/protocol/internal';
+import { type Reservation, TRANSFER_OVERHEAD, toProtocolError } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
 import { addressed, type PartText } from './recode.js';
 import type { Transit } from './transit.js';
 
@@ -12,9 +8,9 @@ type ReplyEvent = Extract<SessionEvent, { type: 'part' | 'response' | 'end' | 'f
 
 /** A request that goes through, and its way back. */
 interface Passage {
-  readonly source: Endpoint;
+  readonly source: ServerEndpoint;
   readonly sourceStream: number;
-  readonly target: Endpoint;
+  readonly target: ServerEndpoint;
   readonly targetStream: number;
   /** The requested agent, as its requester named it. */
   readonly to: string;
@@ -43,25 +39,26 @@ interface Dealings {
 /** Requests, streams and tensors from agent to agent, and what answers them. */
 export class RelayedRequests {
   readonly #transit: Transit;
-  readonly #dealings = new Map<Endpoint, Dealings>();
+  readonly #dealings = new Map<ServerEndpoint, Dealings>();
 
   constructor(transit: Transit) {
     this.#transit = transit;
   }
 
-  /** Whether another session has asked `session` on this stream. */
-  isAsked(session: Endpoint, streamId: number): boolean {
-    return this.#dealings.get(session)?.answering.has(streamId) ?? false;
+  /** Whether a stream of `session` leads to another session, in either direction. */
+  isRelayed(session: ServerEndpoint, streamId: number): boolean {
+    const dealings = this.#dealings.get(session);
+    return dealings !== undefined && (dealings.asking.has(streamId) || dealings.answering.has(streamId));
   }
 
   /** The session that has asked `session` on this stream. */
-  askerOf(session: Endpoint, streamId: number): Endpoint | undefined {
+  askerOf(session: ServerEndpoint, streamId: number): ServerEndpoint | undefined {
     return this.#dealings.get(session)?.answering.get(streamId)?.source;
   }
 
   /** @param reservation of the memory that the body takes if it has to be coded again. */
   take(
-    source: Endpoint,
+    source: ServerEndpoint,
     sourceStream: number,
     to: string,
     body: ReceivedBody,
@@ -99,7 +96,7 @@ export class RelayedRequests {
    * Tensors pass piece by piece: each is credited to its sender when it is written to its receiver. Returns
    * whether it is one for somebody else.
    */
-  takePiece(source: Endpoint, sourceStream: number, piece: BodyPiece): boolean {
+  takePiece(source: ServerEndpoint, sourceStream: number, piece: BodyPiece): boolean {
     const { agent: to, bytes, charge } = piece;
     if (to !== undefined) {
       this.#takeTensor(source, sourceStream, to, piece);
@@ -114,7 +111,7 @@ export class RelayedRequests {
   }
 
   /** Returns whether it answers somebody else. */
-  takeReply(target: Endpoint, event: ReplyEvent, reservation: Reservation | undefined): boolean {
+  takeReply(target: ServerEndpoint, event: ReplyEvent, reservation: Reservation | undefined): boolean {
     const passage = this.#dealings.get(target)?.answering.get(event.streamId);
     if (passage === undefined) return false;
     const { source, sourceStream } = passage;
@@ -132,7 +129,7 @@ export class RelayedRequests {
   }
 
   /** A reply cannot go on. Returns whether it answers another session. */
-  fail(target: Endpoint, targetStream: number, error: ProtocolError): boolean {
+  fail(target: ServerEndpoint, targetStream: number, error: ProtocolError): boolean {
     const passage = this.#dealings.get(target)?.answering.get(targetStream);
     if (passage === undefined) return false;
     const { source, sourceStream } = passage;
@@ -143,14 +140,14 @@ export class RelayedRequests {
   }
 
   /** Returns whether it was somebody else who was asked. */
-  cancel(source: Endpoint, sourceStream: number): boolean {
+  cancel(source: ServerEndpoint, sourceStream: number): boolean {
     const passage = this.#dealings.get(source)?.asking.get(sourceStream);
     // Answered when the target has answered: until then the stream keeps its slot.
     passage?.target.tell((core) => core.channel.cancel(passage.targetStream));
     return passage !== undefined;
   }
 
-  handleEnded(session: Endpoint): void {
+  handleEnded(session: ServerEndpoint): void {
     const dealings = this.#dealings.get(session);
     if (dealings === undefined) return;
     this.#dealings.delete(session);
@@ -200,7 +197,7 @@ export class RelayedRequests {
   }
 
   /** The first piece of a tensor. */
-  #takeTensor(source: Endpoint, sourceStream: number, to: string, piece: BodyPiece): void {
+  #takeTensor(source: ServerEndpoint, sourceStream: number, to: string, piece: BodyPiece): void {
     const { bytes: first, totalLength, charge } = piece;
     // It may have been cancelled while it was looked at.
     if (!source.core.channel.isWanted(sourceStream)) return;
@@ -278,7 +275,7 @@ export class RelayedRequests {
     });
   }
 
-  #refuse(source: Endpoint, sourceStream: number, to: string, error: unknown): void {
+  #refuse(source: ServerEndpoint, sourceStream: number, to: string, error: unknown): void {
     const reason = this.#transit.refuse(error, to);
     source.tell((core) => core.channel.refuse(sourceStream, reason));
   }
@@ -307,7 +304,7 @@ export class RelayedRequests {
     this.#dealings.get(target)?.answering.delete(targetStream);
   }
 
-  #of(session: Endpoint): Dealings {
+  #of(session: ServerEndpoint): Dealings {
     let dealings = this.#dealings.get(session);
     if (dealings === undefined) {
       dealings = { asking: new Map(), answering: new Map(), unwritten: new Set() };

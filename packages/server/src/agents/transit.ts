@@ -6,7 +6,8 @@ import {
   type ReceivedBody,
   type Undeliverable,
 } from '@parlance/protocol';
-import { type Endpoint, guard, loggable, toProtocolError } from '@parlance/protocol/internal';
+import { guard, loggable, toProtocolError } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
 import type { Agent, Directory } from './directory.js';
 import type { Policy, RelayKind } from './policy.js';
 import { isSharedCoding, type PartText, passOn, recode } from './recode.js';
@@ -40,8 +41,8 @@ export class Transit {
   /** The answer to the last question, for the one who asks it again at once. */
   #admitted: { readonly body: ReceivedBody; readonly answer: Agent | ProtocolError } | undefined;
   /** Sessions that were given credit and have to say so. */
-  #due = new Set<Endpoint>();
-  readonly #unreported = new WeakSet<Endpoint>();
+  #due = new Set<ServerEndpoint>();
+  readonly #unreported = new WeakSet<ServerEndpoint>();
 
   constructor(directory: Directory, policy: Policy, logger: Logger) {
     this.#directory = directory;
@@ -56,7 +57,7 @@ export class Transit {
    * @throws {ProtocolError} `unknown_agent`, also for one that the sender may not see and for the server's own
    * names; `forbidden`.
    */
-  admit(source: Endpoint, name: string, kind: RelayKind, body: ReceivedBody | undefined): Agent {
+  admit(source: ServerEndpoint, name: string, kind: RelayKind, body: ReceivedBody | undefined): Agent {
     const admitted = this.#admitted;
     this.#admitted = undefined;
     if (body !== undefined && admitted?.body === body) {
@@ -81,7 +82,7 @@ export class Transit {
   }
 
   /** The name that `target` knows `source` by. */
-  nameOf(source: Endpoint, target: Endpoint): string | undefined {
+  nameOf(source: ServerEndpoint, target: ServerEndpoint): string | undefined {
     if (source.principal === target.principal) return source.agentId;
     return this.#directory.agentOf(source)?.address;
   }
@@ -90,7 +91,12 @@ export class Transit {
    * The session that a body is for, which is asked for again when the body is taken: the two answers are the
    * same unless it had to wait. `undefined` if it may not go there.
    */
-  targetOf(source: Endpoint, to: string, kind: RelayKind, body: ReceivedBody): Endpoint | undefined {
+  targetOf(
+    source: ServerEndpoint,
+    to: string,
+    kind: RelayKind,
+    body: ReceivedBody,
+  ): ServerEndpoint | undefined {
     try {
       const answer = this.admit(source, to, kind, body);
       this.#admitted = { body, answer };
@@ -103,7 +109,7 @@ export class Transit {
   }
 
   /** Bytes that a body of `from` takes on its way to `to`; 0 if it passes as it is. */
-  memoryOf(body: ReceivedBody, from: Endpoint, to: Endpoint): number {
+  memoryOf(body: ReceivedBody, from: ServerEndpoint, to: ServerEndpoint): number {
     if (isSharedCoding(body, from.negotiated, to.negotiated)) return 0;
     return from.coder.decodedLength(body) + RECODED_OVERHEAD;
   }
@@ -116,8 +122,8 @@ export class Transit {
    */
   convert(
     body: ReceivedBody,
-    from: Endpoint,
-    to: Endpoint,
+    from: ServerEndpoint,
+    to: ServerEndpoint,
     stream?: { partText: PartText | undefined },
   ): CodedBody {
     // No coding against earlier messages may compare what two principals send.
@@ -136,7 +142,7 @@ export class Transit {
    * Somebody has taken what `session` sent. What its credit lets follow is looked at later, as this is
    * called while another session writes.
    */
-  giveBack(session: Endpoint, streamId: number, charge: number): void {
+  giveBack(session: ServerEndpoint, streamId: number, charge: number): void {
     // A fault in giving it back is the session's that gets it, not the writer's.
     if (!guard(session, () => session.core.channel.consume(streamId, charge))) return;
     if (this.#due.size === 0) queueMicrotask(() => this.#pumpDue());
@@ -152,7 +158,7 @@ export class Transit {
   }
 
   /** A report of delivery could not be told. Of one session this is logged once. */
-  handleUnreported(source: Endpoint, { to, outcome }: Undeliverable, error: unknown): void {
+  handleUnreported(source: ServerEndpoint, { to, outcome }: Undeliverable, error: unknown): void {
     if (this.#unreported.has(source)) return;
     this.#unreported.add(source);
     const fields = { event: 'relay.unreported', session: source.id, to, outcome, err: loggable(error) };

@@ -18,7 +18,7 @@ const QWEN: ModelIdentity = { ...LLAMA, modelFamily: 'qwen2', modelHash: 'b'.rep
 const of = (own: AvpOptions, peer: AvpOptions) => agreeOnAvp(own, introduction(peer, undefined));
 
 describe('an introduction', () => {
-  it('says who runs which model', () => {
+  it('names the agent and its model', () => {
     expect(
       decodeAvpHello(introduction({ identity: LLAMA, capabilities: { latent: true } }, 'agent-1')),
     ).toEqual({
@@ -30,7 +30,7 @@ describe('an introduction', () => {
     expect(decodeAvpHello(introduction({}, undefined)).identity).toBeUndefined();
   });
 
-  it('that nobody would understand is refused at its own end', () => {
+  it('that no peer could parse is refused at its own end', () => {
     for (const identity of [
       { ...LLAMA, hiddenDim: -1 },
       { ...LLAMA, modelId: 7 },
@@ -43,7 +43,7 @@ describe('an introduction', () => {
 });
 
 describe('two models', () => {
-  it('that are the same exchange tensors as they are', () => {
+  it('that are equal exchange tensors without a map', () => {
     expect(of({ identity: LLAMA }, { identity: LLAMA })).toEqual({
       mode: 'latent',
       mapId: '',
@@ -51,7 +51,7 @@ describe('two models', () => {
     });
   });
 
-  it('that have nothing in common exchange text', () => {
+  it('with nothing in common exchange text', () => {
     const json = { mode: 'json', mapId: '', path: 'json_fallback' };
     expect(of({ identity: LLAMA }, { identity: QWEN })).toEqual(json);
     expect(of({ identity: LLAMA }, {})).toEqual(json);
@@ -65,7 +65,7 @@ describe('two models', () => {
     expect(of({ identity: QWEN, maps }, { identity: LLAMA })).toMatchObject({ mode: 'json' });
   });
 
-  it('may have tokens in common, as far as this end knows them', () => {
+  it('may have common tokens, if this end knows them', () => {
     const words = Array.from({ length: 120 }, (_, i) => `w${i}`);
     const tokens = (model: ModelIdentity) => (model.modelFamily === 'llama' ? words : words.slice(10));
     expect(of({ identity: LLAMA, tokens }, { identity: QWEN })).toMatchObject({ mapId: 'vocab_overlap:110' });
@@ -73,14 +73,14 @@ describe('two models', () => {
     expect(of({ identity: LLAMA, tokens: partly }, { identity: QWEN })).toMatchObject({ mode: 'json' });
   });
 
-  it('are not compared by what is no introduction', () => {
+  it('are not compared if the introduction is malformed', () => {
     expect(errorCode(() => agreeOnAvp({ identity: LLAMA }, 'hello'))).toBe('bad_json');
     expect(errorCode(() => agreeOnAvp({ identity: LLAMA }, '{"identity":{"hidden_dim":"4096"}}'))).toBe(
       'bad_message',
     );
   });
 
-  it('whose owner fails to answer are a fault of that owner', () => {
+  it('give an internal error if the avp option throws', () => {
     const tokens = () => {
       throw new Error('no such file');
     };

@@ -4,38 +4,38 @@ import type { ModelIdentity } from './identity.js';
 import type { AvpMode } from './metadata.js';
 import { type Compatibility, resolveCompatibility } from './resolve.js';
 
-/** What an end says about its model when a session begins, and what the two make of it. */
+/** How each end introduces its model when a session begins, and how the two agree. */
 
 export interface AvpOptions {
   /**
-   * The model whose tensors this end sends and takes; see `modelIdentity`.
+   * The model whose tensors this end sends and receives; see `modelIdentity`.
    *
-   * @default none: the end runs no model of its own and exchanges text
+   * @default none: this end runs no model and exchanges text
    */
   readonly identity?: ModelIdentity | undefined;
-  /** Stated beside the identity, for example `{ latent: true }`. @default {} */
+  /** Sent with the identity, for example `{ latent: true }`. @default {} */
   readonly capabilities?: JsonObject | undefined;
-  /** Calibrated projection maps from this model to others by their id, for example a `Set`. @default none */
+  /** Calibrated projection maps from this model to others, by id; for example a `Set`. @default none */
   readonly maps?: { has(mapId: string): boolean } | undefined;
   /**
-   * Tokens of a model's vocabulary, where this end knows them; asked for either model if nothing else
-   * makes the two compatible. @default unknown
+   * Returns the tokens of a model's vocabulary, if this end knows them. Called for both models if nothing
+   * else makes them compatible. @default unknown
    */
   readonly tokens?: ((model: ModelIdentity) => Iterable<string> | undefined) | undefined;
 }
 
-/** How an end sends tensors to the other. */
+/** How one end sends tensors to the other. */
 export interface AvpAgreement {
-  /** `latent`: as they are; `json`: a text message takes their place. */
+  /** `latent`: as tensors; `json`: as a text message instead. */
   readonly mode: AvpMode;
-  /** What the receiver projects with; empty where the models are equal or nothing can be sent. */
+  /** The map that the receiver projects with; empty if the models are equal or cannot exchange tensors. */
   readonly mapId: string;
 }
 
 /**
- * The introduction that travels in `extensions.avp`.
+ * The introduction for `extensions.avp`.
  *
- * @throws {ProtocolError} `invalid_option` where the peer would not understand it.
+ * @throws {ProtocolError} `invalid_option` if the peer could not parse it.
  */
 export function introduction(options: AvpOptions, agentId: string | undefined): string {
   const { identity, capabilities } = options;
@@ -49,13 +49,13 @@ export function introduction(options: AvpOptions, agentId: string | undefined): 
 }
 
 /**
- * How this end sends to the one that introduced itself by `stated`. A calibrated map has a direction,
- * so the two ends may come to different results.
+ * How this end sends to the peer with the introduction `peer`. A calibrated map has a direction, so the two
+ * ends may come to different results.
  *
- * @throws {ProtocolError} `bad_json`, `bad_message`; `internal` where `maps` or `tokens` fails.
+ * @throws {ProtocolError} `bad_json`, `bad_message`; `internal` if `maps` or `tokens` throws.
  */
-export function agreeOnAvp(own: AvpOptions, stated: string): Compatibility {
-  const remote = decodeAvpHello(stated).identity;
+export function agreeOnAvp(own: AvpOptions, peer: string): Compatibility {
+  const remote = decodeAvpHello(peer).identity;
   const local = own.identity;
   if (local === undefined || remote === undefined) return { mode: 'json', mapId: '', path: 'json_fallback' };
   try {
@@ -65,6 +65,6 @@ export function agreeOnAvp(own: AvpOptions, stated: string): Compatibility {
       remoteTokens: own.tokens?.(remote),
     });
   } catch (error) {
-    throw toProtocolError(error, 'internal', 'the avp option could not be asked for maps or tokens');
+    throw toProtocolError(error, 'internal', 'the avp option threw when asked for maps or tokens');
   }
 }

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isProtocolError } from '../../base/errors.js';
-import { canonicalJson, pythonFloat } from './canonical-json.js';
-import { compareCodePoints } from './code-points.js';
+import { canonicalJson, compareCodePoints, pythonFloat } from './canonical-json.js';
 import { type LosslessJson, parseLosslessJson } from './lossless-json.js';
 
 const canonical = (text: string): string => {
@@ -15,7 +14,7 @@ const canonical = (text: string): string => {
 };
 
 describe('numbers', () => {
-  // Right-hand sides are what Python 3.11 prints.
+  // The right-hand sides are the output of Python 3.11.
   it.each([
     ['0', '0'],
     ['-0', '0'],
@@ -54,7 +53,7 @@ describe('numbers', () => {
 });
 
 describe('text', () => {
-  it('is sorted and escaped as Python does', () => {
+  it('is sorted and escaped as by Python', () => {
     expect(canonical('{"\u{1f600}":1,"\uff5e":2,"z":[],"a":{"c":null,"b":true}}')).toBe(
       '{"a":{"b":true,"c":null},"z":[],"\\uff5e":2,"\\ud83d\\ude00":1}',
     );
@@ -63,11 +62,11 @@ describe('text', () => {
     );
   });
 
-  it('keeps the last of repeated keys, also of dangerous ones', () => {
+  it('keeps the last of repeated keys, even of dangerous ones', () => {
     expect(canonical('{"a":1,"a":2,"__proto__":{"x":1},"__proto__":3}')).toBe('{"__proto__":3,"a":2}');
   });
 
-  it('is refused where Python refuses it', () => {
+  it('is refused if Python refuses it', () => {
     const refused = [
       ...['', ' ', '{', '[', '"', '[1,]', '{"a":1,}', '{a:1}', "{'a':1}", '[1 2]', '1 2', '{"a" 1}', '{,}'],
       ...[
@@ -93,7 +92,7 @@ describe('text', () => {
     expect(canonical(' \t\r\n1 ')).toBe('1');
   });
 
-  it('is refused at one level too many', () => {
+  it('is refused if it is one level too deep', () => {
     expect(canonical(`${'['.repeat(256)}${']'.repeat(256)}`)).toHaveLength(512);
     expect(canonical(`${'['.repeat(257)}1${']'.repeat(257)}`)).toBe('json_too_deep');
     expect(canonical('['.repeat(1e6))).toBe('json_too_deep');
@@ -125,7 +124,7 @@ describe('text', () => {
 });
 
 describe('compareCodePoints', () => {
-  it('orders as the arrays of code points do, lone surrogates included', () => {
+  it('orders like arrays of code points, including lone surrogates', () => {
     const unit = fc.constantFrom(
       'a',
       'b',

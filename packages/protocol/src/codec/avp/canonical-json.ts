@@ -1,11 +1,11 @@
 import { ProtocolError } from '../../base/errors.js';
-import { compareCodePoints } from './code-points.js';
 import type { LosslessJson } from './lossless-json.js';
 
 /**
- * The canonical JSON behind AVP's model and tokenizer hashes: what Python writes with
- * `json.dumps(value, sort_keys=True, separators=(',', ':'))`. Keys in code point order, no spaces,
- * everything but printable ASCII escaped, integers exact, floats as Python spells them.
+ * The canonical JSON for AVP's model and tokenizer hashes, as Python writes it with
+ * `json.dumps(value, sort_keys=True, separators=(',', ':'))`. Keys are in code point order, there are no
+ * spaces, everything except printable ASCII is escaped, integers are exact, and floats are written like
+ * Python's.
  */
 export function canonicalJson(value: LosslessJson): string {
   switch (typeof value) {
@@ -36,7 +36,7 @@ const SHORT_ESCAPES: Readonly<Record<string, string>> = {
   '\f': '\\f',
 };
 
-/** A JSON string in ASCII; what lies beyond U+FFFF becomes two escapes, one for each UTF-16 unit. */
+/** A JSON string in ASCII; a character above U+FFFF becomes two escapes, one for each UTF-16 unit. */
 export function quoted(text: string): string {
   const escaped = text.replace(
     /["\\]|[^ -~]/g,
@@ -46,8 +46,9 @@ export function quoted(text: string): string {
 }
 
 /**
- * A float as Python's `repr` writes it: the shortest digits that read back equal, as in JavaScript,
- * but with a point in whole numbers, and with an exponent of two digits below 10^-4 and from 10^16.
+ * A float as Python's `repr` writes it: the shortest digits that read back equal, as in JavaScript, but with
+ * a decimal point in whole numbers, and with an exponent of at least two digits below 10^-4 or from
+ * 10^16 up.
  */
 export function pythonFloat(value: number): string {
   if (Number.isNaN(value)) return 'NaN';
@@ -59,15 +60,36 @@ export function pythonFloat(value: number): string {
     const digits = String(Math.abs(exponent)).padStart(2, '0');
     return `${mantissa}e${exponent < 0 ? '-' : '+'}${digits}`;
   }
-  // In this range JavaScript writes no exponent, except below 10^-6, which is out of it.
+  // JavaScript writes no exponent in this range, only below 10^-6 and from 10^21 up.
   const plain = String(value);
   return plain.includes('.') ? plain : `${plain}.0`;
 }
 
-/** A whole number that fits exactly, for canonical JSON. @throws {ProtocolError} `invalid_argument`. */
+/** Converts a safe integer for canonical JSON. @throws {ProtocolError} `invalid_argument`. */
 export function exactInteger(value: number): bigint {
   if (!Number.isSafeInteger(value)) {
-    throw new ProtocolError('invalid_argument', `${value} is no whole number that is known exactly`);
+    throw new ProtocolError('invalid_argument', `${value} is not a whole number within ±(2^53 − 1)`);
   }
   return BigInt(value);
+}
+
+/**
+ * Orders strings by Unicode code point, as Python and UTF-8 do. JavaScript's order is by UTF-16 unit, which
+ * puts everything above U+FFFF before U+E000.
+ */
+export function compareCodePoints(a: string, b: string): number {
+  const shorter = Math.min(a.length, b.length);
+  let at = 0;
+  while (at < shorter && a.charCodeAt(at) === b.charCodeAt(at)) at++;
+  if (at === shorter) return a.length - b.length;
+  // After an equal high surrogate, compare the code points that the two units complete.
+  if (at > 0 && (a.charCodeAt(at - 1) & 0xfc00) === 0xd800) {
+    const difference = codePoint(a, at - 1) - codePoint(b, at - 1);
+    if (difference !== 0) return difference;
+  }
+  return codePoint(a, at) - codePoint(b, at);
+}
+
+function codePoint(text: string, at: number): number {
+  return text.codePointAt(at) as number;
 }

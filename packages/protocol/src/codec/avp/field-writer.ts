@@ -2,8 +2,8 @@ import { varintLength, writeVarint } from '../../base/bytes.js';
 import { encodeUtf8 } from '../../base/text.js';
 
 /**
- * Writes Protocol Buffers fields into memory that is kept from message to message. The library's
- * writer allocates its result, which takes as long as everything else about small metadata.
+ * Writes Protocol Buffers fields into a buffer that is reused for every message. The library's writer
+ * allocates its result, which for small metadata takes as long as all other work.
  */
 export class FieldWriter {
   #bytes = new Uint8Array(256);
@@ -12,20 +12,20 @@ export class FieldWriter {
   readonly #overflow: (length: number) => Error;
 
   /**
-   * @param limit most bytes of a message.
-   * @param overflow makes the error that is thrown above it.
+   * @param limit the most bytes of a message.
+   * @param overflow creates the error to throw above the limit.
    */
   constructor(limit: number, overflow: (length: number) => Error) {
     this.#limit = limit;
     this.#overflow = overflow;
   }
 
-  /** Forgets what was written. */
+  /** Starts a new message. */
   reset(): void {
     this.#length = 0;
   }
 
-  /** What was written since `reset`, as a view that the next message overwrites. */
+  /** The bytes written since `reset`, as a view that the next message overwrites. */
   written(): Uint8Array {
     return this.#bytes.subarray(0, this.#length);
   }
@@ -84,7 +84,7 @@ export class FieldWriter {
     this.#bytesOf(valueBytes);
   }
 
-  /** Fields that are encoded already. */
+  /** Appends fields that are already encoded. */
   raw(bytes: Uint8Array): void {
     this.#reserve(bytes.length);
     this.#bytes.set(bytes, this.#length);
@@ -105,7 +105,7 @@ export class FieldWriter {
     this.raw(bytes);
   }
 
-  /** Room for `length` bytes more, of which a tag and a varint may leave some unused. */
+  /** Makes room for `length` further bytes; tags and varints may leave some of them unused. */
   #reserve(length: number): void {
     const needed = this.#length + length;
     if (needed <= this.#bytes.length) return;

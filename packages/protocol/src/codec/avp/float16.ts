@@ -1,7 +1,7 @@
 /**
- * IEEE 754 half precision and bfloat16 against single precision, bit for bit: subnormals,
- * infinities, the sign of zero and the payload of a NaN survive. Sixteen-bit values are given as
- * their bit patterns. Narrowing rounds to nearest, ties to even.
+ * Converts IEEE 754 half precision and bfloat16 to and from single precision. Subnormals, infinities, the
+ * sign of zero and the payload of a NaN survive. Sixteen-bit values are passed as their bit patterns.
+ * Narrowing rounds to nearest, ties to even.
  *
  * All values pass through a `Uint32Array` over the same memory as the `Float32Array`: a NaN that
  * is read as a number may come back with other bits.
@@ -10,10 +10,10 @@
 const EXPONENT_16 = 0x7c00;
 const FRACTION_16 = 0x03ff;
 const INFINITY_32 = 0x7f800000;
-/** Difference of the two exponent biases, 127 − 15, in the place of a float32's exponent. */
+/** The difference of the exponent biases, 127 − 15, at the position of a float32's exponent. */
 const REBIAS = 112 << 23;
 
-/** @param into receives the values; as long as `bits`. */
+/** @param into receives the values; must be as long as `bits`. */
 export function float16ToFloat32(
   bits: Uint16Array,
   into: Float32Array<ArrayBuffer> = new Float32Array(bits.length),
@@ -28,7 +28,7 @@ export function float16ToFloat32(
     } else if (exponent !== 0) {
       single += REBIAS;
     } else if (single !== 0) {
-      // Subnormal: shift the leading one out of the fraction, 10 places up at most.
+      // Subnormal: shift the leading one out of the fraction, by at most 10 places.
       const shift = Math.clz32(half & FRACTION_16) - 21;
       single = ((113 - shift) << 23) | (((half << shift) & FRACTION_16) << 13);
     }
@@ -37,7 +37,7 @@ export function float16ToFloat32(
   return into;
 }
 
-/** @param into receives the bit patterns; as long as `values`. */
+/** @param into receives the bit patterns; must be as long as `values`. */
 export function float32ToFloat16(
   values: Float32Array,
   into: Uint16Array<ArrayBuffer> = new Uint16Array(values.length),
@@ -53,19 +53,19 @@ export function float32ToFloat16(
 /** @param magnitude a float32 without its sign. */
 function narrowToFloat16(magnitude: number): number {
   if (magnitude > INFINITY_32) {
-    // A payload that lies in the dropped bits alone must not turn the NaN into an infinity.
+    // A NaN whose payload is only in the dropped bits must not become an infinity.
     return EXPONENT_16 | ((magnitude >>> 13) & FRACTION_16 || 0x200);
   }
-  // 2^16 and more; what rounds up to 2^16 from below gets there by carrying into the exponent.
+  // 2^16 and more. Smaller values that round up to 2^16 get there by a carry into the exponent.
   if (magnitude >= 0x47800000) return EXPONENT_16;
   // 2^-14 and more: normal.
   if (magnitude >= 0x38800000) return roundOff(magnitude - REBIAS, 13);
-  // 2^-25 is half of the smallest subnormal and ties to zero.
+  // 2^-25 is half of the smallest subnormal, a tie that rounds to zero.
   if (magnitude <= 0x33000000) return 0;
   return roundOff((magnitude & 0x7fffff) | 0x800000, 126 - (magnitude >>> 23));
 }
 
-/** `value` without its last `places` bits, to nearest, ties to even. */
+/** `value` without its last `places` bits, rounded to nearest, ties to even. */
 function roundOff(value: number, places: number): number {
   const kept = value >>> places;
   const dropped = value & ((1 << places) - 1);
@@ -73,7 +73,7 @@ function roundOff(value: number, places: number): number {
   return dropped > half || (dropped === half && (kept & 1) === 1) ? kept + 1 : kept;
 }
 
-/** @param into receives the values; as long as `bits`. */
+/** @param into receives the values; must be as long as `bits`. */
 export function bfloat16ToFloat32(
   bits: Uint16Array,
   into: Float32Array<ArrayBuffer> = new Float32Array(bits.length),
@@ -83,7 +83,7 @@ export function bfloat16ToFloat32(
   return into;
 }
 
-/** @param into receives the bit patterns; as long as `values`. */
+/** @param into receives the bit patterns; must be as long as `values`. */
 export function float32ToBfloat16(
   values: Float32Array,
   into: Uint16Array<ArrayBuffer> = new Uint16Array(values.length),

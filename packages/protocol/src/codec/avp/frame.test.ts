@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { platform } from '#platform';
 import { concatBytes, equalBytes } from '../../base/bytes.js';
-import { isProtocolError } from '../../base/errors.js';
+import { errorCode } from '../../testing/error-code.js';
 import { AVP_COMPRESSION_LEVELS, type AvpCompression, type AvpInput, decodeAvp, encodeAvp } from './frame.js';
 import { type DecodeAvpOptions, decodeAvpHead, encodeAvpHead } from './head.js';
 import { readAvpHeader, writeAvpHeader } from './header.js';
@@ -14,16 +14,6 @@ import {
   type PayloadType,
 } from './metadata.js';
 import { DTYPES, type Dtype, elementSize } from './tensor.js';
-
-const codeOf = (run: () => unknown): string => {
-  try {
-    run();
-  } catch (error) {
-    if (isProtocolError(error)) return error.code;
-    throw error;
-  }
-  return 'no error';
-};
 
 const hidden = (changes: Partial<AvpInput> = {}): AvpInput => ({
   data: Float32Array.of(1, -2, 0.5, 4),
@@ -60,11 +50,11 @@ const anyInput: fc.Arbitrary<AvpInput & { data: Uint8Array }> = fc
       .map((data) => ({ ...input, data }));
   });
 
-// Before the tables below are made.
+// Load zstd before the tables below are created.
 await platform.loadZstd();
 
 describe('a frame', () => {
-  it('comes back equal, with and without compression and checksum', () => {
+  it('round-trips with and without compression and checksum', () => {
     fc.assert(
       fc.property(
         anyInput,
@@ -84,18 +74,18 @@ describe('a frame', () => {
           expect(message.metadata).toMatchObject(metadata);
           expect(message.metadata.extra).toEqual(new Map(Object.entries(extra ?? {})));
           expect(encodeAvp(message, { compression, checksum })).toEqual(frame);
-          expect(codeOf(() => decodeAvp(frame.subarray(0, -1)))).toBe('truncated');
+          expect(errorCode(() => decodeAvp(frame.subarray(0, -1)))).toBe('truncated');
         },
       ),
     );
   });
 
-  it('lends its payload out as a view', () => {
+  it('returns its payload as a view', () => {
     const frame = encodeAvp(hidden());
     const message = decodeAvp(frame);
     expect(message.data.buffer).toBe(frame.buffer);
     expect([...message.toTyped()]).toEqual([1, -2, 0.5, 4]);
-    // Metadata of which the body begins at a multiple of four.
+    // With metadata of a length that puts the body at a multiple of four.
     const lengths = [0, 1, 2, 3].map((n) => {
       const aligned = decodeAvp(encodeAvp(hidden({ metadata: { modelId: 'x'.repeat(n + 1) } })));
       return aligned.toTyped().buffer === aligned.data.buffer;
@@ -103,7 +93,7 @@ describe('a frame', () => {
     expect(lengths.filter(Boolean)).toHaveLength(1);
   });
 
-  it('gives out no Buffer for a Buffer', () => {
+  it('does not return a Buffer for a Buffer', () => {
     const frame = encodeAvp(hidden({ metadata: { unknownFields: Uint8Array.of(0x60, 0x01) } }));
     const message = decodeAvp(Buffer.from(frame));
     expect(message.data.constructor).toBe(Uint8Array);
@@ -111,7 +101,7 @@ describe('a frame', () => {
     expect(message.metadata.unknownFields).toEqual(Uint8Array.of(0x60, 0x01));
   });
 
-  it('takes data in any view of the right length', () => {
+  it('accepts data in any view of the right length', () => {
     const values = Float32Array.of(1, -2, 0.5, 4);
     const padded = new Float32Array(6);
     padded.set(values, 1);
@@ -126,7 +116,7 @@ describe('a frame', () => {
     for (const data of views) expect(encodeAvp(hidden({ data }))).toEqual(encodeAvp(hidden()));
   });
 
-  it('is refused when data, shape and dtype do not fit each other', () => {
+  it('is refused if data, shape and dtype do not match', () => {
     const refused: [Partial<AvpInput>, string][] = [
       [{ shape: [5] }, 'bad_tensor'],
       [{ shape: [4, 0] }, 'bad_tensor'],
@@ -141,17 +131,17 @@ describe('a frame', () => {
       [{ data: new ArrayBuffer(16) as unknown as Float32Array }, 'invalid_argument'],
     ];
     for (const [changes, code] of refused) {
-      expect([changes, codeOf(() => encodeAvp(hidden(changes)))]).toEqual([changes, code]);
+      expect([changes, errorCode(() => encodeAvp(hidden(changes)))]).toEqual([changes, code]);
     }
-    expect(codeOf(() => encodeAvp(hidden(), { compression: 'best' as AvpCompression }))).toBe(
+    expect(errorCode(() => encodeAvp(hidden(), { compression: 'best' as AvpCompression }))).toBe(
       'invalid_argument',
     );
-    expect(codeOf(() => encodeAvp(hidden({ shape: undefined })))).toBe('no error');
+    expect(errorCode(() => encodeAvp(hidden({ shape: undefined })))).toBe('none');
     const words = { shape: [], data: new Uint8Array(15), metadata: { mode: 'json', hiddenDim: 4 } } as const;
     expect(decodeAvp(encodeAvp(hidden(words))).data).toHaveLength(15);
   });
 
-  it('is compressed only where that pays', () => {
+  it('is compressed only if that makes it smaller', () => {
     const noise = Uint8Array.from({ length: 64 }, (_, i) => (i * 197 + 13) & 0xff);
     for (const data of [noise, new Uint8Array(0), new Uint8Array(16)]) {
       const input = hidden({ data, shape: [data.length], dtype: 'int8' });
@@ -171,7 +161,7 @@ describe('a frame', () => {
   });
 });
 
-/** A frame of parts that may contradict each other, each valid by itself. */
+/** A frame whose parts are each valid but may contradict each other. */
 function forge(
   fields: Partial<Omit<MetadataFields, 'metadata'>> & { metadata?: Partial<MetadataFields['metadata']> },
   flags: number,
@@ -195,9 +185,9 @@ function forge(
 describe('strict and lenient', () => {
   const body = new Uint8Array(16);
   const good = forge({}, 0, body);
-  // Code when strict, and whether lenient accepts.
+  // The error code in strict mode, and whether lenient mode accepts the frame.
   const cases: Record<string, [frame: Uint8Array, code: string, lenient: boolean]> = {
-    'bytes behind the frame': [concatBytes([good, body]), 'trailing_bytes', true],
+    'bytes after the frame': [concatBytes([good, body]), 'trailing_bytes', true],
     'a reserved flag': [forge({}, 0x08, body), 'bad_header', true],
     'a KV-cache flag on a hidden state': [forge({}, 0x04, body), 'bad_header', true],
     'a KV-cache without its flag': [forge({ payloadType: 'kv_cache' }, 0, body), 'bad_header', true],
@@ -214,20 +204,20 @@ describe('strict and lenient', () => {
   };
 
   it.each(Object.entries(cases))('%s', (_name, [frame, code, lenient]) => {
-    expect(codeOf(() => decodeAvp(frame))).toBe(code);
-    expect(codeOf(() => decodeAvp(frame, { lenient: true }))).toBe(lenient ? 'no error' : code);
+    expect(errorCode(() => decodeAvp(frame))).toBe(code);
+    expect(errorCode(() => decodeAvp(frame, { lenient: true }))).toBe(lenient ? 'none' : code);
   });
 
   it('another compression', () => {
     const packed = platform.zstdCompress(body, 3);
     const frame = forge({ compression: 'gzip' }, 0x01, packed);
-    expect(codeOf(() => decodeAvp(frame))).toBe('bad_compression');
+    expect(errorCode(() => decodeAvp(frame))).toBe('bad_compression');
     expect(decodeAvp(frame, { lenient: true }).data).toEqual(body);
     expect(decodeAvp(forge({}, 0x01, packed)).data).toEqual(body);
-    expect(codeOf(() => decodeAvp(forge({ shape: [5] }, 0x01, packed)))).toBe('bad_tensor');
+    expect(errorCode(() => decodeAvp(forge({ shape: [5] }, 0x01, packed)))).toBe('bad_tensor');
   });
 
-  it('takes what is lenient at its word', () => {
+  it('returns the metadata of a frame that it accepts leniently', () => {
     const message = decodeAvp(forge({ shape: [5] }, 0xf8, body), { lenient: true });
     expect(message).toMatchObject({ shape: [5], header: { flags: 0xf8 } });
     expect([...message.toTyped()]).toEqual([0, 0, 0, 0]);
@@ -237,7 +227,7 @@ describe('strict and lenient', () => {
     const short = good.slice();
     new DataView(short.buffer).setUint32(4, 4, true);
     for (const options of [{}, { lenient: true }]) {
-      expect(codeOf(() => decodeAvp(short, options))).toBe('bad_header');
+      expect(errorCode(() => decodeAvp(short, options))).toBe('bad_header');
     }
   });
 });
@@ -246,21 +236,21 @@ describe('limits', () => {
   const frame = encodeAvp(hidden());
   const zeros = hidden({ data: new Uint8Array(1024), shape: [1024], dtype: 'int8' });
   const packed = encodeAvp(zeros, { compression: 'balanced' });
-  const decode = (bytes: Uint8Array, options: DecodeAvpOptions) => codeOf(() => decodeAvp(bytes, options));
+  const decode = (bytes: Uint8Array, options: DecodeAvpOptions) => errorCode(() => decodeAvp(bytes, options));
 
-  it('hold at n and n + 1', () => {
-    expect(decode(frame, { maxSize: 16 })).toBe('no error');
+  it('accept n and refuse n + 1', () => {
+    expect(decode(frame, { maxSize: 16 })).toBe('none');
     expect(decode(frame, { maxSize: 15 })).toBe('message_too_large');
-    expect(decode(packed, { maxDecompressedSize: 1024 })).toBe('no error');
+    expect(decode(packed, { maxDecompressedSize: 1024 })).toBe('none');
     expect(decode(packed, { maxDecompressedSize: 1023 })).toBe('decompressed_too_large');
-    expect(decode(frame, { maxDecompressedSize: 1 })).toBe('no error');
+    expect(decode(frame, { maxDecompressedSize: 1 })).toBe('none');
   });
 
-  it('are 1 GiB for a body and 16 MiB for what it expands to', () => {
+  it('are 1 GiB for a body and 16 MiB for its expanded size', () => {
     const claim = (payloadLength: number, metadataLength = 0) => {
       const header = new Uint8Array(12);
       writeAvpHeader(header, 0, payloadLength, metadataLength);
-      return codeOf(() => decodeAvp(header));
+      return errorCode(() => decodeAvp(header));
     };
     expect(claim(2 ** 30)).toBe('truncated');
     expect(claim(2 ** 30 + 1)).toBe('message_too_large');
@@ -268,36 +258,36 @@ describe('limits', () => {
     expect(claim(2 ** 20, 2 ** 16 + 1)).toBe('metadata_too_large');
     const large = (length: number) => {
       const data = new Uint8Array(length);
-      return codeOf(() =>
+      return errorCode(() =>
         decodeAvp(encodeAvp(hidden({ data, shape: [length], dtype: 'int8' }), { compression: 'fast' })),
       );
     };
-    expect(large(2 ** 24)).toBe('no error');
+    expect(large(2 ** 24)).toBe('none');
     expect(large(2 ** 24 + 1)).toBe('decompressed_too_large');
   });
 
-  it('refuse a frame of more than 4 GiB before it is made', () => {
+  it('refuse a frame of more than 4 GiB before creating it', () => {
     const size = (payloadSize: number) =>
-      codeOf(() => encodeAvpHead({ dtype: 'int8', payloadType: 'hidden_state' }, { payloadSize }));
+      errorCode(() => encodeAvpHead({ dtype: 'int8', payloadType: 'hidden_state' }, { payloadSize }));
     // Two bytes of metadata name the dtype.
-    expect(size(2 ** 32 - 3)).toBe('no error');
+    expect(size(2 ** 32 - 3)).toBe('none');
     expect(size(2 ** 32 - 2)).toBe('message_too_large');
   });
 });
 
 describe('a head', () => {
-  it('is read before the body is there, and refuses what the body could only confirm', () => {
+  it('is read before the body, and already refused if the body cannot match it', () => {
     const frame = encodeAvp(hidden());
     const { headLength, bodyLength, ...head } = decodeAvpHead(frame.subarray(0, frame.length - 16));
     expect([headLength + bodyLength, bodyLength]).toEqual([frame.length, 16]);
     expect(head).toMatchObject({ shape: [2, 2], dtype: 'float32', payloadType: 'hidden_state' });
-    expect(codeOf(() => decodeAvpHead(frame.subarray(0, headLength - 1)))).toBe('truncated');
-    expect(codeOf(() => decodeAvpHead(forge({ shape: [5] }, 0, new Uint8Array(16)).subarray(0, -16)))).toBe(
-      'bad_tensor',
-    );
+    expect(errorCode(() => decodeAvpHead(frame.subarray(0, headLength - 1)))).toBe('truncated');
+    expect(
+      errorCode(() => decodeAvpHead(forge({ shape: [5] }, 0, new Uint8Array(16)).subarray(0, -16))),
+    ).toBe('bad_tensor');
   });
 
-  it('and a body make a frame', () => {
+  it('and a body together are a frame', () => {
     const input = hidden();
     const data = new Uint8Array(input.data.buffer);
     const head = encodeAvpHead(input, { payloadSize: 16, checksum: platform.crc32(data) });
@@ -306,7 +296,7 @@ describe('a head', () => {
 });
 
 describe('damage', () => {
-  it('raises nothing but our own errors', () => {
+  it('throws only ProtocolErrors', () => {
     const frames = [
       encodeAvp(hidden({ metadata: { modelId: 'm', extra: { a: 'b' }, avpMapId: 'vocab:1' } })),
       encodeAvp(hidden({ data: new Uint8Array(200), shape: [50] }), { compression: 'balanced' }),
@@ -320,9 +310,9 @@ describe('damage', () => {
         for (const [at, xor] of edits) {
           if (damaged.length > 0) damaged[at % damaged.length]! ^= xor;
         }
-        codeOf(() => {
+        errorCode(() => {
           const message = decodeAvp(damaged, { lenient });
-          codeOf(() => message.toTyped());
+          errorCode(() => message.toTyped());
         });
       }),
       { numRuns: 3000 },

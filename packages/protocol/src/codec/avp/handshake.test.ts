@@ -110,7 +110,7 @@ describe('resolver', () => {
 describe('model hash', () => {
   it.each(named(vectors.model_hash_cases))('%s', (_name, given) => {
     expect(sha256(new TextEncoder().encode(given.canonical))).toBe(given.model_hash);
-    // Configs that exist only as Python objects have no text to start from.
+    // Skip configs that exist only as Python objects: they have no text.
     if (given.input_json === undefined) return;
     expect(canonicalJson(parseLosslessJson(given.input_json))).toBe(given.canonical);
     expect(modelHash(given.input_json)).toBe(given.model_hash);
@@ -122,7 +122,7 @@ describe('tokenizer hash', () => {
     let vocabulary = given.vocab ?? undefined;
     if (given.vocab_ranges) vocabulary = [...tokensOf(given.vocab_ranges)];
     if (given.vocab_rule) {
-      // The rule names no end: the length of the canonical form does.
+      // The rule does not say where to stop; the length of the canonical form does.
       expect(given.vocab_rule).toBe('token = single character U+0000+i, id = i');
       vocabulary = [];
       while (canonicalVocabulary(vocabulary).length < (given.canonical_length ?? 0)) {
@@ -145,7 +145,7 @@ describe('identity', () => {
   it.each(named(vectors.identity_cases))('%s', (_name, given) => {
     const identity = modelIdentity(given.config_json, given.vocab);
     const expected = identityOf(given.identity);
-    // Where the reference leaks a null, ours is a number all the same.
+    // The reference passes on a null here; ours is a number.
     const leaks = given.identity.num_kv_heads === null;
     expect(identity).toEqual(leaks ? { ...expected, numKvHeads: identity.numKvHeads } : expected);
     expect(identity.numKvHeads).toBeTypeOf('number');
@@ -162,7 +162,7 @@ const outcome = <T>(run: () => T): T | string => {
 };
 
 describe('introduction', () => {
-  /** Whether every known field is of its kind; the reference does not look. */
+  /** Whether every known field has its type; the reference does not check. */
   const isWellTyped = (given: Record<string, unknown>): boolean =>
     Object.entries(given).every(([name, value]) => {
       if (name === 'identity')
@@ -187,7 +187,7 @@ describe('introduction', () => {
     }
   });
 
-  it('is refused where it is no JSON object', () => {
+  it('is refused if it is not a JSON object', () => {
     for (const text of [
       '',
       '{',
@@ -201,7 +201,7 @@ describe('introduction', () => {
     }
   });
 
-  it('takes nothing from prototypes', () => {
+  it('reads nothing from prototypes', () => {
     const hello = decodeAvpHello('{"__proto__":{"agent_id":"x"},"constructor":1}');
     expect(hello).toEqual({ agentId: '', avpVersion: '0.6.2', capabilities: {} });
   });
@@ -214,14 +214,14 @@ describe('text message', () => {
     expect(decodeAvpTextMessage(encodeAvpTextMessage(message))).toEqual(message);
   });
 
-  it('is refused where a field is of the wrong kind', () => {
+  it('is refused if a field has the wrong type', () => {
     expect(outcome(() => decodeAvpTextMessage('{"content":1}'))).toBe('bad_message');
     expect(outcome(() => decodeAvpTextMessage('{"extra":null}'))).toBe('bad_message');
   });
 });
 
 describe('a peer that names its hash', () => {
-  it('cannot reach beyond the maps by it', () => {
+  it('cannot use it to reach anything but maps', () => {
     const asked: string[] = [];
     const maps = { has: (id: string) => asked.push(id) > 0 };
     const local = identityOf({ ...vectors.identity_cases[0]!.identity, model_hash: 'a'.repeat(64) });

@@ -19,14 +19,14 @@ import {
 import { type Dtype, elementSize, tensorByteLength } from './tensor.js';
 
 /**
- * Everything of an AVP frame but its body: header and metadata, and whether they agree with each
- * other and with the size of what follows.
+ * The head of an AVP frame, that is header and metadata: encoding, decoding, and the checks that they agree
+ * with each other and with the size of the body.
  */
 
-/** What a sender says about a tensor; everything in `metadata` may be left out. */
+/** A sender's description of a tensor; everything in `metadata` is optional. */
 export interface AvpDescription {
   /**
-   * Dimensions, outermost first. Left out or empty, none is sent; the reference sends none for
+   * Dimensions, outermost first. If missing or empty, no shape is sent; the reference sends none for
    * KV-caches.
    */
   readonly shape?: readonly number[] | undefined;
@@ -35,7 +35,7 @@ export interface AvpDescription {
   readonly metadata?: AvpMetadataInput | undefined;
 }
 
-/** {@link AvpMetadata} as a sender gives it; `extra` may be a plain object. */
+/** {@link AvpMetadata} as a sender passes it; `extra` may be a plain object. */
 export type AvpMetadataInput = {
   readonly [K in keyof AvpMetadata]?:
     | (K extends 'extra' ? AvpMetadata[K] | Readonly<Record<string, string>> : AvpMetadata[K])
@@ -44,52 +44,52 @@ export type AvpMetadataInput = {
 
 export interface DecodeAvpOptions {
   /**
-   * Accept what the reference accepts, where that is safe: bytes behind the frame, reserved flag
-   * bits, flags that disagree with the metadata (which then count), a compression name that
-   * disagrees with the flag (which then counts), and a payload that does not fit its shape. Lengths,
-   * malformed metadata, unknown enum values, checksums and compressed data stay strict.
+   * Whether to accept what the reference accepts, as far as that is safe: bytes after the frame, reserved
+   * flag bits, flags that contradict the metadata (the metadata count), a compression name that contradicts
+   * the flag (the flag counts), and a payload that does not match its shape. The checks of lengths, metadata
+   * syntax, enum values, checksums and compressed data stay strict.
    *
    * @default false
    */
   readonly lenient?: boolean | undefined;
-  /** Bytes of a body. @default 1 GiB, as `maxTransferSize` */
+  /** The most bytes of a body. @default 1 GiB, as `maxTransferSize` */
   readonly maxSize?: number | undefined;
-  /** Bytes of a payload after decompression. @default 16 MiB, as `maxMessageSize` */
+  /** The most bytes of a payload after decompression. @default 16 MiB, as `maxMessageSize` */
   readonly maxDecompressedSize?: number | undefined;
 }
 
-/** Everything of a frame but its body. */
+/** Everything in a frame except its body. */
 export interface AvpHead {
   readonly header: AvpHeader;
   readonly shape: readonly number[];
   readonly dtype: Dtype;
   readonly payloadType: PayloadType;
   readonly metadata: AvpMetadata;
-  /** CRC-32 of the payload before compression, where one was sent. */
+  /** CRC-32 of the payload before compression, if one was sent. */
   readonly checksum: number | undefined;
   /** Bytes of header and metadata: the body begins here. */
   readonly headLength: number;
-  /** Bytes of the body as it travels. */
+  /** Bytes of the body on the wire. */
   readonly bodyLength: number;
 }
 
-/** The name of the only compression there is. */
+/** The name of the only compression. */
 export const COMPRESSION_NAME = 'zstd';
 const MAX_UINT32 = 0xffffffff;
 
 export interface AvpBody {
   /** Bytes of the payload before compression. */
   readonly payloadSize: number;
-  /** Bytes of the body where it is compressed. @default undefined, not compressed */
+  /** Bytes of the compressed body. @default undefined, not compressed */
   readonly compressedSize?: number | undefined;
   /** CRC-32 of the payload before compression. @default undefined, none is sent */
   readonly checksum?: number | undefined;
 }
 
 /**
- * Encodes header and metadata of a frame whose body is sent separately, piece by piece.
+ * Encodes header and metadata of a frame, for a body that may follow separately, piece by piece.
  *
- * @param room bytes to leave behind them, for a body that is not.
+ * @param room bytes to leave after them, for a body in the same buffer.
  * @throws {ProtocolError} as `encodeAvp`.
  */
 export function encodeAvpHead(description: AvpDescription, body: AvpBody, room = 0): Uint8Array<ArrayBuffer> {
@@ -110,7 +110,7 @@ export function encodeAvpHead(description: AvpDescription, body: AvpBody, room =
   if (payloadLength > MAX_UINT32) {
     throw new ProtocolError(
       'message_too_large',
-      `an AVP frame holds less than 4 GiB, not ${payloadLength} bytes`,
+      `an AVP frame must hold less than 4 GiB, not ${payloadLength} bytes`,
     );
   }
   const flags =
@@ -124,18 +124,21 @@ export function encodeAvpHead(description: AvpDescription, body: AvpBody, room =
 }
 
 /**
- * Decodes header and metadata as soon as they are there, before the body: whether it is wanted, and
- * where it goes, can be decided now. For a body that is not compressed, its length was checked.
+ * Decodes header and metadata as soon as they have arrived. The caller can then decide, before the body,
+ * whether to accept it and where to put it. The length of an uncompressed body is checked here.
  *
- * @throws {ProtocolError} as {@link decodeAvp}; `truncated` where metadata are not complete yet.
+ * @throws {ProtocolError} as {@link decodeAvp}; `truncated` if the metadata are not complete yet.
  */
 export function decodeAvpHead(bytes: Uint8Array, options: DecodeAvpOptions = {}): AvpHead {
   const header = readAvpHeader(bytes);
   const bodyLength = header.payloadLength - header.metadataLength;
-  // Before `truncated`, so that nobody waits for metadata that would be refused.
+  // Check this before `truncated`, so that no caller waits for metadata that would be refused.
   const headLength = checkedHeadLength(header, options);
   if (bytes.length < headLength) {
-    throw new ProtocolError('truncated', `header and metadata have ${headLength} bytes, not ${bytes.length}`);
+    throw new ProtocolError(
+      'truncated',
+      `header and metadata take ${headLength} bytes, but only ${bytes.length} are there`,
+    );
   }
   const fields = decodeMetadata(
     new Uint8Array(bytes.buffer, bytes.byteOffset + AVP_HEADER_SIZE, header.metadataLength),
@@ -149,7 +152,7 @@ export function decodeAvpHead(bytes: Uint8Array, options: DecodeAvpOptions = {})
 }
 
 /**
- * Bytes of header and metadata, by the header alone.
+ * The number of bytes of header and metadata, from the header alone.
  *
  * @throws {ProtocolError} `message_too_large`, `metadata_too_large`.
  */
@@ -185,14 +188,14 @@ function checkFlags(header: AvpHeader, fields: MetadataFields): void {
   if (fields.compression !== '' && (fields.compression !== COMPRESSION_NAME || !header.compressed)) {
     throw new ProtocolError(
       'bad_compression',
-      `compression is named ${JSON.stringify(fields.compression)}, the flag says ${header.compressed ? 'zstd' : 'none'}`,
+      `the metadata name the compression ${JSON.stringify(fields.compression)}, but the flag says ${header.compressed ? 'zstd' : 'none'}`,
     );
   }
 }
 
 /**
- * A payload with a shape has its size. A hidden state without one still is a whole number of
- * elements, provided that somebody says it has a width; anything else may have any size.
+ * Checks the size of a payload. With a shape, it must match that. A hidden state without a shape must be a
+ * whole number of elements if `hiddenDim` is given; anything else may have any size.
  */
 export function checkPayloadSize(
   fields: Pick<AvpHead, 'shape' | 'dtype' | 'payloadType' | 'metadata'>,
@@ -204,12 +207,12 @@ export function checkPayloadSize(
     if (size === expected) return;
     throw new ProtocolError(
       'bad_tensor',
-      `shape [${shape.join(', ')}] of ${dtype} takes ${expected} bytes, the payload has ${size}`,
+      `shape [${shape.join(', ')}] of ${dtype} takes ${expected} bytes, but the payload has ${size}`,
     );
   }
   const isVector = payloadType === 'hidden_state' && metadata.mode === 'latent' && metadata.hiddenDim > 0;
   if (isVector && size % elementSize(dtype) !== 0) {
-    throw new ProtocolError('bad_tensor', `${size} bytes are no whole number of ${dtype} elements`);
+    throw new ProtocolError('bad_tensor', `${size} bytes are not a whole number of ${dtype} elements`);
   }
 }
 

@@ -1,9 +1,9 @@
 import { ProtocolError } from '../../base/errors.js';
 
-/** The twelve bytes in front of every AVP frame (binary format document, "Header"). */
+/** The first twelve bytes of every AVP frame (binary format document, "Header"). */
 export interface AvpHeader {
   readonly version: number;
-  /** All eight bits as they were sent. */
+  /** All eight bits as received. */
   readonly flags: number;
   /** Bit 0: the body is one zstd frame. */
   readonly compressed: boolean;
@@ -11,7 +11,7 @@ export interface AvpHeader {
   readonly hasMap: boolean;
   /** Bit 2: the payload is a KV-cache. */
   readonly isKvCache: boolean;
-  /** Bytes behind the header: metadata and body. */
+  /** Bytes after the header: metadata and body. */
   readonly payloadLength: number;
   /** Bytes of the metadata. */
   readonly metadataLength: number;
@@ -23,7 +23,7 @@ export const AVP_VERSION = 1;
 export const AvpFlag = { COMPRESSED: 0x01, HAS_MAP: 0x02, KV_CACHE: 0x04 } as const;
 export type AvpFlag = (typeof AvpFlag)[keyof typeof AvpFlag];
 
-/** Bits 3 to 7, zero in version 1. */
+/** Bits 3 to 7, which are zero in version 1. */
 export const AVP_RESERVED_FLAGS = 0xf8;
 
 // "AV".
@@ -31,8 +31,7 @@ const MAGIC_0 = 0x41;
 const MAGIC_1 = 0x56;
 
 /**
- * Reads the header alone, for tools and for streams that have no more yet; `bytes` may end behind
- * it or go on.
+ * Reads only the header, for tools and for streams that have just begun to arrive; `bytes` may be longer.
  *
  * @throws {ProtocolError} `truncated`, `bad_header` (wrong magic, metadata longer than the frame),
  * `unknown_version`.
@@ -46,7 +45,10 @@ export function readAvpHeader(bytes: Uint8Array): AvpHeader {
   }
   const version = bytes[2] as number;
   if (version !== AVP_VERSION) {
-    throw new ProtocolError('unknown_version', `AVP version ${version} is unknown, ${AVP_VERSION} is spoken`);
+    throw new ProtocolError(
+      'unknown_version',
+      `AVP version ${version} is not supported, only ${AVP_VERSION}`,
+    );
   }
   const flags = bytes[3] as number;
   const payloadLength = readUint32(bytes, 4);
@@ -54,7 +56,7 @@ export function readAvpHeader(bytes: Uint8Array): AvpHeader {
   if (metadataLength > payloadLength) {
     throw new ProtocolError(
       'bad_header',
-      `${metadataLength} bytes of AVP metadata cannot lie within ${payloadLength} bytes`,
+      `${metadataLength} bytes of AVP metadata do not fit into a frame of ${payloadLength} bytes`,
     );
   }
   return {
@@ -83,7 +85,7 @@ export function writeAvpHeader(
   writeUint32(into, 8, metadataLength);
 }
 
-// A `DataView` for twelve bytes would cost more than reading them.
+// Creating a `DataView` for twelve bytes would cost more than reading them.
 
 function readUint32(bytes: Uint8Array, at: number): number {
   const [a, b, c, d] = [bytes[at]!, bytes[at + 1]!, bytes[at + 2]!, bytes[at + 3]!];

@@ -3,11 +3,11 @@ import type { ModelIdentity } from './identity.js';
 import { isUint32 } from './tensor.js';
 
 /**
- * AVP's two JSON messages, in the reference's field names: the introduction that travels in
- * `extensions.avp` of HELLO and ACCEPT, and the text message of agents that cannot exchange tensors.
+ * AVP's two JSON messages, with the field names of the reference: the introduction in `extensions.avp` of
+ * HELLO and ACCEPT, and the text message between agents that cannot exchange tensors.
  */
 
-/** The release of the reference whose messages these are. */
+/** The release of the reference that defines these messages. */
 export const AVP_REFERENCE_VERSION = '0.6.2';
 
 /** How an agent introduces itself. */
@@ -16,13 +16,13 @@ export interface AvpHello {
   readonly agentId: string;
   /** @default AVP_REFERENCE_VERSION */
   readonly avpVersion: string;
-  /** Absent where the agent runs no model of its own. */
+  /** Absent if the agent runs no model. */
   readonly identity?: ModelIdentity | undefined;
   /** For example `{ latent: true }`. @default {} */
   readonly capabilities: JsonObject;
 }
 
-/** Text instead of a tensor. */
+/** A text that replaces a tensor. */
 export interface AvpTextMessage {
   /** @default AVP_REFERENCE_VERSION */
   readonly avpVersion: string;
@@ -34,13 +34,13 @@ export interface AvpTextMessage {
   readonly targetAgentId: string;
   /** @default '' */
   readonly content: string;
-  /** Anything else that JSON can carry. @default {} */
+  /** Any other JSON members. @default {} */
   readonly extra: JsonObject;
 }
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** The JSON text of an introduction; what is left out takes its default. */
+/** The JSON text of an introduction; missing fields take their defaults. */
 export function encodeAvpHello(hello: Partial<AvpHello>): string {
   const { identity } = hello;
   return JSON.stringify({
@@ -61,8 +61,8 @@ export function encodeAvpHello(hello: Partial<AvpHello>): string {
 }
 
 /**
- * Reads an introduction. Unknown fields are dropped, missing ones take their default, and a field
- * of the wrong kind is refused; the reference lets it pass and fails later.
+ * Reads an introduction. It drops unknown fields, gives missing ones their defaults, and refuses fields of
+ * the wrong type, which the reference accepts and fails on later.
  *
  * @throws {ProtocolError} `bad_json`, `bad_message`.
  */
@@ -88,7 +88,7 @@ export function decodeAvpHello(json: string): AvpHello {
   };
 }
 
-/** The JSON text of a text message; what is left out takes its default. */
+/** The JSON text of a text message; missing fields take their defaults. */
 export function encodeAvpTextMessage(message: Partial<AvpTextMessage>): string {
   const extra = message.extra ?? {};
   return JSON.stringify({
@@ -114,7 +114,7 @@ export function decodeAvpTextMessage(json: string): AvpTextMessage {
   };
 }
 
-/** Fields of a JSON object by name and kind; what is there has to be of that kind. */
+/** Reads fields of a JSON object by name and type; a field of another type is an error. */
 interface Fields {
   readonly members: JsonObject;
   text(name: string, missing?: string): string;
@@ -127,21 +127,21 @@ function parseObject(json: string, what: string): Fields {
   try {
     value = JSON.parse(json);
   } catch (cause) {
-    throw new ProtocolError('bad_json', `an ${what} is JSON`, { cause });
+    throw new ProtocolError('bad_json', `the ${what} is not JSON`, { cause });
   }
   return fieldsOf(value, what);
 }
 
 function fieldsOf(value: unknown, what: string): Fields {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new ProtocolError('bad_message', `${what} is an object`);
+    throw new ProtocolError('bad_message', `${what} must be an object`);
   }
   const members = value as JsonObject;
   const read = <T>(name: string, missing: T, isRight: (member: unknown) => member is T): T => {
     if (!Object.hasOwn(members, name)) return missing;
     const member = members[name];
     if (isRight(member)) return member;
-    throw new ProtocolError('bad_message', `${name} of the ${what} is of the wrong kind`);
+    throw new ProtocolError('bad_message', `${name} of the ${what} has the wrong type`);
   };
   return {
     members,

@@ -1,16 +1,15 @@
 import { platform } from '#platform';
 import { ProtocolError } from '../../base/errors.js';
 import { encodeUtf8 } from '../../base/text.js';
-import { canonicalJson, exactInteger, quoted } from './canonical-json.js';
-import { compareCodePoints } from './code-points.js';
+import { canonicalJson, compareCodePoints, exactInteger, quoted } from './canonical-json.js';
 import { type LosslessJson, parseLosslessJson } from './lossless-json.js';
 import { isUint32 } from './tensor.js';
 
-/** Which model an agent runs, as far as the other side needs it to know what it can read. */
+/** The model that an agent runs: what a peer must know to decide whether it can use its tensors. */
 export interface ModelIdentity {
-  /** `model_type` of the config, for example `llama`. Empty is unknown, as in all fields. */
+  /** `model_type` of the config, for example `llama`. In all fields, an empty string or 0 means unknown. */
   readonly modelFamily: string;
-  /** Where the model was loaded from, for example `meta-llama/Llama-2-7b`. */
+  /** The name or path from which the model was loaded, for example `meta-llama/Llama-2-7b`. */
   readonly modelId: string;
   /** SHA-256 of the canonical config, 64 hexadecimal digits. */
   readonly modelHash: string;
@@ -22,27 +21,27 @@ export interface ModelIdentity {
   readonly tokenizerHash: string;
 }
 
-/** Tokens and their IDs; of repeated tokens the last one counts. */
-export type Vocabulary = Iterable<readonly [token: string, id: number]>;
+/** Tokens and their IDs; if a token occurs twice, the last one counts. */
+export type VocabularyEntries = Iterable<readonly [token: string, id: number]>;
 
 /**
- * Identity of a model by its config file, equal to the reference's for the same text.
+ * The identity of a model from its config file, equal to the reference's for the same text.
  *
- * The text is needed, not an object: `10000.0` and `10000` are the same JavaScript number and
- * different models. A `num_key_value_heads` of null means as many as attention heads, as it does
- * to the models' own library; the reference passes the null on.
+ * It takes the text and not an object, because `10000.0` and `10000` are the same JavaScript number but
+ * different models. A `num_key_value_heads` of null means the number of attention heads, as in the models'
+ * own library; the reference keeps the null.
  *
  * @param configJson text of the model's `config.json`.
- * @param vocabulary of the model's tokenizer, for `tokenizerHash`.
- * @throws {ProtocolError} `bad_json`, `json_too_deep`, `invalid_argument` where the config is no
- * object or a size in it no whole number.
+ * @param vocabulary the vocabulary of the model's tokenizer, for `tokenizerHash`.
+ * @throws {ProtocolError} `bad_json`, `json_too_deep`, `invalid_argument` if the config is not an object or a
+ * size in it is not a whole number.
  */
-export function modelIdentity(configJson: string, vocabulary?: Vocabulary): ModelIdentity {
+export function modelIdentity(configJson: string, vocabulary?: VocabularyEntries): ModelIdentity {
   const config = parseLosslessJson(configJson);
   if (!(config instanceof Map)) {
-    throw new ProtocolError('invalid_argument', 'a model config is a JSON object');
+    throw new ProtocolError('invalid_argument', 'a model config must be a JSON object');
   }
-  // The second names are those of GPT-2.
+  // The second names are GPT-2's.
   const hiddenDim = count(config, 'hidden_size') || count(config, 'n_embd');
   const numLayers = count(config, 'num_hidden_layers') || count(config, 'n_layer');
   const numHeads = count(config, 'num_attention_heads') || count(config, 'n_head');
@@ -72,14 +71,14 @@ export function modelHash(configJson: string): string {
  * SHA-256 of the vocabulary as a canonical JSON array of `[token, id]`, in hexadecimal. The order
  * of the entries does not matter.
  *
- * @throws {ProtocolError} `invalid_argument` for an ID that is no whole number.
+ * @throws {ProtocolError} `invalid_argument` for an ID that is not a whole number.
  */
-export function tokenizerHash(vocabulary: Vocabulary): string {
+export function tokenizerHash(vocabulary: VocabularyEntries): string {
   return hashOf(canonicalVocabulary(vocabulary));
 }
 
-/** What {@link tokenizerHash} hashes. */
-export function canonicalVocabulary(vocabulary: Vocabulary): string {
+/** The text that {@link tokenizerHash} hashes. */
+export function canonicalVocabulary(vocabulary: VocabularyEntries): string {
   const entries = [...new Map(vocabulary)].sort(([a], [b]) => compareCodePoints(a, b));
   return `[${entries.map(([token, id]) => `[${quoted(token)},${exactInteger(id)}]`).join(',')}]`;
 }
@@ -94,12 +93,12 @@ type Config = ReadonlyMap<string, LosslessJson>;
 function text(config: Config, key: string): string {
   const value = config.get(key) ?? '';
   if (typeof value === 'string') return value;
-  throw new ProtocolError('invalid_argument', `${key} of a model config is a string`);
+  throw new ProtocolError('invalid_argument', `${key} of a model config must be a string`);
 }
 
 function count(config: Config, key: string): number {
   const value = config.get(key) ?? 0n;
   const number = typeof value === 'bigint' ? Number(value) : value;
   if (isUint32(number)) return number;
-  throw new ProtocolError('invalid_argument', `${key} of a model config is a whole number below 2^32`);
+  throw new ProtocolError('invalid_argument', `${key} of a model config must be a whole number below 2^32`);
 }

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { concatBytes } from '../../base/bytes.js';
-import { isProtocolError } from '../../base/errors.js';
+import { errorCode } from '../../testing/error-code.js';
+import { fromHex, toHex } from '../../testing/hex.js';
 import { decodeAvp, encodeAvp } from './frame.js';
 import {
   decodeKvCache,
@@ -15,26 +16,7 @@ import {
   MAX_KV_CACHE_LAYERS,
 } from './kv-cache.js';
 import { DTYPES, type Dtype, elementSize } from './tensor.js';
-import {
-  type Bytes,
-  bytesOf,
-  fromHex,
-  makeRecipe,
-  type Recipe,
-  readVectors,
-  sha256,
-  toHex,
-} from './testing/vectors.js';
-
-const codeOf = (run: () => unknown): string => {
-  try {
-    run();
-  } catch (error) {
-    if (isProtocolError(error)) return error.code;
-    throw error;
-  }
-  return 'no error';
-};
+import { type Bytes, bytesOf, makeRecipe, type Recipe, readVectors, sha256 } from './testing/vectors.js';
 
 interface HeaderWords {
   num_layers: number;
@@ -120,18 +102,18 @@ describe('avp-kv-cache vectors', () => {
     const decoded = decodeKvCacheHeader(fromHex(hex));
     expect(decoded).toEqual({ ...headerOf(given), dtype: given.decoded_dtype });
     expect(toHex(encodeKvCacheHeader(decoded))).toBe(hex);
-    // A dtype that the reference silently writes as float16 is a dtype of ours or an error.
-    const code = Object.hasOwn(DTYPES, given.dtype) ? 'no error' : 'invalid_argument';
-    expect(codeOf(() => encodeKvCacheHeader(headerOf(given)))).toBe(code);
+    // For a dtype that the reference silently writes as float16: one of ours, or an error.
+    const code = Object.hasOwn(DTYPES, given.dtype) ? 'none' : 'invalid_argument';
+    expect(errorCode(() => encodeKvCacheHeader(headerOf(given)))).toBe(code);
   });
 
   it.each(vectors.invalid_for_deserialize.map((given) => [given.name, given] as const))(
-    'refused where the reference refuses: %s',
+    'refused as by the reference: %s',
     (_name, given) => {
       const body = bytesOf(given.body);
       if (body === undefined) throw new Error('a body without bytes');
-      const code = codeOf(() => [...decodeKvCache(body)]);
-      if (!given.reference.accepts) expect(code).not.toBe('no error');
+      const code = errorCode(() => [...decodeKvCache(body)]);
+      if (!given.reference.accepts) expect(code).not.toBe('none');
     },
   );
 });
@@ -140,7 +122,7 @@ describe('encodeKvCache', () => {
   const shape = { numKvHeads: 2, headDim: 3, seqLen: 4, dtype: 'float16' } as const;
   const tensor = () => new Uint16Array(24);
 
-  it('gives back the layers it was given', () => {
+  it('round-trips its layers', () => {
     fc.assert(
       fc.property(
         fc.record({
@@ -161,21 +143,21 @@ describe('encodeKvCache', () => {
           const body = encodeKvCache(layers, header);
           const cache = decodeKvCache(body);
           expect([...cache].map(({ key, value }) => ({ key: key.data, value: value.data }))).toEqual(layers);
-          expect(codeOf(() => decodeKvCache(body.subarray(0, -1)))).toBe('truncated');
-          expect(codeOf(() => decodeKvCache(Uint8Array.of(...body, 0)))).toBe('trailing_bytes');
+          expect(errorCode(() => decodeKvCache(body.subarray(0, -1)))).toBe('truncated');
+          expect(errorCode(() => decodeKvCache(Uint8Array.of(...body, 0)))).toBe('trailing_bytes');
         },
       ),
     );
   });
 
-  it('refuses layers of another size, and no layers at all', () => {
-    expect(codeOf(() => encodeKvCache([], shape))).toBe('bad_tensor');
+  it('refuses layers of another size, and an empty list of layers', () => {
+    expect(errorCode(() => encodeKvCache([], shape))).toBe('bad_tensor');
     const short = [{ key: tensor(), value: tensor().subarray(1) }];
-    expect(codeOf(() => encodeKvCache(short, shape))).toBe('bad_tensor');
-    expect(codeOf(() => [...kvCacheParts(short, shape)])).toBe('bad_tensor');
+    expect(errorCode(() => encodeKvCache(short, shape))).toBe('bad_tensor');
+    expect(errorCode(() => [...kvCacheParts(short, shape)])).toBe('bad_tensor');
     const missing = [{ key: tensor(), value: undefined as unknown as Uint8Array }];
-    expect(codeOf(() => encodeKvCache(missing, shape))).toBe('bad_tensor');
-    expect(codeOf(() => encodeKvCache([{ key: tensor(), value: tensor() }], shape))).toBe('no error');
+    expect(errorCode(() => encodeKvCache(missing, shape))).toBe('bad_tensor');
+    expect(errorCode(() => encodeKvCache([{ key: tensor(), value: tensor() }], shape))).toBe('none');
   });
 });
 
@@ -183,37 +165,37 @@ describe('decodeKvCache', () => {
   const claim = (numLayers: number) =>
     encodeKvCacheHeader({ numLayers, numKvHeads: 0, headDim: 1, seqLen: 1, dtype: 'float16' });
 
-  it('does no work for layers of nothing', () => {
-    expect(codeOf(() => decodeKvCache(claim(1_000_000)))).toBe('bad_tensor');
-    expect(codeOf(() => decodeKvCache(claim(0xffffffff)))).toBe('bad_tensor');
-    expect(codeOf(() => decodeKvCache(claim(MAX_KV_CACHE_LAYERS + 1)))).toBe('bad_tensor');
+  it('does no work for empty layers', () => {
+    expect(errorCode(() => decodeKvCache(claim(1_000_000)))).toBe('bad_tensor');
+    expect(errorCode(() => decodeKvCache(claim(0xffffffff)))).toBe('bad_tensor');
+    expect(errorCode(() => decodeKvCache(claim(MAX_KV_CACHE_LAYERS + 1)))).toBe('bad_tensor');
     expect([...decodeKvCache(claim(MAX_KV_CACHE_LAYERS))]).toHaveLength(MAX_KV_CACHE_LAYERS);
-    expect(codeOf(() => decodeKvCache(claim(0)))).toBe('bad_tensor');
+    expect(errorCode(() => decodeKvCache(claim(0)))).toBe('bad_tensor');
   });
 
-  it('refuses products beyond every memory', () => {
+  it('refuses products larger than any memory', () => {
     const max = 0xffffffff;
     const all = { numLayers: 1, numKvHeads: max, headDim: max, seqLen: max, dtype: 'float32' } as const;
-    expect(codeOf(() => decodeKvCache(encodeKvCacheHeader(all)))).toBe('bad_tensor');
-    expect(codeOf(() => estimateKvCacheSize(all))).toBe('bad_tensor');
+    expect(errorCode(() => decodeKvCache(encodeKvCacheHeader(all)))).toBe('bad_tensor');
+    expect(errorCode(() => estimateKvCacheSize(all))).toBe('bad_tensor');
     const wraps = { ...all, headDim: 2 ** 31, seqLen: 2, numKvHeads: 1 };
-    expect(codeOf(() => decodeKvCache(encodeKvCacheHeader(wraps)))).toBe('truncated');
+    expect(errorCode(() => decodeKvCache(encodeKvCacheHeader(wraps)))).toBe('truncated');
   });
 
-  it('holds a frame against its metadata', () => {
+  it('checks a frame against its metadata', () => {
     const header = { numKvHeads: 1, headDim: 2, seqLen: 2, dtype: 'float16' } as const;
     const layer = { key: new Uint16Array(4), value: Uint16Array.of(0x3c00, 0, 0, 0xfbff) };
     const data = encodeKvCache([layer, layer], header);
     const message = (changes: object) =>
       decodeAvp(encodeAvp({ data, dtype: 'float16', payloadType: 'kv_cache', ...changes }));
-    const stated = message({ metadata: { numLayers: 2 } });
-    expect([...decodeKvCache(stated).layer(1).value.toTyped()]).toEqual([1, 0, 0, -65504]);
-    expect(codeOf(() => stated.toTyped())).toBe('bad_tensor');
-    expect(codeOf(() => decodeKvCache(message({})))).toBe('no error');
-    expect(codeOf(() => decodeKvCache(message({ metadata: { numLayers: 3 } })))).toBe('bad_tensor');
-    expect(codeOf(() => decodeKvCache(message({ dtype: 'bfloat16' })))).toBe('bad_tensor');
-    expect(codeOf(() => decodeKvCache(message({ payloadType: 'hidden_state' })))).toBe('bad_tensor');
-    expect(codeOf(() => decodeKvCache(stated).layer(2))).toBe('invalid_argument');
-    expect(codeOf(() => decodeKvCache(stated).layer(-1))).toBe('invalid_argument');
+    const cache = message({ metadata: { numLayers: 2 } });
+    expect([...decodeKvCache(cache).layer(1).value.toTyped()]).toEqual([1, 0, 0, -65504]);
+    expect(errorCode(() => cache.toTyped())).toBe('bad_tensor');
+    expect(errorCode(() => decodeKvCache(message({})))).toBe('none');
+    expect(errorCode(() => decodeKvCache(message({ metadata: { numLayers: 3 } })))).toBe('bad_tensor');
+    expect(errorCode(() => decodeKvCache(message({ dtype: 'bfloat16' })))).toBe('bad_tensor');
+    expect(errorCode(() => decodeKvCache(message({ payloadType: 'hidden_state' })))).toBe('bad_tensor');
+    expect(errorCode(() => decodeKvCache(cache).layer(2))).toBe('invalid_argument');
+    expect(errorCode(() => decodeKvCache(cache).layer(-1))).toBe('invalid_argument');
   });
 });

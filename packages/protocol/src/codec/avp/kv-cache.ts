@@ -13,18 +13,18 @@ import {
 } from './tensor.js';
 
 /**
- * The body of a KV-cache frame (binary format document, "KV_CACHE"): a 17-byte header, then for
- * each layer its keys and its values, each `[heads][sequence][dimension]`, row-major. In the header
- * the head dimension comes before the sequence length, in the tensors behind it.
+ * The body of a KV-cache frame (binary format document, "KV_CACHE"): a 17-byte header, then for each layer
+ * its keys and its values, each `[heads][sequence][dimension]`, row-major. In the header, the head dimension
+ * comes before the sequence length; in the tensors, after it.
  */
 
-/** What all layers of a cache have in common; each number is a uint32. */
+/** The properties that all layers of a cache share; each number is a uint32. */
 export interface KvCacheShape {
   readonly numKvHeads: number;
   readonly headDim: number;
   /** Tokens in the cache. */
   readonly seqLen: number;
-  /** int8 is our own addition to the reference's three float types. */
+  /** int8 is Parlance's addition to the three float types of the reference. */
   readonly dtype: Dtype;
 }
 
@@ -37,25 +37,25 @@ export interface KvCacheLayer<T> {
   readonly value: T;
 }
 
-/** A decoded cache: its header, and its layers as views that are made when they are asked for. */
+/** A decoded cache: its header, and its layers as views that are created on demand. */
 export interface KvCache extends KvCacheHeader, Iterable<KvCacheLayer<Tensor>> {
   /**
    * Keys and values of one layer, each of shape `[numKvHeads, seqLen, headDim]`, without a copy.
    *
-   * @throws {ProtocolError} `invalid_argument` for an index that is no layer.
+   * @throws {ProtocolError} `invalid_argument` for an index outside the layers.
    */
   layer(index: number): KvCacheLayer<Tensor>;
 }
 
 export const KV_CACHE_HEADER_SIZE = 17;
 
-/** Far beyond any model, and little enough that layers of no bytes cost nothing either. */
+/** Far more than any model has, and few enough that even empty layers are cheap. */
 export const MAX_KV_CACHE_LAYERS = 4096;
 
 /**
  * Bytes of a cache without its header, as the reference estimates them.
  *
- * @throws {ProtocolError} `bad_tensor` where a number is no uint32 or the product is over 2^53.
+ * @throws {ProtocolError} `bad_tensor` if a number is not a uint32 or the product is above 2^53.
  */
 export function estimateKvCacheSize(header: KvCacheHeader): number {
   return tensorByteLength(
@@ -64,7 +64,10 @@ export function estimateKvCacheSize(header: KvCacheHeader): number {
   );
 }
 
-/** @throws {ProtocolError} `bad_tensor` for a number that is no uint32, `invalid_argument`. */
+/**
+ * @throws {ProtocolError} `bad_tensor` for a number that is not a uint32, `invalid_argument` for an unknown
+ * dtype.
+ */
 export function encodeKvCacheHeader(header: KvCacheHeader): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(KV_CACHE_HEADER_SIZE);
   const view = new DataView(bytes.buffer);
@@ -73,7 +76,7 @@ export function encodeKvCacheHeader(header: KvCacheHeader): Uint8Array<ArrayBuff
     if (!isUint32(number)) {
       throw new ProtocolError(
         'bad_tensor',
-        `a KV-cache is described by whole numbers below 2^32, not ${number}`,
+        `the sizes of a KV-cache must be whole numbers below 2^32, not ${number}`,
       );
     }
     view.setUint32(i * 4, number, true);
@@ -83,7 +86,7 @@ export function encodeKvCacheHeader(header: KvCacheHeader): Uint8Array<ArrayBuff
 }
 
 /**
- * Reads the header alone and believes it; `decodeKvCache` holds it against the bytes behind it.
+ * Reads only the header and does not check it; `decodeKvCache` checks it against the bytes after it.
  *
  * @throws {ProtocolError} `truncated`, `bad_tensor` for an unknown dtype.
  */
@@ -100,12 +103,11 @@ export function decodeKvCacheHeader(bytes: Uint8Array): KvCacheHeader {
 }
 
 /**
- * Header and tensors in the order of the wire, each as a view: a source for a streamed transfer.
+ * Yields header and tensors in the order of the wire, each as a view: a source for a streamed transfer.
  *
- * @param layers keys and values of each layer in any view, of `numKvHeads` × `seqLen` × `headDim`
- * elements each.
- * @throws {ProtocolError} `bad_tensor` for no layer, too many, or one of another size;
- * `invalid_argument`.
+ * @param layers keys and values of each layer in any view, each of `numKvHeads` × `seqLen` × `headDim`
+ * elements.
+ * @throws {ProtocolError} `bad_tensor` for no layers, too many, or one of another size; `invalid_argument`.
  */
 export function* kvCacheParts(
   layers: readonly KvCacheLayer<ArrayBufferView>[],
@@ -120,7 +122,7 @@ export function* kvCacheParts(
       if (!ArrayBuffer.isView(tensor) || tensor.byteLength !== size) {
         throw new ProtocolError(
           'bad_tensor',
-          `keys and values take ${size} bytes each, those of layer ${index} ${tensor?.byteLength}`,
+          `keys and values must have ${size} bytes each, layer ${index} has ${tensor?.byteLength}`,
         );
       }
       yield bytesOfView(tensor);
@@ -147,7 +149,7 @@ export function encodeKvCache(
   return body;
 }
 
-/** The parts of a decoded frame that its KV-cache has to agree with. */
+/** The parts of a decoded frame that must agree with its KV-cache. */
 export interface KvCacheMessage {
   readonly data: Uint8Array;
   readonly payloadType: PayloadType;
@@ -156,11 +158,11 @@ export interface KvCacheMessage {
 }
 
 /**
- * Reads a body, or the body of a decoded frame, whose metadata then have to agree with it. Nothing
- * is copied and nothing is allocated per layer.
+ * Reads a body, or the body of a decoded frame, whose metadata must then agree with it. It copies nothing and
+ * allocates nothing per layer.
  *
- * @throws {ProtocolError} `truncated`, `trailing_bytes`, `bad_tensor` (unknown dtype, no layer or
- * too many, numbers that disagree with the metadata).
+ * @throws {ProtocolError} `truncated`, `trailing_bytes`, `bad_tensor` (unknown dtype, no layers or too many,
+ * numbers that contradict the metadata).
  */
 export function decodeKvCache(source: Uint8Array | KvCacheMessage): KvCache {
   const body = source instanceof Uint8Array ? source : source.data;
@@ -170,7 +172,10 @@ export function decodeKvCache(source: Uint8Array | KvCacheMessage): KvCache {
   const size = layerTensorSize(header);
   const end = KV_CACHE_HEADER_SIZE + 2 * header.numLayers * size;
   if (end > body.length) {
-    throw new ProtocolError('truncated', `the KV-cache has ${end} bytes, ${body.length} are there`);
+    throw new ProtocolError(
+      'truncated',
+      `the KV-cache declares ${end} bytes, but only ${body.length} are there`,
+    );
   }
   if (end < body.length) {
     throw new ProtocolError('trailing_bytes', `${body.length - end} bytes follow the end of the KV-cache`);
@@ -185,7 +190,7 @@ export function decodeKvCache(source: Uint8Array | KvCacheMessage): KvCache {
     if (!(isUint32(index) && index < header.numLayers)) {
       throw new ProtocolError(
         'invalid_argument',
-        `there are layers 0 to ${header.numLayers - 1}, not ${index}`,
+        `a layer must be 0 to ${header.numLayers - 1}, not ${index}`,
       );
     }
     return { key: tensor(2 * index), value: tensor(2 * index + 1) };
@@ -205,7 +210,10 @@ function layerTensorSize(shape: KvCacheShape): number {
 
 function checkLayerCount(count: number): void {
   if (count < 1 || count > MAX_KV_CACHE_LAYERS) {
-    throw new ProtocolError('bad_tensor', `a KV-cache has 1 to ${MAX_KV_CACHE_LAYERS} layers, not ${count}`);
+    throw new ProtocolError(
+      'bad_tensor',
+      `a KV-cache must have 1 to ${MAX_KV_CACHE_LAYERS} layers, not ${count}`,
+    );
   }
 }
 
@@ -216,14 +224,14 @@ function checkAgreement(header: KvCacheHeader, message: KvCacheMessage): void {
   if (header.dtype !== message.dtype) {
     throw new ProtocolError(
       'bad_tensor',
-      `the KV-cache is ${header.dtype}, its metadata say ${message.dtype}`,
+      `the KV-cache is ${header.dtype}, but its metadata say ${message.dtype}`,
     );
   }
-  const stated = message.metadata.numLayers;
-  if (stated !== 0 && stated !== header.numLayers) {
+  const declared = message.metadata.numLayers;
+  if (declared !== 0 && declared !== header.numLayers) {
     throw new ProtocolError(
       'bad_tensor',
-      `the KV-cache has ${header.numLayers} layers, its metadata say ${stated}`,
+      `the KV-cache has ${header.numLayers} layers, but its metadata say ${declared}`,
     );
   }
 }

@@ -1,9 +1,9 @@
 import { ProtocolError } from '../../base/errors.js';
 
 /**
- * JSON as Python's `json.loads` reads it, with nothing lost: integers of any length stay integers
- * and floats stay floats, which `JSON.parse` cannot tell apart; `NaN` and the infinities are
- * numbers; of repeated keys the last one counts.
+ * JSON as Python's `json.loads` reads it, without loss: integers of any length stay integers and floats stay
+ * floats, which `JSON.parse` cannot distinguish. `NaN` and the infinities are numbers; if a key occurs twice,
+ * the last value counts.
  */
 export type LosslessJson =
   | null
@@ -16,12 +16,12 @@ export type LosslessJson =
   | readonly LosslessJson[]
   | ReadonlyMap<string, LosslessJson>;
 
-/** Levels of nesting; a model's config has a handful. */
+/** Levels of nesting; the config of a model needs only a few. */
 const MAX_DEPTH = 256;
 /** Python refuses longer integers, because reading one takes quadratic time. */
 const MAX_INTEGER_DIGITS = 4300;
 
-// Sticky and without nested repetition: each takes linear time on any input.
+// Sticky and without nested repetition, so each takes linear time on any input.
 const WHITESPACE = /[ \t\n\r]*/y;
 const NUMBER = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: JSON strings hold no raw control characters
@@ -56,7 +56,7 @@ export function parseLosslessJson(text: string): LosslessJson {
   const fail = (what: string): never => {
     throw new ProtocolError('bad_json', `JSON has ${what} at position ${at}`);
   };
-  /** What `pattern` matches here, which is consumed; undefined where it does not. */
+  /** Consumes and returns the match of `pattern` at the current position, if any. */
   const take = (pattern: RegExp): RegExpExecArray | undefined => {
     pattern.lastIndex = at;
     const match = pattern.exec(text);
@@ -72,7 +72,7 @@ export function parseLosslessJson(text: string): LosslessJson {
   };
 
   const parseString = (): string => {
-    if (!takeChar('"')) return fail('no string where a key is due');
+    if (!takeChar('"')) return fail('no string where a key is expected');
     let value = '';
     for (;;) {
       value += take(PLAIN_TEXT)?.[0] ?? '';
@@ -115,7 +115,7 @@ export function parseLosslessJson(text: string): LosslessJson {
       skipSpace();
       const key = parseString();
       skipSpace();
-      if (!takeChar(':')) fail('no colon behind a key');
+      if (!takeChar(':')) fail('no colon after a key');
       members.set(key, parseValue(depth));
     } while (takeChar(','));
     if (!takeChar('}')) fail('an unfinished object');

@@ -8,7 +8,8 @@ import {
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { concatBytes } from '../../base/bytes.js';
-import { isProtocolError } from '../../base/errors.js';
+import { errorCode } from '../../testing/error-code.js';
+import { fromHex, toHex } from '../../testing/hex.js';
 import {
   AVP_MODES,
   decodeMetadata,
@@ -18,17 +19,6 @@ import {
   PAYLOAD_TYPES,
 } from './metadata.js';
 import { DTYPES } from './tensor.js';
-import { fromHex, toHex } from './testing/vectors.js';
-
-const codeOf = (run: () => unknown): string => {
-  try {
-    run();
-  } catch (error) {
-    if (isProtocolError(error)) return error.code;
-    throw error;
-  }
-  return 'no error';
-};
 
 const NONE: MetadataFields = {
   metadata: {
@@ -150,7 +140,7 @@ function asSchemaMessage({ metadata, ...fields }: MetadataFields) {
 }
 
 describe('metadata', () => {
-  it('come back equal', () => {
+  it('round-trip', () => {
     fc.assert(
       fc.property(anyFields, (fields) => {
         expect(decodeMetadata(encodeMetadata(fields))).toEqual(fields);
@@ -158,10 +148,10 @@ describe('metadata', () => {
     );
   });
 
-  it('read and write as a full Protocol Buffers runtime does', () => {
+  it('are read and written as by a full Protocol Buffers runtime', () => {
     fc.assert(
       fc.property(anyFields, (fields) => {
-        // Plain objects, which that runtime has for maps, put keys that look like numbers first.
+        // That runtime uses plain objects for maps, which put keys that look like numbers first.
         const extra = new Map([...fields.metadata.extra].filter(([key]) => !/^\d|^__proto__$/.test(key)));
         const known = {
           ...fields,
@@ -177,7 +167,7 @@ describe('metadata', () => {
     );
   });
 
-  it('write map entries in the order of their keys, whatever the order they came in', () => {
+  it('write map entries in the order of their keys, for any order of insertion', () => {
     const pairs: [string, string][] = [
       ['b', '1'],
       ['\u{1f600}', '2'],
@@ -209,7 +199,7 @@ describe('metadata', () => {
     expect(decodeMetadata(encodeMetadata({ ...NONE, metadata })).metadata).toEqual(metadata);
   });
 
-  it('pass unknown fields on, in order and untouched', () => {
+  it('pass on unknown fields, in order and unchanged', () => {
     const unknown = ['9303085e220178940300', '6001', 'aa0600', 'f8ffffff0f01'];
     const bytes = fromHex(`0a0161${unknown[1]}2804${unknown[2]}${unknown[3]}`);
     const fields = decodeMetadata(bytes);
@@ -217,23 +207,23 @@ describe('metadata', () => {
     expect(toHex(encodeMetadata(fields))).toBe(`0a01612804${unknown[1]}${unknown[2]}${unknown[3]}`);
   });
 
-  it('take a known field of another wire type for an unknown one', () => {
+  it('treat a known field with another wire type as unknown', () => {
     const { metadata } = decodeMetadata(fromHex('08072a0161'));
     expect(metadata).toMatchObject({ sessionId: '', hiddenDim: 0, unknownFields: fromHex('08072a0161') });
   });
 
-  it('do not let unknown fields carry known ones', () => {
+  it('do not allow known fields among the unknown ones', () => {
     const withUnknown = (hex: string) => ({
       ...NONE,
       metadata: { ...NONE.metadata, unknownFields: fromHex(hex) },
     });
-    expect(codeOf(() => encodeMetadata(withUnknown('2804')))).toBe('invalid_argument');
-    expect(codeOf(() => encodeMetadata(withUnknown('60012804')))).toBe('invalid_argument');
-    expect(codeOf(() => encodeMetadata(withUnknown('0a')))).toBe('bad_message');
-    expect(codeOf(() => encodeMetadata(withUnknown('6001')))).toBe('no error');
+    expect(errorCode(() => encodeMetadata(withUnknown('2804')))).toBe('invalid_argument');
+    expect(errorCode(() => encodeMetadata(withUnknown('60012804')))).toBe('invalid_argument');
+    expect(errorCode(() => encodeMetadata(withUnknown('0a')))).toBe('bad_message');
+    expect(errorCode(() => encodeMetadata(withUnknown('6001')))).toBe('none');
   });
 
-  it('are refused when they cannot be sent', () => {
+  it('are refused if they cannot be sent', () => {
     const refused: [Partial<MetadataFields['metadata']>, string][] = [
       [{ hiddenDim: -1 }, 'invalid_argument'],
       [{ hiddenDim: 2 ** 32 }, 'invalid_argument'],
@@ -246,17 +236,17 @@ describe('metadata', () => {
       [{ extra: new Map([['', '\udc00']]) }, 'lone_surrogate'],
     ];
     for (const [changes, code] of refused) {
-      expect(codeOf(() => encodeMetadata({ ...NONE, metadata: { ...NONE.metadata, ...changes } }))).toBe(
+      expect(errorCode(() => encodeMetadata({ ...NONE, metadata: { ...NONE.metadata, ...changes } }))).toBe(
         code,
       );
     }
-    expect(codeOf(() => encodeMetadata({ ...NONE, checksum: -1 }))).toBe('invalid_argument');
-    expect(codeOf(() => encodeMetadata({ ...NONE, payloadType: 'x' as 'kv_cache' }))).toBe(
+    expect(errorCode(() => encodeMetadata({ ...NONE, checksum: -1 }))).toBe('invalid_argument');
+    expect(errorCode(() => encodeMetadata({ ...NONE, payloadType: 'x' as 'kv_cache' }))).toBe(
       'invalid_argument',
     );
   });
 
-  it('are bounded in both directions', () => {
+  it('are limited in both directions', () => {
     const named = (length: number) => ({
       ...NONE,
       metadata: { ...NONE.metadata, modelId: 'x'.repeat(length) },
@@ -264,11 +254,11 @@ describe('metadata', () => {
     const most = encodeMetadata(named(MAX_METADATA_SIZE - 4)).slice();
     expect(most).toHaveLength(MAX_METADATA_SIZE);
     expect(decodeMetadata(most).metadata.modelId).toHaveLength(MAX_METADATA_SIZE - 4);
-    expect(codeOf(() => encodeMetadata(named(MAX_METADATA_SIZE - 3)))).toBe('metadata_too_large');
-    expect(codeOf(() => decodeMetadata(concatBytes([most, fromHex('60')])))).toBe('metadata_too_large');
+    expect(errorCode(() => encodeMetadata(named(MAX_METADATA_SIZE - 3)))).toBe('metadata_too_large');
+    expect(errorCode(() => decodeMetadata(concatBytes([most, fromHex('60')])))).toBe('metadata_too_large');
   });
 
-  it('are refused when malformed', () => {
+  it('are refused if malformed', () => {
     const refused = {
       'a cut tag': '80',
       'a tag of more than 32 bits': 'ffffffff7f01',
@@ -291,19 +281,19 @@ describe('metadata', () => {
       'an unknown mode': '5002',
     };
     for (const [name, hex] of Object.entries(refused)) {
-      expect([name, codeOf(() => decodeMetadata(fromHex(hex)))]).toEqual([name, 'bad_message']);
+      expect([name, errorCode(() => decodeMetadata(fromHex(hex)))]).toEqual([name, 'bad_message']);
     }
-    expect(codeOf(() => decodeMetadata(fromHex('0a02c080')))).toBe('bad_utf8');
-    expect(codeOf(() => decodeMetadata(fromHex('0a03eda080')))).toBe('bad_utf8');
-    expect(codeOf(() => decodeMetadata(fromHex(`4a41${'01'.repeat(65)}`)))).toBe('bad_tensor');
-    expect(codeOf(() => decodeMetadata(fromHex(`4a40${'01'.repeat(64)}`)))).toBe('no error');
+    expect(errorCode(() => decodeMetadata(fromHex('0a02c080')))).toBe('bad_utf8');
+    expect(errorCode(() => decodeMetadata(fromHex('0a03eda080')))).toBe('bad_utf8');
+    expect(errorCode(() => decodeMetadata(fromHex(`4a41${'01'.repeat(65)}`)))).toBe('bad_tensor');
+    expect(errorCode(() => decodeMetadata(fromHex(`4a40${'01'.repeat(64)}`)))).toBe('none');
   });
 
-  it('answer any bytes with fields or with our own errors', () => {
+  it('decode arbitrary bytes to fields or throw a ProtocolError', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
-        const code = codeOf(() => decodeMetadata(bytes));
-        expect(['no error', 'bad_message', 'bad_utf8', 'bad_tensor']).toContain(code);
+        const code = errorCode(() => decodeMetadata(bytes));
+        expect(['none', 'bad_message', 'bad_utf8', 'bad_tensor']).toContain(code);
       }),
       { numRuns: 2000 },
     );

@@ -2,17 +2,16 @@ import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import { concatBytes } from '../../base/bytes.js';
 import { ProtocolError, toProtocolError } from '../../base/errors.js';
 import { decodeUtf8 } from '../../base/text.js';
-import { compareCodePoints } from './code-points.js';
+import { compareCodePoints } from './canonical-json.js';
 import { FieldWriter } from './field-writer.js';
 import { type Dtype, dtypeCode, dtypeOf, isUint32, MAX_RANK } from './tensor.js';
 
 /**
- * The Protocol Buffers message between header and body (binary format document, "Metadata"). Fields
- * are mapped by hand, so that their order is that of the reference, byte for byte, and what we do
- * not know passes through.
+ * The Protocol Buffers message between header and body (binary format document, "Metadata"). The mapping is
+ * written by hand, so that the bytes are in the order of the reference, and unknown fields pass through.
  */
 
-/** What the body is. */
+/** The kind of body. */
 export const PAYLOAD_TYPES = { hidden_state: 0, kv_cache: 1 } as const;
 export type PayloadType = keyof typeof PAYLOAD_TYPES;
 
@@ -20,7 +19,7 @@ export type PayloadType = keyof typeof PAYLOAD_TYPES;
 export const AVP_MODES = { latent: 0, json: 1 } as const;
 export type AvpMode = keyof typeof AVP_MODES;
 
-/** What a sender says about a tensor beside its shape and type. */
+/** A sender's description of a tensor, besides its shape and type. */
 export interface AvpMetadata {
   /** Session identifier from the handshake. @default '' */
   readonly sessionId: string;
@@ -30,35 +29,35 @@ export interface AvpMetadata {
   readonly targetAgentId: string;
   /** Model that produced the payload, for example `meta-llama/Llama-2-7b`. @default '' */
   readonly modelId: string;
-  /** Width of a hidden state, for example 4096; a uint32. @default 0, unstated */
+  /** Width of a hidden state, for example 4096; a uint32. @default 0, unknown */
   readonly hiddenDim: number;
-  /** Transformer layers; a uint32. @default 0, unstated */
+  /** Transformer layers; a uint32. @default 0, unknown */
   readonly numLayers: number;
   /** @default 'latent' */
   readonly mode: AvpMode;
-  /** Cross-model projection map, empty between equal models; see `resolveCompatibility`. @default '' */
+  /** Cross-model projection map; empty between equal models. See `resolveCompatibility`. @default '' */
   readonly avpMapId: string;
   /** Extensible key-value pairs. @default none */
   readonly extra: ReadonlyMap<string, string>;
-  /** Fields that this version does not know, as they arrived. @default none */
+  /** Fields that this version does not know, as received. @default none */
   readonly unknownFields: Uint8Array;
 }
 
 /** All fields of the message. */
 export interface MetadataFields {
-  /** The fields that are the sender's to choose. */
+  /** The fields that the sender may choose. */
   readonly metadata: AvpMetadata;
   readonly payloadType: PayloadType;
   readonly dtype: Dtype;
-  /** Dimensions; empty is absent. */
+  /** Dimensions; empty if absent. */
   readonly shape: readonly number[];
-  /** Name of the compression algorithm; empty is absent. */
+  /** Name of the compression algorithm; empty if absent. */
   readonly compression: string;
   /** CRC-32 of the payload before compression. */
   readonly checksum: number | undefined;
 }
 
-/** Most bytes of metadata, in either direction. */
+/** The most bytes of metadata, in either direction. */
 export const MAX_METADATA_SIZE = 64 * 1024;
 
 const Field = {
@@ -88,7 +87,8 @@ const MAX_VARINT_BYTES = 10;
 const NOTHING = new Uint8Array(0);
 
 /**
- * Writes fields in ascending order without defaults, `extra` sorted by key, unknown fields last.
+ * Writes fields in ascending order without those at their default, `extra` sorted by key, unknown fields
+ * last.
  *
  * @returns a view that the next call overwrites.
  * @throws {ProtocolError} `invalid_argument`, `lone_surrogate`, `metadata_too_large`.
@@ -113,7 +113,7 @@ export function encodeMetadata(fields: MetadataFields): Uint8Array {
   writeText(Field.COMPRESSION, fields.compression);
   writeText(Field.AVP_MAP_ID, metadata.avpMapId);
   if (metadata.extra.size > 0) {
-    // Any order is legal; a fixed one makes equal messages equal bytes.
+    // Any order is allowed; with a fixed one, equal messages have equal bytes.
     const entries = [...metadata.extra].sort(([a], [b]) => compareCodePoints(a, b));
     for (const [key, value] of entries) {
       checkText(Field.EXTRA, key);
@@ -134,8 +134,8 @@ export function encodeMetadata(fields: MetadataFields): Uint8Array {
 const writer = new FieldWriter(MAX_METADATA_SIZE, tooLarge);
 
 /**
- * Reads what {@link encodeMetadata} or any Protocol Buffers runtime writes. Repeated single fields:
- * the last one counts. A known field of another wire type counts as unknown.
+ * Reads the output of {@link encodeMetadata} or of any Protocol Buffers runtime. If a single field is
+ * repeated, the last one counts. A known field with another wire type counts as unknown.
  *
  * @throws {ProtocolError} `bad_message` for malformed bytes and unknown enum values, `bad_utf8`,
  * `bad_tensor` for a shape of too many dimensions, `metadata_too_large`.
@@ -280,7 +280,7 @@ function writeText(field: number, text: string): void {
 
 function checkText(field: number, text: string): void {
   if (typeof text === 'string') return;
-  throw new ProtocolError('invalid_argument', `field ${field} of the AVP metadata holds strings`);
+  throw new ProtocolError('invalid_argument', `field ${field} of the AVP metadata must be a string`);
 }
 
 function writeNumber(field: number, value: number): void {
@@ -292,15 +292,15 @@ function checkUint32(field: number, value: number): void {
   if (isUint32(value)) return;
   throw new ProtocolError(
     'invalid_argument',
-    `field ${field} of the AVP metadata is a whole number below 2^32, not ${String(value)}`,
+    `field ${field} of the AVP metadata must be a whole number below 2^32, not ${String(value)}`,
   );
 }
 
-/** Unknown fields must be just that: a known one among them would override what was checked. */
+/** Refuses known fields among the unknown ones: they would override fields that were checked. */
 function checkedUnknown(bytes: Uint8Array): Uint8Array {
   if (bytes.length === 0) return bytes;
   if (decodeMetadata(bytes).metadata.unknownFields.length === bytes.length) return bytes;
-  throw new ProtocolError('invalid_argument', 'unknownFields holds fields that are known');
+  throw new ProtocolError('invalid_argument', 'unknownFields must not hold known fields');
 }
 
 function codeOf<Name extends string>(
@@ -311,7 +311,7 @@ function codeOf<Name extends string>(
   if (Object.hasOwn(table, name)) return table[name];
   throw new ProtocolError(
     'invalid_argument',
-    `${what} is one of ${Object.keys(table).join(', ')}, not ${String(name)}`,
+    `${what} must be one of ${Object.keys(table).join(', ')}, not ${String(name)}`,
   );
 }
 

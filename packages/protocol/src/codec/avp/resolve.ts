@@ -2,9 +2,9 @@ import type { ModelIdentity } from './identity.js';
 import type { AvpMode } from './metadata.js';
 
 /**
- * The handshake resolver: whether two agents can exchange tensors, and by which projection. The
- * rules are tried in order; the first that holds decides. `local` is the sender: a calibrated map
- * has a direction, so the two ends of a session may come to different results.
+ * The handshake resolver decides whether two agents can exchange tensors, and with which projection. It tries
+ * the rules in order; the first that applies decides. `local` is the sender: a calibrated map has a
+ * direction, so the two ends of a session may come to different results.
  */
 
 /** Which rule decided. */
@@ -19,14 +19,14 @@ export type ResolutionPath =
 export interface Compatibility {
   /** `latent`: tensors; `json`: text only. */
   readonly mode: AvpMode;
-  /** What the receiver projects with; empty where the models are equal or nothing can be sent. */
+  /** The map that the receiver projects with; empty if the models are equal or cannot exchange tensors. */
   readonly mapId: string;
   readonly path: ResolutionPath;
 }
 
-/** What this end has beside the two identities. */
+/** Further resources of this end. */
 export interface CompatibilityResources {
-  /** Calibrated maps by their id, for example a `Set`. @default none */
+  /** Calibrated maps by id, for example a `Set`. @default none */
   readonly maps?: { has(mapId: string): boolean } | undefined;
   /** Tokens of the sender's vocabulary. @default unknown */
   readonly localTokens?: Iterable<string> | undefined;
@@ -34,26 +34,26 @@ export interface CompatibilityResources {
   readonly remoteTokens?: Iterable<string> | undefined;
 }
 
-/** Common tokens from which on two vocabularies can be projected onto each other. */
+/** The number of common tokens that a projection between two vocabularies needs. */
 export const MIN_VOCABULARY_OVERLAP = 100;
 
-/** Characters of a hash that name it in a map id. */
+/** The number of characters of a hash in a map id. */
 const HASH_PREFIX = 16;
-/** Hashes come from the peer and an id may become a file name: letters and digits alone are looked up. */
+/** Hashes come from the peer, and an id may become a file name, so only letters and digits are looked up. */
 const SAFE_MAP_ID = /^[0-9A-Za-z]{1,16}_[0-9A-Za-z]{1,16}$/;
 
 /**
  * Decides how `local` sends to `remote`:
  *
  * 1. equal model hashes: the same model
- * 2. equal family, width and number of layers: taken for the same model
+ * 2. equal family, width and number of layers: treated as the same model
  * 3. equal tokenizer hashes: projection through the vocabulary
  * 4. a calibrated map from one model to the other
  * 5. at least {@link MIN_VOCABULARY_OVERLAP} common tokens: projection through those
- * 6. nothing of all that: text
+ * 6. otherwise: text
  *
- * Identities are claims that nobody verifies, and the second rule ignores `numKvHeads` and
- * `headDim`: a KV-cache still has to fit by its own header.
+ * Identities are unverified claims, and the second rule ignores `numKvHeads` and `headDim`, so the receiver
+ * must still check the header of a KV-cache.
  */
 export function resolveCompatibility(
   local: ModelIdentity,
@@ -85,7 +85,7 @@ export function vocabularyMapId(tokenizerHash: string): string {
   return `vocab:${tokenizerHash.slice(0, HASH_PREFIX)}`;
 }
 
-/** The `avp_map_id` of a projection through what two vocabularies have in common. */
+/** The `avp_map_id` of a projection through the common tokens of two vocabularies. */
 export function overlapMapId(commonTokens: number): string {
   return `vocab_overlap:${commonTokens}`;
 }

@@ -1,18 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isProtocolError } from '../../base/errors.js';
+import { errorCode } from '../../testing/error-code.js';
 import { bfloat16ToFloat32, float16ToFloat32, float32ToBfloat16, float32ToFloat16 } from './float16.js';
 import { createTensor, type Dtype, tensorByteLength, toTypedArray, toUint16Array } from './tensor.js';
-
-const codeOf = (run: () => unknown): string => {
-  try {
-    run();
-  } catch (error) {
-    if (isProtocolError(error)) return error.code;
-    throw error;
-  }
-  return 'no error';
-};
 
 const ALL_PATTERNS = Uint16Array.from({ length: 65_536 }, (_, i) => i);
 
@@ -28,7 +18,7 @@ function halfValue(pattern: number): number {
   return sign * (exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : (fraction / 1024) * 2 ** -14);
 }
 
-/** The finite values of one sign, ascending, with infinity behind them. */
+/** The finite values of one sign, ascending, followed by infinity. */
 const HALVES = Array.from({ length: 0x7c01 }, (_, pattern) => halfValue(pattern));
 
 /** The nearest float16 of a non-negative finite value by search, ties to the even pattern. */
@@ -61,12 +51,12 @@ describe('float16', () => {
     for (const pattern of ALL_PATTERNS.filter((p) => (p & 0x7c00) === 0x7c00 && (p & 0x3ff) !== 0)) {
       expect(bits[pattern]).toBe((((pattern & 0x8000) << 16) | 0x7f800000 | ((pattern & 0x3ff) << 13)) >>> 0);
     }
-    // A payload of nothing but low bits stays a NaN.
+    // A NaN with only low bits in its payload stays a NaN.
     const low = new Float32Array(Uint32Array.of(0x7f800001, 0xff801fff).buffer);
     expect([...float32ToFloat16(low)]).toEqual([0x7e00, 0xfe00]);
   });
 
-  it('rounds to the nearest, ties to even, at and beside every tie', () => {
+  it('rounds to the nearest, ties to even, at and next to every tie', () => {
     const values: number[] = [];
     for (let pattern = 0; pattern < 0x7c00; pattern++) {
       const value = HALVES[pattern] as number;
@@ -100,7 +90,7 @@ describe('bfloat16', () => {
     expect(float32ToBfloat16(wide)).toEqual(ALL_PATTERNS);
   });
 
-  it('rounds to the nearest, ties to even, at and beside every tie', () => {
+  it('rounds to the nearest, ties to even, at and next to every tie', () => {
     const bits: number[] = [];
     const expected: number[] = [];
     for (let pattern = 0; pattern < 0x7f80; pattern++) {
@@ -124,7 +114,7 @@ describe('toTypedArray', () => {
   const memory = new Uint8Array(64);
   memory.set([0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0], 8);
 
-  it('looks into aligned memory and copies the rest', () => {
+  it('returns a view of aligned memory and a copy otherwise', () => {
     const aligned = toTypedArray(memory.subarray(8, 16), 'float32');
     expect([...aligned]).toEqual([1, -2]);
     expect(aligned.buffer).toBe(memory.buffer);
@@ -140,7 +130,7 @@ describe('toTypedArray', () => {
     expect(toTypedArray(memory.subarray(11, 16), 'int8')).toEqual(Int8Array.of(63, 0, 0, 0, -64));
   });
 
-  it('widens sixteen bits wherever they lie', () => {
+  it('widens sixteen bits at any alignment', () => {
     for (const offset of [0, 1, 2, 3]) {
       const bytes = new Uint8Array(16);
       bytes.set([0x00, 0x3c, 0x01, 0x80], offset);
@@ -150,21 +140,21 @@ describe('toTypedArray', () => {
     }
   });
 
-  it('refuses what is no whole number of elements', () => {
+  it('refuses bytes that are not a whole number of elements', () => {
     for (const [dtype, length] of [
       ['float32', 6],
       ['float16', 3],
       ['bfloat16', 1],
     ] as [Dtype, number][]) {
-      expect(codeOf(() => createTensor(new Uint8Array(length), [], dtype).toTyped())).toBe('bad_tensor');
+      expect(errorCode(() => createTensor(new Uint8Array(length), [], dtype).toTyped())).toBe('bad_tensor');
     }
     expect(createTensor(new Uint8Array(0), [0], 'float16').toTyped()).toEqual(new Float32Array(0));
-    expect(codeOf(() => toTypedArray(memory, 'float64' as Dtype))).toBe('invalid_argument');
+    expect(errorCode(() => toTypedArray(memory, 'float64' as Dtype))).toBe('invalid_argument');
   });
 });
 
 describe('tensorByteLength', () => {
-  it('is exact, or refused', () => {
+  it('is exact or throws', () => {
     expect(tensorByteLength([], 'float32')).toBe(4);
     expect(tensorByteLength([3, 5, 7], 'bfloat16')).toBe(210);
     expect(tensorByteLength([0xffffffff, 0xffffffff, 0xffffffff, 0], 'float32')).toBe(0);
@@ -178,9 +168,9 @@ describe('tensorByteLength', () => {
       [2 ** 32],
     ];
     for (const shape of [...shapes, ['4' as unknown as number], Array(65).fill(1)]) {
-      expect([shape, codeOf(() => tensorByteLength(shape, 'float32'))]).toEqual([shape, 'bad_tensor']);
+      expect([shape, errorCode(() => tensorByteLength(shape, 'float32'))]).toEqual([shape, 'bad_tensor']);
     }
     expect(tensorByteLength(Array(64).fill(1), 'int8')).toBe(1);
-    expect(codeOf(() => tensorByteLength([1], 'constructor' as Dtype))).toBe('invalid_argument');
+    expect(errorCode(() => tensorByteLength([1], 'constructor' as Dtype))).toBe('invalid_argument');
   });
 });

@@ -17,11 +17,11 @@ const DESCRIPTION = {
 } as const satisfies AvpDescription;
 const PAYLOAD = Uint8Array.from({ length: 15 }, (_, i) => i * 7);
 
-/** A transfer with its checksum in front, behind, or nowhere. */
-const transfer = (checksum: 'in front' | 'behind' | 'nowhere'): Uint8Array => {
-  if (checksum === 'in front') return encodeAvp({ ...DESCRIPTION, data: PAYLOAD });
+/** A transfer with its checksum before the payload, after it, or without one. */
+const transfer = (checksum: 'before' | 'after' | 'missing'): Uint8Array => {
+  if (checksum === 'before') return encodeAvp({ ...DESCRIPTION, data: PAYLOAD });
   const frame = concatBytes([encodeTransferHead(DESCRIPTION, PAYLOAD.length), PAYLOAD]);
-  return checksum === 'nowhere' ? frame : concatBytes([frame, encodeTrailer(platform.crc32(PAYLOAD))]);
+  return checksum === 'missing' ? frame : concatBytes([frame, encodeTrailer(platform.crc32(PAYLOAD))]);
 };
 const read = (bytes: Uint8Array, cuts: readonly number[] = [], totalLength = bytes.length) => {
   const reader = new TransferReader(totalLength);
@@ -40,7 +40,7 @@ const changed = (bytes: Uint8Array, at: number, to: number) => {
 };
 
 describe('a transfer', () => {
-  it.each(['in front', 'behind', 'nowhere'] as const)(
+  it.each(['before', 'after', 'missing'] as const)(
     'is the same in any pieces, with its checksum %s',
     (checksum) => {
       const bytes = transfer(checksum);
@@ -49,31 +49,28 @@ describe('a transfer', () => {
           const { reader, body } = read(bytes, cuts);
           expect(body).toEqual(PAYLOAD);
           expect(reader.head).toMatchObject({ shape: [3, 5], dtype: 'int8', bodyLength: 15 });
-          expect(reader.statedChecksum).toBe(checksum === 'nowhere' ? undefined : platform.crc32(PAYLOAD));
+          expect(reader.expectedChecksum).toBe(checksum === 'missing' ? undefined : platform.crc32(PAYLOAD));
           reader.verify();
         }),
       );
     },
   );
 
-  it('lends its bytes out as views', () => {
-    const bytes = transfer('behind');
+  it('returns its bytes as views', () => {
+    const bytes = transfer('after');
     expect(read(bytes).body.buffer).toBe(bytes.buffer);
   });
 
-  it.each(['in front', 'behind'] as const)(
-    'that was damaged does not pass for right, checksum %s',
-    (checksum) => {
-      const bytes = transfer(checksum);
-      const at = bytes.length - (checksum === 'behind' ? 6 : 2);
-      expect(errorCode(() => read(changed(bytes, at, 255)).reader.verify())).toBe('bad_checksum');
-      if (checksum === 'behind')
-        expect(errorCode(() => read(changed(bytes, -1, 255)).reader.verify())).toBe('bad_checksum');
-    },
-  );
+  it.each(['before', 'after'] as const)('with damaged bytes is refused, with its checksum %s', (checksum) => {
+    const bytes = transfer(checksum);
+    const at = bytes.length - (checksum === 'after' ? 6 : 2);
+    expect(errorCode(() => read(changed(bytes, at, 255)).reader.verify())).toBe('bad_checksum');
+    if (checksum === 'after')
+      expect(errorCode(() => read(changed(bytes, -1, 255)).reader.verify())).toBe('bad_checksum');
+  });
 
-  it('whose lengths contradict each other is refused as soon as they are there', () => {
-    const bytes = transfer('nowhere');
+  it('with contradicting lengths is refused as soon as they have arrived', () => {
+    const bytes = transfer('missing');
     const beginning = bytes.subarray(0, 12);
     const codeFor = (totalLength: number) => errorCode(() => new TransferReader(totalLength).push(beginning));
     expect(codeFor(bytes.length)).toBe('none');
@@ -82,8 +79,8 @@ describe('a transfer', () => {
     for (const extra of [1, 3, 5, 2 ** 40]) expect(codeFor(bytes.length + extra)).toBe('trailing_bytes');
   });
 
-  it('states its checksum once', () => {
-    const bytes = concatBytes([transfer('in front'), encodeTrailer(1)]);
+  it('must not hold its checksum twice', () => {
+    const bytes = concatBytes([transfer('before'), encodeTrailer(1)]);
     expect(errorCode(() => read(bytes))).toBe('trailing_bytes');
   });
 
@@ -101,7 +98,7 @@ describe('a transfer', () => {
     ['2^62 bytes', [2 ** 31, 2 ** 31]],
     ['one byte more than is sent', [10]],
     ['nothing', [0]],
-  ] as const)('whose shape holds %s is refused by its head', (_what, shape) => {
+  ] as const)('with %s in its shape is refused by its head', (_what, shape) => {
     const { metadata } = decodeAvpHead(encodeTransferHead({ dtype: 'int8', payloadType: 'hidden_state' }, 0));
     const fields = { metadata, payloadType: 'hidden_state', dtype: 'int8', shape } as const;
     const encoded = encodeMetadata({ ...fields, compression: '', checksum: undefined });
@@ -111,7 +108,7 @@ describe('a transfer', () => {
     expect(errorCode(() => new TransferReader(head.length + 9).push(head))).toBe('bad_tensor');
   });
 
-  it('of which nothing but a header is there keeps twelve bytes', () => {
+  it('keeps twelve bytes if only its header has arrived', () => {
     const reader = new TransferReader(1000);
     expect(reader.push(new Uint8Array(0)).length).toBe(0);
     expect(reader.head).toBeUndefined();
@@ -119,7 +116,7 @@ describe('a transfer', () => {
 });
 
 describe('memory for a body', () => {
-  it('gives back what was put in', () => {
+  it('returns the bytes that were appended', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 50 })), (parts) => {
         const whole = concatBytes(parts.length === 0 ? [new Uint8Array(0)] : parts);
@@ -130,7 +127,7 @@ describe('memory for a body', () => {
     );
   });
 
-  it('is not taken for what was only announced', () => {
+  it('is not allocated for bytes that were only announced', () => {
     const buffer = new BodyBuffer(2 ** 30);
     buffer.append(new Uint8Array(1000));
     expect(buffer.finish().length).toBe(16_000);

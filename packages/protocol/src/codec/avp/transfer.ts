@@ -11,12 +11,12 @@ import {
 import { AVP_HEADER_SIZE, readAvpHeader } from './header.js';
 
 /**
- * A tensor that is read while it arrives. What travels is an AVP frame; where its metadata hold no
- * checksum, because nobody knew it when the first bytes left, the CRC-32 of the payload as a
- * little-endian uint32 may follow the frame.
+ * A tensor that is read while it arrives. A transfer is an AVP frame. If its metadata hold no checksum,
+ * because the sender did not know it when it sent the head, the CRC-32 of the payload may follow the frame as
+ * a little-endian uint32.
  */
 
-/** Bytes of the checksum behind a frame. */
+/** Bytes of the checksum after a frame. */
 export const TRAILER_SIZE = 4;
 
 /**
@@ -36,15 +36,14 @@ export function encodeTrailer(crc: number): Uint8Array {
 }
 
 /**
- * Takes the bytes of one transfer in order, in pieces of any size, and tells head and payload apart.
- * Keeps nothing but the head. What can be refused early is: lengths that contradict each other, the
- * metadata, the shape.
+ * Reads the bytes of one transfer in order, in pieces of any size, and separates head and payload. It keeps
+ * only the head. It refuses early what it can: contradicting lengths, bad metadata, a bad shape.
  */
 export class TransferReader {
-  /** Once it is complete. */
+  /** The head, once it is complete. */
   head: AvpHead | undefined;
   readonly #totalLength: number;
-  /** Of the head; its size is known when the first twelve bytes are there. */
+  /** The bytes of the head so far. Their total is known after the first twelve. */
   #beginning: Uint8Array = new Uint8Array(AVP_HEADER_SIZE);
   #filled = 0;
   /** Bytes of the body that were read. */
@@ -53,13 +52,13 @@ export class TransferReader {
   readonly #trailer = new Uint8Array(TRAILER_SIZE);
   #trailerFilled = 0;
 
-  /** @param totalLength bytes that the transfer was announced with. */
+  /** @param totalLength the announced number of bytes of the transfer. */
   constructor(totalLength: number) {
     this.#totalLength = totalLength;
   }
 
   /**
-   * @returns what of `bytes` belongs to the body, as a view.
+   * @returns the part of `bytes` that belongs to the body, as a view.
    * @throws {ProtocolError} as `decodeAvpHead`, `truncated`, `trailing_bytes`.
    */
   push(bytes: Uint8Array): Uint8Array {
@@ -72,27 +71,27 @@ export class TransferReader {
     const body = rest.subarray(0, this.head.bodyLength - this.#read);
     this.#read += body.length;
     if (!this.head.header.compressed) this.#crc = platform.crc32(body, this.#crc);
-    const behind = rest.subarray(body.length);
-    this.#trailer.set(behind, this.#trailerFilled);
-    this.#trailerFilled += behind.length;
+    const trailing = rest.subarray(body.length);
+    this.#trailer.set(trailing, this.#trailerFilled);
+    this.#trailerFilled += trailing.length;
     return body;
   }
 
-  /** The CRC-32 that was stated for the payload, in front of it or behind; known at the end. */
-  get statedChecksum(): number | undefined {
+  /** The CRC-32 that the sender gave for the payload, before or after it; known at the end. */
+  get expectedChecksum(): number | undefined {
     if (this.head?.checksum !== undefined) return this.head.checksum;
     if (this.#trailerFilled < TRAILER_SIZE) return undefined;
     return new DataView(this.#trailer.buffer).getUint32(0, true);
   }
 
   /**
-   * Holds the body, which is whole and not compressed, against the checksum that was stated.
+   * Checks the body against the sender's checksum. The body must be complete and not compressed.
    *
    * @throws {ProtocolError} `bad_checksum`.
    */
   verify(): void {
-    const stated = this.statedChecksum;
-    if (stated !== undefined) assertChecksum(this.#crc, stated);
+    const expected = this.expectedChecksum;
+    if (expected !== undefined) assertChecksum(this.#crc, expected);
   }
 
   #fill(bytes: Uint8Array): Uint8Array {
@@ -113,7 +112,7 @@ export class TransferReader {
     }
     const head = decodeAvpHead(this.#beginning, UNLIMITED);
     if (head.checksum !== undefined && this.#totalLength > head.headLength + head.bodyLength) {
-      throw new ProtocolError('trailing_bytes', 'a checksum follows a frame that states one itself');
+      throw new ProtocolError('trailing_bytes', 'a checksum follows a frame that already holds one');
     }
     this.head = head;
   }
@@ -123,30 +122,30 @@ export class TransferReader {
     if (extra === 0 || extra === TRAILER_SIZE) return;
     throw new ProtocolError(
       extra < 0 ? 'truncated' : 'trailing_bytes',
-      `the AVP frame has ${frameLength} bytes, the transfer ${this.#totalLength}`,
+      `the AVP frame has ${frameLength} bytes, but the transfer has ${this.#totalLength}`,
     );
   }
 }
 
-/** How large a transfer may be is the business of whoever takes it. */
+/** The caller limits the size of a transfer. */
 const UNLIMITED = { maxSize: Infinity };
 const NOTHING = new Uint8Array(0);
 
 /**
- * Memory for a body of a stated length, which may be a lie: it never has more room than sixteen times
- * what has arrived, and memory that nothing was written to costs next to nothing.
+ * Collects a body of an announced length, which may be false. So the buffer never has room for more than
+ * sixteen times the bytes that have arrived; memory without data in it costs next to nothing.
  */
 export class BodyBuffer {
   readonly #length: number;
   #bytes = new Uint8Array(0);
   #filled = 0;
 
-  /** @param length bytes that are to come. */
+  /** @param length the announced number of bytes. */
   constructor(length: number) {
     this.#length = length;
   }
 
-  /** Copies `bytes` behind those before; never more than were announced. */
+  /** Appends `bytes`; all together must not exceed the announced length. */
   append(bytes: Uint8Array): void {
     const filled = this.#filled + bytes.length;
     if (filled > this.#bytes.length) {
@@ -158,11 +157,11 @@ export class BodyBuffer {
     this.#filled = filled;
   }
 
-  /** All bytes that were announced, once they are there. */
+  /** The body, once all announced bytes have arrived. */
   finish(): Uint8Array {
     return this.#bytes;
   }
 }
 
-/** A smaller one copies more often, and the last copy of a large body holds everybody up. */
+/** A smaller factor copies more often, and the last copy of a large body blocks the event loop. */
 const GROWTH = 16;

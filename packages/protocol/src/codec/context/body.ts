@@ -7,27 +7,27 @@ import { NEWEST, NO_BASE, SLOT } from './state.js';
  * The body of codec CONTEXT.
  *
  *     varint   base × 4 | replaces × 2 | compressed
- *     varint   bytes that the message begins with like its base     with a base
- *     varint   bytes that it ends with like its base                with a base
- *     4 bytes  CRC-32 of the message, little-endian                 but in parts of a reply
- *     rest     what stands between: as it is, or one zstd frame with the base as its dictionary
+ *     varint   bytes that message and base both begin with   only with a base
+ *     varint   bytes that message and base both end with     only with a base
+ *     4 bytes  CRC-32 of the message, little-endian          not in parts of a reply
+ *     rest     the middle: uncompressed, or a zstd frame with the base as its dictionary
  *
- * Parts have one CRC-32 over all of them in the end of their stream: four bytes each would be a third
- * of what they take.
+ * Parts have a single CRC-32 over all of them, in the END of their stream: four bytes each would be a third
+ * of their size.
  */
 export interface ContextBody extends ContextHead {
   readonly prefix: number;
   readonly suffix: number;
   /** CRC-32 of the message; `undefined` in a part. */
   readonly checksum: number | undefined;
-  /** What stands between prefix and suffix, coded. */
+  /** The coded bytes between prefix and suffix. */
   readonly middle: Uint8Array;
 }
 
 export interface ContextHead {
-  /** Position of the base; 0 is none. */
+  /** Position of the base; 0 if there is none. */
   readonly base: number;
-  /** Takes the place of its base in the list. */
+  /** The message replaces its base in the list. */
   readonly replaces: boolean;
   /** The middle is a zstd frame. */
   readonly compressed: boolean;
@@ -36,10 +36,10 @@ export interface ContextHead {
 const COMPRESSED = 1;
 const REPLACES = 2;
 const POSITION = 4;
-/** The largest first number of a body: no list is longer than 64. */
+/** The largest first number of a body that is accepted; a list has at most 64 entries. */
 export const MAX_CONTEXT_HEAD = 128 * POSITION;
 
-/** Bytes before the middle, at most as a rule. */
+/** Usual maximum of bytes before the middle. */
 const HEAD_ROOM = 16;
 
 export function encodeContextBody(body: ContextBody): Uint8Array<ArrayBuffer> {
@@ -52,7 +52,7 @@ export function encodeContextBody(body: ContextBody): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * @param isPart the body is a part of a reply, which has no CRC of its own.
+ * @param isPart whether the body is a part of a reply, which has no CRC of its own.
  * @throws {ProtocolError} `bad_frame`, `bad_varint`, `truncated`.
  */
 export function decodeContextBody(bytes: Uint8Array, isPart: boolean): ContextBody {
@@ -68,7 +68,10 @@ export function decodeContextBody(bytes: Uint8Array, isPart: boolean): ContextBo
   };
 }
 
-/** Which base a body names, from its first frame. @throws {ProtocolError} as {@link decodeContextBody}. */
+/**
+ * Reads the first number of a body from its first frame. @throws {ProtocolError} as
+ * {@link decodeContextBody}.
+ */
 export function readContextHead(first: Uint8Array): ContextHead {
   return readHead(new ByteReader(first));
 }
@@ -77,15 +80,16 @@ function readHead(reader: ByteReader): ContextHead {
   return parseContextHead(reader.varint('the base', MAX_CONTEXT_HEAD));
 }
 
-/** What the first number of a body says. @throws {ProtocolError} `bad_frame`. */
+/** Parses the first number of a body. @throws {ProtocolError} `bad_frame`. */
 export function parseContextHead(head: number): ContextHead {
   const base = Math.floor(head / POSITION);
   const replaces = (head & REPLACES) !== 0;
-  if (replaces && base < NEWEST) throw new ProtocolError('bad_frame', 'only a base of the list is replaced');
+  if (replaces && base < NEWEST)
+    throw new ProtocolError('bad_frame', 'a body may only replace a base of the list');
   return { base, replaces, compressed: (head & COMPRESSED) !== 0 };
 }
 
-/** A body in words and numbers, for people who look at what travels. */
+/** A readable description of a body, for tools. */
 export interface ContextDescription {
   readonly base: 'none' | 'last part of the stream' | `message ${number} back`;
   readonly replacesBase: boolean;
@@ -93,19 +97,19 @@ export interface ContextDescription {
   readonly prefix: number;
   readonly suffix: number;
   readonly coding: 'as it is' | 'zstd';
-  /** Bytes of the middle on the wire, and decoded where that is stated. */
+  /** Bytes of the middle on the wire, and decoded if the zstd frame declares its size. */
   readonly middle: number;
   readonly decodedMiddle: number | undefined;
-  /** Bytes of the whole message, where they are stated. */
+  /** Bytes of the whole message, if known. */
   readonly length: number | undefined;
   /** CRC-32 of the message; parts of a reply have none. */
   readonly checksum: number | undefined;
 }
 
 /**
- * Explains a body without its base.
+ * Describes a body without its base.
  *
- * @param isPart the body came in a chunk.
+ * @param isPart whether the body is a part of a reply.
  * @throws {ProtocolError} as {@link decodeContextBody}, and `bad_compression`.
  */
 export function describeContextBody(bytes: Uint8Array, isPart: boolean): ContextDescription {

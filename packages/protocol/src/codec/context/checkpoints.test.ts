@@ -4,7 +4,7 @@ import { seeded } from '../../testing/prose.js';
 import { platform } from '../../testing/this-platform.js';
 import { checkpointsOf } from './checkpoints.js';
 
-it('is the CRC of the message, however much of it was known from its base', () => {
+it('is the CRC of the message, with any part of it known from its base', () => {
   const random = seeded(1);
   const bytes = Uint8Array.from({ length: 60_000 }, () => random() * 256);
   fc.assert(

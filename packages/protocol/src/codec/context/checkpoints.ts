@@ -1,8 +1,8 @@
 import { platform } from '#platform';
 
 /**
- * The CRC-32 of a message and what it was on the way, after every {@link STEP} bytes. A message that begins
- * like its base has had the same CRC up to there, so that only the rest has to be looked at.
+ * The CRC-32 of a message, and its intermediate values after every {@link STEP} bytes. A message that begins
+ * like its base has the same values up to there, so only the CRC of the rest must be computed.
  */
 export interface Checkpoints {
   readonly checksum: number;
@@ -12,8 +12,8 @@ export interface Checkpoints {
 const STEP = 8 * 1024;
 
 /**
- * @param prefix bytes that `content` begins with like its base.
- * @param base checkpoints of the base.
+ * @param prefix number of bytes that `content` and its base begin with.
+ * @param base the checkpoints of the base.
  */
 export function checkpointsOf(
   content: Uint8Array,

@@ -8,7 +8,7 @@ beforeAll(() => platform.loadZstd());
 
 const bytesOf = (text: string) => new TextEncoder().encode(text);
 
-/** A session's sending end, beside a codec that takes `share` of every message. */
+/** The sending end of a session, beside a codec that needs `share` of every message. */
 function createSender(share: number) {
   const encoder = new ContextEncoder({ maxBytes: 1024 * 1024, maxMessages: 8 });
   const chooser = new ContextChooser();
@@ -38,7 +38,7 @@ function createSender(share: number) {
   };
 }
 
-it('invests in a first message, and asks no other codec about what follows it', () => {
+it('invests in a first message, and asks no other codec about the messages that follow it', () => {
   const send = createSender(0.4);
   const prose = createProse(1);
   const history = prose(200);
@@ -46,7 +46,7 @@ it('invests in a first message, and asks no other codec about what follows it', 
   expect(send(`${history} ${prose(20)}`)).toMatchObject({ rule: 'context', asked: false });
 });
 
-it('spends less than two per cent on messages of which none resembles another', () => {
+it('spends less than two per cent on messages that do not resemble each other', () => {
   for (const [words, messages] of [
     [20, 1000],
     [120, 1000],
@@ -65,7 +65,7 @@ it('spends less than two per cent on messages of which none resembles another', 
   }
 });
 
-it('notices a conversation that begins after hundreds of messages of which none resembled another', () => {
+it('notices a conversation that begins after hundreds of dissimilar messages', () => {
   const send = createSender(0.35);
   const prose = createProse(7);
   for (let i = 0; i < 300; i++) send(prose(300));
@@ -77,14 +77,14 @@ it('notices a conversation that begins after hundreds of messages of which none 
   expect(rules.slice(2)).toEqual(['context', 'context', 'context', 'context']);
 });
 
-it('takes context where no other codec can, and where it costs nothing', () => {
+it('chooses context if no other codec is possible, or if it costs nothing', () => {
   const send = createSender(1);
   const prose = createProse(8);
   for (let i = 0; i < 20; i++) expect(send(prose(50)).rule).toBe('investment');
   for (let i = 0; i < 20; i++) expect(send(prose(50), { rival: undefined }).rule).toBe('investment');
 });
 
-it('leaves alone what is no text and resembles nothing, however well it would compress', () => {
+it('rarely invests in binary content that resembles nothing, even if it compresses well', () => {
   const send = createSender(1);
   const prose = createProse(8);
   const rules = Array.from({ length: 100 }, () => send(prose(50), { isBinary: true }).rule);
@@ -96,7 +96,7 @@ it('does not pay half as much again for a place in the list', () => {
   expect(send(createProse(9)(100)).rule).toBe('other');
 });
 
-it('learns about each kind and size of message apart', () => {
+it('learns about each kind and size of message separately', () => {
   const send = createSender(0.4);
   const prose = createProse(10);
   for (let i = 0; i < 10; i++) send(prose(40), { kind: 1 });

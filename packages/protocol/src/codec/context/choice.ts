@@ -1,57 +1,61 @@
-import { commonPrefix } from './cut.js';
 import type { ContextEncoder, ContextOffer } from './encoder.js';
-import { NO_MATCH } from './similarity.js';
+import { commonPrefix, NO_MATCH } from './similarity.js';
 
 /**
- * Whether a message goes out in context or in a codec of its own. Against a base that it resembles,
- * context is smaller than anything else. Without one it is somewhat larger than the best codec, and is
- * taken all the same where messages of its kind came back before, since only what went out in context
- * can be a base: an investment, which is made less and less often while it does not pay.
+ * Decides whether to send a message in context or in another codec. Against a similar base, context is
+ * smaller than anything else. Without one it is somewhat larger than the best codec. It may still be worth
+ * it, since only messages sent in context can become a base: an investment, made less and less often as long
+ * as it does not pay.
  */
 
 export interface ContextChoice {
-  /** `undefined` where another codec is the better one. */
+  /** `undefined` if another codec is better. */
   readonly offer: ContextOffer | undefined;
-  /** `context`: smallest; `investment`: so that later messages can refer to it; `other`: not in context. */
+  /**
+   * `context`: the smallest; `investment`: so that later messages can refer to it; `other`: not in context.
+   */
   readonly rule: 'context' | 'investment' | 'other';
-  /** Bytes of the message in context, where it was coded. */
+  /** Bytes of the message in context, if it was coded. */
   readonly bytes: number | undefined;
 }
 
 export interface Candidate {
-  /** Nobody changes it any more. */
+  /** Must not be changed any more. */
   readonly content: Uint8Array;
   readonly streamId: number;
   /** A part of a reply. */
   readonly isPart: boolean;
-  /** What is learned apart: the kind of frame. */
+  /** The kind of frame; the chooser learns about each kind separately. */
   readonly kind: number;
-  /** Context is no gain by itself: a message without a base is only ever invested in. */
+  /** For binary content, context without a base always counts as an investment. */
   readonly isBinary: boolean;
 }
 
-/** A body this much smaller than its message needs no comparison. */
+/** A body smaller than its message by this factor needs no comparison. */
 const CLEARLY_SMALLER = 5;
-/** What an investment may cost: factor and bytes above the best other codec. */
+/** The most that an investment may cost: a factor and further bytes above the best other codec. */
 const MAX_FACTOR = 1.5;
 const MAX_MORE = 16;
-/** Investments in a row that may be lost before they become rare. */
+/** Number of lost investments in a row before they become rarer. */
 const FREE_TRIALS = 3;
-/** Bytes from which on messages are larger, and largest; and how rare trials become. */
+/**
+ * Bytes from which messages count as medium and large; and, for each size, after how many messages a trial is
+ * due at the latest.
+ */
 const SIZES = [1024, 16 * 1024] as const;
 const RAREST = [64, 32, 8] as const;
-/** Bytes of the last message that did not go out in context, to notice when it comes back. */
+/** Bytes kept of the last message that was not sent in context, to notice a similar one. */
 const HEAD_LENGTH = 1024;
 const MIN_HEAD = 256;
 
-/** What was learned of messages of one kind and size. */
+/** What the chooser has learned about messages of one kind and size. */
 interface Experience {
-  /** Investments since one has paid. */
+  /** Investments since the last one that paid. */
   misses: number;
   /** Messages since the last investment. */
   waited: number;
   head: Uint8Array | undefined;
-  /** Without a base, context was no larger than the best other codec. */
+  /** The last time, context without a base was no larger than the best other codec. */
   isFree: boolean;
 }
 
@@ -59,8 +63,8 @@ export class ContextChooser {
   readonly #experiences = new Map<number, Experience>();
 
   /**
-   * @param rival the size of what the best other codec makes of it; `undefined` where there is none. Asked
-   * only where it may matter, and then the body it measured is the one to be sent.
+   * @param rival returns the size in the best other codec, or `undefined` if there is none. Called only if it
+   * may matter; if the choice is `other`, the caller sends the body that was measured.
    */
   choose(encoder: ContextEncoder, candidate: Candidate, rival: () => number | undefined): ContextChoice {
     const { content, streamId, isPart, isBinary } = candidate;
@@ -110,7 +114,10 @@ function won(experience: Experience, offer: ContextOffer): ContextChoice {
   return { offer, rule: 'context', bytes: offer.bytes.length };
 }
 
-/** Whether an investment is due: they have paid lately, one was not made for long, or this message came before. */
+/**
+ * Whether an investment is due: recent ones have paid, the last one was long ago, or this message resembles
+ * the last.
+ */
 function isDue({ misses, waited, head }: Experience, content: Uint8Array): boolean {
   if (misses < FREE_TRIALS) return true;
   if (waited >= Math.min(2 ** (misses - FREE_TRIALS + 1), RAREST[sizeClass(content)])) return true;

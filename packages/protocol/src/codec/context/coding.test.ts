@@ -23,7 +23,7 @@ function createPair(parameters = PARAMETERS, maxMessage = MAX_MESSAGE) {
   return {
     encoder,
     decoder,
-    /** Sends a message in one frame; returns what it took. */
+    /** Sends a message in one frame; returns its size on the wire. */
     pass(text: string, { streamId = 0, isPart = false } = {}): ContextOffer {
       const content = bytesOf(text);
       const offer = encoder.code(content, encoder.match(content, streamId, isPart), isPart);
@@ -36,7 +36,7 @@ function createPair(parameters = PARAMETERS, maxMessage = MAX_MESSAGE) {
   };
 }
 
-/** A request with the `turns` first turns of a conversation. */
+/** A request with the first `turns` turns of a conversation. */
 const request = (turns: readonly string[], user = 'u1') =>
   JSON.stringify({
     model: 'gpt-4o',
@@ -49,7 +49,7 @@ const chunk = (content: string) =>
   `{"id":"chatcmpl-AbCdEfGhIjKlMnOpQrStUvWxYz123","object":"chat.completion.chunk","created":1723456789,"model":"gpt-4o-2024-08-06","system_fingerprint":"fp_3aa7262c27","choices":[{"index":0,"delta":{"content":${JSON.stringify(content)}},"logprobs":null,"finish_reason":null}]}`;
 
 describe('a message in context', () => {
-  it('has a layout that is read back, and described without its base', () => {
+  it('has a layout that can be read back, and described without its base', () => {
     const { pass } = createPair();
     const first = pass('{"type":"count","n":1}');
     expect(hex(first.bytes)).toBe(
@@ -70,7 +70,7 @@ describe('a message in context', () => {
     });
   });
 
-  it('takes about nine bytes for the next part of a stream, and none for a CRC of its own', () => {
+  it('needs about nine bytes for the next part of a stream, and none for a CRC of its own', () => {
     const { pass, encoder, decoder } = createPair();
     const first = pass(chunk('Hello'), { streamId: 1, isPart: true });
     expect(first.bytes.length).toBeGreaterThan(150);
@@ -89,7 +89,7 @@ describe('a message in context', () => {
     expect(pass(chunk('Hello'), { streamId: 3, isPart: true }).base).toBe(0);
   });
 
-  it('takes a fiftieth of a conversation, also edited, also among others', () => {
+  it('needs a fiftieth of a conversation, even if edited or interleaved with others', () => {
     const prose = [createProse(1), createProse(2)] as const;
     const turns = prose.map((next) => Array.from({ length: 80 }, () => next(280)));
     const histories: Record<string, string[]> = { appended: [], edited: [], interleaved: [], alike: [] };
@@ -115,7 +115,7 @@ describe('a message in context', () => {
     }
   });
 
-  it('lets a conversation take the place of its shorter self, and keeps branches apart', () => {
+  it('lets a conversation replace its shorter version, and keeps branches separate', () => {
     const next = createProse(3);
     const root = Array.from({ length: 6 }, () => next(200));
     const { pass, encoder } = createPair();
@@ -133,7 +133,7 @@ describe('a message in context', () => {
   });
 });
 
-it('leaves a conversation in the list, whatever small messages come in between', () => {
+it('keeps a conversation in the list while small messages come in between', () => {
   const next = createProse(6);
   const turns = Array.from({ length: 10 }, () => next(150));
   const { pass, encoder } = createPair();
@@ -172,7 +172,7 @@ describe('a corrupted body', () => {
         const damaged = offer.bytes.slice();
         damaged[at]! ^= xor;
         let decoded: Uint8Array | undefined;
-        // Each try has a stream of its own and changes the list of this decoder only.
+        // Each attempt uses its own stream and changes only the list of this decoder.
         const code = errorCode(() => {
           decoder.begin(0, damaged);
           decoded = decoder.complete(0, damaged, false);
@@ -194,7 +194,7 @@ describe('a corrupted body', () => {
     );
   });
 
-  it('is refused at every length but its own', () => {
+  it('is refused at every length except its own', () => {
     const { decoder, offer } = history();
     for (let length = 0; length < offer.bytes.length; length++) {
       const cut = offer.bytes.subarray(0, length);
@@ -206,7 +206,7 @@ describe('a corrupted body', () => {
     }
   });
 
-  it('in parts of a stream is found at its end at the latest', () => {
+  it('among the parts of a stream is found at its end at the latest', () => {
     const { encoder, decoder, pass } = createPair();
     pass(chunk('one'), { streamId: 1, isPart: true });
     const content = bytesOf(chunk('two'));
@@ -220,7 +220,7 @@ describe('a corrupted body', () => {
     expect(errorCode(() => decoder.end(1, encoder.end(1)))).toBe('bad_checksum');
   });
 
-  it('names no base that is not there', () => {
+  it('cannot name a missing base', () => {
     const { decoder, pass } = createPair();
     pass('0123456789');
     const body = {
@@ -248,7 +248,7 @@ describe('a corrupted body', () => {
     expect(codeOf({ base: 1000 })).toBe('bad_varint');
   });
 
-  it('states the right CRC at the end of a stream, no other and no more', () => {
+  it('needs the right CRC at the end of a stream, and nothing else', () => {
     const codeOf = (length: number, streamId: number) => {
       const { decoder, pass } = createPair();
       pass(chunk('x'), { streamId: 1, isPart: true });
@@ -265,7 +265,7 @@ describe('a corrupted body', () => {
 });
 
 describe('limits', () => {
-  it('are held before anything is put together', () => {
+  it('are checked before the message is assembled', () => {
     const { encoder, decoder } = createPair(PARAMETERS, 1000);
     const random = seeded(1);
     const code = (length: number, compressible: boolean) => {
@@ -281,7 +281,7 @@ describe('limits', () => {
     expect([code(1000, false), code(1001, false)]).toEqual(['none', 'message_too_large']);
   });
 
-  it('count what is taken from the base', () => {
+  it('include the bytes taken from the base', () => {
     const { pass, decoder } = createPair(PARAMETERS, 1000);
     pass('x'.repeat(900));
     const body = (middle: Uint8Array, compressed: boolean) =>
@@ -311,7 +311,7 @@ describe('limits', () => {
   });
 });
 
-/** What may happen on a stream. */
+/** The events of a stream. */
 const event = fc.record({
   stream: fc.nat(3),
   what: fc.constantFrom('body', 'body', 'body', 'first', 'last', 'cancel', 'end', 'fail'),
@@ -320,7 +320,7 @@ const event = fc.record({
   edit: fc.nat(9),
 });
 
-it('leaves both ends with the same list, whatever history they had', () => {
+it('leaves both ends with the same list after any history', () => {
   const prose = createProse(5);
   const paragraphs = Array.from({ length: 12 }, () => prose(50));
   fc.assert(
@@ -377,7 +377,7 @@ it('leaves both ends with the same list, whatever history they had', () => {
   );
 });
 
-it('reads nothing but its own layout', () => {
+it('decodes only its own layout', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 40 }), fc.boolean(), (bytes, isPart) => {
       let body: ReturnType<typeof decodeContextBody> | undefined;

@@ -8,9 +8,9 @@ import { ContextState, NO_BASE } from './state.js';
 const NOTHING = new Uint8Array(0);
 
 /**
- * The receiving end of context coding, for one direction of a session. Every frame of the direction is
- * shown to it in order, also those of streams that nobody reads any more: what it holds has to stay
- * what the sender holds.
+ * The receiving end of context coding, for one direction of a session. It must see every frame of that
+ * direction in order, even those of streams that the application no longer reads, so that its state stays the
+ * same as the sender's.
  */
 export class ContextDecoder {
   readonly state: ContextState;
@@ -25,22 +25,22 @@ export class ContextDecoder {
    * A body begins.
    *
    * @param first bytes of the body in its first frame.
-   * @throws {ProtocolError} `bad_frame` where it names a base that is not there, `truncated`, `bad_varint`.
+   * @throws {ProtocolError} `bad_frame` if it names a missing base, `truncated`, `bad_varint`.
    */
   begin(streamId: number, first: Uint8Array): void {
     const { base: position } = readContextHead(first);
     const base = this.state.baseAt(position, streamId);
     if (position !== NO_BASE && base === undefined) {
-      throw new ProtocolError('bad_frame', `a body names base ${position}, and there is none`);
+      throw new ProtocolError('bad_frame', `a body names base ${position}, which does not exist`);
     }
     this.state.begin(streamId, base);
   }
 
   /**
-   * A body is whole.
+   * A body is complete.
    *
-   * @param isPart it is a part of a reply.
-   * @returns the message, which nobody may change.
+   * @param isPart whether it is a part of a reply.
+   * @returns the message, which callers must not change.
    * @throws {ProtocolError} `bad_frame`, `message_too_large`, `decompressed_too_large`, `bad_compression`,
    * `bad_checksum`, `truncated`, `bad_varint`.
    */
@@ -49,16 +49,16 @@ export class ContextDecoder {
     const base = this.state.baseOf(streamId)?.content ?? NOTHING;
     const kept = prefix + suffix;
     if (kept > base.length) {
-      throw new ProtocolError('bad_frame', `a body takes ${kept} bytes of a base of ${base.length}`);
+      throw new ProtocolError('bad_frame', `a body uses ${kept} bytes of a base of ${base.length}`);
     }
     const room = this.#maxMessageSize - kept;
     if (room < (compressed ? 0 : middle.length)) {
       throw new ProtocolError(
         'message_too_large',
-        `a message of at least ${kept} bytes, at most ${this.#maxMessageSize} are taken`,
+        `the message has at least ${kept} bytes, the limit is ${this.#maxMessageSize}`,
       );
     }
-    // What repeats the base costs nothing that the session does not hold already.
+    // Bytes that repeat the base do not count: the session holds them already.
     const most = Math.min(room, largestExpansion(middle.length) + base.length);
     const added = compressed ? platform.zstdDecompress(middle, most, base) : middle;
     const content = new Uint8Array(kept + added.length);
@@ -66,13 +66,13 @@ export class ContextDecoder {
     content.set(added, prefix);
     content.set(base.subarray(base.length - suffix), prefix + added.length);
     if (checksum !== undefined && platform.crc32(content) !== checksum) {
-      throw new ProtocolError('bad_checksum', 'a message does not have the CRC that it states');
+      throw new ProtocolError('bad_checksum', 'the CRC of a message does not match its content');
     }
     this.state.complete(streamId, { content, isPart, replaces });
     return content;
   }
 
-  /** The body under way was cancelled. */
+  /** The current body was cancelled. */
   abandon(streamId: number): void {
     this.state.abandon(streamId);
   }
@@ -80,27 +80,27 @@ export class ContextDecoder {
   /**
    * A stream ends.
    *
-   * @param stated what its end carries: nothing, or the CRC-32 of all parts in context.
+   * @param trailer the body of its END: empty, or the CRC-32 of all parts in context.
    * @throws {ProtocolError} `bad_checksum`, `truncated`, `trailing_bytes`.
    */
-  end(streamId: number, stated: Uint8Array): void {
+  end(streamId: number, trailer: Uint8Array): void {
     const checksum = this.state.end(streamId);
     if (checksum === undefined) {
-      if (stated.length === 0) return;
-      throw new ProtocolError('trailing_bytes', 'the end of a stream without parts in context is empty');
+      if (trailer.length === 0) return;
+      throw new ProtocolError('trailing_bytes', 'the END of a stream without parts in context must be empty');
     }
-    if (stated.length !== 4) {
+    if (trailer.length !== 4) {
       throw new ProtocolError(
-        stated.length < 4 ? 'truncated' : 'trailing_bytes',
-        `the end of a stream states a CRC of 4 bytes, not ${stated.length}`,
+        trailer.length < 4 ? 'truncated' : 'trailing_bytes',
+        `the END of a stream must carry a CRC of 4 bytes, not ${trailer.length}`,
       );
     }
-    const view = new DataView(stated.buffer, stated.byteOffset, 4);
+    const view = new DataView(trailer.buffer, trailer.byteOffset, 4);
     if (view.getUint32(0, true) === checksum) return;
-    throw new ProtocolError('bad_checksum', 'the parts of a stream do not have the CRC that its end states');
+    throw new ProtocolError('bad_checksum', 'the CRC in the END of a stream does not match its parts');
   }
 
-  /** A stream fails. */
+  /** A stream failed. */
   fail(streamId: number): void {
     this.state.end(streamId);
   }

@@ -7,13 +7,13 @@ import { BaseFinder, type Match } from './similarity.js';
 import { ContextState, NEWEST } from './state.js';
 
 /**
- * The sending end of context coding, for one direction of a session. An offer changes nothing; the body
- * that is written in the end is reported by `begin` with its first frame and `complete` with its last.
+ * The sending end of context coding, for one direction of a session. Making an offer changes no state. If its
+ * body is written, the caller reports the first frame to `begin` and the last to `complete`.
  */
 export class ContextEncoder {
   readonly state: ContextState;
   readonly #finder = new BaseFinder();
-  /** Offers that were begun, by stream. */
+  /** Offers whose body is being written, by stream. */
   readonly #underWay = new Map<number, ContextOffer>();
 
   constructor(parameters: ContextParameters) {
@@ -21,20 +21,20 @@ export class ContextEncoder {
   }
 
   /**
-   * What a message resembles, or none. Compresses nothing.
+   * Finds the base that a message resembles, if any. Compresses nothing.
    *
-   * @param isPart it is a part of a reply.
-   * @param isQuick looks at the two ends of messages only.
+   * @param isPart whether it is a part of a reply.
+   * @param isQuick whether to compare only the two ends of messages.
    */
   match(content: Uint8Array, streamId: number, isPart: boolean, isQuick = false): Match {
     return this.#finder.find(content, this.state, streamId, isPart, isQuick);
   }
 
   /**
-   * A message coded against its match. What stands between the two ends travels as it is where it is
-   * short or does not compress.
+   * Codes a message against its match. The middle stays uncompressed if it is short or does not become
+   * smaller.
    *
-   * @param content nobody changes it any more: it may become a base.
+   * @param content must not be changed any more: it may become a base.
    * @throws {ProtocolError} `codec_not_loaded`.
    */
   code(content: Uint8Array, match: Match, isPart: boolean): ContextOffer {
@@ -82,7 +82,7 @@ export class ContextEncoder {
     this.state.begin(streamId, this.state.baseAt(offer.base, streamId));
   }
 
-  /** The last frame of the body under way is written. */
+  /** The last frame of the body in progress is written. */
   complete(streamId: number): void {
     const offer = this.#underWay.get(streamId);
     if (offer === undefined) return;
@@ -92,13 +92,16 @@ export class ContextEncoder {
     if (base !== undefined) this.#finder.learn(base, kin, offer.checkpoints);
   }
 
-  /** The body under way is not finished. */
+  /** The body in progress will not be finished. */
   abandon(streamId: number): void {
     this.#underWay.delete(streamId);
     this.state.abandon(streamId);
   }
 
-  /** The stream ends or fails. Returns what its end carries: the CRC-32 of all parts in context, if any. */
+  /**
+   * The stream ends or fails. Returns the body of its END: the CRC-32 of all parts in context, or nothing if
+   * there are none.
+   */
   end(streamId: number): Uint8Array<ArrayBuffer> {
     this.#underWay.delete(streamId);
     const checksum = this.state.end(streamId);
@@ -109,43 +112,43 @@ export class ContextEncoder {
   }
 }
 
-/** A message coded in context, which may or may not be written. */
+/** A message coded in context, which the caller may or may not send. */
 export interface ContextOffer {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly content: Uint8Array;
   readonly isPart: boolean;
-  /** Of the content; parts have none. */
+  /** Checkpoints of the content; `undefined` for parts. */
   readonly checkpoints: Checkpoints | undefined;
   readonly replaces: boolean;
-  /** Most of the base is in the message, so that the two belong together. */
+  /** Most of the base is in the message, so the two are versions of one message. */
   readonly isVersion: boolean;
-  /** Position of the base, 0 for none, and its bytes. */
+  /** Position of the base, 0 if there is none, and its length. */
   readonly base: number;
   readonly baseLength: number;
   readonly prefix: number;
   readonly suffix: number;
   readonly compressed: boolean;
-  /** Bytes between prefix and suffix, as they travel. */
+  /** Coded bytes between prefix and suffix. */
   readonly middle: number;
 }
 
-/** Below, a zstd frame is no smaller. */
+/** Below this many bytes, zstd does not make the middle smaller. */
 const MIN_COMPRESSED = 64;
 /**
- * Where the cut leaves most of a message, as in a window that moves over its history, and message and base
- * are no larger than this together, a higher level is worth its time: 6 % fewer bytes in the third of a
- * millisecond that the lower one takes for 200 KB.
+ * If most of a message is between the common ends, as in a window that moves over its history, and message
+ * and base are no larger than this together, a higher level is worth its time: 6 % fewer bytes in the third
+ * of a millisecond that the lower one takes for 200 KB.
  */
 const SMALL = 72 * 1024;
 const SMALL_LEVEL = 6;
-/** Levels 1 and 2 miss what stands far back in the base, 5 takes four times as long for a fifteenth less. */
+/** Levels 1 and 2 miss matches far back in the base; 5 takes four times as long for a fifteenth less. */
 const LEVEL = 3;
 /**
- * A message takes its base's place where it has all of it but so many bytes, as the next request of a
- * conversation has. So the list holds conversations, not versions of one, in a tenth of the memory.
+ * A message replaces its base if it contains all of it except at most this many bytes, as the next request of
+ * a conversation does. So the list holds conversations, not versions of one, in a tenth of the memory.
  */
 const MAX_LOST = 64;
-/** A base this small is worth less than its place, once there is another one like it. */
+/** A base this small is not worth its place once there is another one like it. */
 const SMALL_BASE = 4 * 1024;
 
 function levelFor(middle: number, length: number, baseLength: number): number {

@@ -1,8 +1,8 @@
 import { ProtocolError } from '../../base/errors.js';
 
 /**
- * What the extension `context` states: how much either end keeps of each direction. Of two statements
- * the smaller wins, so that both ends keep the same.
+ * The parameters of the extension `context`: how much each end keeps per direction. The smaller value of the
+ * two ends wins, so that both keep the same.
  */
 export interface ContextParameters {
   /** Bytes of all messages in the base list. */
@@ -11,13 +11,16 @@ export interface ContextParameters {
   readonly maxMessages: number;
 }
 
-/** More is never agreed on: zstd refers back at most 2 MiB at its level, and every message looks at each. */
+/**
+ * The upper bounds: zstd refers back at most 2 MiB at its level, and every message is compared with every
+ * base.
+ */
 export const MAX_CONTEXT_PARAMETERS: ContextParameters = { maxBytes: 64 * 1024 * 1024, maxMessages: 64 };
 
 const NAMES = { maxBytes: 'max_bytes', maxMessages: 'max_messages' } as const;
 
 /** The extension as HELLO and ACCEPT carry it. */
-export function stateContext({ maxBytes, maxMessages }: ContextParameters): string {
+export function encodeContextParameters({ maxBytes, maxMessages }: ContextParameters): string {
   return JSON.stringify({
     [NAMES.maxBytes]: Math.min(maxBytes, MAX_CONTEXT_PARAMETERS.maxBytes),
     [NAMES.maxMessages]: Math.min(maxMessages, MAX_CONTEXT_PARAMETERS.maxMessages),
@@ -25,9 +28,9 @@ export function stateContext({ maxBytes, maxMessages }: ContextParameters): stri
 }
 
 /**
- * What both ends keep.
+ * The parameters for both ends.
  *
- * @throws {ProtocolError} `bad_message` where a statement is not a JSON object with both numbers.
+ * @throws {ProtocolError} `bad_message` if either text is not a JSON object with both numbers.
  */
 export function agreeOnContext(own: string, peer: string): ContextParameters {
   const [a, b] = [parse(own), parse(peer)];
@@ -38,16 +41,16 @@ export function agreeOnContext(own: string, peer: string): ContextParameters {
 }
 
 /** @throws {ProtocolError} `bad_message`. */
-export function assertContextStatement(stated: string): void {
-  parse(stated);
+export function assertContextParameters(text: string): void {
+  parse(text);
 }
 
-function parse(stated: string): ContextParameters {
+function parse(text: string): ContextParameters {
   let value: unknown;
   try {
-    value = JSON.parse(stated);
+    value = JSON.parse(text);
   } catch (cause) {
-    throw new ProtocolError('bad_message', 'extension context is stated as a JSON object', { cause });
+    throw new ProtocolError('bad_message', 'the extension context must be a JSON object', { cause });
   }
   const count = (name: string): number => {
     const field =
@@ -55,7 +58,10 @@ function parse(stated: string): ContextParameters {
         ? (value as Record<string, unknown>)[name]
         : undefined;
     if (Number.isSafeInteger(field) && (field as number) >= 0) return field as number;
-    throw new ProtocolError('bad_message', `extension context states no ${name}`);
+    throw new ProtocolError(
+      'bad_message',
+      `the extension context must have ${name}, a non-negative whole number`,
+    );
   };
   return { maxBytes: count(NAMES.maxBytes), maxMessages: count(NAMES.maxMessages) };
 }

@@ -1,11 +1,10 @@
 import type { Checkpoints } from './checkpoints.js';
-import { commonPrefix, commonSuffix } from './cut.js';
 import { type Sketch, samplesOf, sharedWith, sketchOf } from './sketch.js';
 import { type Base, type ContextState, NEWEST, NO_BASE, SLOT } from './state.js';
 
-/** A base, and how much of it a message begins and ends with. */
+/** A base, and how many of its bytes a message begins and ends with. */
 export interface Match {
-  /** Position of the base; 0 is none. */
+  /** Position of the base; 0 if there is none. */
   readonly position: number;
   readonly base: Base | undefined;
   readonly prefix: number;
@@ -14,7 +13,7 @@ export interface Match {
 
 export const NO_MATCH: Match = { position: NO_BASE, base: undefined, prefix: 0, suffix: 0 };
 
-/** What the sender remembers of a base beside its content. */
+/** What the sender keeps of a base besides its content. */
 interface Traits {
   /** Shared by versions of one conversation. */
   readonly family: object;
@@ -22,31 +21,33 @@ interface Traits {
   sketch: Sketch | undefined;
 }
 
-/** Less in common than this is chance. */
+/** Fewer common bytes than this are coincidence. */
 const MIN_COVERED = 16;
-/** So much in common is none, where nothing else has as much. */
+/** This many common bytes are not a coincidence if no other base comes near. */
 const CLEARLY_COVERED = 64;
-/** By how much a base has to be ahead of those of other families to be taken without a closer look. */
+/** Bytes that are compared at a time. */
+const STEP = 16;
+/** The factor by which a base must be ahead of other families to be chosen without comparing passages. */
 const CLEARLY_AHEAD = 4;
-/** So much more an older version of a message has to cover, as the newest has most in common elsewhere. */
+/** Bytes by which an older version must cover more than the newest, which shares most elsewhere. */
 const WORTH_AGE = 64;
-/** Share of passages in common below which a base is no help. */
+/** With a smaller share of common passages than this, a base does not help. */
 const MIN_SHARED = 0.1;
-/** Shorter messages have too few passages to look for. */
+/** Shorter messages have too few passages to compare. */
 const MIN_SKETCHED = 128;
-/** Bytes that a base has to have in common beyond the best one so far to be looked at. */
+/** Bytes that a base must match beyond the best one so far to be compared at all. */
 const PROBE = 8;
 
 /**
- * Finds the base that a message resembles most. What it begins and ends with decides where that is
- * enough: the next request of a conversation begins with the one before, the next part of a stream
- * begins and ends like the last. Where it is not, as between two conversations with the same
- * instructions that were edited near their beginning, passages are looked for that stand anywhere.
+ * Finds the base that a message resembles most. If possible, the beginning and the end of the message decide:
+ * the next request of a conversation begins with the previous one, and the next part of a stream begins and
+ * ends like the last. Otherwise, as between two conversations with the same instructions that were edited
+ * near their beginning, it compares passages anywhere in the messages.
  */
 export class BaseFinder {
   readonly #traits = new WeakMap<Base, Traits>();
 
-  /** A message has become a base. @param kin what it is another version of. */
+  /** A message has become a base. @param kin the base of which it is another version. */
   learn(base: Base, kin: Base | undefined, checkpoints: Checkpoints | undefined): void {
     const family = kin && this.#traits.get(kin)?.family;
     this.#traits.set(base, { family: family ?? {}, checkpoints, sketch: undefined });
@@ -57,8 +58,8 @@ export class BaseFinder {
   }
 
   /**
-   * @param isPart parts are held against the last part of their stream first.
-   * @param isQuick does not look for passages.
+   * @param isPart whether to compare with the last part of the stream first.
+   * @param isQuick whether to skip the comparison of passages.
    */
   find(content: Uint8Array, state: ContextState, streamId: number, isPart: boolean, isQuick: boolean): Match {
     const slot = isPart ? state.slot(streamId) : undefined;
@@ -90,7 +91,7 @@ export class BaseFinder {
     return [...found.values()];
   }
 
-  /** The match whose base has most of what the message is made of, wherever it stands. */
+  /** The match whose base shares the most passages with the message. */
   #mostShared(content: Uint8Array, matches: readonly Match[]): Match | undefined {
     const samples = samplesOf(content);
     let best: Match | undefined;
@@ -112,14 +113,14 @@ function covered({ prefix, suffix }: Match): number {
   return prefix + suffix;
 }
 
-/** Half of the message is covered, or nearly all of its base, as where a short history has grown. */
+/** Half of the message is covered, or nearly all of its base, as when a short history has grown. */
 function isEnough(content: Uint8Array, match: Match): boolean {
   if (match.base === undefined || covered(match) < MIN_COVERED) return false;
   const { length } = match.base.content;
   return covered(match) * 2 >= content.length || (length >= MIN_SKETCHED && covered(match) * 8 >= length * 7);
 }
 
-/** Whether `base` may have more in common than `best`; a few bytes tell that of most. */
+/** Whether `base` may match more than `best`; comparing a few bytes rules out most bases. */
 function mayBeat(content: Uint8Array, base: Uint8Array, { prefix, suffix }: Match): boolean {
   const ahead = Math.min(PROBE, content.length - prefix);
   const behind = Math.min(PROBE, content.length - suffix);
@@ -139,4 +140,38 @@ function cutAgainst(content: Uint8Array, base: Base, position: number): Match {
   const prefix = commonPrefix(content, base.content);
   const most = Math.min(content.length, base.content.length) - prefix;
   return { position, base, prefix, suffix: commonSuffix(content, base.content, most) };
+}
+
+/** The number of bytes that `a` and `b` both begin with. */
+export function commonPrefix(a: Uint8Array, b: Uint8Array): number {
+  const length = Math.min(a.length, b.length);
+  const x = new DataView(a.buffer, a.byteOffset, a.length);
+  const y = new DataView(b.buffer, b.byteOffset, b.length);
+  let at = 0;
+  while (at + STEP <= length && sameStep(x, at, y, at)) at += STEP;
+  while (at < length && a[at] === b[at]) at++;
+  return at;
+}
+
+/** The number of bytes that `a` and `b` both end with, but not more than `most`. */
+export function commonSuffix(a: Uint8Array, b: Uint8Array, most: number): number {
+  const length = Math.min(a.length, b.length, most);
+  const x = new DataView(a.buffer, a.byteOffset, a.length);
+  const y = new DataView(b.buffer, b.byteOffset, b.length);
+  let count = 0;
+  while (count + STEP <= length && sameStep(x, a.length - count - STEP, y, b.length - count - STEP))
+    count += STEP;
+  while (count < length && a[a.length - 1 - count] === b[b.length - 1 - count]) count++;
+  return count;
+}
+
+/** Whether {@link STEP} bytes are equal. */
+function sameStep(x: DataView, i: number, y: DataView, j: number): boolean {
+  return (
+    ((x.getInt32(i, true) ^ y.getInt32(j, true)) |
+      (x.getInt32(i + 4, true) ^ y.getInt32(j + 4, true)) |
+      (x.getInt32(i + 8, true) ^ y.getInt32(j + 8, true)) |
+      (x.getInt32(i + 12, true) ^ y.getInt32(j + 12, true))) ===
+    0
+  );
 }

@@ -1,26 +1,27 @@
 /**
- * Whether two messages share passages, wherever these stand, without comparing them: places that are
- * found by their content alone (where a rolling hash of 32 bytes happens to be small) are the same
- * places in both, so a few hashes of the one are looked up among those of the other.
+ * Estimates whether two messages share passages anywhere, without comparing them. It takes hashes at places
+ * that depend on the content alone (where a rolling hash of 32 bytes happens to be small). A shared passage
+ * has the same places in both messages, so it is enough to look up a few hashes of one message among those of
+ * the other.
  */
 
 /** The hashes of a message at its content-defined places. */
 export interface Sketch {
-  /** How many leading bits of a hash are zero at the places that were taken. */
+  /** The number of leading zero bits that a hash needs to count as a place. */
   readonly zeros: number;
   readonly hashes: ReadonlySet<number>;
 }
 
-/** Bytes that a hash depends on. */
+/** The number of bytes that a hash depends on. */
 const WINDOW = 32;
 /** Every 2^4th place of a short message, every 2^8th of a long one. */
 const DENSE = 4;
 const SPARSE = 8;
 const LONG = 16 * 1024;
-/** Parts of a message that stand for the whole when it is looked up. */
+/** Number and length of the parts that are sampled from a long message. */
 const SAMPLES = 16;
 const SAMPLE_LENGTH = 512;
-/** A verdict on fewer places means nothing. */
+/** With fewer places, the estimate means nothing. */
 const MIN_PLACES = 2;
 
 /** A fixed table of well-mixed numbers, one for each byte. */
@@ -31,7 +32,7 @@ const GEAR = Int32Array.from({ length: 256 }, (_, byte) => {
   return x ^ (x >>> 16);
 });
 
-/** Takes somewhat more than a microsecond for each kilobyte. */
+/** The hashes of a whole message. Takes somewhat more than a microsecond per kilobyte. */
 export function sketchOf(content: Uint8Array): Sketch {
   const zeros = content.length < LONG ? DENSE : SPARSE;
   const hashes = new Set<number>();
@@ -55,7 +56,7 @@ export function samplesOf(content: Uint8Array): readonly number[] {
   return samples;
 }
 
-/** The share of the sampled message that the sketched one has too, from 0 to 1: an estimate. */
+/** An estimate of the share of the sampled message that is also in the sketched one, from 0 to 1. */
 export function sharedWith(samples: readonly number[], { zeros, hashes }: Sketch): number {
   let places = 0;
   let shared = 0;
@@ -76,7 +77,7 @@ function visit(
 ): void {
   const shift = 32 - zeros;
   let hash = 0;
-  // Whatever stood before the window has been shifted out by the time a hash counts.
+  // Hashes count only once the window is full: earlier bytes have been shifted out by then.
   const full = Math.min(end, start + WINDOW - 1);
   let at = start;
   for (; at < full; at++) hash = ((hash << 1) + GEAR[content[at]!]!) | 0;

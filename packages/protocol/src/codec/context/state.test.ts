@@ -20,8 +20,8 @@ function pass(
   });
 }
 
-describe('what both ends hold of a direction', () => {
-  it('keeps up to its bytes and its messages, and lets the oldest go', () => {
+describe('the state of a direction', () => {
+  it('keeps up to its limits of bytes and messages, and drops the oldest', () => {
     const state = new ContextState({ maxBytes: 100, maxMessages: 3 });
     for (const length of [40, 30, 30]) pass(state, { length });
     expect([lengths(state), state.bytes]).toEqual([[30, 30, 40], 100]);
@@ -31,7 +31,7 @@ describe('what both ends hold of a direction', () => {
     expect([lengths(state), state.bytes]).toEqual([[71, 1], 72]);
   });
 
-  it('takes a body of exactly its bytes, and one byte more neither enters nor evicts', () => {
+  it('accepts a body of exactly its limit of bytes; a larger one neither enters nor evicts', () => {
     const state = new ContextState({ maxBytes: 100, maxMessages: 3 });
     pass(state, { length: 7 });
     pass(state, { length: 101 });
@@ -60,7 +60,7 @@ describe('what both ends hold of a direction', () => {
     expect(lengths(state)).toEqual([50, 50]);
   });
 
-  it('lets a body take the place of its base, unless others need that', () => {
+  it('lets a body replace its base, unless others need that', () => {
     const state = new ContextState({ maxBytes: 1000, maxMessages: 4 });
     pass(state, { length: 10 });
     pass(state, { length: 20 });
@@ -93,7 +93,7 @@ describe('what both ends hold of a direction', () => {
     expect([state.slot(1), state.end(1), state.slot(3)?.content.length]).toEqual([undefined, undefined, 5]);
   });
 
-  it('counts the CRC of a stream over all of its parts, and of its parts only', () => {
+  it('computes the CRC of a stream over all its parts, and only over those', () => {
     const state = new ContextState({ maxBytes: 10_000, maxMessages: 2 });
     const say = (text: string, isPart: boolean) => {
       state.begin(1, undefined);
@@ -108,7 +108,7 @@ describe('what both ends hold of a direction', () => {
   });
 });
 
-/** What a direction holds, told in another way: a list of numbers, rebuilt at every step. */
+/** The state of a direction in another form: a list of numbers, rebuilt at every step. */
 class Model {
   listed: { id: number; length: number }[] = [];
   slots = new Map<number, number>();
@@ -140,7 +140,7 @@ class Model {
   }
 }
 
-it('does what a plain model does, whatever begins, ends, is dropped and comes to nothing', () => {
+it('behaves like a simple model in any order of events', () => {
   const step = fc.record({
     stream: fc.nat(3),
     position: fc.nat(6),

@@ -2,19 +2,19 @@ import { platform } from '#platform';
 import type { ContextParameters } from './parameters.js';
 
 /**
- * What both ends hold of one direction, and the one rule by which it changes. The sender applies it
- * when it writes the first and the last frame of a body, the receiver when it takes them: in the same
- * order, so that both hold the same without saying so.
+ * The state that both ends hold of one direction, and the rules by which it changes. The sender applies them
+ * when it writes the first and the last frame of a body, the receiver when it receives them. The order is the
+ * same, so both hold the same state without exchanging it.
  *
- * - A body enters when it is whole. A part of at most {@link MAX_SLOT_SIZE} bytes takes the slot of its
- *   stream, everything else the front of the list.
- * - A base is pinned while a body that was coded against it is under way. What is pinned stays.
- * - A body that replaces its base takes it out of the list, unless that is pinned by others.
- * - Room is made from the oldest on. A body for which no room can be made changes nothing.
- * - A stream's slot goes with its end or error, its unfinished body with that or its cancel.
+ * - A body enters when it is complete: a part of at most {@link MAX_SLOT_SIZE} bytes into the slot of its
+ *   stream, anything else at the front of the list.
+ * - A base is pinned, and stays, while a body that was coded against it is in progress.
+ * - A body that replaces its base removes it from the list, unless other bodies have it pinned.
+ * - The oldest bases leave to make room. If no room can be made, the body does not enter and no base leaves.
+ * - The slot of a stream is dropped at its END or error; its unfinished body also at its CANCEL.
  */
 
-/** Bytes of a stream's last part that are kept beside the list. */
+/** The most bytes of a stream's last part that are kept in its slot. */
 export const MAX_SLOT_SIZE = 4 * 1024;
 
 /** Positions by which a body names its base. */
@@ -24,19 +24,19 @@ export const SLOT = 1;
 /** The newest entry of the list; older ones follow. */
 export const NEWEST = 2;
 
-/** A message that others are coded against. */
+/** A message against which others can be coded. */
 export interface Base {
   readonly content: Uint8Array;
-  /** Bodies under way that were coded against it. */
+  /** The number of bodies in progress that were coded against it. */
   pins: number;
 }
 
-/** How a body leaves the state when it is whole. */
+/** A complete body, and how it enters the state. */
 export interface Completion {
   readonly content: Uint8Array;
   /** A part of a reply. */
   readonly isPart: boolean;
-  /** Takes the place of its base. */
+  /** The body replaces its base. */
   readonly replaces: boolean;
 }
 
@@ -51,9 +51,9 @@ export class ContextState {
   /** Newest first. */
   readonly #bases: Base[] = [];
   #bytes = 0;
-  /** Streams of which a part was coded in context. */
+  /** Streams with a part that was coded in context. */
   #streams: Map<number, StreamState> | undefined;
-  /** The base of the body under way, by stream; `undefined` where it has none. */
+  /** The base of the body in progress, by stream; `undefined` if it has none. */
   #underWay: Map<number, Base | undefined> | undefined;
 
   constructor(parameters: ContextParameters) {
@@ -70,7 +70,7 @@ export class ContextState {
     return this.#bytes;
   }
 
-  /** Streams of which anything is held, a slot or a body under way. */
+  /** The number of streams with a slot or a body in progress. */
   get streams(): number {
     return new Set([...(this.#streams?.keys() ?? []), ...(this.#underWay?.keys() ?? [])]).size;
   }
@@ -79,7 +79,7 @@ export class ContextState {
     return this.#streams?.get(streamId)?.slot;
   }
 
-  /** The base at `position`, `undefined` where there is none. */
+  /** The base at `position`, `undefined` if there is none. */
   baseAt(position: number, streamId: number): Base | undefined {
     return position === SLOT ? this.slot(streamId) : this.#bases[position - NEWEST];
   }
@@ -91,12 +91,12 @@ export class ContextState {
     this.#underWay.set(streamId, base);
   }
 
-  /** The base of the body under way. */
+  /** The base of the body in progress. */
   baseOf(streamId: number): Base | undefined {
     return this.#underWay?.get(streamId);
   }
 
-  /** The last frame of a body. Returns what became of it in the list, if it entered. */
+  /** The last frame of a body. Returns its entry in the list, if it entered. */
   complete(streamId: number, { content, isPart, replaces }: Completion): Base | undefined {
     const base = this.baseOf(streamId);
     this.abandon(streamId);
@@ -111,14 +111,14 @@ export class ContextState {
     return this.#enter(content, replaces ? base : undefined);
   }
 
-  /** The body under way comes to nothing. */
+  /** The body in progress will not be completed. */
   abandon(streamId: number): void {
     const base = this.baseOf(streamId);
     if (base !== undefined) base.pins--;
     this.#underWay?.delete(streamId);
   }
 
-  /** The stream ends in this direction. Returns the CRC-32 of its parts, where it had any in context. */
+  /** The stream ends in this direction. Returns the CRC-32 of its parts, if it had any in context. */
   end(streamId: number): number | undefined {
     this.abandon(streamId);
     const checksum = this.#streams?.get(streamId)?.checksum;

@@ -15,8 +15,8 @@ describe.each(['node', 'web'] as const)('crypto on %s', (name) => {
     on = await loadOn(name);
   });
 
-  it('refuses every public key of low order, however it is written', () => {
-    // The points of order 1, 2, 4 and 8 on curve and twist, and their other spellings modulo p.
+  it('refuses every public key of low order, in every encoding', () => {
+    // The points of order 1, 2, 4 and 8 on curve and twist, and their other encodings modulo p.
     const points = [
       `00${'00'.repeat(31)}`,
       `01${'00'.repeat(31)}`,
@@ -35,7 +35,7 @@ describe.each(['node', 'web'] as const)('crypto on %s', (name) => {
     }
   });
 
-  it('agrees on a key between fresh pairs, another for another context', () => {
+  it('agrees on a key between new pairs, and on another for another context', () => {
     const [a, b] = [on.createKeyPair(), on.createKeyPair()];
     const key = on.agreeKey(a.secretKey, b.publicKey, 'x');
     expect(on.agreeKey(b.secretKey, a.publicKey, 'x')).toEqual(key);
@@ -43,7 +43,7 @@ describe.each(['node', 'web'] as const)('crypto on %s', (name) => {
     expect(on.agreeKey(on.createKeyPair().secretKey, a.publicKey, 'x')).not.toEqual(key);
   });
 
-  it('tells a wrong key from damaged data by nothing', () => {
+  it('throws the same error for a wrong key and for damaged data', () => {
     const { seal, open } = on.platform.crypto.chacha20poly1305;
     const [key, nonce, none] = [new Uint8Array(32), new Uint8Array(12), new Uint8Array(0)];
     const sealed = seal(key, nonce, Uint8Array.of(1, 2, 3), none);
@@ -63,7 +63,7 @@ describe.each(['node', 'web'] as const)('crypto on %s', (name) => {
     expect(errorOf(() => open(key, nonce.with(0, 1), sealed, none))).toEqual(wrongKey);
   });
 
-  it('refuses keys and lengths at the edge of what is allowed', () => {
+  it('refuses keys and lengths just outside the bounds', () => {
     const { hkdfSha256, chacha20poly1305, x25519 } = on.platform.crypto;
     const none = new Uint8Array(0);
     expect(hkdfSha256(none, none, 8160)).toHaveLength(8160);
@@ -94,7 +94,7 @@ describe.each(['node', 'web'] as const)('crypto on %s', (name) => {
     }
   });
 
-  it('gives no agent the key of its organisation or of a session', () => {
+  it('never gives an agent the key of its organisation or of a session', () => {
     for (const id of ['shared', 'session']) {
       expect(on.isKeyId(id)).toBe(false);
       expect(on.codeOf(() => on.keyPath.agent('org', id))).toBe('invalid_argument');
@@ -109,7 +109,7 @@ describe.each(['node', 'web'] as const)('crypto on %s', (name) => {
   });
 });
 
-it('refuses a shared secret of zeros even from a library that does not', () => {
+it('refuses a shared secret of zeros even if the library accepts it', () => {
   const lax = checkedSuite({
     ...nodeCrypto,
     x25519: { ...nodeCrypto.x25519, sharedSecret: () => new Uint8Array(32) },
@@ -117,7 +117,7 @@ it('refuses a shared secret of zeros even from a library that does not', () => {
   expect(() => lax.x25519.sharedSecret(new Uint8Array(32), new Uint8Array(32))).toThrow('low order');
 });
 
-describe('both crypto platforms compute the same', () => {
+describe('both crypto platforms compute the same results', () => {
   const both = <T>(run: (suite: typeof nodeCrypto) => T) => expect(run(webCrypto)).toEqual(run(nodeCrypto));
 
   it('hashes, tags and derived keys', () => {
@@ -132,7 +132,7 @@ describe('both crypto platforms compute the same', () => {
     );
   });
 
-  it('sealed messages, each opening the other', () => {
+  it('sealed messages, which each can open for the other', () => {
     fc.assert(
       fc.property(exactly(32), exactly(12), bytes(300), bytes(50), (key, nonce, plaintext, associated) => {
         both((suite) => suite.chacha20poly1305.seal(key, nonce, plaintext, associated));
@@ -143,7 +143,7 @@ describe('both crypto platforms compute the same', () => {
     );
   });
 
-  it('public keys and shared secrets, of any 32 bytes', () => {
+  it('public keys and shared secrets from any 32 bytes', () => {
     fc.assert(
       fc.property(exactly(32), exactly(32), (secretKey, publicKey) => {
         both((suite) => suite.x25519.publicKey(secretKey));
@@ -153,7 +153,7 @@ describe('both crypto platforms compute the same', () => {
     );
   });
 
-  it('whether two secrets are equal, at every place where they may differ', () => {
+  it('whether two secrets are equal, at every position of a difference', () => {
     const secret = Uint8Array.from({ length: 32 }, (_, i) => i);
     for (let i = 0; i < 32; i++) {
       for (const suite of [nodeCrypto, webCrypto]) {

@@ -3,17 +3,17 @@ import { encodeUtf8 } from '../../base/text.js';
 import { X25519_KEY_LENGTH } from '../../platform/crypto-suite.js';
 import { DERIVED_KEY_LENGTH } from './keys.js';
 
-/** Agreeing on a key with somebody whose public key is known: X25519, then HKDF (section 7). */
+/** Agrees on a key with a peer whose public key is known: X25519, then HKDF (section 7). */
 
 export interface KeyPair {
-  /** 32 bytes, never sent. */
+  /** 32 bytes. Keep it secret; it is never sent. */
   readonly secretKey: Uint8Array;
-  /** 32 bytes, for anybody. */
+  /** 32 bytes, to send to peers. */
   readonly publicKey: Uint8Array;
 }
 
 /**
- * @param secretKey 32 bytes. @default random ones
+ * @param secretKey 32 bytes. @default a random key
  * @throws {ProtocolError} `invalid_key` for another length.
  */
 export function createKeyPair(secretKey: Uint8Array = platform.randomBytes(X25519_KEY_LENGTH)): KeyPair {
@@ -21,21 +21,21 @@ export function createKeyPair(secretKey: Uint8Array = platform.randomBytes(X2551
 }
 
 /**
- * The secret of two key pairs, the same from either side. It is not uniformly random: derive keys
- * from it, as {@link agreeKey} does.
+ * Computes the shared secret of two key pairs, the same from either side. It is not uniformly random: derive
+ * keys from it, as {@link agreeKey} does.
  *
- * @throws {ProtocolError} `invalid_key` for a length other than 32 bytes, and for a public key of
- * low order, with which anybody could compute the result.
+ * @throws {ProtocolError} `invalid_key` if a key does not have 32 bytes, or if the public key has low order:
+ * anyone could then compute the result.
  */
 export function sharedSecret(secretKey: Uint8Array, peerPublicKey: Uint8Array): Uint8Array<ArrayBuffer> {
   return platform.crypto.x25519.sharedSecret(secretKey, peerPublicKey);
 }
 
 /**
- * A key of 32 bytes that only the two owners of the key pairs can compute.
+ * Derives a key of 32 bytes that only the owners of the two key pairs can compute.
  *
- * @param context what the key is for; another context gives an unrelated key.
- * @throws {ProtocolError} as {@link sharedSecret}.
+ * @param context the purpose of the key; another context gives an unrelated key.
+ * @throws {ProtocolError} as {@link sharedSecret}; `lone_surrogate`.
  */
 export function agreeKey(
   secretKey: Uint8Array,

@@ -3,8 +3,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { fromHex } from '../../testing/hex.js';
 import { loadOn, type UnderTest } from '../../testing/on-platform.js';
 
-// Alone in its file: the peak of a process's memory never falls, so that only a process that has
-// done little else can tell what one call took.
+// Alone in its file: the peak memory of a process never falls, so only a process that has done little else
+// can measure what one call took.
 
 const MIB = 1024 * 1024;
 const { decode } = JSON.parse(
@@ -20,7 +20,7 @@ describe.each(['node', 'web'] as const)('decompression bombs on %s', (name) => {
     on = await loadOn(name);
     on.decodeM2M(on.encodeM2M(`"${'x'.repeat(100_000)}"`));
   });
-  it('there are some', () => {
+  it('are among the vectors', () => {
     expect(bombs.length).toBeGreaterThan(0);
     expect(bombs.some((vector) => vector.frame_bytes === 151)).toBe(true);
   });
@@ -33,7 +33,7 @@ describe.each(['node', 'web'] as const)('decompression bombs on %s', (name) => {
   });
 });
 
-it('the measurement would notice a bomb that goes off', async () => {
+it('the measurement would notice a bomb that expands', async () => {
   const on = await loadOn('node');
   const largest = bombs.reduce((a, b) => (a.decompressed_bytes! > b.decompressed_bytes! ? a : b));
   const before = peak();

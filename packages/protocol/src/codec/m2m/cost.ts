@@ -1,9 +1,9 @@
 import { ProtocolError } from '../../base/errors.js';
 
 /**
- * Estimated cost of a request or response, as M2M v1 headers state it. An estimate for routing, not
- * for billing: the default prices are those of the reference implementation, so that both ends of a
- * mixed pair write the same headers. Whoever knows better brings a table.
+ * The estimated cost of a request or response, as in M2M v1 headers. It is meant for routing, not for
+ * billing: the default prices are those of the reference implementation, so that both write the same headers.
+ * An application with better figures can pass its own table.
  */
 
 /** Price of 1,000 tokens in US cents. */
@@ -13,11 +13,11 @@ export interface TokenPrice {
 }
 
 export interface CostTable {
-  /** Prices by the beginning of a model's name in lower case; the longest that fits wins. */
+  /** Prices by the beginning of a model's name, in lower case; the longest match wins. */
   readonly models: Readonly<Record<string, TokenPrice>>;
-  /** For every other model. */
+  /** The price of every other model. */
   readonly fallback: TokenPrice;
-  /** Tokens that a request is taken to produce where it does not limit them. */
+  /** The assumed number of completion tokens of a request that does not limit them. */
   readonly completionTokens: number;
 }
 
@@ -61,10 +61,10 @@ export function priceOf(model: string, table: CostTable): TokenPrice {
 }
 
 /**
- * Cost in US dollars, rounded to a 32-bit float at every step, which is what makes the bytes of two
- * implementations equal.
+ * The cost in US dollars, rounded to a 32-bit float at every step, so that all implementations write the same
+ * bytes.
  *
- * @throws {ProtocolError} `invalid_option` where the table's prices give no cost, or a negative one.
+ * @throws {ProtocolError} `invalid_option` if the table's prices give a negative or infinite cost, or NaN.
  */
 export function estimateCost(
   model: string,
@@ -86,7 +86,7 @@ export function estimateCost(
   return cost;
 }
 
-/** Tokens that text of so many UTF-8 bytes is taken to have. */
+/** The estimated number of tokens in text of `contentBytes` UTF-8 bytes. */
 export function estimateTokens(contentBytes: number): number {
   return Math.floor(contentBytes / 4);
 }

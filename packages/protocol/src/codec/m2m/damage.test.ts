@@ -15,7 +15,7 @@ describe.each(['node', 'web'] as const)('damaged M2M v1 frames on %s', (name) =>
     (frame: Uint8Array) => on.readM2MHeader(frame),
     (frame: Uint8Array) => on.decodeM2MBody(frame.subarray(PREFIX)),
   ];
-  /** Only a ProtocolError may come out; `codeOf` throws on anything else. */
+  /** The only error allowed is a ProtocolError; `codeOf` rethrows any other. */
   const survive = (frame: Uint8Array) => attempts.map((attempt) => on.codeOf(() => attempt(frame)));
 
   it('are refused at every truncation', () => {
@@ -27,7 +27,7 @@ describe.each(['node', 'web'] as const)('damaged M2M v1 frames on %s', (name) =>
     }
   });
 
-  it('are refused where the header is longer than its fields', () => {
+  it('are refused if the header is longer than its fields', () => {
     for (const value of [{ choices: [] }, { model: 'm', messages: [] }, {}]) {
       for (const schema of ['request', 'response', 'stream', 'custom'] as const) {
         const frame = on.encodeM2M(value, { schema });
@@ -61,7 +61,7 @@ describe.each(['node', 'web'] as const)('damaged M2M v1 frames on %s', (name) =>
     }
   });
 
-  it('raise nothing but ProtocolErrors, whatever was changed, and leave the codec working', () => {
+  it('throw only ProtocolErrors after any change, and leave the codec working', () => {
     const bases = [SMALL, LARGE, '{"id":"chatcmpl-1","choices":[],"usage":{"prompt_tokens":3}}'].map((json) =>
       on.encodeM2M(json),
     );
@@ -74,7 +74,7 @@ describe.each(['node', 'web'] as const)('damaged M2M v1 frames on %s', (name) =>
         fc.nat(),
         edits,
         (a, b, cut, at, edits) => {
-          // Splice the head of one frame to the tail of another, then change bytes behind the prefix.
+          // Splice the head of one frame to the tail of another, then change bytes after the prefix.
           const frame = new Uint8Array(
             Buffer.concat([a.subarray(0, PREFIX + (cut % a.length)), b.subarray(at % b.length)]),
           );
@@ -90,7 +90,7 @@ describe.each(['node', 'web'] as const)('damaged M2M v1 frames on %s', (name) =>
     expect(on.decodeM2M(on.encodeM2M(LARGE)).json).toBe(LARGE);
   });
 
-  it('in text raise nothing but ProtocolErrors, and never give other content', () => {
+  it('throw only ProtocolErrors in the text form, and never return other content', () => {
     const wire = on.encodeM2MText(LARGE);
     fc.assert(
       fc.property(
@@ -100,7 +100,7 @@ describe.each(['node', 'web'] as const)('damaged M2M v1 frames on %s', (name) =>
         (at, insert, cut) => {
           const changed = wire.slice(0, at) + insert + wire.slice(at + cut);
           on.codeOf(() => on.readM2MHeader(changed));
-          // Without a key only the payload is checked: a changed header may be a good one as well.
+          // Without a key only the payload is checked: a changed header may be valid, too.
           let json = LARGE;
           on.codeOf(() => {
             json = on.decodeM2M(changed).json;
@@ -112,7 +112,7 @@ describe.each(['node', 'web'] as const)('damaged M2M v1 frames on %s', (name) =>
     );
   });
 
-  it('have their own codes', () => {
+  it('have the documented error codes', () => {
     const frame = on.encodeM2M(SMALL);
     const codeWith = (at: number, value: number) => on.codeOf(() => on.decodeM2M(frame.with(at, value)));
     expect(codeWith(0, 0x24)).toBe('unknown_prefix');
@@ -121,7 +121,7 @@ describe.each(['node', 'web'] as const)('damaged M2M v1 frames on %s', (name) =>
     expect(codeWith(PREFIX + 5, 0x80)).toBe('bad_header'); // a reserved flag
     expect(codeWith(PREFIX + 7, 0x02)).toBe('bad_header'); // HAS_EXTENSIONS
     expect(codeWith(PREFIX + 19, 0x01)).toBe('bad_header'); // a reserved byte
-    expect(codeWith(PREFIX + 28, 0x05)).toBe('bad_header'); // bits behind the last role
+    expect(codeWith(PREFIX + 28, 0x05)).toBe('bad_header'); // bits after the last role
     expect(codeWith(PREFIX + 34, 0xff)).toBe('bad_header'); // the cost's sign
     expect(codeWith(frame.length - 1, 0x20)).toBe('bad_checksum');
     expect(on.codeOf(() => on.decodeM2M(Uint8Array.from([...frame, 0])))).toBe('trailing_bytes');

@@ -1,9 +1,9 @@
 /**
- * The words of an M2M v1 header (wire document, section 3.3): schemas, security modes, flags and the
- * fields that a router reads without unpacking anything.
+ * The contents of an M2M v1 header (wire document, section 3.3): schemas, security modes, flags and the
+ * fields that a router can read without unpacking the payload.
  */
 
-/** What a frame carries. */
+/** The kind of message in a frame. */
 export const M2MSchema = {
   REQUEST: 'request',
   RESPONSE: 'response',
@@ -16,7 +16,7 @@ export const M2MSchema = {
 } as const;
 export type M2MSchema = (typeof M2MSchema)[keyof typeof M2MSchema];
 
-/** How a frame is protected. */
+/** The protection of a frame. */
 export const M2MSecurityMode = {
   NONE: 'NONE',
   /** HMAC-SHA256 over header and payload. */
@@ -26,7 +26,7 @@ export const M2MSecurityMode = {
 } as const;
 export type M2MSecurityMode = (typeof M2MSecurityMode)[keyof typeof M2MSecurityMode];
 
-/** Flags of requests and embedding requests: which fields the JSON has, whatever their value. */
+/** Flags of requests and embedding requests. They say which fields the JSON has, with any value. */
 export const RequestFlag = {
   HAS_SYSTEM_PROMPT: 1 << 0,
   HAS_TOOLS: 1 << 1,
@@ -64,9 +64,9 @@ export const ResponseFlag = {
 
 /** Flags of every schema. */
 export const CommonFlag = {
-  /** The payload is Brotli, else raw. */
+  /** The payload is Brotli; otherwise it is raw. */
   COMPRESSED: 1 << 24,
-  /** Reserved: no extension is defined, so a frame that announces one cannot be understood. */
+  /** Reserved: no extension is defined, so a receiver refuses frames that set it. */
   HAS_EXTENSIONS: 1 << 25,
 } as const;
 
@@ -74,15 +74,15 @@ export const CommonFlag = {
 export const ROLES = ['system', 'user', 'assistant', 'tool'] as const;
 export type Role = (typeof ROLES)[number];
 
-/** Why the model stopped; `unknown` stands for every other reason and for none. */
+/** Why the model stopped; `unknown` is any other reason, or none. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter' | 'unknown';
 
-/** What a request's header says. */
+/** The header fields of a request. */
 export interface RequestFields {
   readonly schema: 'request' | 'embedding-request';
   /** Bits of {@link RequestFlag} and {@link CommonFlag}. */
   readonly flags: number;
-  /** Empty where the request names none. */
+  /** Empty if the request names none. */
   readonly model: string;
   /** Number of messages. */
   readonly msgCount: number;
@@ -95,19 +95,19 @@ export interface RequestFields {
   readonly cost?: number;
 }
 
-/** What a response's header says. */
+/** The header fields of a response. */
 export interface ResponseFields {
   readonly schema: 'response' | 'embedding-response' | 'error';
   /** Bits of {@link ResponseFlag} and {@link CommonFlag}. */
   readonly flags: number;
-  /** Empty where the response has none. */
+  /** Empty if the response has none. */
   readonly id: string;
-  /** Empty where the response names none. */
+  /** Empty if the response names none. */
   readonly model: string;
   readonly finishReason: FinishReason;
-  /** 0 also where the response does not state it. */
+  /** 0 if the response does not report it. */
   readonly promptTokens: number;
-  /** 0 also where the response does not state it. */
+  /** 0 if the response does not report it. */
   readonly completionTokens: number;
   readonly cachedTokens?: number;
   readonly reasoningTokens?: number;
@@ -124,16 +124,16 @@ export interface BareFields {
 
 export type M2MFields = RequestFields | ResponseFields | BareFields;
 
-/** The first eight bytes of a frame's body; the other twelve are reserved. */
+/** The first eight bytes of the header; the twelve after them are reserved. */
 export interface FixedHeader {
   readonly schema: M2MSchema;
   readonly security: M2MSecurityMode;
   readonly flags: number;
-  /** Bytes of the whole header, prefix excluded. */
+  /** Bytes of the whole header, without the prefix. */
   readonly headerLength: number;
 }
 
-/** Everything that a frame says without being unpacked. */
+/** Everything that a frame's header says. */
 export type M2MHeader = M2MFields & Omit<FixedHeader, 'schema'> & { readonly compressed: boolean };
 
 /** The named flags that belong to a schema. */
@@ -151,7 +151,7 @@ function flagsOf(schema: M2MSchema): Readonly<Record<string, number>> {
   }
 }
 
-/** The names of the flags that are set, lowest bit first. */
+/** The names of the set flags, lowest bit first. */
 export function m2mFlagNames(fields: { readonly schema: M2MSchema; readonly flags: number }): string[] {
   return Object.entries({ ...flagsOf(fields.schema), ...CommonFlag })
     .filter(([, flag]) => (fields.flags & flag) !== 0)

@@ -18,9 +18,9 @@ import {
 } from './fields.js';
 
 /**
- * The readable part of an M2M v1 frame: 20 fixed bytes, then fields that depend on the schema (wire
- * document, sections 3.3.2 and 3.3.3). All integers are little-endian, all lengths and counts are
- * checked against `header_len` before anything is read or allocated by them.
+ * The readable part of an M2M v1 frame: 20 fixed bytes, then fields that depend on the schema (wire document,
+ * sections 3.3.2 and 3.3.3). All integers are little-endian, and the reader checks all lengths and counts
+ * against `header_len` before it reads or allocates anything.
  *
  *     header_len:2 schema:1 security:1 flags:4 reserved:12
  *     request   model:u8+n  msg_count:varint  roles:2 bits each  content_hint:varint
@@ -52,7 +52,7 @@ const SCHEMA_BYTES = {
 
 export const SCHEMAS = new Map<number, M2MSchema>([
   ...Object.entries(SCHEMA_BYTES).map(([schema, byte]) => [byte, schema as M2MSchema] as const),
-  // The reference implementation's bytes for embeddings, where it differs from the document.
+  // The bytes that the reference implementation uses for embeddings, unlike the document.
   [0x04, 'embedding-request'],
   [0x05, 'embedding-response'],
 ]);
@@ -71,8 +71,8 @@ function allOf(flags: Readonly<Record<string, number>>): number {
  * Writes a whole header.
  *
  * @param fields with {@link CommonFlag}s clear.
- * @throws {ProtocolError} `unrepresentable` where a model or id has more than 255 UTF-8 bytes, a
- * number is not a u32, or all of it is longer than 65,535 bytes.
+ * @throws {ProtocolError} `unrepresentable` if a model or id has more than 255 UTF-8 bytes, if a number is
+ * not a u32, or if the header is longer than 65,535 bytes.
  */
 export function encodeHeader(
   fields: M2MFields,
@@ -80,7 +80,7 @@ export function encodeHeader(
   compressed: boolean,
 ): Uint8Array<ArrayBuffer> {
   const writer = new ByteWriter(128)
-    .u16(0) // header_len, known at the end
+    .u16(0) // header_len, filled in at the end
     .u8(SCHEMA_BYTES[fields.schema])
     .u8(SECURITY_MODES.indexOf(security))
     .u32(compressed ? fields.flags | CommonFlag.COMPRESSED : fields.flags)
@@ -136,7 +136,7 @@ function writeString(writer: ByteWriter, what: string, text: string): void {
   if (bytes.length > MAX_STRING) {
     throw new ProtocolError(
       'unrepresentable',
-      `${what} has ${bytes.length} bytes, an M2M header takes at most ${MAX_STRING}; use another algorithm`,
+      `${what} has ${bytes.length} bytes, but an M2M header carries at most ${MAX_STRING}; use another algorithm`,
     );
   }
   writer.u8(bytes.length).append(bytes);
@@ -146,14 +146,14 @@ function writeU32(writer: ByteWriter, what: string, value: number): void {
   if (value > MAX_U32) {
     throw new ProtocolError(
       'unrepresentable',
-      `${what} is ${value}, an M2M header takes at most ${MAX_U32}; use another algorithm`,
+      `${what} is ${value}, but an M2M header carries at most ${MAX_U32}; use another algorithm`,
     );
   }
   writer.varint(value);
 }
 
 /**
- * Reads the fixed header of a frame's body and checks that the whole header is there.
+ * Reads the fixed header of a frame's body, and checks that the body holds the whole header.
  *
  * @throws {ProtocolError} `truncated`, `bad_header`, `unknown_schema`, `unknown_security_mode`.
  */
@@ -161,13 +161,13 @@ export function readFixedHeader(body: Uint8Array): FixedHeader {
   if (body.length < FIXED_LENGTH) {
     throw new ProtocolError(
       'truncated',
-      `an M2M header has at least ${FIXED_LENGTH} bytes, ${body.length} are there`,
+      `an M2M header has at least ${FIXED_LENGTH} bytes, but the frame has ${body.length}`,
     );
   }
   const byte = (at: number) => body[at] as number;
   const headerLength = byte(0) | (byte(1) << 8);
   if (headerLength < FIXED_LENGTH) {
-    throw bad(`states a length of ${headerLength}, less than the ${FIXED_LENGTH} bytes that are fixed`);
+    throw bad(`declares a length of ${headerLength}, less than its ${FIXED_LENGTH} fixed bytes`);
   }
   if (headerLength > body.length) {
     throw new ProtocolError(
@@ -197,16 +197,16 @@ export function readFixedHeader(body: Uint8Array): FixedHeader {
 /**
  * Reads a whole header from the start of a frame's body.
  *
- * @throws {ProtocolError} as {@link readFixedHeader}; `bad_header` where a field does not fit
- * `header_len`, or reserved bits or bytes are set; `bad_varint`, `bad_utf8`.
+ * @throws {ProtocolError} as {@link readFixedHeader}; `bad_header` if bytes follow the last field, or
+ * reserved bits or bytes are set; `truncated` if a field goes beyond `header_len`; `bad_varint`, `bad_utf8`.
  */
 export function readHeader(body: Uint8Array, fixed: FixedHeader = readFixedHeader(body)): M2MHeader {
   const { schema, security, flags, headerLength } = fixed;
   const reader = new ByteReader(body.subarray(0, headerLength), RESERVED_OFFSET);
   for (const byte of reader.take(FIXED_LENGTH - RESERVED_OFFSET, 'reserved bytes')) {
-    if (byte !== 0) throw bad('has reserved bytes that are not zero');
+    if (byte !== 0) throw bad('has non-zero reserved bytes');
   }
-  if ((flags & CommonFlag.HAS_EXTENSIONS) !== 0) throw bad('announces extensions, of which none are defined');
+  if ((flags & CommonFlag.HAS_EXTENSIONS) !== 0) throw bad('announces extensions, but none are defined');
   const compressed = (flags & CommonFlag.COMPRESSED) !== 0;
   let header: M2MHeader;
   switch (schema) {
@@ -225,7 +225,7 @@ export function readHeader(body: Uint8Array, fixed: FixedHeader = readFixedHeade
       checkFlags(flags, 0);
       header = { schema, security, flags, headerLength, compressed };
   }
-  if (reader.remaining > 0) throw bad(`has ${reader.remaining} bytes behind its last field`);
+  if (reader.remaining > 0) throw bad(`has ${reader.remaining} bytes after its last field`);
   return header;
 }
 
@@ -236,12 +236,12 @@ function readRequest(reader: ByteReader, flags: number): Omit<RequestFields, 'sc
   const roles = new Array<Role>(msgCount);
   for (let i = 0; i < msgCount; i++) roles[i] = ROLES[roleBits(packed, i)] as Role;
   for (let i = msgCount; i % 4 !== 0; i++) {
-    if (roleBits(packed, i) !== 0) throw bad('has bits behind its last role that are not zero');
+    if (roleBits(packed, i) !== 0) throw bad('has non-zero bits after its last role');
   }
   const contentHint = reader.varint('content_hint', MAX_U32);
   const maxTokens =
     (flags & RequestFlag.HAS_MAX_TOKENS) !== 0 ? reader.varint('max_tokens', MAX_U32) : undefined;
-  // No flag tells whether a request has a cost: what is left of header_len does.
+  // There is no flag for the cost of a request: it has one if `header_len` leaves room for it.
   const cost = reader.remaining > 0 ? readCost(reader) : undefined;
   return {
     model,
@@ -286,13 +286,13 @@ function readString(reader: ByteReader, what: string): string {
 
 function readCost(reader: ByteReader): number {
   const cost = reader.f32('cost');
-  // A router adds costs up; a NaN or a negative one would spoil or offset all the others.
-  if (!(cost >= 0 && cost < Infinity)) throw bad(`states a cost of ${cost}`);
+  // A router adds costs up: a NaN or a negative cost would falsify the sum.
+  if (!(cost >= 0 && cost < Infinity)) throw bad(`declares a cost of ${cost}`);
   return cost;
 }
 
 function checkFlags(flags: number, known: number): void {
-  if ((flags & ~(known | CommonFlag.COMPRESSED)) !== 0) throw bad('sets flags that are reserved');
+  if ((flags & ~(known | CommonFlag.COMPRESSED)) !== 0) throw bad('sets reserved flags');
 }
 
 function bad(what: string): ProtocolError {

@@ -24,7 +24,7 @@ describe.each(['node', 'web'] as const)('M2M v1 limits on %s', (name) => {
     expect(at(frame.length - 1)[1]).toBe('message_too_large');
   });
 
-  it('count bytes, not characters, and the frame, not only its content', () => {
+  it('count bytes, not characters, and apply to the frame, not only to its content', () => {
     const json = JSON.stringify({ user: 'é'.repeat(40) });
     const bytes = Buffer.byteLength(json);
     expect(on.codeOf(() => on.encodeM2M(json, options({ maxMessageSize: bytes - 1 })))).toBe(
@@ -68,7 +68,7 @@ describe.each(['node', 'web'] as const)('M2M v1 limits on %s', (name) => {
     }
   });
 
-  it('are the documented ones by default', () => {
+  it('have the documented defaults', () => {
     const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`;
     const list = (length: number) => JSON.stringify(new Array(length).fill(0));
     expect(on.codeOf(() => on.encodeM2M(nested(32)))).toBe('no error');
@@ -79,7 +79,7 @@ describe.each(['node', 'web'] as const)('M2M v1 limits on %s', (name) => {
     expect(on.codeOf(() => on.decodeM2M(on.encodeM2M(nested(33), unbounded)))).toBe('json_too_deep');
   });
 
-  it('of unknown name are refused', () => {
+  it('with unknown names are refused', () => {
     const limits = { maxMesageSize: 1 } as never;
     expect(on.codeOf(() => on.encodeM2M(SMALL, { limits }))).toBe('invalid_option');
     expect(on.codeOf(() => on.decodeM2M(on.encodeM2M(SMALL), { limits }))).toBe('invalid_option');

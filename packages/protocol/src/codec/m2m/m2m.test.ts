@@ -23,7 +23,7 @@ describe.each(['node', 'web'] as const)('M2M v1 on %s', (name) => {
   });
 
   describe('round trip', () => {
-    it('keeps every request with every option, and its header tells the truth', () => {
+    it('keeps every request with every option, with a correct header', () => {
       const schema = maybe(fc.constantFrom('request', 'embedding-request', 'stream'));
       fc.assert(
         fc.property(request, fc.nat(2), schema, security, maybe(fc.boolean()), (value, indent, ...chosen) => {
@@ -52,7 +52,7 @@ describe.each(['node', 'web'] as const)('M2M v1 on %s', (name) => {
       );
     });
 
-    it('keeps every response, and its header has the usage', () => {
+    it('keeps every response, with its usage in the header', () => {
       const schema = fc.constantFrom('response', 'embedding-response', 'error');
       fc.assert(
         fc.property(response, schema, security, (value, schema, security) => {
@@ -82,7 +82,7 @@ describe.each(['node', 'web'] as const)('M2M v1 on %s', (name) => {
       );
     });
 
-    it('tells request and response apart by their shape', () => {
+    it('distinguishes request and response by their shape', () => {
       fc.assert(
         fc.property(fc.oneof(request, response), (value) => {
           const schema = 'messages' in value ? 'request' : 'response';
@@ -91,7 +91,7 @@ describe.each(['node', 'web'] as const)('M2M v1 on %s', (name) => {
       );
     });
 
-    it('sends the text that was given, not what JSON.stringify makes of it', () => {
+    it('sends the given text, without passing it through JSON.stringify', () => {
       for (const json of ['{ "a" : 1.0, "a": 1e2,\n"b":"\\u00e9\\/" }', ' 42 ', '"x"', '[]', 'null']) {
         expect(on.decodeM2M(on.encodeM2M(json)).json).toBe(json);
       }
@@ -128,7 +128,7 @@ describe.each(['node', 'web'] as const)('M2M v1 on %s', (name) => {
       },
     );
 
-    it('does not reuse the memory of a frame that was handed out', () => {
+    it('does not reuse the memory of a frame that it has returned', () => {
       const raw = on.encodeM2M(SMALL);
       const before = raw.slice();
       on.encodeM2M(LARGE);
@@ -147,7 +147,7 @@ describe.each(['node', 'web'] as const)('M2M v1 on %s', (name) => {
       expect(on.codeOf(() => on.encodeM2M('{"a":"\\ud83d\\ude00"}'))).toBe('no error');
     });
 
-    it('that is not UTF-8 is refused, with a CRC that fits', () => {
+    it('that is not UTF-8 is refused, even if the CRC matches', () => {
       const frame = on.encodeM2M('"xx"');
       const at = frame.length - 4;
       frame.set(fromHex('22ff2822'), at);
@@ -155,7 +155,7 @@ describe.each(['node', 'web'] as const)('M2M v1 on %s', (name) => {
       expect(on.codeOf(() => on.decodeM2M(frame))).toBe('bad_utf8');
     });
 
-    it('that has no JSON is refused', () => {
+    it('without a JSON form is refused', () => {
       const cycle: Record<string, unknown> = {};
       cycle.self = cycle;
       expect(on.codeOf(() => on.encodeM2M(cycle))).toBe('invalid_argument');
@@ -166,7 +166,7 @@ describe.each(['node', 'web'] as const)('M2M v1 on %s', (name) => {
       }
     });
 
-    it('that the header cannot state truly is refused', () => {
+    it('that the header cannot describe is refused', () => {
       const user = { role: 'user', content: 'x' };
       for (const role of ['function', 7, null, undefined, 'User']) {
         const value = { model: 'm', messages: [user, { ...user, role }] };
@@ -186,7 +186,7 @@ describe.each(['node', 'web'] as const)('M2M v1 on %s', (name) => {
       expect(on.codeOf(() => on.encodeM2M(many(263_000), { limits }))).toBe('unrepresentable');
     });
 
-    it('that names fields of Object.prototype has only its own', () => {
+    it('with names of Object.prototype has only its own fields', () => {
       const frame = on.encodeM2M('{"__proto__":{"tools":[],"model":"x","messages":[]},"constructor":1}');
       expect(on.readM2MHeader(frame)).toMatchObject({ schema: 'request', model: '', flags: 0 });
     });
@@ -204,7 +204,7 @@ describe.each(['node', 'web'] as const)('M2M v1 on %s', (name) => {
     };
     const content = 'x'.repeat(4000);
 
-    it('follows the table that is given, by the longest name that fits', () => {
+    it('follows the given table, by the longest matching name', () => {
       const messages = [{ role: 'user', content }];
       expect(costOf({ model: 'acme', messages })).toBeCloseTo(0.3);
       expect(costOf({ model: 'ACME-large', messages })).toBeCloseTo(0.3);
@@ -216,7 +216,7 @@ describe.each(['node', 'web'] as const)('M2M v1 on %s', (name) => {
       expect(costOf({ model: 'acme', choices: [] })).toBeUndefined();
     });
 
-    it('is refused where the table gives none', () => {
+    it('is refused if the table gives none', () => {
       for (const input of [Number.NaN, -1e9, Infinity]) {
         const bad = { ...costTable, fallback: { input, output: 0 } };
         const value = { model: 'x', messages: [{ role: 'user', content }] };
@@ -225,7 +225,7 @@ describe.each(['node', 'web'] as const)('M2M v1 on %s', (name) => {
     });
   });
 
-  it('states flags by presence', () => {
+  it('sets flags by presence', () => {
     const flagsOf = (value: object) => on.readM2MHeader(on.encodeM2M(value)).flags;
     expect(flagsOf({ model: 'm', messages: [], stop: null, stream: false })).toBe(RequestFlag.HAS_STOP);
     expect(flagsOf({ model: 'm', messages: [], stream: true })).toBe(RequestFlag.STREAM_REQUESTED);

@@ -12,13 +12,13 @@ import { detectSchema, routingFields } from './routing.js';
 import { type M2MSecurity, protect, protectionLength, unprotect } from './security.js';
 
 /**
- * M2M v1 (wire document, section 3.3): a JSON message behind a header that a router can read without
- * unpacking it. What travels is the very text that was given, byte for byte.
+ * M2M v1 (wire document, section 3.3): a JSON message after a header that a router can read without unpacking
+ * the message. The text is sent as given, byte for byte.
  *
  *     #M2M|1| header payload_len:4 crc32:4 payload
  *
- * The text form has base64 of everything behind the prefix. The `…Body` functions work on that part
- * alone, for carriers that say in another way what they carry.
+ * The text form has base64 of everything after the prefix. The `…Body` functions work on that part alone, for
+ * carriers that mark M2M in another way.
  */
 
 /** Content of at least this many bytes is compressed. */
@@ -28,7 +28,7 @@ const BROTLI_QUALITY = 5;
 const TAIL_HEAD_LENGTH = 8;
 const PREFIX_BYTES = encodeUtf8(Prefix.M2M);
 const PREFIX_LENGTH = PREFIX_BYTES.length;
-// Content is only needed while it is encoded; allocating it afresh costs more than filling it.
+// Content is only needed during encoding; allocating a buffer each time costs more than filling this one.
 const scratch = new Uint8Array(64 * 1024);
 const encoder = new TextEncoder();
 
@@ -36,22 +36,28 @@ const encoder = new TextEncoder();
 const FIRST_GROUP = 4;
 
 export interface M2MEncodeOptions {
-  /** What the message is. @default told from its shape: 'request' or 'response' */
+  /** The kind of message. @default 'request' or 'response', by the shape of the message */
   readonly schema?: M2MSchema;
   /** @default none */
   readonly security?: M2MSecurity;
   /** @default DEFAULT_LIMITS */
   readonly limits?: Partial<Limits>;
-  /** Whether the payload is Brotli or raw. @default Brotli from 100 bytes on */
+  /** Whether to compress the payload with Brotli. @default true from 100 bytes on */
   readonly compress?: boolean;
   /** Prices for the cost estimate. @default DEFAULT_COST_TABLE */
   readonly costTable?: CostTable;
-  /** AEAD only, 12 bytes, for tests: using one twice under a key breaks it. @default random */
+  /**
+   * AEAD only, 12 bytes, for tests: a nonce used twice with the same key breaks the protection.
+   * @default random
+   */
   readonly nonce?: Uint8Array;
 }
 
 export interface M2MDecodeOptions {
-  /** Demands this protection of the frame and refuses every other. @default none, and none is taken */
+  /**
+   * Requires this protection of the frame and refuses any other.
+   * @default accepts only frames without protection
+   */
   readonly security?: M2MSecurity;
   /** @default DEFAULT_LIMITS */
   readonly limits?: Partial<Limits>;
@@ -59,14 +65,14 @@ export interface M2MDecodeOptions {
 
 export interface M2MMessage {
   readonly header: M2MHeader;
-  /** The text exactly as it was encoded; JSON for every schema but 'custom'. */
+  /** The text exactly as it was encoded; JSON for every schema except 'custom'. */
   readonly json: string;
-  /** The same as UTF-8. An uncompressed payload is a view of the frame that was decoded. */
+  /** The same as UTF-8. For an uncompressed payload, a view of the decoded frame. */
   readonly bytes: Uint8Array;
   /**
-   * Parses the text at each call; nothing proves the result to be a `T`.
+   * Parses the text, at each call. The result is not checked to be a `T`.
    *
-   * @throws {ProtocolError} `bad_json`; with the schema 'custom' also the limits' own codes.
+   * @throws {ProtocolError} `bad_json`; with the schema 'custom' also the codes of exceeded limits.
    */
   value<T = unknown>(): T;
 }
@@ -74,11 +80,11 @@ export interface M2MMessage {
 /**
  * Encodes a message in its binary form, prefix included.
  *
- * @param json JSON text, which is sent as it is, or a value for `JSON.stringify`. With the schema
- * 'custom' any text.
- * @throws {ProtocolError} `bad_json`, `lone_surrogate`, `invalid_argument` for a value that has no
- * JSON; `unrepresentable` where the header cannot state the message truly (a role outside the five
- * known, a model or id over 255 bytes); the limits' own codes; `invalid_key`; `codec_not_loaded`.
+ * @param json JSON text, which is sent unchanged, or a value for `JSON.stringify`. With the schema 'custom',
+ * any text.
+ * @throws {ProtocolError} `bad_json`, `lone_surrogate`, `invalid_argument` for a value without a JSON form;
+ * `unrepresentable` if the header cannot describe the message (a role other than the five known, a model or
+ * id over 255 bytes); the codes of exceeded limits; `invalid_key`; `codec_not_loaded`.
  */
 export function encodeM2M(json: string | object, options: M2MEncodeOptions = {}): Uint8Array<ArrayBuffer> {
   const body = packBody(json, options, PREFIX_LENGTH);
@@ -90,7 +96,7 @@ export function encodeM2M(json: string | object, options: M2MEncodeOptions = {})
 export function encodeM2MText(json: string | object, options: M2MEncodeOptions = {}): string {
   const limits = limitsOf(options.limits);
   const text = Prefix.M2M + encodeBase64(packBody(json, options, 0));
-  assertMessageSize(text.length, limits);
+  assertMessageLength(text.length, limits);
   return text;
 }
 
@@ -103,24 +109,24 @@ export function encodeM2MBody(
 }
 
 /**
- * Decodes a frame: binary from bytes, the text form from a string. Nothing is decoded in part: a
- * message comes back whole, authentic where that is demanded, and within all limits, or not at all.
+ * Decodes a frame: the binary form from bytes, the text form from a string. It returns a message only if that
+ * is complete, authentic if required, and within all limits.
  *
- * @throws {ProtocolError} `unknown_prefix`; `bad_base64`; `truncated`, `trailing_bytes`,
- * `bad_header`, `bad_varint`, `unknown_schema`, `unknown_security_mode`; `security_required`,
- * `authentication_failed`, `invalid_key`; `bad_compression`, `bad_checksum`, `bad_utf8`; the limits'
- * own codes; `codec_not_loaded`.
+ * @throws {ProtocolError} `unknown_prefix`; `bad_base64`; `truncated`, `trailing_bytes`, `bad_header`,
+ * `bad_varint`, `unknown_schema`, `unknown_security_mode`; `security_required`, `authentication_failed`,
+ * `invalid_key`; `bad_compression`, `bad_checksum`, `bad_utf8`; the codes of exceeded limits;
+ * `codec_not_loaded`.
  */
 export function decodeM2M(frame: Uint8Array | string, options: M2MDecodeOptions = {}): M2MMessage {
   const limits = limitsOf(options.limits);
-  assertMessageSize(frame.length, limits);
+  assertMessageLength(frame.length, limits);
   return unpackBody(typeof frame === 'string' ? bodyOfText(frame) : bodyOfFrame(frame), options, limits);
 }
 
 /**
- * Checks the protection of what stands behind the prefix of a binary frame, and unpacks nothing.
+ * Checks the protection of a binary frame, given without its prefix, and unpacks nothing.
  *
- * @returns what the protection covers, for {@link decodeOpenedM2MBody}.
+ * @returns the authenticated tail, decrypted with AEAD, for {@link decodeOpenedM2MBody}.
  * @throws {ProtocolError} `security_required`, `authentication_failed`, and for a malformed header.
  */
 export function openM2MBody(body: Uint8Array, security: M2MSecurity): Uint8Array {
@@ -132,16 +138,16 @@ export function decodeOpenedM2MBody(body: Uint8Array, opened: Uint8Array, limits
   return unpackTail(readHeader(body), opened, limits);
 }
 
-/** {@link decodeM2M} of what stands behind the prefix of a binary frame; nothing is copied. */
+/** {@link decodeM2M} for a binary frame without its prefix; nothing is copied. */
 export function decodeM2MBody(body: Uint8Array, options: M2MDecodeOptions = {}): M2MMessage {
   const limits = limitsOf(options.limits);
-  assertMessageSize(body.length, limits);
+  assertMessageLength(body.length, limits);
   return unpackBody(body, options, limits);
 }
 
 /**
- * Reads the header of a frame and nothing else: no payload is decompressed, decrypted or checked, so
- * what it says is not authenticated. Of a text form only the header is decoded.
+ * Reads only the header of a frame. It does not decompress, decrypt or check the payload, so the result is
+ * not authenticated. Of the text form it decodes only the header.
  *
  * @throws {ProtocolError} `unknown_prefix`, `bad_base64`, `truncated`, `bad_header`, `bad_varint`,
  * `bad_utf8`, `unknown_schema`, `unknown_security_mode`.
@@ -154,12 +160,12 @@ export function readM2MHeader(frame: Uint8Array | string): M2MHeader {
   return readHeader(decodeBase64(digits.slice(0, Math.ceil(headerLength / 3) * FIRST_GROUP)));
 }
 
-/** {@link readM2MHeader} of what stands behind the prefix of a binary frame. */
+/** {@link readM2MHeader} for a binary frame without its prefix. */
 export function readM2MBodyHeader(body: Uint8Array): M2MHeader {
   return readHeader(body);
 }
 
-/** Whether bytes or text begin as an M2M v1 frame does. */
+/** Whether bytes or text begin like an M2M v1 frame. */
 export function isM2M(frame: Uint8Array | string): boolean {
   if (typeof frame === 'string') return frame.startsWith(Prefix.M2M);
   return PREFIX_BYTES.every((byte, i) => frame[i] === byte);
@@ -167,16 +173,16 @@ export function isM2M(frame: Uint8Array | string): boolean {
 
 // --- encoding
 
-/** Encodes a body behind `room` bytes that the caller fills in. */
+/** Encodes a body after `room` bytes for the caller to fill in. */
 function packBody(json: string | object, options: M2MEncodeOptions, room: number): Uint8Array<ArrayBuffer> {
   const { security } = options;
   const limits = limitsOf(options.limits);
   const text = typeof json === 'string' ? json : stringify(json);
   // UTF-8 never takes fewer bytes than the text has code units.
-  assertMessageSize(text.length, limits);
+  assertMessageLength(text.length, limits);
   const fields = describe(text, options, limits);
   const content = encodeContent(text);
-  assertMessageSize(content.length, limits);
+  assertMessageLength(content.length, limits);
 
   const compressed = options.compress ?? content.length >= COMPRESSION_THRESHOLD;
   const payload = compressed ? platform.brotliCompress(content, BROTLI_QUALITY) : content;
@@ -184,7 +190,7 @@ function packBody(json: string | object, options: M2MEncodeOptions, room: number
 
   const tailAt = room + header.length;
   const frame = new Uint8Array(tailAt + TAIL_HEAD_LENGTH + payload.length + protectionLength(security));
-  assertMessageSize(frame.length, limits);
+  assertMessageLength(frame.length, limits);
   frame.set(header, room);
   const view = new DataView(frame.buffer);
   view.setUint32(tailAt, payload.length, true);
@@ -205,7 +211,7 @@ function stringify(value: object): string {
   return text;
 }
 
-/** What the header says about `text`, which has been found valid then. */
+/** The header fields for `text`, after checking that it is valid. */
 function describe(text: string, options: M2MEncodeOptions, limits: Limits): M2MFields {
   if (options.schema === 'custom') return { schema: 'custom', flags: 0 };
   const message = parseJson(text, limits);
@@ -214,7 +220,7 @@ function describe(text: string, options: M2MEncodeOptions, limits: Limits): M2MF
   return routingFields(message, schema, options.costTable ?? DEFAULT_COST_TABLE);
 }
 
-/** `text` in UTF-8, good until the next call: usually in memory that all calls share. */
+/** `text` in UTF-8, usually in a shared buffer: valid until the next call. */
 function encodeContent(text: string): Uint8Array {
   assertWellFormed(text);
   if (text.length > scratch.length) return encodeUtf8(text);
@@ -234,11 +240,11 @@ function unpackTail(header: M2MHeader, tail: Uint8Array, limits: Limits): M2MMes
   if (tail.length < TAIL_HEAD_LENGTH) {
     throw new ProtocolError(
       'truncated',
-      `${tail.length} bytes follow the M2M header, payload length and CRC need ${TAIL_HEAD_LENGTH}`,
+      `${tail.length} bytes follow the M2M header, but payload length and CRC need ${TAIL_HEAD_LENGTH}`,
     );
   }
   const view = new DataView(tail.buffer, tail.byteOffset, tail.length);
-  // Not `subarray`: of a Buffer that would be another Buffer.
+  // Not `subarray`, which for a Buffer would return another Buffer.
   const payload = new Uint8Array(
     tail.buffer,
     tail.byteOffset + TAIL_HEAD_LENGTH,
@@ -248,12 +254,12 @@ function unpackTail(header: M2MHeader, tail: Uint8Array, limits: Limits): M2MMes
   if (payloadLength !== payload.length) {
     throw new ProtocolError(
       payloadLength > payload.length ? 'truncated' : 'trailing_bytes',
-      `the M2M frame states a payload of ${payloadLength} bytes and has ${payload.length}`,
+      `the M2M frame declares a payload of ${payloadLength} bytes, but has ${payload.length}`,
     );
   }
   const bytes = header.compressed ? platform.brotliDecompress(payload, limits.maxMessageSize) : payload;
   if (platform.crc32(bytes) !== view.getUint32(4, true)) {
-    throw new ProtocolError('bad_checksum', 'the CRC of the M2M payload does not fit its content');
+    throw new ProtocolError('bad_checksum', 'the CRC of the M2M payload does not match its content');
   }
   const json = decodeUtf8(bytes);
   if (header.schema !== 'custom') assertJsonBounds(json, limits);
@@ -282,7 +288,7 @@ function notM2M(): ProtocolError {
 
 const resolved = new WeakMap<Partial<Limits>, Limits>();
 
-/** Resolved once per object where it cannot change any more, as a session's limits cannot. */
+/** Resolves frozen limits, such as those of a session, only once per object. */
 function limitsOf(limits: Partial<Limits> | undefined): Limits {
   if (limits === undefined) return DEFAULT_LIMITS;
   let known = resolved.get(limits);
@@ -293,7 +299,7 @@ function limitsOf(limits: Partial<Limits> | undefined): Limits {
   return known;
 }
 
-function assertMessageSize(length: number, limits: Limits): void {
+function assertMessageLength(length: number, limits: Limits): void {
   if (length > limits.maxMessageSize) {
     throw new ProtocolError(
       'message_too_large',

@@ -2,7 +2,6 @@ import { ProtocolError } from '../../base/errors.js';
 import { utf8Length } from '../../base/text.js';
 import { type CostTable, estimateCost, estimateTokens } from './cost.js';
 import {
-  type FinishReason,
   type M2MFields,
   type M2MSchema,
   type RequestFields,
@@ -11,10 +10,11 @@ import {
   ResponseFlag,
   type Role,
 } from './fields.js';
+import { FINISH_REASONS } from './header.js';
 
 /**
- * What an M2M v1 header says about a JSON message. Flags are presence-based: a field that is there
- * counts, `null` included. What the header cannot say truly is left out or refused, never bent.
+ * Derives the fields of an M2M v1 header from a JSON message. Flags are presence-based: a field that is there
+ * counts, even if it is `null`. A value that the header cannot express is left out or refused, never changed.
  */
 
 type JsonObject = { readonly [key: string]: unknown };
@@ -27,10 +27,9 @@ const ROLE_OF = new Map<unknown, Role>([
   ['tool', 'tool'],
 ]);
 
-const FINISH_REASONS: ReadonlySet<unknown> = new Set(['stop', 'length', 'tool_calls', 'content_filter']);
 const MAX_U32 = 0xffffffff;
 
-/** Request fields whose presence is a flag by itself. */
+/** Request fields whose presence sets a flag. */
 const PRESENCE_FLAGS = Object.entries({
   tools: RequestFlag.HAS_TOOLS,
   functions: RequestFlag.HAS_TOOLS,
@@ -48,8 +47,8 @@ const PRESENCE_FLAGS = Object.entries({
 });
 
 /**
- * The schema of a message whose sender did not name it, told from its shape as the reference
- * implementation does: what is no chat response is a request.
+ * The schema of a message whose sender did not name it, by its shape, as in the reference implementation:
+ * anything that is not a chat response is a request.
  */
 export function detectSchema(message: unknown): 'request' | 'response' {
   const object = asObject(message);
@@ -59,11 +58,10 @@ export function detectSchema(message: unknown): 'request' | 'response' {
 }
 
 /**
- * The header's fields for `message`, common flags left clear.
+ * The header fields for `message`, with the common flags clear.
  *
- * @param message parsed JSON of any shape; whatever has another type than expected counts as absent.
- * @throws {ProtocolError} `unrepresentable` where a chat message's role is none of the five known,
- * or a count does not fit the header.
+ * @param message parsed JSON of any shape; a field of an unexpected type counts as absent.
+ * @throws {ProtocolError} `unrepresentable` if the role of a chat message is not one of the five known.
  */
 export function routingFields(message: unknown, schema: M2MSchema, costs: CostTable): M2MFields {
   switch (schema) {
@@ -96,7 +94,7 @@ function requestFields(
     if (role === undefined) {
       throw new ProtocolError(
         'unrepresentable',
-        `message ${roles.length} has no role that an M2M header can state (system, developer, user, assistant, tool); use another algorithm`,
+        `message ${roles.length} has no role that an M2M header can carry (known roles: system, developer, user, assistant, tool); use another algorithm`,
       );
     }
     roles.push(role);
@@ -134,12 +132,10 @@ function responseFields(
   const usage = asObject(response.usage);
   const id = textOf(response.id);
   const model = textOf(response.model);
-  const finishReason = (
-    FINISH_REASONS.has(choice.finish_reason) ? choice.finish_reason : 'unknown'
-  ) as FinishReason;
+  const finishReason = FINISH_REASONS.find((reason) => reason === choice.finish_reason) ?? 'unknown';
   const promptTokens = usageOf(usage, 'prompt_tokens');
   const completionTokens = usageOf(usage, 'completion_tokens');
-  // A zero is not worth a field; its absence says the same.
+  // Leave out a zero: a missing field means the same.
   const cachedTokens = usageOf(asObject(usage.prompt_tokens_details), 'cached_tokens') || undefined;
   const reasoningTokens = usageOf(asObject(usage.completion_tokens_details), 'reasoning_tokens') || undefined;
   const hasUsage = 'usage' in response;
@@ -186,12 +182,12 @@ function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0;
 }
 
-/** A count that the header can state, else undefined. */
+/** `value` if it is a count that the header can carry. */
 function countOf(value: unknown): number | undefined {
   return isCount(value) && value <= MAX_U32 ? value : undefined;
 }
 
-/** A token count of a response: 0 where it states none, unlike a request's limit never left out. */
+/** A token count of a response; 0 if it has none. */
 function usageOf(usage: JsonObject, key: string): number {
   const value = usage[key];
   return isCount(value) ? value : 0;

@@ -10,7 +10,7 @@ describe.each(['node', 'web'] as const)('M2M v1 security on %s', (name) => {
     on = await loadOn(name);
   });
 
-  it('takes exactly the mode that is demanded', () => {
+  it('accepts exactly the required mode', () => {
     for (const sent of [undefined, HMAC, AEAD]) {
       const frame = on.encodeM2M(SMALL, defined({ security: sent }));
       for (const demanded of [undefined, HMAC, AEAD]) {
@@ -48,7 +48,7 @@ describe.each(['node', 'web'] as const)('M2M v1 security on %s', (name) => {
     expect(on.decodeM2M(frame, { security }).json).toBe(json);
   });
 
-  it('refuses another key as it refuses damage', () => {
+  it('throws the same error for another key as for damage', () => {
     for (const security of [HMAC, AEAD]) {
       const frame = on.encodeM2M(SMALL, { security });
       const other = { ...security, key: key.with(0, 1) };
@@ -56,7 +56,7 @@ describe.each(['node', 'web'] as const)('M2M v1 security on %s', (name) => {
     }
   });
 
-  it('takes keys of the right length only', () => {
+  it('accepts only keys of the right length', () => {
     const lengths = [
       ['HMAC', 15, 'invalid_key'],
       ['HMAC', 16, 'no error'],
@@ -78,7 +78,7 @@ describe.each(['node', 'web'] as const)('M2M v1 security on %s', (name) => {
     expect(on.codeOf(() => on.decodeM2M(on.encodeM2M(SMALL), { security: unknown }))).toBe('invalid_option');
   });
 
-  it('uses a fresh nonce for each frame, and the one that a test gives', () => {
+  it('uses a new nonce for each frame, or the one from the options', () => {
     const nonces = Array.from({ length: 100 }, () => {
       const frame = on.encodeM2M(SMALL, { security: AEAD });
       const at = PREFIX + on.readM2MHeader(frame).headerLength;

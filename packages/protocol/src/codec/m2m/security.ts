@@ -11,53 +11,53 @@ import {
 import type { FixedHeader } from './fields.js';
 
 /**
- * Protection of M2M v1 frames (wire document, section 3.3.4), all of it behind the prefix:
+ * Protection of M2M v1 frames (wire document, section 3.3.4). After the prefix, a frame holds:
  *
  *     NONE   header tail
  *     HMAC   header tail tag:32            the tag is over everything before it
  *     AEAD   header nonce:12 sealed tag:16 the header is the associated data, the tail is sealed
  *
- * where the tail is `payload_len:4 crc32:4 payload`. The header states the mode, so an attacker can
- * rewrite it: a receiver that has a key takes nothing but the mode it was given.
+ * where the tail is `payload_len:4 crc32:4 payload`. The mode is part of the header, which an attacker can
+ * rewrite, so a receiver that has a key accepts only the mode of that key.
  */
 
-/** A protection that frames are given and, where it is set on a decoder, must have. */
+/** The protection that an encoder gives frames and that a decoder requires of them. */
 export interface M2MSecurity {
   readonly mode: 'HMAC' | 'AEAD';
   /**
-   * HMAC: at least 16 bytes. AEAD: exactly 32; nonces are random, so that one key serves 2^32 frames
-   * at most. Use one key for each mode and direction.
+   * HMAC: at least 16 bytes. AEAD: exactly 32; nonces are random, so use one key for at most 2^32 frames. Use
+   * a separate key for each mode and direction.
    */
   readonly key: Uint8Array;
 }
 
 /**
- * Checks a protection before anything is sent under it.
+ * Checks a protection before it is used.
  *
- * @throws {ProtocolError} `invalid_option`, `invalid_key`; never with the key.
+ * @throws {ProtocolError} `invalid_option`, `invalid_key`; the message never holds the key.
  */
 export function resolveSecurity(security: M2MSecurity | undefined): M2MSecurity | undefined {
   if (security === undefined) return undefined;
   assertOptions(security, { mode: 'text', key: 'object' }, 'security');
   if (!(security.key instanceof Uint8Array)) {
-    throw new ProtocolError('invalid_key', 'security.key: bytes are expected (a Uint8Array)');
+    throw new ProtocolError('invalid_key', 'security.key: a Uint8Array is expected');
   }
   assertSecurity(security);
   return security;
 }
 
-/** Bytes that `security` adds to a frame. */
+/** The number of bytes that `security` adds to a frame. */
 export function protectionLength(security: M2MSecurity | undefined): number {
   if (security === undefined) return 0;
   return security.mode === 'HMAC' ? SHA256_LENGTH : AEAD_NONCE_LENGTH + AEAD_TAG_LENGTH;
 }
 
 /**
- * Protects a frame in its own memory.
+ * Protects a frame in place.
  *
- * @param frame header and tail, with {@link protectionLength} bytes of room behind.
+ * @param frame header and tail, followed by {@link protectionLength} bytes of room.
  * @param headerLength where the tail begins.
- * @param nonce for AEAD; for tests only, as a repeated nonce gives both messages away. @default random
+ * @param nonce for AEAD, and for tests only: a repeated nonce reveals both messages. @default random
  * @throws {ProtocolError} `invalid_key`, `invalid_option` for an unknown mode, `invalid_argument` for
  * a nonce of another length.
  */
@@ -86,12 +86,11 @@ export function protect(
 }
 
 /**
- * Checks a frame's protection against `security` and returns its tail; nothing behind the fixed
- * header has been looked at before this succeeds.
+ * Checks a frame's protection against `security` and returns its tail. Callers must not read anything after
+ * the fixed header before this succeeds.
  *
- * @throws {ProtocolError} `security_required` where the frame's mode is not the one demanded, or a
- * protected frame meets a decoder without a key; `authentication_failed`; `truncated`;
- * `invalid_key`.
+ * @throws {ProtocolError} `security_required` if the frame's mode is not the required one, or if the frame is
+ * protected and the decoder has no key; `authentication_failed`; `truncated`; `invalid_key`.
  */
 export function unprotect(
   body: Uint8Array,
@@ -99,13 +98,13 @@ export function unprotect(
   security: M2MSecurity | undefined,
 ): Uint8Array {
   if (security !== undefined) assertSecurity(security);
-  const demanded = security?.mode ?? 'NONE';
-  if (fixed.security !== demanded) {
+  const required = security?.mode ?? 'NONE';
+  if (fixed.security !== required) {
     throw new ProtocolError(
       'security_required',
       security === undefined
         ? `the frame is protected by ${fixed.security}; give the decoder its key as \`security\``
-        : `the frame states security ${fixed.security}, ${demanded} is required`,
+        : `the frame declares security ${fixed.security}, ${required} is required`,
     );
   }
   const { headerLength } = fixed;
@@ -139,22 +138,25 @@ export function unprotect(
  */
 export function assertSecurity({ mode, key }: M2MSecurity): void {
   if (mode !== 'HMAC' && mode !== 'AEAD') {
-    throw new ProtocolError('invalid_option', `security mode is HMAC or AEAD, not ${String(mode)}`);
+    throw new ProtocolError('invalid_option', `security mode must be HMAC or AEAD, not ${String(mode)}`);
   }
   if (mode === 'HMAC' && key.length < MIN_SECRET_LENGTH) {
     throw new ProtocolError(
       'invalid_key',
-      `an HMAC key has at least ${MIN_SECRET_LENGTH} bytes, not ${key.length}`,
+      `an HMAC key must have at least ${MIN_SECRET_LENGTH} bytes, not ${key.length}`,
     );
   }
   if (mode === 'AEAD' && key.length !== AEAD_KEY_LENGTH) {
-    throw new ProtocolError('invalid_key', `an AEAD key has ${AEAD_KEY_LENGTH} bytes, not ${key.length}`);
+    throw new ProtocolError(
+      'invalid_key',
+      `an AEAD key must have ${AEAD_KEY_LENGTH} bytes, not ${key.length}`,
+    );
   }
 }
 
 function tooShort(length: number, needed: number): ProtocolError {
   return new ProtocolError(
     'truncated',
-    `${length} bytes follow the M2M header, its security mode needs ${needed} at least`,
+    `${length} bytes follow the M2M header, but its security mode needs at least ${needed}`,
   );
 }

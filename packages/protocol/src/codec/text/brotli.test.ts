@@ -19,7 +19,7 @@ const wellFormed = fc.oneof(
 );
 
 describe('encodeBrotli', () => {
-  it('comes back exactly with every tag and quality', () => {
+  it('round-trips exactly with every tag and quality', () => {
     fc.assert(
       fc.property(
         wellFormed,
@@ -49,13 +49,13 @@ describe('encodeBrotli', () => {
     }
   });
 
-  it('takes a message of exactly the limit, in bytes, and none that is longer', () => {
+  it('accepts a message of exactly the limit in bytes, and refuses a longer one', () => {
     const limits = { maxMessageSize: 600 };
     expect(decodeBrotli(encodeBrotli('é'.repeat(300), { limits }), { limits })).toBe('é'.repeat(300));
     expect(errorCode(() => encodeBrotli(`${'é'.repeat(300)}a`, { limits }))).toBe('message_too_large');
   });
 
-  it('refuses to write what its peer would refuse to read', () => {
+  it('refuses to write a text that its peer would refuse to read', () => {
     const noise = encodeBase64(
       Uint8Array.from({ length: 450 }, (_, i) => Math.imul(i + 1, 2654435761) >>> 24),
     );
@@ -68,13 +68,13 @@ describe('encodeBrotli', () => {
 describe('decodeBrotli', () => {
   const wire = encodeBrotli('{"role":"user","content":"Hello"}');
 
-  it('refuses every prefix but its own two', () => {
+  it('refuses every prefix except its own two', () => {
     for (const prefix of ['', '#BR', '#br|', ' #BR|', '#M2M[v3.0]|', '#M2M[v2.0]|DATA:', '#TK|']) {
       expect(errorCode(() => decodeBrotli(prefix + wire.slice(16)))).toBe('unknown_prefix');
     }
   });
 
-  it('refuses damaged base64, nothing at all, and bytes behind the stream', () => {
+  it('refuses damaged base64, an empty body, and bytes after the stream', () => {
     expect(errorCode(() => decodeBrotli(`${wire}=`))).toBe('bad_base64');
     expect(errorCode(() => decodeBrotli(`${wire}\n`))).toBe('bad_base64');
     expect(errorCode(() => decodeBrotli('#BR|'))).toBe('bad_compression');
@@ -89,7 +89,7 @@ describe('decodeBrotli', () => {
     }
   });
 
-  it('takes content of exactly the limit and not a byte more', () => {
+  it('accepts content of exactly the limit and not a byte more', () => {
     const long = encodeBrotli('a'.repeat(1000));
     expect(decodeBrotli(long, { limits: { maxMessageSize: 1000 } })).toHaveLength(1000);
     expect(errorCode(() => decodeBrotli(long, { limits: { maxMessageSize: 999 } }))).toBe(
@@ -97,7 +97,7 @@ describe('decodeBrotli', () => {
     );
   });
 
-  it('checks the size of what arrives before it decodes anything', () => {
+  it('checks the size of its input before it decodes anything', () => {
     const limits = { maxMessageSize: wire.length };
     expect(decodeBrotli(wire, { limits })).toHaveLength(33);
     const shorter = { maxMessageSize: wire.length - 1 };
@@ -135,7 +135,7 @@ describe('compressBrotli', () => {
     );
   });
 
-  it('uses quality 5 unless told otherwise', () => {
+  it('uses quality 5 by default', () => {
     const bytes = encodeUtf8('the same words and the same words again, and again the same words '.repeat(20));
     expect(compressBrotli(bytes)).toEqual(compressBrotli(bytes, 5));
   });

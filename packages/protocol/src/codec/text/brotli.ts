@@ -4,14 +4,14 @@ import { ProtocolError } from '../../base/errors.js';
 import { DEFAULT_LIMITS, type Limits } from '../../base/limits.js';
 import { decodeUtf8 } from '../../base/text.js';
 import { decodeBase64, encodeBase64 } from '../base64.js';
-import { assertMessageSize, encodeMessage, stripPrefix } from './prefix.js';
+import { assertMessageSize, encodeMessage, stripPrefix } from './text-form.js';
 
 /**
- * Brotli (wire document, section 3.5; compression document, section 5.5): UTF-8 text, compressed and
- * written as base64 behind a prefix. In a browser the codec has to be loaded first.
+ * Brotli (wire document, section 3.5; compression document, section 5.5): UTF-8 text, compressed and written
+ * as base64 after a prefix. In a browser, the codec must be loaded first.
  */
 
-/** `V3` writes `#M2M[v3.0]|DATA:`, `BR` writes `#BR|`; both are read. */
+/** `V3` writes `#M2M[v3.0]|DATA:`, `BR` writes `#BR|`; `decodeBrotli` accepts both. */
 export type BrotliTag = 'V3' | 'BR';
 export type BrotliQuality = 4 | 5 | 6;
 
@@ -36,7 +36,7 @@ const DEFAULT_QUALITY = 5;
 export function encodeBrotli(text: string, options: EncodeBrotliOptions = {}): string {
   const { tag = 'V3', quality, limits } = options;
   if (!Object.hasOwn(PREFIXES, tag)) {
-    throw new ProtocolError('invalid_option', `tag is "V3" or "BR", not ${JSON.stringify(tag)}`);
+    throw new ProtocolError('invalid_option', `tag must be "V3" or "BR", not ${JSON.stringify(tag)}`);
   }
   const wire = PREFIXES[tag] + encodeBase64(compressBrotli(encodeMessage(text, limits), quality));
   assertMessageSize(wire, limits);
@@ -54,18 +54,18 @@ export function decodeBrotli(wire: string, options: DecodeBrotliOptions = {}): s
 }
 
 /**
- * Raw Brotli with a window of 22, the body of a binary session frame.
+ * Raw Brotli with a window of 22, as in the body of a binary session frame.
  *
  * @throws {ProtocolError} `invalid_option`, `codec_not_loaded`.
  */
 export function compressBrotli(bytes: Uint8Array, quality: BrotliQuality = DEFAULT_QUALITY): Uint8Array {
   if (quality !== 4 && quality !== 5 && quality !== 6) {
-    throw new ProtocolError('invalid_option', `Brotli quality is 4, 5 or 6, not ${String(quality)}`);
+    throw new ProtocolError('invalid_option', `Brotli quality must be 4, 5 or 6, not ${String(quality)}`);
   }
   return platform.brotliCompress(bytes, quality);
 }
 
-/** Bytes of one block that is stored: their number less one takes 16 bits. */
+/** Bytes of a stored block: their number minus one takes 16 bits. */
 const STORED_BLOCK = 0x10000;
 /** A window of 22 in the first four bits, as compressed streams have. */
 const WINDOW_BITS = 0xb;
@@ -73,8 +73,8 @@ const WINDOW_BITS = 0xb;
 const LAST_BLOCK = 3;
 
 /**
- * A Brotli stream that holds `bytes` as they are (RFC 7932, section 9.2: blocks with ISUNCOMPRESSED), for content
- * that would expand more than a receiver takes.
+ * A Brotli stream that holds `bytes` uncompressed (RFC 7932, section 9.2: blocks with ISUNCOMPRESSED), for
+ * content that would otherwise expand more than a receiver allows.
  */
 export function storeBrotli(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const blocks = Math.ceil(bytes.length / STORED_BLOCK);
@@ -82,7 +82,8 @@ export function storeBrotli(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   let at = 0;
   for (let from = 0; from < bytes.length; from += STORED_BLOCK) {
     const block = bytes.subarray(from, from + STORED_BLOCK);
-    // Not the last one, length in four nibbles, stored. Only the first block follows on the window.
+    // Not the last block, its length in four nibbles, stored. Only the first block comes after the window
+    // bits.
     const head = ((block.length - 1) << 3) | (1 << 19);
     const bits = from === 0 ? WINDOW_BITS + (head << 4) : head;
     stream[at++] = bits;
@@ -96,8 +97,8 @@ export function storeBrotli(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Decompresses one Brotli stream that takes up all of `bytes`, and stops as soon as its output would
- * exceed `maxMessageSize`.
+ * Decompresses a Brotli stream that takes up all of `bytes`, and stops as soon as its output would exceed
+ * `maxMessageSize`.
  *
  * @throws {ProtocolError} `bad_compression`, `trailing_bytes`, `decompressed_too_large`,
  * `codec_not_loaded`.

@@ -61,7 +61,7 @@ describe('encodeDictionary', () => {
     expect(hexOf('{"role":"user","content":""},')).toBe('8084');
   });
 
-  it('leaves what only begins like a pattern as it is', () => {
+  it('does not change text that only begins like a pattern', () => {
     for (const [pattern] of TABLE) {
       const cut = pattern.slice(0, -1);
       if (TABLE.some(([other]) => other === cut)) continue;
@@ -69,7 +69,7 @@ describe('encodeDictionary', () => {
     }
   });
 
-  it('comes back exactly for any ASCII text, and never grows', () => {
+  it('round-trips any ASCII text exactly, and never grows', () => {
     fc.assert(
       fc.property(fc.oneof(ascii, almostPatterns), (text) => {
         const body = encodeDictionaryBody(encodeUtf8(text));
@@ -93,7 +93,7 @@ describe('encodeDictionary', () => {
 });
 
 describe('decodeDictionary', () => {
-  it('refuses bytes that are no code', () => {
+  it('refuses bytes that are not a code', () => {
     for (let byte = 0x88; byte <= 0xff; byte++) {
       expect(errorCode(() => decodeDictionaryBody(Uint8Array.of(0x61, byte)))).toBe('bad_compression');
     }
@@ -106,7 +106,7 @@ describe('decodeDictionary', () => {
     expect(errorCode(() => decodeDictionary('#DI|YQ'))).toBe('bad_base64');
   });
 
-  it('takes content of exactly the limit and not a byte more', () => {
+  it('accepts content of exactly the limit and not a byte more', () => {
     const body = Uint8Array.of(0x81, 0x61);
     expect(decodeDictionaryBody(body, { maxMessageSize: 32 })).toHaveLength(32);
     expect(errorCode(() => decodeDictionaryBody(body, { maxMessageSize: 31 }))).toBe(
@@ -130,7 +130,7 @@ describe('decodeDictionary', () => {
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(1024 * 1024);
   });
 
-  it('reports any other bytes as a ProtocolError or reads them as what encodes to no more', () => {
+  it('decodes arbitrary bytes to text that encodes to no more bytes, or throws a ProtocolError', () => {
     fc.assert(
       fc.property(fc.uint8Array({ max: 0x8a, maxLength: 40 }), (body) => {
         if (errorCode(() => decodeDictionaryBody(body)) !== 'none') return;

@@ -3,12 +3,12 @@ import { ProtocolError } from '../../base/errors.js';
 import { DEFAULT_LIMITS, type Limits } from '../../base/limits.js';
 import { decodeUtf8 } from '../../base/text.js';
 import { decodeBase64, encodeBase64 } from '../base64.js';
-import { assertMessageSize, encodeMessage, stripPrefix } from './prefix.js';
+import { assertMessageSize, encodeMessage, stripPrefix } from './text-form.js';
 
 /**
- * Dictionary (compression document, section 5.6): eight common pieces of chat JSON become one byte
- * each, from 0x80 up. The document leaves no way to write any other byte above 0x7F, so that only
- * ASCII content can be encoded.
+ * Dictionary (compression document, section 5.6): eight common pieces of chat JSON become one byte each, from
+ * 0x80 up. The document provides no way to write any other byte above 0x7F, so only ASCII content can be
+ * encoded.
  */
 
 export interface DictionaryOptions {
@@ -36,7 +36,7 @@ interface Entry {
   readonly code: number;
 }
 
-/** Longest first: no pattern begins inside another, so that the longest match is always the best. */
+/** Longest first: no pattern begins inside another, so the longest match is always the best. */
 const ENTRIES: readonly Entry[] = PATTERNS.map((pattern, code) => ({
   pattern,
   code: FIRST_CODE + code,
@@ -44,14 +44,13 @@ const ENTRIES: readonly Entry[] = PATTERNS.map((pattern, code) => ({
 const AT_BRACE = ENTRIES.filter(({ pattern }) => pattern[0] === OPEN_BRACE);
 const AT_QUOTE = ENTRIES.filter(({ pattern }) => pattern[0] === QUOTE);
 
-/** Bytes that each byte stands for; 0 where it is no code. */
+/** The number of bytes that each byte stands for; 0 if it is not a code. */
 const DECODED_LENGTHS = Uint8Array.from({ length: 0x100 }, (_, byte) =>
   byte < FIRST_CODE ? 1 : (PATTERNS[byte - FIRST_CODE]?.length ?? 0),
 );
 
 /**
- * @throws {ProtocolError} `unrepresentable` where `text` is not ASCII, `message_too_large`,
- * `lone_surrogate`.
+ * @throws {ProtocolError} `unrepresentable` if `text` is not ASCII; `message_too_large`, `lone_surrogate`.
  */
 export function encodeDictionary(text: string, { limits }: DictionaryOptions = {}): string {
   const wire = Prefix.DICTIONARY + encodeBase64(encodeDictionaryBody(encodeMessage(text, limits)));
@@ -69,9 +68,9 @@ export function decodeDictionary(wire: string, { limits }: DictionaryOptions = {
 }
 
 /**
- * Substitutes the patterns in ASCII bytes; never longer than its input.
+ * Replaces the patterns in ASCII bytes by their codes. The result is never longer than the input.
  *
- * @throws {ProtocolError} `unrepresentable` where a byte is over 0x7F.
+ * @throws {ProtocolError} `unrepresentable` if a byte is above 0x7F.
  */
 export function encodeDictionaryBody(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const body = new Uint8Array(bytes.length);
@@ -81,10 +80,10 @@ export function encodeDictionaryBody(bytes: Uint8Array): Uint8Array<ArrayBuffer>
     if (byte >= FIRST_CODE) {
       throw new ProtocolError(
         'unrepresentable',
-        `the dictionary codec carries ASCII only and byte ${at} is 0x${byte.toString(16)}; use another codec`,
+        `the dictionary codec only carries ASCII, and byte ${at} is 0x${byte.toString(16)}; use another codec`,
       );
     }
-    // The second byte of a pattern is as rare as the first, so that few bytes are looked up at all.
+    // Check two bytes first: few positions match both, so few need a lookup.
     const next = bytes[at + 1];
     let entry: Entry | undefined;
     if (byte === QUOTE && next === CLOSE_BRACE) entry = entryAt(bytes, at, AT_QUOTE);
@@ -101,22 +100,25 @@ export function encodeDictionaryBody(bytes: Uint8Array): Uint8Array<ArrayBuffer>
 }
 
 /**
- * Puts the patterns back.
+ * Replaces the codes by their patterns.
  *
  * @returns ASCII bytes.
- * @throws {ProtocolError} `bad_compression` where a byte is no code, `decompressed_too_large`.
+ * @throws {ProtocolError} `bad_compression` if a byte is not a code, `decompressed_too_large`.
  */
 export function decodeDictionaryBody(
   body: Uint8Array,
   limits: Partial<Limits> = DEFAULT_LIMITS,
 ): Uint8Array<ArrayBuffer> {
   const limit = limits.maxMessageSize ?? DEFAULT_LIMITS.maxMessageSize;
-  // A byte may stand for 31: the size is known before anything is allocated.
+  // A byte may stand for up to 31, so compute the size before allocating anything.
   let size = 0;
   for (let at = 0; at < body.length; at++) {
     const length = DECODED_LENGTHS[body[at]!]!;
     if (length === 0) {
-      throw new ProtocolError('bad_compression', `0x${body[at]!.toString(16)} is no code of the dictionary`);
+      throw new ProtocolError(
+        'bad_compression',
+        `0x${body[at]!.toString(16)} is not a code of the dictionary`,
+      );
     }
     size += length;
   }

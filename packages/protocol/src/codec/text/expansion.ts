@@ -1,15 +1,15 @@
 /**
- * How much a body may expand when it is decoded: 64 KiB, and 100 times its coded bytes beyond them. Text that
- * people write stays far below; without the bound, a few bytes stand for as much as the message limit allows.
- * A sender codes what expands more in another codec, or leaves it as it is.
+ * How much a body may expand when it is decoded: to 64 KiB plus 100 times its coded size. Text that people
+ * write stays far below. Without the bound, a few bytes could expand to the full message limit. A sender must
+ * code content that would expand more with another codec, or send it uncoded.
  */
 
-/** Bytes that any body may expand to. */
+/** Bytes to which any body may expand. */
 export const EXPANSION_FLOOR = 64 * 1024;
-/** Bytes beyond the floor that each coded byte may stand for. */
+/** Further bytes for each coded byte. */
 export const MAX_EXPANSION = 100;
 
-/** Bytes that a body of `codedLength` bytes may expand to. */
+/** The number of bytes to which a body of `codedLength` bytes may expand. */
 export function largestExpansion(codedLength: number): number {
   return EXPANSION_FLOOR + MAX_EXPANSION * codedLength;
 }

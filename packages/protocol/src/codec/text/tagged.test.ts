@@ -10,7 +10,7 @@ import { decodeText, detectAlgorithm, encodeText } from './tagged.js';
 const KNOWN = Object.values(Prefix);
 const security = { mode: 'HMAC', key: new Uint8Array(32).fill(7) } as const;
 
-/** Prefixes that differ from a known one in the last place that matters. */
+/** Prefixes that differ from a known one in the last character that matters. */
 const ALMOST = [
   ...KNOWN.map((prefix) => prefix.slice(0, -1)),
   ...KNOWN.map((prefix) => ` ${prefix}`),
@@ -33,17 +33,17 @@ describe('detectAlgorithm', () => {
     ['#M2M[v3.0]|DATA:', 'BROTLI'],
     ['#DI|', 'DICTIONARY'],
     ['#M2M[v2.0]|DATA:', 'ZLIB'],
-  ])('takes %s for %s, whatever follows', (prefix, algorithm) => {
+  ])('detects %s as %s, before any text', (prefix, algorithm) => {
     expect(detectAlgorithm(prefix)).toBe(algorithm);
     expect(detectAlgorithm(`${prefix}\ud800 anything`)).toBe(algorithm);
   });
 
-  it('knows every prefix there is', () => {
+  it('knows every prefix', () => {
     for (const prefix of KNOWN) expect(detectAlgorithm(prefix)).not.toBe('NONE');
   });
 
   it.each(ALMOST.filter((text) => !KNOWN.some((prefix) => text.startsWith(prefix))))(
-    'takes %j for content',
+    'treats %j as content',
     (text) => {
       expect(detectAlgorithm(`${text}x`)).toBe('NONE');
     },
@@ -53,11 +53,11 @@ describe('detectAlgorithm', () => {
 describe('encodeText and decodeText', () => {
   const exact = [Algorithm.M2M, Algorithm.BROTLI, Algorithm.NONE];
 
-  it.each(exact)('bring any chat JSON back exactly as %s', (algorithm) => {
+  it.each(exact)('round-trip any chat JSON exactly as %s', (algorithm) => {
     fc.assert(
       fc.property(chatJson, (json) => {
         const code = errorCode(() => encodeText(json, algorithm));
-        // M2M has no place in its header for some roles.
+        // The header of M2M has no code for some roles.
         if (algorithm === Algorithm.M2M && code === 'unrepresentable') return;
         const wire = encodeText(json, algorithm);
         expect(detectAlgorithm(wire)).toBe(algorithm);
@@ -67,7 +67,7 @@ describe('encodeText and decodeText', () => {
     );
   });
 
-  it('bring ASCII back exactly as DICTIONARY and JSON in its meaning as TOKEN', () => {
+  it('round-trip ASCII exactly as DICTIONARY, and the meaning of JSON as TOKEN', () => {
     const json = '{"model":"gpt-4","choices":[{"finish_reason":"stop"}]}';
     for (const algorithm of [Algorithm.DICTIONARY, Algorithm.TOKEN]) {
       const wire = encodeText(json, algorithm);
@@ -76,7 +76,7 @@ describe('encodeText and decodeText', () => {
     }
   });
 
-  it('pass text through that begins with no known prefix', () => {
+  it('do not change text without a known prefix', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom(...ALMOST)), (text) => {
         if (detectAlgorithm(text) !== 'NONE') return;
@@ -86,26 +86,26 @@ describe('encodeText and decodeText', () => {
     );
   });
 
-  it.each(KNOWN)('never pass text through that begins with %s', (prefix) => {
+  it.each(KNOWN)('never send text uncoded that begins with %s', (prefix) => {
     for (const rest of ['', 'x', encodeBase64(new Uint8Array(5))]) {
       expect(errorCode(() => encodeText(prefix + rest, Algorithm.NONE))).toBe('unrepresentable');
       expect(decodeText(encodeText(prefix + rest, Algorithm.BROTLI))).toBe(prefix + rest);
     }
   });
 
-  it('write the Brotli prefix that was asked for', () => {
+  it('write the requested Brotli prefix', () => {
     expect(encodeText('Hello', Algorithm.BROTLI, { tag: 'BR', quality: 6 })).toMatch(/^#BR\|/);
     expect(encodeText('Hello', Algorithm.BROTLI)).toMatch(/^#M2M\[v3\.0\]\|DATA:/);
   });
 
-  it('read zlib only where it is switched on, and never write it', () => {
+  it('accept zlib only if it is enabled, and never write it', () => {
     const wire = `#M2M[v2.0]|DATA:${encodeBase64(deflateSync('Hello'))}`;
     expect(errorCode(() => decodeText(wire))).toBe('unsupported');
     expect(decodeText(wire, { zlib: true })).toBe('Hello');
     expect(errorCode(() => encodeText('Hello', 'ZLIB' as Algorithm))).toBe('unsupported');
   });
 
-  it('report a damaged body under the error of its codec, and never fall back to passing it through', () => {
+  it('throw the error of the codec for a damaged body, and never return it undecoded', () => {
     expect(errorCode(() => decodeText('#M2M|1|!!!!'))).toBe('bad_base64');
     expect(errorCode(() => decodeText('#BR|!!!!'))).toBe('bad_base64');
     expect(errorCode(() => decodeText('#M2M[v3.0]|DATA:AAAA'))).toBe('bad_compression');
@@ -113,7 +113,7 @@ describe('encodeText and decodeText', () => {
     expect(errorCode(() => decodeText('#DI|/w=='))).toBe('bad_compression');
   });
 
-  it('demand M2M with its protection where there is a key', () => {
+  it('require M2M with its protection if there is a key', () => {
     const json = '{"model":"gpt-4o","messages":[]}';
     const wire = encodeText(json, Algorithm.M2M, { security });
     expect(decodeText(wire, { security })).toBe(json);
@@ -125,7 +125,7 @@ describe('encodeText and decodeText', () => {
     }
   });
 
-  it('hold the message limit for content that is passed through', () => {
+  it('apply the message limit to uncoded content', () => {
     const limits = { maxMessageSize: 4 };
     expect(decodeText(encodeText('éé', Algorithm.NONE, { limits }), { limits })).toBe('éé');
     expect(errorCode(() => encodeText('ééa', Algorithm.NONE, { limits }))).toBe('message_too_large');
@@ -139,7 +139,7 @@ describe('encodeText and decodeText', () => {
     expect(errorCode(() => decodeText('a\udc00'))).toBe('lone_surrogate');
   });
 
-  it('report any text as a ProtocolError or read it', () => {
+  it('decode arbitrary text or throw a ProtocolError', () => {
     const wires = fc.tuple(
       fc.constantFrom(...KNOWN),
       fc.oneof(fc.base64String(), fc.string({ unit: 'binary' })),

@@ -7,17 +7,17 @@ import { decodeM2M, encodeM2MText } from '../m2m/m2m.js';
 import type { M2MSecurity } from '../m2m/security.js';
 import { type BrotliQuality, type BrotliTag, decodeBrotli, encodeBrotli } from './brotli.js';
 import { decodeDictionary, encodeDictionary } from './dictionary.js';
-import { assertMessageSize } from './prefix.js';
+import { assertMessageSize } from './text-form.js';
 import { decodeToken, encodeToken } from './token.js';
 import { decodeTokenNativeText, encodeTokenNativeText } from './token-native.js';
 import { decodeZlib } from './zlib.js';
 
 /**
- * Text that says by its prefix how it is coded (wire document, section 3.10; compression document,
- * section 5.9): `m2m.v1.json`, stateless peers and WebSocket text messages carry such text.
+ * Text whose prefix tells how it is coded (wire document, section 3.10; compression document, section 5.9).
+ * It is used by `m2m.v1.json`, by stateless peers and in WebSocket text messages.
  */
 
-/** What a prefix stands for; `ZLIB` is deprecated and never negotiated or written. */
+/** The algorithm that a prefix stands for. `ZLIB` is deprecated, and never negotiated or written. */
 export type DetectedAlgorithm = Algorithm | 'ZLIB';
 
 const PREFIXES: readonly (readonly [Prefix, DetectedAlgorithm])[] = [
@@ -30,39 +30,39 @@ const PREFIXES: readonly (readonly [Prefix, DetectedAlgorithm])[] = [
   [Prefix.ZLIB_V2, 'ZLIB'],
 ];
 
-/** `NONE` for every text that does not begin with exactly one of the known prefixes. */
+/** The algorithm of `wire` by its prefix; `NONE` if it begins with none of the known ones. */
 export function detectAlgorithm(wire: string): DetectedAlgorithm {
   return PREFIXES.find(([prefix]) => wire.startsWith(prefix))?.[1] ?? Algorithm.NONE;
 }
 
 export interface EncodeTextOptions {
   readonly limits?: Partial<Limits> | undefined;
-  /** Which Brotli prefix is written. @default 'V3' */
+  /** The prefix to write for Brotli. @default 'V3' */
   readonly tag?: BrotliTag | undefined;
-  /** Of Brotli. @default 5 */
+  /** The quality of Brotli. @default 5 */
   readonly quality?: BrotliQuality | undefined;
-  /** Protection of M2M v1; with it nothing else is written. */
+  /** Protection of M2M v1; `encodeText` then refuses every other algorithm. */
   readonly security?: M2MSecurity | undefined;
-  /** Vocabulary of TOKEN_NATIVE, which must be loaded. @default 'CL100K_BASE' */
+  /** The vocabulary of TOKEN_NATIVE; it must be loaded. @default 'CL100K_BASE' */
   readonly encoding?: Encoding | EncodingName | undefined;
 }
 
 export interface DecodeTextOptions {
   readonly limits?: Partial<Limits> | undefined;
-  /** Demands M2M v1 with this protection and refuses everything else. */
+  /** Requires M2M v1 with this protection; everything else is refused. */
   readonly security?: M2MSecurity | undefined;
-  /** Whether the deprecated zlib form is read. @default false */
+  /** Whether to accept the deprecated zlib form. @default false */
   readonly zlib?: boolean | undefined;
 }
 
 /**
- * Codes `content` as text that {@link decodeText} reads back: exactly, but for TOKEN, which keeps the
- * meaning of JSON.
+ * Codes `content` as text, which {@link decodeText} decodes to exactly the same content. TOKEN is the
+ * exception: it only keeps the meaning of JSON.
  *
- * @param algorithm NONE passes `content` through as it is.
- * @throws {ProtocolError} `unrepresentable` where the algorithm cannot carry `content`, among others
- * NONE where it begins with a prefix and would be taken for something else; `security_required`;
- * `vocabulary_not_loaded`; and what the codec throws.
+ * @param algorithm NONE returns `content` unchanged.
+ * @throws {ProtocolError} `unrepresentable` if the algorithm cannot carry `content`; for NONE, that is if it
+ * begins with a prefix and would be decoded as something else. `security_required`, `vocabulary_not_loaded`,
+ * and the errors of the codec.
  */
 export function encodeText(content: string, algorithm: Algorithm, options: EncodeTextOptions = {}): string {
   const { limits, tag, quality, security, encoding = EncodingName.CL100K_BASE } = options;
@@ -81,16 +81,19 @@ export function encodeText(content: string, algorithm: Algorithm, options: Encod
     case Algorithm.DICTIONARY:
       return encodeDictionary(content, { limits });
     default:
-      throw new ProtocolError('unsupported', `there is no algorithm ${JSON.stringify(algorithm)}`);
+      throw new ProtocolError(
+        'unsupported',
+        `unknown algorithm ${JSON.stringify(algorithm)}; known algorithms: ${Object.values(Algorithm).join(', ')}`,
+      );
   }
 }
 
 /**
- * Reads text in any of the forms, told apart by {@link detectAlgorithm}; what begins with no prefix is
- * the content itself. It is decoded whole or not at all.
+ * Decodes text in any of the forms, distinguished by {@link detectAlgorithm}. Text without a known prefix is
+ * the content itself.
  *
- * @throws {ProtocolError} `security_required`, `vocabulary_not_loaded`; `unsupported` for zlib where it
- * is not switched on; and what the codec throws.
+ * @throws {ProtocolError} `unsupported` for zlib unless it is enabled; `security_required`,
+ * `vocabulary_not_loaded`, and the errors of the codec.
  */
 export function decodeText(wire: string, options: DecodeTextOptions = {}): string {
   const { limits, security, zlib = false } = options;
@@ -113,7 +116,7 @@ export function decodeText(wire: string, options: DecodeTextOptions = {}): strin
       return decodeDictionary(wire, { limits });
     case 'ZLIB':
       if (zlib) return decodeZlib(wire, { limits });
-      throw new ProtocolError('unsupported', 'zlib (v2.0) is deprecated and not switched on; send Brotli');
+      throw new ProtocolError('unsupported', 'zlib (v2.0) is deprecated and not enabled; send Brotli');
   }
 }
 
@@ -124,7 +127,7 @@ function passThrough(content: string, limits: Partial<Limits> | undefined): stri
   if (taken !== Algorithm.NONE) {
     throw new ProtocolError(
       'unrepresentable',
-      `text that begins like ${taken} would be taken for it if it were passed through; use another codec`,
+      `text that begins like ${taken} would be decoded as such if it were sent uncoded; use another codec`,
     );
   }
   return content;
@@ -135,5 +138,5 @@ function m2mOptions(limits: Partial<Limits> | undefined, security: M2MSecurity |
 }
 
 function unprotected(algorithm: DetectedAlgorithm): ProtocolError {
-  return new ProtocolError('security_required', `${algorithm} cannot carry the protection that is demanded`);
+  return new ProtocolError('security_required', `${algorithm} cannot carry the required protection; use M2M`);
 }

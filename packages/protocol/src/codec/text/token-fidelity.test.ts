@@ -2,39 +2,11 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { anyJson, chatJson } from '../../testing/chat-json.js';
 import { errorCode } from '../../testing/error-code.js';
+import { reread, withDefaults } from './testing/token-meaning.js';
 import { decodeToken, decodeTokenBody, encodeToken, encodeTokenBody } from './token.js';
 
-/** Section 5.3.5. */
-const DEFAULTS = {
-  temperature: 1,
-  top_p: 1,
-  n: 1,
-  stream: false,
-  frequency_penalty: 0,
-  presence_penalty: 0,
-  logit_bias: {},
-  stop: null,
-};
-
-/** What T1 promises to bring back: an equal value, in requests with all defaults stated. */
-function withDefaults(json: string): unknown {
-  const value: unknown = JSON.parse(json);
-  const isRequest =
-    typeof value === 'object' &&
-    value !== null &&
-    Object.hasOwn(value, 'messages') &&
-    Array.isArray((value as { messages: unknown }).messages);
-  if (!isRequest) return value;
-  const missing = Object.entries(DEFAULTS).filter(([key]) => !Object.hasOwn(value, key));
-  return { ...value, ...Object.fromEntries(missing) };
-}
-
-function reread(json: string): unknown {
-  return JSON.parse(decodeToken(encodeToken(json)));
-}
-
 describe('fidelity', () => {
-  it('brings back any chat traffic with an equal meaning', () => {
+  it('keeps the meaning of any chat traffic', () => {
     fc.assert(
       fc.property(chatJson, (json) => {
         const wire = encodeToken(json);
@@ -45,7 +17,7 @@ describe('fidelity', () => {
     );
   });
 
-  it('brings back any other JSON, or refuses it', () => {
+  it('keeps the meaning of any other JSON, or refuses it', () => {
     fc.assert(
       fc.property(anyJson, (value) => {
         const json = JSON.stringify(value);
@@ -63,7 +35,7 @@ describe('fidelity', () => {
     expect(decodeToken(encodeToken(json))).toBe(json);
   });
 
-  it('drops whitespace outside strings and no other', () => {
+  it('drops only whitespace outside strings', () => {
     const json =
       ' { "model" : "a b" ,\n\t"metadata" : { "k" : [ 1 , " \\" x" ] } , "choices" : [ { } , 2 ] } ';
     expect(decodeToken(encodeToken(json))).toBe(
@@ -71,7 +43,7 @@ describe('fidelity', () => {
     );
   });
 
-  it('carries documents that are no object', () => {
+  it('carries documents that are not an object', () => {
     for (const json of ['null', '"m"', '-1.50', '[{"model":"4"},[]]', '[]', '{}']) {
       expect(decodeToken(encodeToken(` ${json} `))).toBe(json);
     }
@@ -89,7 +61,7 @@ describe('fidelity', () => {
 });
 
 describe('refusals', () => {
-  it('refuses what is not JSON, in both directions', () => {
+  it('refuses text that is not JSON, in both directions', () => {
     for (const text of [
       '',
       ' ',
@@ -130,7 +102,7 @@ describe('refusals', () => {
     expect(errorCode(() => decodeToken(wire, { limits: { [name]: inWire - 1 } }))).toBe(code);
   });
 
-  it('holds the message limit in both directions', () => {
+  it('applies the message limit in both directions', () => {
     const json = '{"choices":[{"finish_reason":"content_filter"}]}';
     const wire = encodeToken(json, { limits: { maxMessageSize: json.length } });
     expect(errorCode(() => encodeToken(json, { limits: { maxMessageSize: json.length - 1 } }))).toBe(
@@ -149,7 +121,7 @@ describe('refusals', () => {
     );
   });
 
-  it('survives nesting that no limit stops', () => {
+  it('survives deep nesting without a limit', () => {
     const limits = { maxJsonDepth: Infinity, maxJsonValues: Infinity };
     for (const [open, close] of [
       ['[', ']'],

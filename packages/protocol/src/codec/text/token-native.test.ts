@@ -16,7 +16,7 @@ const bytes = (hex: string) => Uint8Array.from(Buffer.from(hex, 'hex'));
 const NAMES = Object.values(EncodingName);
 
 describe('before a vocabulary is loaded', () => {
-  it('frames are read, and text is neither written nor read', () => {
+  it('frames can be read, but text can neither be written nor read', () => {
     expect(getEncoding('O200K_BASE')).toBeUndefined();
     expect(decodeTokenNative(Uint8Array.of(1, 5))).toEqual({
       encoding: 'O200K_BASE',
@@ -57,19 +57,19 @@ describe.each(NAMES)('TokenNative in %s', (name) => {
     );
   });
 
-  it('carries nothing as its byte or letter alone', () => {
+  it('carries an empty text as its byte or letter alone', () => {
     expect([...encodeTokenNative('', encoding)]).toEqual([ENCODING_IDS[name]]);
     expect(encodeTokenNativeText('', encoding)).toBe(`#TK|${ENCODING_LETTERS[name]}|`);
     expect(decodeTokenNativeText(encodeTokenNative('', encoding))).toBe('');
     expect(decodeTokenNativeText(encodeTokenNativeText('', encoding))).toBe('');
   });
 
-  it('refuses what has no UTF-8 form', () => {
+  it('refuses text without a UTF-8 form', () => {
     expect(errorCode(() => encodeTokenNative('\ud800', encoding))).toBe('lone_surrogate');
     expect(errorCode(() => encodeTokenNativeText('\ud800', encoding))).toBe('lone_surrogate');
   });
 
-  it('refuses IDs that are no text of the vocabulary', () => {
+  it('refuses IDs that are not text in the vocabulary', () => {
     const frame = (ids: number[]) =>
       Uint8Array.of(ENCODING_IDS[name], ...encodeTokenIds(Uint32Array.from(ids)));
     expect(errorCode(() => decodeTokenNativeText(frame([encoding.size])))).toBe('bad_token');
@@ -83,7 +83,7 @@ describe.each(NAMES)('TokenNative in %s', (name) => {
     expect(decodeTokenNativeText(frame([special]), { allowSpecial: true })).toMatch(/^<\|.+\|>$/);
   });
 
-  it('keeps the message limit, at n and n + 1', () => {
+  it('applies the message limit, at n and n + 1', () => {
     const text = 'word '.repeat(20);
     const at = (maxMessageSize: number) => ({ limits: { maxMessageSize } });
     const frame = encodeTokenNative(text, encoding, at(text.length));
@@ -106,14 +106,14 @@ describe.each(NAMES)('TokenNative in %s', (name) => {
   });
 });
 
-describe('frames that are none', () => {
+describe('malformed frames', () => {
   it.each<[string, Uint8Array | string, string]>([
-    ['nothing', new Uint8Array(0), 'bad_frame'],
+    ['an empty frame', new Uint8Array(0), 'bad_frame'],
     ['an unknown tokenizer byte', Uint8Array.of(3, 1), 'bad_frame'],
     ['another kind of frame', Uint8Array.of(0x81, 1), 'bad_frame'],
     ['a cut varint', Uint8Array.of(0, 0x80), 'truncated'],
     ['an overlong varint', Uint8Array.of(0, 0x81, 0x00), 'bad_varint'],
-    ['no text', '', 'unknown_prefix'],
+    ['an empty text', '', 'unknown_prefix'],
     ['another prefix', '#T1|{}', 'unknown_prefix'],
     ['a shorter prefix', '#TK', 'unknown_prefix'],
     ['no letter', '#TK|', 'bad_frame'],
@@ -131,7 +131,7 @@ describe('frames that are none', () => {
     expect(errorCode(() => decodeTokenNativeText(frame))).toBe(code);
   });
 
-  it('any bytes are a frame or a typed error', () => {
+  it('arbitrary bytes give a frame or a ProtocolError', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 40 }), fc.integer({ min: 0, max: 2 }), (body, first) => {
         for (const frame of [body, Uint8Array.of(first, ...body)]) {

@@ -6,16 +6,16 @@ import type { Encoding } from '../../tokenizer/encoding.js';
 import { getEncoding } from '../../tokenizer/load.js';
 import { decodeTokenIds } from '../../tokenizer/varints.js';
 import { decodeBase64, encodeBase64 } from '../base64.js';
-import { assertMessageSize, stripPrefix } from './prefix.js';
+import { assertMessageSize, stripPrefix } from './text-form.js';
 
 /**
- * TokenNative (compression document, section 5.4; wire document, section 3.4): the token IDs of a
- * text as varints, behind a byte or a letter that names the vocabulary. The IDs of a frame are read
- * without its vocabulary; their text is not.
+ * TokenNative (compression document, section 5.4; wire document, section 3.4): the token IDs of a text as
+ * varints, after a byte or a letter that names the vocabulary. The IDs of a frame can be read without its
+ * vocabulary, their text cannot.
  */
 export interface TokenNativeFrame {
   readonly encoding: EncodingName;
-  /** Any 32-bit numbers: only the vocabulary knows which of them are tokens. */
+  /** Any 32-bit numbers; they are not checked against the vocabulary. */
   readonly ids: Uint32Array;
 }
 
@@ -24,19 +24,20 @@ export interface TokenNativeOptions {
 }
 
 export interface DecodeTokenNativeTextOptions extends TokenNativeOptions {
-  /** Accept special tokens, which decode to their names. @default false */
+  /** Whether to accept special tokens, which decode to their names. @default false */
   readonly allowSpecial?: boolean | undefined;
 }
 
-/** `#` as the first byte of a text form that was sent as a binary message. */
+/** `#`, the first byte of a text form that was sent as a binary message. */
 const TAG = 0x23;
 
 const NAMES = Object.values(EncodingName);
 
 /**
- * The binary form: tokenizer byte, then varints. Empty text is the tokenizer byte alone.
+ * Encodes the binary form: the tokenizer byte, then varints. For an empty text it is the tokenizer byte
+ * alone.
  *
- * @param encoding a loaded one, or its name.
+ * @param encoding a loaded encoding, or the name of one.
  * @throws {ProtocolError} `message_too_large`, `lone_surrogate`, `vocabulary_not_loaded`.
  */
 export function encodeTokenNative(
@@ -52,7 +53,7 @@ export function encodeTokenNative(
 }
 
 /**
- * The text form: `#TK|C|` and the varints in base64.
+ * Encodes the text form: `#TK|C|`, for example, and the varints in base64.
  *
  * @throws {ProtocolError} as {@link encodeTokenNative}.
  */
@@ -69,10 +70,10 @@ export function encodeTokenNativeText(
 }
 
 /**
- * Reads the IDs of either form; the text form may also arrive as its UTF-8 bytes.
+ * Reads the IDs of either form. The text form may also be given as its UTF-8 bytes.
  *
- * @throws {ProtocolError} `message_too_large`; `unknown_prefix`; `bad_frame` for an empty frame or one
- * of an unknown vocabulary; `bad_utf8`, `bad_base64`, `truncated`, `bad_varint`.
+ * @throws {ProtocolError} `message_too_large`; `unknown_prefix`; `bad_frame` for an empty frame or an unknown
+ * vocabulary; `bad_utf8`, `bad_base64`, `truncated`, `bad_varint`.
  */
 export function decodeTokenNative(
   frame: Uint8Array | string,
@@ -82,7 +83,10 @@ export function decodeTokenNative(
   if (typeof frame === 'string') return decodeTextForm(frame, limits);
   const limit = limits?.maxMessageSize ?? DEFAULT_LIMITS.maxMessageSize;
   if (frame.length > limit) {
-    throw new ProtocolError('message_too_large', `a frame of ${frame.length} bytes, the limit is ${limit}`);
+    throw new ProtocolError(
+      'message_too_large',
+      `the frame has ${frame.length} bytes, the limit is ${limit}`,
+    );
   }
   const [first] = frame;
   if (first === TAG) return decodeTextForm(decodeUtf8(frame), limits);
@@ -90,18 +94,18 @@ export function decodeTokenNative(
   if (encoding === undefined) {
     throw new ProtocolError(
       'bad_frame',
-      first === undefined ? 'the frame is empty' : `no tokenizer has the byte ${first}; known are 0, 1 and 2`,
+      first === undefined ? 'the frame is empty' : `unknown tokenizer byte ${first}; known bytes: 0, 1, 2`,
     );
   }
-  // A token stands for a byte of text at least.
+  // A token stands for at least one byte of text.
   return { encoding, ids: decodeTokenIds(frame.subarray(1), limit) };
 }
 
 /**
- * The text of either form, whose vocabulary must be loaded.
+ * Decodes the text of either form. Its vocabulary must be loaded.
  *
- * @throws {ProtocolError} as {@link decodeTokenNative}; `vocabulary_not_loaded`; `bad_token`,
- * `bad_utf8` and `decompressed_too_large` for IDs that are no text of this vocabulary.
+ * @throws {ProtocolError} as {@link decodeTokenNative}; `vocabulary_not_loaded`; `bad_token`, `bad_utf8` and
+ * `decompressed_too_large` for IDs that are not valid text in this vocabulary.
  */
 export function decodeTokenNativeText(
   frame: Uint8Array | string,
@@ -121,7 +125,7 @@ function decodeTextForm(wire: string, limits: Partial<Limits> | undefined): Toke
   if (encoding === undefined) {
     throw new ProtocolError(
       'bad_frame',
-      `expected C, O or L and "|" behind ${Prefix.TOKEN_NATIVE}, not ${JSON.stringify(rest.slice(0, 2))}`,
+      `expected C, O or L and "|" after ${Prefix.TOKEN_NATIVE}, not ${JSON.stringify(rest.slice(0, 2))}`,
     );
   }
   return { encoding, ids: decodeTokenIds(decodeBase64(rest.slice(2)), limits?.maxMessageSize) };

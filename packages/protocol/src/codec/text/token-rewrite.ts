@@ -2,13 +2,13 @@ import { ProtocolError } from '../../base/errors.js';
 import { BODY, type Place, REQUEST_DEFAULTS, type ValueKind } from './token-tables.js';
 
 /**
- * Rewrites the text of chat JSON for T1. It works on the text and not on parsed values, so that what
- * is not abbreviated stays spelled as it was: a number beyond 2^53 keeps all its digits.
+ * Rewrites the text of chat JSON for T1. It works on the text and not on parsed values, so that everything
+ * that is not abbreviated keeps its spelling: a number beyond 2^53 keeps all its digits.
  */
 
 /**
- * `abbreviate` and `expand` are the two directions. `keep` writes what `expand` would return if no
- * abbreviation meant two things, for comparison: long names, and defaults stated at the end.
+ * `abbreviate` and `expand` are the two directions. `keep` writes, for comparison, what `expand` must return
+ * if every abbreviation was unambiguous: long names, with the defaults at the end.
  */
 export type Direction = 'abbreviate' | 'expand' | 'keep';
 
@@ -24,8 +24,8 @@ const DIGIT_0 = 0x30;
 const DIGIT_9 = 0x39;
 
 /**
- * @param json a complete and valid JSON document: the grammar is not checked again.
- * @param repeated the code of the error where two keys of an object stand for the same name.
+ * @param json a complete and valid JSON document; its grammar is not checked again.
+ * @param repeated the error code to throw if two keys of an object stand for the same name.
  * @throws {ProtocolError} `repeated`.
  */
 export function rewriteJson(
@@ -40,13 +40,13 @@ export function rewriteJson(
 interface Member {
   /** The long name of the key. */
   readonly name: string;
-  /** The key as it goes out, with its quotes. */
+  /** The key as it will be written, with its quotes. */
   readonly written: string;
   readonly isArray: boolean;
   readonly value: string;
 }
 
-/** A cursor over valid JSON. Its recursion is bounded by how deep the places are nested, not the input. */
+/** A cursor over valid JSON. The nesting of the places bounds its recursion, not that of the input. */
 class Rewriter {
   readonly #json: string;
   readonly #direction: Direction;
@@ -68,7 +68,7 @@ class Rewriter {
     return first === MINUS || (first >= DIGIT_0 && first <= DIGIT_9) ? 'number' : 'literal';
   }
 
-  /** The value at the cursor, which moves behind it and the whitespace that follows. */
+  /** Rewrites the value at the cursor, and moves past it and the whitespace that follows. */
   value(place: Place | undefined): string {
     const kind = this.kind();
     let written: string;
@@ -88,10 +88,10 @@ class Rewriter {
       this.#skipSpace();
       this.#skip();
       const { name, written } = this.#key(place, key, this.kind());
-      // A repeated key is ambiguous only where it is one of those that are rewritten.
+      // A repeated key is only ambiguous if it is one that T1 rewrites.
       if (place.byLong.has(name)) {
         if (names.has(name)) {
-          throw new ProtocolError(this.#repeated, `an object of the JSON states "${name}" twice`);
+          throw new ProtocolError(this.#repeated, `an object of the JSON has the key "${name}" twice`);
         }
         names.add(name);
       }
@@ -115,7 +115,7 @@ class Rewriter {
     return `[${elements.join(',')}]`;
   }
 
-  /** @param key as the document spells it, with its quotes. */
+  /** @param key as spelled in the document, with its quotes. */
   #key(place: Place, key: string, kind: ValueKind): { name: string; written: string } {
     const name = unquote(key);
     if (this.#direction === 'expand') {
@@ -143,9 +143,9 @@ class Rewriter {
     return quote(this.#direction === 'abbreviate' ? short : value);
   }
 
-  /** Leaves out what has its default, and states at the end what is missing, each in its direction. */
+  /** Drops members with their default value, or adds missing ones at the end, depending on the direction. */
   #withDefaults(members: readonly Member[], names: ReadonlySet<string>): readonly Member[] {
-    // Only a request has defaults: a response that said nothing of a temperature meant nothing.
+    // Only requests have defaults: a response without a temperature does not imply one.
     if (!members.some(({ name, isArray }) => name === 'messages' && isArray)) return members;
     let kept = members;
     const missing = REQUEST_DEFAULTS.filter(({ key }) => !names.has(key));
@@ -165,14 +165,14 @@ class Rewriter {
     ];
   }
 
-  /** The string at the cursor as it is spelled, with its quotes. */
+  /** The string at the cursor as spelled in the document, with its quotes. */
   #string(): string {
     const start = this.#at;
     this.#skipString();
     return this.#json.slice(start, this.#at);
   }
 
-  /** The value at the cursor without the whitespace in it. */
+  /** Copies the value at the cursor without its whitespace. */
   #copy(): string {
     let copied = '';
     let start = this.#at;
@@ -208,7 +208,7 @@ class Rewriter {
     this.#at = at + 1;
   }
 
-  /** One character of punctuation and the whitespace behind it. */
+  /** Skips one character of punctuation and the whitespace after it. */
   #skip(): void {
     this.#at++;
     this.#skipSpace();

@@ -1,16 +1,16 @@
 /**
- * The abbreviations of T1 (compression document, sections 5.3.2 to 5.3.5), arranged by the place in a
- * chat request or response where each of them applies. Content, `arguments` and JSON schemas are no
- * place: nothing inside them is ever touched.
+ * The abbreviations of T1 (compression document, sections 5.3.2 to 5.3.5), arranged by the place in a chat
+ * request or response to which each applies. Content, `arguments` and JSON schemas are not places: nothing
+ * inside them is ever changed.
  */
 
-/** What a JSON value is, as far as its first character tells. */
+/** The kind of a JSON value, by its first character. */
 export type ValueKind = 'object' | 'array' | 'string' | 'number' | 'literal';
 
 interface KeyEntry {
   readonly long: string;
   readonly short: string;
-  /** Kinds of value for which the abbreviation stands; the document uses some of them twice. */
+  /** The kinds of value to which the abbreviation applies; the document uses some abbreviations twice. */
   readonly kinds: ReadonlySet<ValueKind>;
 }
 
@@ -183,8 +183,8 @@ interface DefaultValue {
 }
 
 /**
- * Parameters that a request leaves out where they have their default (section 5.3.5). Each pattern
- * runs over one literal in linear time.
+ * Parameters that a request leaves out if they have their default (section 5.3.5). Each pattern matches a
+ * literal in linear time.
  */
 export const REQUEST_DEFAULTS: readonly DefaultValue[] = [
   { key: 'temperature', text: '1', spelling: /^1(?:\.0+)?$/ },

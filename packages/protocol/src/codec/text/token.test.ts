@@ -1,35 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { errorCode } from '../../testing/error-code.js';
+import { DEFAULTS, reread, withDefaults } from './testing/token-meaning.js';
 import { decodeToken, encodeToken } from './token.js';
-
-/** Section 5.3.5. */
-const DEFAULTS = {
-  temperature: 1,
-  top_p: 1,
-  n: 1,
-  stream: false,
-  frequency_penalty: 0,
-  presence_penalty: 0,
-  logit_bias: {},
-  stop: null,
-};
-
-/** What T1 promises to bring back: an equal value, in requests with all defaults stated. */
-function withDefaults(json: string): unknown {
-  const value: unknown = JSON.parse(json);
-  const isRequest =
-    typeof value === 'object' &&
-    value !== null &&
-    Object.hasOwn(value, 'messages') &&
-    Array.isArray((value as { messages: unknown }).messages);
-  if (!isRequest) return value;
-  const missing = Object.entries(DEFAULTS).filter(([key]) => !Object.hasOwn(value, key));
-  return { ...value, ...Object.fromEntries(missing) };
-}
-
-function reread(json: string): unknown {
-  return JSON.parse(decodeToken(encodeToken(json)));
-}
 
 describe('the tables of the document', () => {
   // Section 5.3.2, each key at its place, in the order of the table.
@@ -148,7 +120,7 @@ describe('the tables of the document', () => {
 });
 
 describe('default values', () => {
-  it('leaves out what a request states as the default, and states it again', () => {
+  it('leaves out default values of a request, and writes them out again', () => {
     const json = `{"messages":[],${JSON.stringify(DEFAULTS).slice(1)}`;
     expect(encodeToken(json)).toBe('#T1|{"m":[]}');
     expect(reread(json)).toEqual({ messages: [], ...DEFAULTS });
@@ -168,10 +140,10 @@ describe('default values', () => {
     '{"messages":[],"frequency_penalty":-0}',
     '{"messages":[],"n":10}',
   ])('keeps other values: %s', (json) => {
-    const stated = json.slice('{"messages":[],"'.length, -1);
-    const value = stated.slice(stated.indexOf(':') + 1);
+    const member = json.slice('{"messages":[],"'.length, -1);
+    const value = member.slice(member.indexOf(':') + 1);
     expect(encodeToken(json)).toContain(`:${value}}`);
-    expect(decodeToken(encodeToken(json))).toContain(stated);
+    expect(decodeToken(encodeToken(json))).toContain(member);
   });
 
   it('restores nothing in a response, and nothing below the top of a request', () => {
@@ -211,7 +183,7 @@ describe('position', () => {
     expect(decodeToken(`#T1|${abbreviated}`)).toContain(expected);
   });
 
-  it('touches nothing inside content, arguments, schemas or unknown members', () => {
+  it('changes nothing inside content, arguments, schemas or unknown members', () => {
     const short = { m: [{ r: 'u', c: 'x' }], M: '4o', n: 'x', tc: [], t: 'f', a: 1, role: 'u', model: '4' };
     const value = {
       messages: [
@@ -245,7 +217,7 @@ describe('position', () => {
     '{"messages":[],"messages":[]}',
     '{"temperature":1,"temperature":2,"messages":[]}',
     '{"\\u006d":[]}',
-  ])('refuses what it could not bring back: %s', (json) => {
+  ])('refuses JSON whose meaning it would change: %s', (json) => {
     expect(errorCode(() => encodeToken(json))).toBe('unrepresentable');
   });
 

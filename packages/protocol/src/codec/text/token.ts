@@ -3,14 +3,14 @@ import { ProtocolError } from '../../base/errors.js';
 import { parseJson } from '../../base/json.js';
 import { DEFAULT_LIMITS, type Limits } from '../../base/limits.js';
 import { assertWellFormed, decodeUtf8, encodeUtf8 } from '../../base/text.js';
-import { assertMessageSize, stripPrefix } from './prefix.js';
+import { assertMessageSize, stripPrefix } from './text-form.js';
 import { rewriteJson } from './token-rewrite.js';
 
 /**
- * Token, T1 (compression document, section 5.3): chat JSON with abbreviated keys, roles, finish
- * reasons and models, without parameters that have their default value. It keeps the meaning of a
- * document, not its bytes: whitespace goes, defaults that a request left out come back stated.
- * Numbers and strings keep their spelling.
+ * Token, T1 (compression document, section 5.3): chat JSON with abbreviated keys, roles, finish reasons and
+ * models, without parameters that have their default value. It keeps the meaning of a document, not its
+ * bytes: it drops whitespace, and the decoder writes out defaults that a request left out. Numbers and
+ * strings keep their spelling.
  */
 
 export interface TokenOptions {
@@ -19,9 +19,9 @@ export interface TokenOptions {
 
 /**
  * @returns `#T1|` and the abbreviated JSON.
- * @throws {ProtocolError} `bad_json`, `lone_surrogate`, `json_too_deep`, `string_too_long`,
- * `array_too_long`, `too_many_values`, `message_too_large`; `unrepresentable` where an abbreviation already means
- * something else in `json`, so that it would not be read back as it was.
+ * @throws {ProtocolError} `bad_json`, `lone_surrogate`, `json_too_deep`, `string_too_long`, `array_too_long`,
+ * `too_many_values`, `message_too_large`; `unrepresentable` if an abbreviation already has another meaning in
+ * `json`, which decoding would change.
  */
 export function encodeToken(json: string, options: TokenOptions = {}): string {
   const wire = Prefix.TOKEN + abbreviate(json, options);
@@ -53,7 +53,10 @@ export function encodeTokenBody(json: string, options: TokenOptions = {}): Uint8
 export function decodeTokenBody(body: Uint8Array, options: TokenOptions = {}): string {
   const limit = options.limits?.maxMessageSize ?? DEFAULT_LIMITS.maxMessageSize;
   if (body.length > limit) {
-    throw new ProtocolError('message_too_large', `a message of ${body.length} bytes, the limit is ${limit}`);
+    throw new ProtocolError(
+      'message_too_large',
+      `the message has ${body.length} bytes, the limit is ${limit}`,
+    );
   }
   return expand(decodeUtf8(body), options);
 }
@@ -67,7 +70,7 @@ function abbreviate(json: string, { limits }: TokenOptions): string {
   if (reread !== rewriteJson(json, 'keep', 'unrepresentable')) {
     throw new ProtocolError(
       'unrepresentable',
-      'an abbreviation of T1 occurs in the JSON with a meaning of its own; use another codec',
+      'the JSON uses an abbreviation of T1 with another meaning; use another codec',
     );
   }
   return abbreviated;

@@ -8,7 +8,7 @@ import { decodeZlib } from './zlib.js';
 
 const wireOf = (bytes: Uint8Array) => `#M2M[v2.0]|DATA:${encodeBase64(bytes)}`;
 
-it('reads what zlib wrote', () => {
+it('decodes the output of zlib', () => {
   fc.assert(
     fc.property(
       fc.oneof(chatJson, fc.string({ unit: 'grapheme' })),
@@ -20,7 +20,7 @@ it('reads what zlib wrote', () => {
   );
 });
 
-it('refuses another prefix, another container, damage and what is not UTF-8', () => {
+it('refuses another prefix, another container, damaged data and invalid UTF-8', () => {
   const bytes = deflateSync('Hello');
   expect(errorCode(() => decodeZlib(`#M2M[v3.0]|DATA:${encodeBase64(bytes)}`))).toBe('unknown_prefix');
   expect(errorCode(() => decodeZlib(`${wireOf(bytes)}!`))).toBe('bad_base64');
@@ -30,7 +30,7 @@ it('refuses another prefix, another container, damage and what is not UTF-8', ()
   expect(errorCode(() => decodeZlib(wireOf(deflateSync(Uint8Array.of(0xff)))))).toBe('bad_utf8');
 });
 
-it('takes content of exactly the limit and not a byte more', () => {
+it('accepts content of exactly the limit and not a byte more', () => {
   const wire = wireOf(deflateSync('a'.repeat(1000)));
   expect(decodeZlib(wire, { limits: { maxMessageSize: 1000 } })).toHaveLength(1000);
   expect(errorCode(() => decodeZlib(wire, { limits: { maxMessageSize: 999 } }))).toBe(

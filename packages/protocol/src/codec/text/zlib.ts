@@ -3,11 +3,11 @@ import { Prefix } from '../../base/constants.js';
 import { DEFAULT_LIMITS, type Limits } from '../../base/limits.js';
 import { decodeUtf8 } from '../../base/text.js';
 import { decodeBase64 } from '../base64.js';
-import { assertMessageSize, stripPrefix } from './prefix.js';
+import { assertMessageSize, stripPrefix } from './text-form.js';
 
 /**
- * The deprecated zlib form `#M2M[v2.0]|DATA:` (wire document, section 3.6.2): read for old peers where
- * that is switched on, never written.
+ * The deprecated zlib form `#M2M[v2.0]|DATA:` (wire document, section 3.6.2): accepted from old peers if that
+ * is enabled, never written.
  */
 
 export interface DecodeZlibOptions {

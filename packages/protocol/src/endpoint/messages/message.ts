@@ -63,13 +63,21 @@ export function createMessage(
 const MIN_CHARGED_VALUES = 1024;
 const MEMORY_OF_VALUE = 64;
 
-/** A message that still knows what it was charged. */
+/** The session that a received message belongs to. */
+export interface MessageOwner {
+  /** Charged for large values that are made of the content. */
+  readonly memory: SessionMemory;
+  /** The application has taken a message that used up `charge` of credit. */
+  handleTaken(charge: number): void;
+}
+
+/** A message that holds memory and credit until the application has taken it. */
 export class ReceivedMessage implements Message {
   securityStatus: SecurityStatus | undefined;
   /** Of the memory that the content takes, until {@link release}. */
   reservation: Reservation | undefined;
-  /** Where what is made of the content is charged as well, if it is much. */
-  memory: (() => SessionMemory) | undefined;
+  /** The session that received it. */
+  owner: MessageOwner | undefined;
   #parsed: Reservation | undefined;
   readonly #body: ReceivedBody;
   readonly #coder: BodyCoder;
@@ -201,7 +209,7 @@ export class ReceivedMessage implements Message {
 
   #chargeValues(values: number): void {
     if (values < MIN_CHARGED_VALUES || this.#parsed !== undefined) return;
-    this.#parsed = this.memory?.().charge(values * MEMORY_OF_VALUE);
+    this.#parsed = this.owner?.memory.charge(values * MEMORY_OF_VALUE);
   }
 
   /** The sender of what cannot be decoded is told so. */

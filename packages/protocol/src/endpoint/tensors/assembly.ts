@@ -76,7 +76,7 @@ export class AssembledTransfer implements TransferSink {
     const { head, reader, from, deliver, accept } = this.#transfer;
     const body = this.#body.finish();
     const data = decodePayload(head, body, { maxDecompressedSize: this.#maxDecompressed });
-    const checksum = reader.statedChecksum;
+    const checksum = reader.expectedChecksum;
     if (head.header.compressed && checksum !== undefined) assertChecksum(platform.crc32(data), checksum);
     else reader.verify();
     const tensor = createAvpMessage({ ...head, checksum }, data);

@@ -28,6 +28,7 @@ export class TensorMessage implements Message {
   readonly from: string | undefined;
   readonly codedLength: number;
   readonly reservation: Reservation | undefined;
+  readonly owner = undefined;
 
   constructor({ tensor, from, codedLength, reservation }: TensorMessageOptions) {
     this.tensor = tensor;

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { platform } from '#platform';
 import { concatBytes } from '../../base/bytes.js';
 import { type Limits, resolveLimits } from '../../base/limits.js';
-import { MemoryBudget } from '../../base/memory.js';
+import { MemoryBudget } from '../../base/memory-budget.js';
 import { type AvpInput, encodeAvp } from '../../codec/avp/frame.js';
 import { encodeTrailer, encodeTransferHead } from '../../codec/avp/transfer.js';
 import type { TensorMessage } from './message.js';

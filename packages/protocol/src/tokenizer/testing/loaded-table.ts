@@ -6,14 +6,14 @@ import { VOCABULARIES } from '../vocabulary.js';
 
 export const ENCODING_NAMES = Object.values(EncodingName);
 
-/** A table of one vocabulary's own, for tests of what stands behind `Encoding`. */
+/** A separate table for one vocabulary, for tests of the parts of `Encoding`. */
 export async function loadTable(name: EncodingName): Promise<TokenTable> {
   const table = new TokenTable();
   table.extend(await importTokens(VOCABULARIES[name]));
   return table;
 }
 
-/** Bytes in the form that lookups read them in. */
+/** Bytes in the form that lookups read, with padding after them. */
 export function keySource(content: Uint8Array): { bytes: Uint8Array; view: DataView; length: number } {
   const bytes = new Uint8Array(content.length + MAX_SHORT);
   bytes.set(content);

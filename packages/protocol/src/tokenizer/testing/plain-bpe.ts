@@ -1,8 +1,6 @@
 import type { TokenTable } from '../token-table.js';
 
-/**
- * Byte-pair encoding as it is defined and as slow as that is: what the fast ones are compared with.
- */
+/** Byte-pair encoding straight from its definition: slow, for comparison with the fast one. */
 export type PlainBpe = (bytes: Uint8Array) => number[];
 
 /** @param limit the first ID that the vocabulary does not have. */
@@ -29,7 +27,7 @@ export function createPlainBpe({ bytes, offsets }: TokenTable, limit: number): P
   };
 }
 
-/** A character a byte. */
+/** One character per byte. */
 function latin1(bytes: Uint8Array): string {
   return String.fromCharCode(...bytes);
 }

@@ -57,7 +57,7 @@ const WORDS = [
   '\u0300a',
 ];
 
-/** What must never become a special token. */
+/** Text that must never become a special token. */
 const LOOK_ALIKES = [
   '<|endoftext|>',
   '<|im_start|>',
@@ -84,7 +84,7 @@ export function pick<T>(items: readonly T[], random: Random): T {
   return items[Math.floor(random() * items.length)] as T;
 }
 
-/** Any code point but a surrogate. */
+/** Any code point except a surrogate. */
 export function anyCharacter(random: Random): string {
   const codePoint = Math.floor(random() * (0x110000 - 0x800));
   return String.fromCodePoint(codePoint < 0xd800 ? codePoint : codePoint + 0x800);

@@ -1,16 +1,16 @@
 import { Tiktoken } from 'tiktoken';
 
 /**
- * The classes of all code points as the regular expressions of three implementations see them: what
- * the generated table is made from and compared with.
+ * The classes of all code points according to the regular expressions of three implementations. The generated
+ * table is made from them and compared with them.
  *
- * tiktoken is asked itself: with a vocabulary of single bytes and a property as its pattern, it
- * returns exactly the characters that it counts under that property.
+ * tiktoken itself supplies its classes: with a vocabulary of single bytes and a property as its pattern, it
+ * returns exactly the characters with that property.
  */
 
 const CODE_POINTS = 0x110000;
 
-/** Class letters of `unicode.ts` with their properties; what none of them takes is O. */
+/** Class letters of `unicode.ts` with their properties; characters with none of them are O. */
 export const CLASS_PROPERTIES = [
   ['S', '\\p{White_Space}', '\\s'],
   ['N', '\\p{N}', '\\p{N}'],
@@ -22,7 +22,7 @@ export const CLASS_PROPERTIES = [
 
 export const isSurrogate = (codePoint: number) => codePoint >= 0xd800 && codePoint <= 0xdfff;
 
-/** The class letters of all code points as this Node's regular expressions see them. */
+/** The class letters of all code points according to this Node's regular expressions. */
 export function classesOfNode(): string[] {
   const letters = new Array<string>(CODE_POINTS).fill('O');
   for (const [letter, property] of CLASS_PROPERTIES) {
@@ -34,7 +34,7 @@ export function classesOfNode(): string[] {
   return withNewlines(letters);
 }
 
-/** The same as JavaScript's `\s` sees white space. */
+/** The same, with white space according to JavaScript's `\s`. */
 export function classesOfJavaScript(node: readonly string[]): string[] {
   const letters = [...node];
   for (let codePoint = 0; codePoint < CODE_POINTS; codePoint++) {
@@ -45,7 +45,7 @@ export function classesOfJavaScript(node: readonly string[]): string[] {
   return withNewlines(letters);
 }
 
-/** The same as tiktoken sees them. Surrogates, which it cannot be asked about, are O. */
+/** The same according to tiktoken. Surrogates, which cannot be passed to it, are O. */
 export function classesOfTiktoken(): string[] {
   const letters = new Array<string>(CODE_POINTS).fill('O');
   const bytes = Array.from({ length: 256 }, (_, byte) => Buffer.of(byte).toString('base64'));

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { fromHex } from '../../../testing/hex.js';
 
-/** What the tests need of the golden vectors: reading them, and making the data of their recipes. */
+/** Reads the golden vectors and creates the data of their recipes. */
 
 export interface Bytes {
   readonly length: number;
@@ -23,26 +24,18 @@ export function readVectors<T>(name: string): T {
   return JSON.parse(readFileSync(url, 'utf8')) as T;
 }
 
-export function fromHex(hex: string): Uint8Array {
-  return Uint8Array.from(hex.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
-}
-
-export function toHex(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
-}
-
 export function sha256(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-/** The bytes of a vector, undefined where it gives their hash alone. */
+/** The bytes of a vector; `undefined` if it only gives their hash. */
 export function bytesOf(given: Bytes): Uint8Array | undefined {
   if (given.hex !== undefined) return fromHex(given.hex);
   if (given.b64 !== undefined) return new Uint8Array(Buffer.from(given.b64, 'base64'));
   return given.recipe && makeRecipe(given.recipe);
 }
 
-/** Bytes by one of the recipes that the heads of the vector files describe. */
+/** Bytes from one of the recipes that the heads of the vector files describe. */
 export function makeRecipe(recipe: Recipe): Uint8Array {
   if (recipe.kind === 'const_u8') return new Uint8Array(recipe.count).fill(recipe.value ?? 0);
   const make = RECIPES[recipe.kind];
@@ -82,7 +75,7 @@ const RECIPES: Readonly<Record<string, ElementRecipe>> = {
   },
 };
 
-/** The bits of a float16 in (-2, 2), written down independently of the code under test. */
+/** The bits of a float16 in (-2, 2), computed independently of the code under test. */
 function halfOf(value: number): number {
   const sign = value < 0 ? 0x8000 : 0;
   const magnitude = Math.abs(value);

@@ -1,0 +1,61 @@
+import { type GoAwayPayload, ProtocolError } from '@parlance/protocol';
+
+/**
+ * A client on its way from a session whose server drains to the next one. Messages that are sent between the two
+ * wait for the next session.
+ */
+export class Departure {
+  readonly #goAway: GoAwayPayload;
+  readonly #waiting: { send: () => void; reject: (error: Error) => void }[] = [];
+  /** The session takes nothing more. */
+  isClosing = false;
+
+  constructor(goAway: GoAwayPayload) {
+    this.#goAway = goAway;
+  }
+
+  /** Milliseconds to wait between the two sessions. */
+  get retryAfterMs(): number {
+    return this.#goAway.retryAfterMs;
+  }
+
+  /** Sends in the next session, in the order of the calls. Rejects if none follows. */
+  sendInNext(send: () => Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ send: () => void send().then(resolve, reject), reject });
+    });
+  }
+
+  /** The next session is ready. */
+  complete(): void {
+    for (const { send } of this.#waiting.splice(0)) send();
+  }
+
+  /** No session follows. */
+  fail(error: Error): void {
+    for (const { reject } of this.#waiting.splice(0)) reject(error);
+  }
+
+  /** The error of what is asked for meanwhile. */
+  refusal(): ProtocolError {
+    const message = 'the server drains and takes no new requests';
+    return new ProtocolError('draining', message, { retryAfterMs: this.retryAfterMs });
+  }
+
+  /**
+   * The error that the session ends with; `undefined` if nothing was lost with it.
+   *
+   * @param error why it ended, `undefined` for an end in order.
+   * @param openReplies replies that were not complete.
+   */
+  lossOf(error: ProtocolError | undefined, openReplies: number): ProtocolError | undefined {
+    const options = { side: 'remote', retryAfterMs: this.retryAfterMs, cause: error } as const;
+    if (error === undefined) {
+      if (openReplies === 0) return undefined;
+      const message = `the server was shut down before ${openReplies} replies were complete`;
+      return new ProtocolError('session_lost', message, options);
+    }
+    if (!error.retryable || error.code === 'session_lost') return error;
+    return new ProtocolError('session_lost', `the server was shut down: ${error.message}`, options);
+  }
+}

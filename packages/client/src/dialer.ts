@@ -1,0 +1,135 @@
+import { CloseCode, type Logger, type ProtocolError } from '@parlance/protocol';
+import { type Clock, type Crashable, guardLater, loggable, type Wire } from '@parlance/protocol/internal';
+import { connectionFailure, connectionTimeout } from './address.js';
+import { openWebSocket, type WebSocketConstructor } from './connection.js';
+import type { Backoff } from './reconnect.js';
+
+export interface DialerOptions {
+  readonly url: URL;
+  readonly subprotocol: string;
+  readonly WebSocket: WebSocketConstructor | undefined;
+  /** Milliseconds after which an attempt that hangs is given up. */
+  readonly timeoutMs: number;
+  /** The delays between attempts; `undefined` if a lost connection is not replaced. */
+  readonly backoff: Backoff | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger | undefined;
+  /** Asked before each attempt but the first. */
+  readonly askToken: () => Promise<string | undefined>;
+  /** The session that connections are opened for. */
+  readonly session: DialingSession;
+}
+
+export interface DialingSession extends Crashable {
+  /** There is no connection, and the session needs one. */
+  readonly needsWire: boolean;
+  /** The server has accepted the client once, so that a failed attempt is repeated. */
+  readonly isAccepted: boolean;
+  handleConnected(wire: Wire, token: string | undefined): void;
+  handleMessage(data: Uint8Array | string, wire: Wire): void;
+  handleWritable(): void;
+  handleDisconnected(code: number, reason: string, wire: Wire): void;
+  /** The first attempt has failed. */
+  abort(error: ProtocolError): void;
+}
+
+/** Opens the connections of one client, one at a time, and repeats attempts that fail. */
+export class Dialer {
+  readonly #options: DialerOptions;
+  /** The connection that is being opened. */
+  #dialing: Wire | undefined;
+  #cancelRetry: (() => void) | undefined;
+  #isStopped = false;
+  /** The server asked to wait, so signs of life do not shorten the wait. */
+  #isAskedToWait = false;
+
+  constructor(options: DialerOptions) {
+    this.#options = options;
+  }
+
+  /** @throws {ProtocolError} `invalid_option` without a usable WebSocket class. */
+  dial(token: string | undefined): void {
+    const { url, subprotocol, WebSocket, timeoutMs, clock, session } = this.#options;
+    let cancelTimeout = (): void => {};
+    let isTooLate = false;
+    const wire = openWebSocket(url, subprotocol, WebSocket, {
+      session,
+      onOpen: () => {
+        cancelTimeout();
+        this.#dialing = undefined;
+        session.handleConnected(wire, token);
+      },
+      onMessage: (data) => session.handleMessage(data, wire),
+      onWritable: () => session.handleWritable(),
+      onClose: (code, reason, failure) => {
+        cancelTimeout();
+        if (this.#dialing !== wire) return session.handleDisconnected(code, reason, wire);
+        this.#dialing = undefined;
+        // A failed attempt is an error only if there was no session before.
+        if (session.isAccepted) this.retryLater(0);
+        else if (isTooLate) session.abort(connectionTimeout(url, timeoutMs));
+        else session.abort(connectionFailure(url, failure));
+      },
+    });
+    this.#dialing = wire;
+    if (!Number.isFinite(timeoutMs)) return;
+    // Give up an attempt that hangs.
+    cancelTimeout = clock.after(timeoutMs, () => {
+      isTooLate = true;
+      wire.close(CloseCode.NORMAL, '');
+    });
+  }
+
+  /** @param retryAfterMs what the server asked for, which it has spread already; 0 if it did not ask. */
+  retryLater(retryAfterMs: number): void {
+    const { backoff, clock, session } = this.#options;
+    if (backoff === undefined || !session.isAccepted || this.#isStopped) return;
+    if (this.#cancelRetry !== undefined) return;
+    this.#isAskedToWait = retryAfterMs > 0;
+    const delay = this.#isAskedToWait ? retryAfterMs : backoff.next();
+    this.#cancelRetry = clock.after(delay, () => this.#retry());
+  }
+
+  /** Does not wait any longer, if an attempt is waiting. */
+  retryNow(): void {
+    if (this.#cancelRetry !== undefined) this.#retry();
+  }
+
+  /** The network or the page is back. */
+  handleSignOfLife(): void {
+    if (!this.#isAskedToWait) this.retryNow();
+  }
+
+  /** Gives up the attempt that is under way, and those to come. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancelRetry?.();
+    const unwanted = this.#dialing;
+    this.#dialing = undefined;
+    unwanted?.close(CloseCode.NORMAL, '');
+  }
+
+  /** Closes the connection that is being opened, which then counts as a failed attempt. */
+  abandon(): void {
+    this.#dialing?.close(CloseCode.NORMAL, '');
+  }
+
+  #retry(): void {
+    const { askToken, logger, session } = this.#options;
+    this.#cancelRetry?.();
+    this.#cancelRetry = undefined;
+    const isNeeded = () => this.#dialing === undefined && session.needsWire;
+    if (!isNeeded()) return;
+    const asked = askToken().then(
+      (token) => {
+        if (isNeeded()) this.dial(token);
+      },
+      (error: unknown) => {
+        const fields = { event: 'token.failed', err: loggable(error) };
+        logger?.warn(fields, 'the token function failed, trying again');
+        this.retryLater(0);
+      },
+    );
+    guardLater(session, asked);
+  }
+}

@@ -1,0 +1,28 @@
+import type { Body, SendOptions, Session } from '@parlance/protocol';
+import { UserSession, type UserSessionHost } from '@parlance/protocol/internal';
+import { createFetch, type SessionFetch } from './fetch.js';
+
+/** A session as a client holds it: one after the other, if a session is lost or its server drains. */
+export interface ClientSession extends Session {
+  /** `fetch` over this session, bound to it; see {@link SessionFetch} for what it carries. */
+  readonly fetch: SessionFetch;
+}
+
+export interface ClientSessionHost extends UserSessionHost {
+  /** Sends now, or in the next session if the present one is being left. */
+  send(send: () => Promise<void>): Promise<void>;
+}
+
+export class ClientUserSession extends UserSession implements ClientSession {
+  readonly fetch = createFetch(this);
+  readonly #host: ClientSessionHost;
+
+  constructor(host: ClientSessionHost) {
+    super(host);
+    this.#host = host;
+  }
+
+  override send(body: Body, options?: SendOptions): Promise<void> {
+    return this.#host.send(() => super.send(body, options));
+  }
+}

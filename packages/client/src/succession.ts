@@ -1,0 +1,314 @@
+import {
+  CloseReason,
+  type CloseResult,
+  type GoAwayPayload,
+  type Logger,
+  type Message,
+  type Negotiated,
+  ProtocolError,
+  type SessionCore,
+  type SessionEvents,
+  type SessionState,
+  type SessionStats,
+} from '@parlance/protocol';
+import {
+  type EndpointOptions,
+  guard,
+  Listeners,
+  type Mailbox,
+  type Outbound,
+  type Received,
+  SessionMailbox,
+  SILENT_LOGGER,
+  type Sweepable,
+  type UserSessionHost,
+  type Wire,
+} from '@parlance/protocol/internal';
+import { Departure } from './departure.js';
+import type { DialingSession } from './dialer.js';
+import { ClientEndpoint } from './endpoint.js';
+import { type ClientSession, ClientUserSession } from './session.js';
+
+export interface SuccessionOptions {
+  readonly createCore: () => SessionCore;
+  /** A lost session, or one whose server drains, is followed by another one. */
+  readonly isRenewed: boolean;
+  readonly agentId: string | undefined;
+  /** What all endpoints have in common. */
+  readonly endpoint: Omit<EndpointOptions, 'core'>;
+  readonly onReady: () => void;
+  readonly onState: (state: SessionState) => void;
+  /** Another connection is needed. @param retryAfterMs how long the server asked to wait, else 0. */
+  readonly onWireLost: (retryAfterMs: number) => void;
+  /** No session follows any more. */
+  readonly onEnded: (error: ProtocolError | undefined) => void;
+}
+
+/**
+ * How the end of a session is continued: `retry` a session that never began, `continue` after a session that was
+ * left in order, so that its reader misses nothing, or `restart` after a lost one.
+ */
+type Continuation = 'retry' | 'continue' | 'restart';
+
+/** The sessions of one client, one after the other, as one session of its application. */
+export class Succession implements UserSessionHost, DialingSession, Sweepable {
+  readonly role = 'client';
+  readonly session: ClientSession;
+  readonly listeners = new Listeners();
+  readonly logger: Logger;
+  readonly mailbox: SuccessionMailbox = new SuccessionMailbox();
+  readonly #options: SuccessionOptions;
+  #current: ClientEndpoint;
+  /** A session was accepted, although its codecs may still be loading. */
+  #isAccepted = false;
+  /** The present session is not the first. */
+  #isSuccessor = false;
+  /** The application has closed the session, so none follows. */
+  #isCloseRequested = false;
+  /** Either end closes the present session. */
+  #isClosing = false;
+  #hasEnded = false;
+  #reportedState: SessionState | undefined;
+  /** How the end of the present session is continued, once it is known. */
+  #continuation: Continuation | undefined;
+  #retryAfterMs = 0;
+  /** The ACCEPT with which the server has begun a session in place of the lost one. */
+  #accept: Uint8Array | string | undefined;
+  /** GOAWAY that came before the present session was ready. */
+  #goAway: GoAwayPayload | undefined;
+  #departure: Departure | undefined;
+
+  constructor(options: SuccessionOptions) {
+    this.#options = options;
+    this.logger = options.endpoint.logger ?? SILENT_LOGGER;
+    this.session = new ClientUserSession(this);
+    this.#current = this.#begin();
+  }
+
+  /** The endpoint of the present session. */
+  get current(): ClientEndpoint {
+    return this.#current;
+  }
+
+  // --- as the host of the application's session
+
+  get id(): string {
+    return this.#current.id;
+  }
+  get state(): SessionState {
+    return this.#current.state;
+  }
+  get negotiated(): Negotiated {
+    return this.#current.negotiated;
+  }
+  get principal(): string | undefined {
+    return this.#current.principal;
+  }
+  get agentId(): string | undefined {
+    return this.#current.agentId;
+  }
+  get outbound(): Outbound {
+    if (this.#departure?.isClosing) throw this.#departure.refusal();
+    return this.#current.outbound;
+  }
+
+  /** Sends now, or in the next session if the present one is being left. */
+  send(send: () => Promise<void>): Promise<void> {
+    return this.#departure?.isClosing ? this.#departure.sendInNext(send) : send();
+  }
+
+  async flush(): Promise<void> {
+    await this.#current.flush();
+  }
+
+  stats(): SessionStats {
+    return this.#current.stats();
+  }
+
+  async close(): Promise<CloseResult> {
+    this.#isCloseRequested = true;
+    return await this.#current.close();
+  }
+
+  // --- as the owner of connections
+
+  get needsWire(): boolean {
+    return !this.#hasEnded && !this.#current.hasWire;
+  }
+  get isAccepted(): boolean {
+    return this.#isAccepted;
+  }
+  handleConnected(wire: Wire, token: string | undefined): void {
+    this.#current.handleConnected(wire, token);
+  }
+  handleMessage(data: Uint8Array | string, wire: Wire): void {
+    this.#current.handleMessage(data, wire);
+  }
+  handleWritable(): void {
+    this.#current.handleWritable();
+  }
+  handleDisconnected(code: number, reason: string, wire: Wire): void {
+    this.#current.handleDisconnected(code, reason, wire);
+  }
+  handleTick(): void {
+    this.#current.handleTick();
+  }
+  abort(error: ProtocolError): void {
+    this.#current.abort(error);
+  }
+  crash(error: unknown): void {
+    this.#current.crash(error);
+  }
+
+  // --- one session after the other
+
+  #begin(): ClientEndpoint {
+    const { createCore, endpoint: shared, onWireLost } = this.#options;
+    return new ClientEndpoint({
+      ...shared,
+      core: createCore(),
+      userSession: this.session,
+      mailbox: this.mailbox,
+      onAccepted: () => {
+        this.#isAccepted = true;
+      },
+      onReady: () => this.#handleReady(),
+      onNotify: (name, event) => this.#handleNotification(name, event),
+      onGoAway: (goAway) => {
+        // Until the session is ready, the departure is that of the session before it.
+        if (this.#current.isReady) this.#departure ??= new Departure(goAway);
+        else this.#goAway = goAway;
+      },
+      onSuperseded: (accept) => {
+        this.#accept = accept;
+      },
+      onApplied: () => this.#leaveWhenIdle(),
+      onWireLost,
+      onEnding: (error) => this.#handleEnding(error),
+      onEnded: (error) => this.#handleEnded(error),
+    });
+  }
+
+  #handleReady(): void {
+    const departure = this.#departure;
+    this.#departure = this.#goAway && new Departure(this.#goAway);
+    this.#goAway = undefined;
+    this.#current.agentId = this.#options.agentId;
+    this.#options.onReady();
+    departure?.complete();
+  }
+
+  #handleNotification<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void {
+    if (name === 'state') return this.#handleState(event as SessionState);
+    // An attempt to begin a session is not a session that ended.
+    if (this.#continuation === 'retry') return;
+    this.listeners.notify(name, event, this);
+  }
+
+  #handleState(state: SessionState): void {
+    if (state !== 'closed') this.#isClosing = state === 'closing';
+    if (this.#isClosing && this.#departure !== undefined) this.#departure.isClosing = true;
+    if (state !== 'closed' || this.#continuation === undefined) this.#reportState(state);
+  }
+
+  /** Reports repeated attempts to begin a session as a single state change. */
+  #reportState(state: SessionState): void {
+    if (state === this.#reportedState) return;
+    this.#reportedState = state;
+    this.#options.onState(state);
+    this.listeners.notify('state', state, this);
+  }
+
+  /** Leaves a server that drains as soon as nothing is under way any more. */
+  #leaveWhenIdle(): void {
+    const departure = this.#departure;
+    if (departure === undefined || departure.isClosing) return;
+    const { core, isIdle } = this.#current;
+    if (core.state !== 'established' || core.channel.openStreams > 0 || !isIdle) return;
+    departure.isClosing = true;
+    void this.#current.shutdown(CloseReason.CLIENT_SHUTDOWN, 'the server drains');
+  }
+
+  /** Decides what follows the present session, and with which error it ends. */
+  #handleEnding(given: ProtocolError | undefined): ProtocolError | undefined {
+    const { core, openReplies } = this.#current;
+    // Closing a session that has not begun yet is an end in order if it would have followed another one.
+    const isOrderly = this.#isCloseRequested && this.#isSuccessor && given?.code === 'session_closed';
+    const reason = isOrderly ? undefined : given;
+    const departure = this.#isCloseRequested ? undefined : this.#departure;
+    const error = departure === undefined ? reason : departure.lossOf(reason, openReplies);
+    const isUnborn = this.#isSuccessor && core.negotiated === undefined && error?.retryable === true;
+    const isLost = error?.code === 'session_lost' && (!this.#isClosing || departure !== undefined);
+    if (!this.#options.isRenewed) this.#continuation = undefined;
+    else if (isUnborn) this.#continuation = 'retry';
+    else if (departure !== undefined && error === undefined) this.#continuation = 'continue';
+    else this.#continuation = isLost ? 'restart' : undefined;
+    this.mailbox.isContinued = this.#continuation === 'retry' || this.#continuation === 'continue';
+    this.#retryAfterMs = Math.max(error?.retryAfterMs ?? departure?.retryAfterMs ?? 0, core.retryAfterMs);
+    return error;
+  }
+
+  #handleEnded(error: ProtocolError | undefined): void {
+    const continuation = this.#continuation;
+    this.#continuation = undefined;
+    if (continuation !== undefined) return guard(this, () => this.#succeed(continuation));
+    this.#hasEnded = true;
+    const departure = this.#departure;
+    this.#departure = undefined;
+    departure?.fail(
+      error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' }),
+    );
+    this.#options.onEnded(error);
+  }
+
+  /** Begins the next session: on the connection that the server has begun one on, or else on a new one. */
+  #succeed(continuation: Continuation): void {
+    if (continuation === 'restart') this.mailbox.reopen();
+    const [former, accept] = [this.#current, this.#accept];
+    this.#accept = undefined;
+    this.#goAway = undefined;
+    this.#isSuccessor = true;
+    this.#isClosing = false;
+    this.#current = this.#begin();
+    this.#reportState(this.#current.state);
+    if (this.#departure !== undefined) this.#departure.isClosing = true;
+    const { wire } = former;
+    if (accept === undefined || wire === undefined) return this.#options.onWireLost(this.#retryAfterMs);
+    former.releaseWire();
+    this.#current.handleAccepted(wire, accept);
+  }
+}
+
+/**
+ * The messages of all sessions of a client. Messages that a lost session has acknowledged stay readable; the
+ * next `for await` gets them before those of the sessions after it.
+ */
+class SuccessionMailbox implements Mailbox {
+  #present = new SessionMailbox();
+  readonly #former: SessionMailbox[] = [];
+  /** The next session's messages follow in the same mailbox, so that it does not end with the present one. */
+  isContinued = false;
+
+  get size(): number {
+    return this.#present.size;
+  }
+
+  push(message: Received): void {
+    this.#present.push(message);
+  }
+
+  end(error: Error | undefined): void {
+    if (!this.isContinued) this.#present.end(error);
+  }
+
+  /** A session follows {@link end}, for another `for await`. */
+  reopen(): void {
+    if (this.#present.size > 0) this.#former.push(this.#present);
+    this.#present = new SessionMailbox();
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Message> {
+    while (this.#former[0]?.size === 0) this.#former.shift();
+    return (this.#former[0] ?? this.#present)[Symbol.asyncIterator]();
+  }
+}

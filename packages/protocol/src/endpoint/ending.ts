@@ -1,0 +1,177 @@
+import { ProtocolError } from '../base/errors.js';
+import { closeReasonOf } from '../session/close-reason.js';
+import { attempt, guardLater, logCrash } from './guard.js';
+import { type EndpointHost, sessionClosed } from './host.js';
+import type { CloseResult, SessionEvents } from './session.js';
+
+const SESSION_FAILED = 'the session failed';
+
+export interface EndingHost extends EndpointHost {
+  /** Ends what waits within the session: senders, replies, handlers, memory. Each step is taken although others fail. */
+  readonly endingSteps: readonly ((error: ProtocolError | undefined) => void)[];
+  /** Applies what the core has to say. Throws what goes wrong. */
+  apply(): void;
+  now(): number;
+  /** Drops the connection with the reason of a close frame. Never throws. */
+  cutOff(reason: string): void;
+  notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void;
+}
+
+/** How a session ends: in order, by an error, or by a fault of this end; and who waits for that. */
+export class Ending {
+  readonly #host: EndingHost;
+  #flushing: { resolve: () => void; reject: (error: Error) => void }[] | undefined;
+  #closing: ((result: CloseResult) => void)[] | undefined;
+  #unacknowledged = 0;
+  #hasEnded = false;
+  #hasReported = false;
+  #hasCrashed = false;
+  #isDropped = false;
+  /** The end was asked for with an error, which is logged already if it is worth a log line. */
+  isAborted = false;
+
+  constructor(host: EndingHost) {
+    this.#host = host;
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+  get hasCrashed(): boolean {
+    return this.#hasCrashed;
+  }
+  /** Ended without the core, because the core fails. */
+  get isDropped(): boolean {
+    return this.#isDropped;
+  }
+
+  /** Nothing waits to be written or acknowledged. */
+  get isFlushed(): boolean {
+    const { core } = this.#host;
+    return core.queuedBytes === 0 && !core.hasOutput && core.channel.framesUnconfirmed === 0;
+  }
+
+  /** Resolves when everything is acknowledged; rejects with what ends the session before. */
+  async flushed(): Promise<void> {
+    if (this.isFlushed) return;
+    await new Promise<void>((resolve, reject) => {
+      this.#flushing ??= [];
+      this.#flushing.push({ resolve, reject });
+    });
+  }
+
+  /** Settles those who wait for {@link flushed} if everything is acknowledged. */
+  checkFlushed(): void {
+    if (this.#flushing !== undefined && this.isFlushed) this.#settleFlushing(undefined);
+  }
+
+  /** Closes the session by `close` unless it is over. Resolves when it is. */
+  closed(close: () => void): Promise<CloseResult> {
+    if (this.#hasEnded) return Promise.resolve({ unacknowledged: this.#unacknowledged });
+    return new Promise((resolve) => {
+      this.#closing ??= [];
+      this.#closing.push(resolve);
+      close();
+    });
+  }
+
+  /** The core has ended. */
+  end(given: ProtocolError | undefined): void {
+    const { core, options, endingSteps } = this.#host;
+    // The core has caught it itself, on a frame.
+    if (given?.code === 'internal' && given.side === 'local' && !this.isAborted && !this.#hasCrashed)
+      this.#logFault(given.cause ?? given);
+    const error = options.onEnding === undefined ? given : options.onEnding(given);
+    this.#hasEnded = true;
+    for (const step of endingSteps) step(error);
+    const undelivered = core.undelivered();
+    this.#unacknowledged = core.channel.framesUnconfirmed + undelivered.notSent.length;
+    // An answered CLOSE says that everything has arrived.
+    const isComplete = error === undefined && this.#unacknowledged === 0;
+    this.#settleFlushing(isComplete ? undefined : (error ?? sessionClosed()));
+    this.#settleClosing({ unacknowledged: this.#unacknowledged });
+    this.#host.notify('state', 'closed');
+    this.#endMailbox(error);
+    if (error !== undefined) this.#host.notify('error', error);
+    if (error?.code === 'session_lost') this.#host.notify('reset', { reason: error.message, ...undelivered });
+    this.#report(error);
+  }
+
+  /** See `Crashable.crash`. If the core fails as well, the session is dropped without it. */
+  crash(error: unknown): void {
+    const again = this.#hasCrashed;
+    this.#hasCrashed = true;
+    this.#logFault(error);
+    // After the end there is only the connection left to end.
+    if (this.#hasReported) return this.#host.cutOff(SESSION_FAILED);
+    const failure = new ProtocolError('internal', SESSION_FAILED, { cause: error });
+    const failed = again
+      ? undefined
+      : attempt(() => {
+          this.#host.core.abort(failure, this.#host.now());
+          this.#host.apply();
+        });
+    if (failed !== undefined) this.#logFault(failed.error);
+    if (!this.#hasReported) this.#drop(failure);
+  }
+
+  #drop(failure: ProtocolError): void {
+    if (this.#isDropped) return;
+    this.#isDropped = true;
+    this.#hasEnded = true;
+    const host = this.#host;
+    host.cutOff(closeReasonOf(failure));
+    const steps = [
+      ...host.endingSteps,
+      () => this.#settleFlushing(failure),
+      // It is not known whether anything has arrived.
+      () => this.#settleClosing({ unacknowledged: Infinity }),
+      () => host.notify('state', 'closed'),
+      () => host.mailbox.end(failure),
+      () => host.notify('error', failure),
+      () => this.#report(failure),
+    ];
+    for (const step of steps) {
+      const failed = attempt(() => step(failure));
+      if (failed !== undefined) this.#logFault(failed.error);
+    }
+  }
+
+  #settleFlushing(error: ProtocolError | undefined): void {
+    const flushing = this.#flushing ?? [];
+    this.#flushing = undefined;
+    for (const { resolve, reject } of flushing) {
+      if (error === undefined) resolve();
+      else reject(error);
+    }
+  }
+
+  #settleClosing(result: CloseResult): void {
+    const closing = this.#closing ?? [];
+    this.#closing = undefined;
+    for (const resolve of closing) resolve(result);
+  }
+
+  /** Messages that are still being scanned were acknowledged, so the reader gets them before the end. */
+  #endMailbox(error: ProtocolError | undefined): void {
+    const { mailbox, scanner } = this.#host;
+    const end = () => mailbox.end(error);
+    const scanning = scanner?.pending;
+    if (scanning === undefined) end();
+    else guardLater(this.#host, scanning.then(end, end));
+  }
+
+  #report(error: ProtocolError | undefined): void {
+    if (this.#hasReported) return;
+    this.#hasReported = true;
+    this.#host.options.onEnded?.(error);
+  }
+
+  #logFault(error: unknown): void {
+    let id: string | undefined;
+    attempt(() => {
+      id = this.#host.core.id;
+    });
+    logCrash(this.#host.logger, id, error);
+  }
+}

@@ -1,0 +1,37 @@
+import { ProtocolError } from '../base/errors.js';
+import type { SessionMemory } from '../base/memory.js';
+import type { Negotiated } from '../control/agreement.js';
+import type { SessionCore } from '../session/types.js';
+import type { EndpointOptions } from './endpoint-options.js';
+import type { Crashable } from './guard.js';
+import type { Mailbox } from './messages/mailbox.js';
+import type { MessageOwner, ReceivedMessage } from './messages/message.js';
+import type { ContentScanner, Logger } from './ports.js';
+import type { Session } from './session.js';
+import type { StatsRecorder } from './stats.js';
+
+/** What the inbound and the outbound half of a session need from the endpoint that drives it. */
+export interface EndpointHost extends Crashable, MessageOwner {
+  readonly core: SessionCore;
+  readonly options: EndpointOptions;
+  readonly logger: Logger;
+  readonly recorder: StatsRecorder;
+  /** The session that handlers and scans are given. */
+  readonly session: Session;
+  /** The client's name, at both ends. */
+  readonly agentId: string | undefined;
+  readonly negotiated: Negotiated;
+  readonly memory: SessionMemory;
+  readonly mailbox: Mailbox;
+  readonly scanner: ContentScanner | undefined;
+  /** Writes what waits; enough after commands that cause no events. */
+  transmit(): void;
+  /** Writes what waits and handles events. Never throws. */
+  pump(): void;
+  /** Takes a report that a message could not be delivered. */
+  handleReport(message: ReceivedMessage): void;
+}
+
+export function sessionClosed(): ProtocolError {
+  return new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
+}

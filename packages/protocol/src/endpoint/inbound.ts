@@ -1,0 +1,297 @@
+import { Extension } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
+import { MAX_ASSEMBLED_SIZE } from '../base/limits.js';
+import type { Reservation } from '../base/memory.js';
+import { plainBody, type ReceivedBody } from '../codec/body.js';
+import { DELIVERY } from '../link/addressing.js';
+import type { SessionEvent } from '../session/types.js';
+import { encodeUndeliverable } from './agents/delivery.js';
+import { guardLater } from './guard.js';
+import { type EndpointHost, sessionClosed } from './host.js';
+import { Intake, type IntakeEvent } from './messages/intake.js';
+import { createMessage, type ReceivedMessage } from './messages/message.js';
+import type { Outbound } from './outbound.js';
+import type { EventRoute } from './ports.js';
+import { Handlers } from './requests/handlers.js';
+import type { RequestHandler } from './requests/responder.js';
+import { TensorReceiver } from './tensors/receiver.js';
+import { isTurnOver } from './turn.js';
+
+/**
+ * The messages, requests, tensors and replies that this end receives in one session: reserves memory for them,
+ * has them scanned, and hands them to the route, the handlers, the mailbox or the waiting reply. Members are
+ * created on first use.
+ */
+export class Inbound {
+  readonly #host: EndpointHost;
+  readonly #outbound: Outbound;
+  readonly #eventRoute: EventRoute | undefined;
+  #intake: Intake | undefined;
+  #handlers: Handlers | undefined;
+  #tensors: TensorReceiver | undefined;
+  #hasDroppedMessage = false;
+  #hasRefusedBody = false;
+
+  constructor(host: EndpointHost, outbound: Outbound) {
+    this.#host = host;
+    this.#outbound = outbound;
+    this.#eventRoute = host.options.route;
+  }
+
+  handle(event: SessionEvent): void {
+    const { recorder, options } = this.#host;
+    if ('body' in event) recorder.receivedBody(event.body);
+    switch (event.type) {
+      case 'message':
+        if (event.body.agent === DELIVERY && this.#eventRoute === undefined)
+          return this.#host.handleReport(this.#messageOf(event.body, undefined));
+        return this.#takeIn(event);
+      case 'request':
+      case 'part':
+      case 'response':
+      case 'end':
+      case 'failure':
+        return this.#takeIn(event);
+      case 'piece':
+        if (event.piece.offset === 0) recorder.receivedTensor(event.piece.totalLength);
+        if (this.#route(event, undefined)) return;
+        if (options.takesMessages === false) return this.#refuseTensor(event.streamId, event.piece.charge);
+        return this.#tensorReceiver.handlePiece(event.streamId, event.piece);
+      case 'cancel':
+        if (this.#intake?.has(event.streamId) !== true && this.#route(event, undefined)) return;
+        this.#tensors?.handleCancel(event.streamId);
+        this.#cancel(event.streamId);
+    }
+  }
+
+  /** Answers a request that was received with a handler of the caller's. */
+  async answer(streamId: number, body: ReceivedBody, handler: RequestHandler): Promise<void> {
+    await this.#handlersOf().run(streamId, createMessage(body, this.#outbound.coder), handler);
+  }
+
+  /** Stops the handlers except those that run to completion. */
+  abortHandlers(reason: ProtocolError): void {
+    this.#handlers?.abort(reason);
+  }
+
+  /** The session is over. */
+  end(error: ProtocolError | undefined): void {
+    if (this.#tensors === undefined && this.#handlers === undefined) return;
+    const failure = error ?? sessionClosed();
+    this.#tensors?.end(failure);
+    this.#handlers?.abort(failure);
+  }
+
+  /** Waits for memory if the body needs any that is charged. */
+  #takeIn(event: IntakeEvent): void {
+    if (this.#intake === undefined) {
+      const host = this.#host;
+      const { clock } = host.options;
+      const route = this.#eventRoute;
+      this.#intake = new Intake({
+        memory: () => host.memory,
+        now: () => clock.now(),
+        memoryOf: (waiting) =>
+          (route !== undefined && isForOthers(waiting, route) ? route.memoryOf(waiting) : undefined) ??
+          this.#outbound.coder.memoryOf(waiting.body),
+        deliver: (waiting, reservation) => this.#deliver(waiting, reservation),
+        refuse: (waiting, error) => this.#refuseBody(waiting, error),
+      });
+    }
+    this.#intake.take(event);
+  }
+
+  #deliver(event: IntakeEvent, reservation: Reservation | undefined): void {
+    if (this.#route(event, reservation)) return;
+    const { mailbox, options, scanner } = this.#host;
+    const { requester } = this.#outbound;
+    switch (event.type) {
+      case 'message': {
+        if (options.takesMessages === false) return this.#dropMessage(event.body, reservation);
+        const message = this.#messageOf(event.body, reservation);
+        if (scanner === undefined) mailbox.push(message);
+        else scanner.takeMessage(message, () => mailbox.push(message));
+        return;
+      }
+      case 'request': {
+        const { streamId } = event;
+        const message = this.#messageOf(event.body, reservation);
+        if (scanner === undefined) this.#startRequest(streamId, message);
+        else scanner.takeRequest(message, () => this.#startRequest(streamId, message));
+        return;
+      }
+      case 'part':
+        return requester.handlePart(event.streamId, event.body, reservation);
+      case 'response':
+        return requester.handleResponse(event.streamId, event.body, reservation);
+      case 'end':
+        return requester.handleEnd(event.streamId);
+      case 'failure':
+        return requester.handleEnd(event.streamId, event.error);
+    }
+  }
+
+  /** Server: offers an event that concerns another session to the route. Returns whether the route took it. */
+  #route(event: SessionEvent, reservation: Reservation | undefined): boolean {
+    const route = this.#eventRoute;
+    return route !== undefined && isForOthers(event, route) && route.take(event, reservation);
+  }
+
+  #messageOf(body: ReceivedBody, reservation: Reservation | undefined): ReceivedMessage {
+    const message = createMessage(body, this.#outbound.coder);
+    message.reservation = reservation;
+    message.owner = this.#host;
+    return message;
+  }
+
+  #startRequest(streamId: number, message: ReceivedMessage): void {
+    const host = this.#host;
+    // The client may have cancelled it during the scan.
+    if (host.core.channel.isWanted(streamId)) {
+      guardLater(host, this.#handlersOf().run(streamId, message, host.options.onRequest));
+      return;
+    }
+    message.release();
+    host.core.channel.end(streamId);
+  }
+
+  #handlersOf(): Handlers {
+    if (this.#handlers === undefined) {
+      const host = this.#host;
+      const { clock, limits, batch, yield: letOthersRun = clock.yield } = host.options;
+      this.#handlers = new Handlers({
+        core: host.core,
+        coder: this.#outbound.coder,
+        session: host.session,
+        logger: host.logger,
+        clock: this.#outbound.clock,
+        // With the clock of the process, as all sessions share a turn of the event loop.
+        rest: (size) => (isTurnOver(clock, size) ? letOthersRun() : undefined),
+        maxMetadataSize: limits.maxMetadataSize,
+        batch,
+        pump: () => host.pump(),
+        ready: (streamId) => this.#outbound.room(streamId),
+      });
+    }
+    return this.#handlers;
+  }
+
+  get #tensorReceiver(): TensorReceiver {
+    if (this.#tensors === undefined) {
+      const host = this.#host;
+      const { core, mailbox, scanner } = host;
+      const { clock, limits, maxAssembledSize = MAX_ASSEMBLED_SIZE, transfers = 'assemble' } = host.options;
+      this.#tensors = new TensorReceiver({
+        mode: transfers,
+        limits,
+        maxAssembledSize,
+        memory: () => host.memory,
+        now: () => clock.now(),
+        admit(message, deliver) {
+          if (scanner === undefined) deliver();
+          else scanner.takeRequest(message, deliver);
+        },
+        deliver: (message) => mailbox.push(message),
+        consume(streamId, charge) {
+          if (core.channel.consume(streamId, charge)) host.pump();
+        },
+        accept(streamId) {
+          core.channel.respond(streamId, plainBody(new Uint8Array(0)));
+          host.pump();
+        },
+        refuse: (streamId, error) => this.#refuse(streamId, error),
+      });
+    }
+    return this.#tensors;
+  }
+
+  #cancel(streamId: number): void {
+    const charge = this.#intake?.drop(streamId);
+    if (charge === undefined) return this.#handlers?.cancel(streamId);
+    // Its handler has not begun.
+    const { channel } = this.#host.core;
+    channel.consume(streamId, charge);
+    channel.end(streamId);
+  }
+
+  /**
+   * Drops a message because this end has no reader for messages. It says so in ACCEPT, but older peers do not
+   * know that: the peer gets a report if it understands reports, and the first drop is logged.
+   */
+  #dropMessage({ charge }: ReceivedBody, reservation: Reservation | undefined): void {
+    const { core, logger, negotiated } = this.#host;
+    reservation?.release();
+    core.channel.consume(0, charge);
+    if (!this.#hasDroppedMessage) {
+      const fields = { event: 'message.unread', session: core.id };
+      logger.warn(fields, 'dropped a one-way message: the server has no onSession to read it');
+    }
+    this.#hasDroppedMessage = true;
+    const mayReport = negotiated.extensions[Extension.AGENTS] !== undefined;
+    if (mayReport && core.channel.queuedOn(0) < MAX_QUEUED_REPORTS) {
+      const report = encodeUndeliverable({
+        to: '@server',
+        outcome: 'not_sent',
+        reason: 'unsupported',
+        first: undefined,
+        count: 1,
+      });
+      try {
+        core.channel.send({ ...this.#outbound.coder.encode(report, {}), agent: DELIVERY });
+      } catch {
+        // No codec of the session can carry a report; the log line has to do.
+      }
+    }
+    this.#host.pump();
+  }
+
+  #refuseTensor(streamId: number, charge: number): void {
+    this.#host.core.channel.consume(streamId, charge);
+    const message = 'the server reads no tensors: it has no onSession';
+    this.#refuse(streamId, new ProtocolError('unsupported', message));
+  }
+
+  /** There is no memory for a body: a request is refused, and a reply fails at this end. */
+  #refuseBody(event: IntakeEvent, error: ProtocolError): void {
+    if (!('body' in event)) return this.#deliver(event, undefined);
+    // Messages wait instead; they are never refused.
+    if (event.type === 'message') return;
+    const { core, logger } = this.#host;
+    const { streamId, body } = event;
+    const fields = { event: 'memory.refused', session: core.id, kind: event.type };
+    logger[this.#hasRefusedBody ? 'debug' : 'warn'](fields, error.message);
+    this.#hasRefusedBody = true;
+    core.channel.consume(streamId, body.charge);
+    if (event.type === 'request') core.channel.refuse(streamId, error);
+    else if (this.#eventRoute?.refuse(streamId, error) !== true)
+      this.#outbound.requester.refuse(streamId, error);
+    this.#host.pump();
+  }
+
+  #refuse(streamId: number, error: ProtocolError): void {
+    this.#host.core.channel.refuse(streamId, error);
+    this.#host.pump();
+  }
+}
+
+/** Bytes of reports that may wait for a peer that does not read them. */
+const MAX_QUEUED_REPORTS = 64 * 1024;
+
+/** Whether an event is addressed to another session, or belongs to a stream that leads to one. */
+function isForOthers(event: SessionEvent, route: EventRoute): boolean {
+  switch (event.type) {
+    case 'message':
+    case 'request':
+      return event.body.agent !== undefined;
+    case 'piece':
+      return event.piece.agent !== undefined || route.isRelayed(event.streamId);
+    case 'part':
+    case 'response':
+    case 'end':
+    case 'failure':
+    case 'cancel':
+      return route.isRelayed(event.streamId);
+    default:
+      return false;
+  }
+}

@@ -1,0 +1,119 @@
+import { ProtocolError } from '../base/errors.js';
+import type { Reservation, SessionMemory } from '../base/memory.js';
+import { MemoryBudget } from '../base/memory-budget.js';
+import type { SessionCore } from '../session/types.js';
+
+/** Sessions that hold fewer bytes than this have no account. */
+const MIN_COUNTED = 64 * 1024;
+/** Memory of a waiting message beside its bytes, at this end or on its way to another session. */
+const MESSAGE_MEMORY = 512;
+/** Memory of an open stream with its handler; the first {@link FREE_STREAMS} are not counted. */
+const STREAM_MEMORY = 8 * 1024;
+const FREE_STREAMS = 16;
+const NO_KEYS: readonly string[] = [];
+const UNBOUNDED = new MemoryBudget(Infinity);
+
+export interface MemoryAccountHost {
+  readonly core: SessionCore;
+  readonly options: {
+    readonly memory?: MemoryBudget | undefined;
+    readonly limits: { readonly sessionMemory: number };
+    readonly clock: { now(): number };
+  };
+  /** Messages that wait for the reader, or at a server to be written to other sessions. */
+  readonly waitingMessages: number;
+  pump(): void;
+  abort(error: ProtocolError): void;
+  crash(error: unknown): void;
+}
+
+/**
+ * The share of one session in the memory of the process. While memory is scarce, its peer gets no more credit. Most
+ * sessions hold too little to be counted and have no {@link SessionMemory}.
+ */
+export class MemoryAccount {
+  readonly #host: MemoryAccountHost;
+  #memory: SessionMemory | undefined;
+  #keys = NO_KEYS;
+  /** The wait for memory, while the peer gets no credit. */
+  #shortage: Reservation | undefined;
+
+  constructor(host: MemoryAccountHost) {
+    this.#host = host;
+  }
+
+  get memory(): SessionMemory {
+    if (this.#memory === undefined) {
+      const { core, options } = this.#host;
+      const { memory = UNBOUNDED, limits, clock } = options;
+      this.#memory = memory.open(limits.sessionMemory);
+      this.#memory.assign(this.#keys);
+      this.#memory.onEvict = () => this.#host.abort(evicted());
+      this.#memory.onFault = (error) => this.#host.crash(error);
+      if (core.state === 'suspended') this.#memory.handleSuspended(clock.now());
+    }
+    return this.#memory;
+  }
+
+  /** The principal and the address whose shares of the process's memory the session uses. */
+  assign(keys: readonly string[]): void {
+    this.#keys = keys;
+    this.#memory?.assign(keys);
+  }
+
+  /** @param since clock reading, `Infinity` while a connection carries the session. */
+  handleSuspended(since: number): void {
+    this.#memory?.handleSuspended(since);
+  }
+
+  handleTick(now: number): void {
+    this.#memory?.handleTick(now);
+  }
+
+  /** Reports how much windows and queues hold, and withholds credit while memory is scarce. */
+  update(): void {
+    const { core, waitingMessages } = this.#host;
+    const streams = Math.max(0, core.channel.openStreams - FREE_STREAMS) * STREAM_MEMORY;
+    const held = core.heldBytes + waitingMessages * MESSAGE_MEMORY + streams;
+    if (this.#memory === undefined && held < MIN_COUNTED) return;
+    const { memory } = this;
+    if (!memory.hold(held) || memory.isScarce === (this.#shortage !== undefined)) return;
+    if (this.#shortage === undefined) this.#awaitMemory();
+    else this.#grantAgain();
+  }
+
+  close(): void {
+    this.#memory?.close();
+    this.#memory = undefined;
+    this.#shortage = undefined;
+  }
+
+  #awaitMemory(): void {
+    const { core, options } = this.#host;
+    core.channel.holdCredit(true);
+    const grantAgain = () => {
+      this.#grantAgain();
+      this.#host.pump();
+    };
+    // Sessions that wait for each other release nothing, so one of them continues when its wait times out.
+    this.#shortage = this.memory.queue(1, {
+      now: options.clock.now(),
+      begin: grantAgain,
+      refuse: grantAgain,
+    });
+  }
+
+  #grantAgain(): void {
+    const shortage = this.#shortage;
+    this.#shortage = undefined;
+    shortage?.release();
+    this.#host.core.channel.holdCredit(false);
+  }
+}
+
+function evicted(): ProtocolError {
+  return new ProtocolError(
+    'over_budget',
+    'other sessions need the memory that this one holds without a connection',
+  );
+}

@@ -1,0 +1,49 @@
+import type { TensorMessage } from '../tensors/message.js';
+import { Inbox, type InboxOptions } from './inbox.js';
+import type { Message, ReceivedMessage } from './message.js';
+
+/** A message or tensor that waits for the application. */
+export type Received = ReceivedMessage | TensorMessage;
+
+/** Received messages that wait for the application to read them. */
+export interface Mailbox extends AsyncIterable<Message> {
+  /** Messages that wait. */
+  readonly size: number;
+  push(message: Received): void;
+  /** Accepts no more messages. The reader throws `error`, if given, after the last one. */
+  end(error: Error | undefined): void;
+}
+
+/** The mailbox of one session. Reading a message credits the session that it belongs to. */
+export class SessionMailbox implements Mailbox, InboxOptions<Received> {
+  readonly #inbox = new Inbox<Received>(this);
+  /** The message that the reader took last. */
+  #taken: Received | undefined;
+
+  get size(): number {
+    return this.#inbox.size;
+  }
+
+  push(message: Received): void {
+    this.#inbox.push(message);
+  }
+
+  end(error: Error | undefined): void {
+    this.#inbox.end(error);
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Message> {
+    return this.#inbox[Symbol.asyncIterator]();
+  }
+
+  onTake(message: Received): void {
+    this.#taken = message;
+    // Without effect if that session is over.
+    message.owner?.handleTaken(message.charge);
+  }
+
+  onDone(): void {
+    this.#taken?.release();
+    this.#taken = undefined;
+  }
+}

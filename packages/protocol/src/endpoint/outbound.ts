@@ -1,0 +1,179 @@
+import { Subprotocol } from '../base/constants.js';
+import { type BodyCoder, createBodyCoder } from '../codec/auto/coder.js';
+import type { BodyToSend } from '../link/link.js';
+import type { Clock } from '../platform/clock.js';
+import { maxMessageSize } from '../session/body-rules.js';
+import { getEncoding } from '../tokenizer/load.js';
+import { GuardedClock } from './guard.js';
+import { type EndpointHost, sessionClosed } from './host.js';
+import { Backpressure } from './messages/backpressure.js';
+import { CodingOrder } from './messages/coding-order.js';
+import { createMessage } from './messages/message.js';
+import { encodeMetadata, type Metadata } from './messages/metadata.js';
+import { type Body, encodeBody } from './messages/part.js';
+import type { Reply } from './requests/reply.js';
+import { Requester } from './requests/requester.js';
+import type { RequestOptions, SendOptions, SendTensorOptions } from './session.js';
+import { TensorSender } from './tensors/sender.js';
+import type { TensorInput } from './tensors/tensor.js';
+
+/**
+ * The messages, requests and tensors that this end sends in one session, once everything that it agreed on is
+ * loaded. Members are created on first use: most sessions of a server wait, and many never send.
+ */
+export class Outbound {
+  /** For timeouts of requests and batches of parts; a fault in them ends the session. */
+  readonly clock: Clock;
+  readonly #host: EndpointHost;
+  readonly #backpressure = new Backpressure();
+  readonly #coding = new CodingOrder();
+  #coder: BodyCoder | undefined;
+  #requester: Requester | undefined;
+  #tensors: TensorSender | undefined;
+  #hasEnded = false;
+
+  constructor(host: EndpointHost) {
+    this.#host = host;
+    this.clock = new GuardedClock(host.options.clock, host);
+  }
+
+  get coder(): BodyCoder {
+    if (this.#coder === undefined) {
+      const { core, negotiated, options } = this.#host;
+      const { algorithms, encoding } = negotiated;
+      const { clock, limits, role, security } = options;
+      const hasContext = core.channel.contextUse !== undefined;
+      this.#coder = createBodyCoder({
+        algorithms,
+        encoding: encoding === null ? undefined : getEncoding(encoding),
+        limits,
+        security,
+        context: hasContext ? { maxMessageSize: maxMessageSize(role, negotiated, limits) } : undefined,
+        yield: options.yield ?? clock.yield,
+      });
+    }
+    return this.#coder;
+  }
+
+  get requester(): Requester {
+    const host = this.#host;
+    this.#requester ??= new Requester({
+      core: host.core,
+      clock: this.clock,
+      coder: this.coder,
+      session: host,
+      pump: () => host.pump(),
+    });
+    return this.#requester;
+  }
+
+  /** Resolves when everything that is being coded was handed over; `undefined` if nothing is. */
+  get coding(): Promise<void> | undefined {
+    return this.#coding.pending;
+  }
+
+  /** Replies that are not complete. */
+  get openReplies(): number {
+    return this.#requester?.size ?? 0;
+  }
+
+  get lastSelection(): BodyCoder['lastSelection'] {
+    return this.#coder?.lastSelection;
+  }
+
+  /** See `Session.send`. @param agent the receiving agent, if that is not the peer itself. */
+  send(body: Body, options: SendOptions, agent: string | undefined): Promise<void> {
+    const { coder } = this;
+    const addressed = { ...options, agent };
+    if (this.#host.scanner !== undefined && this.#statesSecurity)
+      return this.#sendLater(async () => this.#withStatus(await encodeBody(body, coder, addressed)), options);
+    // A large message is coded in slices; later messages keep their place after it.
+    if (this.#coding.pending !== undefined)
+      return this.#sendLater(() => encodeBody(body, coder, addressed), options);
+    const coded = encodeBody(body, coder, addressed);
+    return coded instanceof Promise ? this.#sendLater(() => coded, options) : this.#send(coded, options);
+  }
+
+  /** See `Session.stream`. */
+  ask(body: Body, options: RequestOptions, agent: string | undefined): Reply {
+    const { limits } = this.#host.options;
+    const metadata = encodeMetadata(this.#traced(options.metadata), limits.maxMetadataSize);
+    return this.requester.ask(encodeBody(body, this.coder, { ...options, metadata, agent }), options);
+  }
+
+  /** See `Session.sendTensor`. */
+  async sendTensor(
+    tensor: TensorInput,
+    options: SendTensorOptions,
+    agent: string | undefined,
+  ): Promise<void> {
+    await this.#tensorSender.send(tensor, agent, options);
+  }
+
+  /** Resumes senders that waited for room, if there is room now. */
+  wake(): void {
+    this.#backpressure.wake(this.#host.core);
+  }
+
+  /** Resolves when a stream has room. @param below see `Backpressure.wait`. */
+  room(streamId: number, below?: number): Promise<void> {
+    return this.#hasEnded ? RESOLVED : this.#backpressure.wait(this.#host.core, streamId, below);
+  }
+
+  /** The session is over. Nothing waits for the peer any longer. */
+  end(error: Error | undefined): void {
+    this.#hasEnded = true;
+    this.#backpressure.wake(undefined);
+    // Most sessions end without open requests, and creating an error costs more than the rest of their end.
+    if (this.#requester !== undefined) this.#requester.end(error ?? sessionClosed());
+  }
+
+  get #tensorSender(): TensorSender {
+    if (this.#tensors === undefined) {
+      const host = this.#host;
+      const { agentId = '', options } = host;
+      const isClient = options.role === 'client';
+      this.#tensors = new TensorSender({
+        core: host.core,
+        requester: this.requester,
+        pump: () => host.pump(),
+        written: (streamId) => this.room(streamId, 1),
+        sendText: (text) => host.session.send(text),
+        agents: { source: isClient ? agentId : '', target: isClient ? '' : agentId },
+      });
+    }
+    return this.#tensors;
+  }
+
+  #send(coded: BodyToSend, { signal }: SendOptions): Promise<void> {
+    signal?.throwIfAborted();
+    const { core } = this.#host;
+    core.channel.send(coded);
+    this.#host.transmit();
+    return this.room(0);
+  }
+
+  #sendLater(encode: () => BodyToSend | Promise<BodyToSend>, options: SendOptions): Promise<void> {
+    return this.#coding.push(async () => this.#send(await encode(), options));
+  }
+
+  /** Only DATA envelopes have a field for the result of a scan. */
+  get #statesSecurity(): boolean {
+    const { core, negotiated } = this.#host;
+    return core.subprotocol === Subprotocol.JSON && negotiated.securityScanning;
+  }
+
+  async #withStatus(coded: BodyToSend): Promise<BodyToSend> {
+    const message = createMessage({ ...coded, charge: 0 }, this.coder);
+    await this.#host.scanner?.judge(message, 'sent');
+    return { ...coded, securityStatus: message.securityStatus };
+  }
+
+  #traced(metadata: Metadata | undefined): Metadata | undefined {
+    if (metadata?.['traceparent'] !== undefined) return metadata;
+    const traceparent = this.#host.options.traceparent?.();
+    return traceparent === undefined ? metadata : { ...metadata, traceparent };
+  }
+}
+
+const RESOLVED = Promise.resolve();

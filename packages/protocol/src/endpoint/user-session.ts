@@ -1,0 +1,157 @@
+import { ProtocolError } from '../base/errors.js';
+import type { Negotiated } from '../control/agreement.js';
+import { DIRECTORY, isAgentAddress, isAgentId } from '../link/addressing.js';
+import type { SessionState } from '../session/types.js';
+import { type Agents, askForAgents } from './agents/agents.js';
+import {
+  assertEventName,
+  assertRequestOptions,
+  assertSendOptions,
+  assertSendTensorOptions,
+  NONE,
+} from './call-options.js';
+import type { Listeners } from './listeners.js';
+import type { Mailbox } from './messages/mailbox.js';
+import type { Message } from './messages/message.js';
+import type { Body } from './messages/part.js';
+import type { Outbound } from './outbound.js';
+import type { Reply, ReplyStream } from './requests/reply.js';
+import type {
+  CloseResult,
+  RequestOptions,
+  SendOptions,
+  SendTensorOptions,
+  Session,
+  SessionEvents,
+} from './session.js';
+import type { SessionStats } from './stats.js';
+import type { TensorInput } from './tensors/tensor.js';
+
+/** What drives a session of an application. */
+export interface UserSessionHost {
+  readonly role: 'client' | 'server';
+  readonly id: string;
+  readonly state: SessionState;
+  readonly principal: string | undefined;
+  readonly agentId: string | undefined;
+  /** @throws {ProtocolError} `session_closed` before ACCEPT. */
+  readonly negotiated: Negotiated;
+  readonly mailbox: Mailbox;
+  readonly listeners: Listeners;
+  /** @throws {ProtocolError} `session_closed` unless the session is ready. */
+  readonly outbound: Outbound;
+  flush(): Promise<void>;
+  stats(): SessionStats;
+  close(): Promise<CloseResult>;
+}
+
+let hostIn: (session: UserSession) => UserSessionHost;
+
+/** A session as its application holds it: the documented methods over the {@link UserSessionHost} that drives it, and nothing else. */
+export class UserSession implements Session {
+  static {
+    hostIn = (session) => session.#host;
+  }
+
+  readonly #host: UserSessionHost;
+
+  constructor(host: UserSessionHost) {
+    this.#host = host;
+  }
+
+  get id(): string {
+    return this.#host.id;
+  }
+  get state(): SessionState {
+    return this.#host.state;
+  }
+  get negotiated(): Negotiated {
+    return this.#host.negotiated;
+  }
+  get principal(): string | undefined {
+    return this.#host.principal;
+  }
+  get agentId(): string | undefined {
+    return this.#host.agentId;
+  }
+
+  send(body: Body, options: SendOptions = NONE): Promise<void> {
+    try {
+      assertSendOptions(options);
+      options.signal?.throwIfAborted();
+      return this.#host.outbound.send(body, options, this.#recipient(options.to));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  async request(body: Body, options: RequestOptions = NONE): Promise<Message> {
+    return await this.#ask(body, options, this.#recipient(options.to)).whole();
+  }
+
+  stream(body: Body, options: RequestOptions = NONE): ReplyStream {
+    return this.#ask(body, options, this.#recipient(options.to));
+  }
+
+  async sendTensor(tensor: TensorInput, options: SendTensorOptions = NONE): Promise<void> {
+    assertSendTensorOptions(options);
+    options.signal?.throwIfAborted();
+    await this.#host.outbound.sendTensor(tensor, options, this.#recipient(options.to));
+  }
+
+  async agents(): Promise<Agents> {
+    return await askForAgents((query) => this.#ask(query, NONE, DIRECTORY));
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Message> {
+    return this.#host.mailbox[Symbol.asyncIterator]();
+  }
+
+  async flush(): Promise<void> {
+    await this.#host.flush();
+  }
+
+  on<Name extends keyof SessionEvents>(
+    name: Name,
+    listener: (event: SessionEvents[Name]) => void,
+  ): () => void {
+    assertEventName(name);
+    return this.#host.listeners.add(name, listener);
+  }
+
+  stats(): SessionStats {
+    return this.#host.stats();
+  }
+
+  async close(): Promise<CloseResult> {
+    return await this.#host.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #ask(body: Body, options: RequestOptions, agent: string | undefined): Reply {
+    assertRequestOptions(options);
+    options.signal?.throwIfAborted();
+    return this.#host.outbound.ask(body, options, agent);
+  }
+
+  /** @throws {ProtocolError} `unsupported` at a server, `invalid_argument` for an invalid agent ID. */
+  #recipient(to: string | undefined): string | undefined {
+    if (to === undefined) return undefined;
+    if (this.#host.role === 'server') {
+      throw new ProtocolError('unsupported', 'to: a session of a server sends to its own client only');
+    }
+    if (isAgentId(to) || isAgentAddress(to)) return to;
+    throw new ProtocolError(
+      'invalid_argument',
+      'to: expected an agent ID (1 to 128 letters, digits, - and _) or an address from agents()',
+    );
+  }
+}
+
+/** The host that a session was created with. */
+export function hostOf(session: UserSession): UserSessionHost {
+  return hostIn(session);
+}
