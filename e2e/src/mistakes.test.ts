@@ -293,7 +293,9 @@ describe('calls', () => {
   it('to agents of a server without authentication', async () => {
     const session = await setUp();
     for (const call of [() => session.request('x', { to: 'worker' }), () => session.agents()]) {
-      expect(await told(call)).toMatch(/^unsupported: .*a server agrees that authenticates its clients$/);
+      expect(await told(call)).toMatch(
+        /^unsupported: .*a server agrees to it only with the option "authenticate"$/,
+      );
     }
   });
 

@@ -114,7 +114,7 @@ export class BodyRules {
     if (agent === undefined || this.#isAddressing) return;
     throw new ProtocolError(
       'unsupported',
-      'messages to agents need the extension "agents", which only a server with authenticate agrees to',
+      'messages to agents need the extension "agents"; a server agrees to it only with the option "authenticate"',
     );
   }
 
