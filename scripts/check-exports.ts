@@ -2,8 +2,8 @@ import { packOnce, tarballsIn } from './pack.js';
 import { run } from './run.js';
 
 /**
- * What a user would install: publint and are-the-types-wrong for each package, after a build. Takes the folder of
- * tarballs that were packed already.
+ * Runs publint and are-the-types-wrong on the packed packages, after a build. Takes the folder of tarballs if
+ * they are packed already.
  */
 
 let failed = 0;

@@ -2,8 +2,8 @@ import { CHECKS } from './checks.js';
 import { add, type Tally } from './run.js';
 
 /**
- * `npm test` runs the tests, `npm run check` everything else. Names on the command line narrow it
- * down: `npm run check -- types sizes`. The last line counts what was run.
+ * `npm test` runs the tests, `npm run check` everything else. Names on the command line select checks:
+ * `npm run check -- types sizes`. The last line counts the results.
  */
 
 const [kind = 'check', ...names] = process.argv.slice(2);

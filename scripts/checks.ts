@@ -55,6 +55,11 @@ export const CHECKS: readonly Check[] = [
   command('unused code', 'knip'),
   { name: 'build', isTest: false, run: () => run('npm', ['run', '--silent', 'build']) },
   { name: 'package exports', isTest: false, run: () => node('scripts/check-exports.ts', packOnce()) },
+  {
+    name: 'types for users',
+    isTest: false,
+    run: () => node('scripts/check-user-types.ts', packOnce()),
+  },
   command('sizes', 'size-limit'),
   { name: 'plain words', isTest: false, run: () => node('scripts/check-words.ts') },
   { name: 'docs in sync', isTest: false, run: () => node('scripts/generate-docs.ts', '--check') },

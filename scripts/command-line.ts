@@ -3,8 +3,8 @@ import { type ParseArgsConfig, parseArgs } from 'node:util';
 /** The command lines of `npm run` scripts. */
 
 /**
- * Reads the options of a script. `--help` shows its usage and ends the process; so does what is wrong, with
- * exit code 2 and one sentence about it.
+ * Reads the options of a script. `--help` prints its usage and exits. An invalid command line prints what is
+ * wrong with it and exits with code 2.
  */
 export function readCommandLine<const Config extends ParseArgsConfig>(
   usage: string,
@@ -22,11 +22,11 @@ export function readCommandLine<const Config extends ParseArgsConfig>(
   }
 }
 
-/** @returns the whole number that an option states. */
+/** @returns the whole number that an option holds. */
 export function wholeNumber(name: string, text: string, usage: string, least = 1): number {
   const value = Number(text);
   if (/^\d+$/.test(text) && Number.isSafeInteger(value) && value >= least) return value;
-  return end(`--${name} is a whole number from ${least} on, not ${JSON.stringify(text)}`, usage);
+  return end(`--${name} must be a whole number of at least ${least}, not ${JSON.stringify(text)}`, usage);
 }
 
 function end(problem: string, usage: string): never {

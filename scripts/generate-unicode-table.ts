@@ -1,8 +1,8 @@
 /**
- * Writes packages/protocol/src/tokenizer/unicode.gen.ts: the class of every code point, from the
- * Unicode of the running Node, and where the two implementations that define token IDs differ from it.
+ * Writes packages/protocol/src/tokenizer/unicode.gen.ts: the class of every code point, from the Unicode data
+ * of the running Node, and the exceptions of the two implementations that define token IDs.
  *
- *   node --import tsx scripts/generate-unicode-table.ts
+ * node --import tsx scripts/generate-unicode-table.ts
  */
 import { writeFileSync } from 'node:fs';
 import {

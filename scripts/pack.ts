@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** What would be published. */
+/** The packages as they would be published. */
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 export const PACKAGES = ['protocol', 'server', 'client'] as const;
@@ -12,9 +12,9 @@ export const PACKAGES = ['protocol', 'server', 'client'] as const;
 let packed: string | undefined;
 
 /**
- * Packs every package; takes a build. Packing takes seconds, so that all checks of one run share what was packed.
+ * Packs every package, after a build. Packing takes seconds, so all checks of one run share the tarballs.
  *
- * @returns the folder with one tarball for each package, which goes with the process.
+ * @returns the folder with one tarball for each package, which is deleted when the process exits.
  */
 export function packOnce(): string {
   if (packed !== undefined) return packed;
@@ -35,7 +35,7 @@ export function tarballsIn(folder: string): readonly string[] {
   const files = readdirSync(folder);
   return PACKAGES.map((name) => {
     const file = files.find((each) => each.startsWith(`parlance-${name}-`) && each.endsWith('.tgz'));
-    if (file === undefined) throw new Error(`${folder} holds no tarball of ${name}`);
+    if (file === undefined) throw new Error(`${folder} contains no tarball of ${name}`);
     return join(folder, file);
   });
 }

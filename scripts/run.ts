@@ -25,8 +25,8 @@ export function add(a: Tally, b: Tally): Tally {
 }
 
 /**
- * Runs a command with its output shown. A last line `N passed, N failed` counts as it says, otherwise
- * the command counts as one check that its exit code decides.
+ * Runs a command and shows its output. If its last line is `N passed, N failed`, those are the counts;
+ * otherwise the command counts as one check, which passes if the exit code is 0.
  */
 export async function run(name: string, args: readonly string[]): Promise<Tally> {
   const { code, tail } = await execute(name, args);
@@ -35,7 +35,7 @@ export async function run(name: string, args: readonly string[]): Promise<Tally>
     counts === null
       ? { passed: code === 0 ? 1 : 0, failed: 0, skipped: 0 }
       : { passed: Number(counts[1]), failed: Number(counts[2]), skipped: Number(counts[3] ?? 0) };
-  // A command that fails without a failed case has failed all the same.
+  // A nonzero exit code is a failure even if no failed case was counted.
   const failed = code !== 0 && tally.failed === 0 ? 1 : tally.failed;
   return failed === 0 ? tally : { ...tally, failed, failures: [lastLines(tail)] };
 }
@@ -79,7 +79,7 @@ function firstLines(text: string): string {
   return text.split('\n').slice(0, MAX_FAILURE_LINES).join('\n');
 }
 
-/** Names a temporary file that is deleted before a reader could open it. */
+/** vitest prints this for a temporary file that is deleted before anyone could open it. */
 const REPORT_LINE = /^JSON report written to .*\n/m;
 
 /** Runs a project of the test suite and counts its tests. */
@@ -102,7 +102,7 @@ export async function vitest(project: string): Promise<Tally> {
     const failed = report.numFailedTests ?? 0;
     return {
       passed: report.numPassedTests ?? 0,
-      // A file that does not load holds no failed test.
+      // A file that fails to load contains no failed test.
       failed: code !== 0 && failed === 0 ? 1 : failed,
       skipped: (report.numPendingTests ?? 0) + (report.numTodoTests ?? 0),
       failures: failuresOf(report),
@@ -115,7 +115,7 @@ export async function vitest(project: string): Promise<Tally> {
   }
 }
 
-/** @param hidden what is not shown of the output. */
+/** @param hidden pattern of output that is not shown. */
 function execute(
   name: string,
   args: readonly string[],

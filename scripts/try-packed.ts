@@ -8,8 +8,8 @@ import { startOpenAIUpstream } from '../e2e/src/openai-upstream.js';
 import { packOnce, tarballsIn } from './pack.js';
 
 /**
- * The README as a new user follows it: packed packages in an empty folder, code as pasted. Takes the folder of
- * tarballs that were packed already.
+ * Follows the README as a new user does: installs the packed packages in an empty folder and runs the code
+ * blocks. Takes the folder of tarballs if they are packed already.
  */
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -50,7 +50,7 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** @returns where it listens. */
+/** @returns the URL that the server listens on. */
 async function start(file: string): Promise<string> {
   const env = { ...process.env, OPENAI_BASE_URL: upstream.baseUrl, OPENAI_API_KEY: 'sk-0123456789abcdef' };
   const server = spawn('node', [file], { cwd: folder, env, stdio: ['ignore', 'pipe', 'inherit'] });
@@ -59,7 +59,7 @@ async function start(file: string): Promise<string> {
   return /ws:\S+/.exec(output)?.[0] ?? '';
 }
 
-/** The binary as npm links it. */
+/** Runs the binary that npm links. */
 function tryCommandLine(url: string): void {
   const parlance = (args: readonly string[], input: string) =>
     execFileSync(join(folder, 'node_modules', '.bin', 'parlance'), args, {
@@ -74,11 +74,11 @@ function tryCommandLine(url: string): void {
   if (!explained.includes('nothing is wrong') || parlance(['decode'], coded) !== 'Hello, world!') {
     throw new Error('the packed command line does not explain or decode what it encodes');
   }
-  const reply = parlance(['connect', '--quiet', url], 'is anybody there?');
-  if (reply !== 'You asked: is anybody there? \n') throw new Error(`parlance connect printed ${reply}`);
+  const reply = parlance(['connect', '--quiet', url], 'are you there?');
+  if (reply !== 'You asked: are you there? \n') throw new Error(`parlance connect printed ${reply}`);
 }
 
-/** Runs a client beside the upstream, which lives in this process. */
+/** Runs a client; asynchronously, because the upstream runs in this process. */
 async function tryOut(file: string, expected: readonly string[]): Promise<void> {
   const { stdout } = await promisify(execFile)('node', [file], { cwd: folder, timeout: 60_000 });
   console.log(stdout.trim());
@@ -87,7 +87,7 @@ async function tryOut(file: string, expected: readonly string[]): Promise<void> 
   }
 }
 
-/** The code block of the README that begins with a comment naming `file`. */
+/** The code block of the README that begins with a comment with the name of the file. */
 function codeOf(file: string): string {
   const blocks = readFileSync(join(root, 'README.md'), 'utf8').split('```');
   const block = blocks.find((text) => text.startsWith(`js\n// ${file}\n`));
@@ -95,7 +95,7 @@ function codeOf(file: string): string {
   return block.slice('js\n'.length);
 }
 
-/** The output in which `text` appears. */
+/** Waits for output that contains `text`. */
 function printed(child: ChildProcess, text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     child.stdout?.on('data', (chunk: Buffer) => {

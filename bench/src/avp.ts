@@ -10,9 +10,9 @@ import type { BenchOptions, Row } from './row.js';
 const MIB = 2 ** 20;
 
 /**
- * Tensors: single frames beside JSON and beside what moving their bytes costs at least, large ones over a
- * session beside a WebSocket used by hand, what waits beside them, what a lost connection costs, and what
- * refusing costs.
+ * Tensors: single frames against JSON and against the minimal cost of moving their bytes, large tensors over
+ * a session against a hand-written WebSocket protocol, other traffic beside a large tensor, and the cost of
+ * lost connections and refusals.
  */
 export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   const size = (quick ? 64 : 256) * MIB;

@@ -1,22 +1,22 @@
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
+import { type Child, startChild } from '../../scripts/child-process.js';
 import type { CancelServerCommands } from './cancel/server.js';
-import { startRemote } from './process/channel.js';
 import { type BenchOptions, compare, type Row } from './row.js';
 
 /**
- * From `abort()` at the client to the signal of the handler, in two processes with one monotonic clock:
- * alone, and while the same session receives streams without end. The baseline is a message of plain
- * `ws` between the same two processes.
+ * Time from `abort()` at the client to the handler's signal, in two processes with one monotonic clock:
+ * alone, and while the same session receives endless streams. The baseline is a message over plain `ws`
+ * between the same two processes.
  */
 
 const STREAMS = 50;
-/** Nobody's model works for longer for somebody who wants no more. */
+/** A model must not work any longer than this for a client that has cancelled. */
 const MAX_MS = 100;
 
 export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   const times = quick ? 100 : 1_000;
-  const server = startRemote<CancelServerCommands>(new URL('./cancel/server.ts', import.meta.url), []);
+  const server = startChild<CancelServerCommands>(new URL('./cancel/server.ts', import.meta.url), []);
   try {
     const { sessionUrl, plainUrl } = await server.call('urls');
     const plain = await measurePlain(plainUrl, times, server);
@@ -47,7 +47,7 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   }
 }
 
-type Server = ReturnType<typeof startRemote<CancelServerCommands>>;
+type Server = Child<CancelServerCommands>;
 
 async function measureCancel(
   session: Awaited<ReturnType<typeof connect>>,
@@ -59,7 +59,7 @@ async function measureCancel(
     const tag = `cancel ${i}`;
     const abort = new AbortController();
     const parts = session.stream(tag, { signal: abort.signal })[Symbol.asyncIterator]();
-    // The handler runs.
+    // A part proves that the handler runs.
     await parts.next();
     const start = monotonicMs();
     abort.abort();

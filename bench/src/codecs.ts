@@ -7,7 +7,7 @@ import { decodeM2M, encodeM2M, loadEncoding, readM2MHeader } from './codecs/subj
 import { timeInTurns } from './codecs/timing.js';
 import { atLeast, atMost, type BenchOptions, compare, type Row } from './row.js';
 
-/** Bytes of a request's JSON, and how many different ones are coded in turn. */
+/** Bytes of a request's JSON, and the number of different requests that are coded in turn. */
 const SIZES = [
   { label: '300B', size: 300, count: 32 },
   { label: '1KB', size: 1024, count: 32 },
@@ -17,8 +17,8 @@ const SIZES = [
 const TURNS = 40;
 
 /**
- * What each codec makes of chat requests, and how long that takes. Every message is coded many times,
- * so tokens are found with warm caches; the `tokenizer` bench measures fresh text.
+ * Size and time of chat requests in each codec. Every message is coded many times, so the tokenizer's caches
+ * are warm; the `tokenizer` bench measures fresh text.
  */
 export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   const rounds = quick ? 9 : 41;
@@ -33,7 +33,7 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   yield* measureBombs(quick ? 3 : 9);
 }
 
-/** All methods beside JSON and Brotli: bytes, encode, decode, for one message on average. */
+/** All methods against JSON and Brotli: bytes, encode and decode time, on average over the messages. */
 function* measureMethods(
   methods: readonly Method[],
   samples: readonly Sample[],
@@ -99,7 +99,7 @@ function* measureMethods(
   }
 }
 
-/** A method that cannot carry a message is left out; one that changes it is a fault. */
+/** Skips a method that cannot carry a message; a method that changes one is a fault. */
 function carriesAll(method: Method, samples: readonly Sample[], label: string): boolean {
   for (const sample of samples) {
     let coded: unknown;
@@ -111,7 +111,7 @@ function carriesAll(method: Method, samples: readonly Sample[], label: string): 
     }
     const back = method.decode(coded);
     const value: unknown = typeof back === 'string' ? JSON.parse(back) : back;
-    // T1 writes defaults out, so it may say more than was said.
+    // T1 writes out defaults, so the decoded message may have more fields than the original.
     if (!isDeepStrictEqual({ ...(value as object), ...sample.value }, value)) {
       throw new Error(`${method.name} ${label} changes a message`);
     }
@@ -119,7 +119,7 @@ function carriesAll(method: Method, samples: readonly Sample[], label: string): 
   return true;
 }
 
-/** A router reads the header of a message that it does not unpack. */
+/** Time to read the header of a message without unpacking it, as a router does. */
 function measureHeader(samples: readonly Sample[], label: string, rounds: number): Row {
   const frames = samples.map(({ text }) => encodeM2M(text));
   const times = timeInTurns(

@@ -4,9 +4,8 @@ import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 
 /**
- * Benches measure the packages as they are shipped. The sources would run too, but the loader that
- * strips their types gives every function a property of its own: 20 KB of heap a session, and time
- * wherever functions are made.
+ * Benches measure the packages as shipped. The sources would run too, but the loader that strips their types
+ * adds a property to every function: 20 KB of heap per session, and time wherever functions are created.
  */
 
 const SOURCE_CONDITION = '--conditions=source';
@@ -15,13 +14,13 @@ export function runsFromSource(): boolean {
   return process.execArgv.includes(SOURCE_CONDITION);
 }
 
-/** Compiles the packages and runs this program again with what came out. @returns its exit code. */
+/** Compiles the packages and runs this program again on the result. @returns its exit code. */
 export async function rerunCompiled(): Promise<number> {
   const root = fileURLToPath(new URL('../..', import.meta.url));
   const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc');
   const built = await run([tsc, '-b', root], ['ignore', 2, 2]);
   if (built !== 0) {
-    console.error('the packages do not compile, so there is nothing to measure');
+    console.error('cannot measure: the packages do not compile');
     return built;
   }
   const flags = process.execArgv.filter((flag) => flag !== SOURCE_CONDITION);

@@ -1,4 +1,5 @@
 import { brotliCompressSync, constants } from 'node:zlib';
+import { type Child, startChild } from '../../scripts/child-process.js';
 import { BestTimes } from './context/best-times.js';
 import { inChromium } from './context/chromium.js';
 import { createHistories, type History } from './context/histories.js';
@@ -7,13 +8,12 @@ import { busyRow, sizes } from './context/rows.js';
 import type { FarCommands } from './context/server.js';
 import { platform } from './context/subject.js';
 import { askForEvents, openDeflate, openSession, type Way } from './context/ways.js';
-import { type Remote, startRemote } from './process/channel.js';
 import { type BenchOptions, compare, type Row } from './row.js';
 
 /**
- * Session context: a chat whose requests repeat the whole history, and a streamed answer, through the
- * public API over real sockets, beside permessage-deflate, Brotli for each message and server-sent events.
- * Bytes are counted at the server's sockets, frames of the WebSocket included.
+ * Session context: a chat whose requests repeat the whole history, and a streamed answer, through the public
+ * API over real sockets, against permessage-deflate, Brotli per message and server-sent events. Bytes are
+ * counted at the server's sockets, including WebSocket frames.
  */
 
 const CHUNKS = 1000;
@@ -21,7 +21,7 @@ const SESSIONS = 1000;
 const WARM_UP_ROUNDS = 4;
 
 export async function* run({ quick, conversation }: BenchOptions): AsyncGenerator<Row> {
-  const far = startRemote<FarCommands>(
+  const far = startChild<FarCommands>(
     new URL('./context/server.ts', import.meta.url),
     [String(CHUNKS)],
     ['--expose-gc'],
@@ -40,8 +40,8 @@ export async function* run({ quick, conversation }: BenchOptions): AsyncGenerato
   }
 }
 
-/** For the compilers of both ends: a cold run is several times slower. */
-async function warmUp(far: Remote<FarCommands>, { requests }: History): Promise<void> {
+/** Warms up the JIT compilers of both ends: a cold run is several times slower. */
+async function warmUp(far: Child<FarCommands>, { requests }: History): Promise<void> {
   const { port, ways } = await open(far);
   for (let round = 0; round < WARM_UP_ROUNDS; round++) {
     for (const { kind, create } of Object.values(ways)) {
@@ -52,8 +52,8 @@ async function warmUp(far: Remote<FarCommands>, { requests }: History): Promise<
   }
 }
 
-/** Bytes of the requests of a history, in each way. */
-async function* requests(far: Remote<FarCommands>, history: History, isGiven: boolean): AsyncGenerator<Row> {
+/** Bytes of a history's requests, for each way to send them. */
+async function* requests(far: Child<FarCommands>, history: History, isGiven: boolean): AsyncGenerator<Row> {
   const json = history.requests.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
   const { port, ways } = await open(far);
   const found = new Map<string, { readonly bytes: number; readonly cpu: number }>();
@@ -86,9 +86,9 @@ async function* requests(far: Remote<FarCommands>, history: History, isGiven: bo
   }
 }
 
-/** How long sending a request keeps the sender busy, beside Brotli of the same text. */
+/** How long sending a request keeps the sender busy, against Brotli of the same text. */
 async function* times(
-  far: Remote<FarCommands>,
+  far: Child<FarCommands>,
   histories: readonly History[],
   rounds: number,
 ): AsyncGenerator<Row> {
@@ -100,7 +100,7 @@ async function* times(
       const way = await openSession(port, { context: true });
       for (const [i, text] of requests.entries()) {
         busy.add(i, await way.ask(text));
-        // It takes long enough for a few to do.
+        // Brotli is slow; a few samples are enough.
         if (i % 4 === 0) brotli.add(i, timeBrotli(text));
       }
       await way.close();
@@ -116,8 +116,8 @@ function timeBrotli(text: string): number {
 }
 const BROTLI = { [constants.BROTLI_PARAM_QUALITY]: 5, [constants.BROTLI_PARAM_LGWIN]: 22 };
 
-/** Bytes of a streamed answer, per chunk. */
-async function* chunks(far: Remote<FarCommands>): AsyncGenerator<Row> {
+/** Bytes per chunk of a streamed answer. */
+async function* chunks(far: Child<FarCommands>): AsyncGenerator<Row> {
   const all = await far.call('chunks');
   const { port, ways } = await open(far, all.length);
   const perChunk = new Map<string, number>();
@@ -141,10 +141,10 @@ async function* chunks(far: Remote<FarCommands>): AsyncGenerator<Row> {
   }
 }
 
-/** Headers of the WebSocket and of the link, and the length that Brotli has to state. */
+/** WebSocket and link headers, and the length field that Brotli needs. */
 const FRAME = 2 + 3 + 2;
 
-async function open(far: Remote<FarCommands>, answers = 1) {
+async function open(far: Child<FarCommands>, answers = 1) {
   const port = {
     session: await far.call('port', 'session'),
     deflate: await far.call('port', 'deflate'),

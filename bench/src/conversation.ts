@@ -8,6 +8,6 @@ export interface ChatMessage {
 /** @param file JSON `{ messages: [{ role, content }] }`. */
 export function readConversation(file: string): ChatMessage[] {
   const { messages } = JSON.parse(readFileSync(file, 'utf8')) as { messages?: ChatMessage[] };
-  if (!Array.isArray(messages)) throw new Error(`${file} holds no { "messages": […] }`);
+  if (!Array.isArray(messages)) throw new Error(`${file} has no { "messages": […] }`);
   return messages;
 }

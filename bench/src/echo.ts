@@ -15,10 +15,9 @@ import type { BenchOptions, Row } from './row.js';
 import { SYSTEM_NAMES, type SystemName } from './systems/system.js';
 
 /**
- * Messages that come back, through a session and through what else there is. Every server and every
- * load is a process of its own. The systems take turns in short windows, forwards and backwards,
- * because a shared machine is slow now and then, and the medians are compared: trust the ratios and
- * the CPU a message, not the rates.
+ * Echoed messages over a session and over other systems. Every server and every load is a process of its own.
+ * The systems take turns in short windows, forwards and backwards, because a shared machine is slow now and
+ * then. The medians are compared: trust the ratios and the CPU per message, not the rates.
  */
 export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   const plan = createPlan(quick);
@@ -37,7 +36,8 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
       for (const name of each.systems) warnOfLoad(name, each, windows.get(name) ?? []);
       yield* echoRows(each, windows);
     }
-    // Last, as it collects by force, after which V8 keeps the heap of a process small and collects more often.
+    // Runs last because it forces garbage collections; afterwards V8 keeps a process's heap small and
+    // collects more often.
     const idle = contestants.filter(({ name }) => name !== 'ws+id');
     yield* measureIdle(idle, { ...plan, idleConnections: Math.min(plan.idleConnections, most) });
   } finally {
@@ -64,9 +64,11 @@ async function measureCase(
   return windows;
 }
 
-/** A rate that the load held down says nothing about the server; its CPU a message still does. */
+/** If the load limited the rate, the rate says nothing about the server; its CPU per message still does. */
 function warnOfLoad(name: SystemName, each: Case, windows: readonly Window[]): void {
   const held = windows.filter(({ loadBusy, serverBusy }) => loadBusy > 0.95 && serverBusy < 0.85);
   if (held.length * 2 > windows.length)
-    console.error(`${name} ${each.exchange} ${describe(each)}: the load was busier than the server`);
+    console.error(
+      `${name} ${each.exchange} ${describe(each)}: the load generator was busier than the server`,
+    );
 }

@@ -1,29 +1,29 @@
+import { startChild } from '../../scripts/child-process.js';
 import type { GatewayCommands } from './gateway/server.js';
 import { chatTurns } from './gateway/turns.js';
 import type { UpstreamCommands } from './gateway/upstream.js';
 import { openDirect, openSession, type Way } from './gateway/ways.js';
-import { startRemote } from './process/channel.js';
 import { type BenchOptions, compare, type Row } from './row.js';
 
 /**
- * A chat with streamed answers, directly and through the gateway: bytes on the client's socket, the time
- * to the first event, and how long an upstream works on for somebody who has left. Upstream, gateway and
- * client are three processes; the upstream takes no time of its own.
+ * A chat with streamed answers, directly and through the gateway: bytes on the client's socket, time to the
+ * first event, and how long the upstream keeps working for a client that has left. Upstream, gateway and
+ * client are three processes; the upstream itself adds no time.
  */
 
 const TURNS = 40;
 const RESUME_WINDOW_MS = 1_000;
-/** Nobody's model works for longer for somebody who has left. */
+/** A model must not work any longer than this for a client that has left. */
 const MAX_CLOSE_MS = 100;
 
 export async function* run({ quick, conversation }: BenchOptions): AsyncGenerator<Row> {
-  const upstream = startRemote<UpstreamCommands>(new URL('./gateway/upstream.ts', import.meta.url), [
+  const upstream = startChild<UpstreamCommands>(new URL('./gateway/upstream.ts', import.meta.url), [
     String(TURNS),
     quick ? '0' : '1',
     ...(conversation === undefined ? [] : [conversation]),
   ]);
   const baseUrl = await upstream.call('url');
-  const gateway = startRemote<GatewayCommands>(new URL('./gateway/server.ts', import.meta.url), [
+  const gateway = startChild<GatewayCommands>(new URL('./gateway/server.ts', import.meta.url), [
     baseUrl,
     String(RESUME_WINDOW_MS),
   ]);
@@ -49,7 +49,7 @@ async function* chat(
   const direct = openDirect(baseUrl);
   const session = await openSession(url);
   const first = { direct: [] as number[], session: [] as number[] };
-  // Connections and just-in-time compilers are warm for both.
+  // Warms up connections and JIT compilers of both ways.
   for (const way of [direct, session]) await (await way.ask(turns[0]?.request ?? '')).drain();
   const before = { direct: direct.bytes(), session: session.bytes() };
   for (let round = 0; round < rounds; round++) {
@@ -93,7 +93,7 @@ async function* chat(
   await Promise.all([direct.close(), session.close()]);
 }
 
-/** From an abort at the client to the end of the connection at the upstream. */
+/** Time from an abort at the client to the end of the upstream connection. */
 async function* aborts(
   baseUrl: string,
   url: string,
@@ -130,7 +130,7 @@ async function* aborts(
   await session.close();
 }
 
-/** From the end of the time in which a client may come back to the end of the connection at the upstream. */
+/** Time from the end of the resume window to the end of the upstream connection. */
 async function* losses(
   url: string,
   times: number,
@@ -144,7 +144,7 @@ async function* losses(
   }
   const late = await Promise.all(
     sessions.map(async (session, i) => {
-      // Spread over the strokes of the server's clock.
+      // Starts at different phases of the server's sweep.
       await new Promise((resolve) => setTimeout(resolve, i * 23));
       const lost = monotonicMs();
       session.lose();

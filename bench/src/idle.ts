@@ -5,22 +5,21 @@ import { type BenchOptions, compare, type Row } from './row.js';
 import type { SystemName } from './systems/system.js';
 
 /**
- * Ten thousand sessions that say nothing: one process holds them, another one has opened them, and each
- * system has two processes of its own. They are held for longer than the interval of PING, and then each
- * of them still has to echo.
+ * Ten thousand idle sessions: one process opens them, another one holds them, and each system has its own
+ * pair of processes. They stay open for longer than a PING interval, and then each one must still echo.
  */
 
 const SYSTEMS: readonly SystemName[] = ['ws', 'session', 'socket.io'];
 const KB = 1024;
-/** Kilobytes by which the heap of an idle session may exceed that of a connection of `ws`. */
+/** Kilobytes by which the heap per idle session may exceed the heap per `ws` connection. */
 const HEAP_MARGIN = 5;
 
 interface Held {
   readonly count: number;
-  /** Kilobytes each. */
+  /** Kilobytes per session. */
   readonly heap: number;
   readonly resident: number;
-  /** Microseconds of the server's CPU a second, each. */
+  /** Microseconds of the server's CPU per second and session. */
   readonly cpu: number;
 }
 
@@ -28,7 +27,7 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   const asked = quick ? 1_000 : 10_000;
   const most = maxConnections();
   const connections = Math.min(asked, most);
-  console.error(`open files allow a process ${most} connections, of which ${connections} are held`);
+  console.error(`the limit of open files (ulimit -n) allows ${most} connections; ${connections} are opened`);
   const found = new Map<SystemName, Held>();
   for (const name of SYSTEMS) found.set(name, await hold(name, connections, quick ? 2_000 : 65_000));
 
@@ -59,7 +58,7 @@ async function hold(name: SystemName, connections: number, forMs: number): Promi
     const mark0 = await server.call('mark');
     await sleep(forMs);
     const mark1 = await server.call('mark');
-    // Each of them still works: `stop` waits for every echo.
+    // `stop` waits for every echo, so this proves that each session still works.
     await load.call('start');
     await load.call('stop');
     const { echoes } = await load.call('mark');

@@ -6,9 +6,8 @@ import type { BenchOptions, Row } from './row.js';
 const MIB = 2 ** 20;
 
 /**
- * From agent to agent through a session server, beside a relay by hand on `ws` that hands on what it
- * receives: messages, a large tensor, and what one receiver that stalls does to the others. Trust ratios
- * and CPU, not rates.
+ * Agent to agent through a session server, against a hand-written relay on `ws`: messages, a large tensor,
+ * and the effect of one stalled receiver on the others. Trust ratios and CPU, not rates.
  */
 export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   yield* measureMessages({

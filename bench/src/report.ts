@@ -1,13 +1,13 @@
 import type { Row } from './row.js';
 
-/** Takes rows as they are measured. */
+/** Receives rows as they are measured. */
 export interface Reporter {
   begin(bench: string, description: string): void;
   row(row: Row): void;
   end(): void;
 }
 
-/** One JSON object a line, six fields each. */
+/** One JSON object per line, with six fields. */
 export function createJsonReporter(print: (line: string) => void): Reporter {
   return {
     begin() {},
@@ -19,11 +19,11 @@ export function createJsonReporter(print: (line: string) => void): Reporter {
 }
 
 const HEAD = ['what', 'value', 'unit', 'against', 'ratio', 'target'] as const;
-/** Wide enough for what the benches print; a longer cell pushes the rest of its line. */
+/** Wide enough for the rows of the benches; a longer cell pushes the rest of its line to the right. */
 const WIDTHS = [50, 9, 7, 16, 7, 12] as const;
 const RIGHT = new Set([1, 4]);
 
-/** A table whose lines appear as they are measured, so its columns have fixed widths. */
+/** A table that prints each row as it is measured, so its columns have fixed widths. */
 export function createTableReporter(print: (line: string) => void): Reporter {
   const line = (cells: readonly string[]) =>
     print(
@@ -46,7 +46,7 @@ export function createTableReporter(print: (line: string) => void): Reporter {
     row({ name, value, unit, baseline, ratio, better, target }) {
       if (target !== undefined) target.met ? met++ : missed++;
       const direction = better === 'higher' ? '↑' : '↓';
-      // The same figure against several baselines is named once.
+      // A figure that is compared to several baselines is named once.
       const figure = `${name} ${unit}`;
       const isRepeated = figure === previous;
       previous = figure;
@@ -70,7 +70,7 @@ function readable(value: number): string {
   return value.toFixed(Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2);
 }
 
-/** Four significant digits: more than a shared machine repeats. */
+/** Rounds to four significant digits, more than a shared machine reproduces. */
 function round(value: number): number {
   return Number(value.toPrecision(4));
 }

@@ -1,15 +1,15 @@
-/** One measured figure beside what it is measured against. */
+/** One measured figure and its baseline. */
 export interface Row {
-  /** What was measured, under which conditions. */
+  /** What was measured, and under which conditions. */
   readonly name: string;
   readonly value: number;
   readonly unit: string;
-  /** Name of the system or method that `value` is held against. */
+  /** The system or method that `value` is compared to. */
   readonly baseline: string;
-  /** `value` divided by the baseline's value in the same run. */
+  /** `value` divided by the baseline's value from the same run. */
   readonly ratio: number;
   readonly better: 'higher' | 'lower';
-  /** What is aimed at, and whether this run got there. Shown to people, not part of the JSON form. */
+  /** The goal, and whether this run met it. Shown in the table, not part of the JSON form. */
   readonly target?: Target | undefined;
 }
 
@@ -19,18 +19,18 @@ export interface Target {
 }
 
 export interface BenchOptions {
-  /** Fewer and shorter rounds: for a look, not for a verdict. */
+  /** Fewer and shorter rounds: for a first impression, not for conclusions. */
   readonly quick: boolean;
-  /** File with a chat, for benches that hold one. @default one made of what is installed */
+  /** A file with a chat, for benches that need one. @default a chat made of installed READMEs */
   readonly conversation?: string | undefined;
 }
 
-/** What a file of a bench exports. */
+/** The exports of a bench file. */
 export interface Bench {
   run(options: BenchOptions): AsyncIterable<Row>;
 }
 
-/** @param better which way the value of `unit` is good. */
+/** @param better whether more or less of `unit` is good. */
 export function compare(
   name: string,
   unit: string,

@@ -5,12 +5,12 @@ import WebSocket from 'ws';
 import { type BenchOptions, compare, type Row } from './row.js';
 
 /**
- * What a megabyte of text in one session does to another one: the round trips of a small request while
- * a neighbour has the same server tokenize large messages, beside the same round trips alone. Server,
- * neighbour and measurer are three processes.
+ * How a megabyte of text in one session affects another: round trips of a small request while a neighbour has
+ * the same server tokenize large messages, against the same round trips alone. Server, neighbour and
+ * measuring client are three processes.
  */
 
-/** No other session waits longer than this for somebody's large message. */
+/** The longest that a large message may delay another session. */
 const MAX_DELAY_MS = 50;
 
 export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { startChild } from '../../scripts/child-process.js';
 import { type Contestant, measureWindow } from './echo/contestant.js';
-import { startRemote } from './process/channel.js';
 import type { LoadCommands } from './process/load.js';
 import { type BenchOptions, compare, type Row } from './row.js';
 import type { ReaderCommands, Stall } from './stalled/reader.js';
@@ -8,12 +8,12 @@ import type { StalledServerCommands } from './stalled/server.js';
 import { median } from './statistics.js';
 
 /**
- * One reader that stalls while everything is sent to it that it lets through, beside 100 sessions under
- * full load: what the server keeps for it, and what the others lose. Windows with it and without take
- * turns. Server, load and reader are three processes.
+ * One reader that stalls while its peers send it as much as it allows, beside 100 sessions under full load:
+ * the memory that the server keeps for it, and the throughput that the others lose. Windows with and without
+ * it take turns. Server, load and reader are three processes.
  */
 
-/** Who does not read: the client's application, its socket, or the server's application. */
+/** Who stops reading: the client's application, its socket, or the server's application. */
 export const STALLS: readonly Stall[] = ['application', 'socket', 'server'];
 
 const CROWD = { connections: 100, size: 1024, depth: 8, exchange: 'message' } as const;
@@ -24,12 +24,12 @@ const MIN_RATE = 0.9;
 export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   const rounds = quick ? 3 : 11;
   const plan = { rampMs: 50, windowMs: quick ? 300 : 700 };
-  const server = startRemote<StalledServerCommands>(
+  const server = startChild<StalledServerCommands>(
     new URL('./stalled/server.ts', import.meta.url),
     [],
     ['--expose-gc'],
   );
-  const load = startRemote<LoadCommands>(new URL('./process/load.ts', import.meta.url), ['session']);
+  const load = startChild<LoadCommands>(new URL('./process/load.ts', import.meta.url), ['session']);
   try {
     const port = await server.call('port');
     const crowd = { name: 'session', port, server, load } satisfies Contestant;
@@ -41,7 +41,7 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
       for (let round = 0; round < rounds; round++) {
         rates.without.push((await measureWindow(crowd, plan)).rate);
         const before = await server.call('memory');
-        const reader = startRemote<ReaderCommands>(new URL('./stalled/reader.ts', import.meta.url), [
+        const reader = startChild<ReaderCommands>(new URL('./stalled/reader.ts', import.meta.url), [
           String(port),
           stall,
         ]);
@@ -50,7 +50,7 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
         rates.beside.push((await measureWindow(crowd, plan)).rate);
         growth.push(kept(await server.call('memory')) - kept(before));
         reader.stop();
-        // The window of its session is short here, and has to be over.
+        // Wait until the reader's session, whose resume window is short here, is over.
         await settle(() => server.call('connections'), CROWD.connections);
       }
       const rate = { name: 'without', value: median(rates.without) };
@@ -75,11 +75,11 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   }
 }
 
-/** Array buffers are counted twice, as a part of what is external. */
+/** `arrayBuffers` is already part of `external`. */
 const kept = ({ heapUsed, external, arrayBuffers }: NodeJS.MemoryUsage): number =>
   (heapUsed + external + arrayBuffers) / MB;
 
-/** Waits until a figure stays as it is, or comes to what is expected. */
+/** Waits until a figure stays the same, or reaches the expected value. */
 async function settle(read: () => Promise<number>, expected?: number): Promise<void> {
   let last = Number.NaN;
   for (let patience = 100; patience > 0; patience--) {
@@ -88,5 +88,5 @@ async function settle(read: () => Promise<number>, expected?: number): Promise<v
     last = value;
     await sleep(100);
   }
-  throw new Error(`${last} instead of ${expected ?? 'a figure that stays'}`);
+  throw new Error(`${last} instead of ${expected ?? 'a stable figure'}`);
 }

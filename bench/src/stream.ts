@@ -1,25 +1,25 @@
 import { connect, type Session } from '@parlance/client';
 import WebSocket from 'ws';
+import { type Child, startChild } from '../../scripts/child-process.js';
 import { askForEvents } from './context/ways.js';
-import { type Remote, startRemote } from './process/channel.js';
 import { atMost, type BenchOptions, compare, type Row } from './row.js';
 import { median } from './statistics.js';
 import type { Far, ModelCommands } from './stream/server.js';
 
 /**
- * Token streams through the public API over real sockets: bytes on the server's socket for each token,
- * frames of the WebSocket included, beside server-sent events; and the time between tokens beside a bare
- * `ws` that relays them, in turns. Acknowledgements travel the other way.
+ * Token streams through the public API over real sockets: bytes per token on the server's socket, including
+ * WebSocket frames, against server-sent events; and the time between tokens against a bare `ws` relay, in
+ * turns. Acknowledgements travel the other way and are not counted.
  */
 
 const TOKENS = 1000;
-/** A fast model. */
+/** The pace of a fast model. */
 const INTERVAL_MS = 4;
 /** Nine or ten tokens. */
 const BATCH_BYTES = 21;
 
 export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
-  const model = startRemote<ModelCommands>(
+  const model = startChild<ModelCommands>(
     new URL('./stream/server.ts', import.meta.url),
     [TOKENS, INTERVAL_MS, BATCH_BYTES].map(String),
   );
@@ -38,7 +38,7 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
 }
 
 async function* bytes(
-  model: Remote<ModelCommands>,
+  model: Child<ModelCommands>,
   session: Session,
   ids: readonly number[],
 ): AsyncGenerator<Row> {
@@ -56,7 +56,7 @@ async function* bytes(
       parts++;
       got.push(...(part.tokens ?? []));
     }
-    if (got.join() !== ids.join()) throw new Error('other tokens arrived');
+    if (got.join() !== ids.join()) throw new Error('the received tokens differ from those sent');
     return parts;
   };
   const alone = (await written('session', () => read('tokens'))) / ids.length;
@@ -100,8 +100,8 @@ async function* bytes(
 
 const within = (value: number, bound: number) => () => ({ text: `<= ${bound} B`, met: value <= bound });
 
-/** CPU of the model's process for each token, as fast as they are taken. */
-async function* cpu(model: Remote<ModelCommands>, session: Session, rounds: number): AsyncGenerator<Row> {
+/** CPU time of the model's process per token, at full speed. */
+async function* cpu(model: Child<ModelCommands>, session: Session, rounds: number): AsyncGenerator<Row> {
   const socket = await openSocket(await model.call('port', 'ws'));
   const port = await model.call('port', 'sse');
   const ways = {
@@ -127,7 +127,7 @@ async function* cpu(model: Remote<ModelCommands>, session: Session, rounds: numb
 }
 
 /** Milliseconds between one token and the next. */
-async function* gaps(model: Remote<ModelCommands>, session: Session, rounds: number): AsyncGenerator<Row> {
+async function* gaps(model: Child<ModelCommands>, session: Session, rounds: number): AsyncGenerator<Row> {
   const socket = await openSocket(await model.call('port', 'ws'));
   const found = { session: [] as number[], ws: [] as number[] };
   for (let round = 0; round < rounds; round++) {

@@ -1,5 +1,5 @@
 import { type Encoding, loadEncoding } from '@parlance/protocol';
-import { startRemote } from './process/channel.js';
+import { startChild } from '../../scripts/child-process.js';
 import { atLeast, atMost, type BenchOptions, compare, type Row } from './row.js';
 import { median } from './statistics.js';
 import type { ColdCommands, ColdStart } from './tokenizer/cold-process.js';
@@ -16,18 +16,18 @@ import { type Corpus, loadCorpora, MAX_ROUNDS } from './tokenizer/corpora.js';
 import { WORST_CASES } from './tokenizer/worst-cases.js';
 
 /**
- * The tokenizer beside three others, in one process and in turns, on texts that none of them has seen;
- * then how each of them starts in a process of its own; then ours on the worst there is.
+ * The tokenizer against three others: in one process, in turns, on texts that none of them has seen; then the
+ * start of each in a process of its own; then ours on worst-case texts.
  */
 
 const ALL: readonly ContestantName[] = [OURS, ...PEERS];
 const COLD_PROCESS = new URL('./tokenizer/cold-process.ts', import.meta.url);
-/** In which the compiler sees all kinds of text. */
+/** Rounds in which the JIT compiler sees all kinds of text. */
 const WARM_UP_ROUNDS = 4;
-/** Small messages that a process begins with. */
+/** Small messages at the start of a process. */
 const FIRST_MESSAGES = 20;
 
-/** How many times as fast as each of them. */
+/** The speed-up over each of them that is aimed at. */
 const FASTER: Readonly<Record<(typeof PEERS)[number], number>> = {
   'js-tiktoken': 10,
   tiktoken: 4,
@@ -59,7 +59,7 @@ type Contestants = ReadonlyMap<ContestantName, Contestant>;
 /** Milliseconds of each contestant in one round. */
 type RoundTimes = ReadonlyMap<ContestantName, { readonly encodeMs: number; readonly decodeMs: number }>;
 
-/** Lets all contestants encode and decode the same texts, in an order that turns with every round. */
+/** Lets all contestants encode and decode the same texts; the order rotates with every round. */
 function runRound(texts: readonly string[], contestants: Contestants, round: number): RoundTimes {
   const times = new Map<ContestantName, { encodeMs: number; decodeMs: number }>();
   const ids = new Map<ContestantName, ArrayLike<number>[]>();
@@ -77,7 +77,7 @@ function runRound(texts: readonly string[], contestants: Contestants, round: num
   return times;
 }
 
-/** Megabytes of UTF-8 a second, in both directions. */
+/** Megabytes of UTF-8 per second, in both directions. */
 function* measureCorpus(
   encoding: BenchEncoding,
   corpus: Corpus,
@@ -113,7 +113,7 @@ function* measureCorpus(
   }
 }
 
-/** `tiktoken` is the reference: speed with other IDs would be worth nothing. */
+/** `tiktoken` is the reference: a fast tokenizer with other IDs would be useless. */
 function assertEqual(
   ours: readonly ArrayLike<number>[],
   theirs: readonly ArrayLike<number>[],
@@ -122,7 +122,7 @@ function assertEqual(
   for (const [i, text] of texts.entries()) {
     const [found, expected] = [Array.from(ours[i] ?? []), Array.from(theirs[i] ?? [])];
     if (found.length !== expected.length || found.some((id, k) => id !== expected[k])) {
-      throw new Error(`other IDs than tiktoken's for ${JSON.stringify(text.slice(0, 200))}`);
+      throw new Error(`IDs differ from tiktoken's for ${JSON.stringify(text.slice(0, 200))}`);
     }
   }
 }
@@ -133,9 +133,9 @@ async function measureColdStart(encoding: BenchEncoding, samples: number): Promi
   const starts = new Map<ContestantName, ColdStart[]>(ALL.map((name) => [name, []]));
   for (let sample = 0; sample < samples; sample++) {
     for (const name of ALL) {
-      const remote = startRemote<ColdCommands>(COLD_PROCESS, [name, encoding], ['--expose-gc']);
-      starts.get(name)?.push(await remote.call('run', texts));
-      remote.stop();
+      const child = startChild<ColdCommands>(COLD_PROCESS, [name, encoding], ['--expose-gc']);
+      starts.get(name)?.push(await child.call('run', texts));
+      child.stop();
     }
   }
   const figure = (name: ContestantName, key: keyof ColdStart) => ({
@@ -163,8 +163,8 @@ async function measureColdStart(encoding: BenchEncoding, samples: number): Promi
 }
 
 /**
- * A megabyte against a second, its growth against 15 times, and the longest slice against 50 ms. The
- * best of a few tries counts: what is asked is how much work there is, not how busy the machine was.
+ * Compares a megabyte to a second, its growth to 15 times, and the longest slice to 50 ms. The best of a few
+ * tries counts, because the question is how much work there is, not how busy the machine was.
  */
 function* measureWorstCases(encoding: Encoding, samples: number): Generator<Row> {
   let longestSlice = 0;
@@ -193,7 +193,9 @@ function bestTime(encoding: Encoding, text: string, samples: number): number {
   return best;
 }
 
-/** Each slice at its best; the first makes UTF-8 of the whole text. */
+/**
+ * The longest slice, each at its best of several runs; the first slice also encodes the whole text as UTF-8.
+ */
 function longestSliceOf(encoding: Encoding, text: string, samples: number): number {
   const best: number[] = [];
   for (let sample = 0; sample < samples; sample++) {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { fail, same } from './expect.js';
 import type { Fields } from './fields.js';
 
-/** Bytes as the AVP files give them: as hex, as base64, or as a recipe that makes them. */
+/** Bytes in the forms of the AVP files: hex, base64, or a recipe that generates them. */
 
 export function sha256(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
@@ -12,14 +12,14 @@ export function toHex(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('hex');
 }
 
-/** The bytes of a vector, undefined where it gives their length and hash alone. */
+/** The bytes of a vector; undefined if it gives only their length and hash. */
 export function bytesOf(given: Fields): Uint8Array | undefined {
   const bytes = written(given);
   if (bytes !== undefined) sameDigest(bytes, given);
   return bytes;
 }
 
-/** Holds bytes against the length and hash that a vector gives. */
+/** Compares bytes to the length and hash of a vector. */
 export function sameDigest(bytes: Uint8Array, given: Fields): void {
   same(bytes.length, given.number('length'), 'length');
   same(sha256(bytes), given.text('sha256'), 'SHA-256');
@@ -36,7 +36,7 @@ interface ElementRecipe {
   write(view: DataView, at: number, x: number): void;
 }
 
-/** The recipes that the heads of the files describe, each an element from a state of the generator. */
+/** The recipes that the file headers describe: each makes an element from a state of the generator. */
 const RECIPES: Readonly<Record<string, ElementRecipe>> = {
   lcg_u8: { size: 1, write: (view, at, x) => view.setUint8(at, x >>> 24) },
   lcg_i8: { size: 1, write: (view, at, x) => view.setUint8(at, x >>> 24) },
@@ -47,13 +47,13 @@ const RECIPES: Readonly<Record<string, ElementRecipe>> = {
     size: 2,
     write: (view, at, x) => {
       view.setFloat32(at, (x >>> 24) / 2 ** 7 - 1, true);
-      // The upper half of the float32 is the element; the next one overwrites what is behind it.
+      // The upper half of the float32 is the element; the next element overwrites the lower half.
       view.setUint16(at, view.getUint16(at + 2, true), true);
     },
   },
 };
 
-/** Makes the bytes of a recipe. */
+/** Generates the bytes of a recipe. */
 export function makeRecipe(given: Fields): Uint8Array {
   const kind = given.text('kind');
   const count = given.number('count');
@@ -70,7 +70,7 @@ export function makeRecipe(given: Fields): Uint8Array {
   return bytes.slice(0, count * recipe.size);
 }
 
-/** The bits of a float16 in (-2, 2) that needs no rounding. */
+/** The bits of a float16 in (-2, 2) that is exact without rounding. */
 function halfOf(value: number): number {
   const sign = value < 0 ? 0x8000 : 0;
   const magnitude = Math.abs(value);

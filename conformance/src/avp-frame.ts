@@ -13,7 +13,7 @@ import {
   readAvpHeader,
 } from './subject.js';
 
-/** AVP frames in both directions; `check` says how exact. */
+/** AVP frames in both directions; `check` says how exactly they must match. */
 export const avpFrame: Family = {
   file: 'avp-frame.json',
   head: ['generator', 'encoding', 'recipes', 'notes'],
@@ -47,7 +47,7 @@ function checkFrame(given: Fields): void {
   else checkCompression(encoded, decoded);
 }
 
-/** Byte for byte; where the vector leaves out the bulk, by its head and its hash. */
+/** Byte for byte; if the vector leaves out the bulk, by its beginning and its hash. */
 function sameBytes(encoded: Uint8Array, expected: Fields): void {
   for (const name of ['hex', 'head_hex']) {
     const start = expected.maybe('text', name);
@@ -56,7 +56,7 @@ function sameBytes(encoded: Uint8Array, expected: Fields): void {
   sameDigest(encoded, expected);
 }
 
-/** A body is compressed where that makes the frame smaller, and only there. */
+/** A body is compressed if and only if that makes the frame smaller. */
 function checkCompression(encoded: Uint8Array, decoded: Fields): void {
   const { payloadLength, metadataLength, compressed } = readAvpHeader(encoded);
   const body = payloadLength - metadataLength;
@@ -87,7 +87,8 @@ function checkDecode(frame: Uint8Array, given: Fields): void {
   same(message.headLength + message.bodyLength, decoded.number('raw_size'), 'raw_size');
   same(header.compressed, decoded.object('metadata').has('compression'), 'compression');
 
-  // What was decoded can be passed on: it encodes to what decodes to the same, unknown fields too.
+  // A decoded frame can be passed on: it encodes to a frame that decodes to the same, unknown fields
+  // included.
   const relayed = accepted(
     () => encodeAvp(message, { checksum: message.checksum !== undefined }),
     'relaying',
@@ -103,7 +104,7 @@ function sameDecoded(message: AvpMessage, decoded: Fields): void {
   same(message.checksum ?? null, decoded.object('wire').raw('payload_checksum'), 'payload_checksum');
 }
 
-/** What our own encoder makes of a case. */
+/** Encodes a case with our own encoder. */
 function encodeCase(given: Fields): Uint8Array {
   const options = given.object('options');
   options.only(['compression', 'checksum']);
@@ -120,7 +121,7 @@ function encodeCase(given: Fields): Uint8Array {
   );
 }
 
-/** The payload that a case describes, made by our own serializer where it is a KV-cache. */
+/** The payload of a case; a KV-cache is made by our own serializer. */
 function payloadOf(given: Fields): Uint8Array {
   const payload = given.object('payload');
   const bytes = payload.has('kv') ? kvBody(payload.object('kv')) : bytesOf(payload);
@@ -132,7 +133,7 @@ function payloadOf(given: Fields): Uint8Array {
 
 const KV_DTYPES = ['float32', 'float16', 'bfloat16', 'int8'] as const;
 
-/** A KV-cache body of the layers that a recipe makes one after another, keys before values. */
+/** A KV-cache body whose layers a recipe generates one after another, keys before values. */
 export function kvBody(given: Fields, tensors = makeRecipe(given.object('tensor_recipe'))): Uint8Array {
   const layers = given.number('num_layers');
   const size = tensors.length / layers / 2;

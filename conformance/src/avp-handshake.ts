@@ -17,7 +17,7 @@ import {
   tokenizerHash,
 } from './subject.js';
 
-/** Who can send tensors to whom: the resolver, the hashes that it compares, identities, introductions. */
+/** Who can send tensors to whom: the resolver, the hashes that it compares, identities and introductions. */
 export const avpHandshake: Family = {
   file: 'avp-handshake.json',
   head: ['generator', 'rules'],
@@ -93,7 +93,7 @@ function checkModelHash(given: Fields): void {
   const canonical = given.text('canonical');
   const hash = Buffer.from(platform.crypto.sha256(new TextEncoder().encode(canonical))).toString('hex');
   same(hash, given.text('model_hash'), 'SHA-256 of the canonical text');
-  // A config that exists as a Python object alone has no text to start from.
+  // A config that exists only as a Python object has no JSON text to start from.
   if (!given.has('input_json'))
     return given.has('input_python') ? undefined : fail('the case gives no config');
   const input = given.text('input_json');
@@ -115,7 +115,7 @@ function checkTokenizerHash(given: Fields): void {
   const vocabulary = vocabularyOf(given);
   const hash = given.text('tokenizer_hash');
   if (vocabulary === undefined) {
-    // No vocabulary at all: the hash is unknown, as it is to our own identity of a model without one.
+    // Without a vocabulary the hash is unknown, as in our own identity of a model without one.
     same(hash, '', 'tokenizer_hash');
     same(accepted(() => modelIdentity('{}'), 'the identity').tokenizerHash, hash, 'tokenizer_hash');
     return;
@@ -142,7 +142,7 @@ function vocabularyOf(given: Fields): readonly Token[] | undefined {
   if (ranges !== undefined) return [...tokensOf(ranges)];
   if (!given.has('vocab_rule')) return undefined;
   same(given.text('vocab_rule'), CHARACTER_RULE, 'the rule of the vocabulary');
-  // The rule names no end: the length of the canonical form does.
+  // The rule does not say where the tokens end; the length of the canonical form does.
   const tokens: Token[] = [];
   while (canonicalVocabulary(tokens).length < given.number('canonical_length')) {
     tokens.push([String.fromCharCode(tokens.length), tokens.length]);
@@ -157,7 +157,7 @@ function checkIdentity(given: Fields): void {
   for (const name of expected.names) {
     if (!Object.hasOwn(IDENTITY_WORDS, name)) fail(`the runner does not know the identity field ${name}`);
     const value = identity[IDENTITY_WORDS[name as keyof typeof IDENTITY_WORDS]];
-    // Where the reference passes on a null, ours is a number all the same.
+    // The reference passes on a null; our value is a number.
     if (expected.has(name)) same(value, expected.raw(name), name);
     else holds(Number.isInteger(value), `${name} is ${String(value)}`);
   }
@@ -177,7 +177,7 @@ function checkHello(given: Fields): void {
     return;
   }
   const json = JSON.stringify(given.raw('from_dict'));
-  // The reference looks at no kind: it fails on some with an error that is none of its own.
+  // The reference does not check types: on some inputs it fails with an incidental error.
   if (given.has('exception') || !isWellTyped(given.object('from_dict')))
     refused(() => written(json), 'the introduction');
   else
@@ -190,7 +190,7 @@ function checkHello(given: Fields): void {
 
 const HELLO_TEXTS = ['agent_id', 'avp_version'];
 
-/** Whether every known field of an introduction is of its kind. */
+/** Whether every known field of an introduction has the right type. */
 function isWellTyped(given: Fields): boolean {
   return given.names.every((name) => {
     const value = given.raw(name);

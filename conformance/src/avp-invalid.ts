@@ -5,7 +5,7 @@ import type { Family } from './family.js';
 import type { Fields } from './fields.js';
 import { decodeAvp, decodeKvCache, loadCodecs } from './subject.js';
 
-/** Malformed and borderline AVP frames, and the KV-cache bodies of those that are accepted. */
+/** Malformed and borderline AVP frames, and the KV-cache bodies of the accepted ones. */
 export const avpInvalid: Family = {
   file: 'avp-invalid.json',
   head: ['generator', 'encoding', 'recipes', 'notes'],
@@ -19,7 +19,7 @@ function checkFrame(given: Fields): void {
   if (frame === undefined) return fail('the case gives no frame');
   const outcome = outcomeOf(() => decodeAvp(frame));
   judged(outcome, verdict, 'the frame');
-  // Lenient decoding takes more, but throws nothing else.
+  // Lenient decoding accepts more, but must not throw other errors.
   outcomeOf(() => decodeAvp(frame, { lenient: true }));
   if (!outcome.accepted) return;
 

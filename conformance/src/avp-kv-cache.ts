@@ -14,7 +14,7 @@ import {
   type KvCache,
 } from './subject.js';
 
-/** KV-cache bodies: header, layers, and bodies that are damaged. */
+/** KV-cache bodies: header, layers, and damaged bodies. */
 export const avpKvCache: Family = {
   file: 'avp-kv-cache.json',
   head: ['generator', 'encoding', 'recipes', 'layout'],
@@ -22,12 +22,12 @@ export const avpKvCache: Family = {
     { name: 'cases', check: checkBody },
     { name: 'header_cases', check: checkHeader },
     { name: 'invalid_for_deserialize', check: checkInvalid },
-    // What the reference's serializer makes of input that the cases do not give.
+    // The output of the reference's serializer for input that the cases do not contain.
     { name: 'serializer_weaknesses', informative: true, check: () => fail('the case gives no input') },
   ],
 };
 
-/** The dtypes of a KV-cache on the wire; the reference takes every other word for float16. */
+/** The dtypes of a KV-cache on the wire; the reference reads every other word as float16. */
 const DTYPES = ['float32', 'float16', 'bfloat16', 'int8'] as const satisfies readonly Dtype[];
 
 function headerOf(given: Fields) {
@@ -76,11 +76,11 @@ function checkBody(given: Fields): void {
       estimate,
       'estimate_kv_cache_size',
     );
-    same(body.length - KV_CACHE_HEADER_SIZE, estimate, 'bytes behind the header');
+    same(body.length - KV_CACHE_HEADER_SIZE, estimate, 'bytes after the header');
   }
 }
 
-/** The tensors of a layer are views of the body, where the vector says, with the content it says. */
+/** The tensors of a layer must be views of the body, with the offsets and content of the vector. */
 function checkLayer(given: Fields, cache: KvCache, body: Uint8Array, whole: Fields): void {
   const { key, value } = cache.layer(given.number('layer'));
   for (const [name, tensor] of [
@@ -131,7 +131,7 @@ function checkHeader(given: Fields): void {
     given.text('hex'),
     'header encoded again',
   );
-  // The reference writes an unknown dtype as float16; ours writes what it is, or nothing.
+  // The reference writes an unknown dtype as float16; ours refuses.
   if (!DTYPES.includes(header.dtype)) refused(() => encodeKvCacheHeader(header), `the dtype ${header.dtype}`);
   else if (header.dtype === given.text('decoded_dtype')) {
     same(toHex(accepted(() => encodeKvCacheHeader(header), 'the header')), given.text('hex'), 'header');

@@ -3,7 +3,7 @@ import { fail, holds, same } from './expect.js';
 import type { Fields } from './fields.js';
 import type { AvpInput, AvpMessage } from './subject.js';
 
-/** AVP metadata in the vectors' words, and back. */
+/** Converts AVP metadata to the vectors' words, and back. */
 
 const MODES = { LATENT: 'latent', JSON_MODE: 'json' } as const;
 const MODE_WORDS = ['LATENT', 'JSON_MODE'] as const;
@@ -28,9 +28,9 @@ export const METADATA_WORDS = [
 ] as const;
 
 /**
- * What our encoder is given for a message that a vector describes.
+ * The input for our encoder that matches a vector's message.
  *
- * @param payloadType what must come out: the reference sets it for KV-caches, whatever it was given.
+ * @param payloadType the expected type: the reference sets it for KV-caches, regardless of its input.
  */
 export function inputOf(metadata: Fields, data: Uint8Array, payloadType: string): AvpInput {
   metadata.only([...METADATA_WORDS, 'compression']);
@@ -60,7 +60,7 @@ function payloadTypeOf(word: string) {
     : PAYLOAD_TYPES[known];
 }
 
-/** Holds a decoded message against the metadata that a vector states for it. */
+/** Compares a decoded message to a vector's metadata. */
 export function sameMetadata(message: AvpMessage, expected: Fields): void {
   const { metadata } = message;
   const words: Readonly<Record<string, unknown>> = {
@@ -78,14 +78,14 @@ export function sameMetadata(message: AvpMessage, expected: Fields): void {
     extra: [...metadata.extra].sort(([a], [b]) => (a < b ? -1 : 1)),
   };
   for (const name of expected.names) {
-    // How a frame is compressed is its encoder's choice and checked with the header.
+    // Compression is the encoder's choice; it is checked with the header.
     if (name === 'compression') continue;
     holds(Object.hasOwn(words, name), `the runner does not know the metadata field ${name}`);
     same(words[name], expected.raw(name), name);
   }
 }
 
-/** Holds a decoded payload against length, hash and bytes. */
+/** Compares a decoded payload to the length, hash and bytes of a vector. */
 export function samePayload(message: AvpMessage, expected: Fields): void {
   const length = ['payload_bytes', 'payload_length'].find((name) => expected.has(name));
   if (length !== undefined) same(message.data.length, expected.number(length), 'length of the payload');

@@ -4,7 +4,7 @@ import type { Family } from './family.js';
 import type { Fields } from './fields.js';
 import { type Dtype, decodeAvp, encodeAvp } from './subject.js';
 
-/** The size table of the AVP document, with today's format beside it. */
+/** The size table of the AVP document, and the same messages in today's format. */
 export const avpSizes: Family = {
   file: 'avp-sizes.json',
   head: ['generator', 'encoding', 'recipes'],
@@ -38,7 +38,7 @@ function checkCurrentFormat(given: Fields, data: Uint8Array): void {
   } as const;
   const total = accepted(() => encodeAvp(input), 'the message').length;
   const [min, max] = [current.number('avp_total_min'), current.number('avp_total_max')];
-  holds(total >= min && total <= max, `${total} bytes are outside of ${min} to ${max}`);
+  holds(total >= min && total <= max, `${total} bytes are not within ${min} to ${max}`);
 }
 
 /** @returns the bytes of the frame. */

@@ -5,8 +5,8 @@ import { type Case, casesOf, type Family, runCase } from './family.js';
 import { isRecord } from './fields.js';
 
 /**
- * The runner can fail: in every section, every field that states an expectation is changed, and the
- * case has to fail then. A check that is skipped by mistake shows here, and nowhere else.
+ * Proves that the runner can fail: in every section, every field that holds an expectation is changed, and
+ * the case must fail then. Only this test notices a check that is skipped by mistake.
  */
 
 /** Fields whose corruption must be noticed in at least one case of their section. */
@@ -110,7 +110,7 @@ const NOTICED: Readonly<Record<string, Readonly<Record<string, readonly string[]
   'tokenizer.json': { cases: ['text', 'CL100K_BASE', 'O200K_BASE', 'LLAMA_BPE'] },
 };
 
-/** Words whose opposite is another expectation. */
+/** Words whose opposite is a different expectation. */
 const OPPOSITES: Readonly<Record<string, string>> = {
   accept: 'reject',
   reject: 'accept',
@@ -121,7 +121,7 @@ const OPPOSITES: Readonly<Record<string, string>> = {
   ok: 'refused',
 };
 
-/** Every value that differs from `value` in one leaf, and is of the same kind. */
+/** Every value that differs from `value` in one leaf, of the same type. */
 function* changed(value: unknown): Generator<unknown> {
   if (Array.isArray(value)) {
     for (const [i, entry] of value.entries()) for (const other of changed(entry)) yield value.with(i, other);
@@ -148,7 +148,7 @@ function flipped(hex: string): string {
 
 const MAX_CHANGES = 25;
 
-/** Whether some change of a field makes the case fail that passed before. */
+/** Whether some change of the field makes a case fail that passed before. */
 function isNoticed(family: Family, section: string, entry: Record<string, unknown>, name: string): boolean {
   let changes = 0;
   for (const other of changed(entry[name])) {
@@ -165,11 +165,11 @@ describe.each(FAMILIES.map((family) => [family.file, family] as const))('%s', (f
   const counted = family.sections.filter(({ informative, name }) => !informative && typeof name === 'string');
   const listed = counted.map(({ name }) => String(name)).filter((name) => Array.isArray(document[name]));
 
-  it('has no section that this test leaves out', () => {
+  it('covers every section', () => {
     expect(Object.keys(NOTICED[file] ?? {}).toSorted()).toEqual(listed.toSorted());
   });
 
-  it.each(listed)('%s: what a case states is what counts', { timeout: 60_000 }, async (section) => {
+  it.each(listed)('%s: the stated expectations decide', { timeout: 60_000 }, async (section) => {
     await family.prepare?.();
     const entries = document[section] as Record<string, unknown>[];
     const unnoticed = new Set(NOTICED[file]?.[section]);

@@ -1,14 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isProtocolError } from './subject.js';
 
-/** Expectations of the runner. Whatever does not hold is a {@link Mismatch}, which fails its case. */
+/**
+ * Expectations of the runner. An expectation that does not hold throws a {@link Mismatch}, which fails its
+ * case.
+ */
 
-/** What came out is not what the vectors, or the rules of the protocol, say. */
+/** The result contradicts the vectors or the rules of the protocol. */
 export class Mismatch extends Error {
   override readonly name = 'Mismatch';
 }
 
-/** A call that returned, or that was refused with a `ProtocolError`. */
+/** The outcome of a call: a value, or a refusal with a `ProtocolError`. */
 export type Outcome<T> =
   | { readonly accepted: true; readonly value: T }
   | { readonly accepted: false; readonly code: string; readonly message: string };
@@ -25,36 +28,36 @@ export function holds(condition: boolean, what: string): asserts condition {
   if (!condition) fail(what);
 }
 
-/** Equal in value and kind, to any depth. */
+/** Deep equality of value and type. */
 export function same(actual: unknown, expected: unknown, what: string): void {
   if (isDeepStrictEqual(actual, expected)) return;
   fail(`${what}: expected ${shown(expected, actual)}, got ${shown(actual, expected)}`);
 }
 
-/** Runs a call; only a `ProtocolError` may come out of it beside its result. */
+/** Runs a call; it may throw nothing but a `ProtocolError`. */
 export function outcomeOf<T>(run: () => T): Outcome<T> {
   try {
     return { accepted: true, value: run() };
   } catch (error) {
-    // An expectation within the call that does not hold is no outcome of it.
+    // A failed expectation within the call is not an outcome of the call.
     if (error instanceof Mismatch) throw error;
     if (isProtocolError(error)) return { accepted: false, code: error.code, message: error.message };
     throw foreign(error);
   }
 }
 
-/** The result of a call that must be accepted. */
+/** The result of a call that must succeed. */
 export function accepted<T>(run: () => T, what: string): T {
   const outcome = outcomeOf(run);
   return outcome.accepted ? outcome.value : fail(`${what} was refused: ${outcome.code}, ${outcome.message}`);
 }
 
-/** A call that must be refused with a `ProtocolError`. */
+/** A call that must throw a `ProtocolError`. */
 export function refused(run: () => unknown, what: string): void {
   holds(!outcomeOf(run).accepted, `${what} was accepted`);
 }
 
-/** Holds an outcome against a verdict. */
+/** Compares an outcome to a verdict. */
 export function judged(outcome: Outcome<unknown>, verdict: Verdict, what: string): void {
   if (verdict === 'reject') holds(!outcome.accepted, `${what} was accepted`);
   if (verdict === 'accept' && !outcome.accepted) {
@@ -62,7 +65,7 @@ export function judged(outcome: Outcome<unknown>, verdict: Verdict, what: string
   }
 }
 
-/** An error that no peer may cause. */
+/** An error that no peer may be able to cause. */
 function foreign(error: unknown): Mismatch {
   const shownError = error instanceof Error ? (error.stack ?? String(error)) : String(error);
   return new Mismatch(`not a ProtocolError: ${shownError}`, { cause: error });
@@ -70,7 +73,9 @@ function foreign(error: unknown): Mismatch {
 
 const MAX_SHOWN = 120;
 
-/** A value for people: of long texts and bytes the part where it begins to differ from `other`. */
+/**
+ * A value in readable form; long texts and bytes are cut to the part where they begin to differ from `other`.
+ */
 function shown(value: unknown, other: unknown): string {
   const text = textOf(value);
   if (text.length <= MAX_SHOWN) return text;

@@ -22,9 +22,8 @@ import {
 } from './subject.js';
 
 /**
- * Every frame of the golden vectors is explained: without an error where the decoders of a session
- * take it, and with theirs where they refuse it. Nothing is known of the files but how they spell
- * frames.
+ * Every frame of the golden vectors is explained: without an error if the decoders of a session accept it,
+ * and with the decoder's error if they refuse it. The test knows only the field names that hold frames.
  */
 
 const VECTORS = new URL('../vectors/', import.meta.url);
@@ -34,7 +33,7 @@ interface Found {
   readonly where: string;
   readonly frame: Uint8Array | string;
   readonly isEnvelope: boolean;
-  /** What the case says of itself. */
+  /** The verdict of the case. */
   readonly verdict: string | undefined;
 }
 
@@ -42,7 +41,7 @@ const HEX_FRAMES = ['frame_hex', 'encode_hex', 'auth_payload_frame_hex'];
 const TEXT_FRAMES = ['frame_string', 'encode_string', 'wire', 'wire_C', 'wire_O', 'wire_L', 'input'];
 const ENVELOPES = ['json', 'roundtrip_json', 'reserialized', 'hello', 'response', 'data', 'close'];
 
-/** Everything in a vector file that is a frame by the name of its field. */
+/** All frames in a vector file, found by the names of their fields. */
 function framesOf(file: string): Found[] {
   const found: Found[] = [];
   const isMessages = file === 'm2m-messages.json';
@@ -67,7 +66,7 @@ function framesOf(file: string): Found[] {
   return found;
 }
 
-/** Keys and hashes, sizes, and what becomes a frame in a test of its own below. */
+/** Files with keys, hashes and sizes, and files whose contents become frames in a test of their own below. */
 const WITHOUT_FRAMES = [
   'm2m-crypto.json',
   'avp-handshake.json',
@@ -101,7 +100,7 @@ describe('the explainer', () => {
       try {
         const { error, summary } = explained(frame, isEnvelope);
         expect(summary).not.toBe('');
-        // A protected frame that was tampered with is refused for its tag, which needs the key.
+        // A protected frame that was tampered with is refused for its tag, and checking that needs the key.
         if (verdict === 'accept') expect(error).toBeUndefined();
         if (verdict === 'reject' && file !== 'm2m-secure.json') expect(error).toBeDefined();
         if (error === undefined) taken++;
@@ -115,7 +114,7 @@ describe('the explainer', () => {
     expect(refused + taken).toBe(frames.length);
   });
 
-  it('explains the token IDs of tokenizer.json as the text that they are', () => {
+  it('shows the token IDs of tokenizer.json as their text', () => {
     const { cases } = JSON.parse(readFileSync(new URL('tokenizer.json', VECTORS), 'utf8')) as {
       cases: Record<string, unknown>[];
     };
@@ -136,7 +135,7 @@ describe('the explainer', () => {
     expect(frames).toBeGreaterThan(2000);
   }, 60_000);
 
-  it('explains the KV-caches of avp-kv-cache.json in their frames, and warns of those that are damaged', () => {
+  it('explains the KV-caches of avp-kv-cache.json in frames, and warns of damaged ones', () => {
     const document = new Fields(
       JSON.parse(readFileSync(new URL('avp-kv-cache.json', VECTORS), 'utf8')) as Record<string, unknown>,
     );

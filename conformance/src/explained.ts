@@ -36,7 +36,7 @@ import {
   readM2MHeader,
 } from './subject.js';
 
-/** What an explanation of a frame has to agree with: the decoders of a session, and itself. */
+/** The expectations of a frame's explanation: it agrees with the decoders of a session, and with itself. */
 
 const M2M_PREFIX = '#M2M|1|';
 
@@ -48,7 +48,7 @@ export interface Reading {
   readonly isEnvelope: boolean;
 }
 
-/** Holds an explanation against what the decoders of a session make of the frame. */
+/** Compares an explanation with the result of the session's decoders. */
 export function checkExplanation(
   frame: Uint8Array | string,
   explanation: Explanation,
@@ -56,7 +56,7 @@ export function checkExplanation(
 ): void {
   checkFields(explanation);
   const code = explanation.error?.code;
-  // No WebSocket delivers such a text, and not every decoder looks.
+  // A WebSocket never delivers such a text, and not every decoder checks for it.
   if (typeof frame === 'string' && !isWellFormed(frame))
     return same(code, 'lone_surrogate', 'error of no text');
   const outcome = outcomeOf(() =>
@@ -64,28 +64,25 @@ export function checkExplanation(
   );
   if (!outcome.accepted) {
     if (outcome.code === 'vocabulary_not_loaded') return;
-    same(code, outcome.code, `error of a frame that is refused (${outcome.message})`);
+    same(code, outcome.code, `error of a refused frame (${outcome.message})`);
   } else if (outcome.value === 'protected') {
-    // Without the key little can be said of what follows the header.
+    // Without the key, little is known about the bytes after the header.
     holds(
       code === undefined || code === 'truncated' || code === 'trailing_bytes',
-      `a protected frame is ${code}`,
+      `a protected frame was refused: ${code}`,
     );
-  } else same(explanation.error, undefined, 'error of a frame that is taken');
+  } else same(explanation.error, undefined, 'error of an accepted frame');
 }
 
 function isWellFormed(text: string): boolean {
   return Buffer.from(text, 'utf8').toString('utf8') === text;
 }
 
-/** Every field lies within what it is a part of; what is coded is measured by itself. */
+/** Every field lies within its parent; offsets in decoded content count from its own beginning. */
 function checkFields({ bytes, fields, error }: Explanation): void {
   const visit = (children: readonly ExplainedField[], start: number, end: number): void => {
     for (const { name, offset, length, children: inner, bytes: coded } of children) {
-      holds(
-        offset >= start && length >= 0 && offset + length <= end,
-        `${name} lies outside of what it is part of`,
-      );
+      holds(offset >= start && length >= 0 && offset + length <= end, `${name} lies outside of its parent`);
       if (coded === undefined) visit(inner, offset, offset + length);
       else visit(inner, 0, coded.length);
     }
@@ -97,7 +94,7 @@ function checkFields({ bytes, fields, error }: Explanation): void {
   );
 }
 
-/** Whether what was read is protected by a key. */
+/** Whether a key protects the frame. */
 type Verdict = 'protected' | 'readable';
 
 function read(frame: Uint8Array, reading: Reading): Verdict {
@@ -136,7 +133,7 @@ function readText(text: string, { limits, isEnvelope }: Reading): Verdict {
   return isEnvelope ? readData(decodeControlJson(text, limits), limits) : readContent(text, limits);
 }
 
-/** The content of DATA is a text in itself. */
+/** DATA contains a text frame. */
 function readData(message: ReturnType<typeof decodeControl>, limits: Limits): Verdict {
   const content = message.type === 'DATA' ? message.payload.content : '';
   return typeof content === 'string' ? readContent(content, limits) : 'readable';
@@ -159,14 +156,14 @@ function readLink(bytes: Uint8Array, reading: Reading): Verdict {
     return 'readable';
   }
   if (kind < LinkKind.ACK && (kind === LinkKind.MESSAGE) !== (streamId === 0)) {
-    throw new ProtocolError('bad_frame', 'stream 0 is for one-way messages, and they for it');
+    throw new ProtocolError('bad_frame', 'stream 0 carries one-way messages only');
   }
   if (isBodyKind(kind)) return readBody(frame, reading);
   if (kind === LinkKind.ERROR) decodeFailure(frame.rest, limits.maxJsonDepth);
   else {
     const reader = new ByteReader(frame.rest);
     if (kind === LinkKind.CREDIT) reader.varint('the limit');
-    // Of parts that are coded in context, where there are any.
+    // The CRC of all parts is there only if some were coded in context.
     if (kind === LinkKind.END && reader.remaining > 0) reader.u32('the CRC of all parts');
     reader.expectEnd('the frame');
   }
@@ -196,10 +193,10 @@ function readBody(frame: LinkFrame, { limits, encoding }: Reading): Verdict {
   return 'readable';
 }
 
-/** One frame alone does not tell which agents were announced before. */
+/** A single frame does not tell which agents were announced before. */
 const ANY_AGENT = { nameOf: () => '' };
 
-/** The map in the first frame of a body that is not whole. */
+/** The metadata in the first frame of a body, if more frames follow. */
 function metadataOf(frame: LinkFrame, limits: Limits): Uint8Array | undefined {
   return (frame.flags & LinkFlag.META) === 0
     ? undefined

@@ -11,7 +11,7 @@ import { m2mMessages } from './m2m-messages.js';
 import { m2mSecure } from './m2m-secure.js';
 import { tokenizer } from './tokenizer.js';
 
-/** Every family that the runner knows, in the order in which they are run. */
+/** Every family that the runner knows, in the order of execution. */
 export const FAMILIES: readonly Family[] = [
   m2mFrame,
   m2mSecure,

@@ -2,24 +2,24 @@ import { Mismatch } from './expect.js';
 import { Fields, isRecord } from './fields.js';
 
 /**
- * A family is what the runner knows about the files of one name: their sections, and how a case of
- * each is checked. Everything else is in the data; no case is known by its name.
+ * A family is all that the runner knows about the files of one name: their sections, and how to check a case
+ * of each. Everything else is in the data; no case is known by its name.
  */
 export interface Family {
   readonly file: string;
-  /** Parts that hold prose about the file instead of cases. */
+  /** Top-level fields that describe the file and hold no cases. */
   readonly head: readonly string[];
   readonly sections: readonly Section[];
-  /** Loads what the cases need; its time counts for none of them. */
+  /** Loads what the cases need; the time counts for none of them. */
   prepare?(): Promise<void>;
 }
 
 export interface Section {
-  /** The sections of this name, or of these names. */
+  /** Name of a section, or a pattern of names. */
   readonly name: string | RegExp;
   /**
-   * The expectations are another implementation's own and not ours to meet: the outcome is reported
-   * and does not count, but for crashes and hangs.
+   * The expectations belong to another implementation and need not be met: the result is reported and does
+   * not count, except for crashes and hangs.
    */
   readonly informative?: true;
   check(given: Fields): void;
@@ -29,7 +29,7 @@ export interface Case {
   /** Unique in its file, for example `decode[3]`. */
   readonly key: string;
   readonly section: string;
-  /** The case's own name, where it has one. */
+  /** The case's own name, if it has one. */
   readonly name: string;
   readonly informative: boolean;
   readonly run: () => void;
@@ -38,13 +38,13 @@ export interface Case {
 export type Result =
   | { readonly status: 'passed' }
   | { readonly status: 'failed'; readonly why: string }
-  /** Outside the count. */
+  /** Does not count. */
   | { readonly status: 'informative'; readonly agrees: boolean };
 
-/** Seconds of computation after which a case fails, whatever came out. */
+/** Seconds of computation after which a case fails, even with the right result. */
 const MAX_SECONDS = 2;
 
-/** All cases of a file. What the family does not know becomes a case that fails. */
+/** All cases of a file. Content that the family does not know becomes a case that fails. */
 export function casesOf(family: Family, document: unknown): Case[] {
   if (!isRecord(document)) return [broken('file', 'the file is not a JSON object')];
   const cases: Case[] = [];
@@ -74,7 +74,7 @@ export function casesOf(family: Family, document: unknown): Case[] {
 /**
  * Runs one case and measures it.
  *
- * @param measure starts a stopwatch that tells the seconds since.
+ * @param measure starts a stopwatch and returns a function for the elapsed seconds.
  */
 export function runCase({ run, informative }: Case, measure = stopwatch): Result {
   const elapsed = measure();
@@ -93,14 +93,17 @@ export function runCase({ run, informative }: Case, measure = stopwatch): Result
   }
   if (mismatch !== undefined && !(mismatch instanceof Mismatch)) {
     const shown = mismatch instanceof Error ? (mismatch.stack ?? String(mismatch)) : String(mismatch);
-    return { status: 'failed', why: `the case could not be run: ${shown}` };
+    return { status: 'failed', why: `the case could not run: ${shown}` };
   }
   const crashed = mismatch instanceof Mismatch && mismatch.cause !== undefined;
   if (informative && !crashed) return { status: 'informative', agrees: mismatch === undefined };
   return mismatch === undefined ? { status: 'passed' } : { status: 'failed', why: mismatch.message };
 }
 
-/** The lesser of real and processor time: a busy machine stretches the one, helper threads the other. */
+/**
+ * The smaller of elapsed time and processor time: a busy machine stretches the former, helper threads the
+ * latter.
+ */
 function stopwatch(): () => number {
   const start = performance.now();
   const startCpu = process.cpuUsage();

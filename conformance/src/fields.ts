@@ -1,9 +1,9 @@
 import { fail } from './expect.js';
 
 /**
- * A vector as it was read: an object whose fields say what to do and what must come out. Every
- * access names the field and the kind that it needs, so that a case of another shape fails by name
- * instead of being passed over.
+ * A vector as read from the file: an object whose fields say what to do and what to expect. Every access
+ * states the field and the type that it needs, so a case of another shape fails with that name instead of
+ * being skipped.
  */
 export class Fields {
   readonly #fields: Readonly<Record<string, unknown>>;
@@ -18,7 +18,7 @@ export class Fields {
     return Object.keys(this.#fields);
   }
 
-  /** Whether the field is there and says something. */
+  /** Whether the field exists and is not null. */
   has(name: string): boolean {
     return this.raw(name) !== undefined && this.raw(name) !== null;
   }
@@ -79,13 +79,16 @@ export class Fields {
     );
   }
 
-  /** One of the words that the runner knows; another is a kind of case that nobody has looked at. */
+  /**
+   * One of the words that the runner knows; an unknown word is a kind of case that the runner cannot check
+   * yet.
+   */
   word<Word extends string>(name: string, known: readonly Word[]): Word {
     const value = this.text(name);
     return known.find((word) => word === value) ?? this.#lacks(name, `one of ${known.join(', ')}`);
   }
 
-  /** The field where it is there. */
+  /** The value of the field, if it exists. */
   maybe<Method extends 'text' | 'number' | 'flag' | 'hex' | 'object' | 'objects' | 'texts' | 'numbers'>(
     method: Method,
     name: string,
@@ -93,7 +96,7 @@ export class Fields {
     return this.has(name) ? (this[method](name) as ReturnType<Fields[Method]>) : undefined;
   }
 
-  /** Fails where there are other fields than these. */
+  /** Fails if there are other fields than these. */
   only(known: readonly string[]): void {
     const unknown = this.names.filter((name) => !known.includes(name));
     if (unknown.length > 0) fail(`the runner does not know the field ${this.#at(unknown[0] as string)}`);

@@ -32,7 +32,7 @@ export const m2mCrypto: Family = {
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
 function checkHkdf(given: Fields): void {
-  // A case about the length alone names no key.
+  // A case about the length alone gives no key.
   const ikm = given.maybe('hex', 'ikm_hex') ?? new Uint8Array(32);
   const info = given.maybe('hex', 'info_hex') ?? new Uint8Array(0);
   const derive = () => platform.crypto.hkdfSha256(ikm, info, given.number('length'));
@@ -63,7 +63,7 @@ function checkAead(given: Fields): void {
   refused(() => open(key, nonce, sealed, Uint8Array.of(...aad, 0)), 'opening with other associated data');
 }
 
-/** An identifier that our own rules admit beyond doubt. */
+/** An ID that certainly conforms to our own rules. */
 const ID = /^[A-Za-z0-9_-]{1,128}$/;
 
 function checkHierarchy(given: Fields): void {
@@ -98,7 +98,7 @@ function checkHierarchy(given: Fields): void {
     derived(orgKey, session.text('info'), session.text('agent_context_key_hex'));
     const [a, b, id] = [session.text('agent_a'), session.text('agent_b'), session.text('session_id')];
     const path = outcomeOf(() => keyPath.session(org, a, b, id));
-    // The reference never looks at a session id, so some of its paths are two keys' at once.
+    // The reference never checks a session ID, so some of its paths stand for two keys at once.
     if (path.accepted) same(path.value, session.text('info'), 'path');
     else holds(![a, b, id].every((name) => ID.test(name)), `the path of session ${id} was refused`);
   }
@@ -112,16 +112,16 @@ function checkId(given: Fields): void {
     ['agent', () => keyPath.agent('org', id)],
     ['org', () => keyPath.organisation(id)],
   ] as const) {
-    // The reference takes reserved words, and derives another's key from them.
+    // The reference accepts reserved words, and derives another key from them.
     if (given.text(name) !== 'ok' || RESERVED.includes(id)) refused(path, `the id as ${name}`);
     else accepted(path, `the id as ${name}`);
   }
 }
 
-/** Two names of one key, each of which the reference admits: here no such name is one. */
+/** Two names that the reference accepts for the same key: our rules accept none of them. */
 function checkPathCollisions(given: Fields): void {
   const claims = given.names.filter((name) => typeof given.raw(name) === 'boolean');
-  holds(claims.length > 0, 'the case claims nothing');
+  holds(claims.length > 0, 'the case contains no claims');
   const names = claims.flatMap((claim) =>
     [...claim.matchAll(/'([^']+)'/g)].map((match) => match[1] as string),
   );

@@ -14,7 +14,7 @@ import {
   readM2MHeader,
 } from './subject.js';
 
-/** M2M v1 without security: `encode` (JSON to frame), `decode` (frames good and bad), `constructed`. */
+/** M2M v1 without security: `encode` (JSON to frame), `decode` (valid and invalid frames), `constructed`. */
 export const m2mFrame: Family = {
   file: 'm2m-frame.json',
   head: ['_meta'],
@@ -32,7 +32,7 @@ const CONSTRUCTORS = ['request', 'response', 'auto'] as const;
 const PREFIX = '#M2M|1|';
 const PREFIX_LENGTH = PREFIX.length;
 const SCHEMA_OFFSET = PREFIX_LENGTH + 2;
-/** Bytes of JSON from which on it is compressed. */
+/** JSON of at least this many bytes is compressed. */
 const COMPRESSION_THRESHOLD = 100;
 
 /** The schema option that corresponds to a constructor of the reference. */
@@ -66,7 +66,7 @@ function checkEncode(given: Fields): void {
   if (verdict !== 'byte-exact') return;
   const expected = given.hex('encode_hex');
   sameFrame(frame.value, expected, json);
-  // The reference's bytes are read as well, in both forms.
+  // Our decoder must also read the reference's bytes, in both forms.
   readsBack(expected, json);
   same(
     accepted(() => decodeM2M(given.text('encode_string')), 'encode_string').json,
@@ -83,7 +83,7 @@ function encodeVerdict(given: Fields): (typeof ENCODE_VERDICTS)[number] {
   return given.word('conformance', ['byte-exact', 'must-error']);
 }
 
-/** Decodes a frame that must hold `json`, and reads its header without the rest. */
+/** Decodes a frame that must contain `json`, and reads its header separately. */
 function readsBack(frame: Uint8Array, json: string): M2MMessage {
   const message = accepted(() => decodeM2M(frame), 'the frame');
   same(message.json, json, 'payload read back');
@@ -104,7 +104,7 @@ function checkDecode(given: Fields): void {
     same(frame.length, given.number('frame_bytes'), 'frame_bytes');
   const outcome = outcomeOf(() => decodeM2M(frame));
   judged(outcome, verdict, 'the frame');
-  // A router may read the header of anything.
+  // Reading the header must be safe for any bytes, as a router does it.
   outcomeOf(() => readM2MHeader(frame));
   if (typeof frame !== 'string' && frame.length > PREFIX_LENGTH) checkTextForm(frame, outcome);
   if (!outcome.accepted) return;
@@ -124,20 +124,23 @@ function checkDecode(given: Fields): void {
   const payload = reference?.maybe('text', 'payload');
   if (payload !== undefined) same(json, payload, 'payload');
   const expected = reference?.maybe('object', 'fields');
-  // What the reference reads is binding where it reads what everybody must accept.
+  // The reference's header fields are binding if every decoder must accept the frame.
   if (expected !== undefined && verdict === 'accept') sameHeader(header, expected, absent);
 }
 
-/** The text form of a frame is accepted exactly where the frame is. */
+/** The text form of a frame is accepted if and only if the frame is. */
 function checkTextForm(frame: Uint8Array, binary: Outcome<M2MMessage>): void {
   if (Buffer.from(frame.subarray(0, PREFIX_LENGTH)).toString('latin1') !== PREFIX) return;
   const form = textForm(frame);
   if (binary.accepted)
     same(accepted(() => decodeM2M(form), 'the text form').json, binary.value.json, 'text form');
-  else refused(() => decodeM2M(form), 'the text form of a frame that is refused');
+  else refused(() => decodeM2M(form), 'the text form of a refused frame');
 }
 
-/** A schema that only its name selects: the reference's bytes both ways, the document's schema bytes. */
+/**
+ * A schema that is selected only by its name: the reference's bytes in both directions, the document's schema
+ * bytes.
+ */
 function checkConstructed(given: Fields): void {
   const reference = given.hex('encode_hex');
   const json = given.text('input_json');
@@ -152,7 +155,7 @@ function checkConstructed(given: Fields): void {
 
   const frame = accepted(() => encodeM2M(json, { schema: header.schema }), 'the message');
   readsBack(frame, json);
-  // What the vector leaves raw, or compresses, against the rule, is read and not written.
+  // A vector that breaks the compression rule is read, but not written.
   if (header.compressed !== Buffer.byteLength(json) >= COMPRESSION_THRESHOLD) return;
   const expected = reference.slice();
   expected[SCHEMA_OFFSET] = schemaByte(header.schema);

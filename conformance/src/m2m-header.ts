@@ -2,11 +2,11 @@ import { fail, holds, same } from './expect.js';
 import { type Fields, isRecord } from './fields.js';
 import type { M2MHeader } from './subject.js';
 
-/** M2M headers against the vectors' words, and against the message that they speak of. */
+/** Compares M2M headers to the vectors' words, and to the message that they describe. */
 
 const SECURITY_MODES = ['NONE', 'HMAC', 'AEAD'];
 
-/** Schema bytes of the wire document, and those that the reference has in their place. */
+/** Schema bytes of the wire document, and those that the reference uses instead. */
 const SCHEMA_BYTES: Readonly<Record<M2MHeader['schema'], readonly number[]>> = {
   request: [0x01],
   response: [0x02],
@@ -25,7 +25,7 @@ const FINISH_BYTES: Readonly<Record<string, number>> = {
   unknown: 0xff,
 };
 
-/** Fields that say the same as another. */
+/** Fields that hold the same value as another field. */
 const TWIN: Readonly<Record<string, string>> = {
   est_cost_f32_le: 'est_cost_usd',
   finish_reason_byte: 'finish_reason',
@@ -36,7 +36,9 @@ export function schemaByte(schema: M2MHeader['schema']): number {
   return SCHEMA_BYTES[schema][0] as number;
 }
 
-/** Every field of the vector's `fields`, names in `absent` excepted: those may be anything there. */
+/**
+ * Compares every field of the vector's `fields`, except for the names in `absent`, which may have any value.
+ */
 export function sameHeader(header: M2MHeader, expected: Fields, absent: readonly string[] = []): void {
   const variable = expected.maybe('object', 'routing') ?? expected.maybe('object', 'response');
   const known = namedFields(header);
@@ -62,13 +64,14 @@ export function sameHeader(header: M2MHeader, expected: Fields, absent: readonly
       case 'schema':
         holds(
           SCHEMA_BYTES[header.schema].includes(value as number),
-          `schema: ${String(value)} is no ${header.schema}`,
+          `schema: ${String(value)} is not ${header.schema}`,
         );
         break;
       case 'security':
         same(header.security, SECURITY_MODES[value as number], name);
         break;
-      // The checksum and the length of the payload are no part of the header, and names repeat numbers.
+      // The checksum and the length of the payload are not part of the header, and the names repeat the
+      // numbers.
       case 'crc32':
       case 'crc32_hex_le':
       case 'payload_bytes':
@@ -88,7 +91,7 @@ export function sameHeader(header: M2MHeader, expected: Fields, absent: readonly
   }
 }
 
-/** The variable header in the vectors' words; what is not there is null. */
+/** The variable header in the vectors' words; missing values are null. */
 export function namedFields(header: M2MHeader): Readonly<Record<string, unknown>> {
   if ('roles' in header) {
     return {
@@ -144,10 +147,7 @@ const PRESENCE_BITS: Readonly<Record<string, number>> = {
   stop: 14,
 };
 
-/**
- * Whatever a header states must be what the message says (protocol page, section 4: a header never
- * lies).
- */
+/** Every value in a header must match the message (protocol page, section 4: a header never lies). */
 export function headerIsTrue(header: M2MHeader, message: unknown): void {
   const object = recordOf(message);
   if ('model' in header) same(header.model, textOf(object['model']), 'model in the header');

@@ -3,8 +3,8 @@ import { brotliDecompressSync } from 'node:zlib';
 import { fail, holds, same } from './expect.js';
 
 /**
- * Two M2M v1 frames of the same message, compared part by part (wire document, section 3.3). Written
- * down independently of the codec under test, and with Node's own Brotli and ciphers.
+ * Compares two M2M v1 frames of the same message part by part (wire document, section 3.3). Written
+ * independently of the codec under test, with Node's own Brotli and ciphers.
  */
 
 const PREFIX_LENGTH = 7;
@@ -30,9 +30,9 @@ interface Layout {
 }
 
 /**
- * Byte for byte, but for what the vectors leave to the encoder: the Brotli stream of a compressed
- * payload. Encoders of quality 5 and window 22 agree nearly always and differ in single commands
- * otherwise, so that a stream of another's size holds the same text.
+ * Byte for byte, except for what the vectors leave to the encoder: the Brotli stream of a compressed payload.
+ * Encoders of quality 5 and window 22 nearly always agree and otherwise differ in single commands, so a
+ * different stream must hold the same text in about the same size.
  */
 export function sameFrame(
   actual: Uint8Array,
@@ -48,7 +48,7 @@ export function sameFrame(
   else same(ours.payload, theirs.payload, 'payload');
 }
 
-/** A Brotli stream that is another's, or one of the same text and, within 1 %, of the same size. */
+/** The same Brotli stream, or one of the same text and, within 1 %, the same size. */
 export function sameStream(actual: Uint8Array, expected: Uint8Array, text: string): void {
   if (Buffer.compare(actual, expected) === 0) return;
   for (const stream of [actual, expected]) same(textIn(stream), text, 'text of the Brotli stream');
@@ -79,7 +79,7 @@ function layoutOf(frame: Uint8Array, protection: Protection | undefined): Layout
   return { header, nonce, payload, crc: tail.slice(CRC_OFFSET, TAIL_HEAD_LENGTH), compressed };
 }
 
-/** The tail of a frame, its protection checked and taken off. */
+/** Checks and removes the protection of a frame's tail. */
 function open(frame: Uint8Array, tailAt: number, protection: Protection | undefined) {
   const none = new Uint8Array(0);
   if (protection === undefined) return { nonce: none, tail: frame.slice(tailAt) };

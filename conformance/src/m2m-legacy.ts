@@ -20,8 +20,8 @@ import {
 } from './subject.js';
 
 /**
- * The older text forms. Brotli, varints and prefix detection count; the reference's T1, dictionary
- * and automatic choice follow tables of its own, from which the compression document differs.
+ * The older text forms. Brotli, varints and prefix detection count; the reference's T1, dictionary and
+ * automatic selection use tables of their own, which differ from the compression document.
  */
 export const m2mLegacy: Family = {
   file: 'm2m-legacy.json',
@@ -40,7 +40,7 @@ export const m2mLegacy: Family = {
   prepare: () => loadCodecs(['BROTLI', 'M2M']),
 };
 
-/** What each prefix stands for (protocol page, section 1); no other text has one. */
+/** The algorithm of each prefix (protocol page, section 1); other text has none. */
 const PREFIXES: Readonly<Record<string, string>> = {
   '#M2M|1|': 'M2M',
   '#TK|': 'TOKEN_NATIVE',
@@ -105,7 +105,7 @@ function checkDetection(given: Fields): void {
   const expected = prefix === undefined ? 'NONE' : (PREFIXES[prefix] as string);
   same(detectAlgorithm(input), expected, 'algorithm');
   const detected = given.maybe('text', 'detected');
-  // Where both know the prefix they agree; the reference knows fewer, and takes less than the whole.
+  // For prefixes that both know they agree; the reference knows fewer, and matches on part of a prefix.
   if (prefix !== undefined && detected !== undefined) same(detected, expected, 'algorithm of the reference');
 }
 
@@ -118,7 +118,7 @@ function checkVarints(given: Fields): void {
   for (const name of wire) {
     const text = given.text(name);
     same(`#TK|${name.slice('wire_'.length)}|${encodeBase64(bytes)}`, text, name);
-    // The IDs of a frame are read without asking whether its vocabulary has them.
+    // Reading a frame's IDs does not check that its vocabulary contains them.
     same([...accepted(() => decodeTokenNative(text), name).ids], ids, `IDs of ${name}`);
   }
   same([...accepted(() => decodeTokenIds(given.hex('varint_hex')), 'the varints')], ids, 'IDs read back');
@@ -132,7 +132,7 @@ function checkVarintDecode(given: Fields): void {
   const ids = result.numbers('tokens');
   if (outcome.accepted) return same(outcome.value, ids, 'IDs');
   const shortest = ids.reduce((sum, id) => sum + varintLength(id), 0);
-  // The reference takes superfluous bytes, and drops bits beyond the 32nd.
+  // The reference accepts superfluous bytes, and drops bits beyond the 32nd.
   if (shortest === bytes.length) fail(`varints in their shortest form were refused: ${outcome.message}`);
 }
 
@@ -140,7 +140,7 @@ function varintLength(id: number): number {
   return Math.max(1, Math.ceil((32 - Math.clz32(id)) / 7));
 }
 
-// --- informative: whether ours happens to agree
+// --- informative: whether our results happen to agree
 
 function seeToken(given: Fields): void {
   const input = given.text('input_json');
@@ -164,7 +164,7 @@ function seeDictionary(given: Fields): void {
   same(outcome.accepted && outcome.value, given.maybe('text', 'wire') ?? false, 'wire');
 }
 
-/** Ours chooses by what comes out smallest, among what was negotiated: there is nothing to compare. */
+/** Ours selects the smallest result among the negotiated algorithms, so there is nothing to compare. */
 function seeSelection(given: Fields): void {
   const algorithm = given.text('selected');
   fail(`the reference would send this as ${algorithm} by its own rules`);

@@ -14,7 +14,7 @@ import {
   type UnknownMessage,
 } from './subject.js';
 
-/** JSON envelopes, and whole sessions of the reference played against our own two ends. */
+/** JSON envelopes, and whole sessions of the reference replayed against our client and server. */
 export const m2mMessages: Family = {
   file: 'm2m-messages.json',
   head: ['_meta'],
@@ -30,7 +30,7 @@ export const m2mMessages: Family = {
   },
 };
 
-/** A message that the reference writes: read, written again, and read once more. */
+/** A message of the reference: read, written again, and read once more. */
 function checkMessage(given: Fields): void {
   const json = given.text('json');
   const expected = given.text('roundtrip_json');
@@ -73,13 +73,13 @@ function checkCapability(
 }
 
 /**
- * Every field of the reference's, in value; `null` is as good as absent, and names of algorithms may
- * be spelled otherwise. What ours has beyond it are defaults, as the message read back has shown.
+ * Compares every field of the reference's message by value; `null` counts as absent, and names of algorithms
+ * may be spelled differently. Our additional fields are defaults, as the message read back has shown.
  */
 function sameFields(ours: unknown, theirs: unknown, path: string): void {
   if (theirs === null) return;
   if (!isRecord(theirs)) return same(ours, theirs, path);
-  if (!isRecord(ours)) return fail(`${path} is no object`);
+  if (!isRecord(ours)) return fail(`${path} is not an object`);
   for (const [name, value] of Object.entries(theirs)) {
     const own = ours[name];
     if (name === 'algorithm' && typeof own === 'string' && typeof value === 'string') {
@@ -88,7 +88,7 @@ function sameFields(ours: unknown, theirs: unknown, path: string): void {
   }
 }
 
-/** An envelope that the reference reads or refuses. */
+/** An envelope that the reference accepts or refuses. */
 function checkParse(given: Fields): void {
   const input = given.text('input');
   const result = given.object('result');
@@ -116,7 +116,7 @@ function checkParse(given: Fields): void {
 
 const WITH_PAYLOAD: readonly unknown[] = ['HELLO', 'ACCEPT', 'REJECT', 'DATA'];
 
-/** Whether the reference has the payload that there must be: what it cannot read is as good as none. */
+/** Whether the reference has the required payload: one that it cannot read counts as missing. */
 function isUnderstood(envelope: Readonly<Record<string, unknown>>, result: Fields): boolean {
   const kept = result.maybe('text', 'payload_kind') ?? '';
   if (kept !== 'empty' && kept !== 'absent') return true;
@@ -125,8 +125,8 @@ function isUnderstood(envelope: Readonly<Record<string, unknown>>, result: Field
 }
 
 /**
- * Where the protocol page asks for more than the reference: required fields with known values, and a
- * session that an ACCEPT names; and a time that JavaScript can count.
+ * Whether the protocol page demands more than the reference: required fields with known values, a session ID
+ * in ACCEPT, and a time within JavaScript's range.
  */
 function mayRefuse(envelope: Readonly<Record<string, unknown>>, understood: boolean): boolean {
   const hasSession = typeof envelope['session_id'] === 'string' && envelope['session_id'] !== '';
@@ -149,7 +149,7 @@ function sameMessage(actual: ControlMessage, expected: ControlMessage, what: str
   same(comparable(actual), comparable(expected), what);
 }
 
-/** The nested shape cannot state that there is no preference; it then states the reference's own. */
+/** The nested shape cannot express "no preference"; it then contains the reference's default. */
 function comparable(message: ControlMessage): unknown {
   const plain = withoutUndefined(message) as { payload: Record<string, unknown> };
   if (plain.payload['shape'] !== 'nested') return plain;
@@ -159,7 +159,7 @@ function comparable(message: ControlMessage): unknown {
   return plain;
 }
 
-/** Plain data: absent and undefined are one, and no prototype matters. */
+/** Plain data: absent and undefined are equal, and prototypes do not matter. */
 function withoutUndefined(message: unknown): unknown {
   return JSON.parse(JSON.stringify(message));
 }

@@ -2,8 +2,8 @@ import { fail } from './expect.js';
 import { Fields } from './fields.js';
 
 /**
- * What two ends must agree on (protocol page, section 2), and capabilities as the vectors state
- * them: written down a second time, apart from the code under test.
+ * What two ends must agree on (protocol page, section 2), and capabilities as the vectors state them: written
+ * independently of the code under test.
  */
 
 export interface Capability {
@@ -18,7 +18,7 @@ export interface Capability {
   readonly extensions: Readonly<Record<string, unknown>>;
 }
 
-/** Names without case and separators, which is what the two spellings differ in. */
+/** Names without case and separators, in which the two spellings differ. */
 const ALGORITHMS: Readonly<Record<string, string>> = {
   m2m: 'M2M',
   tokennative: 'TOKEN_NATIVE',
@@ -35,12 +35,12 @@ const ENCODINGS: Readonly<Record<string, string>> = {
 
 export const ALL_ALGORITHMS = Object.values(ALGORITHMS);
 
-/** The canonical name of an algorithm in any spelling, undefined where there is none. */
+/** The canonical name of an algorithm in any spelling; undefined if there is none. */
 export function algorithmNamed(name: string): string | undefined {
   return lookUp(ALGORITHMS, name);
 }
 
-/** Reads the payload of a HELLO or ACCEPT; unknown names in its lists are passed over. */
+/** Reads the payload of a HELLO or ACCEPT; unknown names in its lists are skipped. */
 export function capabilityOf(payload: Fields): Capability {
   const nested = payload.has('compression');
   const lists = nested ? payload.object('compression') : payload;
@@ -68,7 +68,7 @@ export function payloadOf(envelope: string): Fields {
   return message.has('payload') ? message.object('payload') : new Fields({});
 }
 
-/** What two ends may agree on; without an algorithm they agree on nothing. */
+/** A possible agreement of two ends; without a common algorithm there is none. */
 export interface Agreement {
   readonly encoding: string | null;
   readonly algorithms: readonly string[];
@@ -76,12 +76,12 @@ export interface Agreement {
 
 export type Agreed =
   | { readonly reject: 'VERSION_MISMATCH' | 'NO_COMMON_ALGORITHM' }
-  /** Any of these will do; there is more than one only where the rules leave a choice. */
+  /** Any of these is right; there is more than one only if the rules leave a choice. */
   | { readonly agreements: readonly Agreement[] };
 
 const MAJORS = ['1', '3'];
 
-/** What must come out where a client offers and a server has these. */
+/** The required result for a client's offer and a server's capabilities. */
 export function agree(offer: Capability, support: Capability): Agreed {
   if (!speaks(offer.version)) return { reject: 'VERSION_MISMATCH' };
   const agreements = agreedEncodings(offer, support).map((encoding) => ({
@@ -98,29 +98,31 @@ export function speaks(version: string): boolean {
   return MAJORS.includes(version.split('.')[0] as string);
 }
 
-/** The client's preferred one where the server has it, else the first of its list that it has. */
+/**
+ * The client's preferred encoding if the server has it, else the first one of its list that the server has.
+ */
 function agreedEncodings(offer: Capability, support: Capability): readonly (string | null)[] {
   const { preferred } = offer;
   const has = (name: string) => support.encodings.includes(name);
   const first = offer.encodings.find(has) ?? null;
   if (preferred === null || !has(preferred)) return [first];
-  // A preferred encoding that the client does not list itself may be passed over.
+  // A preferred encoding that is missing from the client's own list may be ignored.
   return offer.encodings.includes(preferred) ? [preferred] : [preferred, first];
 }
 
-/** What a server must have that answered an offer as it did. */
+/** The capabilities of a server that gave this answer to an offer. */
 export function supportOf(
   offer: Capability,
   answer: { readonly type: string; readonly payload: Fields },
 ): Capability {
   if (answer.type === 'ACCEPT') return statedBy(answer.payload);
   if (answer.type !== 'REJECT') return fail(`a server answers with ACCEPT or REJECT, not ${answer.type}`);
-  // A REJECT states no list. With nothing in common, the server has only what was not offered.
+  // A REJECT contains no lists. If nothing is common, the server has only what was not offered.
   if (answer.payload.text('code') !== 'NO_COMMON_ALGORITHM') return offer;
   return { ...offer, algorithms: ALL_ALGORITHMS.filter((name) => !offer.algorithms.includes(name)) };
 }
 
-/** What an ACCEPT states: the nested shape the server's lists, the flat one what was agreed on. */
+/** The lists of an ACCEPT: in the nested shape those of the server, in the flat one the agreement. */
 export function statedBy(accept: Fields): Capability {
   const stated = capabilityOf(accept);
   if (stated.shape === 'nested' || stated.preferred === null) return stated;

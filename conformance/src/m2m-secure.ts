@@ -7,7 +7,7 @@ import { sameHeader } from './m2m-header.js';
 import { type Protection, sameFrame } from './m2m-layout.js';
 import { decodeM2M, encodeM2M, encodeM2MText, loadCodecs, readM2MHeader } from './subject.js';
 
-/** M2M v1 with HMAC and AEAD: good frames, keys of all lengths, and frames that were tampered with. */
+/** M2M v1 with HMAC and AEAD: valid frames, keys of all lengths, and frames that were tampered with. */
 export const m2mSecure: Family = {
   file: 'm2m-secure.json',
   head: ['_meta'],
@@ -52,7 +52,7 @@ function checkProtected(given: Fields): void {
   for (const wire of [frame, given.text('frame_string')]) {
     const decoded = outcomeOf(() => decodeM2M(wire, { security }));
     judged(decoded, verdict, 'the frame');
-    holds(decoded.accepted === encoded.accepted, 'a key is taken by encoder and decoder, or by neither');
+    holds(decoded.accepted === encoded.accepted, 'encoder and decoder disagree on whether the key is valid');
     if (!decoded.accepted) continue;
     same(decoded.value.json, json, 'payload');
     same(
@@ -67,7 +67,7 @@ function checkProtected(given: Fields): void {
   checkDemands(frame, security);
 }
 
-/** A protected frame is read under exactly its mode and its key. */
+/** A protected frame can be read only with exactly its mode and its key. */
 function checkDemands(frame: Uint8Array, security: Protection): void {
   refused(() => decodeM2M(frame), 'a protected frame without its key');
   const other = security.mode === 'HMAC' ? 'AEAD' : 'HMAC';
@@ -79,7 +79,7 @@ function checkDemands(frame: Uint8Array, security: Protection): void {
   refused(() => decodeM2M(frame, { security: { mode: security.mode, key } }), 'a frame under another key');
 }
 
-/** The parts that a vector lists are those of its frame; the tag of an HMAC is computed afresh. */
+/** Compares the parts that a vector lists to those of its frame; the tag of an HMAC is computed again. */
 function checkParts(given: Fields, frame: Uint8Array, security: Protection): void {
   const hex = (from: number, to?: number) => Buffer.from(frame.slice(from, to)).toString('hex');
   if (given.has('frame_bytes')) same(frame.length, given.number('frame_bytes'), 'frame_bytes');
@@ -102,7 +102,7 @@ function checkNegative(given: Fields): void {
   const wire = given.maybe('text', 'frame_string') ?? given.hex('frame_hex');
   const decoded = outcomeOf(() => decodeM2M(wire, { security: { mode, key: given.hex('key_hex') } }));
   judged(decoded, verdict, `the frame under the policy ${mode}`);
-  // Without a policy too, only a ProtocolError may come out.
+  // Without a policy too, only a ProtocolError may be thrown.
   outcomeOf(() => decodeM2M(wire));
   outcomeOf(() => readM2MHeader(wire));
 }

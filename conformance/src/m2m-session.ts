@@ -27,9 +27,9 @@ import {
 } from './subject.js';
 
 /**
- * A session of the reference, replayed: our server gets what its client sent, our client gets what
- * its server answered. Both ends must do what the protocol page says (section 2), which the
- * reference does not do everywhere: its two ends may choose different algorithms.
+ * Replays a session of the reference: our server receives its client's messages, our client receives its
+ * server's answers. Both ends must follow the protocol page (section 2), from which the reference deviates in
+ * places: its two ends may choose different algorithms.
  */
 export function checkSession(given: Fields): void {
   const offer = capabilityOf(envelope(given.text('hello')).payload);
@@ -39,7 +39,7 @@ export function checkSession(given: Fields): void {
   checkClient(given, offer, answer);
 }
 
-/** An envelope of a type that nobody knows is passed over by an established session. */
+/** An established session ignores an envelope of an unknown type. */
 export function checkIgnored(text: string): void {
   const end = new End('client', SOMETHING);
   end.core.handleConnected(0);
@@ -50,7 +50,7 @@ export function checkIgnored(text: string): void {
   same(end.core.state, 'established', 'state before');
   end.receive(text);
   same(end.core.state, 'established', 'state after an unknown message');
-  holds(end.take('warning').length > 0, 'an unknown message causes no warning');
+  holds(end.take('warning').length > 0, 'an unknown message caused no warning');
 }
 
 const SOMETHING: Capability = {
@@ -67,7 +67,7 @@ const SOMETHING: Capability = {
 
 const SESSION_ID = 'sess_conformance';
 
-/** Any session that the server opens has this id, or that of the vector's ACCEPT. */
+/** The ID that the server gives its session: that of the vector's ACCEPT, or any. */
 function sessionIdOf(answer: Envelope): string {
   return answer.sessionId ?? SESSION_ID;
 }
@@ -85,12 +85,12 @@ function checkServer(given: Fields, offer: Capability, support: Capability, answ
   const expected = agree(offer, support);
   const reply = messageOf(server.transmitted());
   if ('reject' in expected) {
-    if (reply.type !== 'REJECT') return fail(`the server answers ${reply.type}, expected REJECT`);
+    if (reply.type !== 'REJECT') return fail(`the server answered ${reply.type}, expected REJECT`);
     same(reply.payload.code, expected.reject, 'code of our REJECT');
     same(server.core.state, 'closed', 'state of the server after REJECT');
     return;
   }
-  if (reply.type !== 'ACCEPT') return fail(`the server answers ${reply.type}, expected ACCEPT`);
+  if (reply.type !== 'ACCEPT') return fail(`the server answered ${reply.type}, expected ACCEPT`);
   same(server.core.state, 'established', 'state of the server');
   same(reply.sessionId, sessionIdOf(answer), 'session_id of our ACCEPT');
   same(reply.payload.shape, offer.shape, 'shape of our ACCEPT');
@@ -112,7 +112,7 @@ function checkServer(given: Fields, offer: Capability, support: Capability, answ
   }
 }
 
-/** What an end has agreed on is one of the agreements that there may be. */
+/** The agreement of an end must be one of those that are possible. */
 function sameAgreement({ core }: End, agreements: readonly Agreement[]): Agreement {
   const encoding = core.negotiated?.encoding ?? null;
   const agreement = agreements.find((one) => one.encoding === encoding);
@@ -124,7 +124,7 @@ function sameAgreement({ core }: End, agreements: readonly Agreement[]): Agreeme
   return agreement;
 }
 
-/** A nested ACCEPT states the server's lists: its own choice counts as well as the client's. */
+/** A nested ACCEPT contains the server's lists: its own choice is valid as well as the client's. */
 function choicesOf(
   offer: Capability,
   { preferred }: Capability,
@@ -135,7 +135,7 @@ function choicesOf(
   return [...agreements, { encoding: preferred, algorithms: first.algorithms }];
 }
 
-/** Content in an algorithm that was agreed on is what the reference read; in another it is an error. */
+/** Content in an agreed algorithm equals what the reference read; in another algorithm it is an error. */
 function checkData(server: End, given: Fields, algorithms: readonly string[]): void {
   const data = messageOf(given.text('data'));
   if (data.type !== 'DATA') return fail(`data is ${data.type}`);
@@ -151,13 +151,13 @@ function checkData(server: End, given: Fields, algorithms: readonly string[]): v
   }
   if (event === undefined) return fail(`the data did not arrive: ${server.failure()}`);
   const { content } = data.payload;
-  if (typeof content !== 'string') return fail('the content is no text');
+  if (typeof content !== 'string') return fail('the content is not text');
   const text = accepted(() => decodeText(content), 'the content');
   same(text, given.text('server_decompressed'), 'content');
   same(algorithmOf(event.body.codec), data.payload.algorithm, 'algorithm of the data at the application');
 }
 
-/** The algorithm that a codec of bodies is known by. */
+/** The name of a body codec's algorithm. */
 function algorithmOf(codec: BodyCodec): string | undefined {
   const name = Object.entries(BodyCodec).find(([, value]) => value === codec)?.[0];
   return name === 'PLAIN' ? 'NONE' : name;
@@ -167,7 +167,7 @@ function checkClient(given: Fields, offer: Capability, answer: Envelope): void {
   const client = new End('client', offer);
   client.core.handleConnected(0);
   const hello = messageOf(client.transmitted());
-  if (hello.type !== 'HELLO') return fail(`the client begins with ${hello.type}`);
+  if (hello.type !== 'HELLO') return fail(`the client's first message is ${hello.type}`);
   same(hello.payload.shape, offer.shape, 'shape of our HELLO');
   same([...hello.payload.algorithms], offer.algorithms, 'algorithms of our HELLO');
   same([...hello.payload.encodings], offer.encodings, 'encodings of our HELLO');
@@ -184,7 +184,7 @@ function checkClient(given: Fields, offer: Capability, answer: Envelope): void {
   const accept = statedBy(answer.payload);
   const expected = agree(offer, accept);
   if (!speaks(accept.version) || 'reject' in expected || goesBeyond(accept, offer)) {
-    same(client.core.state, 'closed', 'state of the client after an ACCEPT that it cannot take');
+    same(client.core.state, 'closed', 'state of the client after an unacceptable ACCEPT');
     same(client.take('disconnect')[0]?.closeCode, CloseCode.BAD_FRAME, 'close code of the client');
     return;
   }
@@ -193,7 +193,7 @@ function checkClient(given: Fields, offer: Capability, answer: Envelope): void {
   sameAgreement(client, choicesOf(offer, accept, expected.agreements));
 
   client.core.close(CloseReason.NORMAL, '', 0);
-  same(messageOf(client.transmitted()).type, 'CLOSE', 'what the client closes with');
+  same(messageOf(client.transmitted()).type, 'CLOSE', 'last message of the client');
   same(client.core.state, 'closing', 'state of the client after its CLOSE');
   const body = {
     codec: BodyCodec.PLAIN,
@@ -205,7 +205,7 @@ function checkClient(given: Fields, offer: Capability, answer: Envelope): void {
   refused(() => client.core.channel.send(body), 'sending after CLOSE');
 }
 
-/** A flat ACCEPT states an agreement, which holds nothing that was not offered. */
+/** Whether a flat ACCEPT, which states an agreement, contains something that was not offered. */
 function goesBeyond(accept: Capability, offer: Capability): boolean {
   if (accept.shape === 'nested') return false;
   return (
@@ -244,11 +244,11 @@ class End {
 
   receive(text: string): void {
     this.core.handleMessage(text, 0);
-    // Answers are written before what they cause is looked at.
+    // Answers are written before their effects are examined.
     this.#drain();
   }
 
-  /** The events of one type, each once. */
+  /** Removes and returns the events of one type. */
   take<Type extends SessionEvent['type']>(type: Type): Extract<SessionEvent, { type: Type }>[] {
     this.#drain();
     const taken = this.#events.filter((event) => event.type === type);
@@ -256,7 +256,7 @@ class End {
     return taken as Extract<SessionEvent, { type: Type }>[];
   }
 
-  /** The next frame, with everything behind it written too. */
+  /** The next frame; everything after it is written too. */
   transmitted(): string {
     const frame = this.core.pollTransmit();
     while (this.core.pollTransmit() !== undefined);
@@ -264,7 +264,7 @@ class End {
     return typeof frame === 'string' ? frame : fail('no text was sent');
   }
 
-  /** Why the session ended, for people. */
+  /** Why the session ended, in readable form. */
   failure(): string {
     const ended = this.#events.find((event) => event.type === 'ended');
     return ended?.type === 'ended' ? (ended.error?.message ?? 'ended as agreed') : 'still open';

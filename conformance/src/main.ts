@@ -6,14 +6,14 @@ import { lineOf, reportOf } from './report.js';
 import { readVectors, unknownFiles, type VectorFile } from './vectors.js';
 
 /**
- * `npm run conformance -- --vectors DIR`: runs every vector file that it knows in DIR on both
- * platforms, and ends with `N passed, N failed` over all cases. The exit code is 1 where one failed,
- * and 2 where DIR cannot be read.
+ * `npm run conformance -- --vectors DIR`: runs every vector file in DIR that it knows, on both platforms, and
+ * ends with `N passed, N failed` over all cases. The exit code is 1 if a case failed, and 2 if DIR cannot be
+ * read.
  */
 
 const USAGE = `npm run conformance -- [--vectors DIR]
 
-  --vectors DIR   every file in DIR whose name the runner knows, in place of conformance/vectors`;
+  --vectors DIR   a folder with vector files (default: conformance/vectors)`;
 
 const { values } = readCommandLine(USAGE, { options: { vectors: { type: 'string' } } });
 const folder = resolve(values.vectors ?? fileURLToPath(new URL('../vectors', import.meta.url)));
@@ -29,7 +29,7 @@ async function main(): Promise<number> {
     console.error(`no vectors in ${folder}: ${(error as Error).message}`);
     return 2;
   }
-  // Side by side, where that is possible; a case's time is measured in what it computes.
+  // In parallel if possible; the time of a case is measured in processor time.
   const passes = await Promise.all(PLATFORMS.map((platform) => runPass(platform, folder)));
   const reports = files.map((file) => reportOf(file, passes));
   for (const report of reports) {
@@ -38,7 +38,7 @@ async function main(): Promise<number> {
   }
   const total = (count: 'passed' | 'failed') => reports.reduce((sum, report) => sum + report[count], 0);
   console.log(passes.map(({ platform, seconds }) => `${platform} ${seconds.toFixed(1)} s`).join(', '));
-  // A pass that dies without leaving a case undone has failed all the same.
+  // A pass that dies after its last case has failed nevertheless.
   const deaths = passes.filter(({ failure }) => failure !== undefined);
   for (const { platform, failure } of deaths) console.error(`the pass on ${platform} failed: ${failure}`);
   console.log(`${total('passed')} passed, ${total('failed')} failed`);

@@ -5,9 +5,9 @@ import { platform } from './subject.js';
 import { readVectors } from './vectors.js';
 
 /**
- * One pass over a folder on the platform of this process: node's own, or the browsers' where the
- * process was started with `--import web-platform.mjs`. Writes a line before and after each case, so
- * that whoever reads them knows in which case it stopped.
+ * One pass over a folder on the platform of this process: Node's own, or the browsers' if the process was
+ * started with `--import web-platform.mjs`. Writes a line before and after each case, so that the parent
+ * process knows in which case it stopped.
  */
 
 export type PassLine = { readonly file: string; readonly key: string; readonly result?: Result };
@@ -36,7 +36,7 @@ function resultOf(one: Case, failure: unknown): Result {
   return { status: 'failed', why: `the family could not be prepared: ${String(failure)}` };
 }
 
-/** At once and in order, whatever happens to this process next; a full pipe is waited for. */
+/** Writes at once and in order, in case the process dies; waits for a full pipe. */
 function write(line: PassLine): void {
   let rest = Buffer.from(`${JSON.stringify(line)}\n`);
   while (rest.length > 0) {

@@ -4,11 +4,11 @@ import { fileURLToPath } from 'node:url';
 import type { Result } from './family.js';
 import type { PassLine } from './pass.js';
 
-/** The platforms of the protocol package; every case has to pass on both. */
+/** The platforms of the protocol package; every case must pass on both. */
 export const PLATFORMS = ['node', 'web'] as const;
 export type PlatformName = (typeof PLATFORMS)[number];
 
-/** What came of a pass: results by file and key, and why it ended early, where it did. */
+/** The result of a pass: results by file and key, and the reason if it ended early. */
 export interface Pass {
   readonly platform: PlatformName;
   readonly results: ReadonlyMap<string, Result>;
@@ -16,9 +16,9 @@ export interface Pass {
   readonly failure: string | undefined;
 }
 
-/** A case that says nothing for so long hangs. Slow ones are failed by the pass itself. */
+/** A case that produces no output for this long hangs. The pass itself fails slow ones. */
 const SILENCE_MS = 30_000;
-/** Loading the sources and a vocabulary, on a machine that is busy with other things. */
+/** Time to load the sources and a vocabulary on a busy machine. */
 const START_MS = 120_000;
 
 export function resultKey(file: string, key: string): string {
@@ -54,7 +54,7 @@ export async function runPass(platform: PlatformName, folder: string): Promise<P
   for await (const text of createInterface({ input: child.stdout })) {
     clearTimeout(watchdog);
     const line = JSON.parse(text) as PassLine;
-    // Between two cases a family may be loading what it needs.
+    // Between two cases a family may be loading data.
     watchdog = setTimeout(kill, line.result === undefined ? SILENCE_MS : START_MS);
     running = line.result === undefined ? line : undefined;
     if (line.result !== undefined) results.set(resultKey(line.file, line.key), line.result);
@@ -62,7 +62,9 @@ export async function runPass(platform: PlatformName, folder: string): Promise<P
   const code = await exit;
   clearTimeout(watchdog);
 
-  const failure = hangs ? `it was silent for ${SILENCE_MS / 1000} s` : `it ended with exit code ${code}`;
+  const failure = hangs
+    ? `it produced no output for ${SILENCE_MS / 1000} s`
+    : `it ended with exit code ${code}`;
   if (running !== undefined) {
     const why = hangs ? `did not return within ${SILENCE_MS / 1000} s` : 'the process died';
     results.set(resultKey(running.file, running.key), { status: 'failed', why });

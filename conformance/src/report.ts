@@ -2,13 +2,13 @@ import type { Case } from './family.js';
 import { type Pass, resultKey } from './passes.js';
 import type { VectorFile } from './vectors.js';
 
-/** What came of a file on all platforms together; a case passes where it passes on each. */
+/** The result of a file on all platforms together; a case passes if it passes on each. */
 export interface FileReport {
   readonly file: string;
   readonly passed: number;
   readonly failed: number;
   readonly informative: number;
-  /** Lines about what failed, and about what does not count. */
+  /** Lines about failures, and about informative cases. */
   readonly details: readonly string[];
 }
 
@@ -40,7 +40,7 @@ export function reportOf({ family, cases }: VectorFile, passes: readonly Pass[])
   return { file: family.file, passed, failed, informative: outside, details };
 }
 
-/** A line a reason, with the platforms that it holds for. */
+/** One line per reason, with the platforms that it applies to. */
 function failuresOf(file: string, { key, name }: Case, passes: readonly Pass[]): string[] {
   const reasons = new Map<string, string[]>();
   for (const { platform, results } of passes) {
@@ -54,7 +54,7 @@ function failuresOf(file: string, { key, name }: Case, passes: readonly Pass[]):
   );
 }
 
-/** Cases that a pass never came to are one matter, not many. */
+/** Cases that a pass never reached are reported as one failure. */
 function lineOfUndone(
   file: string,
   keys: readonly string[],

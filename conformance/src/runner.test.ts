@@ -46,7 +46,7 @@ describe('npm run conformance', () => {
     });
     afterEach(() => rmSync(folder, { recursive: true }));
 
-    it('names what failed and says so by its exit code', { timeout: TIMEOUT }, async () => {
+    it('names failed cases and sets the exit code', { timeout: TIMEOUT }, async () => {
       cpSync(join(VECTORS, 'avp-kv-cache.json'), join(folder, 'avp-kv-cache.json'));
       const frames = JSON.parse(readFileSync(join(VECTORS, 'm2m-frame.json'), 'utf8')) as Record<
         string,
@@ -72,7 +72,7 @@ describe('npm run conformance', () => {
       expect(lines[0]).toMatch(/^unheard-of\.json +not known by name, not run$/);
     });
 
-    it('does not mind absent files, but an absent folder', { timeout: TIMEOUT }, async () => {
+    it('accepts missing files, but not a missing folder', { timeout: TIMEOUT }, async () => {
       expect(await conformance(folder)).toMatchObject({
         code: 0,
         lines: expect.arrayContaining(['0 passed, 0 failed']),
@@ -96,7 +96,7 @@ const only = (known: Family, document: unknown): Case => {
 describe('a case', () => {
   const passing = family(() => {});
 
-  it('fails where its file is not what the family knows', () => {
+  it('fails if its file does not match the family', () => {
     const why = (document: unknown) => runCase(only(passing, document));
     expect(why([])).toMatchObject({ why: 'the file is not a JSON object' });
     expect(why({ others: [{}] })).toMatchObject({ why: 'the runner does not know the section others' });
@@ -108,7 +108,7 @@ describe('a case', () => {
     });
   });
 
-  it('fails by what is thrown that is no ProtocolError, and where it takes long', async () => {
+  it('fails if it throws anything but a ProtocolError, or takes long', async () => {
     const { outcomeOf } = await import('./expect.js');
     const run = (check: () => void, informative?: true) =>
       runCase(only(family(check, informative), { cases: [{}] }));
@@ -147,7 +147,7 @@ describe('a report', () => {
     failure,
   });
 
-  it('counts a case as passed where it passed on every platform', () => {
+  it('counts a case as passed if it passed on every platform', () => {
     const passed: Result = { status: 'passed' };
     const failed: Result = { status: 'failed', why: 'differs' };
     const node = pass('node', {

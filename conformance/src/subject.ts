@@ -1,7 +1,6 @@
 /**
- * What is under test, in one place: the public API, and behind it the parts of the protocol package
- * that vectors exist for and that sessions use inside, and the server's relay. Only this file knows where
- * those live.
+ * Everything under test: the public API, the inner parts of the protocol package that vectors exist for, and
+ * the server's relay. Only this file knows where those live.
  */
 
 export * from '@parlance/protocol';
@@ -34,6 +33,7 @@ export { AliasReader } from '../../packages/protocol/src/link/addressing.js';
 export { decodeFailure } from '../../packages/protocol/src/link/failure.js';
 export { decodeBodyHead, isBodyKind } from '../../packages/protocol/src/link/frame.js';
 export { Assembler } from '../../packages/protocol/src/link/reassembly.js';
+export { ManualClock } from '../../packages/protocol/src/testing/manual-clock.js';
 export { platform } from '../../packages/protocol/src/testing/this-platform.js';
 export { decodeTokenIds, encodeTokenIds } from '../../packages/protocol/src/tokenizer/varints.js';
 export { Directory } from '../../packages/server/src/agents/directory.js';

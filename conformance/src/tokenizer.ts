@@ -19,7 +19,7 @@ export const tokenizer: Family = {
   sections: [{ name: 'cases', check: checkText }],
   prepare: async () => {
     for (const name of Object.values(EncodingName)) {
-      // A vocabulary that cannot be had fails the cases that need it, not the run.
+      // A missing vocabulary fails the cases that need it, not the run.
       await loadEncoding(name).catch(() => undefined);
     }
   },

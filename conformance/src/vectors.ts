@@ -3,17 +3,16 @@ import { join } from 'node:path';
 import { FAMILIES } from './families.js';
 import { type Case, casesOf, type Family } from './family.js';
 
-/** A file of a folder that a family knows, with its cases. */
+/** A file that a family knows, with its cases. */
 export interface VectorFile {
   readonly family: Family;
   readonly cases: readonly Case[];
 }
 
 /**
- * Reads every file of a folder whose name a family knows; those that are absent are none of its
- * business.
+ * Reads every file in a folder whose name a family knows; absent files are ignored.
  *
- * @throws where the folder cannot be read.
+ * @throws if the folder cannot be read.
  */
 export function readVectors(folder: string): VectorFile[] {
   const present = readdirSync(folder);
@@ -22,14 +21,14 @@ export function readVectors(folder: string): VectorFile[] {
     try {
       document = JSON.parse(readFileSync(join(folder, family.file), 'utf8'));
     } catch (error) {
-      // Not an object either, and so a case that fails.
+      // A string is not an object either, and so becomes a case that fails.
       document = String(error);
     }
     return { family, cases: casesOf(family, document) };
   });
 }
 
-/** JSON files of a folder that no family knows. */
+/** JSON files in a folder that no family knows. */
 export function unknownFiles(folder: string): string[] {
   const known = FAMILIES.map(({ file }) => file);
   return readdirSync(folder).filter((name) => name.endsWith('.json') && !known.includes(name));

@@ -1,6 +1,4 @@
-/**
- * For `--import`: the process runs the browser's side of `@parlance/protocol` under Node.
- */
+/** For `--import`: runs the browser's side of `@parlance/protocol` under Node. */
 import { register } from 'node:module';
 
 register('./web-platform-hooks.mjs', import.meta.url);

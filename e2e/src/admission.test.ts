@@ -15,12 +15,12 @@ import WebSocket, { WebSocketServer } from 'ws';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure, greet, helloBytes, openRaw, pause } from './peers.js';
 
-/** Who is let in and who is not, over real sockets, each with the documented code. */
+/** Which clients are admitted and which are not, over real sockets, each with the documented code. */
 
 const peers = createPeers();
 afterEach(() => peers[Symbol.asyncDispose]());
 
-/** REJECT, and the code that follows. */
+/** Returns the REJECT, and the close code that follows. */
 async function refusalOf(url: string, options: WebSocket.ClientOptions = {}, hello = helloBytes()) {
   const peer = await openRaw(url, options);
   peer.send(hello);
@@ -31,7 +31,7 @@ async function refusalOf(url: string, options: WebSocket.ClientOptions = {}, hel
 const REJECTED = { code: 'rejected', side: 'remote' } as const;
 
 describe('a web page', () => {
-  it('of a foreign origin is told so and closed with 4403, on loopback too, whatever token it has', async () => {
+  it('of a foreign origin is refused with a reason and 4403, also on loopback and with a valid token', async () => {
     const { url } = await peers.serve({ authenticate: () => ({ principal: 'u1' }) });
     const hello = helloBytes({ auth: { token: 'good' } });
     for (const origin of ['https://evil.example', 'http://localhost:1', 'null', 'http://127.0.0.1']) {
@@ -65,7 +65,7 @@ describe('a web page', () => {
 });
 
 describe('the own origin of a server', () => {
-  it('has its own scheme, if a trusted proxy says which', async () => {
+  it('has the scheme that a trusted proxy states', async () => {
     const { url, port } = await peers.serve({ trustedProxies: ['127.0.0.1'], authenticate: () => null });
     const from = (proto: string | undefined, scheme: string) => ({
       origin: `${scheme}://127.0.0.1:${port}`,
@@ -82,7 +82,7 @@ describe('the own origin of a server', () => {
       expect((await refusalOf(url, from(proto, scheme))).closeCode).toBe(closeCode);
   });
 
-  it('has any scheme if the proxy that names one is not trusted', async () => {
+  it('has any scheme if the proxy that states one is not trusted', async () => {
     const { url, port } = await peers.serve({ authenticate: () => null });
     const options = { origin: `http://127.0.0.1:${port}`, headers: { 'x-forwarded-proto': 'https' } };
     expect((await refusalOf(url, options)).closeCode).toBe(CloseCode.UNAUTHENTICATED);
@@ -92,7 +92,7 @@ describe('the own origin of a server', () => {
 describe('the hosts of a server', () => {
   const hosts = ['app.example', 'other.example:8443'];
 
-  it('are answered to beside loopback names on loopback', async () => {
+  it('are accepted in addition to loopback names on loopback', async () => {
     const { url } = await peers.serve({ hosts });
     for (const host of ['app.example', 'APP.example:81', 'other.example:8443', 'localhost:1'])
       (await greet(url, {}, { headers: { host }, origin: `http://${host.toLowerCase()}` })).socket.close();
@@ -100,7 +100,7 @@ describe('the hosts of a server', () => {
       expect((await refusalOf(url, { headers: { host } })).closeCode).toBe(CloseCode.FORBIDDEN);
   });
 
-  it('are hosts', () => {
+  it('must be valid', () => {
     for (const host of ['http://app.example', 'app.example/', '', 'a b', '*'])
       expect(() => createServer({ hosts: [host] })).toThrow(
         expect.objectContaining({ code: 'invalid_option' }),
@@ -109,7 +109,7 @@ describe('the hosts of a server', () => {
       expect(createServer({ hosts: [host] })).toBeDefined();
   });
 
-  it('see pages about a server on loopback, and no other names do', async () => {
+  it('are the only names for the health and metrics pages on loopback', async () => {
     const { port } = await peers.serve({ hosts, metrics: true });
     const ask = (path: string, host: string) =>
       new Promise((resolve) =>
@@ -135,7 +135,7 @@ describe('a token', () => {
     token === undefined || revoked.has(token) ? null : principals.get(token);
   afterEach(() => revoked.clear());
 
-  it('that is wrong, missing or expired is refused with 4401 and a reject that says what to do', async () => {
+  it('that is wrong, missing or expired is refused with 4401 and a helpful reject', async () => {
     const { url } = await peers.serve({
       authenticate: async (credentials) =>
         credentials.token === 'expired'
@@ -152,7 +152,7 @@ describe('a token', () => {
     }
   });
 
-  it('is taken from HELLO or from the Authorization header', async () => {
+  it('is read from HELLO or from the Authorization header', async () => {
     const { url, server } = await peers.serve({ authenticate });
     const fromHello = await peers.dial(url, { token: 'token-of-u1' });
     expect(server.sessions.get(fromHello.id)?.principal).toBe('u1');
@@ -161,7 +161,7 @@ describe('a token', () => {
     peer.socket.close();
   });
 
-  it('that was revoked takes no session up again', async () => {
+  it('that was revoked does not resume a session', async () => {
     const { port } = await peers.serve({ authenticate });
     const proxy = peers.use(await createCuttingProxy(port));
     const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
@@ -178,7 +178,7 @@ describe('a token', () => {
   it.each([
     ['is that of another principal', 'token-of-u2', {}],
     ['comes from another agent', 'token-of-u1', { agentId: 'agent-9' }],
-  ])('takes no session up that %s, though the resume token was stolen', async (_why, token, change) => {
+  ])('does not resume a session if it %s, even with a stolen resume token', async (_why, token, change) => {
     const { url, server } = await peers.serve({
       authenticate: async (credentials) => {
         const identity = await authenticate(credentials);
@@ -197,13 +197,13 @@ describe('a token', () => {
     const { sessionId, payload } = await thief.control('ACCEPT');
     expect(payload.resume).toMatchObject({ recovered: false, reason: 'unknown_session' });
     expect(sessionId).not.toBe(owner.sessionId);
-    // The owner notices nothing.
+    // The owner's connection is undisturbed.
     expect(owner.socket.readyState).toBe(WebSocket.OPEN);
     expect(server.sessions.get(owner.sessionId)?.principal).toBe('u1');
     for (const peer of [owner, thief]) peer.socket.close();
   });
 
-  it('for resuming that is wrong by a letter begins a new session', async () => {
+  it('for resuming that is off by one letter begins a new session', async () => {
     const { url } = await peers.serve();
     const owner = await greet(url, { extensions: WITH_RESUME });
     const token = owner.resumeToken as string;
@@ -223,8 +223,8 @@ describe('a token', () => {
 
 const WITH_RESUME = { link: '{}', resume: '{}' };
 
-describe('credentials that end', () => {
-  /** Tokens `t0`, `t1`, … each good for a while from when it is shown. */
+describe('credentials that expire', () => {
+  /** Tokens `t0`, `t1`, …, each valid for a while from its first use. */
   const lasting =
     (ms: number, principalOf = (_token: string) => 'u1'): Authenticate =>
     ({ token }) =>
@@ -253,7 +253,7 @@ describe('credentials that end', () => {
     expect(session.id).toBe(id);
   }, 20_000);
 
-  it('and are a string close the session with 4401 when they do', async () => {
+  it('close the session with 4401 if the token is a string', async () => {
     const { url, server } = await peers.serve({ authenticate: lasting(150) });
     const session = await peers.dial(url, { token: 't0' });
     const error = await new Promise((resolve) => session.on('error', resolve));
@@ -267,7 +267,7 @@ describe('credentials that end', () => {
       'are refused',
       ((credentials) => (credentials.token === 't0' ? lasting(60_000)(credentials) : null)) as Authenticate,
     ],
-  ])('close the session with 4401 where the new ones %s', async (_why, authenticate) => {
+  ])('close the session with 4401 if the new ones %s', async (_why, authenticate) => {
     const { url } = await peers.serve({ authenticate });
     const peer = await greet(url, { auth: { token: 't0' } });
     expect((await peer.control('AUTH')).payload).toMatchObject({ expiresAt: expect.any(Number) });
@@ -280,7 +280,7 @@ describe('credentials that end', () => {
     });
   });
 
-  it('may be shown by who has none that end', async () => {
+  it('may be renewed even if they do not expire', async () => {
     const { url } = await peers.serve({ authenticate: () => ({ principal: 'u1' }) });
     const peer = await greet(url, { auth: { token: 't0' } });
     peer.send(
@@ -292,7 +292,7 @@ describe('credentials that end', () => {
 });
 
 describe('sessions', () => {
-  it('of one address are n, and the next is told when to come back and closed with 4429', async () => {
+  it('of one address are limited, and the next one gets a delay and 4429', async () => {
     const { url, server } = await peers.serve({ limits: { sessionsPerIp: 3 } });
     const sessions = [await peers.dial(url), await peers.dial(url), await peers.dial(url)];
     const error = await failure(peers.dial(url));
@@ -311,7 +311,7 @@ describe('sessions', () => {
     await peers.dial(url);
   });
 
-  it('of one address that begin in a minute are n, and a resume is not one', async () => {
+  it('per minute and address are limited, not counting resumes', async () => {
     const { url, port } = await peers.serve({ limits: { sessionsPerMinutePerIp: 2 } });
     const proxy = peers.use(await createCuttingProxy(port));
     const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
@@ -339,7 +339,7 @@ describe('sessions', () => {
     });
   });
 
-  it('of who goes on asking are refused in HTTP, with 429 and Retry-After', async () => {
+  it('of a client that keeps asking are refused in HTTP, with 429 and Retry-After', async () => {
     const { url, port } = await peers.serve({ limits: { sessionsPerMinutePerIp: 2 } });
     for (let i = 0; i < 4; i++) await peers.dial(url).catch(() => {});
     const answer = await new Promise<{ status: number | undefined; retryAfter: string | undefined }>(
@@ -364,7 +364,7 @@ describe('sessions', () => {
     expect(Number(answer.retryAfter)).toBeGreaterThan(0);
   });
 
-  it('of one principal are n, from whatever address', async () => {
+  it('of one principal are limited over all addresses', async () => {
     const { url } = await peers.serve({
       limits: { sessionsPerPrincipal: 2 },
       trustedProxies: ['127.0.0.0/8'],
@@ -385,7 +385,7 @@ describe('sessions', () => {
     for (const peer of open) peer.socket.close();
   });
 
-  it('behind a trusted proxy are counted by the address that it names, and by /64 of IPv6', async () => {
+  it('behind a trusted proxy are counted by the address that it states, and by /64 of IPv6', async () => {
     const { url } = await peers.serve({
       limits: { sessionsPerIp: 1 },
       trustedProxies: ['127.0.0.1'],
@@ -400,7 +400,7 @@ describe('sessions', () => {
     for (const peer of open) peer.socket.close();
   });
 
-  it('of who comes through a proxy are not served as local without authenticate, and the log says why', async () => {
+  it('through a proxy do not count as local without authenticate, and the log says why', async () => {
     const events: unknown[] = [];
     const log = (fields: Readonly<Record<string, unknown>>) => void events.push(fields['event']);
     const { url } = await peers.serve({ logger: { debug: log, info: log, warn: log, error: log } });
@@ -420,7 +420,7 @@ describe('attempts of an address', () => {
       (error: Error) => Number(/\d{3}$/.exec(error.message)?.[0]),
     );
 
-  it('with wrong credentials are n a minute, and then authenticate is not asked', async () => {
+  it('with wrong credentials are limited per minute, before authenticate is called', async () => {
     let asked = 0;
     const authenticate: Authenticate = ({ token }) => {
       asked++;
@@ -429,7 +429,7 @@ describe('attempts of an address', () => {
     const { url } = await peers.serve({ authenticate, limits: { failuresPerMinutePerIp: 3 } });
     const late = await openRaw(url);
     for (let i = 0; i < 3; i++) {
-      // Honest clients of the same address go on as long as there are not too many.
+      // Honest clients of the same address still get in while the limit is not reached.
       const session = await peers.dial(url, { token: 'right' });
       expect(session.state).toBe('established');
       expect((await refusalOf(url, {}, helloBytes({ auth: { token: 'wrong' } }))).closeCode).toBe(4401);
@@ -460,7 +460,7 @@ describe('attempts of an address', () => {
     expect(await upgradeStatus(url)).toBe(429);
   });
 
-  it('with nothing at all count as failed, and those of clients that leave do not', async () => {
+  it('without any data count as failed, but not if the client leaves first', async () => {
     const { url } = await peers.serve({
       limits: { failuresPerMinutePerIp: 1 },
       timers: { helloTimeoutMs: 50 },
@@ -471,7 +471,7 @@ describe('attempts of an address', () => {
     expect(await upgradeStatus(url)).toBe(429);
   });
 
-  it('that have to go for others do not count as failed', async () => {
+  it('that are evicted for others do not count as failed', async () => {
     let asked = 0;
     let decide: (() => void) | undefined;
     const decided = new Promise<null>((resolve) => {
@@ -497,7 +497,7 @@ describe('attempts of an address', () => {
     expect(await upgradeStatus(url)).toBe(429);
   });
 
-  it('are n a minute, those to resume among them, and by address behind a trusted proxy', async () => {
+  it('are limited per minute, including resumes, and by address behind a trusted proxy', async () => {
     const { url } = await peers.serve({
       limits: { connectionsPerMinutePerIp: 3 },
       trustedProxies: ['127.0.0.1'],
@@ -516,7 +516,7 @@ describe('attempts of an address', () => {
     expect(await upgradeStatus(url, from('203.0.113.2'))).toBe(101);
   });
 
-  it('whose identity is unusable are refused, and end nothing else', async () => {
+  it('with an unusable identity are refused, without other effects', async () => {
     const identities = [{ principal: 'u1', agentId: { call: () => 1 } }, 7, { principal: Symbol('u1') }];
     const { url } = await peers.serve({ authenticate: () => identities.shift() as never });
     for (let i = 0; i < 3; i++) expect((await refusalOf(url)).closeCode).toBe(CloseCode.UNAUTHENTICATED);
@@ -524,7 +524,7 @@ describe('attempts of an address', () => {
 });
 
 describe('handshakes', () => {
-  it('whose HELLO has come are decided upon, however many connections come that say nothing', async () => {
+  it('with a HELLO are decided, even among a flood of silent connections', async () => {
     let asked = 0;
     let decide: (() => void) | undefined;
     const decided = new Promise<void>((resolve) => {
@@ -549,7 +549,7 @@ describe('handshakes', () => {
     for (const { socket } of [honest, ...silent]) socket.terminate();
   });
 
-  it('that are over without HELLO are cut off, even if the client does not close', async () => {
+  it('without HELLO are cut off in time, even if the client does not close', async () => {
     const { port } = await peers.serve({
       limits: { handshakesPerIp: 1 },
       timers: { closingTimeoutMs: 600_000 },
@@ -558,7 +558,7 @@ describe('handshakes', () => {
       new Promise<{ closed: Promise<void> }>((resolve) => {
         const socket = connectTcp(port, '127.0.0.1', () => socket.write(upgradeRequest()));
         socket.on('error', () => {});
-        // It reads, and answers no Close frame.
+        // It reads, but never answers a Close frame.
         socket.once('data', () =>
           resolve({ closed: new Promise((close) => socket.once('close', () => close())) }),
         );
@@ -569,7 +569,7 @@ describe('handshakes', () => {
     await first.closed;
   });
 
-  it('that have not begun are as many TCP connections as an address may have', async () => {
+  it('that have not begun are limited to the TCP connections of an address', async () => {
     const { url, port } = await peers.serve({ limits: { handshakesPerIp: 2, sessionsPerIp: 1 } });
     const open = () =>
       new Promise<{ closed: Promise<void>; isClosed: () => boolean; end: () => void }>((resolve) => {
@@ -597,7 +597,7 @@ describe('handshakes', () => {
       .toBe(true);
   });
 
-  it('that say nothing, or do not come to an end, have their time in HTTP as well', async () => {
+  it('that are silent or endless have a time limit in HTTP too', async () => {
     const { port } = await peers.serve({ timers: { helloTimeoutMs: 300 } });
     const closed = ['', 'GET /session HTTP/1.1\r\nHost: 127.0.0.1\r\n', 'GET /session HT'].map(
       (text) =>
@@ -610,7 +610,7 @@ describe('handshakes', () => {
     await Promise.all(closed);
   });
 
-  it('beyond n of an address end the oldest with 4429, and no session', async () => {
+  it('beyond the limit of an address end the oldest one with 4429, and no session', async () => {
     const { url } = await peers.serve({ limits: { handshakesPerIp: 2 } });
     const session = await peers.dial(url);
     const silent = [await openRaw(url), await openRaw(url)];
@@ -623,7 +623,7 @@ describe('handshakes', () => {
     third.socket.close();
   });
 
-  it('have their time, for HELLO and for the decision', async () => {
+  it('have time limits for HELLO and for the decision', async () => {
     const { url } = await peers.serve({
       timers: { helloTimeoutMs: 50, acceptTimeoutMs: 80 },
       authenticate: () => new Promise(() => {}),
@@ -636,7 +636,7 @@ describe('handshakes', () => {
   });
 });
 
-describe('what comes beside messages', () => {
+describe('frames beside messages', () => {
   it.each(['ping', 'pong'] as const)(
     'is a WebSocket %s, n of which are taken and not one more',
     async (kind) => {
@@ -650,7 +650,7 @@ describe('what comes beside messages', () => {
     },
   );
 
-  it('ends the connection of a peer that does not stop either', async () => {
+  it('end the connection of a peer that does not stop', async () => {
     const { port, server } = await peers.serve({
       limits: { controlMessagesPerMinute: 3 },
       timers: { closingTimeoutMs: 600_000 },
@@ -671,10 +671,10 @@ describe('what comes beside messages', () => {
     await closed;
   });
 
-  it('is fragments without content, which end the session', async () => {
+  it('end the session if they are fragments without content', async () => {
     const { url } = await peers.serve({ limits: { controlMessagesPerMinute: Infinity } });
     const peer = await greet(url);
-    // An acknowledgement of nothing: two bytes, and 6,000 around them.
+    // An acknowledgement of nothing: two bytes, and 6,000 bytes of frames around them.
     const ack = Uint8Array.of(0x10 | LinkKind.ACK, 0);
     for (let i = 0; i < 400 && peer.socket.readyState === WebSocket.OPEN; i++) {
       for (let j = 0; j < 1_000; j++) peer.socket.send(new Uint8Array(0), { fin: false });
@@ -711,10 +711,10 @@ const upgradeRequest = (headers = '') =>
   `Sec-WebSocket-Protocol: m2m.v1\r\n${headers}\r\n`;
 
 describe('a client that is asked to wait', () => {
-  it('comes back for its session no earlier, and gives up where it is told not to', async () => {
+  it('resumes its session no earlier, and gives up when the server is final', async () => {
     let refusal: object | undefined;
     const times: number[] = [];
-    // As a server that is full for a moment, or for ever.
+    // Like a server that is full, first for a moment and then for good.
     const busy = new WebSocketServer({ port: 0, host: '127.0.0.1', handleProtocols: () => 'm2m.v1' });
     peers.use({ [Symbol.asyncDispose]: () => new Promise<void>((resolve) => busy.close(() => resolve())) });
     busy.on('connection', (socket) =>
@@ -746,7 +746,7 @@ describe('a client that is asked to wait', () => {
   });
 });
 
-/** What a server that has everything answers. */
+/** The answer of a server that supports everything. */
 const acceptanceOf = (offer: HelloPayload) => ({
   ...offer,
   encoding: null,
@@ -758,7 +758,7 @@ const acceptanceOf = (offer: HelloPayload) => ({
 });
 
 describe('a scan', () => {
-  it('marks what it lets through, in order, and ends the session with 4403 for what it does not', async () => {
+  it('marks the messages that it lets through, in order, and ends the session with 4403 otherwise', async () => {
     const seen: unknown[] = [];
     const { url } = await peers.serve({
       scan: async (message) => {
@@ -806,7 +806,7 @@ describe('a scan', () => {
     });
   });
 
-  it('is stated in DATA where the client asks for it, in m2m.v1.json', async () => {
+  it('is reported in DATA if the client asks for it, in m2m.v1.json', async () => {
     const { url } = await peers.serve({
       scan: (message, { direction }) => ({
         safe: !message.text.includes('odd'),

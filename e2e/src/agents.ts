@@ -2,11 +2,11 @@ import { type ClientOptions, connect, type Message, type Session } from '@parlan
 import { createServer, type Server, type ServerOptions } from '@parlance/server';
 import WebSocket from 'ws';
 
-/** A server whose clients say in their token who they are: `principal/agent`. */
+/** A server whose clients state their identity in the token: `principal/agent`. */
 export interface AgentsBench extends AsyncDisposable {
   readonly server: Server;
   readonly port: number;
-  /** Connects as an agent of `acme`, or as `principal/agent`. @param port of a proxy in between */
+  /** Connects as an agent of `acme`, or as `principal/agent`. @param port of a proxy in between. */
   agent(name: string, options?: ClientOptions, port?: number): Promise<Session>;
 }
 
@@ -45,7 +45,7 @@ export async function serveAgents(options: ServerOptions = {}): Promise<AgentsBe
 /** The servers of one test. */
 export interface Agents extends AsyncDisposable {
   serve(options?: ServerOptions): Promise<AgentsBench>;
-  /** Closed behind everything else, as a proxy is that sessions say their last words through. */
+  /** Closed after everything else, like a proxy through which sessions still close. */
   closeLast(resource: AsyncDisposable): void;
 }
 
@@ -64,7 +64,7 @@ export function createAgents(): Agents {
   };
 }
 
-/** @throws where the session ends without one. */
+/** @throws if the session ends without a message. */
 export async function nextMessage(session: Session): Promise<Message> {
   for await (const message of session) return message;
   throw new Error('the session ended');

@@ -7,14 +7,14 @@ import { fileURLToPath } from 'node:url';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { build } from 'vite';
 
-/** What the tests of the chat page need around it: a browser, the built page, and servers that can fail. */
+/** Helpers for the tests of the chat page: a browser, the built page, and servers that can fail. */
 
 export const CHROMIUM_PATH = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
 
-/** Why no browser can be started; `undefined` where one can. */
+/** Why no browser can start; `undefined` if one can. */
 export function chromiumMissing(): string | undefined {
   if (existsSync(CHROMIUM_PATH)) return undefined;
-  return `there is no Chromium at ${CHROMIUM_PATH}; install it, or set CHROMIUM_PATH`;
+  return `Chromium not found at ${CHROMIUM_PATH}; install it, or set CHROMIUM_PATH`;
 }
 
 export function launchChromium(): Promise<Browser> {
@@ -50,7 +50,7 @@ const MEDIA_TYPES: Readonly<Record<string, string>> = {
   '.wasm': 'application/wasm',
 };
 
-/** An HTTP server whose connections can be cut, as those of a machine that loses its power. */
+/** An HTTP server whose connections can be cut, like those of a machine that loses power. */
 export interface HttpHost extends AsyncDisposable {
   readonly http: HttpServer;
   readonly port: number;
@@ -60,14 +60,14 @@ export interface HttpHost extends AsyncDisposable {
 }
 
 /**
- * @param folder what is served, as any static server would; without one, only upgrades are of use.
- * @param port 0 takes a free one.
+ * @param folder served as static files; without one, the server accepts only upgrades.
+ * @param port 0 chooses a free one.
  */
 export async function serveFiles(folder?: string, port = 0): Promise<HttpHost> {
   const http = createHttpServer(async (request, response) => {
     const path = normalize(new URL(request.url ?? '/', 'http://host').pathname);
     try {
-      if (folder === undefined) throw new Error('nothing is served here');
+      if (folder === undefined) throw new Error('this server serves no files');
       const file = join(folder, path.endsWith('/') ? `${path}index.html` : path);
       const content = await readFile(file);
       response.writeHead(200, { 'content-type': MEDIA_TYPES[extname(file)] ?? 'application/octet-stream' });
@@ -103,7 +103,7 @@ export async function serveFiles(folder?: string, port = 0): Promise<HttpHost> {
 /** A page in a profile of its own, and everything it complained about. */
 export interface OpenPage extends AsyncDisposable {
   readonly page: Page;
-  /** Console errors and warnings, exceptions that nobody caught, and requests that failed. */
+  /** Console errors and warnings, uncaught exceptions, and failed requests. */
   readonly complaints: string[];
 }
 
@@ -113,7 +113,7 @@ export async function openPage(
   options: BrowserContextOptions = {},
 ): Promise<OpenPage> {
   const context = await browser.newContext(options);
-  // The test's own is the only limit: how long a page takes says nothing on a machine with other work.
+  // Only the timeout of the test applies: how long a page takes depends on other work of the machine.
   context.setDefaultTimeout(0);
   const page = await context.newPage();
   const complaints: string[] = [];

@@ -19,12 +19,12 @@ import {
 } from './chat-page.js';
 import { createCuttingProxy } from './cutting-proxy.js';
 
-/** The chat page in a real browser, against real servers that answer, refuse and go away. */
+/** The chat page in a real browser, against real servers that answer, refuse and disappear. */
 
 const missing = chromiumMissing();
 if (missing !== undefined) {
   if (process.env['CI'] === 'true') throw new Error(missing);
-  console.warn(`The tests of the chat page are skipped: ${missing}`);
+  console.warn(`skipped the tests of the chat page: ${missing}`);
 }
 
 const WORD_DELAY_MS = 10;
@@ -89,7 +89,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       return page;
     }
 
-    it('streams answers in a conversation and shows what was agreed and what it cost', async () => {
+    it('streams answers in a conversation and shows the agreement and the cost', async () => {
       const { url, sessions } = await start();
       const { page, complaints } = await visit(url);
       await state(page, 'connected');
@@ -99,7 +99,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await finished(page, 1);
       const first = question('What travels here?');
       expect(await answerText(page)).toBe(answerTo(chat(first)));
-      // It came in pieces, each longer than the one before.
+      // It arrived in pieces: each length is greater than the one before.
       const seen = await lengths();
       expect(seen.length).toBeGreaterThan(5);
       expect(seen).toEqual([...seen].sort((a, b) => a - b));
@@ -130,13 +130,13 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       expect(socket).toBeGreaterThan(0);
       expect(socket).toBeLessThan(http);
       const [overhead] = await numbers(page, '#overhead');
-      // The server counts the same bytes; an acknowledgement may have come after the page was painted.
+      // The server counts the same bytes; an acknowledgement may have arrived after the page was painted.
       expect(Math.abs(socket + (overhead as number) - onSocket)).toBeLessThan(32 + ROUNDING);
       expect(complaints).toEqual([]);
     });
   });
 
-  it('sends on Enter, breaks lines on Shift+Enter, and keeps what is written meanwhile', async () => {
+  it('sends on Enter, breaks lines on Shift+Enter, and keeps text that is written meanwhile', async () => {
     const gate = deferred();
     const { url } = await host({
       onRequest: speak(async function* ({ messages }) {
@@ -163,14 +163,14 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     await finished(page, 1);
     await page.keyboard.press('Enter');
     await finished(page, 2);
-    // What is not text is not sent.
+    // Blank text is not sent.
     await page.keyboard.type('   ');
     await page.keyboard.press('Enter');
     expect(await page.locator('article').count()).toBe(2);
     expect(complaints).toEqual([]);
   });
 
-  it('stops in mid-answer, at the server too, and goes on with what had come', async () => {
+  it('stops in mid-answer, at the server too, and continues with the partial answer', async () => {
     const aborted = deferred();
     const requests: ChatRequest[] = [];
     const { url, sessions } = await host({
@@ -208,7 +208,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     expect(complaints).toEqual([]);
   });
 
-  it('starts afresh after a reload, in mid-answer too', async () => {
+  it('starts afresh after a reload, also in mid-answer', async () => {
     const { url, sessions } = await host({ onRequest: createResponder({ delayMs: 60_000 }) });
     const { page, complaints } = await visit(url);
     await state(page, 'connected');
@@ -221,7 +221,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     expect(await page.locator('article').count()).toBe(0);
     expect(await page.locator('#intro').isVisible()).toBe(true);
     expect(await page.getByLabel('Your message').inputValue()).toBe('');
-    // A page that is gone cannot finish closing; the server gives it the closing timeout.
+    // A page that is gone cannot finish closing, so the server waits for the closing timeout.
     await expect.poll(() => sessions.sessions.size).toBe(1);
     const [after] = [...sessions.sessions.keys()];
     expect(after).not.toBe(before);
@@ -232,7 +232,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     expect(complaints).toEqual([]);
   });
 
-  it('tells what a request failed with and asks again', async () => {
+  it('shows why a request failed and asks again', async () => {
     let isBroken = true;
     const { url } = await host({
       onRequest(request, context) {
@@ -253,7 +253,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
   });
 
   describe('refused', () => {
-    it('for its origin, says so and what to do, and waits for the person', async () => {
+    it('for its origin, says so and what to do, and waits for the user', async () => {
       const { url } = await host();
       const elsewhere = await serveFiles();
       open.push(elsewhere);
@@ -270,7 +270,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
         expect(await notice.textContent()).toContain(told);
       expect(await notice.textContent()).toContain(`origin ${origin} is not admitted`);
       expect(await page.locator('#countdown').textContent()).toBe('');
-      await page.getByLabel('Your message').fill('Anybody?');
+      await page.getByLabel('Your message').fill('Hello?');
       expect(await page.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true);
       await page.keyboard.press('Enter');
       expect(await page.locator('article').count()).toBe(0);
@@ -278,14 +278,14 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await state(page, 'refused');
     });
 
-    it('for want of credentials', async () => {
+    it('for missing credentials', async () => {
       const { url } = await host({ authenticate: () => null });
       const { page } = await visit(url);
       await state(page, 'refused');
       expect(await page.locator('#notice').textContent()).toContain('no credentials to show');
     });
 
-    it('is admitted once the server lists its origin', async () => {
+    it('and then admitted once the server lists its origin', async () => {
       const { url } = await host();
       const elsewhere = await serveFiles();
       open.push(elsewhere);
@@ -296,7 +296,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       expect(complaints).toEqual([]);
     });
 
-    it('for coming too often, and says when it tries again', async () => {
+    it('for connecting too often, and says when it tries again', async () => {
       const { url } = await host({ limits: { sessionsPerIp: 1 } });
       const first = await visit(url);
       await state(first.page, 'connected');
@@ -314,7 +314,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await state(page, 'connected');
     });
 
-    it('for an address that no WebSocket can have', async () => {
+    it('for an address that is not valid for a WebSocket', async () => {
       const { url } = await host();
       const { page } = await visit(`${url}?server=ftp://127.0.0.1/session`);
       await state(page, 'refused');
@@ -323,7 +323,21 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
   });
 
   describe('lost', () => {
-    it('when the server goes away in mid-answer, and comes back by itself in a new session', async () => {
+    /** The page, and a session server whose connections can be cut. */
+    async function hostThroughProxy(responder?: Parameters<typeof createResponder>[0]) {
+      const { url } = await host();
+      const server = createServer({
+        origins: [new URL(url).origin],
+        onRequest: createResponder(responder),
+      });
+      open.push(server);
+      const { port } = await server.listen();
+      const proxy = await createCuttingProxy(port);
+      open.push(proxy);
+      return { server, proxy, address: `${url}?server=ws://127.0.0.1:${proxy.port}/session` };
+    }
+
+    it('when the server disappears in mid-answer, and returns by itself in a new session', async () => {
       const { url } = await host();
       const origins = [new URL(url).origin];
       const first = await serveFiles();
@@ -364,7 +378,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await expect.poll(() => answerText(page)).toContain('message 2 of our conversation');
     });
 
-    it('when the server is replaced in mid-answer, only after the answer is complete', async () => {
+    it('when the server is replaced in mid-answer, but only after the answer is complete', async () => {
       const { url } = await host();
       const origins = [new URL(url).origin];
       const first = createServer({ origins, onRequest: createResponder({ delayMs: 40 }) });
@@ -382,7 +396,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       expect(await drained).toEqual({ left: 1, interrupted: 0, lost: 0 });
       await page.getByText('Connected again, in a new session.').waitFor();
       await state(page, 'connected');
-      // Its delay may be a millisecond, in which nobody outside sees that the page moves.
+      // The delay may be a millisecond, too short to observe from outside that the page moves.
       expect((await states())['moving']).toEqual({
         answer: answerTo(chat(question('Is all of it here?'))),
         notice: expect.stringContaining('moves to a new session'),
@@ -391,17 +405,9 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await expect.poll(() => answerText(page)).toContain('message 2 of our conversation');
     });
 
-    it('twice in mid-answer while the server lives, with nothing missing in the end', async () => {
-      const { url } = await host();
-      const server = createServer({
-        origins: [new URL(url).origin],
-        onRequest: createResponder({ delayMs: 40 }),
-      });
-      open.push(server);
-      const { port } = await server.listen();
-      const proxy = await createCuttingProxy(port);
-      open.push(proxy);
-      const { page } = await visit(`${url}?server=ws://127.0.0.1:${proxy.port}/session`);
+    it('twice in mid-answer while the server lives, without missing anything in the end', async () => {
+      const { server, proxy, address } = await hostThroughProxy({ delayMs: 40 });
+      const { page } = await visit(address);
       await state(page, 'connected');
       const [id] = [...server.sessions.keys()];
       await ask(page, 'Does it all arrive?');
@@ -419,18 +425,10 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       expect(await page.locator('#status').textContent()).toBe('Reconnected');
     });
 
-    it('for 3 s in mid-answer, wide and narrow, light and dark, and finishes with nothing missing', async () => {
-      const { url } = await host();
-      const server = createServer({
-        origins: [new URL(url).origin],
-        onRequest: createResponder({ delayMs: 40 }),
-      });
-      open.push(server);
-      const { port } = await server.listen();
-      const proxy = await createCuttingProxy(port);
-      open.push(proxy);
+    it('for 3 s in mid-answer, wide and narrow, light and dark, without missing anything in the end', async () => {
+      const { server, proxy, address } = await hostThroughProxy({ delayMs: 40 });
       const looks = LOOKS.map(async (look) => {
-        const { page } = await visit(`${url}?server=ws://127.0.0.1:${proxy.port}/session`, look);
+        const { page } = await visit(address, look);
         await state(page, 'connected');
         return page;
       });
@@ -466,14 +464,9 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       expect([...server.sessions.keys()]).toEqual(ids);
     });
 
-    it('sends what is written meanwhile once it is back', async () => {
-      const { url } = await host();
-      const server = createServer({ origins: [new URL(url).origin], onRequest: createResponder() });
-      open.push(server);
-      const { port } = await server.listen();
-      const proxy = await createCuttingProxy(port);
-      open.push(proxy);
-      const { page } = await visit(`${url}?server=ws://127.0.0.1:${proxy.port}/session`);
+    it('and sends what was written meanwhile when it reconnects', async () => {
+      const { proxy, address } = await hostThroughProxy();
+      const { page } = await visit(address);
       await state(page, 'connected');
       proxy.refuse(true);
       proxy.cut();
@@ -486,7 +479,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       expect(await answerText(page)).toBe(answerTo(chat(question('Can you hear me?'))));
     });
 
-    it('when the server closes as agreed, and comes back at once on "Try now"', async () => {
+    it('when the server closes in order, and reconnects at once on "Try now"', async () => {
       const { url } = await host();
       const origins = [new URL(url).origin];
       const first = createServer({ origins });
@@ -504,7 +497,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await state(page, 'connected');
     });
 
-    it('from the beginning, until a server is there', async () => {
+    it('from the beginning, until a server starts', async () => {
       const { url } = await host();
       const vacant = await serveFiles();
       await vacant.cut();
@@ -526,7 +519,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       hasTouch: true,
     };
 
-    it('needs no sideways scrolling, whatever is said', async () => {
+    it('needs no sideways scrolling for any text', async () => {
       const { url } = await host();
       const { page, complaints } = await visit(url, phone);
       await state(page, 'connected');
@@ -540,7 +533,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       expect(complaints).toEqual([]);
     });
 
-    it('shows why there is no session, and still lets one write', async () => {
+    it('shows why there is no session, and still accepts text', async () => {
       const { url } = await host({ authenticate: () => null });
       const { page } = await visit(url, phone);
       await state(page, 'refused');
@@ -551,9 +544,9 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
   });
 });
 
-// --- what a server would say
+// --- the server's answers
 
-/** Answers as an API compatible with OpenAI's, in these pieces of text. */
+/** Answers like an OpenAI-compatible API, in these pieces of text. */
 function speak(
   piecesOf: (chat: ChatRequest, signal: AbortSignal) => AsyncIterable<string> | Iterable<string>,
 ): RequestHandler {
@@ -563,22 +556,22 @@ function speak(
   };
 }
 
-// --- what a person would do and see
+// --- the user's actions and view
 
-/** Waits for a state that lasts until the test goes on; see {@link watchStates} for one that passes. */
+/** Waits for a state that lasts until the test continues; see {@link watchStates} for transient ones. */
 async function state(page: Page, name: string): Promise<void> {
   await page.locator(`body[data-state="${name}"]`).waitFor();
 }
 
-/** What the page showed last in a state. */
+/** The last view of the page in a state. */
 interface Shown {
   readonly answer: string;
   readonly notice: string;
 }
 
 /**
- * Notes what the page shows in each of its states, from within: one that passes by itself may be over
- * before anybody outside has looked. The returned function reads the notes, by state.
+ * Records in the page what it shows in each of its states, because a transient state may be over before the
+ * test can look. The returned function reads the records, by state.
  */
 async function watchStates(page: Page): Promise<() => Promise<Readonly<Record<string, Shown>>>> {
   await page.evaluate(() => {
@@ -598,7 +591,7 @@ async function ask(page: Page, text: string): Promise<void> {
   await page.getByRole('button', { name: 'Send' }).click();
 }
 
-/** Waits until as many turns have been answered completely. */
+/** Waits until this many turns are answered completely. */
 async function finished(page: Page, turns: number): Promise<void> {
   await expect.poll(() => page.locator('.answer[data-state="done"]').count()).toBe(turns);
 }
@@ -607,7 +600,7 @@ async function answerText(page: Page): Promise<string> {
   return (await page.locator('.answer .text').last().textContent()) ?? '';
 }
 
-/** Records the lengths that the answers have on their way; the returned function reads them. */
+/** Records the lengths that an answer passes through; the returned function reads them. */
 async function watchAnswer(page: Page): Promise<() => Promise<number[]>> {
   await page.evaluate(() => {
     const lengths: number[] = [];
@@ -620,7 +613,7 @@ async function watchAnswer(page: Page): Promise<() => Promise<number[]>> {
   return () => page.evaluate(() => (window as unknown as { lengths: number[] }).lengths);
 }
 
-/** The numbers of bytes in what `selector` finds; from 10 kB on, rounded. */
+/** The numbers of bytes in the text of `selector`; from 10 kB on, rounded. */
 async function numbers(page: Page, selector: string): Promise<number[]> {
   const texts = await page.locator(selector).allTextContents();
   return texts.flatMap((text) =>
@@ -630,10 +623,10 @@ async function numbers(page: Page, selector: string): Promise<number[]> {
   );
 }
 
-/** Of two numbers in kB with one decimal. */
+/** Error of two numbers in kB with one decimal. */
 const ROUNDING = 100;
 
-/** Names what is wider than its box; nothing may be. */
+/** Lists elements that are wider than their box; there must be none. */
 function overflowing(page: Page): Promise<string[]> {
   return page.evaluate(() =>
     [document.documentElement, ...document.querySelectorAll<HTMLElement>('body, main, #log, #panel, #notice')]

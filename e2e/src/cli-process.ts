@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
-/** The command line in a process of its own, run from source. */
+/** Runs the command line from source, in a process of its own. */
 
 const MAIN = fileURLToPath(new URL('../../packages/server/src/cli/main.ts', import.meta.url));
 const NODE = [process.execPath, '--import', 'tsx', '--conditions=source', MAIN] as const;
@@ -11,7 +11,7 @@ const NODE = [process.execPath, '--import', 'tsx', '--conditions=source', MAIN] 
 export interface Finished {
   readonly code: number | null;
   readonly stdout: string;
-  /** The same as bytes. */
+  /** Standard output as bytes. */
   readonly bytes: Buffer;
   readonly stderr: string;
 }
@@ -32,7 +32,7 @@ export function start(
   env: Readonly<Record<string, string>> = {},
 ): ChildProcessWithoutNullStreams {
   const [command, ...rest] = NODE;
-  // Colours and credentials come from the test alone.
+  // Colours and credentials are set by the test alone.
   const { FORCE_COLOR, NO_COLOR, PARLANCE_TOKEN, OPENAI_API_KEY, ...inherited } = process.env;
   return spawn(command, [...rest, ...args], { env: { ...inherited, ...env } });
 }
@@ -41,7 +41,7 @@ export function start(
 export async function run(args: readonly string[], { input = '', env }: RunOptions = {}): Promise<Finished> {
   const child = start(args, env);
   const [out, err] = [chunksOf(child.stdout), chunksOf(child.stderr)];
-  // A command that is over before it has read everything is not this test's business.
+  // A command may exit before it has read all of its input.
   child.stdin.on('error', () => {});
   child.stdin.end(input);
   const [code] = (await once(child, 'close')) as [number | null];
@@ -55,13 +55,13 @@ function chunksOf(stream: NodeJS.ReadableStream): Buffer[] {
   return chunks;
 }
 
-/** Everything that a stream has said so far. */
+/** Collects everything that a stream emits. */
 export function collect(stream: NodeJS.ReadableStream): () => string {
   const chunks = chunksOf(stream);
   return () => Buffer.concat(chunks).toString('utf8');
 }
 
-/** A port that nobody listens on, for servers that come one after another. */
+/** An unused port, for servers that run one after another. */
 export async function freePort(): Promise<string> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -18,7 +18,7 @@ import {
 } from './cli-process.js';
 import { startOpenAIUpstream } from './openai-upstream.js';
 
-/** The command line as it is used: processes, pipes, signals and exit codes. */
+/** The command line in real use: processes, pipes, signals and exit codes. */
 
 const TIMEOUT = 60_000;
 const TOKEN = 'canary-token-77b1';
@@ -37,13 +37,13 @@ function file(name: string, content: Uint8Array | string): string {
   return path;
 }
 
-/** No fault of the program shows. */
+/** Whether the output is free of internal errors. */
 function isClean({ stderr, stdout }: Finished): boolean {
   return !/\n\s+at /.test(stderr + stdout) && !stdout.includes(ESCAPE) && !stderr.includes(ESCAPE);
 }
 
 describe.concurrent('a process', { timeout: TIMEOUT }, () => {
-  it('explains its usage on standard output, and what is wrong with it on standard error', async () => {
+  it('prints its usage to standard output, and errors to standard error', async () => {
     const [help, nothing, wrong] = await Promise.all([run(['--help']), run([]), run(['inspect', '--bogus'])]);
     expect(help).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('Exit codes: 0') });
     expect(nothing).toMatchObject({
@@ -73,7 +73,7 @@ describe.concurrent('a process', { timeout: TIMEOUT }, () => {
 describe.concurrent('pipes', { timeout: TIMEOUT }, () => {
   const LARGE = 'A line of some length that is repeated.\n'.repeat(100_000);
 
-  it('get all of a large output, however slowly they read', async () => {
+  it('get all of a large output, even if they read slowly', async () => {
     const child = start(['decode']);
     child.stdin.end(LARGE);
     let length = 0;
@@ -98,13 +98,13 @@ describe.concurrent('pipes', { timeout: TIMEOUT }, () => {
     expect(stderr).toBe('');
   });
 
-  it('that a log goes into may close: the server stops as it does after SIGTERM', async () => {
+  it('with the log may close: the server stops as after SIGTERM', async () => {
     const { url, child } = await startServing();
     const closed = new Promise<number | null>((resolve) => child.once('close', resolve));
     child.stdout.destroy();
     const session = await connect(url, { WebSocket, reconnect: false });
     expect(await closed).toBe(0);
-    // A connection that was merely lost would throw here.
+    // A lost connection would throw here.
     expect(await session[Symbol.asyncIterator]().next()).toMatchObject({ done: true });
   });
 });
@@ -118,7 +118,7 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     await serving.stop();
   });
 
-  it('talk: a request a line, a reply a line, and what travels beside them', async () => {
+  it('talk: one request per line, one reply per line, and a record of the traffic', async () => {
     const input = 'why is the sky blue?\n\ncanary-payload-41 and a second line';
     const finished = await run(['connect', serving.url], { input });
     expect(finished.code).toBe(0);
@@ -142,7 +142,7 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     expect(isClean(finished)).toBe(true);
   });
 
-  it('tells programs everything as JSON', async () => {
+  it('print everything as JSON for programs', async () => {
     const { code, stdout, stderr } = await run(['connect', '--json', serving.url], { input: 'hello\n' });
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const events = stdout
@@ -163,13 +163,13 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     expect(events.at(-1)).toMatchObject({ event: 'closed', stats: { sent: { messages: 1 } } });
   });
 
-  it('says replies only where quiet is asked for', async () => {
+  it('print only replies with --quiet', async () => {
     const { code, stdout, stderr } = await run(['connect', '--quiet', serving.url], { input: 'hi' });
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toMatch(/^You said “hi”.*\n$/);
   });
 
-  it('sends one-way messages, also where there are no requests', async () => {
+  it('send one-way messages, also without requests', async () => {
     const [sent, json] = await Promise.all([
       run(['connect', '-q', '--send', serving.url], { input: 'one\ntwo' }),
       run(['connect', '--subprotocol', 'm2m.v1.json', serving.url], { input: 'one\ntwo' }),
@@ -179,24 +179,24 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     expect(json.stderr).toMatch(/→ DATA .*content coded as/);
   });
 
-  it('makes the lines a chat, coded as it is told', async () => {
+  it('turn the lines into a chat, in the chosen codec', async () => {
     const finished = await run(['connect', '--model', 'gpt-4o', '--algorithm', 'M2M', serving.url], {
       input: 'first question\nsecond question\n',
     });
     expect(finished.code).toBe(0);
     expect(finished.stdout).toContain('You said “second question”');
     expect(finished.stderr).toMatch(/request #1 .*M2M request for gpt-4o, 1 message/);
-    // The second request has the first one and its answer in it.
+    // The second request contains the first one and its answer.
     expect(finished.stderr).toMatch(/request #3 .*M2M request for gpt-4o, 3 messages/);
   });
 
-  it('fails where a request does', async () => {
+  it('fail if a request fails', async () => {
     const finished = await run(['connect', '-a', 'm2m', serving.url], { input: 'no JSON\n' });
     expect(finished).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('bad_json') });
     expect(isClean(finished)).toBe(true);
   });
 
-  it('ends with exit code 0 after SIGTERM, and has logged neither content nor credentials', async () => {
+  it('exit with code 0 after SIGTERM, and log neither content nor credentials', async () => {
     const own = await startServing(['--log-level', 'debug'], { PARLANCE_TOKEN: TOKEN });
     const input = 'canary-payload-88\n';
     const [without, wrong, right, fromEnvironment] = await Promise.all([
@@ -225,7 +225,7 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     expect(log).not.toContain('canary');
   });
 
-  it('part in order after SIGINT, and the client goes over to the server that comes next', async () => {
+  it('disconnect in order after SIGINT, and the client moves to the next server', async () => {
     const port = await freePort();
     const own = await startServing(['--port', port]);
     const client = start(['connect', own.url]);
@@ -243,11 +243,11 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     expect({ code, failed: /✗.*/.exec(seen())?.[0] }).toEqual({ code: 0, failed: undefined });
     expect(replies()).toContain('You said “second question”');
     expect(seen().match(/→ HELLO/g)?.length).toBeGreaterThanOrEqual(2);
-    // Attempts in between that nobody answered are no connections.
+    // Failed attempts in between do not count as connections.
     expect(seen()).not.toContain('1006');
   });
 
-  it('forwards to an upstream, whose answers are shown as what they say', async () => {
+  it('forward to an upstream and show the text of its answers', async () => {
     await using upstream = await startOpenAIUpstream();
     const own = await startServing(['--upstream', upstream.baseUrl], { OPENAI_API_KEY: 'canary-key' });
     const [answered, raw] = await Promise.all([
@@ -265,9 +265,9 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     expect(answered.stderr + raw.stderr + own.log()).not.toContain('canary-key');
   });
 
-  it('says why it cannot begin', async () => {
+  it('say why they cannot start', async () => {
     const { port } = new URL(serving.url.replace('ws:', 'http:'));
-    const [taken, metrics, nobody, path] = await Promise.all([
+    const [taken, metrics, unreachable, path] = await Promise.all([
       run(['serve', '--port', port]),
       run(['serve', '--port', '0', '--metrics-port', port]),
       run(['connect', 'ws://127.0.0.1:1/session']),
@@ -277,21 +277,21 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
       code: 1,
       stderr: expect.stringContaining('another process is using that port'),
     });
-    // And does not stay behind on the port that it has.
+    // It must not keep the port that it has already opened.
     expect(metrics).toMatchObject({
       code: 1,
       stderr: expect.stringContaining(`cannot listen on 127.0.0.1:${port}`),
     });
-    expect(nobody).toMatchObject({ code: 1, stderr: expect.stringContaining('ECONNREFUSED') });
+    expect(unreachable).toMatchObject({ code: 1, stderr: expect.stringContaining('ECONNREFUSED') });
     expect(path).toMatchObject({ code: 1, stderr: expect.stringContaining('404') });
-    // Nothing is said of a connection that never was.
-    for (const { stderr } of [nobody, path]) expect(stderr).not.toContain('1006');
-    expect([taken, nobody, path].every(isClean)).toBe(true);
+    // No line about a connection that was never open.
+    for (const { stderr } of [unreachable, path]) expect(stderr).not.toContain('1006');
+    expect([taken, unreachable, path].every(isClean)).toBe(true);
   });
 
-  // A pseudo-terminal takes a program of the system.
+  // The system's `script` provides a pseudo-terminal.
   const hasScript = spawnSync('script', ['--version']).status === 0;
-  it.skipIf(!hasScript)('is in colour on a terminal, unless NO_COLOR says otherwise', async () => {
+  it.skipIf(!hasScript)('use colour on a terminal, unless NO_COLOR is set', async () => {
     for (const env of [{}, { NO_COLOR: '1' }]) {
       const shown = spawnSync(
         'script',
@@ -313,7 +313,7 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     }
   });
 
-  it.skipIf(!hasScript)('prompts, edits lines and knows commands on a terminal', () => {
+  it.skipIf(!hasScript)('prompt, edit lines and accept commands on a terminal', () => {
     const typed = 'hellp\u007fo\r/send a note\r/help\r/quit\r';
     const shown = spawnSync('script', ['-qec', commandLine('connect', serving.url), '/dev/null'], {
       input: typed,

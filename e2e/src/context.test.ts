@@ -41,11 +41,11 @@ const chunk = (text: string) =>
   });
 const prose = createProse(1);
 const conversation = Array.from({ length: 30 }, () => prose(150));
-/** A handler that answers with the length of what it was asked, so that every byte counts. */
+/** A handler that answers with the length of the request, so that every byte counts. */
 const measure: ServerOptions = { onRequest: ({ text }) => `${text.length} ${text.slice(-60)}` };
 
 describe('a conversation', () => {
-  it('is sent once, also over lost connections, and says how it was coded', async () => {
+  it('is sent only once, also over lost connections, and reports how it was coded', async () => {
     const { session, port } = await setUp(measure);
     const proxy = await createCuttingProxy(port);
     open.push(proxy);
@@ -81,7 +81,7 @@ describe('a conversation', () => {
     }
   });
 
-  it('arrives the same from either end, in messages, requests and replies, as text and as bytes', async () => {
+  it('arrives unchanged in both directions, in messages, requests and replies, as text and as bytes', async () => {
     const turns = conversation.slice(0, 6);
     const { session } = await setUp({
       onSession: async (other) => {
@@ -98,7 +98,7 @@ describe('a conversation', () => {
       await session.send(i % 2 ? text : new TextEncoder().encode(text));
       const { value } = await messages.next();
       expect(value?.text).toBe(text);
-      // Whoever has got the bytes may do with them what he likes.
+      // A receiver may overwrite the bytes that it got.
       value?.bytes.fill(0);
       expect((await session.request(text)).text).toBe(text);
     }
@@ -106,7 +106,7 @@ describe('a conversation', () => {
     expect(received.contentBytes / (received.byAlgorithm.CONTEXT?.codedBytes ?? 0)).toBeGreaterThan(4);
   });
 
-  it('keeps secrets out of it', async () => {
+  it('keeps secrets out of the context', async () => {
     const seen: string[] = [];
     const { session } = await setUp({
       onRequest: (asked) => {
@@ -127,7 +127,7 @@ describe('a conversation', () => {
     });
   });
 
-  it('takes what is asked of one algorithm in that algorithm', async () => {
+  it('uses a forced algorithm for a message', async () => {
     const { session } = await setUp({ onRequest: (asked) => asked.algorithm });
     const text = request(conversation.slice(0, 4));
     for (const algorithm of ['CONTEXT', 'BROTLI', 'CONTEXT', 'NONE', 'TOKEN_NATIVE', 'M2M'] as const) {
@@ -144,7 +144,7 @@ describe('the extension', () => {
   it.each<[string, ServerOptions, ClientOptions]>([
     ['the client', {}, { extensions: { context: false } }],
     ['the server', { extensions: { context: false } }, {}],
-  ])('is off where %s switches it off', async (_who, server, client) => {
+  ])('is off if %s switches it off', async (_who, server, client) => {
     const { session } = await setUp({ ...formOf, ...server }, client);
     expect(session.negotiated.extensions['context']).toBeUndefined();
     expect((await session.request(text)).text).not.toBe('CONTEXT');
@@ -167,7 +167,7 @@ describe('the extension', () => {
     expect(seen).not.toContain('CONTEXT');
   });
 
-  it('is off where M2M frames must be protected', async () => {
+  it('is off if M2M frames must be protected', async () => {
     const security = { mode: 'HMAC', key: new Uint8Array(32).fill(7) } as const;
     // Only chat JSON has an M2M form.
     const answer: ServerOptions = {
@@ -179,12 +179,12 @@ describe('the extension', () => {
     expect((await session.request(text)).text).toContain('"M2M"');
   });
 
-  it('keeps what the smaller of two budgets allows', async () => {
+  it('keeps what the smaller of the two budgets allows', async () => {
     const { session } = await setUp(
       { ...measure, limits: { contextBytes: 10_000, contextMessages: 8 } },
       { limits: { contextBytes: 1_000_000, contextMessages: 2 } },
     );
-    // Nothing is replaced: each is another conversation.
+    // Each is another conversation, so no message replaces an earlier one.
     for (let i = 0; i < 5; i++) await session.request(request([prose(400), conversation[i] ?? '']));
     const { sent } = session.stats().context ?? {};
     expect(sent?.messages).toBeLessThanOrEqual(2);
@@ -194,7 +194,7 @@ describe('the extension', () => {
 });
 
 describe('a stream', () => {
-  it('of chunks in JSON takes some fifteen bytes each, and arrives byte for byte', async () => {
+  it('of JSON chunks takes about fifteen bytes each, and arrives byte for byte', async () => {
     const words = prose(500).split(/(?= )/);
     const { session } = await setUp({
       async *onRequest() {
@@ -209,7 +209,7 @@ describe('a stream', () => {
     expect((await session.request('go')).text).toBe(words.map(chunk).join(''));
   });
 
-  it('of token IDs arrives ID for ID, whether they make a text or not', async () => {
+  it('of token IDs arrives ID for ID, even if they do not form text', async () => {
     const random = seeded(3);
     const sequences = Array.from({ length: 100 }, () =>
       Array.from({ length: 1 + Math.floor(random() * 20) }, () => Math.floor(random() * 100_000)),
@@ -231,7 +231,7 @@ describe('a stream', () => {
     expect([...(whole.tokens ?? [])]).toEqual(sequences.flat());
   });
 
-  it('of text travels as token IDs, and holds back characters that are not complete', async () => {
+  it('of text travels as token IDs, and holds back incomplete characters', async () => {
     const { session } = await setUp(
       {
         async *onRequest({ text }) {
@@ -254,7 +254,7 @@ describe('a stream', () => {
     expect(parts.join('')).toBe('😀!');
   });
 
-  it('goes on in context after others on it were cancelled, failed and left alone', async () => {
+  it('continues in context after other streams were cancelled, failed and abandoned', async () => {
     const { session } = await setUp({
       async *onRequest({ text }, { signal }) {
         for (let i = 0; i < 200 && !signal.aborted; i++) {

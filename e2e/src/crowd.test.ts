@@ -3,7 +3,7 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createPeers, helloBytes, pause } from './peers.js';
 
-/** Many who do not go on: whoever comes then is served as if they were not there. */
+/** Crowds of unfinished connections must not keep a new client from being served. */
 
 const peers = createPeers();
 const crowd: Socket[] = [];
@@ -25,7 +25,7 @@ const UNLIMITED = {
   bytesPerSecond: Infinity,
 };
 
-/** Sockets that say `text` and then nothing. */
+/** Opens sockets that send `text` and then stay silent. */
 async function gather(port: number, count: number, text: string): Promise<Socket[]> {
   const sockets: Socket[] = [];
   for (let done = 0; done < count; done += 200) {
@@ -57,7 +57,7 @@ function masked(payload: Uint8Array): Buffer {
   return Buffer.from([0x82, ...head, 0, 0, 0, 0, ...payload]);
 }
 
-/** The shortest of a few attempts: what it takes is the server's doing, what it takes longer the machine's. */
+/** The shortest of a few attempts: the server's own time, without other work of the machine. */
 async function timeToConnect(url: string): Promise<number> {
   let best = Infinity;
   for (let i = 0; i < 5; i++) {
@@ -74,18 +74,18 @@ describe('a new client is connected within a second', () => {
   it('beside 2,000 half-open handshakes', async () => {
     const { url, port, server } = await peers.serve({ limits: UNLIMITED });
     await timeToConnect(url);
-    // Connections that say nothing, upgrades that do not end, and upgrades without HELLO.
+    // Silent connections, unfinished upgrades, and upgrades without HELLO.
     const silent = await gather(port, 500, '');
     const unfinished = await gather(port, 500, UPGRADE(port).slice(0, -30));
     const upgraded = await gather(port, 1_000, UPGRADE(port));
     const took = await timeToConnect(url);
     expect(took).toBeLessThan(1_000);
-    // They were all there when it connected.
+    // All of them were open when it connected.
     for (const socket of [...silent, ...unfinished, ...upgraded]) expect(socket.destroyed).toBe(false);
     await expect.poll(() => server.sessions.size).toBe(0);
   }, 60_000);
 
-  it('beside more handshakes of its address than there may be, which make room for it', async () => {
+  it('beside more handshakes of its address than allowed, which make room for it', async () => {
     const { url, port } = await peers.serve({ limits: { ...UNLIMITED, handshakesPerIp: 50 } });
     await gather(port, 500, UPGRADE(port));
     expect(await timeToConnect(url)).toBeLessThan(1_000);
@@ -114,7 +114,7 @@ describe('a new client is connected within a second', () => {
     for (const socket of readers) socket.write(masked(Uint8Array.of(0x11, 1, 0, 0x78)));
     for (let last = -1; last !== yielded; await pause(200)) last = yielded;
     expect(await timeToConnect(url)).toBeLessThan(1_000);
-    // Each has one window under way and what waits on one stream behind it.
+    // Each has one window in flight, and the rest of one stream queued.
     const queued = [...server.sessions.values()].map((session) => session.stats().queuedBytes);
     expect(Math.max(...queued)).toBeLessThanOrEqual(256 * 1024 + part.bytes.length);
   }, 90_000);

@@ -1,6 +1,6 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
-/** A TCP proxy that loses connections: at once, in the middle of a frame, or without telling anybody. */
+/** A TCP proxy that loses connections: at once, in the middle of a frame, or silently. */
 export interface CuttingProxy extends AsyncDisposable {
   readonly port: number;
   /** Connections that were opened so far. */
@@ -9,19 +9,19 @@ export interface CuttingProxy extends AsyncDisposable {
   readonly bytes: { readonly fromClient: number; readonly fromServer: number };
   /** Breaks every open connection at both ends. */
   cut(): void;
-  /** Passes on only some of the next bytes from the server, then breaks the connection. */
+  /** Forwards only some of the next bytes from the server, then breaks the connection. */
   cutAfter(bytes: number): void;
-  /** Keeps every connection open and passes nothing on any more; later ones work. */
+  /** Keeps every open connection open but stops forwarding; new ones work. */
   freeze(): void;
-  /** Refuses new connections until told otherwise. */
+  /** Whether to refuse new connections. */
   refuse(refuses: boolean): void;
-  /** Accepts new connections and passes nothing on, until told otherwise. */
+  /** Whether to accept new connections without forwarding. */
   swallow(swallows: boolean): void;
-  /** Leads new connections to another port. */
+  /** Connects new connections to another port. */
   redirect(target: number): void;
 }
 
-/** A proxy that read on would hold in its own memory what the ends hold back. */
+/** Pauses a fast sender, so that the ends buffer the data and not the proxy. */
 function pass(from: Socket, to: Socket, chunk: Buffer): void {
   if (to.write(chunk)) return;
   from.pause();

@@ -6,7 +6,7 @@ import { createCuttingProxy } from './cutting-proxy.js';
 import { clientEndpoint } from './endpoints.js';
 import { createPeers, failure, greet, pause } from './peers.js';
 
-/** A server that goes and one that comes in its place, over real sockets. */
+/** A server that drains and the one that replaces it, over real sockets. */
 
 const peers = createPeers();
 afterEach(() => peers[Symbol.asyncDispose]());
@@ -21,14 +21,14 @@ const UNLIMITED: ServerOptions['limits'] = {
 
 const EAGER = { reconnect: { minDelayMs: 5, maxDelayMs: 50 } };
 
-/** States of a session from now on. */
+/** Records the states of a session from now on. */
 function statesOf(session: Session): string[] {
   const states: string[] = [];
   session.on('state', (state) => states.push(state));
   return states;
 }
 
-/** What the server has announced to a client. */
+/** The GOAWAY that a client received. */
 const goAwayOf = (session: Session) => clientEndpoint(session).core.goAway;
 
 const untilState = (session: Session, wanted: string) =>
@@ -41,7 +41,7 @@ const untilState = (session: Session, wanted: string) =>
   });
 
 describe('a rolling replacement', () => {
-  it('under 200 live streams loses nothing, and its clients come back over the announced time', async () => {
+  it('under 200 live streams loses nothing, and its clients return over the announced time', async () => {
     const CLIENTS = 200;
     const PARTS = 30;
     const WITHIN = 1_500;
@@ -59,7 +59,7 @@ describe('a rolling replacement', () => {
       async *onRequest(request) {
         for (let i = 0; i < PARTS; i++) {
           yield `${name} ${request.text} ${i};`;
-          // No stream is over before the server drains, however fast the machine is.
+          // No stream ends before the server drains, however fast the machine is.
           await (i + 1 === EARLY ? isDraining : pause(20));
         }
       },
@@ -77,7 +77,7 @@ describe('a rolling replacement', () => {
       await untilState(session, 'connecting');
       const left = performance.now();
       await untilState(session, 'established');
-      // Timers of the platform strike up to a millisecond early.
+      // Platform timers may fire up to a millisecond early.
       expect(performance.now() - left).toBeGreaterThanOrEqual(delay - 2);
     });
     let isOver = false;
@@ -125,7 +125,7 @@ describe('a rolling replacement', () => {
     expect((await (sessions[0] as Session).request('0')).text).toBe(whole('new', 0));
   }, 90_000);
 
-  it('lets a reader read on, and what waits unread comes before what is new', async () => {
+  it('lets a reader continue: unread messages come before new ones', async () => {
     const greeting = (name: string): ServerOptions => ({
       limits: UNLIMITED,
       async onSession(session) {
@@ -145,7 +145,7 @@ describe('a rolling replacement', () => {
 });
 
 describe('a server that drains', () => {
-  /** One session with a stream that goes on until it is released. */
+  /** One session with a stream that runs until it is released. */
   async function setUp(clientOptions: ClientOptions = EAGER) {
     let release = () => {};
     const released = new Promise<void>((resolve) => {
@@ -168,7 +168,7 @@ describe('a server that drains', () => {
     return { release, server, proxy, url, session, stream };
   }
 
-  it('tells new clients when to come back, and takes a lost session up again all the same', async () => {
+  it('tells new clients when to return, but still resumes lost sessions', async () => {
     const { release, server, proxy, url, session, stream } = await setUp();
     const { id } = session;
     const drained = server.drain({ timeoutMs: 50_000, returnWithinMs: 100 });
@@ -189,7 +189,7 @@ describe('a server that drains', () => {
     expect(await drained).toEqual({ left: 1, interrupted: 0, lost: 0 });
   });
 
-  it('lets no new request begin, at the client', async () => {
+  it('lets the client begin no new request', async () => {
     const { release, server, session, stream } = await setUp();
     const drained = server.drain({ timeoutMs: 50_000, returnWithinMs: 100 });
     await expect.poll(() => goAwayOf(session)).toBeDefined();
@@ -205,7 +205,7 @@ describe('a server that drains', () => {
     await drained;
   });
 
-  it('refuses the request of a client that does not listen, with the same code', async () => {
+  it('refuses the request of a client that ignores GOAWAY, with the same code', async () => {
     const { server, url } = await peers.serve({ limits: UNLIMITED, onRequest: () => 'never' });
     const peer = await greet(url);
     const drained = server.drain({ timeoutMs: 300, returnWithinMs: 100 });
@@ -216,7 +216,7 @@ describe('a server that drains', () => {
     peer.send(encodeControl({ type: 'PONG', sessionId: peer.sessionId, timestamp: 1, payload: {} }));
     peer.send(Uint8Array.of(0x11, 1, 0, 0x78));
     await expect.poll(() => peer.received.some((frame) => frame[0] === 0x15)).toBe(true);
-    // Acknowledged, so that nothing holds the end back.
+    // Acknowledge, so that the session can end.
     peer.send(Uint8Array.of(0x18, 1));
     const { payload: close } = await peer.control('CLOSE');
     expect(close.reason).toBe('SERVER_SHUTDOWN');
@@ -232,7 +232,7 @@ describe('a server that drains', () => {
     await drained;
   });
 
-  it('closes at the deadline what is left, and whoever loses a stream is told', async () => {
+  it('closes what is left at the deadline, and reports lost streams', async () => {
     const { server, session, stream } = await setUp();
     const states = statesOf(session);
     const reset = new Promise((resolve) => session.on('reset', resolve));
@@ -243,7 +243,7 @@ describe('a server that drains', () => {
     expect(states.slice(0, 2)).toEqual(['closing', 'connecting']);
   });
 
-  it('ends sessions that no connection carries at the deadline, which report session_lost', async () => {
+  it('ends sessions without a connection at the deadline, which report session_lost', async () => {
     const { server, proxy, session, stream } = await setUp();
     const port = Number(new URL((await peers.serve()).url).port);
     const lost = new Promise<ProtocolError>((resolve) => session.on('error', resolve));
@@ -251,7 +251,7 @@ describe('a server that drains', () => {
     proxy.cut();
     await expect.poll(() => [...server.sessions.values()].map(({ state }) => state)).toEqual(['suspended']);
     expect(await server.drain({ timeoutMs: 50 })).toEqual({ left: 0, interrupted: 0, lost: 1 });
-    // A server that does not know the session is found in its place.
+    // A server that does not know the session takes its place.
     proxy.redirect(port);
     proxy.refuse(false);
     expect(await lost).toMatchObject({ code: 'session_lost' });
@@ -259,7 +259,7 @@ describe('a server that drains', () => {
     await expect.poll(() => session.state).toBe('established');
   });
 
-  it('drains once, however often it is asked, and what it is asked wrongly it refuses', async () => {
+  it('drains only once, and refuses invalid options', async () => {
     const { server } = await peers.serve();
     expect(() => server.drain({ timeoutMs: -1 })).toThrow(
       expect.objectContaining({ code: 'invalid_option' }),
@@ -273,7 +273,7 @@ describe('a server that drains', () => {
     await server.close();
   });
 
-  it('is left at once by a client that reconnects no more and has nothing under way', async () => {
+  it('is left at once by an idle client that does not reconnect', async () => {
     const { server, url } = await peers.serve({ limits: UNLIMITED });
     const session = await peers.dial(url, { reconnect: false });
     const reading = session[Symbol.asyncIterator]().next();
@@ -292,7 +292,7 @@ describe('a server that drains', () => {
     expect(await failure(session.request('x'))).toMatchObject({ code: 'session_closed' });
   });
 
-  it('lets a client that reconnects no more read its reply to the end', async () => {
+  it('lets a client that does not reconnect read its reply to the end', async () => {
     const { server, session, stream, release } = await setUp({ reconnect: false });
     const drained = server.drain({ timeoutMs: 30_000 });
     await expect.poll(() => goAwayOf(session)).toBeDefined();
@@ -302,7 +302,7 @@ describe('a server that drains', () => {
     expect(await drained).toEqual({ left: 1, interrupted: 0, lost: 0 });
   });
 
-  it('has a successor by the time that a client says so: what is begun and sent then goes there', async () => {
+  it('is replaced by a server that gets what clients send before and after they reconnect', async () => {
     const heard: string[] = [];
     const serverOptions: ServerOptions = {
       limits: UNLIMITED,

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createCuttingProxy } from './cutting-proxy.js';
 
-/** Sessions as the explainer sees them beside: no frame that travels is a riddle to it. */
+/** Sessions with an explainer beside them, which must understand every frame. */
 
 const open: AsyncDisposable[] = [];
 afterEach(async () => {
@@ -35,7 +35,7 @@ const WORDS = 'the quick brown fox jumps over a lazy dog and comes back for more
 const sentence = (turn: number) =>
   Array.from({ length: 30 }, (_, i) => WORDS[(i * (turn + 3)) % WORDS.length]).join(' ');
 
-/** A conversation that says in every request all that was said before. */
+/** A conversation in which every request repeats all messages before it. */
 function requests(turns: number): string[] {
   const messages: { role: string; content: string }[] = [];
   return Array.from({ length: turns }, (_, turn) => {
@@ -56,7 +56,7 @@ describe('an explained session', () => {
   it.each([
     ['in context', {}],
     ['without context', { extensions: { context: false } }],
-  ])('%s shows every message, over connections that are lost', async (_name, options) => {
+  ])('%s shows every message, over lost connections', async (_name, options) => {
     const server = createServer({
       async *onRequest(request) {
         const { text } = request;
@@ -79,7 +79,7 @@ describe('an explained session', () => {
     await talk(session, chat.slice(0, 6));
     proxy.cut();
     await talk(session, [...chat.slice(6), large]);
-    // A request that is given up leaves nothing behind that later ones are read by.
+    // A cancelled request must not affect how later ones are read.
     const given = session.stream(large);
     given.cancel();
     for await (const part of given) expect(part.text).not.toBe('');

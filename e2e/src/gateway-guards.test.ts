@@ -7,7 +7,7 @@ import { createOpenAIGateway, type OpenAIGatewayOptions } from '@parlance/server
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 
-/** What hostile clients and odd upstreams can do to a gateway that principals share. */
+/** Attacks of clients, and odd upstreams, on a gateway that several principals share. */
 
 const open: AsyncDisposable[] = [];
 afterEach(async () => {
@@ -19,7 +19,7 @@ interface Asked {
   readonly body: string;
 }
 
-/** @param answer what the upstream does with each request, whose body was read. */
+/** @param answer the upstream's answer to each request, after its body was read. */
 async function setUp(answer: RequestListener, options: Partial<OpenAIGatewayOptions> = {}) {
   const asked: Asked[] = [];
   const upstream = createHttpServer(async (request, response) => {
@@ -56,8 +56,8 @@ const ok: RequestListener = (_request, response) => response.end('{}');
 const CHAT = '{"model":"gpt-4o","messages":[]}';
 
 describe('a client', () => {
-  it('that sends more values than are looked at is refused only if the model decides', async () => {
-    // Not to be compressed to nothing, which is another limit's business.
+  it('that sends too many values is refused only if the model must be checked', async () => {
+    // Incompressible, so that the limit on expansion does not apply.
     const values = Array.from({ length: 600_000 }, (_, i) => (i * 7919) % 97);
     const body = `{"model":"gpt-4o","x":[${values.join()}]}`;
     const deciding = await setUp(ok, { models: ['gpt-4o'] });
@@ -71,7 +71,7 @@ describe('a client', () => {
     expect(passing.gateway.usage.total).toMatchObject({ requests: 1, failed: 0 });
   });
 
-  it('gets past no list of models by a key that other readers take for the model', async () => {
+  it('does not get past the list of models with a key that other parsers read as the model', async () => {
     const { session, asked } = await setUp(ok, { models: ['gpt-4o'] });
     for (const other of ['"Model":"o1-pro"', '"mode\\u006c":"o1-pro"', '"\\u004dODEL":"o1-pro"']) {
       const { status } = await post(session, '/chat/completions', `{"model":"gpt-4o",${other}}`);
@@ -81,7 +81,7 @@ describe('a client', () => {
     expect((await post(session, '/chat/completions', CHAT)).status).toBe(200);
   });
 
-  it("meets no other principal's idempotency keys, and its own again in another session", async () => {
+  it('shares no idempotency keys with other principals, and finds its own again in another session', async () => {
     const { dial, asked } = await setUp(ok);
     for (const name of ['alice', 'bob', 'alice']) {
       await post(await dial(name), '/chat/completions', CHAT, { 'idempotency-key': 'once' });
@@ -92,7 +92,7 @@ describe('a client', () => {
     expect(third).toBe(first);
   });
 
-  it('refers to stored responses only if the operator lets it', async () => {
+  it('refers to stored responses only if the operator allows it', async () => {
     const bodies = [
       '{"model":"m","previous_response_id":"resp_1"}',
       '{"model":"m","conversation":{"id":"conv_1"}}',
@@ -105,13 +105,13 @@ describe('a client', () => {
     expect(closed.asked).toEqual([]);
     const none = '{"model":"m","previous_response_id":null,"input":"previous_response_id"}';
     expect((await post(closed.session, '/responses', none)).status).toBe(200);
-    // It means nothing to other endpoints.
+    // Other endpoints ignore it.
     expect((await post(closed.session, '/chat/completions', bodies[0] ?? '')).status).toBe(200);
     const free = await setUp(ok);
     for (const body of bodies) expect((await post(free.session, '/responses', body)).status).toBe(200);
   });
 
-  it('is asked for with a key of its own, if there is one for each principal', async () => {
+  it('uses the upstream key of its principal, if each has its own', async () => {
     const { dial, asked } = await setUp(ok, { apiKey: ({ principal }) => `sk-of-${principal}` });
     for (const name of ['alice', 'bob']) await post(await dial(name), '/chat/completions', CHAT);
     expect(asked.map(({ headers }) => headers['authorization'])).toEqual([
@@ -128,7 +128,7 @@ describe('the tokens of an answer are counted', () => {
     Array.from({ length: 16 }, (_, i) => [i === 0 ? 'usage' : `key${i}`, '\u0001'.repeat(512)]),
   );
 
-  it('however much the upstream repeats behind them', async () => {
+  it('even if the upstream repeats much text after them', async () => {
     const { session, gateway } = await setUp((_request, response) =>
       response.end(JSON.stringify({ output: [], usage, user: '"usage":{', metadata })),
     );
@@ -136,7 +136,7 @@ describe('the tokens of an answer are counted', () => {
     expect(gateway.usage.total).toMatchObject({ ...counted, unmetered: 0 });
   });
 
-  it('although later events of a stream quote them', async () => {
+  it('even if later events of a stream quote them', async () => {
     const { session, gateway } = await setUp((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       const events = [
@@ -152,7 +152,7 @@ describe('the tokens of an answer are counted', () => {
 });
 
 describe('an odd upstream', () => {
-  it('that sends header names which do not travel has them left out', async () => {
+  it('that sends header names that cannot be forwarded has them left out', async () => {
     const { session } = await setUp((_request, response) => {
       response.writeHead(200, { 'x-ratelimit-a!b': '1', 'x-ratelimit-c': '2', 'x-request-id': 'über' });
       response.end('{}');
@@ -174,9 +174,9 @@ describe('an odd upstream', () => {
     ['a byte-order mark', '\ufeffwrong', '\ufeff{"error":{"message":"wrong"}}'],
     ['a byte-order mark in its message', '\ufeffwrong', '{"error":{"message":"\ufeffwrong"}}'],
     ['half a surrogate pair', 'wrong \ufffd', '{"error":{"message":"wrong \\ud83d"}}'],
-    ['a message that is no text', 'the upstream answered 400', '{"error":{"message":{"a":1}}}'],
+    ['a message that is not text', 'the upstream answered 400', '{"error":{"message":{"a":1}}}'],
     ['data beyond JSON', 'wrong', '{"error":{"message":"wrong","param":"\\udc00","__proto__":{"a":1}}}'],
-  ])('whose error has %s is told with and without an HTTP head', async (_what, message, body) => {
+  ])('whose error has %s is reported with and without an HTTP head', async (_what, message, body) => {
     const { session } = await setUp((_request, response) => response.writeHead(400).end(body));
     const response = await post(session, '/chat/completions', CHAT);
     expect(response.status).toBe(400);

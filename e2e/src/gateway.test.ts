@@ -11,8 +11,8 @@ import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
 import { type OpenAIUpstream, RATE_LIMIT_HEADERS, startOpenAIUpstream } from './openai-upstream.js';
 
 /**
- * The real SDKs through `session.fetch` and the gateway, beside the same SDKs connected directly: nobody
- * can tell the difference, but for what a session does better.
+ * The real SDKs through `session.fetch` and the gateway, compared to the same SDKs with a direct connection:
+ * there must be no difference, except where a session is better.
  */
 
 const KEY = 'sk-canary-3f9a61c27be04d58';
@@ -66,14 +66,14 @@ const tools: OpenAI.ChatCompletionTool[] = [
   { type: 'function', function: { name: 'get_weather', parameters: { type: 'object', properties: {} } } },
 ];
 
-/** Everything that a stream yields. */
+/** Collects everything that a stream yields. */
 async function collect<Item>(stream: AsyncIterable<Item>): Promise<Item[]> {
   const items: Item[] = [];
   for await (const item of stream) items.push(item);
   return items;
 }
 
-/** What a person who looks at an error of the SDK sees. */
+/** The parts of an SDK error that a user sees. */
 async function failure(promise: Promise<unknown>) {
   try {
     await promise;
@@ -83,7 +83,7 @@ async function failure(promise: Promise<unknown>) {
     const limits = Object.keys(RATE_LIMIT_HEADERS).map((header) => headers?.get(header));
     return { name, message, status, code, type, body, limits, after: headers?.get('retry-after') };
   }
-  throw new Error('it did not fail');
+  throw new Error('the call did not fail');
 }
 
 describe('the openai package gets the same as directly', () => {
@@ -175,12 +175,12 @@ describe('the openai package gets the same as directly', () => {
     const expected = await ask(direct());
     const setup = await setUp();
     expect(await ask(through(setup))).toEqual(expected);
-    // What reaches the upstream is the request as the SDK wrote it.
+    // The upstream receives the request as the SDK wrote it.
     const [first, second] = upstream.requests;
     expect(second).toMatchObject({ path: first?.path, body: first?.body });
   });
 
-  it('down to the bytes, with the headers that are for clients', async () => {
+  it('down to the bytes, with the headers for clients', async () => {
     const setup = await setUp();
     for (const stream of [false, true]) {
       const [plain, carried] = await Promise.all(
@@ -227,7 +227,7 @@ describe('the openai package gets the same as directly', () => {
     }
   });
 
-  it('over connections that are used again', async () => {
+  it('over reused connections', async () => {
     const setup = await setUp();
     const client = through(setup);
     for (let i = 0; i < 6; i++) await client.chat.completions.create({ model: 'gpt-4o', messages });
@@ -374,7 +374,7 @@ describe('a connection that is lost in the middle of a stream', () => {
     expect(await asking).toEqual(expected);
   });
 
-  it('for good, closes the upstream once nobody can come back, and says so', async () => {
+  it('for good, closes the upstream connection after the resume window, and reports it', async () => {
     const setup = await setUp({}, { timers: { resumeWindowMs: 100 } });
     const stream = await through(setup).chat.completions.create({ model: 'endless', messages, stream: true });
     const reading = (async () => {
@@ -386,7 +386,7 @@ describe('a connection that is lost in the middle of a stream', () => {
     await expect(reading).rejects.toMatchObject({ code: 'session_lost' });
     await expect.poll(() => upstream.openExchanges).toBe(0);
     expect(setup.gateway.usage.total).toMatchObject({ requests: 1, cancelled: 1 });
-    // The same fetch goes on with the session that comes next.
+    // The same fetch continues with the next session.
     setup.proxy.refuse(false);
     await expect.poll(() => setup.session.state).toBe('established');
     const { choices } = await through(setup).chat.completions.create({ model: 'gpt-4o', messages });
@@ -394,7 +394,7 @@ describe('a connection that is lost in the middle of a stream', () => {
   });
 });
 
-describe('a session whose frames are protected', () => {
+describe('a session with protected frames', () => {
   it('carries the same', async () => {
     const security = { mode: 'AEAD', key: new Uint8Array(32).fill(7) } as const;
     const server = createServer({
@@ -411,8 +411,8 @@ describe('a session whose frames are protected', () => {
   });
 });
 
-describe('a client that wants no more', () => {
-  it('closes the upstream by an abort, a break, or a cancelled body', async () => {
+describe('a client that cancels', () => {
+  it('closes the upstream connection by an abort, a break, or a cancelled body', async () => {
     const setup = await setUp();
     const ways: ((response: Response, controller: AbortController) => Promise<unknown>)[] = [
       async (_response, controller) => controller.abort(),
@@ -436,7 +436,7 @@ describe('a client that wants no more', () => {
     expect(setup.gateway.usage.total).toMatchObject({ requests: 3, cancelled: 3, failed: 0 });
   });
 
-  it('and closes the session closes the upstream', async () => {
+  it('by closing the session closes the upstream connection', async () => {
     const setup = await setUp();
     const asking = through(setup).chat.completions.create({ model: 'silent', messages });
     const failing = expect(asking).rejects.toMatchObject({ cause: { code: 'session_closed' } });
@@ -446,7 +446,7 @@ describe('a client that wants no more', () => {
     await expect.poll(() => upstream.openExchanges).toBe(0);
   });
 
-  it('and reads slowly holds the upstream back', async () => {
+  it('nothing but reads slowly holds the upstream back', async () => {
     const setup = await setUp();
     const response = await setup.session.fetch('/v1/chat/completions', {
       method: 'POST',
@@ -454,10 +454,10 @@ describe('a client that wants no more', () => {
     });
     const reader = response.body?.getReader();
     await reader?.read();
-    // Events that resemble each other take next to nothing on the wire, and count in full.
+    // Similar events take almost nothing on the wire, but count with their full size.
     const received = () => setup.session.stats().received.contentBytes;
     const atFirst = received();
-    // What is read ahead is bounded by the credit of the stream.
+    // The stream's credit bounds what is read ahead.
     let before = -1;
     const isStill = () => {
       const now = received();
@@ -481,7 +481,7 @@ describe('an upstream that fails', () => {
     ['sends no text', 'no-text', 502, 'upstream_unusable'],
     ['redirects', 'elsewhere', 502, 'upstream_unusable'],
     ['never answers', 'silent', 504, 'upstream_timeout'],
-  ])('and %s is told by a status', async (_what, model, status, code) => {
+  ])('and %s is reported by a status', async (_what, model, status, code) => {
     const setup = await setUp({ responseTimeoutMs: 200 });
     const asking = through(setup).chat.completions.create({ model, messages });
     expect(await failure(asking)).toMatchObject({ status, code, type: 'gateway_error' });
@@ -494,7 +494,7 @@ describe('an upstream that fails', () => {
     ['falls silent', 'falls-silent', 'upstream_timeout', true],
     ['sends no text', 'no-text-in-stream', 'upstream_unusable', false],
     ['sends a line without end', 'endless-line', 'upstream_unusable', false],
-  ])('and %s in mid-stream is told after what had come', async (_what, model, code, retryable) => {
+  ])('and %s in mid-stream is reported after the data before it', async (_what, model, code, retryable) => {
     const setup = await setUp({ idleTimeoutMs: 200, maxEventLength: 100_000 });
     const stream = await through(setup).chat.completions.create({ model, messages, stream: true });
     let parts = 0;
@@ -504,19 +504,19 @@ describe('an upstream that fails', () => {
     const error = await reading.catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(RequestError);
     expect(error).toMatchObject({ code, retryable, side: 'remote' });
-    // The end of the last whole event is cut off together with what follows it.
+    // The end of the last whole event is lost together with the data after it.
     expect(parts).toBeGreaterThanOrEqual(3);
     await expect.poll(() => upstream.openExchanges).toBe(0);
   });
 
-  it('and is not there is told by a status, after it was asked again', async () => {
+  it('and is down is reported by a status, after retries', async () => {
     const setup = await setUp({ maxRetries: 1, maxRetryDelayMs: 5 });
     await upstream.stop();
     const asking = through(setup).chat.completions.create({ model: 'gpt-4o', messages });
     expect(await failure(asking)).toMatchObject({ status: 502, code: 'upstream_unreachable' });
   });
 
-  it('with what is no JSON is passed on, for the SDK to judge', async () => {
+  it('with a body that is not JSON is forwarded for the SDK to handle', async () => {
     const setup = await setUp();
     const text = async (client: OpenAI) =>
       (await client.chat.completions.create({ model: 'no-json', messages }).asResponse()).text();
@@ -525,7 +525,7 @@ describe('an upstream that fails', () => {
 });
 
 describe('an upstream that is busy', () => {
-  it('is asked again as it says, with the same request', async () => {
+  it('is retried after the delay that it states, with the same request', async () => {
     const setup = await setUp();
     const { choices } = await through(setup).chat.completions.create({ model: 'twice-busy', messages });
     expect(choices).toHaveLength(1);
@@ -533,7 +533,7 @@ describe('an upstream that is busy', () => {
     expect(new Set(upstream.requests.map(({ body }) => body)).size).toBe(1);
   });
 
-  it('is asked no more often than allowed', async () => {
+  it('is retried no more often than allowed', async () => {
     const setup = await setUp({ maxRetries: 1 });
     expect(
       await failure(through(setup).chat.completions.create({ model: 'twice-busy', messages })),
@@ -549,7 +549,7 @@ describe('an upstream that is busy', () => {
     expect(upstream.requests).toHaveLength(1);
   });
 
-  it('is not asked again once the client has left', async () => {
+  it('is not retried once the client has left', async () => {
     const setup = await setUp({ maxRetryDelayMs: 60_000 });
     const controller = new AbortController();
     const asking = through(setup).chat.completions.create(
@@ -565,7 +565,7 @@ describe('an upstream that is busy', () => {
 });
 
 describe('the key', () => {
-  it('is sent to the upstream, and is in no frame, log or message, even where the upstream tells it', async () => {
+  it('is sent to the upstream, and is in no frame, log or message, even if the upstream reveals it', async () => {
     const logged: string[] = [];
     const note = (...args: unknown[]) =>
       logged.push(
@@ -597,7 +597,7 @@ describe('the key', () => {
     expect(everything).toContain('[hidden]');
     expect(everything).toContain('Incorrect API key');
     expect(everything).not.toContain(KEY);
-    // Every line is named for programs, and quotes nobody.
+    // Every line has an event name for programs, and contains no payload.
     const lines = logged.map((line) => JSON.parse(line) as [{ event: string; err?: object }, string]);
     expect(lines.map(([{ event }]) => event)).toContain('gateway.failed');
     for (const [{ event, err }] of lines) {
@@ -624,7 +624,7 @@ describe('the key', () => {
     expect(seen.join('\n')).not.toContain('sk-mine');
   });
 
-  it('may be asked for anew each time, and its absence is told', async () => {
+  it('may be requested for each call, and a failure is reported', async () => {
     const keys = ['sk-first-0123456789', 'sk-second-0123456789'];
     const setup = await setUp({
       apiKey: async () => keys.shift() ?? Promise.reject(new Error('the vault is closed')),
@@ -645,7 +645,7 @@ describe('models', () => {
   const models = ({ principal }: { principal: string | undefined }) =>
     principal === 'alice' ? ['gpt-4o-mini', 'text-*'] : [];
 
-  it('that a principal may not use are refused before the upstream hears of it', async () => {
+  it('that a principal may not use are refused before the upstream sees the request', async () => {
     const setup = await setUp({ models }, { authenticate });
     const ask = (model: string) => through(setup).chat.completions.create({ model, messages });
     await ask('gpt-4o-mini');
@@ -656,7 +656,7 @@ describe('models', () => {
     expect(setup.gateway.usage.principals.get('alice')).toMatchObject({ requests: 5, failed: 3 });
   });
 
-  it('are read from an M2M header, and from the body behind it', async () => {
+  it('are read from an M2M header, and from the body after it', async () => {
     const setup = await setUp({ models }, { authenticate });
     const ask = (model: string) =>
       setup.session.request({ model, messages, pad: 'x'.repeat(200) }, { algorithm: 'M2M' });
@@ -664,7 +664,7 @@ describe('models', () => {
     await expect(ask('gpt-4o')).rejects.toMatchObject({ code: 'model_not_allowed' });
   });
 
-  it('named twice, or not at all, are refused', async () => {
+  it('that are named twice, or not at all, are refused', async () => {
     const setup = await setUp({ models }, { authenticate });
     for (const body of [
       '{"model":"gpt-4o-mini","model":"gpt-4o"}',
@@ -684,7 +684,7 @@ describe('models', () => {
 });
 
 describe('usage', () => {
-  it('is counted by principal, and told request by request', async () => {
+  it('is counted by principal, and reported for each request', async () => {
     const records: unknown[] = [];
     const setup = await setUp(
       { onUsage: (record) => records.push(record) },
@@ -702,7 +702,7 @@ describe('usage', () => {
       requests: 5,
       failed: 0,
       cancelled: 0,
-      // The streamed chat was not asked to tell, the error had none.
+      // The streamed chat did not request its usage, and the error had none.
       unmetered: 2,
       promptTokens: 19 + 36 + 24,
       completionTokens: 31 + 87,
@@ -750,7 +750,7 @@ describe('without an HTTP head', () => {
 describe('session.fetch', () => {
   const codeOf = (asking: Promise<unknown>) => asking.then(String, (error: ProtocolError) => error.code);
 
-  it('tells what it does not carry', async () => {
+  it('reports what it does not carry', async () => {
     const { session } = await setUp();
     const url = 'http://parlance/v1/chat/completions';
     const form = new FormData();
@@ -777,7 +777,7 @@ describe('session.fetch', () => {
     expect(upstream.requests).toEqual([]);
   });
 
-  it('hears from the gateway what is served nowhere', async () => {
+  it('returns 404 for paths that the gateway does not serve', async () => {
     const { session } = await setUp();
     const client = through({ session });
     expect(await failure(client.models.list())).toMatchObject({ status: 404, code: 'unknown_path' });
@@ -804,7 +804,7 @@ describe('session.fetch', () => {
     );
   });
 
-  it('passes on which headers, and says nothing of itself', async () => {
+  it("forwards only certain headers, with the gateway's own key and organization", async () => {
     const { session } = await setUp({ headers: { 'openai-organization': 'org-ours' } });
     await session.fetch('/v1/chat/completions', {
       method: 'POST',
@@ -818,7 +818,7 @@ describe('session.fetch', () => {
         'x-other': 'y',
       },
     });
-    const [{ headers } = expect.fail('nothing was asked')] = upstream.requests;
+    const [{ headers } = expect.fail('the upstream received no request')] = upstream.requests;
     expect(headers).toMatchObject({
       authorization: `Bearer ${KEY}`,
       'openai-organization': 'org-ours',
@@ -830,7 +830,7 @@ describe('session.fetch', () => {
     expect(headers).not.toHaveProperty('x-other');
   });
 
-  it('answers to an abort before, while and after', async () => {
+  it('reacts to an abort before, during and after', async () => {
     const { session } = await setUp();
     const body = JSON.stringify({ model: 'silent', messages });
     const reason = new Error('enough');
@@ -876,14 +876,14 @@ describe('session.fetch', () => {
 describe('options', () => {
   it.each([
     ['an unknown one', { baseURL: 'x' }],
-    ['a URL that is none', { baseUrl: 'api.openai.com/v1' }],
+    ['an invalid URL', { baseUrl: 'api.openai.com/v1' }],
     ['a URL of another kind', { baseUrl: 'ftp://x/v1' }],
     ['a URL with credentials', { baseUrl: 'https://u:p@x/v1' }],
     ['a key with a line end', { apiKey: `${KEY}\n` }],
     ['a header with a line end', { headers: { 'api-key': `${KEY}\nx` } }],
-    ['retries that are no number', { maxRetries: -1 }],
-    ['a timeout of nothing', { idleTimeoutMs: 0 }],
-  ])('refuse %s, and do not repeat it where it is secret', (_what, given) => {
+    ['retries that are not a count', { maxRetries: -1 }],
+    ['a timeout of 0', { idleTimeoutMs: 0 }],
+  ])('refuse %s, without repeating secrets', (_what, given) => {
     const create = () => createOpenAIGateway({ baseUrl: 'http://x/v1', ...(given as object) });
     expect(create).toThrow(ProtocolError);
     expect(create).toThrow(expect.objectContaining({ code: 'invalid_option' }));
@@ -891,7 +891,7 @@ describe('options', () => {
   });
 });
 
-/** A WebSocket that records what travels, as far as it is readable. */
+/** A WebSocket that records its traffic, as far as it is readable. */
 function watched(seen: string[]) {
   return class extends WebSocket {
     constructor(address: string, protocols: string[]) {
@@ -905,7 +905,7 @@ function watched(seen: string[]) {
   };
 }
 
-/** Everything that an error says, its causes included. */
+/** All texts of an error, its causes included. */
 function inspected(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const own = Object.getOwnPropertyNames(error).map(

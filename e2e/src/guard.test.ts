@@ -11,9 +11,9 @@ import { clientEndpoint, serverEndpoint } from './endpoints.js';
 import { failure } from './peers.js';
 
 /**
- * The guard at every edge: a fault is planted in one session at each place where nothing of the session's
- * own is further up the stack. The process lives, another session is answered, the session with the fault
- * ends with `internal`, and a log line says where it was.
+ * The guard at every edge: a fault is planted in one session at each place where nothing of the session is
+ * further up the stack. The process survives, another session still works, the session with the fault ends
+ * with `internal`, and a log line says where the fault was.
  */
 
 const FAULT = 'a planted fault';
@@ -24,7 +24,7 @@ const fault = (): never => {
   throw new Fault(FAULT);
 };
 
-/** What would have ended the process. */
+/** Errors that would have ended the process. */
 let fatal: unknown[];
 let restore: () => void;
 
@@ -103,10 +103,10 @@ class Bench implements AsyncDisposable {
     return serverEndpoint(this.server.sessions.get(session.id));
   }
 
-  /** A session is answered that has nothing to do with the fault. */
+  /** A session that has nothing to do with the fault still gets answers. */
   async expectAlive(neighbour: ClientSession): Promise<void> {
     expect((await neighbour.request('still there?')).text).toBe('still there?');
-    // What was left to microtasks and rejected promises has had its turn by now.
+    // By now all microtasks and rejected promises have had their turn.
     await new Promise((resolve) => setTimeout(resolve, 0));
     await new Promise((resolve) => setImmediate(resolve));
     expect(fatal).toEqual([]);
@@ -124,13 +124,13 @@ class Bench implements AsyncDisposable {
   }
 }
 
-/** What ends a session of a client. */
+/** The error that ends a client's session. */
 const endOf = (session: ClientSession) =>
   new Promise<{ code: string; closeCode: number }>((resolve) =>
     session.on('error', (error) => resolve({ code: error.code, closeCode: error.closeCode })),
   );
 
-/** Plants a fault where the core is asked. */
+/** Replaces methods of the core by a fault. */
 function plant(
   endpoint: Pick<Endpoint, 'core'>,
   ...methods: (keyof Endpoint['core'] | keyof Channel)[]
@@ -150,7 +150,7 @@ interface Entry {
   readonly name: string;
   readonly server?: ServerOptions;
   readonly client?: ClientOptions;
-  /** Plants the fault and brings about what runs into it. */
+  /** Plants the fault and triggers it. */
   readonly provoke: (setting: Setting) => unknown;
 }
 
@@ -163,7 +163,7 @@ const ENTRIES: readonly Entry[] = [
     },
   },
   {
-    name: 'an event of the core, and what a frame is answered',
+    name: 'an event of the core, and the answer to a frame',
     provoke({ endpoint, faulty }) {
       plant(endpoint, 'pollEvent');
       Object.defineProperty(endpoint.core, 'hasEvents', { get: fault });
@@ -171,7 +171,7 @@ const ENTRIES: readonly Entry[] = [
     },
   },
   {
-    name: 'a frame that the core fails on itself',
+    name: 'a frame on which the core itself fails',
     async provoke({ endpoint, faulty }) {
       // Read while a frame is handled, within the core's own guard.
       const { core } = endpoint;
@@ -186,7 +186,7 @@ const ENTRIES: readonly Entry[] = [
     },
   },
   {
-    name: 'a socket that has room again',
+    name: 'a socket that is writable again',
     provoke({ bench, endpoint }) {
       plant(endpoint, 'pollTransmit');
       for (const socket of bench.sockets) socket.emit('drain');
@@ -196,7 +196,7 @@ const ENTRIES: readonly Entry[] = [
     name: 'a write at the end of the turn',
     async provoke({ bench, endpoint }) {
       const [socket] = bench.sockets;
-      if (socket === undefined) throw new Error('no socket');
+      if (socket === undefined) throw new Error('there is no socket');
       socket.write = fault as never;
       await endpoint.session.send('hello');
     },
@@ -223,7 +223,7 @@ const ENTRIES: readonly Entry[] = [
     },
   },
   {
-    name: 'new credentials that were asked for',
+    name: 'new credentials on request',
     server: {
       authenticate: ({ token }) => ({ principal: 'p', agentId: token, expiresAt: Date.now() + 600_000 }),
     },
@@ -237,14 +237,14 @@ const ENTRIES: readonly Entry[] = [
     },
   },
   {
-    name: 'a handler whose reply and whose failure fail',
+    name: 'a handler whose reply and error cannot be sent',
     provoke({ endpoint, faulty }) {
       plant(endpoint, 'respond', 'fail');
       faulty.request('hello').catch(() => {});
     },
   },
   {
-    name: 'a handler that is started',
+    name: 'the start of a handler',
     provoke({ endpoint, faulty }) {
       plant(endpoint, 'consume');
       faulty.request('hello').catch(() => {});
@@ -269,7 +269,7 @@ const ENTRIES: readonly Entry[] = [
     },
   },
   {
-    name: 'a message that a scan has let through',
+    name: 'a message that passed a scan',
     server: { scan: async () => ({ safe: true }) },
     provoke({ endpoint, faulty }) {
       void faulty.request('hello').catch(() => {});
@@ -285,28 +285,28 @@ const ENTRIES: readonly Entry[] = [
     },
   },
   {
-    name: 'a fault behind which the core does not end either',
+    name: 'the core, which then cannot end either',
     async provoke({ endpoint, faulty }) {
       plant(endpoint, 'handleMessage', 'abort', 'pollEvent', 'pollTransmit', 'nextTimeout');
       await faulty.send('hello');
     },
   },
   {
-    name: 'a message that another session was given',
+    name: 'a message from another session',
     async provoke({ endpoint, neighbour }) {
       plant(endpoint, 'send');
       await neighbour.send('for you', { to: 'faulty' });
     },
   },
   {
-    name: 'a request that another session has asked',
+    name: 'a request from another session',
     provoke({ endpoint, neighbour }) {
       plant(endpoint, 'request');
       neighbour.request('for you', { to: 'faulty' }).catch(() => {});
     },
   },
   {
-    name: 'what another session has asked, when it is cancelled',
+    name: 'the cancelling of a request from another session',
     client: { onRequest: () => new Promise(() => {}) },
     async provoke({ endpoint, neighbour, bench }) {
       const controller = new AbortController();
@@ -317,14 +317,14 @@ const ENTRIES: readonly Entry[] = [
     },
   },
   {
-    name: 'credit that comes back while another session writes',
+    name: 'credit that returns while another session writes',
     async provoke({ endpoint, faulty }) {
       plant(endpoint, 'consume');
       await faulty.send('for you', { to: 'neighbour' });
     },
   },
   {
-    name: 'the writing that credit lets follow',
+    name: 'the writing that follows new credit',
     async provoke({ endpoint, faulty }) {
       const { core } = endpoint;
       core.channel.consume = () => {
@@ -348,7 +348,7 @@ describe('a fault in', () => {
       const ended = endOf(faulty);
       await provoke({ bench, faulty, endpoint, neighbour });
       const { code } = await ended;
-      // A socket that cannot be written to any more is torn down, which the client sees as a lost connection.
+      // A socket that cannot be written to is destroyed, which the client sees as a lost connection.
       expect(['internal', 'session_lost']).toContain(code);
       await bench.expectAlive(neighbour);
       await bench.expectLogged('session.crashed');
@@ -360,7 +360,7 @@ describe('a fault in', () => {
     },
   );
 
-  it('the end of a connection ends the session, which nobody can take up any more', async () => {
+  it('the end of a connection ends the session, and it cannot be resumed', async () => {
     await using bench = await Bench.begin();
     const faulty = await bench.dial('faulty');
     const neighbour = await bench.dial('neighbour');
@@ -373,13 +373,13 @@ describe('a fault in', () => {
     expect([...bench.server.sessions.values()]).not.toContain(endpoint);
   });
 
-  it('the decision upon a HELLO ends the handshake', async () => {
+  it('the decision on a HELLO ends the handshake', async () => {
     await using bench = await Bench.begin({
       authenticate: ({ token }) => ({ principal: 'p', agentId: token }),
       agents: { onConflict: 'refuse' },
     });
     const neighbour = await bench.dial('neighbour');
-    // Asked between authentication and ACCEPT.
+    // Called between authentication and ACCEPT.
     const { get } = Map.prototype;
     const planted = vi.spyOn(Map.prototype, 'get').mockImplementation(function (this: unknown, key) {
       if (key === 'faulty') return fault();
@@ -424,11 +424,11 @@ describe('a fault in', () => {
     expect(await scrape()).toBe(200);
   });
 
-  it('one session keeps neither drain nor close from the others', async () => {
+  it('one session does not keep drain and close from the others', async () => {
     await using bench = await Bench.begin({ onRequest: () => new Promise(() => {}) });
     const faulty = await bench.dial('faulty', { reconnect: false });
     const second = await bench.dial('second', { reconnect: false });
-    // A client with nothing under way would leave by itself.
+    // A client without open streams would leave by itself.
     for (const session of [faulty, second]) session.request('takes long').catch(() => {});
     const ended = Promise.all([endOf(faulty), endOf(second)]);
     plant(bench.endpoint(faulty), 'sendGoAway');
@@ -440,7 +440,7 @@ describe('a fault in', () => {
   });
 });
 
-/** An error that cannot even be looked at. */
+/** An error that throws on every access. */
 const unreadable = () =>
   new Proxy(new Error(FAULT), {
     get: fault,
@@ -464,7 +464,7 @@ describe('a function of the application', () => {
         ],
         ['a verdict of wrong types', () => ({ safe: 'yes', threatType: 7 }) as never],
         [
-          'what cannot be looked at',
+          'an unreadable error',
           () => {
             throw unreadable();
           },
@@ -506,11 +506,11 @@ describe('a function of the application', () => {
           'rejected',
         ],
         [
-          'with an end that is no number',
+          'with an expiry that is not a number',
           () => ({ principal: 'p', expiresAt: 1n << 70n }) as never,
           'rejected',
         ],
-        ['that cannot be looked at', () => unreadable() as never, 'rejected'],
+        ['that is unreadable', () => unreadable() as never, 'rejected'],
       ] as const
     ).map(
       ([what, identity, outcome]): Case =>
@@ -539,7 +539,7 @@ describe('a function of the application', () => {
       'agents.authorize_failed',
     ],
     [
-      'route, with a promise that is rejected, reaches nobody',
+      'route, with a promise that is rejected, reaches no agent',
       { agents: { route: (async () => fault()) as never } },
       async (bench) => {
         const faulty = await bench.dial('faulty');
@@ -569,7 +569,7 @@ describe('a function of the application', () => {
       'request.failed',
     ],
     [
-      'onRequest, which throws what cannot be looked at, fails the request or ends the session',
+      'onRequest, which throws an unreadable error, fails the request or ends the session',
       {
         onRequest(request) {
           if (request.text === 'still there?') return request.text;
@@ -621,7 +621,7 @@ describe('a function of the application', () => {
   it.each([
     ['throws', fault],
     ['rejects', async () => fault()],
-  ] as const)('a logger, which %s, is not heard', async (_what, log) => {
+  ] as const)('a logger, which %s, has no effect', async (_what, log) => {
     const logger = { debug: log, info: log, warn: log, error: log } as never;
     await using bench = await Bench.begin({ logger });
     const faulty = await bench.dial('faulty', { reconnect: false, logger });
@@ -634,7 +634,7 @@ describe('a function of the application', () => {
   });
 });
 
-it('a threat type that is a quotation is cut between characters, for JSON has no form for half of one', async () => {
+it('a threat type that is a quotation is cut between characters, because half of one has no form in JSON', async () => {
   const quoted = `${'x'.repeat(127)}👍 and so on`;
   const scan = (message: { readonly text: string }) =>
     message.text === 'bad' ? { safe: false, threatType: quoted } : { safe: true, threatType: '\ud800' };
@@ -651,7 +651,7 @@ it('a threat type that is a quotation is cut between characters, for JSON has no
 });
 
 describe('at a client, a fault in', () => {
-  /** A client that notes its log, and another one beside it. */
+  /** A client that records its log, and another one beside it. */
   async function setUp(options: ClientOptions = {}) {
     const events: unknown[] = [];
     const log = (fields: Readonly<Record<string, unknown>>) => void events.push(fields['event']);
@@ -701,7 +701,7 @@ describe('at a client, a fault in', () => {
       {},
       ({ core, faulty, bench }) => {
         core.channel.cancel = fault as never;
-        // The server's handler never sees it.
+        // The reply never arrives, so the request times out.
         Object.assign(bench.endpoint(faulty).core.channel, { respond() {} });
         faulty.request('x', { timeoutMs: 20 }).catch(() => {});
       },
@@ -719,7 +719,7 @@ describe('at a client, a fault in', () => {
     await bench.expectAlive(neighbour);
   });
 
-  it('a WebSocket that cannot be made again ends its session', async () => {
+  it('a WebSocket that cannot be created again ends its session', async () => {
     let made = 0;
     class Flaky extends WebSocket {
       constructor(url: string, protocols: string[]) {

@@ -41,7 +41,7 @@ async function enter({ port }: CuttingProxy, options: ClientOptions = {}): Promi
   return session;
 }
 
-/** Handlers that count on for as long as they may, and how they fare. */
+/** Handlers that count for as long as they may, and records of them. */
 function createCounters() {
   const aborted: string[] = [];
   let running = 0;
@@ -65,11 +65,11 @@ function createCounters() {
   };
 }
 
-describe('of 1,000 connections that are lost', () => {
+describe('of 1,000 lost connections', () => {
   const SESSIONS = 50;
   const ROUNDS = 20;
 
-  it('none stops a handler whose session is taken up, and no part is missing', async () => {
+  it('none stops a handler if its session is resumed, and no part is missing', async () => {
     const counters = createCounters();
     const { proxy } = await serve({ onRequest: counters.handler });
     const sessions = await Promise.all(Array.from({ length: SESSIONS }, () => enter(proxy)));
@@ -97,12 +97,12 @@ describe('of 1,000 connections that are lost', () => {
 
     const read = Promise.allSettled(reading);
     await Promise.all(sessions.map((session) => session.close()));
-    // A stream that was cut short says so.
+    // A truncated stream must report an error.
     expect((await read).map(({ status }) => status)).toEqual(sessions.map(() => 'rejected'));
     await expect.poll(() => counters.running).toBe(0);
   }, 120_000);
 
-  it('none leaves a handler running once the window of its session has passed', async () => {
+  it('none leaves a handler running once the resume window of its session has passed', async () => {
     const counters = createCounters();
     const { server, proxy } = await serve({
       onRequest: counters.handler,
@@ -122,7 +122,7 @@ describe('of 1,000 connections that are lost', () => {
 });
 
 describe('a handler that runs to completion', () => {
-  /** A handler that goes on until it is let go, and what it has come to. */
+  /** A handler that runs until it is released, and a record of it. */
   function createWorker() {
     const fate: string[] = [];
     let letGo = () => {};
@@ -141,7 +141,7 @@ describe('a handler that runs to completion', () => {
             released,
             new Promise((done) => context.signal.addEventListener('abort', done)),
           ]);
-          // Nobody may be there to take these any more.
+          // There may be no receiver for these any more.
           for (let i = 0; i < 100; i++) yield { text: 'x'.repeat(10_000) };
           if (!context.signal.aborted) fate.push('finished');
         } finally {
@@ -185,7 +185,7 @@ describe('a handler that runs to completion', () => {
   });
 });
 
-it('a handler of a lost session that returns late leaves those of the next one alone', async () => {
+it('a handler of a lost session that returns late does not affect those of the next session', async () => {
   const signals: AbortSignal[] = [];
   const release: (() => void)[] = [];
   const { server, proxy } = await serve({ timers: { resumeWindowMs: 100 } });
@@ -212,7 +212,7 @@ it('a handler of a lost session that returns late leaves those of the next one a
     ?.request('second', { signal: abort.signal })
     .catch(() => {});
   await expect.poll(() => signals.length).toBe(2);
-  // Both were asked on the first stream of their session.
+  // Both requests had the first stream of their session.
   release[0]?.();
   await sleep(0);
   abort.abort();

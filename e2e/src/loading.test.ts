@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createPeers, failure } from './peers.js';
 
-/** Connections that are lost between ACCEPT and the moment in which the client has loaded its codecs. */
+/** Connections that are lost between ACCEPT and the moment when the client has loaded its codecs. */
 
 const peers = createPeers();
 afterEach(() => peers[Symbol.asyncDispose]());
@@ -12,7 +12,7 @@ afterEach(() => peers[Symbol.asyncDispose]());
 type OnMessage = (event: { data: ArrayBuffer }) => void;
 type OnClose = (event: { code: number; reason: string }) => void;
 
-/** A WebSocket whose first `losses` connections are gone as soon as ACCEPT has come, before anything loads. */
+/** A WebSocket whose first `losses` connections are lost right after ACCEPT, before anything loads. */
 function losing(losses: number) {
   const opened: WebSocket[] = [];
   class LosingWebSocket extends WebSocket {
@@ -41,7 +41,7 @@ function losing(losses: number) {
         if (isOver) return;
         take({ data: data as ArrayBuffer });
         if (!isLost || frameKind(new Uint8Array(data as ArrayBuffer)) !== FrameKind.CONTROL) return;
-        // Told at once, where a socket would take its time.
+        // Reported at once; a real socket would take time.
         close({ code: 1006, reason: '' });
         this.terminate();
       });
@@ -56,7 +56,7 @@ const RECONNECT = { reconnect: { minDelayMs: 1, maxDelayMs: 5 } };
 describe('a connection that is lost while the client loads', () => {
   it.each([
     ['is replaced, and the session goes on', {}, 1],
-    ['is replaced by another session where there is no resume', { extensions: { resume: false } }, 1],
+    ['is replaced by another session without resume', { extensions: { resume: false } }, 1],
     ['is replaced as often as it takes', {}, 3],
   ])('%s', async (_what, options, losses) => {
     const told: Session[] = [];
@@ -71,7 +71,7 @@ describe('a connection that is lost while the client loads', () => {
     expect(server.sessions.has(session.id)).toBe(true);
   });
 
-  it('brings what it has brought once more, so that it is read exactly once', async () => {
+  it('delivers its messages again, so that each is read exactly once', async () => {
     const { url } = await peers.serve({
       async onSession(session) {
         for (const text of ['one', 'two', 'three']) await session.send(text);
@@ -84,7 +84,7 @@ describe('a connection that is lost while the client loads', () => {
     expect(read).toEqual(['one', 'two', 'three']);
   });
 
-  it('ends the attempt where the client shall not connect again', async () => {
+  it('ends the attempt if the client does not reconnect', async () => {
     const { url } = await peers.serve();
     const { LosingWebSocket } = losing(1);
     const lost = await failure(peers.dial(url, { WebSocket: LosingWebSocket, reconnect: false }));

@@ -1,12 +1,13 @@
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect, type Session } from '@parlance/client';
-import { CloseCode, encodeControl, type HelloPayload, Subprotocol } from '@parlance/protocol';
+import { CloseCode, encodeControl, Subprotocol } from '@parlance/protocol';
 import { createServer, type Server } from '@parlance/server';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket, { WebSocketServer } from 'ws';
+import { helloBytes } from './peers.js';
 
-/** Whatever a peer sends ends in a documented close code, and disturbs nobody else. */
+/** Malformed frames must end in a documented close code, and must not disturb other sessions. */
 
 const DOCUMENTED = new Set<number>(Object.values(CloseCode));
 
@@ -44,27 +45,16 @@ afterAll(async () => {
   expect(faults).toEqual([]);
 });
 
-/** A session that was there before goes on as if nothing had happened. */
+/** A session that was open before continues as if nothing had happened. */
 afterEach(async () => {
   expect(faults).toEqual([]);
   expect((await healthy.request('still there?')).text).toBe('12');
   expect(server.sessions.size).toBe(1);
 });
 
-const HELLO: HelloPayload = {
-  shape: 'flat',
-  version: '1.0',
-  algorithms: ['NONE', 'M2M', 'TOKEN_NATIVE', 'BROTLI'],
-  encodings: ['CL100K_BASE'],
-  preferredEncoding: 'CL100K_BASE',
-  securityScanning: false,
-  maxPayloadSize: 0,
-  supportsStreaming: true,
-  extensions: { link: '{}' },
-};
-const hello = encodeControl({ type: 'HELLO', sessionId: null, timestamp: 1, payload: HELLO });
+const hello = helloBytes();
 
-/** Bytes that look enough like frames to get past the first check. */
+/** Bytes that resemble frames enough to get past the first check. */
 const frame = fc.oneof(
   fc.uint8Array({ maxLength: 80 }),
   fc
@@ -115,7 +105,7 @@ async function talk(
 }
 
 describe('frames of any kind', () => {
-  it('thrown at the server before and after ACCEPT', async () => {
+  it('sent to the server before and after ACCEPT', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(frame, { minLength: 1, maxLength: 5 }),
@@ -137,11 +127,11 @@ describe('frames of any kind', () => {
     ['MessagePack that ends early', hello.subarray(0, 20)],
     ['a map without a type', Uint8Array.of(0x80)],
     ['JSON in a binary frame', Uint8Array.from(Buffer.from('{"type":"HELLO"}'))],
-  ])('%s is 4400', async (_what, bytes) => {
+  ])('%s ends with 4400', async (_what, bytes) => {
     expect(await talk([bytes], { greet: false, text: false })).toBe(CloseCode.BAD_FRAME);
   });
 
-  it('more than 64 KiB before ACCEPT is 4413, in one message or in many fragments', async () => {
+  it('of more than 64 KiB before ACCEPT end with 4413, in one message or in many fragments', async () => {
     expect(await talk([new Uint8Array(65 * 1024).fill(0x81)], { greet: false, text: false })).toBe(
       CloseCode.TOO_LARGE,
     );
@@ -157,7 +147,7 @@ describe('frames of any kind', () => {
     await expect.poll(() => server.sessions.size).toBe(1);
   });
 
-  it('in more fragments than are allowed end the connection (CVE-2024-37890 and later)', async () => {
+  it('in more fragments than allowed end the connection (CVE-2024-37890 and later)', async () => {
     const socket = new WebSocket(url, [Subprotocol.BINARY]);
     const closed = new Promise<number>((resolve) => socket.once('close', resolve));
     socket.on('error', () => {});
@@ -194,13 +184,13 @@ describe('bytes on the socket', () => {
     ],
     ['an upgrade of an old version', upgrade().replace('Version: 13', 'Version: 7'), /^HTTP\/1\.1 400/],
     ['another path', upgrade().replace('/session', '/__proto__'), /^HTTP\/1\.1 404/],
-    ['a path that is none', upgrade().replace('/session', 'session'), /^(HTTP\/1\.1 40[04]|$)/],
+    ['an invalid path', upgrade().replace('/session', 'session'), /^(HTTP\/1\.1 40[04]|$)/],
     [
       'thousands of headers',
       upgrade().replace('\r\n\r\n', `\r\n${'X-H: y\r\n'.repeat(5000)}\r\n`),
       /^(HTTP\/1\.1 4\d\d|$)/,
     ],
-  ])('that are a malformed upgrade (%s) are refused in HTTP', async (_what, text, expected) => {
+  ])('with a malformed upgrade (%s) are refused in HTTP', async (_what, text, expected) => {
     const socket = await open();
     const answer = ended(socket);
     socket.write(text, 'latin1');
@@ -231,7 +221,7 @@ describe('bytes on the socket', () => {
   }, 60_000);
 });
 
-describe('frames of any kind thrown at the client', () => {
+describe('frames of any kind sent to the client', () => {
   let hostile: WebSocketServer;
   let frames: readonly Uint8Array[] = [];
   let accept = true;
@@ -269,7 +259,7 @@ describe('frames of any kind thrown at the client', () => {
   });
   afterEach(() => new Promise((resolve) => hostile.close(resolve)));
 
-  it('end in a ProtocolError or in nothing', async () => {
+  it('end in a ProtocolError or have no effect', async () => {
     const address = hostile.address() as { port: number };
     await fc.assert(
       fc.asyncProperty(

@@ -17,7 +17,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { createAgents } from './agents.js';
 import { createPeers, failure, greet, pause, type RawPeer } from './peers.js';
 
-/** What peers make a server hold, seen from outside and in its own account. */
+/** The memory that peers make a server hold, observed from outside and in its own accounting. */
 
 const peers = createPeers();
 afterEach(() => peers[Symbol.asyncDispose]());
@@ -28,7 +28,7 @@ const UNLIMITED = { messagesPerMinute: Infinity, bytesPerSecond: Infinity };
 
 const varint = (value: number): number[] =>
   value < 0x80 ? [value] : [(value & 0x7f) | 0x80, ...varint(Math.floor(value / 0x80))];
-/** A request in Brotli that states what it expands to. */
+/** A request in Brotli that states its decompressed size. */
 const brotliRequest = (streamId: number, length: number, bytes: Uint8Array) =>
   Uint8Array.from([
     0x10 | LinkKind.REQUEST,
@@ -45,12 +45,15 @@ const codeOf = (frame: Uint8Array) =>
   /[a-z]+(_[a-z]+)+/.exec(Buffer.from(decodeLinkFrame(frame).rest).toString())?.[0];
 const memoryOf = (server: Server, id: string) => endpointOf(server.sessions.get(id) as Session).memory;
 const budgetOf = (server: Server) => (server as unknown as { memory: MemoryBudget }).memory;
-/** Up to 1 MiB of content that expands nearly as far as it may, and is coded within the first credit of a stream. */
+/**
+ * Up to 1 MiB of content that expands nearly as far as allowed, and fits in the first credit of a stream when
+ * coded.
+ */
 const dense = (bytes: number) =>
   randomBytes(10.5 * KIB)
     .toString('base64')
     .padEnd(bytes, ' ');
-/** Content that compresses well, but not beyond all measure. */
+/** Content that compresses well, but not extremely. */
 const rows = (bytes: number) =>
   Array.from(
     { length: Math.ceil(bytes / 40) },
@@ -67,7 +70,7 @@ describe('a body that expands', () => {
   ] as const)('to the bound and %i bytes more is answered with %s', async (extra, code) => {
     const { url } = await peers.serve({ onRequest: (request) => String(request.bytes.length) });
     const peer = await greet(url, { algorithms: ['BROTLI', 'NONE'], extensions: { link: '{}' } });
-    // The bound grows with the coded bytes: the first content that is over it, or the last that is not.
+    // The bound grows with the coded bytes: find the first content above it, and the last one below.
     let length = 64 * KIB;
     let coded = brotliCompressSync(new Uint8Array(length));
     for (;;) {
@@ -87,7 +90,7 @@ describe('a body that expands', () => {
     peer.socket.terminate();
   });
 
-  it('is stored by a sender of ours, in every algorithm that is agreed on alone', async () => {
+  it('is sent uncompressed by our sender, with every algorithm as the only one', async () => {
     const blanks = ' '.repeat(MIB);
     const json = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: blanks }] });
     const { url } = await peers.serve({
@@ -116,7 +119,7 @@ describe('a body that expands', () => {
     await session.request(history, { algorithm: 'CONTEXT' });
     const again = await session.request(`${history} and a question`, { algorithm: 'CONTEXT' });
     expect(again.text).toBe(`CONTEXT true ${MIB - 100 + 15}`);
-    // Our encoder leaves as it is what no receiver would take.
+    // Our encoder does not compress what receivers would refuse.
     const blanks = await session.request(' '.repeat(512 * KIB), { algorithm: 'CONTEXT' });
     expect(blanks.text).toBe(`CONTEXT false ${512 * KIB}`);
   });
@@ -147,7 +150,7 @@ describe('the memory of a session', () => {
     expect(memory.reserved).toBe(0);
   });
 
-  it('is given back by a request that is cancelled while it waits, and the cancel is answered', async () => {
+  it('is released by a request that is cancelled while it waits, and the cancel is answered', async () => {
     const { url, server } = await peers.serve({
       limits: { ...UNLIMITED, sessionMemory: 2 * MIB },
       onRequest: () => new Promise(() => {}),
@@ -163,7 +166,7 @@ describe('the memory of a session', () => {
     await expect.poll(() => [memory.waiting, session.stats().openStreams <= 1]).toEqual([0, true]);
   });
 
-  it('refuses a request in context at once, as its content is there already', async () => {
+  it('refuses a request in context at once, because its content is already there', async () => {
     const { url } = await peers.serve({
       limits: { ...UNLIMITED, sessionMemory: 2 * MIB },
       onRequest: (request, { signal }) =>
@@ -181,7 +184,7 @@ describe('the memory of a session', () => {
     controller.abort();
   });
 
-  it('bounds what handlers parse and keep, in values and not in bytes', async () => {
+  it('bounds what handlers parse and keep, by values and not by bytes', async () => {
     const { url, server } = await peers.serve({
       limits: { ...UNLIMITED, sessionMemory: 8 * MIB },
       async onRequest(request) {
@@ -204,7 +207,7 @@ describe('the memory of a session', () => {
     expect(memory.reserved).toBeGreaterThan(6 * MIB);
   });
 
-  it('is given back by a reader that asks for the next message', async () => {
+  it('is released by a reader that takes the next message', async () => {
     const { url, server } = await peers.serve({
       limits: { ...UNLIMITED, sessionMemory: 2 * MIB },
       onSession() {},
@@ -223,7 +226,7 @@ describe('the memory of a session', () => {
     expect(memory.reserved).toBe(0);
   });
 
-  it('counts replies that are not read with the objects around them', async () => {
+  it('includes the objects around unread replies', async () => {
     const { url, server } = await peers.serve({
       async *onRequest() {
         for (;;) yield 'x';
@@ -246,13 +249,13 @@ describe('the memory of a session', () => {
         { interval: 100 },
       )
       .toBe(true);
-    // 4 MiB for all streams, and 32 KiB for each beyond.
+    // 4 MiB for all streams, and 32 KiB for each stream beyond.
     expect(last).toBeLessThan(8 * MIB);
     expect(endpoint.core.queuedBytes).toBeLessThan(64 * KIB);
     peer.socket.terminate();
   });
 
-  it('keeps no read buffer for a message of a byte that nobody reads', async () => {
+  it('keeps no read buffer for a one-byte message that is not read', async () => {
     const { url, server } = await peers.serve({ limits: UNLIMITED, onSession() {} });
     const peer = await greet(url, { extensions: { link: '{}' } });
     for (let i = 0; i < 3_000; i++) peer.send(Uint8Array.of(0x10, 0, 0, 0x61));
@@ -270,8 +273,8 @@ describe('the memory of a session', () => {
   });
 });
 
-describe('a WebSocket message that is never whole', () => {
-  /** A frame that announces `length` bytes, of which `sent` come. */
+describe('a WebSocket message that is never complete', () => {
+  /** Sends the beginning of a frame that announces `length` bytes. */
   function begin(peer: RawPeer, length: number, sent: number): void {
     const head = Buffer.alloc(14);
     head.set([0x82, 0xff]);
@@ -281,7 +284,7 @@ describe('a WebSocket message that is never whole', () => {
     for (let i = 0; i < sent; i += 64 * KIB) socket.write(Buffer.alloc(Math.min(64 * KIB, sent - i), 0x10));
   }
 
-  it('is charged to its session, and given back with it', async () => {
+  it('is charged to its session, and released with it', async () => {
     const { url, server } = await peers.serve({ limits: UNLIMITED });
     const peer = await greet(url);
     begin(peer, 4 * MIB, 3 * MIB);
@@ -306,7 +309,7 @@ describe('a WebSocket message that is never whole', () => {
     peer.socket.terminate();
   });
 
-  it('of more than any credit lets through ends the session', async () => {
+  it('of more than any credit allows ends the session', async () => {
     const { url } = await peers.serve({ limits: UNLIMITED });
     const peer = await greet(url);
     begin(peer, 16 * MIB, 5 * MIB);
@@ -318,7 +321,7 @@ describe('tensors', () => {
   const tensor = (size: number) =>
     ({ data: new Uint8Array(size), shape: [size], dtype: 'int8', payloadType: 'hidden_state' }) as const;
 
-  it('that are assembled have 16 MiB unless more is stated', async () => {
+  it('that are assembled may have 16 MiB by default', async () => {
     const { url } = await peers.serve({ onSession: async (session) => void (await firstOf(session)) });
     const session = await peers.dial(url);
     await session.sendTensor(tensor(16 * MIB));
@@ -327,7 +330,7 @@ describe('tensors', () => {
     });
   });
 
-  it('that nobody reads wait, within the memory of the session', async () => {
+  it('that are not read wait, within the memory of the session', async () => {
     const { url, server } = await peers.serve({ limits: { sessionMemory: 8 * MIB }, onSession() {} });
     const session = await peers.dial(url, { extensions: { context: false } });
     const sendings = Array.from({ length: 5 }, () => session.sendTensor(tensor(3 * MIB)));
@@ -344,7 +347,7 @@ describe('tensors', () => {
     await session.close();
   });
 
-  it('that are compressed expand no further than any body', async () => {
+  it('that are compressed expand no further than other bodies', async () => {
     const { url } = await peers.serve({ onSession() {} });
     const peer = await greet(url);
     const body = encodeAvp(tensor(8 * MIB), { compression: 'max' });
@@ -356,7 +359,7 @@ describe('tensors', () => {
 });
 
 describe('a server that reads no messages', () => {
-  it('says so, and a client is told at once', async () => {
+  it('says so, and a client gets an error at once', async () => {
     const { url } = await peers.serve({ onRequest: (request) => request.text });
     const session = await peers.dial(url);
     expect(await failure(session.send('hello'))).toMatchObject({ code: 'unsupported' });
@@ -368,7 +371,7 @@ describe('a server that reads no messages', () => {
     expect((await session.request('still here')).text).toBe('still here');
   });
 
-  it('drops what older peers send all the same, gives the credit back, and logs it once', async () => {
+  it('drops what older peers send nevertheless, returns the credit, and logs it once', async () => {
     const lines: string[] = [];
     const log = (fields: Readonly<Record<string, unknown>>) => void lines.push(String(fields['event']));
     const { url, server } = await peers.serve({
@@ -380,7 +383,7 @@ describe('a server that reads no messages', () => {
     const message = Uint8Array.from([0x10, 0, 0, ...new Uint8Array(1000)]);
     for (let i = 0; i < 5_000; i++) peer.send(message);
     peer.send(Uint8Array.of(0x11, 1, 0, 0x61));
-    // The answer comes behind all of them, far beyond the window of messages.
+    // The answer arrives after all of them, far beyond the window of messages.
     await expect
       .poll(() => peer.received.some((bytes) => (bytes[0] as number) === (0x10 | LinkKind.RESPONSE)))
       .toBe(true);
@@ -412,7 +415,7 @@ describe('the memory of a process', () => {
   const dial = (url: string, token: string, options: ClientOptions = {}) =>
     peers.dial(url, { token, extensions: { context: false }, ...options });
 
-  it('is shared: one principal gets a quarter in all its sessions, and others are served', async () => {
+  it('is shared: one principal gets a quarter over all its sessions, and others are served', async () => {
     const { url, server } = await peers.serve({
       limits: { ...UNLIMITED, sessionMemory: 8 * MIB },
       processMemory: 32 * MIB,
@@ -426,38 +429,38 @@ describe('the memory of a process', () => {
     }
     const budget = budgetOf(server);
     await expect.poll(() => budget.waiting).toBeGreaterThan(0);
-    // Windows hold some more, which nothing is reserved for.
+    // Windows hold some more, for which nothing is reserved.
     expect(budget.used).toBeLessThanOrEqual(9 * MIB);
-    // The address has its share as well, and an honest client of another one is served.
+    // The address has its share too, and an honest client of another address is served.
     const session = budget.open(8 * MIB);
     session.assign(['principal honest', 'address another']);
     expect(session.tryReserve(2 * MIB)).toBeDefined();
     session.close();
-    // What fits into what everybody has is served at this address too.
+    // Content that fits into the common share is served at this address too.
     const honest = await dial(url, 'honest');
     expect((await honest.request('honest', { timeoutMs: 30_000 })).text).toBe('6');
   });
 
-  it('refuses a request for which there was none in time', async () => {
+  it('refuses a request that got no memory in time', async () => {
     const { url, server } = await peers.serve({
       limits: { ...UNLIMITED, sessionMemory: 2 * MIB },
       authenticate,
       onRequest: (request) => (request.text === '' ? '' : waitsForever()),
     });
     const session = await dial(url, 'a');
-    // They are compressed beside each other, so that either may be the first.
+    // They are compressed concurrently, so either may be the first.
     const requests = [dense(MIB), dense(MIB)].map((text) =>
       failure(session.request(text, { algorithm: 'BROTLI' })),
     );
     const memory = memoryOf(server, session.id);
     await expect.poll(() => memory.waiting).toBe(1);
-    // As the clock would, later.
+    // As the clock would do later.
     memory.handleTick(performance.now() + 60_000);
     const refused = await Promise.race(requests);
     expect(refused).toMatchObject({ code: 'over_budget', retryable: true, side: 'remote' });
   });
 
-  it('is given back by sessions that no connection carries, the largest first', async () => {
+  it('is released by sessions without a connection, the largest first', async () => {
     const { url, server } = await peers.serve({
       limits: UNLIMITED,
       authenticate,
@@ -487,7 +490,7 @@ describe('the memory of a process', () => {
 });
 
 describe('a relay', () => {
-  it('holds its senders back where it has to code again for a receiver that does not read', async () => {
+  it('holds its senders back if it must recode for a receiver that does not read', async () => {
     await using bench = createAgents();
     const { server, port, agent } = await bench.serve({ limits: { ...UNLIMITED, sessionMemory: 4 * MIB } });
     const receiver = await greet(`ws://127.0.0.1:${port}/session`, {
@@ -534,28 +537,25 @@ describe('a relay', () => {
   });
 
   it.each([
-    ['nobody of that name', { to: 'nobody' }],
+    ['an unknown agent', { to: 'absent' }],
     ['the directory', { to: '@directory' }],
-  ] as const)(
-    'reports to a session that agreed on TOKEN alone that %s has its message',
-    async (_name, { to }) => {
-      await using bench = createAgents();
-      const { server, agent } = await bench.serve();
-      const neighbour = await agent('neighbour', { onRequest: () => 'alive' });
-      const planner = await agent('planner');
-      const options: ClientOptions = { algorithms: ['TOKEN'], extensions: { context: false } };
-      const sender = await agent('sender', options);
-      const report = new Promise((resolve) => sender.on('undelivered', resolve));
-      if (to === 'nobody') {
-        await sender.send('{"a":1}', { algorithm: 'TOKEN', to });
-        expect(await report).toMatchObject({ outcome: 'not_sent', reason: 'unknown_agent' });
-      } else {
-        await failure(sender.send('{"a":1}', { algorithm: 'TOKEN', to }));
-      }
-      expect((await planner.request('?', { to: 'neighbour' })).text).toBe('alive');
-      expect(server.sessions.get(neighbour.id)?.state).toBe('established');
-    },
-  );
+  ] as const)('handles a message to %s from a session that agreed on TOKEN alone', async (_name, { to }) => {
+    await using bench = createAgents();
+    const { server, agent } = await bench.serve();
+    const neighbour = await agent('neighbour', { onRequest: () => 'alive' });
+    const planner = await agent('planner');
+    const options: ClientOptions = { algorithms: ['TOKEN'], extensions: { context: false } };
+    const sender = await agent('sender', options);
+    const report = new Promise((resolve) => sender.on('undelivered', resolve));
+    if (to === 'absent') {
+      await sender.send('{"a":1}', { algorithm: 'TOKEN', to });
+      expect(await report).toMatchObject({ outcome: 'not_sent', reason: 'unknown_agent' });
+    } else {
+      await failure(sender.send('{"a":1}', { algorithm: 'TOKEN', to }));
+    }
+    expect((await planner.request('?', { to: 'neighbour' })).text).toBe('alive');
+    expect(server.sessions.get(neighbour.id)?.state).toBe('established');
+  });
 });
 
 async function firstOf(session: Session): Promise<unknown> {
@@ -563,7 +563,7 @@ async function firstOf(session: Session): Promise<unknown> {
   throw new RequestError('ended', 'the session has ended');
 }
 
-it('tokens never expand beyond the bound, so that none is refused for it', async () => {
+it('tokens never expand beyond the bound, so none are refused', async () => {
   await loadEncoding('CL100K_BASE');
   const frame = encodeTokenNative(' '.repeat(MIB), 'CL100K_BASE');
   expect(MIB / frame.length).toBeLessThan(100);

@@ -6,12 +6,12 @@ import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createPeers, failure } from './peers.js';
 
-/** What everybody does wrong once: the error says what is wrong, and what to do about it. */
+/** Common mistakes: the error says what is wrong, and what to do about it. */
 
 const peers = createPeers();
 afterEach(() => peers[Symbol.asyncDispose]());
 
-/** Code and message of what a call fails with, thrown or rejected. */
+/** Code and message of the error that a call throws or rejects with. */
 async function told(call: () => unknown): Promise<string> {
   const { name, code, message } = await failure((async () => call())());
   expect(name).toBe('ProtocolError');
@@ -28,7 +28,7 @@ describe('where to connect', () => {
     ['localhost', 'ws://localhost'],
     ['ftp://localhost/session', 'ws://127.0.0.1:8765/session'],
     ['', 'ws://127.0.0.1:8765/session'],
-  ])('%j is no URL of a WebSocket, and the message has one', async (url, guess) => {
+  ])('%j is not the URL of a WebSocket, and the message suggests one', async (url, guess) => {
     expect(await told(() => dial(url))).toBe(
       `invalid_option: url: write it with ws:// or wss:// in front, such as ${guess}`,
     );
@@ -47,19 +47,19 @@ describe('where to connect', () => {
     );
   });
 
-  it('is said where nobody listens, without what may be secret', async () => {
+  it('is in the error if nothing listens there, without secrets', async () => {
     const { server, port } = await peers.serve();
     await server.close();
     expect(await told(() => dial(`ws://me:canary@127.0.0.1:${port}/session?key=canary`))).toBe(
       `connection_failed: cannot connect to ws://127.0.0.1:${port}/session: nothing listens there; is the server running, and is the port right? (connect ECONNREFUSED 127.0.0.1:${port})`,
     );
-    // A name with an address of each family fails twice, and without a message of its own.
+    // A name with an address of each family fails twice, with an error without a message.
     expect(await told(() => dial(`ws://localhost:${port}/session`))).toMatch(
       /nothing listens there; .*ECONNREFUSED/,
     );
   });
 
-  it('is not at another path, nor behind TLS that is not there, nor at any web server', async () => {
+  it('is not at another path, nor behind missing TLS, nor at any web server', async () => {
     ({ port } = await peers.serve());
     expect(await told(() => dial(`ws://127.0.0.1:${port}/sesion`))).toMatch(
       /HTTP 404: it has no sessions at \/sesion; .* they are at \/session$/,
@@ -103,8 +103,12 @@ describe('where to connect', () => {
 describe('options', () => {
   it.each<[string, unknown, RegExp]>([
     ['a typo', { tokne: 'x' }, /did you mean "token"\?/],
-    ['none at all', null, /^invalid_option: options: an object/],
-    ['a token in place of them', 'secret', /^invalid_option: options: an object is expected, not a string$/],
+    ['null', null, /^invalid_option: options: an object/],
+    [
+      'a token instead of options',
+      'secret',
+      /^invalid_option: options: an object is expected, not a string$/,
+    ],
     ['a token of another kind', { token: 5 }, /^invalid_option: token: a string or a function/],
     ['an empty token', { token: '' }, /^invalid_option: token: a string of 1 to/],
     ['a token function without one', { token: () => null }, /^invalid_option: token: /],
@@ -119,13 +123,13 @@ describe('options', () => {
     ['a limit as text', { limits: { maxMessageSize: '5' } }, /Infinity, not "5"$/],
     ['a timer of another name', { timers: { helloTimeout: 1 } }, /did you mean "helloTimeoutMs"\?/],
     ['an extension of another name', { extensions: { contxt: true } }, /did you mean "context"\?/],
-    ['an extension that there is not yet', { extensions: { seal: true } }, /unknown extension "seal"/],
+    ['an extension that does not exist yet', { extensions: { seal: true } }, /unknown extension "seal"/],
     [
-      'an extension that is no flag',
+      'an extension that is not a flag',
       { extensions: { context: 'no' } },
       /^invalid_option: extensions\.context/,
     ],
-    ['a mode that nobody knows', { security: { mode: 'HMAC256', key: new Uint8Array(32) } }, /HMAC or AEAD/],
+    ['an unknown mode', { security: { mode: 'HMAC256', key: new Uint8Array(32) } }, /HMAC or AEAD/],
     [
       'a key that is too short',
       { security: { mode: 'AEAD', key: new Uint8Array(3) } },
@@ -133,7 +137,7 @@ describe('options', () => {
     ],
     ['a key that is text', { security: { mode: 'AEAD', key: 'canary' } }, /^invalid_option: security\.key/],
     ['a number for a batch', { batch: 50 }, /^invalid_option: batch: an object/],
-    ['a signal that is none', { signal: {} }, /^invalid_option: signal: an AbortSignal/],
+    ['an invalid signal', { signal: {} }, /^invalid_option: signal: an AbortSignal/],
   ])('of a client: %s', async (_what, options, message) => {
     const said = await told(() => connect('ws://127.0.0.1:1/session', options as ClientOptions));
     expect(said).toMatch(message);
@@ -152,7 +156,7 @@ describe('options', () => {
     ['a logger without methods', { logger: {} }, /^invalid_option: logger: .*console or pino\(\)/],
     ['a path for metrics', { metrics: '/metrics' }, /^invalid_option: metrics: true or false or an object/],
     ['a typo in metrics', { metrics: { pth: '/m' } }, /did you mean "path"\?/],
-    ['agents that nobody authenticates', { agents: {} }, /agents requires authenticate/],
+    ['agents without authentication', { agents: {} }, /agents requires authenticate/],
     ['a short key', { security: { mode: 'HMAC', key: new Uint8Array(2) } }, /^invalid_key/],
   ])('of a server: %s', async (_what, options, message) => {
     expect(await told(() => createServer(options as ServerOptions))).toMatch(message);
@@ -162,9 +166,9 @@ describe('options', () => {
     ['a number', 8765, /^invalid_option: listen: an object is expected, not a number$/],
     ['a typo', { prot: 8765 }, /did you mean "port"\?/],
     ['text for a port', { port: '8765' }, /^invalid_option: listen\.port: a number/],
-    ['a port that there is not', { port: 99_999 }, /0 to 65535/],
+    ['an invalid port', { port: 99_999 }, /0 to 65535/],
     [
-      'an address that is not here',
+      'an address of another machine',
       { host: '203.0.113.1' },
       /^connection_failed: .*this machine has no such address/,
     ],
@@ -173,7 +177,7 @@ describe('options', () => {
     expect(await told(() => server.listen(options as never))).toMatch(message);
   });
 
-  it('of listen: a port that is taken, a server that listens, one that was closed', async () => {
+  it('of listen: a port in use, a server that listens already, and a closed one', async () => {
     const { server, port } = await peers.serve();
     expect(await told(() => peers.use(createServer()).listen({ port }))).toBe(
       `connection_failed: cannot listen on 127.0.0.1:${port}: another process is using that port; stop it, or choose another port (0 chooses a free one)`,
@@ -185,17 +189,17 @@ describe('options', () => {
   });
 });
 
-it('takes agent IDs that only a server can address', async () => {
+it('agent IDs that only a server can address are accepted', async () => {
   const { url } = await peers.serve();
   const session = await peers.dial(url, { agentId: 'agent:7@host.example' });
   expect(session.state).toBe('established');
 });
 
-describe('whoever is not let in', () => {
+describe('a client that is refused', () => {
   const authenticate: ServerOptions['authenticate'] = ({ token }) =>
     token === 'right' ? { principal: 'me' } : null;
 
-  it('is told whether a token was missing', async () => {
+  it('learns whether a token was missing', async () => {
     const { url } = await peers.serve({ authenticate });
     expect(await told(() => peers.dial(url))).toBe(
       'rejected: credentials are required: no token was presented',
@@ -205,7 +209,7 @@ describe('whoever is not let in', () => {
     );
   });
 
-  it('is found in the log where expiresAt was given in seconds', async () => {
+  it('is found in the log if expiresAt was given in seconds', async () => {
     const log: unknown[][] = [];
     const logger = { debug() {}, info: (...entry: unknown[]) => log.push(entry), warn() {}, error() {} };
     const expiresAt = Math.floor(Date.now() / 1000) + 3600;
@@ -217,7 +221,7 @@ describe('whoever is not let in', () => {
     ]);
   });
 
-  it('is told what the two have not in common', async () => {
+  it('learns what the two ends do not have in common', async () => {
     const { url } = await peers.serve({ encodings: ['CL100K_BASE'], algorithms: ['TOKEN_NATIVE', 'M2M'] });
     expect(await told(() => peers.dial(url, { algorithms: ['BROTLI'] }))).toBe(
       'rejected: no algorithm in common: the client offers BROTLI, the server has TOKEN_NATIVE, M2M',
@@ -235,7 +239,7 @@ describe('calls', () => {
     return await peers.dial(url);
   };
 
-  it('of what cannot be sent', async () => {
+  it('with content that cannot be sent', async () => {
     const session = await setUp();
     const circular: { self?: object } = {};
     circular.self = circular;
@@ -260,14 +264,14 @@ describe('calls', () => {
     ['no time at all', { timeoutMs: Number.NaN }, /^invalid_option: timeoutMs is more than 0/],
     ['metadata that are none', { metadata: 'x' }, /^invalid_option: metadata: an object/],
     ['an algorithm of another kind', { algorithm: 5 }, /^invalid_option: algorithm: a string/],
-    ['an algorithm that nobody knows', { algorithm: 'ZIP' }, /^unsupported: ZIP was not negotiated/],
+    ['an unknown algorithm', { algorithm: 'ZIP' }, /^unsupported: ZIP was not negotiated/],
   ])('with %s', async (_what, options, message) => {
     const session = await setUp();
     expect(await told(() => session.request('x', options))).toMatch(message);
     expect(await told(() => session.stream('x', options))).toMatch(message);
   });
 
-  it('with options that only another call has, and for events that never come', async () => {
+  it('with options of other calls, and for unknown events', async () => {
     const session = await setUp();
     expect(await told(() => session.send('x', { timeoutMs: 5 } as never))).toMatch(
       /unknown option "timeoutMs"/,
@@ -286,14 +290,14 @@ describe('calls', () => {
     );
   });
 
-  it('to agents of a server that authenticates nobody', async () => {
+  it('to agents of a server without authentication', async () => {
     const session = await setUp();
     for (const call of [() => session.request('x', { to: 'worker' }), () => session.agents()]) {
       expect(await told(call)).toMatch(/^unsupported: .*a server agrees that authenticates its clients$/);
     }
   });
 
-  it('that may take for ever wait', async () => {
+  it('without a time limit wait', async () => {
     const session = await setUp();
     expect((await session.request('x', { timeoutMs: Infinity })).text).toBe('ok');
   });

@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure, greet, helloBytes, openRaw, pause } from './peers.js';
 
-/** What a server shows of itself: metrics, health, logs and traces. */
+/** What a server exposes: metrics, health, logs and traces. */
 
 const peers = createPeers();
 afterEach(() => peers[Symbol.asyncDispose]());
@@ -65,7 +65,7 @@ const sum = (stats: readonly SessionStats[], pick: (stats: SessionStats) => numb
   stats.reduce((total, each) => total + pick(each), 0);
 
 describe('metrics', () => {
-  it("parse under load and add up with the clients' own figures, those of lost connections included", async () => {
+  it("parse under load and match the clients' own figures, including those of lost connections", async () => {
     const { server, port } = await peers.serve({
       metrics: true,
       limits: {
@@ -108,7 +108,7 @@ describe('metrics', () => {
     }
     await Promise.all([...work, ...scrapes]);
     expect(await failure((sessions[0] as Session).request('fail'))).toMatchObject({ code: 'internal' });
-    // Some of them are over when somebody asks.
+    // Some of them have ended when the metrics are read.
     await Promise.all(sessions.map((session) => session.flush()));
     await Promise.all([...server.sessions.values()].map((session) => session.flush()));
     await Promise.all(sessions.slice(0, 4).map((session) => session.close()));
@@ -185,7 +185,7 @@ describe('metrics', () => {
     }
   });
 
-  it('are nowhere where they are not wanted, and on a port of their own where that is wanted', async () => {
+  it('are off by default, and on a port of their own on request', async () => {
     const { port: without } = await peers.serve();
     expect((await get(without, '/metrics')).status).toBe(426);
     const { server, port } = await peers.serve({ metrics: true });
@@ -201,14 +201,14 @@ describe('metrics', () => {
     expect((await get(own.port, '/readyz')).status).toBe(200);
     expect((await get(own.port, '/metrics', 'POST')).status).toBe(405);
     expect(await failure(server.listenMetrics())).toMatchObject({ code: 'invalid_argument' });
-    // Two servers of one process do not share figures.
+    // Two servers in one process do not share figures.
     const { port: other } = await peers.serve({ metrics: true });
     expect(sampleOf(await scrape(other), 'sessions_accepted_total', { kind: 'new' })).toBe(0);
   });
 });
 
 describe('health', () => {
-  it('is told through an HTTP server that exists, where that wants it', async () => {
+  it('is served through an existing HTTP server on request', async () => {
     const server = peers.use(createServer({ metrics: true, onRequest: () => 'ok' }));
     const http = createHttpServer((request, response) => {
       if (!server.respond(request, response)) response.end('the page');
@@ -245,7 +245,7 @@ describe('health', () => {
   });
 });
 
-/** A log as somebody reads it: every line with everything that is in it. */
+/** Records each log line with all of its fields. */
 function createLog() {
   const lines: { level: string; fields: Record<string, unknown>; message: string }[] = [];
   const at =
@@ -254,7 +254,7 @@ function createLog() {
       lines.push({ level, fields: { ...fields }, message });
     };
   const logger: Logger = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
-  /** Errors included, with what they are caused by. */
+  /** Including errors and their causes. */
   const text = () =>
     JSON.stringify(lines, (_key, value: unknown) =>
       value instanceof Error
@@ -265,7 +265,7 @@ function createLog() {
 }
 
 describe('the log', () => {
-  it('of a whole life holds no payload and no token, and every line has an event name', async () => {
+  it('of a whole session contains no payload and no token, and every line has an event name', async () => {
     const CANARY = 'canary-7f3a9c';
     const log = createLog();
     const { server, url, port } = await peers.serve({
@@ -295,7 +295,7 @@ describe('the log', () => {
       logger: clientLog.logger,
       reconnect: { minDelayMs: 1, maxDelayMs: 5 },
     });
-    // Everything that travels, goes wrong or is refused.
+    // Everything that travels, fails or is refused.
     for (const algorithm of ['M2M', 'TOKEN_NATIVE', 'BROTLI', 'NONE'] as const) {
       const content = { model: 'gpt-4o', messages: [{ role: 'user', content: `${CANARY} in ${algorithm}` }] };
       await session.send(content, { algorithm });
@@ -361,7 +361,7 @@ describe('the log', () => {
 describe('a trace', () => {
   const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
-  it('of the caller reaches the handler in the metadata, unless the caller gives another', async () => {
+  it('of the caller reaches the handler in the metadata, unless the caller gives another one', async () => {
     const { url } = await peers.serve({ onRequest: (_request, { metadata }) => JSON.stringify(metadata) });
     const session = await peers.dial(url, { traceparent: () => TRACEPARENT });
     const seen = async (metadata?: Record<string, string>) =>

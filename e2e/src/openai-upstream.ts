@@ -2,19 +2,19 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 
 /**
- * An API compatible with OpenAI's on loopback, which replays what the real one says to such requests. The
- * model that a request names decides what happens to it; the same request always gets the same bytes.
+ * An OpenAI-compatible API on loopback that replays answers of the real one. The model that a request names
+ * decides the answer; the same request always gets the same bytes.
  */
 export interface OpenAIUpstream extends AsyncDisposable {
-  /** Version included. */
+  /** Including the version. */
   readonly baseUrl: string;
-  /** Everything that was asked, in order. */
+  /** All requests, in order. */
   readonly requests: UpstreamRecord[];
   /** Exchanges that are neither answered completely nor closed by the client. */
   readonly openExchanges: number;
   /** TCP connections so far. */
   readonly connections: number;
-  /** Closes every connection and listens no more. */
+  /** Closes every connection and stops listening. */
   stop(): Promise<void>;
 }
 
@@ -112,7 +112,7 @@ async function reply(
       request.socket.resetAndDestroy();
       return;
     case 'no-http':
-      request.socket.end('\u0000\u0001 this is no HTTP\r\n\r\n');
+      request.socket.end('\u0000\u0001 this is not HTTP\r\n\r\n');
       return;
     case 'no-text':
       json(response, Buffer.from([0x7b, 0xff, 0xfe, 0x7d]));
@@ -139,7 +139,7 @@ async function reply(
   return body.stream ? stream(response, misbehaving(body, events)) : json(response, pretty(completion(body)));
 }
 
-// --- what is said
+// --- content of answers
 
 type Json = Record<string, unknown>;
 
@@ -301,14 +301,14 @@ function replyStatus(status: number, response: ServerResponse): void {
   json(response, pretty({ error: errors[status] ?? { message: 'odd' } }), status);
 }
 
-// --- how it is said
+// --- form of answers
 
 interface Event {
   readonly data: string;
   readonly event?: string;
 }
 
-/** Something goes wrong after the first words. */
+/** Fails after the first events. */
 async function* misbehaving({ model }: ChatRequest, events: Iterable<Event>): AsyncGenerator<Event | Buffer> {
   if (model === 'slow') await new Promise((resolve) => setTimeout(resolve, 300));
   let sent = 0;
@@ -336,7 +336,7 @@ async function* misbehaving({ model }: ChatRequest, events: Iterable<Event>): As
   }
 }
 
-/** Cut where no line ends and no character is whole, with a comment in between, as proxies do. */
+/** Splits the text in the middle of lines and characters, with a comment in between, as proxies do. */
 async function stream(response: ServerResponse, events: Iterable<Event> | AsyncIterable<Event | Buffer>) {
   response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', ...RATE_LIMIT_HEADERS });
   response.flushHeaders();
@@ -369,7 +369,7 @@ function json(response: ServerResponse, body: string | Buffer, status = 200): vo
   response.end(body);
 }
 
-/** As the real API does, so that a body that was parsed and written again is not the same. */
+/** Formatted like the real API's JSON, so that a body that was parsed and serialized again differs. */
 function pretty(value: Json): string {
   return `${JSON.stringify(value, null, 2)}\n`;
 }

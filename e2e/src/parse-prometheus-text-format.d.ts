@@ -1,4 +1,4 @@
-/** As much of it as is used here: the library has no types of its own. */
+/** The part that is used here: the library has no types of its own. */
 declare module 'parse-prometheus-text-format' {
   export interface Metric {
     readonly name: string;

@@ -11,12 +11,12 @@ import {
 import { createServer, type Server, type ServerOptions } from '@parlance/server';
 import WebSocket from 'ws';
 
-/** Servers and clients of one test, and clients that keep to no protocol. */
+/** Servers and clients of one test, and clients that follow no protocol. */
 
 export interface Peers extends AsyncDisposable {
   serve(options?: ServerOptions): Promise<{ server: Server; url: string; port: number }>;
   dial(url: string, options?: Parameters<typeof connect>[1]): Promise<Session>;
-  /** Closed with everything else. */
+  /** Closes the resource with everything else. */
   use<T extends AsyncDisposable>(resource: T): T;
 }
 
@@ -40,7 +40,7 @@ export function createPeers(): Peers {
   };
 }
 
-/** What a promise is rejected with. */
+/** The error that a promise rejects with. */
 export const failure = (promise: Promise<unknown>): Promise<ProtocolError> =>
   promise.then(
     () => {
@@ -64,18 +64,18 @@ export const HELLO: HelloPayload = {
 export const helloBytes = (change: Partial<HelloPayload> = {}) =>
   encodeControl({ type: 'HELLO', sessionId: null, timestamp: 1, payload: { ...HELLO, ...change } });
 
-/** A WebSocket that does what a test tells it to. */
+/** A WebSocket that the test controls. */
 export interface RawPeer {
   readonly socket: WebSocket;
-  /** Everything that has arrived. */
+  /** All messages that have arrived. */
   readonly received: (Uint8Array | string)[];
   readonly closed: Promise<{ readonly code: number; readonly reason: string }>;
   send(frame: Uint8Array | string): void;
-  /** The next control message of a type that has not been looked at. */
+  /** The next control message of a type that was not yet consumed. */
   control<Type extends ControlMessage['type']>(type: Type): Promise<Extract<ControlMessage, { type: Type }>>;
 }
 
-/** Resolves when the upgrade is complete; rejects with what HTTP said. */
+/** Resolves when the upgrade is complete; rejects with the HTTP error. */
 export async function openRaw(
   url: string,
   options: WebSocket.ClientOptions = {},

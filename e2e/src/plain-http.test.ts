@@ -2,13 +2,13 @@ import { createServer, type Socket } from 'node:net';
 import { expect, it } from 'vitest';
 import { measureFetch } from '../../examples/chat/src/plain-http.js';
 
-/** What the chat page holds the session against is what HTTP really takes. */
+/** The chat page compares the session to the real size of HTTP. */
 
 const RESPONSE =
   'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-request-id: req_1\r\n\r\n' +
   'data: {"a":"ä"}\n\n'.repeat(20);
 
-it('the size of plain HTTP is that of the bytes on its socket, but for what the runtime adds', async () => {
+it('the size of plain HTTP is that of the bytes on its socket, except for the headers that the runtime adds', async () => {
   let asked = '';
   const server = createServer((socket: Socket) => {
     socket.on('data', (chunk) => {

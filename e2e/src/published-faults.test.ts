@@ -20,8 +20,8 @@ import { serverEndpoint } from './endpoints.js';
 import { createPeers, greet, helloBytes, openRaw, pause, type RawPeer } from './peers.js';
 
 /**
- * Faults that were published of other servers of this kind, each by its name. Many have tests of their own
- * beside the code; here they come through a real socket.
+ * Published vulnerabilities of other servers of this kind, each by its name. Many have tests of their own
+ * beside the code; these tests use a real socket.
  */
 
 const peers = createPeers();
@@ -117,7 +117,7 @@ describe('__proto__ as a session ID (engine.io)', () => {
 });
 
 describe('a protocol revision that is switched in mid-session', () => {
-  it('ends the session: what was negotiated is pinned', async () => {
+  it('ends the session: the negotiated one is fixed', async () => {
     const { url, server } = await peers.serve();
     for (const again of [
       helloBytes({ version: '3.0' }),
@@ -187,7 +187,7 @@ describe('an uncaught exception on malformed input (engine.io, ws and many more)
       )
       .map(([type, payload]) => encodeLoosely(type, payload)),
   );
-  /** An envelope whose payload is whatever it is. */
+  /** An envelope with any payload. */
   const encodeLoosely = (type: string, payload: unknown) => {
     try {
       return encodeControl({ type, sessionId: null, timestamp: 1, payload } as never);
@@ -202,7 +202,7 @@ describe('an uncaught exception on malformed input (engine.io, ws and many more)
     await pause(1);
   };
 
-  it('never comes of bytes at the upgrade', async () => {
+  it('never results from bytes at the upgrade', async () => {
     const { port } = await peers.serve();
     await fc.assert(
       fc.asyncProperty(fc.string({ maxLength: 300 }), fc.boolean(), async (text, asHeader) => {
@@ -219,7 +219,7 @@ describe('an uncaught exception on malformed input (engine.io, ws and many more)
     );
   });
 
-  it('never comes of bytes in place of HELLO', async () => {
+  it('never results from bytes in place of HELLO', async () => {
     const { url, server } = await peers.serve({ limits: UNLIMITED, timers: { helloTimeoutMs: 200 } });
     await check(async (input) => {
       const peer = await openRaw(url);
@@ -230,7 +230,7 @@ describe('an uncaught exception on malformed input (engine.io, ws and many more)
     await expect.poll(() => server.sessions.size).toBe(0);
   }, 30_000);
 
-  it('never comes of bytes in an established session', async () => {
+  it('never results from bytes in an established session', async () => {
     const { url, server } = await peers.serve({
       limits: UNLIMITED,
       onRequest: (message) => message.text,
@@ -248,7 +248,7 @@ describe('an uncaught exception on malformed input (engine.io, ws and many more)
     await expect.poll(() => server.sessions.size).toBe(0);
   }, 30_000);
 
-  it('never comes of bytes in place of, or behind, the HELLO that takes a suspended session up', async () => {
+  it('never results from bytes in place of, or after, the HELLO that resumes a session', async () => {
     const { url, server } = await peers.serve({ limits: UNLIMITED, onRequest: (message) => message.text });
     await check(async (input) => {
       const owner = await greet(url, { extensions: WITH_RESUME });
@@ -272,7 +272,7 @@ describe('an uncaught exception on malformed input (engine.io, ws and many more)
     }, 40);
   }, 30_000);
 
-  it('never comes of bytes in a session that closes', async () => {
+  it('never results from bytes in a session that closes', async () => {
     const { url, server } = await peers.serve({ limits: UNLIMITED, timers: { closingTimeoutMs: 50 } });
     await check(async (input) => {
       const peer = await greet(url);
@@ -287,7 +287,7 @@ describe('an uncaught exception on malformed input (engine.io, ws and many more)
 });
 
 describe('cross-site WebSocket hijacking of local agent tools', () => {
-  it('is refused with 4403 on loopback, and by no origin that is admitted without a token', async () => {
+  it('is refused with 4403 on loopback, and an admitted origin still needs a token', async () => {
     const { url, server } = await peers.serve({
       origins: ['https://app.example'],
       authenticate: ({ token }) => (token === 'good' ? { principal: 'u1' } : null),
@@ -307,7 +307,7 @@ describe('cross-site WebSocket hijacking of local agent tools', () => {
 });
 
 describe('a resume token that is checked after state was touched (colyseus)', () => {
-  it('is checked before: a wrong one does not so much as disturb the connection', async () => {
+  it('is checked before: a wrong one does not even disturb the connection', async () => {
     const { url } = await peers.serve({ onRequest: () => 'ok' });
     const owner = await greet(url, { extensions: WITH_RESUME });
     for (const token of ['x', 'x'.repeat(32), '__proto__']) {
@@ -330,9 +330,9 @@ describe('a resume token that is checked after state was touched (colyseus)', ()
 });
 
 describe('a resume that is replayed across principals (frontmcp)', () => {
-  it('finds no session, whoever stole the token', async () => {
+  it('finds no session, even with a stolen token', async () => {
     const { url, server } = await peers.serve({
-      authenticate: ({ token }) => ({ principal: token ?? 'nobody' }),
+      authenticate: ({ token }) => ({ principal: token ?? 'anonymous' }),
     });
     const owner = await greet(url, { auth: { token: 'u1' }, extensions: WITH_RESUME });
     const { sessionId, resumeToken: token = '' } = owner;
@@ -365,7 +365,7 @@ describe('a close reason over 123 bytes (ws and others crash, or cut a character
     expect(reason).not.toContain('\ufffd');
   });
 
-  it('is cut where it says why somebody is refused', async () => {
+  it('is cut in the reason for a refusal', async () => {
     const { url } = await peers.serve();
     const peer = await openRaw(url, { origin: `https://${'x'.repeat(500)}.example` });
     const { message } = (await peer.control('REJECT')).payload;
@@ -392,12 +392,12 @@ describe('a slow consumer that grows memory without bound (socket.io, ws, WebSoc
     peer.socket.pause();
     peer.send(request(1, 0x78));
     await settled(() => yielded);
-    // What the socket holds, what waits for it, and what the kernel took.
+    // The socket's buffer, the queue behind it, and what the kernel took.
     expect(yielded * part.bytes.length).toBeLessThan(8 * KIB * KIB);
     peer.socket.terminate();
   });
 
-  it('of replies has no more requests taken than it may have streams', async () => {
+  it('of replies gets no more requests accepted than it may have streams', async () => {
     let asked = 0;
     const reply = { bytes: randomBytes(64 * KIB) };
     const { url, server } = await peers.serve({
@@ -410,13 +410,13 @@ describe('a slow consumer that grows memory without bound (socket.io, ws, WebSoc
     const peer = await greet(url, { extensions: WITH_RESUME });
     peer.socket.pause();
     for (let i = 0; i < 400; i++) peer.send(request(1 + 2 * i, 0x78));
-    // Those beyond it end the session, as no honest client asks for more than it may.
+    // More requests end the session, because an honest client respects the limit.
     await expect.poll(() => server.sessions.size).toBe(0);
     expect(asked).toBeLessThan(200);
     peer.socket.terminate();
   });
 
-  it('that reads and never acknowledges is written no more than may be kept', async () => {
+  it('that reads and never acknowledges is sent no more than may be kept', async () => {
     let yielded = 0;
     const part = { bytes: randomBytes(16 * KIB) };
     const { url } = await peers.serve({
@@ -428,7 +428,7 @@ describe('a slow consumer that grows memory without bound (socket.io, ws, WebSoc
         }
       },
     });
-    // A link without windows is one that takes everything.
+    // A link without windows accepts everything.
     const peer = await greet(url, { extensions: WITH_RESUME });
     peer.send(request(1, 0x78));
     await settled(() => yielded);
@@ -449,7 +449,7 @@ describe('a slow consumer that grows memory without bound (socket.io, ws, WebSoc
     peer.socket.terminate();
   });
 
-  it('at the server, of bare messages that no credit holds back, has its connection not read', async () => {
+  it('that sends bare messages without credit has its connection paused', async () => {
     const { url, server } = await peers.serve({
       limits: { ...UNLIMITED, sessionWindow: 256 * KIB, maxMessageSize: 64 * KIB },
       // Reads later.
@@ -463,7 +463,7 @@ describe('a slow consumer that grows memory without bound (socket.io, ws, WebSoc
     await settled(received);
     expect(received()).toBeLessThan(512 * KIB);
     expect(session?.state).toBe('established');
-    // Reading goes on with the application.
+    // Reading the connection resumes with the application.
     let read = 0;
     for await (const _message of session as AsyncIterable<unknown>) if (++read === 1_000) break;
     expect(received()).toBe(1_000 * message.length);
@@ -491,7 +491,7 @@ describe('decompression bombs (64 MiB of 151 bytes, 1 GiB of 32 KB)', () => {
     expect((await peer.closed).code).toBe(CloseCode.TOO_LARGE);
   });
 
-  it('that lie about it fail where they are read, and expand to no more than they stated', async () => {
+  it('that understate it fail when they are read, and expand no further than stated', async () => {
     const errors: unknown[] = [];
     const { url } = await peers.serve({
       async onSession(session) {
@@ -513,7 +513,7 @@ describe('decompression bombs (64 MiB of 151 bytes, 1 GiB of 32 KB)', () => {
     peer.socket.close();
   });
 
-  it('of AVP and KV headers claim nothing that is believed (a million layers in 17 bytes)', () => {
+  it('of AVP and KV headers are not believed (a million layers in 17 bytes)', () => {
     const kv = new Uint8Array(17);
     new DataView(kv.buffer).setUint32(0, 1_000_000, true);
     for (const at of [4, 8, 12]) new DataView(kv.buffer).setUint32(at, 1, true);
@@ -591,7 +591,7 @@ describe('a poison frame that resume replays for ever', () => {
 });
 
 describe('ReDoS in header parsing', () => {
-  it('does not come of 8 KB that lead any pattern astray', async () => {
+  it('does not occur for 8 KB of header that are hard on patterns', async () => {
     const { url } = await peers.serve({
       origins: ['https://app.example'],
       trustedProxies: ['127.0.0.1'],
@@ -618,7 +618,7 @@ describe('ReDoS in header parsing', () => {
 });
 
 describe('sizes and timing of one-token frames that reveal topics (Whisper Leak)', () => {
-  it('are those of the parts that a handler yields: who batches shows batches', async () => {
+  it('are those of the parts that a handler yields: batching hides them', async () => {
     const tokens = Array.from({ length: 64 }, (_, i) => 1_000 + i);
     const { url } = await peers.serve({
       async *onRequest(message) {

@@ -4,7 +4,7 @@ import WebSocket from 'ws';
 import { type AgentsBench, serveAgents } from './agents.js';
 import { pause } from './peers.js';
 
-/** What a server holds for an agent that does not read. */
+/** How much a server holds for an agent that does not read. */
 
 let bench: AgentsBench | undefined;
 afterEach(async () => {
@@ -36,7 +36,7 @@ async function serve() {
   const asker = await agent('asker', { WebSocket: KeptWebSocket });
   const atServer = (name: string) => {
     const session = [...server.sessions.values()].find(({ agentId }) => agentId === name);
-    if (session === undefined) throw new Error(`there is no ${name}`);
+    if (session === undefined) throw new Error(`unknown agent: ${name}`);
     return session;
   };
   return {
@@ -48,7 +48,7 @@ async function serve() {
     readOn: () => {
       for (const socket of sockets) socket.resume();
     },
-    /** The most that waits for `name` until that stays as it is. */
+    /** The stable maximum of what waits for `name`. */
     async waitingFor(name: string): Promise<number> {
       let most = 0;
       for (let same = 0, last = -1; same < 10; ) {
@@ -70,7 +70,7 @@ describe('replies to a requester that has stopped reading', () => {
   it.each([
     ['whole', 512 * KIB],
     ['in parts that end at once', 128 * KIB],
-  ])('are held within the windows, %s, and all arrive when it reads on', async (how, size) => {
+  ])('are held within the windows, %s, and all arrive when it continues reading', async (how, size) => {
     const { asker, agent, stall, readOn, waitingFor } = await serve();
     let answered = 0;
     await agent('worker', {
@@ -89,7 +89,7 @@ describe('replies to a requester that has stopped reading', () => {
       },
     });
     const to = how === 'whole' ? 'single' : 'worker';
-    // Asked before it stalls, so that the answers come when it does.
+    // Asked before it stalls, so that the answers arrive while it is stalled.
     const replies = Array.from({ length: REPLIES }, (_, i) => asker.request(String(i), { to }));
     stall();
     await expect.poll(() => answered).toBeGreaterThan(0);
@@ -101,7 +101,7 @@ describe('replies to a requester that has stopped reading', () => {
     );
   });
 
-  it('do not count any more when it has left, or given them up', async () => {
+  it('do not count any more when it has left, or cancelled them', async () => {
     const { asker, agent, stall, readOn } = await serve();
     const size = 512 * KIB;
     let answered = 0;
@@ -112,7 +112,7 @@ describe('replies to a requester that has stopped reading', () => {
         return { bytes: new Uint8Array(size) };
       },
     });
-    // More of them than the target may have unread, twice over.
+    // Twice, with more of them than the target may have unread.
     for (const leaver of [asker, asker]) {
       const controller = new AbortController();
       const given = Array.from({ length: 8 }, () =>
@@ -129,7 +129,7 @@ describe('replies to a requester that has stopped reading', () => {
     await agent('asker');
     readOn();
     await Promise.all(lost);
-    // The target has its credit back: replies that need all of it come one after the other.
+    // The target has its credit back: replies that need all of it arrive one after the other.
     for (let i = 0; i < 8; i++) {
       const { bytes } = await other.request('x', { to: 'worker' });
       expect(bytes.length).toBe(size);

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { type AgentsBench, serveAgents } from './agents.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
 
-/** Agents that talk through a server while every leg is cut again and again. */
+/** Agents that exchange messages through a server while every leg is cut again and again. */
 
 const open: AsyncDisposable[] = [];
 afterEach(async () => {
@@ -14,7 +14,7 @@ const NAMES = ['ada', 'bob', 'cyd'] as const;
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
 
-/** A small generator with a seed, so that the same cuts come at the same messages. */
+/** A small seeded generator, so that the same cuts happen at the same messages. */
 function seeded(seed: number): () => number {
   let state = seed;
   return () => {
@@ -52,7 +52,7 @@ const numberOf = (bytes: Uint8Array): number => {
 
 describe('three agents and a relay, with cuts on every leg', () => {
   it.each([1, 2])(
-    'lose, double and reorder nothing between any pair and in any stream (seed %i)',
+    'lose, duplicate and reorder nothing between any pair and in any stream (seed %i)',
     async (seed) => {
       const MESSAGES = 120;
       const STREAMS = 6;
@@ -126,7 +126,7 @@ describe('three agents and a relay, with cuts on every leg', () => {
     60_000,
   );
 
-  it('report what a lost session may have had, so that every message was heard, told of, or both', async () => {
+  it('report what a lost session may have missed, so that every message arrived, was reported, or both', async () => {
     const MESSAGES = 400;
     const random = seeded(3);
     const bench = await serveAgents();
@@ -149,7 +149,7 @@ describe('three agents and a relay, with cuts on every leg', () => {
     const told = new Map<number, Undeliverable['outcome']>();
     ada.session.on('undelivered', ({ to, outcome, first, count }) => {
       expect([to, first]).toEqual(['bob', expect.any(Number)]);
-      // Counted from 1 on, as the numbers of the messages are from 0.
+      // Reports count from 1, message numbers from 0.
       for (let i = 0; i < count; i++) {
         const number = (first as number) - 1 + i;
         expect(told.has(number)).toBe(false);
@@ -160,7 +160,7 @@ describe('three agents and a relay, with cuts on every leg', () => {
       await ada.session.send(bodyOf(i), { to: 'bob' });
       if (i % 80 === 40) ada.proxy.cut();
       if (i % 100 === 60) {
-        // The process of bob dies: nobody answers any more, and a new one takes its name.
+        // Bob's process dies without answering any more, and a new one takes its name.
         bob.proxy.freeze();
         await pause(random() * 20);
       }
@@ -172,8 +172,9 @@ describe('three agents and a relay, with cuts on every leg', () => {
     }
     const missing = () => upTo(MESSAGES).filter((number) => !heard.includes(number) && !told.has(number));
     await expect.poll(missing).toEqual([]);
-    // Each session has heard its own in order, and nobody anything twice; what was not sent was never heard.
-    // Between a session that is taken over and the next there is no order: each has a socket of its own.
+    // Each session has received its messages in order, and none twice; messages reported as not sent never
+    // arrived. There is no order between a replaced session and the next one, because each has a socket of
+    // its own.
     for (const each of sessions) expect(each).toEqual(each.toSorted((a, b) => a - b));
     expect(new Set(heard).size).toBe(heard.length);
     const notSent = [...told].filter(([, outcome]) => outcome === 'not_sent').map(([number]) => number);
@@ -185,7 +186,7 @@ describe('three agents and a relay, with cuts on every leg', () => {
 });
 
 describe('a receiver that stalls', () => {
-  it('stops its sender, bounds what waits at the server, and lets the other pairs go on', async () => {
+  it('stops its sender, bounds what waits at the server, and lets the other pairs continue', async () => {
     const bench = await serveAgents();
     const agents = await legs(bench, {
       async *onRequest() {
@@ -196,11 +197,11 @@ describe('a receiver that stalls', () => {
     const [ada, bob, cyd] = agents.map(({ session }) => session) as [Session, Session, Session];
     const waiting = () =>
       [...bench.server.sessions.values()].reduce((sum, session) => sum + session.stats().queuedBytes, 0);
-    // A stream that nobody reads: its handler is stopped by credit alone, through the relay.
+    // An unread stream: its handler is stopped by credit alone, through the relay.
     const stalled = ada.stream('endless', { to: 'bob' });
     const reader = stalled[Symbol.asyncIterator]();
     await reader.next();
-    // Messages that nobody reads.
+    // Unread messages.
     let sent = 0;
     let isSending = true;
     const sending = (async () => {
@@ -209,23 +210,23 @@ describe('a receiver that stalls', () => {
         sent++;
       }
     })();
-    // It stands still long before all is sent.
+    // Sending stops long before everything is sent.
     let before = -1;
     while (before !== sent || !cyd.stats().blockedOnCredit) {
       before = sent;
       await pause(100);
     }
     expect(sent).toBeLessThan(200);
-    // Half a session window of messages, a stream's share, and what is handed to sockets ahead.
+    // Half a session window of messages, a stream's share, and what sockets buffer.
     expect(waiting()).toBeLessThan(6 * 1024 * 1024);
-    // The others go on in the meantime, also with the agents that are stalled.
+    // The others continue in the meantime, also with the stalled agents.
     for (let i = 0; i < 20; i++) await ada.send(bodyOf(i), { to: 'cyd' });
     const got: number[] = [];
     for await (const { bytes } of cyd) if (got.push(numberOf(bytes)) === 20) break;
     expect(got).toEqual(upTo(20));
     let parts = 0;
     for await (const _ of cyd.stream('endless', { to: 'ada' })) if (++parts === 50) break;
-    // Whoever reads again sets everything in motion.
+    // Reading again sets everything in motion.
     isSending = false;
     let heard = 0;
     (async () => {

@@ -3,7 +3,7 @@ import { afterEach, expect, it } from 'vitest';
 import { type AgentsBench, serveAgents } from './agents.js';
 import { failure, pause } from './peers.js';
 
-/** What a server's scan sees of what passes from agent to agent. */
+/** What a server's scan sees of the traffic between agents. */
 
 let bench: AgentsBench | undefined;
 afterEach(async () => {
@@ -11,7 +11,7 @@ afterEach(async () => {
   bench = undefined;
 });
 
-/** Refuses what says so, and takes its time, longest for what comes first. */
+/** A server whose scan blocks texts that ask for it, and takes longest for the first ones. */
 async function serve() {
   const seen: string[] = [];
   let wait = 20;
@@ -28,7 +28,7 @@ async function serve() {
   return { agent: bench.agent, seen };
 }
 
-it('looks at replies in order, and keeps their end behind them', async () => {
+it('a scan sees replies in order, and holds back their end', async () => {
   const { agent, seen } = await serve();
   const planner = await agent('planner');
   await agent('worker', {
@@ -43,7 +43,7 @@ it('looks at replies in order, and keeps their end behind them', async () => {
   expect(seen).toEqual(['planner: count', ...expected.map((text) => `worker: ${text}`)]);
 });
 
-it('sees the text of token parts that split characters', async () => {
+it('a scan sees the text of token parts that split characters', async () => {
   const { agent, seen } = await serve();
   const { loadEncoding } = await import('@parlance/protocol');
   const text = 'Größe 👩‍👩‍👧';
@@ -64,7 +64,7 @@ it('sees the text of token parts that split characters', async () => {
   expect(said.join('')).toBe(text);
 });
 
-it('ends the session of whoever answers what is not let through, and tells the requester', async () => {
+it('a scan ends the session of an agent whose answer is blocked, and notifies the requester', async () => {
   const { agent } = await serve();
   const planner = await agent('planner');
   const ended = (session: Session) => new Promise((resolve) => session.on('error', resolve));
@@ -91,7 +91,7 @@ it('ends the session of whoever answers what is not let through, and tells the r
   expect(planner.state).toBe('established');
 });
 
-it('sees the head of a tensor, which goes on or does not', async () => {
+it('a scan sees the head of a tensor, which passes or is blocked', async () => {
   const { agent, seen } = await serve();
   const [planner, worker] = [await agent('planner'), await agent('worker')];
   const data = Float32Array.from({ length: 100_000 }, (_, i) => Math.sin(i));

@@ -5,7 +5,7 @@ import { type AgentsBench, createAgents, nextMessage } from './agents.js';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { failure } from './peers.js';
 
-/** Tensors that pass a server piece by piece, while something happens to one of those who take part. */
+/** Tensors that pass a server piece by piece, while something happens to one of the parties. */
 
 const agents = createAgents();
 afterEach(() => agents[Symbol.asyncDispose]());
@@ -16,7 +16,7 @@ const PIECES = 64;
 const pieceOf = (number: number) => new Uint8Array(PIECE).fill(number);
 const WHOLE = Buffer.concat(Array.from({ length: PIECES }, (_, i) => pieceOf(i)));
 
-/** A tensor that is generated while it is sent, as far as it is let. */
+/** A tensor that is generated while it is sent, as far as credit allows. */
 function generated() {
   let until = Infinity;
   let given = 0;
@@ -52,7 +52,7 @@ const WHOLE_TENSOR = {
   data: WHOLE,
 } as const;
 
-/** Half of a tensor is under way from `planner` to `worker`, who reads it as it comes. */
+/** Sends half of a tensor from `planner` to `worker`, which reads it as it arrives. */
 async function halfWay(bench: AgentsBench, port?: number) {
   const planner = await bench.agent('planner');
   const worker = await bench.agent('worker', { transfers: 'stream' }, port);
@@ -64,7 +64,7 @@ async function halfWay(bench: AgentsBench, port?: number) {
     (error: unknown) => error as ProtocolError,
   );
   const { tensor } = await nextMessage(worker);
-  if (tensor?.chunks === undefined) throw new Error('that was no streamed tensor');
+  if (tensor?.chunks === undefined) throw new Error('the message is not a streamed tensor');
   const chunks = tensor.chunks[Symbol.asyncIterator]();
   const parts: Uint8Array[] = [];
   const read = async () => {
@@ -80,7 +80,7 @@ async function halfWay(bench: AgentsBench, port?: number) {
   return { planner, worker, source, settled, readAll };
 }
 
-/** What is left after a transfer that came to nothing: another one takes place. */
+/** After a failed transfer, another one still works. */
 async function expectAnother(from: Session, to: Session, name: string): Promise<void> {
   const sending = from.sendTensor(WHOLE_TENSOR, { to: name });
   const { tensor } = await nextMessage(to);
@@ -92,7 +92,7 @@ async function expectAnother(from: Session, to: Session, name: string): Promise<
 }
 
 describe('a tensor on its way to another agent', () => {
-  it('is over at all three where its sender aborts while all of it waits to be read', async () => {
+  it('ends at all three if its sender aborts while all of it waits to be read', async () => {
     const bench = await serve();
     const planner = await bench.agent('planner');
     const worker = await bench.agent('worker', { transfers: 'stream' });
@@ -106,7 +106,7 @@ describe('a tensor on its way to another agent', () => {
     await expect.poll(() => planner.stats().openStreams + worker.stats().openStreams).toBe(0);
   });
 
-  it('fails with peer_gone where its target leaves half-way', async () => {
+  it('fails with peer_gone if its target leaves half-way', async () => {
     const bench = await serve();
     const { planner, worker, source, settled } = await halfWay(bench);
     void worker.close();
@@ -115,7 +115,7 @@ describe('a tensor on its way to another agent', () => {
     await expectAnother(planner, await bench.agent('worker'), 'worker');
   });
 
-  it('ends for its reader where its sender leaves half-way', async () => {
+  it('ends for its reader if its sender leaves half-way', async () => {
     const bench = await serve();
     const { planner, worker, readAll } = await halfWay(bench);
     await planner.close();
@@ -129,7 +129,7 @@ describe('a tensor on its way to another agent', () => {
     const planner = await bench.agent('planner');
     await bench.agent('worker');
     const source = generated();
-    // What it has sent when it hears of that is what its first window lets through.
+    // By then it has sent no more than its first window allows.
     expect(await failure(planner.sendTensor(source.tensor, { to: 'worker' }))).toMatchObject({
       code: 'forbidden',
     });
@@ -137,7 +137,7 @@ describe('a tensor on its way to another agent', () => {
     expect(bench.server.relayStats()).toMatchObject({ forwarded: 0, refused: 1 });
   });
 
-  it('waits for a target whose connection is lost, within the windows, and goes on', async () => {
+  it('waits for a target whose connection is lost, within the windows, and continues', async () => {
     const bench = await serve();
     const proxy = await createCuttingProxy(bench.port);
     closeLast(proxy);
@@ -153,7 +153,7 @@ describe('a tensor on its way to another agent', () => {
     expect(await settled).toBeUndefined();
   });
 
-  it('goes on where its sender loses its connection', async () => {
+  it('continues if its sender loses its connection', async () => {
     const bench = await serve();
     const proxy = await createCuttingProxy(bench.port);
     closeLast(proxy);
@@ -167,7 +167,7 @@ describe('a tensor on its way to another agent', () => {
     expect(Buffer.compare(Buffer.from(tensor?.data ?? []), WHOLE)).toBe(0);
   });
 
-  it('fails where another session takes over the ID of its target, which gets the next one', async () => {
+  it('fails if another session takes over the ID of its target, which gets the next one', async () => {
     const bench = await serve();
     const { planner, settled, readAll } = await halfWay(bench);
     const newer = await bench.agent('worker');
@@ -176,7 +176,7 @@ describe('a tensor on its way to another agent', () => {
     await expectAnother(planner, newer, 'worker');
   });
 
-  it('ends where another session takes over the ID of its sender', async () => {
+  it('ends if another session takes over the ID of its sender', async () => {
     const bench = await serve();
     const { worker, settled, readAll } = await halfWay(bench);
     const newer = await bench.agent('planner');

@@ -7,14 +7,14 @@ import { createAgents, nextMessage } from './agents.js';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { failure, greet, pause } from './peers.js';
 
-/** Agents that find each other and talk through a server, over real sockets. */
+/** Agents that find each other and exchange messages through a server, over real sockets. */
 
 const agents = createAgents();
 afterEach(() => agents[Symbol.asyncDispose]());
 const { serve, closeLast } = agents;
 
 describe('a message to an agent', () => {
-  it('arrives there and nowhere else, with the name of its sender', async () => {
+  it('arrives only there, with the name of its sender', async () => {
     const server: string[] = [];
     const { agent } = await serve({
       onSession: async (session) => {
@@ -37,7 +37,7 @@ describe('a message to an agent', () => {
     expect([server, elsewhere]).toEqual([[], []]);
   });
 
-  it('that asks what cannot be decoded for an agent of another coding is told so', async () => {
+  it('that cannot be decoded for an agent with another codec is reported', async () => {
     const { agent, port } = await serve();
     await agent('plain', { algorithms: ['NONE'], onRequest: (request) => request.text });
     const peer = await greet(`ws://127.0.0.1:${port}/session`, {
@@ -45,7 +45,7 @@ describe('a message to an agent', () => {
       extensions: { link: '{}', agents: '{}' },
     });
     peer.send(Uint8Array.of(0x10 | LinkKind.ALIAS, 0, ...new TextEncoder().encode('plain')));
-    // Addressed, and token IDs of which the last is cut.
+    // Addressed, with token IDs whose last one is truncated.
     peer.send(Uint8Array.of(0x10 | LinkKind.REQUEST, 1, 0x41, 0, 0x80));
     await expect
       .poll(() =>
@@ -55,7 +55,7 @@ describe('a message to an agent', () => {
     peer.socket.close();
   });
 
-  it('that streams tokens to one without them fails where they end inside a character', async () => {
+  it('that streams tokens to one without them fails if they end inside a character', async () => {
     const { agent } = await serve();
     const encoding = await loadEncoding('CL100K_BASE');
     const [half = 0] = encoding.encode('\u{1f9d9}');
@@ -74,7 +74,7 @@ describe('a message to an agent', () => {
     expect(texts.join('')).toBe('a wizard: ');
   });
 
-  it('bears the authenticated name, whatever the sender calls itself', async () => {
+  it('carries the authenticated name, regardless of the name in HELLO', async () => {
     const { agent } = await serve();
     const worker = await agent('worker');
     const liar = await agent('acme/liar', { agentId: 'planner' });
@@ -98,7 +98,7 @@ describe('a message to an agent', () => {
     },
   );
 
-  it('is coded anew where the target has not its coding, or other tokens', async () => {
+  it('is recoded if the target lacks its codec, or has other tokens', async () => {
     const { agent, server } = await serve();
     const planner = await agent('planner', { encodings: ['CL100K_BASE'] });
     const plain = await agent('plain', { algorithms: ['NONE'] });
@@ -117,7 +117,7 @@ describe('a message to an agent', () => {
     expect(server.relayStats()).toMatchObject({ forwarded: 0, recoded: 2 });
   });
 
-  it('is decoded where it was coded against earlier ones, and between principals never coded so again', async () => {
+  it('is decoded if it was coded in context, and never coded so between principals', async () => {
     const { agent, server } = await serve({ agents: { authorize: () => true } });
     const planner = await agent('planner');
     const [near, far] = [await agent('near'), await agent('other/far')];
@@ -141,20 +141,20 @@ describe('a message to an agent', () => {
     expect(server.relayStats()).toMatchObject({ forwarded: 0, recoded: 4 });
   });
 
-  it('is reported where nobody of that name is there, or it is nobody’s business', async () => {
+  it('is reported if there is no agent of that name, or it may not be reached', async () => {
     const { agent } = await serve();
     const [planner] = [await agent('planner'), await agent('other/stranger')];
     const reports: Undeliverable[] = [];
     planner.on('undelivered', (report) => reports.push(report));
-    await planner.send('1', { to: 'nobody' });
+    await planner.send('1', { to: 'absent' });
     await planner.send('2', { to: 'stranger' });
-    await planner.send('3', { to: 'nobody' });
+    await planner.send('3', { to: 'absent' });
     await expect.poll(() => reports).toHaveLength(3);
     const reason = 'unknown_agent';
     expect(reports).toEqual([
-      { to: 'nobody', outcome: 'not_sent', reason, first: 1, count: 1 },
+      { to: 'absent', outcome: 'not_sent', reason, first: 1, count: 1 },
       { to: 'stranger', outcome: 'not_sent', reason, first: 1, count: 1 },
-      { to: 'nobody', outcome: 'not_sent', reason, first: 2, count: 1 },
+      { to: 'absent', outcome: 'not_sent', reason, first: 2, count: 1 },
     ]);
   });
 
@@ -175,7 +175,7 @@ describe('a message to an agent', () => {
     expect(got).toEqual(Array.from({ length: 50 }, (_, i) => String(i)));
   });
 
-  it('that was handed over is reported as unknown when the session of its target is lost', async () => {
+  it("that was handed over is reported as unknown when its target's session is lost", async () => {
     const { agent, port, server } = await serve();
     const proxy = await createCuttingProxy(port);
     closeLast(proxy);
@@ -183,7 +183,7 @@ describe('a message to an agent', () => {
     await agent('worker', {}, proxy.port);
     const reports: Undeliverable[] = [];
     planner.on('undelivered', (report) => reports.push(report));
-    // Written to a connection that takes everything and answers nothing, and then to none.
+    // Written to a connection that accepts everything and answers nothing, and then to none.
     proxy.freeze();
     for (let i = 0; i < 3; i++) await planner.send(String(i), { to: 'worker' });
     await planner.flush();
@@ -269,13 +269,13 @@ describe('a request to an agent', () => {
     const hidden = await failure(planner.request('x', { to: 'worker' }));
     expect([hidden.code, hidden.message.includes('secret')]).toEqual(['internal', false]);
     expect(await failure(planner.request('x', { to: 'mute' }))).toMatchObject({ code: 'unsupported' });
-    expect(await failure(planner.request('x', { to: 'nobody' }))).toMatchObject({ code: 'unknown_agent' });
+    expect(await failure(planner.request('x', { to: 'absent' }))).toMatchObject({ code: 'unknown_agent' });
     expect(await failure(planner.request('x', { to: 'planner', timeoutMs: 500 }))).toMatchObject({
       code: 'unsupported',
     });
   });
 
-  it('is cancelled at its far end when the requester leaves the loop, or goes', async () => {
+  it('is cancelled at its target when the requester leaves the loop, or its session', async () => {
     const { agent } = await serve();
     const planner = await agent('planner');
     const aborted: string[] = [];
@@ -301,7 +301,7 @@ describe('a request to an agent', () => {
     await expect.poll(() => aborted).toEqual(['left', 'late', 'gone']);
   });
 
-  it('ends with peer_gone when its target goes in the middle', async () => {
+  it('ends with peer_gone when its target leaves in the middle', async () => {
     const { agent } = await serve();
     const planner = await agent('planner');
     const worker = await agent('worker', {
@@ -374,7 +374,7 @@ describe('the policy', () => {
     ]);
   });
 
-  it('denies across principals by default, and where it throws', async () => {
+  it('denies across principals by default, and if it throws', async () => {
     const { agent } = await serve();
     const planner = await agent('planner');
     await agent('other/worker', { onRequest: () => 'never' });
@@ -416,7 +416,7 @@ async function foreign(session: Session): Promise<string> {
 }
 
 describe('an agent of another principal', () => {
-  it('has an address where it may be seen, and is called by it in both directions', async () => {
+  it('has an address if it is visible, which names it in both directions', async () => {
     const { agent } = await serve({ agents: { authorize: () => true } });
     const planner = await agent('acme/planner-of-acme');
     const worker = await agent('other/worker-of-other', { onRequest: (request) => String(request.from) });
@@ -454,7 +454,7 @@ describe('an agent of another principal', () => {
     });
   });
 
-  it('keeps its address when it comes back, and shares it with no other agent', async () => {
+  it('keeps its address when it returns, and shares it with no other agent', async () => {
     const { agent } = await serve({ agents: { authorize: () => true } });
     const planner = await agent('acme/planner');
     const worker = await agent('other/worker', { onRequest: () => 'first' });
@@ -473,7 +473,7 @@ describe('an agent of another principal', () => {
     expect(await foreign(other)).not.toBe(address);
   });
 
-  it('is not there for an agent that may not see it, by any name', async () => {
+  it('does not exist for an agent that may not see it, by any name', async () => {
     const { agent } = await serve({ agents: { authorize: ({ from }) => from.principal === 'acme' } });
     const [planner, outsider] = [await agent('acme/planner'), await agent('third/outsider')];
     await agent('other/worker', { onRequest: () => 'done' });
@@ -488,7 +488,7 @@ describe('an agent of another principal', () => {
     const routes: Record<string, unknown> = {
       service: { principal: 'other', id: 'worker' },
       'by-name': 'worker',
-      nowhere: { principal: 'other', id: 'nobody' },
+      nowhere: { principal: 'other', id: 'absent' },
       wrong: { principal: 'other' },
     };
     const route = (to: string) => (routes[to] ?? to) as string;
@@ -530,7 +530,7 @@ describe('an agent ID', () => {
 
   it('belongs to its principal: the same one elsewhere is another agent', async () => {
     const { agent } = await serve({ agents: { onConflict: 'refuse' } });
-    // As principals are made up by applications, every character may be in them.
+    // Applications choose principals, so they may contain any character.
     const principals = [
       'acme',
       'other',
@@ -557,7 +557,7 @@ describe('an agent ID', () => {
     }
   });
 
-  it('is refused to a second session where the server says so', async () => {
+  it('is refused to a second session if the server is configured so', async () => {
     const strict = await serve({ agents: { onConflict: 'refuse' } });
     const first = await strict.agent('worker');
     expect(await failure(strict.agent('worker'))).toMatchObject({ code: 'rejected', closeCode: 4403 });
@@ -565,7 +565,7 @@ describe('an agent ID', () => {
     await strict.agent('worker');
   });
 
-  it('names nobody where nobody authenticates', async () => {
+  it('does not exist without authentication', async () => {
     const { createServer } = await import('@parlance/server');
     expect(() => createServer({ agents: {} })).toThrow(expect.objectContaining({ code: 'invalid_option' }));
   });
@@ -583,7 +583,7 @@ describe('the directory', () => {
     tokenizerHash: '',
   });
 
-  it('lists who may be seen, with what they state and the mode that the pair would get', async () => {
+  it('lists visible agents, with their descriptions and the tensor mode of the pair', async () => {
     const { agent } = await serve();
     const planner = await agent('planner', { avp: { identity: identity('llama') } });
     await agent('twin', {
@@ -611,11 +611,11 @@ describe('the directory', () => {
     const single = await agent('single', { algorithms: ['TOKEN'], extensions: { context: false } });
     expect((await single.agents()).get('worker')?.metadata).toEqual({ m: 1, messages: [], 'é"': '漢' });
     const report = new Promise<Undeliverable>((resolve) => single.on('undelivered', resolve));
-    await single.send('{"a":1}', { algorithm: 'TOKEN', to: 'nobody' });
-    expect(await report).toMatchObject({ to: 'nobody', reason: 'unknown_agent' });
+    await single.send('{"a":1}', { algorithm: 'TOKEN', to: 'absent' });
+    expect(await report).toMatchObject({ to: 'absent', reason: 'unknown_agent' });
   });
 
-  it('takes metadata of 4 KiB and not a byte more', async () => {
+  it('takes metadata of up to 4 KiB', async () => {
     const { agent } = await serve();
     const note = (size: number) => ({ agent: { metadata: { n: 'x'.repeat(size - '{"n":""}'.length) } } });
     const worker = await agent('worker', note(4096));
@@ -624,13 +624,13 @@ describe('the directory', () => {
     expect(await failure(agent('other', note(4097)))).toMatchObject({ code: 'invalid_option' });
   });
 
-  it('is told of a model by one option, and of nothing that it does not know', async () => {
+  it('takes the model from one option only, and refuses unknown ones', async () => {
     const { agent } = await serve();
     const misplaced = { agent: { identity: identity('llama') } } as object;
     expect(await failure(agent('worker', misplaced))).toMatchObject({ code: 'invalid_option' });
   });
 
-  it('is watched once by a session, and again when the first reader has left', async () => {
+  it('is watched once per session, and again when the first reader has left', async () => {
     const { agent } = await serve();
     const planner = await agent('planner');
     const [first, second] = [await planner.agents(), await planner.agents()];
@@ -650,7 +650,7 @@ describe('the directory', () => {
     await Promise.all([again.return?.(), other.return?.()]);
   });
 
-  it('tells who joins, is suspended, comes back and leaves', async () => {
+  it('reports agents that join, are suspended, return and leave', async () => {
     const { agent, port } = await serve();
     const proxy = await createCuttingProxy(port);
     closeLast(proxy);
@@ -673,7 +673,7 @@ describe('the directory', () => {
     expect(agents.list).toEqual([]);
   });
 
-  it('tells a watcher that was away the latest state of each agent, whatever happened between', async () => {
+  it('reports only the latest state of each agent to a watcher that was away', async () => {
     const { agent } = await serve({
       limits: {
         sessionsPerMinutePerIp: Infinity,
@@ -685,12 +685,12 @@ describe('the directory', () => {
     const planner = await agent('planner');
     const agents = await planner.agents();
     const reader = agents[Symbol.asyncIterator]();
-    /** 4 KB that no codec makes smaller by much. */
+    /** 4 KB that no codec can shrink much. */
     const noise = () => ({ agent: { metadata: { note: randomBytes(2900).toString('base64') } } });
     const first = reader.next();
     await agent('steady', noise());
     expect((await first).value).toMatchObject({ type: 'joined', agent: { id: 'steady' } });
-    // A flood while nobody reads on: each of them states 4 KB, 200 times.
+    // A flood while the watcher does not read: both describe themselves in 4 KB, 200 times.
     for (let round = 0; round < 20; round++) {
       const flood = await Promise.all(Array.from({ length: 10 }, (_, i) => agent(`flood-${i}`, noise())));
       await Promise.all(flood.map((session) => session.close()));
@@ -704,7 +704,7 @@ describe('the directory', () => {
     await reader.return?.();
     expect(last.state).toBe('established');
     expect(agents.list.map(({ id }) => id).sort()).toEqual(['last', 'steady']);
-    // Far fewer than the 400 that happened: what was not read in time is told once.
+    // Far fewer than the 400 that happened: unread changes are merged.
     expect(told).toBeLessThan(300);
   });
 });

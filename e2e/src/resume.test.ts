@@ -38,7 +38,7 @@ async function setUp(options: ServerOptions, client: Parameters<typeof connect>[
   return { server, proxy, session, states };
 }
 
-/** As much of a browser as the client looks at to learn that the network is back. */
+/** The parts of a browser from which the client learns that the network is back. */
 const window = new EventTarget();
 beforeEach(() => {
   vi.stubGlobal('window', window);
@@ -51,7 +51,7 @@ afterEach(() => {
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 describe('a lost connection', () => {
-  it('loses, doubles and reorders no message in either direction', async () => {
+  it('loses, duplicates and reorders no message in either direction', async () => {
     const heard: number[] = [];
     const { proxy, session, server } = await setUp({
       onSession: async (other) => {
@@ -86,7 +86,7 @@ describe('a lost connection', () => {
     expect(proxy.opened).toBeGreaterThan(3);
   });
 
-  it('stops no handler, and its stream goes on where it was', async () => {
+  it('stops no handler, and its stream continues where it was', async () => {
     let wasAborted = false;
     const { proxy, session, states } = await setUp({
       async *onRequest(_request, { signal }) {
@@ -115,14 +115,14 @@ describe('a lost connection', () => {
     proxy.refuse(true);
     proxy.cut();
     await expect.poll(() => session.state).toBe('suspended');
-    const reply = session.request('while nobody listens');
+    const reply = session.request('while offline');
     await pause(50);
     proxy.refuse(false);
-    expect((await reply).text).toBe('WHILE NOBODY LISTENS');
+    expect((await reply).text).toBe('WHILE OFFLINE');
     expect(session.state).toBe('established');
   });
 
-  it('cancels the handlers of a session whose window has ended, and says so at both ends', async () => {
+  it('cancels the handlers of a session whose window has ended, and reports it at both ends', async () => {
     let aborted: unknown;
     const { server, proxy, session } = await setUp(
       {
@@ -155,7 +155,7 @@ describe('a lost connection', () => {
     await readingFails;
     await expect.poll(() => server.sessions.size).toBe(0);
     expect(aborted).toMatchObject({ code: 'session_lost' });
-    // Whether the acknowledgement of the request came in time is chance.
+    // Whether the acknowledgement of the request arrived in time is random.
     expect(resets).toEqual([
       {
         reason: expect.any(String),
@@ -164,7 +164,7 @@ describe('a lost connection', () => {
       },
     ]);
 
-    // The object goes on with a new session, to which nothing was moved.
+    // The same object continues with a new session, to which nothing was moved.
     proxy.refuse(false);
     await expect.poll(() => session.state).toBe('established');
     expect(session.id).not.toBe(id);
@@ -175,14 +175,14 @@ describe('a lost connection', () => {
     }
   });
 
-  it('to a server that does not know the session any more begins a new one, and says so', async () => {
+  it('to a server that no longer knows the session begins a new one, and reports it', async () => {
     const { server, proxy, session } = await setUp({ onRequest: () => 'ok' });
     const { id } = session;
     const [known] = [...server.sessions.values()];
     proxy.refuse(true);
     proxy.cut();
     await expect.poll(() => session.state).toBe('suspended');
-    // The server forgets it, as a process that was started anew has.
+    // The server forgets the session, as after a restart.
     serverEndpoint(known).abort(new ProtocolError('internal', 'gone'));
     const pending = session.request('lost').catch((error: ProtocolError) => error.code);
     proxy.refuse(false);
@@ -192,7 +192,7 @@ describe('a lost connection', () => {
     expect((await session.request('again')).text).toBe('ok');
   });
 
-  it('is made up for by a session that closes, which delivers what it has', async () => {
+  it('is replaced while a session closes, which then delivers everything', async () => {
     const heard: string[] = [];
     const { server, proxy, session } = await setUp(
       {
@@ -210,7 +210,7 @@ describe('a lost connection', () => {
     await expect.poll(() => server.sessions.size).toBe(0);
   });
 
-  it('that nobody makes up for lets a session close in its time, with a count of what is open', async () => {
+  it('that is never replaced lets a session close in time, with a count of what is unconfirmed', async () => {
     const { proxy, session } = await setUp({ onSession() {} }, { timers: { closingTimeoutMs: 100 } });
     proxy.refuse(true);
     proxy.cut();
@@ -224,7 +224,7 @@ describe('a lost connection', () => {
     expect(session.state).toBe('closed');
   });
 
-  it('is made up for by the next connection where one neither opens nor fails', async () => {
+  it('is replaced by the next connection if an attempt hangs', async () => {
     const { proxy, session } = await setUp({}, { timers: { acceptTimeoutMs: 1_000 } });
     proxy.swallow(true);
     proxy.cut();
@@ -240,7 +240,7 @@ describe('a lost connection', () => {
     await expect(dialing).rejects.toMatchObject({ code: 'connection_failed' });
   });
 
-  it('is not made up for any more once the session has ended', async () => {
+  it('is not replaced any more once the session has ended', async () => {
     const sockets: WebSocket[] = [];
     class Watched extends WebSocket {
       constructor(address: string, protocols: string[]) {
@@ -261,7 +261,7 @@ describe('a lost connection', () => {
     expect(sockets).toHaveLength(2);
   });
 
-  it('holds up no server that closes', async () => {
+  it('does not delay a server that closes', async () => {
     const { server, proxy, session } = await setUp(
       { timers: { closingTimeoutMs: 600_000 } },
       { timers: { closingTimeoutMs: 100 } },
@@ -274,7 +274,7 @@ describe('a lost connection', () => {
     expect(session.state).toBe('suspended');
   });
 
-  it('is made up for at once when the network is back', async () => {
+  it('is replaced at once when the network is back', async () => {
     const { proxy, session, states } = await setUp(
       {},
       { reconnect: { minDelayMs: 60_000, maxDelayMs: 60_000 } },
@@ -294,8 +294,8 @@ describe('a lost connection', () => {
   });
 });
 
-describe('taking a session up', () => {
-  it('takes a token that is right, of the same principal, and a newer attempt', async () => {
+describe('resuming a session', () => {
+  it('needs the right token, the same principal, and a newer attempt', async () => {
     const tokens = ['alice', 'alice', 'mallory'];
     const { server, session, proxy, states } = await setUp(
       { authenticate: ({ token }) => (token === undefined ? null : { principal: token }) },
@@ -305,14 +305,14 @@ describe('taking a session up', () => {
     proxy.cut();
     await expect.poll(() => states.slice(0, 2)).toEqual(['suspended', 'established']);
     expect(session.id).toBe(id);
-    // The next token is another principal's: for it there is no such session.
+    // The next token belongs to another principal, for which there is no such session.
     proxy.cut();
     await expect.poll(() => session.id !== id && session.state === 'established').toBe(true);
     expect(server.sessions.get(id)?.state).toBe('suspended');
     expect(server.sessions.get(session.id)).toMatchObject({ principal: 'mallory' });
   });
 
-  it('closes the connection that carried it so far with 4409', async () => {
+  it('closes the connection that carried it before with 4409', async () => {
     const codes: number[] = [];
     class Watched extends WebSocket {
       constructor(address: string, protocols: string[]) {
@@ -322,7 +322,7 @@ describe('taking a session up', () => {
     }
     const { session, server } = await setUp({ onRequest: () => 'ok' }, { WebSocket: Watched });
     const { id } = session;
-    // The client takes its connection for lost while the server does not.
+    // The client considers its connection lost while the server does not.
     const client = clientEndpoint(session);
     const [carried] = [...server.sessions.values()];
     client.handleDisconnected(CloseCode.ABNORMAL, '');
@@ -334,7 +334,7 @@ describe('taking a session up', () => {
   });
 });
 
-it('a session that was taken up is not closed when the time of the attempt is over', async () => {
+it('a resumed session stays open when the time limit of the attempt is over', async () => {
   const server = createServer({ timers: { acceptTimeoutMs: 200 } });
   open.push(server);
   const { url } = await server.listen();

@@ -18,7 +18,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import type { Succession } from '../../packages/client/src/succession.js';
 
-/** With `security`, both ends take and send protected M2M bodies and nothing else. */
+/** With `security`, both ends send and accept only protected M2M bodies. */
 
 const open: AsyncDisposable[] = [];
 afterEach(async () => {
@@ -43,12 +43,12 @@ async function dial(url: string, options: ClientOptions = {}): Promise<ClientSes
   return session;
 }
 
-/** The end of a session, told by its error. */
+/** The error that ends a session. */
 function end(session: Session): Promise<ProtocolError> {
   return new Promise((resolve) => session.on('error', resolve));
 }
 
-/** Says what no session would say by itself. */
+/** Sends what no session would send by itself. */
 function say<Result>(session: Session, command: (core: SessionCore) => Result): Result {
   const host = hostOf(session as UserSession) as unknown as Endpoint | Succession;
   const endpoint = 'current' in host ? host.current : host;
@@ -71,7 +71,7 @@ const rewritten = (frame: Uint8Array, mode: number) => {
   return frame;
 };
 
-/** Bodies that a peer without the key might try, and the code of their refusal. */
+/** Bodies that a peer without the key might send, and the codes of their refusals. */
 const UNPROTECTED: readonly (readonly [string, CodedBody, string])[] = [
   ['plain', body(BodyCodec.PLAIN, text(CHAT)), 'security_required'],
   ['empty', body(BodyCodec.PLAIN, text('')), 'security_required'],
@@ -105,8 +105,8 @@ const ON_LINK: typeof UNPROTECTED = [
 /** Without a link there are no metadata, and without an encoding this end has no form for tokens. */
 const TEXT_FORMS = UNPROTECTED.filter(([what]) => what !== 'of metadata alone' && what !== 'of tokens');
 
-describe('what is agreed on', () => {
-  it.each(MODES)('with %s at both ends, is M2M alone, without context, tokens and models', async (mode) => {
+describe('the agreement', () => {
+  it.each(MODES)('with %s at both ends is M2M alone, without context, tokens and models', async (mode) => {
     const security = protection(mode);
     const url = await serve({ security });
     const { negotiated } = await dial(url, { security });
@@ -116,7 +116,7 @@ describe('what is agreed on', () => {
   });
 
   it.each<Algorithm>(['BROTLI', 'TOKEN_NATIVE', 'TOKEN', 'DICTIONARY', 'NONE'])(
-    'with a client that has no more than %s, is nothing, and it is told why',
+    'with a client that only has %s fails, with a reason',
     async (algorithm) => {
       const url = await serve({ security: protection('AEAD') });
       const failure = await dial(url, { algorithms: [algorithm] }).catch((error: ProtocolError) => error);
@@ -126,7 +126,7 @@ describe('what is agreed on', () => {
     },
   );
 
-  it('with options that leave M2M out, is refused before anything is sent', async () => {
+  it('with options that leave M2M out fails before anything is sent', async () => {
     const options = { security: protection('AEAD'), algorithms: ['BROTLI', 'NONE'] as const };
     await expect(connect('ws://127.0.0.1:1', { WebSocket, ...options })).rejects.toMatchObject({
       code: 'invalid_option',
@@ -135,7 +135,7 @@ describe('what is agreed on', () => {
   });
 });
 
-describe('what both ends have the key for', () => {
+describe('content for which both ends have the key', () => {
   const answer: RequestHandler = async function* (request, context) {
     context.setMetadata({ told: true });
     yield '';
@@ -167,7 +167,7 @@ describe('what both ends have the key for', () => {
     }
   });
 
-  it.each(MODES)('is answered in parts with %s, with metadata and nothing but metadata', async (mode) => {
+  it.each(MODES)('is answered in parts with %s, with metadata and with metadata alone', async (mode) => {
     const security = protection(mode);
     const url = await serve({ security, onRequest: answer });
     const session = await dial(url, { security });
@@ -185,13 +185,13 @@ describe('what both ends have the key for', () => {
     expect((await session.request('', { metadata: { asked: 2 } })).text).toContain('"asked":2');
   });
 
-  it('answers a request with nothing', async () => {
+  it('may be empty in a reply', async () => {
     const security = protection('AEAD');
     const url = await serve({ security, onRequest: () => undefined });
     expect((await (await dial(url, { security })).request('x')).text).toBe('');
   });
 
-  it('is no tensor, nor token IDs', async () => {
+  it('is neither a tensor nor token IDs', async () => {
     const security = protection('AEAD');
     const failures: unknown[] = [];
     const url = await serve({
@@ -223,7 +223,7 @@ describe('what both ends have the key for', () => {
     expect(session.state).toBe('established');
   });
 
-  it('passes from agent to agent, and its way back', async () => {
+  it('passes from agent to agent, and back', async () => {
     const security = protection('AEAD');
     const url = await serve({
       security,
@@ -254,7 +254,7 @@ describe('a server refuses from a client without the key', () => {
         try {
           for await (const _message of session) ran.push('message');
         } catch {
-          // The error is told by its event.
+          // The session reports the error in an event.
         }
       },
     });
@@ -296,7 +296,7 @@ describe('a server refuses from a client without the key', () => {
     await refuse(setup, 'security_required', (core) => core.channel.transfer(transfer));
   });
 
-  it('a body of several frames, by the first of them', async () => {
+  it('a body of several frames, at the first of them', async () => {
     const large = body(BodyCodec.PLAIN, new Uint8Array(1024 * 1024));
     await refuse(await setUp(), 'security_required', (core) => core.channel.request(large));
   });
@@ -305,7 +305,7 @@ describe('a server refuses from a client without the key', () => {
 describe('a client refuses from a server without the key', () => {
   const setUp = async (command: (core: SessionCore, streamId: number) => unknown) => {
     const url = await serve({
-      // The answer is said beside the handler, which never gives one.
+      // The answer bypasses the handler, which never returns one.
       onRequest: async (_request, { session }) => {
         say(session, (core) => command(core, 1));
         return await new Promise<never>(() => {});
@@ -332,7 +332,7 @@ describe('a client refuses from a server without the key', () => {
     });
   });
 
-  it('and says nothing unprotected itself', async () => {
+  it('and sends nothing unprotected itself', async () => {
     const said: Message[] = [];
     const url = await serve({
       onRequest: (request) => {

@@ -35,7 +35,7 @@ const echo: ServerOptions = {
 const failure = (promise: Promise<unknown>): Promise<ProtocolError> =>
   promise.then(
     () => {
-      throw new Error('it did not fail');
+      throw new Error('the call did not fail');
     },
     (error: unknown) => error as ProtocolError,
   );
@@ -74,7 +74,7 @@ describe('messages', () => {
     },
   );
 
-  it('carry bytes that are no text, and JSON values', async () => {
+  it('carry bytes that are not text, and JSON values', async () => {
     const { url } = await serve(echo);
     const session = await dial(url);
     const reader = session[Symbol.asyncIterator]();
@@ -87,7 +87,7 @@ describe('messages', () => {
   });
 
   it.each(['auto', 'TOKEN_NATIVE', 'BROTLI'] as const)(
-    'keep their order behind one that takes long to code as %s',
+    'keep their order after one that takes long to code as %s',
     async (algorithm) => {
       const { url } = await serve(echo);
       const session = await dial(url);
@@ -180,7 +180,7 @@ describe('requests', () => {
     expect((await session?.request('the server'))?.text).toBe('client heard the server');
   });
 
-  it('hand token IDs through as they are, characters split between parts included', async () => {
+  it('pass on token IDs unchanged, also with characters split between parts', async () => {
     const { url } = await serve({
       async *onRequest() {
         yield { tokens: [9906] };
@@ -196,7 +196,7 @@ describe('requests', () => {
     expect(parts.map((part) => part.text).join('')).toBe((await session.request('go')).text);
   });
 
-  it('fail with what the handler says, and with nothing that it does not', async () => {
+  it("fail with the handler's error, and without hidden details", async () => {
     const { url } = await serve({
       onRequest(request) {
         if (request.text === 'known')
@@ -254,7 +254,7 @@ describe('requests', () => {
 });
 
 describe('tensors', () => {
-  it('arrive equal to the bit and verified', async () => {
+  it('arrive bit by bit equal and verified', async () => {
     const { url } = await serve({
       onSession: async (session) => {
         for await (const { tensor } of session) if (tensor?.data) await session.sendTensor(tensor);
@@ -272,7 +272,7 @@ describe('tensors', () => {
 });
 
 describe('admission', () => {
-  it('asks who it is and refuses with REJECT and 4401', async () => {
+  it('calls authenticate and refuses with REJECT and 4401', async () => {
     const { server, url } = await serve({
       authenticate: ({ token, agentId }) => (token === 'let-me-in' ? { principal: 'u1', agentId } : null),
     });
@@ -317,7 +317,7 @@ describe('admission', () => {
     });
   });
 
-  it('admits its own origin and those that are listed', async () => {
+  it('admits its own origin and listed ones', async () => {
     const { url } = await serve({ ...echo, origins: ['https://app.example'] });
     for (const origin of ['https://app.example', url.replace(/^ws/, 'http').replace(/\/session$/, '')]) {
       class Page extends WebSocket {
@@ -341,13 +341,13 @@ describe('admission', () => {
         });
         response.on('end', () => resolve(text));
       });
-      socket.on('open', () => reject(new Error('it was admitted')));
+      socket.on('open', () => reject(new Error('the upgrade was accepted')));
     });
     expect(body).toContain(Subprotocol.BINARY);
     expect(body).toContain(Subprotocol.JSON);
   });
 
-  it('says 426 to plain HTTP and leaves other paths of an attached server alone', async () => {
+  it('answers 426 to plain HTTP and leaves other paths of an attached server alone', async () => {
     const { url } = await serve();
     expect((await fetch(url.replace(/^ws/, 'http'))).status).toBe(426);
 
@@ -372,7 +372,7 @@ describe('protection of M2M frames', () => {
   });
   const key = new Uint8Array(32).fill(7);
 
-  it.each(['HMAC', 'AEAD'] as const)('with %s is carried and demanded at both ends', async (mode) => {
+  it.each(['HMAC', 'AEAD'] as const)('with %s is used and demanded at both ends', async (mode) => {
     const { url } = await serve({ ...echo, security: { mode, key } });
     const session = await dial(url, { security: { mode, key } });
     const reader = session[Symbol.asyncIterator]();
@@ -385,7 +385,7 @@ describe('protection of M2M frames', () => {
     ['weaker protection', { mode: 'HMAC', key } as const, 'security_required'],
     ['another key', { mode: 'AEAD', key: new Uint8Array(32).fill(8) } as const, 'authentication_failed'],
   ])(
-    'refuses %s where AEAD is demanded, before the application is given the message',
+    'refuses %s if AEAD is demanded, before the application gets the message',
     async (_what, security, code) => {
       const outcomes: string[] = [];
       const { url } = await serve({
@@ -406,8 +406,8 @@ describe('protection of M2M frames', () => {
   );
 });
 
-describe('a reader that does not read', () => {
-  it('holds back its own sender, nobody else, and bounds what waits', async () => {
+describe('a reader that stops reading', () => {
+  it('holds back its own sender only, and bounds what waits', async () => {
     const { server, url } = await serve({
       onSession: async (session) => {
         if (session.agentId === 'flood') return;
@@ -458,7 +458,7 @@ describe('flush', () => {
 });
 
 describe('the end of a session', () => {
-  it('comes with everything delivered', async () => {
+  it('comes after everything is delivered', async () => {
     const received: number[] = [];
     const { url } = await serve({
       onSession: async (session) => {
@@ -473,7 +473,7 @@ describe('the end of a session', () => {
     expect((await failure(session.send('late'))).code).toBe('session_closed');
   });
 
-  it('hands out what was acknowledged although a scan still looks at it', async () => {
+  it('hands out acknowledged messages after their scan', async () => {
     let release = () => {};
     const looked = new Promise<void>((resolve) => {
       release = resolve;
@@ -500,7 +500,7 @@ describe('the end of a session', () => {
     expect(read).toEqual(['one', 'two', 'three']);
   });
 
-  it('is told to pending calls and to the reader when the server fails', async () => {
+  it('is reported to pending calls and to the reader when the server fails', async () => {
     const { url } = await serve({
       onSession: async () => {
         throw new Error('cannot go on');
@@ -518,7 +518,7 @@ describe('the end of a session', () => {
     await expect.poll(() => errors.length).toBe(1);
   });
 
-  it('closes all sessions with the server', async () => {
+  it('comes for all sessions with the end of the server', async () => {
     const { server, url } = await serve();
     const session = await dial(url);
     const pending = failure(session.request('x'));
@@ -533,15 +533,15 @@ describe('options', () => {
   it.each([
     ['an unknown option of the server', () => createServer({ pth: '/x' } as never)],
     ['an unknown limit', () => createServer({ limits: { maxMessage: 1 } as never })],
-    ['a limit that is no number', () => createServer({ limits: { maxMessageSize: '16' as never } })],
+    ['a limit that is not a number', () => createServer({ limits: { maxMessageSize: '16' as never } })],
     ['an unknown algorithm', () => createServer({ algorithms: ['GZIP' as never] })],
-    ['an origin that is none', () => createServer({ origins: ['app.example/path'] })],
+    ['an invalid origin', () => createServer({ origins: ['app.example/path'] })],
     ['a timer out of its range', () => createServer({ timers: { pingIntervalMs: 5 } })],
   ])('refuse %s', (_what, run) => {
     expect(run).toThrow(expect.objectContaining({ code: 'invalid_option' }));
   });
 
-  it('say what is missing or wrong at the client', async () => {
+  it('report what is missing or wrong at the client', async () => {
     expect((await failure(connect('http://x', { WebSocket, tokn: 'x' } as never))).code).toBe(
       'invalid_option',
     );

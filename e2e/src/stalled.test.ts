@@ -5,7 +5,7 @@ import { createServer } from '@parlance/server';
 import { afterEach, expect, it } from 'vitest';
 import WebSocket from 'ws';
 
-/** What a reader that stalls costs the others; the figures are in `npm run bench -- stalled`. */
+/** The cost of a stalled reader for the others; `npm run bench -- stalled` has the figures. */
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
@@ -16,7 +16,7 @@ afterEach(async () => {
   for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
 });
 
-/** Bytes in use, array buffers twice, as they are a part of what is external. */
+/** Bytes in use; array buffers count twice, as they are part of `external`. */
 async function memory(): Promise<number> {
   for (let i = 0; i < 3; i++) {
     collectGarbage();
@@ -26,9 +26,9 @@ async function memory(): Promise<number> {
   return heapUsed + external + arrayBuffers;
 }
 
-/** Whether the application does not read, or its socket. */
+/** What stops reading: the application or its socket. */
 it.each(['application', 'socket'] as const)(
-  'a stalled %s holds at most 16 MB, at both ends together, and stops nobody else',
+  'a stalled %s holds at most 16 MB, at both ends together, and stops no other session',
   async (stall) => {
     const piece = new Uint8Array(64 * 1024);
     const server = createServer({

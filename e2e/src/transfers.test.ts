@@ -48,7 +48,7 @@ async function setUp(server: ServerOptions = {}, client: ClientOptions = {}): Pr
   return { client: session, server: await accepted, proxy };
 }
 
-/** Bytes that repeat nowhere near, in chunks, out of one buffer that is used again. */
+/** Bytes without nearby repetitions, in chunks, from one buffer that is reused. */
 function* generate(size: number, chunkSize: number): Generator<Uint8Array> {
   const chunk = new Uint8Array(chunkSize);
   for (let at = 0; at < size; at += chunkSize) {
@@ -125,7 +125,7 @@ describe('a tensor', () => {
     }
   }
 
-  it('of one frame is checked before it is sent, and its progress is told once', async () => {
+  it('of one frame is checked before it is sent, and reports its progress once', async () => {
     const { client, server } = await setUp();
     const progress: number[][] = [];
     const data = Float32Array.of(1, 2, 3);
@@ -140,7 +140,7 @@ describe('a tensor', () => {
     expect(client.stats().sent.byAlgorithm.AVP?.messages).toBe(1);
   });
 
-  it('is refused without the link, before anything of it is sent', async () => {
+  it('is refused without the link, before any of it is sent', async () => {
     const { client } = await setUp({}, { extensions: { link: false } });
     await expect(client.sendTensor(bytesTensor(new Uint8Array(9), 9))).rejects.toMatchObject({
       code: 'unsupported',
@@ -170,7 +170,7 @@ describe('a tensor', () => {
     },
   );
 
-  it('has room where messages have next to none', async () => {
+  it('gets through if there is almost no room for messages', async () => {
     const limits = { limits: { maxMessageSize: 1024, maxHandshakeSize: 8192 } };
     const ends = await setUp(limits, limits);
     for (const [from, to] of [
@@ -185,7 +185,7 @@ describe('a tensor', () => {
 });
 
 describe('a receiver that does not read', () => {
-  it('holds back its sender, and nothing else of the session', async () => {
+  it('holds back its sender, and nothing else in the session', async () => {
     const { client, server } = await setUp({ transfers: 'stream' });
     let given = 0;
     const source = function* () {
@@ -198,7 +198,7 @@ describe('a receiver that does not read', () => {
     const tensor = await nextStream(server);
     await expect.poll(() => client.stats().blockedOnCredit).toBe(true);
     await pause(50);
-    // What its credit allows, what waits to be written, and the chunk that was given last.
+    // What its credit allows, what waits to be written, and the last chunk.
     expect(given).toBeLessThan(MIB + 256 * 1024 + 100_000);
     for (let i = 0; i < 20; i++) expect((await client.request(`ping ${i}`)).text).toBe(`ping ${i}`);
     await server.send('hello');
@@ -212,7 +212,7 @@ describe('a receiver that does not read', () => {
     expect(digest(hash)).toBe(hashOf(8 * MIB));
   });
 
-  it('is sent two tensors at a time, which are read in any order', async () => {
+  it('is sent two tensors at the same time, which are read in any order', async () => {
     const { client, server } = await setUp({ transfers: 'stream' });
     const sent = [1, 2].map((n) => client.sendTensor(bytesTensor(generate(n * MIB, 100_000), n * MIB)));
     const first = await nextStream(server);
@@ -228,7 +228,7 @@ describe('a receiver that does not read', () => {
 
 describe('a transfer that fails half-way', () => {
   const HALF = 3 * MIB;
-  /** A source that notes that it was left. */
+  /** A source that records whether its iterator was closed. */
   const watched = (chunks: () => Iterable<Uint8Array>) => {
     const source = { left: false, data: undefined as unknown as AsyncIterable<Uint8Array> };
     source.data = (async function* () {
@@ -323,7 +323,7 @@ describe('a transfer that fails half-way', () => {
         tensor.cancel();
       }
     })();
-    // Whoever goes on reading does not take what was cancelled for complete.
+    // Reading on must not make a cancelled tensor look complete.
     const expected = way === 'cancels' ? { code: 'cancelled', side: 'local' } : {};
     expect((await failure(reading)) ?? {}).toMatchObject(expected);
     expect(await outcome).toMatchObject({ code: 'cancelled', side: 'remote' });
@@ -347,7 +347,7 @@ describe('a transfer that fails half-way', () => {
     await stillWorks(ends);
   });
 
-  it('because the listener of its progress throws', async () => {
+  it('because the progress listener throws', async () => {
     const ends = await setUp({ transfers: 'stream' });
     const onProgress = () => {
       throw new Error('no bar to draw');
@@ -410,13 +410,13 @@ describe('a lost connection', () => {
       expect(await arrived).toBe(hashOf(SIZE));
       expect(cuts).toBe(CUTS);
       expect(proxy.opened).toBeGreaterThan(CUTS - 2);
-      // What was under way is sent again, and that is bounded by what the receiver takes at a time.
+      // Data in flight is sent again, and the receiver's window bounds that.
       const again = sentBytes() - before - SIZE;
       expect(again / CUTS).toBeLessThan(4 * MIB);
     },
   );
 
-  it('that nobody makes up for fails what was under way at both ends', async () => {
+  it('that is never replaced fails the transfers in flight at both ends', async () => {
     const ends = await setUp({ transfers: 'stream' }, { reconnect: false });
     const outcome = failure(ends.client.sendTensor(bytesTensor(generate(SIZE, 300_000), SIZE)));
     const tensor = await nextStream(ends.server);
@@ -443,7 +443,7 @@ describe('the models of the two ends', () => {
   const OTHER = { ...LLAMA, modelFamily: 'other', modelHash: 'b'.repeat(64) };
   const SMALL = bytesTensor(new Uint8Array(9), 9);
 
-  it('that are the same exchange tensors as they are', async () => {
+  it('that are the same exchange tensors unchanged', async () => {
     const { client, server } = await setUp({ avp: { identity: LLAMA } }, { avp: { identity: LLAMA } });
     for (const { negotiated } of [client, server]) {
       expect(negotiated.avp).toEqual({ mode: 'latent', mapId: '' });
@@ -452,7 +452,7 @@ describe('the models of the two ends', () => {
     expect((await nextTensor(server)).metadata).toMatchObject({ mode: 'latent', avpMapId: '' });
   });
 
-  it('that share a tokenizer say by which map a tensor is to be projected', async () => {
+  it('that share a tokenizer state the map by which a tensor is projected', async () => {
     const { client, server } = await setUp({ avp: { identity: LLAMA } }, { avp: { identity: OTHER } });
     const mapId = `vocab:${'c'.repeat(16)}`;
     for (const { negotiated } of [client, server]) {
@@ -496,7 +496,7 @@ describe('the models of the two ends', () => {
     }
   });
 
-  it('are nobody’s business where one of them is not named', async () => {
+  it('have no effect if one of them is not named', async () => {
     for (const [server, client] of [
       [{ avp: { identity: LLAMA } }, {}],
       [{}, { avp: { identity: LLAMA } }],
@@ -509,7 +509,7 @@ describe('the models of the two ends', () => {
     }
   });
 
-  it('are not named in an end that carries no tensors', async () => {
+  it('are not named by an end that carries no tensors', async () => {
     const { client } = await setUp(
       { avp: { identity: LLAMA } },
       { avp: { identity: LLAMA }, subprotocol: 'm2m.v1.json' },

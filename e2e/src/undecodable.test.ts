@@ -2,7 +2,7 @@ import { encodeControl, LinkKind, ProtocolError, type RequestHandler } from '@pa
 import { afterEach, describe, expect, it } from 'vitest';
 import { createPeers, greet, helloBytes, openRaw, type RawPeer } from './peers.js';
 
-/** What a peer sends that is well-formed and means nothing: whom it is told to, and under which code. */
+/** Well-formed frames with undecodable content: who is notified, and with which code. */
 
 const peers = createPeers();
 afterEach(() => peers[Symbol.asyncDispose]());
@@ -11,7 +11,7 @@ const PLAIN = 0x00;
 const TOKENS = 0x01;
 const BROTLI = 0x03;
 const META = 0x80;
-/** Codec byte and all that follows it on the first frame of a body. */
+/** Codec byte and everything after it on the first frame of a body. */
 const UNDECODABLE = {
   bad_utf8: [PLAIN, 0xff],
   bad_token: [TOKENS, 0xff, 0xff, 0x7f],
@@ -29,12 +29,12 @@ const errorsOf = (peer: RawPeer) =>
 describe('a request that cannot be decoded', () => {
   const onRequest: RequestHandler = (request) => request.text;
 
-  it.each(Object.entries(UNDECODABLE))('is told to its requester as %s', async (code, body) => {
+  it.each(Object.entries(UNDECODABLE))('is reported to its requester as %s', async (code, body) => {
     const { url } = await peers.serve({ onRequest });
     const peer = await greet(url);
     peer.send(Uint8Array.of(0x10 | LinkKind.REQUEST, 1, ...body));
     await expect.poll(() => errorsOf(peer)).toEqual([code]);
-    // And harms nothing else.
+    // Later requests still work.
     peer.send(Uint8Array.of(0x10 | LinkKind.REQUEST, 3, PLAIN, 0x68, 0x69));
     await expect
       .poll(() => peer.received.some((bytes) => bytes[0] === (0x10 | LinkKind.RESPONSE) && bytes[1] === 3))
@@ -42,7 +42,7 @@ describe('a request that cannot be decoded', () => {
     peer.socket.close();
   });
 
-  it('is told to a client under the same code', async () => {
+  it('is reported to a client with the same code', async () => {
     const { url } = await peers.serve({ onRequest: (request) => request.json<string>() });
     const session = await peers.dial(url);
     await expect(session.request('no JSON')).rejects.toMatchObject({
@@ -52,7 +52,7 @@ describe('a request that cannot be decoded', () => {
     });
   });
 
-  it('is no excuse for what else the handler fails with', async () => {
+  it('does not hide other errors of the handler', async () => {
     const { url } = await peers.serve({
       onRequest() {
         throw new ProtocolError('bad_utf8', 'of a file of mine');
@@ -65,7 +65,7 @@ describe('a request that cannot be decoded', () => {
 
 describe('a message that cannot be decoded', () => {
   it.each(Object.entries(UNDECODABLE))(
-    'ends the session with 4400 and %s where its reader asks for it',
+    'ends the session with 4400 and %s when its reader asks for it',
     async (code, body) => {
       const { url } = await peers.serve({
         async onSession(session) {
@@ -78,7 +78,7 @@ describe('a message that cannot be decoded', () => {
     },
   );
 
-  it('is not the fault of another session, in which its reader fails', async () => {
+  it('is not blamed on another session in which its reader fails', async () => {
     let error: unknown;
     const { url } = await peers.serve({
       async onSession(session) {
@@ -101,7 +101,7 @@ describe('a message that cannot be decoded', () => {
   });
 });
 
-describe('1000 says that a session has ended as agreed, and so not that', () => {
+describe('1000 means an orderly end, and is not sent when', () => {
   it.each([
     ['zlib v2.0 came', '#M2M[v2.0]|DATA:AAAA', 'unsupported'],
     ['zlib v2.0 came in bytes', Buffer.from('#M2M[v2.0]|DATA:AAAA'), 'unsupported'],
@@ -139,7 +139,7 @@ describe('credentials that do not end', () => {
   it.each([
     ['are not stated', undefined],
     ['are stated as Infinity', Number.POSITIVE_INFINITY],
-  ])('where they %s, are authenticated all the same when they are renewed', async (_what, expiresAt) => {
+  ])('that %s are still authenticated when they are renewed', async (_what, expiresAt) => {
     const { url } = await peers.serve({
       authenticate: ({ token }) =>
         token === 'wrong' ? null : { principal: token === 'other' ? 'u2' : 'u1', expiresAt },
@@ -154,7 +154,7 @@ describe('credentials that do not end', () => {
     expect((await next.closed).code).toBe(4401);
   });
 
-  it('are asked for by nobody where there is no authenticate', async () => {
+  it('are accepted without authenticate', async () => {
     const { url } = await peers.serve();
     const peer = await greet(url);
     peer.send(auth(peer, 'any'));
@@ -163,7 +163,7 @@ describe('credentials that do not end', () => {
   });
 });
 
-it('an offer of which nothing is known is not called none', async () => {
+it('the refusal of an offer of unknown algorithms does not call it empty', async () => {
   const { url } = await peers.serve();
   const peer = await openRaw(url);
   peer.send(helloBytes({ algorithms: ['FOO' as never] }));

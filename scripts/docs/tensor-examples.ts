@@ -1,3 +1,4 @@
+import { resolveLimits } from '../../packages/protocol/src/base/limits.js';
 import {
   encodeTrailer,
   encodeTransferHead,
@@ -5,9 +6,14 @@ import {
   TransferReader,
 } from '../../packages/protocol/src/codec/avp/transfer.js';
 import { BodyCodec } from '../../packages/protocol/src/codec/body.js';
-import { decodeLinkFrame, LinkKind } from '../../packages/protocol/src/link/frame.js';
-import { PieceTracker } from '../../packages/protocol/src/link/pieces.js';
-import { SourcedBody } from '../../packages/protocol/src/link/streamed-body.js';
+import {
+  bodyFrameLength,
+  decodeLinkFrame,
+  LinkKind,
+  writeBodyHead,
+} from '../../packages/protocol/src/link/frame.js';
+import { Assembler } from '../../packages/protocol/src/link/reassembly.js';
+import { StreamedBody } from '../../packages/protocol/src/link/streamed-body.js';
 import { platform } from '../../packages/protocol/src/platform/node.js';
 
 /** A tensor of two numbers, cut into two frames as a large one is cut into many, and decoded again as a check. */
@@ -21,18 +27,22 @@ export function tensorFrames(): ReadonlyMap<string, Uint8Array> {
   } as const;
   const head = encodeTransferHead(description, data.length);
   const totalLength = head.length + data.length + TRAILER_SIZE;
-  const body = new SourcedBody({ kind: LinkKind.REQUEST, streamId: 1, codec: BodyCodec.AVP, totalLength });
+  const body = new StreamedBody({ kind: LinkKind.REQUEST, streamId: 1, codec: BodyCodec.AVP, totalLength });
   body.feed(head);
   body.feed(data);
   body.feed(encodeTrailer(platform.crc32(data)));
-  const frames = [head.length, totalLength - head.length].map((length) => {
-    const frame = new Uint8Array(body.frameLength(length));
-    body.writeFrame(frame, 0, length);
+  const frames = [
+    [0, head.length],
+    [head.length, totalLength],
+  ].map(([start = 0, end = 0]) => {
+    const frame = new Uint8Array(bodyFrameLength(body, totalLength, start, end));
+    const at = writeBodyHead(frame, 0, body, totalLength, start, end);
+    body.take(frame, at, end - start);
     return frame;
   });
-  const tracker = new PieceTracker(totalLength, 0);
+  const assembler = new Assembler(resolveLimits());
   const reader = new TransferReader(totalLength);
-  for (const frame of frames) reader.push(tracker.add(decodeLinkFrame(frame)).bytes);
+  for (const frame of frames) reader.push(assembler.addPiece(decodeLinkFrame(frame)).bytes);
   reader.verify();
   const [first, last] = frames as [Uint8Array, Uint8Array];
   return new Map([

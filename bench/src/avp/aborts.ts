@@ -9,13 +9,13 @@ import { watchMemory } from './memory.js';
 
 const MIB = 2 ** 20;
 const SIZE = 1024 * MIB;
-/** How far a transfer gets before one of its ends gives it up. */
+/** Bytes that a transfer gets before one end aborts it. */
 const BEGUN = 4 * MIB;
-/** What this may cost both ends together. */
+/** The most time that both ends together may spend. */
 const MAX_MS = 50;
 const MAX_MIB = 32;
 
-/** A tensor of which a part is there, and how its two ends are rid of it. */
+/** A partly received tensor, and how its two ends abort it. */
 interface Case {
   readonly name: string;
   readonly transfers: 'stream' | 'assemble';
@@ -40,12 +40,12 @@ const CASES: readonly Case[] = [
   },
 ];
 
-/** Large tensors that are given up half-way: until both ends have forgotten them, and what that takes. */
+/** Large tensors that are aborted half-way: the time and work until both ends have forgotten them. */
 export async function* measureAborts(rounds: number): AsyncGenerator<Row> {
   for (const { name, transfers, end } of CASES) {
     await using ends = await setUp(transfers);
     const times: number[] = [];
-    // The first one is for the compiler.
+    // The first run is for the JIT compiler.
     for (let round = 0; round <= rounds; round++) times.push(await giveUp(ends, end));
     const memory = watchMemory();
     await giveUp(ends, end);
@@ -60,7 +60,7 @@ export async function* measureAborts(rounds: number): AsyncGenerator<Row> {
 interface Ends extends AsyncDisposable {
   readonly client: Session;
   readonly server: Session;
-  /** What the server was handed last. */
+  /** The last tensor that the server received. */
   received: ReceivedTensor | undefined;
 }
 
@@ -86,7 +86,7 @@ async function setUp(transfers: 'stream' | 'assemble'): Promise<Ends> {
   return ends;
 }
 
-/** @returns milliseconds from giving up until neither end has anything of it any more. */
+/** @returns milliseconds from the abort until neither end holds any of the tensor. */
 async function giveUp(ends: Ends, end: Case['end']): Promise<number> {
   const { client, server } = ends;
   const controller = new AbortController();
@@ -104,7 +104,7 @@ async function giveUp(ends: Ends, end: Case['end']): Promise<number> {
   );
   await sent.then(
     () => {
-      throw new Error('nobody gave up');
+      throw new Error('neither end aborted the transfer');
     },
     () => {},
   );
@@ -120,7 +120,7 @@ async function readAll(ends: Ends): Promise<void> {
     try {
       for await (const chunk of tensor?.chunks ?? []) void chunk;
     } catch {
-      // That is what is measured.
+      // The rejection is expected.
     }
   }
 }

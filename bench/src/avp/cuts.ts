@@ -4,7 +4,7 @@ import { system } from './session-end.js';
 
 const MIB = 2 ** 20;
 const CUTS = 8;
-/** `sessionWindow`, which bounds what can be under way. */
+/** `sessionWindow`, which bounds the bytes in flight. */
 const WINDOW = 4 * MIB;
 
 /** A large tensor whose connection is lost now and then: how much of it is sent twice. */

@@ -3,17 +3,20 @@ import { decodeAvp, encodeAvp } from '@parlance/protocol';
 import { timeInTurns } from '../codecs/timing.js';
 import { compare, type Row } from '../row.js';
 
-/** In Node since 20.15; its types do not all say so. */
+/** In Node since 20.15, but missing from some versions of its types. */
 const { crc32 } = zlib as unknown as { crc32(data: Uint8Array): number };
 
-/** @property maxOverheadUs what encoding and decoding may cost beside twice a copy and a checksum. */
+/** @property maxOverheadUs the most that encoding and decoding may cost beyond two copies and checksums. */
 const CASES = [
   { dim: 4096, dtype: 'float32', minSpeedUp: 60, maxOverheadUs: 3 },
   { dim: 384, dtype: 'float32', minSpeedUp: 15, maxOverheadUs: undefined },
 ] as const;
 const MIN_SHRINKING = 4.7;
 
-/** One hidden state there and back: as a frame, as JSON, and what moving its bytes and a CRC cost at least. */
+/**
+ * One hidden state, encoded and decoded: as a frame, as JSON, and the minimal cost of copying its bytes and
+ * computing a CRC.
+ */
 export function* measureFrames(rounds: number): Generator<Row> {
   for (const { dim, dtype, minSpeedUp, maxOverheadUs } of CASES) {
     const data = Float32Array.from({ length: dim }, gaussian);
@@ -51,7 +54,7 @@ export function* measureFrames(rounds: number): Generator<Row> {
   }
 }
 
-/** Normally distributed, as hidden states are more or less (Box and Muller). */
+/** Normally distributed, roughly as hidden states are (Box–Muller). */
 function gaussian(): number {
   return Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
 }

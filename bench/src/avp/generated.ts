@@ -3,7 +3,7 @@ import { randomFillSync } from 'node:crypto';
 /** Bytes of a chunk, and of a frame of the baseline. */
 export const CHUNK_SIZE = 256 * 1024;
 
-/** `total` bytes out of one buffer, which is changed a little and given out again and again. */
+/** Yields `total` bytes from one buffer, which is changed a little and yielded again and again. */
 export function* generate(total: number): Generator<Uint8Array> {
   const chunk = randomFillSync(new Uint8Array(CHUNK_SIZE));
   const counter = new DataView(chunk.buffer);

@@ -1,18 +1,18 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 
-/** What a process held at its peak, beside what it held before, in bytes. */
+/** The peak memory of a process, and its memory before, in bytes. */
 export interface PeakMemory {
   readonly base: number;
-  /** Since the base was taken, or since the last call of `forget`; no less than the base. */
+  /** Since the base was taken, or since the last call of `forget`; at least the base. */
   peak(): number;
-  /** Earlier peaks count no more; the base stays. */
+  /** Forgets earlier peaks; the base stays. */
   forget(): void;
 }
 
-/** Begins to watch: garbage is collected where that is allowed, and the system forgets earlier peaks. */
+/** Starts watching: collects garbage if `--expose-gc` allows it, and resets the peak. */
 export function watchMemory(): PeakMemory {
   for (let i = 0; i < 3; i++) globalThis.gc?.();
-  // "5" makes the high-water mark the present size (proc(5)).
+  // "5" resets the high-water mark to the present size (proc(5)).
   const forget = () => writeFileSync('/proc/self/clear_refs', '5');
   forget();
   const base = highWaterMark();
@@ -20,9 +20,10 @@ export function watchMemory(): PeakMemory {
 }
 
 /**
- * Brings V8 to where a process is that has run for a while. It begins with a generous limit and lowers it
- * after some full collections; from then on buffers that pass through cause a dozen of them for 256 MiB where
- * there were none. One of two systems may get there in the middle of a comparison, and the other never.
+ * Brings V8 into the state of a process that has run for a while. V8 begins with a generous limit and lowers
+ * it after some full collections; from then on, 256 MiB of buffers passing through cause a dozen collections
+ * instead of none. Without this, one of two systems might get there in the middle of a comparison and the
+ * other never.
  */
 export async function settleHeap(): Promise<void> {
   for (let i = 0; i < 10; i++) {
@@ -34,6 +35,6 @@ export async function settleHeap(): Promise<void> {
 
 function highWaterMark(): number {
   const [, kilobytes] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
-  if (kilobytes === undefined) throw new Error('/proc/self/status does not state VmHWM');
+  if (kilobytes === undefined) throw new Error('/proc/self/status has no VmHWM');
   return Number(kilobytes) * 1024;
 }

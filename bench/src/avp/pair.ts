@@ -1,12 +1,12 @@
-import { type Remote, startRemote } from '../process/channel.js';
+import { type Child, startChild } from '../../../scripts/child-process.js';
 import type { TransferCommands } from '../process/transfer.js';
 import type { TransferSystemName } from './ends.js';
 
 /** Both ends of one connection, each in a process of its own. */
 export interface Pair {
   readonly system: TransferSystemName;
-  readonly client: Remote<TransferCommands>;
-  readonly server: Remote<TransferCommands>;
+  readonly client: Child<TransferCommands>;
+  readonly server: Child<TransferCommands>;
   readonly port: number;
   stop(): void;
 }
@@ -28,6 +28,6 @@ export async function startPair(system: TransferSystemName): Promise<Pair> {
   return { system, client, server, port, stop };
 }
 
-export function startEnd(system: TransferSystemName): Remote<TransferCommands> {
-  return startRemote(new URL('../process/transfer.ts', import.meta.url), [system], ['--expose-gc']);
+export function startEnd(system: TransferSystemName): Child<TransferCommands> {
+  return startChild(new URL('../process/transfer.ts', import.meta.url), [system], ['--expose-gc']);
 }

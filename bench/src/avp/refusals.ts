@@ -3,14 +3,14 @@ import { timeInTurns } from '../codecs/timing.js';
 import { atMost, compare, type Row } from '../row.js';
 import { watchMemory } from './memory.js';
 
-/** What refusing a frame may cost whoever receives it. */
+/** The most that refusing a frame may cost its receiver. */
 const MAX_MS = 50;
 const MAX_MIB = 32;
 const MIB = 2 ** 20;
 
 const TENSOR = { dtype: 'int8', payloadType: 'hidden_state' } as const;
 
-/** Frames that are not what they say, or much more than they seem. */
+/** Frames that are inconsistent, or that expand to far more than their size. */
 export async function* measureRefusals(rounds: number): AsyncGenerator<Row> {
   await loadCodecs(['AVP']);
   const data = new Uint8Array(1024).fill(7);
@@ -21,13 +21,13 @@ export async function* measureRefusals(rounds: number): AsyncGenerator<Row> {
     '1 GiB of zstd, seen when unpacked': compressedFrame(compressedBlocks(8192)),
     '2^62 bytes of zstd': compressedFrame(runLengthBlocks([0xe0, 0, 0, 0, 0, 0, 0, 0, 0x40], 1, 10)),
     'a wrong checksum': changed(whole, whole.length - 1, 8),
-    // The last two bytes in front of the checksum are the shape, 1024 as a varint.
+    // The last two bytes before the checksum are the shape, 1024 as a varint.
     'a wrong shape': changed(whole, whole.length - 1024 - 7, 9),
     'a cut frame': whole.subarray(0, -1),
     'bytes behind the frame': Buffer.concat([whole, Buffer.alloc(1)]),
   };
   const run = (name: string) => refuse(name, frames[name] as Uint8Array);
-  // Before anything has run: what a decoder has allocated once does not show later.
+  // Measured before anything else runs: memory that a decoder has allocated once would not show later.
   for (const name of Object.keys(frames)) {
     const memory = watchMemory();
     run(name);
@@ -49,10 +49,12 @@ function refuse(name: string, frame: Uint8Array): void {
     if (error instanceof ProtocolError) return;
     throw error;
   }
-  throw new Error(`${name} was taken`);
+  throw new Error(`${name} was accepted`);
 }
 
-/** A zstd frame of `count` run-length blocks, four bytes each. @param header behind the magic number. */
+/**
+ * A zstd frame of `count` run-length blocks, four bytes each. @param header the bytes after the magic number.
+ */
 function runLengthBlocks(header: readonly number[], count: number, size: number): Uint8Array {
   const bytes = [0x28, 0xb5, 0x2f, 0xfd, ...header];
   for (let i = 0; i < count; i++) {
@@ -62,18 +64,18 @@ function runLengthBlocks(header: readonly number[], count: number, size: number)
   return Uint8Array.from(bytes);
 }
 
-/** A zstd frame of `count` × 128 KiB that says so nowhere, only in what its blocks come to. */
+/** A zstd frame of `count` × 128 KiB that does not state its size; only its blocks add up to it. */
 function compressedBlocks(count: number): Uint8Array {
   const frame = encodeAvp(
     { ...TENSOR, data: Buffer.alloc(128 * 1024, 'ab') },
     { compression: 'balanced', checksum: false },
   );
   const at = Buffer.from(frame.buffer).indexOf('28b52ffda0', 'hex');
-  if (at < 0) throw new Error('zstd does not begin with a size of four bytes');
+  if (at < 0) throw new Error('the zstd frame does not begin with a four-byte size');
   const last = frame.subarray(at + 9);
   const block = last.slice();
   block[0] = (last[0] ?? 0) & ~1;
-  // As a streaming encoder begins: a window of 128 KiB, and no size.
+  // The header of a streaming encoder: a window of 128 KiB, and no size.
   const head = Uint8Array.of(0x28, 0xb5, 0x2f, 0xfd, 0, 0x38);
   return Buffer.concat([head, ...Array<Uint8Array>(count - 1).fill(block), last]);
 }

@@ -4,7 +4,7 @@ import WebSocket from 'ws';
 import type { End, TransferSystem } from './ends.js';
 import { generate } from './generated.js';
 
-/** Of both ends. */
+/** Options of both ends. */
 export const OPTIONS = {
   transfers: 'stream',
   algorithms: ['NONE'],
@@ -39,7 +39,7 @@ export const system: TransferSystem = {
   },
 };
 
-/** @param to an agent. */
+/** @param to the receiving agent. */
 export function endOf(session: Session, to?: string): End {
   return {
     get sentBytes() {
@@ -59,10 +59,10 @@ export function endOf(session: Session, to?: string): End {
   };
 }
 
-/** Tensors are verified by the session itself; what fails here ends the process. */
+/** Reads every tensor. The session itself verifies them; an error ends the process. */
 export async function readAll(session: Session): Promise<void> {
   for await (const { tensor } of session) {
-    if (tensor?.chunks === undefined) throw new Error('that was no streamed tensor');
+    if (tensor?.chunks === undefined) throw new Error('the message is not a streamed tensor');
     let length = 0;
     for await (const chunk of tensor.chunks) length += chunk.length;
     if (length !== tensor.byteLength) throw new Error(`${length} bytes arrived`);

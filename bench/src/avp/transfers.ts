@@ -5,7 +5,7 @@ const MIB = 2 ** 20;
 const MIN_RATE = 0.85;
 const MAX_PEAK_MIB = 110;
 
-/** What one transfer took. */
+/** The cost of one transfer. */
 interface Transfer {
   readonly ms: number;
   readonly cpuMs: BothSides;
@@ -17,8 +17,8 @@ interface BothSides {
 }
 
 /**
- * A large tensor in either direction over a session, beside the same by hand. The two take turns, and
- * the best of either counts: whatever else a machine does makes transfers slower, and never faster.
+ * A large tensor in either direction over a session, against a hand-written protocol. The two take turns, and
+ * the best of each counts: other work on the machine makes transfers slower, never faster.
  */
 export async function* measureTransfers(
   session: Pair,
@@ -31,7 +31,7 @@ export async function* measureTransfers(
     const ours: Transfer[] = [];
     const theirs: Transfer[] = [];
     await Promise.all(pairs.flatMap(({ client, server }) => [client.call('watch'), server.call('watch')]));
-    // The first of each is for the compiler.
+    // The first transfer of each is for the JIT compiler.
     for (let round = 0; round <= rounds; round++) {
       const turns = [
         async () => ours.push(await transfer(session, direction, size)),
@@ -53,7 +53,9 @@ async function transfer(pair: Pair, { from, to }: Direction, size: number): Prom
   return { ms, cpuMs: { from: from1.cpuMs - from0.cpuMs, to: to1.cpuMs - to0.cpuMs } };
 }
 
-/** Of all transfers in one direction, beyond what each process held before its first transfer. */
+/**
+ * Peak memory over all transfers in one direction, beyond what each process held before its first transfer.
+ */
 async function peaksOf(pair: Pair, { from, to }: Direction): Promise<BothSides> {
   const [sender, receiver] = await Promise.all([pair[from].call('mark'), pair[to].call('mark')]);
   return { from: sender.peakBytes, to: receiver.peakBytes };

@@ -7,8 +7,8 @@ const PLACES = ['same connection', 'another connection'] as const;
 type Place = (typeof PLACES)[number];
 
 /**
- * Round trips of small messages on the connection that a tensor passes, and on another one to the same
- * server. How long they take by hand says what of it is the machine's doing.
+ * Round trips of small messages on the connection that carries a tensor, and on another connection to the
+ * same server. The hand-written baseline shows how much of the delay is due to the machine.
  */
 export async function* measureWaiting(
   session: Pair,
@@ -48,7 +48,7 @@ async function waitsOf(pair: Pair, size: number, rounds: number): Promise<Record
           })),
         );
         isOver = await Promise.race([sent.then(() => true), measured.then(() => false)]);
-        // What was measured when the tensor had arrived was measured beside nothing.
+        // Drop what was measured after the tensor had arrived.
         for (const { place, taken } of isOver ? [] : await measured) waits[place].push(...taken);
         await measured;
       }

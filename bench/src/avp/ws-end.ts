@@ -5,12 +5,12 @@ import WebSocket, { WebSocketServer } from 'ws';
 import type { End, TransferSystem } from './ends.js';
 import { generate } from './generated.js';
 
-/** In Node since 20.15; its types do not all say so. */
+/** In Node since 20.15, but missing from some versions of its types. */
 const { crc32 } = zlib as unknown as { crc32(data: Uint8Array, value?: number): number };
 
 /**
- * What one would write by hand: chunks as binary messages with one send outstanding, then their CRC as
- * text, which the receiver compares with its own and confirms.
+ * A hand-written protocol: chunks as binary messages with one send outstanding, then their CRC as text, which
+ * the receiver compares with its own and confirms.
  */
 export const system: TransferSystem = {
   async serve(onEnd) {

@@ -2,9 +2,9 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createServer } from '@parlance/server';
 import { WebSocketServer } from 'ws';
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
 
-/** Handlers that go on until they are told to stop, and when that was. */
+/** Handlers that run until they are cancelled, and record when that was. */
 
 const PART = 'some tokens of a reply ';
 const PART_MS = 5;
@@ -45,7 +45,7 @@ const commands = {
     plainUrl: `ws://127.0.0.1:${(plain.address() as AddressInfo).port}`,
   }),
 
-  /** Monotonic milliseconds at which something happened, once it has. */
+  /** Monotonic milliseconds of an event; resolves once it has happened. */
   at(tag: string): Promise<number> {
     const at = times.get(tag);
     times.delete(tag);

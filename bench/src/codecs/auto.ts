@@ -5,8 +5,8 @@ import { Algorithm, type Encoding, isProtocolError } from './subject.js';
 import { timeInTurns } from './timing.js';
 
 /**
- * The choice of `auto` beside trying every codec on every message: how many bytes more, how much time
- * less. A session learns as it goes, so each pass begins with new sessions and includes the learning.
+ * The choice of `auto` against trying every codec on every message: how many bytes more, how much time less.
+ * A session learns as it goes, so each pass starts with new sessions and includes the learning.
  */
 
 const MAX_BYTES = 1.02;
@@ -19,7 +19,7 @@ const EVERYTHING = [
   Algorithm.DICTIONARY,
   Algorithm.NONE,
 ] as const;
-/** M2M is Brotli with a header in front and so never the smallest: whoever knows that leaves it out. */
+/** M2M is Brotli plus a header and so never the smallest; a caller who knows that leaves it out. */
 const WITHOUT_M2M = EVERYTHING.filter((algorithm) => algorithm !== Algorithm.M2M);
 
 const WAYS = {
@@ -29,7 +29,7 @@ const WAYS = {
 } as const;
 type Way = keyof typeof WAYS;
 
-/** What one way of choosing makes of some texts. */
+/** The result of one way of choosing, over some texts. */
 interface Outcome {
   bytes: number;
   us: number;
@@ -63,7 +63,7 @@ export function* measureAuto(encoding: Encoding, traffic: Traffic, rounds: numbe
   );
 }
 
-/** Figures of one message on average. */
+/** Averages per message. */
 function* autoRows(label: string, count: number, ways: Record<Way, Outcome>): Generator<Row> {
   const held = (way: Way, key: keyof Outcome) => ({
     name: key === 'bytes' ? 'smallest of all' : way,

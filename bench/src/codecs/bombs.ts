@@ -4,10 +4,10 @@ import { decodeBrotli, decodeM2M, decodeText, encodeM2M, ProtocolError } from '.
 import { timeInTurns } from './timing.js';
 
 const EXPANDED = 64 * 1024 * 1024;
-/** What refusing a message may cost the sessions beside it. */
+/** How long refusing a message may block the other sessions. */
 const MAX_MS = 50;
 
-/** How long it takes to find out that a few bytes expand to 64 MiB and refuse them at 16. */
+/** Time to detect that a few bytes expand to 64 MiB, and to refuse them at 16 MiB. */
 export function* measureBombs(rounds: number): Generator<Row> {
   const json = Buffer.from(`"${'x'.repeat(EXPANDED)}"`);
   const brotli = brotliCompressSync(json, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } });
@@ -36,5 +36,5 @@ function refuse(name: string, decode: () => unknown): void {
     if (error instanceof ProtocolError && error.code === 'decompressed_too_large') return;
     throw error;
   }
-  throw new Error(`${name}: the bomb went off`);
+  throw new Error(`${name}: the bomb was decoded`);
 }

@@ -1,6 +1,6 @@
 import { collectParagraphs } from './prose.js';
 
-/** Chat as it travels: requests of a given size, and the traffic of a whole conversation. */
+/** Chat messages as they travel: requests of a given size, and the traffic of a whole conversation. */
 
 export interface Sample {
   readonly value: object;
@@ -18,24 +18,24 @@ const SYSTEM: ChatMessage = {
   content: 'You explain software to people who are new to it.',
 };
 
-/** Hands out each paragraph once before any comes again. @param accept which ones. */
+/** Yields each paragraph once before it repeats any. @param accept which paragraphs to use. */
 export function createProse(accept: (paragraph: string) => boolean = () => true): () => string {
   const paragraphs = collectParagraphs().filter(accept);
   let next = 0;
   return () => paragraphs[next++ % paragraphs.length] as string;
 }
 
-/** The dictionary codec carries nothing else. */
+/** The dictionary codec carries printable ASCII only. */
 export function isAscii(text: string): boolean {
   return Buffer.byteLength(text) === text.length && !/[^\x20-\x7e]/.test(text);
 }
 
-/** JSON around the content of a message. */
+/** Bytes of JSON around the content of a message. */
 const ENVELOPE = 34;
-/** Content that is worth a message. */
+/** Shortest content of a message. */
 const LEAST = 24;
 
-/** `count` different requests, each of about `size` bytes of JSON, and of ASCII alone. */
+/** `count` different requests, each of about `size` bytes of JSON in ASCII. */
 export function chatRequests(size: number, count: number): Sample[] {
   const prose = createProse(isAscii);
   return Array.from({ length: count }, () => {
@@ -54,9 +54,9 @@ export function chatRequests(size: number, count: number): Sample[] {
 }
 
 export interface Traffic {
-  /** What the client sends: every request repeats the whole history. */
+  /** The client's messages: every request repeats the whole history. */
   readonly requests: readonly string[];
-  /** What the server sends: whole responses in even turns, streamed chunks in odd ones. */
+  /** The server's messages: whole responses in even turns, streamed chunks in odd ones. */
   readonly replies: readonly string[];
 }
 
@@ -104,7 +104,7 @@ function response(turn: number, content: string) {
   };
 }
 
-/** A word a chunk, which is about what a model's token is. */
+/** One word per chunk, about the length of a model's token. */
 function chunks(turn: number, content: string): object[] {
   const words = content.match(/\s*\S+/g) ?? [];
   const chunk = (delta: object, finishReason: string | null) => ({

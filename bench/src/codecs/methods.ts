@@ -21,10 +21,10 @@ import {
   encodeToken,
 } from './subject.js';
 
-/** A way to put a message on the wire and to take it off again. */
+/** A way to encode and decode a message. */
 export interface Method {
   readonly name: string;
-  /** @throws where this method cannot carry the message. */
+  /** @throws if this method cannot carry the message. */
   encode(sample: Sample): unknown;
   decode(coded: unknown): unknown;
   /** Bytes on the wire. */
@@ -51,7 +51,7 @@ export const BROTLI_NAME = 'node brotli q5';
 const ofText = (text: string) => Buffer.byteLength(text);
 const ofBytes = (bytes: Uint8Array) => bytes.length;
 
-/** What there is without this protocol. Brotli has the options that suit it best here. */
+/** Alternatives to this protocol. Brotli has the options that suit it best here. */
 const baselines: readonly Method[] = [
   method(JSON_NAME, ofText, ({ value }) => JSON.stringify(value), JSON.parse),
   method(
@@ -77,11 +77,11 @@ const baselines: readonly Method[] = [
   ),
 ];
 
-/** Every codec of the documents in the forms that they define, and what a session makes of `auto`. */
+/** Every codec of the specification in its defined forms, and the choice of a session's `auto`. */
 export function createMethods(encoding: Encoding): readonly Method[] {
   const coder = createSessionCoder(encoding);
   const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-  /** As a body, which is what has a text form. */
+  /** TokenNative as a body, without the text form. */
   const tokens = (bytes: Uint8Array): CodedBody => ({
     codec: BodyCodec.TOKEN_NATIVE,
     bytes,
@@ -142,7 +142,7 @@ export function createMethods(encoding: Encoding): readonly Method[] {
   ];
 }
 
-/** The codecs of a session in which both ends speak everything. */
+/** The codecs of a session in which both ends support all of them. */
 export function createSessionCoder(encoding: Encoding) {
   return createBodyCoder({
     algorithms: Object.values(Algorithm),

@@ -4,12 +4,14 @@ import { join, sep } from 'node:path';
 
 const MIN_PARAGRAPH = 120;
 const MAX_PARAGRAPH = 900;
-/** No common factor with any number of paragraphs below it, so that a walk in its steps meets them all. */
+/**
+ * Shares no factor with any smaller number of paragraphs, so a walk in steps of this size visits them all.
+ */
 const STRIDE = 1_000_003;
 
 /**
- * Paragraphs of real prose without shipping any: from the READMEs of the packages that are installed,
- * each once, in an order that mixes the packages and is the same in every run.
+ * Real prose without shipping any: the paragraphs of the installed packages' READMEs, each once, in an order
+ * that mixes the packages and is the same in every run.
  */
 export function collectParagraphs(): string[] {
   const found = new Set<string>();
@@ -25,7 +27,7 @@ export function collectParagraphs(): string[] {
   return inOrder.map((_, i) => inOrder[(i * STRIDE) % inOrder.length] as string);
 }
 
-/** The READMEs of the packages that are installed, each once, as they are. */
+/** The READMEs of the installed packages, each once, unchanged. */
 export function collectReadmes(): string[] {
   return [...new Set(readmes().map((file) => readFileSync(file, 'utf8')))];
 }

@@ -1,6 +1,6 @@
 /**
- * What is measured, in one place: the public API, and behind it the part of a session that chooses
- * and applies codecs. Only this file knows where that lives.
+ * Everything that is measured: the public API, and the part of a session that chooses and applies codecs.
+ * Only this file knows where that part lives.
  */
 
 import type * as BodyCoders from '../../../packages/protocol/src/codec/auto/coder.js';
@@ -9,7 +9,7 @@ import type * as Varints from '../../../packages/protocol/src/tokenizer/varints.
 
 export * from '@parlance/protocol';
 
-/** The compiled form of the sources, which is the one that `@parlance/protocol` is here. */
+/** Imports a module in compiled form, which is also what `@parlance/protocol` resolves to here. */
 async function inside<Module>(path: string): Promise<Module> {
   return (await import(new URL(`../../../packages/protocol/dist/${path}`, import.meta.url).href)) as Module;
 }

@@ -1,13 +1,13 @@
 import { median } from '../statistics.js';
 
-/** For the compiler: a cold run is many times slower. */
+/** For the JIT compiler: a cold run is many times slower. */
 const WARM_UP_MS = 30;
-/** Long enough for the clock, short enough for turns that see the same machine. */
+/** Long enough for the clock, short enough that all turns see the same machine. */
 const MIN_TURN_MS = 2;
 
 /**
- * Microseconds that one run of each task takes. The tasks take turns, so that a machine that is slow
- * for a while is slow for all of them, and the median of the turns counts.
+ * Microseconds that one run of each task takes. The tasks take turns, so that a slow phase of the machine
+ * affects all of them, and the median of the turns counts.
  */
 export function timeInTurns<Name extends string>(
   tasks: ReadonlyMap<Name, () => void>,

@@ -1,6 +1,6 @@
 /**
- * The best of several times for each of many tasks: what other processes of the machine cost comes and goes,
- * what the task costs is there every time. Nothing but plain arithmetic, as a page uses it too.
+ * The best of several times for each of many tasks: the cost of other processes comes and goes, the cost of
+ * the task is always there. Plain arithmetic only, because a web page uses it too.
  */
 export class BestTimes {
   readonly #best: number[] = [];
@@ -9,7 +9,7 @@ export class BestTimes {
     this.#best[task] = Math.min(this.#best[task] ?? Infinity, time);
   }
 
-  /** Of all tasks that were timed. */
+  /** The median over all tasks. */
   median(): number {
     const sorted = this.#best.filter(Number.isFinite).sort((a, b) => a - b);
     return sorted[sorted.length >> 1] ?? Number.NaN;

@@ -7,14 +7,14 @@ import { extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 import { build } from 'vite';
-import type { Remote } from '../process/channel.js';
+import type { Child } from '../../../scripts/child-process.js';
 import type { Row } from '../row.js';
 import type { History } from './histories.js';
 import type { PageResult } from './page/main.js';
 import { busyRow, sizes } from './rows.js';
 import type { FarCommands } from './server.js';
 
-/** The same histories, sent by a page in Chromium to the same server. */
+/** The same histories, sent to the same server by a page in Chromium. */
 
 const CHROMIUM = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
@@ -25,13 +25,13 @@ const MEDIA_TYPES: Readonly<Record<string, string>> = {
 };
 
 export async function* inChromium(
-  far: Remote<FarCommands>,
+  far: Child<FarCommands>,
   histories: readonly History[],
   isGiven: boolean,
   rounds: number,
 ): AsyncGenerator<Row> {
   if (!existsSync(CHROMIUM)) {
-    console.error(`nothing is measured in Chromium: there is none at ${CHROMIUM}; set CHROMIUM_PATH`);
+    console.error(`skipped Chromium: not found at ${CHROMIUM}; set CHROMIUM_PATH`);
     return;
   }
   const folder = await mkdtemp(join(tmpdir(), 'parlance-bench-'));
@@ -76,7 +76,7 @@ export async function* inChromium(
   }
 }
 
-/** Serves the page so that its clock is as fine as a browser's gets. */
+/** Serves the page with the headers that give it the finest clock a browser has. */
 async function serve(folder: string, histories: readonly History[]) {
   const server = createServer(async (request, response) => {
     const path = normalize(new URL(request.url ?? '/', 'http://host').pathname);

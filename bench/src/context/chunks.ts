@@ -1,7 +1,8 @@
+import type { RequestListener } from 'node:http';
 import type { Encoding } from '@parlance/protocol';
 import { collectParagraphs } from '../codecs/prose.js';
 
-/** A streamed answer, as token IDs and as the JSON that a chat API makes of each. */
+/** A streamed answer, as token IDs and as the JSON chunks of a chat API. */
 
 /** The first `count` tokens of prose. */
 export function answerTokens(encoding: Encoding, count: number): Uint32Array {
@@ -10,7 +11,7 @@ export function answerTokens(encoding: Encoding, count: number): Uint32Array {
   return ids.slice(0, count);
 }
 
-/** Texts of tokens; a character that several tokens make up comes with the last of them. */
+/** The text of each token; a character made of several tokens comes with the last of them. */
 export function textsOf(encoding: Encoding, ids: Uint32Array): string[] {
   const decoder = encoding.createDecoder();
   return [...ids].map((id) => decoder.push([id])).filter((text) => text !== '');
@@ -28,5 +29,13 @@ export function chunkOf(text: string): string {
   });
 }
 
-/** The same as a server-sent event. */
-export const eventOf = (json: string): string => `data: ${json}\n\n`;
+/** Answers each request with all chunks as server-sent events. */
+export function answerWithEvents(chunks: readonly string[]): RequestListener {
+  return (request, response) => {
+    request.resume().on('end', () => {
+      response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' });
+      for (const chunk of chunks) response.write(`data: ${chunk}\n\n`);
+      response.end('data: [DONE]\n\n');
+    });
+  };
+}

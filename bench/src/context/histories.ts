@@ -1,29 +1,29 @@
 import { collectReadmes } from '../codecs/prose.js';
 import { type ChatMessage, readConversation } from '../conversation.js';
 
-/** What clients of chat APIs send: the whole history with every request. */
+/** The requests of chat API clients: each contains the whole history. */
 export interface History {
   readonly name: string;
-  /** Bodies of requests, in order. */
+  /** Request bodies, in order. */
   readonly requests: readonly string[];
-  /** Conversations among them. */
+  /** Interleaved conversations. */
   readonly conversations: 1 | 2;
-  /** How many times fewer bytes than JSON are aimed at, where a file was given. */
+  /** How many times smaller than JSON the requests should get, if a file was given. */
   readonly factor: number;
 }
 
 const TURNS = 40;
 const WINDOW = 12;
-/** UTF-16 units of a message that is made up. */
+/** UTF-16 units of a generated message. */
 const MESSAGE_LENGTH = 2000;
-/** No common factor with any number of READMEs. */
+/** Shares no factor with any number of READMEs. */
 const STRIDE = 1_000_003;
 
-/** @param file a conversation; without one it is made of the READMEs of installed packages. */
+/** @param file a conversation. @default one made of the READMEs of installed packages */
 export function createHistories(file: string | undefined): History[] {
   const messages = file === undefined ? writeConversation() : readConversation(file);
   const turns = Math.min(TURNS, Math.floor(messages.length / 2));
-  // As long as the first one, and another one: its messages come from the other end.
+  // A second conversation of the same length: the same messages in reverse order.
   const others = messages.map(({ role }, i) => ({ role, content: messages.at(-1 - i)?.content ?? '' }));
   const of = (all: readonly ChatMessage[], turn: number) => all.slice(0, 2 * turn);
   const each = (request: (turn: number) => string[]) =>
@@ -68,7 +68,7 @@ function requestOf(messages: readonly ChatMessage[]): string {
   });
 }
 
-/** Another sentence in the middle, with every turn. */
+/** Adds another sentence in the middle with every turn. */
 function edited(messages: readonly ChatMessage[], turn: number): ChatMessage[] {
   const at = messages.length >> 1;
   return messages.map((message, i) =>
@@ -84,7 +84,7 @@ function writeConversation(): ChatMessage[] {
   let next = 0;
   const write = (): string => {
     const readme = readmes[(next * STRIDE) % readmes.length] as string;
-    // Another passage of it when all have had their turn.
+    // The next passage of this README, once every README had its turn.
     const start = (Math.floor(next++ / readmes.length) * MESSAGE_LENGTH) % (readme.length - MESSAGE_LENGTH);
     return readme.slice(start, start + MESSAGE_LENGTH);
   };

@@ -1,19 +1,21 @@
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
+import type { Child } from '../../../scripts/child-process.js';
 import { collectParagraphs } from '../codecs/prose.js';
-import type { Remote } from '../process/channel.js';
 import { compare, type Row } from '../row.js';
 import type { FarCommands } from './server.js';
 
-/** What a session with a full context takes at the server: what is kept of the client's messages. */
+/** Server memory of a session with a full context: the messages of the client that are kept. */
 
 const MESSAGES = 8;
 const BUDGET = 1024 * 1024;
-/** Beside the messages themselves: the objects that hold them, and a heap that is never quite clean. */
+/**
+ * In addition to the messages: the objects that hold them, and garbage that is never completely collected.
+ */
 const MAX_RATIO = 1.05;
 const SUBPROTOCOL = 'm2m.v1';
 
-export async function* fullContexts(far: Remote<FarCommands>, count: number): AsyncGenerator<Row> {
+export async function* fullContexts(far: Child<FarCommands>, count: number): AsyncGenerator<Row> {
   const port = await far.call('port', 'session');
   const url = `ws://127.0.0.1:${port}/session`;
   const frames = await recordFrames(url);
@@ -36,7 +38,9 @@ export async function* fullContexts(far: Remote<FarCommands>, count: number): As
   );
 }
 
-/** What a client sends that fills its context, from HELLO on: it is the same for every session. */
+/**
+ * Records the frames of a client that fills its context, from HELLO on: they are the same for every session.
+ */
 async function recordFrames(url: string): Promise<Uint8Array[]> {
   const frames: Uint8Array[] = [];
   class Recorded extends WebSocket {

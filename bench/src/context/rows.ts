@@ -2,7 +2,7 @@ import { atMost, compare, type Row } from '../row.js';
 import type { History } from './histories.js';
 import { platform } from './subject.js';
 
-/** What a sender may be busy with one request, in microseconds. */
+/** The most microseconds that one request may keep its sender busy. */
 const MAX_BUSY_US = 500;
 
 export function busyRow(what: string, value: number, brotli: number): Row {
@@ -19,7 +19,9 @@ export function busyRow(what: string, value: number, brotli: number): Row {
   );
 }
 
-/** Rows of what a history took against JSON, and against what cannot be left out: the last request, once. */
+/**
+ * Rows for the bytes of a history, against JSON and against the minimum, which is the last request sent once.
+ */
 export function* sizes(
   name: string,
   bytes: number,

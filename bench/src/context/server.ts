@@ -3,14 +3,17 @@ import type { AddressInfo } from 'node:net';
 import { loadEncoding } from '@parlance/protocol';
 import { createServer } from '@parlance/server';
 import { WebSocketServer } from 'ws';
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
+import { cpuTime } from '../process/cpu.js';
+import { settledMemory } from '../process/memory.js';
 import { countTraffic } from '../process/sockets.js';
-import { answerTokens, chunkOf, eventOf, textsOf } from './chunks.js';
+import { UNLIMITED } from '../unlimited.js';
+import { answerTokens, answerWithEvents, chunkOf, textsOf } from './chunks.js';
 
 /**
- * The far end, three times, in a process of its own: a session server, a WebSocket server with
- * permessage-deflate, and server-sent events over HTTP. Each answers `stream` with a streamed answer, and
- * everything else with nothing.
+ * The receiving side in three forms, in a process of its own: a session server, a WebSocket server with
+ * permessage-deflate, and server-sent events over HTTP. Each answers `stream` with a streamed answer, and any
+ * other request with an empty one.
  */
 
 const CHUNKS = Number(process.argv[2]);
@@ -20,30 +23,17 @@ const chunks = textsOf(encoding, answerTokens(encoding, CHUNKS)).map(chunkOf);
 const http = {
   session: createHttpServer(),
   deflate: createHttpServer(),
-  sse: createHttpServer((request, response) => {
-    request.resume().on('end', () => {
-      response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' });
-      for (const chunk of chunks) response.write(eventOf(chunk));
-      response.end('data: [DONE]\n\n');
-    });
-  }),
+  sse: createHttpServer(answerWithEvents(chunks)),
 } satisfies Record<string, HttpServer>;
 export type Far = keyof typeof http;
 
 const sessions = createServer({
-  limits: {
-    messagesPerMinute: Infinity,
-    bytesPerSecond: Infinity,
-    sessionsPerIp: Infinity,
-    sessionsPerMinutePerIp: Infinity,
-    connectionsPerMinutePerIp: Infinity,
-    failuresPerMinutePerIp: Infinity,
-  },
+  limits: UNLIMITED,
   timers: { sessionTimeoutMs: 3_600_000 },
   async onSession(session) {
     for await (const message of session) void message.bytes;
   },
-  // The page of the browser comes from another origin.
+  // The browser's page has another origin.
   origins: ['*'],
   async *onRequest({ text }) {
     if (text === 'stream') yield* chunks;
@@ -75,26 +65,18 @@ const commands = {
 
   traffic: (far: Far) => traffic[far](),
 
-  /** CPU of all threads so far, in microseconds. */
-  cpu(): number {
-    const { user, system } = process.cpuUsage();
-    return user + system;
-  },
+  cpu: cpuTime,
 
-  /** Bytes of messages that all sessions keep of what they have received. */
+  /** Bytes of received messages that all sessions keep. */
   kept(): number {
     let bytes = 0;
     for (const session of sessions.sessions.values()) bytes += session.stats().context?.received.bytes ?? 0;
     return bytes;
   },
 
-  /** Bytes of heap and of buffers once all garbage is gone. */
+  /** Bytes of heap and buffers after garbage collection. */
   async memory(): Promise<number> {
-    for (let i = 0; i < 3; i++) {
-      globalThis.gc?.();
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-    const { heapUsed, arrayBuffers } = process.memoryUsage();
+    const { heapUsed, arrayBuffers } = await settledMemory();
     return heapUsed + arrayBuffers;
   },
 };

@@ -1,8 +1,8 @@
-/** What of the protocol package is measured that its public API does not show. Only this file knows where that lives. */
+/** The measured parts of the protocol package that are not public. Only this file knows where they live. */
 
 import type * as NodePlatform from '../../../packages/protocol/src/platform/node.js';
 
-/** The compiled form of the sources, which is the one that `@parlance/protocol` is here. */
+/** Imports a module in compiled form, which is also what `@parlance/protocol` resolves to here. */
 async function inside<Module>(path: string): Promise<Module> {
   return (await import(new URL(`../../../packages/protocol/dist/${path}`, import.meta.url).href)) as Module;
 }

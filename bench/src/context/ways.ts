@@ -2,14 +2,18 @@ import { request as httpRequest } from 'node:http';
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
 
-/** How a chat is carried: each way opens one connection and asks one thing after the other. */
+/** A way to carry a chat: each opens one connection and asks one question after the other. */
 export interface Way {
-  /** @returns microseconds that the sender was busy with it, where it does not do so beside its event loop. */
+  /**
+   * @returns microseconds that the sender was busy with it, or 0 if the work does not run on its event loop.
+   */
   ask(text: string): Promise<number>;
   close(): Promise<void>;
 }
 
-/** Knows how long its socket took: a system call that wakes the receiver is none of the sender's work. */
+/**
+ * Measures the time in its socket's `send`: the system call that wakes the receiver is not the sender's work.
+ */
 class TimedWebSocket extends WebSocket {
   static spent = 0;
   override send(data: Parameters<WebSocket['send']>[0]): void {
@@ -38,7 +42,7 @@ export async function openSession(port: number, options: { readonly context: boo
   };
 }
 
-/** @param answers messages that answer the next question. */
+/** @param answers number of messages that answer the next question. */
 export async function openDeflate(port: number, answers: () => number): Promise<Way> {
   const socket = new WebSocket(`ws://127.0.0.1:${port}`, { perMessageDeflate: { threshold: 0 } });
   await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject));

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Child, startChild } from '../../../scripts/child-process.js';
 import type { CrowdOptions } from '../load/crowd.js';
-import { type Remote, startRemote } from '../process/channel.js';
 import type { LoadCommands } from '../process/load.js';
 import type { ServerCommands } from '../process/server.js';
 import type { SystemName } from '../systems/system.js';
@@ -9,28 +9,28 @@ import type { SystemName } from '../systems/system.js';
 export interface Contestant {
   readonly name: SystemName;
   readonly port: number;
-  readonly server: Remote<ServerCommands>;
-  readonly load: Remote<LoadCommands>;
+  readonly server: Child<ServerCommands>;
+  readonly load: Child<LoadCommands>;
 }
 
-/** What a server did in one window of time. */
+/** What a server achieved in one window of time. */
 export interface Window {
-  /** Messages a second that came back to the clients. */
+  /** Messages per second that came back to the clients. */
   readonly rate: number;
-  /** Microseconds of the server's CPU a message. */
+  /** Microseconds of the server's CPU per message. */
   readonly cpu: number;
-  /** Share of one core that each process used; a load at 1 may have been what held the rate down. */
+  /** Share of one core that each process used; if the load used a whole one, it may have limited the rate. */
   readonly serverBusy: number;
   readonly loadBusy: number;
 }
 
 export async function startContestant(name: SystemName): Promise<Contestant> {
-  const server = startRemote<ServerCommands>(
+  const server = startChild<ServerCommands>(
     new URL('../process/server.ts', import.meta.url),
     [name],
     ['--expose-gc'],
   );
-  const load = startRemote<LoadCommands>(new URL('../process/load.ts', import.meta.url), [name]);
+  const load = startChild<LoadCommands>(new URL('../process/load.ts', import.meta.url), [name]);
   return { name, server, load, port: await server.call('port') };
 }
 
@@ -46,7 +46,7 @@ export async function openConnections(
   return await load.call('open', { port, ...options });
 }
 
-/** Closes all connections and waits until the server has seen that. */
+/** Closes all connections and waits until the server has noticed. */
 export async function closeConnections({ name, load, server }: Contestant): Promise<void> {
   await load.call('close');
   for (let patience = 200; patience > 0; patience--) {
@@ -56,7 +56,7 @@ export async function closeConnections({ name, load, server }: Contestant): Prom
   throw new Error(`${name} still has ${await server.call('connections')} connections`);
 }
 
-/** Runs the load and looks at the part of it in which everything is in full swing. */
+/** Runs the load and measures the part of it in which it runs at full speed. */
 export async function measureWindow(
   { load, server }: Contestant,
   { rampMs, windowMs }: { readonly rampMs: number; readonly windowMs: number },

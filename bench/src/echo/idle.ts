@@ -3,22 +3,22 @@ import { median } from '../statistics.js';
 import { type Contestant, closeConnections, openConnections } from './contestant.js';
 import type { Plan } from './plan.js';
 
-/** What a connection costs before it says anything: opening it, and keeping it. */
+/** The cost of a connection before any message: opening it, and keeping it open. */
 interface Idle {
-  /** Connections or sessions opened a second. */
+  /** Connections or sessions opened per second. */
   readonly handshakes: number;
-  /** Microseconds of the server's CPU for each. */
+  /** Microseconds of the server's CPU per connection. */
   readonly cpu: number;
-  /** Kilobytes of heap that the server keeps for each. */
+  /** Kilobytes of heap that the server keeps per connection. */
   readonly heap: number;
 }
 
-/** Kilobytes by which the heap of an idle session may exceed that of a connection of `ws`. */
+/** Kilobytes by which the heap per idle session may exceed the heap per `ws` connection. */
 const HEAP_MARGIN = 5;
 
 export async function* measureIdle(contestants: readonly Contestant[], plan: Plan): AsyncGenerator<Row> {
   const found = new Map<Contestant, Idle[]>(contestants.map((contestant) => [contestant, []]));
-  // The first round is for the compiler.
+  // The first round is for the JIT compiler.
   for (let round = -1; round < plan.idleRounds; round++) {
     for (const contestant of round % 2 === 0 ? contestants : contestants.toReversed()) {
       const idle = await measureOnce(contestant, plan.idleConnections);

@@ -1,26 +1,26 @@
 import type { Exchange, SystemName } from '../systems/system.js';
 
-/** One combination that all systems of it are measured at, in turns. */
+/** One combination at which all of its systems are measured, in turns. */
 export interface Case {
   readonly exchange: Exchange;
   readonly systems: readonly SystemName[];
   readonly connections: number;
-  /** Bytes of a message. */
+  /** Bytes per message. */
   readonly size: number;
-  /** Messages, requests or streams that each connection has under way. */
+  /** Messages, requests or streams in flight per connection. */
   readonly depth: number;
 }
 
 export interface Plan {
   readonly cases: readonly Case[];
-  /** Turns of every system in every case, of which the median counts. */
+  /** Turns of every system in every case; the median counts. */
   readonly rounds: number;
-  /** Milliseconds of a turn that are not looked at, and that are. */
+  /** Milliseconds of a turn before measuring begins, and while it runs. */
   readonly rampMs: number;
   readonly windowMs: number;
-  /** Milliseconds before the first turn, for the compiler. */
+  /** Milliseconds before the first turn, for the JIT compiler. */
   readonly warmUpMs: number;
-  /** Connections that are opened, looked at while idle, and closed, in every turn. */
+  /** Connections that are opened, measured while idle, and closed, in every turn. */
   readonly idleConnections: number;
   readonly idleRounds: number;
 }
@@ -47,7 +47,9 @@ const messages = (sizes: readonly number[]): Case[] =>
     ),
   );
 
-/** `ws` has no requests: its echo is the floor of a round trip, and IDs are what one would add. */
+/**
+ * `ws` has no requests: its echo is the lower bound for a round trip; IDs are what an application would add.
+ */
 const requests: readonly Case[] = [
   { connections: 1, depth: 1, size: KB },
   { connections: 1, depth: 64, size: 100 },
@@ -55,7 +57,7 @@ const requests: readonly Case[] = [
   { connections: 1000, depth: 2, size: KB },
 ].map((crowd): Case => ({ ...crowd, exchange: 'request', systems: ['ws', 'ws+id', 'session', 'socket.io'] }));
 
-/** Depth is requests under way, size that of a chunk, and every chunk counts. */
+/** Depth is the number of requests in flight, size the size of a chunk, and every chunk counts. */
 const streams: readonly Case[] = [
   { connections: 1, depth: 1, size: 100 },
   { connections: 1, depth: 16, size: 100 },
@@ -70,7 +72,7 @@ export function createPlan(quick: boolean): Plan {
   return { cases: [...messages(quick ? QUICK_SIZES : SIZES), ...requests, ...streams], ...timing };
 }
 
-/** `64x1KB depth 8` */
+/** For example `64x1KB depth 8`. */
 export function describe({ connections, size, depth }: Case): string {
   return `${connections}x${size >= KB ? `${size / KB}KB` : `${size}B`} depth ${depth}`;
 }

@@ -7,7 +7,7 @@ import { type Case, describe } from './plan.js';
 const KB = 1024;
 const WHAT = { message: 'echo', request: 'request', stream: 'stream chunk' } as const;
 
-/** Every system of a case beside every baseline of it. */
+/** Every system of a case against each of its baselines. */
 export function* echoRows(each: Case, windows: ReadonlyMap<SystemName, readonly Window[]>): Generator<Row> {
   const figure = (name: SystemName, key: 'rate' | 'cpu') =>
     median((windows.get(name) ?? []).map((window) => window[key]));

@@ -1,19 +1,13 @@
 import { createServer } from '@parlance/server';
 import { createOpenAIGateway } from '@parlance/server/openai';
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
+import { UNLIMITED } from '../unlimited.js';
 
 /** The gateway, in a process of its own. */
 
 const [baseUrl, resumeWindowMs] = process.argv.slice(2) as [string, string];
 const server = createServer({
-  limits: {
-    messagesPerMinute: Infinity,
-    bytesPerSecond: Infinity,
-    sessionsPerIp: Infinity,
-    sessionsPerMinutePerIp: Infinity,
-    connectionsPerMinutePerIp: Infinity,
-    failuresPerMinutePerIp: Infinity,
-  },
+  limits: UNLIMITED,
   timers: { resumeWindowMs: Number(resumeWindowMs) },
   onRequest: createOpenAIGateway({ baseUrl, apiKey: 'sk-bench-0123456789' }),
 });

@@ -1,18 +1,18 @@
 import { createProse } from '../codecs/messages.js';
 import { type ChatMessage, readConversation } from '../conversation.js';
 
-/** A long chat as an API sees it. */
+/** One turn of a long chat, as an API receives it. */
 export interface ChatTurn {
-  /** The whole history as JSON text, to be answered by a stream. */
+  /** The whole history as JSON text, for a streamed answer. */
   readonly request: string;
-  /** What the model says to it. */
+  /** The model's answer. */
   readonly answer: string;
 }
 
 /**
- * The first `count` turns of a conversation, each request with everything before it.
+ * The first `count` turns of a conversation, each request with all messages before it.
  *
- * @param file JSON `{ messages: [{ role, content }] }`; without one, prose from installed packages.
+ * @param file JSON `{ messages: [{ role, content }] }`. @default prose from installed packages
  */
 export function chatTurns(count: number, file: string | undefined): ChatTurn[] {
   const messages = file === undefined ? writeConversation(count) : readConversation(file);

@@ -1,12 +1,12 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { loadEncoding } from '@parlance/protocol';
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
 import { chatTurns } from './turns.js';
 
 /**
- * What stands for a model, in a process of its own: answers each request of the chat with the answer that
- * the conversation has, one event a token, and what is no request of it without end.
+ * Stands in for a model, in a process of its own: answers each request of the chat with the conversation's
+ * answer, one event per token, and any other request with an endless stream.
  */
 
 const [count, paceMs, file] = process.argv.slice(2) as [string, string, string | undefined];
@@ -30,7 +30,9 @@ await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
 
 const commands = {
   url: () => `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
-  /** When the exchange that was tagged so was closed by its client: milliseconds of the machine's own clock. */
+  /**
+   * The time on the monotonic clock at which the client closed the exchange with this tag, in milliseconds.
+   */
   closedAt: (tag: string) => closedBy(tag).promise,
 };
 export type UpstreamCommands = typeof commands;
@@ -47,7 +49,7 @@ async function speak(response: ServerResponse, pieces: readonly string[]): Promi
   response.end('data: [DONE]\n\n');
 }
 
-/** As the real API writes it. */
+/** In the form that the real API uses. */
 function eventOf(delta: object, finish: string | null = null): string {
   const chunk = {
     id: 'chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT',

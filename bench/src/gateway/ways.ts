@@ -5,19 +5,19 @@ import WebSocket from 'ws';
 
 /** Two ways to the same API, each over one connection whose bytes are counted at its socket. */
 export interface Way {
-  /** @param body the JSON text of a request for a streamed chat completion. */
+  /** @param body JSON text of a request for a streamed chat completion. */
   ask(body: string): Promise<Answer>;
-  /** Bytes on the socket since it was opened: headers and frames included, TCP's own not. */
+  /** Bytes on the socket since it was opened: including headers and frames, excluding TCP's own. */
   bytes(): Traffic;
-  /** Breaks the connection, as a machine that loses its power. */
+  /** Breaks the connection, like a machine that loses power. */
   lose(): void;
   close(): Promise<void>;
 }
 
 export interface Answer {
-  /** Milliseconds from asking to the first byte of the body. */
+  /** Milliseconds from the request to the first byte of the body. */
   readonly firstMs: number;
-  /** The rest of the body. */
+  /** Reads the rest of the body. */
   drain(): Promise<void>;
   abort(): void;
 }
@@ -30,7 +30,7 @@ export interface Traffic {
 const PATH = '/chat/completions';
 const NEVER_MS = 2 ** 31 - 1;
 
-/** HTTP/1.1, kept alive, as an SDK speaks it. */
+/** HTTP/1.1 with keep-alive, as SDKs use it. */
 export function openDirect(baseUrl: string): Way {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   let socket: Socket | undefined;
@@ -74,7 +74,7 @@ export function openDirect(baseUrl: string): Way {
   };
 }
 
-/** What the `openai` package says in Node, so that nothing is counted that is not said. */
+/** The headers that the `openai` package sends in Node, so that only realistic bytes are counted. */
 const SDK_HEADERS = {
   accept: 'application/json',
   'content-type': 'application/json',
@@ -106,7 +106,7 @@ export async function openSession(url: string): Promise<Way> {
   }
   const session = await connect(url, {
     WebSocket: Watched,
-    // Whatever the jitter makes of it: it does not come back.
+    // With any jitter, it does not reconnect.
     reconnect: { minDelayMs: NEVER_MS, maxDelayMs: NEVER_MS },
   });
   return {

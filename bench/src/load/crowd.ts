@@ -4,33 +4,33 @@ import { FrameSocket } from './frame-socket.js';
 export interface CrowdOptions {
   readonly port: number;
   readonly connections: number;
-  /** Bytes of a message. */
+  /** Bytes per message. */
   readonly size: number;
-  /** Messages, requests or streams that a connection has under way. */
+  /** Messages, requests or streams in flight per connection. */
   readonly depth: number;
   readonly exchange: Exchange;
 }
 
-/** Connections that each keep a fixed number of messages under way. */
+/** Connections that each keep a fixed number of messages in flight. */
 export interface Crowd {
   /** Echoes and chunks received. */
   readonly echoes: number;
   start(): void;
-  /** Resolves when everything that is under way has come back. */
+  /** Resolves when everything in flight has come back. */
   stop(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Connections that are being opened at a time. */
+/** Connections that are opened at the same time. */
 const OPENING = 32;
-/** A connection that is not closed by then is cut. */
+/** A connection that takes longer to close is cut. */
 const CLOSE_TIMEOUT_MS = 2000;
 const TICK_MS = 50;
 
 /** Opens all connections, each ready to send. */
 export async function openCrowd(system: System, options: CrowdOptions): Promise<Crowd> {
   const { connections, port, size, depth, exchange } = options;
-  // Bytes that are valid UTF-8 and no repetition, the same in every run.
+  // Valid UTF-8 without repetitions, the same in every run.
   const payload = Uint8Array.from({ length: size }, (_, i) => 32 + ((i * 31 + (i >> 3)) % 95));
   const question = exchange === 'stream' ? Uint8Array.of(STREAM_MARK, ...payload) : payload;
   const work = { exchange, question, payload, depth };
@@ -94,7 +94,7 @@ class Member {
   readonly #crowd: Shared;
   readonly #closed: Promise<void>;
   #isClosing = false;
-  /** Echoes and chunks of the present batch, and answers that are complete with it. */
+  /** Echoes and chunks of the current batch, and answers that it completes. */
   #arrived = 0;
   #completed = 0;
 
@@ -108,9 +108,10 @@ class Member {
       opened.resolve();
     };
     const onChunk = (echo: Uint8Array) => {
-      // Every length is checked, the bytes once a connection: comparing them all would be the load.
+      // Every length is checked, but the bytes only once per connection: comparing them all would dominate
+      // the load.
       if (echo.length !== payload.length || (!isProved && Buffer.compare(echo, payload) !== 0))
-        throw new Error('what came back is not what was sent');
+        throw new Error('the echo differs from what was sent');
       isProved = true;
       this.#arrived++;
     };
@@ -135,7 +136,7 @@ class Member {
           onClosed();
           if (this.#isClosing) return;
           const failure = new Error('a connection was lost', { cause: error });
-          // Without one of its connections the whole run is worthless: this ends the process.
+          // Losing one connection makes the whole run worthless, so this ends the process.
           if (isReady) throw failure;
           opened.reject(failure);
         },
@@ -157,7 +158,7 @@ class Member {
     await this.#closed;
   }
 
-  /** Asks anew for every answer of a batch, in one system call. */
+  /** Sends as many new requests as the batch has answers, in one system call. */
   #handleBatch(): void {
     const count = this.#completed;
     this.#crowd.echoes += this.#arrived;

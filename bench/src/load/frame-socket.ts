@@ -2,10 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 
 /**
- * The client side of a WebSocket, made for generating load: frames that repeat are built once and
- * written many at a time, and what arrives is taken apart without copying. All systems are loaded
- * through it, so that a comparison shows the servers; with the client library of each, the slower
- * library would be measured.
+ * The client side of a WebSocket, made for generating load: repeated frames are built once and written many
+ * at a time, and incoming data is parsed without copying. All systems are loaded through it, so a comparison
+ * shows the servers; with each system's own client library, the slower library would be measured.
  */
 
 export const Opcode = { CONTINUATION: 0, TEXT: 1, BINARY: 2, CLOSE: 8, PING: 9, PONG: 10 } as const;
@@ -22,14 +21,14 @@ export interface FrameEvents {
   onOpen(): void;
   /** `payload` is valid during the call only. */
   onFrame(opcode: number, payload: Uint8Array): void;
-  /** Everything that came with one read was handed over. */
+  /** All frames of one read were handled. */
   onBatch(): void;
   onClose(error: Error | undefined): void;
 }
 
 /**
- * Not zero: servers leave out the work of unmasking then. Constant, so that a frame can be built once;
- * that a browser's is random changes nothing for a server.
+ * Not zero, because servers skip unmasking then. Constant, so that a frame can be built once; a browser's
+ * random mask makes no difference to a server.
  */
 const MASK = Uint8Array.of(0x5a, 0xc3, 0x17, 0x9e);
 const [MASK_WORD] = new Uint32Array(MASK.buffer) as Uint32Array & [number];
@@ -44,7 +43,7 @@ export function maskedFrame(opcode: Opcode, payload: Uint8Array): Uint8Array {
   const { length } = payload;
   const extended = length < LENGTH_16 ? 0 : length < 2 ** 16 ? 2 : 8;
   const start = 2 + extended + MASK.length;
-  // The payload begins at a word, so that it is masked by words.
+  // The payload is aligned to words, so it is masked word by word.
   const padding = -start & 3;
   const memory = new ArrayBuffer(padding + start + ((length + 3) & ~3));
   const frame = new Uint8Array(memory, padding, start + length);
@@ -60,7 +59,7 @@ export function maskedFrame(opcode: Opcode, payload: Uint8Array): Uint8Array {
   return frame;
 }
 
-/** One buffer for the reads of all sockets: each read is dealt with before the next one begins. */
+/** One buffer for the reads of all sockets: each read is handled before the next one begins. */
 const readBuffer = Buffer.allocUnsafeSlow(64 * 1024);
 
 export class FrameSocket {
@@ -69,7 +68,7 @@ export class FrameSocket {
   #isOpen = false;
   #hasSentClose = false;
   #failure: Error | undefined;
-  /** What was received of an HTTP response or of a frame's head that is incomplete. */
+  /** The beginning of an HTTP response or frame header that is incomplete. */
   #stash: Buffer = Buffer.alloc(0);
   /** The payload of a frame that arrives in pieces. */
   #partial: Uint8Array = new Uint8Array(0);
@@ -105,7 +104,7 @@ export class FrameSocket {
     this.#socket.on('close', () => events.onClose(this.#failure));
   }
 
-  /** Everything that is written until `uncork` leaves in one system call. */
+  /** Collects all writes until `uncork` into one system call. */
   cork(): void {
     this.#socket.cork();
   }
@@ -114,12 +113,12 @@ export class FrameSocket {
     this.#socket.uncork();
   }
 
-  /** @param bytes one or more whole frames; not to be changed afterwards. */
+  /** @param bytes one or more whole frames, which must not change afterwards. */
   write(bytes: Uint8Array): void {
     this.#socket.write(bytes);
   }
 
-  /** Begins the closing handshake. */
+  /** Starts the closing handshake. */
   close(): void {
     if (this.#hasSentClose) return;
     this.#hasSentClose = true;
@@ -174,7 +173,7 @@ export class FrameSocket {
       const short = chunk[at + 1] as number;
       const headLength = short < LENGTH_16 ? 2 : short === LENGTH_16 ? 4 : MAX_HEAD;
       if (chunk.length - at < headLength) break;
-      // A server masks nothing; none of those measured here sends fragments.
+      // Servers do not mask, and none of those measured here fragments.
       if (short & MASK_BIT || !(first & FIN_BIT)) throw new Error('a masked or fragmented frame');
       const length =
         headLength === 2
@@ -198,7 +197,7 @@ export class FrameSocket {
     if (at < chunk.length) this.#stash = Buffer.from(chunk.subarray(at));
   }
 
-  /** Copies what there is of the payload in progress and returns where the chunk goes on. */
+  /** Copies as much of the current payload as the chunk holds; returns the offset after it. */
   #fill(chunk: Buffer, at: number): number {
     const end = Math.min(chunk.length, at + this.#expected - this.#filled);
     this.#partial.set(chunk.subarray(at, end), this.#filled);

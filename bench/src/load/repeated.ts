@@ -1,8 +1,8 @@
 let last: { readonly unit: Uint8Array; readonly most: number; readonly many: Uint8Array } | undefined;
 
 /**
- * `unit` up to `most` times in a row, as views of one buffer. Connections that repeat the same unit
- * share it: a thousand of them would otherwise hold a thousand copies.
+ * Up to `most` repetitions of `unit`, as views of one buffer. Connections with the same unit share it;
+ * otherwise a thousand of them would hold a thousand copies.
  */
 export function repeated(unit: Uint8Array, most: number): (count: number) => Uint8Array {
   if (last?.most !== most || Buffer.compare(last.unit, unit) !== 0) {

@@ -1,14 +1,15 @@
+import { offer } from '../../../scripts/child-process.js';
 import { type Crowd, type CrowdOptions, openCrowd } from '../load/crowd.js';
 import { loadSystem } from '../systems/registry.js';
 import type { SystemName } from '../systems/system.js';
-import { offer } from './channel.js';
+import { cpuTime } from './cpu.js';
 
 /** The clients of one server, in a process of their own. */
 
 const system = await loadSystem(process.argv[2] as SystemName);
 let crowd: Crowd | undefined;
 
-/** A moment of the load; two of them make a measurement. */
+/** A reading of the load; a measurement takes two. */
 export interface LoadMark {
   readonly atMs: number;
   readonly echoes: number;
@@ -25,10 +26,7 @@ const commands = {
 
   start: () => crowd?.start(),
 
-  mark(): LoadMark {
-    const { user, system } = process.cpuUsage();
-    return { atMs: performance.now(), echoes: crowd?.echoes ?? 0, cpuUs: user + system };
-  },
+  mark: (): LoadMark => ({ atMs: performance.now(), echoes: crowd?.echoes ?? 0, cpuUs: cpuTime() }),
 
   stop: () => crowd?.stop(),
 

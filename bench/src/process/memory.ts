@@ -1,6 +1,6 @@
-/** Bytes that a process uses once all garbage is gone; it needs `--expose-gc`. */
+/** Memory use of the process after garbage collection; needs `--expose-gc`. */
 export async function settledMemory(): Promise<NodeJS.MemoryUsage> {
-  // What a collection releases may only be collected by the next one.
+  // Some of what one collection releases is only freed by the next one.
   for (let i = 0; i < 3; i++) {
     globalThis.gc?.();
     await new Promise((resolve) => setTimeout(resolve, 20));

@@ -1,6 +1,7 @@
+import { offer } from '../../../scripts/child-process.js';
 import { loadSystem } from '../systems/registry.js';
 import type { SystemName } from '../systems/system.js';
-import { offer } from './channel.js';
+import { cpuTime } from './cpu.js';
 import { settledMemory } from './memory.js';
 
 /** One server in a process of its own. */
@@ -11,7 +12,7 @@ const { port, count } = await system.serve(() => {
   echoes++;
 });
 
-/** A moment of the server's work; two of them make a measurement. */
+/** A reading of the server; a measurement takes two. */
 export interface ServerMark {
   readonly echoes: number;
   /** Of all threads, in user and system mode. */
@@ -23,10 +24,7 @@ const commands = {
 
   connections: () => count(),
 
-  mark(): ServerMark {
-    const { user, system } = process.cpuUsage();
-    return { echoes, cpuUs: user + system };
-  },
+  mark: (): ServerMark => ({ echoes, cpuUs: cpuTime() }),
 
   memory: settledMemory,
 };

@@ -1,13 +1,13 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** Bytes on all connections of a server, headers and frames included, TCP's own not. */
+/** Bytes on all connections of a server: including headers and frames, excluding TCP's own. */
 export interface Traffic {
   readonly read: number;
   readonly written: number;
 }
 
-/** Counts what passes the sockets of `server`. */
+/** Counts the bytes on the sockets of `server`. */
 export function countTraffic(server: Server): () => Traffic {
   const open = new Set<Socket>();
   let [read, written] = [0, 0];

@@ -1,15 +1,16 @@
+import { offer } from '../../../scripts/child-process.js';
 import type { End, TransferSystem, TransferSystemName } from '../avp/ends.js';
 import { type PeakMemory, settleHeap, watchMemory } from '../avp/memory.js';
-import { offer } from './channel.js';
 
 /**
- * One end of transfers in a process of its own, whose memory is accounted for. Every process loads the
- * same packages, whatever it measures, and settles first: how often V8 collects garbage while buffers pass
- * through depends on what else the process has in memory, and on what it has been through.
+ * One end of tensor transfers, in a process of its own whose memory is measured. Every process loads the same
+ * packages, whichever system it measures, and settles first: how often V8 collects garbage while buffers pass
+ * through depends on what else the process holds, and on its history.
  */
 
 import '@parlance/client';
 import '@parlance/server';
+import { cpuTime } from './cpu.js';
 
 const FILES: Readonly<Record<TransferSystemName, string>> = {
   session: '../avp/session-end.ts',
@@ -23,11 +24,11 @@ await settleHeap();
 let end: End | undefined;
 let memory: PeakMemory | undefined;
 
-/** A moment of an end; two of them make a measurement. */
+/** A reading of one end; a measurement takes two. */
 export interface TransferMark {
   /** Of all threads, in user and system mode. */
   readonly cpuMs: number;
-  /** At most since it was watched, beyond what the process held when it was watched first. */
+  /** Peak since the last `watch`, beyond what the process held at the first one. */
   readonly peakBytes: number;
 }
 
@@ -35,7 +36,7 @@ const commands = {
   /** @returns the port. */
   async serve(): Promise<number> {
     const { port } = await system.serve((accepted) => {
-      // Tensors travel on the first connection; others are there to be measured beside it.
+      // Tensors travel on the first connection; the others are for measuring beside it.
       end ??= accepted;
     });
     return port;
@@ -46,27 +47,26 @@ const commands = {
   },
 
   watch(): void {
-    // Collecting by force makes what follows slower, so that is done once, before all.
+    // Forced collection slows down what follows, so it happens once, before all measurements.
     memory ??= watchMemory();
     memory.forget();
   },
 
   mark(): TransferMark {
-    const { user, system } = process.cpuUsage();
     return {
-      cpuMs: (user + system) / 1000,
+      cpuMs: cpuTime() / 1000,
       peakBytes: memory === undefined ? 0 : memory.peak() - memory.base,
     };
   },
 
-  /** @returns milliseconds until the other end had found everything right. */
+  /** @returns milliseconds until the other end has verified everything. */
   async send(bytes: number): Promise<number> {
     const start = performance.now();
     await end?.send(bytes);
     return performance.now() - start;
   },
 
-  /** Small messages one after the other. @returns milliseconds that each took. */
+  /** Small messages, one after the other. @returns milliseconds that each took. */
   async pings({ forMs, pauseMs }: { forMs: number; pauseMs: number }): Promise<number[]> {
     const taken: number[] = [];
     for (const until = performance.now() + forMs; performance.now() < until; ) {

@@ -6,7 +6,7 @@ import { receiverName, senderName } from './relays.js';
 
 /** Tensors from agent to agent. */
 export const system: TransferSystem = {
-  serve: () => Promise.reject(new Error('agents meet at a relay')),
+  serve: () => Promise.reject(new Error('agents connect to a relay')),
 
   async connect(port, role) {
     const [own, other] =

@@ -16,7 +16,7 @@ import type { RelayName } from './relays.js';
 /** One end of a relayed pair. */
 export interface Agent {
   send(count: number): void;
-  /** What the protocol has to say by itself. */
+  /** Sends the protocol's own frames, such as acknowledgements. */
   tick(): void;
   close(): void;
 }
@@ -24,7 +24,7 @@ export interface Agent {
 interface AgentOptions {
   readonly port: number;
   readonly name: string;
-  /** Whom it writes to; the bare relay knows that from its own name. */
+  /** The name of the receiver; the bare relay derives it from the sender's own name. */
   readonly to: string;
   readonly payload: Uint8Array;
   readonly onMessage: (size: number) => void;
@@ -58,7 +58,7 @@ function openSocket({ port, name, payload, onMessage }: AgentOptions): Promise<A
   });
 }
 
-/** A message on stream 0, plain, addressed, in one frame. */
+/** A plain, addressed message on stream 0, in one frame. */
 const WHOLE_MESSAGE = [0x10 | LinkKind.MESSAGE, 0, BodyCodec.PLAIN | LinkFlag.ADDRESSED] as const;
 
 const limits = resolveLimits({ messagesPerMinute: Infinity, bytesPerSecond: Infinity });
@@ -68,7 +68,9 @@ const capabilities = resolveCapabilities(
   limits,
 );
 
-/** The protocol's own core, without the promises of the client API, which would be the slower end. */
+/**
+ * Uses the protocol core without the promises of the client API, which would make the agents the bottleneck.
+ */
 function openSession({ port, name, to, payload, onMessage }: AgentOptions): Promise<Agent> {
   const core = createSession({
     role: 'client',
@@ -87,7 +89,7 @@ function openSession({ port, name, to, payload, onMessage }: AgentOptions): Prom
     metadata: undefined,
     agent: to,
   };
-  /** Whole messages are all alike, so they are masked once, as those of the bare relay are. */
+  /** Whole messages are identical, so they are masked once, like those of the bare relay. */
   let message: { readonly length: number; readonly frame: Uint8Array } | undefined;
   const masked = (frame: Uint8Array): Uint8Array => {
     const isWhole =

@@ -1,4 +1,4 @@
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
 import { type Agent, openAgent } from './agent.js';
 import { type RelayName, receiverName, senderName } from './relays.js';
 
@@ -9,7 +9,7 @@ const system = process.argv[2] as RelayName;
 interface Pair {
   readonly sender: Agent;
   readonly receiver: Agent;
-  /** Something has arrived. */
+  /** Called after each message or batch. */
   onReceived: () => void;
 }
 
@@ -20,13 +20,13 @@ let received = 0;
 async function openPair(number: number, port: number, payload: Uint8Array): Promise<Pair> {
   let pair: Pair | undefined;
   const onMessage = (length: number) => {
-    if (length !== payload.length) throw new Error('what arrived is not what was sent');
+    if (length !== payload.length) throw new Error('the message differs from what was sent');
     received++;
     pair?.onReceived();
   };
   const [sender, receiver] = [senderName(number), receiverName(number)];
   const open = (name: string, to: string) => openAgent(system, { port, name, to, payload, onMessage });
-  // A receiver is there before anything is sent to it.
+  // The receiver connects before anything is sent to it.
   const opened = { receiver: await open(receiver, sender), sender: await open(sender, receiver) };
   pair = { ...opened, onReceived: () => {} };
   return pair;
@@ -44,7 +44,7 @@ const commands = {
     }, 50);
   },
 
-  /** Keeps `depth` messages of each pair under way. @returns messages that arrived, and milliseconds. */
+  /** Keeps `depth` messages of each pair in flight. @returns messages that arrived, and milliseconds. */
   async flood({ depth, windowMs }: { readonly depth: number; readonly windowMs: number }) {
     const from = received;
     const start = performance.now();
@@ -57,7 +57,7 @@ const commands = {
         toSend = 0;
         if (count > 0) sender.send(count);
       };
-      // Answers a batch of arrivals with a batch of messages, behind all that came with one read.
+      // Answers a batch of arrivals with a batch of messages, after everything from one read.
       pair.onReceived = () => {
         if (isRunning && toSend++ === 0) queueMicrotask(refill);
       };
@@ -66,7 +66,7 @@ const commands = {
     await new Promise((resolve) => setTimeout(resolve, windowMs));
     const result = { messages: received - from, ms: performance.now() - start };
     isRunning = false;
-    // What is under way arrives before the next window begins.
+    // All messages in flight arrive before the next window begins.
     for (let last = -1; last !== received; ) {
       last = received;
       await new Promise((resolve) => setTimeout(resolve, 50));

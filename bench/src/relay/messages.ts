@@ -1,4 +1,4 @@
-import { type Remote, startRemote } from '../process/channel.js';
+import { type Child, startChild } from '../../../scripts/child-process.js';
 import { atLeast, compare, type Row } from '../row.js';
 import { median } from '../statistics.js';
 import type { RelayLoadCommands } from './load.js';
@@ -18,8 +18,8 @@ export interface MessagesPlan {
 
 interface Contestant {
   readonly name: RelayName;
-  readonly server: Remote<RelayServerCommands>;
-  readonly load: Remote<RelayLoadCommands>;
+  readonly server: Child<RelayServerCommands>;
+  readonly load: Child<RelayLoadCommands>;
 }
 
 interface Measured {
@@ -30,8 +30,8 @@ interface Measured {
 type Results = Readonly<Record<RelayName, Measured[]>>;
 
 /**
- * One-way messages of one pair beside the same through a bare relay. Relay and agents are two processes
- * each, and the two systems take turns in short windows.
+ * One-way messages of one pair against the same through a bare relay. Relay and agents are two processes for
+ * each system, and the two systems take turns in short windows.
  */
 export async function* measureMessages(plan: MessagesPlan): AsyncGenerator<Row> {
   for (const size of SIZES) {
@@ -39,7 +39,7 @@ export async function* measureMessages(plan: MessagesPlan): AsyncGenerator<Row> 
   }
 }
 
-/** In processes of their own for each size: how V8 collects depends on what a process has been through. */
+/** New processes for each size: how V8 collects garbage depends on the history of a process. */
 async function measureSize(size: number, plan: MessagesPlan): Promise<Results> {
   const { rounds, windowMs } = plan;
   const results: Results = { session: [], ws: [] };
@@ -56,7 +56,7 @@ async function measureSize(size: number, plan: MessagesPlan): Promise<Results> {
     for (const { server, load } of contestants) {
       await load.call('close');
       const { recoded } = await server.call('mark');
-      if (recoded > 0) throw new Error(`${recoded} bodies were coded anew, which should pass as they are`);
+      if (recoded > 0) throw new Error(`${recoded} bodies were recoded instead of forwarded unchanged`);
     }
     return results;
   } finally {
@@ -70,12 +70,8 @@ async function measureSize(size: number, plan: MessagesPlan): Promise<Results> {
 function start(name: RelayName): Contestant {
   return {
     name,
-    server: startRemote<RelayServerCommands>(
-      new URL('./server.ts', import.meta.url),
-      [name],
-      ['--expose-gc'],
-    ),
-    load: startRemote<RelayLoadCommands>(new URL('./load.ts', import.meta.url), [name]),
+    server: startChild<RelayServerCommands>(new URL('./server.ts', import.meta.url), [name], ['--expose-gc']),
+    load: startChild<RelayLoadCommands>(new URL('./load.ts', import.meta.url), [name]),
   };
 }
 

@@ -3,35 +3,29 @@ import type { IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createServer } from '@parlance/server';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { UNLIMITED } from '../unlimited.js';
 
-/** What stands between two agents: our server, or what one would write by hand. */
+/** The relay between two agents: a session server, or one written by hand. */
 
 export type RelayName = 'session' | 'ws';
 
 export interface Relay {
   readonly port: number;
-  /** Bodies that were decoded and coded anew. */
+  /** Bodies that were decoded and encoded again. */
   recoded(): number;
 }
 
-/** Where each agent connects to as what, and whom the one of a pair writes to. */
+/** The names of the agents of a pair. A sender writes to the receiver of its pair. */
 export const senderName = (pair: number): string => `sender-${pair}`;
 export const receiverName = (pair: number): string => `receiver-${pair}`;
 
-/** A session server whose clients say in their token who they are. */
+/** A session server whose clients state their agent ID in the token. */
 export async function serveSessions(): Promise<Relay> {
   const server = createServer({
     algorithms: ['NONE'],
     encodings: [],
     extensions: { context: false },
-    limits: {
-      messagesPerMinute: Infinity,
-      bytesPerSecond: Infinity,
-      sessionsPerIp: Infinity,
-      sessionsPerMinutePerIp: Infinity,
-      connectionsPerMinutePerIp: Infinity,
-      failuresPerMinutePerIp: Infinity,
-    },
+    limits: UNLIMITED,
     authenticate: ({ token }) => ({ principal: 'bench', agentId: token }),
   });
   const { port } = await server.listen();
@@ -39,8 +33,8 @@ export async function serveSessions(): Promise<Relay> {
 }
 
 /**
- * Hands every message of `/sender-N` to `/receiver-N` and the other way round as the buffer that it came
- * in: a stream of messages at once, chunks of something large with one of them outstanding.
+ * Forwards every message of `/sender-N` to `/receiver-N` and vice versa, in the buffer that it came in: small
+ * messages at once, large ones with one send outstanding.
  */
 export async function serveBuffers(): Promise<Relay> {
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1', perMessageDeflate: false });
@@ -64,5 +58,5 @@ export async function serveBuffers(): Promise<Relay> {
   return { port: (server.address() as AddressInfo).port, recoded: () => 0 };
 }
 
-/** Bytes of a message that is a piece of something larger. */
+/** Bytes from which a message counts as a chunk of something larger. */
 const LARGE = 128 * 1024;

@@ -1,5 +1,6 @@
+import { offer } from '../../../scripts/child-process.js';
 import { type PeakMemory, settleHeap, watchMemory } from '../avp/memory.js';
-import { offer } from '../process/channel.js';
+import { cpuTime } from '../process/cpu.js';
 import { settledMemory } from '../process/memory.js';
 import { type RelayName, serveBuffers, serveSessions } from './relays.js';
 
@@ -12,18 +13,15 @@ let memory: PeakMemory | undefined;
 const commands = {
   port: () => port,
 
-  /** A moment of the relay; two of them make a measurement. */
-  mark() {
-    const { user, system } = process.cpuUsage();
-    return { cpuUs: user + system, recoded: recoded() };
-  },
+  /** A reading of the relay; a measurement takes two. */
+  mark: () => ({ cpuUs: cpuTime(), recoded: recoded() }),
 
   watch(): void {
-    // Collecting by force makes what follows slower, so that is done once, before all.
+    // Forced collection slows down what follows, so it happens once, before all measurements.
     memory ??= watchMemory();
   },
 
-  /** @returns bytes beyond what the process held when it was watched first, at most. */
+  /** @returns peak bytes beyond what the process held when watching began. */
   peak: (): number => (memory === undefined ? 0 : memory.peak() - memory.base),
 
   memory: settledMemory,

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Remote, startRemote } from '../process/channel.js';
+import { type Child, startChild } from '../../../scripts/child-process.js';
 import { atLeast, atMost, compare, type Row } from '../row.js';
 import { median } from '../statistics.js';
 import type { RelayLoadCommands } from './load.js';
 import type { RelayServerCommands } from './server.js';
 import type { Stall, StallerCommands } from './staller.js';
 
-/** Who does not read: the receiver's application, or its socket. */
+/** What stops reading: the receiver's application, or its socket. */
 export const STALLS: readonly Stall[] = ['application', 'socket'];
 
 const LOAD = { size: 1024, pairs: 8 } as const;
@@ -16,16 +16,16 @@ const MAX_GROWTH_MB = 16;
 const MB = 1024 * 1024;
 
 /**
- * One receiver that stalls while others write to it all that they are let, beside pairs under full load:
- * what the relay keeps, and what the pairs lose. Windows with it and without take turns.
+ * One receiver that stalls while others send it as much as they may, beside pairs under full load: the memory
+ * that the relay keeps, and the throughput that the pairs lose. Windows with and without it take turns.
  */
 export async function* measureStalled(rounds: number, windowMs: number): AsyncGenerator<Row> {
-  const relay = startRemote<RelayServerCommands>(
+  const relay = startChild<RelayServerCommands>(
     new URL('./server.ts', import.meta.url),
     ['session'],
     ['--expose-gc'],
   );
-  const load = startRemote<RelayLoadCommands>(new URL('./load.ts', import.meta.url), ['session']);
+  const load = startChild<RelayLoadCommands>(new URL('./load.ts', import.meta.url), ['session']);
   try {
     const port = await relay.call('port');
     await load.call('open', { port, ...LOAD });
@@ -40,7 +40,7 @@ export async function* measureStalled(rounds: number, windowMs: number): AsyncGe
       for (let round = 0; round < rounds; round++) {
         rates.without.push(await rate());
         const before = await relay.call('memory');
-        const staller = startRemote<StallerCommands>(new URL('./staller.ts', import.meta.url), [
+        const staller = startChild<StallerCommands>(new URL('./staller.ts', import.meta.url), [
           String(port),
           stall,
         ]);
@@ -63,11 +63,11 @@ export async function* measureStalled(rounds: number, windowMs: number): AsyncGe
   }
 }
 
-/** What is external counts its array buffers. */
+/** `arrayBuffers` is already part of `external`. */
 const held = ({ heapUsed, external }: NodeJS.MemoryUsage): number => heapUsed + external;
 
-/** Until nothing more can be sent to whoever does not read. */
-async function untilStill(staller: Remote<StallerCommands>): Promise<void> {
+/** Waits until nothing more can be sent to the stalled receiver. */
+async function untilStill(staller: Child<StallerCommands>): Promise<void> {
   let last = 0;
   for (let patience = 50; patience > 0; patience--) {
     await sleep(200);
@@ -75,5 +75,5 @@ async function untilStill(staller: Remote<StallerCommands>): Promise<void> {
     if (sent > 0 && sent === last) return;
     last = sent;
   }
-  throw new Error(`whoever does not read was sent ${last} messages, and still more`);
+  throw new Error(`the stalled receiver was sent ${last} messages and keeps getting more`);
 }

@@ -1,9 +1,9 @@
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
 export type Stall = 'application' | 'socket';
 
-/** An agent that does not read, and others that write to it all that they may, in a process of their own. */
+/** An agent that does not read, and others that send it as much as they may, in a process of their own. */
 
 const SENDERS = 4;
 const MESSAGE = new Uint8Array(1024).fill(7);
@@ -43,7 +43,7 @@ const commands = {
     }
   },
 
-  /** Messages that could be sent until now. */
+  /** Messages sent so far. */
   sent: () => sent,
 };
 export type StallerCommands = typeof commands;

@@ -1,4 +1,4 @@
-import { type Remote, startRemote } from '../process/channel.js';
+import { type Child, startChild } from '../../../scripts/child-process.js';
 import type { TransferCommands } from '../process/transfer.js';
 import { atLeast, atMost, compare, type Row } from '../row.js';
 import type { RelayName } from './relays.js';
@@ -9,9 +9,9 @@ const MIN_RATE = 0.7;
 const MAX_PEAK_MIB = 110;
 
 interface Contestant {
-  readonly relay: Remote<RelayServerCommands>;
-  readonly sender: Remote<TransferCommands>;
-  readonly receiver: Remote<TransferCommands>;
+  readonly relay: Child<RelayServerCommands>;
+  readonly sender: Child<TransferCommands>;
+  readonly receiver: Child<TransferCommands>;
 }
 
 interface Transfer {
@@ -20,8 +20,8 @@ interface Transfer {
 }
 
 /**
- * A large tensor from agent to agent, beside chunks by hand over two hops with a CRC at both ends. The two
- * take turns, and the best of either counts: whatever else a machine does makes transfers slower.
+ * A large tensor from agent to agent, against hand-written chunks over two hops with a CRC at both ends. The
+ * two take turns, and the best of each counts: other work on the machine only makes transfers slower.
  */
 export async function* measureTensors(size: number, rounds: number): AsyncGenerator<Row> {
   const session = await start('session');
@@ -30,7 +30,7 @@ export async function* measureTensors(size: number, rounds: number): AsyncGenera
     await Promise.all([session.relay.call('watch'), ws.relay.call('watch')]);
     const ours: Transfer[] = [];
     const theirs: Transfer[] = [];
-    // The first of each is for the compiler.
+    // The first transfer of each is for the JIT compiler.
     for (let round = 0; round <= rounds; round++) {
       const turns = [
         async () => ours.push(await transfer(session, size)),
@@ -53,7 +53,7 @@ export async function* measureTensors(size: number, rounds: number): AsyncGenera
 }
 
 async function start(name: RelayName): Promise<Contestant> {
-  const relay = startRemote<RelayServerCommands>(
+  const relay = startChild<RelayServerCommands>(
     new URL('./server.ts', import.meta.url),
     [name],
     ['--expose-gc'],
@@ -61,7 +61,7 @@ async function start(name: RelayName): Promise<Contestant> {
   const port = await relay.call('port');
   const connect = async (role: 'sender' | 'receiver') => {
     const system = name === 'session' ? 'agent' : 'ws';
-    const end = startRemote<TransferCommands>(
+    const end = startChild<TransferCommands>(
       new URL('../process/transfer.ts', import.meta.url),
       [system],
       ['--expose-gc'],

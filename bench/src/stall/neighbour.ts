@@ -3,7 +3,7 @@ import type { Algorithm } from '@parlance/protocol';
 import WebSocket from 'ws';
 import { collectParagraphs } from '../codecs/prose.js';
 
-/** Sends a megabyte of prose at a time and waits until it has come back. */
+/** Sends a megabyte of prose at a time and waits for its echo. */
 
 const [url = '', algorithm = 'auto'] = process.argv.slice(2);
 const session = await connect(url, { WebSocket });

@@ -1,6 +1,6 @@
 import { createServer } from '@parlance/server';
 
-/** Answers requests with their own text, coded as they were. */
+/** Answers each request with its own text, in the same codec. */
 
 const server = createServer({
   limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },

@@ -1,6 +1,6 @@
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
 
 import { Wish } from './wish.js';
 
@@ -34,7 +34,7 @@ const commands = {
       void flood(() => session.send(PIECE));
       return;
     }
-    // Messages and replies, none of which anybody reads.
+    // Asks for messages and replies, and reads none of them.
     await session.send(Uint8Array.of(Wish.FLOOD));
     for (let i = 0; i < STREAMS; i++) session.stream('without end');
     if (stall === 'socket') for (const socket of sockets) socket.pause();

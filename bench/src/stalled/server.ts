@@ -1,9 +1,11 @@
 import { createServer } from '@parlance/server';
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
+import { cpuTime } from '../process/cpu.js';
 import { settledMemory } from '../process/memory.js';
+import { UNLIMITED } from '../unlimited.js';
 import { Wish } from './wish.js';
 
-/** Echoes, but for sessions that wish for something else. */
+/** Echoes, except for sessions that ask for something else. */
 
 let echoes = 0;
 const PIECE = new Uint8Array(16 * 1024).fill(7);
@@ -11,15 +13,8 @@ const PIECE = new Uint8Array(16 * 1024).fill(7);
 const server = createServer({
   algorithms: ['NONE'],
   encodings: [],
-  limits: {
-    messagesPerMinute: Infinity,
-    bytesPerSecond: Infinity,
-    sessionsPerIp: Infinity,
-    sessionsPerMinutePerIp: Infinity,
-    connectionsPerMinutePerIp: Infinity,
-    failuresPerMinutePerIp: Infinity,
-  },
-  // A reader that has gone is to be forgotten before the next one comes.
+  limits: UNLIMITED,
+  // A reader that has left is forgotten before the next one comes.
   timers: { resumeWindowMs: 200 },
   async onSession(session) {
     for await (const { bytes } of session) {
@@ -44,14 +39,11 @@ const commands = {
 
   connections: () => server.sessions.size,
 
-  mark() {
-    const { user, system } = process.cpuUsage();
-    return { echoes, cpuUs: user + system };
-  },
+  mark: () => ({ echoes, cpuUs: cpuTime() }),
 
   memory: settledMemory,
 
-  /** Bytes that have passed between the server and sessions that echo nothing, in either direction. */
+  /** Bytes in either direction between the server and sessions that get no echo. */
   passed() {
     let total = 0;
     for (const session of server.sessions.values()) {

@@ -1,7 +1,7 @@
-/** The first byte of a message that wishes for something else than an echo; no payload begins so. */
+/** The first byte of a message that asks for something other than an echo; no payload begins with it. */
 export const Wish = {
-  /** Send to me without end. */
+  /** Send me messages without end. */
   FLOOD: 2,
-  /** Read nothing of mine any more. */
+  /** Stop reading my messages. */
   IGNORE: 3,
 } as const;

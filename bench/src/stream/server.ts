@@ -3,13 +3,14 @@ import type { AddressInfo } from 'node:net';
 import { loadEncoding } from '@parlance/protocol';
 import { createServer } from '@parlance/server';
 import { WebSocketServer } from 'ws';
-import { answerTokens, chunkOf, eventOf, textsOf } from '../context/chunks.js';
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
+import { answerTokens, answerWithEvents, chunkOf, textsOf } from '../context/chunks.js';
+import { cpuTime } from '../process/cpu.js';
 import { countTraffic } from '../process/sockets.js';
 
 /**
- * A model that answers everybody with the same tokens, in a process of its own: over a session, over a bare
- * `ws` that relays a message for each, and as server-sent events.
+ * A model that answers every request with the same tokens, in a process of its own: over a session, over a
+ * bare `ws` server that sends a message per token, and as server-sent events.
  */
 
 const [count, intervalMs, batchBytes] = process.argv.slice(2).map(Number) as [number, number, number];
@@ -17,7 +18,7 @@ const encoding = await loadEncoding('CL100K_BASE');
 const ids = answerTokens(encoding, count);
 const chunks = textsOf(encoding, ids).map(chunkOf);
 
-/** The tokens at the pace of a model, or as fast as they are taken. */
+/** The tokens at the pace of a model, or as fast as the receiver takes them. */
 async function* generate(isPaced: boolean): AsyncGenerator<number> {
   const start = performance.now();
   for (const [i, id] of ids.entries()) {
@@ -30,13 +31,7 @@ async function* generate(isPaced: boolean): AsyncGenerator<number> {
 const http = {
   session: createHttpServer(),
   ws: createHttpServer(),
-  sse: createHttpServer((request, response) => {
-    request.resume().on('end', () => {
-      response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' });
-      for (const chunk of chunks) response.write(eventOf(chunk));
-      response.end('data: [DONE]\n\n');
-    });
-  }),
+  sse: createHttpServer(answerWithEvents(chunks)),
 } satisfies Record<string, HttpServer>;
 export type Far = keyof typeof http;
 
@@ -79,11 +74,7 @@ const commands = {
 
   written: (far: Far) => traffic[far]().written,
 
-  /** CPU of all threads so far, in microseconds. */
-  cpu(): number {
-    const { user, system } = process.cpuUsage();
-    return user + system;
-  },
+  cpu: cpuTime,
 };
 export type ModelCommands = typeof commands;
 

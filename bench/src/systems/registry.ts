@@ -1,6 +1,6 @@
 import type { System, SystemName } from './system.js';
 
-/** Loads one system alone, so that a process holds nothing of the others. */
+/** Loads one system only, so that a process contains nothing of the others. */
 export async function loadSystem(name: SystemName): Promise<System> {
   switch (name) {
     case 'ws':

@@ -14,27 +14,17 @@ import { resolveCapabilities, systemClock } from '@parlance/protocol/internal';
 import { createServer } from '@parlance/server';
 import { type FrameSocket, maskedFrame, Opcode } from '../load/frame-socket.js';
 import { repeated } from '../load/repeated.js';
+import { UNLIMITED } from '../unlimited.js';
 import { chunksOf, type Speaker, type SpeakerEvents, STREAM_MARK, type System, type Work } from './system.js';
 
-/** Rates off; every other limit as it is by default. */
-const LIMITS = {
-  messagesPerMinute: Infinity,
-  bytesPerSecond: Infinity,
-  sessionsPerIp: Infinity,
-  sessionsPerMinutePerIp: Infinity,
-  connectionsPerMinutePerIp: Infinity,
-  failuresPerMinutePerIp: Infinity,
-  handshakesPerIp: Infinity,
-};
-
-/** The plain codec alone: what is measured is the session, not compression. */
+/** The plain codec only: the session is measured, not compression. */
 const CAPABILITIES = {
   algorithms: ['NONE'],
   encodings: [],
   extensions: { link: true, context: false },
 } as const;
 
-/** Messages, requests and streams through the public API of the server, as its documentation shows it. */
+/** Messages, requests and streams through the server's public API, used as documented. */
 export const session: System = {
   target: { path: '/session', subprotocol: Subprotocol.BINARY },
 
@@ -51,7 +41,7 @@ export const session: System = {
     }
     const server = createServer({
       ...CAPABILITIES,
-      limits: LIMITS,
+      limits: UNLIMITED,
       async onSession(session) {
         for await (const message of session) {
           await session.send(message.bytes);
@@ -69,15 +59,14 @@ export const session: System = {
 
 const MESSAGE_FIRST_BYTE = 0x10 | LinkKind.MESSAGE;
 
-const limits = resolveLimits({ ...LIMITS, maxStreams: Infinity });
+const limits = resolveLimits({ ...UNLIMITED, maxStreams: Infinity });
 const capabilities = resolveCapabilities(CAPABILITIES, limits);
 const timers = resolveTimers();
 
 /**
- * The protocol's own core over the raw socket, so that everything that a session demands of a client
- * is really done, whatever that will be; what is left out are the promises and iterators of the
- * client API, which would make the load the slower end. The frames of one-way messages are all alike,
- * so the core's frame is masked once and then repeated.
+ * The protocol core over the raw socket, so that everything that a session demands of a client is really
+ * done. The promises and iterators of the client API are left out; they would make the load the slower end.
+ * The frames of one-way messages are identical, so the core's frame is masked once and then repeated.
  */
 class SessionSpeaker implements Speaker {
   readonly #core: SessionCore;
@@ -85,7 +74,7 @@ class SessionSpeaker implements Speaker {
   readonly #work: Work;
   readonly #events: SpeakerEvents;
   readonly #body: CodedBody;
-  /** Length of a one-way message's frame, and that frame as often as is needed. */
+  /** Length of a one-way message's frame, and the frame repeated as often as needed. */
   #frameLength = 0;
   #frames: ((count: number) => Uint8Array) | undefined;
 
@@ -122,7 +111,7 @@ class SessionSpeaker implements Speaker {
     this.#takeEvents();
   }
 
-  /** Acknowledgements and credit, and what had to wait for the server's credit. */
+  /** Sends acknowledgements and credit, and the frames that waited for the server's credit. */
   handleBatch(): void {
     this.#transmit();
   }
@@ -192,11 +181,11 @@ class SessionSpeaker implements Speaker {
       this.#socket.write(maskedFrame(Opcode.BINARY, frame));
     }
     this.#writeRepeated(alike);
-    // Writing CLOSE may be the last thing that was left to do.
+    // Writing CLOSE may be the last thing to do.
     if (this.#core.hasEvents) this.#takeEvents();
   }
 
-  /** One-way messages are the only frames of their kind here, and hold the same bytes every time. */
+  /** One-way messages are the only frames of their kind here, and always hold the same bytes. */
   #isRepeated(frame: Uint8Array): boolean {
     if (frame[0] !== MESSAGE_FIRST_BYTE) return false;
     if (this.#frames === undefined) {

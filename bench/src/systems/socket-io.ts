@@ -6,8 +6,8 @@ import { repeated } from '../load/repeated.js';
 import { chunksOf, STREAM_MARK, type System } from './system.js';
 
 /**
- * socket.io with binary messages over its WebSocket transport, as fast as its options make it. The
- * load speaks Engine.IO 4 directly: a binary event is a text frame with a placeholder, then the bytes.
+ * socket.io with binary messages over its WebSocket transport, with its fastest options. The load speaks
+ * Engine.IO 4 directly: a binary event is a text frame with a placeholder, followed by the bytes.
  */
 export const socketIo: System = {
   target: { path: '/socket.io/?EIO=4&transport=websocket', subprotocol: undefined },
@@ -43,7 +43,7 @@ export const socketIo: System = {
   },
 
   speak(socket, { exchange, question, depth }, { onReady, onEcho, onChunk, onEnd }) {
-    // A real client counts its acknowledgements up; to the server one number is like another.
+    // A real client increments its acknowledgement ID; to the server all IDs are alike.
     const id = exchange === 'message' ? '' : '7';
     const event = maskedText(`451-${id}["message",{"_placeholder":true,"num":0}]`);
     const frames = repeated(Buffer.concat([event, maskedFrame(Opcode.BINARY, question)]), depth);
@@ -53,7 +53,7 @@ export const socketIo: System = {
       handleFrame(opcode, frame) {
         if (opcode === Opcode.BINARY) return onBytes(frame);
         // '4' message, '5' binary event and '6' binary acknowledgement announce the bytes that follow; '3' is
-        // an acknowledgement without any.
+        // an acknowledgement without bytes.
         const second = frame[1];
         if (frame[0] === DIGIT_4 && second === DIGIT_3) return onEnd();
         if (frame[0] === DIGIT_4 && second !== undefined && second !== DIGIT_0) return;

@@ -4,22 +4,22 @@ export const SYSTEM_NAMES = ['ws', 'ws+cork', 'ws+id', 'session', 'socket.io'] a
 export type SystemName = (typeof SYSTEM_NAMES)[number];
 
 /**
- * One-way messages that the server sends back, requests that it answers with what they hold, or requests
- * that it answers with that {@link CHUNKS} times, chunk by chunk.
+ * One-way messages that the server echoes, requests that it answers with their payload, or requests that it
+ * answers with {@link CHUNKS} chunks of that payload.
  */
 export type Exchange = 'message' | 'request' | 'stream';
 
-/** The first byte of a request that is answered chunk by chunk, with what follows it; no payload begins so. */
+/** The first byte of a request for an answer in chunks of the bytes after it; no payload begins with it. */
 export const STREAM_MARK = 1;
 /** Chunks of the answer to one such request. */
 const CHUNKS = 16;
 
-/** Where the chunks of every system come from: one by one, as from a model. */
+/** The chunks of an answer, one by one as from a model; every system uses it. */
 export async function* chunksOf(payload: Uint8Array): AsyncGenerator<Uint8Array> {
   for (let i = 0; i < CHUNKS; i++) yield payload;
 }
 
-/** A server that echoes, and how to talk to it. */
+/** A server that echoes, and a client for it. */
 export interface System {
   /** Listens on a free port of 127.0.0.1. @param onEcho called for every message or chunk sent back. */
   serve(onEcho: () => void): Promise<Serving>;
@@ -29,41 +29,41 @@ export interface System {
 
 export interface Serving {
   readonly port: number;
-  /** Connections or sessions that are open. */
+  /** Open connections or sessions. */
   count(): number;
 }
 
 export interface Work {
   readonly exchange: Exchange;
-  /** What is sent. */
+  /** The request. */
   readonly question: Uint8Array;
-  /** What comes back, once or in every chunk. */
+  /** The expected answer, whole or in every chunk. */
   readonly payload: Uint8Array;
-  /** The most messages, requests or streams that are ever asked for at once. */
+  /** The most messages, requests or streams that are ever in flight. */
   readonly depth: number;
 }
 
 export interface SpeakerEvents {
-  /** Everything that has to be said before the first message is said. */
+  /** The connection is ready for the first message. */
   onReady(): void;
   /** The payload came back; it is valid during the call only. */
   onEcho(payload: Uint8Array): void;
   /** The payload came back as a chunk of an answer; it is valid during the call only. */
   onChunk(payload: Uint8Array): void;
-  /** The last chunk of an answer has come. */
+  /** The last chunk of an answer has arrived. */
   onEnd(): void;
 }
 
-/** One connection's client side. */
+/** The client side of one connection. */
 export interface Speaker {
   handleOpen(): void;
   handleFrame(opcode: number, payload: Uint8Array): void;
-  /** Everything that came with one read was handed over, and answered with new messages. */
+  /** All frames of one read were handled, and answered with new messages. */
   handleBatch?(): void;
-  /** Some time has passed. */
+  /** Called now and then. */
   handleTick?(): void;
   /** Sends the payload `count` times. */
   ask(count: number): void;
-  /** Takes leave in the way of this system. */
+  /** Closes the connection in the way of this system. */
   close(): void;
 }

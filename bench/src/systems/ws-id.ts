@@ -5,8 +5,8 @@ import { repeated } from '../load/repeated.js';
 import { chunksOf, STREAM_MARK, type System } from './system.js';
 
 /**
- * Requests as one would add them to plain `ws`: an ID of four bytes in front of each, and the same ID with
- * a byte for what it is in front of every answer. No errors, no cancelling, no bounds.
+ * Requests as an application would add them to plain `ws`: a four-byte ID before each request, and the same
+ * ID and a type byte before every answer. No errors, no cancelling, no limits.
  */
 
 const ID_LENGTH = 4;

@@ -8,7 +8,7 @@ import type { System } from './system.js';
 
 type Attach = (webSocket: WebSocket, socket: Duplex, onEcho: () => void) => void;
 
-/** The plain library: every message is written when it is echoed. */
+/** The plain library: every message is written at once. */
 const attachPlain: Attach = (webSocket, _socket, onEcho) => {
   webSocket.on('message', (data, isBinary) => {
     webSocket.send(data, { binary: isBinary });

@@ -1,17 +1,17 @@
 import { setTimeout } from 'node:timers/promises';
-import { offer } from '../process/channel.js';
+import { offer } from '../../../scripts/child-process.js';
 import { type BenchEncoding, type ContestantName, prepare } from './contestants.js';
 
-/** A process in which nothing has run yet: how a tokenizer loads, and how it begins. */
+/** The start of a tokenizer in a new process. */
 
 export interface ColdStart {
-  /** From asking for the vocabulary to being able to encode. */
+  /** From requesting the vocabulary to being able to encode. */
   readonly loadMs: number;
-  /** What is kept for it after the texts: heap, array buffers and WebAssembly memory. */
+  /** What is kept for the tokenizer after the texts: heap, array buffers and WebAssembly memory. */
   readonly memoryMB: number;
-  /** How far the process has grown by then, with what loading left behind. */
+  /** How much the process has grown by then, including what loading left behind. */
   readonly residentMB: number;
-  /** The first text, and all of them. */
+  /** Time for the first text, and for all of them. */
   readonly firstMs: number;
   readonly allMs: number;
 }
@@ -43,7 +43,7 @@ const commands = {
 };
 export type ColdCommands = typeof commands;
 
-/** After the garbage is gone; needs `--expose-gc`. Array buffers are given back a little later. */
+/** After garbage collection; needs `--expose-gc`. Array buffers are released a little later. */
 async function memory(): Promise<{ kept: number; resident: number }> {
   for (let i = 0; i < 3; i++) {
     globalThis.gc?.();

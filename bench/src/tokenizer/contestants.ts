@@ -17,8 +17,8 @@ export const ENCODINGS = {
 export type BenchEncoding = keyof typeof ENCODINGS;
 
 /**
- * Prepares a tokenizer's code, and returns what loads its vocabulary. The code of `tiktoken` is
- * WebAssembly that holds its vocabularies, so all of it is loaded by the second step.
+ * Loads a tokenizer's code, and returns a function that loads its vocabulary. The code of `tiktoken` is
+ * WebAssembly that contains its vocabularies, so the second step loads all of it.
  */
 export async function prepare(
   name: ContestantName,

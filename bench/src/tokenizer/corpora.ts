@@ -3,14 +3,13 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
 /**
- * Texts to tokenize, from what is installed anyway: the prose of package READMEs, the source of the
- * TypeScript compiler and its messages in Chinese, Japanese and Korean. Every text is new: lines are
- * unique, handed out once and never again, so what a tokenizer remembers of one round helps it in the
- * next only as far as language repeats itself.
+ * Texts to tokenize, from installed packages: the prose of READMEs, the source of the TypeScript compiler and
+ * its messages in Chinese, Japanese and Korean. Every text is new: lines are unique and used once, so a
+ * tokenizer's caches help in the next round only as far as language repeats itself.
  */
 export interface Corpus {
   readonly name: string;
-  /** The texts of the next round, of about as many bytes as the last; the same in every run. */
+  /** The texts of the next round, with about as many bytes as the last; the same in every run. */
   round(): string[];
 }
 
@@ -72,17 +71,17 @@ export function loadCorpora(): Corpus[] {
   ];
 }
 
-/** Rounds that there are lines for. */
+/** Rounds that the lines suffice for. */
 export const MAX_ROUNDS = 18;
 
-/** Hands out lines one after another until `bytes` are reached, none of them twice. */
+/** Returns lines one after another until `bytes` are reached, none of them twice. */
 function lineSource(lines: readonly string[]): (bytes: number) => string {
   let next = 0;
   return (bytes) => {
     const taken: string[] = [];
     for (let length = 0; length < bytes; ) {
       const line = lines[next++];
-      if (line === undefined) throw new Error(`more than ${lines.length} lines of fresh text were asked for`);
+      if (line === undefined) throw new Error(`the ${lines.length} lines of fresh text are used up`);
       taken.push(line);
       length += Buffer.byteLength(line) + 1;
     }
@@ -129,7 +128,7 @@ function asianLines(): string[] {
   return [...lines];
 }
 
-/** A small generator of the linear congruential kind: corpora must be the same in every run. */
+/** A small linear congruential generator: corpora must be the same in every run. */
 function createRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -4,7 +4,7 @@ const LETTERS = [...'abcdefghijklmnopqrstuvwxyz'];
 const MIXED_LETTERS = [...'abcéßжяφλωשבמن中文日本語한국あア𐐀ªʰĲ'];
 const DIGITS = [...'0123456789'];
 
-/** By name, a function that makes a text of about `bytes` UTF-8 bytes. */
+/** Functions, by name, that make a text of about `bytes` UTF-8 bytes. */
 export const WORST_CASES: Readonly<Record<string, (bytes: number) => string>> = {
   'one letter': repeat('a'),
   'random letters': choose(LETTERS),

@@ -43,7 +43,7 @@ const frame: Target = {
     if (!strict.accepted) return true;
 
     const message = strict.value;
-    same(lenient.accepted, true, 'lenient acceptance of what is strictly right');
+    same(lenient.accepted, true, 'lenient acceptance of a strictly valid frame');
     outcomeOf(() => [...decodeKvCache(message)]);
     const relayed = accepted(
       () => encodeAvp(message, { checksum: message.checksum !== undefined }),
@@ -124,7 +124,7 @@ const identity: Target = {
   recheck: () => same(modelIdentity('{"hidden_size":8}').hiddenDim, 8, 'a good config'),
 };
 
-/** Without the difference between absent and undefined. */
+/** A copy without undefined fields. */
 function plain(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value));
 }

@@ -1,9 +1,9 @@
 import { createRandom, type Random } from './random.js';
 
 /**
- * What a generator of sessions decides, read from an input: a byte for each choice. Past the end of the
- * input a generator goes on that its bytes have seeded, so that every input stands for a whole session, the
- * same one every time, and changing a byte changes a choice.
+ * The decisions of a session generator, read from an input: one byte for each choice. After the end of the
+ * input, a generator seeded by its bytes continues. So every input stands for a whole session, always the
+ * same one, and changing a byte changes a choice.
  */
 export class Choices implements Random {
   readonly #input: Uint8Array;
@@ -33,13 +33,13 @@ export class Choices implements Random {
     return this.below(n) === n - 1;
   }
 
-  /** One of several, each as likely as its weight says. */
+  /** Picks one of several, each with the probability of its weight. */
   weighted<T>(list: readonly (readonly [weight: number, value: T])[]): T {
     let at = this.below(list.reduce((sum, [weight]) => sum + weight, 0));
     for (const [weight, value] of list) {
       if (at < weight) return value;
       at -= weight;
     }
-    throw new Error('there is nothing to choose from');
+    throw new Error('the list to choose from is empty');
   }
 }

@@ -2,7 +2,7 @@ import { accepted, outcomeOf, same } from '../expect.js';
 import { ContextDecoder, ContextEncoder, describeContextBody } from '../subject.js';
 import { bytesOfText, FUZZ_LIMITS, type Target, tokens } from './target.js';
 
-/** Bodies in context, against bases that are there, as a whole message and as a part of a reply. */
+/** Bodies in context coding, against known bases, as a whole message and as a part of a reply. */
 
 const PARAMETERS = { maxBytes: 4096, maxMessages: 3 };
 const STREAM = 1;
@@ -12,7 +12,7 @@ const BASES = [
   '',
 ];
 
-/** Both ends of a direction, after the same messages. */
+/** Encoder and decoder of one direction, after the same messages. */
 function createPair() {
   const encoder = new ContextEncoder(PARAMETERS);
   const decoder = new ContextDecoder(PARAMETERS, FUZZ_LIMITS.maxMessageSize);
@@ -47,12 +47,12 @@ function run(input: Uint8Array): boolean {
     );
     same(bytes <= PARAMETERS.maxBytes && bases.length <= PARAMETERS.maxMessages, true, 'what is kept');
     if (!outcome.accepted) {
-      same(bytes, before, 'bytes that are kept after a refusal');
+      same(bytes, before, 'bytes kept after a refusal');
       continue;
     }
     refused = false;
     const { length } = accepted(() => describeContextBody(input, isPart), 'the description of a good body');
-    if (length !== undefined) same(length, outcome.value.length, 'the length that is described');
+    if (length !== undefined) same(length, outcome.value.length, 'the described length');
   }
   return refused;
 }

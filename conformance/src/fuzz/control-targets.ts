@@ -54,7 +54,7 @@ function envelopes(): ControlMessage[] {
   );
 }
 
-/** A name as MessagePack writes it. */
+/** A name in MessagePack. */
 function packed(name: string): Uint8Array {
   return Uint8Array.of(0xa0 | name.length, ...Buffer.from(name));
 }
@@ -82,7 +82,7 @@ const binary: Target = {
   ],
   seeds: [
     ...envelopes().map((message) => encodeControl(message)),
-    // A failure, and metadata: maps of other purposes.
+    // A failure, and metadata: maps with other purposes.
     ...['82a4636f6465a8696e7465726e616ca76d657373616765a178', '81a3747261636563'].map(
       (hex) => new Uint8Array(Buffer.from(hex, 'hex')),
     ),
@@ -103,12 +103,12 @@ const json: Target = {
   recheck: () => same(decodeControlJson(encodeControlJson(GOOD)).type, 'PING', 'a good message'),
 };
 
-/** What was read can be written, and reads the same from then on. */
+/** A message that was read can be written, and reads the same from then on. */
 function checked(outcome: Outcome<ControlMessage | UnknownMessage>): boolean {
   if (!outcome.accepted) return true;
   const message = outcome.value;
   if (message.type === 'UNKNOWN') return false;
-  // MessagePack is bounded by the handshake, which a message with much content may exceed.
+  // A large message may exceed the bounds of MessagePack in the handshake.
   const first = outcomeOf(() => decodeControl(encodeControl(message), limits));
   if (!first.accepted || first.value.type === 'UNKNOWN') return false;
   same(first.value.type, message.type, 'type read back');

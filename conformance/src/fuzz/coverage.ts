@@ -1,17 +1,19 @@
 import { type Profiler as Protocol, Session } from 'node:inspector';
 
-/** V8's own block coverage: no instrumented build, and positions in the code as it runs. */
+/**
+ * V8's own block coverage: it needs no instrumented build, and its positions are those of the running code.
+ */
 export interface Profiler {
   /** What has run since the last call. */
   take(): Snapshot;
 }
 
-/** What has run in some runs taken together. */
+/** The combined coverage of several runs. */
 export interface Coverage {
-  /** Whether a snapshot has anything that none before it had. */
+  /** Whether a snapshot covers anything that no earlier one did. */
   isNew(snapshot: Snapshot): boolean;
   add(snapshot: Snapshot): void;
-  /** Blocks that have run, of those that V8 has told apart so far. */
+  /** Blocks that have run, and all blocks that V8 has reported so far. */
   readonly blocks: { readonly covered: number; readonly known: number };
 }
 
@@ -20,16 +22,16 @@ export type Snapshot = readonly {
   readonly ranges: readonly Protocol.CoverageRange[];
 }[];
 
-/** What is known about one function: a flag a character of its source, and where its blocks begin. */
+/** The state of one function: a flag for each character of its source, and where its blocks begin. */
 interface FunctionCoverage {
   readonly start: number;
   readonly ran: Uint8Array;
   readonly blocks: Set<number>;
-  /** Characters that have not run yet; most functions soon have none and are passed over. */
+  /** Characters that have not run yet; most functions soon have none left and are skipped. */
   missing: number;
 }
 
-/** @param isUnderTest whether the script of a URL counts. */
+/** @param isUnderTest whether the script at a URL counts. */
 export function createProfiler(isUnderTest: (url: string) => boolean): Profiler {
   const session = new Session();
   session.connect();
@@ -55,7 +57,7 @@ export function createProfiler(isUnderTest: (url: string) => boolean): Profiler 
 export function createCoverage(): Coverage {
   const functions = new Map<string, FunctionCoverage>();
 
-  /** Calls `visit` for each character that a snapshot shows as run and that has not run before. */
+  /** Calls `visit` for each character that runs in a snapshot for the first time. */
   const visitNew = (snapshot: Snapshot, visit: (known: FunctionCoverage, at: number) => boolean): boolean => {
     for (const { key, ranges } of snapshot) {
       const known = functions.get(key) ?? register(functions, key, ranges[0] as Protocol.CoverageRange);
@@ -111,7 +113,7 @@ function register(
   return known;
 }
 
-/** Inner ranges come behind the outer ones and say more exactly what has run. */
+/** Inner ranges come after the outer ones and are more precise. */
 function paint({ start, ran }: FunctionCoverage, ranges: readonly Protocol.CoverageRange[]): Uint8Array {
   const painted = new Uint8Array(ran.length);
   for (const { startOffset, endOffset, count } of ranges) {
@@ -120,7 +122,7 @@ function paint({ start, ran }: FunctionCoverage, ranges: readonly Protocol.Cover
   return painted;
 }
 
-/** In a process of its own inspector, every answer is there when the call returns. */
+/** In-process inspector sessions answer before the call returns. */
 function post(
   session: Session,
   method: 'Profiler.takePreciseCoverage',

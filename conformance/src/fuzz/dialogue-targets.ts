@@ -5,11 +5,11 @@ import { expectOthersTalk } from './relay-target.js';
 import type { Target } from './target.js';
 
 /**
- * Whole sessions with offers, limits and roles of any kind: every input stands for one, and a run counts what
- * went through them.
+ * Whole sessions with all kinds of offers, limits and roles: every input stands for one, and a run counts its
+ * traffic.
  */
 
-/** Any input will do; these begin in different ways. */
+/** Any input works; these begin in different ways. */
 const SEEDS: readonly Uint8Array[] = Array.from({ length: 12 }, (_, i) => Uint8Array.of(i, 7 * i, 31 * i));
 
 const ofSessions: Figures = createFigures();
@@ -19,7 +19,7 @@ const session: Target = {
   seeds: SEEDS,
   figures: ofSessions,
   run: (input) => converse(input, ofSessions),
-  // The next run begins with two new ends.
+  // The next run starts with two new ends.
   recheck() {},
 };
 
@@ -34,7 +34,7 @@ const relay: Target = {
     expectOthersTalk(bench);
     return !bench.isOpen;
   },
-  // Every run ends with a look at the others.
+  // Every run ends by checking the other agents.
   recheck() {},
 };
 

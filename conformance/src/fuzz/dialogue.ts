@@ -15,19 +15,19 @@ import { drawOffer } from './offers.js';
 import { SessionEnd, unthrown } from './session-end.js';
 
 /**
- * Two sessions that talk, of which one is under test: what they offer each other, what their applications
- * do, how time passes and where the connection is lost is chosen by an input. The peer keeps to the protocol,
- * so that the session runs deep, but for a frame now and then that is damaged on its way.
+ * Two sessions that exchange traffic, one of them under test. The input decides what they offer each other,
+ * what their applications do, how time passes and when the connection is lost. The peer follows the protocol,
+ * so that the session gets far, except that a frame is damaged on its way now and then.
  */
 
 const STEPS = 1_400;
-/** One frame in so many is damaged on its way to the session under test. */
+/** One in this many frames to the session under test is damaged on its way. */
 const DAMAGE = 1_500;
-/** Frames and events between two moments at which nothing is under way. */
+/** The most frames and events until both ends are idle. */
 const MAX_EFFECTS = 100_000;
 
 export interface DialogueOptions {
-  /** Told of every frame before the session under test takes it. */
+  /** Called with every frame before the session under test handles it. */
   readonly tap?: ((frame: Uint8Array | string) => void) | undefined;
 }
 
@@ -86,21 +86,23 @@ class Dialogue {
       for (const end of [this.#subject, this.#peer]) end.takeAll();
       this.#settle();
     }
-    // Whatever happened, time ends it.
+    // Timeouts must end the session in every case.
     for (let i = 0; i < 200 && !this.#subject.hasEnded; i++) {
       const next = this.#subject.core.nextTimeout();
-      holds(!Number.isNaN(next), 'the next timeout is no number');
+      holds(!Number.isNaN(next), 'the next timeout is not a number');
       if (next === Infinity) break;
       this.#wait(Math.max(0, next - this.#now));
     }
     for (const { failure } of [this.#subject, this.#peer])
       if (failure?.code === 'internal' && failure.side === 'local')
-        fail(`a fault ended a session: ${(failure.cause as Error | undefined)?.stack ?? failure.stack}`);
+        fail(
+          `an internal error ended a session: ${(failure.cause as Error | undefined)?.stack ?? failure.stack}`,
+        );
     if (this.#isDamaged || !this.#subject.offer.isConsistent || !this.#peer.offer.isConsistent) return;
-    // The end that was told repeats what the other one has found.
+    // A remote error only repeats what the other end reported.
     for (const { failure } of [this.#subject, this.#peer])
       if (failure?.side === 'local' && !EXPECTED.has(failure.code))
-        fail(`a session between two that keep to the protocol ended: ${failure.stack}`);
+        fail(`a session ended although both ends follow the protocol: ${failure.stack}`);
   }
 
   #step(): void {
@@ -121,15 +123,15 @@ class Dialogue {
     this.#settle();
   }
 
-  /** Moves everything on until nothing is under way. */
+  /** Delivers everything until both ends are idle. */
   #settle(): void {
     for (let effects = 0; this.#move(Infinity); effects++)
       holds(effects < MAX_EFFECTS, 'the two sessions never come to rest');
-    holds(this.#subject.core.queuedBytes >= 0, 'fewer bytes than none are queued');
+    holds(this.#subject.core.queuedBytes >= 0, 'the number of queued bytes is negative');
     this.#disconnect();
   }
 
-  /** One end has asked for the connection to be closed: both hear of it. */
+  /** One end has asked to close the connection: both are notified. */
   #disconnect(): void {
     const ends = [this.#server, this.#client];
     const closeCode = ends.find((end) => end.closeCode !== undefined)?.closeCode;
@@ -164,7 +166,7 @@ class Dialogue {
     return moved;
   }
 
-  /** From the peer to the session under test. */
+  /** Carries a frame from the peer to the session under test. */
   #carry(frame: Uint8Array | string): void {
     if (this.#choices.oneIn(DAMAGE)) {
       this.#isDamaged = true;
@@ -181,7 +183,7 @@ class Dialogue {
     countFrame(this.figures, frame, core.channel.hasLink, !wasEnded && !this.#subject.hasEnded);
   }
 
-  /** The connection is lost, with frames under way, and comes back if that was agreed on. */
+  /** Loses the connection with frames in flight; it comes back if resume was negotiated. */
   #cut(): void {
     const [server, client] = [this.#server.core, this.#client.core];
     const isResumable = client.negotiated?.extensions['resume'] !== undefined;
@@ -202,7 +204,7 @@ class Dialogue {
     const { payload } = hello;
     const refused = unthrown(() => server.checkResume(payload, this.#subprotocol));
     if (refused !== undefined) {
-      if (!this.#isDamaged) fail(`a session was not taken up: ${refused}`);
+      if (!this.#isDamaged) fail(`a session was not resumed: ${refused}`);
       return;
     }
     const { resume } = payload;
@@ -210,10 +212,10 @@ class Dialogue {
   }
 }
 
-/** Errors of sessions that find nothing in common, or no time. */
+/** Errors of sessions that have nothing in common, or too little time. */
 const EXPECTED = new Set(['rejected', 'timeout', 'bad_acceptance', 'session_lost', 'session_closed']);
 
-/** What arrives in place of a frame. */
+/** The frames that arrive instead of a damaged one. */
 export function damage(frame: Uint8Array | string, choices: Choices): (Uint8Array | string)[] {
   const bytes = typeof frame === 'string' ? new Uint8Array(Buffer.from(frame)) : frame;
   const changed = mutate(bytes, choices, { tokens: [], other: bytes, maxLength: 8_192 });

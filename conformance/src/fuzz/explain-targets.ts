@@ -4,7 +4,7 @@ import { BodyCodec, type Encoding, explainFrame, getEncoding, LinkKind, Subproto
 import { seedsFrom } from './seeds.js';
 import { bytesOfText, FUZZ_LIMITS, JSON_TOKENS, type Target, textOf, tokens } from './target.js';
 
-/** The explainer, which agrees with the decoders of a session whatever a frame holds. */
+/** The explainer, which must agree with the decoders of a session on every frame. */
 
 const limits = FUZZ_LIMITS;
 const ENCODING = 'CL100K_BASE';
@@ -15,7 +15,7 @@ function encoding(): Encoding {
   return loaded;
 }
 
-/** Explains a frame in full and holds it against the decoders. */
+/** Explains a frame in full and compares the result to the decoders. */
 function explain(frame: Uint8Array | string, subprotocol: Subprotocol = Subprotocol.BINARY): boolean {
   const explanation = explainFrame(frame, { preview: 80, limits, encoding: ENCODING, subprotocol });
   checkExplanation(frame, explanation, {
@@ -29,7 +29,7 @@ function explain(frame: Uint8Array | string, subprotocol: Subprotocol = Subproto
 const KINDS = [LinkKind.REQUEST, LinkKind.CHUNK];
 const CODECS = Object.values(BodyCodec);
 
-/** The input as the body of a link frame: its last byte says of which kind and codec. */
+/** The input as the body of a link frame: its last byte determines the kind and the codec. */
 function linkFrame(input: Uint8Array): Uint8Array {
   const choice = input.at(-1) ?? 0;
   const kind = KINDS[choice % KINDS.length] as number;

@@ -1,10 +1,10 @@
 import { LinkKind } from '../subject.js';
 import { LINK_KINDS } from './link-kinds.js';
 
-/** What went through the sessions of a target: whether they run deep, and meet everything there is. */
+/** The traffic of a target's sessions, which shows whether they get far and use everything. */
 export interface Figures {
   sessions: number;
-  /** Bodies that a session under test has taken. */
+  /** Bodies that a session under test has accepted. */
   bodies: number;
   /** Link frames that reached a session under test, by kind. */
   readonly frames: number[];
@@ -20,7 +20,7 @@ export function addFigures(into: Figures, { sessions, bodies, frames }: Figures)
   for (const [kind, count] of frames.entries()) into.frames[kind] = (into.frames[kind] ?? 0) + count;
 }
 
-/** @param isTaken the session goes on behind it. */
+/** @param isTaken whether the session survived the frame. */
 export function countFrame(
   figures: Figures,
   frame: Uint8Array | string,
@@ -28,7 +28,7 @@ export function countFrame(
   isTaken: boolean,
 ): void {
   const { type, kind } = kindOf(frame, hasLink);
-  // A damaged frame may be of no kind at all.
+  // A damaged frame may have an unknown kind.
   if (type === 'link' && kind < LINK_KINDS.length) figures.frames[kind] = (figures.frames[kind] ?? 0) + 1;
   if (type !== 'control' && kind <= LinkKind.CHUNK && isTaken) figures.bodies++;
 }
@@ -47,7 +47,7 @@ function kindOf(
   return { type: isControl ? 'control' : 'bare', kind: 0 };
 }
 
-/** Lines for people. */
+/** Readable lines for the console. */
 export function figuresShown(name: string, { sessions, bodies, frames }: Figures): string[] {
   const all = Math.max(
     1,

@@ -29,12 +29,12 @@ describe('the committed corpus', () => {
     },
   );
 
-  it('belongs to targets that there are', () => {
+  it('belongs to existing targets', () => {
     expect([...finds.keys()].filter((name) => !TARGETS.some((target) => target.name === name))).toEqual([]);
   });
 });
 
-/** Faults only behind a header that no single mutation makes from nothing. */
+/** A fault behind a header that no single mutation creates from nothing. */
 function planted(input: Uint8Array): boolean {
   if (input.length < 8) return true;
   if (input[0] !== 0x41) return true;
@@ -46,7 +46,7 @@ function planted(input: Uint8Array): boolean {
 }
 
 describe('the fuzzer', () => {
-  it('finds its way through conditions one after another', { timeout: 120_000 }, () => {
+  it('gets through conditions one after another', { timeout: 120_000 }, () => {
     const target: Target = {
       name: 'planted',
       tokens: [],
@@ -65,7 +65,7 @@ describe('the fuzzer', () => {
     expect(fuzzer.corpus.length).toBeGreaterThan(4);
   });
 
-  it('makes the same inputs from the same seed, none of them too long', () => {
+  it('makes the same inputs from the same seed, and keeps them short', () => {
     const inputs = (seed: number) => {
       const random = createRandom(seed);
       const options = { tokens: [Uint8Array.of(1, 2, 3)], other: new Uint8Array(40), maxLength: 64 };
@@ -77,7 +77,7 @@ describe('the fuzzer', () => {
     expect(new Set(inputs(7).map((input) => Buffer.from(input).toString('hex'))).size).toBeGreaterThan(1500);
   });
 
-  it('shows another thread what it is running', () => {
+  it('shows another thread which input is running', () => {
     const memory = createMemory();
     const [writer, reader] = [progressIn(memory), progressIn(memory)];
     expect(reader.look()).toEqual({ count: 0, running: undefined });
@@ -92,7 +92,7 @@ describe('a dialogue', () => {
   beforeAll(prepareTargets);
   afterEach(() => vi.restoreAllMocks());
 
-  /** Runs sessions until one of them shows that something is wrong. */
+  /** Runs sessions until one of them fails. */
   function search(run: (input: Uint8Array) => unknown): void {
     for (let i = 0; i < 60; i++) run(Uint8Array.of(i, 3 * i, 5 * i));
   }
@@ -100,7 +100,7 @@ describe('a dialogue', () => {
     throw new TypeError('planted');
   };
 
-  it('runs deep, and meets every kind of link frame', () => {
+  it('gets far, and covers every kind of link frame', () => {
     const figures = createFigures();
     for (let i = 0; i < 40; i++) converse(Uint8Array.of(i), figures);
     expect(figures.bodies / figures.sessions).toBeGreaterThan(80);
@@ -118,12 +118,14 @@ describe('a dialogue', () => {
     expect(of(Uint8Array.of(4, 2))).not.toEqual(of(Uint8Array.of(4, 3)));
   });
 
-  it('finds a fault that a session keeps within itself', () => {
+  it('finds an internal error that a session contains', () => {
     vi.spyOn(AliasReader.prototype, 'nameOf').mockImplementation(planted);
-    expect(() => search((input) => converse(input, createFigures()))).toThrow('a fault ended a session');
+    expect(() => search((input) => converse(input, createFigures()))).toThrow(
+      'an internal error ended a session',
+    );
   });
 
-  it('finds what ends a session between two that keep to the protocol', () => {
+  it('finds an error that ends a session although both ends follow the protocol', () => {
     const { handleAlias } = AliasReader.prototype;
     vi.spyOn(AliasReader.prototype, 'handleAlias').mockImplementation(function (
       this: AliasReader,
@@ -132,17 +134,19 @@ describe('a dialogue', () => {
     ) {
       handleAlias.call(this, (alias + 1) % 256, name);
     });
-    expect(() => search((input) => converse(input, createFigures()))).toThrow('keep to the protocol');
-  });
-
-  it('finds a fault that a relay keeps within a session', () => {
-    vi.spyOn(Policy.prototype, 'maySend').mockImplementation(planted);
-    expect(() => search((input) => converseAtRelay(input, createFigures()))).toThrow(
-      'kept within its session',
+    expect(() => search((input) => converse(input, createFigures()))).toThrow(
+      'both ends follow the protocol',
     );
   });
 
-  it('finds what every run leaves behind', async () => {
+  it('finds an internal error that a relay contains', () => {
+    vi.spyOn(Policy.prototype, 'maySend').mockImplementation(planted);
+    expect(() => search((input) => converseAtRelay(input, createFigures()))).toThrow(
+      'contained an internal error',
+    );
+  });
+
+  it('finds memory that every run leaves behind', async () => {
     const collect = async () => (globalThis as { gc?: () => void }).gc?.();
     const kept: Uint8Array[] = [];
     const run = () => void kept.push(new Uint8Array(64 * 1024).fill(1));

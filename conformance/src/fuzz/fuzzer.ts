@@ -4,8 +4,8 @@ import type { Random } from './random.js';
 import type { Target } from './target.js';
 
 /**
- * Fuzzing of one target, guided by coverage: inputs that reach something new join the corpus that
- * further ones are made from.
+ * Fuzzes one target, guided by coverage: inputs that reach something new join the corpus from which further
+ * inputs are made.
  */
 export interface Fuzzer {
   readonly target: Target;
@@ -15,7 +15,7 @@ export interface Fuzzer {
   readonly refused: number;
   /** Runs inputs for about `ms` milliseconds. */
   run(ms: number): void;
-  /** The finds that reach what the seeds do not, the shortest first, each with something of its own. */
+  /** Finds that reach what the seeds do not, the shortest first, each with coverage of its own. */
   distilled(maxLength: number): Uint8Array[];
 }
 
@@ -25,12 +25,12 @@ export interface FuzzerOptions {
   readonly profiler: Profiler;
   /** Runs one input; returns whether it was refused. */
   readonly execute: (target: Target, input: Uint8Array) => boolean;
-  /** Told of everything that ran. */
+  /** Receives the coverage of all runs. */
   readonly observe: (snapshot: Snapshot) => void;
 }
 
 const MAX_LENGTH = 8 * 1024;
-/** Collecting coverage costs about as much as some hundred runs. */
+/** Collecting coverage costs about as much as a hundred runs. */
 const BATCH_MS = 60;
 const MAX_BATCH = 2000;
 
@@ -50,7 +50,7 @@ export function createFuzzer({ target, random, profiler, execute, observe }: Fuz
     return snapshot;
   };
 
-  /** Finds those inputs that reach something new, by running ever fewer of them together. */
+  /** Finds the inputs that reach something new, by running smaller and smaller groups of them. */
   const keepNew = (inputs: readonly Uint8Array[]): void => {
     const snapshot = runAll(inputs);
     if (!coverage.isNew(snapshot)) return;
@@ -62,11 +62,11 @@ export function createFuzzer({ target, random, profiler, execute, observe }: Fuz
     const half = inputs.length >> 1;
     keepNew(inputs.slice(0, half));
     keepNew(inputs.slice(half));
-    // What only their order or a cache brought about is no input's own.
+    // Coverage that depends on their order or on a cache belongs to no single input.
     coverage.add(snapshot);
   };
 
-  /** Recent finds have been tried least. */
+  /** Prefers recent finds, which have been tried least. */
   const pick = (): Uint8Array => {
     const recent = Math.max(1, corpus.length >> 2);
     const from = random.below(2) === 0 ? corpus.length - recent : 0;
@@ -90,7 +90,7 @@ export function createFuzzer({ target, random, profiler, execute, observe }: Fuz
   };
 
   const begin = (): void => {
-    // What ran before belongs to another target.
+    // Discard the coverage of other targets.
     profiler.take();
     if (corpus.length > 0) return;
     for (const seed of [...target.seeds, new Uint8Array(0)]) keepNew([seed]);

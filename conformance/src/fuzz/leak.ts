@@ -1,8 +1,8 @@
 import type { Random } from './random.js';
 
-/** Whether runs leave something behind: what only many of them show. */
+/** Whether runs leave memory behind, which only shows over many runs. */
 
-/** Bytes of a run. A session that is held weighs more, and what a collection misses is less. */
+/** Bytes per run. A leaked session is larger, and the error of a measurement is smaller. */
 export const MAX_LEAK = 24 * 1024;
 const WARM_UP = 15;
 const RUNS = 40;
@@ -10,7 +10,7 @@ const INPUT_LENGTH = 24;
 
 /**
  * @param collect collects all garbage.
- * @returns bytes that a run leaves behind, at least.
+ * @returns the least number of bytes that each run leaves behind.
  */
 export async function leakOf(
   run: (input: Uint8Array) => unknown,
@@ -28,6 +28,6 @@ export async function leakOf(
   const warm = await measure(WARM_UP);
   const half = await measure(RUNS);
   const whole = await measure(RUNS);
-  // Caches grow once, a leak all the time.
+  // Caches grow once, a leak grows all the time.
   return Math.min(half - warm, whole - half) / RUNS;
 }

@@ -26,7 +26,7 @@ function seeds(): Uint8Array[] {
   return seedsFrom('m2m-frame.json', 'encode_hex', 'frame_hex');
 }
 
-/** A plain frame, as it is and with length and checksum set right, so that its content is reached. */
+/** A plain frame, unchanged and with length and checksum corrected, so that its content is reached. */
 const plain: Target = {
   name: 'm2m',
   tokens: [...JSON_TOKENS, ...tokens(PREFIX)],
@@ -67,7 +67,7 @@ const text: Target = {
   recheck: () => recheck(),
 };
 
-/** Frames under a policy: as they are, and with a valid tag over whatever they hold. */
+/** Frames under a policy: unchanged, and with a valid tag over their content. */
 const secure: Target = {
   name: 'm2m-secure',
   tokens: JSON_TOKENS,
@@ -108,14 +108,14 @@ function recheck(security?: M2MSecurity): void {
   same(accepted(() => decodeM2M(frame, options), 'a good frame').json, JSON.stringify(GOOD), 'a good frame');
 }
 
-/** Where the tail of a frame begins, if it has one. */
+/** The offset of a frame's tail, if it has one. */
 function tailOffset(frame: Uint8Array): number | undefined {
   if (frame.length < MIN_LENGTH) return undefined;
   const at = PREFIX_LENGTH + ((frame[PREFIX_LENGTH] as number) | ((frame[PREFIX_LENGTH + 1] as number) << 8));
   return at + 8 <= frame.length ? at : undefined;
 }
 
-/** The frame with the length and the checksum of the payload that it has. */
+/** The frame with the correct length and checksum of its payload. */
 function repair(frame: Uint8Array): Uint8Array | undefined {
   const at = tailOffset(frame);
   if (at === undefined) return undefined;
@@ -134,7 +134,7 @@ function repair(frame: Uint8Array): Uint8Array | undefined {
   return repaired;
 }
 
-/** Protects a plain frame, whatever it holds. */
+/** Protects a plain frame without checking its content. */
 function sign(frame: Uint8Array, { mode, key }: M2MSecurity): Uint8Array | undefined {
   const at = tailOffset(frame);
   if (at === undefined) return undefined;

@@ -11,16 +11,16 @@ import { createMemory, progressIn } from './shared.js';
 import { TARGETS } from './targets.js';
 import type { Failure, WorkerMessage, WorkerOptions } from './worker.js';
 
-/** `npm run fuzz`: every decoder against mutated input; the exit code is 1 where something was found. */
+/** `npm run fuzz`: runs every decoder on mutated input; the exit code is 1 if a failure was found. */
 
 const USAGE = `npm run fuzz -- [--seconds N] [--target NAME]… [--platform node|web] [--seed N] [--save]
 
-  --seconds N       how long, on both platforms at once (default: 60)
+  --seconds N       duration, on both platforms at once (default: 60)
   --target NAME     one decoder, or several (default: all)
   --platform NAME   node or web (default: both)
-  --seed N          the same inputs again
+  --seed N          repeats the inputs of an earlier run
   --input INPUT     hex digits or @FILE: one input for one --target
-  --save            keeps what taught something new in conformance/corpus/seeds.txt
+  --save            adds inputs with new coverage to conformance/corpus/seeds.txt
 
 Targets: ${TARGETS.map(({ name }) => name).join(', ')}`;
 
@@ -35,7 +35,7 @@ const { values } = readCommandLine(USAGE, {
   },
 });
 
-/** A run of one input that takes longer hangs; the thread itself fails slower ones than a second. */
+/** A single input that takes longer hangs; the thread itself fails inputs that take longer than a second. */
 const HANG_MS = 15_000;
 const POLL_MS = 250;
 const MAX_RESIDENT_GROWTH = 1024 * 1024 * 1024;
@@ -54,11 +54,11 @@ process.exitCode = await main();
 
 async function main(): Promise<number> {
   if (unknown.length > 0 || platforms.length === 0) {
-    console.error(`targets are ${names.join(', ')}; platforms are ${PLATFORMS.join(', ')}`);
+    console.error(`targets: ${names.join(', ')}; platforms: ${PLATFORMS.join(', ')}`);
     return 2;
   }
   if (values.input !== undefined && targets.length !== 1) {
-    console.error('an input needs one --target');
+    console.error('--input needs exactly one --target');
     return 2;
   }
   if (values.input === undefined) console.log(`seed ${seed}, ${seconds} s on ${platforms.join(' and ')}`);
@@ -74,7 +74,7 @@ async function main(): Promise<number> {
   return 0;
 }
 
-/** Fuzzes on one platform in a thread of its own, and watches over it. */
+/** Fuzzes on one platform in a thread of its own, and watches it. */
 function runOn(platform: PlatformName): Promise<Outcome> {
   const memory = createMemory();
   const progress = progressIn(memory);
@@ -99,7 +99,7 @@ function runOn(platform: PlatformName): Promise<Outcome> {
       void worker.terminate();
       resolve(outcome);
     };
-    /** Blames what is running, or was running last. */
+    /** Reports the input that is running, or that ran last. */
     const blame = (reason: string) => {
       const { running } = progress.look();
       const target = running === undefined ? 'none' : (names[running.target] as string);

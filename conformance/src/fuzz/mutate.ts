@@ -1,9 +1,9 @@
 import type { Random } from './random.js';
 
-/** Inputs made of other inputs: damage of the kinds that break parsers. */
+/** Makes inputs from other inputs, with the kinds of damage that break parsers. */
 
 export interface MutateOptions {
-  /** Pieces that the format is made of. */
+  /** Building blocks of the format. */
   readonly tokens: readonly Uint8Array[];
   /** Another input of the same target, for splicing. */
   readonly other: Uint8Array;
@@ -18,7 +18,7 @@ const BYTES = [0x00, 0x01, 0x7f, 0x80, 0xff, 0x22, 0x30, 0x5b, 0x7b];
 const NUMBERS = [
   0, 1, 2, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0xffff, 0x10000, 0x7fffffff, 0x80000000, 0xffffffff,
 ];
-/** LEB128 at its edges: 2^32 - 1, 2^32, 2^64 - 1, overlong zero, without an end. */
+/** Edge cases of LEB128: 2^32 - 1, 2^32, 2^64 - 1, overlong zero, unterminated. */
 const VARINTS = [
   'ffffffff0f',
   '8080808010',
@@ -29,7 +29,7 @@ const VARINTS = [
   '80',
 ].map((hex) => new Uint8Array(Buffer.from(hex, 'hex')));
 
-/** Applies one to a few mutations. */
+/** Applies one or a few mutations. */
 export function mutate(input: Uint8Array, random: Random, options: MutateOptions): Uint8Array {
   let result = input;
   for (let i = random.below(random.below(MAX_STACKED) + 1); i >= 0; i--) {
@@ -54,7 +54,7 @@ const addToByte: Mutation = (input, random) =>
     bytes[at] = (bytes[at] as number) + random.below(9) - 4;
   });
 
-/** A field of 2 or 4 bytes, in either order, at an extreme or near the length of the input. */
+/** Sets a field of 2 or 4 bytes, in either byte order, to an extreme or near the length of the input. */
 const setNumber: Mutation = (input, random) => {
   const width = random.pick([2, 4, 8]);
   if (input.length < width) return input;
@@ -91,7 +91,7 @@ const duplicate: Mutation = (input, random) => {
   return spliced(input, random, piece, 0);
 };
 
-/** The same piece many times over: nesting, and counts that do not fit. */
+/** Repeats one piece many times: nesting, and counts that do not fit. */
 const repeat: Mutation = (input, random, { tokens }) => {
   const from = random.below(input.length + 1);
   const own = input.slice(from, from + 1 + random.below(4));
@@ -130,7 +130,7 @@ function edited(
   return bytes;
 }
 
-/** Puts `piece` somewhere into `input`, over `removed` bytes of it. */
+/** Inserts `piece` at a random place in `input` and removes `removed` bytes there. */
 function spliced(input: Uint8Array, random: Random, piece: Uint8Array, removed: number): Uint8Array {
   const at = random.below(input.length + 1);
   return concat(input.slice(0, at), piece, input.slice(at + removed));

@@ -2,11 +2,11 @@ import { Algorithm, EncodingName, type Limits, resolveLimits, type SessionOption
 import type { Choices } from './choices.js';
 import { FUZZ_LIMITS } from './target.js';
 
-/** What an end of a session offers, demands and states: anything that its peer has to live with. */
+/** All that one end of a session offers, demands and states, and that its peer must handle. */
 export interface Offer {
   /**
-   * What it states is what it demands, and lets control messages through: a peer that keeps to the protocol can
-   * keep to this.
+   * It demands what it states, and lets control messages through: a peer that follows the protocol can
+   * comply.
    */
   readonly isConsistent: boolean;
   readonly capabilities: SessionOptions['capabilities'];
@@ -14,13 +14,13 @@ export interface Offer {
 }
 
 const SIZES = [1, 16, 17, 100, 1_000, 65_536] as const;
-/** Credit that lets bodies through, and has to be renewed now and then. */
+/** Credit that lets bodies through, and must be renewed now and then. */
 const WINDOWS = [200, 400, 1_000, 4_096] as const;
-/** Less than any body costs, exactly what the smallest one does, and more than there is. */
+/** Less than any body costs, exactly the cost of the smallest body, and more than exists. */
 const ODD_WINDOWS = [1, 15, 16, 17, 18, 2 ** 31, Number.MAX_SAFE_INTEGER] as const;
-/** Most ends state what is usual; one in so many states something odd, thing by thing. */
+/** Most ends state usual values; for each value, one in this many states something odd. */
 const ODD = 16;
-/** Below, control messages do not fit. */
+/** Below this, control messages do not fit. */
 const LEAST_MESSAGE = 1_000;
 
 export function drawOffer(choices: Choices): Offer {
@@ -81,7 +81,7 @@ function drawLimits(choices: Choices): Limits {
   return resolveLimits(stated);
 }
 
-/** Mostly all of them, in any order. */
+/** Usually all of them, in any order. */
 function subset<T>(choices: Choices, all: readonly T[]): T[] {
   const list = [...all];
   for (let i = list.length - 1; i > 0; i--) {

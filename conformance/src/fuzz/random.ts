@@ -16,7 +16,7 @@ export function createRandom(seed: number): Random {
     c = (((c << 21) | (c >>> 11)) + sum) | 0;
     return sum >>> 0;
   };
-  // The first numbers still show the seed.
+  // The first numbers still reveal the seed.
   for (let i = 0; i < 15; i++) next();
   return {
     below: (n) => Math.floor((next() / 2 ** 32) * n),

@@ -13,7 +13,7 @@ async function begun(): Promise<RelayBench> {
   return bench;
 }
 
-it('passes on what the stranger says, and what it is asked', async () => {
+it("relays the stranger's messages, and those to it", async () => {
   const bench = await begun();
   const frames = framesOf(
     (core) => core.channel.send({ ...PLAIN, agent: 'ada' }),
@@ -31,7 +31,7 @@ it('passes on what the stranger says, and what it is asked', async () => {
   expect(bench.isOpen).toBe(true);
 });
 
-it('lets a stranger that breaks the protocol go, and tells whoever asked it', async () => {
+it('drops a stranger that breaks the protocol, and notifies its requesters', async () => {
   const bench = await begun();
   bench.command('ada', (core) => void core.channel.request({ ...PLAIN, agent: STRANGER }));
   bench.say(hex('1000c0'));

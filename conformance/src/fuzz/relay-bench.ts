@@ -3,7 +3,6 @@ import {
   AgreementCache,
   Algorithm,
   BodyCodec,
-  type Clock,
   CloseCode,
   type ControlMessage,
   createSession,
@@ -11,30 +10,30 @@ import {
   Directory,
   EncodingName,
   type Logger,
+  ManualClock,
   Policy,
   Relay,
   ServerEndpoint,
   type SessionCore,
   type SessionEvent,
   Subprotocol,
-  type Sweepable,
 } from '../subject.js';
 import { bytesOfText, FUZZ_LIMITS } from './target.js';
 
 /**
- * A server's sessions with its relay, and three agents: two that keep to the protocol, and one whose
- * frames come from elsewhere. All of it runs within one call, without sockets; what the server leaves to
- * microtasks comes later.
+ * A server's sessions with its relay, and three agents: two that follow the protocol, and one whose frames
+ * come from elsewhere. Everything runs within one call, without sockets; only the server's microtasks run
+ * later.
  */
 
 export const STRANGER = 'stranger';
-/** What the agents that keep to the protocol are called. */
+/** The agents that follow the protocol. */
 export const AGENTS = ['ada', 'bob'] as const;
 export type AgentName = (typeof AGENTS)[number];
 
-/** Steps between two moments at which nothing is under way. */
+/** The most steps until everything is idle. */
 const MAX_STEPS = 10_000;
-/** What may wait at the server for one session: windows of the others, and messages of theirs. */
+/** The most bytes that may wait at the server for one session: windows of the others, and their messages. */
 const MAX_QUEUED = 4 * (FUZZ_LIMITS.sessionWindow + 2 * FUZZ_LIMITS.maxMessageSize);
 
 const EXTENSIONS = { link: '{}', agents: '{}' };
@@ -47,7 +46,7 @@ const CAPABILITIES = {
   extensions: EXTENSIONS,
 };
 
-/** What {@link STRANGER} says first; it has other algorithms than the others, so that bodies are coded anew. */
+/** The HELLO of {@link STRANGER}. Its algorithms differ from those of the others, so bodies are recoded. */
 export const STRANGERS_HELLO: ControlMessage = {
   type: 'HELLO',
   sessionId: null,
@@ -83,38 +82,10 @@ export const PLAIN = {
   metadata: undefined,
 };
 
-/** As a server keeps it: most that connect make the same offer. */
+/** Shared by all sessions, as in a server: most clients make the same offer. */
 const agreements = new AgreementCache();
-/** Faults that a guard has kept within their session are faults all the same. */
+/** An internal error counts as a failure even if a guard contained it. */
 const FAULTS: readonly unknown[] = ['session.crashed', 'relay.failed'];
-
-class ManualClock implements Clock {
-  readonly timeOrigin = 0;
-  #now = 0;
-  #tasks: { readonly at: number; readonly task: () => void }[] = [];
-
-  now(): number {
-    return this.#now;
-  }
-  after(ms: number, task: () => void): () => void {
-    const entry = { at: this.#now + ms, task };
-    this.#tasks.push(entry);
-    return () => {
-      this.#tasks = this.#tasks.filter((other) => other !== entry);
-    };
-  }
-  soon(item: Sweepable): void {
-    this.after(100, () => item.handleTick());
-  }
-  async yield(): Promise<void> {}
-
-  pass(ms: number): void {
-    this.#now += ms;
-    const due = this.#tasks.filter(({ at }) => at <= this.#now);
-    this.#tasks = this.#tasks.filter(({ at }) => at > this.#now);
-    for (const { task } of due) task();
-  }
-}
 
 /** The server's side of a connection. */
 class FakeWire {
@@ -123,7 +94,7 @@ class FakeWire {
   readonly sent: (Uint8Array | string)[] = [];
 
   send(frame: Uint8Array | string): void {
-    // The session writes to this memory again.
+    // Copies, because the session reuses this memory.
     this.sent.push(typeof frame === 'string' ? frame : frame.slice());
   }
   close(code: number): void {
@@ -134,13 +105,13 @@ class FakeWire {
 interface Party {
   readonly session: ServerEndpoint;
   wire: FakeWire | undefined;
-  /** Of an agent that keeps to the protocol. */
+  /** The core of an agent that follows the protocol. */
   readonly client: SessionCore | undefined;
   readonly heard: string[];
 }
 
 export interface RelayBenchOptions {
-  /** Given what the server writes to the stranger. @default nobody reads it */
+  /** Receives the server's frames to the stranger. @default they are dropped */
   readonly onStranger?: ((frame: Uint8Array | string) => void) | undefined;
 }
 
@@ -177,28 +148,28 @@ export class RelayBench {
     this.settle();
   }
 
-  /** Clock reading of everybody. */
+  /** The time on the clock that all parties share. */
   get now(): number {
     return this.#clock.now();
   }
 
-  /** Whether a connection carries the stranger's session. */
+  /** Whether the stranger's session has a connection. */
   get isConnected(): boolean {
     return this.#party(STRANGER).wire !== undefined;
   }
 
-  /** Whether the stranger's session goes on. */
+  /** Whether the stranger's session continues. */
   get isOpen(): boolean {
     return !this.#party(STRANGER).session.hasEnded;
   }
 
-  /** Something that the stranger says. */
+  /** Sends a frame of the stranger. */
   say(message: Uint8Array | string): void {
     const { session, wire } = this.#party(STRANGER);
     if (wire !== undefined) this.do(() => session.handleMessage(message, wire));
   }
 
-  /** The stranger's connection takes nothing more, or all again. */
+  /** Makes the stranger's connection accept no more data, or accept it again. */
   stall(isStalled: boolean): void {
     const { session, wire } = this.#party(STRANGER);
     if (wire === undefined) return;
@@ -213,7 +184,7 @@ export class RelayBench {
     if (wire !== undefined) this.do(() => session.handleDisconnected(CloseCode.ABNORMAL, 'cut', wire));
   }
 
-  /** Another session in place of the stranger's. */
+  /** Replaces the stranger's session by another one. */
   takeOver(): void {
     this.do(() => this.#join(STRANGER, undefined));
   }
@@ -229,17 +200,17 @@ export class RelayBench {
     });
   }
 
-  /** A command of an agent that keeps to the protocol; it may be refused. */
+  /** Runs a command of an agent that follows the protocol; it may be refused. */
   command(name: AgentName, command: (core: SessionCore) => void): void {
     this.do(() => command(this.#party(name).client as SessionCore));
   }
 
-  /** What an agent has received since it was asked last. */
+  /** Returns what an agent has received since the last call. */
   heard(name: AgentName): readonly string[] {
     return this.#party(name).heard.splice(0);
   }
 
-  /** Runs a call, then everything that it brings about. No call may throw because of a peer. */
+  /** Runs a call and all that follows from it. No call may throw because of a peer. */
   do(call: () => void): void {
     try {
       call();
@@ -250,7 +221,7 @@ export class RelayBench {
       throw new Mismatch(`a call threw because of a peer: ${shown}`, { cause: error });
     }
     const [fault] = this.#faults;
-    holds(fault === undefined, `a fault was kept within its session: ${JSON.stringify(fault)}`);
+    holds(fault === undefined, `a session contained an internal error: ${JSON.stringify(fault)}`);
     for (const name of AGENTS) {
       const { session, client } = this.#party(name);
       holds(session.state === 'established', `${name}'s session is ${session.state}`);
@@ -266,12 +237,12 @@ export class RelayBench {
     for (let step = 0; this.#step(); step++) holds(step < MAX_STEPS, 'the relay never comes to rest');
   }
 
-  /** Moves everything on by what there is. Returns whether there was anything. */
+  /** Moves everything one step. Returns whether anything moved. */
   #step(): boolean {
     let moved = false;
     for (const party of this.#parties.values()) {
       const { session, wire, client } = party;
-      // What the relay does for others it looks at in microtasks.
+      // The relay does its work for other sessions in microtasks.
       if (!session.hasEnded) session.pump();
       for (const frame of wire?.sent.splice(0) ?? []) {
         moved = true;
@@ -287,7 +258,7 @@ export class RelayBench {
     return moved;
   }
 
-  /** An agent: answers what it is asked, reads all, and writes what there is to be written. */
+  /** Runs an agent: answers requests, reads everything, and writes what is pending. */
   #run({ session, wire, heard }: Party, client: SessionCore): boolean {
     let moved = false;
     for (let event = client.pollEvent(); event !== undefined; event = client.pollEvent()) {

@@ -8,15 +8,15 @@ import { AGENTS, PLAIN, RelayBench, STRANGER } from './relay-bench.js';
 import { SessionEnd, unthrown } from './session-end.js';
 
 /**
- * A relay among three agents, of which one offers anything, uses everything it was given, and has a frame
- * damaged now and then; the others write to it, and must reach each other whatever it does.
+ * A relay among three agents. One of them may offer anything, uses everything it was granted, and has a frame
+ * damaged now and then. The other two send messages to it, and must still reach each other.
  */
 
 const STEPS = 560;
 const DAMAGE = 1_200;
 const TENSOR = 5_000;
 
-/** @returns the bench, so that it can be asked what became of the others. */
+/** @returns the bench, so that the caller can check the other agents. */
 export function converseAtRelay(input: Uint8Array, figures: Figures): RelayBench {
   const choices = new Choices(input);
   const bench: RelayBench = new RelayBench({ onStranger: (frame) => fromServer.push(copied(frame)) });
@@ -42,7 +42,7 @@ export function converseAtRelay(input: Uint8Array, figures: Figures): RelayBench
     bench.say(frame);
     countFrame(figures, frame, end.core.channel.hasLink, wasOpen && bench.isOpen);
   };
-  /** Moves everything between the stranger and the server. */
+  /** Delivers everything between the stranger and the server. */
   const settle = (): void => {
     for (let moved = true; moved; ) {
       moved = end.takeEvents();
@@ -78,7 +78,7 @@ export function converseAtRelay(input: Uint8Array, figures: Figures): RelayBench
     ])();
     settle();
     if (bench.isOpen && bench.isConnected && !end.hasEnded) continue;
-    // One session less; another one takes its name over.
+    // One session ends; another one takes over its name.
     if (step > STEPS / 2) break;
     fromServer.length = 0;
     bench.takeOver();
@@ -99,11 +99,11 @@ const NAMES = [
   ...AGENTS,
   '@directory',
   STRANGER,
-  'nobody',
+  'absent',
   ...Array.from({ length: 20 }, (_, i) => `x${i}`),
 ];
 
-/** Without these two it would have nothing to do with the others. */
+/** Adds the two extensions without which it could not exchange anything with the others. */
 function amongAgents(offer: Offer): Offer {
   const { capabilities } = offer;
   const extensions = { link: '{}', agents: '{}', ...capabilities.extensions };

@@ -4,13 +4,13 @@ import { AGENTS, createClient, PLAIN, RelayBench, STRANGER, STRANGERS_HELLO } fr
 import { bytesOfText, type Target, tokens } from './target.js';
 
 /**
- * A relay among agents, one of which sends what a script says: records of an operation, a length of two
- * bytes (little-endian) and that many bytes. Whatever it says, the others reach each other.
+ * A relay among agents, one of which follows a script: records of an operation, a length of two bytes
+ * (little-endian) and that many bytes. The other agents must reach each other in every case.
  */
 
 const Operation = {
   SAY: 0,
-  /** One of the others sends it something. */
+  /** One of the others sends a message to the stranger. */
   SEND: 1,
   ASK: 2,
   TENSOR: 3,
@@ -75,7 +75,7 @@ function step(bench: RelayBench, operation: number, payload: Uint8Array): void {
   }
 }
 
-/** The agents that keep to the protocol hear what they say to each other, and nothing else from there. */
+/** The agents that follow the protocol receive each other's messages, and nothing else. */
 export function expectOthersTalk(bench: RelayBench): void {
   const [ada, bob] = AGENTS;
   const ofOthers = (heard: readonly string[]) => heard.filter((line) => !line.includes(STRANGER));
@@ -91,7 +91,7 @@ export function expectOthersTalk(bench: RelayBench): void {
   );
 }
 
-/** Frames of an agent that keeps to the protocol and does what it is told. */
+/** Frames of an agent that follows the protocol and runs these commands. */
 export function framesOf(...commands: readonly ((core: SessionCore) => void)[]): Uint8Array[] {
   const core = createClient();
   core.handleConnected(0);
@@ -153,15 +153,15 @@ function seeds(): Uint8Array[] {
       ...saying(...framesOf((core) => void core.channel.request({ ...PLAIN, agent }))),
       ...saying(hex('1501')),
     ),
-    script(...saying(...framesOf((core) => core.channel.send({ ...PLAIN, agent: 'nobody' })))),
+    script(...saying(...framesOf((core) => core.channel.send({ ...PLAIN, agent: 'absent' })))),
     script(...saying(...tensor)),
     script(...saying(...tensor.slice(0, 2)), record(Operation.CUT), record(Operation.WAIT, number(255))),
     script(...saying(...tensor.slice(0, 2)), record(Operation.TAKE_OVER), ...saying(...tensor)),
     script(...saying(...directory(false))),
     script(...saying(...directory(true)), record(Operation.TAKE_OVER), ...saying(hex('1501'))),
-    // Nothing, coded as M2M, which the others have not.
+    // An empty M2M body; the others do not have M2M.
     script(record(Operation.ASK, number(1)), ...saying(hex('130202bb7b'))),
-    // Streams of the server are even: a part and the end, a response, an error.
+    // Streams of the server have even IDs: a part and the end, a response, an error.
     script(record(Operation.ASK, number(0)), ...saying(hex('1302006869'), hex('1402'))),
     script(record(Operation.ASK, number(1)), ...saying(hex('1202006869'))),
     script(
@@ -193,7 +193,7 @@ const relay: Target = {
   ],
   seeds: seeds(),
   run: play,
-  // Every run ends with a look at the others.
+  // Every run ends by checking the other agents.
   recheck() {},
 };
 

@@ -2,14 +2,14 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { isRecord } from '../fields.js';
 import { bytesOfText } from './target.js';
 
-/** Inputs to begin with: what the vectors hold, and the committed finds of earlier runs. */
+/** Initial inputs: from the vectors, and the committed finds of earlier runs. */
 
-/** Vectors above this length teach little and cost much. */
+/** Longer vectors add little coverage and cost much time. */
 const MAX_SEED = 2048;
 
 const SEED_FILE = new URL('../../corpus/seeds.txt', import.meta.url);
 
-/** The values of all fields of one of these names, anywhere in a vector file, as bytes. */
+/** The values of all fields with one of these names, anywhere in a vector file, as bytes. */
 export function seedsFrom(file: string, ...fields: readonly string[]): Uint8Array[] {
   const document = JSON.parse(
     readFileSync(new URL(`../../vectors/${file}`, import.meta.url), 'utf8'),
@@ -31,7 +31,7 @@ export function seedsFrom(file: string, ...fields: readonly string[]): Uint8Arra
 /** Finds by target, as hex. */
 export type Finds = ReadonlyMap<string, readonly string[]>;
 
-/** Reads the committed finds: a line each, of a target's name and hex. */
+/** Reads the committed finds: one line each, with a target's name and hex. */
 export function readFinds(): Finds {
   const finds = new Map<string, string[]>();
   for (const line of readFileSync(SEED_FILE, 'utf8').split('\n')) {
@@ -41,7 +41,7 @@ export function readFinds(): Finds {
   return finds;
 }
 
-/** Writes finds, the shortest of each target first, so that the order does not depend on the run. */
+/** Writes finds, the shortest of each target first, so that their order does not depend on the run. */
 export function writeFinds(finds: Finds): void {
   const lines = [...finds].flatMap(([target, inputs]) =>
     inputs.toSorted((a, b) => a.length - b.length || (a < b ? -1 : 1)).map((hex) => `${target} ${hex}\n`),

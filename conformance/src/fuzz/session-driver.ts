@@ -20,7 +20,7 @@ import {
 } from '../subject.js';
 import { FUZZ_LIMITS } from './target.js';
 
-/** How a session begins, as bits. */
+/** Bits that determine how a session begins. */
 export const SetUp = {
   CLIENT: 0x01,
   JSON: 0x02,
@@ -30,7 +30,7 @@ export const SetUp = {
   CONTEXT: 0x20,
 } as const;
 
-/** Frames and events that one call may cause. */
+/** The most frames and events that one call may cause. */
 const MAX_EFFECTS = 100_000;
 
 const CAPABILITIES: SessionOptions['capabilities'] = {
@@ -42,7 +42,7 @@ const CAPABILITIES: SessionOptions['capabilities'] = {
   extensions: {},
 };
 
-/** A HELLO that is accepted. */
+/** A HELLO that the server accepts. */
 export const HELLO: ControlMessage = {
   type: 'HELLO',
   sessionId: null,
@@ -82,8 +82,8 @@ export function acceptOf(extensions: Readonly<Record<string, string>>): ControlM
 }
 
 /**
- * One end of a session, its application and its clock. What a peer sends may end a session in any way;
- * no call may throw because of it, and none may go on for ever.
+ * One end of a session, with its application and its clock. A peer may end the session in any way, but no
+ * call may throw because of the peer, and none may run forever.
  */
 export class Driver {
   readonly core: SessionCore;
@@ -134,10 +134,10 @@ export class Driver {
     this.do(() => this.core.handleTimeout(this.#now));
   }
 
-  /** Goes to where the next thing is due. */
+  /** Advances to the next timeout. */
   timeOut(): void {
     const next = this.core.nextTimeout();
-    holds(!Number.isNaN(next), 'the next timeout is no number');
+    holds(!Number.isNaN(next), 'the next timeout is not a number');
     if (next !== Infinity) this.wait(Math.max(0, next - this.#now));
   }
 
@@ -149,7 +149,7 @@ export class Driver {
     if (this.core.state === 'suspended') this.do(() => this.core.handleConnected(this.#now));
   }
 
-  /** What the application does may be refused, as its session may be over. */
+  /** Runs a command of the application, which may be refused because the session may be over. */
   command(run: () => void): void {
     outcomeOf(run);
     this.do(() => {});
@@ -179,7 +179,7 @@ export class Driver {
         },
       );
     }
-    holds(this.core.queuedBytes >= 0, 'fewer bytes than none are queued');
+    holds(this.core.queuedBytes >= 0, 'the number of queued bytes is negative');
     holds(
       this.core.channel.openStreams <= 2 * FUZZ_LIMITS.maxStreams,
       'more streams are open than are allowed',
@@ -205,7 +205,7 @@ export class Driver {
     this.#read(event.body);
   }
 
-  /** All that an application can ask of a message. */
+  /** Reads everything that an application can read of a message. */
   #read(body: ReceivedBody): void {
     const message = createMessage(body, this.#coder);
     for (const ask of ['bytes', 'text', 'tokens', 'header', 'tensor', 'metadata'] as const) {

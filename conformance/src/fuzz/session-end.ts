@@ -30,13 +30,13 @@ const CONTENTS: readonly (string | Uint8Array)[] = [
   Uint8Array.of(0xff, 0, 1, 2, 3),
   'a longer text '.repeat(40),
 ];
-/** Names that most often nobody bears. */
+/** Names that usually no agent has. */
 const AGENTS = Array.from({ length: 48 }, (_, i) => `agent-${i}`);
-/** Requests that wait for an answer of this end; beyond them it answers before it asks. */
+/** Requests that wait for this end's answer; with more of them it answers before it sends new ones. */
 const MAX_WAITING = 6;
 const TENSOR = new Uint8Array(900);
 
-/** Calls that may not throw because of a peer. */
+/** Runs a call that must not throw because of a peer. */
 export function unthrown<T>(run: () => T): T {
   try {
     return run();
@@ -47,13 +47,13 @@ export function unthrown<T>(run: () => T): T {
   }
 }
 
-/** A session core and an application that uses all of it, as far as its peer lets it. */
+/** A session core and an application that uses all of it, as far as its peer permits. */
 export class SessionEnd {
   readonly core: SessionCore;
   readonly offer: Offer;
   readonly #choices: Choices;
   readonly #onHello: (core: SessionCore) => void;
-  /** Whom it writes to, if it may. */
+  /** The agents that it sends to, if it may. */
   agents: readonly string[] = AGENTS;
   readonly #unread: { readonly streamId: number; readonly charge: number }[] = [];
   /** Requests of the peer that are not answered completely. */
@@ -63,7 +63,7 @@ export class SessionEnd {
   #coder: BodyCoder | undefined;
   #hasAgents = false;
   failure: ProtocolError | undefined;
-  /** The code with which the connection is to be closed. */
+  /** The code with which to close the connection. */
   closeCode: number | undefined;
   hasEnded = false;
 
@@ -81,7 +81,7 @@ export class SessionEnd {
     this.core = createSession({ role, subprotocol, capabilities, limits, timers: DEFAULT_TIMERS });
   }
 
-  /** Takes what the core has to say. Returns whether there was anything. */
+  /** Handles the core's events. Returns whether there were any. */
   takeEvents(): boolean {
     const before = this.core.hasEvents;
     for (;;) {
@@ -91,15 +91,15 @@ export class SessionEnd {
     }
   }
 
-  /** Everything that has arrived is taken. */
+  /** Reads everything that has arrived. */
   takeAll(): void {
     unthrown(() => this.#consume(this.#unread.length));
   }
 
   /**
-   * Something that an application does, or may not do any more.
+   * A random action of the application, which may be refused.
    *
-   * @param asking how often it asks, where it sends eight times.
+   * @param asking weight of a request, if that of a message is 8.
    */
   act(asking: number): void {
     const { core } = this;
@@ -115,7 +115,7 @@ export class SessionEnd {
       [8, () => this.#consume(this.#choices.below(4) + 1)],
       [2, () => this.#consume(this.#unread.length)],
     ]);
-    // An application is told what it may not do.
+    // The core refuses what the application may not do.
     outcomeOf(action);
   }
 
@@ -144,7 +144,7 @@ export class SessionEnd {
     }
   }
 
-  /** All that an application can ask of a message. */
+  /** Reads everything that an application can read of a message. */
   #read(body: ReceivedBody): void {
     const coder = this.#coderOf();
     if (coder === undefined || !this.#choices.oneIn(4)) return;
@@ -173,7 +173,7 @@ export class SessionEnd {
     return this.#coder;
   }
 
-  /** @throws {ProtocolError} if what was agreed on cannot carry what was chosen. */
+  /** @throws {ProtocolError} if the agreement cannot carry the chosen body. */
   #body(isOpening: boolean): BodyToSend {
     const choices = this.#choices;
     const coder = this.#coderOf() as BodyCoder;
@@ -193,7 +193,7 @@ export class SessionEnd {
     return { ...coded, agent: choices.pick(this.agents) };
   }
 
-  /** @throws {ProtocolError} as {@link #body}; the request waits on then. */
+  /** @throws {ProtocolError} as {@link #body}; the request stays unanswered then. */
   #reply(): void {
     const { core } = this;
     const choices = this.#choices;

@@ -13,8 +13,8 @@ import { acceptOf, Driver, HELLO, SetUp } from './session-driver.js';
 import { bytesOfText, JSON_TOKENS, type Target, textOf } from './target.js';
 
 /**
- * A whole session core, driven by a script: the first byte sets it up, then come records of an
- * operation, a length of two bytes (little-endian) and that many bytes.
+ * A whole session core, driven by a script: the first byte sets it up, followed by records of an operation, a
+ * length of two bytes (little-endian) and that many bytes.
  */
 
 const Operation = {
@@ -68,7 +68,7 @@ function play(script: Uint8Array): boolean {
     step(driver, operation, payload);
   }
   const refused = driver.core.state === 'closed';
-  // Whatever happened, time ends it.
+  // Timeouts must end the session in every case.
   for (let i = 0; i < 100 && driver.core.nextTimeout() !== Infinity; i++) driver.timeOut();
   return refused;
 }
@@ -98,7 +98,7 @@ function step(driver: Driver, operation: number, payload: Uint8Array): void {
     case Operation.CLOSE:
       return driver.close();
     default:
-      return fail(`there is no operation ${operation}`);
+      return fail(`unknown operation: ${operation}`);
   }
 }
 

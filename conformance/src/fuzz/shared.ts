@@ -1,13 +1,13 @@
 /**
- * What the fuzzing thread tells without being asked: which input it is running. The other thread looks
- * when it hears nothing for long, or when the thread is gone.
+ * Shared memory in which the fuzzing thread shows its current input. The watching thread reads it after a
+ * long silence, or when the fuzzing thread is gone.
  */
 export interface Progress {
-  /** Before a run. */
+  /** Called before a run. */
   begin(target: number, input: Uint8Array): void;
-  /** After it. */
+  /** Called after a run. */
   end(): void;
-  /** Runs begun so far, and the one that has not ended. */
+  /** The number of runs started, and the run that has not ended. */
   look(): { readonly count: number; readonly running: { target: number; input: Uint8Array } | undefined };
 }
 

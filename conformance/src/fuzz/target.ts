@@ -1,34 +1,33 @@
 import { encodeBase64, type Limits, resolveLimits } from '../subject.js';
 import type { Figures } from './figures.js';
 
-/** One decoder, or several that read the same kind of input. */
+/** A decoder, or several that read the same kind of input. */
 export interface Target {
   readonly name: string;
-  /** Pieces that its inputs are made of. */
+  /** Building blocks of its inputs. */
   readonly tokens: readonly Uint8Array[];
-  /** Inputs to begin with, good and bad. */
+  /** Initial inputs, valid and invalid. */
   readonly seeds: readonly Uint8Array[];
   /**
    * Decodes an input in every way that the target knows.
    *
    * @returns whether it was refused.
-   * @throws {Mismatch} where anything but a `ProtocolError` comes out, or what was decoded does not
-   * hold together.
+   * @throws {Mismatch} if anything but a `ProtocolError` is thrown, or the result is not consistent.
    */
   run(input: Uint8Array): boolean;
-  /** What went through its sessions since it began, if its inputs stand for whole ones. */
+  /** The traffic of its sessions so far, if its inputs stand for whole sessions. */
   readonly figures?: Figures;
-  /** Decodes something good, which must go on working after every refusal. */
+  /** Decodes a valid input, which must still work after every refusal. */
   recheck(): void;
 }
 
-/** Small enough for thousands of runs a second, large enough for every path. */
+/** Small enough for thousands of runs per second, large enough for every path. */
 export const FUZZ_LIMITS: Limits = resolveLimits({
   maxMessageSize: 1024 * 1024,
   maxTransferSize: 1024 * 1024,
 });
 
-/** UTF-8 as text, and what is none as lone surrogates: every string can come about. */
+/** Decodes UTF-8, and other bytes to lone surrogates, so that every string can occur. */
 export function textOf(input: Uint8Array): string {
   return Buffer.from(input).toString('utf8').replaceAll('\uFFFD', '\uDC80');
 }

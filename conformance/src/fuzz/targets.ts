@@ -10,7 +10,7 @@ import { SESSION_TARGETS } from './session-target.js';
 import type { Target } from './target.js';
 import { TEXT_TARGETS } from './text-targets.js';
 
-/** Every decoder that a peer's bytes can reach, and the explainer of what they hold. */
+/** Every decoder that a peer's bytes can reach, and the explainer. */
 export const TARGETS: readonly Target[] = [
   ...M2M_TARGETS,
   ...TEXT_TARGETS,

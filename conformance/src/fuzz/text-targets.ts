@@ -98,7 +98,7 @@ const dictionary: Target = {
     const outcome = outcomeOf(() => decodeDictionary(`#DI|${base64Of(input)}`, { limits }));
     outcomeOf(() => decodeDictionary(textOf(input), { limits }));
     if (!outcome.accepted) return true;
-    const again = accepted(() => encodeDictionary(outcome.value, { limits }), 'what the dictionary gave');
+    const again = accepted(() => encodeDictionary(outcome.value, { limits }), 'the decoded dictionary text');
     same(
       accepted(() => decodeDictionary(again, { limits }), 'our own wire'),
       outcome.value,
@@ -120,7 +120,7 @@ const token: Target = {
   run(input) {
     const text = textOf(input);
     const outcome = outcomeOf(() => decodeToken(`#T1|${text}`, { limits }));
-    // Encoding looks at whatever it is given, too.
+    // Encoding must handle any text too.
     const encoded = outcomeOf(() => encodeToken(text, { limits }));
     if (encoded.accepted) accepted(() => decodeToken(encoded.value, { limits }), 'our own wire');
     if (outcome.accepted) JSON.parse(outcome.value);
@@ -134,7 +134,7 @@ function withoutPrefix(seed: Uint8Array): Uint8Array {
   return bytesOfText(text.startsWith('#T1|') ? text.slice('#T1|'.length) : text);
 }
 
-/** Whatever comes as text, told apart by its prefix. */
+/** Any text, identified by its prefix. */
 const tagged: Target = {
   name: 'text',
   tokens: [...JSON_TOKENS, ...tokens(...PREFIXES, '=', 'AAAA')],
@@ -167,7 +167,7 @@ const tokenNative: Target = {
   recheck: () => same(vocabulary().decode(vocabulary().encode('good day')), 'good day', 'good tokens'),
 };
 
-/** Whole, measured, and bit by bit: all ways of decoding agree. */
+/** As a whole, measured only, and bit by bit: all ways of decoding must agree. */
 function checkTokens(encoding: Encoding, ids: Uint32Array): boolean {
   const options = { maxBytes: limits.maxMessageSize };
   const bytes = outcomeOf(() => encoding.decodeBytes(ids, options));

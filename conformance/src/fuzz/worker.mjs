@@ -1,4 +1,4 @@
-// The thread that fuzzes: TypeScript is set up for each thread by itself, and so is its platform.
+// The fuzzing thread: TypeScript and the platform are set up for each thread separately.
 import { workerData } from 'node:worker_threads';
 import { register } from 'tsx/esm/api';
 

@@ -34,7 +34,7 @@ export interface TargetReport {
   readonly corpus: number;
   /** Inputs worth keeping, as hex. */
   readonly finds: readonly string[];
-  /** What went through whole sessions. */
+  /** The traffic of whole sessions. */
   readonly figures?: Figures | undefined;
 }
 
@@ -53,7 +53,7 @@ export type WorkerMessage =
       readonly blocks: { readonly covered: number; readonly known: number };
       /** Megabytes of heap and buffers beyond those at the start, after garbage collection. */
       readonly growth: number;
-      /** Of a single input: whether it was refused. */
+      /** With a single input: whether it was refused. */
       readonly refused?: boolean;
     };
 
@@ -61,14 +61,14 @@ const MAX_CALL_MS = 1000;
 const MAX_GROWTH = 256 * 1024 * 1024;
 const SLICE_MS = 150;
 const SESSION_SLICE_MS = 600;
-/** Longer finds are not worth keeping. */
+/** Longer finds are not kept. */
 const MAX_FIND = 256;
 
 const options = workerData as WorkerOptions;
 const progress = progressIn(options.memory);
 const post = (message: WorkerMessage) => parentPort?.postMessage(message);
 
-/** What is wrong with an input, thrown through the fuzzer. */
+/** A failing input, thrown through the fuzzer. */
 class Found extends Error {
   readonly failure: Failure;
   constructor(failure: Failure) {
@@ -117,12 +117,12 @@ async function fuzz(): Promise<void> {
       // A whole session takes as long as a hundred frames.
       const slice = fuzzer.target.figures === undefined ? SLICE_MS : SESSION_SLICE_MS;
       fuzzer.run(Math.min(slice, Math.max(1, end - performance.now())));
-      // Native memory is given back in tasks of its own, which need their turn.
+      // Native memory is released in separate tasks, which need a turn of the event loop.
       await setImmediate();
       if (memory() - before < MAX_GROWTH) continue;
       await gc();
       if (memory() - before >= MAX_GROWTH) {
-        const reason = `the heap grew by ${megabytes(memory() - before)} MB; the input is only the last of many`;
+        const reason = `the heap grew by ${megabytes(memory() - before)} MB; the reported input is only the last of many`;
         const last = fuzzer.corpus.at(-1) ?? new Uint8Array(0);
         throw new Found({ target: fuzzer.target.name, input: toHex(last), reason });
       }
@@ -142,7 +142,7 @@ async function fuzz(): Promise<void> {
     if (target.figures === undefined) continue;
     const bytes = await leakOf((input) => execute(target, input), createRandom(options.seed), gc);
     if (bytes <= MAX_LEAK) continue;
-    const reason = `every run leaves ${Math.round(bytes / 1024)} KiB behind; the input is any`;
+    const reason = `every run leaves ${Math.round(bytes / 1024)} KiB behind; the reported input is arbitrary`;
     throw new Found({ target: target.name, input: '', reason });
   }
   post({
@@ -153,7 +153,7 @@ async function fuzz(): Promise<void> {
   });
 }
 
-/** Runs one input, and after a refusal something good. */
+/** Runs one input, and after a refusal a valid one. */
 function execute(target: Target, input: Uint8Array): boolean {
   const run = () => {
     const start = performance.now();
@@ -175,8 +175,8 @@ function execute(target: Target, input: Uint8Array): boolean {
     return first.refused;
   } catch (error) {
     const shown = error instanceof Error ? (error.stack ?? String(error)) : String(error);
-    // Outside of an expectation, even a ProtocolError is one too many.
-    const reason = isProtocolError(error) ? `refused where it may not be: ${shown}` : shown;
+    // Outside of an expected outcome, even a ProtocolError is a failure.
+    const reason = isProtocolError(error) ? `refused although it must be accepted: ${shown}` : shown;
     throw new Found({ target: target.name, input: toHex(input), reason });
   } finally {
     progress.end();

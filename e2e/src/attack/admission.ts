@@ -4,16 +4,21 @@ import type { Attack } from './attack.js';
 import type { Scene } from './scene.js';
 import type { Peer } from './wire.js';
 
-/** Strangers: upgrades, credentials, and connections that never say who they are. */
+/** Attacks by strangers: upgrades, credentials, and connections that never send HELLO. */
 
-/** Of one address in a window of at most a minute: the announced arrivals, with the tolerance of a receiver. */
+/** Per address in a window of at most a minute: the announced rate, with the tolerance of a receiver. */
 const MOST_CREDENTIALS = 200;
-/** Of one address in the ten seconds of an attack: the 600 of a minute at once, 10 a second after, and some tolerance. */
+/**
+ * Per address in the ten seconds of an attack: the minute's 600 at once, then 10 per second, and some
+ * tolerance.
+ */
 const MOST_RESUMES = 720;
-/** What one address may keep open, 100 sessions and 1,000 handshakes, and what its neighbours have. */
+/**
+ * The most open connections: 100 sessions and 1,000 handshakes of one address, and those of the neighbour.
+ */
 const MOST_CONNECTIONS = 1_100 + 10;
 
-/** Keeps `at` times asking for a session at a time, until the scene is over. */
+/** Repeats an attempt, `at` of them in parallel, until the scene is over. */
 async function knock(scene: Scene, at: number, once: () => Promise<void>): Promise<void> {
   await Promise.all(
     Array.from({ length: at }, async () => {
@@ -25,7 +30,7 @@ async function knock(scene: Scene, at: number, once: () => Promise<void>): Promi
   );
 }
 
-/** Loses the connection and takes the session up again, without end. */
+/** Loses the connection and resumes the session, again and again. */
 async function resumeAlways(scene: Scene, as: string, begin: (peer: Peer) => void = () => {}) {
   let session: Peer = await scene.open({ as });
   begin(session);
@@ -44,10 +49,10 @@ async function resumeAlways(scene: Scene, as: string, begin: (peer: Peer) => voi
     session.cut();
     session = next;
   }
-  return recovered > MOST_RESUMES ? [`one session was taken up ${recovered} times`] : [];
+  return recovered > MOST_RESUMES ? [`one session was resumed ${recovered} times`] : [];
 }
 
-/** A head of HTTP as it is written, and the first line of the answer. */
+/** Sends an HTTP head literally. Returns the first line of the answer. */
 function rawUpgrade(scene: Scene, path: string, lines: readonly string[], body = ''): Promise<string> {
   return new Promise((resolve) => {
     const socket: Socket = connectTcp({ port: scene.port, host: '127.0.0.1', localAddress: scene.address() });
@@ -69,6 +74,18 @@ function rawUpgrade(scene: Scene, path: string, lines: readonly string[], body =
   });
 }
 
+/** Opens sessions with a token, 16 at a time, and drops each at once. */
+async function present(scene: Scene, token: () => string, what: string): Promise<readonly string[]> {
+  const before = (await scene.server.call('counts')).authenticate;
+  await knock(scene, 16, async () => {
+    const peer = scene.connect();
+    await peer.greet({}, token());
+    peer.cut();
+  });
+  const asked = (await scene.server.call('counts')).authenticate - before;
+  return asked > MOST_CREDENTIALS ? [`authenticate was called ${asked} times for ${what}`] : [];
+}
+
 const UPGRADE = [
   'Host: localhost',
   'Connection: Upgrade',
@@ -83,38 +100,21 @@ export const ADMISSION: readonly Attack[] = [
     category: 'admission',
     name: 'wrong tokens',
     sessions: 16,
-    async run(scene) {
-      const before = (await scene.server.call('counts', undefined)).authenticate;
-      await knock(scene, 16, async () => {
-        const peer = scene.connect();
-        await peer.greet({}, 'wrong.token');
-        peer.cut();
-      });
-      const asked = (await scene.server.call('counts', undefined)).authenticate - before;
-      return asked > MOST_CREDENTIALS ? [`authenticate was called ${asked} times for wrong tokens`] : [];
-    },
+    run: (scene) => present(scene, () => 'wrong.token', 'wrong tokens'),
   },
   {
     category: 'admission',
     name: 'right tokens, sessions dropped',
     sessions: 100,
-    async run(scene) {
-      const before = (await scene.server.call('counts', undefined)).authenticate;
-      await knock(scene, 16, async () => {
-        const peer = scene.connect();
-        await peer.greet({}, scene.token('echo'));
-        peer.cut();
-      });
-      const asked = (await scene.server.call('counts', undefined)).authenticate - before;
-      return asked > MOST_CREDENTIALS ? [`authenticate was called ${asked} times for one address`] : [];
-    },
+    run: (scene) => present(scene, () => scene.token('echo'), 'one address'),
   },
   {
     category: 'admission',
     name: 'evict those who wait to be known',
     sessions: 100,
     async run(scene) {
-      // Ten clients of the same address whose look-up takes a moment, and then a crowd that waits for nothing.
+      // Ten clients of the same address whose authentication takes a moment, and then a crowd without
+      // credentials.
       const honest = Array.from({ length: 10 }, () => scene.connect());
       await Promise.all(honest.map((peer) => peer.opened()));
       const admitted = Promise.all(honest.map((peer) => peer.greet({}, scene.token('slow'))));
@@ -127,7 +127,7 @@ export const ADMISSION: readonly Attack[] = [
         }),
       ]);
       const lost = (await admitted).filter((was) => !was).length;
-      return lost > 0 ? [`${lost} of 10 honest clients were kept out, whose HELLO had come`] : [];
+      return lost > 0 ? [`${lost} of 10 honest clients were kept out although their HELLO had arrived`] : [];
     },
   },
   {
@@ -140,13 +140,13 @@ export const ADMISSION: readonly Attack[] = [
       for (let i = 0; i < count && !scene.isOver; i += 50) {
         await Promise.all(Array.from({ length: 50 }, () => scene.connect().opened()));
       }
-      const open = await scene.server.call('connections', undefined);
-      if (open > MOST_CONNECTIONS) return [`${open} connections are open at a time`];
+      const open = await scene.server.call('connections');
+      if (open > MOST_CONNECTIONS) return [`${open} connections are open at the same time`];
       if (scene.isShort) return [];
-      // Ten seconds for HELLO, and some for saying so.
+      // Ten seconds for HELLO, and some for closing.
       await scene.wait();
       const left = scene.openPeers;
-      return left > 0 ? [`${left} connections without HELLO are open after 16 s`] : [];
+      return left > 0 ? [`${left} connections without HELLO are still open after 16 s`] : [];
     },
   },
   {
@@ -163,10 +163,10 @@ export const ADMISSION: readonly Attack[] = [
       );
       scene.floors += count;
       await delay(300);
-      const open = await scene.server.call('connections', undefined);
+      const open = await scene.server.call('connections');
       await scene.wait();
       for (const socket of sockets) socket.destroy();
-      return open > MOST_CONNECTIONS ? [`${open} silent connections are open at a time`] : [];
+      return open > MOST_CONNECTIONS ? [`${open} silent connections are open at the same time`] : [];
     },
   },
   {

@@ -1,7 +1,7 @@
 import type { Scene } from './scene.js';
 import type { ServerName } from './server.js';
 
-/** What an attack is, and what came of it. */
+/** The description of an attack, and its outcome. */
 
 export const CATEGORIES = [
   'admission',
@@ -20,28 +20,28 @@ export interface Attack {
   readonly category: Category;
   /** A few words, unique. */
   readonly name: string;
-  /** Which of the servers. @default main */
+  /** The attacked server. @default main */
   readonly server?: ServerName;
-  /** Sessions that the attacker has at a time; the bound of memory counts them. @default 1 */
+  /** Sessions that the attacker has at the same time; the memory bound is multiplied by them. @default 1 */
   readonly sessions?: number;
-  /** How many principals take part. @default 1 */
+  /** Number of principals that take part. @default 1 */
   readonly principals?: number;
-  /** From how many addresses it comes: the refusal of each is a line of the log. @default 1 */
+  /** Number of addresses; refusing each of them takes a line of the log. @default 1 */
   readonly addresses?: number;
   /**
-   * Whether the bounds of CPU and of the neighbour's latency decide: they are promised of one principal.
+   * Whether the bounds of CPU and of the neighbour's latency apply: they are promised for one principal only.
    * @default true
    */
   readonly boundsTime?: boolean;
-  /** Seconds of the long form. @default 10 */
+  /** Duration of the long form, in seconds. @default 10 */
   readonly seconds?: number;
-  /** Makes what takes long to make, before anything is measured. */
+  /** Makes large bodies and the like, before measuring begins. */
   prepare?(): unknown;
-  /** Does its worst until the scene is over. @returns sentences that say what it found broken. */
+  /** Attacks until the scene is over. @returns one sentence for each fault that it found. */
   run(scene: Scene): Promise<readonly string[] | undefined>;
 }
 
-/** Latencies of somebody else's echoes, in milliseconds. */
+/** Latencies of the neighbour's echoes, in milliseconds. */
 export interface Latency {
   readonly p50: number;
   readonly p99: number;
@@ -53,11 +53,11 @@ export interface Outcome {
   readonly attack: Attack;
   readonly windowMs: number;
   readonly sentBytes: number;
-  /** Bodies and connections, each of which may take its floor. */
+  /** Bodies and connections, each of which may use the memory of one floor. */
   readonly floors: number;
-  /** Of the server process above idle, at the highest. */
+  /** Peak memory of the server process, above idle. */
   readonly peakBytes: number;
-  /** In use above idle when all garbage is gone and the attack still stands. */
+  /** Memory in use above idle after garbage collection, while the attack still stands. */
   readonly heldBytes: number;
   readonly cpuMs: number;
   readonly neighbour: Latency;
@@ -65,18 +65,18 @@ export interface Outcome {
   readonly quietCpuMs: number;
   readonly logLines: number;
   readonly logBytes: number;
-  /** It was killed before it took more of the machine's memory. */
+  /** The server was killed before it took more of the machine's memory. */
   readonly wasStopped: boolean;
   /** How the server's process ended; `undefined` while it lives. */
   readonly death: string | undefined;
-  /** Milliseconds of the neighbour's echo after the attack; `undefined` where none came. */
+  /** Milliseconds of the neighbour's echo after the attack; `undefined` if there was none. */
   readonly aliveMs: number | undefined;
-  /** Milliseconds after the attacker had gone until memory was back; `undefined` where it was not. */
+  /** Milliseconds from the end of the attack until memory was back; `undefined` if it never was. */
   readonly recoveredMs: number | undefined;
-  /** Bytes above idle when that was last looked at. */
+  /** Bytes above idle at the last reading. */
   readonly leftBytes: number;
-  /** How often, and with what, the server has closed most connections; `undefined` where it has closed none. */
+  /** How often, and with what, the server closed most connections; `undefined` if it closed none. */
   readonly answer: string | undefined;
-  /** What the attack itself found. */
+  /** Faults that the attack itself found. */
   readonly found: readonly string[];
 }

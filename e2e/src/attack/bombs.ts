@@ -2,10 +2,10 @@ import { brotliCompressSync, constants, crc32 } from 'node:zlib';
 import { BodyCodec, encodeAvp, encodeM2MBody, loadCodecs } from '@parlance/protocol';
 import { type FrameParts, varint } from './wire.js';
 
-/** Bodies that are small on the wire and large behind it. */
+/** Bodies that are small on the wire and large when decoded. */
 
 export const MIB = 1024 * 1024;
-/** The largest message that default limits let through. */
+/** The largest message within the default limits. */
 export const LARGEST = 16 * MIB;
 
 export interface Bomb {
@@ -21,7 +21,7 @@ export function brotli(text: string | Uint8Array): Bomb {
   return { body, parts: { codec: BodyCodec.BROTLI, original: bytes.length } };
 }
 
-/** Made when they are first asked for: most attacks need one of them. */
+/** Made on first use: most attacks need one of them. */
 const made = new Map<string, Bomb>();
 function once(name: string, make: () => Bomb): () => Bomb {
   return () => {
@@ -31,10 +31,10 @@ function once(name: string, make: () => Bomb): () => Bomb {
   };
 }
 
-/** So many blanks, in a dozen bytes. */
+/** This many blanks, in a dozen bytes. */
 export const brotliOf = (size: number) => once(`blanks ${size}`, () => brotli(Buffer.alloc(size, ' ')))();
 
-/** Text that is about 90 times as long as its Brotli form: much, and no more than a limit of 100 may let through. */
+/** Text about 90 times as long as its Brotli form: nearly the most that a limit of 100 may let through. */
 export const repetitive = (size: number) =>
   once(`repetitive ${size}`, () => {
     const line = (i: number) =>
@@ -49,7 +49,7 @@ export const checksum = (bytes: Uint8Array): number[] => littleEndian(crc32(byte
 
 /** 14 bytes for 16 MiB of blanks. */
 export const blanks = once('blanks', () => brotli(Buffer.alloc(LARGEST, ' ')));
-/** A tokenizer has to look at all of it. */
+/** A tokenizer must process all of it. */
 export const words = once('words', () => brotli(Buffer.alloc(LARGEST, 'a ')));
 export const m2m = once('m2m', () => {
   const text = ' '.repeat(LARGEST);
@@ -59,14 +59,14 @@ export const m2m = once('m2m', () => {
   };
 });
 
-/** Chat JSON of which every abbreviation expands. */
+/** Chat JSON in which every abbreviation expands. */
 export const abbreviated = once('abbreviated', () => {
   const messages = Array.from({ length: 900 }, () => ({ r: 'u', c: '' }));
   const body = Buffer.from(JSON.stringify({ M: '4o', m: messages }));
   return { body, parts: { codec: BodyCodec.TOKEN, original: LARGEST } };
 });
 
-/** A context body without a base whose middle is one zstd frame of run-length blocks. */
+/** A context body without a base, with one zstd frame of run-length blocks in the middle. */
 export const context = once('context', () => {
   const head = [...varint(1), ...checksum(Buffer.alloc(LARGEST, ' '))];
   return {
@@ -75,7 +75,7 @@ export const context = once('context', () => {
   };
 });
 
-/** One zstd frame of `size` equal bytes: four bytes of it for each 128 KiB (RFC 8878). */
+/** One zstd frame of `size` equal bytes: four bytes for each 128 KiB (RFC 8878). */
 function zstdRun(size: number, byte: number): Uint8Array {
   const block = 128 * 1024;
   const frame = [0x28, 0xb5, 0x2f, 0xfd, 0xa0, ...littleEndian(size, 4)];
@@ -116,7 +116,7 @@ export function plainTensor(size: number): Bomb {
   }))();
 }
 
-/** A small tensor whose metadata are all of its weight. */
+/** A small tensor with large metadata. */
 export function tensorWithExtra(entries: number): Bomb {
   return once(`extra ${entries}`, () => ({
     body: encodeAvp({
@@ -139,7 +139,7 @@ export const braces = once('braces', () => {
   return brotli(`{"model":"gpt-4o","x":[${`${row},`.repeat(rows - 1)}${row}]}`);
 });
 export const blankedJson = once('blanked', () => brotli(`{"model":"gpt-4o"${' '.repeat(LARGEST - 64)}}`));
-/** One name again and again: different ones are no bomb, as they do not compress. */
+/** The same key again and again: different keys do not compress, so they make no bomb. */
 export const manyKeys = once('keys', () => brotli(`{"model":"gpt-4o",${'"x":0,'.repeat(2_700_000)}"y":0}`));
 export const escapes = once('escapes', () =>
   brotli(`{"model":"gpt-4o","x":"${'\\u0020'.repeat(1_600_000)}"}`),

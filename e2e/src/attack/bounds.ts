@@ -7,17 +7,19 @@ const CONSTRAINED = process.constrainedMemory?.() || Infinity;
 /** The server's default for `processMemory`. */
 const PROCESS_MEMORY = Math.min(CONSTRAINED / 4, totalmem() / 4, getHeapStatistics().heap_size_limit / 2);
 
-/** What the worst peer may take at default limits. */
+/** The most that the worst peer may take at default limits. */
 export const BOUNDS = {
   /** Above idle, for each session of the attacker. */
   memoryPerSession: 64 * MIB,
-  /** Above idle, for all sessions of one principal: a quarter of what the process may take. */
+  /** Above idle, for all sessions of one principal: a quarter of `processMemory`. */
   memoryPerPrincipal: PROCESS_MEMORY / 4,
-  /** Above idle, for all of everybody. */
+  /** Above idle, for all sessions together. */
   memoryOfProcess: PROCESS_MEMORY,
-  /** A message of this many bytes is nobody's attack, and a connection takes as much. */
+  /** Not counted against the attacker: bytes for each message, and for each connection. */
   floor: 64 * 1024,
-  /** What the windows of a session let it hold: 4 MiB unread in each direction, 8 MiB not acknowledged. */
+  /**
+   * The most that a session's windows let it hold: 4 MiB unread in each direction, 8 MiB not acknowledged.
+   */
   windows: 16 * MIB,
   /** Bytes in use for each byte sent, above the floors. */
   heldPerByte: 300,
@@ -27,26 +29,26 @@ export const BOUNDS = {
   newcomerMs: 1_000,
   recoveryMs: 10_000,
   leftBytes: 32 * MIB,
-  /** Of a principal: as many as one session may send messages at once, as each may be one that fails. */
+  /** Per principal: as many as one session may send messages at once, because each of them may fail. */
   logLines: 2_100,
   logBytes: 2.5 * MIB,
   aliveMs: 10_000,
 } as const;
 
-/** On a machine that does other things, times are only worth their ratio to a quiet run. */
+/** On a machine with other work, times count only in relation to a quiet run. */
 const RATIO_TO_QUIET = 10;
-/** A short run decides on nothing that a busy machine could break by itself. */
+/** A short run must not fail because the machine is busy. */
 const SHORT = { cores: 0.95, p99Ms: 3_000, ratio: 100 } as const;
-/** No attack holds less than a second's work of V8 and its garbage. */
+/** Tolerance for V8's garbage, about a second's worth of work. */
 export const SLACK = 48 * MIB;
 
-/** The bounds that an outcome breaks, a sentence each. */
+/** The bounds that an outcome breaks, one sentence each. */
 export function broken(outcome: Outcome, isShort: boolean): readonly string[] {
   const problems = [...outcome.found];
   const { attack, neighbour, quiet, death } = outcome;
   const { sessions = 1, principals = 1, addresses = 1, boundsTime = true } = attack;
   if (outcome.wasStopped) problems.push('the server was stopped before it took more memory');
-  else if (death !== undefined) problems.push(`the server's process ended: ${death}`);
+  else if (death !== undefined) problems.push(`the server process died: ${death}`);
   else if (outcome.aliveMs === undefined) problems.push('another session got no echo afterwards');
 
   const memory = Math.min(
@@ -55,40 +57,42 @@ export function broken(outcome: Outcome, isShort: boolean): readonly string[] {
     BOUNDS.memoryOfProcess,
   );
   if (outcome.peakBytes > memory + SLACK)
-    problems.push(`memory ${mib(outcome.peakBytes)} above idle, of ${mib(memory)}`);
+    problems.push(`memory ${mib(outcome.peakBytes)} above idle, at most ${mib(memory)} are allowed`);
   const ratio = ratioOf(outcome);
   if (ratio > BOUNDS.heldPerByte)
-    problems.push(`${Math.round(ratio)} bytes held per byte sent, of ${BOUNDS.heldPerByte}`);
+    problems.push(`${Math.round(ratio)} bytes held per byte sent, at most ${BOUNDS.heldPerByte} are allowed`);
   if (outcome.recoveredMs === undefined)
-    problems.push(`${mib(outcome.leftBytes)} above idle after the attacker had gone`);
+    problems.push(`${mib(outcome.leftBytes)} above idle after the attack`);
 
   const cores = coresOf(outcome);
   const mostCores = isShort ? SHORT.cores : BOUNDS.cores;
   if (boundsTime && cores > mostCores && !isShort)
-    problems.push(`${percent(cores)} of a core, of ${percent(mostCores)}`);
+    problems.push(`${percent(cores)} of a core, at most ${percent(mostCores)} is allowed`);
   const p99 = isShort ? Math.max(SHORT.p99Ms, SHORT.ratio * quiet.p99) : mostP99(quiet);
   if (boundsTime && neighbour.p99 > p99)
-    problems.push(`the neighbour's p99 is ${Math.round(neighbour.p99)} ms, of ${Math.round(p99)}`);
+    problems.push(
+      `the neighbour's p99 is ${Math.round(neighbour.p99)} ms, at most ${Math.round(p99)} ms are allowed`,
+    );
   if (neighbour.unanswered > quiet.unanswered)
     problems.push(`${neighbour.unanswered} echoes of the neighbour were never answered`);
 
   const mostLines = Math.max(BOUNDS.logLines * principals, addresses);
-  if (outcome.logLines > mostLines) problems.push(`${outcome.logLines} lines of log`);
+  if (outcome.logLines > mostLines) problems.push(`${outcome.logLines} log lines`);
   if (outcome.logBytes > BOUNDS.logBytes * principals) problems.push(`${mib(outcome.logBytes)} of log`);
   return problems;
 }
 
 const mostP99 = (quiet: Latency) => Math.max(BOUNDS.neighbourP99Ms, RATIO_TO_QUIET * quiet.p99);
 
-/** Whether somebody else waited longer than may be, by what a quiet run beside it says. */
+/** Whether the neighbour waited longer than allowed, given a quiet run. */
 export const isDeferred = (neighbour: Latency, quiet: Latency) => neighbour.p99 > mostP99(quiet);
 
-/** Bytes held for each byte that was sent, beyond what every message may take. */
+/** Bytes held for each byte sent, without the floors and windows. */
 export function ratioOf({ heldBytes, floors, sentBytes }: Outcome): number {
   return Math.max(0, heldBytes - floors * BOUNDS.floor - BOUNDS.windows) / Math.max(1, sentBytes);
 }
 
-/** Of the attack alone: what the neighbour costs by itself is taken off. */
+/** CPU share of the attack alone, without the neighbour's. */
 export function coresOf({ cpuMs, quietCpuMs, windowMs }: Outcome): number {
   return Math.max(0, cpuMs - quietCpuMs) / windowMs;
 }

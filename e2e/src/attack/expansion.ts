@@ -20,11 +20,11 @@ import {
 import type { OpenOptions, Scene } from './scene.js';
 import { bodyFrame, LINK, varint } from './wire.js';
 
-/** Bytes that become many: every codec that expands, where its body waits for somebody. */
+/** Attacks with bodies that expand: in every codec, and wherever a body may wait. */
 
 const CONTEXT = { link: LINK, resume: '{}', context: '{"max_bytes":1048576,"max_messages":8}' };
 
-/** Sessions that ask for the same thing as often as they may. */
+/** Sessions that repeat the same request as often as they may. */
 const asked = (
   bomb: () => Bomb | Promise<Bomb>,
   options: OpenOptions,
@@ -39,7 +39,7 @@ const asked = (
   },
 });
 
-/** One-way messages. */
+/** The same with one-way messages. */
 const told = (
   bomb: () => Bomb | Promise<Bomb>,
   options: OpenOptions,
@@ -57,11 +57,11 @@ const told = (
   },
 });
 
-/** A message of 1 MiB that the session keeps, and then the same again in a dozen bytes each. */
+/** A message of 1 MiB that the session keeps, and then repetitions of it in a dozen bytes each. */
 async function repeatsOfABase(scene: Scene): Promise<undefined> {
   const peer = await scene.open({ as: 'hold', offer: { extensions: CONTEXT } });
   const size = MIB - 64 * 1024;
-  // As it is, so that nothing can be said against its ratio.
+  // Sent uncompressed, so that its ratio is harmless.
   const text = Buffer.alloc(size, 'Why is the sky blue? ');
   const first = Buffer.concat([Uint8Array.from([0, ...checksum(text)]), text]);
   if (!(await peer.deliver(first, { codec: BodyCodec.CONTEXT }, 60_000, () => scene.isOver)))
@@ -71,7 +71,7 @@ async function repeatsOfABase(scene: Scene): Promise<undefined> {
   return undefined;
 }
 
-/** The official client, that is wrong in nothing. */
+/** The official client, which follows every rule. */
 async function official(scene: Scene): Promise<undefined> {
   class Attacker extends WebSocket {
     constructor(url: string, protocols: string[]) {
@@ -95,11 +95,11 @@ async function official(scene: Scene): Promise<undefined> {
   return undefined;
 }
 
-/** Uncompressed, and charged for what they are: only the sum of them is large. */
+/** Uncompressed tensors, charged at their full size: only their sum is large. */
 async function plainTensors(scene: Scene): Promise<undefined> {
   const { body, parts } = plainTensor(4 * MIB);
   const peer = await scene.open();
-  // 8 MB a second, which the rate of bytes allows.
+  // 8 MB per second, which the byte rate allows.
   while (await peer.deliver(body, parts, 250_000, () => scene.isOver)) await delay(500);
   return undefined;
 }

@@ -3,12 +3,12 @@ import type { Attack } from './attack.js';
 import type { OpenOptions, Scene } from './scene.js';
 import { bodyFrame, control, helloJson, LINK, type Peer, signalFrame, varint } from './wire.js';
 
-/** Floods of frames that are right by themselves, from one session. */
+/** Floods of valid frames, from one session. */
 
 const keys = (count: number) =>
   Object.fromEntries(Array.from({ length: count }, (_, i) => [i.toString(36), 0]));
 
-/** A session, and then the same frame as often as the server reads it. */
+/** Opens a session, and sends the same frame as often as the server reads it. */
 const repeated =
   (frame: (peer: Peer, i: number) => Uint8Array | string, perSecond?: number, options?: OpenOptions) =>
   async (scene: Scene): Promise<undefined> => {
@@ -20,7 +20,7 @@ const repeated =
     return undefined;
   };
 
-/** A frame that takes a while to make, and then as often as said. */
+/** A frame that takes a while to make, sent at a fixed rate. */
 function prepared(make: () => Uint8Array, perSecond: number): Pick<Attack, 'prepare' | 'run'> {
   let frame: Uint8Array;
   return {
@@ -63,7 +63,7 @@ async function openJson(scene: Scene, as: string): Promise<Peer> {
 const json = (type: string, payload: object) =>
   JSON.stringify({ type, session_id: null, timestamp: 1_700_000_000_000, payload });
 
-/** What WebSocket itself has to say, which no subprotocol sees. */
+/** Frames of WebSocket itself, which no subprotocol sees. */
 async function webSocketFrames(
   scene: Scene,
   write: (socket: import('ws').WebSocket) => number,

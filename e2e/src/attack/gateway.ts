@@ -2,9 +2,9 @@ import type { Attack } from './attack.js';
 import { type Bomb, blankedJson, braces, brotli, escapes, LARGEST, manyKeys } from './bombs.js';
 import type { Scene } from './scene.js';
 
-/** Requests to an API behind the server. */
+/** Requests to an API through the gateway. */
 
-/** Some requests a second, of which the upstream answers none. */
+/** Requests at a fixed rate, none of which the upstream answers. */
 const asking = (bomb: () => Bomb, perSecond: number, most = Infinity): Pick<Attack, 'prepare' | 'run'> => ({
   prepare: bomb,
   async run(scene) {
@@ -20,7 +20,7 @@ const asking = (bomb: () => Bomb, perSecond: number, most = Infinity): Pick<Atta
   },
 });
 
-/** One request as it is. @returns what the upstream was asked. */
+/** Sends one request. @returns the request that the upstream received. */
 async function passed(scene: Scene, json: string): Promise<string> {
   scene.upstream.behaviour = 'answer';
   scene.upstream.last = '';
@@ -83,10 +83,10 @@ export const GATEWAY: readonly Attack[] = [
     boundsTime: false,
     seconds: 2,
     async run(scene) {
-      const before = (await scene.server.call('counts', undefined)).usageUnknown;
+      const before = (await scene.server.call('counts')).usageUnknown;
       await passed(scene, '{"model":"gpt-4o","messages":[],"metadata":{"usage":"x"}}');
-      const hidden = (await scene.server.call('counts', undefined)).usageUnknown - before;
-      return hidden > 0 ? ['an answer that quotes "usage" behind its usage was not counted'] : [];
+      const hidden = (await scene.server.call('counts')).usageUnknown - before;
+      return hidden > 0 ? ['an answer that quotes "usage" after its usage was not counted'] : [];
     },
   },
   {

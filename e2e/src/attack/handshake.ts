@@ -4,12 +4,12 @@ import { MIB } from './bombs.js';
 import type { Scene } from './scene.js';
 import { bodyFrame, control, LINK, type Peer } from './wire.js';
 
-/** What is said before anybody knows who says it, and what is agreed. */
+/** Attacks before authentication, and by what a handshake negotiates. */
 
 const keys = (count: number) =>
   Object.fromEntries(Array.from({ length: count }, (_, i) => [i.toString(36), 0]));
 
-/** Connections that say the same thing first, some at a time, until the scene is over. */
+/** Connections that begin with the same frame, some of them in parallel, until the scene is over. */
 async function sayFirst(
   scene: Scene,
   text: Uint8Array | string,
@@ -38,7 +38,7 @@ const HELLO_BASE = {
 };
 const nested = (depth: number): object => (depth === 0 ? {} : { a: nested(depth - 1) });
 
-/** Unprotected requests to a server that demands protection, in every codec that may be agreed on. */
+/** Unprotected requests to a server that demands protection, in every codec that can be negotiated. */
 async function unprotected(scene: Scene, algorithms: readonly string[], codec: number, extensions: object) {
   const peer = await scene
     .open({ offer: { algorithms: algorithms as never, extensions: { link: LINK, ...extensions } } })
@@ -52,7 +52,7 @@ async function unprotected(scene: Scene, algorithms: readonly string[], codec: n
 
 async function answersWithoutKey(scene: Scene): Promise<readonly string[]> {
   const problems: string[] = [];
-  const before = (await scene.server.call('counts', undefined)).handlerRuns;
+  const before = (await scene.server.call('counts')).handlerRuns;
   const offers: [string, readonly string[], number, object][] = [
     ['NONE', ['NONE'], 0, {}],
     ['NONE beside M2M', ['M2M', 'NONE'], 0, {}],
@@ -66,8 +66,8 @@ async function answersWithoutKey(scene: Scene): Promise<readonly string[]> {
     if (answered > 0) problems.push(`an unprotected request was answered: ${name}`);
     peer?.cut();
   }
-  // The neighbour, who has the key to nothing either, asks this server nothing.
-  const runs = (await scene.server.call('counts', undefined)).handlerRuns - before;
+  // The neighbour sends no requests to this server.
+  const runs = (await scene.server.call('counts')).handlerRuns - before;
   if (runs > 0) problems.push(`the handler ran ${runs} times for unprotected requests`);
   return problems;
 }

@@ -3,7 +3,7 @@ import type { Attack } from './attack.js';
 import type { Scene } from './scene.js';
 import { control, helloJson, type Peer } from './wire.js';
 
-/** What makes a server write more of it than anybody reads. */
+/** Attacks that make a server fill its log. */
 
 const flooded =
   (write: (peer: Peer, i: number) => void, as = 'echo') =>
@@ -66,6 +66,6 @@ export const LOGS: readonly Attack[] = [
   },
 ];
 
-const UNKNOWN = control('WHATEVER');
-const UNKNOWN_LONG = control(`WHATEVER${'X'.repeat(10_000)}`);
-const UNKNOWN_JSON = '{"type":"WHATEVER","session_id":null,"timestamp":1,"payload":{}}';
+const UNKNOWN = control('GREETING');
+const UNKNOWN_LONG = control(`GREETING${'X'.repeat(10_000)}`);
+const UNKNOWN_JSON = '{"type":"GREETING","session_id":null,"timestamp":1,"payload":{}}';

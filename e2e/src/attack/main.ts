@@ -14,20 +14,20 @@ import { Arena, startUpstream } from './run.js';
 import { HEAD, PROMISE, rows } from './table.js';
 import { TIME } from './time.js';
 
-/** `npm run attack`: the exit code is 1 where an attack takes more than it may. */
+/** `npm run attack`: the exit code is 1 if an attack exceeds a bound. */
 
 const USAGE = `npm run attack -- [--short] [--only NAME] [--list]
 
 Attacks a server at default limits, in a process of its own on loopback, and
-measures what the attacker takes and what other clients notice. Needs Linux,
-and a quarter of an hour.
+measures the load of each attack and the latency of other clients. Takes a
+quarter of an hour and needs Linux.
 
-  --short        every attack for a moment, in about a minute; times are shown,
-                 and decide only what no busy machine explains
-  --only NAME    a category, or attacks whose names have this in them
-  --list         the attacks, by category
+  --short        every attack briefly, about a minute in all; times are shown,
+                 and fail only if a busy machine cannot explain them
+  --only NAME    a category, or the attacks whose names contain this
+  --list         lists the attacks by category
 
-It ends with exit code 1 where a bound is broken:
+The exit code is 1 if a bound is broken:
 
 ${PROMISE}`;
 
@@ -57,7 +57,7 @@ const chosen = CATEGORIES.flatMap((category) => ATTACKS[category]).filter(
 );
 
 if (chosen.length === 0) {
-  console.error(`no attack is called ${JSON.stringify(only)}; --list shows them all`);
+  console.error(`no attack matches ${JSON.stringify(only)}; --list shows them all`);
   process.exit(2);
 }
 if (values.list) {

@@ -6,7 +6,7 @@ import { BOUNDS } from './bounds.js';
 import type { Scene } from './scene.js';
 import { control, LINK, msgpack, type Peer, signalFrame } from './wire.js';
 
-/** What is held for somebody who does not read, or does not come back. */
+/** Attacks that make the server hold data for a peer that does not read, or does not come back. */
 
 const TINY_WINDOWS = {
   extensions: {
@@ -15,7 +15,7 @@ const TINY_WINDOWS = {
   },
 };
 
-/** Requests whose many parts are never read. */
+/** Requests with many reply parts that are never read. */
 const unreadParts =
   (as: string, streams: number) =>
   async (scene: Scene): Promise<undefined> => {
@@ -27,7 +27,7 @@ const unreadParts =
     return undefined;
   };
 
-/** A byte that is kept of every 60 KB that are read, while the rest is dropped. */
+/** One-byte messages that are never read, each of which may pin the 60 KB that arrived around it. */
 async function pinned(scene: Scene): Promise<undefined> {
   const peer = await scene.open({ as: 'unread' });
   const filler = control('PING', { x: 'y'.repeat(19_000) });
@@ -41,7 +41,7 @@ async function pinned(scene: Scene): Promise<undefined> {
   return undefined;
 }
 
-/** Replies that lie in the socket, as the connection is not read at all. */
+/** Replies that stay in the socket because the attacker does not read from it. */
 async function stalled(scene: Scene): Promise<undefined> {
   const peer = await scene.open();
   peer.stall();
@@ -67,10 +67,10 @@ async function metadataThatWaits(scene: Scene): Promise<undefined> {
   return undefined;
 }
 
-/** Requests that are taken back, while their handlers go on with what they have read. */
+/** Requests that are cancelled while their handlers still hold the content. */
 async function takenBack(scene: Scene): Promise<undefined> {
   const peer = await scene.open({ as: 'stubborn' });
-  // Within any ratio that honest text may have.
+  // Within the ratio of honest text.
   const { body, parts } = repetitive(MIB);
   await scene.flood((i) => {
     if (i >= 1_900) return undefined;
@@ -95,7 +95,7 @@ async function suspended(scene: Scene): Promise<undefined> {
   return undefined;
 }
 
-/** Messages of which the last bytes never come, so that nobody has seen them. */
+/** Messages without their last bytes, so the application never gets them. */
 const unfinished =
   (isKnown: boolean, connections: number) =>
   async (scene: Scene): Promise<undefined> => {
@@ -104,7 +104,7 @@ const unfinished =
       : Array.from({ length: connections }, () => scene.connect());
     await Promise.all(
       peers.map(async (peer) => {
-        // Each writes for itself, so that none is done before all have begun.
+        // The peers write in parallel, so that all messages begin before any is done.
         if (!(await peer.opened())) return;
         const piece = Buffer.alloc(MIB, 'y');
         for (let i = 0; i < 15 && peer.isOpen && !scene.isOver; i++) {
@@ -116,8 +116,8 @@ const unfinished =
     return undefined;
   };
 
-/** Everybody at once, until there is no more; then somebody comes who has a right to some. */
-async function everybody(scene: Scene): Promise<readonly string[]> {
+/** Many principals fill the server at the same time; then a new client comes, which must be served. */
+async function fullServer(scene: Scene): Promise<readonly string[]> {
   const principals = 16;
   const peers: Peer[] = [];
   for (let principal = 0; principal < principals && !scene.isOver; principal++) {
@@ -129,11 +129,11 @@ async function everybody(scene: Scene): Promise<readonly string[]> {
   for (const peer of peers) scene.ask(peer, { body: plain, parts: {} }, 40);
   await delay(scene.isShort ? 300 : 1_500);
   const taken = await scene.neighbour
-    .call('newcomer', { url: scene.url, bytes: MIB, withinMs: 10_000 }, 30_000)
+    .callWithin(30_000, 'newcomer', { url: scene.url, bytes: MIB, withinMs: 10_000 })
     .catch((error: Error) => error.message);
-  if (typeof taken === 'string') return [`a client that came then was not served: ${taken}`];
+  if (typeof taken === 'string') return [`a new client was not served: ${taken}`];
   const most = scene.isShort ? 10 * BOUNDS.newcomerMs : BOUNDS.newcomerMs;
-  return taken > most ? [`a client that came then waited ${Math.round(taken)} ms for 1 MiB`] : [];
+  return taken > most ? [`a new client waited ${Math.round(taken)} ms for 1 MiB`] : [];
 }
 
 export const MEMORY: readonly Attack[] = [
@@ -171,6 +171,6 @@ export const MEMORY: readonly Attack[] = [
     prepare: blanks,
     boundsTime: false,
     seconds: 15,
-    run: everybody,
+    run: fullServer,
   },
 ];

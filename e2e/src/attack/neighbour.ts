@@ -1,19 +1,19 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect, type Session } from '@parlance/client';
 import WebSocket from 'ws';
-import { offer } from './channel.js';
+import { offer } from '../../../scripts/child-process.js';
 import { KEY, NEIGHBOUR } from './wire.js';
 
 /**
- * Somebody else, in a process of its own, so that it waits for the server and not for the attacker: four sessions
- * of another principal and address that ask for an echo at times fixed in advance. An answer that never
- * came counts with all the time that it was waited for.
+ * An innocent client, in a process of its own, so that it waits for the server and not for the attacker: four
+ * sessions of another principal and address that request an echo at times fixed in advance. A missing answer
+ * counts with the full time that the neighbour waited.
  */
 
 const SESSIONS = 4;
-/** Within 1,000 messages a minute and session. */
+/** Below 1,000 messages per minute and session. */
 const INTERVAL_MS = 70;
-/** What takes longer than this is not answered. */
+/** A request that takes longer counts as unanswered. */
 const PATIENCE_MS = 20_000;
 const TEXT = 'Why is the sky blue, and why is it red in the evening? '.repeat(18);
 
@@ -45,7 +45,7 @@ const open = ({ url, isProtected }: Where) =>
 async function echo(session: Session, withinMs: number, text = TEXT): Promise<number> {
   const start = performance.now();
   const reply = await session.request(text, { timeoutMs: withinMs });
-  if (reply.text !== text) throw new Error('the echo is not what was sent');
+  if (reply.text !== text) throw new Error('the echo differs from what was sent');
   return performance.now() - start;
 }
 
@@ -53,11 +53,14 @@ const commands = {
   async connect(where: Where): Promise<void> {
     commands.close();
     sessions = await Promise.all(Array.from({ length: SESSIONS }, () => open(where)));
-    // What the first requests of a session load is not what is measured.
+    // The first requests of a session load code; they are not measured.
     await Promise.all(sessions.map((session) => echo(session, 10_000)));
   },
 
-  /** @returns milliseconds that each echo took, those without an answer included, and how many had none. */
+  /**
+   * @returns milliseconds that each echo took, including those without an answer, and the number of the
+   * latter.
+   */
   async ask({ forMs }: { forMs: number }): Promise<{ taken: number[]; unanswered: number }> {
     const taken: number[] = [];
     let unanswered = 0;
@@ -84,10 +87,10 @@ const commands = {
     return { taken, unanswered };
   },
 
-  /** One echo after all. @returns milliseconds. */
+  /** One echo after the attack. @returns milliseconds. */
   alive: ({ withinMs }: { withinMs: number }) => echo(sessions[0] as Session, withinMs),
 
-  /** A client that comes now. @returns milliseconds from connecting to the echo of `bytes`. */
+  /** A new client. @returns milliseconds from connecting to the echo of `bytes`. */
   async newcomer({
     url,
     bytes,
@@ -103,7 +106,7 @@ const commands = {
     return performance.now() - start;
   },
 
-  /** Waits for nothing: the server may be gone. */
+  /** Closes without waiting, because the server may be gone. */
   close(): void {
     for (const socket of sockets) socket.terminate();
     for (const session of sessions) void session.close();

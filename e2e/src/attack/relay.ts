@@ -6,7 +6,7 @@ import { blanks } from './bombs.js';
 import type { Scene } from './scene.js';
 import { bodyFrame, LINK, type Offer, type Peer, signalFrame } from './wire.js';
 
-/** Agents of one principal, who harm others by what they send each other. */
+/** Agents of one principal that harm others by what they send each other. */
 
 const AGENTS = { link: LINK, resume: '{}', agents: '{}' };
 const READS_NOTHING = {
@@ -23,19 +23,19 @@ const agent = (
   as = 'echo',
 ) => scene.open({ as, offer, ...(agentId !== undefined && { agentId }) });
 
-/** Makes `name` the number 0. */
+/** Assigns the number 0 to `name`. */
 function address(peer: Peer, name: string): void {
   peer.send(signalFrame(LinkKind.ALIAS, 0, name));
 }
 
 const settle = (ms = 300) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-/** What reports of delivery have to say to one who has no codec for them. */
+/** Delivery reports for a sender without a codec for them. */
 async function undeliverable(scene: Scene): Promise<undefined> {
   for (const [to, id] of [
-    ['nobody', 'a'],
+    ['absent', 'a'],
     ['@directory', 'b'],
-    ['nobody', undefined],
+    ['absent', undefined],
   ] as const) {
     const peer = await agent(scene, id, TOKEN_ONLY);
     address(peer, to);
@@ -53,7 +53,7 @@ async function undeliverable(scene: Scene): Promise<undefined> {
   return undefined;
 }
 
-/** The same of the official client. */
+/** The same with the official client. */
 async function officialTokens(scene: Scene): Promise<undefined> {
   class Attacker extends WebSocket {
     constructor(url: string, protocols: string[]) {
@@ -69,7 +69,7 @@ async function officialTokens(scene: Scene): Promise<undefined> {
       extensions: { context: false },
       agent: {},
     });
-    await session.send('{"a":1}', { algorithm: 'TOKEN', to: 'nobody' });
+    await session.send('{"a":1}', { algorithm: 'TOKEN', to: 'absent' });
     scene.sentBytes += 1_000;
   } catch {
     // A refusal is as good as a report.
@@ -79,7 +79,7 @@ async function officialTokens(scene: Scene): Promise<undefined> {
   return undefined;
 }
 
-/** Bodies that have to be recoded for somebody who takes none. */
+/** Bodies that must be recoded for a receiver that does not read. */
 const recoded =
   (kind: 'message' | 'request') =>
   async (scene: Scene): Promise<undefined> => {
@@ -97,7 +97,7 @@ const recoded =
     return undefined;
   };
 
-/** Parts of a reply that are recoded for whoever asked, which counts towards no rate. */
+/** Reply parts that are recoded for the requester and count towards no rate. */
 async function recodedParts(scene: Scene): Promise<undefined> {
   const answering = await agent(scene, 'answering');
   const asking = await agent(scene, 'asking', { algorithms: ['NONE'], extensions: READS_NOTHING });
@@ -116,7 +116,7 @@ async function recodedParts(scene: Scene): Promise<undefined> {
 
 const chunk = (body: Uint8Array, parts: object) => bodyFrame(LinkKind.CHUNK, body, { ...parts, stream: 2 });
 
-/** Many watch while one comes and goes. */
+/** Many watch the directory while one agent comes and goes. */
 async function watchers(scene: Scene): Promise<undefined> {
   const metadata = JSON.stringify({ metadata: { x: 'y'.repeat(4_000) } });
   const peers = await scene.openMany(10, { offer: { extensions: { ...AGENTS, agents: metadata } } });
@@ -140,7 +140,7 @@ async function watchers(scene: Scene): Promise<undefined> {
   return undefined;
 }
 
-/** Lists of everybody there is, which are never read. */
+/** Long lists of agents, which are never read. */
 async function unreadLists(scene: Scene): Promise<undefined> {
   const extensions = { ...AGENTS, agents: JSON.stringify({ metadata: { x: 'y'.repeat(4_000) } }) };
   const count = scene.isShort ? 20 : 80;
@@ -154,13 +154,13 @@ async function unreadLists(scene: Scene): Promise<undefined> {
   return undefined;
 }
 
-/** An ID that another principal has: taken from it, and an oracle for it. */
+/** An agent ID that another principal uses too: it must be neither taken away nor revealed. */
 async function squatting(scene: Scene): Promise<readonly string[]> {
   const squatter = await scene.open({ offer: { extensions: AGENTS }, principal: 1, agentId: 'worker-9' });
   const owner = await scene
     .open({ offer: { extensions: AGENTS }, principal: 0, agentId: 'worker-9' })
     .catch((error: Error) => error.message);
-  if (typeof owner === 'string') return [`an ID of one principal kept another one out: ${owner}`];
+  if (typeof owner === 'string') return [`an ID of one principal blocked another principal: ${owner}`];
   address(owner, 'worker-9');
   owner.message('for myself', { to: 0 });
   await settle();
@@ -181,7 +181,7 @@ export const RELAY: readonly Attack[] = [
         () => undefined,
       );
       if (peer === undefined) return undefined;
-      address(peer, 'nobody');
+      address(peer, 'absent');
       peer.message('x', { to: 0 });
       await settle();
       return undefined;

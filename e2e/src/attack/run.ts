@@ -2,25 +2,27 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { type Child, startChild } from '../../../scripts/child-process.js';
 import type { Attack, Latency, Outcome } from './attack.js';
 import { MIB } from './bombs.js';
 import { BOUNDS, isDeferred } from './bounds.js';
-import { type Child, startChild } from './channel.js';
 import type { NeighbourCommands } from './neighbour.js';
 import { Scene, type Upstream } from './scene.js';
 import type { ServerCommands, ServerName } from './server.js';
 
-/** Runs attacks one after the other, each against a server that is at rest. */
+/** Runs attacks one after the other, each against an idle server. */
 
-/** A server that holds this much more is killed before the machine suffers. */
+/** A server that takes this much more is killed before the machine suffers. */
 const STOP_AT = 1_024 * MIB;
 const SAMPLE_MS = 20;
-/** `/proc/[pid]/stat` counts in these. */
+/** Unit of `/proc/[pid]/stat`. */
 const TICK_MS = 10;
 const PAGE = 4_096;
-/** A server that an attack leaves with more than this makes room for a new one. */
+/** A server with more than this left after an attack is replaced by a new one. */
 const CLEAN = { long: 12 * MIB, short: 48 * MIB } as const;
-/** A window of the short form. */
+/** The report shows how a child ended; its output is hidden. */
+const CHILD = { isQuiet: true, timeoutMs: 10_000 };
+/** Duration of an attack in the short form. */
 const SHORT_MS = 200;
 
 interface Quiet {
@@ -35,7 +37,7 @@ export class Arena {
   #neighbour: Child<NeighbourCommands> | undefined;
   #ports: Record<ServerName, number> | undefined;
   #neighbourAt: ServerName | undefined;
-  /** By server and length of the window. */
+  /** By server and duration. */
   #quiet = new Map<string, Quiet>();
   #serial = 0;
 
@@ -60,9 +62,9 @@ export class Arena {
     this.#upstream.behaviour = 'think';
     await attack.prepare?.();
     let quiet = this.#quiet.get(`${serverName} ${windowMs}`) as Quiet;
-    const logBefore = await server.call('counts', undefined);
+    const logBefore = await server.call('counts');
     const idleRss = rssOf(server.pid);
-    const held = await server.call('held', undefined);
+    const held = await server.call('held');
 
     let peak = 0;
     let stopped = false;
@@ -77,23 +79,23 @@ export class Arena {
     const start = performance.now();
     scene.begin(windowMs);
     const asking = neighbour
-      .call('ask', { forMs: windowMs }, windowMs + 30_000)
+      .callWithin(windowMs + 30_000, 'ask', { forMs: windowMs })
       .catch(() => ({ taken: [windowMs], unanswered: 1 }));
     const found = await attacked(attack, scene);
     await scene.wait();
     const cpuMs = cpuOf(server.pid) - cpuBefore;
     const elapsed = performance.now() - start;
     const heldBytes = await server
-      .call('held', undefined, 5_000)
+      .callWithin(5_000, 'held')
       .then((now) => now - held)
       .catch(() => peak);
     clearInterval(sampler);
-    // Who waits for a server that is gone waits for nothing.
-    if (server.end !== undefined) void neighbour.call('close', undefined).catch(() => {});
+    // Cancel the neighbour's requests to a server that is gone.
+    if (server.end !== undefined) void neighbour.call('close').catch(() => {});
     const answers = await asking;
 
     const death = stopped ? undefined : server.end;
-    const logAfter = await server.call('counts', undefined, 5_000).catch(() => logBefore);
+    const logAfter = await server.callWithin(5_000, 'counts').catch(() => logBefore);
     const { sentBytes, floors } = scene;
     const answer = [...scene.answers].sort((a, b) => b[1] - a[1])[0];
     scene.cut();
@@ -101,13 +103,13 @@ export class Arena {
     const aliveMs = isGone
       ? undefined
       : await neighbour
-          .call('alive', { withinMs: BOUNDS.aliveMs }, BOUNDS.aliveMs + 1_000)
+          .callWithin(BOUNDS.aliveMs + 1_000, 'alive', { withinMs: BOUNDS.aliveMs })
           .catch(() => undefined);
     const { recoveredMs, leftBytes } = isGone
       ? { recoveredMs: 0, leftBytes: 0 }
       : await this.#recover(server, held);
     const others = latencyOf(answers);
-    // What the machine does besides changes from minute to minute: whether that was it is asked right behind.
+    // Other work on the machine varies from minute to minute: measure a quiet run right after this one.
     if (isDeferred(others, quiet.latency) && aliveMs !== undefined && recoveredMs !== undefined) {
       const again = await this.#listen(server, neighbour, windowMs);
       if (again.latency.p99 > quiet.latency.p99) quiet = again;
@@ -150,18 +152,24 @@ export class Arena {
     await server?.kill();
   }
 
-  /** A server at rest, and a neighbour that has a session there. */
+  /** Provides an idle server, and a neighbour with sessions there. */
   async #prepare(name: ServerName, windowMs: number) {
     if (this.#server === undefined || this.#server.end !== undefined) {
       await this.#drop();
       this.#server = startChild<ServerCommands>(
         new URL('./server.ts', import.meta.url),
-        { upstream: this.#upstream.url },
+        [this.#upstream.url],
         ['--expose-gc'],
+        CHILD,
       );
-      this.#ports = await this.#server.call('ports', undefined, 60_000);
+      this.#ports = await this.#server.callWithin(60_000, 'ports');
     }
-    this.#neighbour ??= startChild<NeighbourCommands>(new URL('./neighbour.ts', import.meta.url), {});
+    this.#neighbour ??= startChild<NeighbourCommands>(
+      new URL('./neighbour.ts', import.meta.url),
+      [],
+      [],
+      CHILD,
+    );
     const [server, neighbour, ports] = [
       this.#server,
       this.#neighbour,
@@ -169,7 +177,7 @@ export class Arena {
     ];
     if (this.#neighbourAt !== name) {
       const url = `ws://127.0.0.1:${ports[name]}/session`;
-      await neighbour.call('connect', { url, isProtected: name === 'security' }, 30_000);
+      await neighbour.callWithin(30_000, 'connect', { url, isProtected: name === 'security' });
       this.#neighbourAt = name;
     }
     const key = `${name} ${windowMs}`;
@@ -179,18 +187,18 @@ export class Arena {
     return { server, neighbour, ports };
   }
 
-  /** What the neighbour notices, and costs, while nothing else happens. */
+  /** The neighbour's latency and CPU cost without an attack. */
   async #listen(
     server: Child<ServerCommands>,
     neighbour: Child<NeighbourCommands>,
     forMs: number,
   ): Promise<Quiet> {
     const before = cpuOf(server.pid);
-    const latency = latencyOf(await neighbour.call('ask', { forMs }, forMs + 30_000));
+    const latency = latencyOf(await neighbour.callWithin(forMs + 30_000, 'ask', { forMs }));
     return { latency, cpuMs: cpuOf(server.pid) - before };
   }
 
-  /** Waits until the server holds no more than before, or the time for it is over. */
+  /** Waits until the server's memory is back, or the time is up. */
   async #recover(
     server: Child<ServerCommands>,
     held: number,
@@ -199,7 +207,7 @@ export class Arena {
     let leftBytes = 0;
     do {
       leftBytes = await server
-        .call('held', undefined, 5_000)
+        .callWithin(5_000, 'held')
         .then((now) => Math.max(0, now - held))
         .catch(() => Infinity);
       if (server.end !== undefined) return { recoveredMs: undefined, leftBytes: 0 };
@@ -211,7 +219,7 @@ export class Arena {
   }
 }
 
-/** @returns what the attack found; where it cannot go on, that is a finding unless the server is gone. */
+/** @returns what the attack found. An attack that throws is a finding, unless the server is gone. */
 async function attacked(attack: Attack, scene: Scene): Promise<readonly string[]> {
   try {
     return (await attack.run(scene)) ?? [];
@@ -220,7 +228,7 @@ async function attacked(attack: Attack, scene: Scene): Promise<readonly string[]
   }
 }
 
-/** Bytes of memory of a process; 0 where it has ended. */
+/** Memory of a process in bytes; 0 if it has ended. */
 function rssOf(pid: number): number {
   try {
     return Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]) * PAGE;
@@ -229,7 +237,7 @@ function rssOf(pid: number): number {
   }
 }
 
-/** Milliseconds of CPU that a process has used, of all threads. */
+/** CPU time of all threads of a process, in milliseconds; 0 if it has ended. */
 function cpuOf(pid: number): number {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -246,7 +254,7 @@ function latencyOf({ taken, unanswered }: { taken: readonly number[]; unanswered
   return { p50: at(0.5), p99: at(0.99), max: sorted.at(-1) ?? 0, unanswered };
 }
 
-/** An API of which the attacker is the only user. */
+/** An API that only the attacker uses. */
 export async function startUpstream(): Promise<Upstream> {
   const upstream = { url: '', received: 0, last: '', behaviour: 'think' as Upstream['behaviour'], stop() {} };
   const server = createServer((request, response) => {
@@ -273,7 +281,7 @@ export async function startUpstream(): Promise<Upstream> {
   return upstream;
 }
 
-/** An answer that repeats what it was asked behind its usage, as some APIs do. */
+/** An answer that echoes the request's metadata after its usage, as those of some APIs do. */
 const ANSWER = JSON.stringify({
   id: 'x',
   object: 'chat.completion',

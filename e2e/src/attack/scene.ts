@@ -1,18 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Subprotocol } from '@parlance/protocol';
+import type { Child } from '../../../scripts/child-process.js';
 import type { Bomb } from './bombs.js';
-import type { Child } from './channel.js';
 import type { NeighbourCommands } from './neighbour.js';
 import type { ServerCommands, ServerName } from './server.js';
 import { type Offer, Peer } from './wire.js';
 
-/** What an attack works with: connections whose bytes are counted, and a time after which it stops. */
+/** The tools of an attack: connections that count their bytes, and a time limit. */
 
 export interface OpenOptions {
-  /** What the server's application does with the requests of this session, see server.ts. @default echo */
+  /** How the server's application handles the requests of this session, see server.ts. @default echo */
   readonly as?: string;
   readonly offer?: Offer;
-  /** Which of the attackers. @default 0 */
+  /** Number of the attacker. @default 0 */
   readonly principal?: number;
   readonly agentId?: string;
 }
@@ -22,18 +22,18 @@ export interface SceneOptions {
   readonly neighbour: Child<NeighbourCommands>;
   readonly serverName: ServerName;
   readonly port: number;
-  /** Tells this attack from every other one of the run: addresses and principals are its own. */
+  /** Differs for each attack of a run: addresses and principals are derived from it. */
   readonly serial: number;
   readonly isShort: boolean;
   readonly upstream: Upstream;
 }
 
-/** An API that is asked and never answers, or answers at once. */
+/** An API that answers no request, or each at once. */
 export interface Upstream {
   readonly url: string;
-  /** Bytes of bodies that have arrived. */
+  /** Bytes of bodies received. */
   received: number;
-  /** The last body, cut. */
+  /** The last body, truncated. */
   last: string;
   /** @default 'think' */
   behaviour: 'think' | 'answer';
@@ -43,7 +43,7 @@ export interface Upstream {
 export class Scene {
   sentBytes = 0;
   floors = 0;
-  /** How often the server has closed a connection with what. */
+  /** Close codes and reasons from the server, with their counts. */
   readonly answers = new Map<string, number>();
   readonly #options: SceneOptions;
   readonly #peers = new Set<Peer>();
@@ -71,7 +71,7 @@ export class Scene {
   get neighbour(): Child<NeighbourCommands> {
     return this.#options.neighbour;
   }
-  /** Whether the attack has to stop. */
+  /** Whether the attack must stop. */
   get isOver(): boolean {
     return performance.now() >= this.#endsAt || this.server.end !== undefined;
   }
@@ -83,7 +83,7 @@ export class Scene {
     this.#endsAt = 0;
   }
 
-  /** An address of this attack on loopback. */
+  /** A loopback address that only this attack uses. */
   address(index = 0): string {
     const { serial } = this.#options;
     return `127.${10 + (serial % 200)}.${1 + Math.floor(index / 200)}.${1 + (index % 200)}`;
@@ -93,7 +93,7 @@ export class Scene {
     return `${behaviour}.${this.#options.serial}-${principal}`;
   }
 
-  /** A WebSocket without HELLO. */
+  /** Opens a WebSocket without sending HELLO. */
   connect(index = 0, subprotocol?: Subprotocol, headers?: Record<string, string>): Peer {
     this.floors++;
     const peer = new Peer({
@@ -108,14 +108,14 @@ export class Scene {
     this.#peers.add(peer);
     void peer.closed.then(({ code, reason }) => {
       this.#peers.delete(peer);
-      // 1006 is what a cut looks like, from either side.
+      // Code 1006 is a cut connection, from either side.
       const answer = code === 1006 ? '' : `${code} ${reason}`.trim().slice(0, 70);
       if (answer !== '') this.answers.set(answer, (this.answers.get(answer) ?? 0) + 1);
     });
     return peer;
   }
 
-  /** A session. @throws where the server does not admit it. */
+  /** Opens a session. @throws if the server does not admit it. */
   async open({ as = 'echo', offer = {}, principal = 0, agentId }: OpenOptions = {}): Promise<Peer> {
     const peer = this.connect(principal);
     const stated = agentId === undefined ? offer : { ...offer, agentId };
@@ -124,7 +124,7 @@ export class Scene {
     throw new Error(`no session: ${code} ${reason}`);
   }
 
-  /** As many sessions as asked for, or as many as are admitted. */
+  /** Opens as many sessions as the server admits, up to `count`. */
   async openMany(count: number, options: OpenOptions = {}): Promise<Peer[]> {
     const opened: Peer[] = [];
     for (let i = 0; i < count && !this.isOver; i += 10) {
@@ -136,7 +136,7 @@ export class Scene {
     return opened;
   }
 
-  /** Requests of a bomb, as many as a session may have open. */
+  /** Sends requests with a bomb, as many as a session may have open. */
   ask(peer: Peer, { body, parts }: Bomb, count = 128): void {
     for (let i = 0; i < count && peer.isOpen; i++) {
       this.floors++;
@@ -145,10 +145,10 @@ export class Scene {
   }
 
   /**
-   * Calls `step` until the attack is over or no connection is left, as fast as the server reads or `perSecond`
-   * times a second.
+   * Calls `step` until the attack is over or no connection is left, as fast as the server reads or
+   * `perSecond` times per second.
    *
-   * @param step says which connection it has written to.
+   * @param step returns the connection that it has written to.
    */
   async flood(step: (i: number) => Peer | undefined, perSecond = Infinity, most = 5_000_000): Promise<void> {
     const start = performance.now();
@@ -158,7 +158,7 @@ export class Scene {
       if (early > 1) await delay(early);
       const peer = step(i);
       if (peer === undefined || !peer.isOpen) return;
-      // What is not read yet is not sent ahead, and the event loop turns.
+      // Wait for the server to read, and let the event loop turn.
       if (peer.socket.bufferedAmount > 256 * 1024) {
         while (peer.socket.bufferedAmount > 64 * 1024 && peer.isOpen && !this.isOver) await delay(2);
       } else if (i % 64 === 63) await new Promise((resolve) => setImmediate(resolve));
@@ -170,7 +170,7 @@ export class Scene {
     while (!this.isOver) await delay(20);
   }
 
-  /** All connections are cut; sessions that may be taken up again are suspended. */
+  /** Cuts all connections; resumable sessions become suspended. */
   cut(): void {
     for (const peer of this.#peers) peer.cut();
   }

@@ -17,16 +17,16 @@ import {
 } from '@parlance/server';
 import { createOpenAIGateway } from '@parlance/server/openai';
 import { createEmbeddedResponder } from '../../../packages/server/src/cli/embedded-responder.js';
-import { offer } from './channel.js';
+import { offer } from '../../../scripts/child-process.js';
 import { KEY, NEIGHBOUR } from './wire.js';
 
 /**
- * The servers that are attacked, in a process of their own: default options, `authenticate`, and handlers as
- * applications have them. A token is `BEHAVIOUR.NAME`, and the whole of it is the principal: so the attack
- * chooses by its token what the application does with its requests.
+ * The attacked servers, in a process of their own: default options, `authenticate`, and typical handlers. A
+ * token is `BEHAVIOUR.NAME`, and all of it is the principal, so the attack chooses with its token how the
+ * application handles its requests.
  */
 
-const { upstream } = JSON.parse(process.argv[2] as string) as { upstream: string };
+const upstream = process.argv[2] as string;
 
 const counts = { authenticate: 0, logLines: 0, logBytes: 0, handlerRuns: 0, usageUnknown: 0 };
 
@@ -63,15 +63,15 @@ const BEHAVIOURS: Readonly<Record<string, RequestHandler>> = {
   throw: () => {
     throw new Error('this handler always throws');
   },
-  /** A model that thinks, before it has looked at the request. */
+  /** A model that waits before it has read the request. */
   wait: (_request, { signal }) => aborted(signal),
-  /** A model that thinks about what it has read. */
+  /** A model that waits while it holds the content. */
   hold: async (request, { signal }) => {
     const { bytes } = request;
     await aborted(signal);
     return bytes.subarray(0, 1) && '';
   },
-  /** Work that cannot be stopped once it has begun. */
+  /** Work that ignores cancelling. */
   stubborn: async (request) => {
     const { bytes } = request;
     await delay(8_000);
@@ -96,13 +96,13 @@ function dispatch(request: Message, context: RequestContext): ReturnType<Request
   return (BEHAVIOURS[behaviour] ?? BEHAVIOURS['echo'])?.(request, context);
 }
 
-/** What the application reads of one-way messages: all of them, or none where its principal is `unread`. */
+/** Reads all one-way messages, or none if the principal begins with `unread`. */
 async function onSession(session: Session): Promise<void> {
   if (session.principal?.startsWith('unread')) return;
   for await (const message of session) await session.send(message.text);
 }
 
-/** Quotes what it has found, as scanners do. */
+/** Quotes the content that it found, as scanners do. */
 const scan: Scan = ({ text }) => ({ safe: !text.startsWith('!'), threatType: text });
 
 function gateway(models?: readonly string[]): RequestHandler {
@@ -131,7 +131,7 @@ const SERVERS = {
 } as const satisfies Record<string, ServerOptions>;
 export type ServerName = keyof typeof SERVERS;
 
-// A vocabulary is loaded once for all: what it takes is nobody's attack.
+// Vocabularies are loaded once per process; their memory is not due to an attack.
 await Promise.all([loadEncoding('O200K_BASE'), loadEncoding('CL100K_BASE')]);
 
 const servers = Object.entries(SERVERS).map(([name, options]) => ({
@@ -144,7 +144,7 @@ for (const { name, server } of servers) ports[name] = (await server.listen()).po
 const commands = {
   ports: () => ports,
   counts: () => counts,
-  /** Bytes that are in use once all garbage is gone. */
+  /** Bytes in use after garbage collection. */
   async held(): Promise<number> {
     for (let i = 0; i < 2; i++) {
       globalThis.gc?.();

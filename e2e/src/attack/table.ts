@@ -1,7 +1,7 @@
 import type { Latency, Outcome } from './attack.js';
 import { BOUNDS, broken, coresOf, ratioOf } from './bounds.js';
 
-/** The results in lines of at most 80 columns, two for each attack and one for each bound that is broken. */
+/** The results in lines of at most 80 columns: two for each attack, and more for its broken bounds. */
 
 const WIDTH = 80;
 
@@ -34,7 +34,7 @@ const latency = ({ p50, p99, max }: Latency) => [p50, p99, max].map((ms) => whol
 const whole = (value: number) =>
   value === 0 ? '0' : value < 10 ? value.toFixed(1) : String(Math.round(value));
 
-/** Bytes in as many digits as matter. */
+/** Bytes with a unit. */
 function size(bytes: number): string {
   if (bytes < 1_000) return `${Math.round(bytes)} B`;
   return bytes < 1_000_000 ? `${Math.round(bytes / 1_000)} kB` : `${Math.round(bytes / 1_000_000)} MB`;
@@ -53,7 +53,7 @@ function wrapped(text: string): string[] {
   return [...lines, line];
 }
 
-/** What is promised, in words. */
+/** The promised bounds, for the usage text. */
 export const PROMISE = `  memory above idle   at most 64 MiB a session, and a quarter of what the
                       process may take for all sessions of one principal
   bytes held          at most ${BOUNDS.heldPerByte} for each byte sent, above 64 KiB a message

@@ -3,37 +3,20 @@ import { type Bomb, blankedJson, blanks, braces, brotli, escapes, MIB, m2m, word
 import type { OpenOptions } from './scene.js';
 import type { Peer } from './wire.js';
 
-/** Traffic within every rate that takes long to handle. */
+/** Traffic within every rate that takes long to process. */
 
-/** One request after the other, some a second, until the scene is over. */
+/** Requests at a fixed rate, in turn over sessions of one principal, until the scene is over. */
 const asking = (
   bomb: () => Bomb,
   perSecond: number,
   options: OpenOptions,
-): Pick<Attack, 'prepare' | 'run'> => ({
+  sessions = 1,
+): Pick<Attack, 'prepare' | 'run' | 'sessions'> => ({
+  sessions,
   prepare: bomb,
   async run(scene) {
     const { body, parts } = bomb();
-    const peer = await scene.open(options);
-    await scene.flood(() => {
-      scene.floors++;
-      peer.request(body, parts);
-      return peer;
-    }, perSecond);
-    return undefined;
-  },
-});
-
-/** The same by 100 sessions of one principal, which share what it may. */
-const crowd = (
-  bomb: () => Bomb,
-  perSecond: number,
-  options: OpenOptions,
-): Pick<Attack, 'prepare' | 'run'> => ({
-  prepare: bomb,
-  async run(scene) {
-    const { body, parts } = bomb();
-    const peers = await scene.openMany(100, options);
+    const peers = sessions === 1 ? [await scene.open(options)] : await scene.openMany(sessions, options);
     await scene.flood((i) => {
       scene.floors++;
       const peer = peers[i % peers.length] as Peer;
@@ -64,13 +47,11 @@ export const TIME: readonly Attack[] = [
   {
     category: 'time',
     name: '100 sessions, echoes of 16 MiB',
-    sessions: 100,
-    ...crowd(blanks, 100, {}),
+    ...asking(blanks, 100, {}, 100),
   },
   {
     category: 'time',
     name: '100 sessions, echoes of 16 KB of text',
-    sessions: 100,
-    ...crowd(noise, 400, { offer: { algorithms: ['TOKEN_NATIVE', 'NONE'] } }),
+    ...asking(noise, 400, { offer: { algorithms: ['TOKEN_NATIVE', 'NONE'] } }, 100),
   },
 ];

@@ -11,12 +11,12 @@ import {
 } from '@parlance/protocol';
 import WebSocket from 'ws';
 
-/** A client that keeps to no protocol, and the frames that it sends. */
+/** A client that follows no protocol, and the frames that it sends. */
 
-/** HMAC key of the server with `security`, which no attacker has. */
+/** HMAC key of the server with `security`; no attacker has it. */
 export const KEY = new Uint8Array(32).fill(7);
 
-/** Token and principal of the one beside whom all this happens. */
+/** Token and principal of the neighbour. */
 export const NEIGHBOUR = 'echo.neighbour';
 
 export function varint(value: number): number[] {
@@ -35,11 +35,11 @@ export interface FrameParts {
   readonly stream?: number;
   readonly codec?: number;
   readonly flags?: number;
-  /** Number of an agent; sets ADDRESSED. */
+  /** Number of the receiving agent; sets ADDRESSED. */
   readonly to?: number;
-  /** Bytes of the whole body where this is its first frame of several. */
+  /** Size of the whole body, if this is the first of several frames. */
   readonly total?: number;
-  /** What a compressing codec expands to. */
+  /** Decompressed size, for a compressing codec. */
   readonly original?: number;
   /** A MessagePack map; sets META. */
   readonly meta?: Uint8Array;
@@ -73,12 +73,12 @@ export function signalFrame(kind: number, id: number, rest: Uint8Array | string 
   return Buffer.concat([Uint8Array.from([0x10 | kind, ...varint(id)]), Buffer.from(rest as string)]);
 }
 
-/** Any control message, also one that no encoder of ours would write. */
+/** Any control message, including those that our own encoder would never write. */
 export function control(type: string, payload: unknown = {}, sessionId: string | null = null): Buffer {
   return Buffer.from(msgpack({ type, session_id: sessionId, timestamp: 1_700_000_000_000, payload }));
 }
 
-/** MessagePack of plain values, in few bytes each. */
+/** MessagePack of plain values, each in its short form. */
 export function msgpack(value: unknown): Uint8Array {
   if (value === null) return Uint8Array.of(0xc0);
   if (typeof value === 'boolean') return Uint8Array.of(value ? 0xc3 : 0xc2);
@@ -134,22 +134,22 @@ export interface DialOptions {
   readonly address: string;
   readonly subprotocol?: Subprotocol;
   readonly headers?: Record<string, string>;
-  /** Told of every byte that is sent, WebSocket headers and masks included. */
+  /** Called with the number of bytes sent, including WebSocket headers and masks. */
   readonly onSent?: (bytes: number) => void;
 }
 
-/** One WebSocket connection whose answers are counted, and discarded unless somebody waits for them. */
+/** One WebSocket connection. Received frames are counted, and then dropped unless `onMessage` keeps them. */
 export class Peer {
   readonly socket: WebSocket;
   readonly closed: Promise<{ readonly code: number; readonly reason: string }>;
   accepted: { readonly sessionId: string; readonly payload: Accepted['payload'] } | undefined;
   received = 0;
-  /** Frames of each link kind that have come. */
+  /** Received frames of each link kind. */
   readonly kinds = new Map<number, number>();
-  /** Sees every message. */
+  /** Called with every message. */
   onMessage: (data: Buffer, isBinary: boolean) => void = () => {};
   readonly #onSent: (bytes: number) => void;
-  /** Up to where the server lets each stream be written. */
+  /** How far the server's credit lets each stream be written. */
   readonly #credit = new Map<number, number>();
   #nextStream = 1;
 
@@ -179,7 +179,7 @@ export class Peer {
     return this.socket.readyState === WebSocket.OPEN;
   }
 
-  /** Resolves when the upgrade is complete. @returns false where it was refused. */
+  /** Resolves when the upgrade is complete. @returns false if it was refused. */
   async opened(): Promise<boolean> {
     if (this.isOpen) return true;
     await Promise.race([once(this.socket, 'open').catch(() => {}), this.closed]);
@@ -193,13 +193,13 @@ export class Peer {
     return true;
   }
 
-  /** A part of a message that goes on. */
+  /** Sends a fragment of an unfinished message. */
   fragment(data: Uint8Array): void {
     this.#onSent(data.length + 14);
     this.socket.send(data, { fin: false, binary: true });
   }
 
-  /** Says HELLO. @returns whether ACCEPT came. */
+  /** Sends HELLO. @returns whether ACCEPT arrived. */
   async greet(offer: Offer, token: string): Promise<boolean> {
     if (!(await this.opened())) return false;
     const answered = new Promise<boolean>((resolve) => {
@@ -217,7 +217,7 @@ export class Peer {
     return Promise.race([answered, this.closed.then(() => false)]);
   }
 
-  /** Opens a stream with a request. @returns its number. */
+  /** Opens a stream with a request. @returns the stream's ID. */
   request(body: Uint8Array | string, parts: FrameParts = {}): number {
     const stream = this.#nextStream;
     this.#nextStream += 2;
@@ -226,7 +226,7 @@ export class Peer {
   }
 
   /**
-   * A request whose body may be of any size, as fast as the server gives credit for it.
+   * Sends a request with a body of any size, as fast as the server grants credit.
    *
    * @returns whether all of it was written before `isOver`.
    */
@@ -261,23 +261,23 @@ export class Peer {
     return true;
   }
 
-  /** Credit of a stream that has none of its own yet. */
+  /** Initial credit of a stream. */
   #streamWindow(): number {
     const link = JSON.parse(this.accepted?.payload.extensions['link'] ?? '{}') as { stream_window?: number };
     return link.stream_window ?? 16 * 1024;
   }
 
-  /** A one-way message. */
+  /** Sends a one-way message. */
   message(body: Uint8Array | string, parts: FrameParts = {}): void {
     this.send(bodyFrame(LinkKind.MESSAGE, body, parts));
   }
 
-  /** Reads nothing from now on. */
+  /** Stops reading. */
   stall(): void {
     this.socket.pause();
   }
 
-  /** The connection is cut, as by a network. */
+  /** Cuts the connection, as a network failure does. */
   cut(): void {
     this.socket.terminate();
   }

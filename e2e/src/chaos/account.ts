@@ -1,23 +1,23 @@
 /**
- * The checker: numbers everything that one end of a session hands over and looks at what the other end is
- * given, without knowing how it got there.
+ * The checker: numbers everything that one end of a session sends and examines what the other end receives,
+ * without knowing how it got there.
  */
 
 export type Side = 'client' | 'server';
 
-/** One end of a session, as far as its application can see. */
+/** One end of a session, as its application sees it. */
 interface End {
-  /** An application has this end of the session. */
+  /** The application has this end of the session. */
   hasJoined: boolean;
-  /** One-way messages that `send` was given and did not refuse. */
+  /** One-way messages that `send` accepted. */
   sent: number;
-  /** One-way messages that were read; their numbers count up from 0. */
+  /** One-way messages received; their numbers count up from 0. */
   received: number;
-  /** Requests that the handler at this end was asked. */
+  /** Requests that the handler at this end received. */
   readonly asked: Set<number>;
-  /** Why, where it did not end as agreed. */
+  /** The error, if the session did not end in order. */
   error: string | undefined;
-  /** What `close` said, where this end closed. */
+  /** The result of `close`, if this end closed. */
   unacknowledged: number | undefined;
 }
 
@@ -33,18 +33,18 @@ export class Account {
       .length;
   }
 
-  // --- what happens
+  // --- events
 
   joined(session: string, side: Side): void {
     this.#end(session, side).hasJoined = true;
   }
 
-  /** The number of the one-way message that is sent now. */
+  /** Returns the number of the next one-way message. */
   send(session: string, side: Side): number {
     return this.#end(session, side).sent++;
   }
 
-  /** The last message was not taken. */
+  /** The last message was refused. */
   refused(session: string, side: Side): void {
     this.#end(session, side).sent--;
   }
@@ -54,12 +54,12 @@ export class Account {
     this.arrived++;
     if (number !== end.received) {
       const what = number < end.received ? 'came again, or late,' : 'came too early';
-      this.fault(session, side, `message ${number} ${what} where ${end.received} was next`);
+      this.fault(session, side, `message ${number} ${what}, expected ${end.received}`);
     }
     end.received = number + 1;
   }
 
-  /** A handler at `side` was asked. */
+  /** The handler at `side` received a request. */
   asked(session: string, side: Side, number: number): void {
     const { asked } = this.#end(session, side);
     this.arrived++;
@@ -67,7 +67,7 @@ export class Account {
     asked.add(number);
   }
 
-  /** A reply or a part arrived at `side`, and is what was expected or is not. */
+  /** A reply or a part arrived at `side`. */
   replied(session: string, side: Side, what: string, expected: string): void {
     this.arrived++;
     if (what !== expected) this.fault(session, side, `got ${what.slice(0, 40)} instead of ${expected}`);
@@ -85,19 +85,20 @@ export class Account {
     this.faults.push(`${session}, ${side}: ${what}`);
   }
 
-  // --- what is checked
+  // --- checks
 
-  /** Looks at every session once all has come to rest. */
+  /** Checks every session after everything is idle. */
   check(): readonly string[] {
     for (const [session, ends] of this.#sessions) {
-      // A client may have given up connecting just when it was accepted.
+      // A client may have given up connecting just when the server accepted it.
       if (!ends.client.hasJoined) continue;
       for (const side of ['client', 'server'] as const) {
         const from = ends[side];
         const to = ends[side === 'client' ? 'server' : 'client'];
         if (to.received > from.sent)
           this.fault(session, side, `${to.received} of ${from.sent} messages arrived`);
-        // Who ends in order, or goes on, says that all has arrived; so does who closes and says so.
+        // An end without an error, or one that closed without unacknowledged frames, claims that everything
+        // arrived.
         const saysAll = from.error === undefined && (from.unacknowledged ?? 0) === 0;
         if (saysAll && to.received < from.sent)
           this.fault(session, side, `only ${to.received} of ${from.sent} messages arrived`);

@@ -1,21 +1,24 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
-/** A TCP proxy that does to connections whatever networks do to them, on demand. */
+/** A TCP proxy that imitates network failures on demand. */
 
 export type Direction = 'up' | 'down';
 
 export interface ProxiedConnection {
-  /** Breaks it at both ends, with a reset. */
+  /** Breaks the connection at both ends, with a reset. */
   reset(): void;
-  /** Passes on a part of what comes next from one end, which may end inside a frame, then breaks it. */
+  /**
+   * Forwards only some of the next bytes from one end, possibly up to the middle of a frame, then breaks the
+   * connection.
+   */
   cutInside(direction: Direction, bytes: number): void;
-  /** Ends it at both ends in good order, as a proxy does that is told to stop. */
+  /** Closes the connection at both ends in order, as a proxy does that is stopped. */
   finish(): void;
-  /** Passes nothing on for a while, and then everything. */
+  /** Forwards nothing for a while, and then everything. */
   freeze(ms: number): void;
-  /** From now on what comes from one end disappears, and nobody is told. */
+  /** From now on, drops all data from one end without an error. */
   halve(direction: Direction): void;
-  /** Passes everything on so much later. */
+  /** Delays everything from now on. */
   delay(ms: number): void;
 }
 
@@ -83,7 +86,7 @@ class Pair implements ProxiedConnection {
     }
     near.on('data', (chunk: Buffer) => this.#take('up', chunk));
     far.on('data', (chunk: Buffer) => this.#take('down', chunk));
-    // What was under way when one end finished still arrives at the other.
+    // Data in flight when one end finishes still arrives at the other.
     near.on('end', () => this.#later(() => far.end()));
     far.on('end', () => this.#later(() => near.end()));
   }
@@ -116,7 +119,7 @@ class Pair implements ProxiedConnection {
 
   #take(direction: Direction, chunk: Buffer): void {
     const [from, to] = direction === 'up' ? [this.#near, this.#far] : [this.#far, this.#near];
-    // As a network does, it holds a sender back that is faster than the way.
+    // Slow down a sender that is faster than its receiver, as a network does.
     from.pause();
     this.#later(() => {
       if (!from.destroyed) from.resume();
@@ -132,14 +135,14 @@ class Pair implements ProxiedConnection {
     if (this.#allowance[direction] < 0) this.#later(() => this.reset());
   }
 
-  /** Once the connection moves again. */
+  /** Runs a task once the connection moves again. */
   #later(task: () => void): void {
     const waitMs = Math.max(this.#delayMs, this.#frozenUntil - performance.now());
     if (waitMs <= 0) return task();
     const timer = setTimeout(
       () => {
         this.#timers.delete(timer);
-        // It may have been frozen again meanwhile.
+        // It may have been frozen again in the meantime.
         if (this.#frozenUntil > performance.now()) this.#later(task);
         else task();
       },

@@ -1,16 +1,16 @@
 import { readCommandLine, wholeNumber } from '../../../scripts/command-line.js';
 import { type RunReport, runChaos } from './run.js';
 
-/** `npm run chaos`: the exit code is 1 where anything was lost, doubled, out of order or stuck. */
+/** `npm run chaos`: the exit code is 1 if anything was lost, duplicated, out of order or stuck. */
 
 const USAGE = `npm run chaos -- [--seconds N] [--sessions M]
 npm run chaos -- --histories N [--seed S]
 
-  --seconds N     how long, over real sockets and a proxy that cuts, delays, halves and freezes
+  --seconds N     duration, over real sockets and a proxy that breaks, delays and freezes
                   connections (default: 60)
-  --sessions M    sessions at a time (default: 50)
+  --sessions M    concurrent sessions (default: 50)
   --histories N   random histories on the simulated network instead
-  --seed S        the same histories again`;
+  --seed S        repeats the histories of an earlier run`;
 
 const { values } = readCommandLine(USAGE, {
   options: {
@@ -21,13 +21,13 @@ const { values } = readCommandLine(USAGE, {
   },
 });
 
-/** Of the connections that a session loses, those that it has to get over. */
+/** Share of the lost connections that sessions must recover from. */
 const MIN_RECOVERED = 0.99;
 
 const faults = values.histories === undefined ? await runSockets() : await runSimulation(values.histories);
 for (const fault of faults.slice(0, 20)) console.log(`FAULT ${fault}`);
 if (faults.length > 20) console.log(`… and ${faults.length - 20} more`);
-// Where something got stuck, it would keep the process from ending.
+// Work that got stuck would keep the process alive.
 process.exit(faults.length > 0 ? 1 : 0);
 
 async function runSockets(): Promise<readonly string[]> {
@@ -39,7 +39,7 @@ async function runSockets(): Promise<readonly string[]> {
   const share = report.recovered / report.losses;
   return share >= MIN_RECOVERED || report.losses === 0
     ? report.faults
-    : [...report.faults, `only ${(share * 100).toFixed(1)} % of the lost connections were made up for`];
+    : [...report.faults, `only ${(share * 100).toFixed(1)} % of the lost connections were recovered`];
 }
 
 function print(report: RunReport): void {
@@ -48,14 +48,14 @@ function print(report: RunReport): void {
   console.log(
     `${connections} connections: ${cuts} cut, ${report.freezes} frozen, ${report.delays} slowed down,`,
   );
-  console.log(`  ${report.halves} dead in one direction; ${report.outages} times nobody could connect`);
+  console.log(`  ${report.halves} dead in one direction; ${report.outages} outages without new connections`);
   console.log(
     `${recovered} of ${losses} losses of a connection recovered, ${closed} sessions closed meanwhile`,
   );
 }
 
 async function runSimulation(wanted: string): Promise<readonly string[]> {
-  // Sources of the protocol's own tests, which it does not export.
+  // Sources of the protocol package's tests, which it does not export.
   const { runHistories } = await import('../../../packages/protocol/src/testing/chaos/histories.js');
   const histories = wholeNumber('histories', wanted, USAGE);
   const seed = values.seed === undefined ? Date.now() % 2 ** 31 : wholeNumber('seed', values.seed, USAGE, 0);

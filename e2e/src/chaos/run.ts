@@ -7,11 +7,13 @@ import { createHostileProxy, type HostileProxy } from './hostile-proxy.js';
 import { runStorm, type StormCounts } from './storm.js';
 import { createHandler, readMessages, runTraffic } from './traffic.js';
 
-/** Sessions in full use over real sockets, through a proxy that does to their connections what it can. */
+/**
+ * Sessions in full use over real sockets, through a proxy that breaks their connections in every way it can.
+ */
 
 export interface RunOptions {
   readonly seconds: number;
-  /** Sessions at a time. */
+  /** Concurrent sessions. */
   readonly sessions: number;
 }
 
@@ -22,14 +24,14 @@ export interface RunReport extends StormCounts {
   readonly sessions: number;
   /** Connections that were opened. */
   readonly connections: number;
-  /** How often a client lost the connection of a session that went on, and took it up again. */
+  /** How often a client lost the connection of a session that continued, and how often it resumed. */
   readonly losses: number;
   readonly recovered: number;
-  /** Sessions that were closed while the storm raged. */
+  /** Sessions that were closed during the storm. */
   readonly closed: number;
 }
 
-/** Silence is noticed as soon as the options allow; a window is longer than any storm lasts for a session. */
+/** The shortest timeouts that the options allow; the resume window is longer than any outage of a session. */
 const TIMERS = {
   acceptTimeoutMs: 4_000,
   pingIntervalMs: 10_000,
@@ -44,12 +46,12 @@ const LIMITS = {
   connectionsPerMinutePerIp: Infinity,
   failuresPerMinutePerIp: Infinity,
 };
-/** Milliseconds between two things that happen to one connection, on average. */
+/** Average time between two failures of one connection, in milliseconds. */
 const CALM_MS = 2_500;
 const PACE_MS = 40;
-/** Time that two ends take to find out that one direction is dead, and then some. */
+/** Time that both ends need to detect that one direction is dead, and some more. */
 const DETECTION_MS = 25_000;
-/** Time in which everything has to come to rest. */
+/** Time in which everything must become idle. */
 const REST_MS = 60_000;
 
 export async function runChaos(options: RunOptions): Promise<RunReport> {
@@ -61,7 +63,7 @@ class Run {
   readonly #account = new Account();
   readonly #counts: StormCounts = { cuts: 0, freezes: 0, delays: 0, halves: 0, outages: 0 };
   readonly #over = new AbortController();
-  /** What is under way at either end of a session. */
+  /** Unfinished work at either end of a session. */
   readonly #busy = new Set<Promise<void>>();
   readonly #serverSessions = new Map<string, Session>();
   /** Sessions that an application has closed, at either end. */
@@ -118,7 +120,7 @@ class Run {
     };
   }
 
-  /** The server's end of a session. */
+  /** The application at the server's end of a session. */
   async #serve(session: Session): Promise<void> {
     const account = this.#account;
     account.joined(session.id, 'server');
@@ -135,7 +137,7 @@ class Run {
     await traffic;
   }
 
-  /** Somebody who uses one session after another. */
+  /** A client application that uses one session after another. */
   async #use(url: string): Promise<void> {
     while (!this.#over.signal.aborted) {
       const session = await this.#connect(url);
@@ -154,7 +156,7 @@ class Run {
     session.on('state', (state) => {
       if (state === 'suspended') this.#losses++;
       if (state === 'established' && isAway && session.id === id) this.#recovered++;
-      // It is taken up to close, and does not go on.
+      // It resumes only to finish closing.
       if (state === 'closing' && isAway) this.#losses--;
       isAway = state === 'suspended';
     });
@@ -167,9 +169,9 @@ class Run {
     const traffic = runTraffic(session, 'client', { account, paceMs: PACE_MS }, stop);
     this.#track(reading);
     this.#track(traffic);
-    // In the midst of it, or with everything that was asked for answered.
+    // Close in the middle of the traffic, or when everything is answered.
     if (Math.random() < 0.5) await traffic;
-    // A session that comes about just when all is over finds its signal aborted.
+    // A session that opens just when all is over finds its signal aborted.
     else if (!stop.aborted)
       await new Promise((resolve) => stop.addEventListener('abort', resolve, { once: true }));
     if (this.#over.signal.aborted) {
@@ -185,7 +187,7 @@ class Run {
     await Promise.all([reading, traffic]);
   }
 
-  /** Waits until both ends of a session have said and heard everything. */
+  /** Waits until both ends of a session have sent and received everything. */
   async #calm(session: Session): Promise<void> {
     await session.flush();
     await this.#serverSessions.get(session.id)?.flush();
@@ -216,7 +218,7 @@ class Run {
     const all = users.then(() => Promise.all(this.#busy));
     const isAtRest = await Promise.race([all.then(() => true), sleep(REST_MS, false, { ref: false })]);
     if (isAtRest) return;
-    const what = `${this.#busy.size} at work, ${proxy.connections.length} connections`;
-    this.#account.fault('all', 'client', `no rest within ${REST_MS} ms: ${what}`);
+    const what = `${this.#busy.size} unfinished tasks, ${proxy.connections.length} connections`;
+    this.#account.fault('all', 'client', `not idle within ${REST_MS} ms: ${what}`);
   }
 }

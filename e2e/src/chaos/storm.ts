@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HostileProxy, ProxiedConnection } from './hostile-proxy.js';
 
-/** Befalls connections at random, one after another. */
+/** Breaks random connections, one after another. */
 
-/** How often each thing was done. */
+/** How often each kind of failure happened. */
 export interface StormCounts {
-  /** Connections that were broken: reset, ended, or cut inside what was under way. */
+  /** Connections that were broken: reset, ended, or cut in the middle of data. */
   cuts: number;
   freezes: number;
   delays: number;
@@ -16,9 +16,9 @@ export interface StormCounts {
 export interface StormOptions {
   readonly proxy: HostileProxy;
   readonly counts: StormCounts;
-  /** Milliseconds between two of them, on average. */
+  /** Average time between two failures, in milliseconds. */
   readonly everyMs: number;
-  /** Whether connections may still die in one direction, which takes the ends their time to find out. */
+  /** Whether connections may still die in one direction, which takes the ends a while to detect. */
   readonly mayHalve: () => boolean;
 }
 

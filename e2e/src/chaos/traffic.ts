@@ -9,23 +9,23 @@ import {
 import type { Account, Side } from './account.js';
 
 /**
- * What an application does with one end of a session, through the public API: numbered messages, requests
- * and streams, some of them large, some read late, some cancelled.
+ * An application at one end of a session that uses the public API: numbered messages, requests and streams,
+ * some of them large, some read late, some cancelled.
  */
 
-/** What a request asks for: itself, or numbers counted up one by one. */
+/** The content of a request: its answer is itself, or numbers counting up. */
 type Question = { readonly number: number } & ({ readonly echo: string } | { readonly count: number });
 
 export interface TrafficOptions {
   readonly account: Account;
-  /** Milliseconds between two things that one end does, on average. */
+  /** Average time between two actions of one end, in milliseconds. */
   readonly paceMs: number;
 }
 
 const MAX_PARTS = 12;
 const LARGE = 150_000;
 
-/** Answers what {@link runTraffic} at the other end asks. */
+/** Answers the requests of {@link runTraffic} at the other end. */
 export function createHandler(account: Account, side: Side): RequestHandler {
   return (request: Message, { session, signal }: RequestContext) => {
     const question = request.json<Question>();
@@ -41,7 +41,7 @@ async function* count(to: number, signal: AbortSignal): AsyncGenerator<string> {
   }
 }
 
-/** Uses a session until `until` aborts; resolves once nothing of it is under way. */
+/** Uses a session until `until` aborts; resolves when all of its work is done. */
 export async function runTraffic(
   session: Session,
   side: Side,
@@ -50,7 +50,7 @@ export async function runTraffic(
 ): Promise<void> {
   const { id } = session;
   const pause = () => sleep(Math.random() * 2 * paceMs);
-  /** Calls that fail because their session ends are no fault of theirs. */
+  /** Calls that fail because their session ends are not faults. */
   const attempt = async (what: string, task: () => Promise<void>): Promise<void> => {
     try {
       await task();
@@ -63,10 +63,10 @@ export async function runTraffic(
 
   const speak = async (): Promise<void> => {
     while (!until.aborted) {
-      // Most messages are small, and now and then comes one that is not.
+      // Most messages are small, a few are large.
       await attempt('send', async () => {
         const size = chance(0.01) ? LARGE : Math.random() * 400;
-        // It is taken at once, and may arrive while the promise still waits for room.
+        // It counts at once, because it may arrive while the promise still waits for capacity.
         const sent = session.send(message(account.send(id, side), size));
         try {
           await sent;
@@ -134,7 +134,7 @@ function message(number: number, size: number): Uint8Array {
   return bytes;
 }
 
-/** The number of a message, or -1 where its bytes are not as they were. */
+/** The number of a message, or -1 if its bytes are damaged. */
 function numberOf(bytes: Uint8Array): number {
   const number = new DataView(bytes.buffer, bytes.byteOffset).getUint32(0);
   return bytes.subarray(4).every((byte) => byte === (number & 0xff)) ? number : -1;

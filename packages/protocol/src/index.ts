@@ -211,7 +211,7 @@ export { type ContextDescription, describeContextBody } from './codec/context/bo
 export type { ContextUse } from './link/context-coding.js';
 export { decodeLinkFrame, LinkFlag, type LinkFrame, LinkKind } from './link/frame.js';
 export type { BodyToSend, LinkEvent, OutgoingTransfer } from './link/link.js';
-export type { BodyPiece } from './link/pieces.js';
+export type { BodyPiece } from './link/reassembly.js';
 
 // HTTP in a session
 

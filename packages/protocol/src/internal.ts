@@ -51,8 +51,8 @@ export { type DirectoryNews, type DirectoryQuery, newsFields } from './endpoint/
 export { encodeUndeliverable } from './endpoint/agents/delivery.js';
 export { type AgentDescription, MAX_AGENT_METADATA, readAgent } from './endpoint/agents/description.js';
 export { DELIVERY, DIRECTORY, isAgentAddress, isAgentId } from './link/addressing.js';
-export { TRANSFER_OVERHEAD } from './link/link.js';
-export { MAX_PIECE_SIZE } from './link/outbox.js';
+export { TRANSFER_OVERHEAD } from './link/reassembly.js';
+export { MAX_PIECE_SIZE } from './link/body-writer.js';
 
 // The scan of relayed bodies
 

@@ -2,15 +2,15 @@ import { connect, type Session } from '@parlance/client';
 import { encodeBrotli, loadCodecs } from '@parlance/protocol';
 import { BestTimes } from '../best-times.js';
 
-/** What one history took in this browser. */
+/** The time of one history in this browser. */
 export interface PageResult {
-  /** Microseconds that the page was busy with a request: the median of all. */
+  /** Microseconds that a request kept the page busy: the median of all. */
   readonly busy: number;
-  /** The same for Brotli of some of the texts. */
+  /** The same for Brotli, over some of the texts. */
   readonly brotli: number;
 }
 
-/** Knows how long its socket took to hand a frame to another process. */
+/** Measures the time in its socket's `send`, which hands the frame to another process. */
 class TimedWebSocket extends WebSocket {
   static spent = 0;
   override send(data: Parameters<WebSocket['send']>[0]): void {
@@ -22,7 +22,7 @@ class TimedWebSocket extends WebSocket {
 
 let session: Session | undefined;
 
-/** Connects, so that what is sent can be counted by itself. */
+/** Connects only, so that the bytes sent later can be counted separately. */
 async function begin(port: number): Promise<void> {
   session = await connect(`ws://127.0.0.1:${port}/session`);
 }
@@ -33,7 +33,7 @@ async function send(url: string): Promise<void> {
   await session?.close();
 }
 
-/** Sends them in each of `rounds` sessions. */
+/** Sends the requests in each of `rounds` sessions. */
 async function measure(url: string, port: number, rounds: number): Promise<PageResult> {
   const requests = await requestsAt(url);
   await loadCodecs(['BROTLI']);

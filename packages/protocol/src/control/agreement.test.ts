@@ -88,7 +88,7 @@ describe('both ends', () => {
         const payload = acceptOf(there, hello, options, undefined, undefined);
         const answer = wire({ type: 'ACCEPT', ...envelope, payload });
         const here = clientAgreement(offer, payloadOf<AcceptPayload>(answer));
-        // The reference's shape has no place for limits; the reasons stay with the server.
+        // The reference's shape cannot carry limits; the reasons stay at the server.
         const { reasons: _reasons, limits, ...facts } = there;
         expect(here).toMatchObject(facts);
         if (shape === 'flat') expect(here.limits).toEqual(limits);
@@ -98,7 +98,7 @@ describe('both ends', () => {
     );
   });
 
-  it('state the limits that bind the peer, without those that are off', () => {
+  it('state the limits that the peer must respect, without unlimited ones', () => {
     const limits = resolveLimits({ maxStreams: 7, bytesPerSecond: Infinity, maxHandshakeSize: 9 });
     const options = optionsWith({}, { limits, timers: resolveTimers({ sessionTimeoutMs: Infinity }) });
     const outcome = negotiate(OFFER, options.capabilities);
@@ -118,7 +118,7 @@ describe('both ends', () => {
     });
   });
 
-  it('have a link, and what builds on it, in the binary subprotocol only', () => {
+  it('have a link, and the extensions that need it, only in the binary subprotocol', () => {
     const extensions = { link: '{"max_streams":9}', resume: '{}', telepathy: '{}' };
     const agreedOn = (subprotocol: Subprotocol, offered: object) => {
       const options = optionsWith({ extensions }, { subprotocol });
@@ -132,7 +132,7 @@ describe('both ends', () => {
 });
 
 describe('a HELLO', () => {
-  it('states what the client can do, its favourite first, and its token', () => {
+  it('states the capabilities of the client, the preferred ones first, and its token', () => {
     expect(helloOf(optionsWith({}, { agentId: 'a' }), 'secret')).toEqual({
       shape: 'flat',
       version: '1.0',
@@ -154,7 +154,7 @@ describe('a HELLO', () => {
   });
 });
 
-it('an offer is the same whoever makes it and whatever it takes up, and no other', () => {
+it('an offer is the same for any agent and any session to resume, and different offers differ', () => {
   const resume = { sessionId: 's', token: 't', received: 1, attempt: 1 };
   const equal = (a: HelloPayload, b: HelloPayload) => offerKey(offerOf(a)) === offerKey(offerOf(b));
   expect(equal(OFFER, { ...OFFER, agentId: 'a', auth: { token: 'x' }, resume })).toBe(true);
@@ -180,7 +180,7 @@ describe('the answers of a server', () => {
       negotiated: undefined,
     }));
 
-  it('are shared by equal offers and hold nothing of who made them', () => {
+  it('are shared by equal offers and hold nothing about their clients', () => {
     const cache = new AgreementCache();
     const first = answer(cache, { ...OFFER, agentId: 'a', auth: { token: 'secret' } });
     expect(answer(cache, { ...OFFER, agentId: 'b', auth: { token: 'other' } })).toBe(first);
@@ -189,7 +189,7 @@ describe('the answers of a server', () => {
     expect(answer(cache, { ...OFFER, encodings: [] })).not.toBe(first);
   });
 
-  it('are bounded in number and size, whatever offers are made up', () => {
+  it('are bounded in number and size against generated offers', () => {
     const cache = new AgreementCache();
     const first = answer(cache, OFFER);
     for (let size = 1; size <= 63; size++) answer(cache, { ...OFFER, maxPayloadSize: size });
@@ -202,7 +202,7 @@ describe('the answers of a server', () => {
 });
 
 describe('an ACCEPT', () => {
-  it('is taken as it is where it stays within the offer, in the order of the offer', () => {
+  it('is accepted unchanged if it stays within the offer, in the order of the offer', () => {
     expect(accepted({})).toEqual({
       version: '1.0',
       algorithms: ['M2M', 'NONE'],
@@ -229,24 +229,24 @@ describe('an ACCEPT', () => {
     expect(errorCode(() => accepted(change))).toBe('bad_acceptance');
   });
 
-  it('may state the offered size, none, or any where none was offered', () => {
+  it('may state the offered size, no size, or any size if none was offered', () => {
     expect(accepted({ maxPayloadSize: 1_000 }).maxPayloadSize).toBe(1_000);
     expect(accepted({ maxPayloadSize: 0 }).maxPayloadSize).toBe(1_000);
     expect(accepted({ maxPayloadSize: 9_999 }, { maxPayloadSize: 0 }).maxPayloadSize).toBe(9_999);
   });
 
-  it('switches no scanning on that was not offered', () => {
+  it('does not enable scanning that was not offered', () => {
     expect(accepted({}, { securityScanning: false }).securityScanning).toBe(false);
     expect(accepted({ securityScanning: false }).securityScanning).toBe(false);
   });
 
-  it('is refused where it agrees on TOKEN_NATIVE and on no encoding', () => {
+  it('is refused if it agrees on TOKEN_NATIVE but on no encoding', () => {
     const refused = (algorithms: Algorithm[]) => errorCode(() => accepted({ algorithms, encoding: null }));
     expect(refused(['TOKEN_NATIVE', 'NONE'])).toBe('bad_acceptance');
     expect(refused(['NONE'])).toBe('none');
   });
 
-  it('is refused where it chooses an encoding and holds another vocabulary of that name', () => {
+  it('is refused if it chooses an encoding with another vocabulary of that name', () => {
     const stated = (hashes: object) => ({ [Extension.VOCABULARIES]: JSON.stringify(hashes) });
     const refused = (ours: object, theirs: object) =>
       errorCode(() => accepted({ extensions: stated(theirs) }, { extensions: stated(ours) }));
@@ -262,11 +262,11 @@ describe('an ACCEPT', () => {
   });
 });
 
-describe('a nested ACCEPT states what the server can do, so it', () => {
+describe('a nested ACCEPT states the capabilities of the server, so it', () => {
   const nested = (change: Partial<AcceptPayload>, offer: Partial<HelloPayload> = {}) =>
     accepted({ shape: 'nested', version: '3.0', encodings: ['CL100K_BASE'], ...change }, offer);
 
-  it('may go beyond the offer, and is cut to it', () => {
+  it('may go beyond the offer, and is reduced to it', () => {
     const result = nested({ algorithms: Object.values(Algorithm), extensions: { seal: '', link: '' } });
     expect(result.algorithms).toEqual(OFFER.algorithms);
     expect(Object.keys(result.extensions)).toEqual(['link']);
@@ -289,7 +289,7 @@ describe('a nested ACCEPT states what the server can do, so it', () => {
     expect(nested({ encoding, encodings }).encoding).toBe(expected);
   });
 
-  it('is cut to the encodings of which both hold the same vocabulary', () => {
+  it('is reduced to the encodings for which both ends have the same vocabulary', () => {
     const stated = (hashes: object) => ({ [Extension.VOCABULARIES]: JSON.stringify(hashes) });
     const both = ['O200K_BASE', 'CL100K_BASE'] as const;
     const result = nested(
@@ -311,7 +311,7 @@ describe('link parameters', () => {
     maxTransfer: Infinity,
   };
 
-  it('are what is stated; the rest is unlimited', () => {
+  it('have the stated values; unstated ones are unlimited', () => {
     const all = '{"max_streams":5,"message_window":6,"stream_window":7,"max_transfer":8,"x":9}';
     expect(parameters(all)).toEqual({
       takesMessages: true,
@@ -322,7 +322,7 @@ describe('link parameters', () => {
     });
     expect(parameters('{"messages":false}')).toEqual({ ...UNSTATED, takesMessages: false });
     for (const read of ['{"messages":true}', '{"messages":null}']) expect(parameters(read)).toEqual(UNSTATED);
-    expect(() => parameters('{"messages":0}')).toThrow('messages is true or false');
+    expect(() => parameters('{"messages":0}')).toThrow('messages must be true or false');
     expect(parameters('{"stream_window":7}')).toEqual({ ...UNSTATED, streamWindow: 7 });
     for (const empty of [undefined, '{}', '{"max_streams":null}'])
       expect(parameters(empty)).toEqual(UNSTATED);
@@ -335,7 +335,7 @@ describe('link parameters', () => {
     for (const name of NAMES) expect(errorCode(() => parameters(`{"${name}":${value}}`))).toBe('bad_message');
   });
 
-  it('that are no JSON object are refused', () => {
+  it('that are not a JSON object are refused', () => {
     for (const broken of ['', '{', 'yes', 'null', '[]', '"x"', '5'])
       expect(errorCode(() => parameters(broken))).toBe('bad_message');
   });

@@ -28,55 +28,55 @@ import {
   statedVocabularies,
 } from './negotiate.js';
 
-/** The payloads of HELLO and ACCEPT, and what an agreement means to each end. */
+/** Builds the payloads of HELLO and ACCEPT, and derives the agreement that each end pins. */
 
-/** What the two ends agreed on; it never changes during a session. */
+/** The agreement of the two ends, which never changes during a session. */
 export interface Negotiated {
   readonly version: string;
   readonly algorithms: readonly Algorithm[];
   readonly encoding: EncodingName | null;
   readonly securityScanning: boolean;
-  /** Largest message either end takes, in bytes; 0 is unstated. */
+  /** Largest message that either end accepts, in bytes; 0 is unstated. */
   readonly maxPayloadSize: number;
-  /** What the client must respect, by limit name; what is absent is unlimited. */
+  /** The limits that the client must respect, by name; an absent limit is unlimited. */
   readonly limits: Readonly<Record<string, number>>;
   /** Agreed extensions and their parameters. */
   readonly extensions: StringMap;
   /**
-   * How this end sends tensors to the other, where both introduced their models; else they travel as
-   * they are and nobody knows what they mean to the other end.
+   * How this end sends tensors to the other, if both introduced their models. If not, tensors are sent unchanged,
+   * and neither end knows what they mean to the other.
    */
   readonly avp?: AvpAgreement | undefined;
-  /** Why it came out like this, a sentence per decision; known to the server only. */
+  /** Why the agreement came out like this, one sentence for each decision; empty at the client. */
   readonly reasons: readonly string[];
 }
 
-/** What an end states about its link in HELLO or ACCEPT; what is not stated is unlimited. */
+/** The link parameters that an end states in HELLO or ACCEPT; an unstated one is unlimited. */
 export interface LinkParameters {
-  /** One-way messages and tensors for this end are read; if not, they are refused. */
+  /** The end reads one-way messages and tensors; if not, it refuses them. */
   readonly takesMessages: boolean;
-  /** Streams that the peer may have open. */
+  /** Number of streams that the peer may have open. */
   readonly maxStreams: number;
   /** Initial credit of stream 0, in charges. */
   readonly messageWindow: number;
   /** Initial credit of every other stream and direction, in charges. */
   readonly streamWindow: number;
-  /** Bytes of a tensor. */
+  /** Largest tensor, in bytes. */
   readonly maxTransfer: number;
 }
 
-/** The options of an end that its HELLO or ACCEPT depends on. */
+/** The options that the HELLO or ACCEPT of an end depends on. */
 export interface AgreementOptions {
   readonly subprotocol: Subprotocol;
-  /** What this end offers (client) or supports (server). */
+  /** Client: what it offers. Server: what it supports. */
   readonly capabilities: Capabilities;
   readonly limits: Limits;
   readonly timers: Timers;
   /** Client only: stated in HELLO. */
   readonly agentId?: string | undefined;
-  /** Client only: the shape of HELLO; a server answers in the client's. @default 'flat' */
+  /** Client only: the shape of HELLO; a server answers in the same shape. @default 'flat' */
   readonly shape?: CapabilityShape | undefined;
-  /** The model behind this end, which the capabilities introduce. @default none */
+  /** The model that this end introduces in its capabilities. @default none */
   readonly avp?: AvpOptions | undefined;
 }
 
@@ -102,10 +102,10 @@ export function helloOf(
   };
 }
 
-/** What a server pins of the agreement on `offer`, with the limits that it announces. */
+/** The agreement on `offer` as a server pins it, with the limits that it announces. */
 export function serverAgreement(agreement: Agreement, offer: Offer, options: AgreementOptions): Negotiated {
   const { extensions } = agreement;
-  // Link frames are binary; JSON envelopes have no place for them, and resume counts link frames.
+  // Link frames are binary, so JSON envelopes cannot carry them; resume, for example, counts link frames.
   const hasLink = options.subprotocol === Subprotocol.BINARY && extensions.includes(Extension.LINK);
   const names = extensions.filter((name) => hasLink || !NEEDS_LINK.includes(name));
   const avp = names.includes(Extension.AVP) ? avpAgreement(options.avp, offer.extensions) : undefined;
@@ -118,7 +118,7 @@ export function serverAgreement(agreement: Agreement, offer: Offer, options: Agr
   });
 }
 
-/** What only exists on the link, and the link itself. */
+/** The link, and the extensions that only work over it. */
 const NEEDS_LINK: readonly string[] = [
   Extension.LINK,
   Extension.RESUME,
@@ -127,7 +127,7 @@ const NEEDS_LINK: readonly string[] = [
   Extension.AVP,
 ];
 
-/** What the introductions of two models come to, and why. */
+/** How tensors travel between the two models that were introduced, and why. */
 function avpAgreement(
   own: AvpOptions | undefined,
   peer: StringMap,
@@ -137,7 +137,7 @@ function avpAgreement(
   const { mode, mapId, path } = agreeOnAvp(own, stated);
   return {
     agreement: Object.freeze({ mode, mapId }),
-    reason: `tensors travel as ${mode === 'json' ? 'text' : 'they are'}: ${path.replaceAll('_', ' ')}`,
+    reason: `tensors travel ${mode === 'json' ? 'as text' : 'unchanged'}: ${path.replaceAll('_', ' ')}`,
   };
 }
 
@@ -167,10 +167,10 @@ export function acceptOf(
 }
 
 /**
- * What an ACCEPT means for the client that made `offer`. A flat ACCEPT states an agreement and must
+ * The agreement that an ACCEPT makes with the client that sent `offer`. A flat ACCEPT states an agreement and must
  * not go beyond the offer; a nested one states the server's own capabilities.
  *
- * @param avp the model that was introduced in the offer.
+ * @param avp the model that the offer introduced.
  * @throws {ProtocolError} `bad_acceptance`, and as `agreeOnAvp`.
  */
 export function clientAgreement(offer: HelloPayload, accept: AcceptPayload, avp?: AvpOptions): Negotiated {
@@ -187,25 +187,25 @@ export function clientAgreement(offer: HelloPayload, accept: AcceptPayload, avp?
   const isSame = (name: EncodingName) =>
     ours[name] === undefined || theirs[name] === undefined || ours[name] === theirs[name];
   if (nested) {
-    // Its preferred encoding is never null, so it counts only where the list has it too.
+    // Its preferred encoding is never null, so it counts only if the list has it too.
     const shared = offer.encodings.filter((name) => accept.encodings.includes(name) && isSame(name));
     if (encoding === null || !shared.includes(encoding)) encoding = shared[0] ?? null;
   }
   assert(encoding === null || offer.encodings.includes(encoding), 'chooses an encoding that was not offered');
-  assert(encoding === null || isSame(encoding), `chooses another vocabulary by the name of ${encoding}`);
+  assert(encoding === null || isSame(encoding), `chooses another vocabulary with the name ${encoding}`);
   const hasTokens = accept.algorithms.includes('TOKEN_NATIVE');
-  assert(nested || encoding !== null || !hasTokens, 'agrees on TOKEN_NATIVE and on no encoding');
+  assert(nested || encoding !== null || !hasTokens, 'agrees on TOKEN_NATIVE but on no encoding');
   const algorithms = offer.algorithms.filter(
     (name) => accept.algorithms.includes(name) && (name !== 'TOKEN_NATIVE' || encoding !== null),
   );
-  assert(algorithms.length > 0, 'agrees on no algorithm that can be used');
+  assert(algorithms.length > 0, 'agrees on no usable algorithm');
 
   const names = Object.keys(accept.extensions);
   const known = names.filter((name) => Object.hasOwn(offer.extensions, name));
-  assert(nested || known.length === names.length, 'switches on an extension that was not offered');
+  assert(nested || known.length === names.length, 'enables an extension that was not offered');
   assert(
     nested || offer.maxPayloadSize === 0 || accept.maxPayloadSize <= offer.maxPayloadSize,
-    'states a larger payload than was offered',
+    'states a larger payload than the offer',
   );
   return pin({
     version: accept.version,
@@ -221,9 +221,9 @@ export function clientAgreement(offer: HelloPayload, accept: AcceptPayload, avp?
 }
 
 /**
- * What an end states in its `link` extension; what it does not state is unlimited.
+ * The parameters that an end states in its `link` extension; an unstated one is unlimited.
  *
- * @throws {ProtocolError} `bad_message` if the extension is not stated as a JSON object of such numbers.
+ * @throws {ProtocolError} `bad_message` if the extension is not a JSON object with valid parameters.
  */
 export function linkParameters(extensions: StringMap): LinkParameters {
   const stated = extensions[Extension.LINK];
@@ -231,21 +231,21 @@ export function linkParameters(extensions: StringMap): LinkParameters {
   try {
     if (stated !== undefined) value = JSON.parse(stated);
   } catch (cause) {
-    throw new ProtocolError('bad_message', 'extension link is stated as a JSON object', { cause });
+    throw new ProtocolError('bad_message', 'extension link must be a JSON object', { cause });
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new ProtocolError('bad_message', 'extension link is stated as a JSON object');
+    throw new ProtocolError('bad_message', 'extension link must be a JSON object');
   }
   const fields = value as Record<string, unknown>;
   const count = (name: string): number => {
     const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
     if (field === undefined || field === null) return Infinity;
     if (Number.isInteger(field) && (field as number) > 0) return field as number;
-    throw new ProtocolError('bad_message', `extension link: ${name} is a whole number of at least 1`);
+    throw new ProtocolError('bad_message', `extension link: ${name} must be a whole number of at least 1`);
   };
   const messages = Object.hasOwn(fields, 'messages') ? fields['messages'] : undefined;
   if (messages !== undefined && messages !== null && typeof messages !== 'boolean') {
-    throw new ProtocolError('bad_message', 'extension link: messages is true or false');
+    throw new ProtocolError('bad_message', 'extension link: messages must be true or false');
   }
   return {
     takesMessages: messages !== false,
@@ -272,27 +272,27 @@ function announcedLimits(limits: Limits): Readonly<Record<string, number>> {
   return Object.freeze(announced);
 }
 
-/** What a server answers to one offer. */
+/** A server's answer to one offer. */
 export interface Answer {
   readonly offer: Offer;
-  /** The offer as text; offers of one meaning have one text. */
+  /** The offer as text; offers that mean the same have the same text. */
   readonly key: string;
   readonly outcome: Negotiation;
-  /** What is pinned where the outcome is an agreement. */
+  /** The agreement to pin; `undefined` if the offer was rejected. */
   readonly negotiated: Negotiated | undefined;
 }
 
 /**
- * The answers of one server. Clients of one build offer the same, so their sessions share one answer
- * instead of each working it out and keeping it.
+ * The answers of one server. Clients of the same build make the same offer, so their sessions share one answer
+ * instead of each computing and keeping its own.
  */
 export class AgreementCache {
   readonly #answers = new Map<string, Answer>();
 
-  /** The answer to `hello`, made by `answer` where it is not known. */
+  /** The answer to `hello`; calls `answer` if it is not cached. */
   recall(hello: HelloPayload, scope: string, answer: (offer: Offer, key: string) => Answer): Answer {
     const offer = offerOf(hello);
-    // By its spelling first: finding out what an offer means takes longer.
+    // The key is the spelling: finding out what an offer means takes longer.
     const name = `${scope} ${JSON.stringify(offer)}`;
     const known = this.#answers.get(name);
     if (known !== undefined) return known;
@@ -305,7 +305,7 @@ export class AgreementCache {
   }
 }
 
-/** Beyond these, somebody makes offers up. */
+/** More distinct offers than this can only be generated ones. */
 const MAX_ANSWERS = 64;
 const MAX_NAME_LENGTH = 4096;
 
@@ -314,8 +314,8 @@ export function offerOf({ agentId: _agentId, auth: _auth, resume: _resume, ...of
 }
 
 /**
- * An offer as text, by what it means: languages order the members of maps as they like, and spell JSON in
- * their own way. Lists keep their order, which is one of preference.
+ * An offer as text, by its meaning: languages order the members of maps and spell JSON in different ways. Lists
+ * keep their order, which is the order of preference.
  */
 export function offerKey(offer: Offer): string {
   const extensions = Object.entries(offer.extensions).sort(byName);
@@ -325,7 +325,7 @@ export function offerKey(offer: Offer): string {
   });
 }
 
-/** What an extension states, which is JSON in all that we know. */
+/** The meaning of an extension's parameters, which are JSON in all extensions that we know. */
 function meaningOf(stated: string): unknown {
   try {
     return { json: ordered(parseJson(stated)) };

@@ -62,7 +62,7 @@ describe('names', () => {
     expect(capabilityNames.encoding(name)).toBe(encoding);
   });
 
-  it('in a list keep their order, once each, without those that nobody knows', () => {
+  it('in a list keep their order, once each, without unknown ones', () => {
     const { algorithms, encodings } = parseHello({
       algorithms: ['NONE', 'quantum', 'm2m', 'none', 'M2M', 'brotli'],
       encodings: ['p50k_base', 'o200k_base', 'Cl100kBase', 'O200K_BASE'],
@@ -71,14 +71,14 @@ describe('names', () => {
     expect(encodings).toEqual(['O200K_BASE', 'CL100K_BASE']);
   });
 
-  it('of a preferred encoding that nobody knows state none', () => {
+  it('of an unknown preferred encoding count as none', () => {
     expect(parseHello({ preferred_encoding: 'p50k_base' }).preferredEncoding).toBeNull();
     expect(parseAccept({ encoding: 'p50k_base' }).encoding).toBeNull();
   });
 });
 
 describe('shape', () => {
-  it('is told by the compression object and by nothing else', () => {
+  it('depends on the compression object and on nothing else', () => {
     for (const parse of [parseHello, parseAccept]) {
       expect(parse({ version: '3.0', security: {} }).shape).toBe('flat');
       expect(parse({ version: '1.0', compression: {} }).shape).toBe('nested');
@@ -86,7 +86,7 @@ describe('shape', () => {
     }
   });
 
-  it('decides where a field is looked for', () => {
+  it('decides where a field is read', () => {
     const both = {
       algorithms: ['NONE'],
       max_payload_size: 1,
@@ -130,7 +130,7 @@ describe('shape', () => {
     });
   });
 
-  it('nested writes every field that the reference needs, in its spelling', () => {
+  it('nested writes every field that the reference requires, in its spelling', () => {
     const hello = {
       ...HELLO,
       shape: 'nested',
@@ -160,7 +160,7 @@ describe('shape', () => {
     });
   });
 
-  it('nested has a word for the version, the agent and the encoding even where there is none', () => {
+  it('nested has a value for the version, the agent and the encoding even if none is set', () => {
     const bare = { ...ACCEPT, shape: 'nested', version: '', encoding: null, agentId: undefined } as const;
     expect(acceptFields(bare)).toMatchObject({
       version: '3.0',
@@ -194,7 +194,7 @@ describe('bounds of capabilities', () => {
     expect(errorCode(() => parseHello(payload(n + 1)))).toBe('bad_message');
   });
 
-  it('of the limits of an ACCEPT the first 64 are read', () => {
+  it('the first 64 limits of an ACCEPT are read', () => {
     const limits = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`limit${i}`, i]));
     expect(Object.keys(parseAccept({ limits }).limits)).toHaveLength(64);
   });

@@ -15,8 +15,8 @@ import {
 import type { AcceptPayload, CapabilityShape, HelloPayload, ResumeAnswer, ResumeOffer } from './messages.js';
 
 /**
- * The payloads of HELLO and ACCEPT in both capability shapes: our flat one, and the nested one of
- * the reference implementation with its own spelling of names. The shape decides, not the version.
+ * The payloads of HELLO and ACCEPT in both capability shapes: our flat one, and the nested one of the reference
+ * implementation, which spells names its own way. The shape decides which one a payload is, not the version.
  */
 
 const MAX_NAMES = 64;
@@ -39,7 +39,7 @@ const REFERENCE_ENCODINGS = {
   LLAMA_BPE: 'LlamaBpe',
 } as const satisfies Record<EncodingName, string>;
 
-/** Names are compared without case and separators, which covers both spellings. */
+/** Compares names without case and separators, which covers both spellings. */
 function nameParser<Name extends string>(names: Readonly<Record<string, Name>>) {
   const fold = (name: string) => name.toLowerCase().replaceAll('_', '').replaceAll('-', '');
   const known = new Map(Object.values(names).map((name) => [fold(name), name]));
@@ -150,7 +150,7 @@ interface NestedSource {
   readonly extensions: StringMap;
 }
 
-/** The reference's `Capabilities`: every field of it is required there, used here or not. */
+/** The reference's `Capabilities`; the reference requires every field, including those that we do not use. */
 function nestedFields(source: NestedSource, preferred: EncodingName | null): Fields {
   return {
     version: source.version || NESTED_PROTOCOL_VERSION,
@@ -162,7 +162,7 @@ function nestedFields(source: NestedSource, preferred: EncodingName | null): Fie
       streaming: source.supportsStreaming,
       ml_routing: false,
       encodings: source.encodings.map((name) => REFERENCE_ENCODINGS[name]),
-      // Not nullable in the reference; its own default where nothing was agreed.
+      // The reference does not allow null: its own default if no encoding was agreed.
       preferred_encoding: REFERENCE_ENCODINGS[preferred ?? EncodingName.CL100K_BASE],
     },
     security: {
@@ -184,7 +184,7 @@ function scanningField(payload: Fields, shape: CapabilityShape): boolean {
   return booleanField(payload, 'security_scanning', false);
 }
 
-/** An unknown preference is none; the list decides then. */
+/** An unknown preference counts as none, so that the list decides. */
 function encodingField(fields: Fields, name: string): EncodingName | null {
   const value = stringField(fields, name, '', 64);
   return value === '' ? null : (capabilityNames.encoding(value) ?? null);
@@ -197,7 +197,7 @@ function agentIdField(payload: Fields): string | undefined {
   return id;
 }
 
-/** Whether a client may call itself that in HELLO; other agents reach it only if its name is plainer. */
+/** Whether HELLO may state `id`. Other agents can address a client only by the stricter `isAgentId`. */
 export function isStatedAgentId(id: string): boolean {
   return AGENT_ID.test(id);
 }

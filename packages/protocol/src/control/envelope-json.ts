@@ -2,15 +2,15 @@ import { ProtocolError } from '../base/errors.js';
 import { endOfString } from '../base/json.js';
 
 /**
- * One pass over the JSON of a control message before anything is built from it. Only DATA may be large, and
- * a large DATA is one long string: everything else that `JSON.parse` would spend time on is bounded here.
+ * One pass over the JSON of a control message before it is parsed. Only DATA may be large, and a large DATA is one
+ * long string: this bounds everything else that `JSON.parse` would spend time on.
  */
 
 /** Entries of all lists and maps of a control message together; an empty list or map counts as one entry. */
 export const MAX_CONTROL_ENTRIES = 512;
 /** UTF-16 units of a JSON envelope outside strings; DATA has a few dozen. */
 const MAX_OUTSIDE_STRINGS = 16 * 1024;
-/** No type of a message has a longer name, and a longer string is not copied to be compared. */
+/** No message type has a longer name, so longer strings are not copied for the comparison. */
 const MAX_TYPE_LENGTH = 64;
 
 const QUOTE = 0x22;
@@ -22,14 +22,14 @@ const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
 /**
- * Checks an envelope. Like `assertJsonBounds` it does not judge grammar, which `JSON.parse` does.
+ * Checks the bounds of an envelope. Like `assertJsonBounds`, it leaves the grammar to `JSON.parse`.
  *
  * @param maxControlSize UTF-16 units of a message that is not DATA.
  * @param maxDepth lists and maps that may be open at a time.
  * @throws {ProtocolError} `message_too_large`, `json_too_deep`.
  */
 export function assertEnvelopeBounds(text: string, maxControlSize: number, maxDepth: number): void {
-  // An entry takes two characters at least, so that most messages are within bounds as they are.
+  // An entry takes at least two characters, so most messages need no closer look.
   if (text.length <= Math.min(2 * MAX_CONTROL_ENTRIES, maxControlSize)) return;
   let entries = 0;
   let outside = 0;
@@ -70,9 +70,12 @@ export function assertEnvelopeBounds(text: string, maxControlSize: number, maxDe
 /** @throws {ProtocolError} `message_too_large`. */
 export function assertControlSize(size: number, max: number): void {
   if (size <= max) return;
-  throw new ProtocolError('message_too_large', `control message of ${size} bytes, at most ${max} are taken`);
+  throw new ProtocolError(
+    'message_too_large',
+    `a control message of ${size} bytes; at most ${max} are accepted`,
+  );
 }
 
 function tooLarge(fault: string): ProtocolError {
-  return new ProtocolError('message_too_large', `the control message holds ${fault}`);
+  return new ProtocolError('message_too_large', `the control message has ${fault}`);
 }

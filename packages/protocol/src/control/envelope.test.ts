@@ -16,7 +16,7 @@ import {
 import { MAX_CONTROL_ENTRIES } from './envelope-json.js';
 import { CloseReason, type ControlMessage, RejectCode, ResumeRefusal } from './messages.js';
 
-/** Both envelopes, by what they make of plain fields. */
+/** Both envelopes: how they write messages and read plain fields. */
 const ENVELOPES = [
   {
     envelope: 'MessagePack',
@@ -94,7 +94,7 @@ const acceptPayload = fc.oneof(
     limits: fc.dictionary(fc.stringMatching(/^[a-zA-Z]{1,20}$/), count, { maxKeys: 8 }),
     resume: optional(answer),
   }),
-  // Neither limits nor a session timeout exist in the reference.
+  // The reference has neither limits nor a session timeout.
   fc.record({
     ...stated,
     shape: fc.constant('nested' as const),
@@ -201,7 +201,7 @@ type Known = keyof typeof PAYLOADS;
 
 const envelopeOf = (type: string, payload: unknown) => ({ type, session_id: 's', timestamp: 1, payload });
 
-/** A copy of `fields` in which the field at `path` is `value`, or gone where it is `undefined`. */
+/** A copy of `fields` in which the field at `path` is `value`, or absent if that is `undefined`. */
 function changed(fields: object, [name, ...rest]: readonly string[], value: unknown): object {
   const old = (fields as Record<string, unknown>)[name as string];
   const { [name as string]: _gone, ...others } = fields as Record<string, unknown>;
@@ -210,7 +210,7 @@ function changed(fields: object, [name, ...rest]: readonly string[], value: unkn
 }
 
 describe.each(ENVELOPES)('control messages in $envelope', ({ roundTrip, read }) => {
-  it('come back as they were, in either capability shape', () => {
+  it('come back unchanged, in either capability shape', () => {
     fc.assert(
       fc.property(messages, (message) => {
         expect(roundTrip(message)).toEqual(message);
@@ -309,7 +309,7 @@ describe.each(ENVELOPES)('control messages in $envelope', ({ roundTrip, read }) 
       ]);
   });
 
-  it('fill in what may be absent or null, in every payload', () => {
+  it('fill in fields that may be absent or null, in every payload', () => {
     for (const nothing of [undefined, null]) {
       const blank = (fields: object) =>
         Object.fromEntries(Object.keys(fields).map((name) => [name, nothing]));
@@ -349,7 +349,7 @@ describe.each(ENVELOPES)('control messages in $envelope', ({ roundTrip, read }) 
     }
   });
 
-  it('take a limit that is null for one that is not stated', () => {
+  it('treat a limit of null as unstated', () => {
     const message = read(
       envelopeOf('ACCEPT', { ...ACCEPT, limits: { maxMessageSize: null, maxStreams: 2 } }),
     );
@@ -357,14 +357,14 @@ describe.each(ENVELOPES)('control messages in $envelope', ({ roundTrip, read }) 
     expect(message).not.toHaveProperty('payload.limits.maxMessageSize');
   });
 
-  it('carry an unknown code or reason as the least specific one, whatever it is named', () => {
+  it('read an unknown code or reason as the least specific one, even with the name of a prototype member', () => {
     for (const name of ['TEAPOT', 'constructor', '__proto__', '', 1]) {
       expect(read(envelopeOf('REJECT', { code: name }))).toMatchObject({ payload: { code: 'UNKNOWN' } });
       expect(read(envelopeOf('CLOSE', { reason: name }))).toMatchObject({ payload: { reason: 'NORMAL' } });
     }
   });
 
-  it('of a later version are named and nothing more', () => {
+  it('of a later version have their name read and nothing else', () => {
     expect(read(envelopeOf('TELEPATHY'.repeat(10), { thought: 1 }))).toEqual({
       type: 'UNKNOWN',
       sessionId: 's',
@@ -378,7 +378,7 @@ describe.each(ENVELOPES)('control messages in $envelope', ({ roundTrip, read }) 
     expect(read(envelopeOf('HELLO', HELLO)).sessionId).toBeNull();
   });
 
-  it('are no scalar and no list', () => {
+  it('are neither a scalar nor a list', () => {
     for (const value of [[], [envelopeOf('PING', {})], 'PING', 1, null])
       expect(errorCode(() => read(value))).toBe('bad_message');
   });
@@ -393,7 +393,7 @@ describe('limits of control messages', () => {
     return envelopeOf('PING', { value });
   };
 
-  it('MessagePack of n bytes is taken, of n + 1 refused before it is looked at', () => {
+  it('MessagePack of n bytes is accepted, of n + 1 refused before it is parsed', () => {
     const fill = (length: number) => encodeMap(envelopeOf('PING', { a: 'x'.repeat(length) }));
     const length = 200 - fill(100).length + 100;
     expect(fill(length)).toHaveLength(200);
@@ -402,7 +402,7 @@ describe('limits of control messages', () => {
     expect(errorCode(() => decodeControl(new Uint8Array(201), limits))).toBe('message_too_large');
   });
 
-  it('JSON of n characters is taken, of n + 1 refused, unless it is DATA', () => {
+  it('JSON of n characters is accepted, of n + 1 refused, unless it is DATA', () => {
     const json = (type: string, length: number) => {
       const empty = JSON.stringify(envelopeOf(type, { algorithm: 'NONE', content: '' }));
       return empty.replace('""', `"${'x'.repeat(length - empty.length)}"`);
@@ -410,7 +410,7 @@ describe('limits of control messages', () => {
     const read = (text: string) => errorCode(() => decodeControlJson(text, limits, 300));
     expect([read(json('PING', 300)), read(json('PING', 301))]).toEqual(['none', 'message_too_large']);
     expect(read(json('DATA', 301))).toBe('none');
-    // Ways to make the first look take it for DATA.
+    // Attempts to make the first pass mistake it for DATA.
     const large = `"payload":{"a":"${'x'.repeat(300)}"}`;
     for (const lie of [
       `{"timestamp":1,${large},"type":"DATA","type":"PING"}`,
@@ -421,7 +421,7 @@ describe('limits of control messages', () => {
       expect(read(lie)).toBe('message_too_large');
   });
 
-  it('n entries are taken, n + 1 refused before anything is built, in both envelopes', () => {
+  it('n entries are accepted, n + 1 refused before anything is built, in both envelopes', () => {
     // Four members of the envelope and a list; the other entries are its elements.
     const fill = (entries: number) => envelopeOf('PING', { a: new Array(entries - 5).fill(0) });
     const max = MAX_CONTROL_ENTRIES;
@@ -439,20 +439,20 @@ describe('limits of control messages', () => {
     );
   });
 
-  it('n levels are taken, n + 1 refused, in both envelopes', () => {
+  it('n levels are accepted, n + 1 refused, in both envelopes', () => {
     expect(errorCode(() => decodeControl(encodeMap(nested(3)), limits))).toBe('none');
     expect(errorCode(() => decodeControl(encodeMap(nested(4)), limits))).toBe('json_too_deep');
     expect(errorCode(() => decodeControlJson(JSON.stringify(nested(3)), limits))).toBe('none');
     expect(errorCode(() => decodeControlJson(JSON.stringify(nested(4)), limits))).toBe('json_too_deep');
   });
 
-  it('a hundred thousand levels crash nothing', () => {
+  it('a hundred thousand levels do not overflow the stack', () => {
     const deep = Uint8Array.from([0x81, 0xa1, 0x61, ...new Array<number>(60_000).fill(0x91), 0xc0]);
     expect(errorCode(() => decodeControl(deep))).toBe('json_too_deep');
     expect(errorCode(() => decodeControlJson(`{"a":${'['.repeat(100_000)}`))).toBe('json_too_deep');
   });
 
-  it('lists that announce more than they hold are refused before there is room made for them', () => {
+  it('lists that announce more than they hold are refused before memory is allocated for them', () => {
     const heads = Array.from({ length: 20 }, () => [0xdd, 0x00, 0x00, 0xff, 0x00]).flat();
     const bomb = Uint8Array.from([0x81, 0xa1, 0x61, ...heads, ...new Array<number>(65_400).fill(0)]);
     const before = process.memoryUsage().heapUsed;
@@ -463,7 +463,7 @@ describe('limits of control messages', () => {
   });
 });
 
-describe('what only MessagePack can say', () => {
+describe('only in MessagePack', () => {
   const PING = encodeControl({ type: 'PING', sessionId: 's', timestamp: 1, payload: {} });
 
   it.each([
@@ -480,7 +480,7 @@ describe('what only MessagePack can say', () => {
     expect(errorCode(() => decodeMap(Uint8Array.from([0x81, ...key, 0x80]), 32, 'it'))).toBe('bad_message');
   });
 
-  it('a key that is neither text nor number is refused', () => {
+  it('a key that is neither text nor a number is refused', () => {
     expect(errorCode(() => decodeMap(Uint8Array.of(0x81, 0xc0, 0x01), 32, 'it'))).toBe('bad_message');
   });
 
@@ -490,7 +490,7 @@ describe('what only MessagePack can say', () => {
     expect(errorCode(() => decodeControl(Uint8Array.of(...PING, 0xc0)))).toBe('bad_message');
   });
 
-  it('bytes as content come back as they were', () => {
+  it('bytes as content come back unchanged', () => {
     fc.assert(
       fc.property(fc.uint8Array(), (content) => {
         const payload = { algorithm: Algorithm.M2M, content };
@@ -515,7 +515,7 @@ describe('what only MessagePack can say', () => {
     );
   });
 
-  it('a value without a MessagePack form is refused by name, not with a foreign error', () => {
+  it('a value without a MessagePack form is refused with an error code of our own', () => {
     let deep: unknown = 1;
     for (let i = 0; i < 200; i++) deep = [deep];
     for (const value of [1n, () => 1, Symbol('s'), deep])
@@ -523,14 +523,14 @@ describe('what only MessagePack can say', () => {
     expect(decodeMap(encodeMap({ kept: 1, left: undefined }), 32, 'it')).toEqual({ kept: 1 });
   });
 
-  it('an encoder that has failed goes on with the next message', () => {
+  it('an encoder that has failed still encodes the next message', () => {
     errorCode(() => encodeMap({ a: { b: 1n } }));
     expect(encodeControl({ type: 'PING', sessionId: 's', timestamp: 1, payload: {} })).toEqual(PING);
   });
 });
 
-describe('what only JSON can say', () => {
-  it('a __proto__ key is a key like any other and changes no object', () => {
+describe('only in JSON', () => {
+  it('a __proto__ key is an ordinary key and changes no object', () => {
     const hostile = '{"type":"PING","timestamp":1,"payload":{},"__proto__":{"type":"CLOSE","payload":{}}}';
     expect(decodeControlJson(hostile)).toEqual({ type: 'PING', sessionId: null, timestamp: 1, payload: {} });
     const inherited = '{"__proto__":{"type":"PING","timestamp":1,"payload":{}}}';
@@ -540,7 +540,7 @@ describe('what only JSON can say', () => {
     expect(({} as { type?: string }).type).toBeUndefined();
   });
 
-  it('an extension named __proto__ is refused, and others shadow nothing', () => {
+  it('an extension named __proto__ is refused, and no other name shadows anything', () => {
     const hello = (extensions: string) =>
       `{"type":"HELLO","timestamp":1,"payload":{"extensions":${extensions}}}`;
     expect(errorCode(() => decodeControlJson(hello('{"__proto__":"x"}')))).toBe('bad_message');
@@ -550,7 +550,7 @@ describe('what only JSON can say', () => {
     expect(extensions).toEqual(Object.assign(Object.create(null), { constructor: 'x' }));
   });
 
-  it('text that is no JSON is refused', () => {
+  it('text that is not JSON is refused', () => {
     for (const broken of ['', '{', 'PING', '{"type":"PING"}}', "{'type':'PING'}"])
       expect(errorCode(() => decodeControlJson(broken))).toBe('bad_json');
   });
@@ -562,7 +562,7 @@ describe('what only JSON can say', () => {
   });
 });
 
-describe('strings that are no text', () => {
+describe('strings that are not valid text', () => {
   const ping = (bytes: number[]) =>
     Uint8Array.from([
       0x83,
@@ -590,7 +590,7 @@ describe('strings that are no text', () => {
     expect(() => decodeControl(ping(bytes))).toThrow(expect.objectContaining({ code: 'bad_utf8' }));
   });
 
-  it('are refused on the way out in both envelopes, and on the way in as JSON escapes', () => {
+  it('are refused when written in both envelopes, and when read as JSON escapes', () => {
     const reject = {
       type: 'REJECT',
       sessionId: null,

@@ -36,14 +36,14 @@ import {
 
 /**
  * Control envelopes on the wire: `{ type, session_id, timestamp, payload }`, as MessagePack in
- * `m2m.v1` and as JSON in `m2m.v1.json`, with the same field names in both. What is read is
- * tolerant in spelling and strict in kind; what is written has one spelling per capability shape.
+ * `m2m.v1` and as JSON in `m2m.v1.json`, with the same field names in both. The reader tolerates spellings and
+ * is strict about types; the writer has one spelling for each capability shape.
  */
 
 const MAX_MESSAGE_LENGTH = 1024;
-/** Bytes of a control message after ACCEPT: the longest token, and an envelope around it. */
+/** Bytes of a control message after ACCEPT: the longest token in an envelope. */
 export const MAX_CONTROL_SIZE = 20 * 1024;
-/** Nesting that the encoder itself allows. */
+/** The nesting depth that the encoder allows. */
 const MAX_OWN_DEPTH = 101;
 
 // MessagePack's extension types (timestamps among them) have no place in an envelope.
@@ -77,7 +77,7 @@ export function encodeControlJson(message: ControlMessage): string {
 /**
  * Decodes a MessagePack envelope.
  *
- * @param maxSize bytes that it may have. @default `maxHandshakeSize` of `limits`
+ * @param maxSize its largest size in bytes. @default `maxHandshakeSize` of `limits`
  * @throws {ProtocolError} `bad_message`, `message_too_large` over `maxSize` or {@link MAX_CONTROL_ENTRIES},
  * `json_too_deep`.
  */
@@ -86,8 +86,8 @@ export function decodeControl(
   limits: Limits = DEFAULT_LIMITS,
   maxSize: number = limits.maxHandshakeSize,
 ): ControlMessage | UnknownMessage {
-  // Envelopes of m2m.v1 never carry content, so one bound serves all of them, and with it the memory that
-  // the decoder can be made to spend.
+  // Envelopes of m2m.v1 never carry content, so one bound fits all of them. It also bounds the memory that a peer
+  // can make the decoder use.
   assertControlSize(bytes.length, maxSize);
   return fromFields(decodeMap(bytes, limits.maxJsonDepth, 'control message', MAX_CONTROL_ENTRIES));
 }
@@ -95,9 +95,9 @@ export function decodeControl(
 /**
  * Decodes a JSON envelope.
  *
- * @param maxSize UTF-16 units that it may have unless it is DATA, which the caller has bounded.
+ * @param maxSize its largest size in UTF-16 units, unless it is DATA, which the caller has bounded.
  * @default `maxHandshakeSize` of `limits`
- * @throws {ProtocolError} `bad_json`, `bad_message`, or a limit's own code.
+ * @throws {ProtocolError} `bad_json`, `bad_message`, or the code of the limit that is exceeded.
  */
 export function decodeControlJson(
   text: string,
@@ -109,7 +109,7 @@ export function decodeControlJson(
   const value = parseJson(text, limits);
   if (!isFields(value)) throw bad('a control message', 'an object');
   const message = fromFields(value);
-  // A key that is spelled with escapes means the same to the parser and not to the first look.
+  // The first pass does not recognise a "type" key that is spelled with escapes; the parser does.
   if (message.type !== 'DATA') assertControlSize(text.length, maxSize);
   return message;
 }
@@ -117,8 +117,8 @@ export function decodeControlJson(
 /**
  * Decodes one MessagePack map of plain values.
  *
- * @param what names the map in errors.
- * @param maxEntries entries of all its lists and maps together. @default as many as the bytes hold
+ * @param what the map's name in errors.
+ * @param maxEntries entries of all its lists and maps together. @default unlimited
  * @throws {ProtocolError} `bad_message`, `json_too_deep`, `message_too_large` for too many entries.
  */
 export function decodeMap(bytes: Uint8Array, maxDepth: number, what: string, maxEntries?: number): Fields {
@@ -136,17 +136,17 @@ export function decodeMap(bytes: Uint8Array, maxDepth: number, what: string, max
 /**
  * Encodes a map of plain values; `undefined` entries are left out.
  *
- * @throws {ProtocolError} `invalid_argument` where a value has no MessagePack form.
+ * @throws {ProtocolError} `invalid_argument` if a value has no MessagePack form, `lone_surrogate`.
  */
 export function encodeMap(fields: Fields): Uint8Array<ArrayBuffer> {
   try {
     const bytes = encoder.encode(fields);
-    // The encoder writes half a character as bytes that are no UTF-8, and nobody would take them.
+    // The encoder writes a lone surrogate as bytes that are not UTF-8, which every peer would refuse.
     assertMsgpackBounds(bytes, MAX_OWN_DEPTH, 'the map');
     return bytes;
   } catch (cause) {
     if (cause instanceof ProtocolError && cause.code === 'bad_utf8') {
-      throw new ProtocolError('lone_surrogate', 'a string of the map holds half of a surrogate pair', {
+      throw new ProtocolError('lone_surrogate', 'a string of the map has half of a surrogate pair', {
         cause,
       });
     }

@@ -3,8 +3,8 @@ import type { StringMap } from '../base/fields.js';
 import type { SecurityStatus } from '../codec/body.js';
 
 /**
- * The control messages of a session as a program sees them. How they look on the wire, in either
- * capability shape and either envelope, is `message-codec.ts`' business alone.
+ * The control messages of a session as a program sees them. Only `envelope.ts` knows how they look on the wire,
+ * in either capability shape and either envelope.
  */
 
 /**
@@ -13,7 +13,7 @@ import type { SecurityStatus } from '../codec/body.js';
  */
 export type CapabilityShape = 'flat' | 'nested';
 
-/** What a client says to take its session up again. */
+/** The part of HELLO that asks the server to resume a session. */
 export interface ResumeOffer {
   readonly sessionId: string;
   /** The token of the last ACCEPT; never echoed, never logged. */
@@ -24,7 +24,7 @@ export interface ResumeOffer {
   readonly attempt: number;
 }
 
-/** Why a session could not be taken up again. */
+/** Why a session was not resumed. */
 export const ResumeRefusal = {
   UNKNOWN_SESSION: 'unknown_session',
   WINDOW_PASSED: 'window_passed',
@@ -33,13 +33,13 @@ export const ResumeRefusal = {
 } as const;
 export type ResumeRefusal = (typeof ResumeRefusal)[keyof typeof ResumeRefusal];
 
-/** What an ACCEPT says of resuming. */
+/** The part of ACCEPT that is about resuming. */
 export interface ResumeAnswer {
-  /** For the next connection; the one before it dies with the first frame after HELLO. */
+  /** For the next connection; the previous token expires with the first frame after HELLO. */
   readonly token: string;
   /** How long the session survives without a connection, in milliseconds. */
   readonly windowMs: number;
-  /** The session goes on; else this ACCEPT begins a new one. */
+  /** The session goes on; if not, this ACCEPT begins a new one. */
   readonly recovered: boolean;
   /** Counted frames that the server has received in the session. */
   readonly received: number;
@@ -54,7 +54,7 @@ export interface HelloPayload {
   readonly encodings: readonly EncodingName[];
   readonly preferredEncoding: EncodingName | null;
   readonly securityScanning: boolean;
-  /** Largest message the client takes, in bytes; 0 is unstated. */
+  /** Largest message that the client accepts, in bytes; 0 is unstated. */
   readonly maxPayloadSize: number;
   readonly supportsStreaming: boolean;
   readonly agentId?: string | undefined;
@@ -64,17 +64,17 @@ export interface HelloPayload {
   readonly resume?: ResumeOffer | undefined;
 }
 
-/** A client's offer without what is its own: who it is, its credentials, the session it asks for. */
+/** A client's offer without its agent ID, its credentials and the session that it asks for. */
 export type Offer = Omit<HelloPayload, 'agentId' | 'auth' | 'resume'>;
 
-/** Limits that an ACCEPT states, by their option name; what is absent is unlimited. */
+/** Limits that an ACCEPT states, by their option name; an absent limit is unlimited. */
 export type StatedLimits = Readonly<Record<string, number>>;
 
 export interface AcceptPayload {
   readonly shape: CapabilityShape;
   readonly version: string;
   readonly algorithms: readonly Algorithm[];
-  /** One encoding of the flat shape; a nested ACCEPT states the server's own list. */
+  /** At most one encoding in the flat shape; a nested ACCEPT states the server's own list. */
   readonly encoding: EncodingName | null;
   readonly encodings: readonly EncodingName[];
   readonly securityScanning: boolean;
@@ -99,24 +99,24 @@ export type RejectCode = (typeof RejectCode)[keyof typeof RejectCode];
 export interface RejectPayload {
   readonly code: RejectCode;
   readonly message: string;
-  /** Whether the same client may be admitted later. @default what the close code says */
+  /** Whether the same client may be admitted later. @default depends on the close code */
   readonly retryable?: boolean | undefined;
   /** Milliseconds to wait before that. */
   readonly retryAfterMs?: number | undefined;
 }
 
-/** New credentials, from the client, or until when they are good, from the server. */
+/** From the client: new credentials. From the server: when they expire. */
 export type AuthPayload =
   /** Never echoed, never logged. */
   | { readonly token: string }
-  /** Unix milliseconds by the server's clock; `null` where they do not end. */
+  /** Unix milliseconds by the server's clock; `null` if they do not expire. */
   | { readonly expiresAt: number | null };
 
-/** The server drains: no new streams, and no session after the deadline. */
+/** The server drains: it accepts no new streams, and ends the session at the deadline. */
 export interface GoAwayPayload {
-  /** Milliseconds to wait, once this session has ended, before another one is begun. */
+  /** Milliseconds to wait after the end of this session before another one is begun. */
   readonly retryAfterMs: number;
-  /** Unix milliseconds by the server's clock at which it ends what is still there. */
+  /** Unix milliseconds by the server's clock at which it ends the session. */
   readonly deadline: number;
 }
 
@@ -164,7 +164,7 @@ export type CloseMessage = Envelope<'CLOSE', ClosePayload>;
 export type AuthMessage = Envelope<'AUTH', AuthPayload>;
 export type GoAwayMessage = Envelope<'GOAWAY', GoAwayPayload>;
 
-/** Every message that this version understands. */
+/** Every message that this version knows. */
 export type ControlMessage =
   | HelloMessage
   | AcceptMessage

@@ -9,11 +9,11 @@ import type { StringMap } from '../base/fields.js';
 import { type Offer, RejectCode, type RejectPayload } from './messages.js';
 
 /**
- * What two ends agree on, as a pure function of what they state. The client's order counts; nothing
- * agreed ever changes during a session (section 5.8 of the compression document).
+ * The agreement of two ends, as a pure function of what they state. The client's order counts, and the
+ * agreement never changes during a session (section 5.8 of the compression document).
  */
 
-/** What an end can do. An offer is a client's, a support a server's. */
+/** What an end can do: a client offers it, a server supports it. */
 export interface Capabilities {
   /** In order of preference. */
   readonly algorithms: readonly Algorithm[];
@@ -22,11 +22,11 @@ export interface Capabilities {
   /** Hash of the ranks behind each encoding; an encoding without one matches any. */
   readonly vocabularies: Readonly<Partial<Record<EncodingName, string>>>;
   readonly securityScanning: boolean;
-  /** Largest message taken, in bytes; 0 is unstated. */
+  /** Largest message accepted, in bytes; 0 is unstated. */
   readonly maxPayloadSize: number;
-  /** Extensions by name, each with its parameters in a form of its own. */
+  /** Extensions by name, each with its parameters in its own form. */
   readonly extensions: StringMap;
-  /** Bodies have to be protected M2M frames, so that M2M is the one algorithm. @default false */
+  /** Bodies must be protected M2M frames, so M2M is the only algorithm. @default false */
   readonly isProtected?: boolean | undefined;
 }
 
@@ -36,11 +36,11 @@ export interface Agreement {
   readonly algorithms: readonly Algorithm[];
   readonly encoding: EncodingName | null;
   readonly securityScanning: boolean;
-  /** The smaller of the two stated sizes in bytes; 0 where neither stated one. */
+  /** The smaller of the two stated sizes in bytes; 0 if neither end stated one. */
   readonly maxPayloadSize: number;
-  /** Names of extensions that both list. */
+  /** Names of the extensions that both ends list. */
   readonly extensions: readonly string[];
-  /** Why it came out like this, a sentence per decision, for people. */
+  /** Why the agreement came out like this, one sentence for each decision, for people to read. */
   readonly reasons: readonly string[];
 }
 
@@ -54,7 +54,7 @@ export function negotiate(offer: Offer, support: Capabilities): Negotiation {
   if (version === undefined) {
     return refuse(
       RejectCode.VERSION_MISMATCH,
-      `version ${JSON.stringify(offer.version.slice(0, 32))} is not spoken here; 1.x and 3.x are`,
+      `version ${JSON.stringify(offer.version.slice(0, 32))} is not supported; supported are 1.x and 3.x`,
     );
   }
 
@@ -67,13 +67,13 @@ export function negotiate(offer: Offer, support: Capabilities): Negotiation {
     return refuse(
       RejectCode.NO_COMMON_ALGORITHM,
       support.isProtected === true
-        ? `the option "security" of this server demands protected M2M, the client offers ${list(offer.algorithms)}`
+        ? `the option "security" of this server demands protected M2M; the client offers ${list(offer.algorithms)}`
         : shared.length === 0
           ? `no algorithm in common: the client offers ${list(offer.algorithms, 'none that is known here')}, the server has ${list(support.algorithms)}`
           : `no vocabulary in common for TOKEN_NATIVE: the client offers ${list(offer.encodings)}, the server has ${list(support.encodings)}`,
     );
   }
-  reasons.push(`algorithms ${list(algorithms)}: what both list, in the client's order`);
+  reasons.push(`algorithms ${list(algorithms)}: the ones that both ends list, in the client's order`);
 
   return {
     accepted: true,
@@ -89,18 +89,18 @@ export function negotiate(offer: Offer, support: Capabilities): Negotiation {
   };
 }
 
-/** The version to answer with, or `undefined` where the major part is none of ours. */
+/** The version to answer with; `undefined` if the major version is not supported. */
 export function commonVersion(stated: string): string | undefined {
   const major = stated.slice(0, stated.indexOf('.') === -1 ? stated.length : stated.indexOf('.'));
   return [PROTOCOL_VERSION, NESTED_PROTOCOL_VERSION].find((ours) => ours.startsWith(`${major}.`));
 }
 
-/** The smaller of two sizes, where 0 is an unstated one. */
+/** The smaller of two sizes; 0 is unstated. */
 export function smallerStated(a: number, b: number): number {
   return a === 0 || b === 0 ? a + b : Math.min(a, b);
 }
 
-/** Reads the vocabulary hashes that a peer stated; anything else than a plain object states none. */
+/** The vocabulary hashes that a peer stated; none unless it stated a plain object. */
 export function statedVocabularies(extensions: StringMap): Readonly<Record<string, string>> {
   const stated = extensions[Extension.VOCABULARIES];
   if (stated === undefined) return {};
@@ -120,7 +120,7 @@ function agreeOnEncoding(offer: Offer, support: Capabilities, reasons: string[])
     const ours = support.vocabularies[name];
     const stated = Object.hasOwn(theirs, name) ? theirs[name] : undefined;
     if (ours === undefined || stated === undefined || ours === stated) return true;
-    reasons.push(`${name} passed over: the two ends hold different vocabularies of that name`);
+    reasons.push(`${name} skipped: the two ends have different vocabularies of that name`);
     return false;
   };
   const preferred = offer.preferredEncoding;

@@ -4,9 +4,9 @@ import { CloseCode } from '../base/close-codes.js';
 import { Algorithm, EncodingName, Subprotocol } from '../base/constants.js';
 import { type Limits, resolveLimits, resolveTimers } from '../base/limits.js';
 import { loadCodecs } from '../codec/load.js';
-import type { Clock, Sweepable } from '../platform/clock.js';
 import { createSession } from '../session/session.js';
 import type { SessionCore } from '../session/types.js';
+import { ManualClock } from '../testing/manual-clock.js';
 import { loadEncoding } from '../tokenizer/load.js';
 import { Endpoint } from './endpoint.js';
 import { guard } from './guard.js';
@@ -100,34 +100,6 @@ const action = fc.oneof(
 );
 const RUNS = 200;
 const TEXTS = ['', 'ping', 'x'.repeat(300), '{"model":"gpt-4o","messages":[]}', 'Größe 👩‍👩‍👧'];
-
-class ManualClock implements Clock {
-  readonly timeOrigin = 0;
-  #now = 0;
-  #tasks: { readonly at: number; readonly task: () => void }[] = [];
-  now(): number {
-    return this.#now;
-  }
-  after(ms: number, task: () => void): () => void {
-    const entry = { at: this.#now + ms, task };
-    this.#tasks.push(entry);
-    return () => {
-      this.#tasks = this.#tasks.filter((other) => other !== entry);
-    };
-  }
-  soon(item: Sweepable): void {
-    this.after(100, () => item.handleTick());
-  }
-  yield(): Promise<void> {
-    return Promise.resolve();
-  }
-  pass(ms: number): void {
-    this.#now += ms;
-    const due = this.#tasks.filter(({ at }) => at <= this.#now);
-    this.#tasks = this.#tasks.filter(({ at }) => at > this.#now);
-    for (const { task } of due) task();
-  }
-}
 
 /** One end of a connection; what it is given arrives in a later turn. */
 class PairedWire implements Wire {

@@ -2,7 +2,7 @@ import { Subprotocol } from '../base/constants.js';
 import { type BodyCoder, createBodyCoder } from '../codec/auto/coder.js';
 import type { BodyToSend } from '../link/link.js';
 import type { Clock } from '../platform/clock.js';
-import { maxMessageSize } from '../session/channel.js';
+import { maxMessageSize } from '../session/body-rules.js';
 import { getEncoding } from '../tokenizer/load.js';
 import { GuardedClock } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';

@@ -1,9 +1,8 @@
-import type { Statements } from './statements.js';
+import { encodeSignalFrame, LinkKind, type UncountedFrames } from './frame.js';
 
 /**
- * Acknowledgement by counting: both ends count the counted frames of a session, per direction, and no
- * frame carries a number. The receiver states its count after 32 frames, 64 KiB or 200 ms, whichever
- * comes first.
+ * Acknowledgement by counting: per direction, both ends count the counted frames of the session, so no frame
+ * carries a number. The receiver sends its count after 32 frames, 64 KiB or 200 ms, whichever comes first.
  */
 
 const MAX_FRAMES = 32;
@@ -13,32 +12,32 @@ const MAX_DELAY_MS = 200;
 export class Acknowledgement {
   /** Counted frames received since the session began. */
   received = 0;
-  /** When the next acknowledgement is due, `Infinity` where all is acknowledged. */
+  /** Clock reading at which the next acknowledgement is due; `Infinity` if all frames are acknowledged. */
   due = Infinity;
-  readonly #statements: Pick<Statements, 'acknowledge'>;
+  readonly #outbox: UncountedFrames;
   #acknowledged = 0;
   #bytes = 0;
 
-  constructor(statements: Pick<Statements, 'acknowledge'>) {
-    this.#statements = statements;
+  constructor(outbox: UncountedFrames) {
+    this.#outbox = outbox;
   }
 
   handleReceived(bytes: number, now: number): void {
     this.received++;
     this.#bytes += bytes;
-    if (this.received - this.#acknowledged >= MAX_FRAMES || this.#bytes >= MAX_BYTES) this.restate();
+    if (this.received - this.#acknowledged >= MAX_FRAMES || this.#bytes >= MAX_BYTES) this.send();
     else if (this.due === Infinity) this.due = now + MAX_DELAY_MS;
   }
 
   handleTimeout(now: number): void {
-    if (now >= this.due) this.restate();
+    if (now >= this.due) this.send();
   }
 
-  /** States the count whether anything is due or not. */
-  restate(): void {
+  /** Sends the count, whether or not an acknowledgement is due. */
+  send(): void {
     this.#acknowledged = this.received;
     this.#bytes = 0;
     this.due = Infinity;
-    this.#statements.acknowledge(this.received);
+    this.#outbox.pushUncounted(encodeSignalFrame(LinkKind.ACK, this.received));
   }
 }

@@ -4,9 +4,9 @@ import { encodeUtf8 } from '../base/text.js';
 import { BodyCodec } from '../codec/body.js';
 import { createSimulation, eventsOf, type Simulation, TEST_CAPABILITIES } from '../testing/simulation.js';
 import { AliasReader, AliasWriter, isAgentAddress, isAgentId, MAX_ALIASES } from './addressing.js';
+import { MAX_FRAGMENT_SIZE } from './body-writer.js';
 import { decodeLinkFrame, encodeBodyFrame, encodeSignalFrame, LinkKind } from './frame.js';
 import type { BodyToSend } from './link.js';
-import { MAX_FRAGMENT_SIZE } from './outbox.js';
 
 const capabilities = {
   ...TEST_CAPABILITIES,
@@ -42,7 +42,7 @@ describe('the name of an agent', () => {
 });
 
 describe('the address of an agent', () => {
-  it.each(['~a', `~${'x'.repeat(127)}`, '~-_9'])('may be %s, and is no ID', (name) =>
+  it.each(['~a', `~${'x'.repeat(127)}`, '~-_9'])('may be %s, and is not an ID', (name) =>
     expect([isAgentAddress(name), isAgentId(name)]).toEqual([true, false]),
   );
   it.each(['', '~', 'a', `~${'x'.repeat(128)}`, '~a b', '~~a', 'a~b', '@a'])('may not be %j', (name) =>
@@ -73,14 +73,14 @@ describe('an addressed body', () => {
       undefined,
     ]);
     expect(eventsOf(server, 'request').map(({ body }) => body.agent)).toEqual(['other']);
-    // One byte more than a body that is addressed to nobody.
+    // One byte more than a body without an address.
     const [, second] = client.sent.filter(
       (frame) => frame instanceof Uint8Array && frame[0] === (0x10 | LinkKind.MESSAGE),
     );
     expect(second).toHaveLength(5);
   });
 
-  it('keeps its agent in fragments although the number means somebody else meanwhile', () => {
+  it('keeps its agent in fragments although its number is given to another agent in between', () => {
     const simulation = agreed();
     const { client, server } = simulation;
     client.core.channel.request(plain(new Uint8Array(3 * MAX_FRAGMENT_SIZE), 'first'));
@@ -93,11 +93,11 @@ describe('an addressed body', () => {
     );
   });
 
-  it('arrives with its name over another connection', () => {
+  it('arrives with its name on another connection', () => {
     const simulation = agreed();
     const { client, server } = simulation;
     client.core.channel.send(text('lost', 'worker'));
-    // Written, and lost with its announcement before it arrives.
+    // Written, and lost together with its announcement.
     while (client.core.pollTransmit() !== undefined);
     simulation.cut();
     client.core.channel.send(text('later', 'worker'));
@@ -111,7 +111,7 @@ describe('an addressed body', () => {
     expect(kinds(client.sent).filter((kind) => kind === LinkKind.ALIAS)).toHaveLength(1);
   });
 
-  it('is refused at this end where addressing was not agreed', () => {
+  it('is refused at the sending end if addressing was not negotiated', () => {
     const simulation = createSimulation();
     simulation.settle();
     expect(() => simulation.client.core.channel.send(text('x', 'worker'))).toThrow(
@@ -119,7 +119,7 @@ describe('an addressed body', () => {
     );
   });
 
-  it('tells when it is written, with the count of frames up to it', () => {
+  it('calls onWritten with the number of frames so far', () => {
     const simulation = agreed();
     const written: number[] = [];
     const onWritten = (count: number) => written.push(count);
@@ -133,7 +133,7 @@ describe('an addressed body', () => {
   });
 });
 
-describe('what breaks addressing', () => {
+describe('a violation of addressing', () => {
   const violation = (...frames: Uint8Array[]): unknown => {
     const simulation = agreed();
     for (const frame of frames) simulation.inject('client', frame);
@@ -144,7 +144,7 @@ describe('what breaks addressing', () => {
   const message = (kind: number, streamId: number, number: number) =>
     encodeBodyFrame({ ...text('x'), kind: kind as 0, streamId, alias: number }, 0, 1);
 
-  it('is a number that was never announced, is out of range, or names nobody', () => {
+  it('is a number that was never announced or is out of range, or an invalid name', () => {
     expect(violation(message(LinkKind.MESSAGE, 0, 0))).toBe(4400);
     expect(violation(alias(0, 'a'), message(LinkKind.MESSAGE, 0, 1))).toBe(4400);
     expect(violation(alias(MAX_ALIASES - 1, 'a'))).toBeUndefined();
@@ -167,7 +167,7 @@ describe('what breaks addressing', () => {
     expect(simulation.server.closedWith?.code).toBe(4400);
   });
 
-  it('is any of it where it was not agreed', () => {
+  it('is an alias or an address if addressing was not negotiated', () => {
     for (const frame of [alias(0, 'a'), message(LinkKind.MESSAGE, 0, 0)]) {
       const simulation = createSimulation();
       simulation.settle();
@@ -179,7 +179,7 @@ describe('what breaks addressing', () => {
 });
 
 describe('the tables of names', () => {
-  it('stay bounded and agree, whatever the number of agents', () => {
+  it('stay bounded and equal for any number of agents', () => {
     const writer = new AliasWriter();
     const reader = new AliasReader();
     for (let i = 0; i < 5 * MAX_ALIASES; i++) {

@@ -3,38 +3,35 @@ import { decodeUtf8, encodeUtf8 } from '../base/text.js';
 import { encodeSignalFrame, LinkKind } from './frame.js';
 
 /**
- * Names of agents on the wire. A name is announced once by an alias frame and then stands as a number
- * in front of a body: to whom, in what a client writes, and from whom, in what a server writes.
+ * Names of agents on the wire. An alias frame announces a name once, with a number that then precedes bodies:
+ * in frames of a client it is the receiver, in frames of a server the sender.
  *
- * Announcements are counted and take their place among the frames, so the two tables of a direction
- * never disagree. A number that is announced again means the new name from there on, which bounds both
- * tables whatever the number of agents.
+ * Announcements are counted frames and keep their place among the others, so both ends of a direction always
+ * have the same table. A number can be announced again with a new name, which bounds the tables.
  */
 
-/** Names that a direction knows at a time. */
+/** Most names in the table of a direction. */
 export const MAX_ALIASES = 256;
 
-/**
- * Names of agents, and with `@` in front the server's own, which no agent can bear. `shared` and
- * `session` are reserved by key derivation (compression document).
- */
+/** Agent IDs. Key derivation (compression document) reserves `shared` and `session`. */
 const AGENT_ID = /^[A-Za-z0-9_-]{1,128}$/;
+/** The server's own names, which no agent can have. */
 const SERVER_NAME = /^@[a-z]{1,32}$/;
-/** The address of an agent of another principal; no agent can bear such a name. */
+/** Addresses of agents of other principals. No agent can have such a name. */
 const ADDRESS = /^~[A-Za-z0-9_-]{1,127}$/;
 const RESERVED: ReadonlySet<string> = new Set(['shared', 'session']);
 
-/** The directory of agents: asks who is there. */
+/** The directory of agents. */
 export const DIRECTORY = '@directory';
-/** Reports of what could not be handed over. */
+/** The sender of reports about undeliverable messages. */
 export const DELIVERY = '@delivery';
 
-/** Whether an agent may bear this name. */
+/** Whether an agent may have this name. */
 export function isAgentId(name: string): boolean {
   return AGENT_ID.test(name) && !RESERVED.has(name);
 }
 
-/** Whether this is the address of another principal's agent, as a server lists it. */
+/** Whether this is the address of another principal's agent, as the directory lists it. */
 export function isAgentAddress(name: string): boolean {
   return ADDRESS.test(name);
 }
@@ -44,12 +41,12 @@ export class AliasWriter {
   readonly #aliases = new Map<string, number>();
   #next = 0;
 
-  /** The number of `name`, `undefined` where it has to be announced first. */
+  /** The number of `name`; `undefined` if it has to be announced first. */
   aliasOf(name: string): number | undefined {
     return this.#aliases.get(name);
   }
 
-  /** Gives `name` a number, the oldest one where all are taken, and returns the frame that says so. */
+  /** Gives `name` a number, the oldest one if all are in use, and returns the frame that announces it. */
   announce(name: string): Uint8Array {
     if (this.#aliases.size >= MAX_ALIASES) {
       const [oldest] = this.#aliases.keys();
@@ -66,23 +63,23 @@ export class AliasWriter {
 export class AliasReader {
   readonly #names = new Map<number, string>();
 
-  /** @throws {ProtocolError} `bad_frame` for a number out of range or what is no name. */
+  /** @throws {ProtocolError} `bad_frame` if the number is out of range or the name is not valid. */
   handleAlias(alias: number, name: Uint8Array): void {
     if (alias >= MAX_ALIASES) {
-      throw new ProtocolError('bad_frame', `alias ${alias}, where ${MAX_ALIASES - 1} is the largest`);
+      throw new ProtocolError('bad_frame', `alias ${alias} exceeds the largest, ${MAX_ALIASES - 1}`);
     }
-    // Checked before decoding: a name is short, and ASCII.
+    // Names are short and ASCII, so a long one need not be decoded.
     const text = name.length <= MAX_NAME_SIZE ? decodeUtf8(name) : '';
     if (!AGENT_ID.test(text) && !SERVER_NAME.test(text) && !ADDRESS.test(text)) {
       throw new ProtocolError(
         'bad_frame',
-        'an alias names an agent: 1 to 128 of letters, digits, - and _, or ~ and up to 127 of them',
+        'an alias must name an agent: 1 to 128 letters, digits, - or _, or ~ and up to 127 of them',
       );
     }
     this.#names.set(alias, text);
   }
 
-  /** @throws {ProtocolError} `bad_frame` for a number that was never announced. */
+  /** @throws {ProtocolError} `bad_frame` if the number was never announced. */
   nameOf(alias: number): string {
     const name = this.#names.get(alias);
     if (name === undefined) throw new ProtocolError('bad_frame', `alias ${alias} was never announced`);

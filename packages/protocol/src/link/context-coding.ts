@@ -3,11 +3,18 @@ import { BodyCodec, type ReceivedBody } from '../codec/body.js';
 import { ContextDecoder } from '../codec/context/decoder.js';
 import { ContextEncoder } from '../codec/context/encoder.js';
 import type { ContextParameters } from '../codec/context/parameters.js';
-import { encodeSignalFrame, LinkFlag, type LinkFrame, LinkKind, type OutgoingBody } from './frame.js';
+import {
+  type BodyFields,
+  encodeSignalFrame,
+  LinkFlag,
+  type LinkFrame,
+  LinkKind,
+  type OutgoingBody,
+} from './frame.js';
 
 /**
- * Context coding on the link: tells the coder of each direction what was written and what was received,
- * in the order in which both ends count frames. Either coder is made when it is first needed.
+ * Context coding on the link: informs the coder of each direction about what was written and received, in the
+ * order in which both ends count frames. Each coder is created when it is first needed.
  */
 export class LinkContext {
   readonly #parameters: ContextParameters;
@@ -15,7 +22,7 @@ export class LinkContext {
   #encoder: ContextEncoder | undefined;
   #decoder: ContextDecoder | undefined;
 
-  /** @param maxMessageSize of what is received, decoded. */
+  /** @param maxMessageSize bytes of a received message, decoded. */
   constructor(parameters: ContextParameters, maxMessageSize: number) {
     this.#parameters = parameters;
     this.#maxMessageSize = maxMessageSize;
@@ -29,10 +36,10 @@ export class LinkContext {
     return useOf(this.#decoder);
   }
 
-  // --- what is written
+  // --- sending
 
-  /** Codes a body whose first frame is about to be written. */
-  code(body: OutgoingBody): OutgoingBody {
+  /** Codes a deferred body whose first frame is about to be written. */
+  encode(body: OutgoingBody): OutgoingBody {
     const { deferred, kind, streamId } = body;
     if (deferred === undefined) return body;
     this.#encoder ??= new ContextEncoder(this.#parameters);
@@ -42,16 +49,16 @@ export class LinkContext {
   }
 
   /** The last frame of a body is written. */
-  handleWritten({ codec, streamId }: OutgoingBody): void {
+  handleWritten({ codec, streamId }: BodyFields): void {
     if (codec === BodyCodec.CONTEXT) this.#encoder?.complete(streamId);
   }
 
-  /** A request is cancelled of which some frames may be written. */
+  /** A request is cancelled; some of its frames may have been written. */
   handleDropped(streamId: number): void {
     this.#encoder?.abandon(streamId);
   }
 
-  /** The end of a stream, as it is written. */
+  /** The frame that ends a stream; called when it is written. */
   endFrame(streamId: number): Uint8Array<ArrayBuffer> {
     return encodeSignalFrame(LinkKind.END, streamId, this.#encoder?.end(streamId));
   }
@@ -61,21 +68,22 @@ export class LinkContext {
     this.#encoder?.end(streamId);
   }
 
-  // --- what is received
+  // --- receiving
 
   /**
-   * The first frame of a body in context.
+   * The first frame of a body in context has arrived.
    *
-   * @param bytes of the body in that frame.
+   * @param bytes the body's bytes in that frame.
    * @throws {ProtocolError} `bad_frame`, `truncated`, `bad_varint`.
    */
   receiveFirst({ streamId, flags }: LinkFrame, bytes: Uint8Array): void {
-    if (flags & LinkFlag.SECRET) throw new ProtocolError('bad_frame', 'a secret body travels in no context');
+    if (flags & LinkFlag.SECRET)
+      throw new ProtocolError('bad_frame', 'a secret body must not be coded in context');
     this.#decoder ??= new ContextDecoder(this.#parameters, this.#maxMessageSize);
     this.#decoder.begin(streamId, bytes);
   }
 
-  /** A body in context is whole. @throws {ProtocolError} what ends the session. */
+  /** Decodes a complete body in context. @throws {ProtocolError} on any violation; the session ends then. */
   receive(body: ReceivedBody, streamId: number, isPart: boolean): ReceivedBody {
     const content = (this.#decoder as ContextDecoder).complete(streamId, body.bytes, isPart);
     const charge = body.charge + expansionOf(content.length, body.bytes.length);
@@ -92,13 +100,13 @@ export class LinkContext {
     this.#decoder?.fail(streamId);
   }
 
-  /** The peer cancels a request of which some frames have come. */
+  /** The peer cancels a request; some of its frames may have arrived. */
   receiveCancel(streamId: number): void {
     this.#decoder?.abandon(streamId);
   }
 }
 
-/** What is kept of one direction. */
+/** The messages kept as bases in one direction. */
 export interface ContextUse {
   readonly messages: number;
   readonly bytes: number;
@@ -109,8 +117,8 @@ function useOf(coder: ContextEncoder | ContextDecoder | undefined): ContextUse {
 }
 
 /**
- * What a message takes beyond its coded bytes. It is decoded when it arrives, since later ones build on
- * it, and so it is charged in full.
+ * Bytes of a message beyond its coded bytes. The receiver decodes a body in context when it arrives, since
+ * later ones build on it, so it is charged in full.
  */
 export function expansionOf(originalLength: number, codedLength: number): number {
   return Math.max(0, originalLength - codedLength);

@@ -28,7 +28,7 @@ function simulate() {
   return simulation;
 }
 
-/** What has arrived at `end` and was not taken, in charges. */
+/** Charges of the bodies that have arrived at `end` and were not read. */
 function unread(end: End, taken: ReadonlySet<object>): number {
   return end.events.reduce(
     (sum, event) => ('body' in event && !taken.has(event) ? sum + event.body.charge : sum),
@@ -36,9 +36,20 @@ function unread(end: End, taken: ReadonlySet<object>): number {
   );
 }
 
+/** Records the stream and limit of credit frames. */
+function recorder() {
+  const sent: [number, number][] = [];
+  const pushUncounted = (bytes: Uint8Array) => {
+    const { kind, streamId, rest } = decodeLinkFrame(bytes);
+    expect(kind).toBe(LinkKind.CREDIT);
+    sent.push([streamId, new ByteReader(rest).varint('the credit limit')]);
+  };
+  return { sent, outbox: { pushUncounted } };
+}
+
 describe('credit of a stream that is over', () => {
   const LARGE = 256 * KIB;
-  /** Answers of `LARGE` bytes, of which the limits let two wait. */
+  /** Answers of `LARGE` bytes; the limits let a few of them wait. */
   function answered(relayed: boolean, count: number) {
     const bench = simulate();
     const { client, server, settle } = bench;
@@ -50,12 +61,12 @@ describe('credit of a stream that is over', () => {
     return bench;
   }
 
-  it('is given back with the stream, and where the answer goes on to somebody else as it is consumed', () => {
+  it('is returned with the stream, or if the answer is relayed, as it is consumed', () => {
     expect(eventsOf(answered(false, 12).client, 'response')).toHaveLength(12);
     const { client, settle } = answered(true, 12);
     const arrived = () => eventsOf(client, 'response');
     const before = arrived().length;
-    // The limit of messages that wait complete and unread beyond their share, and the one that passes it.
+    // As many as the limit of unread messages allows, and the one that exceeds it.
     expect(before).toBe(Math.ceil(LIMITS.maxMessageSize / (LARGE - WINDOW.stream_window)));
     for (let i = 0; i < 12; i++) {
       const { streamId, body } = arrived()[i] as ReturnType<typeof arrived>[number];
@@ -67,7 +78,7 @@ describe('credit of a stream that is over', () => {
     expect(arrived()).toHaveLength(12);
   });
 
-  it('is all there again when parts were consumed late, or never arrived as a whole', () => {
+  it('is completely restored when parts were consumed late or never arrived completely', () => {
     const { client, server, settle } = simulate();
     const taken = new Set<object>();
     for (let round = 0; round < 40; round++) {
@@ -99,7 +110,7 @@ describe('credit of a stream that is over', () => {
 });
 
 describe('credit', () => {
-  it('holds a sender back whose reader does not read, and no longer than that', () => {
+  it('holds a sender back until its reader reads', () => {
     const { client, server, settle } = simulate();
     for (let i = 0; i < 100; i++) client.core.channel.send(plainBody(new Uint8Array(10 * KIB)));
     settle();
@@ -125,7 +136,7 @@ describe('credit', () => {
     expect(eventsOf(server, 'request')[0]?.streamId).toBe(id);
   });
 
-  it('ends the session of a sender that does not keep it', () => {
+  it('ends the session of a sender that exceeds it', () => {
     const { server, settle, inject } = simulate();
     for (let i = 0; i < 3; i++) {
       const frame = new Uint8Array(60 * KIB);
@@ -137,7 +148,7 @@ describe('credit', () => {
     expect(server.closedWith?.reason).toMatch(/^window_exceeded/);
   });
 
-  /** A server whose client is nobody but the test, which writes bodies of any charge. */
+  /** A server whose client is the test, which writes bodies of any charge. */
   const alone = () => {
     const { core } = simulate().server;
     return {
@@ -148,7 +159,7 @@ describe('credit', () => {
         core.handleMessage(frame, 0);
         return core.lifecycle;
       },
-      /** The limits that were stated for stream 0. */
+      /** The limits that were granted for stream 0. */
       granted() {
         const limits: number[] = [];
         for (let frame = core.pollTransmit(); frame !== undefined; frame = core.pollTransmit()) {
@@ -163,12 +174,12 @@ describe('credit', () => {
   it.each([
     ['messages', LinkKind.MESSAGE, 0, WINDOW.message_window],
     ['a request', LinkKind.REQUEST, 1, WINDOW.stream_window],
-  ] as const)('for %s is kept to the byte', (_what, kind, streamId, window) => {
+  ] as const)('for %s is enforced to the byte', (_what, kind, streamId, window) => {
     expect(alone().send(kind, streamId, window)).toBe('established');
     expect(alone().send(kind, streamId, window + 1)).toBe('failed');
   });
 
-  it('is kept to the byte by empty messages as well', () => {
+  it('is enforced to the byte for empty messages too', () => {
     const send = (charge: number) => {
       const server = alone();
       server.send(LinkKind.MESSAGE, 0, charge);
@@ -178,7 +189,7 @@ describe('credit', () => {
     expect(send(WINDOW.message_window - BODY_CHARGE + 1)).toBe('failed');
   });
 
-  it('that was granted later is kept to the byte', () => {
+  it('that was granted later is enforced to the byte', () => {
     const send = (excess: number) => {
       const server = alone();
       const { message_window: window } = WINDOW;
@@ -192,7 +203,7 @@ describe('credit', () => {
     expect(send(1)).toBe('failed');
   });
 
-  it('is given back when a stream is cancelled, and the slot is free again', () => {
+  it('is returned when a stream is cancelled, and its slot is free again', () => {
     const { client, server, settle } = simulate();
     for (let round = 0; round < 100; round++) {
       const id = client.core.channel.request(plainBody(new Uint8Array(10)));
@@ -209,7 +220,7 @@ describe('credit', () => {
     expect(client.core.state).toBe('established');
   });
 
-  it('never deadlocks and bounds memory, whatever streams stall', () => {
+  it('never deadlocks and bounds memory, for any set of stalled streams', () => {
     const message = fc.record({
       size: fc.oneof(fc.nat(40 * KIB), fc.nat(LIMITS.maxMessageSize)),
       stream: fc.nat(7),
@@ -260,7 +271,7 @@ describe('credit', () => {
             const arrived = client.events.filter((event) =>
               id === 0 ? event.type === 'message' : event.type === 'part' && event.streamId === id,
             );
-            // Large messages wait only where a message limit of unread ones stands in the way.
+            // Large messages wait only while a message limit's worth of others is unread.
             if (stalledBytes < LIMITS.maxMessageSize) expect(arrived).toHaveLength(count);
           }
         },
@@ -269,8 +280,8 @@ describe('credit', () => {
     );
   });
 
-  it('restates what it granted, which changes nothing', () => {
-    const stated: [number, number][] = [];
+  it('can be sent again, which changes nothing', () => {
+    const { sent, outbox } = recorder();
     const credit = new ReceiveCredit(
       {
         initial: { messages: 100, stream: 10 },
@@ -278,19 +289,20 @@ describe('credit', () => {
         pool: 50,
         maxOverrun: 1000,
       },
-      { grant: (streamId, limit) => stated.push([streamId, limit]) },
+      outbox,
     );
     credit.receive(3, 10, 0);
     expect(credit.consume(3, 10)).toBe(true);
-    const before = [...stated];
-    credit.restate();
-    expect(stated.slice(before.length)).toEqual(before);
+    const before = [...sent];
+    expect(before).toHaveLength(1);
+    credit.resend();
+    expect(sent.slice(before.length)).toEqual(before);
     credit.close(3);
     expect(credit.consume(3, 10)).toBe(false);
   });
 
-  it('without bounds is never stated, neither as it is consumed nor on another connection', () => {
-    const stated: [number, number][] = [];
+  it('without bounds is never sent, neither on consumption nor on another connection', () => {
+    const { sent, outbox } = recorder();
     const credit = new ReceiveCredit(
       {
         initial: { messages: Infinity, stream: Infinity },
@@ -298,11 +310,11 @@ describe('credit', () => {
         pool: Infinity,
         maxOverrun: Infinity,
       },
-      { grant: (streamId, limit) => stated.push([streamId, limit]) },
+      outbox,
     );
     credit.receive(3, 10, 0);
     expect(credit.consume(3, 10)).toBe(false);
-    credit.restate();
-    expect(stated).toEqual([]);
+    credit.resend();
+    expect(sent).toEqual([]);
   });
 });

@@ -1,56 +1,61 @@
+import { ByteWriter } from '../base/bytes.js';
 import { ProtocolError } from '../base/errors.js';
+import { encodeSignalFrame, LinkKind, type UncountedFrames } from './frame.js';
 
 /**
- * Flow control by absolute credit, as in QUIC: the receiver states the highest offset that it takes on
- * a stream; a statement that is lost or repeated does no harm. Offsets count charges: the bytes behind
+ * Flow control by absolute credit, as in QUIC: the receiver advertises the highest offset that it accepts on
+ * a stream, so a credit frame that is lost or repeated does no harm. Offsets count charges: the bytes after
  * a frame's header, and {@link BODY_CHARGE} for each body.
  *
- * What bounds memory is the receiver's doing alone:
+ * Memory is bounded by the receiver alone:
  *
- * - Every open stream has a guaranteed share, half the session window divided by the stream limit.
- * - A share grows, out of the other half, when the application consumes, so that streams whose
- *   application stalls never take it from the rest.
- * - A message that is larger than its share is let through up to the message limit once everything
- *   before it was consumed, one stream at a time, and not while a message limit's worth of such
- *   messages waits to be read.
+ * - Every open stream has a guaranteed share: half the session window, divided by the stream limit.
+ * - A share grows, out of the other half, when the application consumes. Streams whose application stalls
+ *   therefore never take from the others.
+ * - A message larger than its share is let through, up to the message limit, once everything before it was
+ *   consumed. Only one stream at a time gets such a permit, and none does while a message limit's worth of
+ *   such messages is unread.
  *
- * Unread bytes of a session and direction are therefore at most its window and two messages.
+ * The unread bytes of a session and direction are therefore at most its window and two messages.
  */
 
-/** What a body costs beside its bytes: an empty message is not free. */
+/** Charged for each body beside its bytes, so that an empty message is not free. */
 export const BODY_CHARGE = 16;
 
-/** How far ahead an incomplete message is let through at a time; never further than it reaches. */
+/** How much of an incomplete message is let through at a time. */
 const PERMIT_STEP = 1024 * 1024;
 
-/** Initial limits by the kind of stream, as the extension states them. */
+/** Initial limits by the kind of stream, as the link extension advertises them. */
 export interface InitialCredit {
-  /** Of stream 0, one-way messages. */
+  /** Limit of stream 0, which carries one-way messages. */
   readonly messages: number;
-  /** Of every other stream and direction. */
+  /** Limit of every other stream, per direction. */
   readonly stream: number;
 }
 
-/** The sending side: what may be written. */
+/** The sending side: how much may be written. */
 export class SendCredit {
-  readonly #initial: InitialCredit;
+  readonly #messages: number;
+  readonly #stream: number;
+  /** Created with the first body: most sessions are idle. */
   #accounts: Map<number, { spent: number; limit: number }> | undefined;
 
-  constructor(initial: InitialCredit) {
-    this.#initial = initial;
+  constructor({ messages, stream }: InitialCredit) {
+    this.#messages = messages;
+    this.#stream = stream;
   }
 
-  /** Charges that stream `streamId` may still spend. */
+  /** Charges that the stream may still spend. */
   available(streamId: number): number {
     const account = this.#accounts?.get(streamId);
-    return account === undefined ? initialOf(this.#initial, streamId) : account.limit - account.spent;
+    return account === undefined ? this.#initialOf(streamId) : account.limit - account.spent;
   }
 
   spend(streamId: number, charge: number): void {
     this.#accountOf(streamId).spent += charge;
   }
 
-  /** The peer takes up to `limit`. Returns whether that is more than before. */
+  /** The peer accepts up to `limit`. Returns whether that is more than before. */
   raise(streamId: number, limit: number): boolean {
     const account = this.#accountOf(streamId);
     if (limit <= account.limit) return false;
@@ -66,27 +71,25 @@ export class SendCredit {
   #accountOf(streamId: number): { spent: number; limit: number } {
     let account = this.#accounts?.get(streamId);
     if (account === undefined) {
-      account = { spent: 0, limit: initialOf(this.#initial, streamId) };
+      account = { spent: 0, limit: this.#initialOf(streamId) };
       this.#accounts ??= new Map();
       this.#accounts.set(streamId, account);
     }
     return account;
   }
-}
 
-/** Where the receiving side writes its window updates. */
-export interface WindowUpdates {
-  /** `streamId` may carry `limit` bytes, in charges, since it began. */
-  grant(streamId: number, limit: number): void;
+  #initialOf(streamId: number): number {
+    return streamId === 0 ? this.#messages : this.#stream;
+  }
 }
 
 export interface ReceiveCreditOptions {
   readonly initial: InitialCredit;
   /** Largest share of one stream. */
   readonly maxShare: number;
-  /** What all shares together may grow by. */
+  /** Total by which all shares together may grow. */
   readonly pool: number;
-  /** Bytes of messages that may wait complete and unread beyond their share. */
+  /** Bytes beyond their share that complete messages may occupy unread. */
   readonly maxOverrun: number;
 }
 
@@ -97,33 +100,39 @@ interface Account {
   limit: number;
   /** Charges that may be unread at a time. */
   share: number;
-  /** Where the last body began. */
+  /** Offset at which the last body began. */
   bodyStart: number;
   /** Bytes of the last body that are still to come. */
   missing: number;
-  /** The stream is over, and what was received of it is not consumed. */
+  /** The stream is over, but not everything received on it was consumed. */
   isOver: boolean;
 }
 
-/** The receiving side: what is granted. */
+/** The receiving side: how much is granted. */
 export class ReceiveCredit {
-  readonly #options: ReceiveCreditOptions;
-  readonly #statements: WindowUpdates;
+  readonly #messages: number;
+  readonly #stream: number;
+  readonly #maxShare: number;
+  readonly #maxOverrun: number;
+  readonly #outbox: UncountedFrames;
   #accounts: Map<number, Account> | undefined;
   #pool: number;
-  /** The stream whose incomplete message is let through, and those that wait for their turn. */
+  /** The stream whose incomplete message is let through, and the streams that wait for that permit. */
   #permitted: Account | undefined;
   #waiting: Set<Account> | undefined;
   #isHeld = false;
   #unread = 0;
 
-  constructor(options: ReceiveCreditOptions, statements: WindowUpdates) {
-    this.#options = options;
-    this.#statements = statements;
-    this.#pool = options.pool;
+  constructor({ initial, maxShare, pool, maxOverrun }: ReceiveCreditOptions, outbox: UncountedFrames) {
+    this.#messages = initial.messages;
+    this.#stream = initial.stream;
+    this.#maxShare = maxShare;
+    this.#maxOverrun = maxOverrun;
+    this.#outbox = outbox;
+    this.#pool = pool;
   }
 
-  /** Charges of all streams that were received and not consumed. */
+  /** Charges that were received and not consumed, over all streams. */
   get unread(): number {
     return this.#unread;
   }
@@ -131,8 +140,8 @@ export class ReceiveCredit {
   /**
    * Counts a frame.
    *
-   * @param missing bytes of its body that are still to come.
-   * @throws {ProtocolError} `window_exceeded` where the sender had no credit for it.
+   * @param missing bytes of its body that have not arrived yet.
+   * @throws {ProtocolError} `window_exceeded` if the sender had no credit for it.
    */
   receive(streamId: number, charge: number, missing: number): void {
     const account = this.#accountOf(streamId);
@@ -148,25 +157,25 @@ export class ReceiveCredit {
     }
     if (this.#permitted === account) {
       if (missing === 0) this.#permitted = undefined;
-      // Half a step ahead, so that the sender need not wait for the statement.
+      // Half a step ahead, so that the sender need not wait for the credit frame.
       else if (account.limit - account.received < PERMIT_STEP / 2) this.#extend(account);
     } else {
-      // It may have been completed within credit that came from reading.
-      this.#await(account, needsPermit(account));
+      // The body may be complete now, within credit that was granted for reading.
+      this.#enqueue(account, needsPermit(account));
     }
     this.#permit();
   }
 
   /**
-   * A message that came whole takes `charge` more than its frames have shown. It may exceed the limit:
-   * what follows on its stream waits the longer.
+   * Charges a complete message `charge` more than its frames. That may exceed the limit; the next message of
+   * the stream then waits longer.
    */
   overdraw(streamId: number, charge: number): void {
     this.#accountOf(streamId).received += charge;
     this.#unread += charge;
   }
 
-  /** The application has taken `charge`, or nobody will. Returns whether credit was granted. */
+  /** The application has read `charge`, or the body was discarded. Returns whether credit was granted. */
   consume(streamId: number, charge: number): boolean {
     const account = this.#accounts?.get(streamId);
     if (account === undefined) return false;
@@ -174,52 +183,52 @@ export class ReceiveCredit {
     this.#unread -= charge;
     if (account.isOver) return account.consumed >= account.received ? this.close(streamId) : this.#permit();
     const granted = this.#replenish(account);
-    this.#await(account, this.#permitted !== account && needsPermit(account));
+    this.#enqueue(account, this.#permitted !== account && needsPermit(account));
     return this.#permit() || granted;
   }
 
-  /** The stream is over; what of it waits to be read no longer counts. Returns whether credit was granted. */
+  /** The stream is over, and its unread bodies no longer count. Returns whether credit was granted. */
   close(streamId: number): boolean {
     const account = this.#accounts?.get(streamId);
     if (account === undefined) return false;
     this.#accounts?.delete(streamId);
     this.#unread -= account.received - account.consumed;
-    this.#pool += account.share - this.#options.initial.stream;
-    this.#await(account, false);
+    this.#pool += account.share - this.#stream;
+    this.#enqueue(account, false);
     if (this.#permitted === account) this.#permitted = undefined;
     return this.#permit();
   }
 
   /**
-   * The stream is over, and what of it waits counts until it is consumed.
+   * The stream is over, but its unread bodies count until they are consumed.
    *
-   * @param unfinished what was charged for a body that will not be handed on.
+   * @param unfinished charge of an incomplete body, which the application will never get.
    */
   closeUnread(streamId: number, unfinished: number): void {
     const account = this.#accounts?.get(streamId);
     if (account === undefined) return;
     account.isOver = true;
     account.missing = 0;
-    this.#await(account, false);
+    this.#enqueue(account, false);
     if (this.#permitted === account) this.#permitted = undefined;
     this.consume(streamId, unfinished);
   }
 
-  /** Statements of every open stream, for a peer that may have missed some. */
-  restate(): void {
+  /** Sends the limit of every open stream again: the peer may have missed some. */
+  resend(): void {
     for (const { id, limit, isOver } of this.#accounts?.values() ?? []) {
-      if (limit !== Infinity && !isOver) this.#statements.grant(id, limit);
+      if (limit !== Infinity && !isOver) this.#send(id, limit);
     }
   }
 
-  /** Grants nothing more until {@link release}; what is consumed meanwhile is granted then. */
+  /** Grants nothing until {@link resume}, which makes up for what is consumed in between. */
   hold(): void {
     this.#isHeld = true;
   }
 
-  release(): void {
+  resume(): void {
     this.#isHeld = false;
-    // The message that is under way may have come to the end of what it was let through.
+    // The message with the permit may have used up the credit that it was let through with.
     const permitted = this.#permitted;
     if (permitted !== undefined && permitted.limit - permitted.received < PERMIT_STEP / 2)
       this.#extend(permitted);
@@ -230,7 +239,7 @@ export class ReceiveCredit {
   #accountOf(id: number): Account {
     let account = this.#accounts?.get(id);
     if (account === undefined) {
-      const share = initialOf(this.#options.initial, id);
+      const share = id === 0 ? this.#messages : this.#stream;
       account = {
         id,
         received: 0,
@@ -247,14 +256,13 @@ export class ReceiveCredit {
     return account;
   }
 
-  /** Grants anew what was consumed, as soon as it is half a share. */
+  /** Extends the window once half of it has been consumed. */
   #replenish(account: Account): boolean {
-    // Nothing is granted where nothing is held back.
+    // Without a limit there is nothing to grant.
     if (this.#isHeld || account.limit === Infinity || account.isOver) return false;
     if (account.limit - account.consumed > account.share / 2) return false;
-    // Whoever reads may be sent more at a time, as long as there is any to give.
-    const { maxShare } = this.#options;
-    const growth = Math.max(0, Math.min(account.share, maxShare - account.share, this.#pool));
+    // A stream that is read gets a larger share, as long as the pool lasts.
+    const growth = Math.max(0, Math.min(account.share, this.#maxShare - account.share, this.#pool));
     account.share += growth;
     this.#pool -= growth;
     return this.#grant(account, account.consumed + account.share);
@@ -263,11 +271,16 @@ export class ReceiveCredit {
   #grant(account: Account, limit: number): boolean {
     if (limit <= account.limit) return false;
     account.limit = limit;
-    this.#statements.grant(account.id, limit);
+    this.#send(account.id, limit);
     return true;
   }
 
-  /** What waits complete and unread beyond the share of its stream. */
+  #send(streamId: number, limit: number): void {
+    const rest = new ByteWriter(8).varint(limit).finish();
+    this.#outbox.pushUncounted(encodeSignalFrame(LinkKind.CREDIT, streamId, rest));
+  }
+
+  /** Unread bytes of complete messages beyond the share of their stream. */
   #overrun(): number {
     let total = 0;
     for (const { received, consumed, share, missing } of this.#accounts?.values() ?? []) {
@@ -280,8 +293,8 @@ export class ReceiveCredit {
     return !this.#isHeld && this.#grant(account, account.received + Math.min(account.missing, PERMIT_STEP));
   }
 
-  /** Puts a stream into the row of those that wait for their turn, or takes it out. */
-  #await(account: Account, waits: boolean): void {
+  /** Adds a stream to those that wait for the permit, or removes it from them. */
+  #enqueue(account: Account, waits: boolean): void {
     if (!waits) {
       this.#waiting?.delete(account);
       return;
@@ -295,18 +308,14 @@ export class ReceiveCredit {
     if (waiting === undefined || waiting.size === 0 || this.#permitted !== undefined) return false;
     if (this.#isHeld) return false;
     const [next] = waiting;
-    if (next === undefined || this.#overrun() >= this.#options.maxOverrun) return false;
+    if (next === undefined || this.#overrun() >= this.#maxOverrun) return false;
     waiting.delete(next);
     this.#permitted = next;
     return this.#extend(next);
   }
 }
 
-/** Only the message itself fills the share, so nobody can make room by reading. */
+/** The message alone fills the share, so reading cannot make room for the rest of it. */
 function needsPermit({ missing, consumed, bodyStart, limit, received }: Account): boolean {
   return missing > limit - received && consumed >= bodyStart;
-}
-
-function initialOf({ messages, stream }: InitialCredit, streamId: number): number {
-  return streamId === 0 ? messages : stream;
 }

@@ -17,7 +17,7 @@ const OWN = [
 ];
 
 describe('what a handler throws', () => {
-  it('arrives with its code, message and data where it is a RequestError', () => {
+  it('arrives with its code, message and data if it is a RequestError', () => {
     const error = fc.record({
       code: fc.stringMatching(/^[a-z0-9_]{1,64}$/),
       message: fc.string({ unit: 'grapheme', maxLength: 60 }),
@@ -36,7 +36,7 @@ describe('what a handler throws', () => {
     );
   });
 
-  it.each(OWN)('arrives as %s with its message where Parlance itself says so', (code) => {
+  it.each(OWN)('arrives as %s with its message if it is an error of Parlance itself', (code) => {
     const error = new ProtocolError(code as never, 'why', { retryAfterMs: 250 });
     const received = sent(error);
     expect(received).not.toBeInstanceOf(RequestError);
@@ -53,10 +53,10 @@ describe('what a handler throws', () => {
     { code: 'mine', message: 'password is hunter2' },
     undefined,
     null,
-  ])('tells nothing but that it failed where it is anything else: %s', (error) => {
+  ])('reveals only that the handler failed if it is anything else: %s', (error) => {
     expect(sent(error)).toMatchObject({
       code: 'internal',
-      message: expect.stringMatching(/^the handler failed; the log/),
+      message: expect.stringMatching(/^the handler failed; see the log/),
       side: 'remote',
     });
     expect(Buffer.from(encodeFailure(error)).toString('latin1')).not.toContain('hunter2');
@@ -70,14 +70,14 @@ describe('what a handler throws', () => {
       expect(sent(error).message).toBe('m'.repeat(1_024));
   });
 
-  it('arrives with data of 8 KiB, and without them where they are larger', () => {
+  it('arrives with data of 8 KiB, and without data that is larger', () => {
     const data = (length: number) =>
       (sent(new RequestError('mine', '', { data: 'x'.repeat(length) })) as RequestError).data;
     expect(data(8 * 1_024 - 2)).toHaveLength(8 * 1_024 - 2);
     expect(data(8 * 1_024 - 1)).toBeUndefined();
   });
 
-  it('never makes a frame that its reader refuses, whatever its characters', () => {
+  it('never makes a frame that the receiver refuses, for any characters', () => {
     for (const character of ['漢', '\u{1f600}', '"', '\0']) {
       const [message, data] = [character.repeat(1_000), character.repeat(8_000)];
       expect(sent(new RequestError('mine', message, { data }))).toMatchObject({
@@ -102,13 +102,13 @@ describe('what a handler throws', () => {
       });
   });
 
-  it.each(OWN)('may be an error of the application that is named %s', (code) => {
+  it.each(OWN)('may be an error of the application with the code %s', (code) => {
     const received = sent(new RequestError(code, 'why', { data: { limit: 5 }, retryable: false }));
     expect(received).toBeInstanceOf(RequestError);
     expect(received).toMatchObject({ code, message: 'why', data: { limit: 5 }, retryable: false });
   });
 
-  it('tells null from nothing', () => {
+  it('distinguishes null from no data', () => {
     expect((sent(new RequestError('mine', '', { data: null })) as RequestError).data).toBeNull();
     expect((sent(new RequestError('mine', '')) as RequestError).data).toBeUndefined();
   });
@@ -119,11 +119,11 @@ describe('an error frame', () => {
 
   it.each([
     ['no code', {}],
-    ['a code of another kind', { code: 1 }],
-    ['a code that is none', { code: 'Not A Code' }],
-    ['no name as code', { code: '' }],
+    ['a code of a wrong type', { code: 1 }],
+    ['an invalid code', { code: 'Not A Code' }],
+    ['an empty code', { code: '' }],
     ['a long code', { code: 'a'.repeat(65) }],
-    ['data that are no JSON', { code: 'mine', data: '{' }],
+    ['data that is not JSON', { code: 'mine', data: '{' }],
   ])('with %s is refused', (_what, fields) => {
     expect(errorCode(() => read(fields))).toBe('bad_message');
   });
@@ -137,7 +137,7 @@ describe('an error frame', () => {
     expect(errorCode(() => decodeFailure(Uint8Array.from(bytes), 32))).toBe('bad_message');
   });
 
-  it('of 16 KiB is read, of one byte more refused before it is looked at', () => {
+  it('of 16 KiB is read, and of one byte more refused without being decoded', () => {
     const fill = (length: number) => encodeMap({ code: 'mine', fill: 'x'.repeat(length) });
     const length = 16 * 1_024 - fill(1_000).length + 1_000;
     expect(fill(length)).toHaveLength(16 * 1_024);
@@ -146,13 +146,13 @@ describe('an error frame', () => {
     expect(errorCode(() => decodeFailure(new Uint8Array(16 * 1_024 + 1), 32))).toBe('message_too_large');
   });
 
-  it('is held to the depth limit', () => {
+  it('must keep the depth limit', () => {
     const fields = encodeMap({ code: 'mine', a: { b: {} } });
     expect(errorCode(() => decodeFailure(fields, 3))).toBe('none');
     expect(errorCode(() => decodeFailure(fields, 2))).toBe('json_too_deep');
   });
 
-  it('needs nothing but a code, and takes fields of another kind for absent', () => {
+  it('needs only a code, and ignores fields of a wrong type', () => {
     expect(read({ code: 'mine' })).toMatchObject({ message: 'mine', retryable: false, data: undefined });
     const odd = read({ code: 'mine', message: 5, retry_after_ms: -1, retryable: 'yes', data: { a: 1 } });
     expect(odd).toMatchObject({

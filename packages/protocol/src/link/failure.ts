@@ -3,14 +3,14 @@ import { get, isCount } from '../base/fields.js';
 import { truncateUtf8, utf8Length } from '../base/text.js';
 import { decodeMap, encodeMap } from '../control/envelope.js';
 
-/** The body of an error frame: how a failed request reaches the one who asked. */
+/** The body of an error frame, which carries the error of a request to its sender. */
 
-/** Bytes of UTF-8; together they leave room in the frame. */
+/** In bytes of UTF-8. Both together leave room in the frame for the other fields. */
 const MAX_MESSAGE_LENGTH = 1024;
 const MAX_DATA_SIZE = 8 * 1024;
 const MAX_FRAME_SIZE = 16 * 1024;
 
-/** Codes that Parlance itself puts into error frames; any other is an application's. */
+/** Codes that Parlance itself sends in error frames; all others belong to applications. */
 const OWN_CODES = [
   'internal',
   'cancelled',
@@ -27,7 +27,7 @@ const OWN_CODES = [
   'unknown_agent',
   'peer_gone',
 ] as const;
-/** What a receiver may find wrong with a tensor or a request; no other error of a handler travels under these. */
+/** Codes for defects of a received tensor or request; no error of a handler is sent with one of these. */
 const VERDICT_CODES = [
   'bad_frame',
   'truncated',
@@ -55,11 +55,11 @@ const VERDICT_CODES = [
   'transfer_too_large',
   'decompressed_too_large',
 ] as const;
-type ToldCode = (typeof OWN_CODES)[number] | (typeof VERDICT_CODES)[number];
+type SentCode = (typeof OWN_CODES)[number] | (typeof VERDICT_CODES)[number];
 
 /**
- * Encodes what a handler threw. A {@link RequestError} travels with its message and data; of
- * everything else only the code is told, as its text may hold what is nobody's business.
+ * Encodes what a handler threw. A {@link RequestError} is sent with its message and data. Any other error
+ * that is not Parlance's own is sent as `internal`, as its text may be confidential.
  */
 export function encodeFailure(error: unknown): Uint8Array {
   if (error instanceof RequestError) {
@@ -67,7 +67,7 @@ export function encodeFailure(error: unknown): Uint8Array {
       code: error.code,
       message: truncateUtf8(error.message, MAX_MESSAGE_LENGTH),
       retry_after_ms: error.retryAfterMs,
-      // Always stated, which tells it from an error of Parlance's own with the same code.
+      // Always present: it distinguishes this from an error of Parlance's own with the same code.
       retryable: error.retryable,
       data: dataOf(error),
     });
@@ -79,17 +79,17 @@ export function encodeFailure(error: unknown): Uint8Array {
       retry_after_ms: error.retryAfterMs,
     });
   }
-  return encodeMap({ code: 'internal', message: 'the handler failed; the log at its end says where' });
+  return encodeMap({ code: 'internal', message: 'the handler failed; see the log at its end' });
 }
 
-/** Encodes why a tensor or a request is not taken: the text says what its sender knows already. */
+/** Encodes why a tensor or a request is refused. The text reveals nothing that its sender does not know. */
 export function encodeVerdict(error: ProtocolError): Uint8Array {
   return !(error instanceof RequestError) && isOneOf(VERDICT_CODES, error.code)
     ? encodeMap({ code: error.code, message: truncateUtf8(error.message, MAX_MESSAGE_LENGTH) })
     : encodeFailure(error);
 }
 
-/** An application's data as JSON; left out where they have none or are too large. */
+/** The application's data as JSON; `undefined` if JSON cannot represent it or it is too large. */
 function dataOf({ data }: RequestError): string | undefined {
   let json: string | undefined;
   try {
@@ -100,25 +100,28 @@ function dataOf({ data }: RequestError): string | undefined {
   return json !== undefined && utf8Length(json) <= MAX_DATA_SIZE ? json : undefined;
 }
 
-/** @throws {ProtocolError} `bad_message` where the frame itself is malformed. */
+/** @throws {ProtocolError} `bad_message`, `message_too_large`, `json_too_deep` if the frame is malformed. */
 export function decodeFailure(body: Uint8Array, maxDepth: number): ProtocolError | RequestError {
   if (body.length > MAX_FRAME_SIZE) {
     throw new ProtocolError(
       'message_too_large',
-      `an error frame of ${body.length} bytes, at most ${MAX_FRAME_SIZE} are taken`,
+      `an error frame of ${body.length} bytes exceeds the limit of ${MAX_FRAME_SIZE}`,
     );
   }
   const map = decodeMap(body, maxDepth, 'an error frame');
   const code = get(map, 'code');
   if (typeof code !== 'string' || !/^[a-z0-9_]{1,64}$/.test(code)) {
-    throw new ProtocolError('bad_message', 'an error frame states its code in 1 to 64 of a-z, 0-9 and _');
+    throw new ProtocolError(
+      'bad_message',
+      'the code of an error frame must be 1 to 64 characters of a-z, 0-9 and _',
+    );
   }
   const text = get(map, 'message');
   const message = typeof text === 'string' ? text : code;
   const after = get(map, 'retry_after_ms');
   const retryAfterMs = isCount(after) ? after : undefined;
   const retryable = get(map, 'retryable');
-  if (isToldCode(code) && retryable === undefined)
+  if (isSentCode(code) && retryable === undefined)
     return new ProtocolError(code, message, { side: 'remote', retryAfterMs });
   return new RequestError(code, message, {
     side: 'remote',
@@ -137,7 +140,7 @@ function parseData(data: unknown): unknown {
   }
 }
 
-function isToldCode(code: string): code is ToldCode {
+function isSentCode(code: string): code is SentCode {
   return isOneOf(OWN_CODES, code) || isOneOf(VERDICT_CODES, code);
 }
 

@@ -1,25 +1,25 @@
 /**
- * Memory for the frames that one session writes and keeps until its peer has confirmed them.
+ * Memory for the frames that one session writes and keeps until its peer confirms them.
  *
- * Small frames go round in a ring of the session's own, which grows with what is under way: a buffer for
- * each costs more than filling it, as it is a piece of memory outside the heap that the collector has to
- * account for, and what waits to be confirmed outlives young garbage. What finds no room there is cut from
- * slabs that all sessions share, and is garbage afterwards; so are frames that are not kept.
+ * Small frames go into a ring that belongs to the session and grows with the number of frames in flight. A
+ * buffer per frame would cost more than filling it: the collector has to account for memory outside the heap,
+ * and frames that await confirmation outlive the young generation. Frames that do not fit into the ring, and
+ * frames that are not kept, are cut from slabs shared by all sessions and collected as garbage.
  *
- * A larger frame has a buffer of its own, which the session fills again once the frame is confirmed.
+ * A larger frame has a buffer of its own, which the session reuses once the frame is confirmed.
  *
- * Nothing is filled again by another session: a peer may confirm what still waits in its socket, and would
- * then read there what was written since.
+ * A session never reuses another session's memory: a peer may confirm a frame that is still in its socket
+ * buffer, and would then read what was written there since.
  */
 
 const SLAB_SIZE = 16 * 1024;
 const MAX_SLAB_FRAME = 2 * 1024;
-/** A ring begins with this, as most sessions say little, and doubles up to that. */
+/** Initial and largest size of a ring, which doubles as needed: most sessions write little. */
 const MIN_RING = 4 * 1024;
 const MAX_RING = 128 * 1024;
 /**
- * Bytes of buffers that a session keeps for its next frames, and that all sessions keep together: a
- * session that sends a tensor goes round in as much memory as is under way of it, a window of one stream.
+ * Bytes of spare buffers that one session may keep, and all sessions together. A session that sends a tensor
+ * reuses as much memory as is in flight: the window of one stream.
  */
 const MAX_SPARE = 1088 * 1024;
 const MAX_SPARE_OF_ALL = 16 * 1024 * 1024;
@@ -30,21 +30,21 @@ let slabUsed = 0;
 let spareOfAll = 0;
 
 export class FrameMemory {
-  /** Where the frame that was asked for last has its place. */
+  /** The memory that was taken last begins at {@link offset} in this buffer. */
   buffer: Uint8Array<ArrayBuffer> = slab;
   offset = 0;
   #spare: Uint8Array<ArrayBuffer>[] = [];
   #spareBytes = 0;
   #ring: Uint8Array<ArrayBuffer> = EMPTY;
-  /** Frames in the ring; they lie from `#ringStart` to `#ringEnd`, around its end where that is smaller. */
+  /** Frames in the ring. They lie from `#ringStart` to `#ringEnd`, and wrap around if that is smaller. */
   #ringFrames = 0;
   #ringStart = 0;
   #ringEnd = 0;
 
   /**
-   * Finds `length` bytes for a frame: from {@link offset} on in {@link buffer}.
+   * Finds `length` bytes for a frame: at {@link offset} in {@link buffer}.
    *
-   * @param isKept whether the frame will be given back.
+   * @param isKept whether {@link release} will be called for the frame.
    */
   take(length: number, isKept: boolean): void {
     if (length > MAX_SLAB_FRAME) {
@@ -62,8 +62,8 @@ export class FrameMemory {
     slabUsed += length;
   }
 
-  /** Nobody needs the oldest frame any more: `length` bytes from `offset` on in `buffer`. */
-  giveBack(buffer: Uint8Array<ArrayBuffer>, offset: number, length: number): void {
+  /** Releases the oldest kept frame: `length` bytes at `offset` in `buffer`. */
+  release(buffer: Uint8Array<ArrayBuffer>, offset: number, length: number): void {
     if (length <= MAX_SLAB_FRAME) {
       if (buffer !== this.#ring) return;
       this.#ringFrames--;
@@ -77,10 +77,10 @@ export class FrameMemory {
     spareOfAll += size;
   }
 
-  /** Keeps no memory for frames to come: the session is over, or has been silent for a while. */
-  release(): void {
+  /** Keeps no memory for later frames: the session is over, or has been silent for a while. */
+  releaseAll(): void {
     this.buffer = EMPTY;
-    this.#beginRing(EMPTY);
+    this.#startRing(EMPTY);
     if (this.#spare.length === 0) return;
     this.#spare = [];
     spareOfAll -= this.#spareBytes;
@@ -100,12 +100,12 @@ export class FrameMemory {
       }
       const size = Math.max(MIN_RING, 2 * this.#ring.length);
       if (size > MAX_RING) return false;
-      // The frames in the old one stay where they are, for as long as somebody may need them.
-      this.#beginRing(new Uint8Array(size));
+      // Frames in the old ring stay there until they are released.
+      this.#startRing(new Uint8Array(size));
     }
   }
 
-  /** Where `length` bytes are free. Start and end are equal in an empty ring only. */
+  /** The position of `length` free bytes. Start and end are equal only if the ring is empty. */
   #placeInRing(length: number): number | undefined {
     const { length: size } = this.#ring;
     if (this.#ringFrames === 0) return length <= size ? 0 : undefined;
@@ -115,7 +115,7 @@ export class FrameMemory {
     return length < start ? 0 : undefined;
   }
 
-  #beginRing(ring: Uint8Array<ArrayBuffer>): void {
+  #startRing(ring: Uint8Array<ArrayBuffer>): void {
     this.#ring = ring;
     this.#ringFrames = 0;
     this.#ringStart = 0;
@@ -127,11 +127,11 @@ export class FrameMemory {
     if (spare === undefined) return undefined;
     this.#spareBytes -= spare.length;
     spareOfAll -= spare.length;
-    // One that does not fit is dropped, so that the spares come to be of the size that is needed.
+    // A buffer of the wrong size is dropped, so that the stock adapts to the sizes in use.
     return spare.length >= length && spare.length <= 4 * length ? spare : undefined;
   }
 }
 
-/** Whole pages, so that frames of about one size fit in each other's buffers. */
+/** Whole pages, so that frames of similar size fit into each other's buffers. */
 const PAGE = 4 * 1024;
 const capacityFor = (length: number): number => Math.ceil(length / PAGE) * PAGE;

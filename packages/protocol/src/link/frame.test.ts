@@ -39,7 +39,7 @@ const outgoing: fc.Arbitrary<OutgoingBody> = fc
   })
   // Replies are not addressed.
   .map((body) => (body.kind > LinkKind.REQUEST ? { ...body, alias: undefined } : body));
-/** A body, and where its frames are cut: at least one byte in each. */
+/** A body, and the offsets at which it is cut into frames of at least one byte. */
 const cutBody = fc
   .tuple(outgoing, fc.uniqueArray(fc.integer({ min: 1, max: 299 }), { maxLength: 5 }))
   .map(([body, cuts]) => {
@@ -50,7 +50,7 @@ const framesOf = (body: OutgoingBody, edges: readonly number[]) =>
   edges.slice(1).map((end, i) => encodeBodyFrame(body, edges[i] as number, end));
 
 describe('a body', () => {
-  it('comes back from its frames with everything that was said about it', () => {
+  it('is restored from its frames with all of its fields', () => {
     fc.assert(
       fc.property(cutBody, ({ body, edges }) => {
         const frames = framesOf(body, edges).map(decodeLinkFrame);
@@ -74,16 +74,16 @@ describe('a body', () => {
     );
   });
 
-  it('has as many bytes before its own as it was said to have', () => {
+  it('has a head of the announced length', () => {
     fc.assert(
       fc.property(cutBody, ({ body, edges: [, end = 0] }) => {
-        const head = bodyHeadLength(body, end === body.bytes.length);
+        const head = bodyHeadLength(body, body.bytes.length, end === body.bytes.length);
         expect(decodeLinkFrame(encodeBodyFrame(body, 0, end)).rest).toHaveLength(head + end);
       }),
     );
   });
 
-  it('costs three bytes below stream 128, four below 16,384, and looks as it is documented', () => {
+  it('has a header of three bytes below stream 128, four below 16,384, in the documented layout', () => {
     const frame = (id: number, codec: BodyCodec = BodyCodec.PLAIN, metadata?: Uint8Array, end = 2) =>
       encodeBodyFrame(
         {
@@ -125,7 +125,7 @@ describe('a body', () => {
     expect([head.bytes.buffer, head.metadata?.buffer]).toEqual([bytes.buffer, bytes.buffer]);
   });
 
-  it('whose head is cut anywhere is refused, and nothing else is thrown', () => {
+  it('whose head is truncated is refused, and throws no other error', () => {
     fc.assert(
       fc.property(cutBody, fc.nat(40), ({ body, edges }, cut) => {
         const [frame] = framesOf(body, edges) as [Uint8Array];
@@ -141,7 +141,7 @@ describe('a body', () => {
 });
 
 describe('a signal', () => {
-  it('comes back with its stream, or with its count up to 2^53 - 1', () => {
+  it('is restored with its stream, or with its count up to 2^53 - 1', () => {
     const kinds = fc.constantFrom(LinkKind.END, LinkKind.ERROR, LinkKind.CANCEL);
     const counts = fc.constantFrom(LinkKind.ACK, LinkKind.CREDIT);
     const signal = fc.oneof(fc.tuple(kinds, streamId), fc.tuple(counts, fc.maxSafeNat()));
@@ -163,7 +163,7 @@ describe('a signal', () => {
     );
   });
 
-  it('is two bytes where it has nothing more to say', () => {
+  it('takes two bytes if it has no body', () => {
     expect(encodeSignalFrame(LinkKind.END, 5)).toEqual(of(0x14, 5));
   });
 });
@@ -183,26 +183,26 @@ describe('a link frame is refused', () => {
     expect(errorCode(() => decodeLinkFrame(bytes))).toBe(code);
   });
 
-  it('where its first part holds as much as the whole, or more', () => {
+  it('if its first frame holds as much as the whole body, or more', () => {
     const first = (total: number) => decodeLinkFrame(of(0x10, 0, LinkFlag.MORE, total, 1, 2));
     expect(decodeBodyHead(first(3), MAX_METADATA)).toMatchObject({ totalLength: 3, bytes: of(1, 2) });
     for (const total of [0, 1, 2])
       expect(errorCode(() => decodeBodyHead(first(total), MAX_METADATA))).toBe('bad_frame');
   });
 
-  it('where its metadata are one byte over the limit, and is taken at the limit', () => {
+  it('if its metadata is one byte over the limit, and not at the limit', () => {
     const frame = (length: number) => {
       const writer = new ByteWriter().u8(0x10).u8(0).u8(LinkFlag.META).varint(length);
       return decodeLinkFrame(writer.append(new Uint8Array(length)).finish());
     };
     expect(decodeBodyHead(frame(MAX_METADATA), MAX_METADATA).metadata).toHaveLength(MAX_METADATA);
     expect(errorCode(() => decodeBodyHead(frame(MAX_METADATA + 1), MAX_METADATA))).toBe('metadata_too_large');
-    // The limit is looked at before the bytes are.
+    // The limit is checked before the bytes are read.
     const lie = decodeLinkFrame(of(0x10, 0, LinkFlag.META, 0xff, 0xff, 0x7f));
     expect(errorCode(() => decodeBodyHead(lie, MAX_METADATA))).toBe('metadata_too_large');
   });
 
-  it('with a ProtocolError, whatever its bytes', () => {
+  it('with a ProtocolError, for any bytes', () => {
     fc.assert(
       fc.property(fc.nat(15), fc.uint8Array({ maxLength: 30 }), (kind, rest) => {
         try {
@@ -216,7 +216,7 @@ describe('a link frame is refused', () => {
   });
 });
 
-it('kinds with a body are the first four, counted ones all but ack and credit', () => {
+it('the first four kinds have a body, and all kinds but ack and credit are counted', () => {
   const kinds = Object.values(LinkKind);
   expect(kinds.filter(isBodyKind)).toEqual([0, 1, 2, 3]);
   expect(kinds.filter((kind) => !isCounted(kind))).toEqual([LinkKind.ACK, LinkKind.CREDIT]);

@@ -11,11 +11,11 @@ import { BodyCodec, type CodedBody, isSized } from '../codec/body.js';
  *     byte     codec | flags                  message, request, response, chunk
  *     varint   alias of an agent              first frame of a body with ADDRESSED
  *     varint   total length of the body       first frame of a body with MORE
- *     varint   original length                first frame of a body in a compressing codec but CONTEXT
+ *     varint   original length                first frame of a body in a compressing codec other than CONTEXT
  *     varint   metadata length, then the map  first frame of a body with META
  *     rest     the body's bytes
  *
- * Three bytes of header on an established stream below ID 128, four below 16,384.
+ * A header takes three bytes on an established stream below ID 128, four below 16,384.
  */
 
 export const LinkKind = {
@@ -23,26 +23,26 @@ export const LinkKind = {
   MESSAGE: 0,
   /** Opens a stream. */
   REQUEST: 1,
-  /** The only reply of a stream; closes it. */
+  /** The only reply on a stream; closes it. */
   RESPONSE: 2,
   /** One part of a reply. */
   CHUNK: 3,
-  /** No more parts; closes the stream. Without a body, or with the CRC-32 of all parts. */
+  /** No more parts; closes the stream. The body is empty, or the CRC-32 of all parts. */
   END: 4,
   /** The request failed; closes the stream. The body is a MessagePack map. */
   ERROR: 5,
-  /** The opener wants no more; answered by end or error. */
+  /** The opener wants nothing more; answered by end or error. */
   CANCEL: 6,
-  /** Announces a number for the name of an agent, in place of a stream ID; the body is the name. */
+  /** Announces a number for an agent. The number takes the place of the stream ID; the body is the name. */
   ALIAS: 7,
-  /** Cumulative count of frames received. Not counted itself. */
+  /** Number of counted frames received so far. Not counted itself. */
   ACK: 8,
-  /** Absolute offset up to which the peer may send. Not counted itself. */
+  /** Offset up to which the peer may send on a stream. Not counted itself. */
   CREDIT: 9,
 } as const;
 export type LinkKind = (typeof LinkKind)[keyof typeof LinkKind];
 
-/** Kinds whose third byte names a codec. */
+/** Kinds that have a codec byte. */
 export type BodyKind =
   | typeof LinkKind.MESSAGE
   | typeof LinkKind.REQUEST
@@ -51,11 +51,11 @@ export type BodyKind =
 
 /** High nibble of the third byte. */
 export const LinkFlag = {
-  /** Further frames of this body follow. */
+  /** More frames of this body follow. */
   MORE: 0x10,
-  /** Never a base for coding later messages. */
+  /** The body is never a base for coding later messages. */
   SECRET: 0x20,
-  /** The alias of the agent to whom or from whom it is precedes the body of a message or request. */
+  /** An alias precedes the body: of the receiver, if sent to a server; of the sender, if sent to a client. */
   ADDRESSED: 0x40,
   /** A metadata map precedes the body. */
   META: 0x80,
@@ -67,25 +67,31 @@ export const MAX_STREAM_ID = 2 ** 32 - 1;
 const LAST_KIND = LinkKind.CREDIT;
 const LAST_CODEC = BodyCodec.DICTIONARY;
 const LAST_BODY_KIND = LinkKind.CHUNK;
-/** The kinds up to this one are counted by both ends. */
+/** Both ends count frames of kinds up to this one. */
 const LAST_COUNTED_KIND = LinkKind.ALIAS;
 
 export function isCounted(kind: LinkKind): boolean {
   return kind <= LAST_COUNTED_KIND;
 }
 
+/** The outbox, for frames that are not counted. */
+export interface UncountedFrames {
+  /** Writes an acknowledgement or a credit frame. */
+  pushUncounted(frame: Uint8Array): void;
+}
+
 export function isBodyKind(kind: LinkKind): kind is BodyKind {
   return kind <= LAST_BODY_KIND;
 }
 
-/** A link frame as it was received; byte arrays are views of the frame. */
+/** A received link frame. Byte arrays are views of it. */
 export interface LinkFrame {
   readonly kind: LinkKind;
   readonly streamId: number;
   readonly codec: BodyCodec;
   /** High nibble of the third byte; 0 for kinds without one. */
   readonly flags: number;
-  /** Everything behind the third byte, or behind the stream ID for kinds without one. */
+  /** Everything after the third byte, or after the stream ID for kinds without one. */
   readonly rest: Uint8Array;
 }
 
@@ -120,7 +126,7 @@ export function decodeLinkFrame(bytes: Uint8Array): LinkFrame {
   const codec = third & 0x0f;
   if (codec > LAST_CODEC) throw new ProtocolError('bad_frame', `unknown codec ${codec} in a link frame`);
   if (third & LinkFlag.ADDRESSED && kind > LinkKind.REQUEST) {
-    throw new ProtocolError('bad_frame', 'a reply is not addressed');
+    throw new ProtocolError('bad_frame', 'a reply carries no alias');
   }
   return {
     kind: kind as LinkKind,
@@ -131,15 +137,15 @@ export function decodeLinkFrame(bytes: Uint8Array): LinkFrame {
   };
 }
 
-/** What precedes the bytes in the first frame of a body. */
+/** The first frame of a body, split. */
 export interface BodyHead {
-  /** The agent's number of ADDRESSED. */
+  /** The agent's number, if the frame is ADDRESSED. */
   readonly alias: number | undefined;
-  /** Coded bytes of the whole body. */
+  /** Length of the whole coded body, in bytes. */
   readonly totalLength: number;
-  /** Bytes after decoding, where the codec states them. */
+  /** Bytes after decoding, if the codec states them. */
   readonly originalLength: number | undefined;
-  /** The MessagePack map of META. */
+  /** The MessagePack map, if the frame has META. */
   readonly metadata: Uint8Array | undefined;
   readonly bytes: Uint8Array;
 }
@@ -172,95 +178,103 @@ export function decodeBodyHead(frame: LinkFrame, maxMetadataSize: number): BodyH
     if (length > maxMetadataSize) {
       throw new ProtocolError(
         'metadata_too_large',
-        `metadata of ${length} bytes, at most ${maxMetadataSize} are taken`,
+        `metadata of ${length} bytes exceed the limit of ${maxMetadataSize}`,
       );
     }
     metadata = reader.take(length, 'metadata');
   }
   const bytes = reader.rest();
   if (total !== undefined && bytes.length >= total) {
-    throw new ProtocolError('bad_frame', `the first part of a body of ${total} bytes holds ${bytes.length}`);
+    throw new ProtocolError('bad_frame', `the first frame of a body of ${total} bytes holds ${bytes.length}`);
   }
   return { alias, totalLength: total ?? bytes.length, originalLength, metadata, bytes };
 }
 
-/** A body that is queued for a stream: coded bytes, and the fields of its first frame. */
-export interface OutgoingBody extends CodedBody {
+/** The fields of a body's frames. */
+export interface BodyFields extends Pick<CodedBody, 'codec' | 'originalLength' | 'secret' | 'metadata'> {
   readonly kind: BodyKind;
   readonly streamId: number;
-  /** The agent to whom, or from whom, a message or request is. */
+  /** The agent that a message or request is for, or is from. */
   readonly agent?: string | undefined;
   /** The number of `agent`, known when the first frame is written. */
   alias?: number | undefined;
-  /** The last frame is written; `count` is the number of counted frames up to and with it. */
+  /** Called after the last frame is written, with the number of counted frames so far. */
   readonly onWritten?: ((count: number) => void) | undefined;
-  /** The stream is cancelled before the last frame is written, so it never will be. */
+}
+
+/** A body that is queued for a stream: its coded bytes, and the fields of its frames. */
+export interface OutgoingBody extends CodedBody, BodyFields {
+  /** Called if the stream is cancelled before the last frame is written. */
   readonly onDropped?: (() => void) | undefined;
 }
 
 /**
- * Bytes that stand before a body's own in its first frame, behind the codec byte.
+ * Length of the fields between the codec byte and the bytes of a body, in its first frame.
  *
- * @param whole the frame carries all of the body.
+ * @param total bytes of the whole body.
+ * @param isWhole whether the frame carries all of them.
  */
 export function bodyHeadLength(
-  { codec, bytes, originalLength, metadata, alias }: OutgoingBody,
-  whole: boolean,
+  { codec, originalLength, metadata, alias }: BodyFields,
+  total: number,
+  isWhole: boolean,
 ): number {
   const length =
     (alias === undefined ? 0 : varintLength(alias)) +
-    (whole ? 0 : varintLength(bytes.length)) +
+    (isWhole ? 0 : varintLength(total)) +
     (isSized(codec) ? varintLength(originalLength) : 0);
   return metadata === undefined ? length : length + varintLength(metadata.length) + metadata.length;
 }
 
-/** Bytes of the frame of `body` that carries its bytes from `start` to `end`. */
-export function bodyFrameLength(body: OutgoingBody, start: number, end: number): number {
-  const head = start === 0 ? bodyHeadLength(body, end === body.bytes.length) : 0;
+/** Length of the frame that carries bytes `start` to `end` of a body of `total` bytes. */
+export function bodyFrameLength(body: BodyFields, total: number, start: number, end: number): number {
+  const head = start === 0 ? bodyHeadLength(body, total, end === total) : 0;
   return 2 + varintLength(body.streamId) + head + (end - start);
 }
 
 /**
- * Writes the frame of `body` that carries its bytes from `start` to `end` to `target` from `at` on: in
- * one piece, as a header and a payload that are sent as two fragments cost a receiver 1.7 times the CPU.
+ * Writes the beginning of the frame that carries bytes `start` to `end` of a body of `total` bytes, at `at`
+ * in `target`. Returns where the body's bytes go: header and bytes form one buffer, as two WebSocket
+ * fragments cost a receiver 1.7 times the CPU.
  */
-export function writeBodyFrame(
+export function writeBodyHead(
   target: Uint8Array,
   at: number,
-  body: OutgoingBody,
+  body: BodyFields,
+  total: number,
   start: number,
   end: number,
-): void {
+): number {
   const { metadata, alias } = body;
-  const first = start === 0;
-  const whole = first && end === body.bytes.length;
+  const isFirst = start === 0;
   target[at] = LINK_FIRST_BYTE | body.kind;
   at = writeVarint(target, at + 1, body.streamId);
   target[at++] =
     body.codec |
-    (end < body.bytes.length ? LinkFlag.MORE : 0) |
+    (end < total ? LinkFlag.MORE : 0) |
     (body.secret ? LinkFlag.SECRET : 0) |
-    (first && alias !== undefined ? LinkFlag.ADDRESSED : 0) |
-    (first && metadata !== undefined ? LinkFlag.META : 0);
-  if (first && alias !== undefined) at = writeVarint(target, at, alias);
-  if (first && !whole) at = writeVarint(target, at, body.bytes.length);
-  if (first && isSized(body.codec)) at = writeVarint(target, at, body.originalLength);
-  if (first && metadata !== undefined) {
-    at = writeVarint(target, at, metadata.length);
-    target.set(metadata, at);
-    at += metadata.length;
-  }
-  target.set(whole ? body.bytes : body.bytes.subarray(start, end), at);
+    (isFirst && alias !== undefined ? LinkFlag.ADDRESSED : 0) |
+    (isFirst && metadata !== undefined ? LinkFlag.META : 0);
+  if (!isFirst) return at;
+  if (alias !== undefined) at = writeVarint(target, at, alias);
+  if (end < total) at = writeVarint(target, at, total);
+  if (isSized(body.codec)) at = writeVarint(target, at, body.originalLength);
+  if (metadata === undefined) return at;
+  at = writeVarint(target, at, metadata.length);
+  target.set(metadata, at);
+  return at + metadata.length;
 }
 
-/** The same in a buffer of its own. */
+/** Encodes the frame that carries bytes `start` to `end` of `body`, in a buffer of its own. */
 export function encodeBodyFrame(body: OutgoingBody, start: number, end: number): Uint8Array<ArrayBuffer> {
-  const frame = new Uint8Array(bodyFrameLength(body, start, end));
-  writeBodyFrame(frame, 0, body, start, end);
+  const { bytes } = body;
+  const frame = new Uint8Array(bodyFrameLength(body, bytes.length, start, end));
+  const at = writeBodyHead(frame, 0, body, bytes.length, start, end);
+  frame.set(bytes.subarray(start, end), at);
   return frame;
 }
 
-/** Encodes a frame of a kind without a codec byte. */
+/** Encodes a frame of a kind without a codec byte. @param rest everything after the stream ID. */
 export function encodeSignalFrame(
   kind: LinkKind,
   streamId: number,

@@ -3,9 +3,10 @@ import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { resolveLimits } from '../base/limits.js';
+import { MAX_FRAGMENT_SIZE } from './body-writer.js';
 import { BODY_CHARGE, SendCredit } from './credit.js';
 import { decodeLinkFrame, encodeSignalFrame, LinkKind, type OutgoingBody } from './frame.js';
-import { createOutbox, MAX_FRAGMENT_SIZE, type Outbox } from './outbox.js';
+import { createOutbox, type Outbox } from './outbox.js';
 import { Assembler } from './reassembly.js';
 
 const bodyOf = (streamId: number, bytes: Uint8Array): OutgoingBody => ({
@@ -20,20 +21,20 @@ const bodyOf = (streamId: number, bytes: Uint8Array): OutgoingBody => ({
 const sized = (streamId: number, size: number) => bodyOf(streamId, new Uint8Array(size));
 const drain = (outbox: Outbox) => {
   const frames = [];
-  for (let frame = outbox.next(); frame !== undefined; frame = outbox.next()) frames.push(frame);
+  for (let frame = outbox.next(0); frame !== undefined; frame = outbox.next(0)) frames.push(frame);
   return frames;
 };
-/** Streams of link frames, in the order in which they were written; other frames as they are. */
+/** The stream IDs of link frames, in the order in which they were written, and all other frames. */
 const turns = (frames: readonly (Uint8Array | string)[]) =>
   frames.map((frame) => (typeof frame === 'string' ? frame : decodeLinkFrame(frame).streamId));
 const END = (streamId: number) => encodeSignalFrame(LinkKind.END, streamId);
 
 describe('an outbox', () => {
-  it('is idle and has nothing at first, and again when all is written', () => {
+  it('is idle and empty at first, and again when everything is written', () => {
     const outbox = createOutbox();
-    expect([outbox.isIdle, outbox.next(), outbox.queuedBytes]).toEqual([true, undefined, 0]);
+    expect([outbox.isIdle, outbox.next(0), outbox.queuedBytes]).toEqual([true, undefined, 0]);
     outbox.pushBody(sized(1, 5));
-    outbox.pushBehind(1, END(1));
+    outbox.pushAfter(1, END(1));
     expect([outbox.isIdle, outbox.queuedBytes, outbox.has(1), outbox.has(3)]).toEqual([
       false,
       7,
@@ -41,7 +42,7 @@ describe('an outbox', () => {
       false,
     ]);
     drain(outbox);
-    expect([outbox.isIdle, outbox.next(), outbox.queuedBytes, outbox.has(1)]).toEqual([
+    expect([outbox.isIdle, outbox.next(0), outbox.queuedBytes, outbox.has(1)]).toEqual([
       true,
       undefined,
       0,
@@ -49,24 +50,24 @@ describe('an outbox', () => {
     ]);
   });
 
-  it('writes control first and in order, also between the parts of a body', () => {
+  it('writes control frames first and in order, even between the fragments of a body', () => {
     const outbox = createOutbox();
     outbox.pushBody(sized(1, 2 * MAX_FRAGMENT_SIZE));
     outbox.pushControl('a');
     outbox.pushSignal(END(9));
     outbox.pushControl('b');
-    const first = [outbox.next(), outbox.next(), outbox.next(), outbox.next()] as string[];
+    const first = [outbox.next(0), outbox.next(0), outbox.next(0), outbox.next(0)] as string[];
     expect(turns(first)).toEqual(['a', 9, 'b', 1]);
     outbox.pushControl('c');
     expect(turns(drain(outbox))).toEqual(['c', 1]);
   });
 
-  it('counts link frames when they are written, and no control frame', () => {
+  it('counts link frames when they are written, and does not count control frames', () => {
     const outbox = createOutbox();
     outbox.pushControl('PING');
     outbox.pushSignal(END(1));
     outbox.pushBody(sized(1, MAX_FRAGMENT_SIZE + 1));
-    outbox.pushBehind(1, END(1));
+    outbox.pushAfter(1, END(1));
     expect(outbox.framesWritten).toBe(0);
     const counts = drain(outbox).map(() => outbox.framesWritten);
     expect(counts).toHaveLength(5);
@@ -85,7 +86,7 @@ describe('an outbox', () => {
     expect(drain(outbox)).toHaveLength(frames);
   });
 
-  it('lets streams take turns, and none waits for more than one frame of each other', () => {
+  it('lets streams take turns, so that none waits for more than one frame of each other', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 2, maxLength: 6 }), (lengths) => {
         const outbox = createOutbox();
@@ -98,10 +99,10 @@ describe('an outbox', () => {
     );
   });
 
-  it('gives a stream that comes late its turn behind those that wait', () => {
+  it('puts a new stream at the end of the round', () => {
     const outbox = createOutbox();
     for (const id of [1, 3]) outbox.pushBody(sized(id, 3 * MAX_FRAGMENT_SIZE));
-    outbox.next();
+    outbox.next(0);
     outbox.pushBody(sized(5, 1));
     expect(turns(drain(outbox))).toEqual([3, 1, 5, 3, 1, 3]);
   });
@@ -123,7 +124,7 @@ describe('an outbox', () => {
         const sum = (bytes: Uint8Array) => bytes.reduce((hash, byte) => (hash * 31 + byte) >>> 0, 7);
         const expected: [number, number, number][] = [];
         const read = () => {
-          const frame = outbox.next();
+          const frame = outbox.next(0);
           if (frame === undefined) return false;
           const whole = assembler.add(decodeLinkFrame(frame as Uint8Array));
           const { streamId } = decodeLinkFrame(frame as Uint8Array);
@@ -149,10 +150,10 @@ describe('an outbox', () => {
     );
   });
 
-  it('keeps an end behind the bodies of its stream', () => {
+  it('writes an end after the bodies of its stream', () => {
     const outbox = createOutbox();
     outbox.pushBody(sized(1, 2 * MAX_FRAGMENT_SIZE));
-    outbox.pushBehind(1, END(1));
+    outbox.pushAfter(1, END(1));
     outbox.pushBody(sized(3, 1));
     const kinds = drain(outbox).map((frame) => {
       const { streamId, kind } = decodeLinkFrame(frame as Uint8Array);
@@ -166,7 +167,7 @@ describe('an outbox', () => {
     ]);
   });
 
-  it('knows at every moment how many bytes wait, in all and on each stream', () => {
+  it('always knows how many bytes are queued, in total and on each stream', () => {
     const pushes = fc.array(
       fc.record({ streamId: fc.nat(3), size: fc.nat(200_000), reads: fc.nat(3), drop: fc.nat(12) }),
       { maxLength: 20 },
@@ -179,10 +180,10 @@ describe('an outbox', () => {
           outbox.pushBody(sized(streamId, size));
           (waiting[streamId] as number) += size;
           for (let i = 0; i < reads; i++) {
-            const frame = outbox.next() as Uint8Array | undefined;
+            const frame = outbox.next(0) as Uint8Array | undefined;
             if (frame === undefined) break;
             const { streamId: id, flags, rest } = decodeLinkFrame(frame);
-            // The first part of several states the length of the whole.
+            // The first of several fragments states the total length.
             const before = waiting[id] as number;
             waiting[id] = outbox.queuedOn(id);
             expect(before - (waiting[id] as number)).toBeGreaterThanOrEqual(0);
@@ -196,16 +197,16 @@ describe('an outbox', () => {
           expect(outbox.queuedBytes).toBe(waiting.reduce((sum, bytes) => sum + bytes));
         }
         outbox.clear();
-        expect([outbox.queuedBytes, outbox.next(), outbox.isIdle]).toEqual([0, undefined, true]);
+        expect([outbox.queuedBytes, outbox.next(0), outbox.isIdle]).toEqual([0, undefined, true]);
       }),
       { numRuns: 100 },
     );
   });
 
-  it('drops what a stream has not written, wherever in turn it is, and nothing of another', () => {
+  it('drops what is queued on a stream, wherever it is in the round, and nothing of another stream', () => {
     const outbox = createOutbox();
     for (const id of [1, 3, 5]) outbox.pushBody(sized(id, 3 * MAX_FRAGMENT_SIZE));
-    outbox.next();
+    outbox.next(0);
     expect(outbox.drop(3)).toBe(false);
     expect(outbox.drop(1)).toBe(true);
     expect(outbox.drop(7)).toBe(true);
@@ -214,7 +215,7 @@ describe('an outbox', () => {
     expect(turns(drain(outbox))).toEqual([3]);
   });
 
-  it('clears bodies but not what is said outside every stream', () => {
+  it('clears bodies but no control frames', () => {
     const outbox = createOutbox();
     outbox.pushBody(sized(1, 1));
     outbox.pushControl('CLOSE');
@@ -222,33 +223,33 @@ describe('an outbox', () => {
     expect(drain(outbox)).toEqual(['CLOSE']);
   });
 
-  it('says which stream is drained when its last frame is written', () => {
+  it('reports that a stream is drained when its last frame is written', () => {
     const outbox = createOutbox();
     const drained: number[] = [];
-    outbox.listener = { handleDrained: (streamId) => drained.push(streamId) };
+    outbox.attach({ listener: { handleDrained: (streamId) => drained.push(streamId) } });
     outbox.pushBody(sized(1, 1));
     outbox.pushBody(sized(3, MAX_FRAGMENT_SIZE + 1));
-    outbox.pushBehind(1, END(1));
+    outbox.pushAfter(1, END(1));
     const seen = [];
-    while (outbox.next() !== undefined) seen.push([...drained]);
+    while (outbox.next(0) !== undefined) seen.push([...drained]);
     expect(seen).toEqual([[], [], [1], [1, 3]]);
   });
 
-  it('lists the bodies that were not written to their end', () => {
+  it('lists the bodies that are not completely written', () => {
     const outbox = createOutbox();
-    const [begun, waiting, other] = [sized(1, 2 * MAX_FRAGMENT_SIZE), sized(1, 1), sized(3, 1)];
-    outbox.pushBody(begun);
+    const [started, waiting, other] = [sized(1, 2 * MAX_FRAGMENT_SIZE), sized(1, 1), sized(3, 1)];
+    outbox.pushBody(started);
     outbox.pushBody(waiting);
-    outbox.next();
+    outbox.next(0);
     outbox.pushBody(other);
-    outbox.pushBehind(3, END(3));
-    expect(outbox.unwritten()).toEqual([begun, waiting, other]);
-    outbox.next();
-    outbox.next();
+    outbox.pushAfter(3, END(3));
+    expect(outbox.unwritten()).toEqual([started, waiting, other]);
+    outbox.next(0);
+    outbox.next(0);
     expect(outbox.unwritten()).toEqual([waiting]);
   });
 
-  it('forgets what is written of a stream that never runs dry', async () => {
+  it('releases the written bodies of a stream that never runs empty', async () => {
     setFlagsFromString('--expose-gc');
     const collectGarbage = runInNewContext('gc') as () => void;
     const outbox = createOutbox();
@@ -261,9 +262,9 @@ describe('an outbox', () => {
     push();
     for (let i = 0; i < 2_000; i++) {
       push();
-      outbox.next();
+      outbox.next(0);
     }
-    // A WeakRef holds on to its target until the turn of the event loop that made it is over.
+    // A WeakRef keeps its target alive until the event-loop turn that created it is over.
     await new Promise((resolve) => setImmediate(resolve));
     collectGarbage();
     expect(outbox.has(0)).toBe(true);
@@ -274,33 +275,34 @@ describe('an outbox', () => {
 describe('an outbox with credit', () => {
   const withCredit = (messages: number, stream: number) => {
     const outbox = createOutbox();
-    outbox.credit = new SendCredit({ messages, stream });
-    return outbox;
-  };
-  const raise = (outbox: Outbox, streamId: number, limit: number) => {
-    if (outbox.credit?.raise(streamId, limit)) outbox.unblock(streamId);
+    const credit = new SendCredit({ messages, stream });
+    outbox.attach({ credit });
+    const raise = (streamId: number, limit: number) => {
+      if (credit.raise(streamId, limit)) outbox.unblock(streamId);
+    };
+    return { outbox, credit, raise };
   };
 
-  it('spends the bytes of each frame and a fixed sum for each body, and not one more', () => {
-    const outbox = withCredit(0, 100);
+  it('spends the bytes of each frame and a fixed charge for each body, and not one more', () => {
+    const { outbox, credit, raise } = withCredit(0, 100);
     outbox.pushBody(sized(1, 100 - BODY_CHARGE));
     outbox.pushBody(sized(1, 0));
     expect(turns(drain(outbox))).toEqual([1]);
-    expect([outbox.credit?.available(1), outbox.blockedStreams, outbox.isIdle]).toEqual([0, 1, true]);
-    raise(outbox, 1, 100 + BODY_CHARGE - 1);
-    expect([outbox.next(), outbox.blockedStreams]).toEqual([undefined, 1]);
-    raise(outbox, 1, 100 + BODY_CHARGE);
+    expect([credit.available(1), outbox.blockedStreams, outbox.isIdle]).toEqual([0, 1, true]);
+    raise(1, 100 + BODY_CHARGE - 1);
+    expect([outbox.next(0), outbox.blockedStreams]).toEqual([undefined, 1]);
+    raise(1, 100 + BODY_CHARGE);
     expect([turns(drain(outbox)), outbox.blockedStreams]).toEqual([[1], 0]);
   });
 
-  it('cuts a body to the credit there is and goes on where it stopped', () => {
+  it('cuts a body to the available credit and continues there', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 300 }),
         fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 30 }),
         (size, grants) => {
           const bytes = Uint8Array.from({ length: size }, (_, i) => i);
-          const outbox = withCredit(0, 0);
+          const { outbox, credit, raise } = withCredit(0, 0);
           const assembler = new Assembler(resolveLimits());
           outbox.pushBody(bodyOf(1, bytes));
           let limit = 0;
@@ -308,13 +310,13 @@ describe('an outbox with credit', () => {
           let whole: Uint8Array | undefined;
           for (const grant of [...grants, 1_000]) {
             limit += grant;
-            raise(outbox, 1, limit);
+            raise(1, limit);
             for (const frame of drain(outbox)) {
               const decoded = decodeLinkFrame(frame as Uint8Array);
               spent += decoded.rest.length + (assembler.isPending(1) ? 0 : BODY_CHARGE);
               whole = assembler.add(decoded)?.bytes;
               expect(spent).toBeLessThanOrEqual(limit);
-              expect(outbox.credit?.available(1)).toBe(limit - spent);
+              expect(credit.available(1)).toBe(limit - spent);
             }
           }
           expect(whole).toEqual(bytes);
@@ -323,39 +325,39 @@ describe('an outbox with credit', () => {
     );
   });
 
-  it('passes over a stream without credit and holds up no other', () => {
-    const outbox = withCredit(0, 50);
+  it('skips a stream without credit and does not hold up the others', () => {
+    const { outbox, raise } = withCredit(0, 50);
     outbox.pushBody(sized(1, 100));
     for (const id of [0, 3, 5]) outbox.pushBody(sized(id, 10));
     expect(turns(drain(outbox))).toEqual([1, 3, 5]);
     expect([outbox.blockedStreams, outbox.queuedOn(0)]).toEqual([2, 10]);
-    // What needs no credit keeps its place behind what does.
-    outbox.pushBehind(1, END(1));
-    expect(outbox.next()).toBeUndefined();
-    raise(outbox, 1, 1_000);
+    // A frame that needs no credit keeps its place after a body that does.
+    outbox.pushAfter(1, END(1));
+    expect(outbox.next(0)).toBeUndefined();
+    raise(1, 1_000);
     expect(turns(drain(outbox))).toEqual([1, 1]);
   });
 
   it('forgets a blocked stream that is dropped', () => {
-    const outbox = withCredit(0, 0);
+    const { outbox } = withCredit(0, 0);
     outbox.pushBody(sized(1, 10));
-    expect(outbox.next()).toBeUndefined();
+    expect(outbox.next(0)).toBeUndefined();
     outbox.drop(1);
     expect([outbox.blockedStreams, outbox.queuedBytes]).toEqual([0, 0]);
     outbox.unblock(1);
     outbox.unblock(99);
-    expect([outbox.blockedStreams, outbox.next()]).toEqual([0, undefined]);
+    expect([outbox.blockedStreams, outbox.next(0)]).toEqual([0, undefined]);
   });
 
-  it('lets a signal pass without any', () => {
-    const outbox = withCredit(0, 0);
-    outbox.pushBehind(1, END(1));
+  it('writes a signal without credit', () => {
+    const { outbox } = withCredit(0, 0);
+    outbox.pushAfter(1, END(1));
     expect(turns(drain(outbox))).toEqual([1]);
   });
 });
 
 describe('an outbox that is replayed', () => {
-  it('hands out the same bytes in the same order, then goes on', () => {
+  it('writes the same bytes in the same order, then continues', () => {
     const sizes = fc.array(fc.nat(150_000), { minLength: 1, maxLength: 6 });
     fc.assert(
       fc.property(sizes, fc.nat(10), fc.nat(10), (bodies, writeFirst, confirmFirst) => {
@@ -364,18 +366,18 @@ describe('an outbox that is replayed', () => {
         for (const [i, size] of bodies.entries()) outbox.pushBody(sized(i % 3, size));
         const written: Uint8Array[] = [];
         for (let i = 0; i < writeFirst; i++) {
-          const frame = outbox.next();
+          const frame = outbox.next(0);
           if (frame !== undefined) written.push(Uint8Array.from(frame as Uint8Array));
         }
         const confirmed = Math.min(confirmFirst, written.length);
         const count = outbox.framesWritten;
         outbox.pause();
-        expect([outbox.next(), outbox.isIdle]).toEqual([undefined, true]);
+        expect([outbox.next(0), outbox.isIdle]).toEqual([undefined, true]);
         outbox.replayFrom(confirmed);
         for (const frame of written.slice(confirmed)) {
-          expect(Buffer.compare(frame, outbox.next() as Uint8Array)).toBe(0);
+          expect(Buffer.compare(frame, outbox.next(0) as Uint8Array)).toBe(0);
         }
-        // What is written again is not counted again.
+        // Replayed frames are not counted again.
         expect(outbox.framesWritten).toBe(count);
         drain(outbox);
         expect([outbox.isIdle, outbox.queuedBytes]).toEqual([true, 0]);
@@ -384,7 +386,7 @@ describe('an outbox that is replayed', () => {
     );
   });
 
-  it('forgets what is confirmed, whatever is confirmed twice or late', () => {
+  it('forgets confirmed frames, even if some are confirmed twice or out of order', () => {
     const outbox = createOutbox();
     outbox.retain = true;
     for (let i = 0; i < 4; i++) outbox.pushBody(sized(0, i));
@@ -397,7 +399,7 @@ describe('an outbox that is replayed', () => {
     expect([...outbox.unconfirmed()]).toEqual([]);
   });
 
-  it('while paused says what is no part of the session, and nothing of before', () => {
+  it('writes only new control frames while it is paused', () => {
     const outbox = createOutbox();
     outbox.retain = true;
     outbox.pushControl('PING of the old connection');
@@ -410,7 +412,7 @@ describe('an outbox that is replayed', () => {
     expect(turns(drain(outbox))).toEqual([9, 1]);
   });
 
-  it('lets a new signal wait until the old frames are through', () => {
+  it('writes a new signal after the replayed frames', () => {
     const outbox = createOutbox();
     outbox.retain = true;
     for (const id of [1, 3]) outbox.pushBody(sized(id, 1));
@@ -422,7 +424,7 @@ describe('an outbox that is replayed', () => {
     expect(turns(drain(outbox))).toEqual(['ACK', 1, 3, 5]);
   });
 
-  it('keeps nothing where nothing is to be kept', () => {
+  it('keeps no written frames unless told to', () => {
     const outbox = createOutbox();
     outbox.pushBody(sized(1, 1));
     drain(outbox);
@@ -431,15 +433,15 @@ describe('an outbox that is replayed', () => {
 });
 
 describe('a peer that acknowledges nothing', () => {
-  it('is written no more than may be kept, and more as soon as it does', () => {
+  it('gets no more frames than may be kept, until it does', () => {
     const outbox = createOutbox();
     outbox.retain = true;
-    outbox.maxRetained = 10_000;
+    outbox.attach({ maxRetained: 10_000 });
     for (let i = 0; i < 100; i++) outbox.pushBody(sized(1, 900));
     const written = drain(outbox).length;
     expect(written).toBeGreaterThanOrEqual(9);
     expect(written).toBeLessThanOrEqual(11);
-    // Nothing is to be gained by asking again, but control goes out.
+    // Asking again is pointless, but control frames are written.
     expect(outbox.isIdle).toBe(true);
     outbox.pushControl('PING');
     expect(drain(outbox)).toEqual(['PING']);

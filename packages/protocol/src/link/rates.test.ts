@@ -3,7 +3,7 @@ import { DEFAULT_LIMITS } from '../base/limits.js';
 import { errorCode } from '../testing/error-code.js';
 import { MIN_FRAME_CHARGE, Pacer, RateLimiter } from './rates.js';
 
-/** The delay that a request is answered with, 0 where it is taken. */
+/** The delay that a request is refused with; 0 if it is accepted. */
 const ask = (gate: RateLimiter, now: number) => gate.handleRequest(now)?.retryAfterMs ?? 0;
 
 const limits = {
@@ -33,7 +33,7 @@ describe('the pace of a sender', () => {
     expect([pace.mayWrite(499), pace.mayWrite(500)]).toEqual([false, true]);
   });
 
-  it('is none where nothing was announced, or 0', () => {
+  it('is unlimited if no rate was advertised, or 0', () => {
     for (const rates of [{}, { messagesPerMinute: Infinity }, { messagesPerMinute: 0, bytesPerSecond: 0 }]) {
       const pace = new Pacer(rates);
       for (let i = 0; i < 10_000; i++) {
@@ -46,16 +46,16 @@ describe('the pace of a sender', () => {
 });
 
 describe('the gate of a receiver', () => {
-  it('takes twice the burst, answers the next request with a delay, and closes after a third burst', () => {
+  it('accepts twice the burst, refuses the next request with a delay, and ends the session after a third burst', () => {
     const gate = new RateLimiter(limits);
     for (let i = 0; i < 120; i++) expect(ask(gate, 0)).toBe(0);
-    // One second pays the debt, another one is for the next.
+    // One second pays off the debt, another one allows the next request.
     expect(ask(gate, 0)).toBe(2_000);
     for (let i = 1; i < 60; i++) expect(ask(gate, 0)).toBeGreaterThan(2_000);
     expect(errorCode(() => gate.handleRequest(0))).toBe('rate_limited');
   });
 
-  it('takes a request again after the delay that it stated', () => {
+  it('accepts a request again after the stated delay', () => {
     const gate = new RateLimiter(limits);
     for (let i = 0; i < 120; i++) gate.handleRequest(0);
     const delay = ask(gate, 0);
@@ -63,18 +63,18 @@ describe('the gate of a receiver', () => {
     expect(ask(gate, delay)).toBeGreaterThan(0);
   });
 
-  it('is never in the way of a sender that keeps its pace', () => {
+  it('never affects a sender that keeps its pace', () => {
     const pace = new Pacer(limits);
     const gate = new RateLimiter(limits);
     for (let now = 0; now < 600_000; now += 250) {
       for (; pace.mayBegin(now); pace.begin(now)) {
-        // Delivered with up to a minute of delay, all at once.
+        // Delivered all at once, with a delay of up to a minute.
         expect(ask(gate, Math.ceil(now / 60_000) * 60_000)).toBe(0);
       }
     }
   });
 
-  it('closes for one-way messages beyond the rate, until it is kept again', () => {
+  it('closes for one-way messages beyond the rate, until the rate is kept again', () => {
     const gate = new RateLimiter(limits);
     for (let i = 0; i < 120; i++) gate.handleMessage(0);
     expect([gate.isClosed, gate.opensAt]).toEqual([false, Infinity]);
@@ -85,13 +85,13 @@ describe('the gate of a receiver', () => {
     expect(gate.handleTimeout(2_000)).toBe(false);
   });
 
-  it('closes for bytes beyond the rate, and ends what no credit accounts for', () => {
+  it('closes for bytes beyond the rate, and ends the session if credit does not explain them', () => {
     const gate = new RateLimiter({ ...limits, bytesPerSecond: 1_000 });
     gate.handleBytes(2_000, 0);
     expect(gate.isClosed).toBe(false);
     gate.handleBytes(64, 0);
     expect([gate.isClosed, gate.opensAt]).toEqual([true, 64]);
-    // The debt that is allowed: a second, the window, and what completes a message.
+    // The allowed debt: a second, the window, and the bytes that complete a message.
     const allowed = 1_000 + 1_000 + 2 * 1024 * 1024;
     gate.handleBytes(allowed - 64, 0);
     expect(errorCode(() => gate.handleBytes(1, 0))).toBe('rate_limited');
@@ -112,7 +112,7 @@ describe('the gate of a receiver', () => {
     expect(gate.isClosed).toBe(true);
   });
 
-  it('takes twice the burst of control messages and not one more, then the rate', () => {
+  it('accepts twice the burst of control messages and not one more, then the rate', () => {
     const gate = new RateLimiter({ ...limits, controlMessagesPerMinute: 60 });
     for (let i = 0; i < 120; i++) gate.handleControl(0);
     expect(errorCode(() => gate.handleControl(0))).toBe('rate_limited');
@@ -121,7 +121,7 @@ describe('the gate of a receiver', () => {
     expect(errorCode(() => gate.handleControl(1_000))).toBe('rate_limited');
   });
 
-  it('knows no rates that are off', () => {
+  it('enforces no rate that is off', () => {
     const off = { messagesPerMinute: Infinity, bytesPerSecond: Infinity, controlMessagesPerMinute: Infinity };
     const gate = new RateLimiter({ ...DEFAULT_LIMITS, ...off });
     for (let i = 0; i < 10_000; i++) {

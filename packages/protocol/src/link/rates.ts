@@ -3,40 +3,40 @@ import type { Limits } from '../base/limits.js';
 import { TokenBucket } from '../base/token-bucket.js';
 
 /**
- * How much may be sent per time.
+ * Rates: how much a peer may send per time.
  *
- * A sender keeps to the announced rates by waiting. A receiver allows twice the burst, so that a sender
- * whose clock or network is uneven is never in the wrong, and meets what goes beyond it in steps: a request
- * is answered `rate_limited`, for messages and bytes credit is held back until the rate is kept again, and
- * who exceeds it by another burst all the same is closed with 4429.
+ * A sender waits as needed to keep the advertised rates. A receiver allows twice the burst, so that a sender
+ * with an uneven clock or network never exceeds the limit. Beyond that, a request is answered with
+ * `rate_limited`; for messages and bytes, credit is held back until the rate is kept again. A peer that
+ * exceeds the limit by another burst is disconnected with 4429.
  *
- * Control messages have a rate of their own, generous to every peer that uses them as they are meant; a session beyond it
- * is closed at once, as nothing holds control messages back. And since a frame of two bytes takes as long to
- * handle as one of sixty, none counts as fewer bytes than {@link MIN_FRAME_CHARGE}.
+ * Control messages have a rate of their own, far above what normal use needs. A session that exceeds it is
+ * closed at once, as nothing can hold control messages back. A frame of two bytes takes as long to handle as
+ * one of sixty, so every frame counts for at least {@link MIN_FRAME_CHARGE} bytes.
  *
- * A bucket is made when it is first used, as most sessions wait most of the time.
+ * Buckets are created when they are first used: most sessions are idle.
  */
 
 type Rates = Pick<Limits, 'messagesPerMinute' | 'bytesPerSecond'>;
 type GateLimits = Rates & Pick<Limits, 'controlMessagesPerMinute' | 'sessionWindow'>;
 
-/** Bytes that a WebSocket message counts for at least. */
+/** Least number of bytes that a WebSocket message counts for. */
 export const MIN_FRAME_CHARGE = 64;
 
 const MINUTE_MS = 60_000;
 const SECOND_MS = 1_000;
 /** Bursts that a receiver allows. */
 const TOLERANCE = 2;
-/** What one stream may be granted beyond its window to complete a message, and frames that need no credit. */
+/** Bytes that may arrive beyond the session window: to complete a message, and frames that need no credit. */
 const BEYOND_WINDOW = 2 * 1024 * 1024;
 
-/** The sending side: what may be written now. */
+/** The sending side: decides when to write. */
 export class Pacer {
   readonly #rates: Partial<Rates>;
   #messages: TokenBucket | undefined;
   #bytes: TokenBucket | undefined;
 
-  /** @param rates what the peer has announced. */
+  /** @param rates those that the peer has advertised. */
   constructor(rates: Partial<Rates>) {
     this.#rates = rates;
   }
@@ -46,13 +46,13 @@ export class Pacer {
     return this.#messages?.has(1, now) ?? true;
   }
 
-  /** One has begun, in time or again after a lost connection. */
+  /** A message, request or transfer has begun, or was replayed after a lost connection. */
   begin(now: number): void {
     this.#messages ??= bucketOf(this.#rates.messagesPerMinute, MINUTE_MS, 1, now);
     this.#messages?.spend(1, now);
   }
 
-  /** Whether anything but control may be written. */
+  /** Whether anything other than control frames may be written. */
   mayWrite(now: number): boolean {
     return this.#bytes?.has(0, now) ?? true;
   }
@@ -62,15 +62,15 @@ export class Pacer {
     this.#bytes?.spend(Math.max(size, MIN_FRAME_CHARGE), now);
   }
 
-  /** When both may be again. */
+  /** Clock reading at which a message may both begin and be written. */
   readyAt(now: number): number {
     return Math.max(this.#messages?.readyAt(1, now) ?? now, this.#bytes?.readyAt(0, now) ?? now);
   }
 }
 
-/** The receiving side. While it is closed, no credit is granted. */
+/** The receiving side: a gate. While it is closed, no credit is granted. */
 export class RateLimiter {
-  /** What every request is answered, however few there are. */
+  /** If set, every request is refused with this error, regardless of the rate. */
   refusal: ProtocolError | undefined;
   readonly #limits: GateLimits;
   #messages: TokenBucket | undefined;
@@ -86,12 +86,12 @@ export class RateLimiter {
     return this.#opensAt !== Infinity;
   }
 
-  /** When the gate opens, `Infinity` where it is open. */
+  /** Clock reading at which the gate opens; `Infinity` if it is open. */
   get opensAt(): number {
     return this.#opensAt;
   }
 
-  /** @throws {ProtocolError} `rate_limited` where more arrives than credit can account for. */
+  /** @throws {ProtocolError} `rate_limited` if more bytes arrive than the granted credit explains. */
   handleBytes(size: number, now: number): void {
     const { bytesPerSecond, sessionWindow } = this.#limits;
     this.#bytes ??= bucketOf(bytesPerSecond, SECOND_MS, TOLERANCE, now);
@@ -100,16 +100,16 @@ export class RateLimiter {
     const level = bytes.spend(Math.max(size, MIN_FRAME_CHARGE), now);
     if (level >= 0) return;
     const readyAt = bytes.readyAt(0, now);
-    // What was granted before the gate closed is no excess of the peer's.
+    // Credit that was granted before the gate closed is not held against the peer.
     if (level < -(bytesPerSecond + sessionWindow + BEYOND_WINDOW))
       throw excess(`${bytesPerSecond} bytes a second`, readyAt - now);
     this.#closeUntil(readyAt);
   }
 
   /**
-   * A request or transfer opens a stream. Returns what to answer where it is not taken.
+   * A request or transfer opens a stream. Returns the error to refuse it with, if any.
    *
-   * @throws {ProtocolError} `rate_limited` where the excess persists.
+   * @throws {ProtocolError} `rate_limited` if the peer exceeds the rate by another burst.
    */
   handleRequest(now: number): ProtocolError | undefined {
     const retryAfterMs = this.#spendMessage(now);
@@ -117,13 +117,16 @@ export class RateLimiter {
     return new ProtocolError('rate_limited', 'too many requests', { retryAfterMs });
   }
 
-  /** A one-way message. @throws {ProtocolError} as {@link handleRequest}. */
+  /** A one-way message arrives. @throws {ProtocolError} as {@link handleRequest}. */
   handleMessage(now: number): void {
     const delay = this.#spendMessage(now);
     if (delay > 0) this.#closeUntil(now + delay);
   }
 
-  /** A control message that is not DATA. @throws {ProtocolError} `rate_limited` beyond twice the burst. */
+  /**
+   * A control message other than DATA arrives.
+   * @throws {ProtocolError} `rate_limited` beyond twice the burst.
+   */
   handleControl(now: number): void {
     const { controlMessagesPerMinute } = this.#limits;
     this.#controls ??= bucketOf(controlMessagesPerMinute, MINUTE_MS, TOLERANCE, now);
@@ -132,14 +135,14 @@ export class RateLimiter {
     throw excess(`${controlMessagesPerMinute} control messages a minute`, controls.readyAt(1, now) - now);
   }
 
-  /** Opens the gate where it is time. Returns whether it did. */
+  /** Opens the gate if it is time. Returns whether it did. */
   handleTimeout(now: number): boolean {
     if (now < this.#opensAt) return false;
     this.#opensAt = Infinity;
     return true;
   }
 
-  /** Milliseconds until one more message is in time. */
+  /** Returns the milliseconds until the message would have been within the rate; 0 if it is. */
   #spendMessage(now: number): number {
     const { messagesPerMinute } = this.#limits;
     this.#messages ??= bucketOf(messagesPerMinute, MINUTE_MS, TOLERANCE, now);
@@ -157,7 +160,7 @@ export class RateLimiter {
   }
 }
 
-/** `undefined` where there is no rate; nobody states 0 who wants to be talked to. */
+/** `undefined` if the rate is unlimited; 0 is treated as unlimited. */
 function bucketOf(
   amount: number | undefined,
   periodMs: number,

@@ -22,7 +22,7 @@ const bodyOf = (change: Partial<OutgoingBody>): OutgoingBody => {
     ...change,
   };
 };
-/** The frames of a body in parts of `size` bytes. */
+/** The frames of a body, with `size` bytes each. */
 const framesOf = (body: OutgoingBody, size: number) => {
   const frames = [];
   for (let at = 0; at === 0 || at < body.bytes.length; at += size)
@@ -45,7 +45,7 @@ describe('assembly', () => {
     })
     .map(({ size, ...rest }) => ({ size, body: bodyOf(rest) }));
 
-  it('gives back the bodies of several streams, however their parts are mixed', () => {
+  it('restores the bodies of several streams from fragments in any order', () => {
     fc.assert(
       fc.property(
         fc.array(fc.array(body, { maxLength: 3 }), { maxLength: 5 }),
@@ -87,7 +87,7 @@ describe('assembly', () => {
     );
   });
 
-  it('charges what was received behind the codec byte, and a fixed sum for each body', () => {
+  it('charges the bytes after the codec byte, and a fixed sum for each body', () => {
     const assembler = new Assembler(LIMITS);
     const parts = framesOf(bodyOf({ bytes: new Uint8Array(10), metadata: of(0x80) }), 4);
     const received = parts.reduce((sum, part) => sum + part.rest.length, 0);
@@ -95,7 +95,7 @@ describe('assembly', () => {
     expect(assembler.add(frame(0x10, 0, 0))?.charge).toBe(16);
   });
 
-  it('takes no more memory for fragments of one byte than for their bytes', () => {
+  it('takes little more memory for fragments of one byte than for their bytes', () => {
     setFlagsFromString('--expose-gc');
     const collectGarbage = runInNewContext('gc') as () => void;
     const heap = () => {
@@ -111,7 +111,7 @@ describe('assembly', () => {
     expect(assembler.add(partAt(bytes.length - 1))?.bytes).toEqual(bytes);
   });
 
-  it('knows what an unfinished body lacks, until it is dropped', () => {
+  it('knows how many bytes an unfinished body lacks, until it is dropped', () => {
     const assembler = new Assembler(LIMITS);
     const [first, second] = framesOf(bodyOf({ bytes: new Uint8Array(10), streamId: 5 }), 4);
     assembler.add(first as never);
@@ -120,7 +120,7 @@ describe('assembly', () => {
     expect(assembler.missing(5)).toBe(2);
     assembler.drop(5);
     expect([assembler.missing(5), assembler.isPending(5)]).toEqual([0, false]);
-    // What begins now is a new body.
+    // The next frame begins a new body.
     expect(assembler.add(frame(0x13, 5, 0, 9))?.bytes).toEqual(of(9));
   });
 });
@@ -137,17 +137,17 @@ describe('a body is refused', () => {
   it.each([
     ['message', BodyCodec.PLAIN, 100, 'message_too_large'],
     ['compressed message', BodyCodec.BROTLI, 100, 'message_too_large'],
-    ['tensor that is no request', BodyCodec.AVP, 100, 'message_too_large'],
+    ['tensor that is not a request', BodyCodec.AVP, 100, 'message_too_large'],
   ] as const)('at n + 1 bytes and not at n, as a %s', (_what, codec, n, code) => {
     const sized = (length: number) => bodyOf({ codec, bytes: new Uint8Array(length), originalLength: 1 });
     expect(add(...framesOf(sized(n), n))).toBe('none');
     expect(add(...framesOf(sized(n + 1), n + 1))).toBe(code);
-    // In parts, with the first of them.
+    // In fragments, with the first of them.
     expect(add(...framesOf(sized(n), 30))).toBe('none');
     expect(add(framesOf(sized(n + 1), 30)[0] as never)).toBe(code);
   });
 
-  it('where it states to expand to n + 1 bytes, whole or in parts', () => {
+  it('if it states to expand to n + 1 bytes, whole or in fragments', () => {
     for (const codec of [BodyCodec.M2M, BodyCodec.BROTLI, BodyCodec.TOKEN, BodyCodec.DICTIONARY]) {
       for (const size of [4, 2]) {
         expect(add(...framesOf(stating(codec, 100), size))).toBe('none');
@@ -157,7 +157,7 @@ describe('a body is refused', () => {
     }
   });
 
-  it('where its metadata are n + 1 bytes', () => {
+  it('if its metadata is n + 1 bytes', () => {
     expect(add(...framesOf(bodyOf({ metadata: new Uint8Array(10) }), 4))).toBe('none');
     expect(add(...framesOf(bodyOf({ metadata: new Uint8Array(11) }), 4))).toBe('metadata_too_large');
   });
@@ -173,11 +173,11 @@ describe('a body is refused', () => {
     ['less than was stated', [0x13, 5, 0, 3]],
     ['more than was stated', [0x13, 5, 0, 3, 4, 5]],
     ['all that was stated, and more to come', [0x13, 5, MORE, 3, 4]],
-  ])('where it is continued with %s', (_what, bytes) => {
+  ])('if it is continued with %s', (_what, bytes) => {
     expect(add(FIRST, frame(...bytes))).toBe('bad_frame');
   });
 
-  it('nowhere else: parts of another stream may come in between', () => {
+  it('but not if fragments of another stream come in between', () => {
     expect(add(FIRST, frame(0x13, 7, 1, 9), frame(0x10, 0, SECRET, 9), frame(0x13, 5, 0, 3, 4))).toBe('none');
   });
 });

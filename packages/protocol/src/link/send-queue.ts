@@ -1,65 +1,73 @@
 import { Fifo } from '../base/fifo.js';
 import type { CodedBody } from '../codec/body.js';
 import { LinkKind, type OutgoingBody } from './frame.js';
-import { SourcedBody } from './streamed-body.js';
+import { StreamedBody } from './streamed-body.js';
 
-/** A frame that keeps its place behind the bodies of its stream: end, error. */
-export interface ReadyFrame {
+/** A frame that is written after the bodies of its stream: end, error. */
+export interface SignalFrame {
   readonly frame: Uint8Array | (() => Uint8Array);
-  /** Bytes that it counts as while it waits. */
+  /** Bytes that it counts for while it is queued. */
   readonly size: number;
 }
 
-/** A message that is a WebSocket message of its own, without a link: not counted and never replayed. */
+/** A message in a session without a link: a WebSocket message of its own, not counted and never replayed. */
 export interface BareFrame {
   readonly bare: Uint8Array | string;
   readonly body: Pick<CodedBody, 'codec' | 'bytes' | 'originalLength'>;
 }
 
-/** What an application has sent. */
-export type UnwrittenBody = OutgoingBody | SourcedBody | BareFrame;
+/** Something that the application has sent. */
+export type UnwrittenBody = OutgoingBody | StreamedBody | BareFrame;
 
-export type LaneItem = UnwrittenBody | ReadyFrame;
+export type QueueItem = UnwrittenBody | SignalFrame;
 
-/** What waits on one stream, in the order in which it is written. */
-export class Lane {
+/** What is queued on all streams together. */
+export interface QueueTotals {
+  queuedBytes: number;
+  queuedItems: number;
+}
+
+/** The bodies and frames queued on one stream, in the order in which they are written. */
+export class SendQueue {
   readonly streamId: number;
-  /** Bytes of the first item that are written. */
+  readonly #totals: QueueTotals;
+  /** Written bytes of the first item. */
   offset = 0;
-  /** Something of this lane was written. */
-  begun = false;
-  /** Waits for credit and is not in turn. */
+  /** Something on this stream was written. */
+  started = false;
+  /** Waits for credit, and so for no turn. */
   blocked = false;
-  /** Waits for its body's source and is not in turn. */
-  starved = false;
+  /** Waits for more bytes of its streamed body, and so for no turn. */
+  awaitingSource = false;
   queuedBytes = 0;
-  readonly #items = new Fifo<LaneItem>();
+  readonly #items = new Fifo<QueueItem>();
 
-  constructor(streamId: number) {
+  constructor(streamId: number, totals: QueueTotals) {
     this.streamId = streamId;
+    this.#totals = totals;
   }
 
   get isEmpty(): boolean {
     return this.#items.size === 0;
   }
 
-  /** Bodies and frames that wait. */
+  /** Queued bodies and frames. */
   get size(): number {
     return this.#items.size;
   }
 
-  /** Of a lane that is not empty. */
-  get first(): LaneItem {
-    return this.#items.first as LaneItem;
+  /** The item that is written next. The queue must not be empty. */
+  get first(): QueueItem {
+    return this.#items.first as QueueItem;
   }
 
-  /** The body at the end that is fed while it is written, where there is one. */
-  get source(): SourcedBody | undefined {
+  /** The streamed body that is being fed: always the last item. */
+  get streamed(): StreamedBody | undefined {
     const { last } = this.#items;
-    return last instanceof SourcedBody ? last : undefined;
+    return last instanceof StreamedBody ? last : undefined;
   }
 
-  /** Whether what is written next begins a message, request or transfer. */
+  /** Whether the next frame begins a message, request or transfer. */
   get beginsMessage(): boolean {
     const item = this.first;
     if ('bare' in item) return true;
@@ -67,23 +75,74 @@ export class Lane {
     return this.offset === 0 && (item.kind === LinkKind.MESSAGE || item.kind === LinkKind.REQUEST);
   }
 
-  /** Bodies that are not written to their end. */
+  /** Bodies that are not completely written. */
   unwritten(): UnwrittenBody[] {
     return [...this.#items].filter((item): item is UnwrittenBody => !('frame' in item));
   }
 
-  push(item: LaneItem): void {
+  push(item: QueueItem, size: number): void {
     this.#items.push(item);
+    this.#totals.queuedItems++;
+    this.resize(size);
   }
 
-  /** The first item as it is from now on. */
-  replaceFirst(item: LaneItem): void {
+  /** Counts `by` more queued bytes; a negative number if bytes were written. */
+  resize(by: number): void {
+    this.queuedBytes += by;
+    this.#totals.queuedBytes += by;
+  }
+
+  replaceFirst(item: QueueItem): void {
     this.#items.replaceFirst(item);
   }
 
-  /** The first item is written to its end. */
-  advance(): void {
+  /** Removes the first item, which is completely written. */
+  shift(): void {
     this.offset = 0;
     this.#items.shift();
+    this.#totals.queuedItems--;
+  }
+
+  /** Takes everything that is queued off the totals: the queue is dropped. */
+  discount(): void {
+    this.#totals.queuedBytes -= this.queuedBytes;
+    this.#totals.queuedItems -= this.size;
+  }
+}
+
+/** A frame outside every stream. */
+interface ControlFrame {
+  readonly frame: Uint8Array | string;
+  readonly counted: boolean;
+}
+
+/** Frames that are written ahead of all streams; counted ones only after the frames that are replayed. */
+export class ControlQueue {
+  /** `undefined` while empty: arrays never shrink, and most sessions are idle. */
+  #frames: ControlFrame[] | undefined;
+
+  get size(): number {
+    return this.#frames?.length ?? 0;
+  }
+
+  push(frame: Uint8Array | string, counted: boolean): void {
+    this.#frames ??= [];
+    this.#frames.push({ frame, counted });
+  }
+
+  /** @param holdsCounted whether counted frames have to wait. */
+  shift(holdsCounted: boolean): ControlFrame | undefined {
+    const frames = this.#frames;
+    if (frames === undefined) return undefined;
+    const index = holdsCounted ? frames.findIndex(({ counted }) => !counted) : 0;
+    if (index < 0) return undefined;
+    const next = index === 0 ? frames.shift() : frames.splice(index, 1)[0];
+    if (frames.length === 0) this.#frames = undefined;
+    return next;
+  }
+
+  /** Forgets the frames that are sent again after a resume. */
+  dropUncounted(): void {
+    this.#frames = this.#frames?.filter(({ counted }) => counted);
   }
 }

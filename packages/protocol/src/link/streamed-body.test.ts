@@ -3,33 +3,36 @@ import { describe, expect, it } from 'vitest';
 import { concatBytes } from '../base/bytes.js';
 import { BodyCodec } from '../codec/body.js';
 import { errorCode } from '../testing/error-code.js';
+import { MAX_PIECE_SIZE } from './body-writer.js';
 import { BODY_CHARGE, SendCredit } from './credit.js';
 import { decodeLinkFrame, encodeSignalFrame, LinkFlag, LinkKind } from './frame.js';
-import { createOutbox, MAX_PIECE_SIZE, type Outbox } from './outbox.js';
-import { PieceTracker } from './pieces.js';
-import { SourcedBody } from './streamed-body.js';
+import { createOutbox, type Outbox } from './outbox.js';
+import { Assembler, type BodyPiece, TRANSFER_OVERHEAD } from './reassembly.js';
+import { StreamedBody } from './streamed-body.js';
 
 const bodyOf = (streamId: number, totalLength: number, first = new Uint8Array(0)) => {
   const { REQUEST: kind } = LinkKind;
-  const body = new SourcedBody({ kind, streamId, codec: BodyCodec.AVP, totalLength });
+  const body = new StreamedBody({ kind, streamId, codec: BodyCodec.AVP, totalLength });
   body.feed(first);
   return body;
 };
 const numbered = (length: number) => Uint8Array.from({ length }, (_, i) => (i * 31) >> 3);
 const read = (outbox: Outbox): Uint8Array[] => {
   const frames = [];
-  for (let frame = outbox.next(); frame !== undefined; frame = outbox.next())
+  for (let frame = outbox.next(0); frame !== undefined; frame = outbox.next(0))
     frames.push((frame as Uint8Array).slice());
   return frames;
 };
 const END = (streamId: number) => encodeSignalFrame(LinkKind.END, streamId);
 
-/** The pieces that frames carry, put together. */
-const received = (tracker: PieceTracker, frames: readonly Uint8Array[]) =>
-  frames.map((frame) => tracker.add(decodeLinkFrame(frame)));
+/** @param maxTransferSize bytes of a tensor, without its overhead. */
+const createAssembler = (maxTransferSize: number) =>
+  new Assembler({ maxTransferSize, maxMessageSize: 0, maxMetadataSize: 100 });
+const received = (assembler: Assembler, frames: readonly Uint8Array[]): BodyPiece[] =>
+  frames.map((frame) => assembler.addPiece(decodeLinkFrame(frame)));
 
-describe('a body that comes from a source', () => {
-  it('arrives as it was fed, however it is fed and whatever credit there is', () => {
+describe('a streamed body', () => {
+  it('arrives as it was fed, for any sizes of chunks and any credit', () => {
     const some = fc.integer({ min: 1, max: 40 });
     const feeds = fc.tuple(some, some, some, some);
     const grants = fc.array(fc.nat(60), { maxLength: 12 });
@@ -39,15 +42,16 @@ describe('a body that comes from a source', () => {
         const total = sizes.reduce((sum, size) => sum + size);
         const bytes = numbered(total);
         const outbox = createOutbox();
-        outbox.credit = new SendCredit({ messages: 0, stream: credits.length === 0 ? Infinity : 0 });
-        const tracker = new PieceTracker(total, 0);
+        const credit = new SendCredit({ messages: 0, stream: credits.length === 0 ? Infinity : 0 });
+        outbox.attach({ credit });
+        const assembler = createAssembler(total);
         const pieces: Uint8Array[] = [];
         let limit = 0;
         let charged = 0;
         const step = (grant: number) => {
           limit += grant;
-          if (outbox.credit?.raise(streamId, limit)) outbox.unblock(streamId);
-          for (const piece of received(tracker, read(outbox))) {
+          if (credit.raise(streamId, limit)) outbox.unblock(streamId);
+          for (const piece of received(assembler, read(outbox))) {
             expect(piece).toMatchObject({ offset: pieces.reduce((sum, { length }) => sum + length, 0) });
             expect(piece.totalLength).toBe(total);
             pieces.push(piece.bytes);
@@ -56,7 +60,7 @@ describe('a body that comes from a source', () => {
           if (credits.length > 0) expect(charged).toBeLessThanOrEqual(limit);
         };
         let at = sizes[0];
-        outbox.pushSource(bodyOf(streamId, total, bytes.subarray(0, at)));
+        outbox.pushBody(bodyOf(streamId, total, bytes.subarray(0, at)));
         for (const [i, size] of sizes.entries()) {
           if (i > 0) {
             outbox.feed(streamId, bytes.subarray(at, at + size));
@@ -67,7 +71,7 @@ describe('a body that comes from a source', () => {
         step(total + BODY_CHARGE + 16);
         expect(concatBytes(pieces)).toEqual(bytes);
         expect([outbox.isIdle, outbox.hasBodies, outbox.blockedStreams]).toEqual([true, false, 0]);
-        expect([outbox.has(streamId), outbox.queuedBytes, tracker.isPending(streamId)]).toEqual([
+        expect([outbox.has(streamId), outbox.queuedBytes, assembler.isPending(streamId)]).toEqual([
           false,
           0,
           false,
@@ -76,9 +80,9 @@ describe('a body that comes from a source', () => {
     );
   });
 
-  it('is one frame without MORE where all of it is there', () => {
+  it('is one frame without MORE if all of it is there', () => {
     const outbox = createOutbox();
-    outbox.pushSource(bodyOf(1, 3, Uint8Array.of(1, 2, 3)));
+    outbox.pushBody(bodyOf(1, 3, Uint8Array.of(1, 2, 3)));
     const [frame, ...others] = read(outbox);
     expect([...(frame ?? [])]).toEqual([0x11, 1, BodyCodec.AVP, 1, 2, 3]);
     expect(others).toEqual([]);
@@ -87,34 +91,34 @@ describe('a body that comes from a source', () => {
   it.each([
     [MAX_PIECE_SIZE, 1],
     [MAX_PIECE_SIZE + 1, 2],
-  ])('of %i bytes that wait takes %i frames', (size, frames) => {
+  ])('of %i waiting bytes takes %i frames', (size, frames) => {
     const outbox = createOutbox();
-    outbox.pushSource(bodyOf(1, size, new Uint8Array(size)));
+    outbox.pushBody(bodyOf(1, size, new Uint8Array(size)));
     expect(read(outbox)).toHaveLength(frames);
   });
 
-  it('holds nobody up while its source has nothing', () => {
+  it('does not hold up other streams while its source has no bytes', () => {
     const outbox = createOutbox();
-    outbox.pushSource(bodyOf(1, 10, Uint8Array.of(1)));
+    outbox.pushBody(bodyOf(1, 10, Uint8Array.of(1)));
     expect(read(outbox)).toHaveLength(1);
-    expect([outbox.hasBodies, outbox.isIdle, outbox.has(1), outbox.next()]).toEqual([
+    expect([outbox.hasBodies, outbox.isIdle, outbox.has(1), outbox.next(0)]).toEqual([
       true,
       true,
       true,
       undefined,
     ]);
-    outbox.pushBehind(3, END(3));
+    outbox.pushAfter(3, END(3));
     expect(read(outbox)).toEqual([END(3)]);
     outbox.feed(1, new Uint8Array(9));
     expect(outbox.isIdle).toBe(false);
     expect(decodeLinkFrame(read(outbox)[0] as Uint8Array)).toMatchObject({ streamId: 1, flags: 0 });
   });
 
-  it('is copied when it is written, so that its memory may be used again', () => {
+  it('is copied when it is written, so that its memory can be reused', () => {
     const outbox = createOutbox();
     outbox.retain = true;
     const memory = Uint8Array.of(7, 7);
-    outbox.pushSource(bodyOf(1, 4, memory));
+    outbox.pushBody(bodyOf(1, 4, memory));
     const [first] = read(outbox);
     memory.fill(8);
     outbox.feed(1, memory);
@@ -125,34 +129,37 @@ describe('a body that comes from a source', () => {
     expect([first?.slice(-2), second?.slice(-2)]).toEqual([Uint8Array.of(7, 7), Uint8Array.of(8, 8)]);
   });
 
-  it.each(['starved', 'blocked', 'in turn'])('is forgotten when it is dropped while %s', (state) => {
-    const outbox = createOutbox();
-    const credit = new SendCredit({ messages: Infinity, stream: state === 'blocked' ? 0 : Infinity });
-    outbox.credit = credit;
-    outbox.pushSource(bodyOf(1, 10, Uint8Array.of(1, 2)));
-    if (state !== 'in turn') read(outbox);
-    expect(outbox.drop(1)).toBe(state === 'starved');
-    expect([outbox.hasBodies, outbox.blockedStreams, outbox.queuedBytes]).toEqual([false, 0, 0]);
-    outbox.feed(1, new Uint8Array(8));
-    credit.raise(1, 100);
-    outbox.unblock(1);
-    expect([outbox.isIdle, outbox.has(1), read(outbox)]).toEqual([true, false, []]);
-  });
+  it.each(['awaiting its source', 'blocked', 'ready'])(
+    'is forgotten when it is dropped while %s',
+    (state) => {
+      const outbox = createOutbox();
+      const credit = new SendCredit({ messages: Infinity, stream: state === 'blocked' ? 0 : Infinity });
+      outbox.attach({ credit });
+      outbox.pushBody(bodyOf(1, 10, Uint8Array.of(1, 2)));
+      if (state !== 'ready') read(outbox);
+      expect(outbox.drop(1)).toBe(state === 'awaiting its source');
+      expect([outbox.hasBodies, outbox.blockedStreams, outbox.queuedBytes]).toEqual([false, 0, 0]);
+      outbox.feed(1, new Uint8Array(8));
+      credit.raise(1, 100);
+      outbox.unblock(1);
+      expect([outbox.isIdle, outbox.has(1), read(outbox)]).toEqual([true, false, []]);
+    },
+  );
 
-  it('is forgotten with all others of its kind, and nothing else is', () => {
+  it('is dropped with all other streamed bodies, and nothing else is', () => {
     const outbox = createOutbox();
-    outbox.pushSource(bodyOf(1, 10, Uint8Array.of(1)));
+    outbox.pushBody(bodyOf(1, 10, Uint8Array.of(1)));
     read(outbox);
-    outbox.pushSource(bodyOf(3, 10, Uint8Array.of(1)));
-    outbox.pushBehind(2, END(2));
+    outbox.pushBody(bodyOf(3, 10, Uint8Array.of(1)));
+    outbox.pushAfter(2, END(2));
     outbox.dropSources();
     expect([outbox.has(1), outbox.has(3), outbox.queuedBytes]).toEqual([false, false, 2]);
     expect(read(outbox)).toEqual([END(2)]);
   });
 
-  it('counts as not sent until it is written to its end', () => {
+  it('counts as not sent until it is completely written', () => {
     const outbox = createOutbox();
-    outbox.pushSource(bodyOf(1, 2, Uint8Array.of(1)));
+    outbox.pushBody(bodyOf(1, 2, Uint8Array.of(1)));
     read(outbox);
     expect(outbox.unwritten()).toMatchObject([{ streamId: 1, kind: LinkKind.REQUEST }]);
     outbox.feed(1, Uint8Array.of(2));
@@ -161,10 +168,10 @@ describe('a body that comes from a source', () => {
   });
 });
 
-describe('pieces of a body', () => {
+describe('the pieces of a body', () => {
   const frames = (totalLength: number, ...sizes: number[]) => {
     const outbox = createOutbox();
-    outbox.pushSource(bodyOf(1, totalLength, new Uint8Array(sizes[0] ?? 0)));
+    outbox.pushBody(bodyOf(1, totalLength, new Uint8Array(sizes[0] ?? 0)));
     const all = read(outbox);
     for (const size of sizes.slice(1)) {
       outbox.feed(1, new Uint8Array(size));
@@ -172,10 +179,8 @@ describe('pieces of a body', () => {
     }
     return all;
   };
-  const add = (maxLength: number, ...all: Uint8Array[]) => {
-    const tracker = new PieceTracker(maxLength, 100);
-    return errorCode(() => received(tracker, all));
-  };
+  const add = (maxTransferSize: number, ...all: Uint8Array[]) =>
+    errorCode(() => received(createAssembler(maxTransferSize), all));
   const changed = (frame: Uint8Array | undefined, codec: number) => {
     const copy = frame?.slice() ?? new Uint8Array(0);
     copy[2] = codec;
@@ -183,13 +188,14 @@ describe('pieces of a body', () => {
   };
 
   it('are refused at n + 1 bytes and not at n, by the first of them', () => {
-    expect(add(10, ...frames(10, 4, 6))).toBe('none');
-    expect(add(9, ...frames(10, 4).slice(0, 1))).toBe('transfer_too_large');
-    expect(add(10, ...frames(10, 10))).toBe('none');
-    expect(add(9, ...frames(10, 10))).toBe('transfer_too_large');
+    const n = TRANSFER_OVERHEAD + 10;
+    expect(add(10, ...frames(n, 4, n - 4))).toBe('none');
+    expect(add(9, ...frames(n, 4).slice(0, 1))).toBe('transfer_too_large');
+    expect(add(10, ...frames(n, n))).toBe('none');
+    expect(add(9, ...frames(n, n))).toBe('transfer_too_large');
   });
 
-  it('are no fewer and no more bytes than the first of them states', () => {
+  it('hold no fewer and no more bytes than the first of them states', () => {
     const [first, middle, last] = frames(10, 4, 4, 2) as [Uint8Array, Uint8Array, Uint8Array];
     expect(add(10, first, middle, last)).toBe('none');
     expect(add(10, first, middle, last.subarray(0, -1))).toBe('bad_frame');
@@ -199,13 +205,13 @@ describe('pieces of a body', () => {
     expect(add(10, first, middle.subarray(0, 3))).toBe('bad_frame');
   });
 
-  it('do not change what they are', () => {
+  it('do not change the codec or the flags of their body', () => {
     const [first, second] = frames(10, 4, 4) as [Uint8Array, Uint8Array];
     expect(add(10, first, changed(second, BodyCodec.PLAIN | LinkFlag.MORE))).toBe('bad_frame');
     expect(add(10, first, changed(second, BodyCodec.AVP | LinkFlag.MORE | LinkFlag.META))).toBe('bad_frame');
   });
 
-  it('of 2^62 bytes are none', () => {
+  it('are refused if the first states 2^62 bytes', () => {
     const frame = Uint8Array.of(0x11, 1, BodyCodec.AVP | LinkFlag.MORE, ...Array(8).fill(0xff), 0x40, 65);
     expect(add(Infinity, frame)).toBe('bad_varint');
   });

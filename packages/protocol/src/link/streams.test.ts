@@ -5,7 +5,7 @@ import { StreamTable } from './streams.js';
 const ids = (run: () => { id: number }, times: number) => Array.from({ length: times }, () => run().id);
 
 describe('streams', () => {
-  it('are odd for the client and even for the server, increasing and never used again', () => {
+  it('are odd for the client and even for the server, increasing and never reused', () => {
     const client = new StreamTable('client', 3, 3);
     const server = new StreamTable('server', 3, 3);
     expect([ids(() => client.open(), 3), ids(() => server.open(), 3)]).toEqual([
@@ -23,7 +23,7 @@ describe('streams', () => {
     });
   });
 
-  it('are accepted from the far end in increasing order, gaps allowed', () => {
+  it('of the peer are accepted in increasing order, with gaps', () => {
     const server = new StreamTable('server', 9, 9);
     expect(server.accept(1)).toEqual({
       id: 1,
@@ -51,7 +51,7 @@ describe('streams', () => {
     expect(table.size).toBe(0);
   });
 
-  it('are bounded at n for each end on its own, and a closed one makes room', () => {
+  it('are limited to n per end, and a closed one frees its slot', () => {
     const table = new StreamTable('client', 2, 3);
     ids(() => table.open(), 2);
     for (const id of [2, 4, 6]) table.accept(id);
@@ -62,21 +62,21 @@ describe('streams', () => {
     table.close(1);
     expect(table.open().id).toBe(5);
     expect(errorCode(() => table.open())).toBe('too_many_streams');
-    // What was refused was not opened.
+    // A refused stream was not opened.
     expect(table.wasOpened(8)).toBe(false);
     table.close(4);
     expect(table.accept(8).id).toBe(8);
     expect(errorCode(() => table.accept(10))).toBe('too_many_streams');
   });
 
-  it('are known while open, and known to have been afterwards', () => {
+  it('are known while they are open, and known to have been open afterwards', () => {
     const table = new StreamTable('client', 9, 9);
     table.open();
     table.accept(4);
     const seen = (id: number) => [table.get(id)?.id, table.wasOpened(id)];
     expect([1, 2, 3, 4, 5, 6].map(seen)).toEqual([
       [1, true],
-      // Below one that was opened, so it may have been.
+      // Below an ID that was opened, so it may have been opened as well.
       [undefined, true],
       [undefined, false],
       [4, true],
@@ -90,7 +90,7 @@ describe('streams', () => {
     expect(table.size).toBe(0);
   });
 
-  it('include no stream 0, which nobody opens', () => {
+  it('never include stream 0, which is not opened', () => {
     for (const side of ['client', 'server'] as const) {
       const table = new StreamTable(side, 9, 9);
       table.open();
@@ -99,7 +99,7 @@ describe('streams', () => {
     }
   });
 
-  it('lists the open ones of both ends', () => {
+  it('lists the open streams of both ends', () => {
     const table = new StreamTable('server', 9, 9);
     table.open();
     table.accept(1);
@@ -109,10 +109,10 @@ describe('streams', () => {
     ]);
   });
 
-  it('of the peer keep their slot until what they were answered is written', () => {
+  it('of the peer keep their slot until their answer is written', () => {
     const table = new StreamTable('server', 9, 2);
     for (const id of [1, 3]) table.accept(id);
-    table.closeBehind(1);
+    table.closeUnwritten(1);
     expect(table.get(1)).toBeUndefined();
     expect(errorCode(() => table.accept(5))).toBe('too_many_streams');
     table.release(1);

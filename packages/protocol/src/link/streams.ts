@@ -2,9 +2,8 @@ import { ProtocolError } from '../base/errors.js';
 import { MAX_STREAM_ID } from './frame.js';
 
 /**
- * Which streams of a session are open. The client opens odd IDs and the server even ones, each in
- * increasing order and never twice; a stream belongs to its opener until the far end has answered
- * with response, end or error.
+ * The open streams of a session. The client opens odd IDs and the server even ones, each in increasing order
+ * and never twice. A stream is open until the other end answers with response, end or error.
  */
 
 export type Side = 'client' | 'server';
@@ -13,30 +12,35 @@ export interface OpenStream {
   readonly id: number;
   /** Opened by this end. */
   readonly local: boolean;
-  /** The opener said cancel; what still arrives or would be sent is dropped. */
+  /** The opener has cancelled: bodies that still arrive or would be sent are dropped. */
   cancelled: boolean;
-  /** The answer was given before the request was whole; what still arrives of it is dropped. */
+  /** This end answered before the request was complete: the rest of it is dropped as it arrives. */
   answered: boolean;
-  /** Opened with a tensor, for which no handler runs. */
+  /** The peer has opened it with a tensor; no handler runs for that. */
   isTransfer: boolean;
-  /** The answer goes on to somebody else. */
+  /** The request is answered with this error as soon as it is complete. */
+  refusal: ProtocolError | undefined;
+  /** The answer is relayed to another session. */
   readonly relayed: boolean;
 }
 
 export class StreamTable {
-  /** Made with the first stream, as are all maps of a session: most of the time most sessions wait. */
+  /** Created with the first stream, as are all maps of a session: most sessions are idle. */
   #streams: Map<number, OpenStream> | undefined;
   readonly #localParity: number;
   readonly #maxLocal: number;
   readonly #maxRemote: number;
   #openLocal = 0;
   #openRemote = 0;
-  /** Streams of the peer that are closed and whose last frames are not written yet. */
+  /** Streams of the peer that are closed but whose last frames are not written yet. */
   #unwritten: Set<number> | undefined;
   #nextLocal: number;
   #lastRemote = 0;
 
-  /** @param maxLocal @param maxRemote open streams that this end and its peer may have at a time. */
+  /**
+   * @param maxLocal streams that this end may have open at a time.
+   * @param maxRemote streams that the peer may have open at a time.
+   */
   constructor(side: Side, maxLocal: number, maxRemote: number) {
     this.#localParity = side === 'client' ? 1 : 0;
     this.#nextLocal = side === 'client' ? 1 : 2;
@@ -49,28 +53,21 @@ export class StreamTable {
     return this.#openLocal + this.#openRemote;
   }
 
-  /** @throws {ProtocolError} `too_many_streams`, or `session_lost` where IDs are used up. */
+  /** @throws {ProtocolError} `too_many_streams`, or `session_lost` if the IDs are used up. */
   open(relayed = false): OpenStream {
     if (this.#openLocal >= this.#maxLocal) {
       throw new ProtocolError(
         'too_many_streams',
-        `${this.#openLocal} requests are open; the limit of ${this.#maxLocal} leaves no room, await some of them`,
+        `the limit of ${this.#maxLocal} open requests is reached; await some of them first`,
       );
     }
     if (this.#nextLocal > MAX_STREAM_ID) {
-      throw new ProtocolError('session_lost', 'the session has used up its stream IDs; connect anew');
+      throw new ProtocolError('session_lost', 'the session has used up its stream IDs; open a new one');
     }
-    const stream: OpenStream = {
-      id: this.#nextLocal,
-      local: true,
-      cancelled: false,
-      answered: false,
-      isTransfer: false,
-      relayed,
-    };
+    const id = this.#nextLocal;
     this.#nextLocal += 2;
     this.#openLocal++;
-    return this.#add(stream);
+    return this.#add(id, true, relayed);
   }
 
   /** @throws {ProtocolError} `bad_frame` for wrong parity or a used ID, `too_many_streams`. */
@@ -81,30 +78,40 @@ export class StreamTable {
     if (id <= this.#lastRemote) {
       throw new ProtocolError(
         'bad_frame',
-        `stream ${id} was opened already, the last one was ${this.#lastRemote}`,
+        `stream ${id} was opened before; the last one was ${this.#lastRemote}`,
       );
     }
     if (this.#openRemote >= this.#maxRemote) {
       throw new ProtocolError(
         'too_many_streams',
-        `stream ${id} is one more than the ${this.#maxRemote} that may be open`,
+        `stream ${id} exceeds the limit of ${this.#maxRemote} open streams`,
       );
     }
     this.#lastRemote = id;
-    const stream: OpenStream = {
-      id,
-      local: false,
-      cancelled: false,
-      answered: false,
-      isTransfer: false,
-      relayed: false,
-    };
     this.#openRemote++;
-    return this.#add(stream);
+    return this.#add(id, false, false);
   }
 
   get(id: number): OpenStream | undefined {
     return this.#streams?.get(id);
+  }
+
+  /**
+   * The stream on which this end has asked; `undefined` if it is closed, as late frames may arrive for it.
+   *
+   * @throws {ProtocolError} `bad_frame` if this end never opened it.
+   */
+  asked(id: number): OpenStream | undefined {
+    if (!this.isLocal(id) || !this.wasOpened(id)) {
+      throw new ProtocolError('bad_frame', `stream ${id} was not opened by this end`);
+    }
+    return this.get(id);
+  }
+
+  /** The stream of the peer, if it is open and this end has not answered yet. */
+  answerable(id: number): OpenStream | undefined {
+    const stream = this.get(id);
+    return stream === undefined || stream.local || stream.answered ? undefined : stream;
   }
 
   close(id: number): void {
@@ -116,21 +123,21 @@ export class StreamTable {
   }
 
   /**
-   * Closes a stream of the peer whose last frames are not written yet: it keeps its slot until
-   * {@link release}, so that a peer that asks and does not read what it is answered is held back.
+   * Closes a stream of the peer whose last frames are not written yet. It keeps its slot until {@link
+   * release}, which holds back a peer that asks and does not read the answers.
    */
-  closeBehind(id: number): void {
+  closeUnwritten(id: number): void {
     if (!this.#streams?.delete(id)) return;
     this.#unwritten ??= new Set();
     this.#unwritten.add(id);
   }
 
-  /** Everything of a stream is written. */
+  /** The last frames of a closed stream are written. */
   release(id: number): void {
     if (this.#unwritten?.delete(id)) this.#openRemote--;
   }
 
-  /** Whether `id` is one of those that this end opens. */
+  /** Whether `id` is one that this end opens. */
   isLocal(id: number): boolean {
     return id % 2 === this.#localParity;
   }
@@ -144,9 +151,18 @@ export class StreamTable {
     return this.#streams?.values() ?? [];
   }
 
-  #add(stream: OpenStream): OpenStream {
+  #add(id: number, local: boolean, relayed: boolean): OpenStream {
+    const stream: OpenStream = {
+      id,
+      local,
+      cancelled: false,
+      answered: false,
+      isTransfer: false,
+      refusal: undefined,
+      relayed,
+    };
     this.#streams ??= new Map();
-    this.#streams.set(stream.id, stream);
+    this.#streams.set(id, stream);
     return stream;
   }
 }

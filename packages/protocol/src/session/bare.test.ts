@@ -12,7 +12,7 @@ const coded = (codec: BodyCodec, bytes: Uint8Array): CodedBody => ({ ...plainBod
 const plain = (text: string) => plainBody(encodeUtf8(text));
 const ascii = (text: string) => Buffer.from(text, 'latin1');
 
-/** Codecs whose bodies are any bytes; T1 bodies are text. */
+/** Codecs whose bodies may be any bytes; T1 bodies are text. */
 const BINARY_CODECS = [BodyCodec.TOKEN_NATIVE, BodyCodec.M2M, BodyCodec.BROTLI, BodyCodec.DICTIONARY];
 const body = fc.oneof(
   fc.tuple(fc.constantFrom(...BINARY_CODECS), fc.uint8Array()).map(([codec, bytes]) => coded(codec, bytes)),
@@ -27,16 +27,16 @@ const encoding = fc.constantFrom<EncodingName>('CL100K_BASE', 'O200K_BASE', 'LLA
 describe('bodies of every codec', () => {
   const expectSame = ({ codec, bytes, ...rest }: ReceivedBody, sent: CodedBody) => {
     expect([codec, [...bytes]]).toEqual([sent.codec, [...sent.bytes]]);
-    // A bare frame has no place for any of these.
+    // A bare frame cannot carry any of these.
     expect(rest).toMatchObject({ originalLength: undefined, secret: false, metadata: undefined });
   };
 
-  it('come back from their text form, and from it as UTF-8 in a binary frame', () => {
+  it('come back from their text form, also from its UTF-8 in a binary frame', () => {
     fc.assert(
       fc.property(body, encoding, (sent, name) => {
         const text = encodeTextForm(sent, name);
         expectSame(decodeTextForm(text, name), sent);
-        // In a binary frame the tag of M2M is followed by its bytes.
+        // In a binary frame, the tag of M2M is followed by raw bytes.
         if (sent.codec === BodyCodec.PLAIN || sent.codec === BodyCodec.M2M) return;
         expectSame(decodeBareFrame(encodeUtf8(text), name), sent);
       }),
@@ -59,7 +59,7 @@ describe('bodies of every codec', () => {
     );
   });
 
-  it('look as the documents say', () => {
+  it('have the form that the documents describe', () => {
     const bytes = Uint8Array.of(0x81, 0x01);
     const forms = [1, 2, 3, 7].map((codec) => encodeTextForm(coded(codec as BodyCodec, bytes), 'O200K_BASE'));
     expect(forms).toEqual(['#TK|O|gQE=', '#M2M|1|gQE=', '#M2M[v3.0]|DATA:gQE=', '#DI|gQE=']);
@@ -74,11 +74,11 @@ describe('bodies of every codec', () => {
     expect(encodeBareFrame(plain(''), null)).toBe('');
   });
 
-  it('are read in the other tag of Brotli as well', () => {
+  it('are also read with the other tag of Brotli', () => {
     expect(decodeTextForm('#BR|gQE=', null)).toMatchObject({ codec: BodyCodec.BROTLI });
   });
 
-  it('are an AVP frame as it is, which has no text form', () => {
+  it('of AVP are sent unchanged, and have no text form', () => {
     const frame = ascii('AV rest');
     expect(encodeBareFrame(coded(BodyCodec.AVP, frame), null)).toBe(frame);
     expect(frameKind(frame)).toBe(FrameKind.AVP);
@@ -88,7 +88,7 @@ describe('bodies of every codec', () => {
 });
 
 describe('passthrough', () => {
-  it('never carries what would be taken for something else', () => {
+  it('never carries content that would be read as another codec', () => {
     fc.assert(
       fc.property(fc.constantFrom(...Object.values(Prefix)), fc.string(), (prefix, rest) => {
         for (const encode of [encodeTextForm, encodeBareFrame])
@@ -105,14 +105,14 @@ describe('passthrough', () => {
     },
   );
 
-  it('never carries bytes that are no text', () => {
+  it('never carries bytes that are not text', () => {
     for (const bytes of [[0xff], [0xed, 0xa0, 0x80], [0xc0, 0x80]])
       expect(errorCode(() => encodeBareFrame(plainBody(Uint8Array.from(bytes)), null))).toBe(
         'unrepresentable',
       );
   });
 
-  it('takes no text that has no UTF-8 form', () => {
+  it('refuses text without a UTF-8 form', () => {
     expect(errorCode(() => decodeTextForm('a\ud800', null))).toBe('lone_surrogate');
   });
 });
@@ -120,7 +120,7 @@ describe('passthrough', () => {
 describe('TokenNative', () => {
   const tokens = coded(BodyCodec.TOKEN_NATIVE, Uint8Array.of(1));
 
-  it('is nothing that can be written without an encoding', () => {
+  it('cannot be written without an encoding', () => {
     expect(errorCode(() => encodeBareFrame(tokens, null))).toBe('unsupported');
     expect(errorCode(() => encodeTextForm(tokens, null))).toBe('unsupported');
   });
@@ -128,7 +128,7 @@ describe('TokenNative', () => {
   it.each([
     ['none', null],
     ['another', 'O200K_BASE' as const],
-  ])('is refused where %s was negotiated', (_which, negotiated) => {
+  ])('is refused if %s was negotiated', (_which, negotiated) => {
     const read = (frame: Uint8Array | string) =>
       errorCode(() =>
         typeof frame === 'string' ? decodeTextForm(frame, negotiated) : decodeBareFrame(frame, negotiated),
@@ -142,13 +142,13 @@ describe('TokenNative', () => {
   });
 });
 
-describe('what is no data frame', () => {
+describe('invalid data frames', () => {
   it.each([
     ['an empty frame', [], 'bad_frame'],
     ['a link frame', [0x10, 0, 0], 'bad_frame'],
     ['a control envelope', [0x80], 'bad_frame'],
     ['an unknown first byte', [0x42], 'bad_frame'],
-    ['a tag that nobody knows', [...ascii('#XX|')], 'unknown_prefix'],
+    ['an unknown tag', [...ascii('#XX|')], 'unknown_prefix'],
     ['a tag that is no UTF-8', [0x23, 0xff], 'bad_utf8'],
     ['zlib', [...ascii('#M2M[v2.0]|DATA:AA==')], 'unsupported'],
     ['base64 that is none', [...ascii('#DI|A')], 'bad_base64'],
@@ -156,7 +156,10 @@ describe('what is no data frame', () => {
     expect(errorCode(() => decodeBareFrame(Uint8Array.from(bytes), CL100K))).toBe(code);
   });
 
-  it.each(['#BR|*', '#M2M|1|A', '#TK|C|A===', '#DI|AA', '#M2M[v3.0]|DATA:AA='])('%s is no base64', (text) => {
-    expect(errorCode(() => decodeTextForm(text, CL100K))).toBe('bad_base64');
-  });
+  it.each(['#BR|*', '#M2M|1|A', '#TK|C|A===', '#DI|AA', '#M2M[v3.0]|DATA:AA='])(
+    '%s is not base64',
+    (text) => {
+      expect(errorCode(() => decodeTextForm(text, CL100K))).toBe('bad_base64');
+    },
+  );
 });

@@ -8,16 +8,16 @@ import { BodyCodec, type CodedBody, type ReceivedBody } from '../codec/body.js';
 import { BODY_CHARGE } from '../link/credit.js';
 
 /**
- * Bodies outside a link: as self-describing frames of `m2m.v1` and as text forms with a prefix
- * (wire document, section 3.2). A coded body is the same in all of them; only the wrapping differs.
+ * Bodies without a link: self-describing frames of `m2m.v1`, and text forms with a prefix (wire document,
+ * section 3.2). The coded bytes are the same in all of them; only the wrapping differs.
  */
 
 const M2M_PREFIX = encodeUtf8(Prefix.M2M);
 
 /**
- * The WebSocket message of a body: binary where the codec has a binary form, else text.
+ * Wraps a body in a WebSocket message: binary if the codec has a binary form, else text.
  *
- * @throws {ProtocolError} `unrepresentable` where plain content has no unambiguous text form.
+ * @throws {ProtocolError} `unrepresentable` if plain content has no unambiguous text form.
  */
 export function encodeBareFrame(body: CodedBody, encoding: EncodingName | null): Uint8Array | string {
   switch (body.codec) {
@@ -56,13 +56,13 @@ export function encodeTextForm(body: CodedBody, encoding: EncodingName | null): 
 /**
  * Reads a binary data frame of `m2m.v1`.
  *
- * @throws {ProtocolError} `bad_frame`, `bad_utf8`, or what {@link decodeTextForm} throws.
+ * @throws {ProtocolError} `bad_frame`, `bad_utf8`, and as {@link decodeTextForm}.
  */
 export function decodeBareFrame(bytes: Uint8Array, encoding: EncodingName | null): ReceivedBody {
   switch (frameKind(bytes)) {
     case FrameKind.TOKEN_NATIVE:
       if (encoding === null || bytes[0] !== ENCODING_IDS[encoding]) {
-        throw new ProtocolError('bad_frame', 'a TokenNative frame of an encoding that was not negotiated');
+        throw new ProtocolError('bad_frame', 'a TokenNative frame in an encoding that was not negotiated');
       }
       return received(BodyCodec.TOKEN_NATIVE, bytes.subarray(1));
     case FrameKind.AVP:
@@ -76,7 +76,7 @@ export function decodeBareFrame(bytes: Uint8Array, encoding: EncodingName | null
 }
 
 /**
- * Reads text content; without a known prefix it is passthrough.
+ * Reads text content; text without a known prefix is plain content.
  *
  * @throws {ProtocolError} `bad_base64`, `bad_frame`, `lone_surrogate`, `unsupported` for zlib v2.0.
  */
@@ -90,7 +90,7 @@ function tagged(text: string, encoding: EncodingName | null): ReceivedBody {
   switch (prefix) {
     case Prefix.TOKEN_NATIVE:
       if (encoding === null || !rest.startsWith(`${ENCODING_LETTERS[encoding]}|`)) {
-        throw new ProtocolError('bad_frame', 'a TokenNative text of an encoding that was not negotiated');
+        throw new ProtocolError('bad_frame', 'a TokenNative text in an encoding that was not negotiated');
       }
       return received(BodyCodec.TOKEN_NATIVE, decodeBase64(rest.slice(2)));
     case Prefix.M2M:
@@ -103,7 +103,7 @@ function tagged(text: string, encoding: EncodingName | null): ReceivedBody {
     case Prefix.DICTIONARY:
       return received(BodyCodec.DICTIONARY, decodeBase64(rest));
     case Prefix.ZLIB_V2:
-      throw new ProtocolError('unsupported', 'zlib v2.0 content is deprecated and not taken in a session');
+      throw new ProtocolError('unsupported', 'sessions do not accept zlib v2.0 content, which is deprecated');
     default:
       throw new ProtocolError('unknown_prefix', 'a binary frame that begins with # needs a known prefix');
   }
@@ -114,13 +114,15 @@ function passthrough(bytes: Uint8Array): string {
   try {
     text = decodeUtf8(bytes);
   } catch (cause) {
-    throw new ProtocolError('unrepresentable', 'bytes that are no text need the link extension', { cause });
+    throw new ProtocolError('unrepresentable', 'bytes that are not text need the extension "link"', {
+      cause,
+    });
   }
   const prefix = prefixOf(text);
   if (prefix === undefined) return text;
   throw new ProtocolError(
     'unrepresentable',
-    `content that begins with ${prefix} would be taken for that codec; send it with another algorithm`,
+    `content that begins with ${prefix} would be read as that codec; send it with another algorithm`,
   );
 }
 

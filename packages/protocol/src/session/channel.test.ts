@@ -1,15 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { Algorithm } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
 import { resolveLimits } from '../base/limits.js';
 import { encodeUtf8 } from '../base/text.js';
 import { BodyCodec, type CodedBody, plainBody } from '../codec/body.js';
 import type { Negotiated } from '../control/agreement.js';
 import type { DataPayload } from '../control/messages.js';
 import { decodeLinkFrame, encodeBodyFrame, LinkKind } from '../link/frame.js';
-import { createOutbox } from '../link/outbox.js';
+import { createOutbox, type Outbox } from '../link/outbox.js';
 import { errorCode } from '../testing/error-code.js';
 import { encodeBareFrame, encodeTextForm } from './bare.js';
-import { DataPath, type DataPathOptions } from './channel.js';
+import { type ChannelOptions, createChannel } from './channel.js';
+import { type ChannelHost, ClosedChannel, type SessionChannel } from './closed-channel.js';
+import type { SessionEvent } from './types.js';
 
 const NEGOTIATED: Negotiated = {
   version: '1.0',
@@ -21,23 +24,44 @@ const NEGOTIATED: Negotiated = {
   extensions: { link: '{}' },
   reasons: [],
 };
-const createPath = (change: Partial<DataPathOptions> = {}, negotiated: Partial<Negotiated> = {}) => {
+/** A channel of a session in the given state, with the events that the session receives. */
+const createPath = (
+  change: Partial<ChannelOptions> = {},
+  negotiated: Partial<Negotiated> = {},
+  state: Partial<ChannelHost> = {},
+) => {
   const outbox = createOutbox();
-  const path = new DataPath({
+  const events: SessionEvent[] = [];
+  let touched = 0;
+  const host = {
+    state: 'established',
+    isOpen: true,
+    hasEnded: false,
+    hasSentClose: false,
+    touch: () => void touched++,
+    emit: (event: SessionEvent) => void events.push(event),
+    ...state,
+  } satisfies ChannelHost;
+  const path = createChannel(host, {
     role: 'server',
     limits: resolveLimits(),
     negotiated: { ...NEGOTIATED, ...negotiated },
     ownExtensions: {},
     peerExtensions: {},
     outbox,
-    sendData: undefined,
+    envelopes: undefined,
     ...change,
   });
-  return { path, outbox };
+  return { path, outbox, events, host, touches: () => touched };
 };
 const WITHOUT_LINK = { extensions: {} };
 const coded = (codec: BodyCodec, bytes: Uint8Array): CodedBody => ({ ...plainBody(bytes), codec });
 const text = (value: string) => plainBody(encodeUtf8(value));
+const transferOf = (payloadSize: number) => ({
+  payloadSize,
+  totalLength: payloadSize,
+  first: new Uint8Array(1),
+});
 const linkFrame = (body: CodedBody) =>
   encodeBodyFrame({ ...body, kind: LinkKind.MESSAGE, streamId: 0 }, 0, body.bytes.length);
 
@@ -45,7 +69,7 @@ describe('with the link', () => {
   it('bodies go out as link frames and come in as events', () => {
     const { path, outbox } = createPath();
     path.send(text('hello'));
-    const frame = outbox.next() as Uint8Array;
+    const frame = outbox.next(0) as Uint8Array;
     expect(decodeLinkFrame(frame)).toMatchObject({ kind: LinkKind.MESSAGE, streamId: 0 });
     expect(createPath().path.handleLinkFrame(frame, 0)).toMatchObject({
       type: 'message',
@@ -53,28 +77,32 @@ describe('with the link', () => {
     });
   });
 
-  it('bare data break the protocol', () => {
+  it('bare data violate the protocol', () => {
     const { path } = createPath();
     for (const data of ['hello', '', Uint8Array.of(0, 1)])
       expect(errorCode(() => path.handleBare(data, 0))).toBe('bad_frame');
   });
 
-  it('a body is handed to the link that asks for it', () => {
+  it('requests and tensors open streams', () => {
     const { path } = createPath();
-    expect(path.linkFor(text('x'))).toBe(path.link);
+    expect(path.hasLink).toBe(true);
+    const streams = [path.request(text('x')), path.transfer(transferOf(1))];
+    expect(path.openStreams).toBe(streams.length);
+    expect(new Set(streams).size).toBe(streams.length);
   });
 });
 
 describe('without the link', () => {
-  it('bodies go out as bare frames, and nothing else does', () => {
+  it('bodies go out as bare frames, and requests and tensors are refused', () => {
     const { path, outbox } = createPath({}, WITHOUT_LINK);
-    expect(path.link).toBeUndefined();
+    expect(path.hasLink).toBe(false);
     for (const body of [text('hello'), coded(BodyCodec.TOKEN_NATIVE, Uint8Array.of(5))]) {
       path.send(body);
-      expect(outbox.next()).toEqual(encodeBareFrame(body, 'CL100K_BASE'));
+      expect(outbox.next(0)).toEqual(encodeBareFrame(body, 'CL100K_BASE'));
     }
-    expect(errorCode(() => path.linkFor(text('x')))).toBe('unsupported');
-    expect(outbox.next()).toBeUndefined();
+    expect(errorCode(() => path.request(text('x')))).toBe('unsupported');
+    expect(errorCode(() => path.transfer(transferOf(1)))).toBe('unsupported');
+    expect(outbox.next(0)).toBeUndefined();
   });
 
   it('bare frames come in as messages', () => {
@@ -89,10 +117,10 @@ describe('without the link', () => {
     expect(path.handleLinkFrame(linkFrame(text('x')), 0)).toBeUndefined();
   });
 
-  it('a body that has no unambiguous bare form sends nothing', () => {
+  it('a body without an unambiguous bare form is not sent', () => {
     const { path, outbox } = createPath({}, WITHOUT_LINK);
     expect(errorCode(() => path.send(text('#TK|C|AA==')))).toBe('unrepresentable');
-    expect(outbox.next()).toBeUndefined();
+    expect(outbox.next(0)).toBeUndefined();
   });
 });
 
@@ -100,7 +128,7 @@ describe('in JSON envelopes', () => {
   const json = () => {
     const envelopes: DataPayload[] = [];
     return {
-      ...createPath({ sendData: (payload) => envelopes.push(payload) }, WITHOUT_LINK),
+      ...createPath({ envelopes: { sendData: (payload) => void envelopes.push(payload) } }, WITHOUT_LINK),
       envelopes,
     };
   };
@@ -114,10 +142,10 @@ describe('in JSON envelopes', () => {
       { algorithm: 'TOKEN_NATIVE', content: encodeTextForm(tokens, 'CL100K_BASE'), originalSize: 4 },
       { algorithm: 'NONE', content: 'hi', originalSize: 2 },
     ]);
-    expect(outbox.next()).toBeUndefined();
+    expect(outbox.next(0)).toBeUndefined();
   });
 
-  it('there are no tensors', () => {
+  it('tensors are refused', () => {
     const { path, envelopes } = json();
     expect(errorCode(() => path.send(coded(BodyCodec.AVP, encodeUtf8('AV'))))).toBe('unsupported');
     expect(envelopes).toEqual([]);
@@ -134,25 +162,22 @@ describe('what was not negotiated', () => {
     [BodyCodec.DICTIONARY, 'DICTIONARY'],
   ] as const;
 
-  it.each(bodies)(
-    'is refused where a body is in codec %i and only others than %s were',
-    (codec, algorithm) => {
-      const body = coded(codec, encodeUtf8('x'));
-      const others = Object.values(Algorithm).filter((name) => name !== algorithm);
-      for (const [algorithms, code] of [
-        [others, 'bad_frame'],
-        [[algorithm], 'none'],
-      ] as const) {
-        const linked = createPath({}, { algorithms });
-        expect(errorCode(() => linked.path.handleLinkFrame(linkFrame(body), 0))).toBe(code);
-        const bare = createPath({}, { ...WITHOUT_LINK, algorithms });
-        const frame = encodeBareFrame(body, 'CL100K_BASE');
-        expect(errorCode(() => bare.path.handleBare(frame, 0))).toBe(code);
-      }
-    },
-  );
+  it.each(bodies)('is refused for a body in codec %i if every algorithm but %s was', (codec, algorithm) => {
+    const body = coded(codec, encodeUtf8('x'));
+    const others = Object.values(Algorithm).filter((name) => name !== algorithm);
+    for (const [algorithms, code] of [
+      [others, 'bad_frame'],
+      [[algorithm], 'none'],
+    ] as const) {
+      const linked = createPath({}, { algorithms });
+      expect(errorCode(() => linked.path.handleLinkFrame(linkFrame(body), 0))).toBe(code);
+      const bare = createPath({}, { ...WITHOUT_LINK, algorithms });
+      const frame = encodeBareFrame(body, 'CL100K_BASE');
+      expect(errorCode(() => bare.path.handleBare(frame, 0))).toBe(code);
+    }
+  });
 
-  it('includes context coding, and tensors but as requests; not an empty body', () => {
+  it('includes context coding, and tensors that are not requests; not an empty body', () => {
     const { path } = createPath({}, { algorithms: [Algorithm.M2M] });
     const read = (body: CodedBody) => errorCode(() => path.handleLinkFrame(linkFrame(body), 0));
     expect(read(coded(BodyCodec.CONTEXT, Uint8Array.of(1)))).toBe('bad_frame');
@@ -164,11 +189,11 @@ describe('what was not negotiated', () => {
 });
 
 describe('a body is sent at n bytes and refused at n + 1, where n is the smallest of', () => {
-  type Case = readonly [string, Partial<DataPathOptions>, Partial<Negotiated>];
+  type Case = readonly [string, Partial<ChannelOptions>, Partial<Negotiated>];
   const cases: Case[] = [
-    ['what was negotiated', {}, { maxPayloadSize: 100 }],
+    ['the negotiated size', {}, { maxPayloadSize: 100 }],
     [
-      'what the server announced',
+      'the limit that the server announced',
       { role: 'client' },
       { maxPayloadSize: 200, limits: { maxMessageSize: 100 } },
     ],
@@ -185,14 +210,14 @@ describe('a body is sent at n bytes and refused at n + 1, where n is the smalles
         'none',
         'message_too_large',
       ]);
-      // The content counts where it is larger than its coded form.
+      // The content counts if it is larger than its coded form.
       const small = coded(BodyCodec.TOKEN_NATIVE, Uint8Array.of(1));
       expect(send({ ...small, originalLength: 100 })).toBe('none');
       expect(send({ ...small, originalLength: 101 })).toBe('message_too_large');
     });
   }
 
-  it('nothing, where a server would be told what only clients are', () => {
+  it('nothing, for limits at a server that only bind clients', () => {
     const { path } = createPath({ role: 'server' }, { limits: { maxMessageSize: 1, maxTransferSize: 1 } });
     expect(errorCode(() => path.send(text('xx')))).toBe('none');
     expect(errorCode(() => path.send(coded(BodyCodec.AVP, encodeUtf8('AV'))))).toBe('none');
@@ -203,11 +228,130 @@ describe('a body is sent at n bytes and refused at n + 1, where n is the smalles
     const told = createPath({ role: 'client' }, { maxPayloadSize: 1, limits: { maxTransferSize: 100 } });
     const stated = createPath({ peerExtensions: { link: '{"max_transfer":100}' } });
     for (const { path } of [own, told, stated]) {
-      const send = (size: number) => errorCode(() => path.linkForTransfer({ payloadSize: size }));
+      const send = (size: number) => errorCode(() => path.transfer(transferOf(size)));
       expect([send(100), send(101)]).toEqual(['none', 'transfer_too_large']);
     }
-    expect(errorCode(() => createPath({}, WITHOUT_LINK).path.linkForTransfer({ payloadSize: 1 }))).toBe(
-      'unsupported',
-    );
+  });
+});
+
+describe('what may be sent, by the state of the session', () => {
+  const CLOSING = { state: 'closing', isOpen: false } as const;
+  const CLOSE_SENT = { ...CLOSING, hasSentClose: true } as const;
+  const ENDED = { ...CLOSE_SENT, state: 'closed', hasEnded: true } as const;
+  /** A channel with a request of its own on stream 2, written, and a request of the peer on stream 1. */
+  const streaming = (state: Partial<ChannelHost>) => {
+    const created = createPath();
+    const { path, outbox } = created;
+    path.request(text('asked'));
+    outbox.next(0);
+    const frame = encodeBodyFrame({ ...text('x'), kind: LinkKind.REQUEST, streamId: 1 }, 0, 1);
+    path.handleLinkFrame(frame, 0);
+    Object.assign(created.host, state);
+    return created;
+  };
+  const written = (outbox: Outbox) => {
+    const kinds: number[] = [];
+    for (let frame = outbox.next(0); frame !== undefined; frame = outbox.next(0))
+      kinds.push(decodeLinkFrame(frame as Uint8Array).kind);
+    return kinds;
+  };
+  const refusal = new ProtocolError('unsupported', 'no');
+
+  it.each([
+    ['open', {}, 'none'],
+    ['closing', CLOSING, 'session_closed'],
+    ['closing, with CLOSE sent', CLOSE_SENT, 'session_closed'],
+    ['ended', ENDED, 'session_closed'],
+  ] as const)('%s', (_name, state, code) => {
+    for (const extensions of [NEGOTIATED.extensions, {}]) {
+      const { path } = createPath({}, { extensions }, state);
+      expect(errorCode(() => path.send(text('x')))).toBe(code);
+    }
+    const { path } = createPath({}, {}, state);
+    expect(errorCode(() => path.request(text('x')))).toBe(code);
+    expect(errorCode(() => path.transfer(transferOf(1)))).toBe(code);
+  });
+
+  it.each([
+    ['open', {}, [LinkKind.RESPONSE], [LinkKind.CHUNK], [LinkKind.END], [LinkKind.ERROR], [LinkKind.ERROR]],
+    ['closing', CLOSING, [], [], [], [], [LinkKind.ERROR]],
+    ['closing, with CLOSE sent', CLOSE_SENT, [], [], [], [], []],
+    ['ended', ENDED, [], [], [], [], []],
+  ] as const)('replies: %s', (_name, state, ...expected) => {
+    const verbs = [
+      (path: SessionChannel) => path.respond(1, text('x')),
+      (path: SessionChannel) => path.chunk(1, text('x')),
+      (path: SessionChannel) => path.end(1),
+      (path: SessionChannel) => path.fail(1, new Error('x')),
+      (path: SessionChannel) => path.refuse(1, refusal),
+    ];
+    for (const [i, verb] of verbs.entries()) {
+      const { path, outbox, touches } = streaming(state);
+      const before = touches();
+      verb(path);
+      expect(written(outbox)).toEqual(expected[i]);
+      // The application is at work, so the session is not idle.
+      expect(touches()).toBeGreaterThan(before);
+    }
+  });
+
+  it.each([
+    ['open', {}, [LinkKind.CANCEL]],
+    ['closing', CLOSING, [LinkKind.CANCEL]],
+    ['closing, with CLOSE sent', CLOSE_SENT, []],
+    ['ended', ENDED, []],
+  ] as const)('a cancel: %s', (_name, state, expected) => {
+    const { path, outbox, events } = streaming(state);
+    path.cancel(2);
+    expect(written(outbox)).toEqual(expected);
+    expect(events).toEqual([]);
+  });
+
+  it('a cancel of a request that was not written ends its stream at once', () => {
+    const { path, outbox, events } = createPath();
+    const streamId = path.request(text('x'));
+    path.cancel(streamId);
+    expect(events).toEqual([{ type: 'end', streamId }]);
+    expect(written(outbox)).toEqual([]);
+  });
+
+  it('no request after GOAWAY, which counts before anything else', () => {
+    for (const extensions of [NEGOTIATED.extensions, {}]) {
+      const { path } = createPath({}, { extensions }, ENDED);
+      path.draining = { retryAfterMs: 5, deadline: 10 };
+      expect(() => path.request(text('x'))).toThrow(
+        expect.objectContaining({ code: 'draining', retryAfterMs: 5 }),
+      );
+    }
+  });
+
+  it('nothing is consumed or wanted once the session has ended', () => {
+    const { path, host } = streaming({});
+    expect(path.isWanted(1)).toBe(true);
+    Object.assign(host, ENDED);
+    expect([path.isWanted(1), path.consume(1, 1)]).toEqual([false, false]);
+  });
+
+  it('before ACCEPT: nothing, and no verb on a stream has an effect', () => {
+    const { host, events } = createPath({}, {}, { state: 'connecting', isOpen: false });
+    const channel: SessionChannel = new ClosedChannel(host);
+    for (const verb of [
+      () => channel.send(text('x')),
+      () => channel.request(text('x')),
+      () => channel.transfer(transferOf(1)),
+    ]) {
+      expect(verb).toThrow('the session is connecting; nothing can be sent');
+    }
+    channel.respond(1, text('x'));
+    channel.chunk(1, text('x'));
+    channel.end(1);
+    channel.fail(1, new Error('x'));
+    channel.refuse(1, refusal);
+    channel.cancel(1);
+    channel.feed(1, Uint8Array.of(1));
+    channel.holdCredit(true);
+    expect([channel.consume(0, 9), channel.isWanted(1), channel.queuedOn(0)]).toEqual([false, false, 0]);
+    expect([channel.openStreams, channel.framesUnconfirmed, channel.hasLink]).toEqual([0, 0, false]);
+    expect(events).toEqual([]);
   });
 });

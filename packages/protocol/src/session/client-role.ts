@@ -1,86 +1,208 @@
+import { CloseCode, isConnectionLoss, isRetryableCloseCode } from '../base/close-codes.js';
 import { Extension } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
-import { clientAgreement, helloOf, type Negotiated } from '../control/agreement.js';
+import { clientAgreement, helloOf } from '../control/agreement.js';
 import {
   type AcceptMessage,
+  type AuthMessage,
+  type GoAwayPayload,
   type HelloPayload,
   type RejectPayload,
   type ResumeAnswer,
   ResumeRefusal,
 } from '../control/messages.js';
+import type { Negotiation } from '../control/negotiate.js';
+import { Pacer } from '../link/rates.js';
+import { rejection } from './close-reason.js';
+import { LifecycleEvent, LifecycleState } from './lifecycle.js';
 import { assertAnswer, ResumeTicket } from './resume-token.js';
-import type { SessionOptions } from './types.js';
+import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
 
-/** A client's side of the handshake: what it said, what it waits for, and what it takes to come back. */
-export class ClientHandshake {
-  readonly #options: SessionOptions;
+/** A client: sends HELLO, on the first connection and to resume the session on later ones. */
+export class ClientRole implements Role {
+  goAway: GoAwayPayload | undefined;
+  retryAfterMs = 0;
+  /** When the HELLO that resumes the session must be answered; `Infinity` unless one is under way. */
+  answerDue = Infinity;
+  readonly #session: RoleHost;
+  /** The HELLO of the first connection. */
   #hello: HelloPayload | undefined;
   #ticket: ResumeTicket | undefined;
-  /** When the HELLO that is to take the session up must be answered, `Infinity` where none is under way. */
-  answerDue = Infinity;
   /** The server's REJECT, until the close code that follows it. */
-  rejected: RejectPayload | undefined;
+  #rejected: RejectPayload | undefined;
 
-  constructor(options: SessionOptions) {
-    this.#options = options;
+  constructor(session: RoleHost) {
+    this.#session = session;
   }
 
-  /** A further connection may take the session up. */
   get isResumable(): boolean {
     return this.#ticket !== undefined;
   }
-
-  /** Milliseconds for which the server keeps the session without a connection. */
-  get windowMs(): number | undefined {
-    return this.#ticket?.windowMs;
+  get windowMs(): number {
+    return this.#ticket?.windowMs ?? this.#session.options.timers.resumeWindowMs;
+  }
+  get isRejected(): boolean {
+    return this.#rejected !== undefined;
+  }
+  get handshakeTimeout(): string {
+    return `the server did not answer HELLO within ${this.#session.options.timers.acceptTimeoutMs} ms`;
+  }
+  get credentialsEnd(): number {
+    return Infinity;
+  }
+  get idleTimeoutMs(): number {
+    return Infinity;
+  }
+  get limiter(): undefined {
+    return undefined;
   }
 
-  /** A HELLO is to take the session up, and was not answered. */
-  get isResuming(): boolean {
-    return this.answerDue !== Infinity;
-  }
+  // --- connections
 
-  /** The HELLO of the first connection. */
-  hello(token: string | undefined): HelloPayload {
-    this.#hello = helloOf(this.#options, token, undefined);
-    return this.#hello;
-  }
-
-  /**
-   * The HELLO of a connection that is to take the session up.
-   *
-   * @param received counted frames received so far.
-   */
-  helloAgain(token: string | undefined, sessionId: string, received: number, now: number): HelloPayload {
-    this.answerDue = now + this.#options.timers.acceptTimeoutMs;
-    return helloOf(this.#options, token, this.#ticket?.next(sessionId, received));
-  }
-
-  /** @throws {ProtocolError} `protocol_violation` where nothing was asked, and what is wrong with ACCEPT. */
-  agree(payload: AcceptMessage['payload']): Negotiated {
-    if (this.#hello === undefined) throw new ProtocolError('protocol_violation', 'ACCEPT out of place');
-    const negotiated = clientAgreement(this.#hello, payload, this.#options.avp);
-    if (negotiated.extensions[Extension.RESUME] !== undefined) {
-      this.#ticket = new ResumeTicket(assertAnswer(payload.resume));
+  handleConnected(token: string | undefined): void {
+    this.retryAfterMs = 0;
+    const session = this.#session;
+    let payload: HelloPayload;
+    if (session.isLost) {
+      this.answerDue = session.timers.now + session.options.timers.acceptTimeoutMs;
+      const { framesReceived } = session.channel;
+      payload = helloOf(session.options, token, this.#ticket?.next(session.id ?? '', framesReceived));
+    } else {
+      payload = helloOf(session.options, token, undefined);
+      this.#hello = payload;
     }
-    return negotiated;
+    session.control.sendUnbound({ type: 'HELLO', payload });
   }
 
-  /** The server has taken the session up. */
-  handleRecovered(answer: ResumeAnswer): void {
-    this.#ticket?.renew(answer);
+  handleDisconnected(closeCode: number): Disconnection {
+    const rejected = this.#rejected;
+    const isRefused = rejected !== undefined || this.#isResuming;
+    this.#rejected = undefined;
+    this.answerDue = Infinity;
+    const retryable = rejected?.retryable ?? isRetryableCloseCode(closeCode);
+    return {
+      // A server that is full or drains refuses the connection and keeps the session. If a copy of this HELLO
+      // arrived first, the attempt is stale, and the next one is newer than both.
+      isLoss: isRefused ? retryable || closeCode === CloseCode.STALE_ATTEMPT : isConnectionLoss(closeCode),
+      rejection: rejected && rejection(rejected, { side: 'remote', closeCode, retryable }),
+    };
   }
 
-  /** The session cannot be taken up any more. */
   forget(): void {
     this.#ticket = undefined;
   }
+
+  /** A HELLO asks the server to resume the session and was not answered yet. */
+  get #isResuming(): boolean {
+    return this.answerDue !== Infinity;
+  }
+
+  // --- control messages
+
+  handleControl(message: RoleMessage, frame: Uint8Array | string): void {
+    const session = this.#session;
+    switch (message.type) {
+      case 'ACCEPT':
+        return this.#handleAccept(message, frame);
+      case 'REJECT':
+        return this.#handleReject(message.payload);
+      case 'AUTH':
+        return this.#handleAuth(message);
+      case 'GOAWAY':
+        this.goAway = message.payload;
+        session.channel.draining = message.payload;
+        return session.emit({ type: 'goaway', ...message.payload });
+      case 'HELLO':
+        throw new ProtocolError('protocol_violation', 'HELLO is for a client to send');
+    }
+  }
+
+  handlePong(): void {}
+
+  handleLinkFrame(): void {}
+
+  #handleAccept({ sessionId, payload }: AcceptMessage, frame: Uint8Array | string): void {
+    const session = this.#session;
+    if (this.#isResuming) return this.#handleResumeAnswer(sessionId as string, payload.resume, frame);
+    if (session.lifecycle !== LifecycleState.HELLO_SENT || this.#hello === undefined) {
+      throw new ProtocolError('protocol_violation', 'ACCEPT must answer a HELLO');
+    }
+    const negotiated = clientAgreement(this.#hello, payload, session.options.avp);
+    if (negotiated.extensions[Extension.RESUME] !== undefined) {
+      this.#ticket = new ResumeTicket(assertAnswer(payload.resume));
+    }
+    session.outbox.pace = new Pacer(negotiated.limits);
+    session.agree(sessionId as string, negotiated, payload.extensions);
+    session.apply(LifecycleEvent.ACCEPT);
+  }
+
+  #handleResumeAnswer(sessionId: string, answer: ResumeAnswer | undefined, frame: Uint8Array | string): void {
+    const session = this.#session;
+    this.answerDue = Infinity;
+    if (answer?.recovered !== true || sessionId !== session.id) {
+      return session.handleSuperseded(notResumed(answer), frame);
+    }
+    session.handleResumed();
+    this.#ticket?.renew(answer);
+    session.channel.resume(answer.received);
+    session.apply(LifecycleEvent.ACCEPT);
+  }
+
+  #handleReject(reject: RejectPayload): void {
+    const { lifecycle, isEstablished, timers, options } = this.#session;
+    const isAnswer = lifecycle === LifecycleState.HELLO_SENT || this.#isResuming;
+    // In an established session the server refuses what the client has sent.
+    if (!isAnswer && !isEstablished) {
+      throw new ProtocolError('protocol_violation', 'REJECT must answer a HELLO or a message');
+    }
+    this.answerDue = Infinity;
+    // The close code that follows says more, so the session waits for it, for a while.
+    this.#rejected = reject;
+    this.retryAfterMs = reject.retryAfterMs ?? 0;
+    if (lifecycle !== LifecycleState.SUSPENDED) timers.startState(options.timers.closingTimeoutMs);
+  }
+
+  #handleAuth({ payload, timestamp }: AuthMessage): void {
+    if ('token' in payload) {
+      throw new ProtocolError('protocol_violation', 'AUTH with a token is for a client to send');
+    }
+    const { expiresAt } = payload;
+    // Both are readings of the server's clock, which may differ from the client's.
+    const expiresInMs = expiresAt === null ? Infinity : Math.max(0, expiresAt - timestamp);
+    this.#session.emit({ type: 'granted', expiresInMs });
+  }
+
+  // --- commands
+
+  authenticate(token: string): void {
+    if (this.#session.isEstablished) this.#session.control.send({ type: 'AUTH', payload: { token } });
+  }
+
+  accept(): Negotiation {
+    throw wrongRole('only a server accepts a HELLO');
+  }
+
+  checkResume(): ResumeRefusal {
+    return ResumeRefusal.UNKNOWN_SESSION;
+  }
+
+  resume(): void {
+    throw wrongRole('only a server resumes a session for a HELLO');
+  }
+
+  grant(): void {
+    throw wrongRole('only a server grants credentials');
+  }
+
+  sendGoAway(): void {
+    throw wrongRole('only a server sends GOAWAY');
+  }
 }
 
-/** What it means that ACCEPT has begun another session. */
-export function notRecovered(answer: ResumeAnswer | undefined): ProtocolError {
+/** The error of a session that the server did not resume. */
+function notResumed(answer: ResumeAnswer | undefined): ProtocolError {
   const reason = answer?.reason ?? ResumeRefusal.UNKNOWN_SESSION;
-  return new ProtocolError('session_lost', `the session could not be taken up again: ${reason}`, {
+  return new ProtocolError('session_lost', `the server did not resume the session: ${reason}`, {
     side: 'remote',
   });
 }

@@ -15,27 +15,27 @@ describe('a connection that ends', () => {
     [CloseCode.RATE_LIMITED, 'rate_limited'],
     [CloseCode.INTERNAL, 'internal'],
     [CloseCode.DRAINING, 'draining'],
-  ])('with %i is %s, whether the session stood or not', (closeCode, code) => {
+  ])('with %i is %s, before and after the session was established', (closeCode, code) => {
     for (const isConnecting of [true, false]) {
       expect(disconnectError(closeCode, '', isConnecting)).toMatchObject({ code, closeCode, side: 'remote' });
     }
   });
 
   it.each([1000, 1001, 1005, 1006, 1009, 1011, 4321])(
-    'with %i loses the session, or never made one',
+    'with %i loses the session, or fails to connect',
     (closeCode) => {
       expect(disconnectError(closeCode, '', false)).toMatchObject({ code: 'session_lost', closeCode });
       expect(disconnectError(closeCode, '', true)).toMatchObject({ code: 'connection_failed', closeCode });
     },
   );
 
-  it('before the session stood may be tried again exactly where its close code says so', () => {
+  it('before the session was established may be retried for exactly the retryable close codes', () => {
     for (const code of [...CLOSE_CODES.map((row) => row.code), 1005, 1011, 1012, 1013, 1014, 1015, 4321]) {
       expect([code, disconnectError(code, '', true).retryable]).toEqual([code, isRetryableCloseCode(code)]);
     }
   });
 
-  it('says the code and the reason that it was given', () => {
+  it('states the close code and the reason', () => {
     expect(disconnectError(4429, 'slow down', false).message).toMatch(/4429: slow down$/);
     expect(disconnectError(4429, '', false).message).toMatch(/4429$/);
   });
@@ -49,7 +49,7 @@ describe('a close reason', () => {
   });
 
   it.each(['\x7f', '\x80', '\u07ff', '\u0800', '\uffff', '\u{10000}', '\u{10ffff}'])(
-    'counts as many bytes for %j as it takes',
+    'counts the UTF-8 bytes of %j',
     (character) => {
       const bytes = Buffer.byteLength(character);
       expect(truncateUtf8(character, bytes)).toBe(character);
@@ -57,7 +57,7 @@ describe('a close reason', () => {
     },
   );
 
-  it('is cut where the next character would not fit, and not before', () => {
+  it('is cut before the first character that does not fit, and not earlier', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 60 }), fc.nat(123), (text, maxBytes) => {
         const cut = truncateUtf8(text, maxBytes);

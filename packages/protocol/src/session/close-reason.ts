@@ -1,46 +1,45 @@
 import { CloseCode, isRetryableCloseCode } from '../base/close-codes.js';
 import { ProtocolError } from '../base/errors.js';
 import { truncateUtf8 } from '../base/text.js';
-import type { RejectPayload } from '../control/messages.js';
+import type { GoAwayPayload, RejectPayload } from '../control/messages.js';
 
-/** Between errors and WebSocket close codes, in both directions. */
+/** Converts between errors and WebSocket close codes. */
 
 /** Bytes that a WebSocket close frame leaves for its reason (RFC 6455, section 5.5). */
 const MAX_REASON_BYTES = 123;
 
-/** The error behind a connection that ended while the session still lived. */
+/** The error of a session whose connection was closed by the peer, or lost. */
 export function disconnectError(closeCode: number, reason: string, isConnecting: boolean): ProtocolError {
-  const told = `the connection closed with code ${closeCode}${reason === '' ? '' : `: ${reason}`}`;
-  // A handshake may be tried again exactly where a client may come back.
+  const message = `the connection closed with code ${closeCode}${reason === '' ? '' : `: ${reason}`}`;
+  // A handshake may be retried for the close codes after which a client may reconnect.
   const retryable = isConnecting ? isRetryableCloseCode(closeCode) : undefined;
   const options = { side: 'remote', closeCode, retryable } as const;
   switch (closeCode) {
     case CloseCode.UNAUTHENTICATED:
-      return new ProtocolError('unauthenticated', told, options);
+      return new ProtocolError('unauthenticated', message, options);
     case CloseCode.FORBIDDEN:
-      return new ProtocolError('forbidden', told, options);
+      return new ProtocolError('forbidden', message, options);
     case CloseCode.TIMEOUT:
-      return new ProtocolError('timeout', told, options);
+      return new ProtocolError('timeout', message, options);
     case CloseCode.BAD_FRAME:
-      return new ProtocolError('protocol_violation', told, options);
+      return new ProtocolError('protocol_violation', message, options);
     case CloseCode.TOO_LARGE:
-      return new ProtocolError('message_too_large', told, options);
+      return new ProtocolError('message_too_large', message, options);
     case CloseCode.TAKEN_OVER:
-      // Coming back would only take it over in turn.
-      return new ProtocolError('taken_over', told, options);
+      // Reconnecting would only take the session back again.
+      return new ProtocolError('taken_over', message, options);
     case CloseCode.RATE_LIMITED:
-      return new ProtocolError('rate_limited', told, options);
+      return new ProtocolError('rate_limited', message, options);
     case CloseCode.INTERNAL:
-      return new ProtocolError('internal', told, options);
+      return new ProtocolError('internal', message, options);
     case CloseCode.DRAINING:
-      return new ProtocolError('draining', told, options);
-    default: {
-      return new ProtocolError(isConnecting ? 'connection_failed' : 'session_lost', told, options);
-    }
+      return new ProtocolError('draining', message, options);
+    default:
+      return new ProtocolError(isConnecting ? 'connection_failed' : 'session_lost', message, options);
   }
 }
 
-/** The error of an end that was refused, at either side. */
+/** The error of a session that was rejected, at either end. */
 export function rejection(
   reject: RejectPayload,
   options: { readonly side?: 'remote'; readonly closeCode: number; readonly retryable?: boolean },
@@ -54,12 +53,25 @@ export function rejection(
   });
 }
 
+/** The error of a request that is sent in spite of GOAWAY, at either end. */
+export function drainingError({ retryAfterMs }: Pick<GoAwayPayload, 'retryAfterMs'>): ProtocolError {
+  return new ProtocolError('draining', 'the server drains and takes no new requests', { retryAfterMs });
+}
+
+/** The error, with `closeCode` if its own code does not report a failure. */
+export function withCloseCode(error: ProtocolError, closeCode: CloseCode): ProtocolError {
+  // 1000 is for a session that ended as agreed, and 1006 cannot be sent.
+  if (error.closeCode !== CloseCode.NORMAL && error.closeCode !== CloseCode.ABNORMAL) return error;
+  const { code, message, side, retryable, retryAfterMs } = error;
+  return new ProtocolError(code, message, { side, retryable, retryAfterMs, closeCode, cause: error });
+}
+
 /** The reason of a close frame: the code, then as much of the message as 123 bytes hold. */
 export function closeReasonOf(error: ProtocolError): string {
   return truncateReason(`${error.code}: ${error.message}`);
 }
 
-/** As much of a text as a close frame holds. */
+/** Cuts a text to what a close frame holds. */
 export function truncateReason(text: string): string {
   return truncateUtf8(text, MAX_REASON_BYTES);
 }

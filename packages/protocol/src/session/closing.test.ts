@@ -16,7 +16,7 @@ import {
   TEST_CAPABILITIES,
 } from '../testing/simulation.js';
 
-/** A graceful close: everything that was sent arrives first, also over a connection that is lost meanwhile. */
+/** A graceful close: everything that was sent arrives first, even if the connection is lost meanwhile. */
 
 const CAPABILITIES = {
   ...TEST_CAPABILITIES,
@@ -48,13 +48,13 @@ const kindsOf = (frames: End['sent']) =>
   });
 
 describe('a session that closes', () => {
-  it('waits until all that it sent is acknowledged, though the peer has closed already', () => {
+  it('waits until everything that it sent is acknowledged, even after the peer has closed', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
     client.core.channel.send(body());
     client.core.close(CloseReason.NORMAL, '', simulation.now);
     server.core.close(CloseReason.NORMAL, '', simulation.now);
-    // Both have said CLOSE, and neither has heard an acknowledgement.
+    // Both have sent CLOSE, and neither has received an acknowledgement.
     simulation.advance(9);
     expect(client.core.channel.framesUnconfirmed).toBe(1);
     simulation.advance(1);
@@ -65,7 +65,7 @@ describe('a session that closes', () => {
     expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
   });
 
-  it('acknowledges at once when the peer says CLOSE', () => {
+  it('acknowledges at once when the peer sends CLOSE', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
     client.core.channel.send(body());
@@ -77,7 +77,7 @@ describe('a session that closes', () => {
     expect(client.core.state).toBe('closed');
   });
 
-  it('sends nothing behind its CLOSE, and no end to a reply that it cuts short', () => {
+  it('sends nothing after its CLOSE, and no end for a reply that it cuts short', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
     const ids = [
@@ -88,7 +88,7 @@ describe('a session that closes', () => {
     simulation.advance(10);
     server.core.channel.chunk(ids[0] as number, body());
     server.core.close(CloseReason.SERVER_SHUTDOWN, '', simulation.now);
-    // The handlers go on until they notice.
+    // The handlers continue until they notice.
     server.core.channel.chunk(ids[0] as number, body());
     server.core.channel.end(ids[0] as number);
     simulation.advance(5);
@@ -104,15 +104,15 @@ describe('a session that closes', () => {
     expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
   });
 
-  it('answers no cancel behind its CLOSE', () => {
+  it('answers no cancel after its CLOSE', () => {
     const { client, server, now } = established();
     const id = client.core.channel.request(body(200_000));
-    // Of the request only a part has arrived, so the link itself would answer.
+    // Only a part of the request has arrived, so the link itself would answer.
     server.core.handleMessage(client.core.pollTransmit() ?? '', now);
     client.core.channel.cancel(id);
     server.core.close(CloseReason.NORMAL, '', now);
-    const said = [server.core.pollTransmit() ?? '', server.core.pollTransmit() ?? ''];
-    expect(kindsOf(said)).toEqual([LinkKind.ACK, 'control']);
+    const sent = [server.core.pollTransmit() ?? '', server.core.pollTransmit() ?? ''];
+    expect(kindsOf(sent)).toEqual([LinkKind.ACK, 'control']);
     server.core.handleMessage(client.core.pollTransmit() ?? '', now);
     expect(server.core.pollTransmit()).toBeUndefined();
   });
@@ -133,7 +133,7 @@ describe('a connection that is lost while closing', () => {
     expect([client.core.state, server.core.state]).toEqual(['closed', 'closed']);
     expect([client.core.channel.framesUnconfirmed, server.core.channel.framesUnconfirmed]).toEqual([0, 0]);
     expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
-    // Whoever began leaves; the other would have waited for it to come back.
+    // The end that began leaves; the other would have waited for it to come back.
     const left = [client, server].filter((end) => end.closedWith?.code === CloseCode.NORMAL);
     expect(left).toEqual([closer]);
   };
@@ -141,7 +141,7 @@ describe('a connection that is lost while closing', () => {
   it.each([
     ['before CLOSE has arrived', 5],
     ['before the answer has arrived', 15],
-  ])('%s is made up for, and all that was sent arrives', (_when, delayMs) => {
+  ])('%s is replaced, and everything that was sent arrives', (_when, delayMs) => {
     client.core.channel.send(body());
     client.core.close(CloseReason.NORMAL, '', simulation.now);
     simulation.advance(delayMs);
@@ -152,7 +152,7 @@ describe('a connection that is lost while closing', () => {
     expectOrderlyEnd(1, client);
   });
 
-  it('by the server is made up for likewise', () => {
+  it('by the server is replaced as well', () => {
     server.core.channel.send(body());
     server.core.close(CloseReason.SERVER_SHUTDOWN, '', simulation.now);
     simulation.advance(5);
@@ -163,7 +163,7 @@ describe('a connection that is lost while closing', () => {
     expect(eventsOf(client, 'message')).toHaveLength(1);
   });
 
-  it('may be lost again, also before the session was taken up', () => {
+  it('may be lost again, even before the session is resumed', () => {
     client.core.channel.send(body());
     client.core.close(CloseReason.NORMAL, '', simulation.now);
     simulation.advance(5);
@@ -175,7 +175,7 @@ describe('a connection that is lost while closing', () => {
     expectOrderlyEnd(1, client);
   });
 
-  it('says nothing but HELLO until the session is taken up', () => {
+  it('is followed by nothing but HELLO until the session is resumed', () => {
     client.core.channel.send(body());
     client.core.close(CloseReason.NORMAL, '', simulation.now);
     simulation.cut();
@@ -186,7 +186,7 @@ describe('a connection that is lost while closing', () => {
     expect(kindsOf(client.sent.slice(before))).toEqual(['control']);
   });
 
-  it('ends the session when its time is over, and says what was not delivered', () => {
+  it('ends the session at the closing timeout, and reports what was not delivered', () => {
     client.core.channel.send(body());
     simulation.settle();
     client.core.channel.send(body());
@@ -201,7 +201,7 @@ describe('a connection that is lost while closing', () => {
     expect(client.core.undelivered()).toEqual({ notSent: [message], unknown: [message] });
   });
 
-  it('ends the session where the server does not know it any more, and begins no other', () => {
+  it('ends the session if the server has forgotten it, and begins no other', () => {
     client.core.channel.send(body());
     client.core.close(CloseReason.NORMAL, '', simulation.now);
     simulation.cut();
@@ -214,10 +214,10 @@ describe('a connection that is lost while closing', () => {
     expect(client.closedWith?.code).toBe(CloseCode.NORMAL);
   });
 
-  it('without an error where the peer has said CLOSE and has everything', () => {
+  it('ends the session without an error if the peer has sent CLOSE and received everything', () => {
     server.core.close(CloseReason.NORMAL, '', simulation.now);
     simulation.advance(10);
-    // The client's answer is on its way, and the server has gone for good.
+    // The client's answer is on its way, and the server has left for good.
     expect(client.core.state).toBe('closing');
     client.core.handleDisconnected(CloseCode.NORMAL, '', simulation.now);
     expect(client.core.state).toBe('closed');
@@ -226,10 +226,10 @@ describe('a connection that is lost while closing', () => {
   });
 });
 
-describe('what was never sent', () => {
+describe('a body that was never sent', () => {
   const message = { kind: 'message', streamId: 0 };
 
-  it('is known of a session that failed, too', () => {
+  it('is also reported for a session that failed', () => {
     const { client, server, settle, now } = established({ delayMs: 10 });
     client.core.channel.send(body());
     settle();
@@ -239,7 +239,7 @@ describe('what was never sent', () => {
     expect(server.core.undelivered()).toEqual({ notSent: [], unknown: [] });
   });
 
-  it('is known without a link as well', () => {
+  it('is also reported without a link', () => {
     const { client, now } = established({
       client: { capabilities: { ...TEST_CAPABILITIES, extensions: {} } },
     });
@@ -249,7 +249,7 @@ describe('what was never sent', () => {
     expect(client.core.undelivered().notSent).toEqual([message]);
   });
 
-  it('counts a tensor that is cut short as the peer closes', () => {
+  it('may be a tensor that is cut short when the peer closes', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
     const streamId = client.core.channel.transfer({
@@ -266,7 +266,7 @@ describe('what was never sent', () => {
 });
 
 describe('a suspended session that closes', () => {
-  it('is taken up once more to deliver what waits', () => {
+  it('is resumed once more to deliver what waits', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
     simulation.cut();
@@ -279,7 +279,7 @@ describe('a suspended session that closes', () => {
     expect([errorOf(client), errorOf(server)]).toEqual([[undefined], [undefined]]);
   });
 
-  it('ends with its window where that is sooner than its closing timeout', () => {
+  it('ends with its window if that is sooner than its closing timeout', () => {
     const simulation = established({ server: { timers: { ...TIMERS, resumeWindowMs: 300 } } });
     simulation.cut();
     simulation.client.core.close(CloseReason.NORMAL, '', simulation.now);
@@ -289,7 +289,7 @@ describe('a suspended session that closes', () => {
     expect(simulation.client.core.state).toBe('closed');
   });
 
-  it('has its whole closing timeout where it is taken up before its window ends', () => {
+  it('has its whole closing timeout if it is resumed before its window ends', () => {
     const simulation = established({ delayMs: 50 });
     const { client, server } = simulation;
     simulation.cut();
@@ -303,10 +303,10 @@ describe('a suspended session that closes', () => {
   });
 });
 
-describe('1000 says that a session has ended as agreed', () => {
+describe('close code 1000 is for a session that ended as agreed', () => {
   const codes = Object.keys(ERROR_CODES) as ErrorCode[];
 
-  it.each(codes)('and not that it was aborted with %s', (code) => {
+  it.each(codes)('and not for one that was aborted with %s', (code) => {
     const { client, settle, now } = established();
     client.core.abort(new ProtocolError(code, 'a fault'), now);
     settle();

@@ -31,7 +31,7 @@ describe('a session with context coding', () => {
     expect(total.fragmented).toBeGreaterThan(0);
   }, 120_000);
 
-  it(`ends with an error where a body was damaged, and hands out nothing else, in ${HISTORIES} histories`, () => {
+  it(`ends with an error if a body was damaged, and delivers nothing else, in ${HISTORIES} histories`, () => {
     const ends = new Map<string | undefined, number>();
     for (let seed = FIRST; seed < FIRST + HISTORIES; seed++) {
       const random = seeded(seed + 1_000_000);

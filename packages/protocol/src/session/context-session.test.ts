@@ -11,7 +11,7 @@ import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../link/frame.js';
 import { createSimulation, type End, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
 import { platform } from '../testing/this-platform.js';
 
-/** Context coding as a part of the session: what is agreed, what breaks it, and what credit makes of it. */
+/** Context coding in a session: its agreement, its violations and its credit. */
 
 beforeAll(() => platform.loadZstd());
 
@@ -34,7 +34,7 @@ function connected(context: string | null = STATED, serverContext = context) {
   return simulation;
 }
 
-/** A message that is coded against what it resembles, whatever that saves. */
+/** A message that is coded against the one that it resembles, even if that saves nothing. */
 function inContext(text: string, isPart = false): CodedBody {
   const content = encodeUtf8(text);
   return {
@@ -83,7 +83,7 @@ describe('the agreement', () => {
     },
   );
 
-  it('refuses an ACCEPT that states nothing sensible', () => {
+  it('refuses an ACCEPT with malformed parameters', () => {
     const extensions = { [Extension.LINK]: '{}', [Extension.CONTEXT]: STATED };
     const simulation = createSimulation({
       client: { capabilities: { ...TEST_CAPABILITIES, extensions } },
@@ -98,7 +98,7 @@ describe('the agreement', () => {
     expect(errorAt(client)).toBe('bad_message');
   });
 
-  it('is off where one end does not speak of it', () => {
+  it('is off unless both ends state it', () => {
     for (const [client, server] of [
       [STATED, undefined],
       [undefined, STATED],
@@ -126,13 +126,13 @@ describe('the agreement', () => {
   });
 });
 
-describe('a peer that breaks it', () => {
+describe('a peer that violates it', () => {
   const body = Uint8Array.of(0, 0x9a, 0xc1, 0x05, 0xa6, 0x61);
   it.each<[string, string | null, Uint8Array, string]>([
     ['codes in a context that was not agreed', null, bodyFrame(LinkKind.MESSAGE, 0, body), 'bad_frame'],
     ['codes a secret in context', STATED, bodyFrame(LinkKind.MESSAGE, 0, body, true), 'bad_frame'],
     [
-      'names a base that is not there',
+      'names a base that does not exist',
       STATED,
       bodyFrame(LinkKind.REQUEST, 1, Uint8Array.of(8, 0, 0, 0, 0, 0, 0)),
       'bad_frame',
@@ -173,13 +173,13 @@ describe('a peer that breaks it', () => {
 });
 
 describe('credit', () => {
-  it('is charged what a message is decoded to, which may exceed it once and is paid back by reading', () => {
+  it('is charged by the decoded size of a message, which may exceed it once and is paid back by reading', () => {
     const simulation = connected();
     const { client, server } = simulation;
     const text = `{"text":"${'the quick brown fox. '.repeat(2500)}"}`;
     for (let i = 0; i < 3; i++) client.core.channel.send(inContext(`${text}${i}`));
     simulation.settle();
-    // Some hundred bytes on the wire, and more than twice the window in memory.
+    // A few hundred bytes on the wire, and more than twice the window in memory.
     expect(eventsOf(server, 'message').length).toBe(1);
     expect(client.core.isBlockedOnCredit).toBe(true);
     const [first] = eventsOf(server, 'message');
@@ -196,7 +196,7 @@ describe('credit', () => {
     expect(client.core.queuedBytes).toBe(0);
   });
 
-  it('is what a body is coded for: not before, and against what was written before it', () => {
+  it('decides when a body is coded: not before there is some, and against what was written before it', () => {
     const simulation = connected();
     const { client, server } = simulation;
     const coded: string[] = [];
@@ -228,14 +228,14 @@ describe('credit', () => {
     expect(stream).toBe(1);
   });
 
-  it('is not spent on what was cancelled before it was coded', () => {
+  it('is not spent on a body that was cancelled before it was coded', () => {
     const simulation = connected();
     const { client, server } = simulation;
     const refuse: CodedBody = {
       ...plainBody(encodeUtf8('x')),
       deferred: {
         encode() {
-          throw new Error('a body that nobody wants was coded');
+          throw new Error('a cancelled body was coded');
         },
       },
     };
@@ -256,7 +256,7 @@ describe('credit', () => {
   });
 });
 
-it('keeps what it says, and says what it keeps', () => {
+it('keeps what it states, and states what it keeps', () => {
   const simulation = connected();
   const { client, server } = simulation;
   client.core.channel.send(inContext('a'.repeat(1000)));

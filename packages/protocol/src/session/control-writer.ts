@@ -3,47 +3,51 @@ import type { CodedBody } from '../codec/body.js';
 import { encodeControl, encodeControlJson } from '../control/envelope.js';
 import type { ControlMessage, DataPayload } from '../control/messages.js';
 import type { Outbox } from '../link/outbox.js';
+import type { SessionOptions } from './types.js';
 
-/** A control message without what all of them carry. */
-type Said = ControlMessage extends infer Message
+/** A control message without the fields that all of them have. */
+type Outgoing = ControlMessage extends infer Message
   ? Message extends ControlMessage
     ? Pick<Message, 'type' | 'payload'>
     : never
   : never;
 
-/** Says control messages in the form of the subprotocol. */
+/** The session, as its control messages see it. */
+interface Sender {
+  /** `undefined` before ACCEPT. */
+  readonly id: string | undefined;
+  readonly options: Pick<SessionOptions, 'subprotocol' | 'timeOrigin'>;
+  readonly outbox: Outbox;
+  readonly timers: { readonly now: number };
+}
+
+/** Writes control messages in the form of the subprotocol. */
 export class ControlWriter {
-  /** Of the session, from ACCEPT on. */
-  sessionId: string | null = null;
-  readonly #outbox: Outbox;
-  readonly #isBinary: boolean;
-  readonly #timeOrigin: number;
+  readonly #session: Sender;
 
-  /** @param timeOrigin Unix milliseconds at clock reading 0. */
-  constructor(outbox: Outbox, subprotocol: Subprotocol, timeOrigin = 0) {
-    this.#outbox = outbox;
-    this.#isBinary = subprotocol === Subprotocol.BINARY;
-    this.#timeOrigin = timeOrigin;
+  constructor(session: Sender) {
+    this.#session = session;
   }
 
-  /** Says a message ahead of all data. */
-  say(said: Said, now: number): void {
-    this.#outbox.pushControl(this.#encode(said, this.sessionId, now));
+  /** Sends a message ahead of all data. */
+  send(message: Outgoing): void {
+    this.#session.outbox.pushControl(this.#encode(message, this.#session.id ?? null));
   }
 
-  /** Says a message of the handshake, which names no session yet, or not any more. */
-  sayWithoutSession(said: Said, now: number): void {
-    this.#outbox.pushControl(this.#encode(said, null, now));
+  /** Sends HELLO or REJECT, which name no session. */
+  sendUnbound(message: Outgoing): void {
+    this.#session.outbox.pushControl(this.#encode(message, null));
   }
 
-  /** Says DATA, which takes its turn behind what waits. */
-  sayData(payload: DataPayload, body: CodedBody, now: number): void {
-    this.#outbox.pushBare(this.#encode({ type: 'DATA', payload }, this.sessionId, now), body);
+  /** Sends DATA, which takes its turn among the bodies that wait. */
+  sendData(payload: DataPayload, body: CodedBody): void {
+    this.#session.outbox.pushBare(this.#encode({ type: 'DATA', payload }, this.#session.id ?? null), body);
   }
 
-  #encode(said: Said, sessionId: string | null, now: number): Uint8Array | string {
-    const timestamp = Math.max(0, Math.round(this.#timeOrigin + now));
-    const message = { ...said, sessionId, timestamp } as ControlMessage;
-    return this.#isBinary ? encodeControl(message) : encodeControlJson(message);
+  #encode(fields: Outgoing, sessionId: string | null): Uint8Array | string {
+    const { options, timers } = this.#session;
+    const timestamp = Math.max(0, Math.round((options.timeOrigin ?? 0) + timers.now));
+    const message = { ...fields, sessionId, timestamp } as ControlMessage;
+    return options.subprotocol === Subprotocol.BINARY ? encodeControl(message) : encodeControlJson(message);
   }
 }

@@ -8,7 +8,7 @@ import { LifecycleEvent, type LifecycleState, sessionMachine, stepLifecycle } fr
 import { createSession } from './session.js';
 import type { SessionCore } from './types.js';
 
-/** Every state of the machine with every event in it, walked by the machine and by the core alike. */
+/** Every event in every state, stepped by the machine and by the core alike. */
 
 type Role = 'client' | 'server';
 const EVENTS = Object.values(LifecycleEvent).map((type) => ({ type }));
@@ -61,7 +61,7 @@ function createSubject(role: Role): Subject {
   return { core, now: 0 };
 }
 
-/** Makes `event` happen to the core; `false` where nothing outside can cause it in this state. */
+/** Makes `event` happen to the core; `false` if nothing outside can cause it in this state. */
 function stimulate(subject: Subject, role: Role, event: LifecycleEvent): boolean {
   const { core, now } = subject;
   const before = core.lifecycle;
@@ -85,7 +85,7 @@ function stimulate(subject: Subject, role: Role, event: LifecycleEvent): boolean
         return true;
       }
       core.handleMessage(reject, now);
-      // A refused client waits for the close code that says more.
+      // A rejected client waits for the close code, which says more.
       core.handleDisconnected(CloseCode.FORBIDDEN, '', now);
       return true;
     case 'LOST':
@@ -104,12 +104,12 @@ function stimulate(subject: Subject, role: Role, event: LifecycleEvent): boolean
       return true;
     case 'TIMEOUT':
       if (core.nextTimeout() === Infinity) return false; // no timer runs
-      // An established session pings before it is idle for too long; a client has no idle timeout.
+      // An established session sends PINGs before it is idle for too long; a client has no idle timeout.
       if (before === 'established' && role === 'client') return false;
       while (core.lifecycle === before && core.nextTimeout() < Infinity) {
         subject.now = core.nextTimeout();
         core.handleTimeout(subject.now);
-        // The peer lives and says so, and nothing else.
+        // The peer answers PINGs and sends nothing else.
         if (before === 'established' && core.lifecycle === before) core.handleMessage(ping, subject.now);
       }
       return true;
@@ -123,7 +123,7 @@ describe.each(['client', 'server'] as const)('the lifecycle of a %s', (role) => 
   // Resume is not negotiated yet, so no path leads through `suspended`.
   const input = { role, resumable: false } as const;
   const adjacency = getAdjacencyMap(sessionMachine, { input, events: EVENTS });
-  // Paths are made of what can be caused from outside; see `stimulate`.
+  // Paths consist of events that can be caused from outside; see `stimulate`.
   const paths = getShortestPaths(sessionMachine, {
     input,
     events: ({ value }) =>
@@ -168,7 +168,7 @@ describe.each(['client', 'server'] as const)('the lifecycle of a %s', (role) => 
 });
 
 describe('suspension', () => {
-  it('follows a lost connection where resume was agreed, never a violation', () => {
+  it('follows a lost connection if resume was agreed, and never a violation', () => {
     const step = (event: LifecycleEvent, state: LifecycleState = 'established') =>
       stepLifecycle(state, event, { role: 'client', resumable: true }).state;
     expect(step('LOST')).toBe('suspended');

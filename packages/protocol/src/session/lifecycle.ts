@@ -1,12 +1,12 @@
 import { type initialTransition, setup, transition } from 'xstate';
 
 /**
- * The life of a session: one machine for both ends, the only place that knows which state follows
- * which. Data never enters it; the session core mirrors the state into a field that the data path
- * reads, because a transition costs microseconds and a field nanoseconds.
+ * The life of a session: one machine for both ends, the only place that knows which state follows which; the
+ * handshake inside the state `closing` has a table of its own, in `closing.ts`. Data never enters the machine: the
+ * session keeps its state in a field, because a transition costs microseconds and a field nanoseconds.
  *
- * Losing the connection suspends a session where resume was agreed, and leaves one closing that closes;
- * a violation always destroys it.
+ * A lost connection suspends a session if resume was agreed, and a closing session goes on closing; a violation
+ * always ends it.
  */
 
 export const LifecycleState = {
@@ -21,30 +21,30 @@ export const LifecycleState = {
 } as const;
 export type LifecycleState = (typeof LifecycleState)[keyof typeof LifecycleState];
 
-/** Everything that can happen to a session apart from data. */
+/** Everything but data that can happen to a session. */
 export const LifecycleEvent = {
   /** The connection is open. */
   OPEN: 'OPEN',
-  /** ACCEPT was sent or received; also the recovered one of a resume. */
+  /** ACCEPT was sent or received, also one that resumes the session. */
   ACCEPT: 'ACCEPT',
   /** REJECT was sent or received. */
   REJECT: 'REJECT',
-  /** The connection is gone. */
+  /** The connection is closed or lost. */
   LOST: 'LOST',
   /** This end wants to close. */
   CLOSE: 'CLOSE',
   /** CLOSE was received. */
   PEER_CLOSE: 'PEER_CLOSE',
-  /** Both ends have said CLOSE. */
+  /** Both ends have sent CLOSE. */
   CLOSE_DONE: 'CLOSE_DONE',
-  /** The state's timer ran out. */
+  /** The timer of the state has expired. */
   TIMEOUT: 'TIMEOUT',
-  /** The peer or this end broke the protocol. */
+  /** Either end has broken the protocol, or the session has failed. */
   VIOLATION: 'VIOLATION',
 } as const;
 export type LifecycleEvent = (typeof LifecycleEvent)[keyof typeof LifecycleEvent];
 
-/** What entering a state asks of the session core. */
+/** What the session core must do when a state is entered. */
 export const LifecycleEffect = {
   AWAIT_HELLO: 'awaitHello',
   AWAIT_ACCEPT: 'awaitAccept',
@@ -56,7 +56,7 @@ export const LifecycleEffect = {
 } as const;
 export type LifecycleEffect = (typeof LifecycleEffect)[keyof typeof LifecycleEffect];
 
-/** What decides between transitions of one event. */
+/** Decides between the transitions of one event. */
 export interface LifecycleContext {
   readonly role: 'client' | 'server';
   /** Both ends agreed on resume. */
@@ -88,7 +88,7 @@ export const sessionMachine = setup({
   id: 'session',
   initial: 'initial',
   context: ({ input }) => ({ role: input.role, resumable: input.resumable }),
-  // What no state below expects is a fault of this program or a violation by the peer.
+  // An event that a state below does not expect is a bug of this program or a violation by the peer.
   on: { '*': '.failed' },
   states: {
     initial: {
@@ -113,13 +113,13 @@ export const sessionMachine = setup({
         PEER_CLOSE: 'closing',
         TIMEOUT: 'closing',
         LOST: [{ guard: 'isResumable', target: 'suspended' }, { target: 'closed' }],
-        // A scan blocks what was sent.
+        // A scan has blocked a message.
         REJECT: 'failed',
       },
     },
     suspended: {
       entry: 'suspend',
-      // Connections come and go without a change of state until one of them is accepted.
+      // Connections open and close without a change of state until one of them is accepted.
       on: {
         OPEN: {},
         LOST: {},
@@ -137,7 +137,7 @@ export const sessionMachine = setup({
         PEER_CLOSE: {},
         CLOSE_DONE: 'closed',
         TIMEOUT: 'closed',
-        // A connection that is lost meanwhile may be followed by others, so that closing can finish.
+        // After a lost connection others may follow, so that closing can finish.
         LOST: [{ guard: 'isResumable' }, { target: 'closed' }],
         OPEN: { guard: 'isResumable' },
         ACCEPT: { guard: 'isResumable' },
@@ -155,7 +155,7 @@ export const sessionMachine = setup({
   },
 });
 
-/** The outcome of one step: the state that follows and what entering it asks for. */
+/** The outcome of one step: the next state and the effects of entering it. */
 export interface LifecycleStep {
   readonly state: LifecycleState;
   readonly effects: readonly LifecycleEffect[];
@@ -163,8 +163,8 @@ export interface LifecycleStep {
 
 type Snapshot = ReturnType<typeof initialTransition<typeof sessionMachine>>[0];
 
-// A pure transition costs about 20 µs and depends on three small values only, so each is computed
-// by the machine once per process and looked up from then on: no actor and no heap per session.
+// A pure transition costs about 20 µs and depends on only a few small values, so the machine computes each one once
+// per process, and sessions look it up: no actor and no memory per session.
 const steps = new Map<string, LifecycleStep>();
 const snapshots = new Map<string, Snapshot>();
 

@@ -11,7 +11,7 @@ import { Pacer } from '../link/rates.js';
 import { createSimulation, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
 import type { SessionEvent, SessionOptions } from './types.js';
 
-/** Rates between two ends, in virtual time: the sender waits, the receiver tolerates and then acts. */
+/** Rate limits between two ends, in virtual time: the sender waits; the receiver tolerates bursts, then acts. */
 
 const KIB = 1024;
 const BODY = plainBody(new Uint8Array(8));
@@ -30,7 +30,7 @@ describe('a client', () => {
     ['over the link', {}],
     ['bare', { capabilities: { ...TEST_CAPABILITIES, extensions: {} } }],
     ['in JSON', { subprotocol: Subprotocol.JSON }],
-  ])('sends as many messages as are announced and then waits for the rate, %s', (_where, both) => {
+  ])('sends the announced number of messages and then waits for the rate, %s', (_where, both) => {
     const { client, server, settle, advance } = simulate({ messagesPerMinute: 60 }, both);
     for (let i = 0; i < 63; i++) client.core.channel.send(BODY);
     settle();
@@ -45,7 +45,7 @@ describe('a client', () => {
     expect(client.core.isPaced).toBe(false);
   });
 
-  it('counts requests with messages, and no fragments, cancels or replies', () => {
+  it('counts requests like messages, but not fragments, cancels or replies', () => {
     const { client, server, settle } = simulate({ messagesPerMinute: 4 });
     client.core.channel.send(plainBody(new Uint8Array(300 * KIB)));
     const ids = [client.core.channel.request(BODY), client.core.channel.request(BODY)];
@@ -65,7 +65,7 @@ describe('a client', () => {
     expect(client.core.isPaced).toBe(true);
   });
 
-  it('never tells of a request that was cancelled while it waited', () => {
+  it('never sends a request that was cancelled while it waited', () => {
     const { client, server, settle, advance } = simulate({ messagesPerMinute: 1 });
     client.core.channel.send(BODY);
     const id = client.core.channel.request(BODY);
@@ -80,7 +80,7 @@ describe('a client', () => {
     ]);
   });
 
-  it('says CLOSE behind what waits, where there is time for it', () => {
+  it('sends CLOSE after what waits, if there is time for it', () => {
     const { client, server, settle, advance, now } = simulate({ messagesPerMinute: 60 });
     for (let i = 0; i < 62; i++) client.core.channel.send(BODY);
     settle();
@@ -92,7 +92,7 @@ describe('a client', () => {
     expect(eventsOf(client, 'ended')).toEqual([{ type: 'ended', error: undefined }]);
   });
 
-  it('keeps to the announced bytes a second', () => {
+  it('keeps to the announced bytes per second', () => {
     const { client, server, settle, advance } = simulate({ bytesPerSecond: 64 * KIB });
     for (let i = 0; i < 10; i++) client.core.channel.send(plainBody(new Uint8Array(32 * KIB)));
     settle();
@@ -107,7 +107,7 @@ describe('a client', () => {
     expect(eventsOf(server, 'message')).toHaveLength(10);
   });
 
-  it('lets no request overtake another that waits for its time: stream IDs only grow', () => {
+  it('lets no request overtake another that waits for the rate: stream IDs only grow', () => {
     const outbox = createOutbox();
     outbox.pace = new Pacer({ messagesPerMinute: 60 });
     let streamId = -1;
@@ -132,7 +132,7 @@ describe('a client', () => {
     expect(written).toEqual(Array.from({ length: 64 }, (_, i) => 2 * i + 1));
   });
 
-  it('writes again at once what a lost connection took along, and then what is new in its time', () => {
+  it('writes frames of a lost connection again at once, and then new ones at the rate', () => {
     const outbox = createOutbox();
     outbox.retain = true;
     outbox.pace = new Pacer({ messagesPerMinute: 60 });
@@ -157,7 +157,7 @@ describe('a client', () => {
   });
 });
 
-/** A server whose client keeps no pace: frames in, events and frames out. */
+/** A server whose client ignores the rates: frames in, events and frames out. */
 function besiege(limits: Partial<Limits>) {
   const { server } = simulate(limits, {
     capabilities: { ...TEST_CAPABILITIES, extensions: { [Extension.LINK]: '{"message_window":16384}' } },
@@ -205,7 +205,7 @@ function besiege(limits: Partial<Limits>) {
 }
 
 describe('a server', () => {
-  it('takes 2 n requests at once, answers request 2 n + 1 with a delay, and closes on 3 n + 1', () => {
+  it('accepts 2 n requests at once, refuses request 2 n + 1 with a delay, and closes on 3 n + 1', () => {
     const server = besiege({ messagesPerMinute: 20 });
     server.requests(40);
     expect(server.of('request')).toHaveLength(40);
@@ -226,7 +226,7 @@ describe('a server', () => {
     });
   });
 
-  it('takes a request again after the stated delay, and frees the slots of those it refused', () => {
+  it('accepts a request after the stated delay, and frees the slots of refused ones', () => {
     const server = besiege({ messagesPerMinute: 20, maxStreams: 2 });
     server.requests(45);
     expect(server.core.channel.openStreams).toBe(0);
@@ -234,7 +234,7 @@ describe('a server', () => {
     expect(server.of('request')).toHaveLength(41);
   });
 
-  it('delivers messages beyond the rate and grants nothing more until it is kept again', () => {
+  it('delivers messages beyond the rate and grants no credit until the rate is kept again', () => {
     const server = besiege({ messagesPerMinute: 20 });
     server.messages(40, 0, new Uint8Array(400));
     const granted = server.written(LinkKind.CREDIT).length;
@@ -242,7 +242,7 @@ describe('a server', () => {
     server.messages(10, 0, new Uint8Array(2_000));
     expect(server.of('message')).toHaveLength(50);
     expect(server.written(LinkKind.CREDIT)).toHaveLength(granted);
-    // Ten are owed, and one is for the next.
+    // Ten to pay the debt, and one for the next message.
     expect(server.core.nextTimeout()).toBeLessThanOrEqual(33_000);
     server.pass(32_999);
     expect(server.written(LinkKind.CREDIT)).toHaveLength(granted);
@@ -251,7 +251,7 @@ describe('a server', () => {
     expect(server.core.state).toBe('established');
   });
 
-  it('holds credit back for bytes beyond the rate, and closes only on what needs no credit', () => {
+  it('holds credit back for bytes beyond the rate, and closes only for frames that need no credit', () => {
     const server = besiege({ bytesPerSecond: 10_000, sessionWindow: 64 * KIB });
     const large = new Uint8Array(8_000);
     server.messages(2, 0, large);
@@ -268,7 +268,7 @@ describe('a server', () => {
     expect(server.closedWith()).toMatchObject({ closeCode: CloseCode.RATE_LIMITED });
   });
 
-  it('has no rate where it is Infinity, and announces none', () => {
+  it('has no rate if it is Infinity, and announces none', () => {
     const server = besiege({ messagesPerMinute: Infinity, bytesPerSecond: Infinity });
     server.requests(5_000);
     expect(server.of('request')).toHaveLength(5_000);

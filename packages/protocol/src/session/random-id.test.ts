@@ -8,7 +8,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** Bytes in order, then round again, in place of the generator. */
+/** Bytes in order, again and again, instead of the random generator. */
 function scriptRandomness(...bytes: number[]): void {
   let at = 0;
   vi.spyOn(platform, 'randomBytes').mockImplementation((length) =>
@@ -16,11 +16,11 @@ function scriptRandomness(...bytes: number[]): void {
   );
 }
 
-it('is sess_ and twenty letters or digits', () => {
+it('is sess_ and 20 letters or digits', () => {
   for (let i = 0; i < 200; i++) expect(newSessionId()).toMatch(/^sess_[A-Za-z0-9]{20}$/);
 });
 
-it('has a token of 32 letters or digits beside it', () => {
+it('of a resume token is 32 letters or digits', () => {
   for (let i = 0; i < 200; i++) expect(newResumeToken()).toMatch(/^[A-Za-z0-9]{32}$/);
 });
 
@@ -28,7 +28,7 @@ it('is never the same twice', () => {
   expect(new Set(Array.from({ length: 20_000 }, newSessionId)).size).toBe(20_000);
 });
 
-it('gives each of the 62 characters to the same number of bytes and passes over the rest', () => {
+it('gives each of the 62 characters to the same number of byte values and skips the rest', () => {
   const seen = new Map<string, number>();
   for (let byte = 0; byte < 248; byte++) {
     scriptRandomness(byte);

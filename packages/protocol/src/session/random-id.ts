@@ -3,21 +3,21 @@ import { platform } from '#platform';
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 const ID_LENGTH = 20;
 const TOKEN_LENGTH = 32;
-/** Bytes from here on would make the first letters likelier than the others. */
+/** Larger bytes are skipped: they would make the first letters likelier than the others. */
 const FAIR = 256 - (256 % ALPHABET.length);
 
-/** `sess_` and 20 random alphanumerics from a secure generator: 119 bits. */
+/** `sess_` and 20 alphanumerics from a secure random generator: 119 bits. */
 export function newSessionId(): string {
   return `sess_${randomText(ID_LENGTH)}`;
 }
 
-/** 32 random alphanumerics from a secure generator: 190 bits. */
+/** 32 alphanumerics from a secure random generator: 190 bits. */
 export function newResumeToken(): string {
   return randomText(TOKEN_LENGTH);
 }
 
 function randomText(length: number): string {
-  // Written at once: a string that grows by concatenation is kept as a chain of its pieces.
+  // Built in one step: V8 keeps a concatenated string as a chain of its pieces.
   const codes: number[] = [];
   while (codes.length < length) {
     for (const byte of platform.randomBytes(length * 2)) {

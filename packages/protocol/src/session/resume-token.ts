@@ -5,8 +5,8 @@ import type { ResumeAnswer, ResumeOffer } from '../control/messages.js';
 import { newResumeToken } from './random-id.js';
 
 /**
- * The tokens and attempts by which a session is taken up again. Each ACCEPT carries a new token; the
- * one before it stays valid until the first frame after HELLO shows that the ACCEPT has arrived.
+ * The tokens and attempts that resume a session. Each ACCEPT carries a new token; the previous one stays valid
+ * until the first frame after HELLO shows that the client has received the ACCEPT.
  */
 
 /** The server's side. */
@@ -15,12 +15,12 @@ export class ResumeGuard {
   #previous: string | undefined;
   #lastAttempt = 0;
 
-  /** Constant-time comparison with the tokens that are valid. */
+  /** Compares in constant time with the tokens that are valid. */
   matches(candidate: string): boolean {
     return equal(candidate, this.token) || (this.#previous !== undefined && equal(candidate, this.#previous));
   }
 
-  /** Whether an attempt is newer than every one that was accepted. */
+  /** Whether an attempt is newer than all that were accepted. */
   isNewer(attempt: number): boolean {
     return attempt > this.#lastAttempt;
   }
@@ -33,8 +33,8 @@ export class ResumeGuard {
     this.token = newResumeToken();
   }
 
-  /** The client has heard the last ACCEPT: only its token stays valid. */
-  settle(): void {
+  /** The client has received the last ACCEPT: only its token stays valid. */
+  revokePrevious(): void {
     this.#previous = undefined;
   }
 }
@@ -55,7 +55,7 @@ export class ResumeTicket {
     this.windowMs = windowMs;
   }
 
-  /** What to say in the HELLO of the next connection. */
+  /** The resume offer in the HELLO of the next connection. */
   next(sessionId: string, received: number): ResumeOffer {
     return { sessionId, token: this.#token, received, attempt: ++this.#attempt };
   }
@@ -66,7 +66,7 @@ export class ResumeTicket {
   }
 }
 
-/** @throws {ProtocolError} `bad_acceptance` where resume was agreed and nothing is said about it. */
+/** @throws {ProtocolError} `bad_acceptance` if ACCEPT agrees on resume but has no answer to it. */
 export function assertAnswer(answer: ResumeAnswer | undefined): ResumeAnswer {
   if (answer !== undefined) return answer;
   throw new ProtocolError('bad_acceptance', 'ACCEPT agrees on resume and carries no token for it');

@@ -17,7 +17,7 @@ import {
 import { createSession } from './session.js';
 import type { SessionCore } from './types.js';
 
-/** A session that is taken up on another connection; what random histories do to it is in chaos.test.ts. */
+/** A session that is resumed on another connection; chaos.test.ts does it in random histories. */
 
 const LIMITS = resolveLimits();
 const OPTIONS = {
@@ -48,7 +48,7 @@ const reconnect = () => {
   simulation.advance(100);
 };
 
-/** What a client says on its next connection. */
+/** The HELLO of a client on its next connection. */
 function nextHello(core: SessionCore = client.core): HelloPayload {
   core.handleConnected(simulation.now);
   const message = decodeControl(core.pollTransmit() as Uint8Array, LIMITS);
@@ -61,8 +61,8 @@ const check = (hello: HelloPayload, subprotocol: Subprotocol = Subprotocol.BINAR
 const isCountedFrame = (frame: Uint8Array | string) =>
   typeof frame !== 'string' && (frame[0] ?? 0) >> 4 === 1 && isCounted(((frame[0] ?? 0) & 0x0f) as LinkKind);
 
-describe('a session that is taken up', () => {
-  it('writes again what the other end has not, the same bytes in the same order, before anything new', () => {
+describe('a session that is resumed', () => {
+  it('writes again what the peer has not received, the same bytes in the same order, before anything new', () => {
     for (const size of [10, 20, 30]) client.core.channel.send(body(size));
     simulation.settle();
     const lost = client.sent.filter(isCountedFrame);
@@ -75,7 +75,7 @@ describe('a session that is taken up', () => {
     expect(eventsOf(server, 'message').map((event) => event.body.bytes.length)).toEqual([10, 20, 30, 40]);
   });
 
-  it('writes nothing again that the other end has, though no acknowledgement has come', () => {
+  it('writes nothing again that the peer has received, even without an acknowledgement', () => {
     client.core.channel.send(body());
     simulation.advance(10);
     expect(client.core.channel.framesUnconfirmed).toBe(1);
@@ -87,8 +87,8 @@ describe('a session that is taken up', () => {
     expect(client.core.channel.framesUnconfirmed).toBe(0);
   });
 
-  it('goes on where its credit was stated while the connection was lost', () => {
-    // Two messages fill the window, the third waits.
+  it('continues if credit was granted while the connection was lost', () => {
+    // Two messages fill the window; the third waits.
     for (let i = 0; i < 3; i++) client.core.channel.send(body(400));
     simulation.advance(300);
     expect(client.core.isBlockedOnCredit).toBe(true);
@@ -98,7 +98,7 @@ describe('a session that is taken up', () => {
     expect(eventsOf(server, 'message')).toHaveLength(3);
   });
 
-  it('keeps its agreement, its ID and its open streams, and tells no handler', () => {
+  it('keeps its agreement, its ID and its open streams, and no handler notices', () => {
     const { id, negotiated } = client.core;
     const stream = client.core.channel.request(body());
     simulation.advance(20);
@@ -113,13 +113,13 @@ describe('a session that is taken up', () => {
     expect(eventsOf(server, 'cancel')).toEqual([]);
   });
 
-  it('acknowledges at once, which ends the life of the former token', () => {
+  it('acknowledges at once, which revokes the previous token', () => {
     simulation.cut();
     const former = nextHello();
     const before = client.sent.length;
     simulation.reconnect();
     simulation.advance(10);
-    // Accepted, and the client has not heard of it: either token is right.
+    // Accepted, and the client does not know yet: either token is valid.
     expect(check({ ...former, resume: { ...former.resume, attempt: 99 } as never })).toBeUndefined();
     simulation.advance(10);
     expect(client.sent.slice(before).map((frame) => frame[0])).toContain(0x10 | LinkKind.ACK);
@@ -130,8 +130,8 @@ describe('a session that is taken up', () => {
   });
 });
 
-describe('an attempt to take a session up', () => {
-  it('is refused with another token, and told nothing else', () => {
+describe('an attempt to resume a session', () => {
+  it('is refused with another token, and learns nothing else', () => {
     simulation.cut();
     const hello = nextHello();
     expect(check(hello)).toBeUndefined();
@@ -147,7 +147,7 @@ describe('an attempt to take a session up', () => {
     expect(check(hello, Subprotocol.JSON)).toBe(ResumeRefusal.OTHER_OFFER);
   });
 
-  it('is the same offer in whatever order its maps are, and however their JSON is spelled', () => {
+  it('makes the same offer with maps in another order and with JSON that is spelled differently', () => {
     const stated = {
       [Extension.LINK]: '{"message_window":1000,"stream_window":1000,"max_streams":8}',
       [Extension.RESUME]: '{}',
@@ -168,20 +168,20 @@ describe('an attempt to take a session up', () => {
       said({ link: '{ "max_streams": 8.0, "stream_window": 1e3,\n"message_window": 1000 }' }),
     ).toBeUndefined();
     expect(said({ other: '{"d":null,"a":{"c":"é","b":[1,2]}}' })).toBeUndefined();
-    // A list has an order.
+    // The order of a list counts.
     expect(said({ other: '{"d":null,"a":{"c":"é","b":[2,1]}}' })).toBe(ResumeRefusal.OTHER_OFFER);
     expect(said({ text: '"not JSON"' })).toBe(ResumeRefusal.OTHER_OFFER);
     expect(said({ text: 'not  JSON' })).toBe(ResumeRefusal.OTHER_OFFER);
     expect(check({ ...hello, algorithms: [...hello.algorithms].reverse() })).toBe(ResumeRefusal.OTHER_OFFER);
   });
 
-  it('is stale where a newer one was accepted, or the same', () => {
+  it('is stale if the same or a newer one was accepted', () => {
     simulation.cut();
     const [first, second] = [nextHello(), nextHello()];
     expect([first.resume?.attempt, second.resume?.attempt]).toEqual([1, 2]);
     server.core.resume(second.resume as never, simulation.now);
     expect([check(first), check(second)]).toEqual(['stale_attempt', 'stale_attempt']);
-    // The connection that was accepted came to nothing, and the client has never heard of its token.
+    // The accepted connection was lost, and the client never received its token.
     server.core.handleDisconnected(CloseCode.ABNORMAL, '', simulation.now);
     expect(check(nextHello())).toBeUndefined();
   });
@@ -196,7 +196,7 @@ describe('an attempt to take a session up', () => {
   });
 });
 
-describe('a count of frames above what was written destroys the session', () => {
+describe('a count of more frames than were written ends the session', () => {
   const lie = (count: number) => {
     simulation.cut();
     const hello = nextHello();
@@ -215,7 +215,7 @@ describe('a count of frames above what was written destroys the session', () => 
     expect(check(nextHello())).toBe(ResumeRefusal.UNKNOWN_SESSION);
   });
 
-  it('or below what was acknowledged, as that cannot be written again', () => {
+  it('and so does one below what was acknowledged, which cannot be written again', () => {
     const acknowledged = () => {
       begin();
       for (let i = 0; i < 3; i++) server.core.channel.send(body());
@@ -228,7 +228,7 @@ describe('a count of frames above what was written destroys the session', () => 
     expect(lie(2)).toBe('failed');
   });
 
-  it('and so does that of a server in its ACCEPT', () => {
+  it('in the ACCEPT of a server', () => {
     const answer = (received: number) => {
       begin();
       for (let i = 0; i < 3; i++) client.core.channel.send(body());
@@ -259,14 +259,14 @@ describe('a count of frames above what was written destroys the session', () => 
 });
 
 describe('a client that waits for the answer', () => {
-  it('takes a link frame before it for a violation', () => {
+  it('treats a link frame before it as a violation', () => {
     simulation.cut();
     client.core.handleConnected(simulation.now);
     client.core.handleMessage(encodeSignalFrame(LinkKind.ACK, 0), simulation.now);
     expect(client.core.lifecycle).toBe('failed');
   });
 
-  it('gives the connection up, and not the session, where none comes', () => {
+  it('gives the connection up, but not the session, if none arrives', () => {
     begin({ client: { ...OPTIONS, timers: resolveTimers({ acceptTimeoutMs: 500 }) }, server: OPTIONS });
     simulation.cut();
     client.core.handleConnected(simulation.now);
@@ -278,7 +278,7 @@ describe('a client that waits for the answer', () => {
   });
 
   it.each([CloseCode.RATE_LIMITED, CloseCode.INTERNAL, CloseCode.DRAINING])(
-    'tries again after %i, which says nothing of the session yet',
+    'tries again after %i, which says nothing about the session yet',
     (code) => {
       simulation.cut();
       client.core.handleConnected(simulation.now);
@@ -286,13 +286,13 @@ describe('a client that waits for the answer', () => {
       expect(client.core.state).toBe('suspended');
       reconnect();
       expect(client.core.state).toBe('established');
-      // Once the session is taken up, it does.
+      // Once the session is resumed, it does.
       client.core.handleDisconnected(code, '', simulation.now);
       expect(client.core.state).toBe('closed');
     },
   );
 
-  it('tries again where its attempt is refused as stale: somebody else has said its HELLO before it', () => {
+  it('tries again if its attempt is refused as stale: a copy of its HELLO has arrived before it', () => {
     simulation.cut();
     client.core.handleConnected(simulation.now);
     client.core.handleDisconnected(CloseCode.STALE_ATTEMPT, 'stale_attempt', simulation.now);
@@ -303,8 +303,8 @@ describe('a client that waits for the answer', () => {
   });
 });
 
-describe('credit that is stated on another connection', () => {
-  /** Credit that `end` states from frame `from` on, each with what it has written again by then. */
+describe('credit that is advertised on another connection', () => {
+  /** Credit that `end` advertises from frame `from` on, each with what it has written again by then. */
   const creditOf = (end: End, from: number) => {
     const requests = new Set<number>();
     const early: number[] = [];
@@ -323,7 +323,7 @@ describe('credit that is stated on another connection', () => {
     const [asking, asked] = role === 'client' ? [client, server] : [server, client];
     const ids = [asking.core.channel.request(body()), asking.core.channel.request(body())];
     simulation.advance(10);
-    // One was answered, in part and read; of the other nothing has arrived when the connection is lost.
+    // One was answered in part, which was read; nothing of the other has arrived when the connection is lost.
     for (let i = 0; i < 30; i++) asked.core.channel.chunk(ids[0] as number, body());
     simulation.advance(10);
     for (const { streamId, body: part } of eventsOf(asking, 'part'))
@@ -343,7 +343,7 @@ describe('credit that is stated on another connection', () => {
   });
 });
 
-it('a session with unlimited windows has no credit to state when it is taken up', () => {
+it('a session with unlimited windows has no credit to advertise when it is resumed', () => {
   const unlimited = {
     ...OPTIONS,
     capabilities: {
@@ -359,7 +359,7 @@ it('a session with unlimited windows has no credit to state when it is taken up'
   expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
 });
 
-it('only a session without a connection is taken up', () => {
+it('only a session without a connection can be resumed', () => {
   const fresh = createSession({
     ...OPTIONS,
     role: 'server',

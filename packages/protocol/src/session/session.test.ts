@@ -45,7 +45,7 @@ describe('handshake', () => {
     expect(client.core.negotiated?.limits['maxStreams']).toBe(128);
   });
 
-  it('ends in REJECT where nothing is in common', () => {
+  it('ends in REJECT if the ends have nothing in common', () => {
     const simulation = createSimulation({
       client: { capabilities: { ...TEST_CAPABILITIES, algorithms: [Algorithm.DICTIONARY] } },
     });
@@ -60,7 +60,7 @@ describe('handshake', () => {
     expect(simulation.server.closedWith?.code).toBe(CloseCode.BAD_FRAME);
   });
 
-  it('carries a refusal of the server with its close code and whether to come back', () => {
+  it('carries a rejection by the server with its close code and whether to retry', () => {
     const simulation = createSimulation({
       onHello: (core, now) => core.reject({ code: 'SERVER_BUSY', message: 'full' }, CloseCode.DRAINING, now),
     });
@@ -88,7 +88,7 @@ describe('handshake', () => {
     ['extension', { extensions: { telepathy: '{}' } }],
     ['version', { version: '2.0' }],
     ['payload', { max_payload_size: 2_000 }],
-  ])('fails an ACCEPT whose %s goes beyond the offer', (_what, change) => {
+  ])('fails for an ACCEPT whose %s goes beyond the offer', (_what, change) => {
     const simulation = createSimulation({
       client: { capabilities: { ...TEST_CAPABILITIES, maxPayloadSize: 1_000 } },
       onHello: () => {},
@@ -126,7 +126,7 @@ describe('handshake', () => {
     expect(reversed.client.closedWith?.code).toBe(CloseCode.BAD_FRAME);
   });
 
-  it('ends at a HELLO whose link parameters are malformed, and tells no application of it', () => {
+  it('ends at a HELLO with malformed link parameters, without an event for the application', () => {
     const extensions = { [Extension.LINK]: 'yes' };
     const simulation = createSimulation({ client: { capabilities: { ...TEST_CAPABILITIES, extensions } } });
     simulation.settle();
@@ -157,7 +157,7 @@ describe('handshake', () => {
     expect(eventsOf(simulation.client, 'warning')).toHaveLength(1);
   });
 
-  it('warns of them once, counts them, and takes as many as of any control messages', () => {
+  it('warns of them once, counts them, and limits them like other control messages', () => {
     const novel = encodeMap({ type: 'NOVEL', timestamp: 1, payload: {} });
     const limits = resolveLimits({ controlMessagesPerMinute: 5 });
     const simulation = createSimulation({ server: { limits } });
@@ -173,7 +173,7 @@ describe('handshake', () => {
     expect(server.closedWith?.code).toBe(CloseCode.RATE_LIMITED);
   });
 
-  it.each([Subprotocol.BINARY, Subprotocol.JSON])('counts PINGs by themselves, in %s', (subprotocol) => {
+  it.each([Subprotocol.BINARY, Subprotocol.JSON])('counts PINGs on their own, in %s', (subprotocol) => {
     const limits = resolveLimits({ controlMessagesPerMinute: 5, messagesPerMinute: 1 });
     const simulation = createSimulation({ client: { subprotocol }, server: { subprotocol, limits } });
     simulation.settle();
@@ -188,7 +188,7 @@ describe('handshake', () => {
   });
 
   it.each([Subprotocol.BINARY, Subprotocol.JSON])(
-    'takes a control message of 20 KiB after ACCEPT, and none of a byte more, in %s',
+    'accepts a control message of 20 KiB after ACCEPT, and none of a byte more, in %s',
     (subprotocol) => {
       const ping = (size: number) => {
         const fill = (length: number) => {
@@ -213,7 +213,7 @@ describe('handshake', () => {
 });
 
 describe('messages', () => {
-  it('arrive in order and whole, whatever their size', () => {
+  it('of any size arrive in order and complete', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(200_000), { maxLength: 8 }), (sizes) => {
         const simulation = established();
@@ -312,7 +312,7 @@ describe('streams', () => {
     expect([client.core.channel.openStreams, server.core.channel.openStreams]).toEqual([0, 0]);
   });
 
-  it('hide the detail of any other error', () => {
+  it('hide the details of any other error', () => {
     const { client, server, settle } = established();
     const id = client.core.channel.request(text('ask'));
     settle();
@@ -323,7 +323,7 @@ describe('streams', () => {
     expect(failure?.message).not.toContain('hunter2');
   });
 
-  it('take turns, so that a short one is not held up by a long one', () => {
+  it('take turns, so that a long one does not delay a short one', () => {
     const { client, server, settle } = established();
     const [long, short] = [client.core.channel.request(text('a')), client.core.channel.request(text('b'))];
     settle();
@@ -352,7 +352,7 @@ describe('streams', () => {
     expect([client.core.channel.openStreams, server.core.channel.openStreams]).toEqual([0, 0]);
   });
 
-  it('that were never written are cancelled without a word', () => {
+  it('that were never written are cancelled without a frame', () => {
     const { client, server, settle } = established();
     const before = client.sent.length;
     client.core.channel.cancel(client.core.channel.request(text('ask')));
@@ -446,7 +446,7 @@ describe('liveness', () => {
     expect(simulation.server.core.state).toBe('established');
   });
 
-  it('gives the connection up after three PINGs without any answer', () => {
+  it('gives the connection up after three PINGs without an answer', () => {
     const simulation = established();
     simulation.client.core.handleTimeout(60_000);
     for (const at of [70_000, 80_000, 90_000]) simulation.client.core.handleTimeout(at);
@@ -531,7 +531,7 @@ describe('arbitrary bytes', () => {
   }
 
   it.each(['client', 'server'] as const)(
-    'thrown at the %s in any state end in a documented close code or in nothing',
+    'sent to the %s in any state end in a documented close code or have no effect',
     (target) => {
       fc.assert(
         fc.property(frames, fc.boolean(), fc.boolean(), (input, handshakeFirst, json) => {

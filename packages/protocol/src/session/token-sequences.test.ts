@@ -5,7 +5,7 @@ import { seeded } from '../testing/prose.js';
 import { createSimulation, eventsOf } from '../testing/simulation.js';
 import { loadEncoding } from '../tokenizer/load.js';
 
-/** A slice of the million that `TOKEN_SEQUENCES=1000000` runs. */
+/** A part of the million that `TOKEN_SEQUENCES=1000000` runs. */
 const SEQUENCES = Number(process.env['TOKEN_SEQUENCES'] ?? 5_000);
 const PER_STREAM = 500;
 
@@ -27,7 +27,7 @@ it(`${SEQUENCES} random sequences of token IDs arrive ID for ID`, async () => {
     const stream = client.core.channel.request(coder.encode('go', {}));
     simulation.settle();
     const sent = Array.from({ length: Math.min(PER_STREAM, SEQUENCES - done) }, () =>
-      // The ordinary tokens of the vocabulary, whether they make a text or not.
+      // Ordinary tokens of the vocabulary; together they need not be text.
       Uint32Array.from({ length: 1 + Math.floor(random() * 12) }, () => Math.floor(random() * 100_256)),
     );
     for (const ids of sent) server.core.channel.chunk(stream, coder.encodeTokens(ids, {}));

@@ -31,7 +31,7 @@ const count = (end: End, kind: LinkKind) => kinds(end).filter((each) => each ===
 const refusal = new ProtocolError('bad_checksum', 'not what was sent');
 
 describe('a transfer', () => {
-  it('is handed on piece by piece and answered when it is whole', () => {
+  it('is delivered piece by piece and answered when it is complete', () => {
     const { client, server, settle } = established();
     const id = client.core.channel.transfer({ payloadSize: 3, totalLength: 4, first: Uint8Array.of(1) });
     settle();
@@ -47,7 +47,7 @@ describe('a transfer', () => {
     expect([client.core.channel.openStreams, server.core.channel.openStreams]).toEqual([0, 0]);
   });
 
-  it('gets as far as it is read, and no further', () => {
+  it('proceeds as far as it is read, and no further', () => {
     const link = JSON.stringify({ stream_window: 1000 });
     const capabilities = { ...TEST_CAPABILITIES, extensions: { [Extension.LINK]: link } };
     const limits = resolveLimits({ sessionWindow: 1000 });
@@ -71,7 +71,7 @@ describe('a transfer', () => {
     expect(client.core.queuedBytes).toBe(0);
   });
 
-  it('over the limit of either end is refused before anything of it is sent', () => {
+  it('over the limit of either end is refused before any of it is sent', () => {
     const stated = (max: number) => ({
       capabilities: {
         ...TEST_CAPABILITIES,
@@ -110,7 +110,7 @@ it.each([
   ['a message', LinkKind.MESSAGE, 0],
   ['a response', LinkKind.RESPONSE, 1],
   ['a chunk', LinkKind.CHUNK, 1],
-])('%s is no tensor', (_what, kind, streamId) => {
+])('%s cannot be a tensor', (_what, kind, streamId) => {
   const { client, server, inject, settle } = established();
   const id = client.core.channel.request(plainBody(new Uint8Array(1)));
   settle();
@@ -122,7 +122,7 @@ it.each([
 });
 
 describe('a sender that gives up', () => {
-  it('half-way is told to the receiver, and the stream is over', () => {
+  it('halfway notifies the receiver, and the stream is over', () => {
     const { client, server, settle } = established();
     const id = client.core.channel.transfer({ payloadSize: 10, totalLength: 10, first: new Uint8Array(4) });
     settle();
@@ -138,7 +138,7 @@ describe('a sender that gives up', () => {
     expect(server.core.state).toBe('established');
   });
 
-  it('of all that has arrived and was not accepted yet is answered, and acceptance comes too late', () => {
+  it('on a tensor that has arrived and was not accepted yet is answered, and acceptance comes too late', () => {
     const { client, server, settle } = established();
     const id = client.core.channel.transfer({ payloadSize: 4, totalLength: 4, first: new Uint8Array(4) });
     settle();
@@ -153,7 +153,7 @@ describe('a sender that gives up', () => {
     expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
   });
 
-  it('before the first byte is nobody else’s business', () => {
+  it('before the first byte is not noticed by the peer', () => {
     const { client, server } = established();
     const id = client.core.channel.transfer({ payloadSize: 10, totalLength: 10, first: new Uint8Array(4) });
     client.core.channel.cancel(id);
@@ -164,13 +164,13 @@ describe('a sender that gives up', () => {
 });
 
 describe('a receiver that refuses', () => {
-  it('half-way stops the sender, and what was under way does no harm', () => {
+  it('halfway stops the sender, and frames on their way do no harm', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
     const id = client.core.channel.transfer({ payloadSize: 100, totalLength: 100, first: new Uint8Array(4) });
     simulation.advance(10);
     server.core.channel.refuse(id, refusal);
-    // On their way while the refusal is.
+    // They cross the refusal.
     for (let i = 0; i < 3; i++) {
       client.core.channel.feed(id, new Uint8Array(4));
       simulation.advance(3);
@@ -187,7 +187,7 @@ describe('a receiver that refuses', () => {
     expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
   });
 
-  it('keeps the slot until the sender has heard of it, so that refusals cannot pile up', () => {
+  it('keeps the slot until the sender has received the refusal, so that refusals cannot pile up', () => {
     const limits = resolveLimits({ maxStreams: 2 });
     const simulation = established({ delayMs: 10, server: { limits } });
     const { client, server } = simulation;
@@ -196,14 +196,14 @@ describe('a receiver that refuses', () => {
     );
     simulation.advance(10);
     for (const id of ids) server.core.channel.refuse(id, refusal);
-    // One that does not wait to hear of it.
+    // A sender that does not wait for it.
     simulation.inject('client', Uint8Array.of(0x11, 5, 0x15, 50, 65));
     expect(server.core.channel.openStreams).toBe(2);
     simulation.advance(10);
     expect(eventsOf(server, 'ended')).toMatchObject([{ error: { code: 'too_many_streams' } }]);
   });
 
-  it('and a sender that has sent all of it meanwhile part in peace', () => {
+  it('does not break the session if the sender has sent all of it meanwhile', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
     const id = client.core.channel.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
@@ -216,7 +216,7 @@ describe('a receiver that refuses', () => {
     expect([client.core.channel.openStreams, server.core.channel.openStreams]).toEqual([0, 0]);
   });
 
-  it('at the same time as its sender gives up', () => {
+  it('does not break the session if the sender gives up at the same time', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
     const id = client.core.channel.transfer({ payloadSize: 100, totalLength: 100, first: new Uint8Array(4) });
@@ -229,10 +229,10 @@ describe('a receiver that refuses', () => {
     expect([client.core.state, server.core.state]).toEqual(['established', 'established']);
   });
 
-  it('may do so because there are too many, and says when to try again', () => {
+  it('may do so because there are too many, and states when to try again', () => {
     const limits = resolveLimits({ messagesPerMinute: 2 });
     const { server, settle, inject } = established({ server: { limits } });
-    // A sender that keeps to no rate; the first frame of each.
+    // A sender that ignores the rates; the first frame of each tensor.
     for (let id = 1; id < 12; id += 2) inject('client', Uint8Array.of(0x11, id, 0x15, 50, 65));
     settle();
     const frames = server.sent.filter((frame): frame is Uint8Array => typeof frame !== 'string');
@@ -244,7 +244,7 @@ describe('a receiver that refuses', () => {
     expect(failure.retryAfterMs).toBeGreaterThan(0);
   });
 
-  it('does not tell what a handler failed with', () => {
+  it('does not reveal the error of a handler', () => {
     const { client, server, settle } = established();
     const id = client.core.channel.request(plainBody(Uint8Array.of(1)));
     settle();
@@ -269,7 +269,7 @@ describe('closing', () => {
     expect(eventsOf(client, 'ended')).toEqual([{ type: 'ended', error: undefined }]);
   });
 
-  it('refuses nothing behind its CLOSE', () => {
+  it('refuses nothing after its CLOSE', () => {
     const { client, server } = established();
     const id = client.core.channel.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
     for (let frame = client.core.pollTransmit(); frame !== undefined; frame = client.core.pollTransmit())
@@ -280,7 +280,7 @@ describe('closing', () => {
     expect(server.core.pollTransmit()).toBeUndefined();
   });
 
-  it('waits for no tensor that is on its way to it', () => {
+  it('does not wait for a tensor that is arriving', () => {
     const { client, server, settle } = established();
     server.core.channel.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
     settle();
@@ -290,7 +290,7 @@ describe('closing', () => {
     expect(eventsOf(server, 'ended')).toEqual([{ type: 'ended', error: undefined }]);
   });
 
-  it('goes on once a tensor that it waits for was given up', () => {
+  it('continues once the sender gives up a tensor that it waits for', () => {
     const { client, settle } = established();
     const id = client.core.channel.transfer({ payloadSize: 8, totalLength: 8, first: new Uint8Array(4) });
     settle();

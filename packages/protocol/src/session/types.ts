@@ -18,67 +18,67 @@ import type { BodyToSend, LinkEvent, OutgoingTransfer } from '../link/link.js';
 import type { LifecycleState } from './lifecycle.js';
 
 /**
- * The session core, without sockets or clocks: it takes frames and clock readings and returns
- * effects; a driver applies them. Call order of a driver:
+ * The session core, without sockets or clocks: it takes frames and clock readings and returns effects, which a
+ * driver applies. A driver calls, in this order:
  *
- *     handle*   something happened: connected, a message, the connection was lost, time has passed
- *     commands  accept, reject, send, request, …, close
- *     pollEvent     until `undefined`: what the application must know
- *     pollTransmit  until `undefined` or the socket is full: what goes to the peer
+ *     handle*       something happened: connected, a message, the connection was lost, time has passed
+ *     commands      accept, reject, send, request, …, close
+ *     pollEvent     until `undefined`: events for the application
+ *     pollTransmit  until `undefined` or the socket is full: frames for the peer
  *
- * No method throws because of a peer: what breaks the protocol ends the session, with a close code
- * and an `ended` event that holds the error.
+ * No method throws because of a peer: a violation of the protocol ends the session, with a close code and an `ended`
+ * event that holds the error. A command that only the other role has throws `invalid_argument`.
  */
 
 export interface SessionOptions extends AgreementOptions {
   readonly role: 'client' | 'server';
   /** Client only: credentials for HELLO. */
   readonly token?: string | undefined;
-  /** Protection that every body has to have, in either direction. @default none */
+  /** Protection that every body must have, in either direction. @default none */
   readonly security?: M2MSecurity | undefined;
-  /** Server: the answers that its sessions share. @default each session works out its own */
+  /** Server: the answers that its sessions share. @default each session computes its own */
   readonly agreements?: AgreementCache | undefined;
   /** Unix milliseconds at clock reading 0, for the timestamps of envelopes. @default 0 */
   readonly timeOrigin?: number | undefined;
 }
 
-/** The states that a user of a session sees. */
+/** The states that the application sees. */
 export type SessionState = 'connecting' | 'established' | 'suspended' | 'closing' | 'closed';
 
 export type SessionEvent =
   | LinkEvent
-  /** Server: answer with `accept` or `reject`, at once or later. */
+  /** Server: call `accept` or `reject`, at once or later. */
   | { readonly type: 'hello'; readonly hello: HelloPayload }
   | { readonly type: 'state'; readonly state: SessionState }
   | { readonly type: 'warning'; readonly message: string }
   /**
-   * Client: the server does not know the session any more and has begun a new one on the same
-   * connection with this frame. The session has ended; `ended` follows.
+   * Client: the server could not resume the session and has begun a new one on the same connection with this
+   * frame. The session has ended; `ended` follows.
    */
   | { readonly type: 'superseded'; readonly accept: Uint8Array | string }
-  /** Server: the client has sent new credentials; answer with `grant`, or `abort`. */
+  /** Server: the client has sent new credentials; call `grant` or `abort`. */
   | { readonly type: 'auth'; readonly token: string }
-  /** Client: its credentials are good for this long, `Infinity` where they do not end. */
+  /** Client: its credentials expire in so many milliseconds; `Infinity` if they do not. */
   | { readonly type: 'granted'; readonly expiresInMs: number }
-  /** Client: the server drains. Nothing new can be asked, and the session ends at the deadline. */
+  /** Client: the server drains. It accepts no new requests, and the session ends at the deadline. */
   | ({ readonly type: 'goaway' } & GoAwayPayload)
-  /** Close the connection with this code once everything before it was transmitted. */
+  /** Close the connection with this code once everything before it is transmitted. */
   | { readonly type: 'disconnect'; readonly closeCode: number; readonly reason: string }
-  /** The last event of a session; without an error it ended as agreed. */
+  /** The last event of a session; without an error the session ended as agreed. */
   | { readonly type: 'ended'; readonly error: ProtocolError | undefined };
 
 export interface AcceptOptions {
   /** The agent ID that the server grants. */
   readonly agentId?: string | undefined;
-  /** Why the session that the client asked for is not taken up. */
+  /** Why the session that the client asked for is not resumed. */
   readonly refusal?: ResumeRefusal | undefined;
 }
 
-/** What of a session was not delivered when it was lost. */
+/** The bodies of a session that were not delivered when it ended. */
 export interface Undelivered {
-  /** Never left this end, or not to its end. */
+  /** Not written to the connection, or not completely. */
   readonly notSent: readonly UndeliveredBody[];
-  /** Left this end, and nobody knows whether it arrived. */
+  /** Written and not acknowledged; the peer may have received it or not. */
   readonly unknown: readonly UndeliveredBody[];
 }
 
@@ -89,61 +89,72 @@ export interface UndeliveredBody {
 }
 
 /**
- * The bodies of one session, in both directions: over the link if that was negotiated, else as bare frames. Before
- * ACCEPT nothing can be sent on it.
+ * Sends and receives the bodies of one session: over the link if that was negotiated, else as bare frames. Before
+ * ACCEPT nothing can be sent.
  */
 export interface Channel {
   /** Whether streams, requests and fragments are available. */
   readonly hasLink: boolean;
-  /** Streams that are open in either direction. */
+  /** Number of streams that are open, in both directions together. */
   readonly openStreams: number;
-  /** What is kept of either direction for context coding, where that was agreed. */
+  /** What each direction keeps for context coding; `undefined` unless that was agreed. */
   readonly contextUse: { readonly sent: ContextUse; readonly received: ContextUse } | undefined;
-  /** Counted frames whose arrival the peer has confirmed. */
+  /** Counted frames that the peer has acknowledged. */
   readonly framesConfirmed: number;
-  /** Counted frames that were written and whose arrival the peer has not confirmed. */
+  /** Counted frames that were written and that the peer has not acknowledged. */
   readonly framesUnconfirmed: number;
-  /** Bodies that were written to their end; `undefined` before the first. */
+  /** Bodies that were written completely; `undefined` before the first. */
   readonly sentBodies: BodyCounts | undefined;
 
   /** @throws {ProtocolError} `session_closed`, `unsupported`, `message_too_large`. */
   send(body: BodyToSend): void;
-  /** @throws {ProtocolError} as `send`, and `too_many_streams`, `draining`. */
+  /**
+   * Opens a stream and returns its ID.
+   *
+   * @throws {ProtocolError} as `send`, and `too_many_streams`, `draining`.
+   */
   request(body: BodyToSend): number;
   /**
-   * Opens a stream with a tensor, of which `feed` brings the rest.
+   * Opens a stream with the beginning of a tensor and returns its ID; {@link feed} adds the rest.
    *
    * @throws {ProtocolError} `session_closed`, `unsupported`, `transfer_too_large`, `too_many_streams`.
    */
   transfer(transfer: OutgoingTransfer): number;
-  /** The next bytes of a transfer, at least one, which must not change before they are written. */
+  /** Adds the next bytes of a transfer, at least one; they must not change before they are written. */
   feed(streamId: number, bytes: Uint8Array, onWritten?: () => void): void;
+  /** Answers a request with its only reply. */
   respond(streamId: number, body: BodyToSend): void;
+  /** Sends one part of a reply. */
   chunk(streamId: number, body: BodyToSend): void;
+  /** Ends a reply that was sent in parts. */
   end(streamId: number): void;
+  /** Answers a request with an error. */
   fail(streamId: number, error: unknown): void;
-  /** Does not take a tensor, also before it is whole. */
+  /** Refuses a tensor, even before it has arrived completely. */
   refuse(streamId: number, error: ProtocolError): void;
+  /** Cancels a request of this end. */
   cancel(streamId: number): void;
   /**
-   * The application has taken a body that was charged `charge`; 0 is the stream of messages. Returns
-   * whether that gave the peer credit, so that there is something to transmit.
+   * The application has consumed a body that cost `charge`. Returns whether that granted the peer credit, so that
+   * there is something to transmit.
+   *
+   * @param streamId 0 for one-way messages.
    */
   consume(streamId: number, charge: number): boolean;
-  /** Bytes that wait on one stream. */
+  /** Bytes that wait to be written on one stream. */
   queuedOn(streamId: number): number;
-  /** What waits on one stream takes about so many bytes of memory. */
+  /** Estimated memory, in bytes, of what waits to be written on one stream. */
   memoryOf(streamId: number): number;
-  /** Grants the peer no more credit, or as before: there is no memory for what it would send. */
+  /** Stops or resumes granting the peer credit, when memory runs short. */
   holdCredit(isHeld: boolean): void;
-  /** Whether the far end of `streamId` still wants what would be sent. */
+  /** Whether the peer still wants to receive on `streamId`. */
   isWanted(streamId: number): boolean;
 }
 
 export interface SessionCore {
   readonly channel: Channel;
   readonly state: SessionState;
-  /** The state of the lifecycle machine behind {@link state}. */
+  /** The state of the lifecycle machine, which {@link state} summarises. */
   readonly lifecycle: LifecycleState;
   /** `undefined` before ACCEPT. */
   readonly id: string | undefined;
@@ -151,81 +162,86 @@ export interface SessionCore {
   readonly subprotocol: Subprotocol;
   /** Bytes of bodies that wait to be written. */
   readonly queuedBytes: number;
-  /**
-   * What waits to be written, to be confirmed or to be read takes about so many bytes of memory, the objects
-   * around it included.
-   */
+  /** Estimated memory, in bytes, of what waits to be written, acknowledged or read, objects included. */
   readonly heldBytes: number;
-  /** `pollTransmit` has something, as soon as the socket has room. */
+  /** `pollTransmit` has a frame for the socket. */
   readonly hasOutput: boolean;
-  /** `pollEvent` has something. */
+  /** `pollEvent` has an event. */
   readonly hasEvents: boolean;
-  /** Something waits until the peer takes more. */
+  /** A body waits until the peer grants more credit. */
   readonly isBlockedOnCredit: boolean;
-  /** The application does not take what arrives: the driver should read no more from the connection. */
+  /** The application does not consume what arrives: the driver should stop reading from the connection. */
   readonly isFull: boolean;
-  /** Something waits for its turn, as the peer's rate is reached. */
+  /** A body waits because the peer's rate limit is reached. */
   readonly isPaced: boolean;
   /** Control messages of unknown type, which were ignored; the first of them causes a `warning`. */
   readonly unknownMessages: number;
-  /** What was handed over and not confirmed. */
+  /** The bodies that were sent and not acknowledged. */
   undelivered(): Undelivered;
   /** Milliseconds between the last PING and its PONG. */
   readonly roundTripMs: number | undefined;
-  /** What the server has announced of its draining. */
+  /** The last GOAWAY: at the client the received one, at the server the one that it sent. */
   readonly goAway: GoAwayPayload | undefined;
   /** Client: how long the last REJECT asked to wait before the next connection, in milliseconds. */
   readonly retryAfterMs: number;
 
   /**
-   * A connection is open: the first, or a further one while the session is suspended.
+   * A connection is open: the first one, or another one while the session is suspended.
    *
    * @param token client: credentials of this connection. @default those of the options
    */
   handleConnected(now: number, token?: string): void;
   handleMessage(data: Uint8Array | string, now: number): void;
   /**
-   * Keeps link frames, bare ones and CLOSE until {@link releaseFrames}: the codecs of the session are still
-   * being loaded. None of them is counted before, so those that a lost connection leaves behind come again on
-   * the next, if the session is taken up.
+   * Keeps link frames, bare ones and CLOSE until {@link releaseFrames}, while the codecs of the session are being
+   * loaded. They are not counted before, so if the connection is lost, the peer sends them again after a resume.
    */
   holdFrames(): void;
   releaseFrames(now: number): void;
-  /** The driver does not read from the connection, so that silence says nothing about the peer. */
+  /** The driver has stopped reading from the connection, so silence says nothing about the peer. */
   handleUnread(now: number): void;
-  /** The connection is gone. `closeCode` is what the peer closed with. */
+  /** The connection is closed. @param closeCode the code that the peer closed with. */
   handleDisconnected(closeCode: number, reason: string, now: number): void;
-  /** Call at or after {@link nextTimeout}; calling early or often is harmless. */
+  /** Call this at or after {@link nextTimeout}; early or repeated calls are harmless. */
   handleTimeout(now: number): void;
-  /** The earliest clock reading at which something is due, `Infinity` where nothing is. */
+  /** The earliest clock reading at which something is due; `Infinity` if nothing is. */
   nextTimeout(): number;
 
-  /** Server: admits the client as `sessionId`, or rejects it where nothing is in common. */
+  /**
+   * Server: admits the client with the session ID `sessionId`, or rejects it if the ends have nothing in common.
+   *
+   * @throws {ProtocolError} `invalid_argument` if no HELLO waits for an answer.
+   */
   accept(sessionId: string, now: number, options?: AcceptOptions): Negotiation;
   /**
-   * Server: whether `hello`, which arrived on another connection, may take this session up: `undefined`
-   * where it may, else why not. Changes nothing. The caller has compared the principals.
+   * Server: whether `hello`, which arrived on another connection, may resume this session: `undefined` if it may,
+   * else the reason why not. Changes nothing. The caller must have compared the principals.
    */
   checkResume(hello: HelloPayload, subprotocol: Subprotocol): ResumeRefusal | 'stale_attempt' | undefined;
   /**
-   * Server: takes the session up for a HELLO that {@link checkResume} found in order. The session must
-   * be suspended: an older connection was detached before.
+   * Server: resumes the session for a HELLO that passed {@link checkResume}. The session must be suspended: the
+   * driver has detached an older connection before.
+   *
+   * @throws {ProtocolError} `invalid_argument` if the session cannot be resumed.
    */
   resume(offer: ResumeOffer, now: number): void;
-  /** Server: refuses the client. Also before its HELLO has arrived. */
+  /** Server: rejects the client, even before its HELLO has arrived. */
   reject(reject: RejectPayload, closeCode: CloseCode, now: number): void;
   /**
-   * Server: the credentials of this connection are good until `expiresAt`, in Unix milliseconds, or
-   * `null` for ever. The client is told where they end, or where it has asked.
+   * Server: sets the expiry of this connection's credentials and notifies the client, unless they do not expire
+   * and the client has not sent AUTH.
+   *
+   * @param expiresAt Unix milliseconds, or `null` if they do not expire.
    */
   grant(expiresAt: number | null, now: number): void;
-  /** Client: sends new credentials before the old ones end. */
+  /** Client: sends new credentials before the present ones expire. */
   authenticate(token: string, now: number): void;
-  /** Server: says GOAWAY, on this connection and on those that take the session up again. */
+  /** Server: sends GOAWAY, on this connection and on each one that resumes the session. */
   sendGoAway(payload: GoAwayPayload, now: number): void;
 
+  /** Closes the session once everything that waits is delivered. */
   close(reason: CloseReason, message: string, now: number): void;
-  /** Ends the session at once, as if the peer had broken the protocol. */
+  /** Ends the session at once with an error. */
   abort(error: ProtocolError, now: number): void;
 
   pollTransmit(): Uint8Array | string | undefined;

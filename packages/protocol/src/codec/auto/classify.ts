@@ -1,20 +1,20 @@
 /**
- * What a message looks like, from a few of its characters: messages that look alike are expected to
- * be coded alike. This runs for every message, so it looks at no more than 128 of them.
+ * Classes of messages by what a few of their characters look like: codecs are expected to do equally well on
+ * messages of one class. This runs for every message, so it examines at most 128 characters.
  */
 
 export interface MessageClass {
-  /** A number for what the message is made of, whatever its size. */
+  /** A number for the kind of content, independent of its size. */
   readonly content: number;
-  /** Half octaves of its length in UTF-16 units. */
+  /** Length in UTF-16 units, on a logarithmic scale with two steps per doubling. */
   readonly size: number;
 }
 
-/** Windows that are looked at, spread evenly over the text, and their length. */
+/** Number of windows that are examined, spread evenly over the text, and their length. */
 const WINDOWS = 4;
 const WINDOW_LENGTH = 32;
 
-// Kinds of characters: which of them are frequent says most about how well each codec does.
+// Kinds of characters. Their frequencies predict best how well each codec does.
 const LETTER = 0;
 const SPACE = 1;
 const DIGIT = 2;
@@ -28,8 +28,8 @@ const ASCII_KINDS = Uint8Array.from({ length: 0x80 }, (_, unit) => {
   return '"\\,:{}'.includes(character) ? PUNCTUATION : LETTER;
 });
 
-// Shares of the sample from which on a kind makes a difference, found by measuring chat, tool, code
-// and plain text traffic.
+// Shares of the sample from which a kind of character makes a difference; measured on chat, tool, code and
+// plain-text traffic.
 const SOME_WIDE = 0.03;
 const MOSTLY_WIDE = 0.3;
 const SPACED = 0.05;
@@ -38,7 +38,7 @@ const STRUCTURED = 0.1;
 
 const counts = new Uint32Array(5);
 
-/** Classes of messages; the time it takes does not depend on the length of `text`. */
+/** Classifies a message, in a time that does not depend on its length. */
 export function classify(text: string): MessageClass {
   const length = text.length;
   const stride = Math.max(WINDOW_LENGTH, Math.floor(length / WINDOWS));

@@ -28,7 +28,7 @@ const createCoder = (change: Partial<BodyCoderOptions> = {}) =>
     yield: () => Promise.resolve(),
     ...change,
   });
-/** The body as the link hands it over: only some codecs state their length there. */
+/** The body as the link delivers it: only some codecs state their length there. */
 const received = ({ codec, bytes, originalLength, secret, metadata }: CodedBody): ReceivedBody => ({
   codec,
   bytes,
@@ -54,7 +54,7 @@ const SAMPLES = [
   [Algorithm.M2M, CHAT],
   [
     Algorithm.TOKEN,
-    // T1 keeps the meaning of JSON: an object without defaults to restore comes back as it was.
+    // T1 keeps the meaning of JSON: an object without omitted defaults is restored unchanged.
     '{"id":"1","choices":[{"index":0,"message":{"role":"assistant","content":"é漢"},"finish_reason":"stop"}]}',
   ],
 ] as const;
@@ -68,7 +68,7 @@ const CODECS: Readonly<Record<Algorithm, BodyCodec>> = {
 };
 
 describe.each(SAMPLES)('%s', (algorithm, text) => {
-  it('carries its text there and back, and says what it is', () => {
+  it('carries its text to the receiver and reports the codec', () => {
     const coder = createCoder();
     const metadata = Uint8Array.of(0x80);
     for (const secret of [true, false]) {
@@ -89,7 +89,7 @@ describe.each(SAMPLES)('%s', (algorithm, text) => {
     expect(decoded(coder, sliced)).toBe(text);
   });
 
-  it('is unsupported where it was not negotiated, in whatever way it is asked for', async () => {
+  it('is unsupported if it was not negotiated, for every way to ask for it', async () => {
     const others = Object.values(Algorithm).filter((name) => name !== algorithm);
     const coder = createCoder({ algorithms: others });
     expect(errorCode(() => coder.encode(text, { algorithm }))).toBe('unsupported');
@@ -108,7 +108,7 @@ describe.each(SAMPLES)('%s', (algorithm, text) => {
   });
 });
 
-describe('a session that agreed on TOKEN alone', () => {
+describe('a session that negotiated only TOKEN', () => {
   const coder = () => createCoder({ algorithms: [Algorithm.TOKEN] });
 
   it.each([
@@ -144,14 +144,14 @@ describe('auto', () => {
     );
   });
 
-  it.each(Object.values(Algorithm))('uses %s alone where nothing else was negotiated', (algorithm) => {
+  it.each(Object.values(Algorithm))('uses %s alone if nothing else was negotiated', (algorithm) => {
     const coder = createCoder({ algorithms: [algorithm] });
     if (algorithm === Algorithm.TOKEN)
       expect(errorCode(() => coder.encode(CHAT, {}))).toBe('unrepresentable');
     else expect(coder.encode(CHAT, {}).codec).toBe(CODECS[algorithm]);
   });
 
-  it('carries any bytes as they are, or compressed where it must', () => {
+  it('carries any bytes as they are, or compressed if it must', () => {
     fc.assert(
       fc.property(fc.uint8Array(), (bytes) => {
         for (const [algorithms, codec] of [
@@ -167,7 +167,7 @@ describe('auto', () => {
     );
   });
 
-  it('says that bytes which are no text cannot be carried where only texts can', () => {
+  it('refuses bytes that are not text if no negotiated codec can carry them', () => {
     const coder = createCoder({ algorithms: [Algorithm.TOKEN_NATIVE] });
     expect(decoded(coder, coder.encode(encodeUtf8('text'), {}))).toBe('text');
     expect(errorCode(() => coder.encode(Uint8Array.of(0xff), {}))).toBe('unrepresentable');
@@ -186,13 +186,13 @@ describe('auto', () => {
     expect(errorCode(() => coder.decode(received(createCoder().encode(CHAT, { algorithm: 'M2M' }))))).toBe(
       'security_required',
     );
-    // A word of a streamed answer is no JSON, and protected all the same.
+    // A word of a streamed answer is not JSON, but it is protected as well.
     for (const text of ['', 'Hel', '[DONE]', '{"role":"nobody"']) {
       const part = coder.encode(text, {});
       expect(part.codec).toBe(BodyCodec.M2M);
       expect(decoded(coder, part)).toBe(text);
     }
-    // Bytes too: what cannot be protected is not sent.
+    // Bytes that cannot be protected are not sent.
     expect(coder.encode(encodeUtf8(CHAT), {}).codec).toBe(BodyCodec.M2M);
     expect(errorCode(() => coder.encode(Uint8Array.of(0xff), {}))).toBe('unrepresentable');
   });
@@ -212,7 +212,7 @@ describe('a long text', () => {
     return { codec: body.codec, yields };
   };
 
-  it('lets the event loop run while it becomes tokens', async () => {
+  it('lets the event loop run while its tokens are encoded', async () => {
     const { codec, yields } = await slicesOf({ algorithms: [Algorithm.TOKEN_NATIVE, Algorithm.NONE] }, LONG);
     expect(codec).toBe(BodyCodec.TOKEN_NATIVE);
     expect(yields).toBeGreaterThan(3);
@@ -226,14 +226,14 @@ describe('a long text', () => {
     },
   );
 
-  it('is carried though its beginning promised what its end does not keep', async () => {
+  it('is carried even if the codec chosen by its beginning cannot carry its end', async () => {
     const turns = '{"role":"user","content":"hello"},'.repeat(6_000);
     const algorithms = [Algorithm.DICTIONARY, Algorithm.NONE];
     expect((await slicesOf({ algorithms }, `${turns} é`)).codec).toBe(BodyCodec.PLAIN);
     expect((await slicesOf({ algorithms }, turns)).codec).toBe(BodyCodec.DICTIONARY);
   });
 
-  it('may have a character on the edge of what is looked at', async () => {
+  it('may have a surrogate pair at the end of the sample', async () => {
     for (const before of [32 * 1024 - 2, 32 * 1024 - 1, 32 * 1024])
       await slicesOf({}, `${'x'.repeat(before)}${'\u{1f600}'.repeat(9)}`);
   });
@@ -242,7 +242,7 @@ describe('a long text', () => {
 describe('token IDs', () => {
   const IDS = [15339, 1917];
 
-  it('travel as they are, and state the bytes that they stand for', () => {
+  it('are sent as they are, and state the bytes that they stand for', () => {
     const coder = createCoder();
     for (const ids of [IDS, Uint32Array.from(IDS)]) {
       const body = coder.encodeTokens(ids, { secret: true });
@@ -252,19 +252,19 @@ describe('token IDs', () => {
     }
   });
 
-  it('are unsupported without an encoding, and where TOKEN_NATIVE was not negotiated', () => {
+  it('are unsupported without an encoding, and if TOKEN_NATIVE was not negotiated', () => {
     for (const change of [{ encoding: undefined }, { algorithms: [Algorithm.NONE] }])
       expect(errorCode(() => createCoder(change).encodeTokens(IDS, {}))).toBe('unsupported');
     const body = received(createCoder().encodeTokens(IDS, {}));
     expect(errorCode(() => createCoder({ encoding: undefined }).decode(body))).toBe('unsupported');
   });
 
-  it('that the vocabulary does not have are refused before they are sent', () => {
+  it('that are not in the vocabulary are refused before they are sent', () => {
     expect(errorCode(() => createCoder().encodeTokens([4_000_000_000], {}))).toBe('bad_token');
   });
 });
 
-describe('a body that was received', () => {
+describe('a received body', () => {
   const BODIES: readonly (readonly [string, BodyCodec, (content: string) => Uint8Array])[] = [
     ['BROTLI', BodyCodec.BROTLI, (content) => compressBrotli(encodeUtf8(content))],
     ['M2M', BodyCodec.M2M, (content) => encodeM2MBody(content)],
@@ -295,7 +295,7 @@ describe('a body that was received', () => {
     );
   });
 
-  it('as tokens is bounded by what it expands to', () => {
+  it('as tokens is limited by the bytes that it expands to', () => {
     const bytes = encoding.encodeVarints(' the'.repeat(100));
     const limit = (maxMessageSize: number) =>
       errorCode(() =>
@@ -307,7 +307,7 @@ describe('a body that was received', () => {
     expect(limit(399)).toMatch(/too_large$/);
   });
 
-  it('and states more than it may expand to is refused before anything is decoded', () => {
+  it('that states more bytes than it may expand to is refused before anything is decoded', () => {
     const damaged = Uint8Array.of(0xff, 0xff, 0xff);
     const largest = largestExpansion(damaged.length);
     expect(decode(BodyCodec.BROTLI, damaged, largest)).toBe('bad_compression');
@@ -317,18 +317,18 @@ describe('a body that was received', () => {
     }
   });
 
-  it('in a codec without a decoder here is unsupported', () => {
+  it('in a codec that is not decoded here is unsupported', () => {
     expect(decode(BodyCodec.CONTEXT, Uint8Array.of(1), 1)).toBe('unsupported');
   });
 
-  it('is handed on untouched where nothing coded it', () => {
+  it('without coding is returned as it is', () => {
     const bytes = Uint8Array.of(1, 2);
     for (const codec of [BodyCodec.PLAIN, BodyCodec.AVP])
       expect(createCoder().decode(received({ codec, bytes } as CodedBody))).toBe(bytes);
   });
 });
 
-it('a tensor comes back as it was, and is bounded as a transfer', () => {
+it('a tensor is restored, and limited as a transfer', () => {
   const bytes = encodeAvp({
     data: Float32Array.of(1, 2, 3, 4),
     shape: [2, 2],

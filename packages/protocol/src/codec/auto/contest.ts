@@ -4,25 +4,25 @@ import { ProtocolError } from '../../base/errors.js';
 /** A codec that a selector may choose. */
 export interface Candidate {
   readonly algorithm: Algorithm;
-  /** The coded body, or undefined where this codec cannot carry `text`; also called with parts of messages. */
+  /** The coded body, or `undefined` if this codec cannot carry `text`. Also called with parts of messages. */
   encode(text: string): Uint8Array | undefined;
-  /** A promise: what comes out of the decoder is what went in, byte for byte. T1 cannot give it. */
+  /** A promise that the decoder returns the text byte for byte. T1 cannot make it. */
   readonly decodeIsExact: true;
 }
 
-/** What one codec made of a message. */
+/** The result of one codec for a message. */
 export interface Trial {
   readonly algorithm: Algorithm;
-  /** Size of the body; undefined where the codec cannot carry the text. */
+  /** Size of the body; `undefined` if the codec cannot carry the text. */
   readonly bytes: number | undefined;
-  /** Whether that is an estimate from a part of the text. */
+  /** Whether the size is an estimate from a part of the text. */
   readonly estimated: boolean;
 }
 
 /**
- * Why a codec was chosen. `only`: there is no other; `smallest`: it was compared with others just now;
- * `learned`: it is known to be the smallest for such messages; `heuristic`: such messages are new and
- * this one is too large for a comparison.
+ * Why a codec was chosen. `only`: there is no other; `smallest`: it won a comparison on this message;
+ * `learned`: it usually wins for such messages; `heuristic`: such messages are new, and this one is too large
+ * or too short for a comparison.
  */
 export type SelectionRule = 'only' | 'smallest' | 'learned' | 'heuristic';
 
@@ -32,11 +32,11 @@ export interface Selection {
   readonly reason: { readonly rule: SelectionRule; readonly tried: readonly Trial[] };
 }
 
-/** UTF-16 units of a part that stands for the whole, and of a text from which on it is worth taking one. */
+/** UTF-16 units of a sample that stands for the whole text, and of the shortest text that is sampled. */
 const SAMPLE_LENGTH = 512;
 const SAMPLED_FROM = 2048;
 
-/** Codecs whose output grows in proportion to their input, so that a part tells about the whole. */
+/** Codecs whose output is proportional to their input, so that a sample is enough for an estimate. */
 const LINEAR: ReadonlySet<Algorithm> = new Set([
   Algorithm.TOKEN_NATIVE,
   Algorithm.DICTIONARY,
@@ -47,15 +47,15 @@ export function isLinear({ algorithm }: Candidate): boolean {
   return LINEAR.has(algorithm);
 }
 
-/** What the candidates make of one text, each run at most once. Ratios are bytes per UTF-16 unit. */
+/** Compares the candidates on one text; each runs at most once. Ratios are bytes per UTF-16 unit. */
 export class Contest {
   readonly #field: readonly Candidate[];
   readonly #text: string;
   readonly #observe: (candidate: number, ratio: number) => void;
-  /** Candidates in the order in which they were looked at, and their ratios. */
+  /** Indices of the candidates in the order in which they were tried, and their ratios. */
   readonly #order: number[] = [];
   readonly #ratios: number[] = [];
-  /** Bodies of those that ran, at the same places. */
+  /** At the same places, the bodies of those that ran. */
   readonly #bodies: (Uint8Array | undefined)[] = [];
   readonly #ran: boolean[] = [];
 
@@ -69,7 +69,7 @@ export class Contest {
     this.#observe = observe;
   }
 
-  /** Codes the text. Returns the ratio, Infinity where it cannot be coded. */
+  /** Codes the text. Returns the ratio, or Infinity if the text cannot be coded. */
   run(candidate: number): number {
     const known = this.#order.indexOf(candidate);
     if (known !== -1 && this.#ran[known]) return this.#ratios[known]!;
@@ -77,7 +77,7 @@ export class Contest {
     return this.#enter(candidate, body, this.#text.length, true);
   }
 
-  /** Codes the text, or a part of it where that tells enough. */
+  /** Codes the text, or only a sample of it if that is enough. */
   look(candidate: number): void {
     if (this.#order.includes(candidate)) return;
     if (this.#text.length < SAMPLED_FROM || !isLinear(this.#field[candidate]!)) {
@@ -89,11 +89,11 @@ export class Contest {
   }
 
   /**
-   * The smallest of all that were looked at. Whoever looks smallest has to prove it; where nobody
-   * could carry the text, all others are tried.
+   * Returns the smallest body. A candidate that looks smallest by its sample has to code the whole text. If
+   * no candidate could carry the text so far, all others are tried.
    *
-   * @param rule what to report where there was no comparison.
-   * @throws {ProtocolError} `unrepresentable`.
+   * @param rule reported if there was no comparison.
+   * @throws {ProtocolError} `unrepresentable` if no candidate can carry the text.
    */
   finish(rule: SelectionRule): Selection {
     let winner = this.#best();
@@ -131,7 +131,7 @@ export class Contest {
     return ratio;
   }
 
-  /** The place of the least ratio, of the earlier candidate where two are equal; -1 without any. */
+  /** The place of the least ratio, or of the first candidate among equals; -1 if there is none. */
   #best(): number {
     let best = -1;
     for (let place = 0; place < this.#order.length; place++) {
@@ -155,7 +155,7 @@ export class Contest {
   }
 }
 
-/** A part from the middle that cuts no surrogate pair. */
+/** A part from the middle that does not split a surrogate pair. */
 function sampleOf(text: string): string {
   let start = Math.floor((text.length - SAMPLE_LENGTH) / 2);
   let end = start + SAMPLE_LENGTH;

@@ -16,7 +16,7 @@ beforeAll(async () => {
   [encoding] = await Promise.all([loadEncoding('CL100K_BASE'), platform.loadZstd()]);
 });
 
-/** A session's coder, and the link's part in it. */
+/** A session's coder, and a function that does the link's part when a body is written. */
 function createSender(options: Partial<BodyCoderOptions> = {}, maxMessageSize = 16 * 1024 * 1024) {
   const coder = createBodyCoder({
     algorithms: Object.values(Algorithm),
@@ -46,7 +46,7 @@ const prose = createProse(1);
 const TEXT = prose(200);
 
 describe('a message', () => {
-  it('waits for its turn to be coded, and is its content until then', () => {
+  it('is plain content until it is written, and coded then', () => {
     const { coder, write } = createSender();
     const body = coder.encode(TEXT, { metadata: Uint8Array.of(0x80) });
     expect(body).toMatchObject({
@@ -73,7 +73,7 @@ describe('a message', () => {
     });
   });
 
-  it('is coded at once where context has nothing to do with it', () => {
+  it('is coded at once if it cannot be coded in context', () => {
     const { coder } = createSender();
     const cases: [string | Uint8Array, object][] = [
       ['a few words', {}],
@@ -92,18 +92,19 @@ describe('a message', () => {
     expect(secured.encode('{"model":"m","messages":[]}'.padEnd(60), {}).deferred).toBeUndefined();
   });
 
-  it('is coded at once where its codec might be larger than the peer takes', () => {
+  it('is coded at once if another codec might exceed the limit of the peer', () => {
     const limit = 200;
-    const late = (length: number) => createSender({}, limit).coder.encode(TEXT.slice(0, length), {}).deferred;
-    expect([late(limit - MAX_DEFERRED_GROWTH), late(limit - MAX_DEFERRED_GROWTH + 1)]).toEqual([
+    const deferred = (length: number) =>
+      createSender({}, limit).coder.encode(TEXT.slice(0, length), {}).deferred;
+    expect([deferred(limit - MAX_DEFERRED_GROWTH), deferred(limit - MAX_DEFERRED_GROWTH + 1)]).toEqual([
       { encode: expect.any(Function) },
       undefined,
     ]);
   });
 
-  it('never grows by more than it is allowed to, whatever the codecs make of it', () => {
+  it('never grows by more than it is allowed to, in any codec', () => {
     const random = seeded(5);
-    // Each takes several tokens of three bytes.
+    // Each character takes several tokens of three bytes.
     const text = Array.from({ length: 300 }, () =>
       String.fromCodePoint(0x12000 + Math.floor(random() * 900)),
     ).join('');
@@ -114,7 +115,7 @@ describe('a message', () => {
     }
   });
 
-  it('travels in context where no codec can carry it, and in one of its own where that is smaller', () => {
+  it('is coded in context if no codec can carry it, and in another codec if that is smaller', () => {
     const only = createSender({ algorithms: ['M2M'] });
     for (let i = 0; i < 10; i++)
       expect(only.write(only.coder.encode(prose(40), {})).codec).toBe(BodyCodec.CONTEXT);
@@ -125,7 +126,7 @@ describe('a message', () => {
     expect(coder.lastSelection).not.toHaveProperty('context');
   });
 
-  it('given as bytes is safe from whoever changes them later, and is left alone where it resembles nothing', () => {
+  it('given as bytes is copied, and stays plain if it resembles no earlier message', () => {
     const { coder, write } = createSender();
     const bytes = new TextEncoder().encode(TEXT);
     const body = coder.encode(bytes, {});
@@ -147,13 +148,13 @@ describe('a message', () => {
     expect(noise.filter((codec) => codec === BodyCodec.PLAIN).length).toBeGreaterThan(30);
   });
 
-  it('of a length that takes other codecs long is compared with none of them', () => {
+  it('is not compared with other codecs if it is long', () => {
     const { coder, write } = createSender();
     expect(write(coder.encode(prose(40_000), {})).codec).toBe(BodyCodec.CONTEXT);
     expect(coder.lastSelection?.reason.tried.map(({ algorithm }) => algorithm)).toEqual(['CONTEXT']);
   });
 
-  it('that is to be coded in context is, or says why not', () => {
+  it('is coded in context on request, or refused with a reason', () => {
     const { coder, write } = createSender();
     expect(write(coder.encode('x', { algorithm: 'CONTEXT' })).codec).toBe(BodyCodec.CONTEXT);
     expect(errorCode(() => coder.encode(TEXT, { algorithm: 'CONTEXT', secret: true }))).toBe(
@@ -163,14 +164,14 @@ describe('a message', () => {
     expect(errorCode(() => without.encode(TEXT, { algorithm: 'CONTEXT' }))).toBe('unsupported');
   });
 
-  it('with half a surrogate pair is refused where it is sent', () => {
+  it('with half a surrogate pair is refused when it is sent', () => {
     const { coder } = createSender();
     expect(errorCode(() => coder.encode(`${TEXT}\ud800`, {}))).toBe('lone_surrogate');
   });
 });
 
 describe('a few words', () => {
-  it('are their tokens, and a blank is itself', () => {
+  it('are sent as their tokens, and a single blank as it is', () => {
     const { coder } = createSender();
     expect(coder.encode(' world', {})).toMatchObject({ codec: BodyCodec.TOKEN_NATIVE });
     expect(coder.encode(' world', {}).bytes.length).toBe(2);

@@ -12,14 +12,14 @@ import type { Selection } from './select.js';
 
 /** How a message was coded in context. */
 export interface ContextDetails {
-  /** 0 without a base, 1 for the last part of the same stream, else 1 more than how many messages back it is. */
+  /** 0 without a base, 1 for the last part of the same stream, `n + 1` for the `n`-th message back. */
   readonly base: number;
-  /** Bytes of the base, which is the dictionary where the middle was compressed. */
+  /** Bytes of the base. It is the dictionary if the middle was compressed. */
   readonly dictionary: number;
-  /** Bytes that were taken from the beginning and from the end of the base. */
+  /** Bytes taken from the beginning and from the end of the base. */
   readonly prefix: number;
   readonly suffix: number;
-  /** Bytes between the two, as they travel. */
+  /** Coded bytes between the two. */
   readonly middle: number;
   readonly compressed: boolean;
 }
@@ -30,8 +30,9 @@ export interface LastSelection {
   readonly body: Uint8Array;
   readonly reason: {
     /**
-     * As for codecs; `context`: coded against an earlier message, and smaller than what else was tried;
-     * `investment`: in context without a base, so that later messages can be coded against this one.
+     * `context`: coded against an earlier message, and smaller than everything else that was tried;
+     * `investment`: in context without a base, so that later messages can be coded against this one. The
+     * others are those of a choice between codecs.
      */
     readonly rule: Selection['reason']['rule'] | 'context' | 'investment';
     readonly tried: readonly {
@@ -40,33 +41,33 @@ export interface LastSelection {
       readonly estimated: boolean;
     }[];
   };
-  /** Where the message was coded in context. */
+  /** Set if the message was coded in context. */
   readonly context?: ContextDetails | undefined;
 }
 
-/** What a codec of its own makes of a message. */
+/** A message coded without context. */
 export interface StatelessBody {
   readonly codec: BodyCodec;
   readonly bytes: Uint8Array;
-  /** Why this codec, where `auto` chose it. */
+  /** Why this codec was chosen, if `auto` did that. */
   readonly selection: Selection | undefined;
 }
 
 export interface DeferredMessage {
   readonly content: Uint8Array;
   readonly metadata: Uint8Array | undefined;
-  /** Content that other codecs leave as it is, so that context alone would be work for little. */
+  /** Other codecs leave the content unchanged, so context without a base would gain little. */
   readonly isBinary: boolean;
-  /** `undefined` where no other codec is to be tried, or can carry the message. */
+  /** Codes the message without context; `undefined` if no other codec may be tried or can carry it. */
   readonly stateless: () => StatelessBody | undefined;
 }
 
-/** Codes messages when they are written: in context, or in a codec of their own where that is better. */
+/** Codes messages when they are written: in context, or in another codec if that is better. */
 export class DeferredEncoder {
   readonly #onSelected: (selection: LastSelection) => void;
   readonly #chooser = new ContextChooser();
 
-  /** @param onSelected is told how a message was coded, just before it is written. */
+  /** @param onSelected called with how a message was coded, just before it is written. */
   constructor(onSelected: (selection: LastSelection) => void) {
     this.#onSelected = onSelected;
   }
@@ -77,7 +78,7 @@ export class DeferredEncoder {
       let rival: StatelessBody | undefined;
       const choice = this.#chooser.choose(encoder, { content, streamId, isPart, kind, isBinary }, () => {
         rival = stateless();
-        // Nothing grows by more than context does.
+        // No body may grow by more than one in context.
         if (rival !== undefined && rival.bytes.length > content.length + MAX_DEFERRED_GROWTH)
           rival = undefined;
         return rival?.bytes.length;

@@ -1,15 +1,15 @@
 /**
- * What a selector remembers of one kind of message: how many coded bytes each codec took per UTF-16
- * unit, and when to look again.
+ * What a selector knows about one kind of message: how many coded bytes each codec took per UTF-16 unit (its
+ * ratio), and when to try the other codecs again.
  *
- * A codec is either *linear*, its ratio the same at every length, or its ratio falls as there is more
- * to refer back to; of those each size is remembered apart, and what was never seen is guessed from
- * the nearest size. An unknown ratio is NaN, that of a text which could not be coded Infinity.
+ * A *linear* codec has the same ratio at every length. The ratio of any other codec falls with the length, as
+ * there is more to refer back to: it is remembered for each size separately, and guessed from the nearest
+ * known size. An unknown ratio is NaN; the ratio of a text that could not be coded is Infinity.
  */
 
 /** Weight of a new observation against what was expected. */
 const LEARNING_RATE = 0.3;
-/** By what factor a ratio changes from one half octave to the next larger one. */
+/** Factors by which a ratio changes from one size to the next larger one. */
 const USUAL_FALL = 0.975;
 const STEEPEST_FALL = 0.96;
 const NO_FALL = 1;
@@ -18,19 +18,19 @@ const FIRST_INTERVAL = 8;
 export class Memory {
   readonly #linear: readonly boolean[];
   readonly #maxInterval: number;
-  /** By candidate, then by size; a linear one has its only entry at 0. */
+  /** By candidate, then by size; a linear candidate has one entry, at 0. */
   readonly #ratios: readonly number[][];
   #interval = FIRST_INTERVAL;
   #wait = FIRST_INTERVAL;
 
-  /** @param linear for each candidate whether it is linear. */
+  /** @param linear whether each candidate is linear. */
   constructor(linear: readonly boolean[], maxInterval: number) {
     this.#linear = linear;
     this.#maxInterval = maxInterval;
     this.#ratios = linear.map(() => []);
   }
 
-  /** The candidate with the least expected ratio, the first of equal ones; -1 where nothing is known. */
+  /** The candidate with the least expected ratio, the first of several; -1 if nothing is known. */
   favourite(size: number): number {
     let favourite = -1;
     let least = Infinity;
@@ -44,12 +44,12 @@ export class Memory {
     return favourite;
   }
 
-  /** The ratio to be expected. */
+  /** The expected ratio. */
   expected(candidate: number, size: number): number {
     return this.#guess(candidate, size, USUAL_FALL, USUAL_FALL);
   }
 
-  /** The least that a ratio may turn out to be that was never seen at this size; Infinity where it was. */
+  /** The least ratio that is plausible for a candidate at a size never seen; Infinity for a known size. */
   leastUnseen(candidate: number, size: number): number {
     if (this.#ratios[candidate]![this.#linear[candidate] ? 0 : size] !== undefined) return Infinity;
     const least = this.#guess(candidate, size, STEEPEST_FALL, NO_FALL);
@@ -64,19 +64,22 @@ export class Memory {
       before === Infinity || ratio === Infinity ? ratio : before + (ratio - before) * LEARNING_RATE;
   }
 
-  /** Counts a message; true when another codec is to be tried again. */
+  /** Counts a message. Returns whether it is time to try other codecs again. */
   due(): boolean {
     this.#wait--;
     return this.#wait <= 0;
   }
 
-  /** After a trial: one that changed nothing is repeated after twice as many messages. */
-  settle(changed: boolean): void {
+  /** Schedules the next trial. After one that changed nothing, it is due after twice as many messages. */
+  handleTrial(changed: boolean): void {
     this.#interval = changed ? FIRST_INTERVAL : Math.min(this.#interval * 2, this.#maxInterval);
     this.#wait = this.#interval;
   }
 
-  /** @param fallUp, fallDown what is assumed of sizes above and below the nearest one that was seen. */
+  /**
+   * @param fallUp factor per step from a known smaller size up to `size`.
+   * @param fallDown factor per step that is undone from a known larger size down to `size`.
+   */
   #guess(candidate: number, size: number, fallUp: number, fallDown: number): number {
     const ratios = this.#ratios[candidate]!;
     if (this.#linear[candidate]) return ratios[0] ?? Number.NaN;

@@ -10,7 +10,7 @@ import { compressBrotli } from '../text/brotli.js';
 import { encodeDictionaryBody } from '../text/dictionary.js';
 import { type Candidate, createSelector } from './select.js';
 
-/** A codec that makes `ratio` bytes of a character, and counts the characters it was given. */
+/** A codec that codes a character as `ratio` bytes, and counts the characters that it was given. */
 function fake(algorithm: Algorithm, ratio: number | ((text: string) => number | undefined)) {
   const candidate = {
     algorithm,
@@ -32,14 +32,14 @@ const { TOKEN_NATIVE, BROTLI, M2M, DICTIONARY, NONE } = Algorithm;
 const message = (length: number) => 'the words of a message '.repeat(length).slice(0, length);
 
 describe('createSelector', () => {
-  it('has nothing to choose with one codec, and fails without any', () => {
+  it('has no choice with one codec, and fails without any', () => {
     const only = createSelector([fake(BROTLI, 0.5)]).select('Hello');
     expect(only).toMatchObject({ algorithm: BROTLI, reason: { rule: 'only' } });
     expect(errorCode(() => createSelector([]).select('Hello'))).toBe('unrepresentable');
     expect(errorCode(() => createSelector([fake(NONE, 1), fake(NONE, 1)]))).toBe('invalid_argument');
   });
 
-  it('takes the smallest of all for a kind of message that is new, and says what it compared', () => {
+  it('takes the smallest of all for a new kind of message, and reports the comparison', () => {
     const selector = createSelector([fake(TOKEN_NATIVE, 0.5), fake(BROTLI, 0.4), fake(NONE, 1)]);
     const { algorithm, body, reason } = selector.select(message(1000));
     expect(algorithm).toBe(BROTLI);
@@ -54,13 +54,13 @@ describe('createSelector', () => {
     });
   });
 
-  it('takes the first of equal ones', () => {
+  it('takes the first of equal results', () => {
     expect(createSelector([fake(NONE, 1), fake(BROTLI, 1)]).select('abc').algorithm).toBe(NONE);
     expect(createSelector([fake(BROTLI, 1), fake(NONE, 1)]).select('abc').algorithm).toBe(BROTLI);
     expect(createSelector([fake(BROTLI, 0), fake(NONE, 1)]).select('').algorithm).toBe(BROTLI);
   });
 
-  it('learns which codec wins, and then tries no other but now and then', () => {
+  it('learns which codec wins, and then tries others only now and then', () => {
     const winner = fake(BROTLI, 0.4);
     const loser = fake(TOKEN_NATIVE, 0.9);
     const selector = createSelector([loser, winner]);
@@ -71,7 +71,7 @@ describe('createSelector', () => {
     expect(rules.filter((rule) => rule === 'learned').length).toBe(500 - loser.calls);
   });
 
-  it('notices that another codec became the smaller one', () => {
+  it('notices when another codec becomes the smaller one', () => {
     let second = 0.6;
     const selector = createSelector([fake(TOKEN_NATIVE, 0.5), fake(BROTLI, (text) => text.length * second)]);
     for (let i = 0; i < 50; i++) expect(selector.select(message(1000)).algorithm).toBe(TOKEN_NATIVE);
@@ -81,7 +81,7 @@ describe('createSelector', () => {
     expect(chosen.slice(-50).every((algorithm) => algorithm === BROTLI)).toBe(true);
   });
 
-  it('compares at once where a result is larger than it should be', () => {
+  it('compares at once if a result is larger than expected', () => {
     const selector = createSelector([
       fake(TOKEN_NATIVE, 0.5),
       fake(BROTLI, (text) => text.length * (text.includes('#') ? 0.8 : 0.3)),
@@ -94,7 +94,7 @@ describe('createSelector', () => {
     });
   });
 
-  it('learns each kind and each sort of content apart', () => {
+  it('learns each kind of message and of content separately', () => {
     const codec = fake(BROTLI, 0.4);
     const other = fake(TOKEN_NATIVE, 0.9);
     const selector = createSelector([other, codec]);
@@ -113,7 +113,7 @@ describe('createSelector', () => {
     }
   });
 
-  it('turns to the others where the learned codec cannot carry a text', () => {
+  it('tries the others if the learned codec cannot carry a text', () => {
     const selector = createSelector([
       fake(DICTIONARY, (text) => (text.includes('é') ? undefined : text.length * 0.2)),
       fake(BROTLI, 0.6),
@@ -126,20 +126,20 @@ describe('createSelector', () => {
     for (let i = 0; i < 3; i++) expect(errorCode(() => never.select('é'))).toBe('unrepresentable');
   });
 
-  it('does not try M2M where Brotli is at hand', () => {
+  it('does not try M2M if Brotli is available', () => {
     const m2m = fake(M2M, 0.1);
     createSelector([m2m, fake(BROTLI, 0.5), fake(NONE, 1)]).select(message(1000));
     expect(m2m.calls).toBe(0);
     expect(createSelector([m2m, fake(NONE, 1)]).select(message(1000)).algorithm).toBe(M2M);
   });
 
-  it('estimates codecs whose output is proportional from a part of a longer text', () => {
+  it('estimates codecs with proportional output from a sample of a longer text', () => {
     const tokens = fake(TOKEN_NATIVE, 0.5);
     const selector = createSelector([tokens, fake(BROTLI, 0.4)]);
     const { reason } = selector.select(message(10_000));
     expect(tokens.characters).toBe(512);
     expect(reason.tried).toContainEqual({ algorithm: TOKEN_NATIVE, bytes: 5000, estimated: true });
-    // What is estimated to be the smallest still has to be made.
+    // A codec that is estimated to be the smallest still has to code the whole text.
     expect(
       createSelector([fake(TOKEN_NATIVE, 0.3), fake(BROTLI, 0.4)]).select(message(10_000)),
     ).toMatchObject({
@@ -148,7 +148,7 @@ describe('createSelector', () => {
     });
   });
 
-  it('cuts no surrogate pair for such a part', () => {
+  it('does not split a surrogate pair for such a sample', () => {
     for (let offset = 0; offset < 4; offset++) {
       const text = 'x'.repeat(offset) + '🎉'.repeat(3000);
       expect(createSelector([fake(TOKEN_NATIVE, 1), fake(NONE, 2)]).select(text).algorithm).toBe(
@@ -157,7 +157,7 @@ describe('createSelector', () => {
     }
   });
 
-  it('believes the document where a large message is the first of its kind', () => {
+  it('follows the document if a large message is the first of its kind', () => {
     const selector = createSelector([fake(TOKEN_NATIVE, 0.5), fake(BROTLI, 0.3), fake(NONE, 1)]);
     expect(selector.select(message(100_000))).toMatchObject({
       algorithm: BROTLI,
@@ -169,7 +169,7 @@ describe('createSelector', () => {
     expect(without.select(message(100_000)).algorithm).toBe(M2M);
   });
 
-  it('forgets the kind that was unused for longest', () => {
+  it('forgets the least recently used kind', () => {
     const other = fake(TOKEN_NATIVE, 0.9);
     const selector = createSelector([other, fake(BROTLI, 0.4)], { maxKinds: 2 });
     for (const kind of ['a', 'b', 'a', 'c']) selector.select(message(1000), kind);
@@ -200,7 +200,7 @@ describe('over real codecs', () => {
       ] as const satisfies readonly (readonly [Algorithm, Candidate['encode']])[]
     ).map(([algorithm, encode]) => ({ algorithm, encode, decodeIsExact: true }));
 
-  it('returns what the chosen codec makes, never larger than what it was compared with', () => {
+  it('returns the result of the chosen codec, never larger than those it was compared with', () => {
     const selector = createSelector(real());
     fc.assert(
       fc.property(
@@ -219,14 +219,14 @@ describe('over real codecs', () => {
     );
   });
 
-  it('chooses the same way for the same messages', () => {
+  it('chooses the same codecs for the same messages', () => {
     const [one, two] = [createSelector(real()), createSelector(real())];
     for (const [text, kind] of traffic(100)) {
       expect(two.select(text, kind).reason).toEqual(one.select(text, kind).reason);
     }
   });
 
-  it('stays within 2 % of always the smallest, with two fifths of the characters encoded', () => {
+  it('stays within 2 % of the smallest results, and encodes two fifths of the characters', () => {
     let encoded = 0;
     const heavy: readonly Algorithm[] = [TOKEN_NATIVE, M2M, BROTLI];
     const counted = real().map((candidate) => ({
@@ -250,7 +250,7 @@ describe('over real codecs', () => {
   });
 });
 
-/** Chat requests and responses of 100 B to 30 KB, and stream chunks; the same ones each time. */
+/** Chat requests and responses of 100 B to 30 KB, and stream chunks; always the same ones. */
 function* traffic(count: number): Generator<readonly [text: string, kind: string]> {
   let state = 1;
   const random = () => {

@@ -5,54 +5,54 @@ import { type Candidate, Contest, isLinear, type Selection, type SelectionRule }
 import { Memory } from './memory.js';
 
 /**
- * Choosing the codec of a message (compression document, section 5.2): the smallest result wins, but
- * without trying everything every time. A selector belongs to one session; it learns which codec is
- * the smallest for which messages, and looks again now and then. It is deterministic: the same
- * messages in the same order are coded in the same way.
+ * Chooses the codec of a message (compression document, section 5.2). The smallest result wins, but not every
+ * codec is tried every time: a selector belongs to one session, learns which codec is the smallest for which
+ * messages, and checks that now and then. It is deterministic: the same messages in the same order are coded
+ * in the same way.
  */
 
 export type { Candidate, Selection } from './contest.js';
 
 export interface SelectorOptions {
-  /** UTF-16 units from which on only one codec is run over the whole of a message. @default 65,536 */
+  /** UTF-16 units from which only one codec runs over a whole message. @default 65,536 */
   readonly trialLength?: number | undefined;
-  /** Messages between two trials of another codec, once they change nothing. @default 64 */
+  /** Most messages between two trials of another codec. @default 64 */
   readonly maxInterval?: number | undefined;
-  /** Kinds of messages that are remembered; the one unused for longest is forgotten. @default 64 */
+  /** Kinds of messages to remember; the least recently used one is forgotten. @default 64 */
   readonly maxKinds?: number | undefined;
 }
 
 export interface Selector {
   /**
-   * Codes `text` with what is, or is expected to be, the smallest.
+   * Codes `text` with the codec that is, or is expected to be, the smallest.
    *
-   * @param kind what the caller knows of a message, such as `request` or `chunk`: each is learned apart.
-   * @throws {ProtocolError} `unrepresentable` where no candidate can carry `text`.
+   * @param kind the caller's name for the kind of message, such as `request`; each is learned separately.
+   * @throws {ProtocolError} `unrepresentable` if no candidate can carry `text`.
    */
   select(text: string, kind?: string): Selection;
 }
 
-/** The document's guess for content over 1 KB, and what comes closest to it. */
+/** The document's recommendation for content over 1 KB, and its closest replacements. */
 const FOR_LARGE = [Algorithm.BROTLI, Algorithm.M2M, Algorithm.TOKEN_NATIVE];
 /** A result larger than expected by this factor is compared with others. */
 const SURPRISE = 1.1;
-/** A codec that is expected within this factor of the smallest is worth a regular trial. */
+/** A codec expected within this factor of the smallest gets regular trials. */
 const CLOSE = 1.08;
-/** Every so many regular trials one codec is tried that is not close. */
+/** One in so many regular trials also includes a codec that is not close. */
 const OUTSIDER_TURN = 4;
 
 /**
- * @param candidates the negotiated codecs that decode exactly; of equal results the first wins. Without
- * any, `select` always throws.
- * @throws {ProtocolError} `invalid_argument` where a codec is given twice.
+ * @param candidates the negotiated codecs that decode exactly. The first of equal results wins; without
+ * candidates, `select` always throws.
+ * @throws {ProtocolError} `invalid_argument` if a codec is given twice.
  */
 export function createSelector(candidates: readonly Candidate[], options: SelectorOptions = {}): Selector {
   const { trialLength = 65_536, maxInterval = 64, maxKinds = 64 } = options;
   const algorithms = new Set(candidates.map(({ algorithm }) => algorithm));
   if (algorithms.size !== candidates.length) {
-    throw new ProtocolError('invalid_argument', 'a selector takes each codec once');
+    throw new ProtocolError('invalid_argument', 'each codec may be given only once');
   }
-  // An M2M body is Brotli with a header in front: where both are at hand it is never the smaller one.
+  // An M2M body is a header and Brotli, so it is never smaller than Brotli alone.
   const field = candidates.filter(
     ({ algorithm }) => algorithm !== Algorithm.M2M || !algorithms.has(Algorithm.BROTLI),
   );
@@ -60,7 +60,7 @@ export function createSelector(candidates: readonly Candidate[], options: Select
   const memories = new Map<string, Memory>();
   let trials = 0;
 
-  /** What is known of a kind of message, which becomes the most recently used one. */
+  /** The memory of a kind of message, which becomes the most recently used one. */
   function recall(kind: string): Memory {
     const known = memories.get(kind);
     if (known !== undefined) memories.delete(kind);
@@ -70,7 +70,7 @@ export function createSelector(candidates: readonly Candidate[], options: Select
     return memory;
   }
 
-  /** The first encounter with a kind of message: everything is looked at, or the document is believed. */
+  /** For the first message of a kind: tries everything, or follows the document if the message is large. */
   function selectNew(contest: Contest, large: boolean): SelectionRule {
     if (large) {
       const guesses = FOR_LARGE.map((algorithm) => field.findIndex((other) => other.algorithm === algorithm));
@@ -80,7 +80,7 @@ export function createSelector(candidates: readonly Candidate[], options: Select
     return large ? 'heuristic' : 'smallest';
   }
 
-  /** Runs the favourite, and others as far as there is a reason to doubt it. */
+  /** Runs the favourite, and others if there is reason to doubt it. */
   function selectKnown(
     contest: Contest,
     memory: Memory,
@@ -91,7 +91,7 @@ export function createSelector(candidates: readonly Candidate[], options: Select
     const expected = memory.expected(favourite, size);
     const due = memory.due();
     const isOther = (index: number) => index !== favourite && (linear[index] === true || !large);
-    // The close ones are found before this message changes what is expected.
+    // Determined before this message changes the expectations.
     const close = due
       ? [...field.keys()].filter((index) => isOther(index) && memory.expected(index, size) < expected * CLOSE)
       : [];
@@ -109,7 +109,7 @@ export function createSelector(candidates: readonly Candidate[], options: Select
       const outsider = others[Math.floor(trials / OUTSIDER_TURN) % others.length];
       if (outsider !== undefined) contest.look(outsider);
     }
-    memory.settle(memory.favourite(size) !== favourite);
+    memory.handleTrial(memory.favourite(size) !== favourite);
   }
 
   return {

@@ -3,7 +3,7 @@ import type { Limits } from '../../base/limits.js';
 import type { SessionMemory } from '../../base/memory.js';
 import type { AvpHead } from '../../codec/avp/head.js';
 import { TransferReader } from '../../codec/avp/transfer.js';
-import type { BodyPiece } from '../../link/pieces.js';
+import type { BodyPiece } from '../../link/reassembly.js';
 import { AssembledTransfer } from './assembly.js';
 import type { TensorMessage } from './message.js';
 import { StreamedTransfer } from './stream.js';

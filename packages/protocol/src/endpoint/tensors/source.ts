@@ -1,6 +1,6 @@
 import { ProtocolError } from '../../base/errors.js';
 import { bytesOfView, tensorByteLength } from '../../codec/avp/tensor.js';
-import { MAX_PIECE_SIZE } from '../../link/outbox.js';
+import { MAX_PIECE_SIZE } from '../../link/body-writer.js';
 import type { TensorInput } from './tensor.js';
 
 /** Chunks below this many bytes are joined: each piece is a frame of its own. */

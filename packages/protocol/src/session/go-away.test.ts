@@ -2,27 +2,29 @@ import { describe, expect, it } from 'vitest';
 import { CloseCode } from '../base/close-codes.js';
 import { Extension, Subprotocol } from '../base/constants.js';
 import { plainBody } from '../codec/body.js';
+import { encodeControl } from '../control/envelope.js';
+import { errorCode } from '../testing/error-code.js';
 import { createSimulation, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
-import { Departure } from './departure.js';
+import { GoAwaySender } from './server-role.js';
 
 const BODY = plainBody(Uint8Array.of(1));
 const GOAWAY = { retryAfterMs: 1_500, deadline: 30_000 };
 
-describe('a departure', () => {
-  it('is heard with the PONG to the PING behind GOAWAY, and with none to those before', () => {
-    const departure = new Departure(GOAWAY);
-    departure.handlePong();
-    expect([departure.isHeard, departure.announced]).toEqual([false, GOAWAY]);
-    departure.handleSaid(1);
-    departure.handlePong();
-    expect(departure.isHeard).toBe(false);
-    departure.handlePong();
-    expect(departure.isHeard).toBe(true);
-    departure.handlePong();
-    expect(departure.isHeard).toBe(true);
-    // On another connection everything is said again.
-    departure.handleSaid(0);
-    expect(departure.isHeard).toBe(false);
+describe('the sender of GOAWAY', () => {
+  it('knows that the client has read it from the PONG to the PING after it, not from earlier ones', () => {
+    const sender = new GoAwaySender(GOAWAY);
+    sender.handlePong();
+    expect([sender.isAcknowledged, sender.announced]).toEqual([false, GOAWAY]);
+    sender.handleSent(1);
+    sender.handlePong();
+    expect(sender.isAcknowledged).toBe(false);
+    sender.handlePong();
+    expect(sender.isAcknowledged).toBe(true);
+    sender.handlePong();
+    expect(sender.isAcknowledged).toBe(true);
+    // On another connection it is sent again.
+    sender.handleSent(0);
+    expect(sender.isAcknowledged).toBe(false);
   });
 });
 
@@ -33,7 +35,7 @@ describe('GOAWAY', () => {
     return simulation;
   };
 
-  it.each([Subprotocol.BINARY, Subprotocol.JSON])('tells the client what to do, in %s', (subprotocol) => {
+  it.each([Subprotocol.BINARY, Subprotocol.JSON])('notifies the client, in %s', (subprotocol) => {
     const { client, server, settle } = createSimulation({ client: { subprotocol }, server: { subprotocol } });
     settle();
     server.core.sendGoAway(GOAWAY, 0);
@@ -43,7 +45,7 @@ describe('GOAWAY', () => {
     expect(client.core.state).toBe('established');
   });
 
-  it('lets no new request out, and everything else', () => {
+  it('stops new requests of the client, and nothing else', () => {
     const { client, server, settle } = simulate();
     const asked = client.core.channel.request(BODY);
     settle();
@@ -65,7 +67,7 @@ describe('GOAWAY', () => {
     expect(eventsOf(client, 'end')).toHaveLength(1);
   });
 
-  it('serves a request that was on its way, and refuses one that was sent in spite of it', () => {
+  it('lets the server serve a request that was on its way, and refuse one that was sent in spite of it', () => {
     const { client, server, advance, inject } = simulate(50);
     server.core.sendGoAway(GOAWAY, 100);
     const early = client.core.channel.request(BODY);
@@ -78,7 +80,7 @@ describe('GOAWAY', () => {
     expect(server.sent.filter((frame) => frame[0] === 0x15)).toHaveLength(1);
   });
 
-  it('is said again on the connection that takes the session up', () => {
+  it('is sent again on the connection that resumes the session', () => {
     const capabilities = {
       ...TEST_CAPABILITIES,
       extensions: { [Extension.LINK]: '{}', [Extension.RESUME]: '{}' },
@@ -98,9 +100,13 @@ describe('GOAWAY', () => {
     expect(client.core.goAway).toBeUndefined();
   });
 
-  it('is no word of a client', () => {
-    const { client, server, settle } = simulate();
-    client.core.sendGoAway(GOAWAY, 0);
+  it('ends the session if a client sends it', () => {
+    const { client, server, settle, inject } = simulate();
+    expect(errorCode(() => client.core.sendGoAway(GOAWAY, 0))).toBe('invalid_argument');
+    inject(
+      'client',
+      encodeControl({ type: 'GOAWAY', sessionId: 'sess_test', timestamp: 1, payload: GOAWAY }),
+    );
     settle();
     expect(server.closedWith?.code).toBe(CloseCode.BAD_FRAME);
   });

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { FrameMemory } from './frame-memory.js';
-import { ReplayLog } from './replay-log.js';
+import { ReplayLog } from './replay.js';
 
 const lengths = fc.oneof(fc.nat(40), fc.nat(2100), fc.nat(70_000));
 
-/** Writes a frame of `length` bytes that tells which one it is. */
+/** Writes a frame of `length` bytes whose content identifies it. */
 function write(memory: FrameMemory, log: ReplayLog, length: number, number: number): Uint8Array {
   memory.take(length, true);
   const { buffer, offset } = memory;
@@ -15,7 +15,7 @@ function write(memory: FrameMemory, log: ReplayLog, length: number, number: numb
 }
 
 describe('a replay log', () => {
-  it('holds the frames that were not dropped, whatever is written and dropped around them', () => {
+  it('holds the frames that were not dropped, regardless of what is written and dropped around them', () => {
     const steps = fc.array(fc.record({ session: fc.nat(1), length: lengths, drop: fc.nat(3) }), {
       maxLength: 60,
     });
@@ -42,7 +42,7 @@ describe('a replay log', () => {
     );
   });
 
-  it('holds small frames that go round in one piece of memory', () => {
+  it('holds small frames that share one ring', () => {
     const steps = fc.array(fc.record({ length: fc.integer({ min: 1, max: 900 }), drop: fc.nat(3) }), {
       minLength: 100,
       maxLength: 400,
@@ -68,7 +68,7 @@ describe('a replay log', () => {
     );
   });
 
-  it('has nothing beyond its frames, and nothing once it is cleared', () => {
+  it('returns nothing beyond its frames, and nothing after it is cleared', () => {
     const memory = new FrameMemory();
     const log = new ReplayLog(memory);
     write(memory, log, 10, 1);
@@ -80,7 +80,7 @@ describe('a replay log', () => {
     expect([log.size, log.at(0)]).toEqual([0, undefined]);
   });
 
-  it('compacts a long history without losing its place', () => {
+  it('compacts a long history without losing its position', () => {
     const memory = new FrameMemory();
     const log = new ReplayLog(memory);
     for (let number = 0; number < 2000; number++) {
@@ -91,12 +91,12 @@ describe('a replay log', () => {
   });
 });
 
-describe('the memory of frames', () => {
-  it('is used again by the session that has given it back, and never by another', () => {
+describe('frame memory', () => {
+  it('is reused by the session that released it, and never by another', () => {
     const [own, other] = [new FrameMemory(), new FrameMemory()];
     own.take(10_000, true);
     const { buffer } = own;
-    own.giveBack(buffer, 0, 10_000);
+    own.release(buffer, 0, 10_000);
     other.take(10_000, true);
     expect(other.buffer).not.toBe(buffer);
     own.take(9_000, true);
@@ -109,13 +109,13 @@ describe('the memory of frames', () => {
     const memory = new FrameMemory();
     memory.take(10_000, true);
     const { buffer } = memory;
-    memory.giveBack(buffer, 0, 10_000);
-    memory.release();
+    memory.release(buffer, 0, 10_000);
+    memory.releaseAll();
     memory.take(10_000, true);
     expect(memory.buffer).not.toBe(buffer);
   });
 
-  it('takes nothing new for small frames that are given back', () => {
+  it('allocates nothing for small frames after others were released', () => {
     const memory = new FrameMemory();
     const log = new ReplayLog(memory);
     const buffers = new Set<unknown>();
@@ -128,19 +128,19 @@ describe('the memory of frames', () => {
     expect(buffers.size).toBeLessThanOrEqual(3);
   });
 
-  it('keeps at most 1,088 KiB in stock', () => {
+  it('keeps at most 1,088 KiB of spare buffers', () => {
     const memory = new FrameMemory();
     const size = 64 * 1024;
     const taken = Array.from({ length: 18 }, () => {
       memory.take(size, true);
       return memory.buffer;
     });
-    for (const buffer of taken) memory.giveBack(buffer, 0, size);
+    for (const buffer of taken) memory.release(buffer, 0, size);
     const again = taken.map(() => {
       memory.take(size, true);
       return memory.buffer;
     });
     expect(again.filter((buffer) => taken.includes(buffer))).toHaveLength(17);
-    memory.release();
+    memory.releaseAll();
   });
 });

@@ -3,11 +3,11 @@ import { CloseCode } from '../base/close-codes.js';
 import { ProtocolError } from '../base/errors.js';
 import { encodeControl } from '../control/envelope.js';
 import { createSimulation, eventsOf } from '../testing/simulation.js';
-import { Expiry } from './expiry.js';
+import { CredentialExpiry } from './server-role.js';
 
 describe('the expiry of credentials', () => {
-  it('waits for a decision that was asked for in time', () => {
-    const expiry = new Expiry(1_000);
+  it('waits for a decision on new credentials that arrived in time', () => {
+    const expiry = new CredentialExpiry(1_000);
     expect(expiry.deadline).toBe(Infinity);
     expiry.handleGranted(500);
     expiry.handleRequested(400);
@@ -30,7 +30,7 @@ describe('the expiry of credentials', () => {
     return simulation;
   };
 
-  it('tells the client how long it has, and nothing where there is no end', () => {
+  it('is sent to the client, unless there is none', () => {
     expect(eventsOf(simulate().client, 'granted')).toEqual([{ type: 'granted', expiresInMs: 60_000 }]);
     const endless = createSimulation({
       onHello(core, now) {
@@ -42,7 +42,7 @@ describe('the expiry of credentials', () => {
     expect(eventsOf(endless.client, 'granted')).toEqual([]);
   });
 
-  it('ends the session with 4401 when nothing new has come', () => {
+  it('ends the session with 4401 if no new credentials have arrived', () => {
     const { client, server, advance } = simulate();
     advance(59_999);
     expect(client.core.state).toBe('established');
@@ -55,7 +55,7 @@ describe('the expiry of credentials', () => {
     });
   });
 
-  it('is moved by AUTH, which is answered', () => {
+  it('is extended by AUTH, which is answered', () => {
     const { client, server, advance, settle, now } = simulate();
     advance(50_000);
     client.core.authenticate('renewed', now);
@@ -73,7 +73,7 @@ describe('the expiry of credentials', () => {
     expect(eventsOf(client, 'granted').at(-1)).toEqual({ type: 'granted', expiresInMs: Infinity });
   });
 
-  it('does not fall due while AUTH is being decided upon, for a while', () => {
+  it('is not due while AUTH is being checked, for a while', () => {
     const { client, server, advance } = simulate();
     advance(59_990);
     client.core.authenticate('renewed', 59_990);
@@ -83,7 +83,7 @@ describe('the expiry of credentials', () => {
     expect(server.closedWith).toMatchObject({ code: CloseCode.UNAUTHENTICATED });
   });
 
-  it('ends with 4401 where the new credentials are refused', () => {
+  it('ends with 4401 if the new credentials are refused', () => {
     const { client, server, settle } = simulate();
     client.core.authenticate('forged', 0);
     settle();
@@ -94,8 +94,8 @@ describe('the expiry of credentials', () => {
 
   it.each([
     ['without a token', [{ expiresAt: 1 }]],
-    ['before the last was answered', [{ token: 'a' }, { token: 'b' }]],
-  ])('takes no AUTH %s', (_what, payloads) => {
+    ['before the previous one was answered', [{ token: 'a' }, { token: 'b' }]],
+  ])('refuses AUTH %s', (_what, payloads) => {
     const { server, settle, inject } = simulate();
     for (const payload of payloads as ({ token: string } | { expiresAt: number })[])
       inject('client', encodeControl({ type: 'AUTH', sessionId: 'sess_test', timestamp: 1, payload }));

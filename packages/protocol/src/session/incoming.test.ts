@@ -9,7 +9,7 @@ import { CloseReason } from '../control/messages.js';
 import { encodeSignalFrame, LinkKind } from '../link/frame.js';
 import { errorCode } from '../testing/error-code.js';
 import { createSimulation, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
-import { HeldFrames } from './held-frames.js';
+import { HeldFrames } from './incoming.js';
 
 const PARAMETERS = { max_bytes: 10_000, max_messages: 4 };
 const EXTENSIONS = {
@@ -37,7 +37,7 @@ const inContext = (text: string) => ({
 const textsAt = (events: readonly { body: { bytes: Uint8Array; content?: Uint8Array | undefined } }[]) =>
   events.map(({ body }) => new TextDecoder().decode(body.content ?? body.bytes));
 
-it('holds back everything until it can be decoded, in its order, CLOSE too', () => {
+it('holds everything until it can be decoded, in order, CLOSE too', () => {
   const { client, server, ...simulation } = created();
   client.core.holdFrames();
   for (const body of [
@@ -60,7 +60,7 @@ it('holds back everything until it can be decoded, in its order, CLOSE too', () 
   expect(eventsOf(client, 'ended')).toEqual([{ type: 'ended', error: undefined }]);
 });
 
-it('acknowledges nothing that it holds, so that it comes again on another connection', () => {
+it('acknowledges nothing that it holds, so the peer sends it again on another connection', () => {
   const simulation = created();
   const { client, server } = simulation;
   client.core.holdFrames();
@@ -81,7 +81,7 @@ it('acknowledges nothing that it holds, so that it comes again on another connec
 it.each([
   ['bare frames', Subprotocol.BINARY],
   ['DATA', Subprotocol.JSON],
-])('holds %s back as well, where there is no link', (_what, subprotocol) => {
+])('holds %s as well, without a link', (_what, subprotocol) => {
   const bare = { subprotocol, capabilities: { ...TEST_CAPABILITIES, extensions: {} } };
   const simulation = createSimulation({ client: bare, server: bare });
   const { client, server } = simulation;
@@ -108,7 +108,7 @@ it('is full beyond a session window, and refuses what credit would not let throu
   expect(errorCode(() => exact.add(new Uint8Array(300 - 64 + 1)))).toBe('window_exceeded');
 });
 
-it('ends the session where a frame that was held breaks the protocol, and looks at none behind it', () => {
+it('ends the session if a held frame violates the protocol, and reads none after it', () => {
   const simulation = created();
   const { client } = simulation;
   client.core.holdFrames();

@@ -1,0 +1,174 @@
+import {
+  type AgentsOptions,
+  type Authenticate,
+  type BatchOptions,
+  type CloseResult,
+  type Credentials,
+  createServer,
+  type DrainOptions,
+  type DrainResult,
+  type Identity,
+  isProtocolError,
+  type Limits,
+  type Listening,
+  type ListenOptions,
+  type Logger,
+  type M2MHeader,
+  type Message,
+  type Metadata,
+  type ModelIdentity,
+  modelIdentity,
+  type Part,
+  type RelayQuestion,
+  type RelayStats,
+  type RequestContext,
+  RequestError,
+  type RequestHandler,
+  type RouteQuestion,
+  type Scan,
+  type ScanContext,
+  type Server,
+  type ServerOptions,
+  type Session,
+  type SessionState,
+  type Timers,
+  type Verdict,
+} from '@parlance/server';
+import { createOpenAIGateway, type OpenAIGatewayOptions } from '@parlance/server/openai';
+
+/** A server as an application writes it, with the types of its functions named. */
+
+export const logger: Logger = {
+  debug: () => {},
+  info: (fields, message) => console.log(message, fields['event']),
+  warn: (fields: Readonly<Record<string, unknown>>, message: string) => console.warn(message, fields),
+  error: (fields, message) => console.error(message, fields),
+};
+
+export async function authenticate(credentials: Credentials): Promise<Identity | null> {
+  const { token, ip, headers, agentId } = credentials;
+  logger.info({ event: 'login', ip, agent: headers['user-agent'] }, 'a client connects');
+  if (token === undefined) return null;
+  return { principal: token.slice(0, 8), agentId, expiresAt: Date.now() + 3_600_000 };
+}
+
+export const authenticateLocally: Authenticate = (credentials) =>
+  credentials.ip === '127.0.0.1' ? { principal: 'local' } : undefined;
+
+export function scan(message: Message, { session, direction }: ScanContext): Verdict {
+  const isSafe = message.tensor !== undefined || !message.text.includes('ignore all previous instructions');
+  if (!isSafe) logger.warn({ event: 'scan', session: session.id, direction }, 'content looks like an attack');
+  return isSafe ? { safe: true } : { safe: false, threatType: 'injection', confidence: 0.9, block: true };
+}
+
+export async function* answer(request: Message, context: RequestContext): AsyncGenerator<Part> {
+  const { session, signal, metadata } = context;
+  context.setMetadata({
+    asked: Date.now(),
+    by: session.principal ?? '',
+    trace: metadata['traceparent'] ?? '',
+  });
+  context.setBatch(batch);
+  logger.info({ event: 'asked', model: modelOf(request.header) }, 'a request');
+  const { question } = request.json<{ question: string }>();
+  if (question === '') throw new RequestError('empty', 'the question is empty', { data: { question } });
+  for (const word of question.split(' ')) {
+    if (signal.aborted) return;
+    yield `${word} `;
+    yield { tokens: [9906] };
+    yield { bytes: Uint8Array.of(33) };
+    yield { json: { words: 1 } };
+  }
+}
+
+/** The model that an M2M request names. */
+function modelOf(header: M2MHeader | undefined): string | undefined {
+  return header?.schema === 'request' ? header.model : undefined;
+}
+
+/** The other forms of a handler: a promise of one part, and a part or nothing. */
+export const answerOnce: RequestHandler = async (request) => `you asked: ${request.text}`;
+export function answerNothing(_request: Message, _context: RequestContext): Part | undefined {
+  return undefined;
+}
+
+const batch: BatchOptions = { ms: 20, bytes: 1024 };
+
+export async function serve(session: Session): Promise<void> {
+  greet(session, { since: Date.now() });
+  const off = session.on('state', (state: SessionState) => note(session, state));
+  try {
+    for await (const message of session) await echo(session, message);
+  } catch (error) {
+    if (isProtocolError(error) && error.code === 'session_lost') return;
+    throw error;
+  } finally {
+    off();
+    const { unacknowledged }: CloseResult = await session.close();
+    logger.info({ event: 'closed', unacknowledged, sent: session.stats().sent.messages }, 'session closed');
+  }
+}
+
+async function echo(session: Session, message: Message): Promise<void> {
+  const { tensor } = message;
+  if (tensor === undefined) return await session.send(message.text, { algorithm: 'auto', secret: true });
+  if (tensor.data !== undefined) return await session.sendTensor(tensor);
+  let bytes = 0;
+  for await (const chunk of tensor.chunks) bytes += chunk.byteLength;
+  await session.send({ json: { bytes, shape: tensor.shape, dtype: tensor.dtype } });
+}
+
+function greet(session: Session, metadata: Metadata): void {
+  const { algorithms, encoding } = session.negotiated;
+  logger.info({ event: 'open', ...metadata, algorithms: algorithms.join(', '), encoding }, 'session open');
+}
+
+function note({ id, agentId }: Session, state: SessionState): void {
+  if (state === 'suspended') logger.info({ event: 'lost', id, agentId }, 'a client has lost its connection');
+}
+
+const limits: Partial<Limits> = { messagesPerMinute: 600, maxMessageSize: Number.POSITIVE_INFINITY };
+const identity: ModelIdentity = modelIdentity('{"model_type":"llama","hidden_size":4096}');
+const timers: Partial<Timers> = { closingTimeoutMs: 1_000 };
+const agents: AgentsOptions = {
+  onConflict: 'refuse',
+  authorize: ({ from, to, kind, header }: RelayQuestion) =>
+    from.principal === to.principal && (kind !== 'request' || modelOf(header) !== 'secret'),
+  route: (to: string, { from }: RouteQuestion) =>
+    to === 'boss' ? { principal: from.principal, id: 'worker-1' } : to,
+};
+
+export const options: ServerOptions = {
+  path: '/session',
+  origins: ['https://app.example'],
+  algorithms: ['M2M', 'TOKEN_NATIVE', 'NONE'],
+  encodings: ['O200K_BASE'],
+  extensions: { context: false },
+  transfers: 'stream',
+  avp: { identity },
+  limits,
+  timers,
+  authenticate,
+  agents,
+  logger,
+  scan: scan satisfies Scan,
+  batch,
+  metrics: { path: '/metrics' },
+  onSession: serve,
+  onRequest: answer,
+};
+
+const gatewayOptions: OpenAIGatewayOptions = { baseUrl: 'http://127.0.0.1:1/v1', models: ['gpt-4o*'] };
+
+export function createGateway(overrides: Partial<ServerOptions> = {}): Server {
+  return createServer({ ...options, ...overrides, onRequest: createOpenAIGateway(gatewayOptions) });
+}
+
+export async function run(where: ListenOptions): Promise<DrainResult> {
+  await using server = createServer(options);
+  const { url, port }: Listening = await server.listen(where);
+  const { forwarded }: RelayStats = server.relayStats();
+  logger.info({ event: 'listening', url, port, forwarded, sessions: server.sessions.size }, 'listening');
+  const drain: DrainOptions = { timeoutMs: 1_000, releasePort: true };
+  return await server.drain(drain);
+}

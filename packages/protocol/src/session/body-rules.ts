@@ -1,0 +1,165 @@
+import { Extension } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
+import type { StringMap } from '../base/fields.js';
+import type { Limits } from '../base/limits.js';
+import { algorithmOf } from '../codec/algorithms.js';
+import { BodyCodec, type ReceivedBody } from '../codec/body.js';
+import { isM2M, openM2MBody } from '../codec/m2m/m2m.js';
+import type { M2MSecurity } from '../codec/m2m/security.js';
+import { type LinkParameters, linkParameters, type Negotiated } from '../control/agreement.js';
+import { decodeLinkFrame, isBodyKind } from '../link/frame.js';
+import type { BodyToSend, OutgoingTransfer } from '../link/link.js';
+
+/** The limits that an end must respect: a client those that its server announced, a server none. */
+const ANNOUNCED_TO = {
+  client: ({ limits }: Negotiated) => limits,
+  server: (): Negotiated['limits'] => NO_LIMITS,
+} as const;
+const NO_LIMITS: Negotiated['limits'] = Object.freeze({});
+
+/** The largest message in bytes, coded or not, that this end may send. */
+export function maxMessageSize(role: 'client' | 'server', negotiated: Negotiated, limits: Limits): number {
+  return Math.min(
+    negotiated.maxPayloadSize || Infinity,
+    ANNOUNCED_TO[role](negotiated)['maxMessageSize'] ?? Infinity,
+    limits.maxMessageSize,
+  );
+}
+
+/** What the peer states about its link, within the limits that it announced. */
+export function peerLink({ role, negotiated, peerExtensions }: BodyRulesOptions): LinkParameters {
+  const peer = linkParameters(peerExtensions);
+  const announced = ANNOUNCED_TO[role](negotiated)['maxStreams'] ?? Infinity;
+  return { ...peer, maxStreams: Math.min(peer.maxStreams, announced) };
+}
+
+export interface BodyRulesOptions {
+  readonly role: 'client' | 'server';
+  readonly limits: Limits;
+  readonly negotiated: Negotiated;
+  /** The extensions that the peer stated. */
+  readonly peerExtensions: StringMap;
+  /** Protection that every body must have, in either direction. @default none */
+  readonly security?: M2MSecurity | undefined;
+}
+
+/** Holds outgoing bodies against what the peer accepts, and received ones against what was negotiated. */
+export class BodyRules {
+  readonly #negotiated: Negotiated;
+  readonly #security: M2MSecurity | undefined;
+  readonly #isAddressing: boolean;
+  /** The peer reads one-way messages and tensors that are for itself. */
+  readonly #takesMessages: boolean;
+  readonly #maxMessage: number;
+  readonly #maxTransfer: number;
+
+  constructor(options: BodyRulesOptions) {
+    const { role, limits, negotiated, security } = options;
+    const { takesMessages, maxTransfer } = peerLink(options);
+    this.#negotiated = negotiated;
+    this.#security = security;
+    this.#isAddressing = negotiated.extensions[Extension.AGENTS] !== undefined;
+    this.#takesMessages = takesMessages;
+    this.#maxMessage = maxMessageSize(role, negotiated, limits);
+    const announced = ANNOUNCED_TO[role](negotiated)['maxTransferSize'];
+    this.#maxTransfer = Math.min(maxTransfer, announced ?? limits.maxTransferSize);
+  }
+
+  // --- outgoing
+
+  /** @throws {ProtocolError} `unsupported`, `security_required`, `message_too_large`. */
+  assertBody({ codec, originalLength, bytes, agent }: BodyToSend): void {
+    this.#assertAddressable(agent);
+    if (this.#security !== undefined && codec !== BodyCodec.M2M) throw unprotected();
+    const size = Math.max(originalLength, bytes.length);
+    if (size <= this.#maxMessage) return;
+    throw new ProtocolError(
+      'message_too_large',
+      `${size} bytes are more than the ${this.#maxMessage} that the peer accepts`,
+    );
+  }
+
+  /** A one-way message. @throws {ProtocolError} as {@link assertBody}. */
+  assertMessage(body: BodyToSend): void {
+    this.assertBody(body);
+    this.#assertRead(body.agent);
+  }
+
+  /** @throws {ProtocolError} `unsupported`, `transfer_too_large`. */
+  assertTransfer({ payloadSize, agent }: Pick<OutgoingTransfer, 'payloadSize' | 'agent'>): void {
+    this.#assertAddressable(agent);
+    this.#assertRead(agent);
+    if (this.#security !== undefined) {
+      throw new ProtocolError(
+        'unsupported',
+        'tensors cannot be protected, so a session with the option "security" sends none',
+      );
+    }
+    if (payloadSize <= this.#maxTransfer) return;
+    throw new ProtocolError(
+      'transfer_too_large',
+      `a tensor of ${payloadSize} bytes is larger than the ${this.#maxTransfer} that the peer accepts`,
+    );
+  }
+
+  #assertRead(agent: string | undefined): void {
+    if (agent !== undefined || this.#takesMessages) return;
+    throw new ProtocolError(
+      'unsupported',
+      'the peer reads no one-way messages and no tensors: a server without onSession answers requests only',
+    );
+  }
+
+  #assertAddressable(agent: string | undefined): void {
+    if (agent === undefined || this.#isAddressing) return;
+    throw new ProtocolError(
+      'unsupported',
+      'messages to agents need the extension "agents", which only a server with authenticate agrees to',
+    );
+  }
+
+  // --- received
+
+  /** A link frame, before it is read. @throws {ProtocolError} `security_required`. */
+  assertFrame(bytes: Uint8Array): void {
+    if (this.#security === undefined) return;
+    const { kind, codec } = decodeLinkFrame(bytes);
+    // Only M2M can be protected; its header says whether it is, once the body is complete.
+    if (isBodyKind(kind) && codec !== BodyCodec.M2M) throw unprotected();
+  }
+
+  /** A bare frame, before it is decoded. @throws {ProtocolError} `security_required`. */
+  assertBare(data: Uint8Array | string): void {
+    if (this.#security !== undefined && !isM2M(data)) throw unprotected();
+  }
+
+  /**
+   * Checks a whole body and opens a protected one. This happens on arrival, not when the application reads the
+   * body: a body that is not authentic must not start a handler, whose answer would be protected with the key.
+   *
+   * @throws {ProtocolError} `bad_frame`, `security_required`, `authentication_failed`, and for a malformed header.
+   */
+  open(body: ReceivedBody): ReceivedBody {
+    this.#assertNegotiated(body);
+    if (this.#security === undefined) return body;
+    return { ...body, opened: openM2MBody(body.bytes, this.#security) };
+  }
+
+  /** AVP is never negotiated; an empty body has no codec. */
+  #assertNegotiated({ codec, bytes }: ReceivedBody): void {
+    if (codec === BodyCodec.PLAIN && bytes.length === 0) return;
+    const algorithm = algorithmOf(codec);
+    const { algorithms } = this.#negotiated;
+    // The link refuses bodies in context unless context was negotiated.
+    const isExempt = codec === BodyCodec.AVP || codec === BodyCodec.CONTEXT;
+    if (algorithm === undefined ? isExempt : algorithms.includes(algorithm)) return;
+    throw new ProtocolError(
+      'bad_frame',
+      `a body coded as ${algorithm ?? `codec ${codec}`}, which was not negotiated`,
+    );
+  }
+}
+
+function unprotected(): ProtocolError {
+  return new ProtocolError('security_required', 'the option "security" demands protected M2M bodies');
+}

@@ -1,0 +1,149 @@
+import { ProtocolError } from '../base/errors.js';
+import type { SecurityStatus } from '../codec/body.js';
+import type { GoAwayPayload } from '../control/messages.js';
+import type { BodyToSend, LinkEvent, OutgoingTransfer } from '../link/link.js';
+import { drainingError } from './close-reason.js';
+import type { Channel, SessionEvent, SessionState } from './types.js';
+
+/** The session, as its channel sees it. */
+export interface ChannelHost {
+  readonly state: SessionState;
+  /** Established, or suspended: a body that is sent now is written now or after a resume. */
+  readonly isOpen: boolean;
+  readonly hasEnded: boolean;
+  /** CLOSE was sent on this connection, so no counted frame may follow. */
+  readonly hasSentClose: boolean;
+  /** Data was sent or received, so the session is not idle. */
+  touch(): void;
+  emit(event: SessionEvent): void;
+}
+
+/** A channel as the session core sees it. */
+export interface SessionChannel extends Channel {
+  /** Client: the server has sent GOAWAY, so requests are refused. */
+  draining: GoAwayPayload | undefined;
+  /** Costs of bodies that were received and that the application has not consumed. */
+  readonly unreadBytes: number;
+  /** Without a link no credit holds messages back, so the driver must stop reading from the connection. */
+  readonly isFull: boolean;
+  /** Counted frames received since the session began. */
+  readonly framesReceived: number;
+
+  /** A link frame. @throws {ProtocolError} which ends the session. */
+  handleLinkFrame(frame: Uint8Array, now: number): LinkEvent | undefined;
+  /**
+   * A bare data frame, or the content of a text message or a DATA envelope.
+   *
+   * @throws {ProtocolError} which ends the session.
+   */
+  handleBare(data: Uint8Array | string, now: number, securityStatus?: SecurityStatus): LinkEvent;
+  handleTimeout(now: number): void;
+  /** When {@link handleTimeout} has something to do, `Infinity` if nothing is due. */
+  nextTimeout(): number;
+  /** Acknowledges everything that was received, without waiting. */
+  acknowledge(): void;
+  /** CLOSE is sent: no counted frame follows. */
+  stopSending(): void;
+  /** @throws {ProtocolError} `bad_frame` if the peer cannot have received `received` counted frames. */
+  confirmResumed(received: number): void;
+  /** Goes on over a new connection. @throws {ProtocolError} as {@link confirmResumed}. */
+  resume(received: number): void;
+}
+
+/** A channel before ACCEPT: nothing can be sent and there is no stream, so the other verbs do nothing. */
+export class ClosedChannel implements SessionChannel {
+  draining: GoAwayPayload | undefined;
+  protected readonly session: ChannelHost;
+
+  constructor(session: ChannelHost) {
+    this.session = session;
+  }
+
+  get hasLink(): boolean {
+    return false;
+  }
+  get openStreams(): number {
+    return 0;
+  }
+  get contextUse(): Channel['contextUse'] {
+    return undefined;
+  }
+  get framesConfirmed(): number {
+    return 0;
+  }
+  get framesUnconfirmed(): number {
+    return 0;
+  }
+  get framesReceived(): number {
+    return 0;
+  }
+  get sentBodies(): Channel['sentBodies'] {
+    return undefined;
+  }
+  get unreadBytes(): number {
+    return 0;
+  }
+  get isFull(): boolean {
+    return false;
+  }
+
+  send(_body: BodyToSend): void {
+    throw closed(this.session);
+  }
+  request(_body: BodyToSend): number {
+    throw closed(this.session);
+  }
+  transfer(_transfer: OutgoingTransfer): number {
+    throw closed(this.session);
+  }
+  feed(): void {}
+  respond(): void {}
+  chunk(): void {}
+  end(): void {}
+  fail(): void {}
+  refuse(): void {}
+  cancel(): void {}
+  consume(_streamId: number, _charge: number): boolean {
+    return false;
+  }
+  queuedOn(_streamId: number): number {
+    return 0;
+  }
+  memoryOf(_streamId: number): number {
+    return 0;
+  }
+  holdCredit(): void {}
+  isWanted(): boolean {
+    return false;
+  }
+
+  handleLinkFrame(): undefined {
+    return undefined;
+  }
+  handleBare(_data: Uint8Array | string, _now: number, _securityStatus?: SecurityStatus): LinkEvent {
+    throw new ProtocolError('protocol_violation', 'data before ACCEPT');
+  }
+  handleTimeout(): void {}
+  nextTimeout(): number {
+    return Infinity;
+  }
+  acknowledge(): void {}
+  stopSending(): void {}
+  confirmResumed(): void {}
+  resume(): void {}
+}
+
+/** Before a body is sent. @throws {ProtocolError} `session_closed`. */
+export function assertOpen(session: ChannelHost): void {
+  if (!session.isOpen) throw closed(session);
+  session.touch();
+}
+
+function closed({ state }: ChannelHost): ProtocolError {
+  return new ProtocolError('session_closed', `the session is ${state}; nothing can be sent`);
+}
+
+/** Before a request. @throws {ProtocolError} `draining` after GOAWAY. */
+export function assertNotDraining(goAway: GoAwayPayload | undefined): void {
+  if (goAway !== undefined) throw drainingError(goAway);
+}

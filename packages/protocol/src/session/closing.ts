@@ -1,0 +1,140 @@
+import { type ClosePayload, CloseReason } from '../control/messages.js';
+import { decodeLinkFrame, LinkFlag, LinkKind, type OutgoingBody } from '../link/frame.js';
+import type { Outbox } from '../link/outbox.js';
+import type { UnwrittenBody } from '../link/send-queue.js';
+import type { Undelivered, UndeliveredBody } from './types.js';
+
+/**
+ * The closing handshake. Each end sends CLOSE once everything else is written; an end that has sent and
+ * received CLOSE leaves when the peer has acknowledged everything. CLOSE is not replayed: after a lost
+ * connection the resumed session sends it again.
+ */
+export const ClosingState = {
+  /** Neither end closes. */
+  OPEN: 'open',
+  /** This end closes, and first writes what waits. */
+  BEGUN: 'begun',
+  /** This end has sent CLOSE. */
+  SENT: 'sent',
+  /** This end closes, and the peer's CLOSE arrived before its own was sent. */
+  RECEIVED: 'received',
+  /** This end closes, and both CLOSEs are exchanged. */
+  EXCHANGED: 'exchanged',
+  /** The peer closes; this end first writes what waits. */
+  ASKED: 'asked',
+  /** The peer closes, and this end has answered. */
+  ANSWERED: 'answered',
+} as const;
+export type ClosingState = (typeof ClosingState)[keyof typeof ClosingState];
+
+/** What moves the handshake. */
+export type ClosingEvent =
+  /** The lifecycle begins to close. */
+  | 'begin'
+  /** CLOSE is sent. */
+  | 'send'
+  /** CLOSE was received. */
+  | 'receive'
+  /** The connection is lost, and the session waits to be resumed. */
+  | 'lose';
+
+/** The state that follows; an event that is not listed changes nothing. */
+const NEXT: Readonly<Record<ClosingState, Partial<Record<ClosingEvent, ClosingState>>>> = {
+  open: { begin: 'begun', receive: 'asked' },
+  begun: { send: 'sent', receive: 'received' },
+  sent: { receive: 'exchanged', lose: 'begun' },
+  received: { send: 'exchanged' },
+  exchanged: { lose: 'received' },
+  asked: { send: 'answered' },
+  answered: { lose: 'asked' },
+};
+
+const NORMAL_CLOSE: ClosePayload = Object.freeze({ reason: CloseReason.NORMAL, message: '' });
+
+/** How a session closes, and what it leaves undelivered. */
+export class Closing {
+  state: ClosingState = ClosingState.OPEN;
+  /** What this end states in its CLOSE. */
+  payload: ClosePayload = NORMAL_CLOSE;
+  readonly #outbox: Outbox;
+  /** Tensors that were cut short when the peer closed. */
+  #dropped: readonly UndeliveredBody[] | undefined;
+  /** Set when the session fails, which clears the outbox. */
+  #undelivered: Undelivered | undefined;
+
+  constructor(outbox: Outbox) {
+    this.#outbox = outbox;
+  }
+
+  /** CLOSE was sent on the present connection. */
+  get hasSent(): boolean {
+    const { state } = this;
+    return state === 'sent' || state === 'exchanged' || state === 'answered';
+  }
+
+  get hasReceived(): boolean {
+    const { state } = this;
+    return state !== 'open' && state !== 'begun' && state !== 'sent';
+  }
+
+  step(event: ClosingEvent): void {
+    this.state = NEXT[this.state][event] ?? this.state;
+  }
+
+  /**
+   * The next step of the handshake, while nothing else can be written.
+   *
+   * @param isAcknowledged the peer has received everything that was written.
+   * @param canResume another connection may resume the session. The end that only answers then stays until the
+   * other has left, as its answer may be lost with the connection.
+   */
+  due(isAcknowledged: boolean, canResume: boolean): 'send' | 'leave' | undefined {
+    if (!this.hasSent) return this.#outbox.hasBodies ? undefined : 'send';
+    const mayLeave = this.state === 'exchanged' || (this.state === 'answered' && !canResume);
+    return mayLeave && isAcknowledged ? 'leave' : undefined;
+  }
+
+  /** The peer has closed and received everything, so the session may end without an error. */
+  isSettled(isAcknowledged: boolean): boolean {
+    return this.hasReceived && isAcknowledged && this.#outbox.unwritten().length === 0;
+  }
+
+  // --- undelivered bodies
+
+  /** Cuts tensors short that are still being generated: the peer closes, and would only wait for them. */
+  dropSources(): void {
+    const before = this.#outbox.unwritten();
+    this.#outbox.dropSources();
+    const kept = new Set(this.#outbox.unwritten());
+    const dropped = before.filter((body) => !kept.has(body)).map(unsent);
+    if (dropped.length > 0) this.#dropped = [...(this.#dropped ?? []), ...dropped];
+  }
+
+  /** The session has failed: forgets what waits, but for {@link undelivered}. */
+  clear(): void {
+    this.#undelivered = this.undelivered();
+    this.#outbox.clear();
+  }
+
+  undelivered(): Undelivered {
+    if (this.#undelivered !== undefined) return this.#undelivered;
+    const notSent = [...(this.#dropped ?? []), ...this.#outbox.unwritten().map(unsent)];
+    const unknown: UndeliveredBody[] = [];
+    for (const bytes of this.#outbox.unconfirmed()) {
+      const { kind, flags, streamId } = decodeLinkFrame(bytes);
+      // A body counts once, by its last frame; signals are not bodies.
+      if (kind <= LinkKind.CHUNK && !(flags & LinkFlag.MORE)) unknown.push(describe(kind, streamId));
+    }
+    return { notSent, unknown };
+  }
+}
+
+/** A body that was not written to its end; without a link all are messages. */
+function unsent(body: UnwrittenBody): UndeliveredBody {
+  return 'bare' in body ? describe(LinkKind.MESSAGE, 0) : describe(body.kind, body.streamId);
+}
+
+function describe(kind: OutgoingBody['kind'] | LinkKind, streamId: number): UndeliveredBody {
+  if (kind === LinkKind.MESSAGE) return { kind: 'message', streamId };
+  return { kind: kind === LinkKind.REQUEST ? 'request' : 'reply', streamId };
+}

@@ -1,0 +1,219 @@
+import { CloseCode, isRetryableCloseCode } from '../base/close-codes.js';
+import { Extension, Subprotocol } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
+import type { StringMap } from '../base/fields.js';
+import { Fifo } from '../base/fifo.js';
+import type { Negotiated } from '../control/agreement.js';
+import { type ClosePayload, CloseReason, type RejectPayload } from '../control/messages.js';
+import { createOutbox, type Outbox } from '../link/outbox.js';
+import { createChannel } from './channel.js';
+import { ClientRole } from './client-role.js';
+import { closeReasonOf, rejection, truncateReason, withCloseCode } from './close-reason.js';
+import { type ChannelHost, ClosedChannel, type SessionChannel } from './closed-channel.js';
+import { Closing } from './closing.js';
+import { ControlWriter } from './control-writer.js';
+import type { HeldFrames, Receiver } from './incoming.js';
+import { LifecycleEffect, LifecycleEvent, LifecycleState, stepLifecycle } from './lifecycle.js';
+import type { Role, RoleHost } from './role.js';
+import { ServerRole } from './server-role.js';
+import { SessionTimers, type TimedSession } from './timers.js';
+import type { SessionEvent, SessionOptions, SessionState } from './types.js';
+
+const PUBLIC_STATE: Readonly<Record<LifecycleState, SessionState>> = {
+  initial: 'connecting',
+  helloSent: 'connecting',
+  awaitingHello: 'connecting',
+  established: 'established',
+  suspended: 'suspended',
+  closing: 'closing',
+  closed: 'closed',
+  failed: 'closed',
+};
+
+/** A session as its parts see it: role, channel, timers, control messages and received frames. */
+export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedSession {
+  readonly options: SessionOptions;
+  readonly outbox: Outbox = createOutbox();
+  readonly timers: SessionTimers;
+  readonly control = new ControlWriter(this);
+  readonly role: Role;
+  protected readonly events = new Fifo<SessionEvent>();
+
+  lifecycle: LifecycleState = LifecycleState.INITIAL;
+  isConnected = false;
+  isLost = false;
+  hasEnded = false;
+  id: string | undefined;
+  negotiated: Negotiated | undefined;
+  channel: SessionChannel = new ClosedChannel(this);
+  unknownMessages = 0;
+  /** Why the session ends; `undefined` if it ends as agreed. */
+  protected failure: ProtocolError | undefined;
+  protected readonly closing = new Closing(this.outbox);
+  held: HeldFrames | undefined;
+
+  constructor(options: SessionOptions) {
+    this.options = options;
+    this.timers = new SessionTimers(options.timers);
+    this.role = options.role === 'server' ? new ServerRole(this) : new ClientRole(this);
+  }
+
+  get state(): SessionState {
+    return PUBLIC_STATE[this.lifecycle];
+  }
+
+  get isEstablished(): boolean {
+    return this.lifecycle === LifecycleState.ESTABLISHED;
+  }
+
+  /** Established, or suspended: bodies that are sent now are written after a resume. */
+  get isOpen(): boolean {
+    return this.isEstablished || this.lifecycle === LifecycleState.SUSPENDED;
+  }
+
+  get hasSentClose(): boolean {
+    return this.closing.hasSent;
+  }
+  get hasReceivedClose(): boolean {
+    return this.closing.hasReceived;
+  }
+
+  /** The peer has received everything that was written. */
+  protected get isAcknowledged(): boolean {
+    return this.channel.framesUnconfirmed === 0;
+  }
+
+  /** The peer has closed and received everything, so the session may end without an error. */
+  protected get isSettled(): boolean {
+    return this.closing.isSettled(this.isAcknowledged);
+  }
+
+  /** A closing session also resumes, to finish closing. */
+  protected get canResume(): boolean {
+    return this.role.isResumable && (this.isOpen || this.lifecycle === LifecycleState.CLOSING);
+  }
+
+  handleClose({ reason, message }: ClosePayload): void {
+    this.closing.step('receive');
+    // The peer sends no more counted frames, and waits until all that it sent is acknowledged.
+    this.channel.acknowledge();
+    this.closing.dropSources();
+    if (reason === CloseReason.TIMEOUT) {
+      this.failure ??= new ProtocolError('timeout', `the peer closed: ${message || 'idle'}`, {
+        side: 'remote',
+      });
+    }
+    this.apply(LifecycleEvent.PEER_CLOSE);
+  }
+
+  reject(refusal: RejectPayload, closeCode: CloseCode, now: number): void {
+    this.timers.tick(now);
+    if (this.hasEnded) return;
+    const reject = { ...refusal, retryable: refusal.retryable ?? isRetryableCloseCode(closeCode) };
+    this.control.sendUnbound({ type: 'REJECT', payload: reject });
+    this.failure = rejection(reject, { closeCode });
+    this.apply(LifecycleEvent.REJECT);
+  }
+
+  connect(): void {
+    this.isConnected = true;
+    this.timers.liveness.restart(this.timers.now);
+  }
+
+  agree(sessionId: string, negotiated: Negotiated, peerExtensions: StringMap): void {
+    const { role, subprotocol, limits, capabilities, security } = this.options;
+    this.id = sessionId;
+    this.negotiated = negotiated;
+    this.outbox.retain = negotiated.extensions[Extension.RESUME] !== undefined;
+    this.channel = createChannel(this, {
+      role,
+      limits,
+      negotiated,
+      ownExtensions: capabilities.extensions,
+      peerExtensions,
+      outbox: this.outbox,
+      limiter: this.role.limiter,
+      security,
+      envelopes: subprotocol === Subprotocol.JSON ? this.control : undefined,
+    });
+  }
+
+  handleResumed(): void {
+    this.isLost = false;
+    if (this.lifecycle === LifecycleState.CLOSING) this.timers.resumeClosing();
+  }
+
+  handleSuperseded(error: ProtocolError, accept: Uint8Array | string): void {
+    if (!this.isSettled) this.failure = error;
+    // The connection now belongs to the new session; an application that has closed wants none.
+    if (this.isOpen) {
+      this.isConnected = false;
+      this.emit({ type: 'superseded', accept });
+    }
+    this.apply(LifecycleEvent.TIMEOUT);
+  }
+
+  // --- lifecycle
+
+  apply(event: LifecycleEvent): void {
+    const before = this.state;
+    const { role } = this.options;
+    const step = stepLifecycle(this.lifecycle, event, { role, resumable: this.role.isResumable });
+    this.lifecycle = step.state;
+    if (this.state !== before) this.emit({ type: 'state', state: this.state });
+    for (const effect of step.effects) this.#perform(effect);
+  }
+
+  #perform(effect: LifecycleEffect): void {
+    const { timers } = this;
+    const { helloTimeoutMs, acceptTimeoutMs, closingTimeoutMs } = this.options.timers;
+    switch (effect) {
+      case LifecycleEffect.AWAIT_HELLO:
+        return timers.startState(helloTimeoutMs);
+      case LifecycleEffect.AWAIT_ACCEPT:
+        return timers.startState(acceptTimeoutMs);
+      case LifecycleEffect.ESTABLISH:
+        timers.stopState();
+        return timers.touch();
+      case LifecycleEffect.SUSPEND:
+        return timers.startState(this.role.windowMs);
+      case LifecycleEffect.BEGIN_CLOSING:
+        this.closing.step('begin');
+        return timers.startClosing(closingTimeoutMs);
+      case LifecycleEffect.END: {
+        const { failure } = this;
+        return failure?.code === 'rejected' && failure.side === 'local'
+          ? this.#finish(failure.closeCode, truncateReason(failure.message))
+          : this.#finish(CloseCode.NORMAL, this.closing.payload.reason);
+      }
+      case LifecycleEffect.FAIL: {
+        this.closing.clear();
+        const error = this.failure ?? new ProtocolError('internal', 'the session failed');
+        this.#finish(error.closeCode, closeReasonOf(error));
+      }
+    }
+  }
+
+  /** @param closeCode for an error without one that may be sent. */
+  violate(error: ProtocolError, closeCode: CloseCode = CloseCode.INTERNAL): void {
+    if (this.hasEnded) return;
+    this.failure = this.isConnected ? withCloseCode(error, closeCode) : error;
+    this.apply(LifecycleEvent.VIOLATION);
+  }
+
+  #finish(closeCode: number, reason: string): void {
+    this.hasEnded = true;
+    this.timers.stopState();
+    this.outbox.releaseMemory();
+    if (this.isConnected) this.emit({ type: 'disconnect', closeCode, reason });
+    this.emit({ type: 'ended', error: this.failure });
+  }
+
+  touch(): void {
+    this.timers.touch();
+  }
+
+  emit(event: SessionEvent): void {
+    this.events.push(event);
+  }
+}

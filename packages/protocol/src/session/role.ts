@@ -1,0 +1,105 @@
+import type { Subprotocol } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
+import type { StringMap } from '../base/fields.js';
+import type { Negotiated } from '../control/agreement.js';
+import type {
+  ControlMessage,
+  GoAwayPayload,
+  HelloPayload,
+  ResumeOffer,
+  ResumeRefusal,
+} from '../control/messages.js';
+import type { Negotiation } from '../control/negotiate.js';
+import type { Outbox } from '../link/outbox.js';
+import type { RateLimiter } from '../link/rates.js';
+import type { SessionChannel } from './closed-channel.js';
+import type { ControlWriter } from './control-writer.js';
+import type { LifecycleEvent } from './lifecycle.js';
+import type { RoleDeadlines, SessionTimers } from './timers.js';
+import type { AcceptOptions, SessionCore, SessionEvent, SessionOptions } from './types.js';
+
+/** The control messages that only one role may send, or that differ between the roles. */
+export type RoleMessage = Extract<
+  ControlMessage,
+  { readonly type: 'HELLO' | 'ACCEPT' | 'REJECT' | 'AUTH' | 'GOAWAY' }
+>;
+
+/** What a role knows about the end of a connection. */
+export interface Disconnection {
+  /** The connection was lost, rather than closed for good: another one may resume the session. */
+  readonly isLoss: boolean;
+  /** Client: the error of a REJECT that came before the close code. */
+  readonly rejection?: ProtocolError | undefined;
+}
+
+/** The half of a session that differs between client and server: handshake, resume, credentials, GOAWAY. */
+export interface Role extends RoleDeadlines {
+  /** Resume was agreed, and the session can still be resumed. */
+  readonly isResumable: boolean;
+  /** Milliseconds for which the server keeps the session without a connection. */
+  readonly windowMs: number;
+  /** Client: a REJECT was received; the session ends with the close code that follows. */
+  readonly isRejected: boolean;
+  /** What a handshake that took too long is reported as. */
+  readonly handshakeTimeout: string;
+  readonly goAway: GoAwayPayload | undefined;
+  /** Client: how long the last REJECT asked to wait, in milliseconds. */
+  readonly retryAfterMs: number;
+  /** Server: enforces the announced rates, from ACCEPT on. */
+  readonly limiter: RateLimiter | undefined;
+
+  /** A connection was opened. @param token client: its credentials. */
+  handleConnected(token: string | undefined): void;
+  handleDisconnected(closeCode: number): Disconnection;
+  /** @throws {ProtocolError} if the message is malformed, out of place or for the other role to send. */
+  handleControl(message: RoleMessage, frame: Uint8Array | string): void;
+  handlePong(): void;
+  /** A link frame was received, so the peer has received the last ACCEPT. */
+  handleLinkFrame(): void;
+  /** The session cannot be resumed any more. */
+  forget(): void;
+
+  /** See the commands of {@link SessionCore}. */
+  accept(sessionId: string, options: AcceptOptions): Negotiation;
+  checkResume(hello: HelloPayload, subprotocol: Subprotocol): ResumeRefusal | 'stale_attempt' | undefined;
+  resume(offer: ResumeOffer): void;
+  grant(expiresAt: number | null): void;
+  authenticate(token: string): void;
+  sendGoAway(payload: GoAwayPayload): void;
+}
+
+/** The session, as its role sees it. */
+export interface RoleHost extends Pick<SessionCore, 'id' | 'lifecycle' | 'negotiated' | 'reject'> {
+  readonly options: SessionOptions;
+  readonly timers: SessionTimers;
+  readonly control: ControlWriter;
+  readonly outbox: Outbox;
+  readonly channel: SessionChannel;
+  readonly isConnected: boolean;
+  readonly isEstablished: boolean;
+  /** The connection is lost, and another one may resume the session. */
+  readonly isLost: boolean;
+
+  emit(event: SessionEvent): void;
+  /** Steps the lifecycle. */
+  apply(event: LifecycleEvent): void;
+  /** Notes that a connection is open. */
+  connect(): void;
+  /** Pins the agreement and opens the channel. */
+  agree(sessionId: string, negotiated: Negotiated, peerExtensions: StringMap): void;
+  /** The new connection has resumed the session. */
+  handleResumed(): void;
+  /**
+   * Client: the server has begun another session instead of resuming this one.
+   *
+   * @param accept the frame that began it.
+   */
+  handleSuperseded(error: ProtocolError, accept: Uint8Array | string): void;
+  /** Ends the session with an error. */
+  violate(error: ProtocolError): void;
+}
+
+/** The error for a command that only the other role has. */
+export function wrongRole(message: string): ProtocolError {
+  return new ProtocolError('invalid_argument', message);
+}

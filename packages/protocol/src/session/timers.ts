@@ -1,0 +1,197 @@
+import type { Timers } from '../base/limits.js';
+import type { Outbox } from '../link/outbox.js';
+
+/** Silence after which a PING is sent while frames wait to be acknowledged. */
+const WAITING_PING_MS = 5_000;
+/** PINGs in a row that may stay unanswered before the connection counts as lost. */
+const MAX_MISSED_PONGS = 3;
+
+/** What became due; a session handles one at a time. */
+export type Due =
+  /** The present state of the lifecycle has lasted its time. */
+  | 'state'
+  /** The server has not answered the HELLO that asks it to resume the session. */
+  | 'answer'
+  /** The credentials of the connection have expired. */
+  | 'credentials'
+  /** No data for the session timeout. */
+  | 'idle'
+  /** The peer is silent; send a PING. */
+  | 'ping'
+  /** The peer answers no PING. */
+  | 'lost';
+
+/** The deadlines that only one of the two roles has; `Infinity` for those of the other. */
+export interface RoleDeadlines {
+  /** Client: when the server must have answered a HELLO that resumes the session. */
+  readonly answerDue: number;
+  /** Server: when the client's credentials expire. */
+  readonly credentialsEnd: number;
+  /** Server: milliseconds without data after which it closes the session. */
+  readonly idleTimeoutMs: number;
+}
+
+/** The parts of a session that its deadlines depend on. */
+export interface TimedSession {
+  readonly isEstablished: boolean;
+  /** The connection is lost, and another one may resume the session. */
+  readonly isLost: boolean;
+  readonly role: RoleDeadlines;
+  readonly outbox: Pick<Outbox, 'isPaced' | 'pace'>;
+  readonly channel: {
+    readonly openStreams: number;
+    readonly framesUnconfirmed: number;
+    nextTimeout(): number;
+  };
+}
+
+/** The clock of a session and everything that it waits for. */
+export class SessionTimers {
+  /** The last clock reading; commands of the application that bring none use it. */
+  now = 0;
+  readonly liveness: Liveness;
+  /** Clock reading at which the present state times out. */
+  #state = Infinity;
+  /** Clock reading at which closing times out, with or without a connection. */
+  #closing = Infinity;
+  #lastData = 0;
+
+  constructor(timers: Timers) {
+    this.liveness = new Liveness(timers);
+  }
+
+  /** Readings never go back. */
+  tick(now: number): void {
+    if (now > this.now) this.now = now;
+  }
+
+  /** Data was sent or received; PING and PONG do not count. */
+  touch(): void {
+    this.#lastData = this.now;
+  }
+
+  /** The present state ends in `ms`, `Infinity` for one that may last. */
+  startState(ms: number): void {
+    this.#state = this.now + ms;
+  }
+
+  stopState(): void {
+    this.#state = Infinity;
+  }
+
+  /** Closing ends in `ms`. A suspended session still ends with its window if that is sooner. */
+  startClosing(ms: number): void {
+    this.#closing = this.now + ms;
+    this.#state = Math.min(this.#state, this.#closing);
+  }
+
+  /** A session that resumed while closing has the rest of its closing timeout, and no window any more. */
+  resumeClosing(): void {
+    this.#state = this.#closing;
+  }
+
+  /** The earliest clock reading at which something is due. */
+  next(session: TimedSession): number {
+    const { isEstablished, isLost, role, channel } = session;
+    const next = Math.min(this.#state, role.answerDue);
+    if (isLost) return next;
+    const output = Math.min(channel.nextTimeout(), this.#paceDue(session));
+    if (!isEstablished) return Math.min(next, output);
+    const ping = this.liveness.nextPoll(channel.framesUnconfirmed > 0);
+    return Math.min(next, output, role.credentialsEnd, this.#idleDeadline(session), ping);
+  }
+
+  /** What is due at `now`. A deadline of the state is reported once. */
+  due(now: number, session: TimedSession): Due | undefined {
+    const { isEstablished, role, channel } = session;
+    if (now >= this.#state) {
+      this.#state = Infinity;
+      return 'state';
+    }
+    if (now >= role.answerDue) return 'answer';
+    if (!isEstablished) return undefined;
+    if (now >= role.credentialsEnd) return 'credentials';
+    if (now >= this.#idleDeadline(session)) return 'idle';
+    return this.liveness.poll(now, channel.framesUnconfirmed > 0);
+  }
+
+  /** When the peer's rates let the next body be written. */
+  #paceDue({ outbox }: TimedSession): number {
+    return outbox.isPaced ? (outbox.pace?.readyAt(this.now) ?? Infinity) : Infinity;
+  }
+
+  /** An open stream keeps a session from being idle. */
+  #idleDeadline({ role, channel }: TimedSession): number {
+    return channel.openStreams > 0 ? Infinity : this.#lastData + role.idleTimeoutMs;
+  }
+}
+
+/** Sends a PING after silence and repeats it while nothing answers. Any frame received is a sign of life. */
+export class Liveness {
+  /** Milliseconds between the last PING and its PONG. */
+  roundTripMs: number | undefined;
+  readonly #timers: Timers;
+  #lastReceived = 0;
+  #pingSentAt = 0;
+  #pongDue = Infinity;
+  #missed = 0;
+  #unanswered = 0;
+
+  constructor(timers: Timers) {
+    this.#timers = timers;
+  }
+
+  /** PINGs of this connection whose PONG has not arrived. */
+  get unanswered(): number {
+    return this.#unanswered;
+  }
+
+  handleReceived(now: number): void {
+    this.#lastReceived = now;
+    this.#missed = 0;
+  }
+
+  /** A new connection: a PING of the previous one is never answered. */
+  restart(now: number): void {
+    this.handleReceived(now);
+    this.#pongDue = Infinity;
+    this.#unanswered = 0;
+  }
+
+  handlePong(now: number): void {
+    if (this.#unanswered > 0) this.#unanswered--;
+    if (this.#pongDue !== Infinity) this.roundTripMs = now - this.#pingSentAt;
+    this.#pongDue = Infinity;
+  }
+
+  /**
+   * What to do at `now`: nothing, send a PING, or give the connection up.
+   *
+   * @param isWaiting frames were sent and not acknowledged, so silence means more.
+   */
+  poll(now: number, isWaiting: boolean): 'ping' | 'lost' | undefined {
+    if (now < this.nextPoll(isWaiting)) return undefined;
+    if (this.#pongDue === Infinity) return this.#ping(now);
+    // Another frame has arrived since the PING: the peer lives, its PONG may come later.
+    if (this.#lastReceived > this.#pingSentAt) {
+      this.#pongDue = Infinity;
+      return undefined;
+    }
+    this.#missed++;
+    return this.#missed < MAX_MISSED_PONGS ? this.#ping(now) : 'lost';
+  }
+
+  /** When {@link poll} has something to do. */
+  nextPoll(isWaiting: boolean): number {
+    if (this.#pongDue !== Infinity) return this.#pongDue;
+    const { pingIntervalMs } = this.#timers;
+    return this.#lastReceived + (isWaiting ? Math.min(WAITING_PING_MS, pingIntervalMs) : pingIntervalMs);
+  }
+
+  #ping(now: number): 'ping' {
+    this.#unanswered++;
+    this.#pingSentAt = now;
+    this.#pongDue = now + this.#timers.pongTimeoutMs;
+    return 'ping';
+  }
+}
