@@ -2,7 +2,7 @@ import { ProtocolError } from '../base/errors.js';
 import { closeReasonOf } from '../session/close-reason.js';
 import { attempt, guardLater, logCrash } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
-import type { CloseResult, SessionEvents } from './session.js';
+import type { CloseResult } from './session.js';
 
 const SESSION_FAILED = 'the session failed';
 
@@ -14,7 +14,6 @@ export interface EndingHost extends EndpointHost {
   now(): number;
   /** Drops the connection with the reason of a close frame. Never throws. */
   cutOff(reason: string): void;
-  notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void;
 }
 
 /** How a session ends: in order, by an error, or by a fault of this end; and who waits for that. */

@@ -5,12 +5,12 @@ import type { SessionCore } from '../session/types.js';
 import type { EndpointOptions } from './endpoint-options.js';
 import type { Crashable } from './guard.js';
 import type { Mailbox } from './messages/mailbox.js';
-import type { MessageOwner, ReceivedMessage } from './messages/message.js';
+import type { MessageOwner } from './messages/message.js';
 import type { ContentScanner, Logger } from './ports.js';
-import type { Session } from './session.js';
+import type { Session, SessionEvents } from './session.js';
 import type { StatsRecorder } from './stats.js';
 
-/** What the inbound and the outbound half of a session need from the endpoint that drives it. */
+/** The endpoint of a session as its inbound and its outbound half see it. */
 export interface EndpointHost extends Crashable, MessageOwner {
   readonly core: SessionCore;
   readonly options: EndpointOptions;
@@ -28,8 +28,7 @@ export interface EndpointHost extends Crashable, MessageOwner {
   transmit(): void;
   /** Writes what waits and handles events. Never throws. */
   pump(): void;
-  /** Takes a report that a message could not be delivered. */
-  handleReport(message: ReceivedMessage): void;
+  notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void;
 }
 
 export function sessionClosed(): ProtocolError {

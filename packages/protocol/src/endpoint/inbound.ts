@@ -5,9 +5,10 @@ import type { Reservation } from '../base/memory.js';
 import { plainBody, type ReceivedBody } from '../codec/body.js';
 import { DELIVERY } from '../link/addressing.js';
 import type { SessionEvent } from '../session/types.js';
-import { encodeUndeliverable } from './agents/delivery.js';
+import { decodeUndeliverable, encodeUndeliverable } from './agents/delivery.js';
 import { guardLater } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
+import { loggable } from './loggable.js';
 import { Intake, type IntakeEvent } from './messages/intake.js';
 import { createMessage, type ReceivedMessage } from './messages/message.js';
 import type { Outbound } from './outbound.js';
@@ -44,7 +45,7 @@ export class Inbound {
     switch (event.type) {
       case 'message':
         if (event.body.agent === DELIVERY && this.#eventRoute === undefined)
-          return this.#host.handleReport(this.#messageOf(event.body, undefined));
+          return this.#handleReport(event.body);
         return this.#takeIn(event);
       case 'request':
       case 'part':
@@ -243,6 +244,19 @@ export class Inbound {
       }
     }
     this.#host.pump();
+  }
+
+  /** Reports messages that the server could not deliver. */
+  #handleReport(body: ReceivedBody): void {
+    const { core, logger, options } = this.#host;
+    try {
+      const report = decodeUndeliverable(this.#messageOf(body, undefined).text, options.limits);
+      this.#host.notify('undelivered', report);
+    } catch (error) {
+      const fields = { event: 'report.unreadable', session: core.id, err: loggable(error) };
+      logger.warn(fields, 'cannot read a delivery report');
+    }
+    if (core.channel.consume(0, body.charge)) this.#host.pump();
   }
 
   #refuseTensor(streamId: number, charge: number): void {

@@ -2,6 +2,7 @@ import { type BodyForm, formOf } from '../codec/algorithms.js';
 import type { LastSelection } from '../codec/auto/deferred.js';
 import { BodyCodec, BodyCounts, type ReceivedBody } from '../codec/body.js';
 import type { ContextUse } from '../link/context-coding.js';
+import type { Channel, SessionCore } from '../session/types.js';
 
 /** Counters of one algorithm in one direction. */
 export interface AlgorithmStats {
@@ -67,27 +68,30 @@ export class StatsRecorder {
     this.#received.add(BodyCodec.AVP, length, length);
   }
 
-  /** @param sent bodies that were written; see `SessionCore.sentBodies`. */
-  snapshot(
-    sent: BodyCounts | undefined,
-    now: Pick<
-      SessionStats,
-      | 'queuedBytes'
-      | 'blockedOnCredit'
-      | 'blockedOnRate'
-      | 'openStreams'
-      | 'roundTripMs'
-      | 'lastSelection'
-      | 'context'
-    >,
-  ): SessionStats {
+  /** @param lastSelection see {@link SessionStats.lastSelection}. */
+  snapshot(core: CountedCore, lastSelection: LastSelection | undefined): SessionStats {
+    const { channel } = core;
     return {
-      sent: summarize(this.#sentBytes, sent),
+      sent: summarize(this.#sentBytes, channel.sentBodies),
       received: summarize(this.#receivedBytes, this.#received),
-      ...now,
+      blockedOnCredit: core.isBlockedOnCredit,
+      blockedOnRate: core.isPaced,
+      queuedBytes: core.queuedBytes,
+      openStreams: channel.openStreams,
+      roundTripMs: core.roundTripMs,
+      lastSelection,
+      context: channel.contextUse,
     };
   }
 }
+
+/** The part of a session core that counts. */
+export type CountedCore = Pick<
+  SessionCore,
+  'isBlockedOnCredit' | 'isPaced' | 'queuedBytes' | 'roundTripMs'
+> & {
+  readonly channel: Pick<Channel, 'sentBodies' | 'openStreams' | 'contextUse'>;
+};
 
 function summarize(wireBytes: number, counts?: BodyCounts): DirectionStats {
   const byAlgorithm: Partial<Record<BodyForm, AlgorithmStats>> = {};

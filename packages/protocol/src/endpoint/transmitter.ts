@@ -1,5 +1,7 @@
+import { CloseCode } from '../base/close-codes.js';
 import type { Clock, Sweepable } from '../platform/clock.js';
 import type { SessionCore } from '../session/types.js';
+import { attempt } from './guard.js';
 import type { Wire } from './ports.js';
 import type { StatsRecorder } from './stats.js';
 
@@ -17,12 +19,12 @@ export interface TransmitterHost extends Sweepable {
 
 /** Writes what the core has to the connection, and reads from it only while there is room for more. */
 export class Transmitter {
-  wire: Wire | undefined;
   readonly #host: TransmitterHost;
   readonly #clock: Clock;
   readonly #stats: StatsRecorder;
   #isPolling = false;
   #isReading = true;
+  #wire: Wire | undefined;
 
   constructor(host: TransmitterHost, clock: Clock, stats: StatsRecorder) {
     this.#host = host;
@@ -30,18 +32,29 @@ export class Transmitter {
     this.#stats = stats;
   }
 
+  get wire(): Wire | undefined {
+    return this.#wire;
+  }
   get isReading(): boolean {
     return this.#isReading;
   }
 
-  /** The connection is gone, or another one carries the session. */
-  detach(): void {
-    this.wire = undefined;
+  /** @param wire the connection that carries the session from now on; `undefined` if the last one is gone. */
+  attach(wire: Wire | undefined): void {
+    this.#wire = wire;
     this.#isReading = true;
   }
 
+  /** Drops the connection with the reason of a close frame. Never throws. */
+  cutOff(reason: string): void {
+    const wire = this.#wire;
+    this.attach(undefined);
+    const failed = attempt(() => wire?.close(CloseCode.INTERNAL, reason));
+    if (failed !== undefined) attempt(() => wire?.terminate?.());
+  }
+
   transmit(): void {
-    const { wire } = this;
+    const wire = this.#wire;
     if (wire === undefined) return;
     const { core } = this.#host;
     let isCurrent = false;
@@ -67,12 +80,12 @@ export class Transmitter {
   /** Without credit only the connection itself can hold the peer back. */
   pauseWhileFull(): void {
     const { core } = this.#host;
-    if (core.isFull && this.#isReading && this.wire?.pause !== undefined) {
+    if (core.isFull && this.#isReading && this.#wire?.pause !== undefined) {
       this.#isReading = false;
-      this.wire.pause();
+      this.#wire.pause();
     } else if (!core.isFull && !this.#isReading) {
       this.#isReading = true;
-      this.wire?.resume?.();
+      this.#wire?.resume?.();
     }
   }
 
