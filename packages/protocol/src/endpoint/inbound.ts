@@ -13,8 +13,7 @@ import { Intake, type IntakeEvent } from './messages/intake.js';
 import { createMessage, type ReceivedMessage } from './messages/message.js';
 import type { Outbound } from './outbound.js';
 import type { EventRoute } from './ports.js';
-import { Handlers } from './requests/handlers.js';
-import type { RequestHandler } from './requests/responder.js';
+import { type RequestHandler, Responder } from './requests/responder.js';
 import { TensorReceiver } from './tensors/receiver.js';
 import { isTurnOver } from './turn.js';
 
@@ -28,7 +27,7 @@ export class Inbound {
   readonly #outbound: Outbound;
   readonly #eventRoute: EventRoute | undefined;
   #intake: Intake | undefined;
-  #handlers: Handlers | undefined;
+  #responder: Responder | undefined;
   #tensors: TensorReceiver | undefined;
   #hasDroppedMessage = false;
   #hasRefusedBody = false;
@@ -57,7 +56,7 @@ export class Inbound {
         if (event.piece.offset === 0) recorder.receivedTensor(event.piece.totalLength);
         if (this.#route(event, undefined)) return;
         if (options.takesMessages === false) return this.#refuseTensor(event.streamId, event.piece.charge);
-        return this.#tensorReceiver.handlePiece(event.streamId, event.piece);
+        return this.#getTensors().handlePiece(event.streamId, event.piece);
       case 'cancel':
         if (this.#intake?.has(event.streamId) !== true && this.#route(event, undefined)) return;
         this.#tensors?.handleCancel(event.streamId);
@@ -67,20 +66,20 @@ export class Inbound {
 
   /** Answers a request that was received with a handler of the caller's. */
   async answer(streamId: number, body: ReceivedBody, handler: RequestHandler): Promise<void> {
-    await this.#handlersOf().run(streamId, createMessage(body, this.#outbound.coder), handler);
+    await this.#getResponder().run(streamId, createMessage(body, this.#outbound.coder), handler);
   }
 
   /** Stops the handlers except those that run to completion. */
   abortHandlers(reason: ProtocolError): void {
-    this.#handlers?.abort(reason);
+    this.#responder?.abort(reason);
   }
 
   /** The session is over. */
   end(error: ProtocolError | undefined): void {
-    if (this.#tensors === undefined && this.#handlers === undefined) return;
+    if (this.#tensors === undefined && this.#responder === undefined) return;
     const failure = error ?? sessionClosed();
     this.#tensors?.end(failure);
-    this.#handlers?.abort(failure);
+    this.#responder?.abort(failure);
   }
 
   /** Waits for memory if the body needs any that is charged. */
@@ -149,18 +148,18 @@ export class Inbound {
     const host = this.#host;
     // The client may have cancelled it during the scan.
     if (host.core.channel.isWanted(streamId)) {
-      guardLater(host, this.#handlersOf().run(streamId, message, host.options.onRequest));
+      guardLater(host, this.#getResponder().run(streamId, message, host.options.onRequest));
       return;
     }
     message.release();
     host.core.channel.end(streamId);
   }
 
-  #handlersOf(): Handlers {
-    if (this.#handlers === undefined) {
+  #getResponder(): Responder {
+    if (this.#responder === undefined) {
       const host = this.#host;
       const { clock, limits, batch, yield: letOthersRun = clock.yield } = host.options;
-      this.#handlers = new Handlers({
+      this.#responder = new Responder({
         core: host.core,
         coder: this.#outbound.coder,
         session: host.session,
@@ -174,10 +173,10 @@ export class Inbound {
         ready: (streamId) => this.#outbound.room(streamId),
       });
     }
-    return this.#handlers;
+    return this.#responder;
   }
 
-  get #tensorReceiver(): TensorReceiver {
+  #getTensors(): TensorReceiver {
     if (this.#tensors === undefined) {
       const host = this.#host;
       const { core, mailbox, scanner } = host;
@@ -208,7 +207,7 @@ export class Inbound {
 
   #cancel(streamId: number): void {
     const charge = this.#intake?.drop(streamId);
-    if (charge === undefined) return this.#handlers?.cancel(streamId);
+    if (charge === undefined) return this.#responder?.cancel(streamId);
     // Its handler has not begun.
     const { channel } = this.#host.core;
     channel.consume(streamId, charge);
