@@ -6,7 +6,7 @@ import { type AvpOptions, introduction } from '../codec/avp/agreement.js';
 import { stateContext } from '../codec/context/parameters.js';
 import type { Capabilities } from '../control/negotiate.js';
 import { VOCABULARY_HASHES } from '../tokenizer/vocabulary.js';
-import { type AgentOptions, stateAgent } from './agents/description.js';
+import { type AgentOptions, agentExtension } from './agents/description.js';
 import type { TransferMode } from './tensors/receiver.js';
 
 /** What client and server state alike. */
@@ -99,7 +99,7 @@ export function resolveCapabilities(
   if (wanted.link) extensions[Extension.LINK] = JSON.stringify(statedLink(limits, options.takesMessages));
   if (wanted.resume) extensions[Extension.RESUME] = '{}';
   if (wanted.context && !isProtected) extensions[Extension.CONTEXT] = stateContext(contextBounds(limits));
-  if (wanted.agents) extensions[Extension.AGENTS] = stateAgent(options.agent ?? {});
+  if (wanted.agents) extensions[Extension.AGENTS] = agentExtension(options.agent ?? {});
   const { avp } = options;
   if (wanted.avp && avp !== undefined && !isProtected)
     extensions[Extension.AVP] = introduction(avp, options.agentId);
