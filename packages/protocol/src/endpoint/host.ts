@@ -18,15 +18,15 @@ export interface EndpointHost extends Crashable, MessageOwner {
   readonly recorder: StatsRecorder;
   /** The session that handlers and scans are given. */
   readonly session: Session;
-  /** The client's name, at both ends. */
+  /** The agent ID of the client, at both ends. */
   readonly agentId: string | undefined;
   readonly negotiated: Negotiated;
   readonly memory: SessionMemory;
   readonly mailbox: Mailbox;
   readonly scanner: ContentScanner | undefined;
-  /** Writes what waits; enough after commands that cause no events. */
+  /** Writes the pending frames; enough after commands that cause no events. */
   transmit(): void;
-  /** Writes what waits and handles events. Never throws. */
+  /** Writes the pending frames and handles events. Never throws. */
   pump(): void;
   notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void;
 }

@@ -18,9 +18,9 @@ import { TensorReceiver } from './tensors/receiver.js';
 import { isTurnOver } from './turn.js';
 
 /**
- * The messages, requests, tensors and replies that this end receives in one session: reserves memory for them,
- * has them scanned, and hands them to the route, the handlers, the mailbox or the waiting reply. Members are
- * created on first use.
+ * The messages, requests, tensors and replies that this end receives in one session: reserves memory for
+ * them, has them scanned, and hands them to the route, the handlers, the mailbox or the waiting reply.
+ * Members are created on first use.
  */
 export class Inbound {
   readonly #host: EndpointHost;
@@ -64,7 +64,7 @@ export class Inbound {
     }
   }
 
-  /** Answers a request that was received with a handler of the caller's. */
+  /** Answers a received request with the given handler. */
   async answer(streamId: number, body: ReceivedBody, handler: RequestHandler): Promise<void> {
     await this.#getResponder().run(streamId, createMessage(body, this.#outbound.coder), handler);
   }
@@ -82,7 +82,7 @@ export class Inbound {
     this.#responder?.abort(failure);
   }
 
-  /** Waits for memory if the body needs any that is charged. */
+  /** Delivers an event, when there is memory for its body. */
   #takeIn(event: IntakeEvent): void {
     if (this.#intake === undefined) {
       const host = this.#host;
@@ -131,7 +131,9 @@ export class Inbound {
     }
   }
 
-  /** Server: offers an event that concerns another session to the route. Returns whether the route took it. */
+  /**
+   * Server: offers an event that concerns another session to the route. Returns whether the route took it.
+   */
   #route(event: SessionEvent, reservation: Reservation | undefined): boolean {
     const route = this.#eventRoute;
     return route !== undefined && isForOthers(event, route) && route.take(event, reservation);
@@ -165,7 +167,7 @@ export class Inbound {
         session: host.session,
         logger: host.logger,
         clock: this.#outbound.clock,
-        // With the clock of the process, as all sessions share a turn of the event loop.
+        // All sessions share a turn of the event loop, so this is the clock of the process.
         rest: (size) => (isTurnOver(clock, size) ? letOthersRun() : undefined),
         maxMetadataSize: limits.maxMetadataSize,
         batch,
@@ -208,15 +210,15 @@ export class Inbound {
   #cancel(streamId: number): void {
     const charge = this.#intake?.drop(streamId);
     if (charge === undefined) return this.#responder?.cancel(streamId);
-    // Its handler has not begun.
+    // The request still waits for memory, so there is no handler to stop.
     const { channel } = this.#host.core;
     channel.consume(streamId, charge);
     channel.end(streamId);
   }
 
   /**
-   * Drops a message because this end has no reader for messages. It says so in ACCEPT, but older peers do not
-   * know that: the peer gets a report if it understands reports, and the first drop is logged.
+   * Drops a message because this end has no reader for messages. ACCEPT announces that, but older peers do
+   * not know the field: they get a report if they understand reports. Only the first drop is logged.
    */
   #dropMessage({ charge }: ReceivedBody, reservation: Reservation | undefined): void {
     const { core, logger, negotiated } = this.#host;
@@ -260,7 +262,7 @@ export class Inbound {
 
   #refuseTensor(streamId: number, charge: number): void {
     this.#host.core.channel.consume(streamId, charge);
-    const message = 'the server reads no tensors: it has no onSession';
+    const message = 'the server does not read tensors: it has no onSession';
     this.#refuse(streamId, new ProtocolError('unsupported', message));
   }
 

@@ -15,8 +15,8 @@ export interface LoadingHost extends Crashable {
 }
 
 /**
- * Loads the codecs and the vocabulary that the two ends agreed on, then calls `start`. The core holds received frames
- * meanwhile. A failure ends the session.
+ * Loads the codecs and the vocabulary that the two ends agreed on, then calls `start`. The core holds
+ * received frames meanwhile. A failure ends the session.
  */
 export function loadAgreed(host: LoadingHost, start: () => void): void {
   const { core, negotiated, options } = host;

@@ -5,9 +5,9 @@ import { attempt } from './guard.js';
 import type { Wire } from './ports.js';
 import type { StatsRecorder } from './stats.js';
 
-/** Bytes handed to the socket ahead of time; more would let small messages wait behind large ones. */
+/** Bytes that a socket may buffer. With more, small messages would wait for large ones. */
 const SOCKET_HIGH_WATER = 256 * 1024;
-/** How often a socket without a drain event is asked whether it has room again. */
+/** Milliseconds between two looks at the buffer of a socket that has no drain event. */
 const DRAIN_POLL_MS = 4;
 
 /** The endpoint whose session is written. */
@@ -17,7 +17,7 @@ export interface TransmitterHost extends Sweepable {
   pump(): void;
 }
 
-/** Writes what the core has to the connection, and reads from it only while there is room for more. */
+/** Writes the frames of the core to the connection, and pauses reading while the receive window is full. */
 export class Transmitter {
   readonly #host: TransmitterHost;
   readonly #clock: Clock;
@@ -62,7 +62,7 @@ export class Transmitter {
       const frame = core.pollTransmit();
       if (frame === undefined) {
         if (isCurrent || !core.isPaced) return;
-        // What is sent between two events finds the clock of the last one.
+        // The pacer of the core uses the time of the last event: update it once.
         isCurrent = true;
         core.handleTimeout(this.#clock.now());
         this.#clock.soon(this.#host);
@@ -71,13 +71,15 @@ export class Transmitter {
       room -= frame.length;
       this.#stats.sent(frame.length);
       wire.send(frame);
-      // What the wire has passed on at once makes room.
+      // The wire may have sent everything already.
       if (room <= 0) room = SOCKET_HIGH_WATER - wire.bufferedAmount;
     }
     if (core.hasOutput) this.#pollForRoom();
   }
 
-  /** Without credit only the connection itself can hold the peer back. */
+  /**
+   * Stops reading while the core is full: a peer without credit-based flow control can only be held back so.
+   */
   pauseWhileFull(): void {
     const { core } = this.#host;
     if (core.isFull && this.#isReading && this.#wire?.pause !== undefined) {
@@ -89,7 +91,7 @@ export class Transmitter {
     }
   }
 
-  /** Not every socket tells when it has drained. */
+  /** Not every socket has a drain event. */
   #pollForRoom(): void {
     if (this.#isPolling) return;
     this.#isPolling = true;

@@ -10,13 +10,15 @@ import type { Body } from '../messages/part.js';
 import type { ReplyStream } from '../requests/reply.js';
 
 /**
- * The directory of agents as a session sees it. A request to `@directory` is answered with a stream of JSON: first the
- * present agents, then, if requested, the changes.
+ * The directory of agents as a session sees it. A request to `@directory` is answered with a stream of JSON:
+ * first the present agents, then, if requested, the changes.
  */
 
 /** Another agent of the server. */
 export interface AgentInfo {
-  /** The ID of the agent. Agents of another principal do not disclose theirs; for them, it is {@link address}. */
+  /**
+   * The ID of the agent. Agents of another principal do not disclose theirs; for them, it is {@link address}.
+   */
   readonly id: string;
   /** For `to`, and in `from` of the agent's messages. It does not change while the server runs. */
   readonly address: string;
@@ -53,8 +55,8 @@ export interface DirectoryQuery {
 }
 
 /**
- * One part of an answer. While `isComplete` is false, more parts of the list of present agents follow. Only the latest
- * state of an agent is sent.
+ * One part of an answer. While `isComplete` is false, more parts of the list of present agents follow. Only
+ * the latest state of an agent is sent.
  */
 export interface DirectoryNews {
   readonly present: readonly AgentInfo[];

@@ -1,7 +1,7 @@
 /**
- * Server-sent events as the parts of a reply. A part is exactly the data of one event. An event with a name or an ID, or
- * with data that looks like field lines, is sent as its field lines instead; JSON never begins like one. An empty part
- * is not an event: it only shows that the reply has begun.
+ * Server-sent events as the parts of a reply. A part is exactly the data of one event. An event with a name
+ * or an ID, or with data that looks like field lines, is sent as its field lines instead; JSON never begins
+ * like one. An empty part is not an event: it only shows that the reply has begun.
  */
 
 /** One event of a stream of server-sent events. */

@@ -3,8 +3,9 @@ import { type Fields, get, isFields } from '../../base/fields.js';
 import type { Metadata } from '../messages/metadata.js';
 
 /**
- * HTTP in a session, by convention between two applications: the metadata of a session request holds the head of the
- * HTTP request, the metadata of its reply the head of the response, both under `http`. Bodies are sent as bodies.
+ * HTTP in a session, by convention between two applications: the metadata of a session request holds the head
+ * of the HTTP request, the metadata of its reply the head of the response, both under `http`. Bodies are sent
+ * as bodies.
  */
 
 /** Header values by lower-case name. */

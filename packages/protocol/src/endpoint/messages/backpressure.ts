@@ -34,7 +34,10 @@ export class Backpressure {
     });
   }
 
-  /** Wakes the senders that have room now, or all of them if `core` is `undefined`: nothing more will be written. */
+  /**
+   * Wakes the senders that have room now, or all of them if `core` is `undefined`: nothing more will be
+   * written.
+   */
   wake(core: SessionCore | undefined): void {
     if (this.#waiting === undefined) return;
     for (const [streamId, waiting] of this.#waiting) {

@@ -16,9 +16,9 @@ export interface InboxOptions<Item> {
 }
 
 /**
- * A queue with one asynchronous reader. Items stay in order; an error is thrown after the items before it. Leaving a
- * `for await` releases the queue to another reader. The queue is its own iterator, so that an idle one needs little
- * memory.
+ * A queue with one asynchronous reader. Items stay in order; an error is thrown after the items before it.
+ * Leaving a `for await` releases the queue to another reader. The queue is its own iterator, so that an idle
+ * one needs little memory.
  */
 export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
   readonly #options: InboxOptions<Item>;

@@ -24,8 +24,8 @@ export interface IntakeOptions {
 }
 
 /**
- * Holds bodies back until there is memory to decode them. They wait in their coded form, without returning credit, and
- * in the order of their stream. Small bodies on other streams overtake them.
+ * Holds bodies back until there is memory to decode them. They wait in their coded form, without returning
+ * credit, and in the order of their stream. Small bodies on other streams overtake them.
  */
 export class Intake {
   readonly #options: IntakeOptions;
@@ -53,7 +53,10 @@ export class Intake {
     return this.#waiting?.has(streamId) ?? false;
   }
 
-  /** Drops the waiting events of a cancelled stream. Returns the charges of their bodies; `undefined` if none waits. */
+  /**
+   * Drops the waiting events of a cancelled stream. Returns the charges of their bodies; `undefined` if none
+   * waits.
+   */
   drop(streamId: number): number | undefined {
     const waiting = this.#waiting?.get(streamId);
     if (waiting === undefined) return undefined;

@@ -9,11 +9,14 @@ import { decodeMetadata, type Metadata } from './metadata.js';
 import { blame } from './undecodable.js';
 
 /**
- * A received message, request, reply or part of a reply. Each property is decoded when it is first read, and throws a
- * `ProtocolError` if the content cannot be decoded.
+ * A received message, request, reply or part of a reply. Each property is decoded when it is first read, and
+ * throws a `ProtocolError` if the content cannot be decoded.
  */
 export interface Message {
-  /** The address of the agent that sent it, as the server authenticated it; `undefined` if the peer itself sent it. */
+  /**
+   * The address of the agent that sent it, as the server authenticated it; `undefined` if the peer itself
+   * sent it.
+   */
   readonly from: string | undefined;
   /** The codec of the body; `CONTEXT` if it was coded against earlier messages, `AVP` for a tensor. */
   readonly algorithm: BodyForm;
@@ -31,11 +34,15 @@ export interface Message {
   readonly header: M2MHeader | undefined;
   /** The tensor of an AVP message. */
   readonly tensor: ReceivedTensor | undefined;
-  /** The metadata of a request or reply; empty if it has none. @throws {ProtocolError} `bad_message`, `json_too_deep`. */
+  /**
+   * The metadata of a request or reply; empty if it has none.
+   *
+   * @throws {ProtocolError} `bad_message`, `json_too_deep`.
+   */
   readonly metadata: Metadata;
   /**
-   * The result of a scan: that of this end, or the one that the peer states in `m2m.v1.json`; `undefined` if the content
-   * was not scanned.
+   * The result of a scan: that of this end, or the one that the peer states in `m2m.v1.json`; `undefined` if
+   * the content was not scanned.
    */
   readonly securityStatus: SecurityStatus | undefined;
   /** Bytes of the coded body on the wire. */
@@ -115,7 +122,8 @@ export class ReceivedMessage implements Message {
     this.securityStatus = body.securityStatus;
     if (partText === undefined || body.codec !== BodyCodec.TOKEN_NATIVE) return;
     const tokens = this.tokens as Uint32Array;
-    // The decoder of a stream needs every part in order. If the text cannot be decoded, the tokens still can be read.
+    // The decoder of a stream needs every part in order. If the text cannot be decoded, the tokens still can
+    // be read.
     try {
       this.#text = partText.push(tokens);
     } catch (error) {

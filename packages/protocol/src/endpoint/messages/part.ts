@@ -4,7 +4,10 @@ import type { BodyCoder } from '../../codec/auto/coder.js';
 import type { CodedBody } from '../../codec/body.js';
 import type { BodyToSend } from '../../link/link.js';
 
-/** The content of a message or request: a string is text, a `Uint8Array` is bytes, any other value is sent as JSON. */
+/**
+ * The content of a message or request: a string is text, a `Uint8Array` is bytes, any other value is sent as
+ * JSON.
+ */
 export type Body = string | Uint8Array | object | number | boolean | null;
 
 /** One part of a reply; a string is text. Token IDs are sent as they are, without detokenizing them. */
@@ -58,7 +61,9 @@ function encodeContent(
 /** UTF-16 units from which text is coded in slices; below, every codec takes at most about 10 ms. */
 const LARGE_CONTENT = 128 * 1024;
 
-/** @throws {ProtocolError} `invalid_argument` if it is not a part or has no JSON form; errors of the codec. */
+/**
+ * @throws {ProtocolError} `invalid_argument` if it is not a part or has no JSON form; errors of the codec.
+ */
 export function encodePart(
   part: Part,
   coder: BodyCoder,

@@ -2,8 +2,8 @@ import { CloseCode } from '../../base/close-codes.js';
 import { ProtocolError } from '../../base/errors.js';
 
 /**
- * Finds the errors that were thrown because a message of the peer cannot be decoded. Application code may throw equal
- * errors for other reasons, so each error is recorded with the message that threw it.
+ * Finds the errors that were thrown because a message of the peer cannot be decoded. Application code may
+ * throw equal errors for other reasons, so each error is recorded with the message that threw it.
  */
 
 /** The message that cannot be decoded, and an object that identifies its session. */

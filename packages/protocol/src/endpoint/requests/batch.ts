@@ -5,13 +5,17 @@ import type { Clock } from '../../platform/clock.js';
 import type { Part } from '../messages/part.js';
 
 /**
- * Joins the parts of a reply into batches: fewer and larger frames at the price of a short delay. Texts are joined with
- * texts, token IDs with token IDs; JSON and bytes are always sent by themselves.
+ * Joins the parts of a reply into batches: fewer and larger frames at the price of a short delay. Texts are
+ * joined with texts, token IDs with token IDs; JSON and bytes are always sent by themselves.
  */
 export interface BatchOptions {
   /** Milliseconds that the first part of a batch waits for more, from 0 to 10,000. @default 10 */
   readonly ms?: number | undefined;
-  /** A batch is sent at once when it holds this many bytes of UTF-8 text or of encoded token IDs. @default 4096 */
+  /**
+   * A batch is sent at once when it holds this many bytes of UTF-8 text or of encoded token IDs.
+   *
+   * @default 4096
+   */
   readonly bytes?: number | undefined;
 }
 
@@ -89,7 +93,9 @@ export class PartBatch {
     this.#release();
   }
 
-  /** Adds `part` to the pending batch and returns the batch; `undefined` for a part that is sent by itself. */
+  /**
+   * Adds `part` to the pending batch and returns the batch; `undefined` for a part that is sent by itself.
+   */
   #join(part: Part): Pending | undefined {
     const text = typeof part === 'string' ? part : textOf(part);
     const ids = text === undefined ? idsOf(part) : undefined;

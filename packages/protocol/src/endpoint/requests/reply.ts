@@ -8,8 +8,8 @@ import { createMessage, type Message, type PartText, type ReceivedMessage } from
 import { decodeMetadata, type Metadata } from '../messages/metadata.js';
 
 /**
- * The reply to a request, part by part. It has one reader at a time. The iteration throws the error of a failed
- * request after the parts that arrived.
+ * The reply to a request, part by part. It has one reader at a time. The iteration throws the error of a
+ * failed request after the parts that arrived.
  */
 export interface ReplyStream extends AsyncIterable<Message> {
   /** The ID of the stream; 0 while a very large request is still being coded. */
@@ -26,7 +26,10 @@ export interface Reply extends ReplyStream {
   readonly isOver: boolean;
   /** The request was sent on stream `id`. */
   begin(id: number): void;
-  /** Joins the parts: resolves when the reply is complete, rejects if the request fails. Call it before parts arrive. */
+  /**
+   * Joins the parts: resolves when the reply is complete, rejects if the request fails. Call it before parts
+   * arrive.
+   */
   whole(): Promise<Message>;
   /** @param reservation memory for the decoded body. */
   handlePart(body: ReceivedBody, reservation?: Reservation): void;
@@ -115,7 +118,8 @@ class StreamReply implements Reply {
     if (this.#isOver) return reservation?.release();
     if (body.metadata !== undefined) {
       this.#learn(body.metadata);
-      // A part with metadata and no content only carries the metadata. A protected part is coded, so it has bytes.
+      // A part with metadata and no content only carries the metadata. A protected part is coded, so it has
+      // bytes.
       const isNothing = body.bytes.length === 0 || (body.opened !== undefined && body.originalLength === 0);
       if (isNothing) {
         reservation?.release();
@@ -238,7 +242,9 @@ class StreamReply implements Reply {
   }
 }
 
-/** Joins bodies into one, whose size is limited like that of a message. It holds token IDs if all bodies do. */
+/**
+ * Joins bodies into one, whose size is limited like that of a message. It holds token IDs if all bodies do.
+ */
 function joinBodies(bodies: readonly ReceivedBody[], coder: BodyCoder): ReceivedBody {
   const areTokens = bodies.length > 0 && bodies.every((body) => body.codec === BodyCodec.TOKEN_NATIVE);
   const { maxMessageSize } = coder.limits;

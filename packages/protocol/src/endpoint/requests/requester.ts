@@ -35,8 +35,8 @@ export class Requester {
   /**
    * Sends a request, at once if the body is coded already, and returns its reply.
    *
-   * @throws {ProtocolError} `session_closed`, `unsupported`, `message_too_large`, `too_many_streams` if the body is
-   * coded already; otherwise the reply fails with the error.
+   * @throws {ProtocolError} `session_closed`, `unsupported`, `message_too_large`, `too_many_streams` if the
+   * body is coded already; otherwise the reply fails with the error.
    */
   ask(body: BodyToSend | Promise<BodyToSend>, options: ReplyBounds): Reply {
     const reply = this.#createReply(options);

@@ -18,16 +18,16 @@ export interface RequestContext {
   /** Aborts when the requester cancels or the session ends, never because a connection was lost. */
   readonly signal: AbortSignal;
   /**
-   * Lets the handler finish although the session ends meanwhile, for work that must not stop halfway. From then on
-   * only a cancel aborts {@link signal}, and parts that cannot be delivered are dropped. Call it first: a signal that
-   * has aborted stays aborted.
+   * Lets the handler finish although the session ends meanwhile, for work that must not stop halfway. From
+   * then on only a cancel aborts {@link signal}, and parts that cannot be delivered are dropped. Call it
+   * first: a signal that has aborted stays aborted.
    */
   runToCompletion(): void;
   /** The metadata of the request; empty if it has none. */
   readonly metadata: Metadata;
   /**
-   * Sends metadata before the next part, or with the whole reply. Call it before the first part, so that the requester
-   * has the metadata when it reads that part.
+   * Sends metadata before the next part, or with the whole reply. Call it before the first part, so that the
+   * requester has the metadata when it reads that part.
    *
    * @throws {ProtocolError} `invalid_argument` if it is not an object; `metadata_too_large`.
    */
@@ -41,8 +41,9 @@ export interface RequestContext {
 }
 
 /**
- * Answers a request: returns one part, or yields several. An error that it throws reaches the requester as `internal`
- * without details, unless it is a `RequestError`, or was thrown because the request cannot be decoded.
+ * Answers a request: returns one part, or yields several. An error that it throws reaches the requester as
+ * `internal` without details, unless it is a `RequestError`, or was thrown because the request cannot be
+ * decoded.
  */
 export type RequestHandler = (
   request: Message,
@@ -72,7 +73,10 @@ export interface AnswerOptions {
   /** Bytes of encoded metadata. */
   readonly maxMetadataSize: number;
   readonly clock: Clock;
-  /** Called after a part of `size` bytes. Resolves when other work has had the event loop; `undefined` if it need not. */
+  /**
+   * Called after a part of `size` bytes. Resolves when other work has had the event loop; `undefined` if it
+   * need not.
+   */
   readonly rest: (size: number) => Promise<void> | undefined;
   /** How parts are joined unless the handler chooses otherwise. */
   readonly batch: ResolvedBatchOptions | undefined;
@@ -202,7 +206,9 @@ export async function answer(
     const rest = options.rest(body.bytes.length);
     if (rest !== undefined) await rest;
   };
-  /** Sends metadata in an empty part of its own, which the requester does not count as a part of the reply. */
+  /**
+   * Sends metadata in an empty part of its own, which the requester does not count as a part of the reply.
+   */
   const announce = () => {
     const metadata = takeMetadata();
     if (metadata !== undefined) sink.chunk(coder.encodeNothing(metadata));

@@ -9,7 +9,10 @@ import type { TensorMessage } from './message.js';
 import { StreamedTransfer } from './stream.js';
 import type { Transfer, TransferSink } from './transfer.js';
 
-/** How an application receives tensors: `assemble` delivers the whole tensor, `stream` its bytes while they arrive. */
+/**
+ * How an application receives tensors: `assemble` delivers the whole tensor, `stream` its bytes while they
+ * arrive.
+ */
 export type TransferMode = 'assemble' | 'stream';
 
 export interface TensorReceiverOptions {
@@ -37,7 +40,10 @@ interface Incoming {
   sink: TransferSink | undefined;
 }
 
-/** Receives the tensors of one session, and accepts or refuses each. An invalid tensor does not affect the others. */
+/**
+ * Receives the tensors of one session, and accepts or refuses each. An invalid tensor does not affect the
+ * others.
+ */
 export class TensorReceiver {
   readonly #options: TensorReceiverOptions;
   readonly #incoming = new Map<number, Incoming>();

@@ -15,7 +15,9 @@ export interface TensorSenderOptions {
   readonly requester: Requester;
   /** Writes what was given to the core and handles its events. */
   readonly pump: () => void;
-  /** Resolves when everything that was fed to stream `streamId` is written, or the peer no longer wants it. */
+  /**
+   * Resolves when everything that was fed to stream `streamId` is written, or the peer no longer wants it.
+   */
   readonly written: (streamId: number) => Promise<void>;
   /** Sends a one-way message. */
   readonly sendText: (text: string) => Promise<void>;
@@ -37,8 +39,8 @@ export class TensorSender {
   /**
    * See `Session.sendTensor`.
    *
-   * @param agent the receiving agent, if that is not the peer itself. The AVP agreement with the peer does not apply to
-   * it.
+   * @param agent the receiving agent, if that is not the peer itself. The AVP agreement with the peer does
+   * not apply to it.
    */
   async send(tensor: TensorInput, agent: string | undefined, options: SendTensorOptions): Promise<void> {
     const avp = agent === undefined ? this.#options.core.negotiated?.avp : undefined;

@@ -25,9 +25,9 @@ export function tensorSize({ data, shape, dtype, byteLength }: TensorInput): num
 }
 
 /**
- * Cuts data into pieces, one for each frame, and joins small chunks. The caller must be done with a piece when it asks
- * for the next: the memory of a piece is reused, by the source or here. Each chunk of the source is yielded or copied
- * before the next one is requested.
+ * Cuts data into pieces, one for each frame, and joins small chunks. The caller must be done with a piece
+ * when it asks for the next: the memory of a piece is reused, by the source or here. Each chunk of the source
+ * is yielded or copied before the next one is requested.
  *
  * @throws {ProtocolError} `invalid_argument` if the source yields anything but views; errors of the source.
  */

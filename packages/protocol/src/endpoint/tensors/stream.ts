@@ -10,8 +10,8 @@ interface Chunk {
 }
 
 /**
- * A tensor that the application reads while it arrives. The credit of its stream limits the bytes that were not read.
- * The stream stays open, and the tensor is accepted, only when the application has read all bytes.
+ * A tensor that the application reads while it arrives. The credit of its stream limits the bytes that were
+ * not read. The stream stays open, and the tensor is accepted, only when the application has read all bytes.
  */
 export class StreamedTransfer implements TransferSink {
   readonly #transfer: Transfer;

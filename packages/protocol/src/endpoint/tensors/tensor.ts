@@ -5,8 +5,8 @@ import type { Dtype } from '../../codec/avp/tensor.js';
 /** A tensor to send. */
 export interface TensorInput extends Omit<AvpInput, 'data'> {
   /**
-   * The elements, little-endian: a view, which must not change until the call resolves, or views that an iterable
-   * generates. The iterable may reuse the memory of a view as soon as it is asked for the next one.
+   * The elements, little-endian: a view, which must not change until the call resolves, or views that an
+   * iterable generates. The iterable may reuse the memory of a view as soon as it is asked for the next one.
    */
   readonly data: ArrayBufferView | AsyncIterable<ArrayBufferView> | Iterable<ArrayBufferView>;
   /**
@@ -31,12 +31,12 @@ export interface StreamedTensor {
   /** Bytes of all chunks together. */
   readonly byteLength: number;
   /**
-   * The elements as they arrive, little-endian; a chunk may end inside an element. Can be read once. A reader that stops
-   * reading holds the sender back; leaving the loop early refuses the rest. The data is verified only when the loop ends
-   * by itself.
+   * The elements as they arrive, little-endian; a chunk may end inside an element. Can be read once. A reader
+   * that stops reading holds the sender back; leaving the loop early refuses the rest. The data is verified
+   * only when the loop ends by itself.
    *
-   * @throws {ProtocolError} after the last chunk: `bad_checksum`; `cancelled` if the sender cancelled; the error that
-   * ended the session.
+   * @throws {ProtocolError} after the last chunk: `bad_checksum`; `cancelled` if the sender cancelled; the
+   * error that ended the session.
    */
   readonly chunks: AsyncIterable<Uint8Array>;
   /** Refuses the rest; `sendTensor` of the sender rejects with `cancelled`. */
