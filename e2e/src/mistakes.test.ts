@@ -106,7 +106,7 @@ describe('options', () => {
     ['none at all', null, /^invalid_option: options: an object/],
     ['a token in place of them', 'secret', /^invalid_option: options: an object is expected, not a string$/],
     ['a token of another kind', { token: 5 }, /^invalid_option: token: a string or a function/],
-    ['an empty token', { token: '' }, /^invalid_option: token: a string of 1 to/],
+    ['an empty token', { token: '' }, /^invalid_option: token: expected a string of 1 to/],
     ['a token function without one', { token: () => null }, /^invalid_option: token: /],
     ['an agent ID with a space', { agentId: 'a b' }, /^invalid_option: agentId: /],
     ['reconnect: true', { reconnect: true }, /^invalid_option: reconnect: an object or false/],

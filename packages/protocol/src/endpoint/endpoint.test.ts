@@ -52,7 +52,7 @@ function setUp(state: SessionCore['state'], timeout: number) {
   };
 }
 
-it('ends a suspended session when its window ends, whatever the ticks of the coarse clock', () => {
+it('ends a suspended session when its window ends, with any ticks of the coarse clock', () => {
   const setup = setUp('suspended', 120_000);
   for (let at = 0; at < 120_000; at += 999) setup.tickAt(at);
   expect(setup.timedOutAt).toBeUndefined();

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { BodyCodec, BodyCounts, plainBody } from '../codec/body.js';
 import { type CountedCore, StatsRecorder } from './stats.js';
 
-/** What a snapshot takes over from the core. */
+/** Values that a snapshot copies from the core. */
 const NOW = {
   queuedBytes: 1,
   blockedOnCredit: true,

@@ -191,7 +191,7 @@ describe('a reply as a whole', () => {
     return message;
   };
 
-  it('joins the content of all parts, whatever codec each has', async () => {
+  it('joins the content of all parts, with any codec each', async () => {
     const message = await whole(['a é', 'NONE'], [' b', 'BROTLI'], [' c', 'TOKEN_NATIVE'], ['', 'NONE']);
     expect([message.text, message.algorithm, message.tokens]).toEqual(['a é b c', 'NONE', undefined]);
     expect((await whole()).text).toBe('');
