@@ -133,8 +133,7 @@ const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { metadata: 'object' };
  * Connects to a session server. Resolves when the session is established, and its codecs and its vocabulary
  * are loaded.
  *
- * @param url `ws:` or `wss:`; `http:` and `https:` mean the same. It may be logged, so it must not contain a
- * secret.
+ * @param url `ws:` or `wss:`; `http:` and `https:` mean the same. Never put a secret into it.
  * @throws {ProtocolError} `invalid_option`; `connection_failed`; `rejected` with the REJECT of the server;
  * `bad_acceptance`; `timeout`. The reason of the signal after an abort.
  */
@@ -208,7 +207,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       onState(state) {
         if (state !== 'established' && state !== 'closing') return;
         backoff?.reset();
-        // A closing session does not wait for the next attempt, because closing has a deadline.
+        // Closing is short, so it does not wait for the next attempt.
         if (state === 'closing') dialer.retryNow();
       },
       onWireLost(retryAfterMs) {
