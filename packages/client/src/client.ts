@@ -39,46 +39,73 @@ import { createRenewal } from './renewal.js';
 import type { ClientSession } from './session.js';
 import { Succession } from './succession.js';
 
-/** A function is asked at each connection, and in time before the credentials end. */
+/**
+ * Credentials, or a function that returns them: it is called for each connection, and again before they
+ * expire.
+ */
 export type TokenSource = string | (() => string | Promise<string>);
 
 export interface ClientOptions extends CapabilityOptions {
+  /** Credentials for the server, 1 to 16,384 characters. @default none */
   readonly token?: TokenSource | undefined;
-  /** How this client calls itself; the server decides whether it may. */
+  /**
+   * The agent ID that this client asks for: 1 to 128 of letters, digits and `. _ : @ -`. The server may
+   * refuse it.
+   *
+   * @default none
+   */
   readonly agentId?: string | undefined;
-  /** What other agents of the server may learn about this one, beside the model of `avp`. */
+  /**
+   * The description of this client for other agents of the server, beside the model of `avp`.
+   *
+   * @default none
+   */
   readonly agent?: AgentOptions | undefined;
-  /** @default the runtime's own, where it has one */
+  /** @default the WebSocket class of the runtime */
   readonly WebSocket?: WebSocketConstructor | undefined;
-  /** Gives up connecting; a session that is established is not touched. */
+  /** Stops connecting; it has no effect on an established session. */
   readonly signal?: AbortSignal | undefined;
-  /** Answers requests of the server, and of other agents: `request.from` says whose. @default answers `unsupported` */
+  /**
+   * Answers requests of the server and of other agents, see `request.from`.
+   *
+   * @default answers `unsupported`
+   */
   readonly onRequest?: RequestHandler | undefined;
-  /** Joins the parts of replies; a handler may say otherwise for its own. @default every part by itself */
+  /**
+   * Joins the parts of replies; a handler may change it for its reply.
+   *
+   * @default each part is sent by itself
+   */
   readonly batch?: BatchOptions | undefined;
   /**
-   * Protection that every body carries and must have, in both directions. The session agrees on M2M alone, without
-   * context coding, tokens and tensors; a body without the protection ends it with `security_required`. Metadata and
-   * errors are not protected. @default none
+   * Protects every body, in both directions. The session then uses M2M alone, without context coding, tokens
+   * and tensors. A received body without protection ends it with `security_required`. Metadata and errors are
+   * not protected.
+   *
+   * @default none
    */
   readonly security?: M2MSecurity | undefined;
   /**
-   * Connects again after a lost connection, with full jitter between the delays; `false` does not, and
-   * then a lost connection ends the session, as a server that drains does. The first attempt is never
-   * repeated.
+   * Delays between attempts to connect again after a lost connection, with full jitter. `false` never
+   * connects again and switches the extension `resume` off: a lost connection, or a server that drains, ends
+   * the session. A failed first attempt is not repeated in either case.
+   *
+   * @default { minDelayMs: 100, maxDelayMs: 10_000 }
    */
   readonly reconnect?: ReconnectOptions | false | undefined;
-  /** What is offered to the server: 'm2m.v1' is binary, 'm2m.v1.json' is for debugging. @default 'm2m.v1' */
+  /** The subprotocol to offer: 'm2m.v1' is binary, 'm2m.v1.json' is for debugging. @default 'm2m.v1' */
   readonly subprotocol?: Subprotocol | undefined;
-  /** Bounds of what is received. @default DEFAULT_LIMITS */
+  /** Limits of received data. @default DEFAULT_LIMITS */
   readonly limits?: Partial<Limits> | undefined;
-  /** @default DEFAULT_TIMERS */
+  /** Times in milliseconds. @default DEFAULT_TIMERS */
   readonly timers?: Partial<Timers> | undefined;
   /** @default silent */
   readonly logger?: Logger | undefined;
   /**
-   * Asked at each request for the W3C `traceparent` that it carries as metadata, so that the handler's
-   * trace continues the caller's. @default none
+   * Called for each request. Returns the W3C `traceparent` to send as metadata, so that the trace of the
+   * handler continues that of the caller.
+   *
+   * @default none
    */
   readonly traceparent?: (() => string | undefined) | undefined;
 }
@@ -103,12 +130,12 @@ const KINDS: OptionKinds<ClientOptions> = {
 const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { metadata: 'object' };
 
 /**
- * Connects to a session server and negotiates. Resolves when the session is established and the
- * codecs and the vocabulary that it needs are loaded.
+ * Connects to a session server. Resolves when the session is established, and its codecs and its vocabulary
+ * are loaded.
  *
- * @param url `ws:` or `wss:`, for which `http:` and `https:` may stand; never put a secret into it.
- * @throws {ProtocolError} `invalid_option`; `connection_failed`; `rejected`, with the server's REJECT;
- * `bad_acceptance`; `timeout`. The signal's reason after an abort.
+ * @param url `ws:` or `wss:`; `http:` and `https:` mean the same. Never put a secret into it.
+ * @throws {ProtocolError} `invalid_option`; `connection_failed`; `rejected` with the REJECT of the server;
+ * `bad_acceptance`; `timeout`. The reason of the signal after an abort.
  */
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
   assertOptions(options, KINDS);
@@ -119,10 +146,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   const subprotocol = resolveSubprotocol(options.subprotocol);
   const security = resolveSecurity(options.security);
   if (agentId !== undefined && !isStatedAgentId(agentId)) {
-    throw new ProtocolError(
-      'invalid_option',
-      'agentId: 1 to 128 of letters, digits and . _ : @ - are expected',
-    );
+    throw new ProtocolError('invalid_option', 'agentId: expected 1 to 128 letters, digits and . _ : @ -');
   }
   const batch = resolveBatchOptions(options.batch);
   const limits = resolveLimits(options.limits);
@@ -183,7 +207,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       onState(state) {
         if (state !== 'established' && state !== 'closing') return;
         backoff?.reset();
-        // Closing does not take long, so the connection that it needs must not either.
+        // Closing is short, so it does not wait for the next attempt.
         if (state === 'closing') dialer.retryNow();
       },
       onWireLost(retryAfterMs) {
@@ -215,7 +239,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     });
     const stopListening = watchPage({
       onSignOfLife: () => guard(succession, () => dialer.handleSignOfLife()),
-      // CLOSE in time spares the server a window in which the client does not come back.
+      // Without CLOSE, the server would keep the session for a client that does not return.
       onGone: () => guardLater(succession, succession.close()),
     });
     const release = (): void => {
@@ -245,20 +269,20 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
 function resolveSubprotocol(given: Subprotocol = Subprotocol.BINARY): Subprotocol {
   const names = Object.values(Subprotocol);
   if (names.includes(given)) return given;
-  throw new ProtocolError('invalid_option', `subprotocol is one of ${names.join(', ')}`);
+  throw new ProtocolError('invalid_option', `subprotocol: expected one of ${names.join(', ')}`);
 }
 
-/** @throws {ProtocolError} `invalid_option`; the message does not repeat it. */
+/** @throws {ProtocolError} `invalid_option`, without the token in its message. */
 function assertToken(token: unknown): asserts token is string | undefined {
   if (token === undefined || (typeof token === 'string' && token !== '' && token.length <= MAX_TOKEN)) return;
   throw new ProtocolError(
     'invalid_option',
-    `token: a string of 1 to ${MAX_TOKEN} characters is expected, or a function that returns one`,
+    `token: expected a string of 1 to ${MAX_TOKEN} characters, or a function that returns one`,
   );
 }
 const MAX_TOKEN = 16 * 1024;
 
-/** Sessions with the same resolution share one timer. */
+/** Sessions with the same interval share one timer. */
 const sweeps = new Map<number, Sweep>();
 function sweepOf(timers: Timers): Sweep {
   const interval = sweepInterval(timers);

@@ -1,13 +1,13 @@
 import { type GoAwayPayload, ProtocolError } from '@parlance/protocol';
 
 /**
- * A client on its way from a session whose server drains to the next one. Messages that are sent between the two
- * wait for the next session.
+ * The change of a client from a session whose server drains to the next one. Messages that are sent in
+ * between wait for the next session.
  */
 export class Departure {
   readonly #goAway: GoAwayPayload;
   readonly #waiting: { send: () => void; reject: (error: Error) => void }[] = [];
-  /** The session takes nothing more. */
+  /** The session is closing and accepts nothing more. */
   isClosing = false;
 
   constructor(goAway: GoAwayPayload) {
@@ -36,17 +36,17 @@ export class Departure {
     for (const { reject } of this.#waiting.splice(0)) reject(error);
   }
 
-  /** The error of what is asked for meanwhile. */
+  /** The error of requests and tensors in between. */
   refusal(): ProtocolError {
-    const message = 'the server drains and takes no new requests';
+    const message = 'the server drains and does not accept new requests';
     return new ProtocolError('draining', message, { retryAfterMs: this.retryAfterMs });
   }
 
   /**
    * The error that the session ends with; `undefined` if nothing was lost with it.
    *
-   * @param error why it ended, `undefined` for an end in order.
-   * @param openReplies replies that were not complete.
+   * @param error why it ended; `undefined` after an orderly close.
+   * @param openReplies the number of replies that were not complete.
    */
   lossOf(error: ProtocolError | undefined, openReplies: number): ProtocolError | undefined {
     const options = { side: 'remote', retryAfterMs: this.retryAfterMs, cause: error } as const;

@@ -8,13 +8,13 @@ export interface DialerOptions {
   readonly url: URL;
   readonly subprotocol: string;
   readonly WebSocket: WebSocketConstructor | undefined;
-  /** Milliseconds after which an attempt that hangs is given up. */
+  /** Milliseconds after which an attempt that hangs is abandoned. */
   readonly timeoutMs: number;
   /** The delays between attempts; `undefined` if a lost connection is not replaced. */
   readonly backoff: Backoff | undefined;
   readonly clock: Clock;
   readonly logger: Logger | undefined;
-  /** Asked before each attempt but the first. */
+  /** Called before each attempt except the first. */
   readonly askToken: () => Promise<string | undefined>;
   /** The session that connections are opened for. */
   readonly session: DialingSession;
@@ -23,7 +23,7 @@ export interface DialerOptions {
 export interface DialingSession extends Crashable {
   /** There is no connection, and the session needs one. */
   readonly needsWire: boolean;
-  /** The server has accepted the client once, so that a failed attempt is repeated. */
+  /** The server has accepted a session before, so a failed attempt is repeated. */
   readonly isAccepted: boolean;
   handleConnected(wire: Wire, token: string | undefined): void;
   handleMessage(data: Uint8Array | string, wire: Wire): void;
@@ -80,7 +80,10 @@ export class Dialer {
     });
   }
 
-  /** @param retryAfterMs what the server asked for, which it has spread already; 0 if it did not ask. */
+  /**
+   * @param retryAfterMs the delay that the server asked for, which it has spread already; 0 if it did not
+   * ask.
+   */
   retryLater(retryAfterMs: number): void {
     const { backoff, clock, session } = this.#options;
     if (backoff === undefined || !session.isAccepted || this.#isStopped) return;
@@ -90,7 +93,7 @@ export class Dialer {
     this.#cancelRetry = clock.after(delay, () => this.#retry());
   }
 
-  /** Does not wait any longer, if an attempt is waiting. */
+  /** Makes the next attempt now, if one is waiting. */
   retryNow(): void {
     if (this.#cancelRetry !== undefined) this.#retry();
   }
@@ -100,7 +103,7 @@ export class Dialer {
     if (!this.#isAskedToWait) this.retryNow();
   }
 
-  /** Gives up the attempt that is under way, and those to come. */
+  /** Stops the present attempt, and all later ones. */
   stop(): void {
     this.#isStopped = true;
     this.#cancelRetry?.();

@@ -1,8 +1,10 @@
 import { Endpoint, type Wire } from '@parlance/protocol/internal';
 
-/** The endpoint of a client: one session, which another one may follow. */
+/** The endpoint of a client: one session, which may have a successor. */
 export class ClientEndpoint extends Endpoint {
-  /** The server has begun this session on `wire` with `accept`, its answer to the HELLO of the session before. */
+  /**
+   * The server has begun this session on `wire` with `accept`, its answer to the HELLO of the session before.
+   */
   handleAccepted(wire: Wire, accept: Uint8Array | string): void {
     this.command((core, now) => {
       this.replaceWire(wire);
@@ -13,7 +15,7 @@ export class ClientEndpoint extends Endpoint {
     });
   }
 
-  /** Gives the connection up to the next session. */
+  /** Releases the connection to the next session. */
   releaseWire(): void {
     this.replaceWire(undefined);
   }

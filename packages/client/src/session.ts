@@ -2,7 +2,9 @@ import type { Body, SendOptions, Session } from '@parlance/protocol';
 import { UserSession, type UserSessionHost } from '@parlance/protocol/internal';
 import { createFetch, type SessionFetch } from './fetch.js';
 
-/** A session as a client holds it: one after the other, if a session is lost or its server drains. */
+/**
+ * The session of a client. If it is lost or its server drains, a new one takes its place in the same object.
+ */
 export interface ClientSession extends Session {
   /** `fetch` over this session, bound to it; see {@link SessionFetch} for what it carries. */
   readonly fetch: SessionFetch;

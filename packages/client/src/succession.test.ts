@@ -33,7 +33,7 @@ const OPTIONS = {
   timers: resolveTimers({ resumeWindowMs: 10_000 }),
 };
 
-/** A wire that takes everything and lets nothing out unless `drains`. */
+/** A wire that buffers all frames until the test takes them. */
 class TestWire implements Wire {
   bufferedAmount = 0;
   readonly frames: (Uint8Array | string)[] = [];
@@ -48,7 +48,7 @@ async function setUp({ extensions = OPTIONS.capabilities.extensions }: { extensi
   let now = 0;
   const options = { ...OPTIONS, capabilities: { ...OPTIONS.capabilities, extensions } };
   const createClient = () => createSession({ ...options, role: 'client' });
-  const told: string[] = [];
+  const reported: string[] = [];
   const clock: Clock = {
     timeOrigin: 0,
     now: () => now,
@@ -61,12 +61,12 @@ async function setUp({ extensions = OPTIONS.capabilities.extensions }: { extensi
     isRenewed: true,
     agentId: undefined,
     endpoint: { clock, limits: LIMITS, role: 'client' },
-    onReady: () => told.push('ready'),
+    onReady: () => reported.push('ready'),
     onState: () => {},
-    onWireLost: () => told.push('wire lost'),
-    onEnded: () => told.push('ended'),
+    onWireLost: () => reported.push('wire lost'),
+    onEnded: () => reported.push('ended'),
   });
-  /** Opens a connection to a server that knows of no session; codecs are not loaded yet. */
+  /** Opens a connection to a server without sessions. The codecs are not loaded yet. */
   const dial = (): { wire: TestWire; server: SessionCore; exchange: () => void } => {
     const server = createSession({ ...options, role: 'server' });
     const wire = new TestWire();
@@ -84,20 +84,20 @@ async function setUp({ extensions = OPTIONS.capabilities.extensions }: { extensi
     exchange();
     return { wire, server, exchange };
   };
-  /** Codecs are loaded, though there are none to load. */
+  /** Waits for the loading of codecs, although this session needs none. */
   const loaded = () => new Promise((resolve) => setTimeout(resolve, 0));
   const connect = async () => {
     const connection = dial();
     await loaded();
     return connection;
   };
-  /** Lets the connection go, and with it the session. */
+  /** Loses the connection for so long that the session is lost. */
   const lose = (wire: TestWire) => {
     succession.handleDisconnected(CloseCode.ABNORMAL, '', wire);
     now += 10_000;
     succession.handleTick();
   };
-  return { succession, session: succession.session, dial, loaded, connect, lose, told };
+  return { succession, session: succession.session, dial, loaded, connect, lose, reported };
 }
 
 const send = (core: SessionCore, text: string) => {
@@ -111,8 +111,8 @@ const send = (core: SessionCore, text: string) => {
   });
 };
 
-describe('messages that were acknowledged', () => {
-  it('are handed out though their session is lost and nobody was reading, and then the loss', async () => {
+describe('acknowledged messages', () => {
+  it('can be read after their session was lost, before the error', async () => {
     const { session, connect, lose } = await setUp();
     const first = await connect();
     for (const text of ['one', 'two']) send(first.server, text);
@@ -133,7 +133,7 @@ describe('messages that were acknowledged', () => {
     expect(read).toEqual(['one', 'two', 'three']);
   });
 
-  it('of several lost sessions are all handed out, each before its loss', async () => {
+  it('of several lost sessions can all be read, each before its error', async () => {
     const { session, connect, lose } = await setUp();
     for (const text of ['one', 'two', 'three']) {
       const { wire, server, exchange } = await connect();
@@ -154,7 +154,7 @@ describe('messages that were acknowledged', () => {
     expect(read).toEqual(['one', 'two', 'three', 'four']);
   });
 
-  it('of a lost session give no credit to the next one', async () => {
+  it('of a lost session do not return credit to the next one', async () => {
     const { session, connect, lose } = await setUp();
     const first = await connect();
     send(first.server, 'x'.repeat(900));
@@ -173,21 +173,21 @@ describe('messages that were acknowledged', () => {
 });
 
 describe('a connection that is lost while codecs are loaded', () => {
-  it('is asked for again, and nothing that it had brought was acknowledged', async () => {
-    const { succession, session, dial, loaded, told } = await setUp();
+  it('is replaced, and none of its frames was acknowledged', async () => {
+    const { succession, session, dial, loaded, reported } = await setUp();
     const { wire, server, exchange } = dial();
     send(server, 'one');
     exchange();
     succession.handleDisconnected(CloseCode.ABNORMAL, '', wire);
-    expect([succession.isAccepted, told]).toEqual([true, ['wire lost']]);
+    expect([succession.isAccepted, reported]).toEqual([true, ['wire lost']]);
     expect(server.channel.framesUnconfirmed).toBe(1);
     await loaded();
-    expect(told).toEqual(['wire lost', 'ready']);
+    expect(reported).toEqual(['wire lost', 'ready']);
     expect(session.state).toBe('suspended');
   });
 
-  it('with its session makes room for another one, which alone is said to be ready', async () => {
-    const { succession, session, dial, loaded, told } = await setUp({
+  it('together with its session is replaced, and only the new session is reported as ready', async () => {
+    const { succession, session, dial, loaded, reported } = await setUp({
       extensions: { [Extension.LINK]: '{}' },
     });
     const first = dial();
@@ -195,11 +195,11 @@ describe('a connection that is lost while codecs are loaded', () => {
     const states = [session.state];
     await loaded();
     states.push(session.state);
-    expect([succession.isAccepted, told]).toEqual([true, ['wire lost']]);
+    expect([succession.isAccepted, reported]).toEqual([true, ['wire lost']]);
     expect(states).toEqual(['connecting', 'connecting']);
     const second = dial();
     await loaded();
-    expect(told).toEqual(['wire lost', 'ready']);
+    expect(reported).toEqual(['wire lost', 'ready']);
     expect(session.state).toBe('established');
     send(second.server, 'two');
     second.exchange();
@@ -208,22 +208,22 @@ describe('a connection that is lost while codecs are loaded', () => {
   });
 });
 
-it('a session that ends while its codecs are loaded is never said to be ready', async () => {
-  const { succession, dial, loaded, told } = await setUp();
+it('never reports a session as ready that ended while its codecs were loaded', async () => {
+  const { succession, dial, loaded, reported } = await setUp();
   const { wire } = dial();
   succession.handleDisconnected(CloseCode.FORBIDDEN, '', wire);
   await loaded();
-  expect(told).not.toContain('ready');
-  expect(told).toContain('ended');
+  expect(reported).not.toContain('ready');
+  expect(reported).toContain('ended');
 });
 
-it('hears of a server that drains although the codecs of the session are not loaded yet', async () => {
+it('leaves a server that drains although the codecs of the session were not loaded yet', async () => {
   const { session, dial, loaded } = await setUp();
   const { server, exchange } = dial();
   server.sendGoAway({ deadline: 1, retryAfterMs: 2 }, 0);
   exchange();
   await loaded();
   exchange();
-  // It has left, and waits for the next session.
+  // The client has closed the session, and waits for the next one.
   expect([server.state, session.state]).toEqual(['closing', 'connecting']);
 });

@@ -31,10 +31,10 @@ import { type ClientSession, ClientUserSession } from './session.js';
 
 export interface SuccessionOptions {
   readonly createCore: () => SessionCore;
-  /** A lost session, or one whose server drains, is followed by another one. */
+  /** A lost session, or one whose server drains, is replaced by a new one. */
   readonly isRenewed: boolean;
   readonly agentId: string | undefined;
-  /** What all endpoints have in common. */
+  /** The options of each endpoint. */
   readonly endpoint: Omit<EndpointOptions, 'core'>;
   readonly onReady: () => void;
   readonly onState: (state: SessionState) => void;
@@ -45,12 +45,12 @@ export interface SuccessionOptions {
 }
 
 /**
- * How the end of a session is continued: `retry` a session that never began, `continue` after a session that was
- * left in order, so that its reader misses nothing, or `restart` after a lost one.
+ * How the end of a session is continued: `retry` a session that never began, `continue` after a session that
+ * was left in order, so that its reader misses nothing, or `restart` after a lost one.
  */
 type Continuation = 'retry' | 'continue' | 'restart';
 
-/** The sessions of one client, one after the other, as one session of its application. */
+/** The successive sessions of one client, as one session of its application. */
 export class Succession implements UserSessionHost, DialingSession, Sweepable {
   readonly role = 'client';
   readonly session: ClientSession;
@@ -219,7 +219,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.listeners.notify('state', state, this);
   }
 
-  /** Leaves a server that drains as soon as nothing is under way any more. */
+  /** Closes the session of a server that drains as soon as it is idle. */
   #leaveWhenIdle(): void {
     const departure = this.#departure;
     if (departure === undefined || departure.isClosing) return;
@@ -229,7 +229,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     void this.#current.shutdown(CloseReason.CLIENT_SHUTDOWN, 'the server drains');
   }
 
-  /** Decides what follows the present session, and with which error it ends. */
+  /** Decides how the present session is continued, and with which error it ends. */
   #handleEnding(given: ProtocolError | undefined): ProtocolError | undefined {
     const { core, openReplies } = this.#current;
     // Closing a session that has not begun yet is an end in order if it would have followed another one.
@@ -261,7 +261,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#options.onEnded(error);
   }
 
-  /** Begins the next session: on the connection that the server has begun one on, or else on a new one. */
+  /** Begins the next session, on a new connection unless the server has begun it on the present one. */
   #succeed(continuation: Continuation): void {
     if (continuation === 'restart') this.mailbox.reopen();
     const [former, accept] = [this.#current, this.#accept];
@@ -286,7 +286,9 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
 class SuccessionMailbox implements Mailbox {
   #present = new SessionMailbox();
   readonly #former: SessionMailbox[] = [];
-  /** The next session's messages follow in the same mailbox, so that it does not end with the present one. */
+  /**
+   * The messages of the next session follow in the same mailbox, so it does not end with the present session.
+   */
   isContinued = false;
 
   get size(): number {

@@ -42,7 +42,7 @@ export {
   type Timers,
 } from './base/limits.js';
 
-// Sessions as applications see them
+// Sessions of applications
 
 export type { ContextDetails, LastSelection } from './codec/auto/deferred.js';
 export type { SecurityStatus } from './codec/body.js';

@@ -1,5 +1,5 @@
 /**
- * What `@parlance/server` and `@parlance/client` share. Not part of the public API: it changes without notice.
+ * Shared by `@parlance/server` and `@parlance/client`. Not part of the public API: it changes without notice.
  */
 
 // Options
@@ -10,7 +10,7 @@ export { isStatedAgentId } from './control/capabilities.js';
 export { CAPABILITY_KINDS, resolveCapabilities } from './endpoint/options.js';
 export { resolveBatchOptions, type ResolvedBatchOptions } from './endpoint/requests/batch.js';
 
-// Endpoints and what drives them
+// Endpoints and their drivers
 
 export { AgreementCache } from './control/agreement.js';
 export type { EndpointOptions } from './endpoint/endpoint-options.js';

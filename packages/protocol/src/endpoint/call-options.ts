@@ -2,7 +2,7 @@ import { ProtocolError } from '../base/errors.js';
 import { assertOptions, type OptionKinds } from '../base/options.js';
 import type { RequestOptions, SendOptions, SendTensorOptions, SessionEvents } from './session.js';
 
-/** What a caller may say of one message, request or tensor; a name that nobody knows is no option. */
+/** Checks the options and event names that an application passes to a session. */
 
 const SEND: OptionKinds<SendOptions> = {
   algorithm: 'text',
@@ -29,7 +29,7 @@ export function assertRequestOptions(options: RequestOptions): void {
   assertOptions(options, REQUEST);
   const { timeoutMs } = options;
   if (timeoutMs === undefined || timeoutMs > 0) return;
-  throw new ProtocolError('invalid_option', `timeoutMs is more than 0 milliseconds, not ${timeoutMs}`);
+  throw new ProtocolError('invalid_option', `timeoutMs: expected more than 0 milliseconds, not ${timeoutMs}`);
 }
 
 /** @throws {ProtocolError} `invalid_option`. */
@@ -37,7 +37,7 @@ export function assertSendTensorOptions(options: SendTensorOptions): void {
   if (options !== NONE) assertOptions(options, SEND_TENSOR);
 }
 
-/** What most calls state, which need not be looked at. */
+/** The default of all options; it need not be checked. */
 export const NONE = Object.freeze({});
 
 const EVENTS = {
@@ -47,11 +47,11 @@ const EVENTS = {
   undelivered: true,
 } as const satisfies Record<keyof SessionEvents, true>;
 
-/** @throws {ProtocolError} `invalid_argument` for an event that never comes. */
+/** @throws {ProtocolError} `invalid_argument` for an unknown event. */
 export function assertEventName(name: string): void {
   if (Object.hasOwn(EVENTS, name)) return;
   throw new ProtocolError(
     'invalid_argument',
-    `a session has no event "${String(name).slice(0, 64)}"; there are ${Object.keys(EVENTS).join(', ')}`,
+    `a session has no event "${String(name).slice(0, 64)}"; known events: ${Object.keys(EVENTS).join(', ')}`,
   );
 }

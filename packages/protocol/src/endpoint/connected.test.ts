@@ -1,19 +1,15 @@
 import { expect, it } from 'vitest';
-import { CloseCode } from '../base/close-codes.js';
 import { Extension, Subprotocol } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
-import type { StringMap } from '../base/fields.js';
 import { resolveLimits, resolveTimers } from '../base/limits.js';
-import { plainBody } from '../codec/body.js';
 import { CloseReason } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
 import { createSession } from '../session/session.js';
-import type { SessionCore } from '../session/types.js';
 import { TEST_CAPABILITIES } from '../testing/simulation.js';
 import { Endpoint } from './endpoint.js';
 import type { Wire } from './ports.js';
 
-/** An endpoint on a wire, with the core of a server at its other end. */
+/** An endpoint on a wire, with the core of a server at the other end. */
 
 const LIMITS = resolveLimits();
 const OPTIONS = {
@@ -31,7 +27,7 @@ const OPTIONS = {
   timers: resolveTimers({ resumeWindowMs: 10_000 }),
 };
 
-/** A wire that takes everything and lets nothing out unless `drains`. */
+/** A wire that buffers all frames until the test takes them. */
 class TestWire implements Wire {
   bufferedAmount = 0;
   readonly frames: (Uint8Array | string)[] = [];
@@ -42,67 +38,40 @@ class TestWire implements Wire {
   close(): void {}
 }
 
-async function setUp({ extensions = OPTIONS.capabilities.extensions }: { extensions?: StringMap } = {}) {
-  let now = 0;
-  const options = { ...OPTIONS, capabilities: { ...OPTIONS.capabilities, extensions } };
-  const createClient = () => createSession({ ...options, role: 'client' });
-  const told: string[] = [];
+function setUp() {
   const clock: Clock = {
     timeOrigin: 0,
-    now: () => now,
+    now: () => 0,
     after: () => () => {},
     soon: () => {},
     yield: () => Promise.resolve(),
   };
-  const endpoint = new Endpoint({
-    core: createClient(),
-    clock,
-    limits: LIMITS,
-    role: 'client',
-    onAccepted: () => told.push('accepted'),
-    onReady: () => told.push('ready'),
-    onWireLost: () => told.push('wire lost'),
-    onEnded: () => told.push('ended'),
-  });
-  /** Opens a connection to a server that knows of no session; codecs are not loaded yet. */
-  const dial = (): { wire: TestWire; server: SessionCore; exchange: () => void } => {
-    const server = createSession({ ...options, role: 'server' });
+  const core = createSession({ ...OPTIONS, role: 'client' });
+  const endpoint = new Endpoint({ core, clock, limits: LIMITS, role: 'client' });
+  /** Opens a connection to a server without sessions. Resolves when the endpoint is ready. */
+  const connect = async () => {
+    const server = createSession({ ...OPTIONS, role: 'server' });
     const wire = new TestWire();
     const exchange = () => {
-      for (const frame of wire.frames.splice(0)) server.handleMessage(frame, now);
+      for (const frame of wire.frames.splice(0)) server.handleMessage(frame, 0);
       wire.bufferedAmount = 0;
       for (let event = server.pollEvent(); event !== undefined; event = server.pollEvent()) {
-        if (event.type === 'hello') server.accept(`session at ${now}`, now);
+        if (event.type === 'hello') server.accept('session', 0);
       }
       for (let frame = server.pollTransmit(); frame !== undefined; frame = server.pollTransmit())
         endpoint.handleMessage(frame.slice(), wire);
     };
-    server.handleConnected(now);
+    server.handleConnected(0);
     endpoint.handleConnected(wire);
     exchange();
+    await new Promise((resolve) => setTimeout(resolve, 0));
     return { wire, server, exchange };
   };
-  /** Codecs are loaded, though there are none to load. */
-  const loaded = () => new Promise((resolve) => setTimeout(resolve, 0));
-  const connect = async () => {
-    const connection = dial();
-    await loaded();
-    return connection;
-  };
-  /** Lets the connection go, and with it the session. */
-  const lose = (wire: TestWire) => {
-    endpoint.handleDisconnected(CloseCode.ABNORMAL, '', wire);
-    now += 10_000;
-    endpoint.handleTick();
-  };
-  return { endpoint, dial, loaded, connect, lose, told };
+  return { endpoint, connect };
 }
 
-const _send = (core: SessionCore, text: string) =>
-  core.channel.send(plainBody(new TextEncoder().encode(text)));
-
-it('hands a socket at most 256 KiB ahead of time, and the rest as it drains', async () => {
-  const { endpoint, connect } = await setUp();
+it('passes at most 256 KiB to a socket ahead of time, and the rest as it drains', async () => {
+  const { endpoint, connect } = setUp();
   const { wire, server, exchange } = await connect();
   void endpoint.session.request(new Uint8Array(1_000_000)).catch(() => {});
   const fragment = 64 * 1024 + 100;
@@ -116,8 +85,8 @@ it('hands a socket at most 256 KiB ahead of time, and the rest as it drains', as
   expect(server.channel.framesUnconfirmed).toBe(0);
 });
 
-it('tells of a session that failed how much of it was not delivered, also when it is asked afterwards', async () => {
-  const { endpoint, connect } = await setUp();
+it('reports how much of a failed session was not delivered, also to later calls', async () => {
+  const { endpoint, connect } = setUp();
   await connect();
   void endpoint.session.send('written');
   void endpoint.session.request('x'.repeat(100)).catch(() => {});

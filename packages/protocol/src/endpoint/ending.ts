@@ -2,22 +2,24 @@ import { ProtocolError } from '../base/errors.js';
 import { closeReasonOf } from '../session/close-reason.js';
 import { attempt, guardLater, logCrash } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
-import type { CloseResult, SessionEvents } from './session.js';
+import type { CloseResult } from './session.js';
 
 const SESSION_FAILED = 'the session failed';
 
 export interface EndingHost extends EndpointHost {
-  /** Ends what waits within the session: senders, replies, handlers, memory. Each step is taken although others fail. */
+  /** End senders, replies, handlers and memory of the session. All steps are taken, even if one fails. */
   readonly endingSteps: readonly ((error: ProtocolError | undefined) => void)[];
-  /** Applies what the core has to say. Throws what goes wrong. */
+  /** Transmits the frames and handles the events of the core. May throw. */
   apply(): void;
   now(): number;
   /** Drops the connection with the reason of a close frame. Never throws. */
   cutOff(reason: string): void;
-  notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void;
 }
 
-/** How a session ends: in order, by an error, or by a fault of this end; and who waits for that. */
+/**
+ * How a session ends: in order, by an error or by a fault of this end. Settles the calls that wait for the
+ * end.
+ */
 export class Ending {
   readonly #host: EndingHost;
   #flushing: { resolve: () => void; reject: (error: Error) => void }[] | undefined;
@@ -27,7 +29,7 @@ export class Ending {
   #hasReported = false;
   #hasCrashed = false;
   #isDropped = false;
-  /** The end was asked for with an error, which is logged already if it is worth a log line. */
+  /** The caller ended the session with an error, which it has logged if necessary. */
   isAborted = false;
 
   constructor(host: EndingHost) {
@@ -40,7 +42,7 @@ export class Ending {
   get hasCrashed(): boolean {
     return this.#hasCrashed;
   }
-  /** Ended without the core, because the core fails. */
+  /** The session ended without its core, because the core failed. */
   get isDropped(): boolean {
     return this.#isDropped;
   }
@@ -51,7 +53,7 @@ export class Ending {
     return core.queuedBytes === 0 && !core.hasOutput && core.channel.framesUnconfirmed === 0;
   }
 
-  /** Resolves when everything is acknowledged; rejects with what ends the session before. */
+  /** Resolves when everything is acknowledged; rejects if the session ends before. */
   async flushed(): Promise<void> {
     if (this.isFlushed) return;
     await new Promise<void>((resolve, reject) => {
@@ -60,12 +62,12 @@ export class Ending {
     });
   }
 
-  /** Settles those who wait for {@link flushed} if everything is acknowledged. */
+  /** Resolves the calls of {@link flushed} if everything is acknowledged. */
   checkFlushed(): void {
     if (this.#flushing !== undefined && this.isFlushed) this.#settleFlushing(undefined);
   }
 
-  /** Closes the session by `close` unless it is over. Resolves when it is. */
+  /** Calls `close` unless the session has ended. Resolves when it has. */
   closed(close: () => void): Promise<CloseResult> {
     if (this.#hasEnded) return Promise.resolve({ unacknowledged: this.#unacknowledged });
     return new Promise((resolve) => {
@@ -78,7 +80,7 @@ export class Ending {
   /** The core has ended. */
   end(given: ProtocolError | undefined): void {
     const { core, options, endingSteps } = this.#host;
-    // The core has caught it itself, on a frame.
+    // A fault that the core itself caught while it handled a frame.
     if (given?.code === 'internal' && given.side === 'local' && !this.isAborted && !this.#hasCrashed)
       this.#logFault(given.cause ?? given);
     const error = options.onEnding === undefined ? given : options.onEnding(given);
@@ -97,12 +99,12 @@ export class Ending {
     this.#report(error);
   }
 
-  /** See `Crashable.crash`. If the core fails as well, the session is dropped without it. */
+  /** See `Crashable.crash`. If the core fails again, the session is dropped without it. */
   crash(error: unknown): void {
     const again = this.#hasCrashed;
     this.#hasCrashed = true;
     this.#logFault(error);
-    // After the end there is only the connection left to end.
+    // The session has ended already; only its connection is left.
     if (this.#hasReported) return this.#host.cutOff(SESSION_FAILED);
     const failure = new ProtocolError('internal', SESSION_FAILED, { cause: error });
     const failed = again
@@ -124,7 +126,7 @@ export class Ending {
     const steps = [
       ...host.endingSteps,
       () => this.#settleFlushing(failure),
-      // It is not known whether anything has arrived.
+      // Nothing is known about what has arrived.
       () => this.#settleClosing({ unacknowledged: Infinity }),
       () => host.notify('state', 'closed'),
       () => host.mailbox.end(failure),

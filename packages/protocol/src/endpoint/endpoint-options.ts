@@ -12,11 +12,11 @@ import type { RequestHandler } from './requests/responder.js';
 import type { Session, SessionEvents } from './session.js';
 import type { TransferMode } from './tensors/receiver.js';
 
-/** What the driver of a connection gives to the endpoint of one session. */
+/** The options that the driver of a connection passes to the endpoint of one session. */
 export interface EndpointOptions {
   readonly core: SessionCore;
   readonly clock: Clock;
-  /** Lets the event loop run between two slices of long work. @default as the clock does */
+  /** Lets the event loop run between two slices of long work. @default the `yield` of the clock */
   readonly yield?: (() => Promise<void>) | undefined;
   readonly limits: Limits;
   /** The memory budget of the process. @default the session has a budget of its own */
@@ -42,7 +42,7 @@ export interface EndpointOptions {
 
   // --- server
 
-  /** Takes what concerns other sessions. */
+  /** Takes the events that concern other sessions. */
   readonly route?: EventRoute | undefined;
   /** Creates the scanner of the session. @default content is not scanned */
   readonly createScanner?: ((host: ScannerHost) => ContentScanner) | undefined;
@@ -59,11 +59,11 @@ export interface EndpointOptions {
   readonly onGoAway?: ((goAway: GoAwayPayload) => void) | undefined;
   /** The server has begun another session on this connection, with this ACCEPT; this one ends. */
   readonly onSuperseded?: ((accept: Uint8Array | string) => void) | undefined;
-  /** Everything that the core had to say was applied. */
+  /** All events of the core were handled. */
   readonly onApplied?: (() => void) | undefined;
   /**
-   * Called before the end of the session is reported. Returns the error that it is reported with; `undefined` for
-   * an end in order.
+   * Called before the end of the session is reported. Returns the error that it is reported with; `undefined`
+   * for an end in order.
    */
   readonly onEnding?: ((error: ProtocolError | undefined) => ProtocolError | undefined) | undefined;
 

@@ -4,11 +4,11 @@ import type { Clock } from '../platform/clock.js';
 import type { SessionCore } from '../session/types.js';
 import { Endpoint } from './endpoint.js';
 
-/** A core that has one timeout, and a clock that shows what is waited for. */
+/** A core with one timeout, and a clock that records its timers. */
 function setUp(state: SessionCore['state'], timeout: number) {
   let now = 0;
   let timedOutAt: number | undefined;
-  const waits: { at: number; task: () => void }[] = [];
+  const timers: { at: number; task: () => void }[] = [];
   let soon = 0;
   const core = {
     state,
@@ -25,7 +25,7 @@ function setUp(state: SessionCore['state'], timeout: number) {
     timeOrigin: 0,
     now: () => now,
     after(ms, task) {
-      waits.push({ at: now + ms, task });
+      timers.push({ at: now + ms, task });
       return () => {};
     },
     soon: () => soon++,
@@ -37,9 +37,9 @@ function setUp(state: SessionCore['state'], timeout: number) {
       now = at;
       endpoint.handleTick();
     },
-    /** Goes to the first moment that is waited for. */
-    wait() {
-      const { at, task } = waits.shift() ?? { at: Number.NaN, task: () => {} };
+    /** Advances the clock to the first timer and runs it. */
+    runTimer() {
+      const { at, task } = timers.shift() ?? { at: Number.NaN, task: () => {} };
       now = at;
       task();
     },
@@ -52,15 +52,15 @@ function setUp(state: SessionCore['state'], timeout: number) {
   };
 }
 
-it('a suspended session ends at the end of its window, however the coarse clock strikes', () => {
+it('ends a suspended session when its window ends, with any ticks of the coarse clock', () => {
   const setup = setUp('suspended', 120_000);
   for (let at = 0; at < 120_000; at += 999) setup.tickAt(at);
   expect(setup.timedOutAt).toBeUndefined();
-  setup.wait();
+  setup.runTimer();
   expect(setup.timedOutAt).toBe(120_000);
 });
 
-it('no timeout of a session is left to the coarse clock alone', () => {
+it('does not leave a timeout to the coarse clock alone', () => {
   const setup = setUp('established', 5_000);
   setup.tickAt(3_850);
   expect(setup.soon).toBe(0);

@@ -1,5 +1,5 @@
 import { CloseCode } from '../base/close-codes.js';
-import { ProtocolError, toProtocolError } from '../base/errors.js';
+import { ProtocolError } from '../base/errors.js';
 import type { SessionMemory } from '../base/memory.js';
 import type { BodyCoder } from '../codec/auto/coder.js';
 import type { Negotiated } from '../control/agreement.js';
@@ -7,18 +7,14 @@ import { CloseReason, RejectCode } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
 import { LifecycleState } from '../session/lifecycle.js';
 import type { SessionCore, SessionEvent, SessionState } from '../session/types.js';
-import { decodeUndeliverable } from './agents/delivery.js';
-import { isLoaded, load } from './agreed-codecs.js';
 import { Ending, type EndingHost } from './ending.js';
 import type { EndpointOptions } from './endpoint-options.js';
-import { attempt, guard, guardLater } from './guard.js';
-import type { EndpointHost } from './host.js';
+import { guard } from './guard.js';
 import { Inbound } from './inbound.js';
 import { Listeners } from './listeners.js';
-import { loggable } from './loggable.js';
+import { type LoadingHost, loadAgreed } from './loading.js';
 import { MemoryAccount, type MemoryAccountHost } from './memory-account.js';
 import { type Mailbox, SessionMailbox } from './messages/mailbox.js';
-import type { ReceivedMessage } from './messages/message.js';
 import { isFaultIn } from './messages/undecodable.js';
 import { Outbound } from './outbound.js';
 import { type ContentScanner, type Logger, SILENT_LOGGER, type Wire } from './ports.js';
@@ -35,7 +31,7 @@ const SHORT_TIMEOUT_MS = 1_100;
  * application promises and iterators. A fault in any step ends this session alone.
  */
 export class Endpoint
-  implements EndpointHost, UserSessionHost, EndingHost, TransmitterHost, MemoryAccountHost
+  implements UserSessionHost, EndingHost, LoadingHost, TransmitterHost, MemoryAccountHost
 {
   principal: string | undefined;
   agentId: string | undefined;
@@ -54,12 +50,14 @@ export class Endpoint
   /** Created on first use, once the session is ready. */
   #outbound: Outbound | undefined;
   #inbound: Inbound | undefined;
-  /** Established, and everything that was agreed on is loaded. */
+  /** The session was accepted, and everything that was agreed on is loaded. */
   #isReady = false;
-  #isLoading = false;
+  #isPreparing = false;
   /** The short timer calls `handleTick` as well. */
   #isSoon = false;
+  /** The core asked to close the connection. */
   #disconnect: { readonly code: number; readonly reason: string } | undefined;
+
   constructor(options: EndpointOptions) {
     this.options = options;
     this.core = options.core;
@@ -88,7 +86,7 @@ export class Endpoint
   }
   get negotiated(): Negotiated {
     if (this.core.negotiated !== undefined) return this.core.negotiated;
-    throw new ProtocolError('session_closed', 'nothing is negotiated yet');
+    throw new ProtocolError('session_closed', 'the session has not been negotiated yet');
   }
   get memory(): SessionMemory {
     return this.account.memory;
@@ -99,21 +97,18 @@ export class Endpoint
   get hasEnded(): boolean {
     return this.#ending.hasEnded;
   }
-  /** Ended without the core, because the core fails. */
   get isDropped(): boolean {
     return this.#ending.isDropped;
   }
   get isReady(): boolean {
     return this.#isReady;
   }
-  /** The connection that carries the session. */
   get wire(): Wire | undefined {
     return this.#transmitter.wire;
   }
   get hasWire(): boolean {
     return this.wire !== undefined;
   }
-  /** Replies that are not complete. */
   get openReplies(): number {
     return this.#outbound?.openReplies ?? 0;
   }
@@ -121,35 +116,32 @@ export class Endpoint
   get isIdle(): boolean {
     return this.#outbound?.coding === undefined && this.#ending.isFlushed;
   }
-  /** @throws {ProtocolError} `session_closed`. */
+  /** @throws {ProtocolError} `session_closed` unless the session is ready. */
   get outbound(): Outbound {
     this.#assertReady();
     this.#outbound ??= new Outbound(this);
     return this.#outbound;
   }
-  /** @throws {ProtocolError} `session_closed`. */
   get inbound(): Inbound {
     this.#inbound ??= new Inbound(this, this.outbound);
     return this.#inbound;
   }
-  /** @throws {ProtocolError} `session_closed`. */
   get coder(): BodyCoder {
     return this.outbound.coder;
   }
 
-  // --- what the driver of a connection reports
+  // --- reported by the driver of a connection
 
   /** @param token credentials of this connection. */
   handleConnected(wire: Wire, token?: string): void {
-    this.#transmitter.wire = wire;
+    this.#transmitter.attach(wire);
     guard(this, () => this.core.handleConnected(this.#clock.now(), token));
     this.pump();
   }
 
-  /** Puts another connection, or none, in place of the one that carries the session. */
+  /** Replaces the connection that carries the session. */
   protected replaceWire(wire: Wire | undefined): void {
-    this.#transmitter.detach();
-    this.#transmitter.wire = wire;
+    this.#transmitter.attach(wire);
   }
 
   /** @param now clock reading, if the driver has one already. */
@@ -175,7 +167,7 @@ export class Endpoint
   handleDisconnected(code: number, reason: string, wire: Wire | undefined = this.wire): void {
     if (wire !== this.wire) return;
     guard(this, () => {
-      this.#transmitter.detach();
+      this.#transmitter.attach(undefined);
       this.core.handleDisconnected(code, reason, this.#clock.now());
       this.apply();
       this.#wantWire();
@@ -235,7 +227,7 @@ export class Endpoint
     }
   }
 
-  // --- what the application asks for
+  // --- asked for by the application
 
   async flush(): Promise<void> {
     await this.#outbound?.coding;
@@ -244,16 +236,7 @@ export class Endpoint
   }
 
   stats(): SessionStats {
-    const { channel, queuedBytes, isBlockedOnCredit, isPaced, roundTripMs } = this.core;
-    return this.recorder.snapshot(channel.sentBodies, {
-      queuedBytes,
-      blockedOnCredit: isBlockedOnCredit,
-      blockedOnRate: isPaced,
-      openStreams: channel.openStreams,
-      roundTripMs,
-      lastSelection: this.#outbound?.lastSelection,
-      context: channel.contextUse,
-    });
+    return this.recorder.snapshot(this.core, this.#outbound?.lastSelection);
   }
 
   async close(): Promise<CloseResult> {
@@ -262,7 +245,6 @@ export class Endpoint
     return await this.shutdown(isClient ? CloseReason.CLIENT_SHUTDOWN : CloseReason.NORMAL, '');
   }
 
-  /** Closes with a reason of its own, such as the server's shutdown. */
   shutdown(reason: CloseReason, message: string): Promise<CloseResult> {
     return this.#ending.closed(() => this.command((core, now) => core.close(reason, message, now)));
   }
@@ -273,14 +255,14 @@ export class Endpoint
     this.command((core, now) => core.abort(error, now));
   }
 
-  /** Ends the session with REJECT, because a scan blocks its content. */
+  /** Ends the session with REJECT SECURITY_POLICY, because a scan blocked its content. */
   block(message: string): void {
     const refusal = { code: RejectCode.SECURITY_POLICY, message, retryable: false };
     this.core.reject(refusal, CloseCode.FORBIDDEN, this.#clock.now());
     this.pump();
   }
 
-  /** Gives a command to the core and applies what it has to say. Never throws. */
+  /** Gives a command to the core and applies the events that follow. Never throws. */
   protected command(command: (core: SessionCore, now: number) => void): void {
     guard(this, () => command(this.core, this.#clock.now()));
     this.pump();
@@ -291,23 +273,13 @@ export class Endpoint
     return isFaultIn(this.#outbound?.coder, error);
   }
 
-  handleReport(message: ReceivedMessage): void {
-    try {
-      this.notify('undelivered', decodeUndeliverable(message.text, this.options.limits));
-    } catch (error) {
-      const fields = { event: 'report.unreadable', session: this.id, err: loggable(error) };
-      this.logger.warn(fields, 'a delivery report cannot be read');
-    }
-    if (this.core.channel.consume(0, message.charge)) this.pump();
-  }
-
   notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void {
     const { onNotify } = this.options;
     if (onNotify === undefined) this.listeners.notify(name, event, this);
     else onNotify(name, event);
   }
 
-  // --- what the core reports
+  // --- reported by the core
 
   apply(): void {
     if (this.#ending.isDropped) return;
@@ -353,7 +325,7 @@ export class Endpoint
 
   #handleState(state: SessionState): void {
     this.account.handleSuspended(state === 'suspended' ? this.#clock.now() : Infinity);
-    // Handlers stop, as their replies would not be sent any more.
+    // Their replies would not be sent any more.
     if (state === 'closing')
       this.#inbound?.abortHandlers(new ProtocolError('session_closed', 'the session closes'));
     // A resumed session has everything it needs; any other is reported when it is ready.
@@ -366,33 +338,16 @@ export class Endpoint
     throw new ProtocolError('session_closed', `the session is ${this.state}; nothing can be sent`);
   }
 
-  /** Loads what was agreed on; the core holds what arrives meanwhile. */
   #prepare(): void {
-    // The session may be resumed while its codecs are loaded.
-    if (this.#isLoading) return;
-    const { core, negotiated, options } = this;
-    const hasContext = core.channel.contextUse !== undefined;
-    // A server loads everything before it listens.
-    if (options.role === 'server' && isLoaded(negotiated, hasContext)) return this.#start();
-    this.#isLoading = true;
-    options.onAccepted?.();
-    core.holdFrames();
-    const loaded = load(negotiated, hasContext).then(
-      () => {
-        if (core.state !== 'closed') this.#start();
-      },
-      (error: unknown) => {
-        if (core.state === 'closed') return;
-        this.abort(toProtocolError(error, 'internal', 'loading the codecs of the session failed'));
-      },
-    );
-    guardLater(this, loaded);
+    // The session may be resumed while its codecs are being loaded.
+    if (this.#isPreparing) return;
+    this.#isPreparing = true;
+    loadAgreed(this, () => this.#start());
   }
 
   #start(): void {
     if (this.#ending.hasCrashed) return;
     this.#isReady = true;
-    this.#isLoading = false;
     this.options.onReady?.();
     this.notify('state', this.core.state);
     this.core.releaseFrames(this.#clock.now());
@@ -410,7 +365,7 @@ export class Endpoint
     const { lifecycle } = this.core;
     if (lifecycle !== LifecycleState.SUSPENDED && lifecycle !== LifecycleState.CLOSING) return;
     // A peer that does not answer will not take part in a closing handshake either.
-    this.#transmitter.detach();
+    this.#transmitter.attach(undefined);
     this.#wantWire();
   }
 
@@ -433,14 +388,11 @@ export class Endpoint
   }
 
   cutOff(reason: string): void {
-    const { wire } = this;
-    attempt(() => this.#transmitter.detach());
-    const failed = attempt(() => wire?.close(CloseCode.INTERNAL, reason));
-    if (failed !== undefined) attempt(() => wire?.terminate?.());
+    this.#transmitter.cutOff(reason);
   }
 }
 
-/** The endpoint behind a session that it handed out. */
+/** The endpoint of a session that it gave to an application. */
 export function endpointOf(session: Session): Endpoint {
   return hostOf(session as UserSession) as Endpoint;
 }

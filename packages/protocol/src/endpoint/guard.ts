@@ -3,20 +3,20 @@ import { loggable } from './loggable.js';
 import type { Logger } from './ports.js';
 
 /**
- * The guard at every edge: what is thrown within one session ends that session, and reaches neither the
- * event loop nor another session.
+ * The guards of a session: an error that is thrown within it ends this session, and reaches neither the event
+ * loop nor another session.
  *
- * An edge is a place where nothing of the session's own is further up the stack: the event of a socket, a
+ * A guard is needed wherever no caller up the stack belongs to the session: in the event of a socket, a
  * timer, the continuation of a promise, a call from another session.
  */
 
-/** What a fault ends. */
+/** A session that a fault ends. */
 export interface Crashable {
-  /** Ends it with `internal` and a log line. Never throws. */
+  /** Ends the session with `internal`, and logs the error. Never throws. */
   crash(error: unknown): void;
 }
 
-/** Runs what belongs to one session. `undefined` if it threw, and then the session is over. */
+/** Runs a task of one session. Returns `undefined` if it threw, which ends the session. */
 export function guard<Result>(session: Crashable, task: () => Result): Result | undefined {
   try {
     return task();
@@ -26,12 +26,12 @@ export function guard<Result>(session: Crashable, task: () => Result): Result | 
   }
 }
 
-/** The same for work that is not waited for. */
+/** As {@link guard} for work that is not awaited. */
 export function guardLater(session: Crashable, work: Promise<unknown>): void {
   work.catch((error: unknown) => session.crash(error));
 }
 
-/** Runs one of several steps that must all be taken, and returns what it threw. */
+/** Runs one of several steps that must all be taken. Returns the error if it threw. */
 export function attempt(step: () => void): { readonly error: unknown } | undefined {
   try {
     step();
@@ -42,17 +42,16 @@ export function attempt(step: () => void): { readonly error: unknown } | undefin
 }
 
 /**
- * A function of the application that is not waited for may be asynchronous all the same, and then nothing
- * catches what it throws.
+ * Catches the errors of an application's function that is not awaited, but may be asynchronous.
  *
- * @param outcome what the function has returned.
+ * @param outcome the value that the function returned.
  */
 export function catchLate(outcome: unknown, onThrown: (error: unknown) => void): void {
   if (typeof outcome !== 'object' || outcome === null) return;
   Promise.resolve(outcome).catch(onThrown);
 }
 
-/** The clock of one session: what its timers throw ends it. */
+/** The clock of one session: an error in one of its timers ends the session. */
 export class GuardedClock implements Clock {
   readonly #clock: Clock;
   readonly #session: Crashable;
@@ -82,8 +81,8 @@ export class GuardedClock implements Clock {
 const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 
 /**
- * A logger that never throws and never rejects: a line that cannot be written is worth no session. There is
- * no place left to report that to.
+ * Wraps a logger so that it never throws or rejects: a log line that cannot be written must not end a
+ * session.
  */
 export function guardLogger(logger: Logger): Logger {
   const guarded = {} as Record<(typeof LEVELS)[number], Logger['info']>;
@@ -99,8 +98,8 @@ export function guardLogger(logger: Logger): Logger {
 
 const ignore = () => {};
 
-/** The log line of a session that is ended by its guard. */
+/** Logs the fault that ended a session. */
 export function logCrash(logger: Logger, session: string | undefined, error: unknown): void {
   const fields = { event: 'session.crashed', session, err: loggable(error) };
-  attempt(() => logger.error(fields, 'the session failed and is ended'));
+  attempt(() => logger.error(fields, 'the session ended because of a fault'));
 }

@@ -5,12 +5,12 @@ import type { SessionCore } from '../session/types.js';
 import type { EndpointOptions } from './endpoint-options.js';
 import type { Crashable } from './guard.js';
 import type { Mailbox } from './messages/mailbox.js';
-import type { MessageOwner, ReceivedMessage } from './messages/message.js';
+import type { MessageOwner } from './messages/message.js';
 import type { ContentScanner, Logger } from './ports.js';
-import type { Session } from './session.js';
+import type { Session, SessionEvents } from './session.js';
 import type { StatsRecorder } from './stats.js';
 
-/** What the inbound and the outbound half of a session need from the endpoint that drives it. */
+/** The endpoint of a session as its inbound and its outbound half see it. */
 export interface EndpointHost extends Crashable, MessageOwner {
   readonly core: SessionCore;
   readonly options: EndpointOptions;
@@ -18,18 +18,17 @@ export interface EndpointHost extends Crashable, MessageOwner {
   readonly recorder: StatsRecorder;
   /** The session that handlers and scans are given. */
   readonly session: Session;
-  /** The client's name, at both ends. */
+  /** The agent ID of the client, at both ends. */
   readonly agentId: string | undefined;
   readonly negotiated: Negotiated;
   readonly memory: SessionMemory;
   readonly mailbox: Mailbox;
   readonly scanner: ContentScanner | undefined;
-  /** Writes what waits; enough after commands that cause no events. */
+  /** Writes the pending frames; enough after commands that cause no events. */
   transmit(): void;
-  /** Writes what waits and handles events. Never throws. */
+  /** Writes the pending frames and handles events. Never throws. */
   pump(): void;
-  /** Takes a report that a message could not be delivered. */
-  handleReport(message: ReceivedMessage): void;
+  notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void;
 }
 
 export function sessionClosed(): ProtocolError {

@@ -5,29 +5,29 @@ import type { Reservation } from '../base/memory.js';
 import { plainBody, type ReceivedBody } from '../codec/body.js';
 import { DELIVERY } from '../link/addressing.js';
 import type { SessionEvent } from '../session/types.js';
-import { encodeUndeliverable } from './agents/delivery.js';
+import { decodeUndeliverable, encodeUndeliverable } from './agents/delivery.js';
 import { guardLater } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
+import { loggable } from './loggable.js';
 import { Intake, type IntakeEvent } from './messages/intake.js';
 import { createMessage, type ReceivedMessage } from './messages/message.js';
 import type { Outbound } from './outbound.js';
 import type { EventRoute } from './ports.js';
-import { Handlers } from './requests/handlers.js';
-import type { RequestHandler } from './requests/responder.js';
+import { type RequestHandler, Responder } from './requests/responder.js';
 import { TensorReceiver } from './tensors/receiver.js';
 import { isTurnOver } from './turn.js';
 
 /**
- * The messages, requests, tensors and replies that this end receives in one session: reserves memory for them,
- * has them scanned, and hands them to the route, the handlers, the mailbox or the waiting reply. Members are
- * created on first use.
+ * The messages, requests, tensors and replies that this end receives in one session: reserves memory for
+ * them, has them scanned, and hands them to the route, the handlers, the mailbox or the waiting reply.
+ * Members are created on first use.
  */
 export class Inbound {
   readonly #host: EndpointHost;
   readonly #outbound: Outbound;
   readonly #eventRoute: EventRoute | undefined;
   #intake: Intake | undefined;
-  #handlers: Handlers | undefined;
+  #responder: Responder | undefined;
   #tensors: TensorReceiver | undefined;
   #hasDroppedMessage = false;
   #hasRefusedBody = false;
@@ -44,7 +44,7 @@ export class Inbound {
     switch (event.type) {
       case 'message':
         if (event.body.agent === DELIVERY && this.#eventRoute === undefined)
-          return this.#host.handleReport(this.#messageOf(event.body, undefined));
+          return this.#handleReport(event.body);
         return this.#takeIn(event);
       case 'request':
       case 'part':
@@ -56,7 +56,7 @@ export class Inbound {
         if (event.piece.offset === 0) recorder.receivedTensor(event.piece.totalLength);
         if (this.#route(event, undefined)) return;
         if (options.takesMessages === false) return this.#refuseTensor(event.streamId, event.piece.charge);
-        return this.#tensorReceiver.handlePiece(event.streamId, event.piece);
+        return this.#getTensors().handlePiece(event.streamId, event.piece);
       case 'cancel':
         if (this.#intake?.has(event.streamId) !== true && this.#route(event, undefined)) return;
         this.#tensors?.handleCancel(event.streamId);
@@ -64,25 +64,25 @@ export class Inbound {
     }
   }
 
-  /** Answers a request that was received with a handler of the caller's. */
+  /** Answers a received request with the given handler. */
   async answer(streamId: number, body: ReceivedBody, handler: RequestHandler): Promise<void> {
-    await this.#handlersOf().run(streamId, createMessage(body, this.#outbound.coder), handler);
+    await this.#getResponder().run(streamId, createMessage(body, this.#outbound.coder), handler);
   }
 
   /** Stops the handlers except those that run to completion. */
   abortHandlers(reason: ProtocolError): void {
-    this.#handlers?.abort(reason);
+    this.#responder?.abort(reason);
   }
 
   /** The session is over. */
   end(error: ProtocolError | undefined): void {
-    if (this.#tensors === undefined && this.#handlers === undefined) return;
+    if (this.#tensors === undefined && this.#responder === undefined) return;
     const failure = error ?? sessionClosed();
     this.#tensors?.end(failure);
-    this.#handlers?.abort(failure);
+    this.#responder?.abort(failure);
   }
 
-  /** Waits for memory if the body needs any that is charged. */
+  /** Delivers an event, when there is memory for its body. */
   #takeIn(event: IntakeEvent): void {
     if (this.#intake === undefined) {
       const host = this.#host;
@@ -131,7 +131,9 @@ export class Inbound {
     }
   }
 
-  /** Server: offers an event that concerns another session to the route. Returns whether the route took it. */
+  /**
+   * Server: offers an event that concerns another session to the route. Returns whether the route took it.
+   */
   #route(event: SessionEvent, reservation: Reservation | undefined): boolean {
     const route = this.#eventRoute;
     return route !== undefined && isForOthers(event, route) && route.take(event, reservation);
@@ -148,24 +150,24 @@ export class Inbound {
     const host = this.#host;
     // The client may have cancelled it during the scan.
     if (host.core.channel.isWanted(streamId)) {
-      guardLater(host, this.#handlersOf().run(streamId, message, host.options.onRequest));
+      guardLater(host, this.#getResponder().run(streamId, message, host.options.onRequest));
       return;
     }
     message.release();
     host.core.channel.end(streamId);
   }
 
-  #handlersOf(): Handlers {
-    if (this.#handlers === undefined) {
+  #getResponder(): Responder {
+    if (this.#responder === undefined) {
       const host = this.#host;
       const { clock, limits, batch, yield: letOthersRun = clock.yield } = host.options;
-      this.#handlers = new Handlers({
+      this.#responder = new Responder({
         core: host.core,
         coder: this.#outbound.coder,
         session: host.session,
         logger: host.logger,
         clock: this.#outbound.clock,
-        // With the clock of the process, as all sessions share a turn of the event loop.
+        // All sessions share a turn of the event loop, so this is the clock of the process.
         rest: (size) => (isTurnOver(clock, size) ? letOthersRun() : undefined),
         maxMetadataSize: limits.maxMetadataSize,
         batch,
@@ -173,10 +175,10 @@ export class Inbound {
         ready: (streamId) => this.#outbound.room(streamId),
       });
     }
-    return this.#handlers;
+    return this.#responder;
   }
 
-  get #tensorReceiver(): TensorReceiver {
+  #getTensors(): TensorReceiver {
     if (this.#tensors === undefined) {
       const host = this.#host;
       const { core, mailbox, scanner } = host;
@@ -207,16 +209,16 @@ export class Inbound {
 
   #cancel(streamId: number): void {
     const charge = this.#intake?.drop(streamId);
-    if (charge === undefined) return this.#handlers?.cancel(streamId);
-    // Its handler has not begun.
+    if (charge === undefined) return this.#responder?.cancel(streamId);
+    // The request still waits for memory, so there is no handler to stop.
     const { channel } = this.#host.core;
     channel.consume(streamId, charge);
     channel.end(streamId);
   }
 
   /**
-   * Drops a message because this end has no reader for messages. It says so in ACCEPT, but older peers do not
-   * know that: the peer gets a report if it understands reports, and the first drop is logged.
+   * Drops a message because this end has no reader for messages. ACCEPT announces that, but older peers do
+   * not know the field: they get a report if they understand reports. Only the first drop is logged.
    */
   #dropMessage({ charge }: ReceivedBody, reservation: Reservation | undefined): void {
     const { core, logger, negotiated } = this.#host;
@@ -245,9 +247,22 @@ export class Inbound {
     this.#host.pump();
   }
 
+  /** Reports messages that the server could not deliver. */
+  #handleReport(body: ReceivedBody): void {
+    const { core, logger, options } = this.#host;
+    try {
+      const report = decodeUndeliverable(this.#messageOf(body, undefined).text, options.limits);
+      this.#host.notify('undelivered', report);
+    } catch (error) {
+      const fields = { event: 'report.unreadable', session: core.id, err: loggable(error) };
+      logger.warn(fields, 'cannot read a delivery report');
+    }
+    if (core.channel.consume(0, body.charge)) this.#host.pump();
+  }
+
   #refuseTensor(streamId: number, charge: number): void {
     this.#host.core.channel.consume(streamId, charge);
-    const message = 'the server reads no tensors: it has no onSession';
+    const message = 'the server does not read tensors: it has no onSession';
     this.#refuse(streamId, new ProtocolError('unsupported', message));
   }
 

@@ -21,7 +21,9 @@ export class Listeners {
     return () => listeners.delete(listener);
   }
 
-  /** Calls the listeners. An error that one throws, at once or later, is logged and does not reach the others. */
+  /**
+   * Calls the listeners. An error that one throws, at once or later, is logged and does not reach the others.
+   */
   notify<Name extends keyof SessionEvents>(
     name: Name,
     event: SessionEvents[Name],

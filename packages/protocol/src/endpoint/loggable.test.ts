@@ -12,7 +12,7 @@ const thrownBy = (task: () => unknown): unknown => {
 };
 
 describe('an error in a log', () => {
-  it('names its kind and its place, and quotes nothing that it was given', () => {
+  it('has its type and place, and quotes no input', () => {
     const secret = 'canary text';
     for (const error of [
       thrownBy(() => JSON.parse(secret)),
@@ -30,7 +30,7 @@ describe('an error in a log', () => {
     expect(logged).not.toHaveProperty('message');
   });
 
-  it('says what our own errors say, with their causes', () => {
+  it('has the messages of our own errors, with their causes', () => {
     const cause = new SyntaxError('Unexpected token in "secret"');
     const logged = loggable(new ProtocolError('bad_json', '9 characters are not valid JSON', { cause }));
     expect(logged).toMatchObject({
@@ -43,7 +43,7 @@ describe('an error in a log', () => {
     expect(loggable(new RequestError('no_such_model', 'x'))).toMatchObject({ code: 'no_such_model' });
   });
 
-  it('ends, whatever is caused by what', () => {
+  it('is finite even if an error is its own cause', () => {
     const error = new Error('a') as Error & { cause?: unknown };
     error.cause = error;
     expect(JSON.stringify(loggable(error)).length).toBeLessThan(10_000);

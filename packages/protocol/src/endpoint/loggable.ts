@@ -1,12 +1,12 @@
 import { ProtocolError, RequestError } from '../base/errors.js';
 
-/** What a log may say about an error. */
+/** The parts of an error that may be logged. */
 export interface LoggableError {
   readonly type: string;
-  /** Of our own errors. */
+  /** Only of our own errors, as the message. */
   readonly code?: string;
   readonly message?: string;
-  /** Where it was thrown. */
+  /** The stack, without the message. */
   readonly at: readonly string[];
   readonly cause?: LoggableError;
 }
@@ -15,15 +15,15 @@ const MAX_FRAMES = 10;
 const MAX_CAUSES = 3;
 
 /**
- * An error as a log may hold it: of what kind it is and where it was thrown. What the errors of others say is
- * left out, as it may quote what they were given: `JSON.parse` shows the beginning of a text that is no JSON,
- * and many a library the token that it could not read. Our own messages hold neither payloads nor tokens.
+ * Describes an error for a log: its type and where it was thrown. Messages of foreign errors are left out,
+ * because they may quote input: `JSON.parse` quotes the beginning of invalid JSON, and many libraries quote
+ * the token that they could not read. Our own messages contain neither payloads nor tokens.
  */
 export function loggable(error: unknown, causes = MAX_CAUSES): LoggableError {
   try {
     return describe(error, causes);
   } catch {
-    // Its own getters, or those of a proxy, throw.
+    // A getter of the error, or a proxy, throws.
     return { type: 'unreadable', at: [] };
   }
 }
@@ -40,7 +40,7 @@ function describe(error: unknown, causes: number): LoggableError {
   };
 }
 
-/** The lines of a stack that name places: what comes before them is the message again. */
+/** The lines of a stack that name places, without the message before them. */
 function framesOf({ stack = '', message }: Error): string[] {
   const begin = stack.indexOf(message);
   const places = begin < 0 ? stack : stack.slice(begin + message.length);

@@ -5,9 +5,9 @@ import type { SessionCore } from '../session/types.js';
 
 /** Sessions that hold fewer bytes than this have no account. */
 const MIN_COUNTED = 64 * 1024;
-/** Memory of a waiting message beside its bytes, at this end or on its way to another session. */
+/** Bytes of memory of a waiting message beside its content, at this end or on its way to another session. */
 const MESSAGE_MEMORY = 512;
-/** Memory of an open stream with its handler; the first {@link FREE_STREAMS} are not counted. */
+/** Bytes of memory of an open stream with its handler; the first {@link FREE_STREAMS} are not counted. */
 const STREAM_MEMORY = 8 * 1024;
 const FREE_STREAMS = 16;
 const NO_KEYS: readonly string[] = [];
@@ -28,14 +28,14 @@ export interface MemoryAccountHost {
 }
 
 /**
- * The share of one session in the memory of the process. While memory is scarce, its peer gets no more credit. Most
- * sessions hold too little to be counted and have no {@link SessionMemory}.
+ * The share of one session in the memory of the process. While memory is scarce, its peer gets no more
+ * credit. Most sessions hold too little to be counted and have no {@link SessionMemory}.
  */
 export class MemoryAccount {
   readonly #host: MemoryAccountHost;
   #memory: SessionMemory | undefined;
   #keys = NO_KEYS;
-  /** The wait for memory, while the peer gets no credit. */
+  /** Waits for memory while the peer gets no credit. */
   #shortage: Reservation | undefined;
 
   constructor(host: MemoryAccountHost) {

@@ -15,9 +15,8 @@ import type { RequestHandler } from './requests/responder.js';
 import type { Session } from './session.js';
 
 /**
- * Two endpoints with offers, limits and windows of any kind, whose applications use everything: what they
- * agree on may leave them with little to say, but nothing that a driver calls may throw, and no fault may
- * have to be kept within a session by its guard.
+ * Two endpoints with arbitrary offers, limits and windows, whose applications use all features. Their
+ * agreement may allow very little, but no call of a driver may throw, and no guard may have to end a session.
  */
 
 interface Offer {
@@ -30,7 +29,7 @@ interface Offer {
 }
 
 const SIZES = [1, 16, 17, 100, 65_536, Infinity];
-/** Most ends state what is usual; two odd things at a time are rarer than one. */
+/** Mostly the default, so that two odd values at a time are rarer than one. */
 const seldom = <T>(...odd: readonly T[]): fc.Arbitrary<T | undefined> =>
   fc.oneof(
     { weight: 5, arbitrary: fc.constant(undefined) },
@@ -95,13 +94,13 @@ const action = fc.oneof(
     arbitrary: fc.record({ who: fc.nat(1), what: fc.constantFrom(...ACTIONS), text: fc.nat(4) }),
   },
   { weight: 3, arbitrary: fc.record({ pass: fc.constantFrom(1, 200, 20_000, 70_000) }) },
-  { weight: 1, arbitrary: fc.record({ say: fc.uint8Array({ maxLength: 40 }), to: fc.nat(1) }) },
+  { weight: 1, arbitrary: fc.record({ inject: fc.uint8Array({ maxLength: 40 }), to: fc.nat(1) }) },
   { weight: 1, arbitrary: fc.constant('cut' as const) },
 );
 const RUNS = 200;
 const TEXTS = ['', 'ping', 'x'.repeat(300), '{"model":"gpt-4o","messages":[]}', 'Größe 👩‍👩‍👧'];
 
-/** One end of a connection; what it is given arrives in a later turn. */
+/** One end of a connection. Frames arrive in a later turn. */
 class PairedWire implements Wire {
   readonly bufferedAmount = 0;
   other: { readonly endpoint: Endpoint; readonly wire: PairedWire } | undefined;
@@ -128,7 +127,7 @@ beforeAll(async () => {
   ]);
 });
 
-it('no offer, limit or window makes a driver throw, or a guard have to act', {
+it('works for all offers, limits and windows without a fault', {
   timeout: 120_000,
 }, async () => {
   let established = 0;
@@ -140,7 +139,7 @@ it('no offer, limit or window makes a driver throw, or a guard have to act', {
       fc.array(action, { minLength: 10, maxLength: 40, size: 'max' }),
       async ([ours, theirs], subprotocol, actions) => {
         const faults: unknown[] = [];
-        const noted = <T>(call: () => T): T | undefined => {
+        const guarded = <T>(call: () => T): T | undefined => {
           try {
             return call();
           } catch (error) {
@@ -187,13 +186,13 @@ it('no offer, limit or window makes a driver throw, or a guard have to act', {
           near.other = { endpoint: server, wire: far };
           far.other = { endpoint: client, wire: near };
           wires = [near, far];
-          noted(() => server.handleConnected(far));
-          noted(() => client.handleConnected(near));
+          guarded(() => server.handleConnected(far));
+          guarded(() => client.handleConnected(near));
         };
         const settle = async () => {
           for (let still = 0; still < 4; ) {
             const arrived = wires.flatMap((wire) => wire.arriving.splice(0));
-            for (const arrive of arrived) noted(arrive);
+            for (const arrive of arrived) guarded(arrive);
             await new Promise((resolve) => setImmediate(resolve));
             still = arrived.length === 0 ? still + 1 : 0;
           }
@@ -208,12 +207,12 @@ it('no offer, limit or window makes a driver throw, or a guard have to act', {
         for (const each of actions) {
           if (each === 'cut') {
             for (const [i, end] of ends.entries())
-              noted(() => end.handleDisconnected(CloseCode.ABNORMAL, 'cut', wires[i]));
+              guarded(() => end.handleDisconnected(CloseCode.ABNORMAL, 'cut', wires[i]));
           } else if ('pass' in each) {
-            noted(() => clock.pass(each.pass));
-            for (const end of ends) noted(() => end.handleTick());
-          } else if ('say' in each) {
-            noted(() => ends[each.to]?.handleMessage(each.say, wires[each.to]));
+            guarded(() => clock.pass(each.pass));
+            for (const end of ends) guarded(() => end.handleTick());
+          } else if ('inject' in each) {
+            guarded(() => ends[each.to]?.handleMessage(each.inject, wires[each.to]));
           } else {
             void use((ends[each.who] as Endpoint).session, each.what, TEXTS[each.text] ?? '').catch(ignore);
           }
@@ -222,8 +221,8 @@ it('no offer, limit or window makes a driver throw, or a guard have to act', {
         for (const end of ends) void end.close().catch(ignore);
         await settle();
         for (let i = 0; i < 8; i++) {
-          noted(() => clock.pass(70_000));
-          for (const end of ends) noted(() => end.handleTick());
+          guarded(() => clock.pass(70_000));
+          for (const end of ends) guarded(() => end.handleTick());
           await settle();
         }
         await Promise.all(reading);
@@ -234,14 +233,14 @@ it('no offer, limit or window makes a driver throw, or a guard have to act', {
     ),
     { numRuns: RUNS },
   );
-  // Else nothing was tried.
+  // Otherwise the test has tried nothing.
   expect(established).toBeGreaterThan(RUNS / 2);
   expect(received).toBeGreaterThan(2 * RUNS);
 });
 
 const ignore = () => {};
 
-/** A scan that lets everything pass, a turn later. */
+/** A scan that passes everything, a turn later. */
 const passingScanner = (host: ScannerHost): ContentScanner => {
   let last = Promise.resolve();
   return {
@@ -256,7 +255,7 @@ const passingScanner = (host: ScannerHost): ContentScanner => {
   };
 };
 
-/** What an application does; all of it may be refused. */
+/** Acts as an application; each action may be refused. */
 async function use(session: Session, what: (typeof ACTIONS)[number], text: string): Promise<unknown> {
   switch (what) {
     case 'send':

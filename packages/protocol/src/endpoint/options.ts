@@ -6,32 +6,31 @@ import { type AvpOptions, introduction } from '../codec/avp/agreement.js';
 import { encodeContextParameters } from '../codec/context/parameters.js';
 import type { Capabilities } from '../control/negotiate.js';
 import { VOCABULARY_HASHES } from '../tokenizer/vocabulary.js';
-import { type AgentOptions, stateAgent } from './agents/description.js';
+import { type AgentOptions, agentExtension } from './agents/description.js';
 import type { TransferMode } from './tensors/receiver.js';
 
-/** What client and server state alike. */
+/** The options that a client and a server have in common. They are advertised to the peer. */
 export interface CapabilityOptions {
-  /** In order of preference. @default all six, M2M first */
+  /** The codecs of this end, in order of preference. @default all six, M2M first */
   readonly algorithms?: readonly Algorithm[] | undefined;
-  /** In order of preference, the first is preferred. @default CL100K_BASE, O200K_BASE */
+  /** The tokenizer encodings of this end, in order of preference. @default CL100K_BASE, O200K_BASE */
   readonly encodings?: readonly EncodingName[] | undefined;
-  /** Extensions to switch off or on by name. @default all that this version has */
+  /** Switches extensions on or off by name: link, resume, context, avp, agents. @default all on */
   readonly extensions?: Readonly<Record<string, boolean>> | undefined;
-  /**
-   * Client: asks the server to say what its scan found. Server: on where it has a `scan`. @default false
-   */
+  /** Client: asks the server for the results of its scan. Server: on if it has a `scan`. @default false */
   readonly securityScanning?: boolean | undefined;
   /**
-   * The model behind this end. Where both ends name theirs, `negotiated.avp` says whether tensors of
-   * the one mean anything to the other, and `sendTensor` goes by it; other agents of a server find it in
-   * their directory. @default none is introduced
+   * The model of this end. If both ends name theirs, `negotiated.avp` shows whether the model of the peer can
+   * use tensors of this one, and `sendTensor` follows it. Other agents of a server see it in their directory.
+   *
+   * @default no model
    */
   readonly avp?: AvpOptions | undefined;
-  /** Whether a received tensor is one piece of memory or is read while it arrives. @default 'assemble' */
+  /** Whether tensors are received as a whole or read while they arrive. @default 'assemble' */
   readonly transfers?: TransferMode | undefined;
 }
 
-/** What both ends' options that are stated may be. */
+/** The kinds of {@link CapabilityOptions}. */
 export const CAPABILITY_KINDS: OptionKinds<CapabilityOptions> = {
   algorithms: 'list',
   encodings: 'list',
@@ -47,16 +46,16 @@ const DEFAULT_ENCODINGS: readonly EncodingName[] = ['CL100K_BASE', 'O200K_BASE']
 const KNOWN_EXTENSIONS: readonly string[] = ['link', 'resume', 'context', 'avp', 'agents'];
 
 /**
- * Turns options into what HELLO or ACCEPT state.
+ * Resolves options to the capabilities that HELLO or ACCEPT advertises.
  *
- * @param options with the name under which a client introduces itself.
  * @throws {ProtocolError} `invalid_option`.
  */
 export function resolveCapabilities(
   options: CapabilityOptions & {
     readonly agent?: AgentOptions | undefined;
+    /** The agent ID of a client. */
     readonly agentId?: string | undefined;
-    /** With it M2M alone is stated, and nothing that any other body is needed for. */
+    /** Leaves only M2M, and the extensions that need no other codec. @default none */
     readonly security?: object | undefined;
     /** One-way messages and tensors have a reader. @default true */
     readonly takesMessages?: boolean | undefined;
@@ -65,7 +64,7 @@ export function resolveCapabilities(
 ): Capabilities {
   const isProtected = options.security !== undefined;
   if (options.transfers !== undefined && !TRANSFER_MODES.includes(options.transfers)) {
-    throw new ProtocolError('invalid_option', `transfers is one of ${TRANSFER_MODES.join(', ')}`);
+    throw new ProtocolError('invalid_option', `transfers: expected one of ${TRANSFER_MODES.join(', ')}`);
   }
   const known = names('algorithms', options.algorithms ?? DEFAULT_ALGORITHMS, Object.values(Algorithm));
   const vocabularyNames = names(
@@ -73,9 +72,12 @@ export function resolveCapabilities(
     options.encodings ?? DEFAULT_ENCODINGS,
     Object.keys(VOCABULARY_HASHES),
   ) as EncodingName[];
-  if (known.length === 0) throw new ProtocolError('invalid_option', 'algorithms: at least one is needed');
+  if (known.length === 0) throw new ProtocolError('invalid_option', 'algorithms: expected at least one');
   if (isProtected && !known.includes(Algorithm.M2M)) {
-    throw new ProtocolError('invalid_option', 'security: only M2M is protected, which algorithms leaves out');
+    throw new ProtocolError(
+      'invalid_option',
+      'security: needs M2M in algorithms, the only codec with protection',
+    );
   }
   const algorithms = isProtected ? [Algorithm.M2M] : known;
   const encodings = isProtected ? [] : vocabularyNames;
@@ -91,16 +93,16 @@ export function resolveCapabilities(
   for (const [name, value] of Object.entries(wanted)) {
     if (!KNOWN_EXTENSIONS.includes(name)) throw unknownName('extension', name, KNOWN_EXTENSIONS);
     if (typeof value !== 'boolean') {
-      throw new ProtocolError('invalid_option', `extensions.${name}: true or false is expected`);
+      throw new ProtocolError('invalid_option', `extensions.${name}: expected true or false`);
     }
   }
   const vocabularies = Object.fromEntries(encodings.map((name) => [name, VOCABULARY_HASHES[name]]));
   const extensions: Record<string, string> = Object.create(null);
-  if (wanted.link) extensions[Extension.LINK] = JSON.stringify(statedLink(limits, options.takesMessages));
+  if (wanted.link) extensions[Extension.LINK] = JSON.stringify(linkExtension(limits, options.takesMessages));
   if (wanted.resume) extensions[Extension.RESUME] = '{}';
   if (wanted.context && !isProtected)
     extensions[Extension.CONTEXT] = encodeContextParameters(contextBounds(limits));
-  if (wanted.agents) extensions[Extension.AGENTS] = stateAgent(options.agent ?? {});
+  if (wanted.agents) extensions[Extension.AGENTS] = agentExtension(options.agent ?? {});
   const { avp } = options;
   if (wanted.avp && avp !== undefined && !isProtected)
     extensions[Extension.AVP] = introduction(avp, options.agentId);
@@ -116,7 +118,7 @@ export function resolveCapabilities(
   };
 }
 
-/** A share below this would cut every message of some size into many frames. */
+/** Bytes. With less, a message of medium size would take many frames. */
 const MIN_STREAM_WINDOW = 16 * 1024;
 
 const contextBounds = ({ contextBytes, contextMessages }: Limits) => ({
@@ -124,17 +126,17 @@ const contextBounds = ({ contextBytes, contextMessages }: Limits) => ({
   maxMessages: contextMessages,
 });
 
-/** What is unlimited is not stated. */
-function statedLink(limits: Limits, takesMessages = true): Record<string, unknown> {
+/** The value of the extension `link`. Unlimited values are left out. */
+function linkExtension(limits: Limits, takesMessages = true): Record<string, unknown> {
   const { maxStreams, sessionWindow, streamWindow, maxTransferSize } = limits;
   const share = Math.max(MIN_STREAM_WINDOW, Math.floor(sessionWindow / 2 / maxStreams));
-  const stated = {
+  const windows = {
     max_streams: maxStreams,
     message_window: Math.max(share, Math.min(streamWindow, Math.floor(sessionWindow / 2))),
     stream_window: Math.min(share, Math.max(MIN_STREAM_WINDOW, streamWindow)),
     max_transfer: maxTransferSize,
   };
-  const finite = Object.entries(stated).filter(([, value]) => Number.isFinite(value));
+  const finite = Object.entries(windows).filter(([, value]) => Number.isFinite(value));
   return { ...Object.fromEntries(finite), ...(takesMessages ? {} : { messages: false }) };
 }
 
@@ -143,19 +145,19 @@ function names<Name extends string>(
   given: readonly Name[],
   known: readonly string[],
 ): Name[] {
-  if (!Array.isArray(given)) throw new ProtocolError('invalid_option', `${option} is a list of names`);
+  if (!Array.isArray(given)) throw new ProtocolError('invalid_option', `${option}: expected a list of names`);
   for (const name of given) {
     if (!known.includes(name)) {
       throw new ProtocolError(
         'invalid_option',
-        `${option}: "${String(name)}" is none of ${known.join(', ')}`,
+        `${option}: unknown name "${String(name)}"; known names: ${known.join(', ')}`,
       );
     }
   }
   return [...new Set(given)];
 }
 
-/** How often timers are looked at: often enough for the shortest of them, at most once in 10 ms. */
+/** Milliseconds between two ticks of the coarse clock: a quarter of the shortest timer, from 10 to 1,000. */
 export function sweepInterval(timers: Timers): number {
   return Math.max(10, Math.min(1_000, Math.min(...Object.values(timers).filter((time) => time > 0)) / 4));
 }

@@ -22,7 +22,7 @@ import type { TensorInput } from './tensors/tensor.js';
  * loaded. Members are created on first use: most sessions of a server wait, and many never send.
  */
 export class Outbound {
-  /** For timeouts of requests and batches of parts; a fault in them ends the session. */
+  /** For the timers of requests and batches; a fault in them ends the session. */
   readonly clock: Clock;
   readonly #host: EndpointHost;
   readonly #backpressure = new Backpressure();
@@ -67,12 +67,12 @@ export class Outbound {
     return this.#requester;
   }
 
-  /** Resolves when everything that is being coded was handed over; `undefined` if nothing is. */
+  /** Resolves when everything that is being coded was sent; `undefined` if nothing is. */
   get coding(): Promise<void> | undefined {
     return this.#coding.pending;
   }
 
-  /** Replies that are not complete. */
+  /** The number of replies that are not complete. */
   get openReplies(): number {
     return this.#requester?.size ?? 0;
   }
@@ -120,7 +120,7 @@ export class Outbound {
     return this.#hasEnded ? RESOLVED : this.#backpressure.wait(this.#host.core, streamId, below);
   }
 
-  /** The session is over. Nothing waits for the peer any longer. */
+  /** The session is over: releases the senders and fails the replies. */
   end(error: Error | undefined): void {
     this.#hasEnded = true;
     this.#backpressure.wake(undefined);

@@ -6,22 +6,25 @@ import type { BodyEvent } from './messages/intake.js';
 import type { Message } from './messages/message.js';
 import type { Session } from './session.js';
 
-/** What an endpoint needs from the program around it: implemented by the server, the client and tests. */
+/** Interfaces to the program around an endpoint, which the server, the client and tests implement. */
 
 /**
- * Server: takes the events of one session that concern other sessions: messages and requests to agents, and
- * what belongs to a stream that leads to another session.
+ * Server: takes the events of one session that concern others: messages and requests to agents, and relayed
+ * streams.
  */
 export interface EventRoute {
   /** Whether a stream leads to another session, in either direction. */
   isRelayed(streamId: number): boolean;
   /**
-   * Takes an addressed event, or one of a relayed stream. Returns whether it did; if not, the event is for this end.
+   * Takes an addressed event, or one of a relayed stream. Returns false if the event is for this end.
    *
-   * @param reservation of the memory that {@link memoryOf} asked for.
+   * @param reservation the memory that {@link memoryOf} asked for.
    */
   take(event: SessionEvent, reservation: Reservation | undefined): boolean;
-  /** Bytes of memory that such a body needs to be passed on, 0 if it passes unchanged; `undefined` if it is for this end. */
+  /**
+   * Bytes of memory that relaying the body needs, 0 if it is relayed unchanged; `undefined` if it is for this
+   * end.
+   */
   memoryOf(event: BodyEvent): number | undefined;
   /** Ends a relayed reply for which there is no memory. Returns whether the stream is relayed. */
   refuse(streamId: number, error: ProtocolError): boolean;
@@ -55,7 +58,7 @@ export interface ContentScanner {
 
 /** One WebSocket connection. */
 export interface Wire {
-  /** Bytes handed over that have not left the process. */
+  /** Bytes that were sent and have not left the process. */
   readonly bufferedAmount: number;
   /**
    * The session reuses the frame's memory once its peer has confirmed it, so a wire within one process must
@@ -71,8 +74,8 @@ export interface Wire {
 }
 
 /**
- * A structured logger such as pino. Lines never hold payloads or tokens. The field `event` names what happened
- * for programs; it stays the same when the wording of the message changes.
+ * A structured logger such as pino. Lines never hold payloads or tokens. The field `event` names what
+ * happened for programs; it stays the same when the wording of the message changes.
  */
 export interface Logger {
   debug(fields: Readonly<Record<string, unknown>>, message: string): void;

@@ -11,117 +11,163 @@ import type { ReplyStream } from './requests/reply.js';
 import type { SessionStats } from './stats.js';
 import type { TensorInput } from './tensors/tensor.js';
 
-/** What the user of a session works with, at both ends. */
+/** The public interface of a session, the same at both ends. */
 
 export interface SendOptions {
   /**
-   * `CONTEXT` codes against earlier messages, however little that saves.
+   * The codec of the body. `CONTEXT` codes it against earlier messages, even if that saves little.
    *
-   * @default 'auto': the smallest of context and the negotiated codecs that give the content back exactly
+   * @default 'auto': the smallest result of context coding and the negotiated codecs that preserve the
+   * content exactly
    */
   readonly algorithm?: Algorithm | 'CONTEXT' | 'auto' | undefined;
   /**
-   * Keeps the message out of context coding: it is neither coded against others nor are others against it,
-   * so that its length on the wire tells nothing of what it has in common with them. @default false
+   * Excludes the body from context coding: it is not coded against others, nor others against it, so that
+   * lengths on the wire do not reveal what they have in common.
+   *
+   * @default false
    */
   readonly secret?: boolean | undefined;
+  /**
+   * Cancels a request, or a message that is not queued yet; the call rejects with the reason of the signal.
+   */
   readonly signal?: AbortSignal | undefined;
-  /** Client: another agent of the server, by its ID or the address that `agents()` lists. @default the server itself */
+  /** Client: the receiving agent, by its ID or its address in `agents()`. @default the server itself */
   readonly to?: string | undefined;
 }
 
 export interface RequestOptions extends SendOptions {
-  /** Milliseconds that the whole reply may take. @default none */
+  /** Milliseconds until the reply must be complete, more than 0. @default unlimited */
   readonly timeoutMs?: number | undefined;
+  /**
+   * Sent with the request, for the handler. Its encoded size is limited by `maxMetadataSize`.
+   *
+   * @default none
+   */
   readonly metadata?: Metadata | undefined;
 }
 
 export interface SendTensorOptions {
-  /** Gives up, also half-way: the receiver is told, and the call rejects with the signal's reason. */
+  /** Cancels the transfer, also halfway; the call rejects with the reason of the signal. */
   readonly signal?: AbortSignal | undefined;
-  /** Client: another agent of the server, by its ID or the address that `agents()` lists. @default the server itself */
+  /** Client: the receiving agent, by its ID or its address in `agents()`. @default the server itself */
   readonly to?: string | undefined;
-  /** Called as pieces leave, with the bytes of data so far; what it throws ends the transfer. */
+  /**
+   * Called after each piece was sent, with the bytes of data so far and in all. Cancels the transfer if it
+   * throws.
+   */
   readonly onProgress?: ((bytes: number, total: number) => void) | undefined;
   /**
-   * Content of the text message that is sent instead where `negotiated.avp` says that tensors mean
-   * nothing to the other end's model; a function is asked only then. @default `unsupported` is thrown
+   * The content of the text message that is sent instead if `negotiated.avp.mode` is `json`: the model of the
+   * peer cannot use the tensor. A function is called only then.
+   *
+   * @default the call throws `unsupported`
    */
   readonly fallback?: string | (() => string | Promise<string>) | undefined;
 }
 
 export interface CloseResult {
-  /** Frames whose arrival the peer has not confirmed, and bodies that were never sent; 0 after an orderly close. */
+  /** Frames that the peer has not confirmed plus bodies that were not sent; 0 after an orderly close. */
   readonly unacknowledged: number;
 }
 
-/** What `reset` tells after a session was lost. */
+/** The messages, requests and replies that were not delivered when a session was lost. */
 export interface SessionReset extends Undelivered {
+  /** Why the session was lost. */
   readonly reason: string;
 }
 
+/** The events of a session and their arguments. */
 export interface SessionEvents {
+  /** The state changed. */
   state: SessionState;
+  /** The session was lost. A client that reconnects continues with a new one. */
   reset: SessionReset;
+  /** The session ended with an error. */
   error: ProtocolError;
-  /** One-way messages to an agent were refused, or lost with its session. */
+  /** One-way messages to an agent were refused, or lost with the session of the agent. */
   undelivered: Undeliverable;
 }
 
-/** A session as its user sees it, at both ends. */
+/**
+ * A session, the same at both ends. Iterate over it to read one-way messages and tensors; it has one reader
+ * at a time. The iteration ends when the session is closed, and throws the error of a session that was lost
+ * or failed.
+ */
 export interface Session extends AsyncIterable<Message>, AsyncDisposable {
+  /** The ID that the server gave to the session; an empty string before that. */
   readonly id: string;
   readonly state: SessionState;
+  /**
+   * What the two ends agreed on.
+   *
+   * @throws {ProtocolError} `session_closed` before the session is established.
+   */
   readonly negotiated: Negotiated;
-  /** Server: who authenticated. */
+  /** Server: the principal that the client authenticated as; `undefined` at a client. */
   readonly principal: string | undefined;
+  /** The agent ID of the client, if it has one. */
   readonly agentId: string | undefined;
 
   /**
-   * Sends a one-way message. Resolves when it is accepted for delivery, which waits while too much is
-   * under way already.
+   * Sends a one-way message. Resolves when it is queued for delivery, which waits while too many bytes are
+   * queued.
    *
    * @throws {ProtocolError} `session_closed`, `message_too_large`, `unrepresentable`, `unsupported`,
-   * `invalid_option`, `invalid_argument`; the signal's reason after an abort.
+   * `invalid_option`, `invalid_argument`; the reason of the signal after an abort.
    */
   send(body: Body, options?: SendOptions): Promise<void>;
   /**
-   * Asks and waits for the whole reply; text parts arrive joined.
+   * Sends a request. Resolves to the whole reply, whose parts are joined.
    *
-   * @throws {ProtocolError | RequestError} what the far end failed with, `timeout`, `session_lost`,
-   * `unsupported` without the link extension; the signal's reason after an abort.
+   * @throws {ProtocolError | RequestError} the error of the handler; `timeout`; `session_lost`; `unsupported`
+   * without the link extension; errors of {@link send}; the reason of the signal after an abort.
    */
   request(body: Body, options?: RequestOptions): Promise<Message>;
-  /** Asks and hands out the reply part by part. Sent at once; leaving the loop cancels. */
+  /**
+   * Sends a request at once and returns its reply part by part. Leaving the loop cancels the request.
+   *
+   * @throws {ProtocolError | RequestError} as {@link request}: here if the request cannot be sent, otherwise
+   * from the iteration.
+   */
   stream(body: Body, options?: RequestOptions): ReplyStream;
   /**
-   * Sends a tensor; resolves when the peer has verified the whole, with `transfers: 'stream'` once its
-   * application has read it. Only some pieces are ahead of the peer at a time, and a lost connection
-   * goes on where it was.
+   * Sends a tensor. Resolves when the peer has verified all of it, or, with `transfers: 'stream'` at the
+   * peer, when its application has read all of it. Only a few pieces are sent ahead of the peer. After a lost
+   * connection, the transfer continues where it stopped.
    *
-   * @throws {ProtocolError} `bad_tensor` where data, shape and dtype do not fit each other, or what is
-   * generated is more or less than was stated; `transfer_too_large` before anything is sent;
-   * `cancelled` where the receiver does not want the rest; what the receiver found wrong, with `side`
-   * 'remote'; `unsupported`; `session_closed`; `session_lost`; what the source throws.
+   * @throws {ProtocolError} `bad_tensor` if data, shape and dtype do not match, or if generated data is
+   * longer or shorter than stated; `transfer_too_large` before anything is sent; `cancelled` if the receiver
+   * refuses the rest; errors found by the receiver, with `side` 'remote'; `unsupported`; `session_closed`;
+   * `session_lost`; errors of the source.
    */
   sendTensor(tensor: TensorInput, options?: SendTensorOptions): Promise<void>;
   /**
-   * Client: the agents of the server that this session may see, and what becomes of them.
+   * Client: lists the agents of the server that this session may see, and watches their changes.
    *
-   * @throws {ProtocolError} `unsupported` where the server has no directory of agents.
+   * @throws {ProtocolError} `unsupported` if the server has no directory of agents.
    */
   agents(): Promise<Agents>;
-  /** Resolves when everything that was sent is acknowledged. @throws {ProtocolError} what ends the session first. */
+  /**
+   * Resolves when everything that was sent is acknowledged.
+   *
+   * @throws {ProtocolError} if the session ends before.
+   */
   flush(): Promise<void>;
-  /** Returns what takes the listener away again. @throws {ProtocolError} `invalid_argument` for another name. */
+  /**
+   * Adds a listener and returns a function that removes it.
+   *
+   * @throws {ProtocolError} `invalid_argument` for an unknown event.
+   */
   on<Name extends keyof SessionEvents>(
     name: Name,
     listener: (event: SessionEvents[Name]) => void,
   ): () => void;
+  /** A snapshot of the counters. */
   stats(): SessionStats;
   /**
-   * Closes once everything that was sent is acknowledged, also over another connection where this one is
-   * lost. Never rejects; gives up after `closingTimeoutMs` and says what was not acknowledged.
+   * Closes the session when everything that was sent is acknowledged, if necessary over a new connection.
+   * Gives up after `closingTimeoutMs` and returns how much was not acknowledged. Never rejects.
    */
   close(): Promise<CloseResult>;
 }

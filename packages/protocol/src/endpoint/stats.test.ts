@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest';
 import { BodyCodec, BodyCounts, plainBody } from '../codec/body.js';
-import { StatsRecorder } from './stats.js';
+import { type CountedCore, StatsRecorder } from './stats.js';
 
+/** Values that a snapshot copies from the core. */
 const NOW = {
   queuedBytes: 1,
   blockedOnCredit: true,
@@ -11,6 +12,13 @@ const NOW = {
   lastSelection: undefined,
   context: undefined,
 };
+const coreWith = (sentBodies: BodyCounts | undefined): CountedCore => ({
+  isBlockedOnCredit: NOW.blockedOnCredit,
+  isPaced: NOW.blockedOnRate,
+  queuedBytes: NOW.queuedBytes,
+  roundTripMs: NOW.roundTripMs,
+  channel: { sentBodies, openStreams: NOW.openStreams, contextUse: NOW.context },
+});
 const NOTHING = { messages: 0, wireBytes: 0, contentBytes: 0, byAlgorithm: {} };
 const received = (codec: BodyCodec, size: number, originalLength: number | undefined) => ({
   ...plainBody(new Uint8Array(size)),
@@ -25,18 +33,19 @@ const countsOf = (...bodies: [BodyCodec, number, number][]) => {
   return counts;
 };
 
-it('everything is zero at first', () => {
-  expect(new StatsRecorder().snapshot(undefined, NOW)).toEqual({ sent: NOTHING, received: NOTHING, ...NOW });
+it('is zero at first, except what the core reports', () => {
+  const snapshot = new StatsRecorder().snapshot(coreWith(undefined), NOW.lastSelection);
+  expect(snapshot).toEqual({ sent: NOTHING, received: NOTHING, ...NOW });
 });
 
-it('sent and received bodies are counted separately, by algorithm', () => {
+it('counts sent and received bodies separately, by algorithm', () => {
   const stats = new StatsRecorder();
   stats.sent(100);
   stats.sent(20);
   stats.received(7);
   stats.receivedBody(received(BodyCodec.PLAIN, 0, undefined));
   const written = countsOf([BodyCodec.BROTLI, 10, 50], [BodyCodec.BROTLI, 5, 20], [BodyCodec.AVP, 8, 8]);
-  const snapshot = stats.snapshot(written, NOW);
+  const snapshot = stats.snapshot(coreWith(written), undefined);
   expect(snapshot.sent).toEqual({
     messages: 3,
     wireBytes: 120,
@@ -54,21 +63,21 @@ it('sent and received bodies are counted separately, by algorithm', () => {
   });
 });
 
-it('a received body counts with the length that it states, else with its coded length', () => {
+it('counts a received body with its stated length, or else with its coded length', () => {
   const stats = new StatsRecorder();
   stats.receivedBody(received(BodyCodec.M2M, 10, 30));
   stats.receivedBody(received(BodyCodec.M2M, 10, 0));
   stats.receivedBody(received(BodyCodec.TOKEN_NATIVE, 4, undefined));
-  expect(stats.snapshot(undefined, NOW).received.byAlgorithm).toEqual({
+  expect(stats.snapshot(coreWith(undefined), undefined).received.byAlgorithm).toEqual({
     M2M: { messages: 2, codedBytes: 20, contentBytes: 30 },
     TOKEN_NATIVE: { messages: 1, codedBytes: 4, contentBytes: 4 },
   });
 });
 
-it('a snapshot does not change afterwards', () => {
+it('returns a snapshot that does not change later', () => {
   const stats = new StatsRecorder();
   const written = countsOf([BodyCodec.PLAIN, 1, 1]);
-  const before = stats.snapshot(written, NOW);
+  const before = stats.snapshot(coreWith(written), undefined);
   written.add(BodyCodec.PLAIN, 1, 1);
   stats.sent(9);
   expect(before.sent).toMatchObject({ messages: 1, wireBytes: 0, byAlgorithm: { NONE: { messages: 1 } } });

@@ -2,15 +2,16 @@ import { type BodyForm, formOf } from '../codec/algorithms.js';
 import type { LastSelection } from '../codec/auto/deferred.js';
 import { BodyCodec, BodyCounts, type ReceivedBody } from '../codec/body.js';
 import type { ContextUse } from '../link/context-coding.js';
+import type { Channel, SessionCore } from '../session/types.js';
 
 /** Counters of one algorithm in one direction. */
 export interface AlgorithmStats {
   readonly messages: number;
-  /** Coded bytes of bodies, headers excluded. */
+  /** Bytes of the coded bodies, without frame headers. */
   readonly codedBytes: number;
   /**
-   * Bytes of the content before coding. A received body counts with what it states, or with its
-   * coded size where it states nothing, as token IDs do.
+   * Bytes of the content before coding. A received body counts with its stated length, or with its coded size
+   * if it does not state one, such as token IDs.
    */
   readonly contentBytes: number;
 }
@@ -18,26 +19,32 @@ export interface AlgorithmStats {
 export interface DirectionStats {
   /** Messages, requests and parts. */
   readonly messages: number;
-  /** Bytes of all WebSocket messages, control included; frames of the WebSocket itself excluded. */
+  /**
+   * Bytes of all WebSocket messages, control messages included, without the frame headers of the WebSocket.
+   */
   readonly wireBytes: number;
+  /** Bytes of all content before coding. */
   readonly contentBytes: number;
   readonly byAlgorithm: Readonly<Partial<Record<BodyForm, AlgorithmStats>>>;
 }
 
+/** Counters of one session, since it began. */
 export interface SessionStats {
   readonly sent: DirectionStats;
   readonly received: DirectionStats;
-  /** Waits for the peer to take more. */
+  /** Bodies wait for credit of the peer. */
   readonly blockedOnCredit: boolean;
-  /** Waits for the rates that the peer has announced. */
+  /** Bodies wait because of the rate limits that the peer announced. */
   readonly blockedOnRate: boolean;
+  /** Bytes that wait to be written. */
   readonly queuedBytes: number;
+  /** Streams that are open in either direction. */
   readonly openStreams: number;
-  /** Milliseconds of the last PING, `undefined` before the first. */
+  /** Milliseconds of the last PING; `undefined` before the first. */
   readonly roundTripMs: number | undefined;
-  /** What `auto` chose last, and why. */
+  /** The last choice of `auto`, and its reasons; `undefined` before the first. */
   readonly lastSelection: LastSelection | undefined;
-  /** Messages that are kept of either direction to code others against, where that was agreed. */
+  /** Messages that are kept in each direction to code others against; `undefined` without context coding. */
   readonly context: { readonly sent: ContextUse; readonly received: ContextUse } | undefined;
 }
 
@@ -61,33 +68,36 @@ export class StatsRecorder {
     this.#received.add(codec, bytes.length, originalLength ?? bytes.length);
   }
 
-  /** A tensor of `length` bytes, its frame included. */
+  /** @param length bytes of the tensor, including its head. */
   receivedTensor(length: number): void {
     this.#received ??= new BodyCounts();
     this.#received.add(BodyCodec.AVP, length, length);
   }
 
-  /** @param sent bodies that were written; see `SessionCore.sentBodies`. */
-  snapshot(
-    sent: BodyCounts | undefined,
-    now: Pick<
-      SessionStats,
-      | 'queuedBytes'
-      | 'blockedOnCredit'
-      | 'blockedOnRate'
-      | 'openStreams'
-      | 'roundTripMs'
-      | 'lastSelection'
-      | 'context'
-    >,
-  ): SessionStats {
+  /** @param lastSelection see {@link SessionStats.lastSelection}. */
+  snapshot(core: CountedCore, lastSelection: LastSelection | undefined): SessionStats {
+    const { channel } = core;
     return {
-      sent: summarize(this.#sentBytes, sent),
+      sent: summarize(this.#sentBytes, channel.sentBodies),
       received: summarize(this.#receivedBytes, this.#received),
-      ...now,
+      blockedOnCredit: core.isBlockedOnCredit,
+      blockedOnRate: core.isPaced,
+      queuedBytes: core.queuedBytes,
+      openStreams: channel.openStreams,
+      roundTripMs: core.roundTripMs,
+      lastSelection,
+      context: channel.contextUse,
     };
   }
 }
+
+/** The counters of a session core. */
+export type CountedCore = Pick<
+  SessionCore,
+  'isBlockedOnCredit' | 'isPaced' | 'queuedBytes' | 'roundTripMs'
+> & {
+  readonly channel: Pick<Channel, 'sentBodies' | 'openStreams' | 'contextUse'>;
+};
 
 function summarize(wireBytes: number, counts?: BodyCounts): DirectionStats {
   const byAlgorithm: Partial<Record<BodyForm, AlgorithmStats>> = {};

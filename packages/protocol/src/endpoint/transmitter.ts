@@ -1,11 +1,13 @@
+import { CloseCode } from '../base/close-codes.js';
 import type { Clock, Sweepable } from '../platform/clock.js';
 import type { SessionCore } from '../session/types.js';
+import { attempt } from './guard.js';
 import type { Wire } from './ports.js';
 import type { StatsRecorder } from './stats.js';
 
-/** Bytes handed to the socket ahead of time; more would let small messages wait behind large ones. */
+/** Bytes that a socket may buffer. With more, small messages would wait for large ones. */
 const SOCKET_HIGH_WATER = 256 * 1024;
-/** How often a socket without a drain event is asked whether it has room again. */
+/** Milliseconds between two looks at the buffer of a socket that has no drain event. */
 const DRAIN_POLL_MS = 4;
 
 /** The endpoint whose session is written. */
@@ -15,14 +17,14 @@ export interface TransmitterHost extends Sweepable {
   pump(): void;
 }
 
-/** Writes what the core has to the connection, and reads from it only while there is room for more. */
+/** Writes the frames of the core to the connection, and pauses reading while the receive window is full. */
 export class Transmitter {
-  wire: Wire | undefined;
   readonly #host: TransmitterHost;
   readonly #clock: Clock;
   readonly #stats: StatsRecorder;
   #isPolling = false;
   #isReading = true;
+  #wire: Wire | undefined;
 
   constructor(host: TransmitterHost, clock: Clock, stats: StatsRecorder) {
     this.#host = host;
@@ -30,18 +32,29 @@ export class Transmitter {
     this.#stats = stats;
   }
 
+  get wire(): Wire | undefined {
+    return this.#wire;
+  }
   get isReading(): boolean {
     return this.#isReading;
   }
 
-  /** The connection is gone, or another one carries the session. */
-  detach(): void {
-    this.wire = undefined;
+  /** @param wire the connection that carries the session from now on; `undefined` if the last one is gone. */
+  attach(wire: Wire | undefined): void {
+    this.#wire = wire;
     this.#isReading = true;
   }
 
+  /** Drops the connection with the reason of a close frame. Never throws. */
+  cutOff(reason: string): void {
+    const wire = this.#wire;
+    this.attach(undefined);
+    const failed = attempt(() => wire?.close(CloseCode.INTERNAL, reason));
+    if (failed !== undefined) attempt(() => wire?.terminate?.());
+  }
+
   transmit(): void {
-    const { wire } = this;
+    const wire = this.#wire;
     if (wire === undefined) return;
     const { core } = this.#host;
     let isCurrent = false;
@@ -49,7 +62,7 @@ export class Transmitter {
       const frame = core.pollTransmit();
       if (frame === undefined) {
         if (isCurrent || !core.isPaced) return;
-        // What is sent between two events finds the clock of the last one.
+        // The pacer of the core uses the time of the last event: update it once.
         isCurrent = true;
         core.handleTimeout(this.#clock.now());
         this.#clock.soon(this.#host);
@@ -58,25 +71,27 @@ export class Transmitter {
       room -= frame.length;
       this.#stats.sent(frame.length);
       wire.send(frame);
-      // What the wire has passed on at once makes room.
+      // The wire may have sent everything already.
       if (room <= 0) room = SOCKET_HIGH_WATER - wire.bufferedAmount;
     }
     if (core.hasOutput) this.#pollForRoom();
   }
 
-  /** Without credit only the connection itself can hold the peer back. */
+  /**
+   * Stops reading while the core is full: a peer without credit-based flow control can only be held back so.
+   */
   pauseWhileFull(): void {
     const { core } = this.#host;
-    if (core.isFull && this.#isReading && this.wire?.pause !== undefined) {
+    if (core.isFull && this.#isReading && this.#wire?.pause !== undefined) {
       this.#isReading = false;
-      this.wire.pause();
+      this.#wire.pause();
     } else if (!core.isFull && !this.#isReading) {
       this.#isReading = true;
-      this.wire?.resume?.();
+      this.#wire?.resume?.();
     }
   }
 
-  /** Not every socket tells when it has drained. */
+  /** Not every socket has a drain event. */
   #pollForRoom(): void {
     if (this.#isPolling) return;
     this.#isPolling = true;

@@ -1,18 +1,19 @@
 import type { Clock } from '../platform/clock.js';
 
 /**
- * Replies that are ready are coded in microtasks, one part behind the other, and the event loop turns only when all
- * of them are. So work that goes on within one turn is noticed here, and those who do it wait for another.
+ * Parts that are ready are coded in microtasks, one after the other, so the event loop would not turn before
+ * all of them are coded. This module measures the work within one turn, so that a responder can wait for the
+ * next.
  */
 
-/** Milliseconds of one turn after which the work waits for the next. */
+/** Milliseconds of work in one turn. */
 const SLICE_MS = 5;
-/** Parts, or {@link PART_BYTES} of one, between two looks at the clock. */
+/** Parts between two readings of the clock. A large part counts again for each {@link PART_BYTES}. */
 const LOOK_AFTER = 8;
 const PART_BYTES = 8 * 1024;
 
 interface Turn {
-  /** Since the last look. */
+  /** Since the last reading of the clock. */
   parts: number;
   /** The event loop has not turned since `since`. */
   isCurrent: boolean;
@@ -22,10 +23,10 @@ interface Turn {
 const turns = new WeakMap<Clock, Turn>();
 
 /**
- * Counts a part of `size` bytes. A look at the clock is for some parts and not for each, as most replies wait for
- * their next part anyway.
+ * Counts a part of `size` bytes. Does not read the clock for each part, as most replies wait for their next
+ * part anyway.
  *
- * @returns whether this turn has been worked in for long enough.
+ * @returns whether the work of this turn has taken long enough.
  */
 export function isTurnOver(clock: Clock, size: number): boolean {
   const turn = turns.get(clock) ?? firstTurn(clock);

@@ -27,7 +27,7 @@ import type {
 import type { SessionStats } from './stats.js';
 import type { TensorInput } from './tensors/tensor.js';
 
-/** What drives a session of an application. */
+/** Drives the session that an application holds. */
 export interface UserSessionHost {
   readonly role: 'client' | 'server';
   readonly id: string;
@@ -47,7 +47,9 @@ export interface UserSessionHost {
 
 let hostIn: (session: UserSession) => UserSessionHost;
 
-/** A session as its application holds it: the documented methods over the {@link UserSessionHost} that drives it, and nothing else. */
+/**
+ * The session that an application holds: only the documented methods, on top of the {@link UserSessionHost}.
+ */
 export class UserSession implements Session {
   static {
     hostIn = (session) => session.#host;

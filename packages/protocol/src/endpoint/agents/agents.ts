@@ -10,50 +10,53 @@ import type { Body } from '../messages/part.js';
 import type { ReplyStream } from '../requests/reply.js';
 
 /**
- * The directory of agents as a session sees it. It is asked by a request to `@directory`, whose answer
- * is a stream of JSON: first whoever is there, then, where they are wanted, the changes.
+ * The directory of agents as a session sees it. A request to `@directory` is answered with a stream of JSON:
+ * first the present agents, then, if requested, the changes.
  */
 
 /** Another agent of the server. */
 export interface AgentInfo {
-  /** The agent's ID; of another principal's agent, whose ID only its own principal knows, its address. */
+  /**
+   * The ID of the agent. Agents of another principal do not disclose theirs; for them, it is {@link address}.
+   */
   readonly id: string;
-  /** Names the agent in `to`, and is what `from` says of its messages; the same for as long as the server lives. */
+  /** For `to`, and in `from` of the agent's messages. It does not change while the server runs. */
   readonly address: string;
-  /** `suspended`: its connection is lost; what is sent waits for it to come back. */
+  /** `suspended`: its connection is lost, and messages to it wait until it resumes its session. */
   readonly state: 'connected' | 'suspended';
+  /** The algorithms that its session agreed on. */
   readonly algorithms: readonly Algorithm[];
-  /** The encoding that its session has agreed on. */
+  /** The encoding that its session agreed on; empty if none. */
   readonly encodings: readonly EncodingName[];
-  /** What it says about itself. */
+  /** Its own description: `ClientOptions.agent.metadata`. */
   readonly metadata: Metadata;
   /** The model that it says it runs. */
   readonly identity: ModelIdentity | undefined;
-  /** How tensors get from this session's agent to that one, by AVP's resolver. */
+  /** How AVP's resolver lets the agent of this session send tensors to that agent. */
   readonly compatibility: Compatibility;
 }
 
 export type AgentChange =
   | { readonly type: 'joined' | 'suspended' | 'changed'; readonly agent: AgentInfo }
-  /** `agent` as it was last. */
+  /** `agent` as it was before it left. */
   | { readonly type: 'left'; readonly agent: AgentInfo };
 
-/** The agents that a session may see, and what becomes of them. */
+/** The agents that a session may see. Iterate over it to watch their changes. */
 export interface Agents extends AsyncIterable<AgentChange> {
-  /** As they were when asked; kept up to date by whoever iterates. */
+  /** The agents at the time of the request; up to date only while an iteration runs. */
   readonly list: readonly AgentInfo[];
   get(id: string): AgentInfo | undefined;
 }
 
-/** What is asked of the directory. */
+/** A request to the directory. */
 export interface DirectoryQuery {
-  /** Go on with changes after the agents that are there. */
+  /** The changes follow after the present agents. */
   readonly watch: boolean;
 }
 
 /**
- * One piece of an answer. While `isComplete` is false, more pieces of the first list follow. Of an agent
- * that changed several times the latest state is told.
+ * One part of an answer. While `isComplete` is false, more parts of the list of present agents follow. Only
+ * the latest state of an agent is sent.
  */
 export interface DirectoryNews {
   readonly present: readonly AgentInfo[];
@@ -92,7 +95,7 @@ class AgentsView implements Agents {
   }
 
   async *[Symbol.asyncIterator](): AsyncIterator<AgentChange> {
-    /** Who has been told of in the first list; the others that are known have left meanwhile. */
+    /** The agents of the first list; the other known agents have left since. */
     let seen: Set<string> | undefined = new Set();
     for await (const part of this.#ask({ watch: true } satisfies DirectoryQuery)) {
       const { present, gone, isComplete } = decodeNews(part);
@@ -126,7 +129,7 @@ function changeOf(
   return now.state === 'suspended' && before.state !== 'suspended' ? 'suspended' : 'changed';
 }
 
-/** The JSON of a piece of an answer; an identity travels in AVP's own field names. */
+/** The JSON of one part of an answer. An identity has the field names of AVP. */
 export function newsFields({ present, gone, isComplete }: DirectoryNews): Fields {
   return {
     present: present.map(({ identity, compatibility, ...agent }) => ({
@@ -147,7 +150,10 @@ function decodeNews(part: Message): DirectoryNews {
   const fields: Fields = isFields(value) ? value : {};
   const [present, gone] = [get(fields, 'present') ?? [], get(fields, 'gone') ?? []];
   if (!Array.isArray(present) || !Array.isArray(gone) || gone.some((id) => typeof id !== 'string')) {
-    throw new ProtocolError('bad_message', 'the directory answers with the agents present and gone');
+    throw new ProtocolError(
+      'bad_message',
+      'an answer of the directory must list the agents in present and gone',
+    );
   }
   return { present: present.map(decodeAgent), gone, isComplete: get(fields, 'complete') === true };
 }
@@ -156,7 +162,8 @@ function decodeAgent(value: unknown): AgentInfo {
   const fields: Fields = isFields(value) ? value : {};
   const [id, avp, mapId] = [get(fields, 'id'), get(fields, 'avp'), get(fields, 'avp_map_id')];
   const address = get(fields, 'address');
-  if (typeof id !== 'string') throw new ProtocolError('bad_message', 'an agent in the directory has an id');
+  if (typeof id !== 'string')
+    throw new ProtocolError('bad_message', 'an agent of the directory must have an id');
   return {
     id,
     address: typeof address === 'string' ? address : id,

@@ -4,27 +4,28 @@ import { parseJson } from '../../base/json.js';
 import type { Limits } from '../../base/limits.js';
 
 /**
- * One-way messages to an agent that did not get through. Requests need no such report: they fail
- * themselves.
+ * Reports one-way messages that were not delivered to an agent. Requests need no report: they fail instead.
  */
 export interface Undeliverable {
+  /** The agent, as named in `to`. */
   readonly to: string;
   /**
-   * `not_sent`: the agent's session never had them. `unknown`: they were handed over, and the session
-   * was lost before it said that it has them.
+   * `not_sent`: the messages never reached the agent's session. `unknown`: they were sent, but that session
+   * was lost before it acknowledged them.
    */
   readonly outcome: 'not_sent' | 'unknown';
-  /** `unknown_agent`, `forbidden`, `peer_gone`, or why the body could not be passed on. */
+  /** An error code: `unknown_agent`, `forbidden`, `peer_gone`, or why the body could not be relayed. */
   readonly reason: string;
   /**
-   * Which messages, counting those of this session to this agent from 1 on; `undefined` where the server
-   * has lost count, as this session has written to very many.
+   * The number of the first message, counting the messages of this session to this agent from 1; `undefined`
+   * if the server no longer counts them, because this session has sent to very many agents.
    */
   readonly first: number | undefined;
+  /** The number of messages. */
   readonly count: number;
 }
 
-/** The body of a report, as a server sends it. */
+/** Encodes the body of a report. */
 export function encodeUndeliverable(report: Undeliverable): string {
   return JSON.stringify(report);
 }
@@ -41,7 +42,7 @@ export function decodeUndeliverable(json: string, limits: Limits): Undeliverable
     (outcome !== 'not_sent' && outcome !== 'unknown') ||
     !isCount(count)
   ) {
-    throw new ProtocolError('bad_message', 'a report of delivery states to, outcome, reason and count');
+    throw new ProtocolError('bad_message', 'a delivery report must have to, outcome, reason and count');
   }
   return { to, outcome, reason, first: isCount(first) ? first : undefined, count };
 }

@@ -4,7 +4,7 @@ import { encodeAvpHello } from '../../codec/avp/hello.js';
 import { errorCode } from '../../testing/error-code.js';
 import { MAX_AGENT_IDENTITY, MAX_AGENT_METADATA, readAgent } from './description.js';
 
-describe('what an agent says about itself', () => {
+describe('the description of an agent', () => {
   const identity = (modelId: string) => ({
     modelFamily: 'llama',
     modelId,
@@ -20,13 +20,13 @@ describe('what an agent says about itself', () => {
       readAgent({ agents: '{}', avp: encodeAvpHello({ identity: identity(modelId) }) }, DEFAULT_LIMITS),
     );
 
-  it('is an identity whose texts have n bytes together, and not one more', () => {
+  it('has an identity whose texts have at most the maximum of bytes together', () => {
     const left = MAX_AGENT_IDENTITY - 'llama'.length - 2 * 64;
     expect([read('x'.repeat(left)), read('x'.repeat(left + 1))]).toEqual(['none', 'metadata_too_large']);
     expect(read('ä'.repeat(left / 2 + 1))).toBe('metadata_too_large');
   });
 
-  it('is metadata of n bytes, and not one more', () => {
+  it('has metadata of at most the maximum of bytes', () => {
     const stated = (size: number) => `{"metadata":{"n":"${'x'.repeat(size - '{"n":""}'.length)}"}}`;
     const size = (bytes: number) => errorCode(() => readAgent({ agents: stated(bytes) }, DEFAULT_LIMITS));
     expect([size(MAX_AGENT_METADATA), size(MAX_AGENT_METADATA + 1)]).toEqual(['none', 'metadata_too_large']);

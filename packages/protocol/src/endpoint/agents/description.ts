@@ -8,62 +8,64 @@ import { decodeAvpHello } from '../../codec/avp/hello.js';
 import type { ModelIdentity } from '../../codec/avp/identity.js';
 import type { Metadata } from '../messages/metadata.js';
 
-/** What an agent says about itself in HELLO: `extensions.agents` and `extensions.avp`. */
+/** How an agent describes itself in HELLO: `extensions.agents` and `extensions.avp`. */
 
 export interface AgentOptions {
-  /** Anything that others may want to know, up to 4 KiB of JSON. @default {} */
+  /** A description for other agents, at most 4,096 bytes of JSON. @default {} */
   readonly metadata?: Metadata | undefined;
 }
 
-/** What an agent has said about itself. */
+/** The description of an agent. */
 export interface AgentDescription {
   readonly metadata: Metadata;
   readonly identity: ModelIdentity | undefined;
 }
 
-/** Bytes of the JSON of an agent's metadata. */
+/** Maximum bytes of an agent's metadata as JSON. */
 export const MAX_AGENT_METADATA = 4096;
-/** UTF-8 bytes of the texts of an agent's identity together: two hashes, and names. */
+/** Maximum UTF-8 bytes of all texts of an agent's identity together: its names and its two hashes. */
 export const MAX_AGENT_IDENTITY = 1024;
 
 /**
- * The extension `agents` of an agent.
+ * The value of the extension `agents`.
  *
- * @throws {ProtocolError} `invalid_option` where the metadata are too large or no object.
+ * @throws {ProtocolError} `invalid_option` if the metadata is too large or not an object.
  */
-export function stateAgent({ metadata = {} }: AgentOptions): string {
+export function agentExtension({ metadata = {} }: AgentOptions): string {
   const json = JSON.stringify(metadata);
   if (!isFields(metadata) || utf8Length(json) > MAX_AGENT_METADATA) {
     throw new ProtocolError(
       'invalid_option',
-      `agent.metadata is an object of at most ${MAX_AGENT_METADATA} bytes as JSON`,
+      `agent.metadata: expected an object of at most ${MAX_AGENT_METADATA} bytes as JSON`,
     );
   }
   return json === '{}' ? '{}' : `{"metadata":${json}}`;
 }
 
 /**
- * What an agent's HELLO says about it.
+ * Reads the description of an agent from its HELLO.
  *
  * @throws {ProtocolError} `bad_message`, `bad_json`, `metadata_too_large`, `json_too_deep`.
  */
 export function readAgent(extensions: StringMap, limits: Limits): AgentDescription {
   const stated = extensions[Extension.AGENTS] ?? '{}';
-  // Some room for the object around it.
   if (utf8Length(stated) > MAX_AGENT_METADATA + MAX_WRAPPING) throw tooLarge();
   const value: unknown = parseJson(stated, limits);
   const metadata = isFields(value) ? (get(value, 'metadata') ?? {}) : undefined;
   if (!isFields(metadata)) {
-    throw new ProtocolError('bad_message', 'extension agents states an object, and its metadata are one');
+    throw new ProtocolError(
+      'bad_message',
+      'extension agents: expected an object whose metadata is an object',
+    );
   }
   if (utf8Length(JSON.stringify(metadata)) > MAX_AGENT_METADATA) throw tooLarge();
   const avp = extensions[Extension.AVP];
   const identity = avp === undefined ? undefined : decodeAvpHello(avp).identity;
-  // Every session that may see the agent is told of it whenever it changes.
+  // Limited because each change of the agent is sent to every session that may see it.
   if (identity !== undefined && textSize(identity) > MAX_AGENT_IDENTITY) {
     throw new ProtocolError(
       'metadata_too_large',
-      `the texts of an agent's identity are at most ${MAX_AGENT_IDENTITY} bytes`,
+      `the texts of an agent's identity may have at most ${MAX_AGENT_IDENTITY} bytes together`,
     );
   }
   return { metadata: metadata as Metadata, identity };
@@ -73,11 +75,12 @@ function textSize({ modelFamily, modelId, modelHash, tokenizerHash }: ModelIdent
   return utf8Length(modelFamily) + utf8Length(modelId) + utf8Length(modelHash) + utf8Length(tokenizerHash);
 }
 
+/** Bytes of the object around the metadata. */
 const MAX_WRAPPING = 64;
 
 function tooLarge(): ProtocolError {
   return new ProtocolError(
     'metadata_too_large',
-    `an agent's metadata are at most ${MAX_AGENT_METADATA} bytes`,
+    `an agent's metadata may have at most ${MAX_AGENT_METADATA} bytes`,
   );
 }

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { encodeEventPart, eventTextOf, type ServerSentEvent } from './events.js';
 
-/** One event as the specification of server-sent events reads it. */
+/** Parses one event as specified for server-sent events. */
 function parse(text: string): ServerSentEvent {
   expect(text.endsWith('\n\n')).toBe(true);
   const data: string[] = [];
@@ -31,7 +31,7 @@ const line = fc.oneof(
 const data = fc.array(line, { minLength: 1, maxLength: 3 }).map((lines) => lines.join('\n'));
 const name = fc.stringMatching(/^[a-z][a-z._]{0,20}$/);
 
-it('an event comes back as it was, and is never the part that is none', () => {
+it('decodes the event that it encoded, and never encodes an empty part', () => {
   const events = fc.record({ data, event: name, id: name }, { requiredKeys: ['data'] });
   fc.assert(
     fc.property(events, (event) => {
@@ -42,7 +42,7 @@ it('an event comes back as it was, and is never the part that is none', () => {
   );
 });
 
-it('the data of an event without a name are the part, as they are', () => {
+it('encodes an event without a name as its data alone', () => {
   for (const json of ['{"id":"chatcmpl-1","choices":[]}', '[DONE]', '{\n  "a": 1\n}']) {
     expect(encodeEventPart({ data: json })).toBe(json);
   }
@@ -50,12 +50,12 @@ it('the data of an event without a name are the part, as they are', () => {
   expect(eventTextOf('{\n}')).toBe('data: {\ndata: }\n\n');
 });
 
-it('an event with a name is a part of lines, which are its text', () => {
+it('encodes an event with a name as its field lines', () => {
   const part = encodeEventPart({ event: 'response.created', data: '{"type":"response.created"}' });
   expect(part).toBe('event: response.created\ndata: {"type":"response.created"}');
   expect(eventTextOf(part)).toBe(`${part}\n\n`);
 });
 
-it('the empty part is no event', () => {
+it('decodes an empty part as no event', () => {
   expect(eventTextOf('')).toBe('');
 });

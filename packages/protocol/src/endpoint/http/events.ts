@@ -1,29 +1,28 @@
 /**
- * How server-sent events travel as the parts of a reply: a part is the data of one event, exactly. An
- * event that has more than data (a name, an ID), or whose data would be mistaken for one, is a part of
- * the lines that it had, which no JSON begins like. The empty part is no event: it only says that the
- * reply has begun.
+ * Server-sent events as the parts of a reply. A part is exactly the data of one event. An event with a name
+ * or an ID, or with data that looks like field lines, is sent as its field lines instead; JSON never begins
+ * like one. An empty part is not an event: it only shows that the reply has begun.
  */
 
 /** One event of a stream of server-sent events. */
 export interface ServerSentEvent {
-  /** Lines are separated by one line feed. */
+  /** Its lines are separated by line feeds. */
   readonly data: string;
   readonly event?: string | undefined;
   readonly id?: string | undefined;
 }
 
-/** What a part of lines begins with. */
+/** A part that begins with one of these consists of field lines. */
 const FIELDS = ['data:', 'event:', 'id:'] as const;
 
-/** The part that carries an event. */
+/** Encodes an event as a part of a reply. */
 export function encodeEventPart({ data, event, id }: ServerSentEvent): string {
   if (event === undefined && id === undefined && data !== '' && !hasFields(data)) return data;
   const head = `${event === undefined ? '' : `event: ${event}\n`}${id === undefined ? '' : `id: ${id}\n`}`;
   return head + dataLines(data);
 }
 
-/** The text of the event that a part carries, as a server would have sent it; the empty part has none. */
+/** Returns the text of the event in a part, as a server sends it; an empty string for an empty part. */
 export function eventTextOf(part: string): string {
   if (part === '') return '';
   return `${hasFields(part) ? part : dataLines(part)}\n\n`;

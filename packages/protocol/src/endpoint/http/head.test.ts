@@ -4,7 +4,7 @@ import { errorCode } from '../../testing/error-code.js';
 import { decodeMetadata, encodeMetadata, type Metadata } from '../messages/metadata.js';
 import { decodeHttpRequest, decodeHttpResponse, encodeHttpRequest, encodeHttpResponse } from './head.js';
 
-/** As the other end gets it. */
+/** The metadata that the peer receives. */
 const carried = (metadata: Metadata): Metadata => decodeMetadata(encodeMetadata(metadata, Infinity), 32);
 
 const names = fc.stringMatching(/^[a-z0-9][a-z0-9._-]{0,20}$/);
@@ -12,7 +12,7 @@ const values = fc.stringMatching(/^[\t\x20-\x7e\x80-\xff]{0,40}$/);
 const headers = fc.array(fc.tuple(names, values), { maxLength: 8 }).map((entries) => new Map(entries));
 
 describe('a request head', () => {
-  it('comes back as it was', () => {
+  it('is decoded as it was encoded', () => {
     const heads = fc.record({
       method: fc.constantFrom('POST', 'GET', 'DELETE'),
       path: fc.stringMatching(/^\/[!-~]{0,40}$/),
@@ -25,7 +25,7 @@ describe('a request head', () => {
     );
   });
 
-  it('of the common request costs little', () => {
+  it('of a common request is short', () => {
     const metadata = encodeHttpRequest({ path: '/v1/chat/completions' });
     expect(encodeMetadata(metadata, Infinity)).toHaveLength(33);
     expect(decodeHttpRequest(carried(metadata))).toEqual({
@@ -35,29 +35,29 @@ describe('a request head', () => {
     });
   });
 
-  it('is absent where there is none', () => {
+  it('is undefined without metadata for HTTP', () => {
     for (const metadata of [{}, { http: null }, { other: 1 }])
       expect(decodeHttpRequest(metadata)).toBeUndefined();
   });
 
   it.each([
-    ['no map', 1],
+    ['a value that is not a map', 1],
     ['no path', {}],
-    ['a path of another kind', { path: ['/'] }],
+    ['a path of another type', { path: ['/'] }],
     ['a relative path', { path: 'v1' }],
     ['a path with a space', { path: '/a b' }],
     ['a path that ends the request line', { path: '/ HTTP/1.1\r\nx: y' }],
-    ['a path that is no ASCII', { path: '/ä' }],
+    ['a path that is not ASCII', { path: '/ä' }],
     ['a method in small letters', { path: '/', method: 'get' }],
     ['an endless method', { path: '/', method: 'A'.repeat(17) }],
-    ['a method of another kind', { path: '/', method: 1 }],
-    ['headers that are no map', { path: '/', headers: ['a'] }],
-    ['a header that is no text', { path: '/', headers: { a: 1 } }],
+    ['a method of another type', { path: '/', method: 1 }],
+    ['headers that are not a map', { path: '/', headers: ['a'] }],
+    ['a header that is not text', { path: '/', headers: { a: 1 } }],
     ['a header that ends its line', { path: '/', headers: { a: 'b\r\nc: d' } }],
-    ['a header that no byte stands for', { path: '/', headers: { a: '世' } }],
+    ['a header value that does not fit into bytes', { path: '/', headers: { a: '世' } }],
     ['a header with capitals', { path: '/', headers: { A: 'b' } }],
     ['a header named like a property', { path: '/', headers: { ['__proto__']: 'b' } }],
-  ])('with %s is refused', (_what, http) => {
+  ])('with %s is refused', (_name, http) => {
     expect(errorCode(() => decodeHttpRequest({ http: http as never }))).toBe('bad_message');
   });
 
@@ -70,14 +70,14 @@ describe('a request head', () => {
       64,
       (n: number) => ({ path: '/', headers: new Map(Array.from({ length: n }, (_, i) => [`h${i}`, ''])) }),
     ],
-  ])('whose %s is at its limit travels, and one more does not', (_what, limit, head) => {
+  ])('whose %s is at its limit is accepted, and one more is refused', (_name, limit, head) => {
     expect(decodeHttpRequest(encodeHttpRequest(head(limit)))).toMatchObject(head(limit));
     expect(errorCode(() => encodeHttpRequest(head(limit + 1)))).toBe('invalid_argument');
   });
 });
 
 describe('a response head', () => {
-  it('comes back as it was', () => {
+  it('is decoded as it was encoded', () => {
     fc.assert(
       fc.property(fc.record({ status: fc.integer({ min: 200, max: 599 }), headers }), (head) => {
         expect(decodeHttpResponse(carried(encodeHttpResponse(head)))).toEqual(head);

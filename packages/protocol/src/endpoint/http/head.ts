@@ -3,26 +3,27 @@ import { type Fields, get, isFields } from '../../base/fields.js';
 import type { Metadata } from '../messages/metadata.js';
 
 /**
- * How an HTTP exchange travels in a session, by convention between two applications: the head of the
- * request in the metadata of a session request, the head of the response in the metadata of its reply,
- * both under `http`, and the bodies as bodies.
+ * HTTP in a session, by convention between two applications: the metadata of a session request holds the head
+ * of the HTTP request, the metadata of its reply the head of the response, both under `http`. Bodies are sent
+ * as bodies.
  */
 
-/** Header fields by lower-case name. */
+/** Header values by lower-case name. */
 export type HttpHeaders = ReadonlyMap<string, string>;
 
 export interface HttpRequestHead {
+  /** 1 to 16 capital letters. */
   readonly method: string;
-  /** Begins with `/`; a query belongs to it. At most 2,048 characters. */
+  /** The path with its query: begins with `/` and has at most 2,048 visible ASCII characters. */
   readonly path: string;
-  /** At most 64. */
+  /** At most 64, with values of at most 4,096 characters. */
   readonly headers: HttpHeaders;
 }
 
 export interface HttpResponseHead {
   /** 200 to 599. */
   readonly status: number;
-  /** At most 64. */
+  /** At most 64, with values of at most 4,096 characters. */
   readonly headers: HttpHeaders;
 }
 
@@ -34,16 +35,16 @@ const MAX_VALUE_LENGTH = 4096;
 const METHOD = /^[A-Z]{1,16}$/;
 /** Visible ASCII. */
 const PATH = /^\/[!-~]*$/;
-/** Narrower than HTTP: every name in use fits, and none can be mistaken for a property of an object. */
+/** Narrower than HTTP: it allows every name in use, and excludes `__proto__`. */
 const NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/;
-/** What could end a header line has no place in one, nor has what no byte stands for. */
+/** Excludes line ends, and characters that do not fit into one byte. */
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /**
- * The metadata of a request that carries an HTTP request.
+ * Encodes the head of an HTTP request as the metadata of a request.
  *
- * @param head what is left out is POST, and no headers.
- * @throws {ProtocolError} `invalid_argument` for a head that nobody would take.
+ * @param head the default method is POST, without headers.
+ * @throws {ProtocolError} `invalid_argument` for an invalid head.
  */
 export function encodeHttpRequest(head: Pick<HttpRequestHead, 'path'> & Partial<HttpRequestHead>): Metadata {
   const { method, path } = checkRequest(head.method, head.path, 'invalid_argument');
@@ -53,9 +54,9 @@ export function encodeHttpRequest(head: Pick<HttpRequestHead, 'path'> & Partial<
 }
 
 /**
- * The head of an HTTP request that travels with a request; `undefined` where it carries none.
+ * Decodes the head of an HTTP request from the metadata of a request; `undefined` if there is none.
  *
- * @throws {ProtocolError} `bad_message`.
+ * @throws {ProtocolError} `bad_message` for an invalid head.
  */
 export function decodeHttpRequest(metadata: Metadata): HttpRequestHead | undefined {
   const fields = fieldsOf(metadata);
@@ -65,9 +66,9 @@ export function decodeHttpRequest(metadata: Metadata): HttpRequestHead | undefin
 }
 
 /**
- * The metadata of a reply that carries an HTTP response.
+ * Encodes the head of an HTTP response as the metadata of a reply.
  *
- * @throws {ProtocolError} `invalid_argument`.
+ * @throws {ProtocolError} `invalid_argument` for an invalid head.
  */
 export function encodeHttpResponse(
   head: Pick<HttpResponseHead, 'status'> & Partial<HttpResponseHead>,
@@ -78,9 +79,9 @@ export function encodeHttpResponse(
 }
 
 /**
- * The head of an HTTP response that travels with a reply; `undefined` where it carries none.
+ * Decodes the head of an HTTP response from the metadata of a reply; `undefined` if there is none.
  *
- * @throws {ProtocolError} `bad_message`.
+ * @throws {ProtocolError} `bad_message` for an invalid head.
  */
 export function decodeHttpResponse(metadata: Metadata): HttpResponseHead | undefined {
   const fields = fieldsOf(metadata);
@@ -94,17 +95,17 @@ function fieldsOf(metadata: Metadata): Fields | undefined {
   const fields = get(metadata, KEY);
   if (fields === undefined || fields === null) return undefined;
   if (isFields(fields)) return fields;
-  throw new ProtocolError('bad_message', 'http in the metadata must be a map');
+  throw new ProtocolError('bad_message', 'http in the metadata: expected a map');
 }
 
 function checkRequest(method: unknown, path: unknown, code: Code): Pick<HttpRequestHead, 'method' | 'path'> {
   if (method !== undefined && method !== null && !(typeof method === 'string' && METHOD.test(method))) {
-    throw new ProtocolError(code, 'an HTTP method is 1 to 16 capital letters');
+    throw new ProtocolError(code, 'HTTP method: expected 1 to 16 capital letters');
   }
   if (typeof path !== 'string' || path.length > MAX_PATH_LENGTH || !PATH.test(path)) {
     throw new ProtocolError(
       code,
-      `an HTTP path begins with "/" and has at most ${MAX_PATH_LENGTH} visible ASCII characters`,
+      `HTTP path: expected "/" and at most ${MAX_PATH_LENGTH} visible ASCII characters in all`,
     );
   }
   return { method: method ?? DEFAULT_METHOD, path };
@@ -112,7 +113,7 @@ function checkRequest(method: unknown, path: unknown, code: Code): Pick<HttpRequ
 
 function checkStatus(status: unknown, code: Code): number {
   if (typeof status === 'number' && Number.isInteger(status) && status >= 200 && status <= 599) return status;
-  throw new ProtocolError(code, 'an HTTP status is a whole number from 200 to 599');
+  throw new ProtocolError(code, 'HTTP status: expected an integer from 200 to 599');
 }
 
 function headersField(headers: HttpHeaders | undefined): { headers?: Record<string, string> } {
@@ -123,22 +124,23 @@ function headersField(headers: HttpHeaders | undefined): { headers?: Record<stri
 function readHeaders(fields: Fields): HttpHeaders {
   const headers = get(fields, 'headers');
   if (headers === undefined || headers === null) return new Map();
-  if (!isFields(headers)) throw new ProtocolError('bad_message', 'the headers of http must be a map');
+  if (!isFields(headers))
+    throw new ProtocolError('bad_message', 'headers of http in the metadata: expected a map');
   return new Map(checkHeaders(Object.entries(headers), 'bad_message'));
 }
 
 function checkHeaders(entries: readonly (readonly [string, unknown])[], code: Code): [string, string][] {
   if (entries.length > MAX_HEADERS) {
-    throw new ProtocolError(code, `${entries.length} HTTP headers, at most ${MAX_HEADERS} travel`);
+    throw new ProtocolError(code, `${entries.length} HTTP headers; at most ${MAX_HEADERS} can be sent`);
   }
   return entries.map(([name, value]) => {
     if (!NAME.test(name)) {
-      throw new ProtocolError(code, 'an HTTP header name is 1 to 64 of a-z, 0-9, ".", "_" and "-"');
+      throw new ProtocolError(code, 'HTTP header name: expected 1 to 64 of a-z, 0-9, ".", "_" and "-"');
     }
     if (typeof value !== 'string' || value.length > MAX_VALUE_LENGTH || !VALUE.test(value)) {
       throw new ProtocolError(
         code,
-        `the value of the HTTP header ${name} is text without line ends, of at most ${MAX_VALUE_LENGTH} characters`,
+        `HTTP header ${name}: expected text without line ends, of at most ${MAX_VALUE_LENGTH} characters up to U+00FF`,
       );
     }
     return [name, value];

@@ -1,6 +1,6 @@
 import type { SessionCore } from '../../session/types.js';
 
-/** Bytes of memory that may wait on a stream before its sender waits. */
+/** Bytes of memory that may be queued on a stream before its sender waits. */
 const STREAM_HIGH_WATER = 256 * 1024;
 /** The same while all streams of the session together hold more than {@link SESSION_HIGH_WATER}. */
 const STREAM_LOW_WATER = 32 * 1024;
@@ -8,7 +8,7 @@ const SESSION_HIGH_WATER = 4 * 1024 * 1024;
 const RESOLVED = Promise.resolve();
 
 interface Waiting {
-  /** Bytes of bodies; `undefined` where memory says how much may wait. */
+  /** Bytes of bodies; `undefined` if the amount of memory decides. */
   readonly below: number | undefined;
   readonly resolve: () => void;
 }
@@ -19,9 +19,10 @@ export class Backpressure {
   #waiting: Map<number, Waiting[]> | undefined;
 
   /**
-   * Resolves when less waits on a stream, or it is known that the peer does not want it.
+   * Resolves when the queue of a stream is short enough, or the peer no longer wants the stream.
    *
-   * @param below bytes of bodies. @default memory for less than 256 KiB, or 32 KiB while the session holds 4 MiB
+   * @param below bytes of bodies that the queue must stay below.
+   * @default less than 256 KiB of memory, or 32 KiB while the session holds more than 4 MiB
    */
   wait(core: SessionCore, streamId: number, below?: number): Promise<void> {
     if (hasRoom(core, streamId, below)) return RESOLVED;
@@ -33,7 +34,10 @@ export class Backpressure {
     });
   }
 
-  /** @param core `undefined` where nothing will be written any more. */
+  /**
+   * Wakes the senders that have room now, or all of them if `core` is `undefined`: nothing more will be
+   * written.
+   */
   wake(core: SessionCore | undefined): void {
     if (this.#waiting === undefined) return;
     for (const [streamId, waiting] of this.#waiting) {

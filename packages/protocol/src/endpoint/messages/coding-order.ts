@@ -1,19 +1,16 @@
 const RESOLVED = Promise.resolve();
 const ignore = () => {};
 
-/**
- * The order of messages of which some take long to code: whatever is given behind one of those waits for
- * it, and keeps its place.
- */
+/** Keeps messages in order while some take long to code: a message waits for those before it. */
 export class CodingOrder {
   #last: Promise<void> | undefined;
 
-  /** Resolves when everything before it was handed over; `undefined` where nothing is being coded. */
+  /** Resolves when everything that is being coded was sent; `undefined` if nothing is. */
   get pending(): Promise<void> | undefined {
     return this.#last;
   }
 
-  /** Runs `send` behind everything that is being coded. One message's error is no error of the next. */
+  /** Runs `send` after everything that is being coded. An error of one message does not fail the next. */
   push(send: () => Promise<void>): Promise<void> {
     const sent = (this.#last ?? RESOLVED).then(send);
     const settled = sent.then(ignore, ignore);

@@ -11,7 +11,7 @@ const read = async <T>(inbox: Inbox<T>): Promise<T[]> => {
 const next = <T>(iterator: AsyncIterator<T>) => iterator.next();
 
 describe('an inbox', () => {
-  it('hands out what was pushed, in order, before and after the reader came', async () => {
+  it('returns items in order, pushed before or after the reader came', async () => {
     const inbox = new Inbox<number>();
     inbox.push(1);
     inbox.push(2);
@@ -23,7 +23,7 @@ describe('an inbox', () => {
     expect(await all).toEqual([1, 2, 3, 4]);
   });
 
-  it('keeps every item and its order, however pushing and reading are mixed', async () => {
+  it('keeps all items in order, however pushes and reads are mixed', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.integer({ min: -400, max: 400 }), { maxLength: 12 }), async (steps) => {
         const inbox = new Inbox<number>();
@@ -45,7 +45,7 @@ describe('an inbox', () => {
     );
   });
 
-  it('throws its error behind everything that came before, for each reader', async () => {
+  it('throws its error after the items before it, to each reader', async () => {
     const inbox = new Inbox<string>();
     inbox.push('a');
     inbox.end(new Error('lost'));
@@ -57,7 +57,7 @@ describe('an inbox', () => {
     await expect(read(inbox)).rejects.toThrow('lost');
   });
 
-  it('wakes a reader that waits, with an item, the end or the error', async () => {
+  it('wakes a waiting reader with an item, the end or the error', async () => {
     const endings: ((inbox: Inbox<string>) => void)[] = [
       (inbox) => inbox.push('x'),
       (inbox) => inbox.end(),
@@ -76,7 +76,7 @@ describe('an inbox', () => {
     ]);
   });
 
-  it('has one reader at a time, and the next when it has left or come to the end', async () => {
+  it('has one reader at a time, and another after it left or reached the end', async () => {
     const inbox = new Inbox<number>();
     for (let i = 0; i < 4; i++) inbox.push(i);
     for await (const item of inbox) {
@@ -91,7 +91,7 @@ describe('an inbox', () => {
     expect(await read(inbox)).toEqual([]);
   });
 
-  it('has one next() at a time', async () => {
+  it('allows one next() at a time', async () => {
     const inbox = new Inbox<number>();
     const iterator = inbox[Symbol.asyncIterator]();
     const first = next(iterator);
@@ -100,7 +100,7 @@ describe('an inbox', () => {
     expect(await first).toEqual({ value: 1, done: false });
   });
 
-  it('lets a reader that waits go when it leaves, and says so', async () => {
+  it('releases a waiting reader that leaves, and reports it', async () => {
     let released = 0;
     const inbox = new Inbox<number>({ onRelease: () => released++ });
     const iterator = inbox[Symbol.asyncIterator]();
@@ -108,14 +108,14 @@ describe('an inbox', () => {
     expect(await iterator.return?.()).toEqual({ value: undefined, done: true });
     expect(await waiting).toEqual({ value: undefined, done: true });
     expect(released).toBe(1);
-    // What comes now is for the next reader.
+    // Later items are for the next reader.
     inbox.push(5);
     inbox.end();
     expect(await read(inbox)).toEqual([5]);
     expect(released).toBe(1);
   });
 
-  it('says what was taken when it is, or when it is dropped, once each', async () => {
+  it('reports each item once, when it is taken or dropped', async () => {
     const taken: number[] = [];
     const inbox = new Inbox<number>({ onTake: (item) => taken.push(item) });
     for (const item of [1, 2, 3]) inbox.push(item);

@@ -1,24 +1,24 @@
 import { ProtocolError } from '../../base/errors.js';
 import { Fifo } from '../../base/fifo.js';
 
-/** Settles what the reader waits for; a rejected promise rejects it. */
+/** Settles the promise of the waiting reader; a rejected promise rejects it. */
 type Settle<Item> = (result: IteratorResult<Item, undefined> | Promise<never>) => void;
 
 type Failure = Error | (() => Error | undefined) | undefined;
 
 export interface InboxOptions<Item> {
-  /** The reader has taken an item, or `clear` has dropped it. */
+  /** The reader took an item, or `clear` dropped it. */
   onTake?(item: Item, inbox: Inbox<Item>): void;
-  /** The reader is done with the item that it took last, if it took one. */
+  /** The reader is done with the last item that it took, if any. */
   onDone?(): void;
-  /** A reader has left before the end. */
+  /** A reader left before the end. */
   onRelease?(): void;
 }
 
 /**
- * A queue with one asynchronous reader. Items stay in order; an error is thrown after everything
- * before it was read. Leaving a `for await` releases the queue, so that somebody else may read on. It is
- * its own iterator: most of them wait for most of the time, and an idle one should weigh little.
+ * A queue with one asynchronous reader. Items stay in order; an error is thrown after the items before it.
+ * Leaving a `for await` releases the queue to another reader. The queue is its own iterator, so that an idle
+ * one needs little memory.
  */
 export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
   readonly #options: InboxOptions<Item>;
@@ -49,9 +49,9 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
   }
 
   /**
-   * No more items; with an error the reader throws it at the end. Later calls change nothing.
+   * Accepts no more items. Only the first call counts.
    *
-   * @param error a function is asked when the reader has got there.
+   * @param error thrown to the reader after the last item; a function is called when the reader gets there.
    */
   end(error?: Failure): void {
     if (this.#hasEnded) return;
@@ -62,22 +62,21 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
     settle?.(this.#outcome());
   }
 
-  /** Forgets what was not read. */
+  /** Drops the items that were not read. */
   clear(): void {
     const dropped = [...this.#items];
     this.#items.clear();
     for (const item of dropped) this.#options.onTake?.(item, this);
   }
 
-  /** @throws {ProtocolError} `invalid_argument` while another reader has not left. */
+  /** @throws {ProtocolError} `invalid_argument` if there is another reader. */
   [Symbol.asyncIterator](): AsyncIterableIterator<Item, undefined> {
     if (this.#hasReader)
-      throw new ProtocolError('invalid_argument', 'there is one reader at a time; the other has not left');
+      throw new ProtocolError('invalid_argument', 'only one reader at a time: another loop is still reading');
     this.#hasReader = true;
     return this;
   }
 
-  /** For the reader. */
   next(): Promise<IteratorResult<Item, undefined>> {
     this.#options.onDone?.();
     if (this.#items.size > 0) return Promise.resolve({ value: this.#shift(), done: false });
@@ -86,7 +85,9 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
       return Promise.resolve(this.#outcome());
     }
     if (this.#waiting !== undefined) {
-      return Promise.reject(new ProtocolError('invalid_argument', 'one next() at a time'));
+      return Promise.reject(
+        new ProtocolError('invalid_argument', 'only one next() at a time: wait for the last one'),
+      );
     }
     return new Promise((resolve) => {
       this.#waiting = resolve;
@@ -104,7 +105,6 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
     return value;
   }
 
-  /** The reader leaves. */
   return(): Promise<IteratorResult<Item, undefined>> {
     this.#options.onDone?.();
     this.#hasReader = false;

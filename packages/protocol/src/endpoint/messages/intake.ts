@@ -3,7 +3,7 @@ import { overBudget, type Reservation, type SessionMemory } from '../../base/mem
 import type { ReceivedBody } from '../../codec/body.js';
 import type { SessionEvent } from '../../session/types.js';
 
-/** Events with a body that is decoded at this end, and the end of the streams that they belong to. */
+/** Events with a body that this end decodes, and the ends of their streams. */
 export type IntakeEvent = Extract<
   SessionEvent,
   { type: 'message' | 'request' | 'part' | 'response' | 'end' | 'failure' }
@@ -12,24 +12,24 @@ export type IntakeEvent = Extract<
 export type BodyEvent = Extract<IntakeEvent, { body: ReceivedBody }>;
 
 export interface IntakeOptions {
-  /** Asked for when something is to be charged. */
+  /** Called when memory is needed. */
   readonly memory: () => SessionMemory;
   readonly now: () => number;
-  /** Bytes that the body of an event takes from here on; 0 for a small one. */
+  /** Bytes of memory that the body of an event needs; 0 for a small one, which is not counted. */
   readonly memoryOf: (event: BodyEvent) => number;
-  /** @param reservation of the memory that the body of the event takes, if it takes any. */
+  /** @param reservation memory for the body of the event, if it needs any. */
   readonly deliver: (event: IntakeEvent, reservation: Reservation | undefined) => void;
-  /** There is no memory for an event. What follows on its stream is delivered all the same. */
+  /** There is no memory for an event. Later events of its stream are still delivered. */
   readonly refuse: (event: IntakeEvent, error: ProtocolError) => void;
 }
 
 /**
- * Holds bodies back until there is memory for what they are decoded to. They wait coded, without credit and in
- * the order of their stream; small ones on other streams pass by.
+ * Holds bodies back until there is memory to decode them. They wait in their coded form, without returning
+ * credit, and in the order of their stream. Small bodies on other streams overtake them.
  */
 export class Intake {
   readonly #options: IntakeOptions;
-  /** By stream; nothing waits most of the time. */
+  /** By stream. */
   #waiting: Map<number, Set<Waiting>> | undefined;
 
   constructor(options: IntakeOptions) {
@@ -43,17 +43,20 @@ export class Intake {
     if (size === 0) return deliver(event, undefined);
     const reservation = memory().tryReserve(size);
     if (reservation !== undefined) return deliver(event, reservation);
-    // A request in context had to be decoded to be received, so that waiting would save no memory.
+    // A context-coded request was decoded when it arrived, so waiting would not save memory.
     if (event.type === 'request' && event.body.content !== undefined) return refuse(event, overBudget());
     this.#wait(event, size);
   }
 
-  /** Whether anything of a stream waits. */
+  /** Whether an event of a stream waits. */
   has(streamId: number): boolean {
     return this.#waiting?.has(streamId) ?? false;
   }
 
-  /** The peer does not want what waits on a stream any more. Returns the charges of its bodies; `undefined` if nothing waits. */
+  /**
+   * Drops the waiting events of a cancelled stream. Returns the charges of their bodies; `undefined` if none
+   * waits.
+   */
   drop(streamId: number): number | undefined {
     const waiting = this.#waiting?.get(streamId);
     if (waiting === undefined) return undefined;

@@ -38,7 +38,7 @@ export class SessionMailbox implements Mailbox, InboxOptions<Received> {
 
   onTake(message: Received): void {
     this.#taken = message;
-    // Without effect if that session is over.
+    // Has no effect if that session has ended.
     message.owner?.handleTaken(message.charge);
   }
 

@@ -9,37 +9,53 @@ import { decodeMetadata, type Metadata } from './metadata.js';
 import { blame } from './undecodable.js';
 
 /**
- * A message or a part of a reply as it was received. Nothing is decoded before it is asked for, and
- * everything at most once; what cannot be decoded throws a `ProtocolError` where it is asked for.
+ * A received message, request, reply or part of a reply. Each property is decoded when it is first read, and
+ * throws a `ProtocolError` if the content cannot be decoded.
  */
 export interface Message {
-  /** The agent that sent it, as the server has authenticated it; `undefined` where the peer itself did. */
+  /**
+   * The address of the agent that sent it, as the server authenticated it; `undefined` if the peer itself
+   * sent it.
+   */
   readonly from: string | undefined;
-  /** How it travelled; `CONTEXT` where it was coded against earlier messages, `AVP` for a tensor. */
+  /** The codec of the body; `CONTEXT` if it was coded against earlier messages, `AVP` for a tensor. */
   readonly algorithm: BodyForm;
-  /** The content, byte for byte as it was sent; the elements of a tensor. */
+  /**
+   * The content, byte for byte as it was sent; the elements of a tensor.
+   *
+   * @throws {ProtocolError} the codec's error if it cannot be decoded; `unsupported` for a streamed tensor.
+   */
   readonly bytes: Uint8Array;
-  /** The content as text. @throws {ProtocolError} `bad_utf8` where it is none. */
+  /** The content as text. @throws {ProtocolError} as {@link bytes}; `bad_utf8` if it is not UTF-8. */
   readonly text: string;
-  /** Token IDs in the negotiated encoding, where the message travelled as such. */
+  /** Token IDs of the negotiated encoding, if the body was sent as token IDs. */
   readonly tokens: Uint32Array | undefined;
   /** The routing header of an M2M message, read without decompressing its payload. */
   readonly header: M2MHeader | undefined;
   /** The tensor of an AVP message. */
   readonly tensor: ReceivedTensor | undefined;
+  /**
+   * The metadata of a request or reply; empty if it has none.
+   *
+   * @throws {ProtocolError} `bad_message`, `json_too_deep`.
+   */
   readonly metadata: Metadata;
   /**
-   * What a scan of the content found: this end's own, or what the peer states in `m2m.v1.json`; `undefined`
-   * where nobody looked.
+   * The result of a scan: that of this end, or the one that the peer states in `m2m.v1.json`; `undefined` if
+   * the content was not scanned.
    */
   readonly securityStatus: SecurityStatus | undefined;
   /** Bytes of the coded body on the wire. */
   readonly codedLength: number;
-  /** The content parsed as JSON, within the limits; nothing proves it to be a `T`. */
+  /**
+   * Parses the content as JSON. Its type is not checked.
+   *
+   * @throws {ProtocolError} as {@link text}; `bad_json`; `json_too_deep` or another limit of JSON.
+   */
   json<T = unknown>(): T;
 }
 
-/** Decodes the text of token parts, where a character may be split between two of them. */
+/** Decodes the text of token parts; a character may be split between two parts. */
 export interface PartText {
   push(ids: Uint32Array): string;
   /** @throws {ProtocolError} `bad_utf8` if the text ends inside a character. */
@@ -47,8 +63,8 @@ export interface PartText {
 }
 
 /**
- * @param partText given for parts of a stream; takes the place of decoding the part alone.
- * @param onText told when the text is asked for.
+ * @param partText decodes the text of the part of a stream together with the parts before it.
+ * @param onText called when the text is read.
  */
 export function createMessage(
   body: ReceivedBody,
@@ -59,13 +75,14 @@ export function createMessage(
   return new ReceivedMessage(body, coder, partText, onText);
 }
 
-/** Values of a JSON document that are not charged, and what each of more takes as an object or an entry of one. */
+/** JSON documents with fewer values than this are not charged. */
 const MIN_CHARGED_VALUES = 1024;
+/** Bytes of a parsed value, as an object or an entry of one. */
 const MEMORY_OF_VALUE = 64;
 
 /** The session that a received message belongs to. */
 export interface MessageOwner {
-  /** Charged for large values that are made of the content. */
+  /** Charged for large parsed values. */
   readonly memory: SessionMemory;
   /** The application has taken a message that used up `charge` of credit. */
   handleTaken(charge: number): void;
@@ -74,10 +91,11 @@ export interface MessageOwner {
 /** A message that holds memory and credit until the application has taken it. */
 export class ReceivedMessage implements Message {
   securityStatus: SecurityStatus | undefined;
-  /** Of the memory that the content takes, until {@link release}. */
+  /** Memory of the content, until {@link release}. */
   reservation: Reservation | undefined;
   /** The session that received it. */
   owner: MessageOwner | undefined;
+  /** Memory of the parsed content. */
   #parsed: Reservation | undefined;
   readonly #body: ReceivedBody;
   readonly #coder: BodyCoder;
@@ -104,8 +122,8 @@ export class ReceivedMessage implements Message {
     this.securityStatus = body.securityStatus;
     if (partText === undefined || body.codec !== BodyCodec.TOKEN_NATIVE) return;
     const tokens = this.tokens as Uint32Array;
-    // The decoder of a stream has to see every part in order, asked for or not. Tokens that make no text
-    // are tokens all the same.
+    // The decoder of a stream needs every part in order. If the text cannot be decoded, the tokens still can
+    // be read.
     try {
       this.#text = partText.push(tokens);
     } catch (error) {
@@ -121,7 +139,7 @@ export class ReceivedMessage implements Message {
     return formOf(this.#body.codec);
   }
 
-  /** What it costs of its stream's credit until the application has taken it. */
+  /** Credit that it uses up until the application has taken it. */
   get charge(): number {
     return this.#body.charge;
   }
@@ -212,7 +230,7 @@ export class ReceivedMessage implements Message {
     this.#parsed = this.owner?.memory.charge(values * MEMORY_OF_VALUE);
   }
 
-  /** The sender of what cannot be decoded is told so. */
+  /** Records the error, so that the sender is notified if it caused it. */
   #blame(error: unknown): unknown {
     return blame(error, this, this.#coder);
   }

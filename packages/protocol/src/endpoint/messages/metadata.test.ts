@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { errorCode } from '../../testing/error-code.js';
 import { decodeMetadata, encodeMetadata, type Metadata } from './metadata.js';
 
-it('metadata come back as they were', () => {
+it('decodes the metadata that it encoded', () => {
   const names = fc.string({ unit: 'grapheme', maxLength: 10 }).filter((name) => name !== '__proto__');
   const values = fc.letrec<{ value: unknown }>((tie) => ({
     value: fc.oneof(
@@ -25,19 +25,19 @@ it('metadata come back as they were', () => {
   );
 });
 
-it('metadata of n bytes are sent, of n + 1 refused', () => {
+it('accepts metadata of the maximum size, and refuses one byte more', () => {
   expect(encodeMetadata({ a: 'xxxxx' }, 9)).toHaveLength(9);
   expect(errorCode(() => encodeMetadata({ a: 'xxxxxx' }, 9))).toBe('metadata_too_large');
   expect(encodeMetadata(undefined, 0)).toBeUndefined();
 });
 
-it('metadata that have no wire form are refused by name', () => {
+it('refuses values that cannot be encoded', () => {
   for (const value of [1n, () => 1]) {
     expect(errorCode(() => encodeMetadata({ value: value as never }, 100))).toBe('invalid_argument');
   }
 });
 
-it('metadata that were received are frozen, a map, and no deeper than allowed', () => {
+it('decodes only maps within the maximum depth, and freezes them', () => {
   expect(Object.isFrozen(decodeMetadata(encodeMetadata({ a: 1 }, 9), 32))).toBe(true);
   expect(Object.isFrozen(decodeMetadata(undefined, 32))).toBe(true);
   expect(errorCode(() => decodeMetadata(Uint8Array.of(0x90), 32))).toBe('bad_message');

@@ -1,7 +1,7 @@
 import { ProtocolError } from '../../base/errors.js';
 import { decodeMap, encodeMap } from '../../control/envelope.js';
 
-/** What a message carries beside its body: HTTP status and headers, `traceparent`, a deadline. */
+/** Sent with the body of a request or reply: HTTP status and headers, `traceparent`, a deadline. */
 export type Metadata = Readonly<Record<string, MetadataValue>>;
 export type MetadataValue =
   | string
@@ -11,18 +11,24 @@ export type MetadataValue =
   | readonly MetadataValue[]
   | { readonly [key: string]: MetadataValue };
 
-/** @throws {ProtocolError} `invalid_argument` for what is no map, `metadata_too_large`. */
+/**
+ * Encodes metadata; `undefined` if there is none.
+ *
+ * @param maxSize bytes of the encoded metadata.
+ * @throws {ProtocolError} `invalid_argument` if it is not an object or holds a value that cannot be encoded;
+ * `lone_surrogate`; `metadata_too_large`.
+ */
 export function encodeMetadata(metadata: Metadata | undefined, maxSize: number): Uint8Array | undefined {
   if (metadata === undefined) return undefined;
   if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) {
-    throw new ProtocolError('invalid_argument', 'metadata: an object is expected');
+    throw new ProtocolError('invalid_argument', 'metadata: expected an object');
   }
   if (Object.keys(metadata).length === 0) return undefined;
   const bytes = encodeMap(metadata);
   if (bytes.length <= maxSize) return bytes;
   throw new ProtocolError(
     'metadata_too_large',
-    `metadata of ${bytes.length} bytes, at most ${maxSize} can be sent`,
+    `the metadata has ${bytes.length} bytes; at most ${maxSize} can be sent`,
   );
 }
 

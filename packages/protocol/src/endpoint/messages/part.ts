@@ -5,12 +5,12 @@ import type { CodedBody } from '../../codec/body.js';
 import type { BodyToSend } from '../../link/link.js';
 
 /**
- * What an application sends: a string is text, a `Uint8Array` is bytes, anything else is sent as its
- * JSON text.
+ * The content of a message or request: a string is text, a `Uint8Array` is bytes, any other value is sent as
+ * JSON.
  */
 export type Body = string | Uint8Array | object | number | boolean | null;
 
-/** One part of a reply. Token IDs travel as they are and are never tokenized again. */
+/** One part of a reply; a string is text. Token IDs are sent as they are, without detokenizing them. */
 export type Part =
   | string
   | { readonly text: string }
@@ -23,14 +23,14 @@ export interface EncodeOptions {
   readonly algorithm?: Algorithm | 'CONTEXT' | 'auto' | undefined;
   readonly secret?: boolean | undefined;
   readonly metadata?: Uint8Array | undefined;
-  /** To whom it is, where it is not for the peer itself. */
+  /** The receiving agent, if that is not the peer itself. */
   readonly agent?: string | undefined;
 }
 
 /**
- * A body in its codec: at once, or later where it is so large that other sessions would wait for it.
+ * Encodes a body: at once, or in slices if it is so large that other sessions would wait for it.
  *
- * @throws {ProtocolError} `invalid_argument`, and what the codec throws.
+ * @throws {ProtocolError} `invalid_argument` if it has no JSON form; errors of the codec.
  */
 export function encodeBody(
   body: Body,
@@ -58,10 +58,12 @@ function encodeContent(
   return coder.encodeInSlices(content, options);
 }
 
-/** UTF-16 units from which text is coded in slices; below, no codec takes more than some 10 ms. */
+/** UTF-16 units from which text is coded in slices; below, every codec takes at most about 10 ms. */
 const LARGE_CONTENT = 128 * 1024;
 
-/** @throws {ProtocolError} `invalid_argument`, and what the codec throws. */
+/**
+ * @throws {ProtocolError} `invalid_argument` if it is not a part or has no JSON form; errors of the codec.
+ */
 export function encodePart(
   part: Part,
   coder: BodyCoder,
@@ -76,7 +78,7 @@ export function encodePart(
   }
   throw new ProtocolError(
     'invalid_argument',
-    'a part is a string or one of { text }, { tokens }, { json }, { bytes }',
+    'expected a part: a string or one of { text }, { tokens }, { json }, { bytes }',
   );
 }
 
@@ -87,7 +89,7 @@ function toJson(value: unknown): string {
   } catch (cause) {
     throw new ProtocolError(
       'invalid_argument',
-      'the value has no JSON form; does it hold a BigInt, or itself?',
+      'the value has no JSON form: it contains a BigInt or refers to itself',
       { cause },
     );
   }
@@ -95,7 +97,7 @@ function toJson(value: unknown): string {
     const what = value === undefined ? 'undefined' : `a ${typeof value}`;
     throw new ProtocolError(
       'invalid_argument',
-      `${what} has no JSON form; send a string, bytes, or what JSON can hold`,
+      `${what} has no JSON form; expected a string, bytes or a JSON value`,
     );
   }
   return text;

@@ -2,11 +2,11 @@ import { CloseCode } from '../../base/close-codes.js';
 import { ProtocolError } from '../../base/errors.js';
 
 /**
- * Which errors say that what a peer has sent cannot be decoded. They look like any others, and user code may
- * throw one of something else: so they are known by the message that threw them.
+ * Finds the errors that were thrown because a message of the peer cannot be decoded. Application code may
+ * throw equal errors for other reasons, so each error is recorded with the message that threw it.
  */
 
-/** Whose fault an error is: the message, and an object that stands for its session. */
+/** The message that cannot be decoded, and an object that identifies its session. */
 interface Fault {
   readonly message: object;
   readonly session: object;
@@ -15,7 +15,7 @@ interface Fault {
 const faults = new WeakMap<object, Fault>();
 const OF_THE_SENDER: ReadonlySet<number> = new Set([CloseCode.BAD_FRAME, CloseCode.TOO_LARGE]);
 
-/** Notes that `error` was thrown because `message` cannot be decoded, if that is so. Returns the error. */
+/** Records that `message` threw `error`, if that means that it cannot be decoded. Returns the error. */
 export function blame(error: unknown, message: object, session: object): unknown {
   if (error instanceof ProtocolError && OF_THE_SENDER.has(error.closeCode))
     faults.set(error, { message, session });
@@ -27,7 +27,7 @@ export function isFaultOf(message: object, error: unknown): error is ProtocolErr
   return error instanceof ProtocolError && faults.get(error)?.message === message;
 }
 
-/** Whether `error` was thrown because something that `session` has received cannot be decoded. */
+/** Whether `error` was thrown because a message that `session` received cannot be decoded. */
 export function isFaultIn(session: object | undefined, error: unknown): error is ProtocolError {
   return session !== undefined && error instanceof ProtocolError && faults.get(error)?.session === session;
 }

@@ -5,7 +5,7 @@ import { errorCode } from '../../testing/error-code.js';
 import type { Part } from '../messages/part.js';
 import { PartBatch, resolveBatchOptions } from './batch.js';
 
-/** A clock whose timers strike when the test says so. */
+/** A clock whose timers fire when the test calls `fire`. */
 function createTimers() {
   const timers = new Set<() => void>();
   const clock = {
@@ -14,25 +14,25 @@ function createTimers() {
       return () => timers.delete(task);
     },
   } as unknown as Clock;
-  const strike = () => {
+  const fire = () => {
     const due = [...timers];
     timers.clear();
     for (const task of due) task();
   };
-  return { clock, strike, timers };
+  return { clock, fire, timers };
 }
 
 const OPTIONS = { ms: 10, bytes: 6 };
 
 describe('a batch', () => {
-  it('goes out when its time has passed, and when it has its bytes', async () => {
-    const { clock, strike, timers } = createTimers();
+  it('is sent when its time has passed, or when it has enough bytes', async () => {
+    const { clock, fire, timers } = createTimers();
     const sent: Part[] = [];
     const batch = new PartBatch(clock, async (part) => void sent.push(part));
     await batch.push('ab', OPTIONS);
     await batch.push('cd', OPTIONS);
     expect([sent, timers.size]).toEqual([[], 1]);
-    strike();
+    fire();
     await batch.flush();
     expect(sent).toEqual(['abcd']);
     await batch.push('öö', OPTIONS);
@@ -44,49 +44,49 @@ describe('a batch', () => {
     expect(sent.at(-1)).toEqual({ tokens: [0x7f, 0x80, 0x3fff, 1] });
   });
 
-  it('keeps the order of everything, joined or not, whenever its timer strikes', async () => {
+  it('keeps the order of joined and single parts, whenever its timer fires', async () => {
     const part = fc.oneof(
       fc.string({ maxLength: 3 }),
       fc.string({ maxLength: 3 }).map((text) => ({ text })),
       fc.array(fc.nat(200_000), { maxLength: 3 }).map((tokens) => ({ tokens })),
       fc.nat().map((json) => ({ json })),
-      fc.constant('strike' as const),
+      fc.constant('fire' as const),
     );
     await fc.assert(
       fc.asyncProperty(
         fc.array(part, { maxLength: 30 }),
         fc.integer({ min: 1, max: 12 }),
         async (parts, bytes) => {
-          const { clock, strike } = createTimers();
+          const { clock, fire } = createTimers();
           const sent: Part[] = [];
           const batch = new PartBatch(clock, async (each) => {
             await Promise.resolve();
             sent.push(each);
           });
           for (const each of parts) {
-            if (each === 'strike') strike();
+            if (each === 'fire') fire();
             else await batch.push(each, { ms: 10, bytes });
           }
           await batch.flush();
-          expect(spell(sent)).toEqual(spell(parts.filter((each) => each !== 'strike')));
+          expect(spell(sent)).toEqual(spell(parts.filter((each) => each !== 'fire')));
         },
       ),
     );
   });
 
-  it('tells whoever comes next that sending has failed', async () => {
-    const { clock, strike } = createTimers();
+  it('throws a failure to send from the next call', async () => {
+    const { clock, fire } = createTimers();
     const batch = new PartBatch(clock, async () => {
       throw new Error('no');
     });
     await batch.push('a', OPTIONS);
-    strike();
+    fire();
     await expect(batch.flush()).rejects.toThrow('no');
     await expect(batch.push('abcdefgh', OPTIONS)).rejects.toThrow('no');
   });
 });
 
-/** Characters, IDs and values one by one, so that batches do not show. */
+/** Lists characters, IDs and values one by one, so that the boundaries of batches do not matter. */
 function spell(parts: readonly Part[]): unknown[] {
   return parts.flatMap((part): unknown[] => {
     if (typeof part === 'string') return [...part.split('')];
@@ -95,7 +95,7 @@ function spell(parts: readonly Part[]): unknown[] {
   });
 }
 
-it('takes its options within bounds', () => {
+it('accepts only options within bounds', () => {
   expect(resolveBatchOptions(undefined)).toBeUndefined();
   expect(resolveBatchOptions({})).toEqual({ ms: 10, bytes: 4096 });
   expect(resolveBatchOptions({ ms: 0, bytes: 1 })).toEqual({ ms: 0, bytes: 1 });

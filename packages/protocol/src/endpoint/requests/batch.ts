@@ -5,13 +5,17 @@ import type { Clock } from '../../platform/clock.js';
 import type { Part } from '../messages/part.js';
 
 /**
- * Parts of a reply that wait for each other: fewer and larger frames for some milliseconds of delay.
- * Token IDs and texts are joined, each with their own kind only; everything else goes out by itself.
+ * Joins the parts of a reply into batches: fewer and larger frames at the price of a short delay. Texts are
+ * joined with texts, token IDs with token IDs; JSON and bytes are always sent by themselves.
  */
 export interface BatchOptions {
-  /** How long the first part of a batch waits for others, in milliseconds, 0 to 10,000. @default 10 */
+  /** Milliseconds that the first part of a batch waits for more, from 0 to 10,000. @default 10 */
   readonly ms?: number | undefined;
-  /** A batch goes out when it has so many bytes of text, or of IDs as they travel. @default 4096 */
+  /**
+   * A batch is sent at once when it holds this many bytes of UTF-8 text or of encoded token IDs.
+   *
+   * @default 4096
+   */
   readonly bytes?: number | undefined;
 }
 
@@ -29,10 +33,16 @@ export function resolveBatchOptions(options: BatchOptions | undefined): Resolved
   assertOptions(options, { ms: 'number', bytes: 'number' }, 'batch');
   const { ms = DEFAULTS.ms, bytes = DEFAULTS.bytes } = options;
   if (!(ms >= 0 && ms <= MAX_MS)) {
-    throw new ProtocolError('invalid_option', `batch.ms is 0 to ${MAX_MS}, not ${String(ms)}`);
+    throw new ProtocolError(
+      'invalid_option',
+      `batch.ms: expected 0 to ${MAX_MS} milliseconds, not ${String(ms)}`,
+    );
   }
   if (!(Number.isSafeInteger(bytes) && bytes > 0)) {
-    throw new ProtocolError('invalid_option', `batch.bytes is a positive whole number, not ${String(bytes)}`);
+    throw new ProtocolError(
+      'invalid_option',
+      `batch.bytes: expected a positive integer, not ${String(bytes)}`,
+    );
   }
   return { ms, bytes };
 }
@@ -47,21 +57,21 @@ export class PartBatch {
   readonly #send: (part: Part) => Promise<void>;
   #pending: Pending | undefined;
   #cancelTimer: (() => void) | undefined;
-  /** Settles when everything that was handed over is sent; rejects with the first failure. */
+  /** Settles when every released batch is sent; rejects with the first failure. */
   #sent: Promise<void> = Promise.resolve();
 
-  /** @param send is called with one part after the other, the next when the one before has resolved. */
+  /** @param send called for one part at a time: the next call waits until the last one has resolved. */
   constructor(clock: Clock, send: (part: Part) => Promise<void>) {
     this.#clock = clock;
     this.#send = send;
   }
 
-  /** Takes the next part. Resolves when more can be taken. @throws what sending has thrown. */
+  /** Adds a part. Resolves when there is room for the next. @throws the error of a failed `send`. */
   async push(part: Part, { ms, bytes }: ResolvedBatchOptions): Promise<void> {
     const pending = this.#join(part);
     if (pending === undefined) {
       this.#release();
-      this.#hand(part);
+      this.#enqueue(part);
     } else if (pending.bytes >= bytes) {
       this.#release();
     } else {
@@ -71,19 +81,21 @@ export class PartBatch {
     await this.#sent;
   }
 
-  /** Sends what waits. @throws what sending has thrown. */
+  /** Sends the pending batch. @throws the error of a failed `send`. */
   async flush(): Promise<void> {
     this.#release();
     await this.#sent;
   }
 
-  /** Nobody wants the reply any more. */
+  /** Drops the pending batch, because the reply failed. */
   drop(): void {
     this.#pending = undefined;
     this.#release();
   }
 
-  /** What waits together with `part`; `undefined` for parts that go out by themselves. */
+  /**
+   * Adds `part` to the pending batch and returns the batch; `undefined` for a part that is sent by itself.
+   */
   #join(part: Part): Pending | undefined {
     const text = typeof part === 'string' ? part : textOf(part);
     const ids = text === undefined ? idsOf(part) : undefined;
@@ -108,12 +120,13 @@ export class PartBatch {
     this.#cancelTimer = undefined;
     const pending = this.#pending;
     this.#pending = undefined;
-    if (pending !== undefined) this.#hand(pending.kind === 'text' ? pending.text : { tokens: pending.ids });
+    if (pending !== undefined)
+      this.#enqueue(pending.kind === 'text' ? pending.text : { tokens: pending.ids });
   }
 
-  #hand(part: Part): void {
+  #enqueue(part: Part): void {
     this.#sent = this.#sent.then(() => this.#send(part));
-    // Whoever pushes or flushes next hears of a failure; until then nobody does.
+    // The next push or flush throws the failure; here it must not become an unhandled rejection.
     this.#sent.catch(() => {});
   }
 }

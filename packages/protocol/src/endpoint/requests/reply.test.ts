@@ -60,13 +60,13 @@ describe('a reply in parts', () => {
     expect([reply.isOver, seen.over, seen.cancelled]).toEqual([true, 1, []]);
   });
 
-  it('is a single part where the handler returned one', async () => {
+  it('is a single part if the handler returned one', async () => {
     const { reply, coder } = createTestReply();
     reply.handleResponse(withMetadata(bodyOf(coder, 'all'), { status: 200 }));
     expect([await textsOf(reply), reply.metadata]).toEqual([['all'], { status: 200 }]);
   });
 
-  it('throws what went wrong behind the parts that came', async () => {
+  it('throws an error after the parts that arrived', async () => {
     const { reply, coder } = createTestReply();
     reply.handlePart(bodyOf(coder, 'a'));
     reply.handleEnd(new Error('lost'));
@@ -99,7 +99,7 @@ describe('a reply in parts', () => {
       return test;
     };
     const bad = expect.objectContaining({ code: 'bad_utf8' });
-    /** The texts, and what the reader is told behind them. */
+    /** Returns the texts, followed by the error or 'end'. */
     const readAll = async (reply: Reply) => {
       const texts: string[] = [];
       try {
@@ -110,13 +110,13 @@ describe('a reply in parts', () => {
       return [...texts, 'end'];
     };
 
-    it('fails behind its last part, as it does where it is asked for as a whole', async () => {
+    it('fails after its last part, as the whole reply does', async () => {
       const { reply } = incomplete();
       reply.handleEnd();
       expect(await readAll(reply)).toEqual(['', bad]);
     });
 
-    it('fails also where a part that is no tokens comes behind it, whose own text is read', async () => {
+    it('also fails if a part without tokens follows, whose own text can be read', async () => {
       const { reply, coder } = incomplete();
       reply.handlePart(bodyOf(coder, 'plain'));
       reply.handlePart(bodyOf(coder, 'tokens', 'TOKEN_NATIVE'));
@@ -124,7 +124,7 @@ describe('a reply in parts', () => {
       expect(await readAll(reply)).toEqual(['', 'plain', 'tokens', bad]);
     });
 
-    it('fails where its reader waits for more', async () => {
+    it('fails while its reader waits for more', async () => {
       const { reply } = incomplete();
       const reading = readAll(reply);
       await Promise.resolve();
@@ -132,13 +132,13 @@ describe('a reply in parts', () => {
       expect(await reading).toEqual(['', bad]);
     });
 
-    it('fails with what else went wrong, where something did', async () => {
+    it('fails with the error of the session instead, if there is one', async () => {
       const { reply } = incomplete();
       reply.handleEnd(new Error('lost'));
       expect(await readAll(reply)).toEqual(['', new Error('lost')]);
     });
 
-    it('is whole for who asks for its tokens alone', async () => {
+    it('can be read as tokens without an error', async () => {
       const { reply } = incomplete();
       reply.handleEnd();
       const ids: number[] = [];
@@ -147,7 +147,7 @@ describe('a reply in parts', () => {
     });
   });
 
-  it('takes no response behind parts, but behind metadata alone', async () => {
+  it('accepts a response after metadata, but not after parts', async () => {
     const { reply, coder } = createTestReply();
     reply.handlePart(withMetadata({ ...bodyOf(coder, ''), bytes: new Uint8Array(0) }, { status: 200 }));
     reply.handleResponse(bodyOf(coder, 'all'));
@@ -159,7 +159,7 @@ describe('a reply in parts', () => {
     );
   });
 
-  it('gives credit back as it is read, and not before', async () => {
+  it('returns credit when it is read, and not before', async () => {
     const { reply, coder, seen } = createTestReply();
     for (const charge of [10, 20]) reply.handlePart(bodyOf(coder, 'a', 'NONE', charge));
     expect(seen.consumed).toEqual([]);
@@ -170,7 +170,7 @@ describe('a reply in parts', () => {
     expect(seen.consumed).toEqual([10, 20]);
   });
 
-  it('learns its metadata from a part that carries nothing else, which is no part', async () => {
+  it('takes its metadata from a part without content, which does not count as a part', async () => {
     const { reply, coder, seen } = createTestReply();
     expect(reply.metadata).toEqual({});
     reply.handlePart(withMetadata(bodyOf(coder, '', 'NONE', 30), { status: 206 }));
@@ -191,19 +191,19 @@ describe('a reply as a whole', () => {
     return message;
   };
 
-  it('joins the content of all parts, however each was coded', async () => {
+  it('joins the content of all parts, with any codec each', async () => {
     const message = await whole(['a é', 'NONE'], [' b', 'BROTLI'], [' c', 'TOKEN_NATIVE'], ['', 'NONE']);
     expect([message.text, message.algorithm, message.tokens]).toEqual(['a é b c', 'NONE', undefined]);
     expect((await whole()).text).toBe('');
   });
 
-  it('stays token IDs where all parts are', async () => {
+  it('consists of token IDs if all parts do', async () => {
     const message = await whole(['hello', 'TOKEN_NATIVE'], [' world', 'TOKEN_NATIVE']);
     expect([message.text, message.algorithm]).toEqual(['hello world', 'TOKEN_NATIVE']);
     expect([...(message.tokens ?? [])]).toEqual([...encoding.encode('hello'), ...encoding.encode(' world')]);
   });
 
-  it('is what the handler returned', async () => {
+  it('is the response that the handler returned', async () => {
     const { reply, coder, seen } = createTestReply();
     const message = reply.whole();
     reply.handleResponse(withMetadata(bodyOf(coder, 'all', 'BROTLI'), { status: 200 }));
@@ -220,14 +220,14 @@ describe('a reply as a whole', () => {
     expect((await message).metadata).toEqual({ status: 200 });
   });
 
-  it('rejects with what went wrong', async () => {
+  it('rejects with the error of the request', async () => {
     const { reply } = createTestReply();
     const message = reply.whole();
     reply.handleEnd(new Error('lost'));
     await expect(message).rejects.toThrow('lost');
   });
 
-  it('rejects where a part cannot be decoded', async () => {
+  it('rejects if a part cannot be decoded', async () => {
     const { reply, coder } = createTestReply();
     const message = reply.whole();
     reply.handlePart({ ...bodyOf(coder, 'a'), codec: BodyCodec.BROTLI, originalLength: 1 });
@@ -235,7 +235,7 @@ describe('a reply as a whole', () => {
     await expect(message).rejects.toMatchObject({ code: 'bad_compression' });
   });
 
-  it('gives credit back as it collects, for it is bounded like a message: n bytes, not n + 1', async () => {
+  it('returns credit as it collects, because its size is limited like that of a message', async () => {
     const { reply, coder, seen } = createTestReply();
     const message = reply.whole();
     reply.handlePart(bodyOf(coder, 'x'.repeat(MAX_MESSAGE - 1), 'NONE', 5));
@@ -248,7 +248,7 @@ describe('a reply as a whole', () => {
     expect((await message).text).toHaveLength(MAX_MESSAGE);
   });
 
-  it('is bounded by what its parts expand to, though each alone would do', async () => {
+  it('is limited by the size that its parts expand to, even if each alone is small enough', async () => {
     const most = ['x'.repeat(MAX_MESSAGE - 10), 'BROTLI'] as const;
     expect((await whole(most, ['y'.repeat(10), 'NONE'])).text).toHaveLength(MAX_MESSAGE);
     await expect(whole(most, ['y'.repeat(11), 'NONE'])).rejects.toMatchObject({
@@ -258,8 +258,8 @@ describe('a reply as a whole', () => {
   });
 });
 
-describe('a reply that nobody wants any more', () => {
-  it('is cancelled once at the far end, and what was not read is dropped and credited', async () => {
+describe('a reply that is no longer wanted', () => {
+  it('is cancelled once at the peer, and unread parts are dropped and credited', async () => {
     const { reply, coder, seen } = createTestReply();
     reply.handlePart(bodyOf(coder, 'a', 'NONE', 9));
     reply.cancel();
@@ -269,7 +269,7 @@ describe('a reply that nobody wants any more', () => {
     expect(await textsOf(reply)).toEqual([]);
   });
 
-  it('is cancelled when its reader leaves, unless it was over', async () => {
+  it('is cancelled when its reader leaves, unless it is complete', async () => {
     for (const [ends, cancelled] of [
       [false, [7]],
       [true, []],
@@ -286,14 +286,14 @@ describe('a reply that nobody wants any more', () => {
     }
   });
 
-  it('rejects as a whole', async () => {
+  it('rejects the promise of the whole reply', async () => {
     const { reply } = createTestReply();
     const message = reply.whole();
     reply.cancel();
     await expect(message).rejects.toMatchObject({ code: 'cancelled' });
   });
 
-  it('is aborted with the reason that was given, as an Error to a reader and as it is to a caller', async () => {
+  it('is aborted with the given reason, which a reader gets as an Error and a caller unchanged', async () => {
     const failure = new Error('too slow');
     const streamed = createTestReply();
     streamed.reply.abort(failure);
@@ -307,7 +307,7 @@ describe('a reply that nobody wants any more', () => {
     await expect(textsOf(odd.reply)).rejects.toMatchObject({ code: 'cancelled', cause: 'enough' });
   });
 
-  it('tells the far end nothing where the request was never sent', () => {
+  it('sends nothing to the peer if the request was never sent', () => {
     for (const stop of [(reply: Reply) => reply.cancel(), (reply: Reply) => reply.abort(new Error('x'))]) {
       const { reply, seen } = createTestReply(0);
       stop(reply);

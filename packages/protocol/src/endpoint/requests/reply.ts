@@ -7,39 +7,45 @@ import { Inbox } from '../messages/inbox.js';
 import { createMessage, type Message, type PartText, type ReceivedMessage } from '../messages/message.js';
 import { decodeMetadata, type Metadata } from '../messages/metadata.js';
 
-/** The reply to a request, part by part. */
+/**
+ * The reply to a request, part by part. It has one reader at a time. The iteration throws the error of a
+ * failed request after the parts that arrived.
+ */
 export interface ReplyStream extends AsyncIterable<Message> {
-  /** The stream's ID; 0 while a very large request is still being coded. */
+  /** The ID of the stream; 0 while a very large request is still being coded. */
   readonly id: number;
-  /** What the far end sent along with the reply; empty before anything of it has arrived. */
+  /** The metadata of the reply; empty until it arrives. */
   readonly metadata: Metadata;
-  /** Stops the handler at the far end; the iteration ends. Cancelling twice changes nothing. */
+  /** Stops the handler at the peer and ends the iteration. A second call has no effect. */
   cancel(): void;
 }
 
-/** The end of a stream that asked: takes what the session hands it and keeps it for the reader. */
+/** A reply as the session fills it; parts wait for the reader. */
 export interface Reply extends ReplyStream {
-  /** Complete, failed or cancelled: nothing more is taken. */
+  /** Complete, failed or cancelled: the reply ignores what still arrives. */
   readonly isOver: boolean;
   /** The request was sent on stream `id`. */
   begin(id: number): void;
-  /** Settles when the reply is complete: joined, or rejected with what went wrong. */
+  /**
+   * Joins the parts: resolves when the reply is complete, rejects if the request fails. Call it before parts
+   * arrive.
+   */
   whole(): Promise<Message>;
-  /** @param reservation of the memory that the body takes once it is decoded. */
+  /** @param reservation memory for the decoded body. */
   handlePart(body: ReceivedBody, reservation?: Reservation): void;
   handleResponse(body: ReceivedBody, reservation?: Reservation): void;
   handleEnd(error?: Error): void;
-  /** Ends the reply at this end with `reason`, which the reader sees, and cancels the far end. */
+  /** Fails the reply with `reason`, which the reader gets, and cancels it at the peer. */
   abort(reason: unknown): void;
 }
 
 export interface ReplyOptions {
   readonly coder: BodyCoder;
-  /** Tells the far end, which knows the stream by `id`. */
+  /** Cancels stream `id` at the peer. */
   readonly cancel: (id: number) => void;
-  /** The application has taken a part that was charged `charge`. */
+  /** The application has taken a part that used up `charge` of credit. */
   readonly consume: (id: number, charge: number) => void;
-  /** The reply is over, for whatever reason; called once. */
+  /** The reply is complete, failed or cancelled; called once. */
   readonly onOver: () => void;
 }
 
@@ -53,19 +59,21 @@ class StreamReply implements Reply {
   readonly #options: ReplyOptions;
   readonly #parts: Inbox<ReceivedMessage>;
   #partText: PartText | undefined;
-  /** A character that its tokens do not complete. */
+  /** The error if token parts ended inside a character. */
   #incomplete: Error | undefined;
-  /** The reader takes the parts for text, and not for tokens alone. */
+  /** The reader has read text, not only tokens. */
   #isText = false;
   #hasParts = false;
   #metadata: Metadata = Object.freeze({});
   #encodedMetadata: Uint8Array | undefined;
   #isOver = false;
-  /** Kept instead of messages where the reply is asked for as a whole. */
+  /** Kept instead of messages if the caller waits for the whole reply. */
   #bodies: ReceivedBody[] | undefined;
+  /** Bytes of {@link #bodies}. */
   #collected = 0;
-  /** Of the parts that are kept, and of the one that the reader has taken last. */
+  /** Memory of {@link #bodies}. */
   readonly #reservations: Reservation[] = [];
+  /** Memory of the part that the reader took last. */
   #taken: Reservation | undefined;
   #whole: { resolve: (message: Message) => void; reject: (error: unknown) => void } | undefined;
 
@@ -110,7 +118,8 @@ class StreamReply implements Reply {
     if (this.#isOver) return reservation?.release();
     if (body.metadata !== undefined) {
       this.#learn(body.metadata);
-      // A part with metadata and no bytes carries the metadata only. Protected, it is coded nevertheless.
+      // A part with metadata and no content only carries the metadata. A protected part is coded, so it has
+      // bytes.
       const isNothing = body.bytes.length === 0 || (body.opened !== undefined && body.originalLength === 0);
       if (isNothing) {
         reservation?.release();
@@ -131,10 +140,10 @@ class StreamReply implements Reply {
   }
 
   handleResponse(body: ReceivedBody, reservation?: Reservation): void {
-    // The caller has it as a whole, at once: it has asked for it.
+    // The caller gets the response at once, so its memory is no longer counted here.
     reservation?.release();
     if (this.#isOver) return;
-    if (this.#hasParts) throw new ProtocolError('bad_frame', 'a response behind parts of a reply');
+    if (this.#hasParts) throw new ProtocolError('bad_frame', 'a RESPONSE after parts of the same reply');
     if (body.metadata !== undefined) this.#learn(body.metadata);
     this.#finish();
     const message = createMessage(body, this.#coder);
@@ -177,7 +186,7 @@ class StreamReply implements Reply {
     this.#isText = true;
   };
 
-  /** Other parts follow on those in tokens, or none at all: a character may be incomplete now. */
+  /** A series of token parts ends; it may end inside a character. */
   #endTokens(): void {
     const partText = this.#partText;
     this.#partText = undefined;
@@ -193,14 +202,14 @@ class StreamReply implements Reply {
     this.#encodedMetadata = metadata;
   }
 
-  /** Keeps a part of a reply that is asked for as a whole, which is bounded like a message. */
+  /** Keeps a part for {@link whole}. The size of the whole reply is limited like that of a message. */
   #collect(bodies: ReceivedBody[], body: ReceivedBody): void {
     const { maxMessageSize } = this.#coder.limits;
     this.#collected += (body.content ?? body.bytes).length;
     if (this.#collected > maxMessageSize) {
       throw new ProtocolError(
         'message_too_large',
-        `the reply is larger than ${maxMessageSize} bytes; stream it`,
+        `the reply is larger than ${maxMessageSize} bytes; use stream() to read it in parts`,
       );
     }
     bodies.push(body);
@@ -215,7 +224,7 @@ class StreamReply implements Reply {
   #finish(): void {
     this.#isOver = true;
     for (const reservation of this.#reservations.splice(0)) reservation.release();
-    // A reader that has all may never ask for more.
+    // A reader that has read all parts may never call next() again.
     if (this.#parts.size === 0) this.#releaseTaken();
     this.#options.onOver();
   }
@@ -234,8 +243,7 @@ class StreamReply implements Reply {
 }
 
 /**
- * One body with the content of all, which is bounded like a message; token IDs stay token IDs where all
- * parts are.
+ * Joins bodies into one, whose size is limited like that of a message. It holds token IDs if all bodies do.
  */
 function joinBodies(bodies: readonly ReceivedBody[], coder: BodyCoder): ReceivedBody {
   const areTokens = bodies.length > 0 && bodies.every((body) => body.codec === BodyCodec.TOKEN_NATIVE);
@@ -247,7 +255,7 @@ function joinBodies(bodies: readonly ReceivedBody[], coder: BodyCoder): Received
     if (length <= maxMessageSize) return bytes;
     throw new ProtocolError(
       'decompressed_too_large',
-      `the reply expands to more than ${maxMessageSize} bytes; stream it`,
+      `the reply expands to more than ${maxMessageSize} bytes; use stream() to read it in parts`,
     );
   };
   return {

@@ -13,30 +13,30 @@ export interface RequesterOptions {
   readonly core: SessionCore;
   readonly clock: Clock;
   readonly coder: BodyCoder;
-  /** Timers, signals and readers call into it from outside. */
+  /** Ended by a fault in a callback of a timer, signal or reader. */
   readonly session: Crashable;
-  /** Commands were given to the core. */
+  /** Writes what was given to the core and handles its events. */
   readonly pump: () => void;
 }
 
 type ReplyBounds = Pick<RequestOptions, 'signal' | 'timeoutMs'>;
 
-/** The requests of this end that wait for replies. */
+/** Sends the requests of one session and matches their replies. */
 export class Requester {
   readonly #options: RequesterOptions;
   readonly #replies = new Map<number, Reply>();
-  /** Replies whose request is still being coded. */
-  #early: Set<Reply> | undefined;
+  /** Replies of requests that are still being coded. */
+  #unsent: Set<Reply> | undefined;
 
   constructor(options: RequesterOptions) {
     this.#options = options;
   }
 
   /**
-   * Sends a request and returns its reply, at once where the body is coded already.
+   * Sends a request, at once if the body is coded already, and returns its reply.
    *
-   * @throws {ProtocolError} `session_closed`, `unsupported`, `message_too_large`, `too_many_streams`,
-   * where the body is coded already; else the reply fails with it.
+   * @throws {ProtocolError} `session_closed`, `unsupported`, `message_too_large`, `too_many_streams` if the
+   * body is coded already; otherwise the reply fails with the error.
    */
   ask(body: BodyToSend | Promise<BodyToSend>, options: ReplyBounds): Reply {
     const reply = this.#createReply(options);
@@ -48,7 +48,7 @@ export class Requester {
   /**
    * Opens a stream and returns its reply.
    *
-   * @param command tells the core and returns the stream's ID.
+   * @param command opens the stream in the core and returns its ID.
    * @throws {ProtocolError} what `command` throws.
    */
   open(command: () => number, options: ReplyBounds): Reply {
@@ -57,7 +57,6 @@ export class Requester {
     return reply;
   }
 
-  /** A reply that ends when its time or its caller's patience is over. */
   #createReply({ signal, timeoutMs }: ReplyBounds): Reply {
     const { core, clock, coder, session, pump } = this.#options;
     const release: (() => void)[] = [];
@@ -86,12 +85,12 @@ export class Requester {
     return reply;
   }
 
-  /** Replies that are not complete. */
+  /** The number of replies that are not complete. */
   get size(): number {
     return this.#replies.size;
   }
 
-  /** @param reservation of the memory that the body takes once it is decoded. */
+  /** @param reservation memory for the decoded body. */
   handlePart(streamId: number, body: ReceivedBody, reservation?: Reservation): void {
     this.#take(streamId, body, reservation, (reply) => reply.handlePart(body, reservation));
   }
@@ -108,7 +107,7 @@ export class Requester {
 
   /** The session is over: every reply fails with `error`. */
   end(error: Error): void {
-    for (const reply of [...this.#replies.values(), ...(this.#early ?? [])]) reply.handleEnd(error);
+    for (const reply of [...this.#replies.values(), ...(this.#unsent ?? [])]) reply.handleEnd(error);
     this.#replies.clear();
   }
 
@@ -128,20 +127,20 @@ export class Requester {
   }
 
   async #beginLater(reply: Reply, body: Promise<BodyToSend>): Promise<void> {
-    this.#early ??= new Set();
-    this.#early.add(reply);
+    this.#unsent ??= new Set();
+    this.#unsent.add(reply);
     try {
       const coded = await body;
-      // Cancelled while it was coded: the peer never hears of it.
+      // A request that was cancelled while it was being coded is not sent.
       if (!reply.isOver) this.#begin(reply, coded);
     } catch (error) {
       reply.abort(error);
     } finally {
-      this.#early.delete(reply);
+      this.#unsent.delete(reply);
     }
   }
 
-  /** A reply that cannot be decoded fails alone. */
+  /** Passes a body to its reply. If the body cannot be decoded, only that reply fails. */
   #take(
     streamId: number,
     { charge }: ReceivedBody,
@@ -151,7 +150,7 @@ export class Requester {
     const reply = this.#replies.get(streamId);
     if (reply === undefined) {
       reservation?.release();
-      // Nobody waits for it: at a server, one that was to go on to a session that is over.
+      // A server gets replies that it would have relayed to a session that has ended.
       if (this.#options.core.channel.consume(streamId, charge)) this.#options.pump();
       return;
     }
@@ -163,7 +162,7 @@ export class Requester {
     }
   }
 
-  /** There is no memory for a part of a reply, which fails alone. */
+  /** Fails a reply because there is no memory for one of its parts. */
   refuse(streamId: number, error: ProtocolError): void {
     this.#replies.get(streamId)?.abort(error);
   }

@@ -21,7 +21,7 @@ const coder = createBodyCoder({
   yield: () => Promise.resolve(),
 });
 
-/** What reaches the requester when `handler` is given a request with `metadata`. */
+/** Returns everything that `handler` sends to the requester for a request with `metadata`. */
 async function replyOf(
   handler: RequestHandler | undefined,
   {
@@ -38,19 +38,19 @@ async function replyOf(
     rest?: (size: number) => Promise<void> | undefined;
   } = {},
 ) {
-  const said: unknown[] = [];
-  const told = ({ bytes, metadata: extra }: CodedBody) => [
+  const sent: unknown[] = [];
+  const described = ({ bytes, metadata: extra }: CodedBody) => [
     Buffer.from(bytes).toString(),
     ...(extra === undefined ? [] : [decodeMetadata(extra, 32)]),
   ];
   const sink: ReplySink = {
-    respond: (body) => said.push('response', ...told(body)),
-    chunk: (body) => said.push('part', ...told(body)),
-    end: () => said.push('end'),
-    fail: (error) => said.push('failure', error),
-    refuse: (error) => said.push('refusal', error),
+    respond: (body) => sent.push('response', ...described(body)),
+    chunk: (body) => sent.push('part', ...described(body)),
+    end: () => sent.push('end'),
+    fail: (error) => sent.push('failure', error),
+    refuse: (error) => sent.push('refusal', error),
     isWanted,
-    runToCompletion: () => said.push('runs to completion'),
+    runToCompletion: () => sent.push('runs to completion'),
     ready: () => Promise.resolve(),
   };
   const body = { ...plainBody(bytes), originalLength: undefined, charge: 0, metadata };
@@ -64,11 +64,11 @@ async function replyOf(
     rest,
     batch: undefined,
   });
-  return said;
+  return sent;
 }
 
-it('joins parts while the handler asks for it, and keeps their order with what it does not join', async () => {
-  const said = await replyOf(async function* (_request, { setBatch }) {
+it('joins parts while the handler asks for it, and keeps their order with other parts', async () => {
+  const sent = await replyOf(async function* (_request, { setBatch }) {
     yield 'a';
     setBatch({ ms: 10_000, bytes: 4 });
     yield 'b';
@@ -83,33 +83,33 @@ it('joins parts while the handler asks for it, and keeps their order with what i
     yield 'j';
     yield 'k';
   });
-  expect(said.filter((item) => item !== 'part')).toEqual(['a', 'bc', '1', 'defg', 'h', 'i', 'jk', 'end']);
+  expect(sent.filter((item) => item !== 'part')).toEqual(['a', 'bc', '1', 'defg', 'h', 'i', 'jk', 'end']);
 });
 
-it('says no part of a batch after the handler has failed', async () => {
-  const said = await replyOf(async function* (_request, { setBatch }) {
+it('drops a pending batch when the handler fails', async () => {
+  const sent = await replyOf(async function* (_request, { setBatch }) {
     setBatch({ ms: 10_000 });
     yield 'lost';
     throw new RequestError('no_more', 'stop');
   });
-  expect(said).toMatchObject(['failure', { code: 'no_more' }]);
+  expect(sent).toMatchObject(['failure', { code: 'no_more' }]);
 });
 
-it('fails where a batch cannot be coded, also by its timer', async () => {
-  const said = await replyOf(async function* (_request, { setBatch }) {
+it('fails if a batch that its timer sent cannot be coded', async () => {
+  const sent = await replyOf(async function* (_request, { setBatch }) {
     setBatch({ ms: 0 });
     yield { tokens: [1] };
     await new Promise((resolve) => setTimeout(resolve, 20));
     yield 'after';
   });
-  expect(said).toMatchObject(['failure', { code: 'unsupported' }]);
+  expect(sent).toMatchObject(['failure', { code: 'unsupported' }]);
 });
 
 describe('a handler that', () => {
   it.each<[string, RequestHandler, unknown[]]>([
     ['returns a part answers with it', () => 'one', ['response', 'one']],
     ['returns it later answers with it', async () => ({ json: [1] }), ['response', '[1]']],
-    ['returns nothing answers with nothing', () => undefined, ['response', '']],
+    ['returns nothing answers with an empty part', () => undefined, ['response', '']],
     [
       'yields parts ends after them',
       async function* () {
@@ -119,7 +119,7 @@ describe('a handler that', () => {
       ['part', 'a', 'part', 'b', 'end'],
     ],
     [
-      'sets metadata sends them along with what it returns',
+      'sets metadata sends it with the part that it returns',
       (_request, context) => {
         context.setMetadata({ status: 200 });
         return 'one';
@@ -127,7 +127,7 @@ describe('a handler that', () => {
       ['response', 'one', { status: 200 }],
     ],
     [
-      'sets metadata sends them once, before the next part',
+      'sets metadata sends it once, before the next part',
       async function* (_request, context) {
         context.setMetadata({ status: 1 });
         context.setMetadata({ status: 2 });
@@ -137,8 +137,8 @@ describe('a handler that', () => {
       },
       ['part', '', { status: 2 }, 'part', 'a', 'part', 'b', 'part', '', { status: 3 }, 'end'],
     ],
-  ])('%s', async (_what, handler, said) => {
-    expect(await replyOf(handler)).toEqual(said);
+  ])('%s', async (_name, handler, sent) => {
+    expect(await replyOf(handler)).toEqual(sent);
   });
 
   it('throws at once, later or between parts fails the request with what it threw', async () => {
@@ -155,7 +155,7 @@ describe('a handler that', () => {
     expect(await replyOf(between)).toEqual(['part', 'a', 'failure', error]);
   });
 
-  it('is asked for no further part once nobody wants any', async () => {
+  it('is not asked for another part once the reply is not wanted', async () => {
     let returned = false;
     const endless = async function* () {
       try {
@@ -175,7 +175,7 @@ describe('a handler that', () => {
     expect(returned).toBe(true);
   });
 
-  it('runs to completion goes on though nobody takes its parts', async () => {
+  it('runs to completion continues although its parts are not wanted', async () => {
     const finished: string[] = [];
     const work: RequestHandler = async function* (_request, context) {
       context.runToCompletion();
@@ -185,8 +185,8 @@ describe('a handler that', () => {
       }
     };
     let wanted = 1;
-    const said = await replyOf(work, { isWanted: () => wanted-- > 0 });
-    expect(said).toEqual(['runs to completion', 'part', 'a', 'end']);
+    const sent = await replyOf(work, { isWanted: () => wanted-- > 0 });
+    expect(sent).toEqual(['runs to completion', 'part', 'a', 'end']);
     expect(finished).toEqual(['a', 'b', 'c']);
   });
 
@@ -201,21 +201,21 @@ describe('a handler that', () => {
     ]);
   });
 
-  it('reads what the requester sent along', async () => {
+  it('reads the metadata of the requester', async () => {
     const metadata = encodeMap({ traceparent: '00-1' });
     const echo: RequestHandler = (request, context) => ({ json: [context.metadata, request.text] });
     expect(await replyOf(echo, { metadata })).toEqual(['response', '[{"traceparent":"00-1"},"ask"]']);
   });
 });
 
-it('a request whose metadata cannot be read fails alone, and its handler never runs', async () => {
+it('refuses a request whose metadata cannot be read, without running its handler', async () => {
   let ran = false;
   const handler = () => {
     ran = true;
     return 'one';
   };
-  const said = await replyOf(handler, { metadata: Uint8Array.of(0xc1) });
-  expect(said).toEqual(['refusal', expect.objectContaining({ code: 'bad_message' })]);
+  const sent = await replyOf(handler, { metadata: Uint8Array.of(0xc1) });
+  expect(sent).toEqual(['refusal', expect.objectContaining({ code: 'bad_message' })]);
   expect(ran).toBe(false);
 });
 
@@ -236,14 +236,14 @@ describe('a request that cannot be decoded', () => {
   it.each([
     ['its text', 'bad_utf8', (request: Message) => request.text],
     ['its JSON', 'bad_utf8', (request: Message) => request.json<string>()],
-  ])('is told to its requester where the handler asks for %s', async (_what, code, ask) => {
+  ])('is refused if the handler reads %s', async (_name, code, ask) => {
     expect(await replyOf(ask, { body: Uint8Array.of(0xff) })).toEqual([
       'refusal',
       expect.objectContaining({ code }),
     ]);
   });
 
-  it('is told under the code of what is wrong with it', async () => {
+  it('is refused with the code of its error', async () => {
     const request = undecodable(BodyCodec.BROTLI, Uint8Array.of(1, 2, 3));
     expect(await replyOf(() => request.text, { request })).toEqual([
       'refusal',
@@ -255,21 +255,21 @@ describe('a request that cannot be decoded', () => {
     ]);
   });
 
-  it('is told in the middle of a reply as well', async () => {
-    const said = await replyOf(
+  it('is refused in the middle of a reply as well', async () => {
+    const sent = await replyOf(
       async function* (request) {
         yield 'part';
         yield request.text;
       },
       { body: Uint8Array.of(0xff) },
     );
-    expect(said).toEqual(['part', 'part', 'refusal', expect.objectContaining({ code: 'bad_utf8' })]);
+    expect(sent).toEqual(['part', 'part', 'refusal', expect.objectContaining({ code: 'bad_utf8' })]);
   });
 
-  it('is no excuse for anything else that the handler cannot decode', async () => {
+  it('does not excuse the handler if it fails to decode something else', async () => {
     const other = undecodable(BodyCodec.PLAIN, Uint8Array.of(0xff));
-    const said = await replyOf(() => other.text, { body: Uint8Array.of(0xff) });
-    expect(said).toEqual(['failure', expect.objectContaining({ code: 'bad_utf8' })]);
+    const sent = await replyOf(() => other.text, { body: Uint8Array.of(0xff) });
+    expect(sent).toEqual(['failure', expect.objectContaining({ code: 'bad_utf8' })]);
     const own = await replyOf(() => {
       throw new ProtocolError('bad_utf8', 'of a file');
     });
@@ -278,13 +278,13 @@ describe('a request that cannot be decoded', () => {
 });
 
 describe('a reply whose parts are all ready', () => {
-  /** Every reading is a millisecond later. */
+  /** A clock whose readings are a millisecond apart. */
   const slowClock = (): Clock => {
     let now = 0;
     return { ...systemClock, now: () => now++ };
   };
 
-  it('lets the event loop turn when it has taken its time', async () => {
+  it('lets the event loop turn after its time slice', async () => {
     const clock = slowClock();
     let turns = 0;
     let isOver = false;
@@ -293,31 +293,31 @@ describe('a reply whose parts are all ready', () => {
       if (!isOver) setImmediate(count);
     };
     setImmediate(count);
-    const said = await replyOf(
+    const sent = await replyOf(
       async function* () {
         for (let i = 0; i < 1_000; i++) yield 'x';
       },
       { rest: (size) => (isTurnOver(clock, size) ? clock.yield() : undefined) },
     );
     isOver = true;
-    // A look at the clock for 8 parts, five milliseconds a turn.
+    // The clock is read once in 8 parts, and a turn takes five milliseconds.
     expect(turns).toBeGreaterThan(10);
-    expect(said.filter((each) => each === 'part')).toHaveLength(1_000);
+    expect(sent.filter((each) => each === 'part')).toHaveLength(1_000);
   });
 
-  it('is looked at for its bytes as for its parts', () => {
-    const looks = (size: number) => {
+  it('counts its bytes as well as its parts', () => {
+    const readings = (size: number) => {
       let count = 0;
       const clock: Clock = { ...systemClock, now: () => count++, yield: () => new Promise(() => {}) };
       for (let i = 0; i < 70; i++) isTurnOver(clock, size);
       return count;
     };
-    expect(looks(0)).toBe(8);
-    expect(looks(7 * 8 * 1024)).toBe(70);
-    expect(looks(7 * 8 * 1024 - 1)).toBeLessThan(70);
+    expect(readings(0)).toBe(8);
+    expect(readings(7 * 8 * 1024)).toBe(70);
+    expect(readings(7 * 8 * 1024 - 1)).toBeLessThan(70);
   });
 
-  it('begins to count again with each turn', async () => {
+  it('begins to count again in each turn', async () => {
     const clock = slowClock();
     const over: boolean[] = [];
     for (let i = 0; i < 20; i++) {
@@ -328,6 +328,6 @@ describe('a reply whose parts are all ready', () => {
   });
 });
 
-it('a request to an end without a handler is unsupported', async () => {
+it('answers `unsupported` without a handler', async () => {
   expect(await replyOf(undefined)).toEqual(['failure', expect.objectContaining({ code: 'unsupported' })]);
 });

@@ -2,8 +2,9 @@ import { ProtocolError } from '../../base/errors.js';
 import type { BodyCoder } from '../../codec/auto/coder.js';
 import type { CodedBody } from '../../codec/body.js';
 import type { Clock } from '../../platform/clock.js';
+import type { SessionCore } from '../../session/types.js';
 import { loggable } from '../loggable.js';
-import type { Message } from '../messages/message.js';
+import type { Message, ReceivedMessage } from '../messages/message.js';
 import { encodeMetadata, type Metadata } from '../messages/metadata.js';
 import { encodePart, type Part } from '../messages/part.js';
 import { isFaultOf } from '../messages/undecodable.js';
@@ -11,76 +12,183 @@ import type { Logger } from '../ports.js';
 import type { Session } from '../session.js';
 import { type BatchOptions, PartBatch, type ResolvedBatchOptions, resolveBatchOptions } from './batch.js';
 
-/** What a handler is given beside the request. */
+/** Passed to a request handler with the request. */
 export interface RequestContext {
   readonly session: Session;
   /** Aborts when the requester cancels or the session ends, never because a connection was lost. */
   readonly signal: AbortSignal;
   /**
-   * Lets the handler finish what it does though the session ends meanwhile, for work whose outcome counts
-   * even where nobody hears the reply: from here on only a cancel aborts {@link signal}. Parts that nobody
-   * can be told any more are dropped. Call it first: a signal that has aborted stays so.
+   * Lets the handler finish although the session ends meanwhile, for work that must not stop halfway. From
+   * then on only a cancel aborts {@link signal}, and parts that cannot be delivered are dropped. Call it
+   * first: a signal that has aborted stays aborted.
    */
   runToCompletion(): void;
-  /** What the requester sent along. */
+  /** The metadata of the request; empty if it has none. */
   readonly metadata: Metadata;
-  /** Sends metadata along with the reply; call it before the first part. */
+  /**
+   * Sends metadata before the next part, or with the whole reply. Call it before the first part, so that the
+   * requester has the metadata when it reads that part.
+   *
+   * @throws {ProtocolError} `invalid_argument` if it is not an object; `metadata_too_large`.
+   */
   setMetadata(metadata: Metadata): void;
-  /** Joins the parts that follow; `undefined` sends each by itself. @throws {ProtocolError} `invalid_option`. */
+  /**
+   * Joins the parts that follow into batches; `undefined` sends each part by itself.
+   *
+   * @throws {ProtocolError} `invalid_option`.
+   */
   setBatch(options: BatchOptions | undefined): void;
 }
 
 /**
- * Answers requests: returns one part, or yields parts. What it throws arrives as `internal` with the
- * detail hidden, unless it is a `RequestError`, or says that the request itself cannot be decoded.
+ * Answers a request: returns one part, or yields several. An error that it throws reaches the requester as
+ * `internal` without details, unless it is a `RequestError`, or was thrown because the request cannot be
+ * decoded.
  */
 export type RequestHandler = (
   request: Message,
   context: RequestContext,
 ) => Part | undefined | Promise<Part | undefined> | AsyncIterable<Part>;
 
-/** The way back to the requester. */
+/** Sends the reply to one request. */
 export interface ReplySink {
   respond(body: CodedBody): void;
   chunk(body: CodedBody): void;
   end(): void;
   fail(error: unknown): void;
-  /** Tells the requester that its request cannot be decoded. */
+  /** Reports to the requester that its request cannot be decoded. */
   refuse(error: ProtocolError): void;
   isWanted(): boolean;
-  /** The end of the session is no reason to stop any more. */
+  /** Only the requester may stop the handler from now on. */
   runToCompletion(): void;
-  /** Resolves when more can be taken. */
+  /** Resolves when the stream has room for more. */
   ready(): Promise<void>;
 }
 
-export interface ResponderOptions {
+export interface AnswerOptions {
   readonly handler: RequestHandler | undefined;
   readonly session: Session;
   readonly coder: BodyCoder;
   readonly logger: Logger;
+  /** Bytes of encoded metadata. */
   readonly maxMetadataSize: number;
   readonly clock: Clock;
-  /** After a part of so many bytes: resolves when others have had the event loop; `undefined` if there is no need. */
+  /**
+   * Called after a part of `size` bytes. Resolves when other work has had the event loop; `undefined` if it
+   * need not.
+   */
   readonly rest: (size: number) => Promise<void> | undefined;
-  /** How parts are joined unless the handler says otherwise. */
+  /** How parts are joined unless the handler chooses otherwise. */
   readonly batch: ResolvedBatchOptions | undefined;
 }
 
-/** Runs the handler for one request until its reply is complete or nobody wants it any more. */
+export interface ResponderOptions extends Omit<AnswerOptions, 'handler'> {
+  readonly core: SessionCore;
+  /** Writes what was given to the core and handles its events. */
+  readonly pump: () => void;
+  /** Resolves when a stream has room for more. */
+  readonly ready: (streamId: number) => Promise<void>;
+}
+
+/** A handler that has not returned. */
+interface Running {
+  readonly controller: AbortController;
+  runsToCompletion: boolean;
+}
+
+/** Answers the requests of one session with handlers. */
+export class Responder {
+  readonly #options: ResponderOptions;
+  readonly #running = new Map<number, Running>();
+
+  constructor(options: ResponderOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when the reply is complete or no longer wanted. Never rejects. */
+  async run(streamId: number, message: ReceivedMessage, handler: RequestHandler | undefined): Promise<void> {
+    const running: Running = { controller: new AbortController(), runsToCompletion: false };
+    this.#running.set(streamId, running);
+    const { core, pump, session, logger } = this.#options;
+    // The handler takes the request now.
+    if (core.channel.consume(streamId, message.charge)) pump();
+    const sink = this.#sinkOf(streamId, running);
+    try {
+      await answer(message, running.controller.signal, sink, { ...this.#options, handler });
+    } catch (error) {
+      // A single request must not end the process.
+      const fields = { event: 'request.unanswered', session: session.id, err: loggable(error) };
+      logger.error(fields, 'could not answer a request');
+      core.channel.fail(streamId, undefined);
+      pump();
+    } finally {
+      message.release();
+      this.#running.delete(streamId);
+    }
+  }
+
+  /** The requester no longer wants the reply. */
+  cancel(streamId: number): void {
+    this.#running
+      .get(streamId)
+      ?.controller.abort(new ProtocolError('cancelled', 'the requester cancelled', { side: 'remote' }));
+  }
+
+  /** Stops all handlers except those that run to completion. */
+  abort(reason: ProtocolError): void {
+    for (const { controller, runsToCompletion } of this.#running.values()) {
+      if (!runsToCompletion) controller.abort(reason);
+    }
+  }
+
+  #sinkOf(streamId: number, running: Running): ReplySink {
+    const { core, pump, ready } = this.#options;
+    return {
+      respond(body) {
+        core.channel.respond(streamId, body);
+        pump();
+      },
+      chunk(body) {
+        core.channel.chunk(streamId, body);
+        pump();
+      },
+      end() {
+        core.channel.end(streamId);
+        pump();
+      },
+      fail(error) {
+        core.channel.fail(streamId, error);
+        pump();
+      },
+      refuse(error) {
+        core.channel.refuse(streamId, error);
+        pump();
+      },
+      isWanted: () => core.channel.isWanted(streamId),
+      runToCompletion() {
+        running.runsToCompletion = true;
+      },
+      ready: () => ready(streamId),
+    };
+  }
+}
+
+/** Runs the handler for one request until its reply is complete or no longer wanted. */
 export async function answer(
   request: Message,
   signal: AbortSignal,
   sink: ReplySink,
-  options: ResponderOptions,
+  options: AnswerOptions,
 ): Promise<void> {
   const { handler, session, coder, logger, clock } = options;
   if (handler === undefined) {
-    sink.fail(new ProtocolError('unsupported', 'this end answers no requests: it has no onRequest handler'));
+    sink.fail(
+      new ProtocolError('unsupported', 'this end does not answer requests: it has no onRequest handler'),
+    );
     return;
   }
   let pending: Uint8Array | undefined;
-  /** Metadata travels once, with whatever is sent next. */
+  /** Metadata travels once, with the next body. */
   const takeMetadata = () => {
     const metadata = pending;
     pending = undefined;
@@ -98,13 +206,15 @@ export async function answer(
     const rest = options.rest(body.bytes.length);
     if (rest !== undefined) await rest;
   };
-  /** A part without bytes that carries metadata is metadata alone and no part of the reply. */
+  /**
+   * Sends metadata in an empty part of its own, which the requester does not count as a part of the reply.
+   */
   const announce = () => {
     const metadata = takeMetadata();
     if (metadata !== undefined) sink.chunk(coder.encodeNothing(metadata));
   };
   try {
-    // Reads what the peer has sent, which may be malformed.
+    // Decodes the metadata, which may be malformed.
     const { metadata } = request;
     const context: RequestContext = {
       session,
@@ -132,7 +242,6 @@ export async function answer(
           batch ??= new PartBatch(clock, sendPart);
           await batch.push(part, batching);
         } else {
-          // Whatever was joined before goes out first.
           if (batch !== undefined) await batch.flush();
           await sendPart(part);
         }
@@ -149,7 +258,7 @@ export async function answer(
     const isFault = isFaultOf(request, error);
     if (!signal.aborted) {
       const fields = { event: 'request.failed', session: session.id, err: loggable(error) };
-      // A peer's own fault is told to the peer, and may come as often as it likes.
+      // The peer is notified of its own fault, and can cause it as often as it likes: do not flood the log.
       logger[isFault ? 'debug' : 'warn'](fields, 'a request handler failed');
     }
     if (isFault) sink.refuse(error);

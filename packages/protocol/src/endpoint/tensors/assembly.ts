@@ -6,24 +6,25 @@ import { largestExpansion } from '../../codec/text/expansion.js';
 import { TensorMessage } from './message.js';
 import type { Transfer, TransferSink } from './transfer.js';
 
-/** What a tensor takes beside its bytes while it waits to be read, and each byte of its metadata as objects. */
+/** Bytes of memory that a tensor needs beside its data while it waits to be read. */
 const TENSOR_OVERHEAD = 1024;
+/** Bytes of memory that each byte of its head needs as objects. */
 const MEMORY_OF_HEAD = 8;
 
-/** A tensor that its application gets as a whole. While there is no room for it, it gets no credit. */
+/** A tensor that the application gets as a whole. Its sender gets no credit until there is memory for it. */
 export class AssembledTransfer implements TransferSink {
   readonly #transfer: Transfer;
   readonly #maxDecompressed: number;
   readonly #body: BodyBuffer;
   readonly #reservation: Reservation;
-  #hasRoom = false;
-  /** What has arrived before there was room, which its stream's credit bounds. */
+  #hasMemory = false;
+  /** Bytes that arrived before there was memory; the credit of the stream limits them. */
   #early: { readonly bytes: Uint8Array; readonly charge: number }[] = [];
   #isWhole = false;
 
   /**
    * @param now clock reading in milliseconds.
-   * @param maxMessageSize bytes that a compressed body may expand to, whatever it holds.
+   * @param maxMessageSize bytes that a compressed body may expand to.
    */
   constructor(transfer: Transfer, memory: SessionMemory, now: number, maxMessageSize: number) {
     const { bodyLength, header, headLength } = transfer.head;
@@ -33,7 +34,7 @@ export class AssembledTransfer implements TransferSink {
     const size = bodyLength + (header.compressed ? this.#maxDecompressed : 0);
     this.#reservation = memory.queue(size + TENSOR_OVERHEAD + MEMORY_OF_HEAD * headLength, {
       now,
-      // The reader may take its time with the tensors before.
+      // The reader may take long over the tensors before this one.
       isPatient: true,
       begin: () => this.#begin(),
       refuse: (error) => transfer.refuse(error),
@@ -41,7 +42,7 @@ export class AssembledTransfer implements TransferSink {
   }
 
   take(bytes: Uint8Array, charge: number): void {
-    if (!this.#hasRoom) {
+    if (!this.#hasMemory) {
       this.#early.push({ bytes, charge });
       return;
     }
@@ -51,7 +52,7 @@ export class AssembledTransfer implements TransferSink {
 
   finish(): void {
     this.#isWhole = true;
-    if (this.#hasRoom) this.#complete();
+    if (this.#hasMemory) this.#complete();
   }
 
   end(): void {
@@ -60,7 +61,7 @@ export class AssembledTransfer implements TransferSink {
   }
 
   #begin(): void {
-    this.#hasRoom = true;
+    this.#hasMemory = true;
     const early = this.#early;
     this.#early = [];
     for (const { bytes, charge } of early) this.take(bytes, charge);

@@ -8,10 +8,10 @@ import type { ReceivedTensor } from './tensor.js';
 
 export interface TensorMessageOptions {
   readonly tensor: ReceivedTensor;
-  /** The agent that sent it, where it came through a server. */
+  /** The agent that sent it; `undefined` if the peer itself did. */
   readonly from: string | undefined;
   readonly codedLength: number;
-  /** Of the memory that the tensor takes, until its application is done with it. */
+  /** Memory of the tensor, until the application is done with it. */
   readonly reservation?: Reservation | undefined;
 }
 
@@ -22,7 +22,7 @@ export class TensorMessage implements Message {
   readonly header = undefined;
   readonly metadata: Metadata = NO_METADATA;
   securityStatus: SecurityStatus | undefined;
-  /** Its stream was credited with it already. */
+  /** The credit of its stream was returned already. */
   readonly charge = 0;
   readonly tensor: ReceivedTensor;
   readonly from: string | undefined;
@@ -45,7 +45,7 @@ export class TensorMessage implements Message {
   get bytes(): Uint8Array {
     const { data } = this.tensor;
     if (data !== undefined) return data;
-    throw new ProtocolError('unsupported', 'this tensor is streamed: read the chunks of `tensor`');
+    throw new ProtocolError('unsupported', 'this tensor is streamed: read `tensor.chunks`');
   }
 
   get text(): string {
@@ -53,7 +53,7 @@ export class TensorMessage implements Message {
   }
 
   json<T = unknown>(): T {
-    throw new ProtocolError('unsupported', 'a tensor is no JSON');
+    throw new ProtocolError('unsupported', 'a tensor is not JSON');
   }
 }
 

@@ -17,7 +17,7 @@ const bytesOf = (size: number, seed = 1) => Uint8Array.from({ length: size }, (_
 const describeTensor = (size: number) =>
   ({ shape: [size], dtype: 'int8', payloadType: 'hidden_state' }) as const;
 
-/** A transfer as it travels: checksum behind, as generated ones have it. */
+/** The bytes of a transfer with the checksum in its trailer, as generated tensors have it. */
 const transfer = (payload: Uint8Array, crc = platform.crc32(payload)) =>
   concatBytes([
     encodeTransferHead(describeTensor(payload.length), payload.length),
@@ -47,7 +47,7 @@ const createReceiver = (
     accept: (streamId) => log.push(`accept ${streamId}`),
     refuse: (streamId, { code }) => log.push(`refuse ${streamId} ${code}`),
   });
-  /** Everything of a body, or its bytes from `from` to `to`. */
+  /** Passes a body, or its bytes from `from` to `to`, in pieces of `size` bytes. */
   const hand = (
     streamId: number,
     body: Uint8Array,
@@ -77,7 +77,7 @@ const readAll = async (chunks: AsyncIterable<Uint8Array>, into: Uint8Array[] = [
 };
 
 describe('assembled tensors', () => {
-  it.each([0, 1, 999, 20 * KIB])('of %i bytes arrive whole, verified, and on aligned memory', (size) => {
+  it.each([0, 1, 999, 20 * KIB])('of %i bytes arrive whole and verified, in aligned memory', (size) => {
     const { hand, log, tensors, consumed } = createReceiver('assemble');
     const body = transfer(bytesOf(size));
     hand(1, body);
@@ -90,7 +90,7 @@ describe('assembled tensors', () => {
     expect(consumed.get(1)).toBe(body.length);
   });
 
-  it('are not given out before all of them is there', () => {
+  it('are not delivered before they are complete', () => {
     const { hand, log, delivered } = createReceiver('assemble');
     const body = transfer(bytesOf(5000));
     hand(1, body, { to: body.length - 1 });
@@ -99,14 +99,14 @@ describe('assembled tensors', () => {
     expect([log.length, delivered.length]).toEqual([1, 1]);
   });
 
-  it('expand where they are compressed, and are checked afterwards', () => {
+  it('are decompressed, and verified afterwards', () => {
     const { hand, log, tensors } = createReceiver('assemble');
     const input: AvpInput = { data: new Uint8Array(50_000), ...describeTensor(50_000) };
     const body = encodeAvp(input, { compression: 'balanced' });
     expect(body.length).toBeLessThan(1000);
     hand(1, body, { size: 10 });
     const wrong = body.slice();
-    // The checksum is the last field of the metadata, in front of the body.
+    // The checksum is the last field of the metadata, before the body.
     const at = new DataView(wrong.buffer).getUint32(8, true) + 11;
     wrong[at] = (wrong[at] ?? 0) ^ 1;
     hand(3, wrong);
@@ -114,7 +114,7 @@ describe('assembled tensors', () => {
     expect((tensors()[0] as AssembledTensor).data).toEqual(new Uint8Array(50_000));
   });
 
-  it('wait without credit while others fill the memory, and go on in order when those are read', () => {
+  it('wait without credit while others fill the memory, and continue in order when those are read', () => {
     const { hand, log, delivered, consumed } = createReceiver('assemble', { sessionMemory: 20 * KIB });
     const [first, second, third] = [1, 2, 3].map((seed) => transfer(bytesOf(12 * KIB, seed))) as [
       Uint8Array,
@@ -122,7 +122,7 @@ describe('assembled tensors', () => {
       Uint8Array,
     ];
     hand(1, first);
-    // What its credit lets through.
+    // As much as its credit allows.
     hand(3, second, { to: 2000 });
     hand(5, third);
     expect(log).toEqual(['accept 1']);
@@ -137,7 +137,7 @@ describe('assembled tensors', () => {
     expect(delivered[2]?.tensor.data).toEqual(bytesOf(12 * KIB, 3));
   });
 
-  it('that nobody reads hold no more than the memory of the session, also if they are empty', () => {
+  it('that are not read take at most the memory of the session, even if they are empty', () => {
     const { hand, log, memory } = createReceiver('assemble', { sessionMemory: 20 * KIB });
     for (let i = 0; i < 100; i++) hand(2 * i + 1, transfer(new Uint8Array(0)));
     expect(log.length).toBeGreaterThan(10);
@@ -146,7 +146,7 @@ describe('assembled tensors', () => {
     expect(memory.used + memory.used / log.length).toBeGreaterThan(20 * KIB);
   });
 
-  it('are charged for what their metadata take as objects', () => {
+  it('are charged for the memory of their metadata as objects', () => {
     const { hand, memory } = createReceiver('assemble');
     const extra = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`key ${i}`, 'x']));
     const frame = encodeAvp({ data: bytesOf(1), ...describeTensor(1), metadata: { extra } });
@@ -154,7 +154,7 @@ describe('assembled tensors', () => {
     expect(memory.used).toBeGreaterThan(5 * frame.length);
   });
 
-  it('that are given up make room, whether they were let in or not', () => {
+  it('that are cancelled free their memory, whether they waited for it or not', () => {
     const { receiver, hand, log } = createReceiver('assemble', { sessionMemory: 20 * KIB });
     const body = transfer(bytesOf(12 * KIB));
     hand(1, body, { to: 2000 });
@@ -166,7 +166,7 @@ describe('assembled tensors', () => {
     expect(log).toEqual(['accept 5']);
   });
 
-  it('of exactly the limit are taken, and one byte more is not', () => {
+  it('of exactly the limit are accepted, and one byte more is refused', () => {
     const { hand, log } = createReceiver('assemble', { maxTransferSize: 5000 });
     hand(1, transfer(bytesOf(5000)));
     hand(3, transfer(bytesOf(5001)));
@@ -175,7 +175,7 @@ describe('assembled tensors', () => {
 });
 
 describe('streamed tensors', () => {
-  it('are given out by their head, and accepted when all of them was read', async () => {
+  it('are delivered with their head, and accepted when they were read completely', async () => {
     const { hand, log, tensors, consumed } = createReceiver('stream');
     const payload = bytesOf(50 * KIB);
     const body = transfer(payload);
@@ -197,7 +197,7 @@ describe('streamed tensors', () => {
     expect(consumed.get(1)).toBe(body.length);
   });
 
-  it('cost credit until they are read', async () => {
+  it('use up credit until they are read', async () => {
     const { hand, log, tensors, consumed } = createReceiver('stream');
     const body = transfer(bytesOf(3000));
     hand(1, body);
@@ -208,14 +208,14 @@ describe('streamed tensors', () => {
     expect(log).toEqual(['accept 1']);
   });
 
-  it('of nothing are complete at once', async () => {
+  it('without data are complete at once', async () => {
     const { hand, log, tensors } = createReceiver('stream');
     hand(1, transfer(new Uint8Array(0)));
     expect(log).toEqual(['accept 1']);
     expect(await readAll((tensors()[0] as StreamedTensor).chunks)).toEqual(new Uint8Array(0));
   });
 
-  it('that are wrong throw behind their last byte, and their sender is told', async () => {
+  it('with a wrong checksum throw after the last byte, and are refused', async () => {
     const { hand, log, tensors } = createReceiver('stream');
     hand(1, transfer(bytesOf(3000), 7));
     expect(log).toEqual(['refuse 1 bad_checksum']);
@@ -225,7 +225,7 @@ describe('streamed tensors', () => {
     expect(concatBytes(got)).toEqual(bytesOf(3000));
   });
 
-  it('that their sender gives up throw behind what has arrived', async () => {
+  it('that the sender cancels throw after the bytes that arrived', async () => {
     const { receiver, hand, log, tensors } = createReceiver('stream');
     hand(1, transfer(bytesOf(3000)), { to: 2000 });
     receiver.handleCancel(1);
@@ -242,7 +242,7 @@ describe('streamed tensors', () => {
   });
 
   it.each(['leaving the loop', 'cancel()'])(
-    'are refused by %s, and what was not read is credited',
+    'are refused by %s, and the unread bytes are credited',
     async (way) => {
       const { hand, log, tensors, consumed } = createReceiver('stream');
       const body = transfer(bytesOf(3000));
@@ -268,7 +268,7 @@ describe('streamed tensors', () => {
     );
   });
 
-  it('are assembled all the same where they are compressed', () => {
+  it('are assembled if they are compressed', () => {
     const { hand, log, tensors } = createReceiver('stream');
     const data = new Uint8Array(50_000);
     hand(1, encodeAvp({ data, ...describeTensor(50_000) }, { compression: 'fast' }));
@@ -277,13 +277,13 @@ describe('streamed tensors', () => {
   });
 });
 
-describe('a tensor that is looked at first', () => {
+describe('a tensor that is scanned', () => {
   const withScan = (mode: TransferMode) => {
     const held: (() => void)[] = [];
     return { held, ...createReceiver(mode, {}, (_message, deliver) => held.push(deliver)) };
   };
 
-  it('is neither given out nor accepted before that', () => {
+  it('is neither delivered nor accepted before the scan ends', () => {
     const { held, hand, log, delivered } = withScan('assemble');
     hand(1, transfer(bytesOf(3000)));
     expect([log, delivered]).toEqual([[], []]);
@@ -291,7 +291,7 @@ describe('a tensor that is looked at first', () => {
     expect([log, delivered.length]).toEqual([['accept 1'], 1]);
   });
 
-  it('is not given out where its sender gives up meanwhile', () => {
+  it('is not delivered if its sender cancels during the scan', () => {
     for (const mode of ['assemble', 'stream'] as const) {
       const { receiver, held, hand, log, delivered } = withScan(mode);
       hand(1, transfer(bytesOf(3000)), { to: mode === 'stream' ? 2000 : undefined });
@@ -301,7 +301,7 @@ describe('a tensor that is looked at first', () => {
     }
   });
 
-  it('waits with what has arrived of it, where it is streamed', async () => {
+  it('keeps the bytes that arrived during the scan if it is streamed', async () => {
     const { held, hand, log, tensors } = withScan('stream');
     hand(1, transfer(bytesOf(3000)));
     expect(tensors()).toEqual([]);
@@ -311,17 +311,17 @@ describe('a tensor that is looked at first', () => {
   });
 });
 
-describe('bombs and lies', () => {
+describe('a hostile transfer is refused', () => {
   const modes = ['assemble', 'stream'] as const;
 
-  it.each(modes)('a transfer that ends within its head is truncated (%s)', (mode) => {
+  it.each(modes)('that ends inside its head (%s)', (mode) => {
     const { receiver, log } = createReceiver(mode);
     const bytes = transfer(bytesOf(10)).subarray(0, 9);
     receiver.handlePiece(1, { bytes, offset: 0, totalLength: 9, agent: undefined, charge: 9 });
     expect(log).toEqual(['refuse 1 truncated']);
   });
 
-  it.each(modes)('a frame of other length than its transfer (%s)', (mode) => {
+  it.each(modes)('whose frame has another length than the transfer (%s)', (mode) => {
     const { receiver, log } = createReceiver(mode);
     const bytes = transfer(bytesOf(10));
     receiver.handlePiece(1, {
@@ -335,7 +335,7 @@ describe('bombs and lies', () => {
     expect(log).toEqual(['refuse 1 trailing_bytes', 'refuse 3 truncated']);
   });
 
-  it.each(modes)('1 GiB of zstd (%s)', (mode) => {
+  it.each(modes)('that expands to 1 GiB (%s)', (mode) => {
     const { hand, log, delivered } = createReceiver(mode);
     // A frame that declares 1 GiB and holds it: run-length blocks of 128 KiB, four bytes each.
     const bomb = new Uint8Array(9 + 8192 * 4);
@@ -348,7 +348,7 @@ describe('bombs and lies', () => {
     expect(delivered).toEqual([]);
   });
 
-  it.each(modes)('more compressed bytes than may come out of them (%s)', (mode) => {
+  it.each(modes)('with more compressed bytes than its content may have (%s)', (mode) => {
     const { hand, log } = createReceiver(mode, { maxMessageSize: 1000 });
     const frame = encodeAvp({ data: bytesOf(1001), dtype: 'int8', payloadType: 'hidden_state' });
     frame[3] = 1;

@@ -9,20 +9,23 @@ import type { TensorMessage } from './message.js';
 import { StreamedTransfer } from './stream.js';
 import type { Transfer, TransferSink } from './transfer.js';
 
-/** How tensors are received: as a whole, or readable while they arrive. */
+/**
+ * How an application receives tensors: `assemble` delivers the whole tensor, `stream` its bytes while they
+ * arrive.
+ */
 export type TransferMode = 'assemble' | 'stream';
 
 export interface TensorReceiverOptions {
   /** Compressed tensors are assembled in either mode. */
   readonly mode: TransferMode;
   readonly limits: Limits;
-  /** What the session holds, asked for when something is to be charged. */
+  /** Called when memory is needed. */
   readonly memory: () => SessionMemory;
   /** Clock reading in milliseconds. */
   readonly now: () => number;
-  /** Bytes of a tensor that is put together; one that is read while it arrives is bounded by `limits`. */
+  /** Bytes of a tensor that is assembled; `limits` alone applies to a streamed one. */
   readonly maxAssembledSize: number;
-  /** Looks at a tensor first, and calls `deliver` where it may go on. */
+  /** Scans a tensor and calls `deliver` if it passes. */
   readonly admit: (message: TensorMessage, deliver: () => void) => void;
   readonly deliver: (message: TensorMessage) => void;
   readonly consume: (streamId: number, charge: number) => void;
@@ -30,7 +33,7 @@ export interface TensorReceiverOptions {
   readonly refuse: (streamId: number, error: ProtocolError) => void;
 }
 
-/** A tensor that was neither accepted nor refused. */
+/** A tensor that was not yet accepted or refused. */
 interface Incoming {
   readonly reader: TransferReader;
   readonly from: string | undefined;
@@ -38,8 +41,8 @@ interface Incoming {
 }
 
 /**
- * Receives the tensors of one session and tells their senders what became of them. A wrong one is
- * refused as soon as that is known, and harms nothing else.
+ * Receives the tensors of one session, and accepts or refuses each. An invalid tensor does not affect the
+ * others.
  */
 export class TensorReceiver {
   readonly #options: TensorReceiverOptions;
@@ -63,9 +66,12 @@ export class TensorReceiver {
     }
   }
 
-  /** The sender gives up. */
+  /** The sender cancelled the transfer. */
   handleCancel(streamId: number): void {
-    this.#forget(streamId, new ProtocolError('cancelled', 'the sender gave up', { side: 'remote' }));
+    this.#forget(
+      streamId,
+      new ProtocolError('cancelled', 'the sender cancelled the transfer', { side: 'remote' }),
+    );
   }
 
   /** The session is over. */
@@ -83,7 +89,8 @@ export class TensorReceiver {
       if (isLast) incoming.sink.finish();
       return;
     }
-    if (isLast) throw new ProtocolError('truncated', 'the transfer ends before the head of its frame');
+    if (isLast)
+      throw new ProtocolError('truncated', 'the transfer ends before the head of the tensor is complete');
     this.#options.consume(streamId, charge);
   }
 
@@ -95,13 +102,13 @@ export class TensorReceiver {
     if (bodyLength > most) {
       throw new ProtocolError(
         'transfer_too_large',
-        `a tensor of ${bodyLength} bytes, at most ${most} are taken${isStreamed ? '' : ' as a whole'}`,
+        `the tensor has ${bodyLength} bytes; at most ${most} can be received${isStreamed ? '' : ' as a whole'}`,
       );
     }
     if (header.compressed && bodyLength > limits.maxMessageSize) {
       throw new ProtocolError(
         'decompressed_too_large',
-        `${bodyLength} compressed bytes, which hold more than the ${limits.maxMessageSize} that are taken`,
+        `the tensor has ${bodyLength} compressed bytes; at most ${limits.maxMessageSize} can be received`,
       );
     }
     const transfer: Transfer = {
@@ -127,9 +134,9 @@ export class TensorReceiver {
 
   #refuse(streamId: number, error: unknown): void {
     if (!this.#incoming.has(streamId)) return;
-    const told = toProtocolError(error, 'internal', 'the tensor could not be verified');
-    this.#forget(streamId, told);
-    this.#options.refuse(streamId, told);
+    const reason = toProtocolError(error, 'internal', 'could not verify the tensor');
+    this.#forget(streamId, reason);
+    this.#options.refuse(streamId, reason);
   }
 
   #forget(streamId: number, error: Error): void {

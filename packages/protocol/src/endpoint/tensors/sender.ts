@@ -13,17 +13,19 @@ import type { TensorInput } from './tensor.js';
 export interface TensorSenderOptions {
   readonly core: SessionCore;
   readonly requester: Requester;
-  /** Commands were given to the core. */
+  /** Writes what was given to the core and handles its events. */
   readonly pump: () => void;
-  /** Resolves when everything that was fed to `streamId` is written, or nobody wants it any more. */
+  /**
+   * Resolves when everything that was fed to stream `streamId` is written, or the peer no longer wants it.
+   */
   readonly written: (streamId: number) => Promise<void>;
   /** Sends a one-way message. */
   readonly sendText: (text: string) => Promise<void>;
-  /** Who sends and who receives, as far as they have names. */
+  /** The IDs of the sending and the receiving agent; empty if it has none. */
   readonly agents: { readonly source: string; readonly target: string };
 }
 
-/** A view up to this size travels as one frame with its checksum in front. */
+/** Bytes up to which a view is sent as one frame, with the checksum in its head. */
 const MAX_WHOLE_SIZE = 64 * 1024;
 
 /** Sends the tensors of one session. */
@@ -37,8 +39,8 @@ export class TensorSender {
   /**
    * See `Session.sendTensor`.
    *
-   * @param agent whom it is for, where that is not the other end; what the two ends agreed on then says
-   * nothing about it.
+   * @param agent the receiving agent, if that is not the peer itself. The AVP agreement with the peer does
+   * not apply to it.
    */
   async send(tensor: TensorInput, agent: string | undefined, options: SendTensorOptions): Promise<void> {
     const avp = agent === undefined ? this.#options.core.negotiated?.avp : undefined;
@@ -66,7 +68,7 @@ export class TensorSender {
         onProgress?.(size, size);
         return;
       }
-      // What is wrong with a view is known before anything of it is sent.
+      // Reports an invalid view before anything is sent.
       payloadOf({ ...tensor, data });
     }
     const head = encodeTransferHead(tensor, size);
@@ -83,16 +85,16 @@ export class TensorSender {
     try {
       await whole;
       if (isSent) return;
-      throw new ProtocolError('protocol_violation', 'a tensor was confirmed before it was sent', {
+      throw new ProtocolError('protocol_violation', 'the peer confirmed a tensor before it was sent', {
         side: 'remote',
       });
     } finally {
-      // Not waited for: a source that is asked for its next chunk answers only then.
+      // Not awaited: it settles only after the pending next() of the source.
       pieces.return().catch(ignore);
     }
   }
 
-  /** Brings the payload and its checksum, one piece at a time. `false` where nobody wants them any more. */
+  /** Sends the data and its checksum, piece by piece. Resolves to false if the peer no longer wants them. */
   async #feed(
     reply: Reply,
     pieces: AsyncIterator<Uint8Array, void>,
@@ -108,7 +110,7 @@ export class TensorSender {
       if (reply.isOver) return false;
       if (done === true) break;
       sent += piece.length;
-      if (sent > size) throw new ProtocolError('bad_tensor', `data holds more than the ${size} bytes stated`);
+      if (sent > size) throw new ProtocolError('bad_tensor', `data has more than the stated ${size} bytes`);
       crc = platform.crc32(piece, crc);
       core.channel.feed(id, piece);
       pump();
@@ -116,19 +118,20 @@ export class TensorSender {
       if (reply.isOver) return false;
       onProgress?.(sent, size);
     }
-    if (sent < size) throw new ProtocolError('bad_tensor', `data holds ${sent} of the ${size} bytes stated`);
-    // Only now: without it nothing is complete that turns out to be wrong at its end.
+    if (sent < size)
+      throw new ProtocolError('bad_tensor', `data has only ${sent} of the stated ${size} bytes`);
+    // Sent only now: without the trailer, data that turned out to be invalid is never complete.
     core.channel.feed(id, encodeTrailer(crc));
     pump();
     return true;
   }
 
-  /** AVP's text message, for two models that have nothing in common. */
+  /** Sends AVP's text message instead, because the two models cannot exchange tensors. */
   async #sendFallback({ metadata }: TensorInput, { fallback, signal }: SendTensorOptions): Promise<void> {
     if (fallback === undefined) {
       throw new ProtocolError(
         'unsupported',
-        'the models of the two ends cannot exchange tensors; give a fallback text to send instead',
+        'the models of the two ends cannot exchange tensors; set the option fallback to send a text instead',
       );
     }
     const content = typeof fallback === 'function' ? await fallback() : fallback;
@@ -147,7 +150,7 @@ export class TensorSender {
   }
 }
 
-/** A map that the sender names itself is taken at its word. */
+/** Adds the agreed map unless the sender names one itself. */
 function withMap(tensor: TensorInput, avpMapId: string): TensorInput {
   return { ...tensor, metadata: { avpMapId, ...tensor.metadata } };
 }

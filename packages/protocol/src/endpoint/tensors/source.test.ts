@@ -8,14 +8,14 @@ import type { TensorInput } from './tensor.js';
 
 const collect = async (data: TensorInput['data']) => {
   const pieces: Uint8Array[] = [];
-  // Copied, as its memory belongs to somebody else when the next one is asked for.
+  // Copied, because the memory of a piece is reused when the next one is requested.
   for await (const piece of piecesOf(data)) pieces.push(piece.slice());
   return pieces;
 };
 const numbered = (length: number) => Uint8Array.from({ length }, (_, i) => (i * 7) >> 2);
 
 describe('pieces', () => {
-  it('of a view are views of it, none larger than a frame', async () => {
+  it('of a view are parts of it, none larger than a frame', async () => {
     const data = new Float32Array(MAX_PIECE_SIZE / 2);
     const pieces = [];
     for await (const piece of piecesOf(data)) pieces.push(piece);
@@ -24,13 +24,13 @@ describe('pieces', () => {
     expect(await collect(new Uint8Array(0))).toEqual([]);
   });
 
-  it('of a source are its bytes, in few frames, whatever the size of its chunks', async () => {
+  it('of a source contain its bytes, in few frames, for chunks of any size', async () => {
     const size = fc.oneof(fc.nat(100), fc.nat(100_000), fc.nat(600_000));
     await fc.assert(
       fc.asyncProperty(fc.array(size, { maxLength: 12 }), async (sizes) => {
         const total = sizes.reduce((sum, each) => sum + each, 0);
         const bytes = numbered(total);
-        // One buffer, filled again and again.
+        // The source reuses one buffer.
         const buffer = new Uint8Array(600_000);
         const source = function* () {
           let at = 0;
@@ -50,7 +50,7 @@ describe('pieces', () => {
     );
   });
 
-  it('are taken from the source one by one', async () => {
+  it('are requested from the source one at a time', async () => {
     let given = 0;
     const source = async function* () {
       for (; given < 5; given++) yield new Uint8Array(MAX_PIECE_SIZE);
@@ -62,7 +62,7 @@ describe('pieces', () => {
     }
   });
 
-  it('come from any views, and from nothing else', async () => {
+  it('can be made from any views, and from nothing else', async () => {
     expect(await collect([Uint16Array.of(1, 2), new DataView(new ArrayBuffer(2))])).toEqual([
       Uint8Array.of(1, 0, 2, 0, 0, 0),
     ]);
@@ -70,7 +70,7 @@ describe('pieces', () => {
     await expect(collect(['text'] as never)).rejects.toMatchObject({ code: 'invalid_argument' });
   });
 
-  it('leave the source when they are left', async () => {
+  it('close the source when their reader leaves', async () => {
     let left = false;
     const source = async function* () {
       try {
@@ -90,14 +90,14 @@ describe('the size of a tensor', () => {
   const of = (input: Partial<TensorInput>) =>
     tensorSize({ data: [], dtype: 'float16', payloadType: 'hidden_state', ...input });
 
-  it('is that of its view, or what is stated', () => {
+  it('is that of its view, or the stated one', () => {
     expect(of({ data: new Float32Array(3), shape: [1] })).toBe(12);
     expect(of({ shape: [2, 3] })).toBe(12);
     expect(of({ byteLength: 7 })).toBe(7);
     expect(of({ byteLength: 0, shape: [5] })).toBe(0);
   });
 
-  it('has to be stated', () => {
+  it('must be stated for generated data', () => {
     const codeFor = (input: Partial<TensorInput>) => errorCode(() => of(input));
     for (const input of [
       {},

@@ -3,34 +3,33 @@ import { bytesOfView, tensorByteLength } from '../../codec/avp/tensor.js';
 import { MAX_PIECE_SIZE } from '../../link/body-writer.js';
 import type { TensorInput } from './tensor.js';
 
-/** Chunks below this many bytes are joined: each piece is a frame of its own. */
+/** Chunks with fewer bytes are joined, because each piece becomes a frame. */
 const SMALL_CHUNK = 64 * 1024;
 
 /**
- * Bytes of a tensor that is to be sent.
+ * The size of a tensor to send, in bytes.
  *
- * @throws {ProtocolError} `invalid_argument` where nobody says, `bad_tensor` for an impossible shape.
+ * @throws {ProtocolError} `invalid_argument` if it is not stated, `bad_tensor` for an impossible shape.
  */
 export function tensorSize({ data, shape, dtype, byteLength }: TensorInput): number {
   if (ArrayBuffer.isView(data)) return data.byteLength;
   if (byteLength !== undefined) {
     if (Number.isSafeInteger(byteLength) && byteLength >= 0) return byteLength;
-    throw new ProtocolError('invalid_argument', `byteLength is a number of bytes, not ${byteLength}`);
+    throw new ProtocolError('invalid_argument', `byteLength: expected a number of bytes, not ${byteLength}`);
   }
   if (shape !== undefined && shape.length > 0) return tensorByteLength(shape, dtype);
   throw new ProtocolError(
     'invalid_argument',
-    'data that is generated needs its length stated: by shape and dtype, or by byteLength',
+    'the length of generated data is not known: state shape and dtype, or byteLength',
   );
 }
 
 /**
- * Cuts data into pieces for one frame each, and joins small chunks to such. What it has taken of the
- * source was either given out or copied before it takes more, and a piece is given out only once: a
- * source may fill one buffer again and again, provided that the piece is done with when the next one is
- * asked for.
+ * Cuts data into pieces, one for each frame, and joins small chunks. The caller must be done with a piece
+ * when it asks for the next: the memory of a piece is reused, by the source or here. Each chunk of the source
+ * is yielded or copied before the next one is requested.
  *
- * @throws {ProtocolError} `invalid_argument` for what is no bytes; what the source throws.
+ * @throws {ProtocolError} `invalid_argument` if the source yields anything but views; errors of the source.
  */
 export async function* piecesOf(data: TensorInput['data']): AsyncGenerator<Uint8Array, void> {
   if (ArrayBuffer.isView(data)) {
@@ -41,7 +40,7 @@ export async function* piecesOf(data: TensorInput['data']): AsyncGenerator<Uint8
   let filled = 0;
   for await (const chunk of data) {
     if (!ArrayBuffer.isView(chunk)) {
-      throw new ProtocolError('invalid_argument', 'data is a view, or yields nothing but views');
+      throw new ProtocolError('invalid_argument', 'data: expected a view, or an iterable of views');
     }
     let bytes = bytesOfView(chunk);
     while (bytes.length > 0) {

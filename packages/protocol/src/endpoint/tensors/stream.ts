@@ -10,13 +10,13 @@ interface Chunk {
 }
 
 /**
- * A tensor that its application reads while it arrives. What was not read is bounded by the credit of
- * its stream, which stays open until all of it was read; only then the tensor is accepted.
+ * A tensor that the application reads while it arrives. The credit of its stream limits the bytes that were
+ * not read. The stream stays open, and the tensor is accepted, only when the application has read all bytes.
  */
 export class StreamedTransfer implements TransferSink {
   readonly #transfer: Transfer;
   readonly #chunks: Inbox<Chunk>;
-  /** All of it has arrived and is right. */
+  /** Everything has arrived, and the checksum is right. */
   #isVerified = false;
 
   constructor(transfer: Transfer) {
@@ -61,12 +61,12 @@ export class StreamedTransfer implements TransferSink {
   }
 
   #cancel(): void {
-    this.#transfer.refuse(new ProtocolError('cancelled', 'the receiver does not want the rest'));
+    this.#transfer.refuse(new ProtocolError('cancelled', 'the receiver cancelled the transfer'));
     this.#chunks.clear();
   }
 }
 
-/** The bytes of chunks; taking one of them is what counts as reading it. */
+/** The bytes of chunks. Taking a chunk counts as reading it. */
 function bytesOf(chunks: Inbox<Chunk>): AsyncIterable<Uint8Array> {
   return {
     [Symbol.asyncIterator]() {

@@ -5,19 +5,19 @@ import type { Dtype } from '../../codec/avp/tensor.js';
 /** A tensor to send. */
 export interface TensorInput extends Omit<AvpInput, 'data'> {
   /**
-   * Little-endian elements: in any view, which must not change before the call resolves, or generated
-   * piece by piece. A piece may be used again as soon as the next one is asked for.
+   * The elements, little-endian: a view, which must not change until the call resolves, or views that an
+   * iterable generates. The iterable may reuse the memory of a view as soon as it is asked for the next one.
    */
   readonly data: ArrayBufferView | AsyncIterable<ArrayBufferView> | Iterable<ArrayBufferView>;
   /**
-   * Bytes of `data`, for what is generated and has no shape, such as a KV-cache.
+   * Bytes of generated `data` without a shape, such as a KV-cache.
    *
    * @default the bytes of `shape` × `dtype`
    */
   readonly byteLength?: number | undefined;
 }
 
-/** A tensor that was received as a whole, with `transfers: 'assemble'`. */
+/** A tensor that was received as a whole: with `transfers: 'assemble'`, or if it is compressed. */
 export interface AssembledTensor extends AvpMessage {
   readonly chunks?: undefined;
 }
@@ -28,19 +28,21 @@ export interface StreamedTensor {
   readonly dtype: Dtype;
   readonly payloadType: PayloadType;
   readonly metadata: AvpMetadata;
-  /** Bytes that `chunks` gives in all. */
+  /** Bytes of all chunks together. */
   readonly byteLength: number;
   /**
-   * The elements as they arrive; chunks may end within an element. Whoever does not read holds the
-   * sender back. Leaving the loop early refuses the rest. What was received is known to be right only
-   * when the loop has ended by itself: a wrong checksum, and a sender that gave up (`cancelled`), throw
-   * behind the last chunk. Can be read once.
+   * The elements as they arrive, little-endian; a chunk may end inside an element. Can be read once. A reader
+   * that stops reading holds the sender back; leaving the loop early refuses the rest. The data is verified
+   * only when the loop ends by itself.
+   *
+   * @throws {ProtocolError} after the last chunk: `bad_checksum`; `cancelled` if the sender cancelled; the
+   * error that ended the session.
    */
   readonly chunks: AsyncIterable<Uint8Array>;
-  /** Refuses what has not arrived; `sendTensor` rejects with `cancelled` at the far end. */
+  /** Refuses the rest; `sendTensor` of the sender rejects with `cancelled`. */
   cancel(): void;
   readonly data?: undefined;
 }
 
-/** A tensor as its receiver has it; `data` tells the two apart. */
+/** A received tensor. Only an assembled one has `data`, only a streamed one has `chunks`. */
 export type ReceivedTensor = AssembledTensor | StreamedTensor;

@@ -2,13 +2,13 @@ import type { AvpHead } from '../../codec/avp/head.js';
 import type { TransferReader } from '../../codec/avp/transfer.js';
 import type { TensorMessage } from './message.js';
 
-/** What becomes of a tensor whose head is known. */
+/** Takes the body of a tensor whose head is known. */
 export interface TransferSink {
-  /** The next bytes of the body, and what they were charged. */
+  /** @param charge credit that the bytes used up. */
   take(bytes: Uint8Array, charge: number): void;
-  /** That was all. @throws {ProtocolError} what is wrong with it. */
+  /** The body is complete. @throws {ProtocolError} if the tensor is invalid. */
   finish(): void;
-  /** There will be no more of it. */
+  /** The transfer was cancelled, refused or lost. */
   end(error: Error): void;
 }
 
@@ -16,13 +16,13 @@ export interface TransferSink {
 export interface Transfer {
   readonly head: AvpHead;
   readonly reader: TransferReader;
-  /** The agent that sends it. */
+  /** The sending agent; `undefined` if the peer itself sends it. */
   readonly from: string | undefined;
-  /** Hands the tensor to the application, unless it is given up before that may be. */
+  /** Passes the tensor to the application when it was scanned, unless the transfer has ended before. */
   deliver(message: TensorMessage, delivered?: () => void): void;
-  /** What bytes were charged is taken. */
+  /** Returns the credit of bytes that were taken. */
   consume(charge: number): void;
-  /** The tensor is verified, and its sender is told. */
+  /** Confirms the verified tensor to the sender. */
   accept(): void;
   refuse(error: unknown): void;
 }
