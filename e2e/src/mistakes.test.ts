@@ -112,7 +112,7 @@ describe('options', () => {
     ['a token of another kind', { token: 5 }, /^invalid_option: token: a string or a function/],
     ['an empty token', { token: '' }, /^invalid_option: token: expected a string of 1 to/],
     ['a token function without one', { token: () => null }, /^invalid_option: token: /],
-    ['an agent ID with a space', { agentId: 'a b' }, /^invalid_option: agentId: /],
+    ['an agent ID with a space', { agentId: 'a b' }, /^invalid_option: agent.id: /],
     ['reconnect: true', { reconnect: true }, /^invalid_option: reconnect: an object or false/],
     ['a typo in reconnect', { reconnect: { maxDelay: 5 } }, /did you mean "maxDelayMs"\?/],
     ['delays the wrong way round', { reconnect: { minDelayMs: 9, maxDelayMs: 5 } }, /not 9 and 5$/],

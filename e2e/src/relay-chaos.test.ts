@@ -1,4 +1,4 @@
-import type { Session, Undeliverable } from '@parlance/client';
+import type { Session, Undelivered } from '@parlance/client';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type AgentsBench, serveAgents } from './agents.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
@@ -68,7 +68,7 @@ describe('three agents and a relay, with cuts on every leg', () => {
         },
       });
       open.unshift(bench);
-      const reports: Undeliverable[] = [];
+      const reports: Undelivered[] = [];
       const heard = new Map<string, number[]>();
       for (const { name, session } of agents) {
         session.on('undelivered', (report) => reports.push(report));
@@ -146,7 +146,7 @@ describe('three agents and a relay, with cuts on every leg', () => {
       })().catch(() => {});
     };
     hear(bob.session);
-    const told = new Map<number, Undeliverable['outcome']>();
+    const told = new Map<number, Undelivered['outcome']>();
     ada.session.on('undelivered', ({ to, outcome, first, count }) => {
       expect([to, first]).toEqual(['bob', expect.any(Number)]);
       // Reports count from 1, message numbers from 0.

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Message, Session, Undeliverable } from '@parlance/client';
+import type { Message, Session, Undelivered } from '@parlance/client';
 import { LinkKind, loadEncoding, type ProtocolError, RequestError } from '@parlance/protocol';
 import type { RelayQuestion } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -144,7 +144,7 @@ describe('a message to an agent', () => {
   it('is reported if there is no agent of that name, or it may not be reached', async () => {
     const { agent } = await serve();
     const [planner] = [await agent('planner'), await agent('other/stranger')];
-    const reports: Undeliverable[] = [];
+    const reports: Undelivered[] = [];
     planner.on('undelivered', (report) => reports.push(report));
     await planner.send('1', { to: 'absent' });
     await planner.send('2', { to: 'stranger' });
@@ -181,7 +181,7 @@ describe('a message to an agent', () => {
     closeLast(proxy);
     const planner = await agent('planner');
     await agent('worker', {}, proxy.port);
-    const reports: Undeliverable[] = [];
+    const reports: Undelivered[] = [];
     planner.on('undelivered', (report) => reports.push(report));
     // Written to a connection that accepts everything and answers nothing, and then to none.
     proxy.freeze();
@@ -443,7 +443,7 @@ describe('an agent of another principal', () => {
     } as const;
     await planner.sendTensor(tensor, { to: address });
     await worker.close();
-    const report = new Promise<Undeliverable>((resolve) => planner.on('undelivered', resolve));
+    const report = new Promise<Undelivered>((resolve) => planner.on('undelivered', resolve));
     await planner.send('gone', { to: address });
     expect(await report).toEqual({
       to: address,
@@ -610,7 +610,7 @@ describe('the directory', () => {
     await agent('worker', { agent: { metadata: { m: 1, messages: [], 'é"': '漢' } } });
     const single = await agent('single', { algorithms: ['TOKEN'], extensions: { context: false } });
     expect((await single.agents()).get('worker')?.metadata).toEqual({ m: 1, messages: [], 'é"': '漢' });
-    const report = new Promise<Undeliverable>((resolve) => single.on('undelivered', resolve));
+    const report = new Promise<Undelivered>((resolve) => single.on('undelivered', resolve));
     await single.send('{"a":1}', { algorithm: 'TOKEN', to: 'absent' });
     expect(await report).toMatchObject({ to: 'absent', reason: 'unknown_agent' });
   });

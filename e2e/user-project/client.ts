@@ -30,8 +30,8 @@ import {
   type SessionStats,
   type Subprotocol,
   type TokenSource,
-  type Undeliverable,
-  type UndeliveredBody,
+  type UnconfirmedBody,
+  type Undelivered,
 } from '@parlance/client';
 
 /** A client as an application writes it, for Node and for browsers. */
@@ -111,11 +111,11 @@ function onReset({ reason, notSent, unknown }: SessionReset): void {
   console.warn(`session lost: ${reason}; not sent: ${kindsOf(notSent)}; unknown: ${kindsOf(unknown)}`);
 }
 
-function kindsOf(bodies: readonly UndeliveredBody[]): string {
+function kindsOf(bodies: readonly UnconfirmedBody[]): string {
   return bodies.map(({ kind }) => kind).join(', ');
 }
 
-function onUndelivered({ to, outcome, reason, count }: Undeliverable): void {
+function onUndelivered({ to, outcome, reason, count }: Undelivered): void {
   console.warn(`${count} messages to ${to}: ${outcome}, ${reason}`);
 }
 

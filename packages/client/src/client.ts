@@ -1,5 +1,6 @@
 import {
   type AgentOptions,
+  type AvpOptions,
   type BatchOptions,
   type CapabilityOptions,
   createSession,
@@ -49,18 +50,15 @@ export interface ClientOptions extends CapabilityOptions {
   /** Credentials for the server, 1 to 16,384 characters. @default none */
   readonly token?: TokenSource | undefined;
   /**
-   * The agent ID that this client asks for: 1 to 128 of letters, digits and `. _ : @ -`. The server may
-   * refuse it.
-   *
-   * @default none
-   */
-  readonly agentId?: string | undefined;
-  /**
-   * The description of this client for other agents of the server, beside the model of `avp`.
+   * Who this client is: the agent ID that it asks for, its description for other agents, and the model behind it.
    *
    * @default none
    */
   readonly agent?: AgentOptions | undefined;
+  /** Short for `agent.id`. @default none */
+  readonly agentId?: string | undefined;
+  /** Short for `agent.model`. @default none */
+  readonly avp?: AvpOptions | undefined;
   /** @default the WebSocket class of the runtime */
   readonly WebSocket?: WebSocketConstructor | undefined;
   /** Stops connecting; it has no effect on an established session. */
@@ -127,7 +125,7 @@ const KINDS: OptionKinds<ClientOptions> = {
   logger: 'logger',
   traceparent: 'function',
 };
-const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { metadata: 'object' };
+const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { id: 'text', metadata: 'object', model: 'object' };
 
 /**
  * Connects to a session server. Resolves when the session is established, and its codecs and its vocabulary
@@ -139,24 +137,24 @@ const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { metadata: 'object' };
  */
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
   assertOptions(options, KINDS);
-  if (options.agent !== undefined) assertOptions(options.agent, KINDS_OF_AGENT);
-  const { signal, agentId, onRequest, traceparent, transfers } = options;
+  if (options.agent !== undefined) assertOptions(options.agent, KINDS_OF_AGENT, 'agent');
+  const { signal, onRequest, traceparent, transfers } = options;
+  const agentId = either('agent.id', options.agent?.id, 'agentId', options.agentId);
+  const avp = either('agent.model', options.agent?.model, 'avp', options.avp);
   const logger = options.logger && guardLogger(options.logger);
   const target = resolveUrl(url);
   const subprotocol = resolveSubprotocol(options.subprotocol);
   const security = resolveSecurity(options.security);
   if (agentId !== undefined && !isStatedAgentId(agentId)) {
-    throw new ProtocolError('invalid_option', 'agentId: expected 1 to 128 letters, digits and . _ : @ -');
+    throw new ProtocolError('invalid_option', 'agent.id: expected 1 to 128 letters, digits and . _ : @ -');
   }
   const batch = resolveBatchOptions(options.batch);
   const limits = resolveLimits(options.limits);
   const timers = resolveTimers(options.timers);
   const { reconnect = {} } = options;
   const backoff = reconnect === false ? undefined : createBackoff(reconnect);
-  const capabilities = resolveCapabilities(
-    reconnect === false ? { ...options, extensions: { ...options.extensions, resume: false } } : options,
-    limits,
-  );
+  const extensions = reconnect === false ? { ...options.extensions, resume: false } : options.extensions;
+  const capabilities = resolveCapabilities({ ...options, extensions, agentId, avp }, limits);
   const askToken = async () => {
     const token = typeof options.token === 'function' ? await options.token() : options.token;
     assertToken(token);
@@ -175,7 +173,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       timers,
       agentId,
       token: firstToken,
-      avp: options.avp,
+      avp,
       security,
       timeOrigin: systemClock.timeOrigin,
     });
@@ -263,6 +261,17 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       reject(error);
     }
   });
+}
+
+/** The value of an option that has a short form. @throws {ProtocolError} `invalid_option` if both are given. */
+function either<Value>(
+  name: string,
+  value: Value | undefined,
+  shortName: string,
+  short: Value | undefined,
+): Value | undefined {
+  if (value === undefined || short === undefined) return value ?? short;
+  throw new ProtocolError('invalid_option', `${name}: ${shortName} is given as well; give only one of them`);
 }
 
 /** @throws {ProtocolError} `invalid_option`. */

@@ -1,7 +1,18 @@
+import { CloseReason } from '@parlance/protocol';
 import { Endpoint, type Wire } from '@parlance/protocol/internal';
 
 /** The endpoint of a client: one session, which may have a successor. */
 export class ClientEndpoint extends Endpoint {
+  protected override get closeReason(): CloseReason {
+    return CloseReason.CLIENT_SHUTDOWN;
+  }
+  override get reachesAgents(): boolean {
+    return true;
+  }
+  override get agents(): { readonly source: string; readonly target: string } {
+    return { source: this.agentId ?? '', target: '' };
+  }
+
   /**
    * The server has begun this session on `wire` with `accept`, its answer to the HELLO of the session before.
    */

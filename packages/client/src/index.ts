@@ -25,8 +25,8 @@ export type {
   SessionState,
   StringMap,
   Timers,
-  Undelivered,
-  UndeliveredBody,
+  Unconfirmed,
+  UnconfirmedBody,
 } from '@parlance/protocol';
 
 // Messages, requests and replies
@@ -60,7 +60,7 @@ export {
 
 // Agents
 
-export type { AgentChange, AgentInfo, AgentOptions, Agents, Undeliverable } from '@parlance/protocol';
+export type { AgentChange, AgentInfo, AgentOptions, Agents, Undelivered } from '@parlance/protocol';
 
 // Tensors, and the models that they belong to
 

@@ -52,7 +52,7 @@ type Continuation = 'retry' | 'continue' | 'restart';
 
 /** The successive sessions of one client, as one session of its application. */
 export class Succession implements UserSessionHost, DialingSession, Sweepable {
-  readonly role = 'client';
+  readonly reachesAgents = true;
   readonly session: ClientSession;
   readonly listeners = new Listeners();
   readonly logger: Logger;
@@ -133,7 +133,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   // --- as the owner of connections
 
   get needsWire(): boolean {
-    return !this.#hasEnded && !this.#current.hasWire;
+    return !this.#hasEnded && this.#current.wire === undefined;
   }
   get isAccepted(): boolean {
     return this.#isAccepted;

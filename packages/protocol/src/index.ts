@@ -48,7 +48,7 @@ export type { ContextDetails, LastSelection } from './codec/auto/deferred.js';
 export type { SecurityStatus } from './codec/body.js';
 export type { Negotiated } from './control/agreement.js';
 export type { AgentChange, AgentInfo, Agents } from './endpoint/agents/agents.js';
-export type { Undeliverable } from './endpoint/agents/delivery.js';
+export type { Undelivered } from './endpoint/agents/delivery.js';
 export type { AgentOptions } from './endpoint/agents/description.js';
 export type { Message } from './endpoint/messages/message.js';
 export type { Metadata, MetadataValue } from './endpoint/messages/metadata.js';
@@ -75,7 +75,7 @@ export type {
   StreamedTensor,
   TensorInput,
 } from './endpoint/tensors/tensor.js';
-export type { SessionState, Undelivered, UndeliveredBody } from './session/types.js';
+export type { SessionState, Unconfirmed, UnconfirmedBody } from './session/types.js';
 
 // Text codecs
 

@@ -48,7 +48,7 @@ export { TokenBucket } from './base/token-bucket.js';
 
 export type { BodyCoder } from './codec/auto/coder.js';
 export { type DirectoryNews, type DirectoryQuery, newsFields } from './endpoint/agents/agents.js';
-export { encodeUndeliverable } from './endpoint/agents/delivery.js';
+export { encodeUndelivered } from './endpoint/agents/delivery.js';
 export { type AgentDescription, MAX_AGENT_METADATA, readAgent } from './endpoint/agents/description.js';
 export { DELIVERY, DIRECTORY, isAgentAddress, isAgentId } from './link/addressing.js';
 export { TRANSFER_OVERHEAD } from './link/reassembly.js';

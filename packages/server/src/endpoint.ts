@@ -8,7 +8,7 @@ import {
   type ResumeOffer,
   type SessionCore,
 } from '@parlance/protocol';
-import { Endpoint, guard, type Wire } from '@parlance/protocol/internal';
+import { type BodyCoder, Endpoint, guard, type Wire } from '@parlance/protocol/internal';
 
 /** The endpoint of a server: what its connection and other sessions ask of it. */
 export class ServerEndpoint extends Endpoint {
@@ -19,6 +19,20 @@ export class ServerEndpoint extends Endpoint {
   /** The principal and the address whose shares of the process's memory the session uses. */
   set memoryKeys(keys: readonly string[]) {
     this.account.assign(keys);
+  }
+
+  /** A server loads everything before it listens. */
+  override get isPreloaded(): boolean {
+    return true;
+  }
+
+  get hasWire(): boolean {
+    return this.wire !== undefined;
+  }
+
+  /** @throws {ProtocolError} `session_closed` unless the session is ready. */
+  get coder(): BodyCoder {
+    return this.outbound.coder;
   }
 
   override get waitingMessages(): number {
@@ -66,7 +80,7 @@ export class ServerEndpoint extends Endpoint {
   perform<Result>(command: (core: SessionCore) => Result): Result {
     let result: Result;
     try {
-      if (this.isDropped) throw sessionFailed();
+      if (this.hasEnded) throw sessionFailed();
       result = command(this.core);
     } catch (error) {
       if (isProtocolError(error)) throw error;

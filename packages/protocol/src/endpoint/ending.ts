@@ -86,7 +86,7 @@ export class Ending {
     const error = options.onEnding === undefined ? given : options.onEnding(given);
     this.#hasEnded = true;
     for (const step of endingSteps) step(error);
-    const undelivered = core.undelivered();
+    const undelivered = core.unconfirmed();
     this.#unacknowledged = core.channel.framesUnconfirmed + undelivered.notSent.length;
     // An answered CLOSE says that everything has arrived.
     const isComplete = error === undefined && this.#unacknowledged === 0;

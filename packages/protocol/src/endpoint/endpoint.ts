@@ -1,7 +1,6 @@
 import { CloseCode } from '../base/close-codes.js';
 import { ProtocolError } from '../base/errors.js';
 import type { SessionMemory } from '../base/memory.js';
-import type { BodyCoder } from '../codec/auto/coder.js';
 import type { Negotiated } from '../control/agreement.js';
 import { CloseReason, RejectCode } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
@@ -72,8 +71,18 @@ export class Endpoint
   now(): number {
     return this.#clock.now();
   }
-  get role(): 'client' | 'server' {
-    return this.options.role;
+  get reachesAgents(): boolean {
+    return false;
+  }
+  get agents(): { readonly source: string; readonly target: string } {
+    return { source: '', target: this.agentId ?? '' };
+  }
+  /** The reason of a CLOSE that the application asks for. */
+  protected get closeReason(): CloseReason {
+    return CloseReason.NORMAL;
+  }
+  get isPreloaded(): boolean {
+    return false;
   }
   get id(): string {
     return this.core.id ?? '';
@@ -97,17 +106,11 @@ export class Endpoint
   get hasEnded(): boolean {
     return this.#ending.hasEnded;
   }
-  get isDropped(): boolean {
-    return this.#ending.isDropped;
-  }
   get isReady(): boolean {
     return this.#isReady;
   }
   get wire(): Wire | undefined {
     return this.#transmitter.wire;
-  }
-  get hasWire(): boolean {
-    return this.wire !== undefined;
   }
   get openReplies(): number {
     return this.#outbound?.openReplies ?? 0;
@@ -125,9 +128,6 @@ export class Endpoint
   get inbound(): Inbound {
     this.#inbound ??= new Inbound(this, this.outbound);
     return this.#inbound;
-  }
-  get coder(): BodyCoder {
-    return this.outbound.coder;
   }
 
   // --- reported by the driver of a connection
@@ -241,8 +241,7 @@ export class Endpoint
 
   async close(): Promise<CloseResult> {
     await this.#outbound?.coding;
-    const isClient = this.options.role === 'client';
-    return await this.shutdown(isClient ? CloseReason.CLIENT_SHUTDOWN : CloseReason.NORMAL, '');
+    return await this.shutdown(this.closeReason, '');
   }
 
   shutdown(reason: CloseReason, message: string): Promise<CloseResult> {

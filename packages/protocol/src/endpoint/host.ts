@@ -20,6 +20,8 @@ export interface EndpointHost extends Crashable, MessageOwner {
   readonly session: Session;
   /** The agent ID of the client, at both ends. */
   readonly agentId: string | undefined;
+  /** The names of sender and receiver in what this end sends; '' for the server. */
+  readonly agents: { readonly source: string; readonly target: string };
   readonly negotiated: Negotiated;
   readonly memory: SessionMemory;
   readonly mailbox: Mailbox;

@@ -5,7 +5,7 @@ import type { Reservation } from '../base/memory.js';
 import { plainBody, type ReceivedBody } from '../codec/body.js';
 import { DELIVERY } from '../link/addressing.js';
 import type { SessionEvent } from '../session/types.js';
-import { decodeUndeliverable, encodeUndeliverable } from './agents/delivery.js';
+import { decodeUndelivered, encodeUndelivered } from './agents/delivery.js';
 import { guardLater } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
 import { loggable } from './loggable.js';
@@ -231,7 +231,7 @@ export class Inbound {
     this.#hasDroppedMessage = true;
     const mayReport = negotiated.extensions[Extension.AGENTS] !== undefined;
     if (mayReport && core.channel.queuedOn(0) < MAX_QUEUED_REPORTS) {
-      const report = encodeUndeliverable({
+      const report = encodeUndelivered({
         to: '@server',
         outcome: 'not_sent',
         reason: 'unsupported',
@@ -251,7 +251,7 @@ export class Inbound {
   #handleReport(body: ReceivedBody): void {
     const { core, logger, options } = this.#host;
     try {
-      const report = decodeUndeliverable(this.#messageOf(body, undefined).text, options.limits);
+      const report = decodeUndelivered(this.#messageOf(body, undefined).text, options.limits);
       this.#host.notify('undelivered', report);
     } catch (error) {
       const fields = { event: 'report.unreadable', session: core.id, err: loggable(error) };

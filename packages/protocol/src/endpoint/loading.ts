@@ -11,6 +11,8 @@ export interface LoadingHost extends Crashable {
   readonly core: SessionCore;
   readonly options: EndpointOptions;
   readonly negotiated: Negotiated;
+  /** All codecs are loaded before the first session begins, as a server does it. */
+  readonly isPreloaded: boolean;
   abort(error: ProtocolError): void;
 }
 
@@ -21,8 +23,7 @@ export interface LoadingHost extends Crashable {
 export function loadAgreed(host: LoadingHost, start: () => void): void {
   const { core, negotiated, options } = host;
   const hasContext = core.channel.contextUse !== undefined;
-  // A server loads everything before it listens.
-  if (options.role === 'server' && isLoaded(negotiated, hasContext)) return start();
+  if (host.isPreloaded && isLoaded(negotiated, hasContext)) return start();
   options.onAccepted?.();
   core.holdFrames();
   const loaded = load(negotiated, hasContext).then(

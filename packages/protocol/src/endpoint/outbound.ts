@@ -131,15 +131,13 @@ export class Outbound {
   get #tensorSender(): TensorSender {
     if (this.#tensors === undefined) {
       const host = this.#host;
-      const { agentId = '', options } = host;
-      const isClient = options.role === 'client';
       this.#tensors = new TensorSender({
         core: host.core,
         requester: this.requester,
         pump: () => host.pump(),
         written: (streamId) => this.room(streamId, 1),
         sendText: (text) => host.session.send(text),
-        agents: { source: isClient ? agentId : '', target: isClient ? '' : agentId },
+        agents: host.agents,
       });
     }
     return this.#tensors;

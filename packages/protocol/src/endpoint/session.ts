@@ -1,9 +1,9 @@
 import type { Algorithm } from '../base/constants.js';
 import type { ProtocolError } from '../base/errors.js';
 import type { Negotiated } from '../control/agreement.js';
-import type { SessionState, Undelivered } from '../session/types.js';
+import type { SessionState, Unconfirmed } from '../session/types.js';
 import type { Agents } from './agents/agents.js';
-import type { Undeliverable } from './agents/delivery.js';
+import type { Undelivered } from './agents/delivery.js';
 import type { Message } from './messages/message.js';
 import type { Metadata } from './messages/metadata.js';
 import type { Body } from './messages/part.js';
@@ -72,7 +72,7 @@ export interface CloseResult {
 }
 
 /** The messages, requests and replies that were not delivered when a session was lost. */
-export interface SessionReset extends Undelivered {
+export interface SessionReset extends Unconfirmed {
   /** Why the session was lost. */
   readonly reason: string;
 }
@@ -86,7 +86,7 @@ export interface SessionEvents {
   /** The session ended with an error. */
   error: ProtocolError;
   /** One-way messages to an agent were refused, or lost with the session of the agent. */
-  undelivered: Undeliverable;
+  undelivered: Undelivered;
 }
 
 /**

@@ -29,7 +29,8 @@ import type { TensorInput } from './tensors/tensor.js';
 
 /** Drives the session that an application holds. */
 export interface UserSessionHost {
-  readonly role: 'client' | 'server';
+  /** Client: the session can address other agents of the server. */
+  readonly reachesAgents: boolean;
   readonly id: string;
   readonly state: SessionState;
   readonly principal: string | undefined;
@@ -142,7 +143,7 @@ export class UserSession implements Session {
   /** @throws {ProtocolError} `unsupported` at a server, `invalid_argument` for an invalid agent ID. */
   #recipient(to: string | undefined): string | undefined {
     if (to === undefined) return undefined;
-    if (this.#host.role === 'server') {
+    if (!this.#host.reachesAgents) {
       throw new ProtocolError('unsupported', 'to: a session of a server sends to its own client only');
     }
     if (isAgentId(to) || isAgentAddress(to)) return to;

@@ -198,7 +198,7 @@ describe('a connection that is lost while closing', () => {
     expect(client.core.state).toBe('closed');
     expect(errorOf(client)).toEqual(['session_lost']);
     const message = { kind: 'message', streamId: 0 };
-    expect(client.core.undelivered()).toEqual({ notSent: [message], unknown: [message] });
+    expect(client.core.unconfirmed()).toEqual({ notSent: [message], unknown: [message] });
   });
 
   it('ends the session if the server has forgotten it, and begins no other', () => {
@@ -235,8 +235,8 @@ describe('a body that was never sent', () => {
     settle();
     client.core.channel.send(body());
     client.core.abort(new ProtocolError('internal', 'a fault'), now);
-    expect(client.core.undelivered()).toEqual({ notSent: [message], unknown: [message] });
-    expect(server.core.undelivered()).toEqual({ notSent: [], unknown: [] });
+    expect(client.core.unconfirmed()).toEqual({ notSent: [message], unknown: [message] });
+    expect(server.core.unconfirmed()).toEqual({ notSent: [], unknown: [] });
   });
 
   it('is also reported without a link', () => {
@@ -244,9 +244,9 @@ describe('a body that was never sent', () => {
       client: { capabilities: { ...TEST_CAPABILITIES, extensions: {} } },
     });
     client.core.channel.send(plainBody(encodeUtf8('text')));
-    expect(client.core.undelivered().notSent).toEqual([message]);
+    expect(client.core.unconfirmed().notSent).toEqual([message]);
     client.core.abort(new ProtocolError('internal', 'a fault'), now);
-    expect(client.core.undelivered().notSent).toEqual([message]);
+    expect(client.core.unconfirmed().notSent).toEqual([message]);
   });
 
   it('may be a tensor that is cut short when the peer closes', () => {
@@ -261,7 +261,7 @@ describe('a body that was never sent', () => {
     server.core.close(CloseReason.SERVER_SHUTDOWN, '', simulation.now);
     simulation.advance(100);
     expect([client.core.state, server.core.state]).toEqual(['closed', 'closed']);
-    expect(client.core.undelivered()).toEqual({ notSent: [{ kind: 'request', streamId }], unknown: [] });
+    expect(client.core.unconfirmed()).toEqual({ notSent: [{ kind: 'request', streamId }], unknown: [] });
   });
 });
 

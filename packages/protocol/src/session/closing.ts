@@ -2,7 +2,7 @@ import { type ClosePayload, CloseReason } from '../control/messages.js';
 import { decodeLinkFrame, LinkFlag, LinkKind, type OutgoingBody } from '../link/frame.js';
 import type { Outbox } from '../link/outbox.js';
 import type { UnwrittenBody } from '../link/send-queue.js';
-import type { Undelivered, UndeliveredBody } from './types.js';
+import type { Unconfirmed, UnconfirmedBody } from './types.js';
 
 /**
  * The closing handshake. Each end sends CLOSE once everything else is written; an end that has sent and
@@ -58,9 +58,9 @@ export class Closing {
   payload: ClosePayload = NORMAL_CLOSE;
   readonly #outbox: Outbox;
   /** Tensors that were cut short when the peer closed. */
-  #dropped: readonly UndeliveredBody[] | undefined;
+  #dropped: readonly UnconfirmedBody[] | undefined;
   /** Set when the session fails, which clears the outbox. */
-  #undelivered: Undelivered | undefined;
+  #final: Unconfirmed | undefined;
 
   constructor(outbox: Outbox) {
     this.#outbox = outbox;
@@ -112,14 +112,14 @@ export class Closing {
 
   /** The session has failed: forgets what waits, but for {@link undelivered}. */
   clear(): void {
-    this.#undelivered = this.undelivered();
+    this.#final = this.unconfirmed();
     this.#outbox.clear();
   }
 
-  undelivered(): Undelivered {
-    if (this.#undelivered !== undefined) return this.#undelivered;
+  unconfirmed(): Unconfirmed {
+    if (this.#final !== undefined) return this.#undelivered;
     const notSent = [...(this.#dropped ?? []), ...this.#outbox.unwritten().map(unsent)];
-    const unknown: UndeliveredBody[] = [];
+    const unknown: UnconfirmedBody[] = [];
     for (const bytes of this.#outbox.unconfirmed()) {
       const { kind, flags, streamId } = decodeLinkFrame(bytes);
       // A body counts once, by its last frame; signals are not bodies.
@@ -130,11 +130,11 @@ export class Closing {
 }
 
 /** A body that was not written to its end; without a link all are messages. */
-function unsent(body: UnwrittenBody): UndeliveredBody {
+function unsent(body: UnwrittenBody): UnconfirmedBody {
   return 'bare' in body ? describe(LinkKind.MESSAGE, 0) : describe(body.kind, body.streamId);
 }
 
-function describe(kind: OutgoingBody['kind'] | LinkKind, streamId: number): UndeliveredBody {
+function describe(kind: OutgoingBody['kind'] | LinkKind, streamId: number): UnconfirmedBody {
   if (kind === LinkKind.MESSAGE) return { kind: 'message', streamId };
   return { kind: kind === LinkKind.REQUEST ? 'request' : 'reply', streamId };
 }

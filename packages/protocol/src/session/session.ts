@@ -13,7 +13,7 @@ import { disconnectError } from './close-reason.js';
 import { HeldFrames, receive } from './incoming.js';
 import { SessionInternals } from './internals.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
-import type { AcceptOptions, SessionCore, SessionEvent, SessionOptions, Undelivered } from './types.js';
+import type { AcceptOptions, SessionCore, SessionEvent, SessionOptions, Unconfirmed } from './types.js';
 
 /** Creates one end of a session; see {@link SessionCore} for how to drive it. */
 export function createSession(options: SessionOptions): SessionCore {
@@ -59,8 +59,8 @@ class Core extends SessionInternals implements SessionCore {
     return this.role.retryAfterMs;
   }
 
-  undelivered(): Undelivered {
-    return this.closing.undelivered();
+  unconfirmed(): Unconfirmed {
+    return this.closing.unconfirmed();
   }
 
   // --- events of the connection and the clock

@@ -75,14 +75,14 @@ export interface AcceptOptions {
 }
 
 /** The bodies of a session that were not delivered when it ended. */
-export interface Undelivered {
+export interface Unconfirmed {
   /** Not written to the connection, or not completely. */
-  readonly notSent: readonly UndeliveredBody[];
+  readonly notSent: readonly UnconfirmedBody[];
   /** Written and not acknowledged; the peer may have received it or not. */
-  readonly unknown: readonly UndeliveredBody[];
+  readonly unknown: readonly UnconfirmedBody[];
 }
 
-export interface UndeliveredBody {
+export interface UnconfirmedBody {
   readonly kind: 'message' | 'request' | 'reply';
   /** 0 for one-way messages. */
   readonly streamId: number;
@@ -177,7 +177,7 @@ export interface SessionCore {
   /** Control messages of unknown type, which were ignored; the first of them causes a `warning`. */
   readonly unknownMessages: number;
   /** The bodies that were sent and not acknowledged. */
-  undelivered(): Undelivered;
+  unconfirmed(): Unconfirmed;
   /** Milliseconds between the last PING and its PONG. */
   readonly roundTripMs: number | undefined;
   /** The last GOAWAY: at the client the received one, at the server the one that it sent. */

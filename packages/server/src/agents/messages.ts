@@ -1,5 +1,5 @@
-import { ProtocolError, type ReceivedBody, type Undeliverable } from '@parlance/protocol';
-import { DELIVERY, encodeUndeliverable, type Reservation } from '@parlance/protocol/internal';
+import { ProtocolError, type ReceivedBody, type Undelivered } from '@parlance/protocol';
+import { DELIVERY, encodeUndelivered, type Reservation } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import { DeliveryLog, MessageCounter, type PendingDelivery } from './pending-deliveries.js';
 import { addressed } from './recode.js';
@@ -75,14 +75,14 @@ export class RelayedMessages {
     }
   }
 
-  #report(source: ServerEndpoint, report: Undeliverable, onWritten?: () => void): void {
+  #report(source: ServerEndpoint, report: Undelivered, onWritten?: () => void): void {
     if (source.state !== 'established' && source.state !== 'suspended') return;
     if (source.core.channel.queuedOn(0) > MAX_REPORTS) {
       source.abort(new ProtocolError('window_exceeded', 'reports of undelivered messages are not read'));
       return;
     }
     try {
-      const coded = source.coder.encode(encodeUndeliverable(report), {});
+      const coded = source.coder.encode(encodeUndelivered(report), {});
       source.perform((core) => core.channel.send({ ...coded, agent: DELIVERY, onWritten }));
     } catch (error) {
       // The agreed codecs may not be able to carry a report. The sender still gets its credit back.

@@ -1,4 +1,4 @@
-import type { Undeliverable } from '@parlance/protocol';
+import type { Undelivered } from '@parlance/protocol';
 import type { Reservation } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 
@@ -56,11 +56,11 @@ export class DeliveryLog {
   }
 
   /** Empties the log of a session that is lost. Returns the reports to send; consecutive messages share one. */
-  takeLosses(confirmed: number): { readonly source: ServerEndpoint; readonly report: Undeliverable }[] {
+  takeLosses(confirmed: number): { readonly source: ServerEndpoint; readonly report: Undelivered }[] {
     this.#forget(confirmed);
     const reports: {
       source: ServerEndpoint;
-      report: { -readonly [Key in keyof Undeliverable]: Undeliverable[Key] };
+      report: { -readonly [Key in keyof Undelivered]: Undelivered[Key] };
     }[] = [];
     /** The last report for each sender: order matters for each sender, not between them. */
     const latest = new Map<ServerEndpoint, (typeof reports)[number]>();

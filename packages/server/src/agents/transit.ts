@@ -4,7 +4,7 @@ import {
   type Logger,
   ProtocolError,
   type ReceivedBody,
-  type Undeliverable,
+  type Undelivered,
 } from '@parlance/protocol';
 import { guard, loggable, toProtocolError } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
@@ -161,7 +161,7 @@ export class Transit {
   }
 
   /** A delivery report could not be sent. This is logged once for each session. */
-  handleUnreported(source: ServerEndpoint, { to, outcome }: Undeliverable, error: unknown): void {
+  handleUnreported(source: ServerEndpoint, { to, outcome }: Undelivered, error: unknown): void {
     if (this.#unreported.has(source)) return;
     this.#unreported.add(source);
     const fields = { event: 'relay.unreported', session: source.id, to, outcome, err: loggable(error) };

@@ -6,7 +6,7 @@ import type { Limits } from '../../base/limits.js';
 /**
  * Reports one-way messages that were not delivered to an agent. Requests need no report: they fail instead.
  */
-export interface Undeliverable {
+export interface Undelivered {
   /** The agent, as named in `to`. */
   readonly to: string;
   /**
@@ -26,12 +26,12 @@ export interface Undeliverable {
 }
 
 /** Encodes the body of a report. */
-export function encodeUndeliverable(report: Undeliverable): string {
+export function encodeUndelivered(report: Undelivered): string {
   return JSON.stringify(report);
 }
 
 /** @throws {ProtocolError} `bad_message`, `bad_json`. */
-export function decodeUndeliverable(json: string, limits: Limits): Undeliverable {
+export function decodeUndelivered(json: string, limits: Limits): Undelivered {
   const value: unknown = parseJson(json, limits);
   const fields: Fields = isFields(value) ? value : {};
   const [to, outcome, reason] = [get(fields, 'to'), get(fields, 'outcome'), get(fields, 'reason')];

@@ -4,13 +4,23 @@ import { get, isFields, type StringMap } from '../../base/fields.js';
 import { parseJson } from '../../base/json.js';
 import type { Limits } from '../../base/limits.js';
 import { utf8Length } from '../../base/text.js';
+import type { AvpOptions } from '../../codec/avp/agreement.js';
 import { decodeAvpHello } from '../../codec/avp/hello.js';
 import type { ModelIdentity } from '../../codec/avp/identity.js';
 import type { Metadata } from '../messages/metadata.js';
 
 /** How an agent describes itself in HELLO: `extensions.agents` and `extensions.avp`. */
 
+/** Who a client is to the other agents of its server. */
 export interface AgentOptions {
+  /**
+   * The agent ID that the client asks for: 1 to 128 of letters, digits and `. _ : @ -`. The server may refuse it.
+   *
+   * @default none
+   */
+  readonly id?: string | undefined;
+  /** The model behind the client; see `CapabilityOptions.avp`. @default none */
+  readonly model?: AvpOptions | undefined;
   /** A description for other agents, at most 4,096 bytes of JSON. @default {} */
   readonly metadata?: Metadata | undefined;
 }
@@ -31,7 +41,7 @@ export const MAX_AGENT_IDENTITY = 1024;
  *
  * @throws {ProtocolError} `invalid_option` if the metadata is too large or not an object.
  */
-export function agentExtension({ metadata = {} }: AgentOptions): string {
+export function agentExtension({ metadata = {} }: Pick<AgentOptions, 'metadata'>): string {
   const json = JSON.stringify(metadata);
   if (!isFields(metadata) || utf8Length(json) > MAX_AGENT_METADATA) {
     throw new ProtocolError(

@@ -76,7 +76,7 @@ export class Application {
         ledger.ended(session, side, {
           at: network.now,
           error: event.error,
-          undelivered: core.undelivered(),
+          undelivered: core.unconfirmed(),
         });
         return;
       case 'message':

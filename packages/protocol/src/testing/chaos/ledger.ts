@@ -1,5 +1,5 @@
 import type { ProtocolError } from '../../base/errors.js';
-import type { Undelivered } from '../../session/types.js';
+import type { Unconfirmed } from '../../session/types.js';
 import type { Side } from './network.js';
 
 /**
@@ -30,7 +30,7 @@ interface End {
 interface Outcome {
   readonly at: number;
   readonly error: ProtocolError | undefined;
-  readonly undelivered: Undelivered;
+  readonly undelivered: Unconfirmed;
 }
 
 interface Entry {
@@ -222,7 +222,7 @@ function expected(from: End, streamId: number, count: number): { least: number; 
   // An end that is still open, or that ended without an error, reports that all arrived.
   if (from.outcome?.error === undefined) return { least: count, most: count };
   const { notSent, unknown } = from.outcome.undelivered;
-  const on = (bodies: Undelivered['notSent']) => bodies.filter((body) => body.streamId === streamId).length;
+  const on = (bodies: Unconfirmed['notSent']) => bodies.filter((body) => body.streamId === streamId).length;
   return { least: count - on(notSent) - on(unknown), most: count - on(notSent) };
 }
 
