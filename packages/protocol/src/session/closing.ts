@@ -117,7 +117,7 @@ export class Closing {
   }
 
   unconfirmed(): Unconfirmed {
-    if (this.#final !== undefined) return this.#undelivered;
+    if (this.#final !== undefined) return this.#final;
     const notSent = [...(this.#dropped ?? []), ...this.#outbox.unwritten().map(unsent)];
     const unknown: UnconfirmedBody[] = [];
     for (const bytes of this.#outbox.unconfirmed()) {

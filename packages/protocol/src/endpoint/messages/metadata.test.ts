@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { encodeMap } from '../../control/envelope.js';
 import { errorCode } from '../../testing/error-code.js';
 import { decodeMetadata, encodeMetadata, type Metadata } from './metadata.js';
 
@@ -7,7 +8,7 @@ it('decodes the metadata that it encoded', () => {
   const names = fc.string({ unit: 'grapheme', maxLength: 10 }).filter((name) => name !== '__proto__');
   const values = fc.letrec<{ value: unknown }>((tie) => ({
     value: fc.oneof(
-      { maxDepth: 4 },
+      { maxDepth: 3 },
       fc.string({ unit: 'grapheme' }),
       fc.double({ noNaN: true }).map((number) => number + 0),
       fc.boolean(),
@@ -29,6 +30,18 @@ it('accepts metadata of the maximum size, and refuses one byte more', () => {
   expect(encodeMetadata({ a: 'xxxxx' }, 9)).toHaveLength(9);
   expect(errorCode(() => encodeMetadata({ a: 'xxxxxx' }, 9))).toBe('metadata_too_large');
   expect(encodeMetadata(undefined, 0)).toBeUndefined();
+});
+
+it('accepts 256 entries, wherever they are, and refuses one more at both ends', () => {
+  const flat = (entries: number) =>
+    Object.fromEntries(Array.from({ length: entries }, (_, i) => [String(i), 0]));
+  const nested = (entries: number) => ({ list: Array.from({ length: entries - 1 }, () => 0) });
+  for (const metadata of [flat, nested]) {
+    expect(errorCode(() => encodeMetadata(metadata(256), Infinity))).toBe('none');
+    expect(errorCode(() => encodeMetadata(metadata(257), Infinity))).toBe('metadata_too_large');
+    expect(errorCode(() => decodeMetadata(encodeMap(metadata(256)), 32))).toBe('none');
+    expect(errorCode(() => decodeMetadata(encodeMap(metadata(257)), 32))).toBe('metadata_too_large');
+  }
 });
 
 it('refuses values that cannot be encoded', () => {
