@@ -95,3 +95,29 @@ it('reports how much of a failed session was not delivered, also to later calls'
   expect(await closing).toEqual({ unacknowledged: 2 });
   expect(await endpoint.close()).toEqual({ unacknowledged: 2 });
 });
+
+it('withdraws a message whose signal aborts before any of it is written', async () => {
+  const { endpoint, connect } = setUp();
+  const { exchange } = await connect();
+  const { session } = endpoint;
+  const written = new AbortController();
+  await session.send('w', { signal: written.signal });
+  written.abort();
+  exchange();
+  expect(session.stats().sent.messages).toBe(1);
+
+  // Uses up the credit of 1,000.
+  await session.send('x'.repeat(967));
+  const queued = new AbortController();
+  await session.send('y'.repeat(500), { signal: queued.signal });
+  expect(endpoint.core.queuedBytes).toBe(500);
+  queued.abort();
+  exchange();
+  expect([session.stats().sent.messages, endpoint.core.queuedBytes]).toEqual([2, 0]);
+
+  const waiting = new AbortController();
+  const sent = session.send('v'.repeat(300 * 1024), { signal: waiting.signal });
+  waiting.abort(new Error('gone'));
+  await expect(sent).rejects.toThrow('gone');
+  expect(endpoint.core.queuedBytes).toBe(0);
+});

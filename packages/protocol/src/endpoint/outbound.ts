@@ -4,7 +4,7 @@ import type { BodyToSend } from '../link/link.js';
 import type { Clock } from '../platform/clock.js';
 import { maxMessageSize } from '../session/body-rules.js';
 import { getEncoding } from '../tokenizer/load.js';
-import { GuardedClock } from './guard.js';
+import { GuardedClock, guard } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
 import { Backpressure } from './messages/backpressure.js';
 import { CodingOrder } from './messages/coding-order.js';
@@ -30,6 +30,8 @@ export class Outbound {
   #coder: BodyCoder | undefined;
   #requester: Requester | undefined;
   #tensors: TensorSender | undefined;
+  /** Messages with a signal that are not written yet: each entry removes a listener. */
+  #withdrawable: Set<() => void> | undefined;
   #hasEnded = false;
 
   constructor(host: EndpointHost) {
@@ -124,6 +126,7 @@ export class Outbound {
   end(error: Error | undefined): void {
     this.#hasEnded = true;
     this.#backpressure.wake(undefined);
+    for (const stop of this.#withdrawable ?? []) stop();
     // Most sessions end without open requests, and creating an error costs more than the rest of their end.
     if (this.#requester !== undefined) this.#requester.end(error ?? sessionClosed());
   }
@@ -144,11 +147,42 @@ export class Outbound {
   }
 
   #send(coded: BodyToSend, { signal }: SendOptions): Promise<void> {
-    signal?.throwIfAborted();
-    const { core } = this.#host;
-    core.channel.send(coded);
+    if (signal !== undefined) return this.#sendUnlessAborted(coded, signal);
+    this.#host.core.channel.send(coded);
     this.#host.transmit();
     return this.room(0);
+  }
+
+  /** Withdraws the message if the signal aborts before any of it is written. */
+  async #sendUnlessAborted(coded: BodyToSend, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const host = this.#host;
+    const { channel } = host.core;
+    let reject = (_reason: unknown): void => {};
+    const withdrawn = new Promise<never>((_resolve, rejectIt) => {
+      reject = rejectIt;
+    });
+    // It may be withdrawn after the call has resolved.
+    withdrawn.catch(() => {});
+    const stop = () => {
+      signal.removeEventListener('abort', onAbort);
+      this.#withdrawable?.delete(stop);
+    };
+    // A function of its own, because it identifies the message.
+    const onDropped = () => stop();
+    const onAbort = () =>
+      guard(host, () => {
+        stop();
+        if (!channel.withdraw(onDropped)) return;
+        reject(signal.reason);
+        host.pump();
+      });
+    channel.send({ ...coded, onWritten: stop, onDropped });
+    signal.addEventListener('abort', onAbort);
+    this.#withdrawable ??= new Set();
+    this.#withdrawable.add(stop);
+    host.transmit();
+    await Promise.race([this.room(0), withdrawn]);
   }
 
   #sendLater(encode: () => BodyToSend | Promise<BodyToSend>, options: SendOptions): Promise<void> {

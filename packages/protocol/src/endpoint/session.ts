@@ -29,7 +29,8 @@ export interface SendOptions {
    */
   readonly secret?: boolean | undefined;
   /**
-   * Cancels a request, or a message that is not queued yet; the call rejects with the reason of the signal.
+   * Cancels a request, or a message none of which is written yet; the call rejects with the reason of the signal
+   * unless it has resolved already.
    */
   readonly signal?: AbortSignal | undefined;
   /** Client: the receiving agent, by its ID or its address in `agents()`. @default the server itself */

@@ -60,6 +60,7 @@ export class BodyWriter {
       queue.resize(-bare.length);
       queue.shift();
       this.#count(body.codec, body.bytes.length, body.originalLength);
+      body.onWritten?.(0);
       return bare;
     }
     if ('frame' in item) {

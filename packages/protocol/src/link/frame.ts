@@ -286,3 +286,10 @@ export function encodeSignalFrame(
   return frame;
 }
 const NOTHING = new Uint8Array(0);
+
+/** Whether a written link frame is the last of a message, request or transfer. */
+export function endsMessage(frame: Uint8Array): boolean {
+  const kind = (frame[0] ?? 0) & 0x0f;
+  if (kind !== LinkKind.MESSAGE && kind !== LinkKind.REQUEST) return false;
+  return (decodeLinkFrame(frame).flags & LinkFlag.MORE) === 0;
+}

@@ -6,7 +6,7 @@ import { resolveLimits } from '../base/limits.js';
 import { MAX_FRAGMENT_SIZE } from './body-writer.js';
 import { BODY_CHARGE, SendCredit } from './credit.js';
 import { decodeLinkFrame, encodeSignalFrame, LinkKind, type OutgoingBody } from './frame.js';
-import { createOutbox, type Outbox } from './outbox.js';
+import { Outbox } from './outbox.js';
 import { Assembler } from './reassembly.js';
 
 const bodyOf = (streamId: number, bytes: Uint8Array): OutgoingBody => ({
@@ -31,7 +31,7 @@ const END = (streamId: number) => encodeSignalFrame(LinkKind.END, streamId);
 
 describe('an outbox', () => {
   it('is idle and empty at first, and again when everything is written', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     expect([outbox.isIdle, outbox.next(0), outbox.queuedBytes]).toEqual([true, undefined, 0]);
     outbox.pushBody(sized(1, 5));
     outbox.pushAfter(1, END(1));
@@ -51,7 +51,7 @@ describe('an outbox', () => {
   });
 
   it('writes control frames first and in order, even between the fragments of a body', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.pushBody(sized(1, 2 * MAX_FRAGMENT_SIZE));
     outbox.pushControl('a');
     outbox.pushSignal(END(9));
@@ -63,7 +63,7 @@ describe('an outbox', () => {
   });
 
   it('counts link frames when they are written, and does not count control frames', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.pushControl('PING');
     outbox.pushSignal(END(1));
     outbox.pushBody(sized(1, MAX_FRAGMENT_SIZE + 1));
@@ -81,7 +81,7 @@ describe('an outbox', () => {
     [MAX_FRAGMENT_SIZE + 1, 2],
     [3 * MAX_FRAGMENT_SIZE, 3],
   ])('writes a body of %i bytes in %i frames', (size, frames) => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.pushBody(sized(1, size));
     expect(drain(outbox)).toHaveLength(frames);
   });
@@ -89,7 +89,7 @@ describe('an outbox', () => {
   it('lets streams take turns, so that none waits for more than one frame of each other', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 2, maxLength: 6 }), (lengths) => {
-        const outbox = createOutbox();
+        const outbox = new Outbox();
         for (const [id, frames] of lengths.entries()) outbox.pushBody(sized(id, frames * MAX_FRAGMENT_SIZE));
         const expected = [];
         for (let round = 0; round < Math.max(...lengths); round++)
@@ -100,7 +100,7 @@ describe('an outbox', () => {
   });
 
   it('puts a new stream at the end of the round', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     for (const id of [1, 3]) outbox.pushBody(sized(id, 3 * MAX_FRAGMENT_SIZE));
     outbox.next(0);
     outbox.pushBody(sized(5, 1));
@@ -118,7 +118,7 @@ describe('an outbox', () => {
     );
     fc.assert(
       fc.property(bodies, fc.array(fc.nat(3)), (sent, pauses) => {
-        const outbox = createOutbox();
+        const outbox = new Outbox();
         const assembler = new Assembler(resolveLimits());
         const arrived: [number, number, number][] = [];
         const sum = (bytes: Uint8Array) => bytes.reduce((hash, byte) => (hash * 31 + byte) >>> 0, 7);
@@ -151,7 +151,7 @@ describe('an outbox', () => {
   });
 
   it('writes an end after the bodies of its stream', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.pushBody(sized(1, 2 * MAX_FRAGMENT_SIZE));
     outbox.pushAfter(1, END(1));
     outbox.pushBody(sized(3, 1));
@@ -174,7 +174,7 @@ describe('an outbox', () => {
     );
     fc.assert(
       fc.property(pushes, (steps) => {
-        const outbox = createOutbox();
+        const outbox = new Outbox();
         const waiting = [0, 0, 0, 0];
         for (const { streamId, size, reads, drop } of steps) {
           outbox.pushBody(sized(streamId, size));
@@ -204,7 +204,7 @@ describe('an outbox', () => {
   });
 
   it('drops what is queued on a stream, wherever it is in the round, and nothing of another stream', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     for (const id of [1, 3, 5]) outbox.pushBody(sized(id, 3 * MAX_FRAGMENT_SIZE));
     outbox.next(0);
     expect(outbox.drop(3)).toBe(false);
@@ -216,7 +216,7 @@ describe('an outbox', () => {
   });
 
   it('clears bodies but no control frames', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.pushBody(sized(1, 1));
     outbox.pushControl('CLOSE');
     outbox.clear();
@@ -224,7 +224,7 @@ describe('an outbox', () => {
   });
 
   it('reports that a stream is drained when its last frame is written', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     const drained: number[] = [];
     outbox.attach({ listener: { handleDrained: (streamId) => drained.push(streamId) } });
     outbox.pushBody(sized(1, 1));
@@ -236,7 +236,7 @@ describe('an outbox', () => {
   });
 
   it('lists the bodies that are not completely written', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     const [started, waiting, other] = [sized(1, 2 * MAX_FRAGMENT_SIZE), sized(1, 1), sized(3, 1)];
     outbox.pushBody(started);
     outbox.pushBody(waiting);
@@ -252,7 +252,7 @@ describe('an outbox', () => {
   it('releases the written bodies of a stream that never runs empty', async () => {
     setFlagsFromString('--expose-gc');
     const collectGarbage = runInNewContext('gc') as () => void;
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     const bodies: WeakRef<object>[] = [];
     const push = () => {
       const body = sized(0, 1);
@@ -274,7 +274,7 @@ describe('an outbox', () => {
 
 describe('an outbox with credit', () => {
   const withCredit = (messages: number, stream: number) => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     const credit = new SendCredit({ messages, stream });
     outbox.attach({ credit });
     const raise = (streamId: number, limit: number) => {
@@ -361,7 +361,7 @@ describe('an outbox that is replayed', () => {
     const sizes = fc.array(fc.nat(150_000), { minLength: 1, maxLength: 6 });
     fc.assert(
       fc.property(sizes, fc.nat(10), fc.nat(10), (bodies, writeFirst, confirmFirst) => {
-        const outbox = createOutbox();
+        const outbox = new Outbox();
         outbox.retain = true;
         for (const [i, size] of bodies.entries()) outbox.pushBody(sized(i % 3, size));
         const written: Uint8Array[] = [];
@@ -387,7 +387,7 @@ describe('an outbox that is replayed', () => {
   });
 
   it('forgets confirmed frames, even if some are confirmed twice or out of order', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.retain = true;
     for (let i = 0; i < 4; i++) outbox.pushBody(sized(0, i));
     const frames = drain(outbox);
@@ -400,7 +400,7 @@ describe('an outbox that is replayed', () => {
   });
 
   it('writes only new control frames while it is paused', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.retain = true;
     outbox.pushControl('PING of the old connection');
     outbox.pushSignal(END(9));
@@ -413,7 +413,7 @@ describe('an outbox that is replayed', () => {
   });
 
   it('writes a new signal after the replayed frames', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.retain = true;
     for (const id of [1, 3]) outbox.pushBody(sized(id, 1));
     drain(outbox);
@@ -425,7 +425,7 @@ describe('an outbox that is replayed', () => {
   });
 
   it('keeps no written frames unless told to', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.pushBody(sized(1, 1));
     drain(outbox);
     expect([...outbox.unconfirmed()]).toEqual([]);
@@ -434,7 +434,7 @@ describe('an outbox that is replayed', () => {
 
 describe('a peer that acknowledges nothing', () => {
   it('gets no more frames than may be kept, until it does', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.retain = true;
     outbox.attach({ maxRetained: 10_000 });
     for (let i = 0; i < 100; i++) outbox.pushBody(sized(1, 900));

@@ -1,7 +1,7 @@
 import { Fifo } from '../base/fifo.js';
 import type { BodyCounts, CodedBody } from '../codec/body.js';
 import { BodyWriter, type BodyWriterParts } from './body-writer.js';
-import { decodeLinkFrame, LinkFlag, LinkKind, type OutgoingBody, type UncountedFrames } from './frame.js';
+import { endsMessage, type OutgoingBody, type UncountedFrames } from './frame.js';
 import type { Pacer } from './rates.js';
 import { WrittenFrames } from './replay.js';
 import {
@@ -28,10 +28,6 @@ export interface OutboxParts extends BodyWriterParts {
    * and never acknowledges would make this end keep everything. @default Infinity
    */
   readonly maxRetained?: number | undefined;
-}
-
-export function createOutbox(): Outbox {
-  return new Outbox();
 }
 
 /**
@@ -196,15 +192,21 @@ export class Outbox implements QueueTotals, UncountedFrames {
   drop(streamId: number): boolean {
     const queue = this.#queueOf(streamId);
     if (queue === undefined || queue.isEmpty) return true;
-    queue.discount();
-    if (streamId === 0) this.#messages = undefined;
-    else this.#streams?.delete(streamId);
-    if (queue === this.#released) this.#released = undefined;
-    if (queue.blocked) this.blockedStreams--;
-    else if (this.#paced?.includes(queue)) this.#leavePaced(queue);
-    else if (!queue.awaitingSource) this.#ready.delete(queue);
+    this.#forget(queue);
     for (const item of queue.unwritten()) if ('onDropped' in item) item.onDropped?.();
     return queue.started;
+  }
+
+  /** Forgets the message with this `onDropped` if none of it is written. Returns whether it did. */
+  withdraw(onDropped: () => void): boolean {
+    const queue = this.#messages;
+    if (queue === undefined) return false;
+    const { first } = queue;
+    if (!queue.remove(onDropped)) return false;
+    if (queue.isEmpty) this.#forget(queue);
+    // The next message may need less credit.
+    else if (queue.first !== first) this.unblock(0);
+    return true;
   }
 
   /** Forgets every stream with a streamed body. */
@@ -373,6 +375,16 @@ export class Outbox implements QueueTotals, UncountedFrames {
     queue.push(item, size);
   }
 
+  #forget(queue: SendQueue): void {
+    queue.discount();
+    if (queue.streamId === 0) this.#messages = undefined;
+    else this.#streams?.delete(queue.streamId);
+    if (queue === this.#released) this.#released = undefined;
+    if (queue.blocked) this.blockedStreams--;
+    else if (this.#paced?.includes(queue)) this.#leavePaced(queue);
+    else if (!queue.awaitingSource) this.#ready.delete(queue);
+  }
+
   #addQueue(streamId: number): SendQueue {
     const queue = new SendQueue(streamId, this);
     if (streamId === 0) this.#messages = queue;
@@ -382,11 +394,4 @@ export class Outbox implements QueueTotals, UncountedFrames {
     }
     return queue;
   }
-}
-
-/** Whether a written link frame is the last of a message, request or transfer. */
-function endsMessage(frame: Uint8Array): boolean {
-  const kind = (frame[0] ?? 0) & 0x0f;
-  if (kind !== LinkKind.MESSAGE && kind !== LinkKind.REQUEST) return false;
-  return (decodeLinkFrame(frame).flags & LinkFlag.MORE) === 0;
 }

@@ -1,5 +1,5 @@
 import { Fifo } from '../base/fifo.js';
-import type { CodedBody } from '../codec/body.js';
+import { BodyCodec, type CodedBody } from '../codec/body.js';
 import { LinkKind, type OutgoingBody } from './frame.js';
 import { StreamedBody } from './streamed-body.js';
 
@@ -13,7 +13,8 @@ export interface SignalFrame {
 /** A message in a session without a link: a WebSocket message of its own, not counted and never replayed. */
 export interface BareFrame {
   readonly bare: Uint8Array | string;
-  readonly body: Pick<CodedBody, 'codec' | 'bytes' | 'originalLength'>;
+  readonly body: Pick<CodedBody, 'codec' | 'bytes' | 'originalLength'> &
+    Pick<OutgoingBody, 'onWritten' | 'onDropped'>;
 }
 
 /** Something that the application has sent. */
@@ -101,6 +102,23 @@ export class SendQueue {
     this.offset = 0;
     this.#items.shift();
     this.#totals.queuedItems--;
+  }
+
+  /** Removes the body with this `onDropped`, unless some of it is written or coded. Returns whether it did. */
+  remove(onDropped: () => void): boolean {
+    for (const item of this.#items) {
+      if ('frame' in item || item instanceof StreamedBody) continue;
+      if (('bare' in item ? item.body : item).onDropped !== onDropped) continue;
+      // The context of a coded body counts on it.
+      const isBegun =
+        item === this.first && (this.offset > 0 || ('codec' in item && item.codec === BodyCodec.CONTEXT));
+      if (isBegun) return false;
+      this.#items.delete(item);
+      this.#totals.queuedItems--;
+      this.resize(-('bare' in item ? item.bare : item.bytes).length);
+      return true;
+    }
+    return false;
   }
 
   /** Takes everything that is queued off the totals: the queue is dropped. */

@@ -6,7 +6,7 @@ import { errorCode } from '../testing/error-code.js';
 import { MAX_PIECE_SIZE } from './body-writer.js';
 import { BODY_CHARGE, SendCredit } from './credit.js';
 import { decodeLinkFrame, encodeSignalFrame, LinkFlag, LinkKind } from './frame.js';
-import { createOutbox, type Outbox } from './outbox.js';
+import { Outbox } from './outbox.js';
 import { Assembler, type BodyPiece, TRANSFER_OVERHEAD } from './reassembly.js';
 import { StreamedBody } from './streamed-body.js';
 
@@ -41,7 +41,7 @@ describe('a streamed body', () => {
         const streamId = 1 + bit * 100;
         const total = sizes.reduce((sum, size) => sum + size);
         const bytes = numbered(total);
-        const outbox = createOutbox();
+        const outbox = new Outbox();
         const credit = new SendCredit({ messages: 0, stream: credits.length === 0 ? Infinity : 0 });
         outbox.attach({ credit });
         const assembler = createAssembler(total);
@@ -81,7 +81,7 @@ describe('a streamed body', () => {
   });
 
   it('is one frame without MORE if all of it is there', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.pushBody(bodyOf(1, 3, Uint8Array.of(1, 2, 3)));
     const [frame, ...others] = read(outbox);
     expect([...(frame ?? [])]).toEqual([0x11, 1, BodyCodec.AVP, 1, 2, 3]);
@@ -92,13 +92,13 @@ describe('a streamed body', () => {
     [MAX_PIECE_SIZE, 1],
     [MAX_PIECE_SIZE + 1, 2],
   ])('of %i waiting bytes takes %i frames', (size, frames) => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.pushBody(bodyOf(1, size, new Uint8Array(size)));
     expect(read(outbox)).toHaveLength(frames);
   });
 
   it('does not hold up other streams while its source has no bytes', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.pushBody(bodyOf(1, 10, Uint8Array.of(1)));
     expect(read(outbox)).toHaveLength(1);
     expect([outbox.hasBodies, outbox.isIdle, outbox.has(1), outbox.next(0)]).toEqual([
@@ -115,7 +115,7 @@ describe('a streamed body', () => {
   });
 
   it('is copied when it is written, so that its memory can be reused', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.retain = true;
     const memory = Uint8Array.of(7, 7);
     outbox.pushBody(bodyOf(1, 4, memory));
@@ -132,7 +132,7 @@ describe('a streamed body', () => {
   it.each(['awaiting its source', 'blocked', 'ready'])(
     'is forgotten when it is dropped while %s',
     (state) => {
-      const outbox = createOutbox();
+      const outbox = new Outbox();
       const credit = new SendCredit({ messages: Infinity, stream: state === 'blocked' ? 0 : Infinity });
       outbox.attach({ credit });
       outbox.pushBody(bodyOf(1, 10, Uint8Array.of(1, 2)));
@@ -147,7 +147,7 @@ describe('a streamed body', () => {
   );
 
   it('is dropped with all other streamed bodies, and nothing else is', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.pushBody(bodyOf(1, 10, Uint8Array.of(1)));
     read(outbox);
     outbox.pushBody(bodyOf(3, 10, Uint8Array.of(1)));
@@ -158,7 +158,7 @@ describe('a streamed body', () => {
   });
 
   it('counts as not sent until it is completely written', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.pushBody(bodyOf(1, 2, Uint8Array.of(1)));
     read(outbox);
     expect(outbox.unwritten()).toMatchObject([{ streamId: 1, kind: LinkKind.REQUEST }]);
@@ -170,7 +170,7 @@ describe('a streamed body', () => {
 
 describe('the pieces of a body', () => {
   const frames = (totalLength: number, ...sizes: number[]) => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.pushBody(bodyOf(1, totalLength, new Uint8Array(sizes[0] ?? 0)));
     const all = read(outbox);
     for (const size of sizes.slice(1)) {

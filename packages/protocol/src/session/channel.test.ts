@@ -7,7 +7,7 @@ import { BodyCodec, type CodedBody, plainBody } from '../codec/body.js';
 import type { Negotiated } from '../control/agreement.js';
 import type { DataPayload } from '../control/messages.js';
 import { decodeLinkFrame, encodeBodyFrame, LinkKind } from '../link/frame.js';
-import { createOutbox, type Outbox } from '../link/outbox.js';
+import { Outbox } from '../link/outbox.js';
 import { errorCode } from '../testing/error-code.js';
 import { encodeBareFrame, encodeTextForm } from './bare.js';
 import { type ChannelOptions, createChannel } from './channel.js';
@@ -30,7 +30,7 @@ const createPath = (
   negotiated: Partial<Negotiated> = {},
   state: Partial<ChannelHost> = {},
 ) => {
-  const outbox = createOutbox();
+  const outbox = new Outbox();
   const events: SessionEvent[] = [];
   let touched = 0;
   const host = {

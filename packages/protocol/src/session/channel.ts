@@ -109,6 +109,10 @@ class BareChannel extends ClosedChannel {
     return this.#outbox.queuedOn(streamId);
   }
 
+  override withdraw(onDropped: () => void): boolean {
+    return this.#outbox.withdraw(onDropped);
+  }
+
   override memoryOf(streamId: number): number {
     return this.#outbox.memoryOf(streamId);
   }
@@ -253,6 +257,10 @@ class LinkChannel implements SessionChannel {
 
   queuedOn(streamId: number): number {
     return this.#outbox.queuedOn(streamId);
+  }
+
+  withdraw(onDropped: () => void): boolean {
+    return this.#outbox.withdraw(onDropped);
   }
 
   memoryOf(streamId: number): number {

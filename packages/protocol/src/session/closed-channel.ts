@@ -109,6 +109,9 @@ export class ClosedChannel implements SessionChannel {
   queuedOn(_streamId: number): number {
     return 0;
   }
+  withdraw(_onDropped: () => void): boolean {
+    return false;
+  }
   memoryOf(_streamId: number): number {
     return 0;
   }

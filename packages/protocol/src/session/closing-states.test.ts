@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { encodeUtf8 } from '../base/text.js';
 import { plainBody } from '../codec/body.js';
-import { createOutbox } from '../link/outbox.js';
+import { Outbox } from '../link/outbox.js';
 import { Closing, type ClosingEvent, ClosingState } from './closing.js';
 
 const TABLE: readonly (readonly [
@@ -49,7 +49,7 @@ const EVENTS = ['begin', 'send', 'receive', 'lose'] as const;
 const BOTH = [false, true];
 
 const closingIn = (state: ClosingState, hasBodies = false) => {
-  const outbox = createOutbox();
+  const outbox = new Outbox();
   if (hasBodies) outbox.pushBare('x', plainBody(encodeUtf8('x')));
   const closing = new Closing(outbox);
   closing.state = state;

@@ -5,7 +5,7 @@ import type { StringMap } from '../base/fields.js';
 import { Fifo } from '../base/fifo.js';
 import type { Negotiated } from '../control/agreement.js';
 import { type ClosePayload, CloseReason, type RejectPayload } from '../control/messages.js';
-import { createOutbox, type Outbox } from '../link/outbox.js';
+import { Outbox } from '../link/outbox.js';
 import { createChannel } from './channel.js';
 import { ClientRole } from './client-role.js';
 import { closeReasonOf, rejection, truncateReason, withCloseCode } from './close-reason.js';
@@ -33,7 +33,7 @@ const PUBLIC_STATE: Readonly<Record<LifecycleState, SessionState>> = {
 /** A session as its parts see it: role, channel, timers, control messages and received frames. */
 export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedSession {
   readonly options: SessionOptions;
-  readonly outbox: Outbox = createOutbox();
+  readonly outbox: Outbox = new Outbox();
   readonly timers: SessionTimers;
   readonly control = new ControlWriter(this);
   readonly role: Role;

@@ -6,7 +6,7 @@ import { plainBody } from '../codec/body.js';
 import { encodeControl } from '../control/envelope.js';
 import { decodeFailure } from '../link/failure.js';
 import { decodeLinkFrame, encodeBodyFrame, LinkKind } from '../link/frame.js';
-import { createOutbox } from '../link/outbox.js';
+import { Outbox } from '../link/outbox.js';
 import { Pacer } from '../link/rates.js';
 import { createSimulation, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
 import type { SessionEvent, SessionOptions } from './types.js';
@@ -108,7 +108,7 @@ describe('a client', () => {
   });
 
   it('lets no request overtake another that waits for the rate: stream IDs only grow', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.pace = new Pacer({ messagesPerMinute: 60 });
     let streamId = -1;
     const ask = (count: number) => {
@@ -133,7 +133,7 @@ describe('a client', () => {
   });
 
   it('writes frames of a lost connection again at once, and then new ones at the rate', () => {
-    const outbox = createOutbox();
+    const outbox = new Outbox();
     outbox.retain = true;
     outbox.pace = new Pacer({ messagesPerMinute: 60 });
     const drain = (now: number) => {

@@ -145,6 +145,8 @@ export interface Channel {
   queuedOn(streamId: number): number;
   /** Estimated memory, in bytes, of what waits to be written on one stream. */
   memoryOf(streamId: number): number;
+  /** Forgets the message with this `onDropped` if none of it is written. Returns whether it did. */
+  withdraw(onDropped: () => void): boolean;
   /** Stops or resumes granting the peer credit, when memory runs short. */
   holdCredit(isHeld: boolean): void;
   /** Whether the peer still wants to receive on `streamId`. */
