@@ -78,6 +78,8 @@ export class DirectionFollower {
       this.#continued.set(this.#newest, continues);
     }
     this.#newest++;
+    // An alias has a number of its own in place of a stream ID.
+    if (frame.kind === LinkKind.ALIAS) return;
     if (!isBodyKind(frame.kind) || (frame.flags & LinkFlag.MORE) === 0) {
       // A reply that ends, fails or is cancelled leaves no unfinished body.
       this.#open.delete(streamId);

@@ -114,6 +114,14 @@ describe('explaining a session', () => {
     }
   });
 
+  it('keeps an unfinished body when an alias has the number of its stream', () => {
+    const explainer = createSessionExplainer();
+    const [first, second] = pieces(LinkKind.REQUEST, 1, TEXT) as [Uint8Array, Uint8Array];
+    explainer.explain('sent', first);
+    explainer.explain('sent', encodeSignalFrame(LinkKind.ALIAS, 1, encodeUtf8('worker')));
+    expect(explainer.explain('sent', second).summary).toBe('PLAIN: 10 bytes, 20 of 35 so far');
+  });
+
   it.each([
     ['confirmed frames', 4],
     ['unconfirmed frames only', 0],
