@@ -1,33 +1,16 @@
 /** The public API of `@parlance/protocol`: codecs, and the session core without sockets or clocks. */
 
+export * from './application.js';
+
 // Names of the protocol
 
-export {
-  Algorithm,
-  EncodingName,
-  Extension,
-  NESTED_PROTOCOL_VERSION,
-  Prefix,
-  PROTOCOL_VERSION,
-  Subprotocol,
-} from './base/constants.js';
-export type { StringMap } from './base/fields.js';
+export { Extension, NESTED_PROTOCOL_VERSION, Prefix, PROTOCOL_VERSION } from './base/constants.js';
 export { FrameKind, frameKind } from './base/frame-kind.js';
 
 // Errors and close codes
 
-export { CLOSE_CODES, CloseCode, type CloseCodeName, isRetryableCloseCode } from './base/close-codes.js';
-export {
-  ERROR_CODES,
-  type ErrorCode,
-  type ErrorSide,
-  isProtocolError,
-  ProtocolError,
-  type ProtocolErrorOptions,
-  type Rejection,
-  RequestError,
-  type RequestErrorOptions,
-} from './base/errors.js';
+export { CLOSE_CODES, isRetryableCloseCode } from './base/close-codes.js';
+export { ERROR_CODES } from './base/errors.js';
 
 // Limits and timers
 
@@ -35,51 +18,13 @@ export {
   ANNOUNCED_LIMITS,
   DEFAULT_LIMITS,
   DEFAULT_TIMERS,
-  type Limits,
   MAX_ASSEMBLED_SIZE,
   resolveLimits,
   resolveTimers,
-  type Timers,
 } from './base/limits.js';
-
-// Sessions of applications
-
-export type { ContextDetails, LastSelection } from './codec/auto/deferred.js';
-export type { SecurityStatus } from './codec/body.js';
-export type { Negotiated } from './control/agreement.js';
-export type { AgentChange, AgentInfo, Agents } from './endpoint/agents/agents.js';
-export type { Undelivered } from './endpoint/agents/delivery.js';
-export type { AgentOptions } from './endpoint/agents/description.js';
-export type { Message } from './endpoint/messages/message.js';
-export type { Metadata, MetadataValue } from './endpoint/messages/metadata.js';
-export type { Body, Part } from './endpoint/messages/part.js';
-export type { CapabilityOptions } from './endpoint/options.js';
-export type { Logger } from './endpoint/ports.js';
-export type { BatchOptions } from './endpoint/requests/batch.js';
-export type { ReplyStream } from './endpoint/requests/reply.js';
-export type { RequestContext, RequestHandler } from './endpoint/requests/responder.js';
-export type {
-  CloseResult,
-  RequestOptions,
-  SendOptions,
-  SendTensorOptions,
-  Session,
-  SessionEvents,
-  SessionReset,
-} from './endpoint/session.js';
-export type { AlgorithmStats, DirectionStats, SessionStats } from './endpoint/stats.js';
-export type { TransferMode } from './endpoint/tensors/receiver.js';
-export type {
-  AssembledTensor,
-  ReceivedTensor,
-  StreamedTensor,
-  TensorInput,
-} from './endpoint/tensors/tensor.js';
-export type { SessionState, Unconfirmed, UnconfirmedBody } from './session/types.js';
 
 // Text codecs
 
-export type { Selection, SelectionRule, Trial } from './codec/auto/contest.js';
 export { decodeBase64, encodeBase64 } from './codec/base64.js';
 export { type LoadableCodec, loadCodecs } from './codec/load.js';
 export { decodeBrotli, encodeBrotli } from './codec/text/brotli.js';
@@ -97,18 +42,6 @@ export { decodeToken, encodeToken } from './codec/text/token.js';
 // M2M v1
 
 export { type CostTable, DEFAULT_COST_TABLE, estimateCost } from './codec/m2m/cost.js';
-export type {
-  BareFields,
-  FinishReason,
-  FixedHeader,
-  M2MFields,
-  M2MHeader,
-  M2MSchema,
-  M2MSecurityMode,
-  RequestFields,
-  ResponseFields,
-  Role,
-} from './codec/m2m/fields.js';
 export {
   decodeM2M,
   decodeM2MBody,
@@ -121,7 +54,6 @@ export {
   readM2MBodyHeader,
   readM2MHeader,
 } from './codec/m2m/m2m.js';
-export type { M2MSecurity } from './codec/m2m/security.js';
 
 // Keys
 
@@ -130,33 +62,18 @@ export { deriveKey, keyFromHex, keyPath, KeyPurpose } from './codec/crypto/keys.
 
 // AVP
 
-export type { AvpAgreement, AvpOptions } from './codec/avp/agreement.js';
 export {
   bfloat16ToFloat32,
   float16ToFloat32,
   float32ToBfloat16,
   float32ToFloat16,
 } from './codec/avp/float16.js';
-export {
-  type AvpInput,
-  type AvpMessage,
-  decodeAvp,
-  encodeAvp,
-  type EncodeAvpOptions,
-} from './codec/avp/frame.js';
-export type { AvpDescription, AvpHead, AvpMetadataInput, DecodeAvpOptions } from './codec/avp/head.js';
-export { type AvpHeader, readAvpHeader } from './codec/avp/header.js';
-export { type AvpTextMessage, decodeAvpTextMessage, type JsonObject } from './codec/avp/hello.js';
-export {
-  modelHash,
-  type ModelIdentity,
-  modelIdentity,
-  tokenizerHash,
-  type VocabularyEntries,
-} from './codec/avp/identity.js';
-export type { AvpMetadata, AvpMode, PayloadType } from './codec/avp/metadata.js';
-export { type Compatibility, type ResolutionPath, resolveCompatibility } from './codec/avp/resolve.js';
-export type { Dtype, Tensor, TypedTensor } from './codec/avp/tensor.js';
+export { decodeAvp, encodeAvp, type EncodeAvpOptions } from './codec/avp/frame.js';
+export type { DecodeAvpOptions } from './codec/avp/head.js';
+export { readAvpHeader } from './codec/avp/header.js';
+export { type AvpTextMessage, decodeAvpTextMessage } from './codec/avp/hello.js';
+export { modelHash, tokenizerHash } from './codec/avp/identity.js';
+export { resolveCompatibility } from './codec/avp/resolve.js';
 
 // KV-caches
 
@@ -197,7 +114,7 @@ export { type Agreement, type Capabilities, negotiate, type Negotiation } from '
 
 // Link frames and bodies
 
-export { algorithmOf, type BodyForm } from './codec/algorithms.js';
+export { algorithmOf } from './codec/algorithms.js';
 export {
   BodyCodec,
   type BodyCount,
@@ -208,7 +125,6 @@ export {
   type ReceivedBody,
 } from './codec/body.js';
 export { type ContextDescription, describeContextBody } from './codec/context/body.js';
-export type { ContextUse } from './link/context-coding.js';
 export { decodeLinkFrame, LinkFlag, type LinkFrame, LinkKind } from './link/frame.js';
 export type { BodyToSend, LinkEvent, OutgoingTransfer } from './link/link.js';
 export type { BodyPiece } from './link/reassembly.js';
