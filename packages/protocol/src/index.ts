@@ -1,6 +1,6 @@
 /** The public API of `@parlance/protocol`: codecs, and the session core without sockets or clocks. */
 
-export * from './application.js';
+export * from './endpoint/application.js';
 
 // Names of the protocol
 
