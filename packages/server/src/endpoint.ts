@@ -80,7 +80,7 @@ export class ServerEndpoint extends Endpoint {
   perform<Result>(command: (core: SessionCore) => Result): Result {
     let result: Result;
     try {
-      if (this.hasEnded) throw sessionFailed();
+      if (this.isDropped) throw sessionFailed();
       result = command(this.core);
     } catch (error) {
       if (isProtocolError(error)) throw error;

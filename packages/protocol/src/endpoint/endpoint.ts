@@ -106,6 +106,9 @@ export class Endpoint
   get hasEnded(): boolean {
     return this.#ending.hasEnded;
   }
+  protected get isDropped(): boolean {
+    return this.#ending.isDropped;
+  }
   get isReady(): boolean {
     return this.#isReady;
   }
