@@ -3,7 +3,6 @@ import {
   type AvpOptions,
   type BatchOptions,
   type CapabilityOptions,
-  createSession,
   type Limits,
   type Logger,
   type M2MSecurity,
@@ -17,6 +16,7 @@ import {
 import {
   assertOptions,
   CAPABILITY_KINDS,
+  createClientSession,
   createSweep,
   GuardedClock,
   guard,
@@ -165,8 +165,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   signal?.throwIfAborted();
 
   const createCore = () =>
-    createSession({
-      role: 'client',
+    createClientSession({
       subprotocol,
       capabilities,
       limits,

@@ -153,5 +153,5 @@ export {
   sessionMachine,
   stepLifecycle,
 } from './session/lifecycle.js';
-export { createSession } from './session/session.js';
+export { createSession } from './session/create.js';
 export type { AcceptOptions, Channel, SessionCore, SessionEvent, SessionOptions } from './session/types.js';

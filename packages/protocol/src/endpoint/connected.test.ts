@@ -4,7 +4,7 @@ import { ProtocolError } from '../base/errors.js';
 import { resolveLimits, resolveTimers } from '../base/limits.js';
 import { CloseReason } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
-import { createSession } from '../session/session.js';
+import { createSession } from '../session/create.js';
 import { TEST_CAPABILITIES } from '../testing/simulation.js';
 import { Endpoint } from './endpoint.js';
 import type { Wire } from './ports.js';

@@ -4,7 +4,7 @@ import { CloseCode } from '../base/close-codes.js';
 import { Algorithm, EncodingName, Subprotocol } from '../base/constants.js';
 import { type Limits, resolveLimits, resolveTimers } from '../base/limits.js';
 import { loadCodecs } from '../codec/load.js';
-import { createSession } from '../session/session.js';
+import { createSession } from '../session/create.js';
 import type { SessionCore } from '../session/types.js';
 import { ManualClock } from '../testing/manual-clock.js';
 import { loadEncoding } from '../tokenizer/load.js';

@@ -7,7 +7,6 @@ import type { Negotiated } from '../control/agreement.js';
 import { type ClosePayload, CloseReason, type RejectPayload } from '../control/messages.js';
 import { Outbox } from '../link/outbox.js';
 import { createChannel } from './channel.js';
-import { ClientRole } from './client-role.js';
 import { closeReasonOf, rejection, truncateReason, withCloseCode } from './close-reason.js';
 import { type ChannelHost, ClosedChannel, type SessionChannel } from './closed-channel.js';
 import { Closing } from './closing.js';
@@ -15,7 +14,6 @@ import { ControlWriter } from './control-writer.js';
 import type { HeldFrames, Receiver } from './incoming.js';
 import { LifecycleEffect, LifecycleEvent, LifecycleState, stepLifecycle } from './lifecycle.js';
 import type { Role, RoleHost } from './role.js';
-import { ServerRole } from './server-role.js';
 import { SessionTimers, type TimedSession } from './timers.js';
 import type { SessionEvent, SessionOptions, SessionState } from './types.js';
 
@@ -52,10 +50,10 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
   protected readonly closing = new Closing(this.outbox);
   held: HeldFrames | undefined;
 
-  constructor(options: SessionOptions) {
+  constructor(options: SessionOptions, createRole: (session: RoleHost) => Role) {
     this.options = options;
     this.timers = new SessionTimers(options.timers);
-    this.role = options.role === 'server' ? new ServerRole(this) : new ClientRole(this);
+    this.role = createRole(this);
   }
 
   get state(): SessionState {

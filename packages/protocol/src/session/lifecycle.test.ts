@@ -4,8 +4,8 @@ import { resolveLimits, resolveTimers } from '../base/limits.js';
 import { encodeControl } from '../control/envelope.js';
 import { CloseCode, Subprotocol } from '../index.js';
 import { TEST_CAPABILITIES } from '../testing/simulation.js';
+import { createSession } from './create.js';
 import { LifecycleEvent, type LifecycleState, sessionMachine, stepLifecycle } from './lifecycle.js';
-import { createSession } from './session.js';
 import type { SessionCore } from './types.js';
 
 /** Every event in every state, stepped by the machine and by the core alike. */

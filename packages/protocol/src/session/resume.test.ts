@@ -14,7 +14,7 @@ import {
   type SimulationOptions,
   TEST_CAPABILITIES,
 } from '../testing/simulation.js';
-import { createSession } from './session.js';
+import { createSession } from './create.js';
 import type { SessionCore } from './types.js';
 
 /** A session that is resumed on another connection; chaos.test.ts does it in random histories. */

@@ -13,18 +13,13 @@ import { disconnectError } from './close-reason.js';
 import { HeldFrames, receive } from './incoming.js';
 import { SessionInternals } from './internals.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
-import type { AcceptOptions, SessionCore, SessionEvent, SessionOptions, Unconfirmed } from './types.js';
-
-/** Creates one end of a session; see {@link SessionCore} for how to drive it. */
-export function createSession(options: SessionOptions): SessionCore {
-  return new Core(options);
-}
+import type { AcceptOptions, SessionCore, SessionEvent, Unconfirmed } from './types.js';
 
 /** Control frames that may wait to be written: far more than a peer that reads ever leaves waiting. */
 const MAX_CONTROL_FRAMES = 10_000;
 
 /** A session as its driver sees it. */
-class Core extends SessionInternals implements SessionCore {
+export class Core extends SessionInternals implements SessionCore {
   get subprotocol(): Subprotocol {
     return this.options.subprotocol;
   }

@@ -1,7 +1,7 @@
 import { Algorithm, EncodingName, Extension, Subprotocol } from '../base/constants.js';
 import { resolveLimits, resolveTimers } from '../base/limits.js';
 import { decodeControl } from '../control/envelope.js';
-import { createSession } from '../session/session.js';
+import { createSession } from '../session/create.js';
 import type { SessionCore, SessionEvent, SessionOptions } from '../session/types.js';
 
 /**

@@ -1,5 +1,5 @@
 import { CloseReason, type HelloPayload, ResumeRefusal } from '../../control/messages.js';
-import { createSession } from '../../session/session.js';
+import { createSession } from '../../session/create.js';
 import type { SessionCore, SessionEvent } from '../../session/types.js';
 import { Application } from './application.js';
 import type { Connection, Frame, Party } from './network.js';
