@@ -113,6 +113,12 @@ describe('options', () => {
     ['an empty token', { token: '' }, /^invalid_option: token: expected a string of 1 to/],
     ['a token function without one', { token: () => null }, /^invalid_option: token: /],
     ['an agent ID with a space', { agentId: 'a b' }, /^invalid_option: agent.id: /],
+    [
+      'an agent ID in two places',
+      { agentId: 'a', agent: { id: 'a' } },
+      /^invalid_option: agent.id: agentId is given as well/,
+    ],
+    ['an unknown name in agent', { agent: { name: 'a' } }, /^invalid_option: .*agent/],
     ['reconnect: true', { reconnect: true }, /^invalid_option: reconnect: an object or false/],
     ['a typo in reconnect', { reconnect: { maxDelay: 5 } }, /did you mean "maxDelayMs"\?/],
     ['delays the wrong way round', { reconnect: { minDelayMs: 9, maxDelayMs: 5 } }, /not 9 and 5$/],

@@ -588,8 +588,7 @@ describe('the directory', () => {
     const planner = await agent('planner', { avp: { identity: identity('llama') } });
     await agent('twin', {
       encodings: ['O200K_BASE'],
-      avp: { identity: identity('llama') },
-      agent: { metadata: { skill: 'sums' } },
+      agent: { id: 'twin', metadata: { skill: 'sums' }, model: { identity: identity('llama') } },
     });
     await agent('stranger', { avp: { identity: identity('gemma', 12) } });
     await agent('other/hidden');
