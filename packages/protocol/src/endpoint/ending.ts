@@ -11,7 +11,6 @@ export interface EndingHost extends EndpointHost {
   readonly endingSteps: readonly ((error: ProtocolError | undefined) => void)[];
   /** Transmits the frames and handles the events of the core. May throw. */
   apply(): void;
-  now(): number;
   /** Drops the connection with the reason of a close frame. Never throws. */
   cutOff(reason: string): void;
 }
@@ -110,7 +109,7 @@ export class Ending {
     const failed = again
       ? undefined
       : attempt(() => {
-          this.#host.core.abort(failure, this.#host.now());
+          this.#host.core.abort(failure, this.#host.options.clock.now());
           this.#host.apply();
         });
     if (failed !== undefined) this.#logFault(failed.error);

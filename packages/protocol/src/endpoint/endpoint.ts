@@ -68,9 +68,6 @@ export class Endpoint
     this.scanner = options.createScanner?.(this);
   }
 
-  now(): number {
-    return this.#clock.now();
-  }
   get reachesAgents(): boolean {
     return false;
   }
@@ -199,18 +196,20 @@ export class Endpoint
       const now = this.#clock.now();
       this.account.handleTick(now);
       if (!this.#transmitter.isReading) this.core.handleUnread(now);
-      if (now >= this.core.nextTimeout()) {
+      let next = this.core.nextTimeout();
+      if (now >= next) {
         this.core.handleTimeout(now);
         this.apply();
+        next = this.core.nextTimeout();
       }
-      this.#tickSoon(now);
+      this.#tickSoon(now, next);
     } catch (error) {
       this.crash(error);
     }
   }
 
-  #tickSoon(now: number): void {
-    const wait = this.core.nextTimeout() - now;
+  #tickSoon(now: number, next = this.core.nextTimeout()): void {
+    const wait = next - now;
     if (wait >= SHORT_TIMEOUT_MS) return;
     this.#isSoon = true;
     // Handlers work for a suspended session until its window ends, so it has to end on time.
