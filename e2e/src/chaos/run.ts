@@ -162,6 +162,8 @@ class Run {
     });
     session.on('reset', ({ reason }) => {
       if (!this.#closing.has(id)) account.fault(id, 'client', `not recovered: ${reason}`);
+      // The server closed it while its connection was lost, so there was nothing left to recover.
+      else if (isAway) this.#losses--;
       lost.abort();
     });
     const reading = readMessages(session, 'client', account);
