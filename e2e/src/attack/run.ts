@@ -93,6 +93,7 @@ export class Arena {
         .then((now) => now - held)
         .catch(() => peak);
     let heldBytes = await sample();
+    clearInterval(sampler);
     // A short run may end during work that is allowed to take a while: what counts is what stays.
     const isHeld = () =>
       ratioOf({ heldBytes, floors: scene.floors, sentBytes: scene.sentBytes }) > BOUNDS.heldPerByte;
@@ -100,7 +101,6 @@ export class Arena {
       await delay(1_000);
       heldBytes = Math.min(heldBytes, await sample());
     }
-    clearInterval(sampler);
     // Cancel the neighbour's requests to a server that is gone.
     if (server.end !== undefined) void neighbour.call('close').catch(() => {});
     const answers = await asking;
