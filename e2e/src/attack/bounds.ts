@@ -88,11 +88,7 @@ const mostP99 = (quiet: Latency) => Math.max(BOUNDS.neighbourP99Ms, RATIO_TO_QUI
 export const isDeferred = (neighbour: Latency, quiet: Latency) => neighbour.p99 > mostP99(quiet);
 
 /** Bytes held for each byte sent, without the floors and windows. */
-export function ratioOf({
-  heldBytes,
-  floors,
-  sentBytes,
-}: Pick<Outcome, 'heldBytes' | 'floors' | 'sentBytes'>): number {
+export function ratioOf({ heldBytes, floors, sentBytes }: Outcome): number {
   return Math.max(0, heldBytes - floors * BOUNDS.floor - BOUNDS.windows) / Math.max(1, sentBytes);
 }
 

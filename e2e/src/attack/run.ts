@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Child, startChild } from '../../../scripts/child-process.js';
 import type { Attack, Latency, Outcome } from './attack.js';
 import { MIB } from './bombs.js';
-import { BOUNDS, isDeferred, ratioOf } from './bounds.js';
+import { BOUNDS, isDeferred } from './bounds.js';
 import type { NeighbourCommands } from './neighbour.js';
 import { Scene, type Upstream } from './scene.js';
 import type { ServerCommands, ServerName } from './server.js';
@@ -19,13 +19,11 @@ const SAMPLE_MS = 20;
 const TICK_MS = 10;
 const PAGE = 4_096;
 /** A server with more than this left after an attack is replaced by a new one. */
-const CLEAN = { long: 12 * MIB, short: 48 * MIB } as const;
+const CLEAN = 12 * MIB;
 /** The report shows how a child ended; its output is hidden. */
 const CHILD = { isQuiet: true, timeoutMs: 10_000 };
 /** Duration of an attack in the short form. */
 const SHORT_MS = 200;
-/** How often a short run looks again for memory that work under way still holds. */
-const MOST_SAMPLES = 5;
 
 interface Quiet {
   readonly latency: Latency;
@@ -87,20 +85,11 @@ export class Arena {
     await scene.wait();
     const cpuMs = cpuOf(server.pid) - cpuBefore;
     const elapsed = performance.now() - start;
-    const sample = () =>
-      server
-        .callWithin(5_000, 'held')
-        .then((now) => now - held)
-        .catch(() => peak);
-    let heldBytes = await sample();
+    const heldBytes = await server
+      .callWithin(5_000, 'held')
+      .then((now) => now - held)
+      .catch(() => peak);
     clearInterval(sampler);
-    // A short run may end during work that is allowed to take a while: what counts is what stays.
-    const isHeld = () =>
-      ratioOf({ heldBytes, floors: scene.floors, sentBytes: scene.sentBytes }) > BOUNDS.heldPerByte;
-    for (let again = 0; this.#isShort && again < MOST_SAMPLES && isHeld(); again++) {
-      await delay(1_000);
-      heldBytes = Math.min(heldBytes, await sample());
-    }
     // Cancel the neighbour's requests to a server that is gone.
     if (server.end !== undefined) void neighbour.call('close').catch(() => {});
     const answers = await asking;
@@ -125,7 +114,7 @@ export class Arena {
       const again = await this.#listen(server, neighbour, windowMs);
       if (again.latency.p99 > quiet.latency.p99) quiet = again;
     }
-    if (leftBytes > CLEAN[this.#isShort ? 'short' : 'long'] || aliveMs === undefined) await this.#drop();
+    if (leftBytes > CLEAN || aliveMs === undefined) await this.#drop();
     return {
       attack,
       windowMs: elapsed,
