@@ -9,7 +9,8 @@ export * from '@parlance/protocol/internal';
 export { ByteReader } from '../../packages/protocol/src/base/bytes.js';
 export { prefixOf } from '../../packages/protocol/src/base/frame-kind.js';
 export { decodeUtf8 } from '../../packages/protocol/src/base/text.js';
-export { type BodyCoder, createBodyCoder } from '../../packages/protocol/src/codec/auto/coder.js';
+export { createBodyCoder } from '../../packages/protocol/src/codec/auto/coder.js';
+export type { BodyCoder } from '../../packages/protocol/src/codec/coder.js';
 export { canonicalJson } from '../../packages/protocol/src/codec/avp/canonical-json.js';
 export {
   decodeAvpHello,

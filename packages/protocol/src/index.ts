@@ -92,7 +92,7 @@ export {
 
 export type { Encoding } from './tokenizer/encoding.js';
 export { getEncoding, isEncodingAvailable, loadEncoding, type LoadOptions } from './tokenizer/load.js';
-export { VOCABULARY_HASHES } from './tokenizer/vocabulary.js';
+export { VOCABULARY_HASHES } from './tokenizer/hashes.js';
 
 // Control messages and negotiation
 

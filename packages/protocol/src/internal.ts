@@ -47,7 +47,7 @@ export { TokenBucket } from './base/token-bucket.js';
 
 // Agents and the relay
 
-export type { BodyCoder } from './codec/auto/coder.js';
+export type { BodyCoder } from './codec/coder.js';
 export { type DirectoryNews, type DirectoryQuery, newsFields } from './endpoint/agents/agents.js';
 export { encodeUndelivered } from './endpoint/agents/delivery.js';
 export { type AgentDescription, MAX_AGENT_METADATA, readAgent } from './endpoint/agents/description.js';

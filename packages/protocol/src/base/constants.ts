@@ -76,5 +76,7 @@ export const Extension = {
   AVP: 'avp',
   /** Hashes of the vocabularies that the encoding names stand for, as a JSON object. */
   VOCABULARIES: 'vocabularies',
+  /** The client loads the code of some codecs after ACCEPT, and sends READY when it has. */
+  READY: 'ready',
 } as const;
 export type Extension = (typeof Extension)[keyof typeof Extension];

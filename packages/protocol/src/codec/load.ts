@@ -26,7 +26,7 @@ export async function loadCodecs(names: readonly LoadableCodec[]): Promise<void>
       `unknown codec ${JSON.stringify(unknown)}; known codecs: ${[...LOADABLE].join(', ')}`,
     );
   }
-  const loads: Promise<void>[] = [];
+  const loads: Promise<unknown>[] = [];
   if (names.includes(Algorithm.M2M) || names.includes(Algorithm.BROTLI)) loads.push(platform.loadBrotli());
   if (names.includes('AVP') || names.includes('CONTEXT')) loads.push(platform.loadZstd());
   await Promise.all(loads);

@@ -1,3 +1,4 @@
+import { codecs } from '#codecs';
 import {
   type Algorithm,
   type EncodingName,
@@ -10,7 +11,7 @@ import { ProtocolError } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
 import { parseJson } from '../base/json.js';
 import { ANNOUNCED_LIMITS, type Limits, type Timers } from '../base/limits.js';
-import { type AvpAgreement, type AvpOptions, agreeOnAvp } from '../codec/avp/agreement.js';
+import type { AvpAgreement, AvpOptions } from '../codec/avp/agreement.js';
 import type {
   AcceptPayload,
   CapabilityShape,
@@ -125,6 +126,7 @@ const NEEDS_LINK: readonly string[] = [
   Extension.CONTEXT,
   Extension.AGENTS,
   Extension.AVP,
+  Extension.READY,
 ];
 
 /** How tensors travel between the two models that were introduced, and why. */
@@ -134,7 +136,7 @@ function avpAgreement(
 ): { readonly agreement: AvpAgreement; readonly reason: string } | undefined {
   const stated = peer[Extension.AVP];
   if (own === undefined || stated === undefined) return undefined;
-  const { mode, mapId, path } = agreeOnAvp(own, stated);
+  const { mode, mapId, path } = codecs.avp.get().agreeOnAvp(own, stated);
   return {
     agreement: Object.freeze({ mode, mapId }),
     reason: `tensors travel ${mode === 'json' ? 'as text' : 'unchanged'}: ${path.replaceAll('_', ' ')}`,

@@ -1,4 +1,5 @@
 import { Algorithm, EncodingName, NESTED_PROTOCOL_VERSION } from '../base/constants.js';
+import { toProtocolError } from '../base/errors.js';
 import {
   bad,
   booleanField,
@@ -12,7 +13,14 @@ import {
   stringField,
   stringMapField,
 } from '../base/fields.js';
-import type { AcceptPayload, CapabilityShape, HelloPayload, ResumeAnswer, ResumeOffer } from './messages.js';
+import type {
+  AcceptPayload,
+  CapabilityShape,
+  HelloPayload,
+  LaterCodec,
+  ResumeAnswer,
+  ResumeOffer,
+} from './messages.js';
 
 /**
  * The payloads of HELLO and ACCEPT in both capability shapes: our flat one, and the nested one of the reference
@@ -51,6 +59,30 @@ export const capabilityNames = {
   algorithm: nameParser(Algorithm),
   encoding: nameParser(EncodingName),
 };
+
+/** The codecs of READY; unknown names are ignored. */
+export function laterCodecsField(payload: Fields): LaterCodec[] {
+  return namesField(payload, 'codecs', MAX_NAMES, laterCodec);
+}
+
+/**
+ * The codecs that the extension `ready` of a HELLO lists; unknown names are ignored.
+ *
+ * @throws {ProtocolError} `bad_message` if it is not a JSON list of at most 64 names.
+ */
+export function laterCodecs(stated: string): LaterCodec[] {
+  let codecs: unknown;
+  try {
+    codecs = JSON.parse(stated);
+  } catch (cause) {
+    throw toProtocolError(cause, 'bad_message', 'the extension ready must be a JSON list');
+  }
+  if (!Array.isArray(codecs)) throw bad('the extension ready', 'a JSON list of names');
+  return laterCodecsField({ codecs });
+}
+
+const laterCodec = (name: string): LaterCodec | undefined =>
+  name === 'CONTEXT' ? name : capabilityNames.algorithm(name);
 
 export function parseHello(payload: Fields): HelloPayload {
   const shape = shapeOf(payload);

@@ -19,6 +19,7 @@ import {
   acceptFields,
   capabilityNames,
   helloFields,
+  laterCodecsField,
   parseAccept,
   parseHello,
   tokenField,
@@ -198,6 +199,8 @@ function fromFields(fields: Fields): ControlMessage | UnknownMessage {
           deadline: countField(payload, 'deadline', 0),
         },
       };
+    case 'READY':
+      return { type, sessionId, timestamp, payload: { codecs: laterCodecsField(payload) } };
     default:
       return { type: 'UNKNOWN', sessionId, timestamp, name: type.slice(0, 64) };
   }
@@ -285,6 +288,8 @@ function payloadFields(message: ControlMessage): Fields {
       return 'token' in message.payload
         ? { token: message.payload.token }
         : { expires_at: message.payload.expiresAt };
+    case 'READY':
+      return { ...message.payload };
     case 'GOAWAY': {
       const { retryAfterMs, deadline } = message.payload;
       return { retry_after_ms: retryAfterMs, deadline };

@@ -120,6 +120,15 @@ export interface GoAwayPayload {
   readonly deadline: number;
 }
 
+/** The client has loaded the code of these codecs; the server may use them from now on. */
+export interface ReadyPayload {
+  /** Algorithms, and `CONTEXT`. */
+  readonly codecs: readonly LaterCodec[];
+}
+
+/** A codec that a client may offer before it has loaded its code. */
+export type LaterCodec = Algorithm | 'CONTEXT';
+
 export interface DataPayload {
   readonly algorithm: Algorithm;
   /** A text form in JSON envelopes, bytes in MessagePack. */
@@ -163,6 +172,7 @@ export type PongMessage = Envelope<'PONG', EmptyPayload>;
 export type CloseMessage = Envelope<'CLOSE', ClosePayload>;
 export type AuthMessage = Envelope<'AUTH', AuthPayload>;
 export type GoAwayMessage = Envelope<'GOAWAY', GoAwayPayload>;
+export type ReadyMessage = Envelope<'READY', ReadyPayload>;
 
 /** Every message that this version knows. */
 export type ControlMessage =
@@ -174,7 +184,8 @@ export type ControlMessage =
   | PongMessage
   | CloseMessage
   | AuthMessage
-  | GoAwayMessage;
+  | GoAwayMessage
+  | ReadyMessage;
 
 /** A well-formed envelope of a type that this version does not know; ignored with a warning. */
 export interface UnknownMessage {

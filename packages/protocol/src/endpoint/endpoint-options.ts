@@ -5,6 +5,7 @@ import type { M2MSecurity } from '../codec/m2m/security.js';
 import type { GoAwayPayload } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { SessionCore, SessionEvent } from '../session/types.js';
+import type { CodecLoader } from './codec-loader.js';
 import type { Mailbox } from './messages/mailbox.js';
 import type { ContentScanner, EventRoute, Logger, ScannerHost } from './ports.js';
 import type { ResolvedBatchOptions } from './requests/batch.js';
@@ -30,6 +31,8 @@ export interface EndpointOptions {
   /** How the parts of replies are joined. @default each part is sent by itself */
   readonly batch?: ResolvedBatchOptions | undefined;
   readonly security?: M2MSecurity | undefined;
+  /** Loads codecs. @default the loader of the platform */
+  readonly codecs?: CodecLoader | undefined;
   /** @default 'assemble' */
   readonly transfers?: TransferMode | undefined;
   readonly logger?: Logger | undefined;

@@ -11,7 +11,7 @@ import type { EndpointOptions } from './endpoint-options.js';
 import { guard } from './guard.js';
 import { Inbound } from './inbound.js';
 import { Listeners } from './listeners.js';
-import { type LoadingHost, loadAgreed } from './loading.js';
+import { CodecLoading, type LoadingHost } from './loading.js';
 import { MemoryAccount, type MemoryAccountHost } from './memory-account.js';
 import { type Mailbox, SessionMailbox } from './messages/mailbox.js';
 import { isFaultIn } from './messages/undecodable.js';
@@ -46,6 +46,7 @@ export class Endpoint
   readonly #transmitter: Transmitter;
   protected readonly account = new MemoryAccount(this);
   readonly #ending = new Ending(this);
+  readonly loading: CodecLoading;
   /** Created on first use, once the session is ready. */
   #outbound: Outbound | undefined;
   #inbound: Inbound | undefined;
@@ -66,6 +67,7 @@ export class Endpoint
     this.session = options.userSession ?? new UserSession(this);
     this.mailbox = options.mailbox ?? new SessionMailbox();
     this.scanner = options.createScanner?.(this);
+    this.loading = new CodecLoading(this);
   }
 
   get reachesAgents(): boolean {
@@ -306,6 +308,10 @@ export class Endpoint
         return this.#handleState(event.state);
       case 'warning':
         return this.logger.warn({ event: 'session.warning', session: this.core.id }, event.message);
+      case 'codec':
+        return this.loading.handleNeeded(event.codec);
+      case 'ready':
+        return this.handleCodecs();
       case 'auth':
         return this.options.onAuth?.(event.token);
       case 'granted':
@@ -343,7 +349,11 @@ export class Endpoint
     // The session may be resumed while its codecs are being loaded.
     if (this.#isPreparing) return;
     this.#isPreparing = true;
-    loadAgreed(this, () => this.#start());
+    this.loading.begin(() => this.#start());
+  }
+
+  handleCodecs(): void {
+    this.#outbound?.handleCodecs();
   }
 
   #start(): void {

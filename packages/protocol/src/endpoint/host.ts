@@ -4,6 +4,7 @@ import type { Negotiated } from '../control/agreement.js';
 import type { SessionCore } from '../session/types.js';
 import type { EndpointOptions } from './endpoint-options.js';
 import type { Crashable } from './guard.js';
+import type { CodecLoading } from './loading.js';
 import type { Mailbox } from './messages/mailbox.js';
 import type { MessageOwner } from './messages/message.js';
 import type { ContentScanner, Logger } from './ports.js';
@@ -26,6 +27,7 @@ export interface EndpointHost extends Crashable, MessageOwner {
   readonly memory: SessionMemory;
   readonly mailbox: Mailbox;
   readonly scanner: ContentScanner | undefined;
+  readonly loading: CodecLoading;
   /** Writes the pending frames; enough after commands that cause no events. */
   transmit(): void;
   /** Writes the pending frames and handles events. Never throws. */

@@ -1,3 +1,4 @@
+import { parts } from '#parts';
 import { Extension } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { MAX_ASSEMBLED_SIZE } from '../base/limits.js';
@@ -5,7 +6,6 @@ import type { Reservation } from '../base/memory.js';
 import { plainBody, type ReceivedBody } from '../codec/body.js';
 import { DELIVERY } from '../link/addressing.js';
 import type { SessionEvent } from '../session/types.js';
-import { decodeUndelivered, encodeUndelivered } from './agents/delivery.js';
 import { guardLater } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
 import { loggable } from './loggable.js';
@@ -14,7 +14,7 @@ import { createMessage, type ReceivedMessage } from './messages/message.js';
 import type { Outbound } from './outbound.js';
 import type { EventRoute } from './ports.js';
 import { type RequestHandler, Responder } from './requests/responder.js';
-import { TensorReceiver } from './tensors/receiver.js';
+import type { TensorReceiver } from './tensors/receiver.js';
 import { isTurnOver } from './turn.js';
 
 /**
@@ -183,6 +183,7 @@ export class Inbound {
       const host = this.#host;
       const { core, mailbox, scanner } = host;
       const { clock, limits, maxAssembledSize = MAX_ASSEMBLED_SIZE, transfers = 'assemble' } = host.options;
+      const { TensorReceiver } = parts.tensors.get();
       this.#tensors = new TensorReceiver({
         mode: transfers,
         limits,
@@ -231,7 +232,7 @@ export class Inbound {
     this.#hasDroppedMessage = true;
     const mayReport = negotiated.extensions[Extension.AGENTS] !== undefined;
     if (mayReport && core.channel.queuedOn(0) < MAX_QUEUED_REPORTS) {
-      const report = encodeUndelivered({
+      const report = parts.agents.get().encodeUndelivered({
         to: '@server',
         outcome: 'not_sent',
         reason: 'unsupported',
@@ -249,15 +250,23 @@ export class Inbound {
 
   /** Reports messages that the server could not deliver. */
   #handleReport(body: ReceivedBody): void {
-    const { core, logger, options } = this.#host;
-    try {
-      const report = decodeUndelivered(this.#messageOf(body, undefined).text, options.limits);
-      this.#host.notify('undelivered', report);
-    } catch (error) {
+    const host = this.#host;
+    const { core, logger, options } = host;
+    const message = this.#messageOf(body, undefined);
+    const read = ({ decodeUndelivered }: { readonly decodeUndelivered: DecodeReport }) =>
+      host.notify('undelivered', decodeUndelivered(message.text, options.limits));
+    const reportFault = (error: unknown) => {
       const fields = { event: 'report.unreadable', session: core.id, err: loggable(error) };
       logger.warn(fields, 'cannot read a delivery report');
-    }
-    if (core.channel.consume(0, body.charge)) this.#host.pump();
+    };
+    if (parts.agents.isLoaded) {
+      try {
+        read(parts.agents.get());
+      } catch (error) {
+        reportFault(error);
+      }
+    } else guardLater(host, parts.agents.load().then(read).catch(reportFault));
+    if (core.channel.consume(0, body.charge)) host.pump();
   }
 
   #refuseTensor(streamId: number, charge: number): void {
@@ -288,6 +297,8 @@ export class Inbound {
     this.#host.pump();
   }
 }
+
+type DecodeReport = typeof import('./agents/delivery.js').decodeUndelivered;
 
 /** Bytes of reports that may wait for a peer that does not read them. */
 const MAX_QUEUED_REPORTS = 64 * 1024;

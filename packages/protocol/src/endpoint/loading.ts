@@ -1,52 +1,156 @@
-import { platform } from '#platform';
+import { codecs } from '#codecs';
+import { Algorithm } from '../base/constants.js';
 import { type ProtocolError, toProtocolError } from '../base/errors.js';
-import { type LoadableCodec, loadCodecs } from '../codec/load.js';
+import { type BodyForm, formOf } from '../codec/algorithms.js';
+import type { BodyCodec } from '../codec/body.js';
+import type { UsableCodecs } from '../codec/coder.js';
 import type { Negotiated } from '../control/agreement.js';
+import type { LaterCodec } from '../control/messages.js';
+import type { Clock } from '../platform/clock.js';
 import type { SessionCore } from '../session/types.js';
-import { getEncoding, loadEncoding } from '../tokenizer/load.js';
+import { type CodecLoader, codecLoader } from './codec-loader.js';
 import type { EndpointOptions } from './endpoint-options.js';
-import { type Crashable, guardLater } from './guard.js';
+import { type Crashable, guard, guardLater } from './guard.js';
+import type { Logger } from './ports.js';
 
 export interface LoadingHost extends Crashable {
   readonly core: SessionCore;
   readonly options: EndpointOptions;
+  readonly logger: Logger;
   readonly negotiated: Negotiated;
   /** All codecs are loaded before the first session begins, as a server does it. */
   readonly isPreloaded: boolean;
+  /** The codecs that may be used now have changed. */
+  handleCodecs(): void;
   abort(error: ProtocolError): void;
+  pump(): void;
 }
 
-/**
- * Loads the codecs and the vocabulary that the two ends agreed on, then calls `start`. The core holds
- * received frames meanwhile. A failure ends the session.
- */
-export function loadAgreed(host: LoadingHost, start: () => void): void {
-  const { core, negotiated, options } = host;
-  const hasContext = core.channel.contextUse !== undefined;
-  if (host.isPreloaded && isLoaded(negotiated, hasContext)) return start();
-  options.onAccepted?.();
-  core.holdFrames();
-  const loaded = load(negotiated, hasContext).then(
-    () => {
-      if (core.state !== 'closed') start();
-    },
-    (error: unknown) => {
-      if (core.state === 'closed') return;
-      host.abort(toProtocolError(error, 'internal', 'loading the codecs of the session failed'));
-    },
-  );
-  guardLater(host, loaded);
-}
+/** Milliseconds after ACCEPT for which a session that has begun leaves the connection to its first messages. */
+const LOAD_DELAY_MS = 1_000;
 
-/** @param hasContext whether bodies are coded in context. */
-function isLoaded({ encoding }: Negotiated, hasContext: boolean): boolean {
-  return (
-    (encoding === null || getEncoding(encoding) !== undefined) && (!hasContext || platform.isZstdLoaded())
-  );
-}
+/** Loads the codecs of one session: before it begins, or, in a page, when they are needed or after a while. */
+export class CodecLoading {
+  readonly #host: LoadingHost;
+  /** Codecs whose code could not be loaded. */
+  #failed: Set<BodyForm> | undefined;
 
-/** Rejects if a file or a module cannot be loaded. */
-async function load({ algorithms, encoding }: Negotiated, hasContext: boolean): Promise<void> {
-  const codecs: LoadableCodec[] = hasContext ? [...algorithms, 'CONTEXT'] : [...algorithms];
-  await Promise.all([loadCodecs(codecs), encoding === null ? undefined : loadEncoding(encoding)]);
+  constructor(host: LoadingHost) {
+    this.#host = host;
+  }
+
+  get #loader(): CodecLoader {
+    return this.#host.options.codecs ?? codecLoader;
+  }
+  get #clock(): Clock {
+    return this.#host.options.clock;
+  }
+
+  /**
+   * Calls `start` when the session may begin. If it has to wait, the core holds received frames meanwhile, and a
+   * failure ends the session.
+   */
+  begin(start: () => void): void {
+    const host = this.#host;
+    const { core, negotiated, options } = host;
+    const isLoaded = this.#missing.length === 0;
+    if (host.isPreloaded && isLoaded) return start();
+    options.onAccepted?.();
+    // Without NONE, nothing can be sent before; without the link, frames do not tell what they need.
+    if (this.#loader.isLazy && core.channel.hasLink && negotiated.algorithms.includes(Algorithm.NONE)) {
+      start();
+      if (!isLoaded) this.#clock.after(LOAD_DELAY_MS, () => guard(host, () => this.#loadBehind()));
+      return;
+    }
+    core.holdFrames();
+    const loading = Promise.all(this.#agreed.map((codec) => this.load(codec))).then(
+      () => {
+        if (core.state !== 'closed') start();
+      },
+      (error: unknown) => {
+        if (core.state === 'closed') return;
+        host.abort(toProtocolError(error, 'internal', 'loading the codecs of the session failed'));
+      },
+    );
+    guardLater(host, loading);
+  }
+
+  /** Loads what a held frame needs, then releases it. */
+  handleNeeded(codec: BodyCodec): void {
+    const host = this.#host;
+    const release = () => {
+      host.core.releaseFrames(this.#clock.now());
+      host.pump();
+    };
+    guardLater(host, this.#tryToLoad(formOf(codec)).then(release));
+  }
+
+  /** Loads what `algorithm` needs; `undefined` if it is there. */
+  request(algorithm: LaterCodec): Promise<void> | undefined {
+    if (this.#isReady(algorithm)) return undefined;
+    return this.load(algorithm).then(() => this.#announce([algorithm]));
+  }
+
+  /** The codecs that may be used now: agreed, loaded here, and loaded by the peer. */
+  get usable(): UsableCodecs {
+    const { core, negotiated } = this.#host;
+    const { encoding } = negotiated;
+    const isUsable = (codec: LaterCodec) => !core.awaitedCodecs.has(codec) && this.#isReady(codec);
+    return {
+      algorithms: negotiated.algorithms.filter(isUsable),
+      hasContext: this.#hasContext && isUsable('CONTEXT'),
+      encoding:
+        encoding !== null && this.#isReady('TOKEN_NATIVE')
+          ? codecs.tokenizer.get().getEncoding(encoding)
+          : undefined,
+    };
+  }
+
+  async load(form: BodyForm): Promise<void> {
+    await this.#loader.load(form, this.#host.negotiated.encoding);
+  }
+
+  #isReady(form: BodyForm): boolean {
+    return this.#loader.isReady(form, this.#host.negotiated.encoding);
+  }
+
+  get #hasContext(): boolean {
+    return this.#host.core.channel.contextUse !== undefined;
+  }
+
+  get #agreed(): readonly LaterCodec[] {
+    const { algorithms } = this.#host.negotiated;
+    return this.#hasContext ? [...algorithms, 'CONTEXT'] : algorithms;
+  }
+
+  get #missing(): readonly LaterCodec[] {
+    return this.#agreed.filter((codec) => !this.#isReady(codec));
+  }
+
+  #loadBehind(): void {
+    for (const codec of this.#missing) guardLater(this.#host, this.#tryToLoad(codec));
+  }
+
+  /** Leaves a codec out that cannot be loaded, and reports it once. */
+  async #tryToLoad(form: BodyForm): Promise<void> {
+    const { core, logger } = this.#host;
+    if (core.state === 'closed' || this.#failed?.has(form)) return;
+    try {
+      await this.load(form);
+    } catch (error) {
+      this.#failed ??= new Set();
+      this.#failed.add(form);
+      const { message } = toProtocolError(error, 'codec_not_loaded', String(error));
+      logger.warn({ event: 'codec.unavailable', codec: form }, `${form} is left out: ${message}`);
+      return;
+    }
+    if (form !== 'AVP') this.#announce([form]);
+  }
+
+  #announce(loaded: readonly LaterCodec[]): void {
+    const host = this.#host;
+    host.core.announceReady(loaded, this.#clock.now());
+    host.handleCodecs();
+    host.pump();
+  }
 }

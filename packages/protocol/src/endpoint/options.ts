@@ -1,11 +1,12 @@
+import { codecs } from '#codecs';
 import { Algorithm, type EncodingName, Extension } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import type { Limits, Timers } from '../base/limits.js';
 import { type OptionKinds, unknownName } from '../base/options.js';
-import { type AvpOptions, introduction } from '../codec/avp/agreement.js';
+import type { AvpOptions } from '../codec/avp/agreement.js';
 import { encodeContextParameters } from '../codec/context/parameters.js';
 import type { Capabilities } from '../control/negotiate.js';
-import { VOCABULARY_HASHES } from '../tokenizer/vocabulary.js';
+import { VOCABULARY_HASHES } from '../tokenizer/hashes.js';
 import { type AgentOptions, agentExtension } from './agents/description.js';
 import type { TransferMode } from './tensors/receiver.js';
 
@@ -105,7 +106,7 @@ export function resolveCapabilities(
   if (wanted.agents) extensions[Extension.AGENTS] = agentExtension(options.agent ?? {});
   const { avp } = options;
   if (wanted.avp && avp !== undefined && !isProtected)
-    extensions[Extension.AVP] = introduction(avp, options.agentId);
+    extensions[Extension.AVP] = codecs.avp.get().introduction(avp, options.agentId);
   if (encodings.length > 0) extensions[Extension.VOCABULARIES] = JSON.stringify(vocabularies);
   return {
     algorithms,

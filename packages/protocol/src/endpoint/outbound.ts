@@ -1,9 +1,11 @@
+import { parts } from '#parts';
 import { Subprotocol } from '../base/constants.js';
-import { type BodyCoder, createBodyCoder } from '../codec/auto/coder.js';
+import type { BodyCoder } from '../codec/coder.js';
+import { LateCoder } from '../codec/late-coder.js';
+import type { LaterCodec } from '../control/messages.js';
 import type { BodyToSend } from '../link/link.js';
 import type { Clock } from '../platform/clock.js';
 import { maxMessageSize } from '../session/body-rules.js';
-import { getEncoding } from '../tokenizer/load.js';
 import { GuardedClock, guard } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
 import { Backpressure } from './messages/backpressure.js';
@@ -14,7 +16,7 @@ import { type Body, encodeBody } from './messages/part.js';
 import type { Reply } from './requests/reply.js';
 import { Requester } from './requests/requester.js';
 import type { RequestOptions, SendOptions, SendTensorOptions } from './session.js';
-import { TensorSender } from './tensors/sender.js';
+import type { TensorSender } from './tensors/sender.js';
 import type { TensorInput } from './tensors/tensor.js';
 
 /**
@@ -41,20 +43,35 @@ export class Outbound {
 
   get coder(): BodyCoder {
     if (this.#coder === undefined) {
-      const { core, negotiated, options } = this.#host;
-      const { algorithms, encoding } = negotiated;
-      const { clock, limits, role, security } = options;
-      const hasContext = core.channel.contextUse !== undefined;
-      this.#coder = createBodyCoder({
-        algorithms,
-        encoding: encoding === null ? undefined : getEncoding(encoding),
-        limits,
-        security,
-        context: hasContext ? { maxMessageSize: maxMessageSize(role, negotiated, limits) } : undefined,
-        yield: options.yield ?? clock.yield,
-      });
+      const { options, loading } = this.#host;
+      const load = (codec: LaterCodec) => loading.request(codec);
+      this.#coder =
+        this.#createCoder() ??
+        new LateCoder({ limits: options.limits, create: () => this.#createCoder(), load });
+      this.handleCodecs();
     }
     return this.#coder;
+  }
+
+  /** The codecs that may be used now have changed. */
+  handleCodecs(): void {
+    this.#coder?.use(this.#host.loading.usable);
+  }
+
+  /** `undefined` until the code is loaded. */
+  #createCoder(): BodyCoder | undefined {
+    if (!parts.coding.isLoaded) return undefined;
+    const { core, negotiated, options } = this.#host;
+    const { clock, limits, role, security } = options;
+    const hasContext = core.channel.contextUse !== undefined;
+    return parts.coding.get().createBodyCoder({
+      algorithms: negotiated.algorithms,
+      encoding: undefined,
+      limits,
+      security,
+      context: hasContext ? { maxMessageSize: maxMessageSize(role, negotiated, limits) } : undefined,
+      yield: options.yield ?? clock.yield,
+    });
   }
 
   get requester(): Requester {
@@ -109,7 +126,18 @@ export class Outbound {
     options: SendTensorOptions,
     agent: string | undefined,
   ): Promise<void> {
-    await this.#tensorSender.send(tensor, agent, options);
+    const { TensorSender } = await parts.tensors.load();
+    if (this.#hasEnded) throw sessionClosed();
+    const host = this.#host;
+    this.#tensors ??= new TensorSender({
+      core: host.core,
+      requester: this.requester,
+      pump: () => host.pump(),
+      written: (streamId) => this.room(streamId, 1),
+      sendText: (text) => host.session.send(text),
+      agents: host.agents,
+    });
+    await this.#tensors.send(tensor, agent, options);
   }
 
   /** Resumes senders that waited for room, if there is room now. */
@@ -129,21 +157,6 @@ export class Outbound {
     for (const stop of this.#withdrawable ?? []) stop();
     // Most sessions end without open requests, and creating an error costs more than the rest of their end.
     if (this.#requester !== undefined) this.#requester.end(error ?? sessionClosed());
-  }
-
-  get #tensorSender(): TensorSender {
-    if (this.#tensors === undefined) {
-      const host = this.#host;
-      this.#tensors = new TensorSender({
-        core: host.core,
-        requester: this.requester,
-        pump: () => host.pump(),
-        written: (streamId) => this.room(streamId, 1),
-        sendText: (text) => host.session.send(text),
-        agents: host.agents,
-      });
-    }
-    return this.#tensors;
   }
 
   #send(coded: BodyToSend, { signal }: SendOptions): Promise<void> {

@@ -1,8 +1,9 @@
+import { parts } from '#parts';
 import { ProtocolError } from '../base/errors.js';
 import type { Negotiated } from '../control/agreement.js';
 import { DIRECTORY, isAgentAddress, isAgentId } from '../link/addressing.js';
 import type { SessionState } from '../session/types.js';
-import { type Agents, askForAgents } from './agents/agents.js';
+import type { Agents } from './agents/agents.js';
 import {
   assertEventName,
   assertRequestOptions,
@@ -103,6 +104,7 @@ export class UserSession implements Session {
   }
 
   async agents(): Promise<Agents> {
+    const { askForAgents } = await parts.agents.load();
     return await askForAgents((query) => this.#ask(query, NONE, DIRECTORY));
   }
 

@@ -38,7 +38,7 @@ export function explainControlJson(report: Report, text: string, bytes: Uint8Arr
   );
 }
 
-const KNOWN_TYPE = /"type"\s*:\s*"(?:HELLO|ACCEPT|REJECT|DATA|PING|PONG|CLOSE|AUTH|GOAWAY)"/;
+const KNOWN_TYPE = /"type"\s*:\s*"(?:HELLO|ACCEPT|REJECT|DATA|PING|PONG|CLOSE|AUTH|GOAWAY|READY)"/;
 const ENVELOPE_FIELDS = /"session_id"\s*:[\s\S]*"payload"\s*:|"payload"\s*:[\s\S]*"session_id"\s*:/;
 /** The fields that identify an envelope are near its beginning. */
 const MAX_SEARCHED = 4096;
@@ -166,6 +166,8 @@ function summaryOf(message: Message): string {
         `reconnect after ${number(retryAfterMs / 1000)} s`,
       );
     }
+    case 'READY':
+      return `the client has loaded ${list(message.payload.codecs)}`;
     case 'UNKNOWN':
       return 'unknown message type, ignored';
   }

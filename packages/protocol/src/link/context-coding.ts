@@ -1,7 +1,8 @@
+import { codecs } from '#codecs';
 import { ProtocolError } from '../base/errors.js';
 import { BodyCodec, type ReceivedBody } from '../codec/body.js';
-import { ContextDecoder } from '../codec/context/decoder.js';
-import { ContextEncoder } from '../codec/context/encoder.js';
+import type { ContextDecoder } from '../codec/context/decoder.js';
+import type { ContextEncoder } from '../codec/context/encoder.js';
 import type { ContextParameters } from '../codec/context/parameters.js';
 import {
   type BodyFields,
@@ -42,7 +43,7 @@ export class LinkContext {
   encode(body: OutgoingBody): OutgoingBody {
     const { deferred, kind, streamId } = body;
     if (deferred === undefined) return body;
-    this.#encoder ??= new ContextEncoder(this.#parameters);
+    this.#encoder ??= new (codecs.context.get().ContextEncoder)(this.#parameters);
     const { offer, ...coded } = deferred.encode(this.#encoder, streamId, kind, kind === LinkKind.CHUNK);
     if (offer !== undefined) this.#encoder.begin(streamId, offer);
     return { ...body, ...coded, deferred: undefined };
@@ -79,7 +80,7 @@ export class LinkContext {
   receiveFirst({ streamId, flags }: LinkFrame, bytes: Uint8Array): void {
     if (flags & LinkFlag.SECRET)
       throw new ProtocolError('bad_frame', 'a secret body must not be coded in context');
-    this.#decoder ??= new ContextDecoder(this.#parameters, this.#maxMessageSize);
+    this.#decoder ??= new (codecs.context.get().ContextDecoder)(this.#parameters, this.#maxMessageSize);
     this.#decoder.begin(streamId, bytes);
   }
 

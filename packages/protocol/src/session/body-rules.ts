@@ -1,10 +1,11 @@
+import { codecs } from '#codecs';
 import { Extension } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
 import type { Limits } from '../base/limits.js';
 import { algorithmOf } from '../codec/algorithms.js';
 import { BodyCodec, type ReceivedBody } from '../codec/body.js';
-import { isM2M, openM2MBody } from '../codec/m2m/m2m.js';
+import { isM2M } from '../codec/m2m/prefix.js';
 import type { M2MSecurity } from '../codec/m2m/security.js';
 import { type LinkParameters, linkParameters, type Negotiated } from '../control/agreement.js';
 import { decodeLinkFrame, isBodyKind } from '../link/frame.js';
@@ -142,7 +143,7 @@ export class BodyRules {
   open(body: ReceivedBody): ReceivedBody {
     this.#assertNegotiated(body);
     if (this.#security === undefined) return body;
-    return { ...body, opened: openM2MBody(body.bytes, this.#security) };
+    return { ...body, opened: codecs.m2m.get().openM2MBody(body.bytes, this.#security) };
   }
 
   /** AVP is never negotiated; an empty body has no codec. */

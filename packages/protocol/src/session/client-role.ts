@@ -7,6 +7,7 @@ import {
   type AuthMessage,
   type GoAwayPayload,
   type HelloPayload,
+  type LaterCodec,
   type RejectPayload,
   type ResumeAnswer,
   ResumeRefusal,
@@ -28,6 +29,8 @@ export class ClientRole implements Role {
   /** The HELLO of the first connection. */
   #hello: HelloPayload | undefined;
   #ticket: ResumeTicket | undefined;
+  /** Codecs that were not loaded at HELLO and are now. */
+  readonly #ready = new Set<LaterCodec>();
   /** The server's REJECT, until the close code that follows it. */
   #rejected: RejectPayload | undefined;
 
@@ -52,6 +55,9 @@ export class ClientRole implements Role {
   }
   get idleTimeoutMs(): number {
     return Infinity;
+  }
+  get awaitedCodecs(): ReadonlySet<LaterCodec> {
+    return NONE_AWAITED;
   }
   get limiter(): undefined {
     return undefined;
@@ -112,8 +118,8 @@ export class ClientRole implements Role {
         this.goAway = message.payload;
         session.channel.draining = message.payload;
         return session.emit({ type: 'goaway', ...message.payload });
-      case 'HELLO':
-        throw new ProtocolError('protocol_violation', 'HELLO is for a client to send');
+      default:
+        throw new ProtocolError('protocol_violation', `${message.type} is for a client to send`);
     }
   }
 
@@ -146,6 +152,8 @@ export class ClientRole implements Role {
     this.#ticket?.renew(answer);
     session.channel.resume(answer.received);
     session.apply(LifecycleEvent.ACCEPT);
+    // The last READY may have been lost with the connection.
+    this.#sendReady();
   }
 
   #handleReject(reject: RejectPayload): void {
@@ -173,6 +181,18 @@ export class ClientRole implements Role {
   }
 
   // --- commands
+
+  announceReady(codecs: readonly LaterCodec[]): void {
+    for (const codec of codecs) this.#ready.add(codec);
+    this.#sendReady();
+  }
+
+  #sendReady(): void {
+    const { control, isEstablished, negotiated } = this.#session;
+    const isAgreed = negotiated?.extensions[Extension.READY] !== undefined;
+    if (!isAgreed || !isEstablished || this.#ready.size === 0) return;
+    control.send({ type: 'READY', payload: { codecs: [...this.#ready] } });
+  }
 
   authenticate(token: string): void {
     if (this.#session.isEstablished) this.#session.control.send({ type: 'AUTH', payload: { token } });
@@ -206,3 +226,5 @@ function notResumed(answer: ResumeAnswer | undefined): ProtocolError {
     side: 'remote',
   });
 }
+
+const NONE_AWAITED: ReadonlySet<LaterCodec> = new Set();

@@ -2,7 +2,7 @@ import { Subprotocol } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { AVP_FIRST_BYTE, FrameKind, frameKind, LINK_FIRST_BYTE } from '../base/frame-kind.js';
 import type { Limits } from '../base/limits.js';
-import type { SecurityStatus } from '../codec/body.js';
+import type { BodyCodec, SecurityStatus } from '../codec/body.js';
 import { decodeControl, decodeControlJson, MAX_CONTROL_SIZE } from '../control/envelope.js';
 import type { ClosePayload, ControlMessage, DataPayload, UnknownMessage } from '../control/messages.js';
 import { isCounted, type LinkKind } from '../link/frame.js';
@@ -22,6 +22,9 @@ export interface Receiver
   /** The peer's CLOSE was received, so no counted frame may follow. */
   readonly hasReceivedClose: boolean;
   unknownMessages: number;
+  /** The codec of a body in a link frame, if its code has to be loaded first. */
+  missingCodec(frame: Uint8Array): BodyCodec | undefined;
+  holdFrames(): HeldFrames;
   handleClose(payload: ClosePayload): void;
 }
 
@@ -40,6 +43,11 @@ export function receive(session: Receiver, data: Uint8Array | string): void {
 function receiveLinkFrame(session: Receiver, frame: Uint8Array): void {
   if (session.isLost) throw new ProtocolError('protocol_violation', 'a link frame before ACCEPT');
   if (session.held !== undefined) return session.held.add(frame);
+  const codec = session.missingCodec(frame);
+  if (codec !== undefined) {
+    session.holdFrames().add(frame);
+    return session.emit({ type: 'codec', codec });
+  }
   session.role.handleLinkFrame();
   // Acknowledgements and credit are sent after CLOSE too.
   if (isCounted(((frame[0] ?? 0) & 0x0f) as LinkKind)) {

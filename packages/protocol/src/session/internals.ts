@@ -3,15 +3,17 @@ import { Extension, Subprotocol } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
 import { Fifo } from '../base/fifo.js';
+import type { BodyCodec } from '../codec/body.js';
 import type { Negotiated } from '../control/agreement.js';
 import { type ClosePayload, CloseReason, type RejectPayload } from '../control/messages.js';
+import { decodeLinkFrame, isBodyKind } from '../link/frame.js';
 import { Outbox } from '../link/outbox.js';
 import { createChannel } from './channel.js';
 import { closeReasonOf, rejection, truncateReason, withCloseCode } from './close-reason.js';
 import { type ChannelHost, ClosedChannel, type SessionChannel } from './closed-channel.js';
 import { Closing } from './closing.js';
 import { ControlWriter } from './control-writer.js';
-import type { HeldFrames, Receiver } from './incoming.js';
+import { HeldFrames, type Receiver } from './incoming.js';
 import { LifecycleEffect, LifecycleEvent, LifecycleState, stepLifecycle } from './lifecycle.js';
 import type { Role, RoleHost } from './role.js';
 import { SessionTimers, type TimedSession } from './timers.js';
@@ -89,6 +91,25 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
   /** A closing session also resumes, to finish closing. */
   protected get canResume(): boolean {
     return this.role.isResumable && (this.isOpen || this.lifecycle === LifecycleState.CLOSING);
+  }
+
+  /** Codecs whose code was asked for; a body in one of them that could not be loaded fails when it is decoded. */
+  #askedFor: Set<BodyCodec> | undefined;
+
+  missingCodec(frame: Uint8Array): BodyCodec | undefined {
+    const { isDecodable } = this.options;
+    if (isDecodable === undefined || this.negotiated === undefined) return undefined;
+    const { kind, codec } = decodeLinkFrame(frame);
+    if (!isBodyKind(kind) || this.#askedFor?.has(codec) || isDecodable(codec, this.negotiated))
+      return undefined;
+    this.#askedFor ??= new Set();
+    this.#askedFor.add(codec);
+    return codec;
+  }
+
+  holdFrames(): HeldFrames {
+    this.held ??= new HeldFrames(this.options.limits);
+    return this.held;
   }
 
   handleClose({ reason, message }: ClosePayload): void {

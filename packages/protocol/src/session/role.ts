@@ -6,6 +6,7 @@ import type {
   ControlMessage,
   GoAwayPayload,
   HelloPayload,
+  LaterCodec,
   ResumeOffer,
   ResumeRefusal,
 } from '../control/messages.js';
@@ -21,7 +22,7 @@ import type { AcceptOptions, SessionCore, SessionEvent, SessionOptions } from '.
 /** The control messages that only one role may send, or that differ between the roles. */
 export type RoleMessage = Extract<
   ControlMessage,
-  { readonly type: 'HELLO' | 'ACCEPT' | 'REJECT' | 'AUTH' | 'GOAWAY' }
+  { readonly type: 'HELLO' | 'ACCEPT' | 'REJECT' | 'AUTH' | 'GOAWAY' | 'READY' }
 >;
 
 /** What a role knows about the end of a connection. */
@@ -43,6 +44,8 @@ export interface Role extends RoleDeadlines {
   /** What a handshake that took too long is reported as. */
   readonly handshakeTimeout: string;
   readonly goAway: GoAwayPayload | undefined;
+  /** Server: agreed codecs whose code the client has not loaded yet. */
+  readonly awaitedCodecs: ReadonlySet<LaterCodec>;
   /** Client: how long the last REJECT asked to wait, in milliseconds. */
   readonly retryAfterMs: number;
   /** Server: enforces the announced rates, from ACCEPT on. */
@@ -65,6 +68,7 @@ export interface Role extends RoleDeadlines {
   resume(offer: ResumeOffer): void;
   grant(expiresAt: number | null): void;
   authenticate(token: string): void;
+  announceReady(codecs: readonly LaterCodec[]): void;
   sendGoAway(payload: GoAwayPayload): void;
 }
 

@@ -13,10 +13,13 @@ import {
   offerOf,
   serverAgreement,
 } from '../control/agreement.js';
+import { laterCodecs } from '../control/capabilities.js';
 import {
   type AuthPayload,
   type GoAwayPayload,
   type HelloPayload,
+  type LaterCodec,
+  type ReadyPayload,
   RejectCode,
   type ResumeAnswer,
   type ResumeOffer,
@@ -41,6 +44,7 @@ export class ServerRole implements Role {
   #statedAgentId: string | undefined;
   #agentId: string | undefined;
   #guard: ResumeGuard | undefined;
+  awaitedCodecs: ReadonlySet<LaterCodec> = NONE_AWAITED;
   // Created on first use: most sessions need neither.
   #credentials: CredentialExpiry | undefined;
   #goAway: GoAwaySender | undefined;
@@ -107,6 +111,8 @@ export class ServerRole implements Role {
         return this.#handleHello(message.payload);
       case 'AUTH':
         return this.#handleAuth(message.payload);
+      case 'READY':
+        return this.#handleReady(message.payload);
       default:
         throw new ProtocolError('protocol_violation', `${message.type} is for a server to send`);
     }
@@ -130,11 +136,24 @@ export class ServerRole implements Role {
     linkParameters(extensions);
     const context = extensions[Extension.CONTEXT];
     if (context !== undefined) assertContextParameters(context);
+    const later = extensions[Extension.READY];
+    if (later !== undefined) laterCodecs(later);
     const introduced = extensions[Extension.AVP];
     if (introduced !== undefined && options.avp !== undefined) decodeAvpHello(introduced);
     this.#hello = hello;
     timers.startState(options.timers.acceptTimeoutMs);
     this.#session.emit({ type: 'hello', hello });
+  }
+
+  #handleReady({ codecs }: ReadyPayload): void {
+    const { negotiated } = this.#session;
+    if (negotiated?.extensions[Extension.READY] === undefined) {
+      throw new ProtocolError('protocol_violation', 'READY was not agreed on');
+    }
+    const loaded = codecs.filter((codec) => this.awaitedCodecs.has(codec));
+    if (loaded.length === 0) return;
+    this.awaitedCodecs = new Set([...this.awaitedCodecs].filter((codec) => !loaded.includes(codec)));
+    this.#session.emit({ type: 'ready' });
   }
 
   #handleAuth(payload: AuthPayload): void {
@@ -178,6 +197,10 @@ export class ServerRole implements Role {
     this.#hello = undefined;
     if (negotiated.extensions[Extension.RESUME] !== undefined) this.#guard = new ResumeGuard();
     this.limiter = new RateLimiter(session.options.limits);
+    const later = offer.extensions[Extension.READY];
+    if (later !== undefined && negotiated.extensions[Extension.READY] !== undefined) {
+      this.awaitedCodecs = new Set(laterCodecs(later));
+    }
     session.agree(sessionId, negotiated, offer.extensions);
     this.#sendAccept(this.#resumeAnswer(false, refusal));
     session.apply(LifecycleEvent.ACCEPT);
@@ -275,7 +298,13 @@ export class ServerRole implements Role {
   authenticate(): void {
     throw wrongRole('only a client sends credentials');
   }
+
+  announceReady(): void {
+    throw wrongRole('only a client loads codecs after ACCEPT');
+  }
 }
+
+const NONE_AWAITED: ReadonlySet<LaterCodec> = new Set();
 
 /**
  * What the server has announced about draining, and whether the client knows. GOAWAY is followed by a PING,

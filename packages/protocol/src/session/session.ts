@@ -5,12 +5,13 @@ import {
   CloseReason,
   type GoAwayPayload,
   type HelloPayload,
+  type LaterCodec,
   type ResumeOffer,
   ResumeRefusal,
 } from '../control/messages.js';
 import type { Negotiation } from '../control/negotiate.js';
 import { disconnectError } from './close-reason.js';
-import { HeldFrames, receive } from './incoming.js';
+import { receive } from './incoming.js';
 import { SessionInternals } from './internals.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
 import type { AcceptOptions, SessionCore, SessionEvent, Unconfirmed } from './types.js';
@@ -50,6 +51,9 @@ export class Core extends SessionInternals implements SessionCore {
   get goAway(): GoAwayPayload | undefined {
     return this.role.goAway;
   }
+  get awaitedCodecs(): ReadonlySet<LaterCodec> {
+    return this.role.awaitedCodecs;
+  }
   get retryAfterMs(): number {
     return this.role.retryAfterMs;
   }
@@ -78,10 +82,6 @@ export class Core extends SessionInternals implements SessionCore {
     } catch (error) {
       this.#fail(error);
     }
-  }
-
-  holdFrames(): void {
-    this.held ??= new HeldFrames(this.options.limits);
   }
 
   releaseFrames(now: number): void {
@@ -189,6 +189,11 @@ export class Core extends SessionInternals implements SessionCore {
   authenticate(token: string, now: number): void {
     this.timers.tick(now);
     this.role.authenticate(token);
+  }
+
+  announceReady(codecs: readonly LaterCodec[], now: number): void {
+    this.timers.tick(now);
+    this.role.announceReady(codecs);
   }
 
   sendGoAway(payload: GoAwayPayload, now: number): void {

@@ -1,13 +1,14 @@
 import type { CloseCode } from '../base/close-codes.js';
 import type { Subprotocol } from '../base/constants.js';
 import type { ProtocolError } from '../base/errors.js';
-import type { BodyCounts } from '../codec/body.js';
+import type { BodyCodec, BodyCounts } from '../codec/body.js';
 import type { M2MSecurity } from '../codec/m2m/security.js';
 import type { AgreementCache, AgreementOptions, Negotiated } from '../control/agreement.js';
 import type {
   CloseReason,
   GoAwayPayload,
   HelloPayload,
+  LaterCodec,
   RejectPayload,
   ResumeOffer,
   ResumeRefusal,
@@ -38,6 +39,11 @@ export interface SessionOptions extends AgreementOptions {
   readonly security?: M2MSecurity | undefined;
   /** Server: the answers that its sessions share. @default each session computes its own */
   readonly agreements?: AgreementCache | undefined;
+  /**
+   * Whether bodies in a codec can be decoded now. The core holds frames that come before, and asks for the code with
+   * a `codec` event. @default always
+   */
+  readonly isDecodable?: ((codec: BodyCodec, negotiated: Negotiated) => boolean) | undefined;
   /** Unix milliseconds at clock reading 0, for the timestamps of envelopes. @default 0 */
   readonly timeOrigin?: number | undefined;
 }
@@ -51,6 +57,10 @@ export type SessionEvent =
   | { readonly type: 'hello'; readonly hello: HelloPayload }
   | { readonly type: 'state'; readonly state: SessionState }
   | { readonly type: 'warning'; readonly message: string }
+  /** Bodies in this codec wait for its code: load it, then call `releaseFrames`. */
+  | { readonly type: 'codec'; readonly codec: BodyCodec }
+  /** Server: the client has loaded the code of more codecs, so `awaitedCodecs` has changed. */
+  | { readonly type: 'ready' }
   /**
    * Client: the server could not resume the session and has begun a new one on the same connection with this
    * frame. The session has ended; `ended` follows.
@@ -178,6 +188,8 @@ export interface SessionCore {
   readonly isPaced: boolean;
   /** Control messages of unknown type, which were ignored; the first of them causes a `warning`. */
   readonly unknownMessages: number;
+  /** Server: codecs that the client has agreed on and whose code it has not loaded yet. */
+  readonly awaitedCodecs: ReadonlySet<LaterCodec>;
   /** The bodies that were sent and not acknowledged. */
   unconfirmed(): Unconfirmed;
   /** Milliseconds between the last PING and its PONG. */
@@ -198,7 +210,7 @@ export interface SessionCore {
    * Keeps link frames, bare ones and CLOSE until {@link releaseFrames}, while the codecs of the session are being
    * loaded. They are not counted before, so if the connection is lost, the peer sends them again after a resume.
    */
-  holdFrames(): void;
+  holdFrames(): unknown;
   releaseFrames(now: number): void;
   /** The driver has stopped reading from the connection, so silence says nothing about the peer. */
   handleUnread(now: number): void;
@@ -236,6 +248,8 @@ export interface SessionCore {
    * @param expiresAt Unix milliseconds, or `null` if they do not expire.
    */
   grant(expiresAt: number | null, now: number): void;
+  /** Client: the code of these codecs is loaded, if HELLO said that it was not. */
+  announceReady(codecs: readonly LaterCodec[], now: number): void;
   /** Client: sends new credentials before the present ones expire. */
   authenticate(token: string, now: number): void;
   /** Server: sends GOAWAY, on this connection and on each one that resumes the session. */

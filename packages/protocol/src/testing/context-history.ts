@@ -1,8 +1,9 @@
 import { Extension } from '../base/constants.js';
 import { resolveLimits, resolveTimers } from '../base/limits.js';
 import { encodeUtf8 } from '../base/text.js';
-import { type BodyCoder, createBodyCoder } from '../codec/auto/coder.js';
+import { createBodyCoder } from '../codec/auto/coder.js';
 import { BodyCodec, type CodedBody } from '../codec/body.js';
+import type { BodyCoder } from '../codec/coder.js';
 import { ContextDecoder } from '../codec/context/decoder.js';
 import { ContextEncoder } from '../codec/context/encoder.js';
 import { encodeContextParameters } from '../codec/context/parameters.js';

@@ -1,4 +1,5 @@
 import { EncodingName } from '../base/constants.js';
+import { VOCABULARY_HASHES } from './hashes.js';
 import type { Pattern } from './scanner.js';
 import type { Reading } from './unicode.js';
 
@@ -64,7 +65,7 @@ const LLAMA_FIRST_RESERVED = 3;
 export const VOCABULARIES: Readonly<Record<EncodingName, Vocabulary>> = {
   CL100K_BASE: {
     name: EncodingName.CL100K_BASE,
-    hash: '223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7',
+    hash: VOCABULARY_HASHES.CL100K_BASE,
     fileSize: 1_681_126,
     ordinary: 100_256,
     mergeable: 100_256,
@@ -76,7 +77,7 @@ export const VOCABULARIES: Readonly<Record<EncodingName, Vocabulary>> = {
   },
   O200K_BASE: {
     name: EncodingName.O200K_BASE,
-    hash: '446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d',
+    hash: VOCABULARY_HASHES.O200K_BASE,
     fileSize: 3_613_922,
     ordinary: 199_998,
     mergeable: 199_998,
@@ -88,7 +89,7 @@ export const VOCABULARIES: Readonly<Record<EncodingName, Vocabulary>> = {
   },
   LLAMA_BPE: {
     name: EncodingName.LLAMA_BPE,
-    hash: '82e9d31979e92ab929cd544440f129d9ecd797b69e327f80f17e1c50d5551b55',
+    hash: VOCABULARY_HASHES.LLAMA_BPE,
     fileSize: 2_183_982,
     ordinary: LLAMA_ORDINARY,
     mergeable: 100_256,
@@ -103,11 +104,4 @@ export const VOCABULARIES: Readonly<Record<EncodingName, Vocabulary>> = {
     pattern: 'cl100k',
     reading: 'javascript',
   },
-};
-
-/** The hash of each vocabulary's ordinary tokens, known without loading them. */
-export const VOCABULARY_HASHES: Readonly<Record<EncodingName, string>> = {
-  CL100K_BASE: VOCABULARIES.CL100K_BASE.hash,
-  O200K_BASE: VOCABULARIES.O200K_BASE.hash,
-  LLAMA_BPE: VOCABULARIES.LLAMA_BPE.hash,
 };

@@ -1,24 +1,15 @@
+import { codecs } from '#codecs';
 import { Algorithm } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
-import type { Limits } from '../../base/limits.js';
 import { encodeUtf8, utf8Length } from '../../base/text.js';
 import type { Encoding } from '../../tokenizer/encoding.js';
-import { encodeM2MBody, type M2MEncodeOptions } from '../m2m/m2m.js';
-import type { M2MSecurity } from '../m2m/security.js';
+import type { CodecContext } from '../coder.js';
+import type { M2MEncodeOptions } from '../m2m/m2m.js';
 import { compressBrotli, storeBrotli } from '../text/brotli.js';
 import { encodeDictionaryBody } from '../text/dictionary.js';
 import { EXPANSION_FLOOR, largestExpansion } from '../text/expansion.js';
 import { decodeTokenBody, encodeTokenBody } from '../text/token.js';
 import type { Candidate } from './contest.js';
-
-/** What the codecs need to know of a session. */
-export interface CodecContext {
-  /** The loaded vocabulary of the negotiated encoding. */
-  readonly encoding: Encoding | undefined;
-  readonly limits: Limits;
-  /** Protection that the session's M2M frames carry and require. */
-  readonly security: M2MSecurity | undefined;
-}
 
 /** @throws {ProtocolError} `unsupported` if no encoding was negotiated. */
 export function vocabularyOf({ encoding }: CodecContext): Encoding {
@@ -68,6 +59,7 @@ function encodeM2M(
   context: CodecContext,
   schema: Pick<M2MEncodeOptions, 'schema'> = {},
 ): Uint8Array {
+  const { encodeM2MBody } = codecs.m2m.get();
   const options = { ...m2mOptions(context), ...schema };
   const bytes = encodeM2MBody(text, options);
   // A UTF-16 unit takes at most three bytes of UTF-8.

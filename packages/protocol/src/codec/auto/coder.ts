@@ -1,3 +1,4 @@
+import { codecs } from '#codecs';
 import { platform } from '#platform';
 import { Algorithm } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
@@ -6,13 +7,19 @@ import type { Limits } from '../../base/limits.js';
 import { assertWellFormed, decodeUtf8, encodeUtf8, utf8Length } from '../../base/text.js';
 import { decodeTokenIds, encodeTokenIds } from '../../tokenizer/varints.js';
 import { CODEC_OF } from '../algorithms.js';
-import { type AvpMessage, decodeAvp } from '../avp/frame.js';
+import type { AvpMessage } from '../avp/frame.js';
 import { BodyCodec, type CodedBody, MAX_DEFERRED_GROWTH, plainBody, type ReceivedBody } from '../body.js';
+import { decodedLength, memoryOf } from '../body-memory.js';
+import type {
+  BodyCoder,
+  BodyCoderOptions,
+  CoderOptions,
+  ContextCoderOptions,
+  UsableCodecs,
+} from '../coder.js';
 import type { M2MHeader } from '../m2m/header.js';
-import { readM2MBodyHeader } from '../m2m/m2m.js';
 import {
   acceptable,
-  type CodecContext,
   candidatesOf,
   encodeAs,
   encodeProtected,
@@ -20,88 +27,12 @@ import {
   pack,
   vocabularyOf,
 } from './codecs.js';
-import { decodeBody, decodedLength, memoryOf } from './decoding.js';
+import { decodeBody, lengthOfTokens } from './decoding.js';
 import { DeferredEncoder, type LastSelection, type StatelessBody } from './deferred.js';
 import { createSelector, type Selection, type Selector } from './select.js';
 
-/**
- * Converts between an application's content and coded bodies, for one session: with the negotiated codecs,
- * the session's vocabulary and its limits.
- */
-export interface BodyCoder {
-  readonly limits: Limits;
-  /** How `auto` coded the last message, and why; `undefined` before the first. */
-  readonly lastSelection: LastSelection | undefined;
-
-  /**
-   * Codes a message, or returns a body that is coded when it is written.
-   *
-   * @throws {ProtocolError} `unsupported` for an algorithm that was not negotiated, `unrepresentable`,
-   * `lone_surrogate`, and the codes of exceeded limits.
-   */
-  encode(content: string | Uint8Array, options: CoderOptions): CodedBody;
-  /**
-   * Like `encode`, but lets the event loop run in between: tokens are encoded in slices, and Brotli runs
-   * beside the event loop if the platform supports that. `auto` decides by the beginning of the text.
-   */
-  encodeInSlices(content: string, options: CoderOptions): Promise<CodedBody>;
-  /** Whether `encode` leaves a message to be coded in context when it is written; that needs no slices. */
-  isDeferred(content: string | Uint8Array, options: CoderOptions): boolean;
-  /** A body with metadata only. */
-  encodeNothing(metadata: Uint8Array): CodedBody;
-  /**
-   * Codes token IDs as they are.
-   * @throws {ProtocolError} `unsupported` if TOKEN_NATIVE was not negotiated.
-   */
-  encodeTokens(ids: readonly number[] | Uint32Array, options: CoderOptions): CodedBody;
-
-  /**
-   * Bytes of memory that a received body takes once its content is decoded, as bytes and as text. Small
-   * bodies count 0: windows and streams limit their number. Decodes nothing.
-   */
-  memoryOf(body: ReceivedBody): number;
-  /** Most bytes that the content of a received body may have. Decodes nothing. */
-  decodedLength(body: ReceivedBody): number;
-  /** The content, byte for byte. @throws {ProtocolError} what the codec throws. */
-  decode(body: ReceivedBody): Uint8Array;
-  /** The token IDs of a body in TOKEN_NATIVE. */
-  tokens(body: ReceivedBody): Uint32Array;
-  decodeTokens(ids: Uint32Array): string;
-  /** The header of a body in M2M. */
-  header(body: ReceivedBody): M2MHeader;
-  /** The tensor of a body in AVP. */
-  tensor(body: ReceivedBody): AvpMessage;
-  /** @param onValues see `parseJson`. */
-  parse<T>(text: string, onValues?: (values: number) => void): T;
-  /** Decodes the token parts of one stream; a character may be split between two of them. */
-  createPartText(): { push(ids: Uint32Array): string; end(): void };
-}
-
-export interface CoderOptions {
-  /** @default 'auto' */
-  readonly algorithm?: Algorithm | 'CONTEXT' | 'auto' | undefined;
-  readonly secret?: boolean | undefined;
-  readonly metadata?: Uint8Array | undefined;
-}
-
 interface StatelessOptions extends CoderOptions {
   readonly algorithm?: Algorithm | 'auto' | undefined;
-}
-
-export interface BodyCoderOptions extends CodecContext {
-  /** The negotiated algorithms. */
-  readonly algorithms: readonly Algorithm[];
-  /** Set if context coding was negotiated. */
-  readonly context?: ContextCoderOptions | undefined;
-  /** Lets the event loop run. */
-  readonly yield: () => Promise<void>;
-  /** Refuse bodies that expand further than a session allows. @default true */
-  readonly isBounded?: boolean | undefined;
-}
-
-export interface ContextCoderOptions {
-  /** Largest message that the peer accepts, in bytes, in any codec. */
-  readonly maxMessageSize: number;
 }
 
 /** UTF-16 units up to which a text without quotation marks is sent as its tokens without a comparison. */
@@ -123,13 +54,15 @@ export function createBodyCoder(options: BodyCoderOptions): BodyCoder {
 class SessionCoder implements BodyCoder {
   readonly limits: Limits;
   lastSelection: LastSelection | undefined;
-  readonly #options: BodyCoderOptions;
+  #options: BodyCoderOptions;
   /** Set if messages may be coded in context. */
   readonly #context: ContextCoderOptions | undefined;
-  readonly #selector: Selector;
-  readonly #hasTokens: boolean;
+  /** `auto` may code messages in context now. */
+  #usesContext: boolean;
+  #selector!: Selector;
+  #hasTokens = false;
   /** Used by `auto` for bytes that may not be text; `undefined` with a key, as only M2M protects them. */
-  readonly #bytesAlgorithm: (typeof BYTES_ALGORITHMS)[number] | undefined;
+  #bytesAlgorithm: (typeof BYTES_ALGORITHMS)[number] | undefined;
   #deferred: DeferredEncoder | undefined;
 
   constructor(options: BodyCoderOptions) {
@@ -137,10 +70,26 @@ class SessionCoder implements BodyCoder {
     this.limits = limits;
     this.#options = options;
     this.#context = security === undefined ? options.context : undefined;
-    this.#selector = createSelector(candidatesOf(algorithms, options));
-    this.#hasTokens = security === undefined && algorithms.includes(Algorithm.TOKEN_NATIVE);
-    this.#bytesAlgorithm =
-      security === undefined ? BYTES_ALGORITHMS.find((name) => algorithms.includes(name)) : undefined;
+    this.#usesContext = this.#context !== undefined;
+    this.#offer(algorithms);
+  }
+
+  use({ algorithms, hasContext, encoding }: UsableCodecs): void {
+    this.#options = { ...this.#options, encoding };
+    this.#usesContext = hasContext;
+    this.#offer(algorithms);
+  }
+
+  load(): undefined {
+    return undefined;
+  }
+
+  /** Lets `auto` choose from `algorithms`. */
+  #offer(algorithms: readonly Algorithm[]): void {
+    const isSecured = this.#options.security !== undefined;
+    this.#selector = createSelector(candidatesOf(algorithms, this.#options));
+    this.#hasTokens = !isSecured && algorithms.includes(Algorithm.TOKEN_NATIVE);
+    this.#bytesAlgorithm = isSecured ? undefined : BYTES_ALGORITHMS.find((name) => algorithms.includes(name));
   }
 
   // --- encoding
@@ -184,7 +133,12 @@ class SessionCoder implements BodyCoder {
   isDeferred(content: string | Uint8Array, { algorithm = 'auto', secret }: CoderOptions): boolean {
     if (this.#context === undefined || secret === true) return false;
     if (algorithm === 'CONTEXT') return true;
-    return algorithm === 'auto' && content.length >= MIN_DEFERRED && content.length <= MAX_DEFERRED;
+    return (
+      this.#usesContext &&
+      algorithm === 'auto' &&
+      content.length >= MIN_DEFERRED &&
+      content.length <= MAX_DEFERRED
+    );
   }
 
   encodeNothing(metadata: Uint8Array): CodedBody {
@@ -311,11 +265,11 @@ class SessionCoder implements BodyCoder {
   // --- decoding
 
   memoryOf(body: ReceivedBody): number {
-    return memoryOf(body, this.#options);
+    return memoryOf(body, this.limits, (bytes) => lengthOfTokens(bytes, this.#options));
   }
 
   decodedLength(body: ReceivedBody): number {
-    return decodedLength(body, this.#options);
+    return decodedLength(body, this.limits, (bytes) => lengthOfTokens(bytes, this.#options));
   }
 
   decode(body: ReceivedBody): Uint8Array {
@@ -331,11 +285,11 @@ class SessionCoder implements BodyCoder {
   }
 
   header(body: ReceivedBody): M2MHeader {
-    return readM2MBodyHeader(body.bytes);
+    return codecs.m2m.get().readM2MBodyHeader(body.bytes);
   }
 
   tensor(body: ReceivedBody): AvpMessage {
-    return decodeAvp(body.bytes, { maxSize: this.limits.maxTransferSize });
+    return codecs.avp.get().decodeAvp(body.bytes, { maxSize: this.limits.maxTransferSize });
   }
 
   parse<T>(text: string, onValues?: (values: number) => void): T {

@@ -1,30 +1,15 @@
+import { codecs } from '#codecs';
 import { ProtocolError } from '../../base/errors.js';
 import type { Limits } from '../../base/limits.js';
 import { encodeUtf8 } from '../../base/text.js';
 import { decodeTokenIds } from '../../tokenizer/varints.js';
-import { BodyCodec, type ReceivedBody } from '../body.js';
-import { decodeM2MBody, decodeOpenedM2MBody } from '../m2m/m2m.js';
+import { BodyCodec, isSized, type ReceivedBody } from '../body.js';
+import type { CodecContext } from '../coder.js';
 import { decompressBrotli } from '../text/brotli.js';
 import { decodeDictionaryBody } from '../text/dictionary.js';
 import { largestExpansion } from '../text/expansion.js';
 import { decodeTokenBody } from '../text/token.js';
-import { type CodecContext, m2mOptions, vocabularyOf } from './codecs.js';
-
-/** Decoded bytes that are free: only a larger body is charged for its expansion. */
-const MAX_FREE = 16 * 1024;
-/** Coded bytes up to which the tokens of a body need not be looked up for that. */
-const MAX_FREE_TOKENS = 512;
-/** Bytes of metadata that are free, and the bytes of memory per byte of larger metadata, as objects. */
-const MAX_FREE_METADATA = 1024;
-const MEMORY_OF_METADATA = 8;
-
-/** Codecs whose bodies may expand to any length. */
-const EXPANDING: ReadonlySet<BodyCodec> = new Set([
-  BodyCodec.M2M,
-  BodyCodec.BROTLI,
-  BodyCodec.TOKEN,
-  BodyCodec.DICTIONARY,
-]);
+import { m2mOptions, vocabularyOf } from './codecs.js';
 
 /**
  * The content of a received body.
@@ -36,7 +21,7 @@ export function decodeBody(body: ReceivedBody, context: CodecContext, isBounded:
   const { codec, bytes, originalLength, content, opened } = body;
   // A copy: later messages are decoded against the original.
   if (content !== undefined) return content.slice();
-  const limits = EXPANDING.has(codec) ? boundsOf(body, context.limits, isBounded) : context.limits;
+  const limits = isSized(codec) ? boundsOf(body, context.limits, isBounded) : context.limits;
   switch (codec) {
     case BodyCodec.PLAIN:
     case BodyCodec.AVP:
@@ -44,6 +29,7 @@ export function decodeBody(body: ReceivedBody, context: CodecContext, isBounded:
     case BodyCodec.TOKEN_NATIVE:
       return vocabularyOf(context).decodeBytes(decodeTokenIds(bytes), { maxBytes: limits.maxMessageSize });
     case BodyCodec.M2M: {
+      const { decodeM2MBody, decodeOpenedM2MBody } = codecs.m2m.get();
       const message =
         opened === undefined
           ? decodeM2MBody(bytes, { ...m2mOptions(context), limits })
@@ -81,40 +67,11 @@ function ofStatedLength(content: Uint8Array, originalLength: number | undefined)
   throw new ProtocolError('bad_frame', `a body states ${originalLength} bytes and holds ${content.length}`);
 }
 
-/** Most bytes that the content of a received body may have. Decodes nothing. */
-export function decodedLength(body: ReceivedBody, context: CodecContext): number {
-  const { codec, bytes, originalLength, content } = body;
-  if (content !== undefined) return content.length;
-  const { maxMessageSize } = context.limits;
-  const { length } = bytes;
-  let decoded = originalLength ?? length;
-  if (codec === BodyCodec.TOKEN_NATIVE) decoded = lengthOfTokens(bytes, context);
-  // Without a link, the length is not stated.
-  else if (originalLength === undefined && EXPANDING.has(codec)) decoded = maxMessageSize;
-  return Math.max(length, Math.min(decoded, maxMessageSize, largestExpansion(length)));
-}
-
 /** Bytes that token IDs stand for; 0 if they cannot be read, which is reported when the text is. */
-function lengthOfTokens(bytes: Uint8Array, context: CodecContext): number {
+export function lengthOfTokens(bytes: Uint8Array, context: CodecContext): number {
   try {
     return vocabularyOf(context).byteLength(decodeTokenIds(bytes), { maxBytes: Infinity });
   } catch {
     return 0;
   }
-}
-
-/**
- * Bytes of memory that a received body takes once its content is decoded, as bytes and as text. Small bodies
- * count 0: windows and streams limit their number. Decodes nothing.
- */
-export function memoryOf(body: ReceivedBody, context: CodecContext): number {
-  const { codec, bytes, originalLength, content, metadata } = body;
-  // True for most messages.
-  const stated = content?.length ?? originalLength ?? bytes.length;
-  if (stated <= MAX_FREE_TOKENS && metadata === undefined) return 0;
-  // A token is at most 128 bytes long.
-  const isFree = codec === BodyCodec.TOKEN_NATIVE && bytes.length <= MAX_FREE_TOKENS;
-  const decoded = isFree ? 0 : decodedLength(body, context);
-  const described = metadata === undefined || metadata.length <= MAX_FREE_METADATA ? 0 : metadata.length;
-  return (decoded <= MAX_FREE ? 0 : 2 * decoded) + MEMORY_OF_METADATA * described;
 }

@@ -8,6 +8,7 @@ import { decodeBase64, encodeBase64 } from '../base64.js';
 import { type CostTable, DEFAULT_COST_TABLE } from './cost.js';
 import type { M2MFields, M2MHeader, M2MSchema } from './fields.js';
 import { encodeHeader, readFixedHeader, readHeader } from './header.js';
+import { isM2M, PREFIX_BYTES } from './prefix.js';
 import { detectSchema, routingFields } from './routing.js';
 import { type M2MSecurity, protect, protectionLength, unprotect } from './security.js';
 
@@ -26,7 +27,6 @@ const COMPRESSION_THRESHOLD = 100;
 const BROTLI_QUALITY = 5;
 /** `payload_len` and `crc32`. */
 const TAIL_HEAD_LENGTH = 8;
-const PREFIX_BYTES = encodeUtf8(Prefix.M2M);
 const PREFIX_LENGTH = PREFIX_BYTES.length;
 // Content is only needed during encoding; allocating a buffer each time costs more than filling this one.
 const scratch = new Uint8Array(64 * 1024);
@@ -163,12 +163,6 @@ export function readM2MHeader(frame: Uint8Array | string): M2MHeader {
 /** {@link readM2MHeader} for a binary frame without its prefix. */
 export function readM2MBodyHeader(body: Uint8Array): M2MHeader {
   return readHeader(body);
-}
-
-/** Whether bytes or text begin like an M2M v1 frame. */
-export function isM2M(frame: Uint8Array | string): boolean {
-  if (typeof frame === 'string') return frame.startsWith(Prefix.M2M);
-  return PREFIX_BYTES.every((byte, i) => frame[i] === byte);
 }
 
 // --- encoding

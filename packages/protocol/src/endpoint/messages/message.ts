@@ -1,8 +1,8 @@
 import type { Reservation, SessionMemory } from '../../base/memory.js';
 import { decodeUtf8 } from '../../base/text.js';
 import { type BodyForm, formOf } from '../../codec/algorithms.js';
-import type { BodyCoder } from '../../codec/auto/coder.js';
 import { BodyCodec, type ReceivedBody, type SecurityStatus } from '../../codec/body.js';
+import type { BodyCoder } from '../../codec/coder.js';
 import type { M2MHeader } from '../../codec/m2m/header.js';
 import type { AssembledTensor, ReceivedTensor } from '../tensors/tensor.js';
 import { decodeMetadata, type Metadata } from './metadata.js';

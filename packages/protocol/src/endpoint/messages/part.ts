@@ -1,7 +1,7 @@
 import type { Algorithm } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
-import type { BodyCoder } from '../../codec/auto/coder.js';
 import type { CodedBody } from '../../codec/body.js';
+import type { BodyCoder } from '../../codec/coder.js';
 import type { BodyToSend } from '../../link/link.js';
 
 /**
@@ -52,6 +52,8 @@ function encodeContent(
   coder: BodyCoder,
   options: EncodeOptions,
 ): CodedBody | Promise<CodedBody> {
+  const loading = coder.load(options.algorithm);
+  if (loading !== undefined) return loading.then(() => encodeContent(content, coder, options));
   if (content.length < LARGE_CONTENT || typeof content !== 'string' || coder.isDeferred(content, options)) {
     return coder.encode(content, options);
   }
@@ -72,7 +74,12 @@ export function encodePart(
   if (typeof part === 'string') return encodeContent(part, coder, options);
   if (typeof part === 'object' && part !== null) {
     if ('text' in part && typeof part.text === 'string') return encodeContent(part.text, coder, options);
-    if ('tokens' in part) return coder.encodeTokens(part.tokens, options);
+    if ('tokens' in part) {
+      const { tokens } = part;
+      const loading = coder.load('TOKEN_NATIVE');
+      if (loading !== undefined) return loading.then(() => coder.encodeTokens(tokens, options));
+      return coder.encodeTokens(tokens, options);
+    }
     if ('bytes' in part && part.bytes instanceof Uint8Array) return encodeContent(part.bytes, coder, options);
     if ('json' in part) return encodeContent(toJson(part.json), coder, options);
   }

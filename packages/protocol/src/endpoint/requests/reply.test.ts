@@ -1,8 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Algorithm } from '../../base/constants.js';
 import { resolveLimits } from '../../base/limits.js';
-import { type BodyCoder, createBodyCoder } from '../../codec/auto/coder.js';
+import { createBodyCoder } from '../../codec/auto/coder.js';
 import { BodyCodec, isSized, type ReceivedBody } from '../../codec/body.js';
+import type { BodyCoder } from '../../codec/coder.js';
 import { encodeMap } from '../../control/envelope.js';
 import type { Encoding } from '../../tokenizer/encoding.js';
 import { loadEncoding } from '../../tokenizer/load.js';

@@ -1,8 +1,8 @@
 import { concatBytes } from '../../base/bytes.js';
 import { ProtocolError } from '../../base/errors.js';
 import type { Reservation } from '../../base/memory.js';
-import type { BodyCoder } from '../../codec/auto/coder.js';
 import { BodyCodec, type ReceivedBody } from '../../codec/body.js';
+import type { BodyCoder } from '../../codec/coder.js';
 import { Inbox } from '../messages/inbox.js';
 import { createMessage, type Message, type PartText, type ReceivedMessage } from '../messages/message.js';
 import { decodeMetadata, type Metadata } from '../messages/metadata.js';

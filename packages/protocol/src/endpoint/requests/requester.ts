@@ -1,7 +1,7 @@
 import { ProtocolError } from '../../base/errors.js';
 import type { Reservation } from '../../base/memory.js';
-import type { BodyCoder } from '../../codec/auto/coder.js';
 import type { ReceivedBody } from '../../codec/body.js';
+import type { BodyCoder } from '../../codec/coder.js';
 import type { BodyToSend } from '../../link/link.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';

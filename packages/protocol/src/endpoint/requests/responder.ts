@@ -1,6 +1,6 @@
 import { ProtocolError } from '../../base/errors.js';
-import type { BodyCoder } from '../../codec/auto/coder.js';
 import type { CodedBody } from '../../codec/body.js';
+import type { BodyCoder } from '../../codec/coder.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
 import { loggable } from '../loggable.js';

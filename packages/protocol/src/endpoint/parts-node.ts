@@ -1,0 +1,13 @@
+import { loaded } from '../base/loadable.js';
+import * as coding from '../codec/auto/coder.js';
+import * as agents from './agents/module.js';
+import type { Parts } from './parts.js';
+import * as tensors from './tensors/module.js';
+
+/** Node: everything is imported at the start. */
+export const parts: Parts = {
+  isLazy: false,
+  agents: loaded(agents),
+  coding: loaded(coding),
+  tensors: loaded(tensors),
+};

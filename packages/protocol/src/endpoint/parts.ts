@@ -1,0 +1,14 @@
+import type { Loadable } from '../base/loadable.js';
+
+/**
+ * The parts of an endpoint that not every session needs. `#parts` is one of two implementations: `parts-node.ts`
+ * imports everything at once, `parts-web.ts` imports each part when it is first needed.
+ */
+export interface Parts {
+  /** Sessions begin before the code of their codecs is loaded, as pages do not wait for it. */
+  readonly isLazy: boolean;
+  readonly agents: Loadable<typeof import('./agents/module.js')>;
+  /** `auto` and the codecs for text. */
+  readonly coding: Loadable<typeof import('../codec/auto/coder.js')>;
+  readonly tensors: Loadable<typeof import('./tensors/module.js')>;
+}

@@ -1,0 +1,4 @@
+/** Tensors in both directions; a page loads them with the first one. */
+
+export { TensorReceiver } from './receiver.js';
+export { TensorSender } from './sender.js';
