@@ -1,4 +1,4 @@
-import { ProtocolError } from '@parlance/protocol';
+import { ProtocolError } from '@parlance/protocol/client';
 
 /** The WebSocket standard maps these schemes. */
 const SCHEMES: Readonly<Record<string, string>> = { 'http:': 'ws:', 'https:': 'wss:' };

@@ -1,36 +1,38 @@
-import {
-  type AgentOptions,
-  type AvpOptions,
-  type BatchOptions,
-  type CapabilityOptions,
-  type Limits,
-  type Logger,
-  type M2MSecurity,
-  ProtocolError,
-  type RequestHandler,
-  resolveLimits,
-  resolveTimers,
-  Subprotocol,
-  type Timers,
+import type {
+  AgentOptions,
+  AvpOptions,
+  BatchOptions,
+  CapabilityOptions,
+  Limits,
+  Logger,
+  M2MSecurity,
+  RequestHandler,
+  Timers,
 } from '@parlance/protocol';
 import {
   assertOptions,
   CAPABILITY_KINDS,
+  codecLoader,
+  codecs,
   createClientSession,
   createSweep,
+  formOf,
   GuardedClock,
   guard,
   guardLater,
   guardLogger,
   isStatedAgentId,
   type OptionKinds,
+  ProtocolError,
   resolveBatchOptions,
   resolveCapabilities,
-  resolveSecurity,
+  resolveLimits,
+  resolveTimers,
+  Subprotocol,
   type Sweep,
   sweepInterval,
   systemClock,
-} from '@parlance/protocol/internal';
+} from '@parlance/protocol/client';
 import { resolveUrl } from './address.js';
 import type { WebSocketConstructor } from './connection.js';
 import { Dialer } from './dialer.js';
@@ -144,7 +146,6 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   const logger = options.logger && guardLogger(options.logger);
   const target = resolveUrl(url);
   const subprotocol = resolveSubprotocol(options.subprotocol);
-  const security = resolveSecurity(options.security);
   if (agentId !== undefined && !isStatedAgentId(agentId)) {
     throw new ProtocolError('invalid_option', 'agent.id: expected 1 to 128 letters, digits and . _ : @ -');
   }
@@ -154,7 +155,11 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   const { reconnect = {} } = options;
   const backoff = reconnect === false ? undefined : createBackoff(reconnect);
   const extensions = reconnect === false ? { ...options.extensions, resume: false } : options.extensions;
-  const capabilities = resolveCapabilities({ ...options, extensions, agentId, avp }, limits);
+  // HELLO cannot be written without them.
+  if (avp !== undefined) await codecs.avp.load();
+  const security = options.security && (await codecs.m2m.load()).resolveSecurity(options.security);
+  const loader = codecLoader;
+  const capabilities = resolveCapabilities({ ...options, extensions, agentId, avp, loader }, limits);
   const askToken = async () => {
     const token = typeof options.token === 'function' ? await options.token() : options.token;
     assertToken(token);
@@ -174,6 +179,9 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       token: firstToken,
       avp,
       security,
+      isDecodable: loader.isLazy
+        ? (codec, { encoding }) => loader.isReady(formOf(codec), encoding)
+        : undefined,
       timeOrigin: systemClock.timeOrigin,
     });
 

@@ -1,5 +1,4 @@
-import { ProtocolError } from '@parlance/protocol';
-import { type Crashable, guard, type Wire } from '@parlance/protocol/internal';
+import { type Crashable, guard, ProtocolError, type Wire } from '@parlance/protocol/client';
 import type { SocketFailure } from './address.js';
 
 /** The part of the WebSocket interface that is used; browsers, workers, Node 22 and `ws` provide it. */

@@ -1,5 +1,5 @@
-import { type GoAwayPayload, ProtocolError } from '@parlance/protocol';
-
+import type { GoAwayPayload } from '@parlance/protocol';
+import { ProtocolError } from '@parlance/protocol/client';
 /**
  * The change of a client from a session whose server drains to the next one. Messages that are sent in
  * between wait for the next session.

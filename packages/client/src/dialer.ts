@@ -1,5 +1,12 @@
-import { CloseCode, type Logger, type ProtocolError } from '@parlance/protocol';
-import { type Clock, type Crashable, guardLater, loggable, type Wire } from '@parlance/protocol/internal';
+import type { Logger, ProtocolError } from '@parlance/protocol';
+import {
+  type Clock,
+  CloseCode,
+  type Crashable,
+  guardLater,
+  loggable,
+  type Wire,
+} from '@parlance/protocol/client';
 import { connectionFailure, connectionTimeout } from './address.js';
 import { openWebSocket, type WebSocketConstructor } from './connection.js';
 import type { Backoff } from './reconnect.js';

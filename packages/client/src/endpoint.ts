@@ -1,6 +1,4 @@
-import { CloseReason } from '@parlance/protocol';
-import { Endpoint, type Wire } from '@parlance/protocol/internal';
-
+import { CloseReason, Endpoint, type Wire } from '@parlance/protocol/client';
 /** The endpoint of a client: one session, which may have a successor. */
 export class ClientEndpoint extends Endpoint {
   protected override get closeReason(): CloseReason {

@@ -1,15 +1,6 @@
-import {
-  type Body,
-  decodeHttpResponse,
-  encodeHttpRequest,
-  eventTextOf,
-  type HttpHeaders,
-  type HttpResponseHead,
-  type Message,
-  ProtocolError,
-  type Session,
-} from '@parlance/protocol';
-
+import type { Body, HttpHeaders, HttpResponseHead, Message, Session } from '@parlance/protocol';
+import { ProtocolError } from '@parlance/protocol/client';
+import { decodeHttpResponse, encodeHttpRequest, eventTextOf } from '@parlance/protocol/http';
 /**
  * `fetch` over a session: requests go to the session's server, whose `onRequest` must answer HTTP, such as
  * the gateway of `@parlance/server/openai`.

@@ -1,6 +1,4 @@
-import { ProtocolError } from '@parlance/protocol';
-import { assertOptions } from '@parlance/protocol/internal';
-
+import { assertOptions, ProtocolError } from '@parlance/protocol/client';
 /** Delays between attempts to reconnect after a connection was lost. */
 export interface ReconnectOptions {
   /** Upper bound of the first delay, in milliseconds. @default 100 */

@@ -1,6 +1,5 @@
 import type { Logger } from '@parlance/protocol';
-import { type Clock, loggable } from '@parlance/protocol/internal';
-
+import { type Clock, loggable } from '@parlance/protocol/client';
 /** Sends new credentials each time before the present ones expire. */
 export interface Renewal {
   /** The server accepted the credentials for this long; `Infinity` if they do not expire. */

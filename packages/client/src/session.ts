@@ -1,6 +1,6 @@
 import type { Body, SendOptions, Session } from '@parlance/protocol';
-import { UserSession, type UserSessionHost } from '@parlance/protocol/internal';
-import { createFetch, type SessionFetch } from './fetch.js';
+import { UserSession, type UserSessionHost } from '@parlance/protocol/client';
+import type { SessionFetch } from './fetch.js';
 
 /**
  * The session of a client. If it is lost or its server drains, a new one takes its place in the same object.
@@ -16,7 +16,10 @@ export interface ClientSessionHost extends UserSessionHost {
 }
 
 export class ClientUserSession extends UserSession implements ClientSession {
-  readonly fetch = createFetch(this);
+  readonly fetch: SessionFetch = async (input, init) => {
+    const { createFetch } = await import('./fetch.js');
+    return await createFetch(this)(input, init);
+  };
   readonly #host: ClientSessionHost;
 
   constructor(host: ClientSessionHost) {

@@ -1,29 +1,29 @@
-import {
-  CloseReason,
-  type CloseResult,
-  type GoAwayPayload,
-  type Logger,
-  type Message,
-  type Negotiated,
-  ProtocolError,
-  type SessionCore,
-  type SessionEvents,
-  type SessionState,
-  type SessionStats,
+import type {
+  CloseResult,
+  GoAwayPayload,
+  Logger,
+  Message,
+  Negotiated,
+  SessionCore,
+  SessionEvents,
+  SessionState,
+  SessionStats,
 } from '@parlance/protocol';
 import {
+  CloseReason,
   type EndpointOptions,
   guard,
   Listeners,
   type Mailbox,
   type Outbound,
+  ProtocolError,
   type Received,
   SessionMailbox,
   SILENT_LOGGER,
   type Sweepable,
   type UserSessionHost,
   type Wire,
-} from '@parlance/protocol/internal';
+} from '@parlance/protocol/client';
 import { Departure } from './departure.js';
 import type { DialingSession } from './dialer.js';
 import { ClientEndpoint } from './endpoint.js';

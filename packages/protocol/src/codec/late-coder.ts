@@ -38,8 +38,8 @@ export class LateCoder implements BodyCoder {
   }
 
   use(codecs: UsableCodecs): void {
-    this.#inner ??= this.#options.create();
-    this.#inner?.use(codecs);
+    if (this.#inner === undefined) this.#inner = this.#options.create();
+    else this.#inner.use(codecs);
   }
 
   load(algorithm: CoderOptions['algorithm']): Promise<void> | undefined {

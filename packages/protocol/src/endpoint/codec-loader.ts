@@ -3,7 +3,7 @@ import { parts } from '#parts';
 import type { EncodingName } from '../base/constants.js';
 import type { Loadable } from '../base/loadable.js';
 import type { BodyForm } from '../codec/algorithms.js';
-import type { LaterCodec } from '../control/messages.js';
+import { loadedEncodings } from '../tokenizer/loaded.js';
 
 /** Knows whether the code and the data of a codec are there, and loads them. */
 export interface CodecLoader {
@@ -21,29 +21,25 @@ const NEEDS: Readonly<Record<BodyForm, readonly Loadable<unknown>[]>> = {
   DICTIONARY: [parts.coding],
   BROTLI: [parts.coding, codecs.brotli],
   M2M: [parts.coding, codecs.m2m],
-  TOKEN_NATIVE: [parts.coding, codecs.tokenizer],
+  TOKEN_NATIVE: [parts.coding],
   CONTEXT: [parts.coding, codecs.context],
   AVP: [parts.tensors],
 };
 
+/** The loader of the platform. */
 export const codecLoader: CodecLoader = {
   isLazy: parts.isLazy,
 
-  isReady: (form, encoding) =>
-    NEEDS[form].every(({ isLoaded }) => isLoaded) &&
-    (form !== 'TOKEN_NATIVE' ||
-      (encoding !== null && codecs.tokenizer.get().getEncoding(encoding) !== undefined)),
+  isReady(form, encoding) {
+    const hasVocabulary = form !== 'TOKEN_NATIVE' || (encoding !== null && loadedEncodings.has(encoding));
+    return hasVocabulary && NEEDS[form].every(({ isLoaded }) => isLoaded);
+  },
 
-  load: (form, encoding) =>
-    Promise.all([
-      ...NEEDS[form].map((needed) => needed.load()),
-      form === 'TOKEN_NATIVE' && encoding !== null
-        ? codecs.tokenizer.load().then(({ loadEncoding }) => loadEncoding(encoding))
-        : undefined,
-    ]),
+  async load(form, encoding) {
+    const vocabulary = async () => {
+      if (form !== 'TOKEN_NATIVE' || encoding === null || loadedEncodings.has(encoding)) return;
+      await (await codecs.tokenizer.load()).loadEncoding(encoding);
+    };
+    await Promise.all([vocabulary(), ...NEEDS[form].map((needed) => needed.load())]);
+  },
 };
-
-/** The codecs that HELLO offers although their code is not loaded. */
-export function laterOf(offered: readonly LaterCodec[], loader: CodecLoader): LaterCodec[] {
-  return loader.isLazy ? offered.filter((codec) => !loader.isReady(codec, null)) : [];
-}

@@ -1,4 +1,3 @@
-import { codecs } from '#codecs';
 import { Algorithm } from '../base/constants.js';
 import { type ProtocolError, toProtocolError } from '../base/errors.js';
 import { type BodyForm, formOf } from '../codec/algorithms.js';
@@ -8,15 +7,20 @@ import type { Negotiated } from '../control/agreement.js';
 import type { LaterCodec } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { SessionCore } from '../session/types.js';
+import { loadedEncodings } from '../tokenizer/loaded.js';
 import { type CodecLoader, codecLoader } from './codec-loader.js';
 import type { EndpointOptions } from './endpoint-options.js';
 import { type Crashable, guard, guardLater } from './guard.js';
 import type { Logger } from './ports.js';
 
+declare const console: Logger;
+
+/** Codecs that were reported as unavailable; one line for each is enough. */
+const reported = new Set<BodyForm>();
+
 export interface LoadingHost extends Crashable {
   readonly core: SessionCore;
   readonly options: EndpointOptions;
-  readonly logger: Logger;
   readonly negotiated: Negotiated;
   /** All codecs are loaded before the first session begins, as a server does it. */
   readonly isPreloaded: boolean;
@@ -99,10 +103,7 @@ export class CodecLoading {
     return {
       algorithms: negotiated.algorithms.filter(isUsable),
       hasContext: this.#hasContext && isUsable('CONTEXT'),
-      encoding:
-        encoding !== null && this.#isReady('TOKEN_NATIVE')
-          ? codecs.tokenizer.get().getEncoding(encoding)
-          : undefined,
+      encoding: encoding === null ? undefined : loadedEncodings.get(encoding),
     };
   }
 
@@ -133,14 +134,18 @@ export class CodecLoading {
 
   /** Leaves a codec out that cannot be loaded, and reports it once. */
   async #tryToLoad(form: BodyForm): Promise<void> {
-    const { core, logger } = this.#host;
+    const { core, options } = this.#host;
     if (core.state === 'closed' || this.#failed?.has(form)) return;
     try {
       await this.load(form);
     } catch (error) {
       this.#failed ??= new Set();
       this.#failed.add(form);
+      if (reported.has(form)) return;
+      reported.add(form);
       const { message } = toProtocolError(error, 'codec_not_loaded', String(error));
+      // A page rarely has a logger, and this must not go unnoticed.
+      const logger: Logger = options.logger ?? console;
       logger.warn({ event: 'codec.unavailable', codec: form }, `${form} is left out: ${message}`);
       return;
     }

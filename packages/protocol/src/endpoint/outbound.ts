@@ -48,7 +48,6 @@ export class Outbound {
       this.#coder =
         this.#createCoder() ??
         new LateCoder({ limits: options.limits, create: () => this.#createCoder(), load });
-      this.handleCodecs();
     }
     return this.#coder;
   }
@@ -64,9 +63,11 @@ export class Outbound {
     const { core, negotiated, options } = this.#host;
     const { clock, limits, role, security } = options;
     const hasContext = core.channel.contextUse !== undefined;
+    const { usable } = this.#host.loading;
     return parts.coding.get().createBodyCoder({
       algorithms: negotiated.algorithms,
-      encoding: undefined,
+      encoding: usable.encoding,
+      usable,
       limits,
       security,
       context: hasContext ? { maxMessageSize: maxMessageSize(role, negotiated, limits) } : undefined,

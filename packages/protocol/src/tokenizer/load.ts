@@ -1,6 +1,7 @@
 import type { EncodingName } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { createEncoding, type Encoding } from './encoding.js';
+import { loadedEncodings as encodings } from './loaded.js';
 import { importTokens, isPackageInstalled, readTokens, type VocabularySource } from './source.js';
 import { type TokenList, TokenTable } from './token-table.js';
 import { VOCABULARIES, type Vocabulary } from './vocabulary.js';
@@ -37,7 +38,6 @@ interface Load {
   readonly waiting: Set<object>;
 }
 
-const encodings = new Map<EncodingName, Encoding>();
 const loads = new Map<EncodingName, Load>();
 const tables = new Map<Vocabulary['table'], TokenTable>();
 

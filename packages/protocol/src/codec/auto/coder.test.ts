@@ -8,11 +8,12 @@ import type { Encoding } from '../../tokenizer/encoding.js';
 import { loadEncoding } from '../../tokenizer/load.js';
 import { encodeAvp } from '../avp/frame.js';
 import { BodyCodec, type CodedBody, isSized, type ReceivedBody } from '../body.js';
+import type { BodyCoderOptions } from '../coder.js';
 import { encodeM2MBody } from '../m2m/m2m.js';
 import { compressBrotli } from '../text/brotli.js';
 import { encodeDictionaryBody } from '../text/dictionary.js';
 import { largestExpansion } from '../text/expansion.js';
-import { type BodyCoderOptions, createBodyCoder } from './coder.js';
+import { createBodyCoder } from './coder.js';
 
 let encoding: Encoding;
 beforeAll(async () => {

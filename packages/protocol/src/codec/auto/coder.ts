@@ -58,7 +58,7 @@ class SessionCoder implements BodyCoder {
   /** Set if messages may be coded in context. */
   readonly #context: ContextCoderOptions | undefined;
   /** `auto` may code messages in context now. */
-  #usesContext: boolean;
+  #usesContext = false;
   #selector!: Selector;
   #hasTokens = false;
   /** Used by `auto` for bytes that may not be text; `undefined` with a key, as only M2M protects them. */
@@ -66,30 +66,24 @@ class SessionCoder implements BodyCoder {
   #deferred: DeferredEncoder | undefined;
 
   constructor(options: BodyCoderOptions) {
-    const { algorithms, limits, security } = options;
+    const { algorithms, encoding, limits, security, context } = options;
     this.limits = limits;
     this.#options = options;
-    this.#context = security === undefined ? options.context : undefined;
-    this.#usesContext = this.#context !== undefined;
-    this.#offer(algorithms);
+    this.#context = security === undefined ? context : undefined;
+    this.use(options.usable ?? { algorithms, encoding, hasContext: context !== undefined });
   }
 
   use({ algorithms, hasContext, encoding }: UsableCodecs): void {
-    this.#options = { ...this.#options, encoding };
+    if (encoding !== this.#options.encoding) this.#options = { ...this.#options, encoding };
+    const isSecured = this.#options.security !== undefined;
     this.#usesContext = hasContext;
-    this.#offer(algorithms);
+    this.#selector = createSelector(candidatesOf(algorithms, this.#options));
+    this.#hasTokens = !isSecured && algorithms.includes(Algorithm.TOKEN_NATIVE);
+    this.#bytesAlgorithm = isSecured ? undefined : BYTES_ALGORITHMS.find((name) => algorithms.includes(name));
   }
 
   load(): undefined {
     return undefined;
-  }
-
-  /** Lets `auto` choose from `algorithms`. */
-  #offer(algorithms: readonly Algorithm[]): void {
-    const isSecured = this.#options.security !== undefined;
-    this.#selector = createSelector(candidatesOf(algorithms, this.#options));
-    this.#hasTokens = !isSecured && algorithms.includes(Algorithm.TOKEN_NATIVE);
-    this.#bytesAlgorithm = isSecured ? undefined : BYTES_ALGORITHMS.find((name) => algorithms.includes(name));
   }
 
   // --- encoding

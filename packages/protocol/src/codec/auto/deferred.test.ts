@@ -8,8 +8,9 @@ import { platform } from '../../testing/this-platform.js';
 import type { Encoding } from '../../tokenizer/encoding.js';
 import { loadEncoding } from '../../tokenizer/load.js';
 import { BodyCodec, type CodedBody, MAX_DEFERRED_GROWTH } from '../body.js';
+import type { BodyCoderOptions } from '../coder.js';
 import { ContextEncoder } from '../context/encoder.js';
-import { type BodyCoderOptions, createBodyCoder } from './coder.js';
+import { createBodyCoder } from './coder.js';
 
 let encoding: Encoding;
 beforeAll(async () => {

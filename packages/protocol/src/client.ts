@@ -1,0 +1,44 @@
+/**
+ * The parts that `@parlance/client` is built of. Not part of the public API: it changes without notice.
+ *
+ * It reaches nothing that a page loads later: a bundler puts everything that this file reaches into the first chunk.
+ */
+
+// Options
+
+export { Algorithm, Subprotocol } from './base/constants.js';
+export { resolveLimits, resolveTimers } from './base/limits.js';
+export { assertOptions, type OptionKinds } from './base/options.js';
+export { formOf } from './codec/algorithms.js';
+export { isStatedAgentId } from './control/capabilities.js';
+export { CAPABILITY_KINDS, resolveCapabilities } from './endpoint/options.js';
+export { resolveBatchOptions } from './endpoint/requests/batch.js';
+
+// Errors and close codes
+
+export { CloseCode } from './base/close-codes.js';
+export { ProtocolError } from './base/errors.js';
+
+// The session and its endpoint
+
+export { CloseReason } from './control/messages.js';
+export { Endpoint } from './endpoint/endpoint.js';
+export type { EndpointOptions } from './endpoint/endpoint-options.js';
+export { Listeners } from './endpoint/listeners.js';
+export { type Mailbox, type Received, SessionMailbox } from './endpoint/messages/mailbox.js';
+export type { Outbound } from './endpoint/outbound.js';
+export { SILENT_LOGGER, type Wire } from './endpoint/ports.js';
+export { UserSession, type UserSessionHost } from './endpoint/user-session.js';
+export { createClientSession } from './session/create.js';
+
+// What is loaded later
+
+export { codecs } from '#codecs';
+export { type CodecLoader, codecLoader } from './endpoint/codec-loader.js';
+
+// Clocks, guards and logs
+
+export { type Crashable, GuardedClock, guard, guardLater, guardLogger } from './endpoint/guard.js';
+export { loggable } from './endpoint/loggable.js';
+export { sweepInterval } from './endpoint/options.js';
+export { type Clock, createSweep, type Sweep, type Sweepable, systemClock } from './platform/clock.js';
