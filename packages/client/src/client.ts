@@ -24,6 +24,7 @@ import {
   isStatedAgentId,
   type OptionKinds,
   ProtocolError,
+  parts,
   resolveBatchOptions,
   resolveCapabilities,
   resolveLimits,
@@ -158,6 +159,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   // HELLO cannot be written without them.
   if (avp !== undefined) await codecs.avp.load();
   const security = options.security && (await codecs.m2m.load()).resolveSecurity(options.security);
+  if (subprotocol === Subprotocol.JSON) await parts.bare.load();
   const loader = codecLoader;
   const capabilities = resolveCapabilities({ ...options, extensions, agentId, avp, loader }, limits);
   const askToken = async () => {
@@ -179,6 +181,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       token: firstToken,
       avp,
       security,
+      bare: parts.bare.isLoaded ? parts.bare.get() : undefined,
       isDecodable: loader.isLazy
         ? (codec, { encoding }) => loader.isReady(formOf(codec), encoding)
         : undefined,

@@ -29,11 +29,12 @@ export { type Mailbox, type Received, SessionMailbox } from './endpoint/messages
 export type { Outbound } from './endpoint/outbound.js';
 export { SILENT_LOGGER, type Wire } from './endpoint/ports.js';
 export { UserSession, type UserSessionHost } from './endpoint/user-session.js';
-export { createClientSession } from './session/create.js';
+export { createClientSession } from './session/create-client.js';
 
 // What is loaded later
 
 export { codecs } from '#codecs';
+export { parts } from '#parts';
 export { type CodecLoader, codecLoader } from './endpoint/codec-loader.js';
 
 // Clocks, guards and logs

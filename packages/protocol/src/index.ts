@@ -96,7 +96,8 @@ export { VOCABULARY_HASHES } from './tokenizer/hashes.js';
 
 // Control messages and negotiation
 
-export { decodeControl, decodeControlJson, encodeControl, encodeControlJson } from './control/envelope.js';
+export { decodeControl, encodeControl } from './control/envelope.js';
+export { decodeControlJson, encodeControlJson } from './control/envelope-json.js';
 export {
   type CapabilityShape,
   CloseReason,

@@ -1,13 +1,15 @@
 import { ProtocolError } from '../base/errors.js';
-import { endOfString } from '../base/json.js';
+import { bad, isFields } from '../base/fields.js';
+import { assertPairedEscapes, endOfString, parseJson } from '../base/json.js';
+import { DEFAULT_LIMITS, type Limits } from '../base/limits.js';
+import { assertControlSize, fromFields, MAX_CONTROL_ENTRIES, toFields } from './envelope.js';
+import type { ControlMessage, UnknownMessage } from './messages.js';
 
 /**
- * One pass over the JSON of a control message before it is parsed. Only DATA may be large, and a large DATA is one
- * long string: this bounds everything else that `JSON.parse` would spend time on.
+ * Control envelopes as JSON text, for `m2m.v1.json`. One pass over the text precedes the parser. Only DATA may be
+ * large, and a large DATA is one long string: the pass bounds everything else that `JSON.parse` would spend time on.
  */
 
-/** Entries of all lists and maps of a control message together; an empty list or map counts as one entry. */
-export const MAX_CONTROL_ENTRIES = 512;
 /** UTF-16 units of a JSON envelope outside strings; DATA has a few dozen. */
 const MAX_OUTSIDE_STRINGS = 16 * 1024;
 /** No message type has a longer name, so longer strings are not copied for the comparison. */
@@ -22,13 +24,46 @@ const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
 /**
+ * Encodes a message as JSON text for `m2m.v1.json`.
+ *
+ * @throws {ProtocolError} `lone_surrogate`.
+ */
+export function encodeControlJson(message: ControlMessage): string {
+  const text = JSON.stringify(toFields(message));
+  assertPairedEscapes(text);
+  return text;
+}
+
+/**
+ * Decodes a JSON envelope.
+ *
+ * @param maxSize its largest size in UTF-16 units, unless it is DATA, which the caller has bounded.
+ * @default `maxHandshakeSize` of `limits`
+ * @throws {ProtocolError} `bad_json`, `bad_message`, or the code of the limit that is exceeded.
+ */
+export function decodeControlJson(
+  text: string,
+  limits: Limits = DEFAULT_LIMITS,
+  maxSize: number = limits.maxHandshakeSize,
+): ControlMessage | UnknownMessage {
+  assertEnvelopeBounds(text, maxSize, limits.maxJsonDepth);
+  assertPairedEscapes(text);
+  const value = parseJson(text, limits);
+  if (!isFields(value)) throw bad('a control message', 'an object');
+  const message = fromFields(value);
+  // The first pass does not recognise a "type" key that is spelled with escapes; the parser does.
+  if (message.type !== 'DATA') assertControlSize(text.length, maxSize);
+  return message;
+}
+
+/**
  * Checks the bounds of an envelope. Like `assertJsonBounds`, it leaves the grammar to `JSON.parse`.
  *
  * @param maxControlSize UTF-16 units of a message that is not DATA.
  * @param maxDepth lists and maps that may be open at a time.
  * @throws {ProtocolError} `message_too_large`, `json_too_deep`.
  */
-export function assertEnvelopeBounds(text: string, maxControlSize: number, maxDepth: number): void {
+function assertEnvelopeBounds(text: string, maxControlSize: number, maxDepth: number): void {
   // An entry takes at least two characters, so most messages need no closer look.
   if (text.length <= Math.min(2 * MAX_CONTROL_ENTRIES, maxControlSize)) return;
   let entries = 0;
@@ -65,15 +100,6 @@ export function assertEnvelopeBounds(text: string, maxControlSize: number, maxDe
     } else if (unit === CLOSE_ARRAY || unit === CLOSE_OBJECT) depth--;
   }
   if (type !== 'DATA') assertControlSize(text.length, maxControlSize);
-}
-
-/** @throws {ProtocolError} `message_too_large`. */
-export function assertControlSize(size: number, max: number): void {
-  if (size <= max) return;
-  throw new ProtocolError(
-    'message_too_large',
-    `a control message of ${size} bytes; at most ${max} are accepted`,
-  );
 }
 
 function tooLarge(fault: string): ProtocolError {

@@ -11,7 +11,6 @@ import {
   objectField,
   stringField,
 } from '../base/fields.js';
-import { assertPairedEscapes, parseJson } from '../base/json.js';
 import { DEFAULT_LIMITS, type Limits } from '../base/limits.js';
 import { assertMsgpackBounds } from '../base/msgpack-bounds.js';
 import type { SecurityStatus } from '../codec/body.js';
@@ -24,7 +23,6 @@ import {
   parseHello,
   tokenField,
 } from './capabilities.js';
-import { assertControlSize, assertEnvelopeBounds, MAX_CONTROL_ENTRIES } from './envelope-json.js';
 import {
   type AuthPayload,
   CloseReason,
@@ -44,6 +42,8 @@ import {
 const MAX_MESSAGE_LENGTH = 1024;
 /** Bytes of a control message after ACCEPT: the longest token in an envelope. */
 export const MAX_CONTROL_SIZE = 20 * 1024;
+/** Entries of all lists and maps of a control message together; an empty list or map counts as one entry. */
+export const MAX_CONTROL_ENTRIES = 512;
 /** The nesting depth that the encoder allows. */
 const MAX_OWN_DEPTH = 101;
 
@@ -65,17 +65,6 @@ export function encodeControl(message: ControlMessage): Uint8Array<ArrayBuffer> 
 }
 
 /**
- * Encodes a message as JSON text for `m2m.v1.json`.
- *
- * @throws {ProtocolError} `lone_surrogate`.
- */
-export function encodeControlJson(message: ControlMessage): string {
-  const text = JSON.stringify(toFields(message));
-  assertPairedEscapes(text);
-  return text;
-}
-
-/**
  * Decodes a MessagePack envelope.
  *
  * @param maxSize its largest size in bytes. @default `maxHandshakeSize` of `limits`
@@ -91,28 +80,6 @@ export function decodeControl(
   // can make the decoder use.
   assertControlSize(bytes.length, maxSize);
   return fromFields(decodeMap(bytes, limits.maxJsonDepth, 'control message', MAX_CONTROL_ENTRIES));
-}
-
-/**
- * Decodes a JSON envelope.
- *
- * @param maxSize its largest size in UTF-16 units, unless it is DATA, which the caller has bounded.
- * @default `maxHandshakeSize` of `limits`
- * @throws {ProtocolError} `bad_json`, `bad_message`, or the code of the limit that is exceeded.
- */
-export function decodeControlJson(
-  text: string,
-  limits: Limits = DEFAULT_LIMITS,
-  maxSize: number = limits.maxHandshakeSize,
-): ControlMessage | UnknownMessage {
-  assertEnvelopeBounds(text, maxSize, limits.maxJsonDepth);
-  assertPairedEscapes(text);
-  const value = parseJson(text, limits);
-  if (!isFields(value)) throw bad('a control message', 'an object');
-  const message = fromFields(value);
-  // The first pass does not recognise a "type" key that is spelled with escapes; the parser does.
-  if (message.type !== 'DATA') assertControlSize(text.length, maxSize);
-  return message;
 }
 
 /**
@@ -155,9 +122,20 @@ export function encodeMap(fields: Fields): Uint8Array<ArrayBuffer> {
   }
 }
 
+/** @throws {ProtocolError} `message_too_large`. */
+export function assertControlSize(size: number, max: number): void {
+  if (size <= max) return;
+  throw new ProtocolError(
+    'message_too_large',
+    `a control message of ${size} bytes; at most ${max} are accepted`,
+  );
+}
+
 // --- reading
 
-function fromFields(fields: Fields): ControlMessage | UnknownMessage {
+/** The message that a decoded envelope holds, in either form. @throws {ProtocolError} `bad_message`. */ export function fromFields(
+  fields: Fields,
+): ControlMessage | UnknownMessage {
   const type = get(fields, 'type');
   if (typeof type !== 'string') throw bad('type', 'a string');
   const timestamp = get(fields, 'timestamp');
@@ -263,7 +241,8 @@ function oneOf<Name extends string>(
 
 // --- writing
 
-function toFields(message: ControlMessage): Fields {
+/** An envelope as a map, in either form. */
+export function toFields(message: ControlMessage): Fields {
   return {
     type: message.type,
     session_id: message.sessionId,

@@ -1,3 +1,4 @@
+import { parts } from '#parts';
 import { Algorithm } from '../base/constants.js';
 import { type ProtocolError, toProtocolError } from '../base/errors.js';
 import { type BodyForm, formOf } from '../codec/algorithms.js';
@@ -67,9 +68,12 @@ export class CodecLoading {
       return;
     }
     core.holdFrames();
-    const loading = Promise.all(this.#agreed.map((codec) => this.load(codec))).then(
-      () => {
-        if (core.state !== 'closed') start();
+    const needed = this.#agreed.map((codec) => this.load(codec));
+    const loading = Promise.all([core.channel.hasLink ? undefined : parts.bare.load(), ...needed]).then(
+      ([bare]) => {
+        if (core.state === 'closed') return;
+        if (bare !== undefined) core.openChannel(bare);
+        start();
       },
       (error: unknown) => {
         if (core.state === 'closed') return;

@@ -1,5 +1,6 @@
 import { loaded } from '../base/loadable.js';
 import * as coding from '../codec/auto/coder.js';
+import * as bare from '../session/bare-module.js';
 import * as agents from './agents/module.js';
 import type { Parts } from './parts.js';
 import * as tensors from './tensors/module.js';
@@ -8,6 +9,7 @@ import * as tensors from './tensors/module.js';
 export const parts: Parts = {
   isLazy: false,
   agents: loaded(agents),
+  bare: loaded(bare),
   coding: loaded(coding),
   tensors: loaded(tensors),
 };

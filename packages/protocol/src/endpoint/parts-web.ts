@@ -9,6 +9,7 @@ export const parts: Parts = {
     const [agents] = await Promise.all([import('./agents/module.js'), codecs.avp.load()]);
     return agents;
   }),
+  bare: loadable('sessions without a link', () => import('../session/bare-module.js')),
   coding: loadable('the text codecs', () => import('../codec/auto/coder.js')),
   tensors: loadable('tensors', async () => {
     const [tensors] = await Promise.all([import('./tensors/module.js'), codecs.avp.load()]);

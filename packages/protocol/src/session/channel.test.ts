@@ -10,7 +10,9 @@ import { decodeLinkFrame, encodeBodyFrame, LinkKind } from '../link/frame.js';
 import { Outbox } from '../link/outbox.js';
 import { errorCode } from '../testing/error-code.js';
 import { encodeBareFrame, encodeTextForm } from './bare.js';
-import { type ChannelOptions, createChannel } from './channel.js';
+import { BareChannel } from './bare-channel.js';
+import { LinkChannel } from './channel.js';
+import type { ChannelOptions } from './channel-options.js';
 import { type ChannelHost, ClosedChannel, type SessionChannel } from './closed-channel.js';
 import type { SessionEvent } from './types.js';
 
@@ -42,10 +44,11 @@ const createPath = (
     emit: (event: SessionEvent) => void events.push(event),
     ...state,
   } satisfies ChannelHost;
-  const path = createChannel(host, {
+  const agreed = { ...NEGOTIATED, ...negotiated };
+  const path = new (agreed.extensions['link'] === undefined ? BareChannel : LinkChannel)(host, {
     role: 'server',
     limits: resolveLimits(),
-    negotiated: { ...NEGOTIATED, ...negotiated },
+    negotiated: agreed,
     ownExtensions: {},
     peerExtensions: {},
     outbox,

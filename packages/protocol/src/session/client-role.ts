@@ -16,7 +16,7 @@ import type { Negotiation } from '../control/negotiate.js';
 import { Pacer } from '../link/rates.js';
 import { rejection } from './close-reason.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
-import { assertAnswer, ResumeTicket } from './resume-token.js';
+import { assertAnswer, ResumeTicket } from './resume-ticket.js';
 import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
 
 /** A client: sends HELLO, on the first connection and to resume the session on later ones. */

@@ -1,9 +1,10 @@
 import { Subprotocol } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
 import type { CodedBody } from '../codec/body.js';
-import { encodeControl, encodeControlJson } from '../control/envelope.js';
+import { encodeControl } from '../control/envelope.js';
 import type { ControlMessage, DataPayload } from '../control/messages.js';
 import type { Outbox } from '../link/outbox.js';
-import type { SessionOptions } from './types.js';
+import type { BareModule, SessionOptions } from './types.js';
 
 /** A control message without the fields that all of them have. */
 type Outgoing = ControlMessage extends infer Message
@@ -16,7 +17,7 @@ type Outgoing = ControlMessage extends infer Message
 interface Sender {
   /** `undefined` before ACCEPT. */
   readonly id: string | undefined;
-  readonly options: Pick<SessionOptions, 'subprotocol' | 'timeOrigin'>;
+  readonly options: Pick<SessionOptions, 'subprotocol' | 'timeOrigin' | 'bare'>;
   readonly outbox: Outbox;
   readonly timers: { readonly now: number };
 }
@@ -48,6 +49,14 @@ export class ControlWriter {
     const { options, timers } = this.#session;
     const timestamp = Math.max(0, Math.round((options.timeOrigin ?? 0) + timers.now));
     const message = { ...fields, sessionId, timestamp } as ControlMessage;
-    return options.subprotocol === Subprotocol.BINARY ? encodeControl(message) : encodeControlJson(message);
+    return options.subprotocol === Subprotocol.BINARY
+      ? encodeControl(message)
+      : jsonEnvelopes(options.bare).encodeControlJson(message);
   }
+}
+
+/** @throws {ProtocolError} `codec_not_loaded`. */
+export function jsonEnvelopes(bare: BareModule | undefined): BareModule {
+  if (bare !== undefined) return bare;
+  throw new ProtocolError('codec_not_loaded', 'the code of JSON envelopes is not loaded');
 }

@@ -3,10 +3,12 @@ import { ProtocolError } from '../base/errors.js';
 import { AVP_FIRST_BYTE, FrameKind, frameKind, LINK_FIRST_BYTE } from '../base/frame-kind.js';
 import type { Limits } from '../base/limits.js';
 import type { BodyCodec, SecurityStatus } from '../codec/body.js';
-import { decodeControl, decodeControlJson, MAX_CONTROL_SIZE } from '../control/envelope.js';
+import { decodeControl, MAX_CONTROL_SIZE } from '../control/envelope.js';
 import type { ClosePayload, ControlMessage, DataPayload, UnknownMessage } from '../control/messages.js';
 import { isCounted, type LinkKind } from '../link/frame.js';
+import { jsonEnvelopes } from './control-writer.js';
 import type { Role, RoleHost } from './role.js';
+import type { SessionOptions } from './types.js';
 
 /** Reads received WebSocket messages and hands each to the part of the session that handles it. */
 
@@ -33,8 +35,7 @@ export function receive(session: Receiver, data: Uint8Array | string): void {
   const isLink = typeof data !== 'string' && (data[0] ?? 0) >> 4 === LINK_FIRST_BYTE >> 4;
   if (isLink && session.channel.hasLink) return receiveLinkFrame(session, data);
   const isAgreed = session.negotiated !== undefined;
-  const { subprotocol, limits } = session.options;
-  const incoming = readIncoming(data, subprotocol, limits, isAgreed, !isAgreed || session.isLost);
+  const incoming = readIncoming(data, session.options, isAgreed, !isAgreed || session.isLost);
   if (incoming.type === 'control') receiveControl(session, incoming.message, data);
   else if (session.held !== undefined) session.held.add(data);
   else receiveBare(session, incoming.content);
@@ -135,8 +136,7 @@ export type Incoming =
  */
 function readIncoming(
   data: Uint8Array | string,
-  subprotocol: Subprotocol,
-  limits: Limits,
+  { subprotocol, limits, bare }: SessionOptions,
   isAgreed: boolean,
   isHandshake: boolean,
 ): Incoming {
@@ -149,7 +149,7 @@ function readIncoming(
   const maxControl = isHandshake ? maxHandshakeSize : Math.min(maxHandshakeSize, MAX_CONTROL_SIZE);
   if (typeof data === 'string') {
     if (isBinary) return { type: 'bare', content: data };
-    return { type: 'control', message: decodeControlJson(data, limits, maxControl) };
+    return { type: 'control', message: jsonEnvelopes(bare).decodeControlJson(data, limits, maxControl) };
   }
   if (!isBinary) throw new ProtocolError('bad_frame', `${Subprotocol.JSON} carries text messages only`);
   switch (frameKind(data)) {

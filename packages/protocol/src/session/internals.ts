@@ -8,7 +8,8 @@ import type { Negotiated } from '../control/agreement.js';
 import { type ClosePayload, CloseReason, type RejectPayload } from '../control/messages.js';
 import { decodeLinkFrame, isBodyKind } from '../link/frame.js';
 import { Outbox } from '../link/outbox.js';
-import { createChannel } from './channel.js';
+import { LinkChannel } from './channel.js';
+import type { ChannelOptions } from './channel-options.js';
 import { closeReasonOf, rejection, truncateReason, withCloseCode } from './close-reason.js';
 import { type ChannelHost, ClosedChannel, type SessionChannel } from './closed-channel.js';
 import { Closing } from './closing.js';
@@ -17,7 +18,7 @@ import { HeldFrames, type Receiver } from './incoming.js';
 import { LifecycleEffect, LifecycleEvent, LifecycleState, stepLifecycle } from './lifecycle.js';
 import type { Role, RoleHost } from './role.js';
 import { SessionTimers, type TimedSession } from './timers.js';
-import type { SessionEvent, SessionOptions, SessionState } from './types.js';
+import type { BareModule, SessionEvent, SessionOptions, SessionState } from './types.js';
 
 const PUBLIC_STATE: Readonly<Record<LifecycleState, SessionState>> = {
   initial: 'connecting',
@@ -51,6 +52,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
   protected failure: ProtocolError | undefined;
   protected readonly closing = new Closing(this.outbox);
   held: HeldFrames | undefined;
+  #channelOptions: ChannelOptions | undefined;
 
   constructor(options: SessionOptions, createRole: (session: RoleHost) => Role) {
     this.options = options;
@@ -144,7 +146,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
     this.id = sessionId;
     this.negotiated = negotiated;
     this.outbox.retain = negotiated.extensions[Extension.RESUME] !== undefined;
-    this.channel = createChannel(this, {
+    this.#channelOptions = {
       role,
       limits,
       negotiated,
@@ -154,7 +156,14 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
       limiter: this.role.limiter,
       security,
       envelopes: subprotocol === Subprotocol.JSON ? this.control : undefined,
-    });
+    };
+    if (negotiated.extensions[Extension.LINK] !== undefined) {
+      this.channel = new LinkChannel(this, this.#channelOptions);
+    } else if (this.options.bare !== undefined) this.openChannel(this.options.bare);
+  }
+
+  openChannel({ BareChannel }: BareModule): void {
+    if (this.#channelOptions !== undefined) this.channel = new BareChannel(this, this.#channelOptions);
   }
 
   handleResumed(): void {

@@ -1,7 +1,6 @@
 import { platform } from '#platform';
-import { ProtocolError } from '../base/errors.js';
 import { encodeUtf8 } from '../base/text.js';
-import type { ResumeAnswer, ResumeOffer } from '../control/messages.js';
+import type { ResumeOffer } from '../control/messages.js';
 import { newResumeToken } from './random-id.js';
 
 /**
@@ -42,32 +41,4 @@ export class ResumeGuard {
 function equal(a: string, b: string): boolean {
   const [x, y] = [encodeUtf8(a), encodeUtf8(b)];
   return x.length === y.length && platform.crypto.equal(x, y);
-}
-
-/** The client's side. */
-export class ResumeTicket {
-  windowMs: number;
-  #token: string;
-  #attempt = 0;
-
-  constructor({ token, windowMs }: ResumeAnswer) {
-    this.#token = token;
-    this.windowMs = windowMs;
-  }
-
-  /** The resume offer in the HELLO of the next connection. */
-  next(sessionId: string, received: number): ResumeOffer {
-    return { sessionId, token: this.#token, received, attempt: ++this.#attempt };
-  }
-
-  renew({ token, windowMs }: ResumeAnswer): void {
-    this.#token = token;
-    this.windowMs = windowMs;
-  }
-}
-
-/** @throws {ProtocolError} `bad_acceptance` if ACCEPT agrees on resume but has no answer to it. */
-export function assertAnswer(answer: ResumeAnswer | undefined): ResumeAnswer {
-  if (answer !== undefined) return answer;
-  throw new ProtocolError('bad_acceptance', 'ACCEPT agrees on resume and carries no token for it');
 }

@@ -40,6 +40,12 @@ export interface SessionOptions extends AgreementOptions {
   /** Server: the answers that its sessions share. @default each session computes its own */
   readonly agreements?: AgreementCache | undefined;
   /**
+   * Sessions without a link, and JSON envelopes.
+   *
+   * @default without it, the session needs `openChannel` if the ends agree on no link, and a binary subprotocol
+   */
+  readonly bare?: BareModule | undefined;
+  /**
    * Whether bodies in a codec can be decoded now. The core holds frames that come before, and asks for the code with
    * a `codec` event. @default always
    */
@@ -47,6 +53,9 @@ export interface SessionOptions extends AgreementOptions {
   /** Unix milliseconds at clock reading 0, for the timestamps of envelopes. @default 0 */
   readonly timeOrigin?: number | undefined;
 }
+
+/** What a session without a link or with JSON envelopes needs. */
+export type BareModule = typeof import('./bare-module.js');
 
 /** The states that the application sees. */
 export type SessionState = 'connecting' | 'established' | 'suspended' | 'closing' | 'closed';
@@ -212,6 +221,8 @@ export interface SessionCore {
    */
   holdFrames(): unknown;
   releaseFrames(now: number): void;
+  /** Opens the channel of a session that was agreed on without a link and without {@link SessionOptions.bare}. */
+  openChannel(bare: BareModule): void;
   /** The driver has stopped reading from the connection, so silence says nothing about the peer. */
   handleUnread(now: number): void;
   /** The connection is closed. @param closeCode the code that the peer closed with. */

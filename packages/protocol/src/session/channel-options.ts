@@ -1,0 +1,16 @@
+import type { StringMap } from '../base/fields.js';
+import type { CodedBody } from '../codec/body.js';
+import type { DataPayload } from '../control/messages.js';
+import type { Outbox } from '../link/outbox.js';
+import type { RateLimiter } from '../link/rates.js';
+import type { BodyRulesOptions } from './body-rules.js';
+
+export interface ChannelOptions extends BodyRulesOptions {
+  /** The extensions that this end stated. */
+  readonly ownExtensions: StringMap;
+  readonly outbox: Outbox;
+  /** Server: enforces the rates that it announced. */
+  readonly limiter?: RateLimiter | undefined;
+  /** Writes DATA envelopes; `undefined` in `m2m.v1`, which has bare frames instead. */
+  readonly envelopes: { sendData(payload: DataPayload, body: CodedBody): void } | undefined;
+}
