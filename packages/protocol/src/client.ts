@@ -12,7 +12,7 @@ export { assertOptions, type OptionKinds } from './base/options.js';
 export { formOf } from './codec/algorithms.js';
 export { isStatedAgentId } from './control/capabilities.js';
 export { CAPABILITY_KINDS, resolveCapabilities } from './endpoint/options.js';
-export { resolveBatchOptions } from './endpoint/requests/batch.js';
+export { resolveBatchOptions } from './endpoint/requests/batch-options.js';
 
 // Errors and close codes
 

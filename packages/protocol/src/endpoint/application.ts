@@ -25,7 +25,7 @@ export type { SessionState, Unconfirmed, UnconfirmedBody } from '../session/type
 export type { Message } from './messages/message.js';
 export type { Metadata, MetadataValue } from './messages/metadata.js';
 export type { Body, Part } from './messages/part.js';
-export type { BatchOptions } from './requests/batch.js';
+export type { BatchOptions } from './requests/batch-options.js';
 export type { ReplyStream } from './requests/reply.js';
 export type { RequestContext, RequestHandler } from './requests/responder.js';
 

@@ -8,7 +8,7 @@ import type { SessionCore, SessionEvent } from '../session/types.js';
 import type { CodecLoader } from './codec-loader.js';
 import type { Mailbox } from './messages/mailbox.js';
 import type { ContentScanner, EventRoute, Logger, ScannerHost } from './ports.js';
-import type { ResolvedBatchOptions } from './requests/batch.js';
+import type { ResolvedBatchOptions } from './requests/batch-options.js';
 import type { RequestHandler } from './requests/responder.js';
 import type { Session, SessionEvents } from './session.js';
 import type { TransferMode } from './tensors/receiver.js';

@@ -6,14 +6,14 @@ import type { Reservation } from '../base/memory.js';
 import { plainBody, type ReceivedBody } from '../codec/body.js';
 import { DELIVERY } from '../link/addressing.js';
 import type { SessionEvent } from '../session/types.js';
-import { guardLater } from './guard.js';
+import { guard, guardLater } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
 import { loggable } from './loggable.js';
 import { Intake, type IntakeEvent } from './messages/intake.js';
 import { createMessage, type ReceivedMessage } from './messages/message.js';
 import type { Outbound } from './outbound.js';
 import type { EventRoute } from './ports.js';
-import { type RequestHandler, Responder } from './requests/responder.js';
+import type { RequestHandler, Responder } from './requests/responder.js';
 import type { TensorReceiver } from './tensors/receiver.js';
 import { isTurnOver } from './turn.js';
 
@@ -104,7 +104,6 @@ export class Inbound {
   #deliver(event: IntakeEvent, reservation: Reservation | undefined): void {
     if (this.#route(event, reservation)) return;
     const { mailbox, options, scanner } = this.#host;
-    const { requester } = this.#outbound;
     switch (event.type) {
       case 'message': {
         if (options.takesMessages === false) return this.#dropMessage(event.body, reservation);
@@ -121,13 +120,13 @@ export class Inbound {
         return;
       }
       case 'part':
-        return requester.handlePart(event.streamId, event.body, reservation);
+        return this.#outbound.requester.handlePart(event.streamId, event.body, reservation);
       case 'response':
-        return requester.handleResponse(event.streamId, event.body, reservation);
+        return this.#outbound.requester.handleResponse(event.streamId, event.body, reservation);
       case 'end':
-        return requester.handleEnd(event.streamId);
+        return this.#outbound.requester.handleEnd(event.streamId);
       case 'failure':
-        return requester.handleEnd(event.streamId, event.error);
+        return this.#outbound.requester.handleEnd(event.streamId, event.error);
     }
   }
 
@@ -148,6 +147,15 @@ export class Inbound {
 
   #startRequest(streamId: number, message: ReceivedMessage): void {
     const host = this.#host;
+    if (!parts.answers.isLoaded) {
+      const answer = () => guard(host, () => this.#startRequest(streamId, message));
+      const refuse = (error: unknown) => {
+        message.release();
+        host.core.channel.fail(streamId, error);
+        host.pump();
+      };
+      return guardLater(host, parts.answers.load().then(answer, refuse));
+    }
     // The client may have cancelled it during the scan.
     if (host.core.channel.isWanted(streamId)) {
       guardLater(host, this.#getResponder().run(streamId, message, host.options.onRequest));
@@ -161,7 +169,7 @@ export class Inbound {
     if (this.#responder === undefined) {
       const host = this.#host;
       const { clock, limits, batch, yield: letOthersRun = clock.yield } = host.options;
-      this.#responder = new Responder({
+      this.#responder = new (parts.answers.get().Responder)({
         core: host.core,
         coder: this.#outbound.coder,
         session: host.session,

@@ -64,7 +64,7 @@ export class CodecLoading {
     // Without NONE, nothing can be sent before; without the link, frames do not tell what they need.
     if (this.#loader.isLazy && core.channel.hasLink && negotiated.algorithms.includes(Algorithm.NONE)) {
       start();
-      if (!isLoaded) this.#clock.after(LOAD_DELAY_MS, () => guard(host, () => this.#loadBehind()));
+      this.#clock.after(LOAD_DELAY_MS, () => guard(host, () => this.#loadBehind()));
       return;
     }
     core.holdFrames();
@@ -133,7 +133,12 @@ export class CodecLoading {
   }
 
   #loadBehind(): void {
-    for (const codec of this.#missing) guardLater(this.#host, this.#tryToLoad(codec));
+    const host = this.#host;
+    if (host.core.state === 'closed') return;
+    // Most pages ask; a page that does not still could after its files have been replaced by newer ones.
+    parts.requests.load().catch(() => {});
+    if (host.options.onRequest !== undefined) parts.answers.load().catch(() => {});
+    for (const codec of this.#missing) guardLater(host, this.#tryToLoad(codec));
   }
 
   /** Leaves a codec out that cannot be loaded, and reports it once. */

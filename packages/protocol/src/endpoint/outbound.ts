@@ -10,11 +10,12 @@ import { GuardedClock, guard } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
 import { Backpressure } from './messages/backpressure.js';
 import { CodingOrder } from './messages/coding-order.js';
-import { createMessage } from './messages/message.js';
+import { createMessage, type Message } from './messages/message.js';
 import { encodeMetadata, type Metadata } from './messages/metadata.js';
 import { type Body, encodeBody } from './messages/part.js';
-import type { Reply } from './requests/reply.js';
-import { Requester } from './requests/requester.js';
+import { LateReply } from './requests/late-reply.js';
+import type { Reply, ReplyStream } from './requests/reply.js';
+import type { Requester } from './requests/requester.js';
 import type { RequestOptions, SendOptions, SendTensorOptions } from './session.js';
 import type { TensorSender } from './tensors/sender.js';
 import type { TensorInput } from './tensors/tensor.js';
@@ -77,7 +78,7 @@ export class Outbound {
 
   get requester(): Requester {
     const host = this.#host;
-    this.#requester ??= new Requester({
+    this.#requester ??= new (parts.requests.get().Requester)({
       core: host.core,
       clock: this.clock,
       coder: this.coder,
@@ -114,8 +115,25 @@ export class Outbound {
     return coded instanceof Promise ? this.#sendLater(() => coded, options) : this.#send(coded, options);
   }
 
+  /** See `Session.request`. */
+  async request(body: Body, options: RequestOptions, agent: string | undefined): Promise<Message> {
+    if (!parts.requests.isLoaded) {
+      await parts.requests.load();
+      options.signal?.throwIfAborted();
+    }
+    return await this.#ask(body, options, agent).whole();
+  }
+
   /** See `Session.stream`. */
-  ask(body: Body, options: RequestOptions, agent: string | undefined): Reply {
+  stream(body: Body, options: RequestOptions, agent: string | undefined): ReplyStream {
+    if (parts.requests.isLoaded) return this.#ask(body, options, agent);
+    return new LateReply(parts.requests.load, () => {
+      options.signal?.throwIfAborted();
+      return this.#ask(body, options, agent);
+    });
+  }
+
+  #ask(body: Body, options: RequestOptions, agent: string | undefined): Reply {
     const { limits } = this.#host.options;
     const metadata = encodeMetadata(this.#traced(options.metadata), limits.maxMetadataSize);
     return this.requester.ask(encodeBody(body, this.coder, { ...options, metadata, agent }), options);
@@ -127,7 +145,7 @@ export class Outbound {
     options: SendTensorOptions,
     agent: string | undefined,
   ): Promise<void> {
-    const { TensorSender } = await parts.tensors.load();
+    const [{ TensorSender }] = await Promise.all([parts.tensors.load(), parts.requests.load()]);
     if (this.#hasEnded) throw sessionClosed();
     const host = this.#host;
     this.#tensors ??= new TensorSender({

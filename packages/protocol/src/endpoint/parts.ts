@@ -8,9 +8,11 @@ export interface Parts {
   /** Sessions begin before the code of their codecs is loaded, as pages do not wait for it. */
   readonly isLazy: boolean;
   readonly agents: Loadable<typeof import('./agents/module.js')>;
+  readonly answers: Loadable<typeof import('./requests/answers-module.js')>;
   /** Sessions without a link, and JSON envelopes. */
   readonly bare: Loadable<typeof import('../session/bare-module.js')>;
   /** `auto` and the codecs for text. */
   readonly coding: Loadable<typeof import('../codec/auto/coder.js')>;
+  readonly requests: Loadable<typeof import('./requests/module.js')>;
   readonly tensors: Loadable<typeof import('./tensors/module.js')>;
 }

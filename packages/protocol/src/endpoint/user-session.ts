@@ -16,7 +16,7 @@ import type { Mailbox } from './messages/mailbox.js';
 import type { Message } from './messages/message.js';
 import type { Body } from './messages/part.js';
 import type { Outbound } from './outbound.js';
-import type { Reply, ReplyStream } from './requests/reply.js';
+import type { ReplyStream } from './requests/reply.js';
 import type {
   CloseResult,
   RequestOptions,
@@ -90,11 +90,13 @@ export class UserSession implements Session {
   }
 
   async request(body: Body, options: RequestOptions = NONE): Promise<Message> {
-    return await this.#ask(body, options, this.#recipient(options.to)).whole();
+    const { outbound } = this.#host;
+    return await outbound.request(body, this.#checked(options), this.#recipient(options.to));
   }
 
   stream(body: Body, options: RequestOptions = NONE): ReplyStream {
-    return this.#ask(body, options, this.#recipient(options.to));
+    const { outbound } = this.#host;
+    return outbound.stream(body, this.#checked(options), this.#recipient(options.to));
   }
 
   async sendTensor(tensor: TensorInput, options: SendTensorOptions = NONE): Promise<void> {
@@ -105,7 +107,7 @@ export class UserSession implements Session {
 
   async agents(): Promise<Agents> {
     const { askForAgents } = await parts.agents.load();
-    return await askForAgents((query) => this.#ask(query, NONE, DIRECTORY));
+    return await askForAgents((query) => this.#host.outbound.stream(query, NONE, DIRECTORY));
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Message> {
@@ -136,10 +138,10 @@ export class UserSession implements Session {
     await this.close();
   }
 
-  #ask(body: Body, options: RequestOptions, agent: string | undefined): Reply {
+  #checked(options: RequestOptions): RequestOptions {
     assertRequestOptions(options);
     options.signal?.throwIfAborted();
-    return this.#host.outbound.ask(body, options, agent);
+    return options;
   }
 
   /** @throws {ProtocolError} `unsupported` at a server, `invalid_argument` for an invalid agent ID. */

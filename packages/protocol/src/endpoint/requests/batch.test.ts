@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import type { Clock } from '../../platform/clock.js';
 import { errorCode } from '../../testing/error-code.js';
 import type { Part } from '../messages/part.js';
-import { PartBatch, resolveBatchOptions } from './batch.js';
+import { PartBatch } from './batch.js';
+import { resolveBatchOptions } from './batch-options.js';
 
 /** A clock whose timers fire when the test calls `fire`. */
 function createTimers() {

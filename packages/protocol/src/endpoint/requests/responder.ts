@@ -10,7 +10,8 @@ import { encodePart, type Part } from '../messages/part.js';
 import { isFaultOf } from '../messages/undecodable.js';
 import type { Logger } from '../ports.js';
 import type { Session } from '../session.js';
-import { type BatchOptions, PartBatch, type ResolvedBatchOptions, resolveBatchOptions } from './batch.js';
+import { PartBatch } from './batch.js';
+import { type BatchOptions, type ResolvedBatchOptions, resolveBatchOptions } from './batch-options.js';
 
 /** Passed to a request handler with the request. */
 export interface RequestContext {

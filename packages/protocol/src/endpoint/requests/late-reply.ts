@@ -1,0 +1,57 @@
+import type { Message } from '../messages/message.js';
+import type { Metadata } from '../messages/metadata.js';
+import type { Reply, ReplyStream } from './reply.js';
+
+/** The reply to a request that is sent when the code for requests is loaded. */
+export class LateReply implements ReplyStream {
+  readonly #opened: Promise<Reply | undefined>;
+  #reply: ReplyStream | undefined;
+  #isCancelled = false;
+
+  /**
+   * @param load resolves when the request can be sent.
+   * @param ask sends it. The errors of both are those of the reply.
+   */
+  constructor(load: () => Promise<unknown>, ask: () => Reply) {
+    this.#opened = this.#open(load, ask);
+    // The reader gets the error. A reply that has no reader fails silently, like any other.
+    this.#opened.catch(() => {});
+  }
+
+  get id(): number {
+    return this.#reply?.id ?? 0;
+  }
+  get metadata(): Metadata {
+    return this.#reply?.metadata ?? NO_METADATA;
+  }
+
+  cancel(): void {
+    this.#isCancelled = true;
+    this.#reply?.cancel();
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Message> {
+    const parts = this.#opened.then((reply) => reply?.[Symbol.asyncIterator]());
+    parts.catch(() => {});
+    const over = { value: undefined, done: true } as const;
+    return {
+      next: async () => (await parts)?.next() ?? over,
+      return: async () => {
+        this.cancel();
+        await (await parts)?.return?.();
+        return over;
+      },
+    };
+  }
+
+  /** `undefined` if it was cancelled before the request was sent. */
+  async #open(load: () => Promise<unknown>, ask: () => Reply): Promise<Reply | undefined> {
+    await load();
+    if (this.#isCancelled) return undefined;
+    const reply = ask();
+    this.#reply = reply;
+    return reply;
+  }
+}
+
+const NO_METADATA: Metadata = Object.freeze({});
