@@ -1,0 +1,58 @@
+/**
+ * Bundles `@parlance/protocol` for pages and workers: `dist/web`. A page gets the files that every session needs as
+ * one file, `core.js`, in place of a hundred, and one file for each part that it loads later. Without this, bundlers
+ * cut the shared files into some twenty chunks. Runs after `tsc`, in the folder of the package.
+ */
+import { readFileSync, rmSync } from 'node:fs';
+import { basename, dirname, resolve } from 'node:path';
+import { rolldown } from 'rolldown';
+
+const { dependencies, exports, imports, peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8'));
+
+/** The entry points that differ between Node and the web, by the names of their files. */
+const input = Object.fromEntries(
+  Object.values(exports)
+    .filter((target) => typeof target === 'object')
+    .map(({ node }) => [node.slice('./dist/'.length, -'.js'.length), resolve(node)]),
+);
+
+/** The file that a specifier of a file in `dist` means on the web. */
+const fileOf = (specifier, importer) =>
+  specifier.startsWith('#') ? resolve(imports[specifier].default) : resolve(dirname(importer), specifier);
+
+/** Everything that the client reaches without `import()`. */
+const core = new Set();
+const reach = (file) => {
+  if (core.has(file)) return;
+  core.add(file);
+  const code = readFileSync(file, 'utf8');
+  for (const [, specifier] of code.matchAll(/^(?:import|export) [^;]*?from '([#.][^']+)';$/gm)) {
+    reach(fileOf(specifier, file));
+  }
+};
+reach(resolve(exports['./client'].node));
+
+/** `codec/m2m/module.js` is named by its folder. */
+const nameOf = (id) => (id && basename(id) === 'module.js' ? basename(dirname(id)) : undefined);
+
+rmSync('dist/web', { recursive: true, force: true });
+const packages = Object.keys({ ...dependencies, ...peerDependencies });
+const bundle = await rolldown({
+  input,
+  external: (id) => packages.some((name) => id === name || id.startsWith(`${name}/`)),
+  plugins: [
+    {
+      name: 'web',
+      resolveId: (specifier, importer) => (specifier.startsWith('#') ? fileOf(specifier, importer) : null),
+    },
+  ],
+  treeshake: { moduleSideEffects: false },
+});
+await bundle.write({
+  dir: 'dist/web',
+  format: 'esm',
+  entryFileNames: '[name].js',
+  chunkFileNames: ({ name, facadeModuleId }) => `parts/${nameOf(facadeModuleId) ?? name}.js`,
+  codeSplitting: { groups: [{ name: 'core', test: (id) => core.has(id) }] },
+});
+await bundle.close();
