@@ -32,7 +32,8 @@ function read(bytes: Uint8Array, maxDepth: number, what: string, maxEntries = In
   let entries = 0;
   let isPlain = true;
 
-  const malformed = () => new ProtocolError('bad_message', `${what} is not well-formed MessagePack`);
+  const malformed = (how = '') =>
+    new ProtocolError('bad_message', `${what} is not well-formed MessagePack${how}`);
   /** The next bytes; fewer at the end, which is refused afterwards. */
   const take = (size: number) => {
     at += size;
@@ -87,7 +88,9 @@ function read(bytes: Uint8Array, maxDepth: number, what: string, maxEntries = In
     if (kind > 0xdf) return kind - 0x100;
     if (kind >= TEXT) {
       const text = decodeUtf8(body);
-      if (size > MAX_MARKED_STRING && text[0] === '\ufeff') throw malformed();
+      if (size > MAX_MARKED_STRING && text[0] === '\ufeff') {
+        throw malformed(': it holds a long string that begins with a byte-order mark');
+      }
       return text;
     }
     if (kind < 0xc4) return kind > 0xc0 ? kind > 0xc2 : null;
