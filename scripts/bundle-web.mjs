@@ -12,7 +12,7 @@ const { dependencies, exports, imports, peerDependencies } = JSON.parse(readFile
 /** The entry points that differ between Node and the web, by the names of their files. */
 const input = Object.fromEntries(
   Object.values(exports)
-    .filter((target) => typeof target === 'object')
+    .filter(({ node }) => node !== undefined)
     .map(({ node }) => [node.slice('./dist/'.length, -'.js'.length), resolve(node)]),
 );
 

@@ -1,10 +1,11 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { buildExamples } from './docs/examples.js';
+import { buildLifecycleTable, LIFECYCLE_TABLE } from './docs/lifecycle-table.js';
 import { buildTables } from './docs/tables.js';
 
 /**
- * Fills the sections between `<!-- begin NAME -->` and `<!-- end NAME -->` in the documentation.
- * `--check` writes nothing and fails if a file is out of date.
+ * Fills the sections between `<!-- begin NAME -->` and `<!-- end NAME -->` in the documentation, and writes the table
+ * of the lifecycle. `--check` writes nothing and fails if a file is out of date.
  */
 
 const FILES = ['docs/PROTOCOL.md'];
@@ -21,14 +22,20 @@ for (const file of FILES) {
     used.add(name);
     return `<!-- begin ${name} -->\n${content}\n<!-- end ${name} -->`;
   });
-  if (filled === text) continue;
-  stale++;
-  if (check) console.error(`${file} is out of date; run "npm run docs"`);
-  else writeFileSync(file, filled);
+  if (filled !== text) update(file, filled);
 }
+const table = buildLifecycleTable();
+if (!existsSync(LIFECYCLE_TABLE) || readFileSync(LIFECYCLE_TABLE, 'utf8') !== table)
+  update(LIFECYCLE_TABLE, table);
 for (const name of sections.keys()) {
   if (used.has(name)) continue;
   console.error(`no file in the documentation has the section "${name}"`);
   stale++;
 }
 if (check && stale > 0) process.exitCode = 1;
+
+function update(file: string, text: string): void {
+  stale++;
+  if (check) console.error(`${file} is out of date; run "npm run docs"`);
+  else writeFileSync(file, text);
+}

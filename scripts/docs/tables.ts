@@ -6,8 +6,8 @@ import {
   ERROR_CODES,
   LinkFlag,
   LinkKind,
-  sessionMachine,
 } from '../../packages/protocol/src/index.js';
+import { sessionMachine } from '../../packages/protocol/src/session/lifecycle-machine.js';
 import { GATEWAY_ERRORS } from '../../packages/server/src/gateway/failure.js';
 
 /** Tables and the lifecycle drawing, generated from the objects that the code uses. */

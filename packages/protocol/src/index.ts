@@ -151,8 +151,7 @@ export {
   LifecycleEvent,
   LifecycleState,
   type LifecycleStep,
-  sessionMachine,
-  stepLifecycle,
 } from './session/lifecycle.js';
+export { stepLifecycle } from '#lifecycle';
 export { createSession } from './session/create.js';
 export type { AcceptOptions, Channel, SessionCore, SessionEvent, SessionOptions } from './session/types.js';

@@ -1,5 +1,5 @@
-import { Decoder, Encoder, ExtensionCodec } from '@msgpack/msgpack';
-import { ProtocolError, toProtocolError } from '../base/errors.js';
+import { decodeMsgpack, encodeMsgpack } from '#msgpack';
+import { ProtocolError } from '../base/errors.js';
 import {
   bad,
   booleanField,
@@ -12,7 +12,6 @@ import {
   stringField,
 } from '../base/fields.js';
 import { DEFAULT_LIMITS, type Limits } from '../base/limits.js';
-import { assertMsgpackBounds } from '../base/msgpack-bounds.js';
 import type { SecurityStatus } from '../codec/body.js';
 import {
   acceptFields,
@@ -44,20 +43,6 @@ const MAX_MESSAGE_LENGTH = 1024;
 export const MAX_CONTROL_SIZE = 20 * 1024;
 /** Entries of all lists and maps of a control message together; an empty list or map counts as one entry. */
 export const MAX_CONTROL_ENTRIES = 512;
-/** The nesting depth that the encoder allows. */
-const MAX_OWN_DEPTH = 101;
-
-// MessagePack's extension types (timestamps among them) have no place in an envelope.
-class NoExtensions extends ExtensionCodec {
-  override tryToEncode(): null {
-    return null;
-  }
-  override decode(): never {
-    throw new ProtocolError('bad_message', 'MessagePack extension types are not used in control messages');
-  }
-}
-const extensionCodec = new NoExtensions();
-const encoder = new Encoder({ extensionCodec, ignoreUndefined: true });
 
 /** Encodes a message as a MessagePack map for `m2m.v1`. */
 export function encodeControl(message: ControlMessage): Uint8Array<ArrayBuffer> {
@@ -87,16 +72,10 @@ export function decodeControl(
  *
  * @param what the map's name in errors.
  * @param maxEntries entries of all its lists and maps together. @default unlimited
- * @throws {ProtocolError} `bad_message`, `json_too_deep`, `message_too_large` for too many entries.
+ * @throws {ProtocolError} `bad_message`, `json_too_deep`, `bad_utf8`, `message_too_large` for too many entries.
  */
 export function decodeMap(bytes: Uint8Array, maxDepth: number, what: string, maxEntries?: number): Fields {
-  assertMsgpackBounds(bytes, maxDepth, what, maxEntries);
-  let value: unknown;
-  try {
-    value = new Decoder({ extensionCodec }).decode(bytes);
-  } catch (cause) {
-    throw toProtocolError(cause, 'bad_message', `${what} is not well-formed MessagePack`);
-  }
+  const value = decodeMsgpack(bytes, maxDepth, what, maxEntries);
   if (!isFields(value)) throw bad(what, 'a map');
   return value;
 }
@@ -107,19 +86,7 @@ export function decodeMap(bytes: Uint8Array, maxDepth: number, what: string, max
  * @throws {ProtocolError} `invalid_argument` if a value has no MessagePack form, `lone_surrogate`.
  */
 export function encodeMap(fields: Fields): Uint8Array<ArrayBuffer> {
-  try {
-    const bytes = encoder.encode(fields);
-    // The encoder writes a lone surrogate as bytes that are not UTF-8, which every peer would refuse.
-    assertMsgpackBounds(bytes, MAX_OWN_DEPTH, 'the map');
-    return bytes;
-  } catch (cause) {
-    if (cause instanceof ProtocolError && cause.code === 'bad_utf8') {
-      throw new ProtocolError('lone_surrogate', 'a string of the map has half of a surrogate pair', {
-        cause,
-      });
-    }
-    throw toProtocolError(cause, 'invalid_argument', 'a value of the map has no MessagePack form');
-  }
+  return encodeMsgpack(fields);
 }
 
 /** @throws {ProtocolError} `message_too_large`. */
@@ -133,9 +100,8 @@ export function assertControlSize(size: number, max: number): void {
 
 // --- reading
 
-/** The message that a decoded envelope holds, in either form. @throws {ProtocolError} `bad_message`. */ export function fromFields(
-  fields: Fields,
-): ControlMessage | UnknownMessage {
+/** The message that a decoded envelope holds, in either form. @throws {ProtocolError} `bad_message`. */
+export function fromFields(fields: Fields): ControlMessage | UnknownMessage {
   const type = get(fields, 'type');
   if (typeof type !== 'string') throw bad('type', 'a string');
   const timestamp = get(fields, 'timestamp');

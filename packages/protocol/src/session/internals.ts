@@ -1,3 +1,4 @@
+import { stepLifecycle } from '#lifecycle';
 import { CloseCode, isRetryableCloseCode } from '../base/close-codes.js';
 import { Extension, Subprotocol } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
@@ -15,7 +16,7 @@ import { type ChannelHost, ClosedChannel, type SessionChannel } from './closed-c
 import { Closing } from './closing.js';
 import { ControlWriter } from './control-writer.js';
 import { HeldFrames, type Receiver } from './incoming.js';
-import { LifecycleEffect, LifecycleEvent, LifecycleState, stepLifecycle } from './lifecycle.js';
+import { LifecycleEffect, LifecycleEvent, LifecycleState } from './lifecycle.js';
 import type { Role, RoleHost } from './role.js';
 import { SessionTimers, type TimedSession } from './timers.js';
 import type { BareModule, SessionEvent, SessionOptions, SessionState } from './types.js';

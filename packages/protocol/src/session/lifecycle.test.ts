@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { getAdjacencyMap, getShortestPaths } from 'xstate/graph';
+import { stepLifecycle } from '#lifecycle';
 import { resolveLimits, resolveTimers } from '../base/limits.js';
 import { encodeControl } from '../control/envelope.js';
 import { CloseCode, Subprotocol } from '../index.js';
 import { TEST_CAPABILITIES } from '../testing/simulation.js';
 import { createSession } from './create.js';
-import { LifecycleEvent, type LifecycleState, sessionMachine, stepLifecycle } from './lifecycle.js';
+import { LifecycleEvent, type LifecycleState } from './lifecycle.js';
+import { sessionMachine } from './lifecycle-machine.js';
 import type { SessionCore } from './types.js';
 
 /** Every event in every state, stepped by the machine and by the core alike. */

@@ -1,12 +1,8 @@
-import { type initialTransition, setup, transition } from 'xstate';
-
 /**
- * The life of a session: one machine for both ends, the only place that knows which state follows which; the
- * handshake inside the state `closing` has a table of its own, in `closing.ts`. Data never enters the machine: the
- * session keeps its state in a field, because a transition costs microseconds and a field nanoseconds.
- *
- * A lost connection suspends a session if resume was agreed, and a closing session goes on closing; a violation
- * always ends it.
+ * The life of a session: the names that the machine of `lifecycle-machine.ts` uses. The machine is the only definition
+ * of which state follows which, for both ends; pages step by a table that is generated from it. The handshake inside the
+ * state `closing` has a table of its own, in `closing.ts`. Data never enters the machine: the session keeps its state in
+ * a field, because a transition costs microseconds and a field nanoseconds.
  */
 
 export const LifecycleState = {
@@ -63,136 +59,8 @@ export interface LifecycleContext {
   readonly resumable: boolean;
 }
 
-const effect = () => {};
-
-export const sessionMachine = setup({
-  types: {
-    context: {} as LifecycleContext,
-    events: {} as { type: LifecycleEvent },
-    input: {} as LifecycleContext,
-  },
-  guards: {
-    isClient: ({ context }) => context.role === 'client',
-    isResumable: ({ context }) => context.resumable,
-  },
-  actions: {
-    awaitHello: effect,
-    awaitAccept: effect,
-    establish: effect,
-    suspend: effect,
-    beginClosing: effect,
-    end: effect,
-    fail: effect,
-  },
-}).createMachine({
-  id: 'session',
-  initial: 'initial',
-  context: ({ input }) => ({ role: input.role, resumable: input.resumable }),
-  // An event that a state below does not expect is a bug of this program or a violation by the peer.
-  on: { '*': '.failed' },
-  states: {
-    initial: {
-      on: {
-        OPEN: [{ guard: 'isClient', target: 'helloSent' }, { target: 'awaitingHello' }],
-        LOST: 'closed',
-        CLOSE: 'closed',
-      },
-    },
-    helloSent: {
-      entry: 'awaitAccept',
-      on: { ACCEPT: 'established', REJECT: 'closed', CLOSE: 'closed', LOST: 'closed', TIMEOUT: 'failed' },
-    },
-    awaitingHello: {
-      entry: 'awaitHello',
-      on: { ACCEPT: 'established', REJECT: 'closed', CLOSE: 'closed', LOST: 'closed', TIMEOUT: 'failed' },
-    },
-    established: {
-      entry: 'establish',
-      on: {
-        CLOSE: 'closing',
-        PEER_CLOSE: 'closing',
-        TIMEOUT: 'closing',
-        LOST: [{ guard: 'isResumable', target: 'suspended' }, { target: 'closed' }],
-        // A scan has blocked a message.
-        REJECT: 'failed',
-      },
-    },
-    suspended: {
-      entry: 'suspend',
-      // Connections open and close without a change of state until one of them is accepted.
-      on: {
-        OPEN: {},
-        LOST: {},
-        ACCEPT: 'established',
-        REJECT: 'closed',
-        CLOSE: 'closing',
-        TIMEOUT: 'closed',
-      },
-    },
-    closing: {
-      entry: 'beginClosing',
-      on: {
-        // `reenter` is off: a second CLOSE changes nothing.
-        CLOSE: {},
-        PEER_CLOSE: {},
-        CLOSE_DONE: 'closed',
-        TIMEOUT: 'closed',
-        // After a lost connection others may follow, so that closing can finish.
-        LOST: [{ guard: 'isResumable' }, { target: 'closed' }],
-        OPEN: { guard: 'isResumable' },
-        ACCEPT: { guard: 'isResumable' },
-        REJECT: { guard: 'isResumable', target: 'closed' },
-      },
-    },
-    closed: {
-      entry: 'end',
-      on: { '*': {} },
-    },
-    failed: {
-      entry: 'fail',
-      on: { '*': {} },
-    },
-  },
-});
-
 /** The outcome of one step: the next state and the effects of entering it. */
 export interface LifecycleStep {
   readonly state: LifecycleState;
   readonly effects: readonly LifecycleEffect[];
-}
-
-type Snapshot = ReturnType<typeof initialTransition<typeof sessionMachine>>[0];
-
-// A pure transition costs about 20 µs and depends on only a few small values, so the machine computes each one once
-// per process, and sessions look it up: no actor and no memory per session.
-const steps = new Map<string, LifecycleStep>();
-const snapshots = new Map<string, Snapshot>();
-
-/** The step that the machine takes from `state` on `event`. */
-export function stepLifecycle(
-  state: LifecycleState,
-  event: LifecycleEvent,
-  context: LifecycleContext,
-): LifecycleStep {
-  const key = `${context.role}/${context.resumable}/${state}/${event}`;
-  let step = steps.get(key);
-  if (step === undefined) {
-    const [next, actions] = transition(sessionMachine, snapshotOf(state, context), { type: event });
-    step = {
-      state: next.value as LifecycleState,
-      effects: actions.map((action) => action.type as LifecycleEffect),
-    };
-    steps.set(key, step);
-  }
-  return step;
-}
-
-function snapshotOf(state: LifecycleState, context: LifecycleContext): Snapshot {
-  const key = `${context.role}/${context.resumable}/${state}`;
-  let snapshot = snapshots.get(key);
-  if (snapshot === undefined) {
-    snapshot = sessionMachine.resolveState({ value: state, context }) as Snapshot;
-    snapshots.set(key, snapshot);
-  }
-  return snapshot;
 }

@@ -1,5 +1,5 @@
+import { assertMsgpackBounds } from '#msgpack';
 import { ProtocolError } from '../../base/errors.js';
-import { assertMsgpackBounds } from '../../base/msgpack-bounds.js';
 import { decodeMap, encodeMap } from '../../control/envelope.js';
 
 /**

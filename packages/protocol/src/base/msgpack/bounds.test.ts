@@ -1,9 +1,9 @@
 import { Encoder } from '@msgpack/msgpack';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { errorCode } from '../testing/error-code.js';
-import { ProtocolError } from './errors.js';
-import { assertMsgpackBounds } from './msgpack-bounds.js';
+import { errorCode } from '../../testing/error-code.js';
+import { ProtocolError } from '../errors.js';
+import { assertMsgpackBounds } from './bounds.js';
 
 const check = (bytes: Uint8Array, maxDepth = 100): string =>
   errorCode(() => assertMsgpackBounds(bytes, maxDepth, 'this'));

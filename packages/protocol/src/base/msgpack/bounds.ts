@@ -1,5 +1,5 @@
-import { ProtocolError } from './errors.js';
-import { decodeUtf8 } from './text.js';
+import { ProtocolError } from '../errors.js';
+import { decodeUtf8 } from '../text.js';
 
 /**
  * MessagePack within bounds. A decoder allocates a list as soon as it has read its head, and a head takes

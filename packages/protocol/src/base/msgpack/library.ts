@@ -1,0 +1,67 @@
+import { Decoder, Encoder, ExtensionCodec } from '@msgpack/msgpack';
+import { ProtocolError, toProtocolError } from '../errors.js';
+import { assertMsgpackBounds } from './bounds.js';
+
+/** MessagePack on Node: a library for speed, within bounds. Pages load `small.ts` in its place. */
+
+export { assertMsgpackBounds };
+
+/** The nesting depth that the encoder allows. */
+const MAX_OWN_DEPTH = 101;
+
+// MessagePack's extension types (timestamps among them) have no place in the protocol.
+class NoExtensions extends ExtensionCodec {
+  override tryToEncode(): null {
+    return null;
+  }
+  override decode(): never {
+    throw new ProtocolError('bad_message', 'MessagePack extension types are not used in control messages');
+  }
+}
+const extensionCodec = new NoExtensions();
+const encoder = new Encoder({ extensionCodec, ignoreUndefined: true });
+
+/**
+ * Decodes exactly one MessagePack value.
+ *
+ * @param maxDepth how deep lists and maps may be nested.
+ * @param what names the value in errors.
+ * @param maxEntries entries of all its lists and maps together. @default unlimited
+ * @throws {ProtocolError} `bad_message`, also for extension types and the key `__proto__`; `json_too_deep`; `bad_utf8`;
+ * `message_too_large` for too many entries.
+ */
+export function decodeMsgpack(
+  bytes: Uint8Array,
+  maxDepth: number,
+  what: string,
+  maxEntries?: number,
+): unknown {
+  assertMsgpackBounds(bytes, maxDepth, what, maxEntries);
+  try {
+    return new Decoder({ extensionCodec }).decode(bytes);
+  } catch (cause) {
+    throw toProtocolError(cause, 'bad_message', `${what} is not well-formed MessagePack`);
+  }
+}
+
+/**
+ * Encodes a plain value; `undefined` entries of maps are left out.
+ *
+ * @throws {ProtocolError} `invalid_argument` if a value has no MessagePack form, `lone_surrogate`, `bad_message` for
+ * a long string that begins with a byte-order mark.
+ */
+export function encodeMsgpack(value: unknown): Uint8Array<ArrayBuffer> {
+  try {
+    const bytes = encoder.encode(value);
+    // The encoder writes a lone surrogate as bytes that are not UTF-8, which every peer would refuse.
+    assertMsgpackBounds(bytes, MAX_OWN_DEPTH, 'the map');
+    return bytes;
+  } catch (cause) {
+    if (cause instanceof ProtocolError && cause.code === 'bad_utf8') {
+      throw new ProtocolError('lone_surrogate', 'a string of the map has half of a surrogate pair', {
+        cause,
+      });
+    }
+    throw toProtocolError(cause, 'invalid_argument', 'a value of the map has no MessagePack form');
+  }
+}
