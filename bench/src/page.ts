@@ -1,3 +1,4 @@
+import { costs } from './page/costs.js';
 import { modules, weights } from './page/weight.js';
 import type { BenchOptions, Row } from './row.js';
 
@@ -8,4 +9,5 @@ import type { BenchOptions, Row } from './row.js';
 export async function* run(options: BenchOptions): AsyncGenerator<Row> {
   if (options.modules) return yield* modules();
   yield* weights();
+  yield* costs(options.quick);
 }
