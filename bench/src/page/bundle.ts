@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
-import { type BuildOptions, build, type Metafile } from 'esbuild';
+import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
 
 /** Pages as a bundler makes them. */
 
@@ -100,6 +100,22 @@ export function eagerFiles({ outputs }: Metafile): ReadonlySet<string> {
   }
   return found;
 }
+
+/**
+ * Leaves only the entry and its static imports in the list of what was built, for size-limit: by default, it bundles
+ * without splitting and so counts what a page imports dynamically as part of its entry; with splitting, it counts
+ * every file on that list.
+ */
+export const LIST_EAGER_FILES: Plugin = {
+  name: 'list eager files',
+  setup({ onEnd }) {
+    onEnd(({ metafile }) => {
+      if (metafile === undefined) return;
+      const eager = eagerFiles(metafile);
+      for (const path of Object.keys(metafile.outputs)) if (!eager.has(path)) delete metafile.outputs[path];
+    });
+  },
+};
 
 const isPage = (entryPoint: string) => /(?:^|\/)bench\/src\/page\/pages\/[\w-]+\.ts$/.test(entryPoint);
 

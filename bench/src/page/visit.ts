@@ -5,6 +5,8 @@ import { type Transferred, Transfers } from './transfers.js';
 
 /** One visit of a page in Chromium, with an empty cache, and what it cost. */
 
+export type { Browser };
+
 const CHROMIUM = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
 const FLAGS = [
   '--no-sandbox',
