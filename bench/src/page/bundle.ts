@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
@@ -48,14 +48,19 @@ export interface BundleOptions {
 }
 
 /** @param name of a file in `pages/`, without its extension. */
-export async function bundlePage(
-  name: string,
+export function bundlePage(name: string, options?: BundleOptions): Promise<Bundle> {
+  return bundleFile(pageFile(name), options);
+}
+
+/** @param file the entry, in TypeScript. */
+export async function bundleFile(
+  file: string,
   { fromSource = false, sourcemap = false }: BundleOptions = {},
 ): Promise<Bundle> {
   const folder = await mkdtemp(join(tmpdir(), 'parlance-page-'));
   const { metafile } = await build({
     ...PAGE_OPTIONS,
-    entryPoints: [pageFile(name)],
+    entryPoints: [file],
     outdir: folder,
     absWorkingDir: ROOT,
     metafile: true,
@@ -65,7 +70,13 @@ export async function bundlePage(
   });
   await copyNamedFiles(metafile, folder);
   const eager = new Set([...eagerFiles(metafile)].map((path) => resolve(ROOT, path)));
-  await writeFile(join(folder, 'index.html'), documentOf(name, [...eager].map(baseName)));
+  await writeFile(
+    join(folder, 'index.html'),
+    documentOf(
+      basename(file, '.ts'),
+      [...eager].map((path) => basename(path)),
+    ),
+  );
   const files: BundledFile[] = [];
   for (const file of await readdir(folder)) {
     if (!/\.(?:js|wasm)$/.test(file)) continue;
@@ -94,9 +105,14 @@ export function eagerFiles({ outputs }: Metafile): ReadonlySet<string> {
     found.add(path);
     for (const { path: next, kind } of output.imports) if (kind === 'import-statement') follow(next);
   };
+  // The files behind `import()` have an entry point too.
+  const later = new Set(
+    Object.values(outputs).flatMap(({ imports }) =>
+      imports.filter(({ kind }) => kind === 'dynamic-import').map(({ path }) => path),
+    ),
+  );
   for (const [path, { entryPoint }] of Object.entries(outputs)) {
-    // The files behind `import()` are entry points too; only those of pages are not in a package.
-    if (entryPoint !== undefined && isPage(entryPoint)) follow(path);
+    if (entryPoint !== undefined && !later.has(path)) follow(path);
   }
   return found;
 }
@@ -117,8 +133,6 @@ export const LIST_EAGER_FILES: Plugin = {
   },
 };
 
-const isPage = (entryPoint: string) => /(?:^|\/)bench\/src\/page\/pages\/[\w-]+\.ts$/.test(entryPoint);
-
 /**
  * esbuild does not copy the files that modules name with `new URL(…, import.meta.url)`, which other bundlers
  * do. Those of every bundled module are copied next to the scripts, where their URLs then point.
@@ -130,7 +144,7 @@ async function copyNamedFiles({ inputs }: Metafile, folder: string): Promise<voi
     const text = await readFile(path, 'utf8');
     for (const [, name] of text.matchAll(/new URL\(["'`]([\w./-]+\.wasm)["'`],\s*import\.meta\.url\)/g)) {
       const named = join(dirname(path), name as string);
-      await copyFile(named, join(folder, baseName(named)));
+      await copyFile(named, join(folder, basename(named)));
     }
   }
 }
@@ -147,5 +161,3 @@ function documentOf(name: string, eager: readonly string[]): string {
 ${announced.join('')}<script type="module" src="./${name}.js"></script>
 `;
 }
-
-const baseName = (path: string) => path.slice(path.lastIndexOf('/') + 1);
