@@ -1,10 +1,12 @@
+import type { Browser } from 'playwright-core';
 import { PAGE_BUDGETS, type PageBudget } from '../bench/src/page/budget.js';
 import { bundlePage } from '../bench/src/page/bundle.js';
 import type { PageServerCommands } from '../bench/src/page/server.js';
 import { serveCompressed } from '../bench/src/page/static-files.js';
 import type { Transferred } from '../bench/src/page/transfers.js';
-import { type Browser, launchChromium, visit } from '../bench/src/page/visit.js';
+import { visit } from '../bench/src/page/visit.js';
 import { startChild } from './child-process.js';
+import { launchChromium } from './chromium.js';
 
 /** Visits pages in Chromium, after a build, and fails if one downloads more than its budget. Times do not count. */
 

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { chromiumMissing } from './chromium.js';
 import { packOnce } from './pack.js';
 import { run, type Tally, vitest } from './run.js';
 
@@ -18,12 +18,10 @@ const command = (name: string, ...args: string[]): Check => ({
   run: () => run('npx', ['--no-install', ...args]),
 });
 
-export const CHROMIUM = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
-
 /** Skips a check without Chromium, except in CI. @param what the subject of a sentence. */
 async function withChromium(what: string, check: () => Promise<Tally>): Promise<Tally> {
-  if (existsSync(CHROMIUM)) return await check();
-  const why = `no Chromium at ${CHROMIUM}; install it (Debian: apt-get install chromium) or set CHROMIUM_PATH`;
+  const why = chromiumMissing();
+  if (why === undefined) return await check();
   if (process.env['CI'] === 'true') {
     console.error(`skipping ${what} is not allowed in CI: ${why}`);
     return { passed: 0, failed: 1, skipped: 0 };

@@ -1,5 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { type Child, startChild } from '../../../scripts/child-process.js';
+import { chromiumMissing, launchChromium } from '../../../scripts/chromium.js';
 import { compare, type Row } from '../row.js';
 import { median } from '../statistics.js';
 import { type Bundle, bundlePage } from './bundle.js';
@@ -7,7 +8,7 @@ import { type Contestant, type Far, OURS, SOCKET_IO, WEB_SOCKET } from './contes
 import type { PageServerCommands } from './server.js';
 import { type StaticFiles, serveCompressed } from './static-files.js';
 import { measureDelays } from './throttling.js';
-import { type Conditions, chromiumMissing, launchChromium, type Visit, visit } from './visit.js';
+import { type Conditions, type Visit, visit } from './visit.js';
 
 /** What Chromium transfers, and how long it takes: each page is visited several times, in turns with the others. */
 

@@ -1,33 +1,10 @@
-import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Browser, type CDPSession, chromium } from 'playwright-core';
+import type { Browser, CDPSession } from 'playwright-core';
 import { type Transferred, Transfers } from './transfers.js';
 
 /** One visit of a page in Chromium, with an empty cache, and what it cost. */
 
-export type { Browser };
-
-const CHROMIUM = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
-const FLAGS = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-];
 const TIMEOUT_MS = 60_000;
-
-/** Why no browser can start; `undefined` if one can. */
-export function chromiumMissing(): string | undefined {
-  if (existsSync(CHROMIUM)) return undefined;
-  return `no Chromium at ${CHROMIUM}; install it (Debian: apt-get install chromium) or set CHROMIUM_PATH`;
-}
-
-export function launchChromium(): Promise<Browser> {
-  return chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
-}
 
 /** A network and a processor to imitate. */
 export interface Conditions {
