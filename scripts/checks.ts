@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { chromiumMissing } from './chromium.js';
 import { packOnce } from './pack.js';
 import { run, type Tally, vitest } from './run.js';
 
@@ -18,7 +18,16 @@ const command = (name: string, ...args: string[]): Check => ({
   run: () => run('npx', ['--no-install', ...args]),
 });
 
-export const CHROMIUM = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
+/** Skips a check without Chromium, except in CI. @param what the subject of a sentence. */
+async function withChromium(what: string, check: () => Promise<Tally>): Promise<Tally> {
+  const why = chromiumMissing();
+  if (why === undefined) return await check();
+  if (process.env['CI'] === 'true') {
+    console.error(`skipping ${what} is not allowed in CI: ${why}`);
+    return { passed: 0, failed: 1, skipped: 0 };
+  }
+  return { passed: 0, failed: 0, skipped: 1, notes: [`skipped ${what}: ${why}`] };
+}
 
 export const CHECKS: readonly Check[] = [
   command('format and lint', 'biome', 'check', '--error-on-warnings', '.'),
@@ -42,15 +51,7 @@ export const CHECKS: readonly Check[] = [
   {
     name: 'browser',
     isTest: true,
-    async run() {
-      if (existsSync(CHROMIUM)) return await vitest('browser');
-      const why = `no Chromium at ${CHROMIUM}; install it (Debian: apt-get install chromium) or set CHROMIUM_PATH`;
-      if (process.env['CI'] === 'true') {
-        console.error(`browser tests cannot be skipped in CI: ${why}`);
-        return { passed: 0, failed: 1, skipped: 0 };
-      }
-      return { passed: 0, failed: 0, skipped: 1, notes: [`browser tests were skipped: ${why}`] };
-    },
+    run: () => withChromium('browser tests', () => vitest('browser')),
   },
   command('unused code', 'knip'),
   { name: 'build', isTest: false, run: () => run('npm', ['run', '--silent', 'build']) },
@@ -61,6 +62,11 @@ export const CHECKS: readonly Check[] = [
     run: () => node('scripts/check-user-types.ts', packOnce()),
   },
   command('sizes', 'size-limit'),
+  {
+    name: 'page budget',
+    isTest: false,
+    run: () => withChromium('the page budget', () => node('scripts/check-page.ts')),
+  },
   { name: 'plain words', isTest: false, run: () => node('scripts/check-words.ts') },
   { name: 'docs in sync', isTest: false, run: () => node('scripts/generate-docs.ts', '--check') },
   { name: 'demo', isTest: false, run: () => run('npm', ['run', '--silent', 'demo', '--', '--once']) },

@@ -18,14 +18,16 @@ const BENCHES: Readonly<Record<string, string>> = {
   stalled: 'server memory for a reader that stalls, and the rate of 100 other sessions',
   cancel: 'delay from an abort at the client to the signal of the handler',
   avp: 'tensors: frames against JSON, large transfers against chunked ws, and delays beside them',
+  page: 'a browser page up to its first message: sizes, transfers, times; against socket.io and others',
   stall: 'round trips in one session while another sends megabytes of text',
 };
 
-const USAGE = `npm run bench -- [name…] [--json] [--quick] [--conversation FILE]
+const USAGE = `npm run bench -- [name…] [--json] [--quick] [--conversation FILE] [--modules]
 
   --json                one JSON object per line: name, value, unit, baseline, ratio, better
   --quick               fewer and shorter rounds: for a first impression
   --conversation FILE   JSON { messages: [{ role, content }] } instead of one made of installed READMEs
+  --modules             page: what its scripts consist of, by room and by module, instead of measurements
 
 ${Object.entries(BENCHES)
   .map(([name, description]) => `  ${name.padEnd(10)}${description}`)
@@ -40,6 +42,7 @@ async function main(): Promise<number> {
       json: { type: 'boolean' },
       quick: { type: 'boolean' },
       conversation: { type: 'string' },
+      modules: { type: 'boolean' },
     },
   });
   const unknown = positionals.filter((name) => !Object.hasOwn(BENCHES, name));
@@ -55,8 +58,8 @@ async function main(): Promise<number> {
     // Loaded one by one: a bench loads only its own imports, and a broken one does not stop the others.
     const bench = (await import(fileOf(name).href)) as Bench;
     reporter.begin(name, BENCHES[name] as string);
-    const { quick = false, conversation } = values;
-    for await (const row of bench.run({ quick, conversation })) reporter.row(row);
+    const { quick = false, conversation, modules } = values;
+    for await (const row of bench.run({ quick, conversation, modules })) reporter.row(row);
   }
   reporter.end();
   return 0;

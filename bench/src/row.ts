@@ -23,6 +23,8 @@ export interface BenchOptions {
   readonly quick: boolean;
   /** A file with a chat, for benches that need one. @default a chat made of installed READMEs */
   readonly conversation?: string | undefined;
+  /** Lists what a page's scripts consist of, and measures nothing else. @default false */
+  readonly modules?: boolean | undefined;
 }
 
 /** The exports of a bench file. */

@@ -1,36 +1,14 @@
-import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createServer as createHttpServer, type Server as HttpServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { build } from 'vite';
 
 /** Helpers for the tests of the chat page: a browser, the built page, and servers that can fail. */
 
-export const CHROMIUM_PATH = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
-
-/** Why no browser can start; `undefined` if one can. */
-export function chromiumMissing(): string | undefined {
-  if (existsSync(CHROMIUM_PATH)) return undefined;
-  return `Chromium not found at ${CHROMIUM_PATH}; install it, or set CHROMIUM_PATH`;
-}
-
-export function launchChromium(): Promise<Browser> {
-  return chromium.launch({
-    executablePath: CHROMIUM_PATH,
-    args: [
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-quic',
-      '--no-first-run',
-      '--disable-background-networking',
-      '--disable-component-update',
-      '--disable-sync',
-    ],
-  });
-}
+export { chromiumMissing, launchChromium } from '../../scripts/chromium.js';
 
 /** Builds the page into `outDir`, as `vite build` does. */
 export async function buildChatPage(outDir: string): Promise<void> {

@@ -1,13 +1,12 @@
-import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { chromium } from 'playwright-core';
 import { build } from 'vite';
 import type { Child } from '../../../scripts/child-process.js';
+import { chromiumMissing, launchChromium } from '../../../scripts/chromium.js';
 import type { Row } from '../row.js';
 import type { History } from './histories.js';
 import type { PageResult } from './page/main.js';
@@ -16,7 +15,6 @@ import type { FarCommands } from './server.js';
 
 /** The same histories, sent to the same server by a page in Chromium. */
 
-const CHROMIUM = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
@@ -30,8 +28,9 @@ export async function* inChromium(
   isGiven: boolean,
   rounds: number,
 ): AsyncGenerator<Row> {
-  if (!existsSync(CHROMIUM)) {
-    console.error(`skipped Chromium: not found at ${CHROMIUM}; set CHROMIUM_PATH`);
+  const missing = chromiumMissing();
+  if (missing !== undefined) {
+    console.error(`skipped Chromium: ${missing}`);
     return;
   }
   const folder = await mkdtemp(join(tmpdir(), 'parlance-bench-'));
@@ -41,10 +40,7 @@ export async function* inChromium(
     build: { outDir: folder, emptyOutDir: true, reportCompressedSize: false, target: 'es2023' },
   });
   const files = await serve(folder, histories);
-  const browser = await chromium.launch({
-    executablePath: CHROMIUM,
-    args: ['--no-sandbox', '--disable-gpu'],
-  });
+  const browser = await launchChromium();
   try {
     const port = await far.call('port', 'session');
     const page = await browser.newPage();

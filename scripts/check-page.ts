@@ -1,0 +1,55 @@
+import type { Browser } from 'playwright-core';
+import { PAGE_BUDGETS, type PageBudget } from '../bench/src/page/budget.js';
+import { bundlePage } from '../bench/src/page/bundle.js';
+import type { PageServerCommands } from '../bench/src/page/server.js';
+import { serveCompressed } from '../bench/src/page/static-files.js';
+import type { Transferred } from '../bench/src/page/transfers.js';
+import { visit } from '../bench/src/page/visit.js';
+import { startChild } from './child-process.js';
+import { launchChromium } from './chromium.js';
+
+/** Visits pages in Chromium, after a build, and fails if one downloads more than its budget. Times do not count. */
+
+/** What a page loads while idle may begin before its first message, by chance; the lightest visit counts. */
+const VISITS = 3;
+const STAY_MS = 3_000;
+
+let [passed, failed] = [0, 0];
+const servers = startChild<PageServerCommands>(new URL('../bench/src/page/server.ts', import.meta.url), []);
+try {
+  const { session } = await servers.call('urls', 0);
+  await using browser = await launchChromium();
+  for (const budget of PAGE_BUDGETS) await check(budget, browser, session);
+} finally {
+  servers.stop();
+}
+console.log(`${passed} passed, ${failed} failed`);
+if (failed > 0) process.exitCode = 1;
+
+async function check(
+  { page, title, atFirstMessage, afterIdle }: PageBudget,
+  browser: Browser,
+  server: string,
+): Promise<void> {
+  await using bundle = await bundlePage(page);
+  await using files = await serveCompressed(bundle.folder);
+  const url = `${files.origin}/?server=${encodeURIComponent(server)}`;
+  const visits = [];
+  for (let i = 0; i < VISITS; i++) visits.push(await visit(browser, url, { stayMs: STAY_MS }));
+  const least = (transferred: readonly Transferred[]) => ({
+    bytes: Math.min(...transferred.map(({ bytes }) => bytes)),
+    requests: Math.min(...transferred.map(({ requests }) => requests)),
+  });
+  compare(`${title}, first message`, least(visits.map(({ toShown }) => toShown)), atFirstMessage);
+  compare(`${title}, ${STAY_MS / 1000} s later`, least(visits.map(({ total }) => total)), afterIdle);
+}
+
+function compare(what: string, found: Transferred, most: Transferred): void {
+  const isWithin = found.bytes <= most.bytes && found.requests <= most.requests;
+  isWithin ? passed++ : failed++;
+  console.log(`${isWithin ? '✓' : '✗'} ${what}: ${inWords(found)}, at most ${inWords(most)} allowed`);
+}
+
+function inWords({ bytes, requests }: Transferred): string {
+  return `${(bytes / 1000).toFixed(1)} kB in ${requests} requests`;
+}
