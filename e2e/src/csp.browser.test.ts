@@ -82,8 +82,7 @@ describe.skipIf(missing !== undefined)('a page under a Content-Security-Policy',
     expectEverything(result);
   });
 
-  // Not yet: a codec in WebAssembly that cannot load fails `connect`. Becomes `it` once it is left out instead.
-  it.fails('sends, receives and streams without WebAssembly', async () => {
+  it('sends, receives and streams without WebAssembly', async () => {
     const result = await visit(STRICT);
     expect(result.isWebAssemblyBlocked).toBe(true);
     expectEverything(result);

@@ -94,6 +94,12 @@ export interface BodyCoderOptions extends CodecContext {
   readonly algorithms: readonly Algorithm[];
   /** The codecs that `auto` chooses from at first. @default all negotiated ones */
   readonly usable?: UsableCodecs | undefined;
+  /**
+   * Loads the code that an algorithm needs; `undefined` if it is there.
+   *
+   * @default everything is loaded
+   */
+  readonly load?: ((algorithm: Algorithm | 'CONTEXT') => Promise<void> | undefined) | undefined;
   /** Set if context coding was negotiated. */
   readonly context?: ContextCoderOptions | undefined;
   /** Lets the event loop run. */

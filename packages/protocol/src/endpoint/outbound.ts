@@ -1,6 +1,6 @@
 import { parts } from '#parts';
 import { Subprotocol } from '../base/constants.js';
-import type { BodyCoder } from '../codec/coder.js';
+import type { BodyCoder, BodyCoderOptions } from '../codec/coder.js';
 import { LateCoder } from '../codec/late-coder.js';
 import type { LaterCodec } from '../control/messages.js';
 import type { BodyToSend } from '../link/link.js';
@@ -47,8 +47,8 @@ export class Outbound {
       const { options, loading } = this.#host;
       const load = (codec: LaterCodec) => loading.request(codec);
       this.#coder =
-        this.#createCoder() ??
-        new LateCoder({ limits: options.limits, create: () => this.#createCoder(), load });
+        this.#createCoder(load) ??
+        new LateCoder({ limits: options.limits, create: () => this.#createCoder(load), load });
     }
     return this.#coder;
   }
@@ -59,7 +59,7 @@ export class Outbound {
   }
 
   /** `undefined` until the code is loaded. */
-  #createCoder(): BodyCoder | undefined {
+  #createCoder(load: BodyCoderOptions['load']): BodyCoder | undefined {
     if (!parts.coding.isLoaded) return undefined;
     const { core, negotiated, options } = this.#host;
     const { clock, limits, role, security } = options;
@@ -69,6 +69,7 @@ export class Outbound {
       algorithms: negotiated.algorithms,
       encoding: usable.encoding,
       usable,
+      load,
       limits,
       security,
       context: hasContext ? { maxMessageSize: maxMessageSize(role, negotiated, limits) } : undefined,

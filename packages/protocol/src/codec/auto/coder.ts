@@ -82,8 +82,8 @@ class SessionCoder implements BodyCoder {
     this.#bytesAlgorithm = isSecured ? undefined : BYTES_ALGORITHMS.find((name) => algorithms.includes(name));
   }
 
-  load(): undefined {
-    return undefined;
+  load(algorithm: CoderOptions['algorithm']): Promise<void> | undefined {
+    return algorithm === undefined || algorithm === 'auto' ? undefined : this.#options.load?.(algorithm);
   }
 
   // --- encoding

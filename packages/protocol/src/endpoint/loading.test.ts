@@ -1,0 +1,177 @@
+import { describe, expect, it } from 'vitest';
+import { Extension, Subprotocol } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
+import { resolveLimits, resolveTimers } from '../base/limits.js';
+import type { BodyForm } from '../codec/algorithms.js';
+import { createSession } from '../session/create.js';
+import { ManualClock } from '../testing/manual-clock.js';
+import { TEST_CAPABILITIES } from '../testing/simulation.js';
+import type { CodecLoader } from './codec-loader.js';
+import { Endpoint } from './endpoint.js';
+import type { Wire } from './ports.js';
+
+/** A client that loads its codecs after ACCEPT, as a page does, and its server. */
+
+const LIMITS = resolveLimits();
+const TEXT = 'The same words again. '.repeat(200);
+
+/** Loads what a test tells it to, and fails for what a test tells it to. */
+class TestLoader implements CodecLoader {
+  readonly isLazy = true;
+  readonly ready = new Set<BodyForm>(['NONE']);
+  readonly requested: BodyForm[] = [];
+  readonly #waiting = new Map<BodyForm, { resolve: () => void; reject: (error: Error) => void }>();
+
+  isReady(form: BodyForm): boolean {
+    return this.ready.has(form);
+  }
+  load(form: BodyForm): Promise<void> {
+    if (this.ready.has(form)) return Promise.resolve();
+    this.requested.push(form);
+    return new Promise((resolve, reject) => this.#waiting.set(form, { resolve, reject }));
+  }
+  async finish(form: BodyForm): Promise<void> {
+    this.ready.add(form);
+    this.#waiting.get(form)?.resolve();
+    await turn();
+  }
+  async fail(form: BodyForm): Promise<void> {
+    this.#waiting.get(form)?.reject(new ProtocolError('codec_not_loaded', 'blocked'));
+    await turn();
+  }
+}
+
+const turn = () => new Promise((resolve) => setTimeout(resolve, 5));
+
+async function setUp({ knowsReady = true } = {}) {
+  const clock = new ManualClock();
+  const loader = new TestLoader();
+  const warnings: unknown[] = [];
+  const common = { subprotocol: Subprotocol.BINARY, limits: LIMITS, timers: resolveTimers() };
+  const capabilities = (ready: string | undefined) => ({
+    ...TEST_CAPABILITIES,
+    algorithms: ['BROTLI', 'NONE'] as const,
+    encodings: [],
+    extensions: { link: '{}', ...(ready === undefined ? {} : { [Extension.READY]: ready }) },
+  });
+  const ends = {
+    client: new Endpoint({
+      core: createSession({
+        ...common,
+        role: 'client',
+        capabilities: capabilities('["BROTLI"]'),
+        isDecodable: (codec) => codec === 0 || loader.ready.has('BROTLI'),
+      }),
+      clock,
+      limits: LIMITS,
+      role: 'client',
+      codecs: loader,
+      logger: {
+        debug() {},
+        info() {},
+        warn: (fields) => void warnings.push(fields),
+        error() {},
+      },
+    }),
+    server: new Endpoint({
+      core: createSession({
+        ...common,
+        role: 'server',
+        capabilities: capabilities(knowsReady ? '[]' : undefined),
+      }),
+      clock,
+      limits: LIMITS,
+      role: 'server',
+      onHello: () => void ends.server.core.accept('session', 0),
+    }),
+  };
+  const wire = (to: () => Endpoint): Wire => ({
+    bufferedAmount: 0,
+    send: (frame) => {
+      const copy = frame.slice();
+      queueMicrotask(() => to().handleMessage(copy));
+    },
+    close() {},
+  });
+  ends.server.handleConnected(wire(() => ends.client));
+  ends.client.handleConnected(wire(() => ends.server));
+  await turn();
+  return { ...ends, loader, clock, warnings };
+}
+
+async function next(end: Endpoint): Promise<string> {
+  for await (const message of end.session) return `${message.algorithm} ${message.text}`;
+  return 'none';
+}
+
+describe('a client that loads its codecs after ACCEPT', () => {
+  it('is ready at once, and sends as it is until a codec is loaded', async () => {
+    const { client, server, loader } = await setUp();
+    expect(client.session.state).toBe('established');
+    await client.session.send(TEXT);
+    expect(await next(server)).toBe(`NONE ${TEXT}`);
+    void client.session.send('forced', { algorithm: 'BROTLI' });
+    await loader.finish('BROTLI');
+    expect(await next(server)).toBe('BROTLI forced');
+    await client.session.send(TEXT);
+    expect(await next(server)).toBe(`BROTLI ${TEXT}`);
+  });
+
+  it('leaves the connection to its first messages for a second', async () => {
+    const { loader, clock } = await setUp();
+    clock.pass(999);
+    expect(loader.requested).toEqual([]);
+    clock.pass(1);
+    expect(loader.requested).toEqual(['BROTLI']);
+  });
+
+  it('gets a codec from the server only after it has said that it is ready', async () => {
+    const { client, server, loader, clock } = await setUp();
+    await server.session.send(TEXT);
+    expect(await next(client)).toBe(`NONE ${TEXT}`);
+    clock.pass(1_000);
+    await loader.finish('BROTLI');
+    await server.session.send(TEXT);
+    expect(await next(client)).toBe(`BROTLI ${TEXT}`);
+  });
+
+  it.each([true, false])(
+    'decodes a body that came before its code, in order (the server knows READY: %s)',
+    async (knowsReady) => {
+      const { client, server, loader } = await setUp({ knowsReady });
+      await server.session.send('first', { algorithm: 'BROTLI' });
+      await server.session.send('second', { algorithm: 'NONE' });
+      await turn();
+      expect([loader.requested, client.mailbox.size]).toEqual([['BROTLI'], 0]);
+      await loader.finish('BROTLI');
+      expect([await next(client), await next(client)]).toEqual(['BROTLI first', 'NONE second']);
+    },
+  );
+
+  it('keeps the order of messages while one of them waits for its code', async () => {
+    const { client, server, loader } = await setUp();
+    void client.session.send('first', { algorithm: 'BROTLI' });
+    void client.session.send('second');
+    await turn();
+    expect(server.mailbox.size).toBe(0);
+    await loader.finish('BROTLI');
+    expect([await next(server), await next(server)]).toEqual(['BROTLI first', 'NONE second']);
+  });
+
+  it('leaves out a codec that cannot be loaded, and reports it once', async () => {
+    const { client, server, loader, clock, warnings } = await setUp();
+    clock.pass(1_000);
+    await loader.fail('BROTLI');
+    expect(warnings).toEqual([{ event: 'codec.unavailable', codec: 'BROTLI' }]);
+    await Promise.all([client.session.send(TEXT), server.session.send(TEXT)]);
+    expect([await next(server), await next(client)]).toEqual([`NONE ${TEXT}`, `NONE ${TEXT}`]);
+    await server.session.send('forced', { algorithm: 'BROTLI' });
+    await server.session.send('after it');
+    await turn();
+    expect([client.session.state, client.mailbox.size, warnings.length]).toEqual(['established', 2, 1]);
+    const sending = client.session.send('forced', { algorithm: 'BROTLI' });
+    await turn();
+    await loader.fail('BROTLI');
+    await expect(sending).rejects.toMatchObject({ code: 'codec_not_loaded' });
+  });
+});
