@@ -4,6 +4,7 @@ import { Fields, isRecord } from './fields.js';
 import {
   canonicalJson,
   canonicalVocabulary,
+  cryptoSuite,
   decodeAvpHello,
   decodeAvpTextMessage,
   encodeAvpHello,
@@ -12,7 +13,6 @@ import {
   modelHash,
   modelIdentity,
   parseLosslessJson,
-  platform,
   resolveCompatibility,
   tokenizerHash,
 } from './subject.js';
@@ -91,7 +91,7 @@ function checkResolver(given: Fields): void {
 
 function checkModelHash(given: Fields): void {
   const canonical = given.text('canonical');
-  const hash = Buffer.from(platform.crypto.sha256(new TextEncoder().encode(canonical))).toString('hex');
+  const hash = Buffer.from(cryptoSuite.sha256(new TextEncoder().encode(canonical))).toString('hex');
   same(hash, given.text('model_hash'), 'SHA-256 of the canonical text');
   // A config that exists only as a Python object has no JSON text to start from.
   if (!given.has('input_json'))

@@ -10,7 +10,6 @@ export { ByteReader } from '../../packages/protocol/src/base/bytes.js';
 export { prefixOf } from '../../packages/protocol/src/base/frame-kind.js';
 export { decodeUtf8 } from '../../packages/protocol/src/base/text.js';
 export { createBodyCoder } from '../../packages/protocol/src/codec/auto/coder.js';
-export type { BodyCoder } from '../../packages/protocol/src/codec/coder.js';
 export { canonicalJson } from '../../packages/protocol/src/codec/avp/canonical-json.js';
 export {
   decodeAvpHello,
@@ -25,6 +24,7 @@ export {
   KV_CACHE_HEADER_SIZE,
 } from '../../packages/protocol/src/codec/avp/kv-cache.js';
 export { parseLosslessJson } from '../../packages/protocol/src/codec/avp/lossless-json.js';
+export type { BodyCoder } from '../../packages/protocol/src/codec/coder.js';
 export { describeContextBody } from '../../packages/protocol/src/codec/context/body.js';
 export { ContextDecoder } from '../../packages/protocol/src/codec/context/decoder.js';
 export { ContextEncoder } from '../../packages/protocol/src/codec/context/encoder.js';
@@ -35,7 +35,7 @@ export { decodeFailure } from '../../packages/protocol/src/link/failure.js';
 export { decodeBodyHead, isBodyKind } from '../../packages/protocol/src/link/frame.js';
 export { Assembler } from '../../packages/protocol/src/link/reassembly.js';
 export { ManualClock } from '../../packages/protocol/src/testing/manual-clock.js';
-export { platform } from '../../packages/protocol/src/testing/this-platform.js';
+export { cryptoSuite, platform } from '../../packages/protocol/src/testing/this-platform.js';
 export { decodeTokenIds, encodeTokenIds } from '../../packages/protocol/src/tokenizer/varints.js';
 export { Directory } from '../../packages/server/src/agents/directory.js';
 export { Policy } from '../../packages/server/src/agents/policy.js';

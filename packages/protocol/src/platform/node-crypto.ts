@@ -20,7 +20,7 @@ const SECRET_KEY_HEAD = Uint8Array.of(48, 46, 2, 1, 0, 48, 5, 6, 3, 43, 101, 110
 const PUBLIC_KEY_HEAD = Uint8Array.of(48, 42, 48, 5, 6, 3, 43, 101, 110, 3, 33, 0);
 
 /** The primitives of `node:crypto`. */
-export const nodeCrypto: CryptoSuite = checkedSuite({
+export const cryptoSuite: CryptoSuite = checkedSuite({
   sha256: (bytes) => plain(createHash('sha256').update(bytes).digest()),
 
   hmacSha256: (key, bytes) => plain(createHmac('sha256', key).update(bytes).digest()),

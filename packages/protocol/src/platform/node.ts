@@ -2,7 +2,6 @@ import { randomBytes, randomFillSync } from 'node:crypto';
 import * as zlib from 'node:zlib';
 import { ProtocolError } from '../base/errors.js';
 import { crc32 as portableCrc32 } from './crc32.js';
-import { nodeCrypto } from './node-crypto.js';
 import type { Platform } from './port.js';
 import { createZstd } from './zstd.js';
 
@@ -42,8 +41,6 @@ export const platform: Platform = {
     if (bytes.toString('base64') !== text) return undefined;
     return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
   },
-
-  crypto: nodeCrypto,
 
   randomBytes(length) {
     if (length > randomPool.length) return new Uint8Array(randomBytes(length));

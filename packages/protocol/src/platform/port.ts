@@ -1,4 +1,3 @@
-import type { CryptoSuite } from './crypto-suite.js';
 import type { ZstdPort } from './zstd.js';
 
 /**
@@ -16,9 +15,6 @@ export interface Platform extends ZstdPort {
 
   /** The bytes, or `undefined` if `text` is not exactly what `encodeBase64` writes. */
   decodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined;
-
-  /** Hashes, authentication, encryption and key exchange; needs no loading. */
-  readonly crypto: CryptoSuite;
 
   /** `length` bytes from the platform's cryptographically secure generator. */
   randomBytes(length: number): Uint8Array<ArrayBuffer>;

@@ -8,7 +8,7 @@ import { type CryptoSuite, checkedSuite } from './crypto-suite.js';
 type Bytes = Uint8Array<ArrayBuffer>;
 
 /** The primitives of `@noble`, for browsers and workers: WebCrypto has no synchronous calls. */
-export const webCrypto: CryptoSuite = checkedSuite({
+export const cryptoSuite: CryptoSuite = checkedSuite({
   sha256: (bytes) => sha256(bytes) as Bytes,
 
   hmacSha256: (key, bytes) => hmac(sha256, key, bytes) as Bytes,

@@ -3,7 +3,6 @@ import { brotliCompress, brotliDecompress, loadBrotli } from './brotli-web.js';
 import { crc32 } from './crc32.js';
 import { inflate } from './inflate.js';
 import type { Platform } from './port.js';
-import { webCrypto } from './web-crypto.js';
 import { createZstd } from './zstd.js';
 
 declare const crypto: { getRandomValues<T extends Uint8Array>(array: T): T };
@@ -21,8 +20,6 @@ export const platform: Platform = {
 
   encodeBase64,
   decodeBase64,
-
-  crypto: webCrypto,
 
   randomBytes(length) {
     const bytes = new Uint8Array(length);

@@ -1,4 +1,4 @@
-import { platform } from '#platform';
+import { cryptoSuite } from '#crypto';
 import { encodeUtf8 } from '../base/text.js';
 import type { ResumeOffer } from '../control/messages.js';
 import { newResumeToken } from './random-id.js';
@@ -40,5 +40,5 @@ export class ResumeGuard {
 
 function equal(a: string, b: string): boolean {
   const [x, y] = [encodeUtf8(a), encodeUtf8(b)];
-  return x.length === y.length && platform.crypto.equal(x, y);
+  return x.length === y.length && cryptoSuite.equal(x, y);
 }

@@ -1,4 +1,4 @@
-import { platform } from '#platform';
+import { cryptoSuite } from '#crypto';
 import { EncodingName } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { parseByteCharacters, parsePackedRanks, parseTiktokenFile, writeTiktokenFile } from './ranks.js';
@@ -83,7 +83,7 @@ export async function readTokens(
 }
 
 function verify(vocabulary: Vocabulary, tokens: TokenList): void {
-  const digest = platform.crypto.sha256(writeTiktokenFile(tokens));
+  const digest = cryptoSuite.sha256(writeTiktokenFile(tokens));
   const hash = Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('');
   if (hash !== vocabulary.hash) throw mismatch(vocabulary, `have the hash ${hash}`);
 }

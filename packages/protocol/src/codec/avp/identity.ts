@@ -1,4 +1,4 @@
-import { platform } from '#platform';
+import { cryptoSuite } from '#crypto';
 import { ProtocolError } from '../../base/errors.js';
 import { encodeUtf8 } from '../../base/text.js';
 import { canonicalJson, compareCodePoints, exactInteger, quoted } from './canonical-json.js';
@@ -84,7 +84,7 @@ export function canonicalVocabulary(vocabulary: VocabularyEntries): string {
 }
 
 function hashOf(canonical: string): string {
-  const digest = platform.crypto.sha256(encodeUtf8(canonical));
+  const digest = cryptoSuite.sha256(encodeUtf8(canonical));
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { checkedSuite } from '../../platform/crypto-suite.js';
-import { nodeCrypto } from '../../platform/node-crypto.js';
-import { webCrypto } from '../../platform/web-crypto.js';
+import { cryptoSuite as nodeCrypto } from '../../platform/node-crypto.js';
+import { cryptoSuite as webCrypto } from '../../platform/web-crypto.js';
 import { fromHex } from '../../testing/hex.js';
 import { loadOn, type UnderTest } from '../../testing/on-platform.js';
 
@@ -44,7 +44,7 @@ describe.each(['node', 'web'] as const)('crypto on %s', (name) => {
   });
 
   it('throws the same error for a wrong key and for damaged data', () => {
-    const { seal, open } = on.platform.crypto.chacha20poly1305;
+    const { seal, open } = on.cryptoSuite.chacha20poly1305;
     const [key, nonce, none] = [new Uint8Array(32), new Uint8Array(12), new Uint8Array(0)];
     const sealed = seal(key, nonce, Uint8Array.of(1, 2, 3), none);
     const errorOf = (run: () => unknown) => {
@@ -64,7 +64,7 @@ describe.each(['node', 'web'] as const)('crypto on %s', (name) => {
   });
 
   it('refuses keys and lengths just outside the bounds', () => {
-    const { hkdfSha256, chacha20poly1305, x25519 } = on.platform.crypto;
+    const { hkdfSha256, chacha20poly1305, x25519 } = on.cryptoSuite;
     const none = new Uint8Array(0);
     expect(hkdfSha256(none, none, 8160)).toHaveLength(8160);
     expect(hkdfSha256(none, new Uint8Array(1024), 1)).toHaveLength(1);

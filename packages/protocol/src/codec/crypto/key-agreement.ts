@@ -1,3 +1,4 @@
+import { cryptoSuite } from '#crypto';
 import { platform } from '#platform';
 import { encodeUtf8 } from '../../base/text.js';
 import { X25519_KEY_LENGTH } from '../../platform/crypto-suite.js';
@@ -17,7 +18,7 @@ export interface KeyPair {
  * @throws {ProtocolError} `invalid_key` for another length.
  */
 export function createKeyPair(secretKey: Uint8Array = platform.randomBytes(X25519_KEY_LENGTH)): KeyPair {
-  return { secretKey, publicKey: platform.crypto.x25519.publicKey(secretKey) };
+  return { secretKey, publicKey: cryptoSuite.x25519.publicKey(secretKey) };
 }
 
 /**
@@ -28,7 +29,7 @@ export function createKeyPair(secretKey: Uint8Array = platform.randomBytes(X2551
  * anyone could then compute the result.
  */
 export function sharedSecret(secretKey: Uint8Array, peerPublicKey: Uint8Array): Uint8Array<ArrayBuffer> {
-  return platform.crypto.x25519.sharedSecret(secretKey, peerPublicKey);
+  return cryptoSuite.x25519.sharedSecret(secretKey, peerPublicKey);
 }
 
 /**
@@ -43,5 +44,5 @@ export function agreeKey(
   context: string,
 ): Uint8Array<ArrayBuffer> {
   const info = encodeUtf8(context);
-  return platform.crypto.hkdfSha256(sharedSecret(secretKey, peerPublicKey), info, DERIVED_KEY_LENGTH);
+  return cryptoSuite.hkdfSha256(sharedSecret(secretKey, peerPublicKey), info, DERIVED_KEY_LENGTH);
 }

@@ -1,4 +1,4 @@
-import { platform } from '#platform';
+import { cryptoSuite } from '#crypto';
 import { ProtocolError } from '../../base/errors.js';
 import { encodeUtf8 } from '../../base/text.js';
 import { MIN_SECRET_LENGTH } from '../../platform/crypto-suite.js';
@@ -92,7 +92,7 @@ export function deriveKey(
       `a secret must have at least ${MIN_SECRET_LENGTH} bytes, not ${secret.length}`,
     );
   }
-  return platform.crypto.hkdfSha256(secret, encodeUtf8(path), length);
+  return cryptoSuite.hkdfSha256(secret, encodeUtf8(path), length);
 }
 
 /**

@@ -1,3 +1,4 @@
+import { cryptoSuite } from '#crypto';
 import { platform } from '#platform';
 import { ProtocolError } from '../../base/errors.js';
 import { assertOptions } from '../../base/options.js';
@@ -71,11 +72,11 @@ export function protect(
   assertSecurity(security);
   const end = frame.length - protectionLength(security);
   if (security.mode === 'HMAC') {
-    frame.set(platform.crypto.hmacSha256(security.key, frame.subarray(0, end)), end);
+    frame.set(cryptoSuite.hmacSha256(security.key, frame.subarray(0, end)), end);
     return;
   }
   const fresh = nonce ?? platform.randomBytes(AEAD_NONCE_LENGTH);
-  const sealed = platform.crypto.chacha20poly1305.seal(
+  const sealed = cryptoSuite.chacha20poly1305.seal(
     security.key,
     fresh,
     frame.subarray(headerLength, end),
@@ -113,8 +114,8 @@ export function unprotect(
   if (security.mode === 'HMAC') {
     const end = body.length - SHA256_LENGTH;
     if (end < headerLength) throw tooShort(body.length - headerLength, SHA256_LENGTH);
-    const tag = platform.crypto.hmacSha256(security.key, body.subarray(0, end));
-    if (!platform.crypto.equal(tag, body.subarray(end))) {
+    const tag = cryptoSuite.hmacSha256(security.key, body.subarray(0, end));
+    if (!cryptoSuite.equal(tag, body.subarray(end))) {
       throw new ProtocolError('authentication_failed', 'the frame is not authentic under this key');
     }
     return body.subarray(headerLength, end);
@@ -124,7 +125,7 @@ export function unprotect(
   if (body.length < sealedAt + AEAD_TAG_LENGTH) {
     throw tooShort(body.length - headerLength, AEAD_NONCE_LENGTH + AEAD_TAG_LENGTH);
   }
-  return platform.crypto.chacha20poly1305.open(
+  return cryptoSuite.chacha20poly1305.open(
     security.key,
     body.subarray(headerLength, sealedAt),
     body.subarray(sealedAt),
