@@ -10,6 +10,7 @@ import {
   assertSendTensorOptions,
   NONE,
 } from './call-options.js';
+import { AsyncClosing } from './disposal.js';
 import type { Listeners } from './listeners.js';
 import type { Mailbox } from './messages/mailbox.js';
 import type { Message } from './messages/message.js';
@@ -51,7 +52,7 @@ let hostIn: (session: UserSession) => UserSessionHost;
 /**
  * The session that an application holds: only the documented methods, on top of the {@link UserSessionHost}.
  */
-export class UserSession implements Session {
+export class UserSession extends AsyncClosing implements Session {
   static {
     hostIn = (session) => session.#host;
   }
@@ -59,6 +60,7 @@ export class UserSession implements Session {
   readonly #host: UserSessionHost;
 
   constructor(host: UserSessionHost) {
+    super();
     this.#host = host;
   }
 
@@ -128,10 +130,6 @@ export class UserSession implements Session {
 
   async close(): Promise<CloseResult> {
     return await this.#host.close();
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
   }
 
   #ask(body: Body, options: RequestOptions, agent: string | undefined): Reply {
