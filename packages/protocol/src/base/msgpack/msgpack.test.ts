@@ -244,6 +244,17 @@ describe.each(BOTH)('MessagePack %s', (_where, { assertMsgpackBounds, decodeMsgp
   });
 });
 
+describe('MessagePack in pages', () => {
+  it('reads at most 1,000 levels, whatever the bound, so that the stack is never exhausted', () => {
+    const codeOf = (levels: number) => errorCode(() => small.decodeMsgpack(nested(levels), Infinity, 'this'));
+    expect([codeOf(1_000), codeOf(1_001), codeOf(1_000_000)]).toEqual([
+      'none',
+      'json_too_deep',
+      'json_too_deep',
+    ]);
+  });
+});
+
 describe('both MessagePacks', () => {
   type Outcome = { readonly value?: unknown; readonly code?: string };
   const outcomeOf = (run: () => unknown): Outcome => {
