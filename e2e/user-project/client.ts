@@ -125,7 +125,7 @@ const ADVICE: Partial<Record<ErrorCode, string>> = {
   timeout: 'try later',
 };
 
-function show(error: unknown): string {
+export function show(error: unknown): string {
   if (!isProtocolError(error)) return String(error);
   if (error instanceof RequestError) return `${error.code}: ${JSON.stringify(error.data)}`;
   const code: ErrorCode = error.code;
@@ -168,10 +168,3 @@ export function describe({ algorithms, encoding }: Negotiated): string {
 }
 
 export const fetchOver = (session: ClientSession): SessionFetch => session.fetch;
-
-export async function whole(url: string): Promise<string> {
-  await using session = await connect(url, { ...options, security, reconnect: false });
-  const response = await session.fetch('/v1/models');
-  const reply = await session.request('why is the sky blue?', { timeoutMs: 1_000 });
-  return response.ok ? reply.text : show(new Error('no models'));
-}

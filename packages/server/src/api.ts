@@ -1,5 +1,5 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
-import type { Session } from '@parlance/protocol';
+import type { AsyncDisposal, Session } from '@parlance/protocol';
 import type { RelayStats } from './agents/transit.js';
 import type { DrainOptions, DrainResult } from './drain.js';
 import type { ListenOptions } from './http/listener.js';
@@ -13,7 +13,7 @@ export interface Listening {
   readonly url: string;
 }
 
-export interface Server extends AsyncDisposable {
+export interface Server extends AsyncDisposal {
   /** Established sessions, by ID. */
   readonly sessions: ReadonlyMap<string, Session>;
   /** Counts of the messages and requests relayed between agents; all 0 without agents. */

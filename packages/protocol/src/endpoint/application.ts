@@ -8,6 +8,7 @@
 export type { StringMap } from '../base/fields.js';
 export type { Limits, Timers } from '../base/limits.js';
 export type { Negotiated } from '../control/agreement.js';
+export type { AsyncDisposal } from './disposal.js';
 export type { CapabilityOptions } from './options.js';
 export type { Logger } from './ports.js';
 export type {

@@ -4,6 +4,7 @@ import type { Negotiated } from '../control/agreement.js';
 import type { SessionState, Unconfirmed } from '../session/types.js';
 import type { Agents } from './agents/agents.js';
 import type { Undelivered } from './agents/delivery.js';
+import type { AsyncDisposal } from './disposal.js';
 import type { Message } from './messages/message.js';
 import type { Metadata } from './messages/metadata.js';
 import type { Body } from './messages/part.js';
@@ -95,7 +96,7 @@ export interface SessionEvents {
  * at a time. The iteration ends when the session is closed, and throws the error of a session that was lost
  * or failed.
  */
-export interface Session extends AsyncIterable<Message>, AsyncDisposable {
+export interface Session extends AsyncIterable<Message>, AsyncDisposal {
   /** The ID that the server gave to the session; an empty string before that. */
   readonly id: string;
   readonly state: SessionState;

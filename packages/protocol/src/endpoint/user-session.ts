@@ -11,6 +11,7 @@ import {
   assertSendTensorOptions,
   NONE,
 } from './call-options.js';
+import { AsyncClosing } from './disposal.js';
 import type { Listeners } from './listeners.js';
 import type { Mailbox } from './messages/mailbox.js';
 import type { Message } from './messages/message.js';
@@ -52,7 +53,7 @@ let hostIn: (session: UserSession) => UserSessionHost;
 /**
  * The session that an application holds: only the documented methods, on top of the {@link UserSessionHost}.
  */
-export class UserSession implements Session {
+export class UserSession extends AsyncClosing implements Session {
   static {
     hostIn = (session) => session.#host;
   }
@@ -60,6 +61,7 @@ export class UserSession implements Session {
   readonly #host: UserSessionHost;
 
   constructor(host: UserSessionHost) {
+    super();
     this.#host = host;
   }
 
@@ -132,10 +134,6 @@ export class UserSession implements Session {
 
   async close(): Promise<CloseResult> {
     return await this.#host.close();
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
   }
 
   #checked(options: RequestOptions): RequestOptions {
