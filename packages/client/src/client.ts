@@ -22,6 +22,7 @@ import {
   guard,
   guardLater,
   guardLogger,
+  installedDefaults,
   isStatedAgentId,
   type OptionKinds,
   resolveBatchOptions,
@@ -154,7 +155,8 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   const { reconnect = {} } = options;
   const backoff = reconnect === false ? undefined : createBackoff(reconnect);
   const extensions = reconnect === false ? { ...options.extensions, resume: false } : options.extensions;
-  const capabilities = resolveCapabilities({ ...options, extensions, agentId, avp }, limits);
+  const defaults = await installedDefaults({ ...options, extensions });
+  const capabilities = resolveCapabilities({ ...options, extensions, agentId, avp, ...defaults }, limits);
   const askToken = async () => {
     const token = typeof options.token === 'function' ? await options.token() : options.token;
     assertToken(token);

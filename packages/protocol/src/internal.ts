@@ -7,6 +7,7 @@
 export { assertOptions, type OptionKinds } from './base/options.js';
 export { resolveSecurity } from './codec/m2m/security.js';
 export { isStatedAgentId } from './control/capabilities.js';
+export { installedDefaults } from './endpoint/installed.js';
 export { CAPABILITY_KINDS, resolveCapabilities } from './endpoint/options.js';
 export { resolveBatchOptions, type ResolvedBatchOptions } from './endpoint/requests/batch.js';
 

@@ -41,8 +41,8 @@ export const CAPABILITY_KINDS: OptionKinds<CapabilityOptions> = {
 };
 
 const TRANSFER_MODES: readonly TransferMode[] = ['assemble', 'stream'];
-const DEFAULT_ALGORITHMS: readonly Algorithm[] = Object.values(Algorithm);
-const DEFAULT_ENCODINGS: readonly EncodingName[] = ['CL100K_BASE', 'O200K_BASE'];
+export const DEFAULT_ALGORITHMS: readonly Algorithm[] = Object.values(Algorithm);
+export const DEFAULT_ENCODINGS: readonly EncodingName[] = ['CL100K_BASE', 'O200K_BASE'];
 const KNOWN_EXTENSIONS: readonly string[] = ['link', 'resume', 'context', 'avp', 'agents'];
 
 /**
