@@ -72,6 +72,11 @@ export const CHECKS: readonly Check[] = [
   },
   { name: 'README as pasted', isTest: false, run: () => node('scripts/try-packed.ts', packOnce()) },
   {
+    name: 'bundlers, short',
+    isTest: false,
+    run: () => node('e2e/src/bundlers/main.ts', '--short', packOnce()),
+  },
+  {
     name: 'chaos, 60 s',
     isTest: false,
     run: () => node('e2e/src/chaos/main.ts', '--seconds', process.env['CHAOS_SECONDS'] ?? '60'),
