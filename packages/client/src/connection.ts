@@ -8,7 +8,8 @@ import type { SocketFailure } from './address.js';
  */
 export interface WebSocketLike {
   binaryType: string;
-  readonly bufferedAmount: number;
+  /** Bytes. Cloudflare Workers have no such property, so only the credit of the server bounds them. */
+  readonly bufferedAmount?: number | undefined;
   /** @param onWritten called by `ws` when the data has left the process; other implementations ignore it. */
   send(data: string | Uint8Array<ArrayBuffer>, onWritten?: () => void): void;
   close(code?: number, reason?: string): void;
@@ -94,7 +95,7 @@ export function openWebSocket(
 
   return {
     get bufferedAmount() {
-      return socket.bufferedAmount;
+      return socket.bufferedAmount ?? 0;
     },
     send(frame) {
       const data = frame as string | Uint8Array<ArrayBuffer>;
