@@ -102,7 +102,8 @@ export const BUNDLERS: readonly Bundler[] = [
     name: 'Parcel',
     packages: ['parcel@2.16.4'],
     isShort: false,
-    isBareToo: true,
+    // It refuses to build if a package is missing, wherever its import is.
+    isBareToo: false,
     command: [
       'parcel',
       'build',
