@@ -1,11 +1,8 @@
 import { defineConfig } from 'vitest/config';
 
-// Tests run against the sources: the "source" condition of every package's exports and imports.
-const resolve = { conditions: ['source', 'module', 'browser', 'development|production'] };
-const ssr = { resolve: { conditions: ['source', 'module', 'node', 'development|production'] } };
-// A package that offers its TypeScript under the same condition, and those that import it: Node alone
-// would not run them.
-const server = { deps: { inline: [/\/eventsource-parser\//, /\/node_modules\/(ai|@ai-sdk\/[a-z-]+)\//] } };
+// Tests run against the sources: the condition "@parlance/source" of every package's exports and imports.
+const resolve = { conditions: ['@parlance/source', 'module', 'browser', 'development|production'] };
+const ssr = { resolve: { conditions: ['@parlance/source', 'module', 'node', 'development|production'] } };
 
 export default defineConfig({
   test: {
@@ -16,7 +13,6 @@ export default defineConfig({
         test: {
           name: 'unit',
           environment: 'node',
-          server,
           include: ['packages/*/src/**/*.test.ts', 'conformance/src/**/*.test.ts', 'e2e/src/**/*.test.ts'],
           exclude: ['**/*.browser.test.ts', '**/node_modules/**'],
           // Against hanging only: how long a test takes says nothing on a machine with other work.
@@ -32,7 +28,6 @@ export default defineConfig({
           name: 'browser',
           // The tests drive a browser from Node.
           environment: 'node',
-          server,
           include: ['**/*.browser.test.ts'],
           exclude: ['**/node_modules/**', '**/dist/**'],
           testTimeout: 60_000,

@@ -11,7 +11,8 @@ export interface Check {
   run(): Promise<Tally>;
 }
 
-const node = (...args: string[]) => run('node', ['--import', 'tsx', '--conditions=source', ...args]);
+const node = (...args: string[]) =>
+  run('node', ['--import', 'tsx', '--conditions=@parlance/source', ...args]);
 const command = (name: string, ...args: string[]): Check => ({
   name,
   isTest: false,
@@ -77,6 +78,11 @@ export const CHECKS: readonly Check[] = [
     run: () => run('npm', ['run', '--silent', 'tensors', '--', '--tokens', '64']),
   },
   { name: 'README as pasted', isTest: false, run: () => node('scripts/try-packed.ts', packOnce()) },
+  {
+    name: 'bundlers, short',
+    isTest: false,
+    run: () => node('e2e/src/bundlers/main.ts', '--short', packOnce()),
+  },
   {
     name: 'chaos, 60 s',
     isTest: false,

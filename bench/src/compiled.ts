@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
  * adds a property to every function: 20 KB of heap per session, and time wherever functions are created.
  */
 
-const SOURCE_CONDITION = '--conditions=source';
+const SOURCE_CONDITION = '--conditions=@parlance/source';
 
 export function runsFromSource(): boolean {
   return process.execArgv.includes(SOURCE_CONDITION);

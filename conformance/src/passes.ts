@@ -32,7 +32,7 @@ export async function runPass(platform: PlatformName, folder: string): Promise<P
   const child = spawn(
     process.execPath,
     [
-      ...['--import', import.meta.resolve('tsx'), '--conditions=source'],
+      ...['--import', import.meta.resolve('tsx'), '--conditions=@parlance/source'],
       ...(platform === 'web' ? ['--import', import.meta.resolve('./web-platform.mjs')] : []),
       fileURLToPath(new URL('./pass.ts', import.meta.url)),
       ...['--vectors', folder, '--platform', platform],

@@ -17,7 +17,7 @@ const TIMEOUT = 120_000;
 /** Runs the command as `npm run conformance` does. */
 function conformance(folder: string): Promise<{ code: number; lines: string[] }> {
   const main = fileURLToPath(new URL('main.ts', import.meta.url));
-  const args = ['--import', 'tsx', '--conditions=source', main, '--vectors', folder];
+  const args = ['--import', 'tsx', '--conditions=@parlance/source', main, '--vectors', folder];
   return new Promise((resolve) => {
     execFile(process.execPath, args, (error, stdout) => {
       resolve({

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 /** Runs the command line from source, in a process of its own. */
 
 const MAIN = fileURLToPath(new URL('../../packages/server/src/cli/main.ts', import.meta.url));
-const NODE = [process.execPath, '--import', 'tsx', '--conditions=source', MAIN] as const;
+const NODE = [process.execPath, '--import', 'tsx', '--conditions=@parlance/source', MAIN] as const;
 
 export interface Finished {
   readonly code: number | null;

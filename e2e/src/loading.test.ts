@@ -9,43 +9,42 @@ import { createPeers, failure } from './peers.js';
 const peers = createPeers();
 afterEach(() => peers[Symbol.asyncDispose]());
 
-type OnMessage = (event: { data: ArrayBuffer }) => void;
+type Listener = (event: never) => void;
 type OnClose = (event: { code: number; reason: string }) => void;
 
 /** A WebSocket whose first `losses` connections are lost right after ACCEPT, before anything loads. */
 function losing(losses: number) {
   const opened: WebSocket[] = [];
   class LosingWebSocket extends WebSocket {
+    #isOver = false;
+    #closed: OnClose = () => {};
+
     constructor(url: string, protocols: string[]) {
       super(url, protocols);
       opened.push(this);
-      const isLost = opened.length <= losses;
-      let closed: OnClose = () => {};
-      let take: OnMessage = () => {};
-      Object.defineProperty(this, 'onclose', {
-        set(handler: OnClose) {
-          closed = handler;
-        },
-      });
-      Object.defineProperty(this, 'onmessage', {
-        set(handler: OnMessage) {
-          take = handler;
-        },
-      });
-      let isOver = false;
-      const close: OnClose = (event) => {
-        if (!isOver) closed(event);
-        isOver = true;
-      };
-      this.addEventListener('message', ({ data }) => {
-        if (isOver) return;
-        take({ data: data as ArrayBuffer });
-        if (!isLost || frameKind(new Uint8Array(data as ArrayBuffer)) !== FrameKind.CONTROL) return;
-        // Reported at once; a real socket would take time.
-        close({ code: 1006, reason: '' });
-        this.terminate();
-      });
-      this.addEventListener('close', ({ code, reason }) => close({ code, reason }));
+    }
+
+    override addEventListener(type: string, given: Listener | object): void {
+      const listener = given as Listener;
+      if (type === 'close') {
+        this.#closed = listener as OnClose;
+        super.addEventListener('close', (event) => this.#close(event));
+      } else if (type === 'message') {
+        const isLost = opened.length <= losses;
+        super.addEventListener('message', (event) => {
+          if (this.#isOver) return;
+          listener(event as never);
+          if (!isLost || frameKind(new Uint8Array(event.data as ArrayBuffer)) !== FrameKind.CONTROL) return;
+          // Reported at once; a real socket would take time.
+          this.#close({ code: 1006, reason: '' });
+          this.terminate();
+        });
+      } else super.addEventListener(type as 'open', listener as () => void);
+    }
+
+    #close(event: { code: number; reason: string }): void {
+      if (!this.#isOver) this.#closed(event);
+      this.#isOver = true;
     }
   }
   return { LosingWebSocket, opened };

@@ -4,7 +4,7 @@ export default defineConfig({
   // Relative addresses, so that the built page works under any path.
   base: './',
   // Use the sources of @parlance/*, so that nothing has to be built first.
-  resolve: { conditions: ['source', ...defaultClientConditions] },
+  resolve: { conditions: ['@parlance/source', ...defaultClientConditions] },
   // Both fetch a .wasm file next to their module, which they would not find if bundled elsewhere.
   optimizeDeps: { exclude: ['brotli-wasm', '@bokuweb/zstd-wasm'] },
   build: {

@@ -66,7 +66,7 @@ export async function bundleFile(
     metafile: true,
     logLevel: 'error',
     sourcemap: sourcemap ? 'external' : false,
-    ...(fromSource && { conditions: ['source', 'module'] }),
+    ...(fromSource && { conditions: ['@parlance/source', 'module'] }),
   });
   await copyNamedFiles(metafile, folder);
   const eager = new Set([...eagerFiles(metafile)].map((path) => resolve(ROOT, path)));

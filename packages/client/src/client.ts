@@ -161,7 +161,17 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   const security = options.security && (await codecs.m2m.load()).resolveSecurity(options.security);
   if (subprotocol === Subprotocol.JSON) await parts.bare.load();
   const loader = codecLoader;
-  const capabilities = resolveCapabilities({ ...options, extensions, agentId, avp, loader }, limits);
+  const capabilities = resolveCapabilities(
+    {
+      ...options,
+      extensions,
+      agentId,
+      avp,
+      ...(await parts.defaults({ ...options, extensions })),
+      isLoaded: (codec, encoding) => !loader.isLazy || loader.isReady(codec, encoding),
+    },
+    limits,
+  );
   const askToken = async () => {
     const token = typeof options.token === 'function' ? await options.token() : options.token;
     assertToken(token);

@@ -1,18 +1,29 @@
 import { type Crashable, guard, ProtocolError, type Wire } from '@parlance/protocol/client';
 import type { SocketFailure } from './address.js';
 
-/** The part of the WebSocket interface that is used; browsers, workers, Node 22 and `ws` provide it. */
+/**
+ * The part of the WebSocket interface that is used; browsers, workers (Cloudflare's too), Node 22 and `ws`
+ * provide it.
+ */
 export interface WebSocketLike {
   binaryType: string;
-  readonly bufferedAmount: number;
-  readonly protocol: string;
+  /** Bytes. Cloudflare Workers have no such property, so only the credit of the server bounds them. */
+  readonly bufferedAmount?: number | undefined;
   /** @param onWritten called by `ws` when the data has left the process; other implementations ignore it. */
   send(data: string | Uint8Array<ArrayBuffer>, onWritten?: () => void): void;
   close(code?: number, reason?: string): void;
-  onopen: ((event: never) => void) | null;
-  onmessage: ((event: never) => void) | null;
-  onclose: ((event: never) => void) | null;
-  onerror: ((event: never) => void) | null;
+  /** Each kind of event has some of these properties. */
+  addEventListener(
+    type: 'open' | 'message' | 'error' | 'close',
+    listener: (event: {
+      readonly type: string;
+      readonly data?: unknown;
+      readonly code?: number;
+      readonly reason?: string;
+      readonly message?: string;
+      readonly error?: unknown;
+    }) => void,
+  ): void;
 }
 
 /** A WebSocket class: the global one, or that of `ws`. */
@@ -64,24 +75,26 @@ export function openWebSocket(
   const { session } = events;
   const onWritten = () => void guard(session, () => events.onWritable());
 
-  socket.onopen = () => guard(session, () => events.onOpen());
-  socket.onmessage = ({ data }: { data: string | ArrayBuffer }) => {
+  // Listeners and not `onopen` and its like, which never fire on Cloudflare Workers.
+  socket.addEventListener('open', () => guard(session, () => events.onOpen()));
+  socket.addEventListener('message', ({ data }) => {
     try {
-      events.onMessage(typeof data === 'string' ? data : new Uint8Array(data));
+      events.onMessage(typeof data === 'string' ? data : new Uint8Array(data as ArrayBuffer));
     } catch (error) {
       session.crash(error);
     }
-  };
+  });
   // `ws` reports the cause here, browsers report nothing; a close event follows in both cases.
-  socket.onerror = ({ message = '', error }: { message?: string; error?: unknown }) => {
+  socket.addEventListener('error', ({ message = '', error }) => {
     failure = { message, error };
-  };
-  socket.onclose = ({ code, reason }: { code: number; reason: string }) =>
-    guard(session, () => events.onClose(code, reason || failure.message, failure));
+  });
+  socket.addEventListener('close', ({ code = 1006, reason = '' }) =>
+    guard(session, () => events.onClose(code, reason || failure.message, failure)),
+  );
 
   return {
     get bufferedAmount() {
-      return socket.bufferedAmount;
+      return socket.bufferedAmount ?? 0;
     },
     send(frame) {
       const data = frame as string | Uint8Array<ArrayBuffer>;

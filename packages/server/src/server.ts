@@ -1,11 +1,8 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import {
+  type Capabilities,
   CloseReason,
-  Extension,
   type HelloPayload,
-  type LoadableCodec,
-  loadCodecs,
-  loadEncoding,
   ProtocolError,
   type RequestHandler,
   type Session,
@@ -38,6 +35,7 @@ import { addressKey } from './http/addresses.js';
 import { closeListener, type Listener, type ListenOptions, openListener } from './http/listener.js';
 import { type Peer, Upgrades } from './http/upgrade.js';
 import type { ServerWire } from './http/ws.js';
+import { loadCapabilities } from './load-codecs.js';
 import { LoopShares } from './loop-shares.js';
 import type { Observed } from './observe/metrics.js';
 import { Observation } from './observe/observation.js';
@@ -95,13 +93,8 @@ class SessionServer implements Server, ConnectionHost {
 
   constructor(options: ServerOptions) {
     this.options = resolveServerOptions(options);
-    const { limits, timers, onRequest, capabilities, avp, security } = this.options;
-    const agreements = new AgreementCache();
-    const { timeOrigin } = systemClock;
-    for (const subprotocol of Object.values(Subprotocol)) {
-      const shared = { capabilities, limits, timers, avp, security, agreements, timeOrigin };
-      this.#sessionOptions.set(subprotocol, { role: 'server', subprotocol, ...shared });
-    }
+    const { limits, timers, onRequest, capabilities } = this.options;
+    this.#offer(capabilities);
     this.#observation = new Observation(
       this.options,
       this.#observed(),
@@ -345,6 +338,17 @@ class SessionServer implements Server, ConnectionHost {
     return http?.listening ? closeListener(http) : Promise.resolve();
   }
 
+  /** Sets what sessions that begin from now on can agree on. */
+  #offer(capabilities: Capabilities): void {
+    const { limits, timers, avp, security } = this.options;
+    const { timeOrigin } = systemClock;
+    const agreements = new AgreementCache();
+    for (const subprotocol of Object.values(Subprotocol)) {
+      const shared = { capabilities, limits, timers, avp, security, agreements, timeOrigin };
+      this.#sessionOptions.set(subprotocol, { role: 'server', subprotocol, ...shared });
+    }
+  }
+
   #load(): Promise<void> {
     if (this.#loading === undefined) {
       this.#loading = this.#loadAll();
@@ -358,14 +362,11 @@ class SessionServer implements Server, ConnectionHost {
 
   async #loadAll(): Promise<void> {
     const { capabilities } = this.options;
-    const { algorithms, encodings, extensions } = capabilities;
-    const codecs: LoadableCodec[] = [...algorithms];
-    if (extensions[Extension.CONTEXT] !== undefined) codecs.push('CONTEXT');
-    await Promise.all([
-      loadCodecs(codecs),
-      ...encodings.map((name) => loadEncoding(name)),
+    const [loaded] = await Promise.all([
+      loadCapabilities(capabilities, this.options.logger),
       this.#observation.load(),
     ]);
+    if (loaded !== capabilities) this.#offer(loaded);
     this.#isLoaded = true;
     const { logger } = this.options;
     this.#stops = [

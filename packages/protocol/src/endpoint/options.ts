@@ -8,9 +8,7 @@ import { encodeContextParameters } from '../codec/context/parameters.js';
 import type { LaterCodec } from '../control/messages.js';
 import type { Capabilities } from '../control/negotiate.js';
 import { VOCABULARY_HASHES } from '../tokenizer/hashes.js';
-import { loadedEncodings } from '../tokenizer/loaded.js';
 import { type AgentOptions, agentExtension } from './agents/description.js';
-import type { CodecLoader } from './codec-loader.js';
 import type { TransferMode } from './tensors/receiver.js';
 
 /** The options that a client and a server have in common. They are advertised to the peer. */
@@ -53,10 +51,8 @@ export const CAPABILITY_KINDS: OptionKinds<CapabilityOptions> = {
 };
 
 const TRANSFER_MODES: readonly TransferMode[] = ['assemble', 'stream'];
-const DEFAULT_ALGORITHMS: readonly Algorithm[] = Object.values(Algorithm);
-const DEFAULT_ENCODINGS: readonly EncodingName[] = ['CL100K_BASE', 'O200K_BASE'];
-/** In a page, where Brotli is a megabyte. */
-const LIGHT_ALGORITHMS: readonly Algorithm[] = [Algorithm.TOKEN, Algorithm.DICTIONARY, Algorithm.NONE];
+export const DEFAULT_ALGORITHMS: readonly Algorithm[] = Object.values(Algorithm);
+export const DEFAULT_ENCODINGS: readonly EncodingName[] = ['CL100K_BASE', 'O200K_BASE'];
 const KNOWN_EXTENSIONS: readonly string[] = ['link', 'resume', 'context', 'avp', 'agents'];
 
 /**
@@ -73,8 +69,8 @@ export function resolveCapabilities(
     readonly security?: object | undefined;
     /** One-way messages and tensors have a reader. @default true */
     readonly takesMessages?: boolean | undefined;
-    /** Loads the codecs of a client. @default everything is loaded before the first session */
-    readonly loader?: CodecLoader | undefined;
+    /** Client: whether the code of a codec is loaded when HELLO is sent. */
+    readonly isLoaded?: ((codec: LaterCodec, encoding: EncodingName | null) => boolean) | undefined;
   },
   limits: Limits,
 ): Capabilities {
@@ -82,18 +78,13 @@ export function resolveCapabilities(
   if (options.transfers !== undefined && !TRANSFER_MODES.includes(options.transfers)) {
     throw new ProtocolError('invalid_option', `transfers: expected one of ${TRANSFER_MODES.join(', ')}`);
   }
-  const { loader } = options;
-  const isLazy = loader?.isLazy === true;
+  const { isLoaded } = options;
   const vocabularyNames = names(
     'encodings',
-    options.encodings ?? (isLazy ? [...loadedEncodings.keys()] : DEFAULT_ENCODINGS),
+    options.encodings ?? DEFAULT_ENCODINGS,
     Object.keys(VOCABULARY_HASHES),
   ) as EncodingName[];
-  const known = names(
-    'algorithms',
-    options.algorithms ?? defaultAlgorithms(isLazy, isProtected, vocabularyNames),
-    Object.values(Algorithm),
-  );
+  const known = names('algorithms', options.algorithms ?? DEFAULT_ALGORITHMS, Object.values(Algorithm));
   if (known.length === 0) throw new ProtocolError('invalid_option', 'algorithms: expected at least one');
   if (isProtected && !known.includes(Algorithm.M2M)) {
     throw new ProtocolError(
@@ -130,8 +121,8 @@ export function resolveCapabilities(
     extensions[Extension.AVP] = codecs.avp.get().introduction(avp, options.agentId);
   if (wanted.link) {
     const offered: LaterCodec[] = wanted.context && !isProtected ? [...algorithms, 'CONTEXT'] : algorithms;
-    const later = isLazy ? offered.filter((codec) => !loader.isReady(codec, encodings[0] ?? null)) : [];
-    if (later.length > 0 || loader === undefined) extensions[Extension.READY] = JSON.stringify(later);
+    const later = offered.filter((codec) => isLoaded?.(codec, encodings[0] ?? null) === false);
+    if (later.length > 0 || isLoaded === undefined) extensions[Extension.READY] = JSON.stringify(later);
   }
   if (encodings.length > 0) extensions[Extension.VOCABULARIES] = JSON.stringify(vocabularies);
   return {
@@ -143,16 +134,6 @@ export function resolveCapabilities(
     extensions: Object.freeze(extensions),
     ...(isProtected ? { isProtected } : {}),
   };
-}
-
-function defaultAlgorithms(
-  isLazy: boolean,
-  isProtected: boolean,
-  encodings: readonly EncodingName[],
-): readonly Algorithm[] {
-  if (!isLazy) return DEFAULT_ALGORITHMS;
-  if (isProtected) return [Algorithm.M2M];
-  return encodings.length > 0 ? [Algorithm.TOKEN_NATIVE, ...LIGHT_ALGORITHMS] : LIGHT_ALGORITHMS;
 }
 
 /** Bytes. With less, a message of medium size would take many frames. */

@@ -1,10 +1,14 @@
 import { codecs } from '#codecs';
+import { Algorithm } from '../base/constants.js';
 import { loadable } from '../base/loadable.js';
-import type { Parts } from './parts.js';
+import { loadedEncodings } from '../tokenizer/loaded.js';
+import type { CapabilityOptions } from './options.js';
+import type { DefaultsOptions, Parts } from './parts.js';
 
 /** Pages and workers: each part is imported when it is first needed. */
 export const parts: Parts = {
   isLazy: true,
+  defaults: async (options) => lightDefaults(options),
   agents: loadable('the directory of agents', async () => {
     const [agents] = await Promise.all([import('./agents/module.js'), codecs.avp.load()]);
     return agents;
@@ -18,3 +22,17 @@ export const parts: Parts = {
     return tensors;
   }),
 };
+
+/** Without M2M and Brotli, which take a megabyte, and without vocabularies that are not loaded. */
+function lightDefaults({ algorithms, encodings, security }: DefaultsOptions): CapabilityOptions {
+  const offered = encodings ?? [...loadedEncodings.keys()];
+  if (algorithms !== undefined) {
+    // A page that names TOKEN_NATIVE and no encoding gets the same ones as Node.
+    const wantsAny =
+      offered.length === 0 && encodings === undefined && algorithms.includes(Algorithm.TOKEN_NATIVE);
+    return wantsAny ? {} : { encodings: offered };
+  }
+  if (security !== undefined) return { algorithms: [Algorithm.M2M] };
+  const light = [Algorithm.TOKEN, Algorithm.DICTIONARY, Algorithm.NONE];
+  return { encodings: offered, algorithms: offered.length > 0 ? [Algorithm.TOKEN_NATIVE, ...light] : light };
+}

@@ -1,4 +1,5 @@
 import type { Loadable } from '../base/loadable.js';
+import type { CapabilityOptions } from './options.js';
 
 /**
  * The parts of an endpoint that not every session needs. `#parts` is one of two implementations: `parts-node.ts`
@@ -7,6 +8,8 @@ import type { Loadable } from '../base/loadable.js';
 export interface Parts {
   /** Sessions begin before the code of their codecs is loaded, as pages do not wait for it. */
   readonly isLazy: boolean;
+  /** What a client offers here if its options leave it open, and HELLO would otherwise offer everything. */
+  readonly defaults: (options: DefaultsOptions) => Promise<CapabilityOptions>;
   readonly agents: Loadable<typeof import('./agents/module.js')>;
   readonly answers: Loadable<typeof import('./requests/answers-module.js')>;
   /** Sessions without a link, and JSON envelopes. */
@@ -15,4 +18,8 @@ export interface Parts {
   readonly coding: Loadable<typeof import('../codec/auto/coder.js')>;
   readonly requests: Loadable<typeof import('./requests/module.js')>;
   readonly tensors: Loadable<typeof import('./tensors/module.js')>;
+}
+
+export interface DefaultsOptions extends CapabilityOptions {
+  readonly security?: object | undefined;
 }

@@ -41,7 +41,7 @@ let loading: Promise<void> | undefined;
  * again.
  *
  * @param load imports the module; tests under Node pass the package's CommonJS build.
- * @throws {ProtocolError} `codec_not_loaded` if it cannot be loaded.
+ * @throws {ProtocolError} `codec_not_loaded` if the package is not installed or its file cannot be fetched.
  */
 export function loadBrotli(load: () => Promise<BrotliModule> = importBrotli): Promise<void> {
   if (brotli !== undefined) return Promise.resolve();
@@ -51,12 +51,11 @@ export function loadBrotli(load: () => Promise<BrotliModule> = importBrotli): Pr
     },
     (cause: unknown) => {
       loading = undefined;
+      if (cause instanceof ProtocolError) throw cause;
       throw new ProtocolError(
         'codec_not_loaded',
-        'Brotli could not be loaded; does the bundler serve brotli_wasm_bg.wasm of brotli-wasm?',
-        {
-          cause,
-        },
+        'BROTLI and M2M need brotli_wasm_bg.wasm of brotli-wasm: copy it beside the scripts that the bundler wrote',
+        { cause },
       );
     },
   );
@@ -65,8 +64,18 @@ export function loadBrotli(load: () => Promise<BrotliModule> = importBrotli): Pr
 
 async function importBrotli(): Promise<BrotliModule> {
   // The default export is a promise of the initialised module; the package's types do not say so.
-  const { default: ready } = (await import('brotli-wasm')) as unknown as { default: Promise<BrotliModule> };
-  return ready;
+  let imported: { readonly default: Promise<BrotliModule> };
+  // Bundlers build without an optional package only if its `import` is directly within `try`.
+  try {
+    imported = (await import('brotli-wasm')) as unknown as typeof imported;
+  } catch (cause) {
+    throw new ProtocolError(
+      'codec_not_loaded',
+      'BROTLI and M2M need the package brotli-wasm in browsers: npm install brotli-wasm',
+      { cause },
+    );
+  }
+  return await imported.default;
 }
 
 export function brotliCompress(bytes: Uint8Array, quality: number): Uint8Array {

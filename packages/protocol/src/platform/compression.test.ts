@@ -1,6 +1,6 @@
 import * as zlib from 'node:zlib';
 import fc from 'fast-check';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { errorCode } from '../testing/error-code.js';
 import { loadWebPlatform } from '../testing/web-platform.js';
 import { brotliCompress, brotliDecompress, loadBrotli } from './brotli-web.js';
@@ -35,6 +35,17 @@ function mutate(bytes: Uint8Array, edits: readonly (readonly [number, number])[]
 it('throws codec_not_loaded on the web before Brotli is loaded', () => {
   expect(errorCode(() => brotliCompress(new Uint8Array(1), 5))).toBe('codec_not_loaded');
   expect(errorCode(() => brotliDecompress(new Uint8Array(1), 1))).toBe('codec_not_loaded');
+});
+
+it('names the package that Brotli needs on the web', async () => {
+  vi.doMock('brotli-wasm', () => {
+    throw new Error('not installed');
+  });
+  await expect(loadBrotli()).rejects.toMatchObject({
+    code: 'codec_not_loaded',
+    message: 'BROTLI and M2M need the package brotli-wasm in browsers: npm install brotli-wasm',
+  });
+  vi.doUnmock('brotli-wasm');
 });
 
 it('can load Brotli after a failed attempt', async () => {

@@ -193,6 +193,23 @@ describe('packages', () => {
     for (const name of Object.values(EncodingName)) expect(await load.isEncodingAvailable(name)).toBe(true);
   });
 
+  it.each([
+    ['CL100K_BASE', 'js-tiktoken', 'js-tiktoken/ranks/cl100k_base'],
+    ['O200K_BASE', 'js-tiktoken', 'js-tiktoken/ranks/o200k_base'],
+    ['LLAMA_BPE', 'llama3-tokenizer-js', 'llama3-tokenizer-js'],
+  ] as const)('are named if %s needs one that is missing', async (name, needed, specifier) => {
+    vi.doMock(specifier, () => {
+      throw new Error('not installed');
+    });
+    vi.resetModules();
+    load = await import('./load.js');
+    await expect(load.loadEncoding(name)).rejects.toMatchObject({
+      code: 'vocabulary_unavailable',
+      message: `${name} needs the package ${needed}: npm install ${needed}`,
+    });
+    vi.doUnmock(specifier);
+  });
+
   it('that do not load are reported, with the cause', async () => {
     const cause = new Error('no network');
     vi.doMock('js-tiktoken/ranks/cl100k_base', () => {

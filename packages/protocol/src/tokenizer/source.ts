@@ -3,7 +3,7 @@ import { EncodingName } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { parseByteCharacters, parsePackedRanks, parseTiktokenFile, writeTiktokenFile } from './ranks.js';
 import type { TokenList } from './token-table.js';
-import type { Vocabulary } from './vocabulary.js';
+import { VOCABULARIES, type Vocabulary } from './vocabulary.js';
 
 /**
  * Gets the tokens of a vocabulary from a package, imported at its first use, or from chunks of its
@@ -13,41 +13,34 @@ import type { Vocabulary } from './vocabulary.js';
 /** Chunks of a `.tiktoken` file, such as the body of a `fetch`. */
 export type VocabularySource = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
+/** The package with the tokens of each vocabulary, and the module in it. */
+const PACKAGES: Readonly<Record<EncodingName, { readonly name: string; readonly specifier: string }>> = {
+  CL100K_BASE: { name: 'js-tiktoken', specifier: 'js-tiktoken/ranks/cl100k_base' },
+  O200K_BASE: { name: 'js-tiktoken', specifier: 'js-tiktoken/ranks/o200k_base' },
+  LLAMA_BPE: { name: 'llama3-tokenizer-js', specifier: 'llama3-tokenizer-js' },
+};
+
 /**
  * The tokens of the installed package.
  *
  * @throws {ProtocolError} `vocabulary_unavailable`, `vocabulary_mismatch`.
  */
 export async function importTokens(vocabulary: Vocabulary): Promise<TokenList> {
-  let tokens: TokenList;
-  switch (vocabulary.name) {
-    case EncodingName.CL100K_BASE:
-      tokens = parsePackedRanks((await imported(vocabulary, importCl100k)).bpe_ranks);
-      break;
-    case EncodingName.O200K_BASE:
-      tokens = parsePackedRanks((await imported(vocabulary, importO200k)).bpe_ranks);
-      break;
-    case EncodingName.LLAMA_BPE:
-      tokens = parseByteCharacters(
-        (await imported(vocabulary, importLlama)).vocabById.slice(0, vocabulary.ordinary),
-      );
-      break;
-  }
+  const parse = await importPackage(vocabulary);
+  const tokens = parse();
   verify(vocabulary, tokens);
   return tokens;
 }
 
 /** Whether `importTokens` would find its package. If the runtime cannot resolve packages, this loads it. */
 export async function isPackageInstalled(name: EncodingName): Promise<boolean> {
-  // The other encodings come from js-tiktoken, a regular dependency.
-  if (name !== EncodingName.LLAMA_BPE) return true;
   const { resolve } = import.meta as { resolve?: (specifier: string) => string };
   try {
-    if (resolve?.('llama3-tokenizer-js') !== undefined) return true;
+    if (resolve?.(PACKAGES[name].specifier) !== undefined) return true;
   } catch {
     // Not installed, or bundled; only `import` can find out.
   }
-  return importLlama().then(
+  return importPackage(VOCABULARIES[name]).then(
     () => true,
     () => false,
   );
@@ -95,24 +88,34 @@ function mismatch(vocabulary: Vocabulary, what: string): ProtocolError {
   );
 }
 
-async function imported<T>(vocabulary: Vocabulary, importData: () => Promise<T>): Promise<T> {
+/**
+ * Bundlers build without an optional package only if its `import` is written with a literal name, directly
+ * within `try`.
+ *
+ * @returns a function that parses the data of the package.
+ */
+async function importPackage({ name, ordinary }: Vocabulary): Promise<() => TokenList> {
   try {
-    return await importData();
+    switch (name) {
+      case EncodingName.CL100K_BASE: {
+        const { default: ranks } = await import('js-tiktoken/ranks/cl100k_base');
+        return () => parsePackedRanks(ranks.bpe_ranks);
+      }
+      case EncodingName.O200K_BASE: {
+        const { default: ranks } = await import('js-tiktoken/ranks/o200k_base');
+        return () => parsePackedRanks(ranks.bpe_ranks);
+      }
+      case EncodingName.LLAMA_BPE: {
+        const { default: tokenizer } = await import('llama3-tokenizer-js');
+        return () => parseByteCharacters(tokenizer.vocabById.slice(0, ordinary));
+      }
+    }
   } catch (cause) {
+    const needed = PACKAGES[name].name;
     throw new ProtocolError(
       'vocabulary_unavailable',
-      vocabulary.name === EncodingName.LLAMA_BPE
-        ? 'LLAMA_BPE needs a `source` or the package llama3-tokenizer-js, which is not installed'
-        : `the rank data of ${vocabulary.name} did not load`,
+      `${name} needs the package ${needed}: npm install ${needed}`,
       { cause },
     );
   }
 }
-
-const importCl100k = async () => (await import('js-tiktoken/ranks/cl100k_base')).default;
-const importO200k = async () => (await import('js-tiktoken/ranks/o200k_base')).default;
-/** Bundlers report a missing package as an error unless the import has a `catch`. */
-const importLlama = async () => (await import('llama3-tokenizer-js').catch(rethrow)).default;
-const rethrow = (error: unknown): never => {
-  throw error;
-};

@@ -1,0 +1,3 @@
+import { exchange, useAll } from './page.js';
+
+Object.assign(globalThis, { exchange, useAll });

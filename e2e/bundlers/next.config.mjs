@@ -1,0 +1,2 @@
+/** Writes files that any server can serve, instead of a server. */
+export default { output: 'export' };

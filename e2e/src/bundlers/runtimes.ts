@@ -1,0 +1,210 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { type Case, casesOf, type Outcome, unexpected } from './cases.js';
+import { filesUnder, Project } from './project.js';
+import { createEchoServer } from './server.js';
+
+/** Bundles of one file in runtimes other than browsers, and what a client installs. Each returns its faults. */
+
+interface Check {
+  readonly name: string;
+  run(tarballs: readonly string[]): Promise<string[]>;
+}
+
+/** Of a client without optional packages: the sum of its files. */
+const MAX_INSTALLED_MB = 12;
+const ESBUILD = 'esbuild@0.28.2';
+const WORKERD = 'workerd@1.20260730.1';
+const START_TIMEOUT_MS = 20_000;
+
+export const RUNTIMES: readonly Check[] = [
+  { name: `a client installs at most ${MAX_INSTALLED_MB} MB, and offers what it has`, run: tryBareClient },
+  { name: 'the server and the client of the README in one file each, on Node', run: tryNodeBundle },
+  { name: "a client on Cloudflare's workerd", run: tryWorker },
+];
+
+async function tryBareClient([protocol = '', , client = '']: readonly string[]): Promise<string[]> {
+  const project = new Project([protocol, client, 'ws@8']);
+  const bytes = filesUnder(join(project.folder, 'node_modules')).reduce((sum, { size }) => sum + size, 0);
+  console.log(`  ${(bytes / 2 ** 20).toFixed(1)} MB`);
+  await using server = createEchoServer();
+  const { url } = await server.listen();
+  writeFileSync(join(project.folder, 'client.mjs'), BARE_CLIENT);
+  const output = await runNode(project.folder, ['client.mjs', url]);
+  return [
+    ...(bytes > MAX_INSTALLED_MB * 2 ** 20 ? [`it has ${bytes} bytes`] : []),
+    ...lacking(output, [
+      'M2M,TOKEN,BROTLI,DICTIONARY,NONE null',
+      'vocabulary_unavailable: CL100K_BASE needs the package js-tiktoken: npm install js-tiktoken',
+    ]),
+  ];
+}
+
+const BARE_CLIENT = `
+import { connect } from '@parlance/client';
+import WebSocket from 'ws';
+const [, , url] = process.argv;
+const session = await connect(url, { WebSocket });
+console.log(String(session.negotiated.algorithms), session.negotiated.encoding);
+await session.close();
+await connect(url, { WebSocket, encodings: ['CL100K_BASE'] }).catch(({ code, message }) =>
+  console.log(code + ': ' + message),
+);
+`;
+
+/** CommonJS packages in an ES module need `require`. */
+const REQUIRE =
+  "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
+
+async function tryNodeBundle(tarballs: readonly string[]): Promise<string[]> {
+  const project = new Project([...tarballs, 'ws@8', ESBUILD]);
+  const elsewhere = temporaryFolder();
+  for (const file of ['server.mjs', 'client.mjs']) {
+    writeFileSync(
+      join(project.folder, file),
+      readmeBlock(file)
+        .replace('8765 }', 'Number(process.argv[2]) }')
+        .replace("'ws://127.0.0.1:8765/session'", 'process.argv[2]'),
+    );
+    await project.run([
+      ...['esbuild', file, '--bundle', '--platform=node', '--format=esm', `--banner:js=${REQUIRE}`],
+      ...['--log-level=error', `--outfile=${join(elsewhere, file)}`],
+    ]);
+  }
+  await using server = await start('node', ['server.mjs', '0'], elsewhere, /ws:\S+/);
+  const output = await runNode(elsewhere, ['client.mjs', server.matched]);
+  return lacking(output, [
+    'agreed on M2M, TOKEN_NATIVE',
+    'you said: hello',
+    'You asked: why is the sky blue?',
+  ]);
+}
+
+async function tryWorker([protocol = '', , client = '']: readonly string[]): Promise<string[]> {
+  const project = Project.withPage([protocol, client, ESBUILD, WORKERD]);
+  await project.run([
+    ...['esbuild', 'worker.js', '--bundle', '--format=esm', '--conditions=workerd,worker,browser'],
+    ...['--outfile=bundle.js', '--log-level=error'],
+  ]);
+  const port = await freePort();
+  writeFileSync(join(project.folder, 'config.capnp'), workerConfig(port));
+  const binary = join(project.folder, 'node_modules', '.bin', 'workerd');
+  await using _workerd = await start(binary, ['serve', 'config.capnp'], project.folder);
+  await using server = createEchoServer();
+  const { url } = await server.listen();
+  // Nothing can be fetched beside the script, so WebAssembly does not load.
+  const cases = casesOf({ hasPackages: true, hasWasm: false });
+  const outcomes: Outcome[] = [];
+  for (const each of cases) outcomes.push(await askWorker(port, url, each));
+  return unexpected(cases, outcomes);
+}
+
+async function askWorker(port: number, url: string, { name, options }: Case): Promise<Outcome> {
+  const body = JSON.stringify({ name, url, options });
+  const until = performance.now() + START_TIMEOUT_MS;
+  for (;;) {
+    try {
+      const response = await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body });
+      const text = await response.text();
+      return response.ok ? (JSON.parse(text) as Outcome) : { message: `${response.status} ${text}` };
+    } catch (error) {
+      // It does not listen yet.
+      if (performance.now() > until) throw error;
+      await delay(100);
+    }
+  }
+}
+
+const workerConfig = (port: number): string => `
+using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [
+    (name = "main", worker = .worker),
+    (name = "internet", network = (allow = ["public", "private"])),
+  ],
+  sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "main")],
+);
+const worker :Workerd.Worker = (
+  modules = [(name = "worker", esModule = embed "bundle.js")],
+  compatibilityDate = "2026-07-01",
+);
+`;
+
+// --- Helpers
+
+function lacking(output: string, expected: readonly string[]): string[] {
+  return expected.flatMap((text) => (output.includes(text) ? [] : [`expected "${text}" in\n${output}`]));
+}
+
+function readmeBlock(file: string): string {
+  const path = fileURLToPath(new URL('../../../README.md', import.meta.url));
+  const block = readFileSync(path, 'utf8')
+    .split('```')
+    .find((text) => text.startsWith(`js\n// ${file}\n`));
+  if (block === undefined) throw new Error(`the README has no code block for ${file}`);
+  return block.slice('js\n'.length);
+}
+
+function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'parlance-bundle-'));
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function runNode(folder: string, args: readonly string[]): Promise<string> {
+  const child = spawn('node', args, { cwd: folder, env: cleanEnv(), stdio: ['ignore', 'pipe', 'pipe'] });
+  return await outputOf(child);
+}
+
+function cleanEnv(): NodeJS.ProcessEnv {
+  const { NODE_OPTIONS: _, ...env } = process.env;
+  return env;
+}
+
+function outputOf(child: ChildProcess): Promise<string> {
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (chunk: Buffer) => {
+      output += chunk.toString('utf8');
+    });
+  }
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', () => resolve(output));
+  });
+}
+
+/** @param ready waits until it prints this. */
+async function start(command: string, args: readonly string[], folder: string, ready?: RegExp) {
+  const child = spawn(command, args, { cwd: folder, env: cleanEnv(), stdio: ['ignore', 'pipe', 'pipe'] });
+  const ended = outputOf(child);
+  const matched = await new Promise<string>((resolve, reject) => {
+    if (ready === undefined) return resolve('');
+    child.stdout?.on('data', (chunk: Buffer) => {
+      const found = ready.exec(chunk.toString('utf8'));
+      if (found !== null) resolve(found[0]);
+    });
+    ended.then((output) => reject(new Error(`${command} ${args.join(' ')} ended:\n${output}`)), reject);
+  });
+  return {
+    matched,
+    async [Symbol.asyncDispose]() {
+      child.kill();
+      await ended;
+    },
+  };
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createTcpServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+}

@@ -1,0 +1,84 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import type { Browser, Page } from 'playwright-core';
+import { serveFiles } from '../chat-page.js';
+import type { Call, Outcome } from './cases.js';
+import { createEchoServer } from './server.js';
+
+/** A built page in a real browser, at the same origin as a session server. */
+
+/** The files that the page fetched, and their bytes as they are and with gzip. */
+export interface Fetched {
+  readonly files: readonly string[];
+  readonly bytes: number;
+  readonly gzipped: number;
+}
+
+export interface Visit {
+  readonly outcomes: readonly Outcome[];
+  /** What it had fetched after the first call, and after the last one. */
+  readonly first: Fetched;
+  readonly last: Fetched;
+  /** Console errors, uncaught exceptions and failed requests. */
+  readonly complaints: readonly string[];
+}
+
+type Globals = Record<string, (url: string, options: object) => Promise<unknown>>;
+
+/** Loads the page of `folder` and makes the calls, one after the other. */
+export async function visit(browser: Browser, folder: string, calls: readonly Call[]): Promise<Visit> {
+  await using files = await serveFiles(folder);
+  await using server = createEchoServer();
+  server.attach(files.http);
+  await using context = await browser.newContext();
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  const paths: string[] = [];
+  page.on('console', (message) => {
+    if (message.type() === 'error') complaints.push(`${message.text()} ${message.location().url}`);
+  });
+  page.on('pageerror', (error) => complaints.push(String(error)));
+  page.on('requestfailed', (request) => complaints.push(`${request.url()}: ${request.failure()?.errorText}`));
+  page.on('response', (response) => {
+    const { origin, pathname } = new URL(response.url());
+    if (response.status() >= 400) complaints.push(`${pathname}: ${response.status()}`);
+    else if (origin === files.origin) paths.push(pathname);
+  });
+  await page.goto(`${files.origin}/`);
+  await page.waitForFunction(() => typeof (globalThis as unknown as Globals)['exchange'] === 'function');
+
+  const outcomes: Outcome[] = [];
+  let first: Fetched | undefined;
+  for (const call of calls) {
+    outcomes.push(await callInPage(page, files.origin.replace('http', 'ws'), call));
+    first ??= await measure(folder, paths);
+  }
+  const last = await measure(folder, paths);
+  return { outcomes, first: first ?? last, last, complaints };
+}
+
+function callInPage(page: Page, origin: string, { name, options }: Call): Promise<Outcome> {
+  return page.evaluate(
+    async ([called, url, given]) => {
+      const run = (globalThis as unknown as Globals)[called];
+      if (run === undefined) return { message: `the page has no ${called}` };
+      return await run(url, given).then(
+        (value) => ({ value }),
+        ({ code, message }) => ({ code, message }),
+      );
+    },
+    [name, `${origin}/session`, options] as const,
+  );
+}
+
+async function measure(folder: string, paths: readonly string[]): Promise<Fetched> {
+  const files = [...new Set(paths)].filter((path) => !path.endsWith('/'));
+  const contents = await Promise.all(files.map((path) => readFile(join(folder, decodeURIComponent(path)))));
+  const total = (sizes: readonly number[]) => sizes.reduce((sum, size) => sum + size, 0);
+  return {
+    files,
+    bytes: total(contents.map(({ length }) => length)),
+    gzipped: total(contents.map((content) => gzipSync(content).length)),
+  };
+}
