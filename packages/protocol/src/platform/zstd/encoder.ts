@@ -1,3 +1,4 @@
+import { highBit } from './bits.js';
 import { BlockType, FIRST_OFFSETS, MAX_BLOCK_SIZE, MIN_MATCH } from './codes.js';
 import { writeLiterals } from './huffman-encoder.js';
 import { commonLength, Matcher, WINDOW_LOG } from './matcher.js';
@@ -18,7 +19,7 @@ const ROOM = 1024;
 export function compress(bytes: Uint8Array, level: number, dictionary: Uint8Array | undefined): Uint8Array {
   const known = dictionary?.subarray(-WINDOW);
   const { matcher, start, content } = prepare(bytes, known);
-  const depth = 1 << Math.min(level + 1, 9);
+  const depth = 1 << Math.min(level + 1, 6);
   const blocks = Math.ceil(bytes.length / MAX_BLOCK_SIZE) || 1;
   const out = new Uint8Array(MAX_HEADER_SIZE + bytes.length + 3 * blocks);
   let at = writeHeader(bytes.length, out);
@@ -134,48 +135,56 @@ function offsetValue(offset: number, isFirst: boolean, offsets: Offsets): number
   return index === 3 ? offset + 3 : index + 1 - shift;
 }
 
-// --- The dictionary --------------------------------------------------------------------------------
+// --- Dictionaries ---------------------------------------------------------------------------------
 
-/** From here on, what is known of a dictionary is kept for the next call, unless it is more than that. */
-const MIN_KEPT = 4 * 1024;
-const MAX_KEPT = 512 * 1024;
+/** Dictionaries that are remembered, and the bytes of each with its content that are worth it. */
+const MAX_REMEMBERED = 2;
+const MIN_SIZE = 4 * 1024;
+const MAX_SIZE = 256 * 1024;
 
-/** A matcher, and the bytes it reads: the last dictionary and content. */
+/** A matcher, and the bytes it reads: the dictionary, and the content from `start` on. */
 interface Prepared {
   readonly matcher: Matcher;
   readonly content: Uint8Array;
-  /** Where the content begins; the dictionary is before it. */
   readonly start: number;
 }
 
-let kept: Prepared | undefined;
+/** Newest first. At most 3.5 MB. */
+const remembered: Prepared[] = [];
 
 /**
- * A matcher that knows the dictionary. The next message of a conversation has nearly the same one, with this
- * message at its end, so only what differs is hashed again.
+ * A matcher that knows the dictionary. The next message of a conversation has nearly the same one, so only the
+ * part that differs is hashed again. Bytes are compared, since the caller may have changed them.
  */
 function prepare(bytes: Uint8Array, dictionary: Uint8Array | undefined): Prepared {
   if (dictionary === undefined) return { matcher: new Matcher(bytes), content: bytes, start: 0 };
   const start = dictionary.length;
   const size = start + bytes.length;
-  const isKept = start >= MIN_KEPT && size <= MAX_KEPT;
+  const isRemembered = start >= MIN_SIZE && size < MAX_SIZE;
+  let prepared: Prepared | undefined;
   let same = 0;
-  let content: Uint8Array;
-  let matcher: Matcher;
-  if (isKept && kept !== undefined && kept.content.length >= size) {
-    ({ content, matcher } = kept);
-    same = commonLength(viewOf(content), 0, viewOf(dictionary), 0, Math.min(start, kept.start));
-    // The last positions before a difference were hashed with the bytes after it.
-    matcher.retreat(Math.max(0, same - 3));
-  } else {
-    content = new Uint8Array(isKept ? 2 ** Math.ceil(Math.log2(size)) : size);
-    matcher = new Matcher(content);
+  if (isRemembered) {
+    const view = viewOf(dictionary);
+    for (const [i, { content, start: most }] of remembered.entries()) {
+      const length = commonLength(viewOf(content), 0, view, 0, Math.min(start, most));
+      if (length * 2 < start || size > content.length) continue;
+      [prepared] = remembered.splice(i, 1);
+      same = length;
+      // The last positions before a difference were hashed with the bytes after it.
+      prepared!.matcher.retreat(Math.max(0, same - 3));
+      break;
+    }
   }
+  const content = prepared?.content ?? new Uint8Array(isRemembered ? 2 << highBit(size) : size);
+  const matcher = prepared?.matcher ?? new Matcher(content);
   content.set(dictionary.subarray(same), same);
   content.set(bytes, start);
-  const prepared = { matcher, content, start };
-  if (isKept) kept = prepared;
-  matcher.advance(Math.max(0, Math.min(start, size - 4)));
+  matcher.advance(Math.min(start, size - 3));
+  prepared = { matcher, content, start };
+  if (isRemembered) {
+    remembered.unshift(prepared);
+    remembered.length = Math.min(remembered.length, MAX_REMEMBERED);
+  }
   return prepared;
 }
 

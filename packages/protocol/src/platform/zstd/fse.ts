@@ -126,32 +126,47 @@ function spread({ log, shares }: Shares): Uint8Array {
   return symbols;
 }
 
-export function createTable(shares: Shares): FseTable {
-  const { log } = shares;
-  const next = Uint16Array.from(shares.shares, Math.abs);
-  const cells = Int32Array.from(spread(shares), (symbol) => {
+export function createTable(table: Shares): FseTable {
+  const { log } = table;
+  const next = cellsOf(table);
+  const symbols = spread(table);
+  const cells = new Int32Array(1 << log);
+  for (let i = 0; i < cells.length; i++) {
+    const symbol = symbols[i]!;
     const state = next[symbol]!++;
     const bits = log - highBit(state);
-    return (((state << bits) - (1 << log)) << 16) | (bits << 8) | symbol;
-  });
+    cells[i] = (((state << bits) - cells.length) << 16) | (bits << 8) | symbol;
+  }
   return { log, cells };
 }
 
 export function createCoder(table: Shares): FseCoder {
   const { log } = table;
-  const shares = Int32Array.from(table.shares, Math.abs);
-  const most = Uint8Array.from(shares, (share) => log - highBit(share));
-  let total = 0;
-  const offsets = shares.map((share) => {
-    total += share;
-    return total - 2 * share;
-  });
+  const shares = cellsOf(table);
   const next = shares.slice();
+  const most = new Uint8Array(shares.length);
+  const offsets = new Int32Array(shares.length);
+  let total = 0;
+  for (let symbol = 0; symbol < shares.length; symbol++) {
+    const share = shares[symbol]!;
+    most[symbol] = log - highBit(share);
+    offsets[symbol] = total - share;
+    total += share;
+  }
+  const symbols = spread(table);
   const states = new Uint16Array(1 << log);
-  spread(table).forEach((symbol, state) => {
+  for (let state = 0; state < states.length; state++) {
+    const symbol = symbols[state]!;
     states[offsets[symbol]! + next[symbol]!++] = state;
-  });
+  }
   return { log, shares, most, offsets, states };
+}
+
+/** How many cells each symbol has. */
+function cellsOf({ shares }: Shares): Int32Array {
+  const cells = new Int32Array(shares.length);
+  for (let symbol = 0; symbol < cells.length; symbol++) cells[symbol] = Math.abs(shares[symbol]!);
+  return cells;
 }
 
 /** Encodes symbols, last one first. */
@@ -200,11 +215,12 @@ export function costOf(counts: ArrayLike<number>, { log, shares }: Shares): numb
 /** Shares of a table of `1 << log` cells, as near to `counts` as cells allow. There must be two symbols. */
 export function sharesOf(counts: ArrayLike<number>, total: number, log: number): Shares {
   let left = 1 << log;
-  const shares = Int16Array.from(counts, (count) => {
-    const share = count > 0 ? Math.max(1, Math.round((count / total) * (1 << log))) : 0;
-    left -= share;
-    return share;
-  });
+  const shares = new Int16Array(counts.length);
+  for (let symbol = 0; symbol < shares.length; symbol++) {
+    const count = counts[symbol]!;
+    if (count > 0) shares[symbol] = Math.max(1, Math.round((count / total) * (1 << log)));
+    left -= shares[symbol]!;
+  }
   // Cell by cell, change the symbol that gains most or loses least by it.
   for (const step = Math.sign(left); left !== 0; left -= step) {
     let best = 0;

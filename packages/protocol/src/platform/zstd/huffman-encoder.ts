@@ -72,8 +72,9 @@ function encode(literals: Uint8Array): Uint8Array | undefined {
  * two rarest packages of each length ("package-merge"). `undefined` for a single literal.
  */
 function codeLengths(counts: Uint32Array): Uint8Array | undefined {
-  const order = [...counts.keys()].filter((literal) => counts[literal]! > 0);
-  order.sort((a, b) => counts[a]! - counts[b]!);
+  // Counts have 17 bits at most, so the rest of each number can be the literal.
+  const order = counts.map((count, literal) => (count << 8) | literal).filter((item) => item > 255);
+  order.sort();
   if (order.length < 2) return undefined;
   // By code length, longest first: whether each of the cheapest items is a literal or a package of two before.
   const levels: boolean[][] = [];
@@ -82,8 +83,8 @@ function codeLengths(counts: Uint32Array): Uint8Array | undefined {
     const costs: number[] = [];
     const isLiteral: boolean[] = [];
     for (let i = 0, j = 0; i < order.length || j < packages.length; ) {
-      const own = counts[order[i]!] ?? Infinity;
-      const takes = own <= (packages[j] ?? Infinity);
+      const own = i < order.length ? order[i]! >>> 8 : Infinity;
+      const takes = j === packages.length || own <= packages[j]!;
       costs.push(takes ? own : packages[j]!);
       isLiteral.push(takes);
       if (takes) i++;
@@ -97,7 +98,7 @@ function codeLengths(counts: Uint32Array): Uint8Array | undefined {
   for (let taken = 2 * order.length - 2; taken > 0; ) {
     const isLiteral = levels.pop()!;
     let literals = 0;
-    for (let i = 0; i < taken; i++) if (isLiteral[i]) lengths[order[literals++]!]!++;
+    for (let i = 0; i < taken; i++) if (isLiteral[i]) lengths[order[literals++]! & 255]!++;
     taken = 2 * (taken - literals);
   }
   return lengths;

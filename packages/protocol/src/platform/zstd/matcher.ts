@@ -11,7 +11,7 @@ const MIN_REPEATED = 3;
 const LONG = 256;
 /** Bits that a sequence costs besides those of its offset, and that a literal costs. */
 const SEQUENCE_COST = 8;
-const LITERAL_COST = 5;
+const LITERAL_COST = 6;
 
 /**
  * Finds matches in `bytes` by chains of the earlier positions with the same hash. Positions enter the chains in
@@ -36,11 +36,11 @@ export class Matcher {
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-    const bits = Math.min(Math.max(highBit(bytes.length) + 1, 8), 17);
+    const log = highBit(Math.max(bytes.length - 1, 0)) + 1;
+    const bits = Math.min(Math.max(log, 8), 17);
     this.#heads = new Int32Array(1 << bits);
     this.#shift = 32 - bits;
-    const log = Math.min(highBit(bytes.length) + 1, WINDOW_LOG);
-    this.#earlier = new Int32Array(1 << log);
+    this.#earlier = new Int32Array(1 << Math.min(log, WINDOW_LOG));
   }
 
   /** Puts all positions before `end` into the chains; the four bytes from each on must be there. */

@@ -46,8 +46,8 @@ function codesBelow(end: number, base: Int32Array): Uint8Array {
   return codes;
 }
 
-const literalCode = (length: number) => LITERAL_CODES[length] ?? 19 + highBit(length);
-const matchCode = (length: number) => MATCH_CODES[length] ?? 36 + highBit(length);
+const literalCode = (length: number) => (length < 64 ? LITERAL_CODES[length]! : 19 + highBit(length));
+const matchCode = (length: number) => (length < 128 ? MATCH_CODES[length]! : 36 + highBit(length));
 
 /** Writes the sequences of a block (RFC 8878, section 3.1.1.3.2). Returns the offset after them. */
 export function writeSequences(sequences: Sequences, out: Uint8Array, at: number): number {
@@ -63,9 +63,14 @@ export function writeSequences(sequences: Sequences, out: Uint8Array, at: number
   }
   if (count === 0) return at;
 
-  const literalCodes = Uint8Array.from(literals.subarray(0, count), literalCode);
-  const offsetCodes = Uint8Array.from(offsets.subarray(0, count), highBit);
-  const matchCodes = Uint8Array.from(matches.subarray(0, count), matchCode);
+  const literalCodes = new Uint8Array(count);
+  const offsetCodes = new Uint8Array(count);
+  const matchCodes = new Uint8Array(count);
+  for (let i = 0; i < count; i++) {
+    literalCodes[i] = literalCode(literals[i]!);
+    offsetCodes[i] = highBit(offsets[i]!);
+    matchCodes[i] = matchCode(matches[i]!);
+  }
   const modesAt = at++;
   let modes = 0;
   const [literalCoder, offsetCoder, matchCoder] = [literalCodes, offsetCodes, matchCodes].map((codes, i) => {
@@ -115,7 +120,7 @@ function chooseTable(codes: Uint8Array, kind: CodeKind): ChosenTable {
   if (only >= 0) {
     if (cost > 8) return chosen(TableMode.RLE, Uint8Array.of(only), singleSymbol(only));
   } else {
-    const distinct = counts.reduce((sum, count) => sum + (count > 0 ? 1 : 0), 0);
+    const distinct = counts.filter((count) => count > 0).length;
     const log = Math.max(MIN_LOG, highBit(distinct) + 1, Math.min(highBit(total) - 1, kind.maxLog));
     const shares = sharesOf(counts, total, log);
     const description = new Uint8Array(128);
