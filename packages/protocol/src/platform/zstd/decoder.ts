@@ -40,8 +40,12 @@ const literals = new Uint8Array(MAX_BLOCK_SIZE);
  * @throws {Error} if the frame is damaged.
  */
 export function decompress(bytes: Uint8Array, capacity: number, dictionary = NOTHING): Uint8Array {
-  const { headerSize } = readZstdFrame(bytes);
-  const content = new FrameReader(bytes, headerSize, capacity, dictionary).read();
+  const { headerSize, contentSize } = readZstdFrame(bytes);
+  const isSingle = (bytes[4]! & 0x20) !== 0;
+  const window = bytes[5]!;
+  const windowSize = isSingle ? contentSize! : (8 + (window & 7)) << (7 + (window >> 3));
+  const maxBlockSize = Math.min(windowSize, MAX_BLOCK_SIZE);
+  const content = new FrameReader(bytes, headerSize, maxBlockSize, capacity, dictionary).read();
   const hasChecksum = (bytes[4]! & 4) !== 0;
   if (hasChecksum) {
     const end = bytes.length - 4;
@@ -57,6 +61,8 @@ class FrameReader {
   readonly #bytes: Uint8Array;
   readonly #dictionary: Uint8Array;
   readonly #output: Uint8Array;
+  /** The most bytes of a compressed block, and of what it holds (section 3.1.1.2.4). */
+  readonly #maxBlockSize: number;
   #at: number;
   /** Bytes of `#output` that are written. */
   #length = 0;
@@ -66,9 +72,10 @@ class FrameReader {
   readonly #tables: (FseTable | undefined)[] = [];
   readonly #offsets: [number, number, number] = [...FIRST_OFFSETS];
 
-  constructor(bytes: Uint8Array, at: number, capacity: number, dictionary: Uint8Array) {
+  constructor(bytes: Uint8Array, at: number, maxBlockSize: number, capacity: number, dictionary: Uint8Array) {
     this.#bytes = bytes;
     this.#at = at;
+    this.#maxBlockSize = maxBlockSize;
     this.#dictionary = dictionary;
     this.#output = new Uint8Array(capacity);
   }
@@ -89,6 +96,7 @@ class FrameReader {
     const size = header >> 3;
     const type = (header >> 1) & 3;
     if (type === BlockType.COMPRESSED) {
+      if (size > this.#maxBlockSize) throw new Error('a block is too long');
       block.set(bytes.subarray(at, at + size), MARGIN);
       block.fill(0, MARGIN + size, 2 * MARGIN + size);
       const end = MARGIN + size;
@@ -153,14 +161,14 @@ class FrameReader {
       for (const [i, kind] of KINDS.entries())
         at = this.#readTable(kind, i, (modes >> (6 - 2 * i)) & 3, at, end);
     }
-    const limit = this.#length + MAX_BLOCK_SIZE;
+    const limit = this.#length + this.#maxBlockSize;
     const used = count > 0 ? this.#carryOut(count, at, end) : 0;
     if (count === 0 && at !== end) throw new Error('a block without sequences goes on');
     const rest = this.#literals - used;
     this.#reserve(rest);
     this.#output.set(literals.subarray(used, used + rest), this.#length);
     this.#length += rest;
-    if (this.#length > limit) throw new Error('a block holds more than 128 KiB');
+    if (this.#length > limit) throw new Error('a block holds too much');
   }
 
   #readTable(kind: CodeKind, index: number, mode: number, at: number, end: number): number {
@@ -190,7 +198,6 @@ class FrameReader {
     const capacity = output.length;
     const reach = this.#dictionary.length;
     const total = this.#literals;
-    const limit = Math.min(capacity, this.#length + MAX_BLOCK_SIZE);
     let [last, second, third] = this.#offsets;
     let length = this.#length;
     let used = 0;
@@ -228,10 +235,7 @@ class FrameReader {
       last = offset;
 
       if (used + copied > total || bits.left < 0) throw new Error('a sequence is damaged');
-      if (length + copied + matched > limit) {
-        if (limit === capacity) throw new OutputFull('the content is too long');
-        throw new Error('a block holds more than 128 KiB');
-      }
+      if (length + copied + matched > capacity) throw new OutputFull('the content is too long');
       if (copied > MANY) output.set(literals.subarray(used, used + copied), length);
       else for (let i = 0; i < copied; i++) output[length + i] = literals[used + i]!;
       used += copied;

@@ -63,6 +63,7 @@ function createHuffman(weights: Uint8Array, count: number): HuffmanTable {
     throw new Error('the weights of a Huffman table do not add up');
   }
   weights[count] = highBit(rest) + 1;
+  if (!weights.includes(1)) throw new Error('a Huffman table has no longest code');
   const cells = new Uint16Array(1 << log);
   let at = 0;
   for (let weight = 1; weight <= log; weight++) {

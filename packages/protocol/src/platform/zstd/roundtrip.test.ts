@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { concatBytes, equalBytes } from '../../base/bytes.js';
 import { createProse, seeded } from '../../testing/prose.js';
+import { censusOf } from '../../testing/zstd-census.js';
 import { createZstd, type ZstdPort } from '../zstd.js';
 import { readZstdFrame } from '../zstd-frame.js';
 import { createNativeEngine } from './native.js';
@@ -98,7 +99,7 @@ describe('contents and dictionaries of all kinds', () => {
     ['256 bytes', long.subarray(0, 256)],
     ['65,791 bytes', long.subarray(0, 65_791)],
     ['65,792 bytes', long.subarray(0, 65_792)],
-  ])('pass at every level: %s', (_name, bytes) => {
+  ])('pass at low and high levels: %s', (_name, bytes) => {
     for (let at = 1; at <= 19; at += bytes.length > 1000 ? 6 : 1) {
       const { plain: own = 0, wasm: other = 0 } = exchange(bytes, at);
       if (at === 1) expect(own).toBeLessThanOrEqual(Math.max(other * 1.02, other + 20));
@@ -136,18 +137,60 @@ describe('contents and dictionaries of all kinds', () => {
 });
 
 describe('the plain engine', () => {
+  it('begins a block with the last offsets of the last one that was compressed', () => {
+    const random = seeded(6);
+    const bytes = Uint8Array.from({ length: 140_000 }, () => random() * 256);
+    // A block of noise with a match that saves too little, then one that begins with a match as far back.
+    const distance = 1000;
+    bytes.copyWithin(50_000, 50_000 - distance, 50_000 - distance + 7);
+    bytes.copyWithin(131_100, 131_100 - distance, 131_100 - distance + 200);
+    bytes.fill(0, 131_300);
+    const frame = plain.zstdCompress(bytes, 3);
+    expect(censusOf(frame)).toContain('raw block');
+    for (const [, zstd] of engines) {
+      expect(equalBytes(zstd.zstdDecompress(frame, bytes.length), bytes)).toBe(true);
+    }
+  });
+
+  it('refers back 2 MiB and no farther, so that readers need no larger window', () => {
+    const random = seeded(7);
+    const noise = Uint8Array.from({ length: 5000 }, () => random() * 256);
+    const apart = (distance: number) => {
+      const bytes = new Uint8Array(distance + 2 ** 20);
+      bytes.set(noise, 0);
+      bytes.set(noise, distance);
+      return plain.zstdCompress(bytes, 3).length;
+    };
+    expect(apart(2 ** 21 - 1)).toBeLessThan(6000);
+    expect(apart(2 ** 21 + 1)).toBeGreaterThan(10_000);
+  });
+
   const words = createProse(8);
   const base = bytesOf(words(9000));
   const body = bytesOf(`${words(200)} ${new TextDecoder().decode(base.subarray(20_000, 20_400))}`);
 
   it('writes the same for the same dictionary, whatever it remembers of others', () => {
-    const variants = [base, base.slice(0, -100), base.slice(50), body, base.slice().fill(0, 30_000, 30_100)];
-    const first = variants.map((dictionary) => plain.zstdCompress(body, 3, dictionary));
+    // Few letters, so that each position has many others with the same hash.
+    const letters = (seed: number, length: number) => {
+      const random = seeded(seed);
+      return Uint8Array.from({ length }, () => 97 + Math.floor(random() * 3));
+    };
+    const unrelated = [letters(1, 4096), letters(2, 4096)];
+    const old = letters(3, 9000);
+    const change = fc.tuple(fc.integer({ min: 4500, max: 9000 }), fc.constantFrom(-1, 97, 98, 99));
     fc.assert(
-      fc.property(fc.array(fc.nat(variants.length - 1), { maxLength: 12 }), (order) => {
-        for (const i of order) expect(plain.zstdCompress(body, 3, variants[i])).toEqual(first[i]);
+      fc.property(fc.array(change, { minLength: 1, maxLength: 6 }), fc.nat(99), (changes, seed) => {
+        const content = letters(100 + seed, 400);
+        const dictionaries = changes.map(([at, byte]) =>
+          byte < 0 ? old.slice(0, at) : old.with(Math.min(at, old.length - 1), byte),
+        );
+        const warm = dictionaries.map((dictionary) => plain.zstdCompress(content, 19, dictionary));
+        for (const [i, dictionary] of dictionaries.entries()) {
+          for (const other of unrelated) plain.zstdCompress(content, 1, other);
+          expect(equalBytes(plain.zstdCompress(content, 19, dictionary), warm[i]!)).toBe(true);
+        }
       }),
-      { numRuns: 30 },
+      { numRuns: 60 },
     );
   });
 
