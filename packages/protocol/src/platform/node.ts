@@ -3,6 +3,8 @@ import * as zlib from 'node:zlib';
 import { ProtocolError } from '../base/errors.js';
 import { crc32 as portableCrc32 } from './crc32.js';
 import type { Platform } from './port.js';
+import { createNativeEngine } from './zstd/native.js';
+import { loadWasmEngine } from './zstd/wasm.js';
 import { createZstd } from './zstd.js';
 
 // Node has it since 20.15 and 22.2; not all type packages of Node 20 declare it.
@@ -23,7 +25,7 @@ const MAX_OUTPUT_LENGTH = 0x7fffffff;
 export const platform: Platform = {
   name: 'node',
 
-  ...createZstd(zlib),
+  ...createZstd(loadWasmEngine, createNativeEngine(zlib)),
 
   // Node starts over for an empty view without memory, so skip that call.
   crc32:

@@ -3,6 +3,7 @@ import { brotliCompress, brotliDecompress, loadBrotli } from './brotli-web.js';
 import { crc32 } from './crc32.js';
 import { inflate } from './inflate.js';
 import type { Platform } from './port.js';
+import { loadPlainEngine } from './zstd/plain.js';
 import { createZstd } from './zstd.js';
 
 declare const crypto: { getRandomValues<T extends Uint8Array>(array: T): T };
@@ -14,7 +15,7 @@ const MAX_RANDOM_CHUNK = 65_536;
 export const platform: Platform = {
   name: 'web',
 
-  ...createZstd(),
+  ...createZstd(loadPlainEngine),
 
   crc32,
 

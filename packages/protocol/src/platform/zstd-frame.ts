@@ -5,6 +5,8 @@ import { ProtocolError } from '../base/errors.js';
  * to refuse a bomb, a false size or trailing data before memory is spent.
  */
 export interface ZstdFrame {
+  /** Bytes before the first block. */
+  readonly headerSize: number;
   /** The declared size of the content in bytes; `undefined` if the frame declares none. */
   readonly contentSize: number | undefined;
   /** The least that the frame can decompress to, in bytes: its raw and run-length blocks. */
@@ -55,6 +57,7 @@ export function readZstdFrame(bytes: Uint8Array): ZstdFrame {
   if (at + sizeLength > bytes.length) throw cut();
   const contentSize = readContentSize(view, at, sizeLength);
   at += sizeLength;
+  const headerSize = at;
 
   let minSize = 0;
   let maxSize = 0;
@@ -80,7 +83,7 @@ export function readZstdFrame(bytes: Uint8Array): ZstdFrame {
   if ((descriptor & 0x04) !== 0) at += CHECKSUM_SIZE;
   if (at > bytes.length) throw cut();
   if (at < bytes.length) throw bad(`is followed by ${bytes.length - at} more bytes`);
-  return { contentSize, minSize, maxSize };
+  return { headerSize, contentSize, minSize, maxSize };
 }
 
 /** Sizes above 2^53 lose low bits here, which makes no difference when compared with a limit. */

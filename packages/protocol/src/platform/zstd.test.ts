@@ -3,6 +3,9 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { equalBytes } from '../base/bytes.js';
 import { errorCode } from '../testing/error-code.js';
+import { createNativeEngine } from './zstd/native.js';
+import { loadPlainEngine } from './zstd/plain.js';
+import { loadWasmEngine } from './zstd/wasm.js';
 import { createZstd, type ZstdPort } from './zstd.js';
 import { readZstdFrame } from './zstd-frame.js';
 
@@ -21,19 +24,28 @@ function runLengthFrame(header: string, blocks: number, size: number): Uint8Arra
   return bytes;
 }
 
-const wasm = createZstd();
-const engines: [string, ZstdPort][] = [['WebAssembly', wasm]];
-if ('zstdCompressSync' in zlib) engines.push(['node:zlib', createZstd(zlib)]);
+const engines: [string, ZstdPort][] = [
+  ['WebAssembly', createZstd(loadWasmEngine)],
+  ['plain TypeScript', createZstd(loadPlainEngine)],
+];
+if ('zstdCompressSync' in zlib) {
+  engines.push(['node:zlib', createZstd(loadWasmEngine, createNativeEngine(zlib))]);
+}
 
 beforeAll(async () => {
   for (const [, zstd] of engines) await zstd.loadZstd();
 });
 
-it('throws codec_not_loaded before it is loaded', async () => {
-  const fresh = createZstd();
+it.each([
+  ['WebAssembly', loadWasmEngine],
+  ['plain TypeScript', loadPlainEngine],
+])('throws codec_not_loaded before %s is loaded', async (_name, load) => {
+  const fresh = createZstd(load);
+  expect(fresh.isZstdLoaded()).toBe(false);
   expect(errorCode(() => fresh.zstdCompress(new Uint8Array(4), 3))).toBe('codec_not_loaded');
   expect(errorCode(() => fresh.zstdDecompress(new Uint8Array(4), 3))).toBe('codec_not_loaded');
   await Promise.all([fresh.loadZstd(), fresh.loadZstd()]);
+  expect(fresh.isZstdLoaded()).toBe(true);
   expect(fresh.zstdCompress(new Uint8Array(4), 3).length).toBeGreaterThan(0);
 });
 

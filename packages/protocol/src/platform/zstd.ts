@@ -2,8 +2,8 @@ import { ProtocolError } from '../base/errors.js';
 import { readZstdFrame } from './zstd-frame.js';
 
 /**
- * zstd for every runtime: Node's own since 22.15, otherwise a WebAssembly build. Both read and write the same
- * frames, and both only get frames that `readZstdFrame` has checked.
+ * zstd for every runtime: Node's own since 22.15, a WebAssembly build in older versions, and plain TypeScript in
+ * browsers. All read and write the same frames, and they only get frames that `readZstdFrame` has checked.
  *
  * Dictionaries are raw content (RFC 8878, section 5: a dictionary without the dictionary magic):
  * any bytes that both ends have.
@@ -12,7 +12,12 @@ export interface ZstdPort {
   /** The most bytes that `zstdCompress` accepts per call. */
   readonly zstdMaxInput: number;
 
-  /** Loads the WebAssembly build if it is needed and not loaded yet. Safe to call repeatedly. */
+  /**
+   * Loads the implementation if it is not loaded yet. Safe to call repeatedly; after a failure the next call
+   * tries again.
+   *
+   * @throws {ProtocolError} `codec_not_loaded` if it cannot be loaded.
+   */
   loadZstd(): Promise<void>;
   /** Whether dictionaries can be used now, without a call of `loadZstd`. */
   isZstdLoaded(): boolean;
@@ -35,8 +40,8 @@ export interface ZstdPort {
   zstdDecompress(bytes: Uint8Array, maxSize: number, dictionary?: Uint8Array): Uint8Array;
 }
 
-/** One implementation. It throws the errors of its own library. */
-interface Engine {
+/** One implementation. It throws errors of its own. */
+export interface ZstdEngine {
   /** The most bytes of input or output per call. */
   readonly maxSize: number;
   compress(bytes: Uint8Array, level: number, dictionary: Uint8Array | undefined): Uint8Array;
@@ -48,26 +53,38 @@ interface Engine {
   wasFull(error: unknown): boolean;
 }
 
-/** @param runtime Node's `zlib` module, if there is one; used if it has zstd. */
-export function createZstd(runtime?: object): ZstdPort {
-  const native = runtime === undefined ? undefined : createNativeEngine(runtime);
-  let loading: Promise<Engine> | undefined;
-  let loaded: Engine | undefined;
+/** An implementation that is part of the runtime. */
+export interface NativeZstdEngine extends ZstdEngine {
+  /** Node got zstd dictionaries later than zstd; older versions ignore the option silently. */
+  supportsDictionaries(): boolean;
+}
 
-  const engineFor = (dictionary: Uint8Array | undefined): Engine => {
+/** The most bytes per call of an implementation that has to be loaded. */
+export const LOADED_MAX_SIZE = 256 * 1024 * 1024;
+
+/**
+ * @param load loads the implementation for all that `native` cannot do; its `maxSize` is
+ * {@link LOADED_MAX_SIZE}.
+ * @param native the implementation of the runtime, if it has one.
+ */
+export function createZstd(load: () => Promise<ZstdEngine>, native?: NativeZstdEngine): ZstdPort {
+  let loading: Promise<ZstdEngine> | undefined;
+  let loaded: ZstdEngine | undefined;
+
+  const engineFor = (dictionary: Uint8Array | undefined): ZstdEngine => {
     if (native !== undefined && (dictionary === undefined || native.supportsDictionaries())) return native;
     if (loaded !== undefined) return loaded;
     throw new ProtocolError('codec_not_loaded', 'zstd is not loaded; await loadCodecs(["AVP"]) first');
   };
 
   return {
-    zstdMaxInput: native?.maxSize ?? WASM_MAX_SIZE,
+    zstdMaxInput: native?.maxSize ?? LOADED_MAX_SIZE,
 
     isZstdLoaded: () => loaded !== undefined || (native?.supportsDictionaries() ?? false),
 
     async loadZstd() {
       if (native?.supportsDictionaries()) return;
-      loading ??= loadWasmEngine();
+      loading ??= load();
       try {
         loaded = await loading;
       } catch (error) {
@@ -142,120 +159,4 @@ const MIN_DICTIONARY_SIZE = 8;
 function rawDictionary(dictionary: Uint8Array | undefined): Uint8Array | undefined {
   if (dictionary === undefined || dictionary.length < MIN_DICTIONARY_SIZE) return undefined;
   return DICTIONARY_MAGIC.every((byte, i) => dictionary[i] === byte) ? dictionary.subarray(1) : dictionary;
-}
-
-// --- WebAssembly ---------------------------------------------------------------------------------
-
-/**
- * The WebAssembly heap grows to twice this at worst and never shrinks. It cannot report that it is full (at 2
- * GiB), so it must never come close.
- */
-const WASM_MAX_SIZE = 256 * 1024 * 1024;
-/** `init` of the WebAssembly build never settles if its file cannot be fetched. */
-const WASM_LOAD_TIMEOUT_MS = 30_000;
-/** zstd's error number for an output buffer that is too small; the library reports −70. */
-const DESTINATION_TOO_SMALL = /-70$/;
-
-declare function setTimeout(callback: () => void, ms: number): unknown;
-declare function clearTimeout(timer: unknown): void;
-
-async function loadWasmEngine(): Promise<Engine> {
-  let timer: unknown;
-  try {
-    const zstd = await import('@bokuweb/zstd-wasm');
-    const timeout = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error('zstd.wasm did not load in time')), WASM_LOAD_TIMEOUT_MS);
-    });
-    await Promise.race([zstd.init(), timeout]);
-    return createWasmEngine(zstd);
-  } catch (cause) {
-    throw new ProtocolError(
-      'codec_not_loaded',
-      'zstd could not be loaded; does the bundler serve zstd.wasm of @bokuweb/zstd-wasm?',
-      { cause },
-    );
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-function createWasmEngine(zstd: typeof import('@bokuweb/zstd-wasm')): Engine {
-  // Contexts are reused: creating one costs more than compressing a chat message.
-  let compressor: number | undefined;
-  let decompressor: number | undefined;
-  return {
-    maxSize: WASM_MAX_SIZE,
-
-    compress(bytes, level, dictionary) {
-      if (dictionary === undefined) return zstd.compress(bytes, level);
-      compressor ??= zstd.createCCtx() as number;
-      return zstd.compressUsingDict(compressor, bytes, dictionary, level);
-    },
-
-    decompress(bytes, capacity, dictionary) {
-      const options = { defaultHeapSize: capacity };
-      if (dictionary === undefined) return zstd.decompress(bytes, options);
-      decompressor ??= zstd.createDCtx() as number;
-      return zstd.decompressUsingDict(decompressor, bytes, dictionary, options);
-    },
-
-    wasFull: (error) => error instanceof Error && DESTINATION_TOO_SMALL.test(error.message),
-  };
-}
-
-// --- Node ----------------------------------------------------------------------------------------
-
-interface NodeZstd {
-  zstdCompressSync(bytes: Uint8Array, options: object): Uint8Array;
-  zstdDecompressSync(bytes: Uint8Array, options: object): Uint8Array;
-  readonly constants: { readonly ZSTD_c_compressionLevel: number };
-}
-
-interface NativeEngine extends Engine {
-  /** Node got zstd dictionaries later than zstd; older versions ignore the option silently. */
-  supportsDictionaries(): boolean;
-}
-
-function createNativeEngine(runtime: object): NativeEngine | undefined {
-  if (!('zstdCompressSync' in runtime && 'zstdDecompressSync' in runtime)) return undefined;
-  const zlib = runtime as NodeZstd;
-  let supportsDictionaries: boolean | undefined;
-
-  const engine: NativeEngine = {
-    maxSize: 0x7fffffff,
-
-    compress(bytes, level, dictionary) {
-      const output = zlib.zstdCompressSync(bytes, {
-        params: { [zlib.constants.ZSTD_c_compressionLevel]: level },
-        pledgedSrcSize: bytes.length,
-        ...(dictionary && { dictionary }),
-      });
-      return withoutBuffer(output);
-    },
-
-    decompress(bytes, capacity, dictionary) {
-      const output = zlib.zstdDecompressSync(bytes, {
-        // Node refuses a limit of 0.
-        maxOutputLength: Math.max(capacity, 1),
-        ...(dictionary && { dictionary }),
-      });
-      return withoutBuffer(output);
-    },
-
-    wasFull: (error) => (error as { code?: unknown }).code === 'ERR_BUFFER_TOO_LARGE',
-
-    supportsDictionaries() {
-      if (supportsDictionaries === undefined) {
-        const sample = Uint8Array.from({ length: 256 }, (_, i) => (i * 197) & 0xff);
-        supportsDictionaries = engine.compress(sample, 3, sample).length < sample.length / 2;
-      }
-      return supportsDictionaries;
-    },
-  };
-  return engine;
-}
-
-/** The same bytes as a plain `Uint8Array`: a `Buffer` slices differently. */
-function withoutBuffer(bytes: Uint8Array): Uint8Array {
-  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
 }

@@ -1,0 +1,2 @@
+export { decompress, OutputFull } from './decoder.js';
+export { compress } from './encoder.js';
