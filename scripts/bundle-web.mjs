@@ -20,17 +20,28 @@ const input = Object.fromEntries(
 const fileOf = (specifier, importer) =>
   specifier.startsWith('#') ? resolve(imports[specifier].default) : resolve(dirname(importer), specifier);
 
-/** Everything that the client reaches without `import()`. */
-const core = new Set();
-const reach = (file) => {
-  if (core.has(file)) return;
-  core.add(file);
-  const code = readFileSync(file, 'utf8');
-  for (const [, specifier] of code.matchAll(/^(?:import|export) [^;]*?from '([#.][^']+)';$/gm)) {
-    reach(fileOf(specifier, file));
-  }
+/** Everything that a file of `dist` reaches without `import()`. */
+const reachedFrom = (...files) => {
+  const reached = new Set();
+  const reach = (file) => {
+    if (reached.has(file)) return;
+    reached.add(file);
+    const code = readFileSync(file, 'utf8');
+    for (const [, specifier] of code.matchAll(/^(?:import|export) [^;]*?from '([#.][^']+)';$/gm)) {
+      reach(fileOf(specifier, file));
+    }
+  };
+  for (const file of files) reach(resolve(file));
+  return reached;
 };
-reach(resolve(exports['./client'].node));
+
+const core = reachedFrom(exports['./client'].node);
+/** Loaded together, a while after a session has begun. */
+const coding = reachedFrom(
+  'dist/codec/auto/coder.js',
+  'dist/codec/context/module.js',
+  'dist/platform/zstd/engine.js',
+);
 
 /** `codec/m2m/module.js` is named by its folder. */
 const nameOf = (id) => (id && basename(id) === 'module.js' ? basename(dirname(id)) : undefined);
@@ -53,6 +64,11 @@ await bundle.write({
   format: 'esm',
   entryFileNames: '[name].js',
   chunkFileNames: ({ name, facadeModuleId }) => `parts/${nameOf(facadeModuleId) ?? name}.js`,
-  codeSplitting: { groups: [{ name: 'core', test: (id) => core.has(id) }] },
+  codeSplitting: {
+    groups: [
+      { name: 'core', test: (id) => core.has(id), priority: 2 },
+      { name: 'coding', test: (id) => coding.has(id), priority: 1 },
+    ],
+  },
 });
 await bundle.close();

@@ -3,9 +3,9 @@ import { isDeepStrictEqual } from 'node:util';
 /** What the pages do, and what must come of it. */
 
 /** zstd in a page is a WebAssembly file, which some bundlers do not copy. Without it, context does not load. */
-const ZSTD_IS_WASM = true;
+const ZSTD_IS_WASM = false;
 /** A page that connects without options loads nothing more. Until it does, the first call names little. */
-const STARTS_LEAN = false;
+const STARTS_LEAN = true;
 
 export interface Call {
   readonly name: 'exchange' | 'useAll';
