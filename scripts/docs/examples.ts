@@ -98,6 +98,12 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     timestamp: TIMESTAMP,
     payload: { retryAfterMs: 2_750, deadline: TIMESTAMP + 30_000 },
   });
+  const ready = encodeControl({
+    type: 'READY',
+    sessionId: SESSION_ID,
+    timestamp: TIMESTAMP,
+    payload: { codecs: ['CONTEXT', 'DICTIONARY'] },
+  });
   const accept = encodeControl({
     type: 'ACCEPT',
     sessionId: SESSION_ID,
@@ -157,6 +163,7 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     ['example reject', hex(reject)],
     ['example auth', hex(auth)],
     ['example goaway', hex(goAway)],
+    ['example ready', hex(ready)],
     ['example ping', hex(ping)],
     ['example close', hex(close)],
     [

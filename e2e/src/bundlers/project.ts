@@ -21,6 +21,8 @@ import type { Bundler } from './bundlers.js';
 const FIXTURE = fileURLToPath(new URL('../../bundlers', import.meta.url));
 const OPTIONAL = ['js-tiktoken', 'brotli-wasm', 'llama3-tokenizer-js'] as const;
 const OPTIONAL_VERSIONS = ['js-tiktoken@1.0.21', 'brotli-wasm@3.0.1', 'llama3-tokenizer-js@1.2.0'];
+/** Packages of packages are those of this day. */
+const AS_A_USER = ['--engine-strict=false', '--before=2026-11-20'];
 const BUILD_TIMEOUT_MS = 300_000;
 
 export class Project {
@@ -36,7 +38,16 @@ export class Project {
     );
     execFileSync(
       'npm',
-      ['install', '--no-audit', '--no-fund', '--no-package-lock', '--loglevel=error', ...packages],
+      // As in a folder of its own: without the strictness of this repository, which npm passes on to its children.
+      [
+        'install',
+        '--no-audit',
+        '--no-fund',
+        '--no-package-lock',
+        '--loglevel=error',
+        ...AS_A_USER,
+        ...packages,
+      ],
       { cwd: this.folder, stdio: ['ignore', 'ignore', 'inherit'] },
     );
   }
