@@ -105,6 +105,7 @@ export {
   type DataPayload,
   type GoAwayPayload,
   type HelloPayload,
+  type LaterCodec,
   RejectCode,
   type RejectPayload,
   type ResumeOffer,

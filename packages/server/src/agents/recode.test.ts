@@ -1,6 +1,6 @@
-import { BodyCodec, type Negotiated, type ReceivedBody } from '@parlance/protocol';
+import { BodyCodec, type LaterCodec, type Negotiated, type ReceivedBody } from '@parlance/protocol';
 import { describe, expect, it } from 'vitest';
-import { isSharedCoding } from './recode.js';
+import * as recoding from './recode.js';
 
 const having = (algorithms: Negotiated['algorithms'], encoding: Negotiated['encoding'] = 'CL100K_BASE') =>
   ({ algorithms, encoding }) as Negotiated;
@@ -13,6 +13,12 @@ const body = (codec: BodyCodec, bytes: Uint8Array = Uint8Array.of(1)): ReceivedB
   charge: 16,
 });
 const NOTHING = new Uint8Array(0);
+const isSharedCoding = (
+  received: ReceivedBody,
+  from: Negotiated,
+  to: Negotiated,
+  awaited: readonly LaterCodec[] = [],
+) => recoding.isSharedCoding(received, from, to, new Set(awaited));
 
 describe('a body', () => {
   const all = having(['M2M', 'TOKEN_NATIVE', 'BROTLI', 'NONE']);
@@ -25,6 +31,11 @@ describe('a body', () => {
   ] as const)('in %s is forwarded unchanged if the receiver has that codec too', (algorithm, codec) => {
     expect(isSharedCoding(body(codec), all, having([algorithm]))).toBe(true);
     expect(isSharedCoding(body(codec), all, having([]))).toBe(false);
+  });
+
+  it('is coded again while the receiver has not loaded its codec', () => {
+    expect(isSharedCoding(body(BodyCodec.BROTLI), all, all, ['BROTLI', 'CONTEXT'])).toBe(false);
+    expect(isSharedCoding(body(BodyCodec.BROTLI), all, all, ['CONTEXT'])).toBe(true);
   });
 
   it('of tokens is forwarded if both sessions have the same encoding', () => {

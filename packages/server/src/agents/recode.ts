@@ -3,6 +3,7 @@ import {
   BodyCodec,
   type BodyToSend,
   type CodedBody,
+  type LaterCodec,
   type Negotiated,
   type ReceivedBody,
 } from '@parlance/protocol';
@@ -13,11 +14,18 @@ import type { BodyCoder } from '@parlance/protocol/internal';
 /**
  * Whether a body that was coded for one session can be read by another. Token IDs are valid in their encoding only;
  * every session reads AVP frames and empty plain bodies.
+ *
+ * @param awaited codecs that the other session's client has not loaded yet.
  */
-export function isSharedCoding({ codec, bytes }: ReceivedBody, from: Negotiated, to: Negotiated): boolean {
+export function isSharedCoding(
+  { codec, bytes }: ReceivedBody,
+  from: Negotiated,
+  to: Negotiated,
+  awaited: ReadonlySet<LaterCodec>,
+): boolean {
   if (codec === BodyCodec.AVP || (codec === BodyCodec.PLAIN && bytes.length === 0)) return true;
   const algorithm = algorithmOf(codec);
-  if (algorithm === undefined || !to.algorithms.includes(algorithm)) return false;
+  if (algorithm === undefined || !to.algorithms.includes(algorithm) || awaited.has(algorithm)) return false;
   return algorithm !== 'TOKEN_NATIVE' || from.encoding === to.encoding;
 }
 

@@ -113,7 +113,7 @@ export class Transit {
 
   /** Bytes of memory that a body of `from` takes on its way to `to`; 0 if it is forwarded unchanged. */
   memoryOf(body: ReceivedBody, from: ServerEndpoint, to: ServerEndpoint): number {
-    if (isSharedCoding(body, from.negotiated, to.negotiated)) return 0;
+    if (isSharedCoding(body, from.negotiated, to.negotiated, to.core.awaitedCodecs)) return 0;
     return from.coder.decodedLength(body) + RECODED_OVERHEAD;
   }
 
@@ -131,7 +131,7 @@ export class Transit {
   ): CodedBody {
     // Marked secret so that no context coding compares what two principals send.
     const secret = body.secret || from.principal !== to.principal;
-    if (isSharedCoding(body, from.negotiated, to.negotiated)) {
+    if (isSharedCoding(body, from.negotiated, to.negotiated, to.core.awaitedCodecs)) {
       this.stats.forwarded++;
       return passOn(body, secret);
     }
