@@ -62,6 +62,8 @@ const bundle = await rolldown({
 await bundle.write({
   dir: 'dist/web',
   format: 'esm',
+  // The declarations have them.
+  comments: { jsdoc: false },
   entryFileNames: '[name].js',
   chunkFileNames: ({ name, facadeModuleId }) => `parts/${nameOf(facadeModuleId) ?? name}.js`,
   codeSplitting: {
