@@ -180,7 +180,7 @@ describe('the plain engine', () => {
     const change = fc.tuple(fc.integer({ min: 4500, max: 9000 }), fc.constantFrom(-1, 97, 98, 99));
     fc.assert(
       fc.property(fc.array(change, { minLength: 1, maxLength: 6 }), fc.nat(99), (changes, seed) => {
-        const content = letters(100 + seed, 400);
+        const content = concatBytes([letters(100 + seed, 400), old.subarray(seed, 1500), letters(seed, 90)]);
         const dictionaries = changes.map(([at, byte]) =>
           byte < 0 ? old.slice(0, at) : old.with(Math.min(at, old.length - 1), byte),
         );
