@@ -63,11 +63,8 @@ export class Matcher {
 
   /** Leaves the positions before `end` out of the chains: what is there is elsewhere as well. */
   skip(end: number): void {
-    const { length } = this.#earlier;
-    const first = this.#next & (length - 1);
-    const last = first + end - this.#next;
-    this.#earlier.fill(SKIPPED, first, last);
-    if (last > length) this.#earlier.fill(SKIPPED, 0, last - length);
+    const first = this.#next & (this.#earlier.length - 1);
+    this.#earlier.fill(SKIPPED, first, first + end - this.#next);
     this.#next = end;
   }
 
