@@ -169,7 +169,7 @@ describe('the plain engine', () => {
   const base = bytesOf(words(9000));
   const body = bytesOf(`${words(200)} ${new TextDecoder().decode(base.subarray(20_000, 20_400))}`);
 
-  it('writes the same for the same dictionary, whatever it remembers of others', () => {
+  it('writes the same for the same dictionary, no matter which others it remembers', () => {
     // Few letters, so that each position has many others with the same hash.
     const letters = (seed: number, length: number) => {
       const random = seeded(seed);
