@@ -11,7 +11,7 @@ declare const crypto: { getRandomValues<T extends Uint8Array>(array: T): T };
 // The most bytes that `getRandomValues` fills per call.
 const MAX_RANDOM_CHUNK = 65_536;
 
-/** Browsers and workers: WebAssembly and the Web's own primitives. */
+/** Browsers and workers: the Web's own primitives, zstd in plain TypeScript, and WebAssembly for Brotli only. */
 export const platform: Platform = {
   name: 'web',
 

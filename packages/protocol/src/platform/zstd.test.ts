@@ -2,6 +2,7 @@ import * as zlib from 'node:zlib';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { equalBytes } from '../base/bytes.js';
+import { ProtocolError } from '../base/errors.js';
 import { errorCode } from '../testing/error-code.js';
 import { createNativeEngine } from './zstd/native.js';
 import { loadPlainEngine } from './zstd/plain.js';
@@ -47,6 +48,19 @@ it.each([
   await Promise.all([fresh.loadZstd(), fresh.loadZstd()]);
   expect(fresh.isZstdLoaded()).toBe(true);
   expect(fresh.zstdCompress(new Uint8Array(4), 3).length).toBeGreaterThan(0);
+});
+
+it('tries again to load after a failure', async () => {
+  let attempts = 0;
+  const zstd = createZstd(async () => {
+    if (++attempts === 1) throw new ProtocolError('codec_not_loaded', 'offline');
+    return loadPlainEngine();
+  });
+  await expect(zstd.loadZstd()).rejects.toMatchObject({ code: 'codec_not_loaded' });
+  expect(zstd.isZstdLoaded()).toBe(false);
+  await zstd.loadZstd();
+  await zstd.loadZstd();
+  expect([zstd.isZstdLoaded(), attempts]).toEqual([true, 2]);
 });
 
 describe.each(engines)('zstd by %s', (_name, zstd) => {

@@ -110,6 +110,7 @@ function parse(
     sequences.offsets[i] = offsetValue(offset, at === anchor, offsets);
     take(at);
     at += length;
+    if (length > SKIPPED_LENGTH) matcher.skip(at - KEPT_LENGTH);
     anchor = at;
   }
   take(end);
@@ -118,6 +119,9 @@ function parse(
 
 const LONG_ENOUGH = 64;
 const LAZY_COST = 4;
+/** Within a match of more bytes, only its last positions are put where later matches can find them. */
+const SKIPPED_LENGTH = 512;
+const KEPT_LENGTH = 64;
 
 /** The value that stands for `offset` (section 3.1.1.5); brings the last offsets up to date. */
 function offsetValue(offset: number, isFirst: boolean, offsets: Offsets): number {
@@ -150,7 +154,7 @@ interface Prepared {
 }
 
 /** Newest first. At most 3.5 MB. */
-const remembered: Prepared[] = [];
+let remembered: Prepared[] = [];
 
 /**
  * A matcher that knows the dictionary. The next message of a conversation has nearly the same one, so only the
@@ -165,27 +169,28 @@ function prepare(bytes: Uint8Array, dictionary: Uint8Array | undefined): Prepare
   let same = 0;
   if (isRemembered) {
     const view = viewOf(dictionary);
-    for (const [i, { content, start: most }] of remembered.entries()) {
-      const length = commonLength(viewOf(content), 0, view, 0, Math.min(start, most));
-      if (length * 2 < start || size > content.length) continue;
-      [prepared] = remembered.splice(i, 1);
+    for (const known of remembered) {
+      const length = commonLength(viewOf(known.content), 0, view, 0, Math.min(start, known.start));
+      if (length * 4 < start || length < same || size > known.content.length) continue;
+      prepared = known;
       same = length;
-      // The last positions before a difference were hashed with the bytes after it.
-      prepared!.matcher.retreat(Math.max(0, same - 3));
-      break;
     }
+    // Without a similar one, the oldest gives its memory.
+    if (prepared === undefined && remembered.length === MAX_REMEMBERED) {
+      const oldest = remembered.pop() as Prepared;
+      if (size <= oldest.content.length) prepared = oldest;
+    }
+    // The last positions before a difference were hashed with the bytes after it.
+    prepared?.matcher.retreat(Math.max(0, same - 3));
   }
   const content = prepared?.content ?? new Uint8Array(isRemembered ? 2 << highBit(size) : size);
   const matcher = prepared?.matcher ?? new Matcher(content);
   content.set(dictionary.subarray(same), same);
   content.set(bytes, start);
   matcher.advance(Math.min(start, size - 3));
-  prepared = { matcher, content, start };
-  if (isRemembered) {
-    remembered.unshift(prepared);
-    remembered.length = Math.min(remembered.length, MAX_REMEMBERED);
-  }
-  return prepared;
+  const found = { matcher, content, start };
+  if (isRemembered) remembered = [found, ...remembered.filter((known) => known !== prepared)];
+  return found;
 }
 
 function viewOf(bytes: Uint8Array): DataView {

@@ -9,6 +9,8 @@ const HASHED = 4;
 const MIN_REPEATED = 3;
 /** A match of this many bytes is taken without looking for a longer one. */
 const LONG = 256;
+/** Marks a position that is in no chain. */
+const SKIPPED = -1;
 /** Bits that a sequence costs besides those of its offset, and that a literal costs. */
 const SEQUENCE_COST = 8;
 const LITERAL_COST = 6;
@@ -22,7 +24,7 @@ export class Matcher {
   readonly #view: DataView;
   /** By hash: 1 + the newest position, or 0. */
   readonly #heads: Int32Array;
-  /** By position, modulo the window: 1 + the position before it in its chain, or 0. */
+  /** By position, modulo the window: 1 + the position before it in its chain, 0, or {@link SKIPPED}. */
   readonly #earlier: Int32Array;
   readonly #shift: number;
   /** Positions before it are in the chains. */
@@ -59,12 +61,26 @@ export class Matcher {
     this.#next = at;
   }
 
+  /** Leaves the positions before `end` out of the chains: what is there is elsewhere as well. */
+  skip(end: number): void {
+    const first = this.#next & (this.#earlier.length - 1);
+    this.#earlier.fill(SKIPPED, first, first + end - this.#next);
+    this.#next = end;
+  }
+
   /** Takes positions out of the chains, down to `end`. */
   retreat(end: number): void {
+    const heads = this.#heads;
+    const earlier = this.#earlier;
+    if (end === 0) {
+      heads.fill(0);
+      this.#next = 0;
+    }
     for (; this.#next > end; this.#next--) {
       const at = this.#next - 1;
-      const hash = Math.imul(this.#view.getInt32(at, true), 0x9e3779b1) >>> this.#shift;
-      this.#heads[hash] = this.#earlier[at & (this.#earlier.length - 1)]!;
+      const before = earlier[at & (earlier.length - 1)]!;
+      if (before === SKIPPED) continue;
+      heads[Math.imul(this.#view.getInt32(at, true), 0x9e3779b1) >>> this.#shift] = before;
     }
   }
 

@@ -2,8 +2,8 @@ import { ProtocolError } from '../../base/errors.js';
 import { LOADED_MAX_SIZE, type ZstdEngine } from '../zstd.js';
 
 /**
- * Loads zstd in plain TypeScript, for pages: it needs neither WebAssembly nor the leave of a content security
- * policy to compile it.
+ * Loads zstd in plain TypeScript, for pages: a content security policy that only allows their own scripts does
+ * not allow WebAssembly, which also has ten times the size.
  *
  * @throws {ProtocolError} `codec_not_loaded`.
  */
@@ -19,10 +19,8 @@ export async function loadPlainEngine(): Promise<ZstdEngine> {
   } catch (cause) {
     throw new ProtocolError(
       'codec_not_loaded',
-      'zstd could not be loaded; does the server serve all chunks?',
-      {
-        cause,
-      },
+      'zstd could not be loaded; does the server serve every file that the bundler wrote?',
+      { cause },
     );
   }
 }
