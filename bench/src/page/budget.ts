@@ -22,15 +22,15 @@ export const PAGE_BUDGETS: readonly PageBudget[] = [
   {
     page: 'send',
     title: 'connect, send and for await',
-    entry: '54 kB',
-    atFirstMessage: { bytes: 56_000, requests: 5 },
-    afterIdle: { bytes: 86_000, requests: 8 },
+    entry: '52 kB',
+    atFirstMessage: { bytes: 54_000, requests: 5 },
+    afterIdle: { bytes: 84_000, requests: 8 },
   },
   {
     page: 'chat',
     title: 'a chat with session.fetch and context',
-    entry: '55 kB',
-    atFirstMessage: { bytes: 62_000, requests: 7 },
-    afterIdle: { bytes: 90_000, requests: 9 },
+    entry: '52 kB',
+    atFirstMessage: { bytes: 60_000, requests: 7 },
+    afterIdle: { bytes: 88_000, requests: 9 },
   },
 ];

@@ -9,7 +9,8 @@ export { FrameKind, frameKind } from './base/frame-kind.js';
 
 // Errors and close codes
 
-export { CLOSE_CODES, isRetryableCloseCode } from './base/close-codes.js';
+export { CLOSE_CODES } from './base/close-code-meanings.js';
+export { isRetryableCloseCode } from './base/close-codes.js';
 export { ERROR_CODES } from './base/errors.js';
 
 // Limits and timers

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { CLOSE_CODES, CloseCode, isConnectionLoss, isRetryableCloseCode } from './close-codes.js';
+import { CLOSE_CODES } from './close-code-meanings.js';
+import { CloseCode, isConnectionLoss, isRetryableCloseCode } from './close-codes.js';
 
 it('rows have names and unique codes in ascending order', () => {
   const codes = CLOSE_CODES.map(({ code }) => code);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { errorCode } from '../testing/error-code.js';
-import { CLOSE_CODES } from './close-codes.js';
+import { CLOSE_CODES } from './close-code-meanings.js';
+
 import {
   ERROR_CODES,
   type ErrorCode,

@@ -48,7 +48,7 @@ export {
 
 export type { AgentChange, AgentInfo, Agents } from './agents/agents.js';
 export type { Undelivered } from './agents/delivery.js';
-export type { AgentOptions } from './agents/description.js';
+export type { AgentOptions } from './agents/introduction.js';
 
 // Tensors, and the models that they belong to
 

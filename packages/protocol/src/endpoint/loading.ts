@@ -93,9 +93,9 @@ export class CodecLoading {
     guardLater(host, this.#tryToLoad(formOf(codec)).then(release));
   }
 
-  /** Loads what `algorithm` needs; `undefined` if it is there. */
+  /** Loads what `algorithm` needs; `undefined` if it is there, or was not agreed on. */
   request(algorithm: LaterCodec): Promise<void> | undefined {
-    if (this.#isReady(algorithm)) return undefined;
+    if (!this.#agreed.includes(algorithm) || this.#isReady(algorithm)) return undefined;
     return this.load(algorithm).then(() => this.#announce([algorithm]));
   }
 

@@ -8,7 +8,7 @@ import { encodeContextParameters } from '../codec/context/parameters.js';
 import type { LaterCodec } from '../control/messages.js';
 import type { Capabilities } from '../control/negotiate.js';
 import { VOCABULARY_HASHES } from '../tokenizer/hashes.js';
-import { type AgentOptions, agentExtension } from './agents/description.js';
+import { type AgentOptions, agentExtension } from './agents/introduction.js';
 import type { TransferMode } from './tensors/receiver.js';
 
 /** The options that a client and a server have in common. They are advertised to the peer. */

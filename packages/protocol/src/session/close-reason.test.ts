@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { CLOSE_CODES, CloseCode, isRetryableCloseCode } from '../base/close-codes.js';
+import { CLOSE_CODES } from '../base/close-code-meanings.js';
+import { CloseCode, isRetryableCloseCode } from '../base/close-codes.js';
 import { ProtocolError } from '../base/errors.js';
 import { truncateUtf8 } from '../base/text.js';
 import { closeReasonOf, disconnectError } from './close-reason.js';

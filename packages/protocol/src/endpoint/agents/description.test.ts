@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { DEFAULT_LIMITS } from '../../base/limits.js';
 import { encodeAvpHello } from '../../codec/avp/hello.js';
 import { errorCode } from '../../testing/error-code.js';
-import { MAX_AGENT_IDENTITY, MAX_AGENT_METADATA, readAgent } from './description.js';
+import { MAX_AGENT_IDENTITY, readAgent } from './description.js';
+import { MAX_AGENT_METADATA } from './introduction.js';
 
 describe('the description of an agent', () => {
   const identity = (modelId: string) => ({

@@ -4,26 +4,12 @@ import { get, isFields, type StringMap } from '../../base/fields.js';
 import { parseJson } from '../../base/json.js';
 import type { Limits } from '../../base/limits.js';
 import { utf8Length } from '../../base/text.js';
-import type { AvpOptions } from '../../codec/avp/agreement.js';
 import { decodeAvpHello } from '../../codec/avp/hello.js';
 import type { ModelIdentity } from '../../codec/avp/identity.js';
 import type { Metadata } from '../messages/metadata.js';
+import { MAX_AGENT_METADATA } from './introduction.js';
 
-/** How an agent describes itself in HELLO: `extensions.agents` and `extensions.avp`. */
-
-/** Who a client is to the other agents of its server. */
-export interface AgentOptions {
-  /**
-   * The agent ID that the client asks for: 1 to 128 of letters, digits and `. _ : @ -`. The server may refuse it.
-   *
-   * @default none
-   */
-  readonly id?: string | undefined;
-  /** The model behind the client; see `CapabilityOptions.avp`. @default none */
-  readonly model?: AvpOptions | undefined;
-  /** A description for other agents, at most 4,096 bytes of JSON. @default {} */
-  readonly metadata?: Metadata | undefined;
-}
+/** Reads how an agent describes itself in HELLO: `extensions.agents` and `extensions.avp`. */
 
 /** The description of an agent. */
 export interface AgentDescription {
@@ -31,26 +17,8 @@ export interface AgentDescription {
   readonly identity: ModelIdentity | undefined;
 }
 
-/** Maximum bytes of an agent's metadata as JSON. */
-export const MAX_AGENT_METADATA = 4096;
 /** Maximum UTF-8 bytes of all texts of an agent's identity together: its names and its two hashes. */
 export const MAX_AGENT_IDENTITY = 1024;
-
-/**
- * The value of the extension `agents`.
- *
- * @throws {ProtocolError} `invalid_option` if the metadata is too large or not an object.
- */
-export function agentExtension({ metadata = {} }: Pick<AgentOptions, 'metadata'>): string {
-  const json = JSON.stringify(metadata);
-  if (!isFields(metadata) || utf8Length(json) > MAX_AGENT_METADATA) {
-    throw new ProtocolError(
-      'invalid_option',
-      `agent.metadata: expected an object of at most ${MAX_AGENT_METADATA} bytes as JSON`,
-    );
-  }
-  return json === '{}' ? '{}' : `{"metadata":${json}}`;
-}
 
 /**
  * Reads the description of an agent from its HELLO.
