@@ -9,3 +9,8 @@ export type { WebSocketConstructor, WebSocketLike } from './connection.js';
 export type { SessionFetch } from './fetch.js';
 export type { ReconnectOptions } from './reconnect.js';
 export type { ClientSession } from './session.js';
+
+// Vocabularies
+
+export { loadEncoding } from './vocabulary.js';
+export type { LoadOptions, LoadProgress, VocabularySource } from '@parlance/protocol';

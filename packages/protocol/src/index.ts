@@ -92,7 +92,14 @@ export {
 // Tokenizer
 
 export type { Encoding } from './tokenizer/encoding.js';
-export { getEncoding, isEncodingAvailable, loadEncoding, type LoadOptions } from './tokenizer/load.js';
+export {
+  getEncoding,
+  isEncodingAvailable,
+  loadEncoding,
+  type LoadOptions,
+  type LoadProgress,
+} from './tokenizer/load.js';
+export type { VocabularySource } from './tokenizer/source.js';
 export { VOCABULARY_HASHES } from './tokenizer/hashes.js';
 
 // Control messages and negotiation

@@ -74,6 +74,7 @@ export class CodecLoading {
         if (core.state === 'closed') return;
         if (bare !== undefined) core.openChannel(bare);
         start();
+        if (this.#loader.isLazy) this.#announce(this.#agreed);
       },
       (error: unknown) => {
         if (core.state === 'closed') return;
@@ -104,8 +105,11 @@ export class CodecLoading {
     const { core, negotiated } = this.#host;
     const { encoding } = negotiated;
     const isUsable = (codec: LaterCodec) => !core.awaitedCodecs.has(codec) && this.#isReady(codec);
+    const algorithms = negotiated.algorithms.filter(isUsable);
     return {
-      algorithms: negotiated.algorithms.filter(isUsable),
+      // A peer that has loaded none of them holds bodies until it has.
+      algorithms:
+        algorithms.length > 0 ? algorithms : negotiated.algorithms.filter((codec) => this.#isReady(codec)),
       hasContext: this.#hasContext && isUsable('CONTEXT'),
       encoding: encoding === null ? undefined : loadedEncodings.get(encoding),
     };

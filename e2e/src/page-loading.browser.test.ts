@@ -1,0 +1,137 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { createServer, type SendOptions, type ServerOptions } from '@parlance/server';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Bundle, bundleFile } from '../../bench/src/page/bundle.js';
+import { type StaticFiles, serveCompressed } from '../../bench/src/page/static-files.js';
+import { chromiumMissing, launchChromium, openPage } from './chat-page.js';
+
+/** Pages that load their codecs after they have connected, against a real server. */
+
+const missing = chromiumMissing();
+if (missing !== undefined) {
+  if (process.env['CI'] === 'true') throw new Error(missing);
+  console.warn(`skipped the tests of what pages load: ${missing}`);
+}
+
+const SERVER: ServerOptions = {
+  async onSession(session) {
+    for await (const message of session) if (message.tensor === undefined) await session.send(message.text);
+  },
+  async *onRequest(request, { session, signal }) {
+    if (request.text === 'ask the page') yield (await session.request('who are you?')).text;
+    else if (request.text === 'slow') {
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    } else yield request.text;
+  },
+};
+
+describe.skipIf(missing !== undefined)('a page', () => {
+  let browser: Browser;
+  let bundle: Bundle;
+  let files: StaticFiles;
+
+  beforeAll(async () => {
+    const page = fileURLToPath(new URL('./page-loading-page.ts', import.meta.url));
+    bundle = await bundleFile(page, { fromSource: true });
+    files = await serveCompressed(bundle.folder);
+    browser = await launchChromium();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await files?.[Symbol.asyncDispose]();
+    await bundle?.[Symbol.asyncDispose]();
+  });
+
+  async function run(scenario: string, options: ServerOptions = SERVER) {
+    const server = createServer({ origins: [files.origin], ...options });
+    try {
+      const { url } = await server.listen();
+      const query = new URLSearchParams({ server: url, scenario });
+      await using opened = await openPage(browser, `${files.origin}/?${query}`);
+      const body = opened.page.locator('body[data-result]');
+      await body.waitFor({ state: 'attached' });
+      return JSON.parse((await body.getAttribute('data-result')) ?? '') as {
+        result: unknown;
+        warnings: string[];
+      };
+    } finally {
+      await server.close();
+    }
+  }
+
+  it('begins without codecs, and gets context once it has loaded it', async () => {
+    expect(await run('default')).toEqual({
+      result: {
+        algorithms: ['TOKEN', 'DICTIONARY', 'NONE'],
+        encoding: null,
+        hasContext: true,
+        first: 'NONE',
+        last: 'CONTEXT',
+        sentInContext: true,
+      },
+      warnings: [],
+    });
+  });
+
+  it('gets tokens if it names an encoding, once the vocabulary is loaded', async () => {
+    expect((await run('encodings')).result).toEqual({
+      encoding: 'CL100K_BASE',
+      first: 'NONE',
+      last: 'TOKEN_NATIVE',
+    });
+  });
+
+  it('gets tokens if it has loaded a vocabulary before', async () => {
+    expect((await run('loadEncoding')).result).toEqual({ encoding: 'CL100K_BASE', last: 'TOKEN_NATIVE' });
+  });
+
+  it('loads a codec that it or the server names at once', async () => {
+    const echo: ServerOptions = {
+      async onSession(session) {
+        for await (const { text, algorithm } of session)
+          await session.send(text, { algorithm } as SendOptions);
+      },
+    };
+    expect((await run('explicit', echo)).result).toEqual(['M2M 27', 'BROTLI 2560']);
+  });
+
+  it('requests, streams, sends tensors, cancels and answers with code that it loads for that', async () => {
+    expect((await run('everything')).result).toEqual({
+      before: 0,
+      streamed: 'stream',
+      parts: 0,
+      reply: 'the page answers',
+      asked: ['who are you?'],
+    });
+  });
+
+  it.each(['json', 'withoutLink'])(
+    'loads everything first for a session without a link: %s',
+    async (scenario) => {
+      expect((await run(scenario)).result).toMatch(/^(DICTIONARY|NONE)$/);
+    },
+  );
+
+  it('loads M2M before a session that demands protection', async () => {
+    const key = Uint8Array.from({ length: 32 }, (_, i) => i);
+    expect((await run('security', { ...SERVER, security: { mode: 'AEAD', key } })).result).toEqual({
+      text: 'hello',
+      sent: ['M2M'],
+    });
+  });
+
+  it('leaves out a codec that cannot be loaded, and says so once', async () => {
+    const wasm = bundle.files.find(({ name }) => name.endsWith('.wasm'));
+    await rm(join(bundle.folder, wasm?.name ?? 'no WebAssembly file'));
+    // The files were read when they were served.
+    await files[Symbol.asyncDispose]();
+    files = await serveCompressed(bundle.folder);
+    const { result, warnings } = await run('withoutBrotli');
+    expect(result).toEqual({ failure: 'codec_not_loaded', codec: 'NONE', state: 'established' });
+    const ours = warnings.filter((warning) => warning.includes('is left out'));
+    expect(ours).toEqual([expect.stringMatching(/^BROTLI is left out: .*brotli/)]);
+  });
+});
