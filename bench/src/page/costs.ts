@@ -22,12 +22,16 @@ const LONG_TASK_MS = 50;
 
 interface Profile extends Conditions {
   readonly name: string;
+  /** Latency that is added to the messages of a WebSocket. @default {@link Conditions.latencyMs} */
+  readonly messageLatencyMs?: number;
 }
 
 const FULL_SPEED: Profile = { name: 'full speed' };
 const NETWORKS: readonly Profile[] = [
   { name: '10 Mbit/s, 40 ms', bytesPerSecond: 1_250_000, latencyMs: 40 },
   { name: '1.6 Mbit/s, 150 ms', bytesPerSecond: 200_000, latencyMs: 150 },
+  // Chromium alone: it delays requests and handshakes, and no message.
+  { name: '1.6 Mbit/s, Chromium', bytesPerSecond: 200_000, latencyMs: 150, messageLatencyMs: 0 },
 ];
 const SLOW_CPU: Profile = { name: 'CPU 1/4', cpuSlowdown: 4 };
 
@@ -112,7 +116,7 @@ async function* webSockets(browser: Browser, site: Site): AsyncGenerator<Row> {
   const fast = await measureDelays(browser, page, direct.ws, FULL_SPEED);
   for (const profile of NETWORKS) {
     const alone = await measureDelays(browser, page, direct.ws, profile);
-    const { ws } = await site.urls(profile.latencyMs ?? 0);
+    const { ws } = await site.urls(profile.messageLatencyMs ?? profile.latencyMs ?? 0);
     const late = await measureDelays(browser, page, ws, profile);
     const row = (name: string, value: number, baseline: number) =>
       compare(`${name}, ${profile.name}`, 'ms', 'lower', value, { name: FULL_SPEED.name, value: baseline });
@@ -154,7 +158,7 @@ async function openSite(): Promise<Site> {
     urls,
     async visitAll(browser, profile, runs, stayMs = 0) {
       const visits = new Map<string, Visit[]>(PAGES.map(({ page }) => [page, []]));
-      const servers = await urls(profile.latencyMs ?? 0);
+      const servers = await urls(profile.messageLatencyMs ?? profile.latencyMs ?? 0);
       for (let run = 0; run < runs; run++) {
         for (const { page, far: kind } of PAGES) {
           const url = `${originOf(page)}/?server=${encodeURIComponent(servers[kind])}`;
