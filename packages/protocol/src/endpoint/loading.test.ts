@@ -43,9 +43,10 @@ class TestLoader implements CodecLoader {
 
 const turn = () => new Promise((resolve) => setTimeout(resolve, 5));
 
-async function setUp({ knowsReady = true } = {}) {
+async function setUp({ knowsReady = true, isLoaded = false } = {}) {
   const clock = new ManualClock();
   const loader = new TestLoader();
+  if (isLoaded) loader.ready.add('BROTLI');
   const warnings: unknown[] = [];
   const common = { subprotocol: Subprotocol.BINARY, limits: LIMITS, timers: resolveTimers() };
   const capabilities = (ready: string | undefined) => ({
@@ -133,6 +134,13 @@ describe('a client that loads its codecs after ACCEPT', () => {
     await loader.finish('BROTLI');
     await server.session.send(TEXT);
     expect(await next(client)).toBe(`BROTLI ${TEXT}`);
+  });
+
+  it('says at once that it is ready, if an earlier session has loaded everything since HELLO', async () => {
+    const { client, server, loader } = await setUp({ isLoaded: true });
+    await server.session.send(TEXT);
+    expect(await next(client)).toBe(`BROTLI ${TEXT}`);
+    expect([server.core.awaitedCodecs.size, loader.requested]).toEqual([0, []]);
   });
 
   it.each([true, false])(

@@ -64,6 +64,8 @@ export class CodecLoading {
     // Without NONE, nothing can be sent before; without the link, frames do not tell what they need.
     if (this.#loader.isLazy && core.channel.hasLink && negotiated.algorithms.includes(Algorithm.NONE)) {
       start();
+      // An earlier session may have loaded them after its HELLO, which this session has in common with it.
+      this.#announce(this.#agreed.filter((codec) => this.#isReady(codec)));
       this.#clock.after(LOAD_DELAY_MS, () => guard(host, () => this.#loadBehind()));
       return;
     }

@@ -2,6 +2,7 @@ import { CloseCode, isConnectionLoss, isRetryableCloseCode } from '../base/close
 import { Extension } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { clientAgreement, helloOf } from '../control/agreement.js';
+import { laterCodecs } from '../control/capabilities.js';
 import {
   type AcceptMessage,
   type AuthMessage,
@@ -183,7 +184,11 @@ export class ClientRole implements Role {
   // --- commands
 
   announceReady(codecs: readonly LaterCodec[]): void {
-    for (const codec of codecs) this.#ready.add(codec);
+    const stated = this.#session.options.capabilities.extensions[Extension.READY];
+    const later = stated === undefined ? [] : laterCodecs(stated);
+    const loaded = codecs.filter((codec) => later.includes(codec) && !this.#ready.has(codec));
+    if (loaded.length === 0) return;
+    for (const codec of loaded) this.#ready.add(codec);
     this.#sendReady();
   }
 

@@ -56,6 +56,18 @@ describe('the codecs that a server waits for', () => {
     expect(eventsOf(server, 'ready')).toHaveLength(2);
   });
 
+  it('are announced once, and only if HELLO has listed them', () => {
+    const { client, ...simulation } = setUp();
+    const sent = client.sent.length;
+    client.core.announceReady(['M2M', 'NONE'], simulation.now);
+    simulation.settle();
+    expect(client.sent).toHaveLength(sent);
+    client.core.announceReady(['BROTLI', 'M2M'], simulation.now);
+    client.core.announceReady(['BROTLI'], simulation.now);
+    simulation.settle();
+    expect(client.sent).toHaveLength(sent + 1);
+  });
+
   it('are none if the server does not know the extension', () => {
     const { client, server, ...simulation } = setUp(LATER, { server: withoutReady });
     const sent = client.sent.length;

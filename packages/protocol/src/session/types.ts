@@ -219,7 +219,7 @@ export interface SessionCore {
    * Keeps link frames, bare ones and CLOSE until {@link releaseFrames}, while the codecs of the session are being
    * loaded. They are not counted before, so if the connection is lost, the peer sends them again after a resume.
    */
-  holdFrames(): unknown;
+  holdFrames(): void;
   releaseFrames(now: number): void;
   /** Opens the channel of a session that was agreed on without a link and without {@link SessionOptions.bare}. */
   openChannel(bare: BareModule): void;
@@ -259,7 +259,7 @@ export interface SessionCore {
    * @param expiresAt Unix milliseconds, or `null` if they do not expire.
    */
   grant(expiresAt: number | null, now: number): void;
-  /** Client: the code of these codecs is loaded, if HELLO said that it was not. */
+  /** Client: the code of these codecs is loaded. Announces those of which HELLO says that it is not. */
   announceReady(codecs: readonly LaterCodec[], now: number): void;
   /** Client: sends new credentials before the present ones expire. */
   authenticate(token: string, now: number): void;
