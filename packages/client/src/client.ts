@@ -131,8 +131,8 @@ const KINDS: OptionKinds<ClientOptions> = {
 const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { id: 'text', metadata: 'object', model: 'object' };
 
 /**
- * Connects to a session server. Resolves when the session is established, and its codecs and its vocabulary
- * are loaded.
+ * Connects to a session server. Resolves when the session is established: on Node with its codecs and its vocabulary
+ * loaded; in a page before, unless the session needs them for its first message.
  *
  * @param url `ws:` or `wss:`; `http:` and `https:` mean the same. Never put a secret into it.
  * @throws {ProtocolError} `invalid_option`; `connection_failed`; `rejected` with the REJECT of the server;

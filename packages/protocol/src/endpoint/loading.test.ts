@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Extension, Subprotocol } from '../base/constants.js';
+import { type Algorithm, Extension, Subprotocol } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { resolveLimits, resolveTimers } from '../base/limits.js';
 import type { BodyForm } from '../codec/algorithms.js';
@@ -43,7 +43,15 @@ class TestLoader implements CodecLoader {
 
 const turn = () => new Promise((resolve) => setTimeout(resolve, 5));
 
-async function setUp({ knowsReady = true, isLoaded = false } = {}) {
+async function setUp({
+  knowsReady = true,
+  isLoaded = false,
+  algorithms = ['BROTLI', 'NONE'],
+}: {
+  knowsReady?: boolean;
+  isLoaded?: boolean;
+  algorithms?: Algorithm[];
+} = {}) {
   const clock = new ManualClock();
   const loader = new TestLoader();
   if (isLoaded) loader.ready.add('BROTLI');
@@ -51,7 +59,7 @@ async function setUp({ knowsReady = true, isLoaded = false } = {}) {
   const common = { subprotocol: Subprotocol.BINARY, limits: LIMITS, timers: resolveTimers() };
   const capabilities = (ready: string | undefined) => ({
     ...TEST_CAPABILITIES,
-    algorithms: ['BROTLI', 'NONE'] as const,
+    algorithms,
     encodings: [],
     extensions: { link: '{}', ...(ready === undefined ? {} : { [Extension.READY]: ready }) },
   });
@@ -181,5 +189,23 @@ describe('a client that loads its codecs after ACCEPT', () => {
     await turn();
     await loader.fail('BROTLI');
     await expect(sending).rejects.toMatchObject({ code: 'codec_not_loaded' });
+  });
+
+  it('waits for codecs without which it could send nothing, and leaves out those that fail', async () => {
+    const { client, server, loader } = await setUp({ algorithms: ['BROTLI', 'DICTIONARY'] });
+    expect([client.session.state, loader.requested]).toEqual(['connecting', ['BROTLI', 'DICTIONARY']]);
+    await loader.fail('BROTLI');
+    expect(client.session.state).toBe('connecting');
+    await loader.finish('DICTIONARY');
+    expect(client.session.state).toBe('established');
+    await client.session.send('"role":"user"');
+    expect(await next(server)).toBe('DICTIONARY "role":"user"');
+  });
+
+  it('fails if it could send nothing at all', async () => {
+    const { client, loader } = await setUp({ algorithms: ['BROTLI'] });
+    await loader.fail('BROTLI');
+    await loader.fail('BROTLI');
+    expect(client.session.state).toBe('closed');
   });
 });

@@ -70,13 +70,12 @@ export class CodecLoading {
       return;
     }
     core.holdFrames();
-    const needed = this.#agreed.map((codec) => this.load(codec));
-    const loading = Promise.all([core.channel.hasLink ? undefined : parts.bare.load(), ...needed]).then(
-      ([bare]) => {
+    const bare = core.channel.hasLink ? undefined : parts.bare.load();
+    const loading = Promise.all([bare, this.#loadAll()]).then(
+      ([loaded]) => {
         if (core.state === 'closed') return;
-        if (bare !== undefined) core.openChannel(bare);
+        if (loaded !== undefined) core.openChannel(loaded);
         start();
-        if (this.#loader.isLazy) this.#announce(this.#agreed);
       },
       (error: unknown) => {
         if (core.state === 'closed') return;
@@ -84,6 +83,17 @@ export class CodecLoading {
       },
     );
     guardLater(host, loading);
+  }
+
+  /** @throws {ProtocolError} if a codec cannot be loaded; in a page only if that was the last one. */
+  async #loadAll(): Promise<void> {
+    if (!this.#loader.isLazy) {
+      await Promise.all(this.#agreed.map((codec) => this.load(codec)));
+      return;
+    }
+    await Promise.all(this.#agreed.map((codec) => this.#tryToLoad(codec)));
+    const [first, ...others] = this.#host.negotiated.algorithms as readonly [LaterCodec, ...LaterCodec[]];
+    if (![first, ...others].some((codec) => this.#isReady(codec))) await this.load(first);
   }
 
   /** Loads what a held frame needs, then releases it. */

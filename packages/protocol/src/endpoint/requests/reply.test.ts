@@ -4,6 +4,7 @@ import { resolveLimits } from '../../base/limits.js';
 import { createBodyCoder } from '../../codec/auto/coder.js';
 import { BodyCodec, isSized, type ReceivedBody } from '../../codec/body.js';
 import type { BodyCoder } from '../../codec/coder.js';
+import { LateCoder } from '../../codec/late-coder.js';
 import { encodeMap } from '../../control/envelope.js';
 import type { Encoding } from '../../tokenizer/encoding.js';
 import { loadEncoding } from '../../tokenizer/load.js';
@@ -59,6 +60,16 @@ describe('a reply in parts', () => {
     reply.handleEnd(new Error('late'));
     expect(await textsOf(reply)).toEqual(['a', 'b']);
     expect([reply.isOver, seen.over, seen.cancelled]).toEqual([true, 1, []]);
+  });
+
+  it('gives the error to the reader of the text if the vocabulary of its tokens is not loaded', async () => {
+    const { coder } = createTestReply();
+    const late = new LateCoder({ limits: resolveLimits(), create: () => undefined, load: () => undefined });
+    const reply = createReply({ coder: late, cancel() {}, consume() {}, onOver() {} });
+    reply.begin(1);
+    reply.handlePart(bodyOf(coder, 'tokens', 'TOKEN_NATIVE'));
+    reply.handleEnd();
+    await expect(textsOf(reply)).rejects.toMatchObject({ code: 'codec_not_loaded' });
   });
 
   it('is a single part if the handler returned one', async () => {

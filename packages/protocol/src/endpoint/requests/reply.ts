@@ -132,11 +132,21 @@ class StreamReply implements Reply {
       this.#collect(this.#bodies, body);
       return;
     }
-    if (body.codec === BodyCodec.TOKEN_NATIVE) this.#partText ??= this.#coder.createPartText();
+    if (body.codec === BodyCodec.TOKEN_NATIVE) this.#partText ??= this.#createPartText();
     else this.#endTokens();
     const message = createMessage(body, this.#coder, this.#partText, this.#onText);
     message.reservation = reservation;
     this.#parts.push(message);
+  }
+
+  /** `undefined` if the vocabulary could not be loaded; then reading the text throws. */
+  #createPartText(): PartText | undefined {
+    try {
+      return this.#coder.createPartText();
+    } catch (error) {
+      if (error instanceof ProtocolError) return undefined;
+      throw error;
+    }
   }
 
   handleResponse(body: ReceivedBody, reservation?: Reservation): void {
