@@ -5,8 +5,8 @@ export default defineConfig({
   base: './',
   // Use the sources of @parlance/*, so that nothing has to be built first.
   resolve: { conditions: ['@parlance/source', ...defaultClientConditions] },
-  // Both fetch a .wasm file next to their module, which they would not find if bundled elsewhere.
-  optimizeDeps: { exclude: ['brotli-wasm', '@bokuweb/zstd-wasm'] },
+  // It fetches a .wasm file next to its module, which it would not find if bundled elsewhere.
+  optimizeDeps: { exclude: ['brotli-wasm'] },
   build: {
     target: 'es2023',
     // A vocabulary is one large chunk, loaded when a session needs it.

@@ -1,3 +1,4 @@
+import { codecs } from '#codecs';
 import { platform } from '#platform';
 import { Algorithm } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
@@ -12,7 +13,7 @@ const LOADABLE: ReadonlySet<string> = new Set<LoadableCodec>([...Object.values(A
 
 /**
  * Loads the modules that the named codecs need, so that they can be used synchronously afterwards. Node has
- * nearly all of them built in; a browser loads WebAssembly. Safe to call repeatedly. Use `loadEncoding` to
+ * nearly all of them built in; a page imports them, and Brotli is WebAssembly there. Safe to call repeatedly. Use `loadEncoding` to
  * load vocabularies.
  *
  * @throws {ProtocolError} `invalid_argument` for an unknown name; `codec_not_loaded` if a module could not be
@@ -28,6 +29,9 @@ export async function loadCodecs(names: readonly LoadableCodec[]): Promise<void>
   }
   const loads: Promise<unknown>[] = [];
   if (names.includes(Algorithm.M2M) || names.includes(Algorithm.BROTLI)) loads.push(platform.loadBrotli());
-  if (names.includes('AVP') || names.includes('CONTEXT')) loads.push(platform.loadZstd());
+  if (names.includes(Algorithm.M2M)) loads.push(codecs.m2m.load());
+  if (names.includes(Algorithm.BROTLI)) loads.push(codecs.brotli.load());
+  if (names.includes('AVP')) loads.push(platform.loadZstd(), codecs.avp.load());
+  if (names.includes('CONTEXT')) loads.push(codecs.context.load());
   await Promise.all(loads);
 }
