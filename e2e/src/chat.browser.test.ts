@@ -112,7 +112,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
       const [session] = [...sessions.sessions.values()];
       const agreed = page.locator('#agreed');
-      for (const fact of [session?.id as string, 'CL100K_BASE', 'M2M', 'TOKEN_NATIVE', 'link'])
+      for (const fact of [session?.id as string, 'TOKEN', 'DICTIONARY', 'context', 'link'])
         await agreed.getByText(fact).first().waitFor();
 
       const { received, sent } = session?.stats() ?? expect.fail('the session is gone');
