@@ -23,7 +23,8 @@ measures the load of each attack and the latency of other clients. Takes a
 quarter of an hour and needs Linux.
 
   --short        every attack briefly, about a minute in all; times are shown,
-                 and fail only if a busy machine cannot explain them
+                 and fail only if a busy machine cannot explain them; an attack
+                 that breaks a bound has to break one again on a fresh server
   --only NAME    a category, or the attacks whose names contain this
   --list         lists the attacks by category
 
@@ -83,8 +84,14 @@ async function attackAll(attacks: readonly Attack[], isShort: boolean): Promise<
   for (const attack of attacks) {
     if (attack.category !== category) console.log(`\n${attack.category}`);
     category = attack.category;
-    const outcome = await arena.run(attack);
+    let outcome = await arena.run(attack);
     console.log(rows(outcome, isShort));
+    if (isShort && broken(outcome, isShort).length > 0) {
+      // A window of 200 ms may end in the middle of work that is allowed. A fault is there again on a fresh server.
+      await arena.renew();
+      outcome = await arena.run(attack);
+      console.log(`once more, on a fresh server:\n${rows(outcome, isShort)}`);
+    }
     if (broken(outcome, isShort).length > 0) failed++;
     else passed++;
   }

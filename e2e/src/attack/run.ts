@@ -138,6 +138,11 @@ export class Arena {
     };
   }
 
+  /** The next attack gets a server of its own. */
+  async renew(): Promise<void> {
+    await this.#drop();
+  }
+
   async stop(): Promise<void> {
     await this.#drop();
     await this.#neighbour?.kill();
