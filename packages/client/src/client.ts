@@ -182,21 +182,23 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   signal?.throwIfAborted();
 
   const createCore = () =>
-    createClientSession({
-      subprotocol,
-      capabilities,
-      limits,
-      timers,
-      agentId,
-      token: firstToken,
-      avp,
-      security,
-      bare: parts.bare.isLoaded ? parts.bare.get() : undefined,
-      isDecodable: loader.isLazy
-        ? (codec, { encoding }) => loader.isReady(formOf(codec), encoding)
-        : undefined,
-      timeOrigin: systemClock.timeOrigin,
-    });
+    createClientSession(
+      {
+        subprotocol,
+        capabilities,
+        limits,
+        timers,
+        agentId,
+        token: firstToken,
+        avp,
+        security,
+        isDecodable: loader.isLazy
+          ? (codec, { encoding }) => loader.isReady(formOf(codec), encoding)
+          : undefined,
+        timeOrigin: systemClock.timeOrigin,
+      },
+      parts.bare.isLoaded ? parts.bare.get() : undefined,
+    );
 
   return await new Promise<ClientSession>((resolve, reject) => {
     const sweep = sweepOf(timers);

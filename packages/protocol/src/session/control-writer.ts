@@ -17,7 +17,9 @@ type Outgoing = ControlMessage extends infer Message
 interface Sender {
   /** `undefined` before ACCEPT. */
   readonly id: string | undefined;
-  readonly options: Pick<SessionOptions, 'subprotocol' | 'timeOrigin' | 'bare'>;
+  readonly options: Pick<SessionOptions, 'subprotocol' | 'timeOrigin'>;
+  /** The code of JSON envelopes, if it is loaded. */
+  readonly bare: BareModule | undefined;
   readonly outbox: Outbox;
   readonly timers: { readonly now: number };
 }
@@ -51,7 +53,7 @@ export class ControlWriter {
     const message = { ...fields, sessionId, timestamp } as ControlMessage;
     return options.subprotocol === Subprotocol.BINARY
       ? encodeControl(message)
-      : jsonEnvelopes(options.bare).encodeControlJson(message);
+      : jsonEnvelopes(this.#session.bare).encodeControlJson(message);
   }
 }
 

@@ -1,8 +1,16 @@
 import { ClientRole } from './client-role.js';
 import { Core } from './session.js';
-import type { SessionCore, SessionOptions } from './types.js';
+import type { BareModule, SessionCore, SessionOptions } from './types.js';
 
-/** Creates the client's end of a session, without the code of a server and of {@link SessionOptions.bare}. */
-export function createClientSession(options: Omit<SessionOptions, 'role'>): SessionCore {
-  return new Core({ ...options, role: 'client' }, (session) => new ClientRole(session));
+/**
+ * Creates the client's end of a session, without the code of a server.
+ *
+ * @param bare the code of sessions without a link and of JSON envelopes, if it is loaded. Without it, the subprotocol
+ * has to be binary, and the session needs `openChannel` if the ends agree on no link.
+ */
+export function createClientSession(
+  options: Omit<SessionOptions, 'role'>,
+  bare: BareModule | undefined,
+): SessionCore {
+  return new Core({ ...options, role: 'client' }, (session) => new ClientRole(session), bare);
 }

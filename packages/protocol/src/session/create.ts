@@ -6,8 +6,7 @@ import type { SessionCore, SessionOptions } from './types.js';
 
 /** Creates one end of a session; see {@link SessionCore} for how to drive it. */
 export function createSession(options: SessionOptions): SessionCore {
-  const complete = { bare, ...options };
   return options.role === 'server'
-    ? new Core(complete, (session) => new ServerRole(session))
-    : createClientSession(complete);
+    ? new Core(options, (session) => new ServerRole(session), bare)
+    : createClientSession(options, bare);
 }

@@ -8,7 +8,7 @@ import type { ClosePayload, ControlMessage, DataPayload, UnknownMessage } from '
 import { isCounted, type LinkKind } from '../link/frame.js';
 import { jsonEnvelopes } from './control-writer.js';
 import type { Role, RoleHost } from './role.js';
-import type { SessionOptions } from './types.js';
+import type { BareModule } from './types.js';
 
 /** Reads received WebSocket messages and hands each to the part of the session that handles it. */
 
@@ -19,6 +19,8 @@ export interface Receiver
     'options' | 'timers' | 'control' | 'channel' | 'id' | 'negotiated' | 'isLost' | 'emit'
   > {
   readonly role: Role;
+  /** The code of JSON envelopes, if it is loaded. */
+  readonly bare: BareModule | undefined;
   /** Set while the codecs of the session are being loaded. */
   readonly held: HeldFrames | undefined;
   /** The peer's CLOSE was received, so no counted frame may follow. */
@@ -35,7 +37,7 @@ export function receive(session: Receiver, data: Uint8Array | string): void {
   const isLink = typeof data !== 'string' && (data[0] ?? 0) >> 4 === LINK_FIRST_BYTE >> 4;
   if (isLink && session.channel.hasLink) return receiveLinkFrame(session, data);
   const isAgreed = session.negotiated !== undefined;
-  const incoming = readIncoming(data, session.options, isAgreed, !isAgreed || session.isLost);
+  const incoming = readIncoming(data, session, isAgreed, !isAgreed || session.isLost);
   if (incoming.type === 'control') receiveControl(session, incoming.message, data);
   else if (session.held !== undefined) session.held.add(data);
   else receiveBare(session, incoming.content);
@@ -136,7 +138,7 @@ export type Incoming =
  */
 function readIncoming(
   data: Uint8Array | string,
-  { subprotocol, limits, bare }: SessionOptions,
+  { options: { subprotocol, limits }, bare }: Pick<Receiver, 'options' | 'bare'>,
   isAgreed: boolean,
   isHandshake: boolean,
 ): Incoming {

@@ -53,10 +53,19 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
   protected failure: ProtocolError | undefined;
   protected readonly closing = new Closing(this.outbox);
   held: HeldFrames | undefined;
-  #channelOptions: ChannelOptions | undefined;
+  /** The options of a channel whose code has to be loaded. */
+  #waitingChannel: ChannelOptions | undefined;
 
-  constructor(options: SessionOptions, createRole: (session: RoleHost) => Role) {
+  /** The code of sessions without a link, and of JSON envelopes. */
+  readonly bare: BareModule | undefined;
+
+  constructor(
+    options: SessionOptions,
+    createRole: (session: RoleHost) => Role,
+    bare: BareModule | undefined,
+  ) {
     this.options = options;
+    this.bare = bare;
     this.timers = new SessionTimers(options.timers);
     this.role = createRole(this);
   }
@@ -147,7 +156,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
     this.id = sessionId;
     this.negotiated = negotiated;
     this.outbox.retain = negotiated.extensions[Extension.RESUME] !== undefined;
-    this.#channelOptions = {
+    const channelOptions: ChannelOptions = {
       role,
       limits,
       negotiated,
@@ -159,12 +168,16 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
       envelopes: subprotocol === Subprotocol.JSON ? this.control : undefined,
     };
     if (negotiated.extensions[Extension.LINK] !== undefined) {
-      this.channel = new LinkChannel(this, this.#channelOptions);
-    } else if (this.options.bare !== undefined) this.openChannel(this.options.bare);
+      this.channel = new LinkChannel(this, channelOptions);
+      return;
+    }
+    this.#waitingChannel = channelOptions;
+    if (this.bare !== undefined) this.openChannel(this.bare);
   }
 
   openChannel({ BareChannel }: BareModule): void {
-    if (this.#channelOptions !== undefined) this.channel = new BareChannel(this, this.#channelOptions);
+    if (this.#waitingChannel !== undefined) this.channel = new BareChannel(this, this.#waitingChannel);
+    this.#waitingChannel = undefined;
   }
 
   handleResumed(): void {

@@ -40,12 +40,6 @@ export interface SessionOptions extends AgreementOptions {
   /** Server: the answers that its sessions share. @default each session computes its own */
   readonly agreements?: AgreementCache | undefined;
   /**
-   * Sessions without a link, and JSON envelopes.
-   *
-   * @default without it, the session needs `openChannel` if the ends agree on no link, and a binary subprotocol
-   */
-  readonly bare?: BareModule | undefined;
-  /**
    * Whether bodies in a codec can be decoded now. The core holds frames that come before, and asks for the code with
    * a `codec` event. @default always
    */
@@ -221,7 +215,7 @@ export interface SessionCore {
    */
   holdFrames(): void;
   releaseFrames(now: number): void;
-  /** Opens the channel of a session that was agreed on without a link and without {@link SessionOptions.bare}. */
+  /** Opens the channel of a session that was agreed on without a link and created without that code. */
   openChannel(bare: BareModule): void;
   /** The driver has stopped reading from the connection, so silence says nothing about the peer. */
   handleUnread(now: number): void;
