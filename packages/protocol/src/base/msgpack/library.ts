@@ -1,5 +1,6 @@
 import { Decoder, Encoder, ExtensionCodec } from '@msgpack/msgpack';
 import { ProtocolError, toProtocolError } from '../errors.js';
+import { assertWellFormed } from '../text.js';
 import { assertMsgpackBounds } from './bounds.js';
 
 /** MessagePack on Node: a library for speed, within bounds. Pages load `small.ts` in its place. */
@@ -55,6 +56,8 @@ export function encodeMsgpack(value: unknown): Uint8Array<ArrayBuffer> {
     const bytes = encoder.encode(value);
     // The encoder writes a lone surrogate as bytes that are not UTF-8, which every peer would refuse.
     assertMsgpackBounds(bytes, MAX_OWN_DEPTH, 'the map');
+    // In longer strings it writes U+FFFD in its place.
+    if (holdsReplacement(bytes)) assertStrings(value);
     return bytes;
   } catch (cause) {
     if (cause instanceof ProtocolError && cause.code === 'bad_utf8') {
@@ -63,5 +66,25 @@ export function encodeMsgpack(value: unknown): Uint8Array<ArrayBuffer> {
       });
     }
     throw toProtocolError(cause, 'invalid_argument', 'a value of the map has no MessagePack form');
+  }
+}
+
+/** Whether the bytes contain U+FFFD in UTF-8. */
+function holdsReplacement(bytes: Uint8Array): boolean {
+  for (let at = bytes.indexOf(0xef); at !== -1; at = bytes.indexOf(0xef, at + 1)) {
+    if (bytes[at + 1] === 0xbf && bytes[at + 2] === 0xbd) return true;
+  }
+  return false;
+}
+
+/** Checks all strings of a value that was encoded. @throws {ProtocolError} `lone_surrogate`. */
+function assertStrings(value: unknown): void {
+  if (typeof value === 'string') assertWellFormed(value);
+  else if (Array.isArray(value)) value.forEach(assertStrings);
+  else if (typeof value === 'object' && value !== null && !ArrayBuffer.isView(value)) {
+    for (const [key, member] of Object.entries(value)) {
+      assertWellFormed(key);
+      assertStrings(member);
+    }
   }
 }

@@ -230,10 +230,18 @@ describe.each(BOTH)('MessagePack %s', (_where, { assertMsgpackBounds, decodeMsgp
   });
 
   it('refuses half of a surrogate pair in values and keys', () => {
-    for (const text of ['\ud800', 'a\udc00', '\udc00\ud800']) {
-      expect(errorCode(() => encodeMsgpack({ text }))).toBe('lone_surrogate');
-      expect(errorCode(() => encodeMsgpack({ [text]: 1 }))).toBe('lone_surrogate');
+    for (const half of ['\ud800', 'a\udc00', '\udc00\ud800']) {
+      for (const text of [half, half + 'x'.repeat(100), 'x'.repeat(1_000) + half]) {
+        expect(errorCode(() => encodeMsgpack({ text }))).toBe('lone_surrogate');
+        expect(errorCode(() => encodeMsgpack({ [text]: 1 }))).toBe('lone_surrogate');
+        expect(errorCode(() => encodeMsgpack({ list: [{ deep: [text] }] }))).toBe('lone_surrogate');
+      }
     }
+  });
+
+  it('writes U+FFFD itself', () => {
+    const value = { text: `\ufffd${'x'.repeat(100)}\ufffd`, bytes: Uint8Array.of(0xef, 0xbf, 0xbd) };
+    expect(decodeMsgpack(encodeMsgpack(value), 9, 'the map')).toEqual(value);
   });
 
   it('still writes after a failure', () => {
