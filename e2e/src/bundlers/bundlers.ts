@@ -1,5 +1,5 @@
 /**
- * The bundlers, each with its least command line: they need no configuration for our packages, except Parcel,
+ * The bundlers, each with the shortest command that works. They need no configuration for our packages, except Parcel,
  * which ignores the `exports` of packages by default.
  */
 

@@ -1,4 +1,5 @@
 import type { Algorithm } from '../base/constants.js';
+import { ProtocolError } from '../base/errors.js';
 import type { Limits } from '../base/limits.js';
 import type { Encoding } from '../tokenizer/encoding.js';
 import type { LastSelection } from './auto/deferred.js';
@@ -78,6 +79,12 @@ export interface CoderOptions {
   readonly algorithm?: Algorithm | 'CONTEXT' | 'auto' | undefined;
   readonly secret?: boolean | undefined;
   readonly metadata?: Uint8Array | undefined;
+}
+
+/** @throws {ProtocolError} `unsupported`. */
+export function assertNegotiated(algorithm: Algorithm, algorithms: readonly Algorithm[]): void {
+  if (algorithms.includes(algorithm)) return;
+  throw new ProtocolError('unsupported', `${algorithm} was not negotiated; ${algorithms.join(', ')} were`);
 }
 
 /** Codec settings of a session. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { Algorithm } from '../base/constants.js';
 import { resolveLimits } from '../base/limits.js';
 import { encodeUtf8 } from '../base/text.js';
 import { errorCode } from '../testing/error-code.js';
@@ -16,14 +17,15 @@ const received = (codec: BodyCodec, bytes: Uint8Array): ReceivedBody => ({
   charge: 0,
 });
 
-function setUp() {
+function setUp(algorithms: readonly Algorithm[] = ['TOKEN', 'DICTIONARY', 'NONE']) {
   let isLoaded = false;
   const coder = new LateCoder({
+    algorithms,
     limits: LIMITS,
     create: () =>
       isLoaded
         ? createBodyCoder({
-            algorithms: ['TOKEN', 'DICTIONARY', 'NONE'],
+            algorithms,
             encoding: undefined,
             limits: LIMITS,
             security: undefined,
@@ -56,7 +58,7 @@ describe('a coder whose code is not loaded', () => {
   });
 
   it('decodes plain bodies, and refuses all others', () => {
-    const { coder } = setUp();
+    const { coder } = setUp(['M2M', 'TOKEN_NATIVE', 'DICTIONARY', 'NONE']);
     const bytes = encodeUtf8('[1,2]');
     expect(coder.decode(received(BodyCodec.PLAIN, bytes))).toBe(bytes);
     expect(coder.parse('[1,2]')).toEqual([1, 2]);
@@ -73,6 +75,18 @@ describe('a coder whose code is not loaded', () => {
     ]) {
       expect(errorCode(use)).toBe('codec_not_loaded');
     }
+  });
+
+  it('refuses codecs that were not negotiated, whether or not their code is there', () => {
+    const { coder, load } = setUp(['TOKEN', 'NONE']);
+    const uses = [
+      () => coder.encode('x', { algorithm: 'BROTLI' }),
+      () => coder.encode('x', { algorithm: 'CONTEXT' }),
+      () => coder.encodeTokens([1], {}),
+    ];
+    for (const use of uses) expect(errorCode(use)).toBe('unsupported');
+    load();
+    for (const use of uses) expect(errorCode(use)).toBe('unsupported');
   });
 
   it('charges plain bodies like the coder that takes its place', () => {

@@ -7,10 +7,12 @@ import type { LastSelection } from './auto/deferred.js';
 import type { AvpMessage } from './avp/frame.js';
 import { BodyCodec, type CodedBody, plainBody, type ReceivedBody } from './body.js';
 import { memoryOf } from './body-memory.js';
-import type { BodyCoder, CoderOptions, UsableCodecs } from './coder.js';
+import { assertNegotiated, type BodyCoder, type CoderOptions, type UsableCodecs } from './coder.js';
 import type { M2MHeader } from './m2m/header.js';
 
 export interface LateCoderOptions {
+  /** The negotiated algorithms. */
+  readonly algorithms: readonly Algorithm[];
   readonly limits: Limits;
   /** The coder of the session; `undefined` until its code is loaded. */
   readonly create: () => BodyCoder | undefined;
@@ -49,7 +51,10 @@ export class LateCoder implements BodyCoder {
   encode(content: string | Uint8Array, options: CoderOptions): CodedBody {
     if (this.#inner !== undefined) return this.#inner.encode(content, options);
     const { algorithm = 'auto', secret = false, metadata } = options;
-    if (algorithm !== 'auto' && algorithm !== Algorithm.NONE) return this.#loaded.encode(content, options);
+    if (algorithm !== 'auto' && algorithm !== Algorithm.NONE) {
+      this.#assertNegotiated(algorithm);
+      return this.#loaded.encode(content, options);
+    }
     const bytes = typeof content === 'string' ? encodeUtf8(content) : content;
     return { ...plainBody(bytes, metadata), secret };
   }
@@ -69,6 +74,7 @@ export class LateCoder implements BodyCoder {
   }
 
   encodeTokens(ids: readonly number[] | Uint32Array, options: CoderOptions): CodedBody {
+    this.#assertNegotiated(Algorithm.TOKEN_NATIVE);
     return this.#loaded.encodeTokens(ids, options);
   }
 
@@ -107,6 +113,12 @@ export class LateCoder implements BodyCoder {
 
   createPartText(): { push(ids: Uint32Array): string; end(): void } {
     return this.#loaded.createPartText();
+  }
+
+  /** @throws {ProtocolError} `unsupported`. Context that was negotiated is loaded before it is used. */
+  #assertNegotiated(algorithm: Algorithm | 'CONTEXT'): void {
+    if (algorithm !== 'CONTEXT') assertNegotiated(algorithm, this.#options.algorithms);
+    else throw new ProtocolError('unsupported', 'context coding was not negotiated');
   }
 
   /** @throws {ProtocolError} `codec_not_loaded`. */

@@ -46,13 +46,12 @@ export class Endpoint
   readonly #transmitter: Transmitter;
   protected readonly account = new MemoryAccount(this);
   readonly #ending = new Ending(this);
-  readonly loading: CodecLoading;
+  readonly loading = new CodecLoading(this);
   /** Created on first use, once the session is ready. */
   #outbound: Outbound | undefined;
   #inbound: Inbound | undefined;
   /** The session was accepted, and everything that was agreed on is loaded. */
   #isReady = false;
-  #isPreparing = false;
   /** The short timer calls `handleTick` as well. */
   #isSoon = false;
   /** The core asked to close the connection. */
@@ -67,7 +66,6 @@ export class Endpoint
     this.session = options.userSession ?? new UserSession(this);
     this.mailbox = options.mailbox ?? new SessionMailbox();
     this.scanner = options.createScanner?.(this);
-    this.loading = new CodecLoading(this);
   }
 
   get reachesAgents(): boolean {
@@ -336,20 +334,13 @@ export class Endpoint
     if (state === 'closing')
       this.#inbound?.abortHandlers(new ProtocolError('session_closed', 'the session closes'));
     // A resumed session has everything it needs; any other is reported when it is ready.
-    if (state === 'established' && !this.#isReady) this.#prepare();
+    if (state === 'established' && !this.#isReady) this.loading.begin(() => this.#start());
     else if (state !== 'closed') this.notify('state', state);
   }
 
   #assertReady(): void {
     if (this.#isReady && !this.#ending.isDropped) return;
     throw new ProtocolError('session_closed', `the session is ${this.state}; nothing can be sent`);
-  }
-
-  #prepare(): void {
-    // The session may be resumed while its codecs are being loaded.
-    if (this.#isPreparing) return;
-    this.#isPreparing = true;
-    this.loading.begin(() => this.#start());
   }
 
   handleCodecs(): void {

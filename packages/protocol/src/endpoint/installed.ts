@@ -6,11 +6,9 @@ import { type CapabilityOptions, DEFAULT_ALGORITHMS, DEFAULT_ENCODINGS } from '.
 /**
  * The defaults of a client on Node for what its options leave open, without what is not installed: the
  * vocabularies of missing packages, TOKEN_NATIVE without a vocabulary, and context without zstd, whose file
- * bundlers leave behind. What the options name stays, and fails when it is loaded. Elsewhere packages cannot be
- * looked up without loading them, so nothing is left out.
+ * bundlers leave behind. What the options name stays, and fails when it is loaded.
  */
 export async function installedDefaults(options: CapabilityOptions): Promise<CapabilityOptions> {
-  if (platform.name !== 'node') return {};
   const { algorithms, encodings, extensions } = options;
   const isNamed = encodings !== undefined || algorithms?.includes(Algorithm.TOKEN_NATIVE) === true;
   return {

@@ -37,6 +37,7 @@ const LOAD_DELAY_MS = 1_000;
 /** Loads the codecs of one session: before it begins, or, in a page, when they are needed or after a while. */
 export class CodecLoading {
   readonly #host: LoadingHost;
+  #hasBegun = false;
   /** Codecs whose code could not be loaded. */
   #failed: Set<BodyForm> | undefined;
 
@@ -53,9 +54,11 @@ export class CodecLoading {
 
   /**
    * Calls `start` when the session may begin. If it has to wait, the core holds received frames meanwhile, and a
-   * failure ends the session.
+   * failure ends the session. Only the first call counts: the session may be resumed while its codecs are loaded.
    */
   begin(start: () => void): void {
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
     const host = this.#host;
     const { core, negotiated, options } = host;
     const isLoaded = this.#missing.length === 0;

@@ -44,11 +44,16 @@ export class Outbound {
 
   get coder(): BodyCoder {
     if (this.#coder === undefined) {
-      const { options, loading } = this.#host;
+      const { options, loading, negotiated } = this.#host;
       const load = (codec: LaterCodec) => loading.request(codec);
       this.#coder =
         this.#createCoder(load) ??
-        new LateCoder({ limits: options.limits, create: () => this.#createCoder(load), load });
+        new LateCoder({
+          algorithms: negotiated.algorithms,
+          limits: options.limits,
+          create: () => this.#createCoder(load),
+          load,
+        });
     }
     return this.#coder;
   }
@@ -146,10 +151,12 @@ export class Outbound {
     options: SendTensorOptions,
     agent: string | undefined,
   ): Promise<void> {
-    const [{ TensorSender }] = await Promise.all([parts.tensors.load(), parts.requests.load()]);
-    if (this.#hasEnded) throw sessionClosed();
+    if (!parts.tensors.isLoaded || !parts.requests.isLoaded) {
+      await Promise.all([parts.tensors.load(), parts.requests.load()]);
+      if (this.#hasEnded) throw sessionClosed();
+    }
     const host = this.#host;
-    this.#tensors ??= new TensorSender({
+    this.#tensors ??= new (parts.tensors.get().TensorSender)({
       core: host.core,
       requester: this.requester,
       pump: () => host.pump(),

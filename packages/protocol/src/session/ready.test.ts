@@ -98,11 +98,11 @@ describe('the codecs that a server waits for', () => {
   });
 
   it.each([
-    ['is not JSON', 'CONTEXT', '{'],
-    ['is not a list', 'CONTEXT', '{"CONTEXT":true}'],
-    ['has a name that is not a string', 'CONTEXT', '[1]'],
-    ['has 65 names', 'CONTEXT', JSON.stringify(Array(65).fill('CONTEXT'))],
-  ])('refuses a HELLO whose extension %s', (_fault, _name, stated) => {
+    ['is not JSON', '{'],
+    ['is not a list', '{"CONTEXT":true}'],
+    ['has a name that is not a string', '[1]'],
+    ['has 65 names', JSON.stringify(Array(65).fill('CONTEXT'))],
+  ])('refuses a HELLO whose extension %s', (_fault, stated) => {
     const { client, server } = setUp(null, {
       client: { capabilities: { ...TEST_CAPABILITIES, extensions: { link: '{}', ready: stated } } },
     });

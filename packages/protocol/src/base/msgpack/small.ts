@@ -4,7 +4,8 @@ import { decodeUtf8, encodeUtf8 } from '../text.js';
 
 /**
  * MessagePack for pages: a kilobyte in place of the library behind `library.ts`, with the same values, bytes and error
- * codes. The reader takes one pass, without recursion, and checks what a head announces before it builds anything.
+ * codes. The reader takes one pass. It checks what a head announces before it builds anything, and it recurses at most
+ * {@link MAX_DEPTH} levels.
  */
 
 const MAP = 0xde;

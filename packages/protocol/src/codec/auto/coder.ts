@@ -10,12 +10,13 @@ import { CODEC_OF } from '../algorithms.js';
 import type { AvpMessage } from '../avp/frame.js';
 import { BodyCodec, type CodedBody, MAX_DEFERRED_GROWTH, plainBody, type ReceivedBody } from '../body.js';
 import { decodedLength, memoryOf } from '../body-memory.js';
-import type {
-  BodyCoder,
-  BodyCoderOptions,
-  CoderOptions,
-  ContextCoderOptions,
-  UsableCodecs,
+import {
+  assertNegotiated,
+  type BodyCoder,
+  type BodyCoderOptions,
+  type CoderOptions,
+  type ContextCoderOptions,
+  type UsableCodecs,
 } from '../coder.js';
 import type { M2MHeader } from '../m2m/header.js';
 import {
@@ -251,9 +252,7 @@ class SessionCoder implements BodyCoder {
   }
 
   #assertNegotiated(algorithm: Algorithm): void {
-    const { algorithms } = this.#options;
-    if (algorithms.includes(algorithm)) return;
-    throw new ProtocolError('unsupported', `${algorithm} was not negotiated; ${algorithms.join(', ')} were`);
+    assertNegotiated(algorithm, this.#options.algorithms);
   }
 
   // --- decoding

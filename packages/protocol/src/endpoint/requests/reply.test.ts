@@ -64,7 +64,12 @@ describe('a reply in parts', () => {
 
   it('gives the error to the reader of the text if the vocabulary of its tokens is not loaded', async () => {
     const { coder } = createTestReply();
-    const late = new LateCoder({ limits: resolveLimits(), create: () => undefined, load: () => undefined });
+    const late = new LateCoder({
+      algorithms: ['TOKEN_NATIVE', 'NONE'],
+      limits: resolveLimits(),
+      create: () => undefined,
+      load: () => undefined,
+    });
     const reply = createReply({ coder: late, cancel() {}, consume() {}, onOver() {} });
     reply.begin(1);
     reply.handlePart(bodyOf(coder, 'tokens', 'TOKEN_NATIVE'));
