@@ -90,12 +90,15 @@ describe('three agents and a relay, with cuts on every leg', () => {
           else proxy.cutAfter(1 + Math.floor(random() * 3000));
         }
       })();
+      const lost = () => agents.reduce((sum, { proxy }) => sum + proxy.opened - 1, 0);
       const streams: number[][] = [];
       await Promise.all(
         pairs.flatMap(({ from, to }) => [
           (async () => {
             for (let i = 0; i < MESSAGES; i++) {
               await sessionOf(from).send(bodyOf(i), { to });
+              // However fast the machine is, half of the messages follow many cuts.
+              if (i === MESSAGES / 2) await expect.poll(lost).toBeGreaterThan(10);
               if (i % 10 === 9) await pause(5 + random() * 10);
             }
           })(),
@@ -117,11 +120,9 @@ describe('three agents and a relay, with cuts on every leg', () => {
       for (const each of heard.values()) expect(each).toEqual(upTo(MESSAGES));
       expect(streams).toEqual(pairs.flatMap(() => upTo(STREAMS).map(() => upTo(PARTS))));
       expect(reports).toEqual([]);
-      const cuts = agents.reduce((sum, { proxy }) => sum + proxy.opened - 1, 0);
       console.log(
-        `relay chaos, seed ${seed}: ${cuts} connections lost, ${pairs.length * MESSAGES} messages, ${streams.length} streams`,
+        `relay chaos, seed ${seed}: ${lost()} connections lost, ${pairs.length * MESSAGES} messages, ${streams.length} streams`,
       );
-      expect(cuts).toBeGreaterThan(10);
     },
     60_000,
   );
