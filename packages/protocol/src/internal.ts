@@ -38,11 +38,39 @@ export { attempt, catchLate, type Crashable, guard, guardLater, guardLogger } fr
 export { loggable, type LoggableError } from './endpoint/loggable.js';
 export { SILENT_LOGGER } from './endpoint/ports.js';
 
+// Bytes and bodies
+
+export { ByteReader, ByteWriter, varintLength, writeVarint } from './base/bytes.js';
+export { isSized } from './codec/body.js';
+export { createBodyCoder } from './codec/auto/coder.js';
+export { incompleteLength } from './tokenizer/stream-decoder.js';
+
 // Memory and rates
 
 export { overBudget, type Reservation, SessionMemory } from './base/memory.js';
 export { MemoryBudget } from './base/memory-budget.js';
 export { TokenBucket } from './base/token-bucket.js';
+
+// Kept replies
+
+export { type Fields, get, isCount, isFields } from './base/fields.js';
+export { CodedPart } from './endpoint/messages/part.js';
+export { decodeMetadata } from './endpoint/messages/metadata.js';
+export type { ReplyInfo } from './endpoint/requests/follow.js';
+export {
+  DEFAULT_REPLY_TTL_MS,
+  type KeptRequest,
+  isReplyName,
+  REPLY_ID_PREFIX,
+  type ReplyKeeper,
+  type ReplyRecorder,
+  resolveKeepOptions,
+} from './endpoint/requests/keeping.js';
+export { keptMetadata } from './endpoint/requests/kept-metadata.js';
+export { replyFields } from './endpoint/requests/replies.js';
+export type { OwnHandler } from './endpoint/requests/responder.js';
+export { decodeFailure, encodeFailure } from './link/failure.js';
+export { newReplyId } from './session/random-id.js';
 
 // Agents and the relay
 
@@ -51,7 +79,7 @@ export { type DirectoryNews, type DirectoryQuery, newsFields } from './endpoint/
 export { encodeUndelivered } from './endpoint/agents/delivery.js';
 export { type AgentDescription, readAgent } from './endpoint/agents/description.js';
 export { MAX_AGENT_METADATA } from './endpoint/agents/introduction.js';
-export { DELIVERY, DIRECTORY, isAgentAddress, isAgentId } from './link/addressing.js';
+export { DELIVERY, DIRECTORY, isAgentAddress, isAgentId, REPLIES } from './link/addressing.js';
 export { TRANSFER_OVERHEAD } from './link/reassembly.js';
 export { MAX_PIECE_SIZE } from './link/body-writer.js';
 

@@ -15,6 +15,7 @@ import {
   type EventRoute,
   guard,
   type MemoryBudget,
+  type ReplyKeeper,
   systemClock,
 } from '@parlance/protocol/internal';
 import type { Refusal } from './admission/admission.js';
@@ -45,7 +46,9 @@ export interface ConnectionHost extends HandshakeHost {
   onHello(session: ServerEndpoint): void;
   /** A session that was admitted is over. */
   release(address: string, principal: string | undefined): void;
-  /** The route of events for other sessions; `undefined` without agents. */
+  /** Keeps replies. */
+  readonly keeper: ReplyKeeper;
+  /** The route of events for other sessions and for kept replies; `undefined` without both. */
   routeOf(session: ServerEndpoint): EventRoute | undefined;
   /** The session is established and may be handed to the application. */
   onReady(session: ServerEndpoint): void;
@@ -141,6 +144,9 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
   }
   get security(): EndpointOptions['security'] {
     return this.#host.options.security;
+  }
+  get keeper(): ReplyKeeper {
+    return this.#host.keeper;
   }
   get createScanner(): EndpointOptions['createScanner'] {
     const { scan, logger } = this.#host.options;

@@ -2,6 +2,7 @@ import { CloseCode, CloseReason, type GoAwayPayload, ProtocolError } from '@parl
 import { assertOptions } from '@parlance/protocol/internal';
 import type { Refusal } from './admission/admission.js';
 import type { ServerEndpoint } from './endpoint.js';
+import type { Replies } from './replies/replies.js';
 
 export interface DrainOptions {
   /** How long open streams may take to finish, in milliseconds. @default 30,000 */
@@ -64,20 +65,32 @@ export interface DrainResult {
 /** Sends GOAWAY to every session and waits for them to end; closes those that are left at the deadline. */
 export class Drain {
   readonly #sessions: ReadonlyMap<string, ServerEndpoint>;
+  /** Kept replies outlive their sessions. */
+  readonly #replies: Pick<Replies, 'running' | 'stopAll'>;
   readonly #goAway: (retryAfterMs: number) => GoAwayPayload;
   readonly #returnWithinMs: number;
   #onEmpty: (() => void) | undefined;
 
   /** @param deadline Unix milliseconds. */
-  constructor(sessions: ReadonlyMap<string, ServerEndpoint>, returnWithinMs: number, deadline: number) {
+  constructor(
+    sessions: ReadonlyMap<string, ServerEndpoint>,
+    replies: Pick<Replies, 'running' | 'stopAll'>,
+    returnWithinMs: number,
+    deadline: number,
+  ) {
     this.#sessions = sessions;
+    this.#replies = replies;
     this.#returnWithinMs = returnWithinMs;
     this.#goAway = (retryAfterMs) => ({ retryAfterMs, deadline });
   }
 
-  /** A session has ended. */
+  /** A session has ended, or the handler of a kept reply. */
   handleEnded(): void {
-    if (this.#sessions.size === 0) this.#onEmpty?.();
+    if (this.#isEmpty) this.#onEmpty?.();
+  }
+
+  get #isEmpty(): boolean {
+    return this.#sessions.size === 0 && this.#replies.running === 0;
   }
 
   async run(timeoutMs: number): Promise<DrainResult> {
@@ -85,6 +98,7 @@ export class Drain {
     for (const session of sessions) session.sendGoAway(this.#goAway(returnDelay(this.#returnWithinMs)));
     await this.#emptyWithin(timeoutMs);
     const left = [...this.#sessions.values()];
+    this.#replies.stopAll(new ProtocolError('draining', 'the server was drained'));
     const result = {
       left: sessions.length - left.length,
       interrupted: left.filter(({ state, core }) => state !== 'suspended' && core.channel.openStreams > 0)
@@ -103,7 +117,7 @@ export class Drain {
   }
 
   #emptyWithin(timeoutMs: number): Promise<void> {
-    if (this.#sessions.size === 0) return Promise.resolve();
+    if (this.#isEmpty) return Promise.resolve();
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, timeoutMs);
       this.#onEmpty = () => {

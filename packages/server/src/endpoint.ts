@@ -4,16 +4,17 @@ import {
   isProtocolError,
   ProtocolError,
   type ReceivedBody,
-  type RequestHandler,
   type ResumeOffer,
   type SessionCore,
 } from '@parlance/protocol';
-import { type BodyCoder, Endpoint, guard, type Wire } from '@parlance/protocol/internal';
+import { type BodyCoder, Endpoint, guard, type OwnHandler, type Wire } from '@parlance/protocol/internal';
 
 /** The endpoint of a server: what its connection and other sessions ask of it. */
 export class ServerEndpoint extends Endpoint {
   /** Bodies of this session that wait to be written to other sessions. */
   relayed = 0;
+  /** Nothing but its resume token tells who the client is, as the server has no `authenticate`. */
+  isAnonymous = false;
   #isAbandoned = false;
 
   /** The principal and the address whose shares of the process's memory the session uses. */
@@ -97,7 +98,7 @@ export class ServerEndpoint extends Endpoint {
   }
 
   /** Answers a received request with a handler of the server's. Never rejects. */
-  async answer(streamId: number, body: ReceivedBody, handler: RequestHandler): Promise<void> {
+  async answer(streamId: number, body: ReceivedBody, handler: OwnHandler): Promise<void> {
     try {
       await this.inbound.answer(streamId, body, handler);
     } catch (error) {

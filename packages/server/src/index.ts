@@ -23,6 +23,10 @@ export type {
 } from './agents/policy.js';
 export type { RelayStats } from './agents/transit.js';
 
+// Kept replies
+
+export type { KeepPolicy, RepliesOptions, ReplyQuestion } from './replies/options.js';
+
 // Scans
 
 export type { Scan, ScanContext, Verdict } from './agents/scan.js';

@@ -31,6 +31,11 @@ import type { Authenticate } from './admission/admission.js';
 import type { AgentsOptions } from './agents/policy.js';
 import type { Scan } from './agents/scan.js';
 import { createTrustedProxies, type TrustedProxies } from './http/addresses.js';
+import {
+  type RepliesOptions,
+  type ResolvedRepliesOptions,
+  resolveRepliesOptions,
+} from './replies/options.js';
 
 export interface ServerOptions extends CapabilityOptions {
   /** Path of the WebSocket endpoint. @default '/session' */
@@ -78,6 +83,8 @@ export interface ServerOptions extends CapabilityOptions {
    * @default agents of one principal see and reach each other
    */
   readonly agents?: AgentsOptions | undefined;
+  /** Which replies are kept, for how long, and who may follow them. @default those whose handler calls `keep` */
+  readonly replies?: RepliesOptions | undefined;
   /** @default silent */
   readonly logger?: Logger | undefined;
   /**
@@ -122,6 +129,7 @@ export interface ResolvedServerOptions {
   readonly batch: ResolvedBatchOptions | undefined;
   /** `undefined` without agents. */
   readonly agents: AgentsOptions | undefined;
+  readonly replies: ResolvedRepliesOptions;
   readonly logger: Logger;
   readonly security: M2MSecurity | undefined;
   readonly trustedProxies: TrustedProxies;
@@ -147,6 +155,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   onRequest: 'function',
   batch: 'object',
   agents: 'object',
+  replies: 'object',
   logger: 'logger',
   security: 'object',
   trustedProxies: 'list',
@@ -207,6 +216,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     onRequest: options.onRequest,
     batch: resolveBatchOptions(options.batch),
     agents,
+    replies: resolveRepliesOptions(options.replies),
     logger: options.logger === undefined ? SILENT_LOGGER : guardLogger(options.logger),
     security: resolveSecurity(options.security),
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),

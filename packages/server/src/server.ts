@@ -1,22 +1,23 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import {
-  type Capabilities,
   CloseReason,
+  Extension,
   type HelloPayload,
   ProtocolError,
   type RequestHandler,
+  type ResumeOffer,
   type Session,
   type SessionOptions,
-  Subprotocol,
+  type Subprotocol,
 } from '@parlance/protocol';
 import {
-  AgreementCache,
   attempt,
   createSweep,
   type EventRoute,
   guardLater,
   loggable,
   MemoryBudget,
+  type ReplyKeeper,
   sweepInterval,
   systemClock,
 } from '@parlance/protocol/internal';
@@ -43,6 +44,9 @@ import { Totals } from './observe/totals.js';
 import { runOnSession } from './on-session.js';
 import { resolveServerOptions, type ServerOptions } from './options.js';
 import { repeat } from './repeat.js';
+import { Replies } from './replies/replies.js';
+import { OfferedOptions } from './session-options.js';
+import { SessionRoute } from './session-route.js';
 
 /**
  * Creates a session server; `listen` or `attach` opens it.
@@ -57,12 +61,12 @@ export function createServer(options: ServerOptions = {}): Server {
 const MAX_HANDSHAKES = 10_000;
 /** How often quotas forget addresses that have nothing against them. */
 const FORGET_INTERVAL_MS = 30_000;
-/** How often suspended sessions that hold too much memory are evicted. */
-const EVICT_INTERVAL_MS = 1_000;
+/** How often suspended sessions that hold too much memory are evicted, and kept replies that are over forgotten. */
+const SWEEP_INTERVAL_MS = 1_000;
 
 class SessionServer implements Server, ConnectionHost {
   readonly options: ConnectionHost['options'];
-  readonly #sessionOptions = new Map<Subprotocol, SessionOptions>();
+  readonly #offered: OfferedOptions;
   readonly #endpoints = new Map<string, ServerEndpoint>();
   /** The same sessions as the application sees them. */
   readonly sessions = new Map<string, Session>();
@@ -73,6 +77,7 @@ class SessionServer implements Server, ConnectionHost {
   /** Exists only with `authenticate`: an unproved agent ID identifies no agent. */
   readonly #directory: Directory | undefined;
   readonly #relay: Relay | undefined;
+  readonly #replies: Replies;
   readonly #quotas: Quotas;
   readonly #handshakes: Handshakes<ServerEndpoint>;
   readonly #totals = new Totals();
@@ -93,14 +98,16 @@ class SessionServer implements Server, ConnectionHost {
 
   constructor(options: ServerOptions) {
     this.options = resolveServerOptions(options);
-    const { limits, timers, onRequest, capabilities } = this.options;
-    this.#offer(capabilities);
+    const { limits, timers, onRequest } = this.options;
+    this.#offered = new OfferedOptions(this.options);
+    const onOver = () => this.#drain?.handleEnded();
+    this.#replies = new Replies({ options: this.options, now: Date.now, onOver });
     this.#observation = new Observation(
       this.options,
       this.#observed(),
       () => this.#isLoaded && !this.#isDraining && !this.#isClosing,
     );
-    this.onRequest = onRequest && this.#observation.instrument(onRequest);
+    this.onRequest = onRequest && this.#observation.instrument(this.#replies.keepChosen(onRequest));
     this.loop = new LoopShares({
       share: this.options.loopShare,
       now: () => systemClock.now(),
@@ -180,7 +187,7 @@ class SessionServer implements Server, ConnectionHost {
     const sessions = this.#endpoints.size;
     logger.info({ event: 'server.draining', sessions, timeoutMs, returnWithinMs }, 'draining');
     this.#returnWithinMs = returnWithinMs;
-    this.#drain = new Drain(this.#endpoints, returnWithinMs, Date.now() + timeoutMs);
+    this.#drain = new Drain(this.#endpoints, this.#replies, returnWithinMs, Date.now() + timeoutMs);
     if (releasePort) this.#stopListening();
     this.#drained = this.#drain.run(timeoutMs).then((result) => {
       this.#stopListening();
@@ -200,6 +207,7 @@ class SessionServer implements Server, ConnectionHost {
           : this.onWireLost(session),
       ),
     );
+    this.#replies.stopAll(new ProtocolError('draining', 'the server closes'));
     this.#listener?.http.closeAllConnections();
     await closed;
     await this.#observation.close();
@@ -237,7 +245,7 @@ class SessionServer implements Server, ConnectionHost {
   }
 
   sessionOptions(subprotocol: Subprotocol): SessionOptions {
-    return this.#sessionOptions.get(subprotocol) as SessionOptions;
+    return this.#offered.of(subprotocol);
   }
 
   find(sessionId: string): ServerEndpoint | undefined {
@@ -246,13 +254,17 @@ class SessionServer implements Server, ConnectionHost {
 
   routeOf(session: ServerEndpoint): EventRoute | undefined {
     const relay = this.#relay;
-    if (relay === undefined) return undefined;
-    return {
-      take: (event, reservation) => relay.take(session, event, reservation),
-      memoryOf: (event) => relay.memoryOf(session, event),
-      refuse: (streamId, error) => relay.refuse(session, streamId, error),
-      isRelayed: (streamId) => relay.isRelayed(session, streamId),
-    };
+    if (relay === undefined && session.negotiated.extensions[Extension.REPLIES] === undefined)
+      return undefined;
+    return new SessionRoute(session, this.#replies, relay);
+  }
+
+  get keeper(): ReplyKeeper {
+    return this.#replies;
+  }
+
+  adoptReplies(session: ServerEndpoint, resume: ResumeOffer): void {
+    this.#replies.owners.adopt(session, resume);
   }
 
   claim(session: ServerEndpoint, { extensions }: HelloPayload): Refusal | undefined {
@@ -338,17 +350,6 @@ class SessionServer implements Server, ConnectionHost {
     return http?.listening ? closeListener(http) : Promise.resolve();
   }
 
-  /** Sets what sessions that begin from now on can agree on. */
-  #offer(capabilities: Capabilities): void {
-    const { limits, timers, avp, security } = this.options;
-    const { timeOrigin } = systemClock;
-    const agreements = new AgreementCache();
-    for (const subprotocol of Object.values(Subprotocol)) {
-      const shared = { capabilities, limits, timers, avp, security, agreements, timeOrigin };
-      this.#sessionOptions.set(subprotocol, { role: 'server', subprotocol, ...shared });
-    }
-  }
-
   #load(): Promise<void> {
     if (this.#loading === undefined) {
       this.#loading = this.#loadAll();
@@ -366,12 +367,13 @@ class SessionServer implements Server, ConnectionHost {
       loadCapabilities(capabilities, this.options.logger),
       this.#observation.load(),
     ]);
-    if (loaded !== capabilities) this.#offer(loaded);
+    if (loaded !== capabilities) this.#offered.offer(loaded);
     this.#isLoaded = true;
     const { logger } = this.options;
     this.#stops = [
       repeat(FORGET_INTERVAL_MS, () => this.#quotas.sweep(systemClock.now()), logger),
-      repeat(EVICT_INTERVAL_MS, () => this.memory.sweep(systemClock.now()), logger),
+      repeat(SWEEP_INTERVAL_MS, () => this.memory.sweep(systemClock.now()), logger),
+      repeat(SWEEP_INTERVAL_MS, () => this.#replies.sweep(), logger),
     ];
   }
 
@@ -387,6 +389,7 @@ class SessionServer implements Server, ConnectionHost {
         return [...connections].filter(({ hasWire }) => hasWire).length;
       },
       sessions: () => this.#endpoints.values(),
+      replies: this.#replies,
       totals: () => this.#totals.with([...connections].map((session) => session.stats())),
     };
   }

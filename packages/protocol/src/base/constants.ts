@@ -78,5 +78,7 @@ export const Extension = {
   VOCABULARIES: 'vocabularies',
   /** The client loads the code of some codecs after ACCEPT, and sends READY when it has. */
   READY: 'ready',
+  /** Replies that the server keeps, and that others than the requester may follow. */
+  REPLIES: 'replies',
 } as const;
 export type Extension = (typeof Extension)[keyof typeof Extension];

@@ -21,6 +21,7 @@ const KINDS = {
     phrase: 'a logger with the methods debug, info, warn and error, such as console or pino()',
     fits: (value: unknown) => has(value, ['debug', 'info', 'warn', 'error']),
   },
+  any: { phrase: 'any value', fits: () => true },
   signal: { phrase: 'an AbortSignal', fits: (value: unknown) => has(value, ['throwIfAborted']) },
 } as const;
 

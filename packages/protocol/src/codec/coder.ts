@@ -62,8 +62,12 @@ export interface BodyCoder {
   tensor(body: ReceivedBody): AvpMessage;
   /** @param onValues see `parseJson`. */
   parse<T>(text: string, onValues?: (values: number) => void): T;
-  /** Decodes the token parts of one stream; a character may be split between two of them. */
-  createPartText(): { push(ids: Uint32Array): string; end(): void };
+  /**
+   * Decodes the token parts of one stream; a character may be split between two of them.
+   *
+   * @param held the bytes of a character that parts before the first one ended in.
+   */
+  createPartText(held?: Uint8Array): { push(ids: Uint32Array): string; end(): void };
 }
 
 /** The codecs that a session may use now: negotiated, and loaded at both ends. */

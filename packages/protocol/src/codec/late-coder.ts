@@ -111,8 +111,8 @@ export class LateCoder implements BodyCoder {
     return parseJson(text, this.limits, onValues);
   }
 
-  createPartText(): { push(ids: Uint32Array): string; end(): void } {
-    return this.#loaded.createPartText();
+  createPartText(held?: Uint8Array): { push(ids: Uint32Array): string; end(): void } {
+    return this.#loaded.createPartText(held);
   }
 
   /** @throws {ProtocolError} `unsupported`. Context that was negotiated is loaded before it is used. */

@@ -127,6 +127,7 @@ const NEEDS_LINK: readonly string[] = [
   Extension.AGENTS,
   Extension.AVP,
   Extension.READY,
+  Extension.REPLIES,
 ];
 
 /** How tensors travel between the two models that were introduced, and why. */

@@ -27,6 +27,8 @@ export type { Message } from './messages/message.js';
 export type { Metadata, MetadataValue } from './messages/metadata.js';
 export type { Body, Part } from './messages/part.js';
 export type { BatchOptions } from './requests/batch-options.js';
+export type { FollowedReply, FollowOptions, ReplyInfo } from './requests/follow.js';
+export type { KeepOptions, KeptReply } from './requests/keeping.js';
 export type { ReplyStream } from './requests/reply.js';
 export type { RequestContext, RequestHandler } from './requests/responder.js';
 

@@ -1,5 +1,6 @@
 import { ProtocolError } from '../base/errors.js';
 import { assertOptions, type OptionKinds } from '../base/options.js';
+import type { FollowOptions } from './requests/follow.js';
 import type { RequestOptions, SendOptions, SendTensorOptions, SessionEvents } from './session.js';
 
 /** Checks the options and event names that an application passes to a session. */
@@ -36,6 +37,21 @@ export function assertRequestOptions(options: RequestOptions): void {
 export function assertSendTensorOptions(options: SendTensorOptions): void {
   if (options !== NONE) assertOptions(options, SEND_TENSOR);
 }
+
+const FOLLOW: OptionKinds<FollowOptions> = { after: 'number', signal: 'signal' };
+
+/** @throws {ProtocolError} `invalid_option`, `invalid_argument`. */
+export function assertFollowOptions(reply: unknown, options: FollowOptions): void {
+  if (typeof reply !== 'string' || reply === '' || reply.length > MAX_REPLY) {
+    throw new ProtocolError('invalid_argument', `reply: expected an ID or a name of 1 to ${MAX_REPLY} bytes`);
+  }
+  if (options === NONE) return;
+  assertOptions(options, FOLLOW);
+  const { after = 0 } = options;
+  if (Number.isSafeInteger(after) && after >= 0) return;
+  throw new ProtocolError('invalid_option', `after: expected a number of parts, not ${after}`);
+}
+const MAX_REPLY = 128;
 
 /** The default of all options; it need not be checked. */
 export const NONE = Object.freeze({});

@@ -9,6 +9,7 @@ import type { CodecLoader } from './codec-loader.js';
 import type { Mailbox } from './messages/mailbox.js';
 import type { ContentScanner, EventRoute, Logger, ScannerHost } from './ports.js';
 import type { ResolvedBatchOptions } from './requests/batch-options.js';
+import type { ReplyKeeper } from './requests/keeping.js';
 import type { RequestHandler } from './requests/responder.js';
 import type { Session, SessionEvents } from './session.js';
 import type { TransferMode } from './tensors/receiver.js';
@@ -49,6 +50,8 @@ export interface EndpointOptions {
   readonly route?: EventRoute | undefined;
   /** Creates the scanner of the session. @default content is not scanned */
   readonly createScanner?: ((host: ScannerHost) => ContentScanner) | undefined;
+  /** Keeps replies. @default none are kept */
+  readonly keeper?: ReplyKeeper | undefined;
   /** Answers a HELLO with the core's `accept` or `reject`. */
   readonly onHello?: ((event: Extract<SessionEvent, { type: 'hello' }>) => void) | undefined;
   /** The client has sent new credentials; answer with `grant` or `abort`. */

@@ -13,7 +13,7 @@ import { Intake, type IntakeEvent } from './messages/intake.js';
 import { createMessage, type ReceivedMessage } from './messages/message.js';
 import type { Outbound } from './outbound.js';
 import type { EventRoute } from './ports.js';
-import type { RequestHandler, Responder } from './requests/responder.js';
+import type { OwnHandler, Responder } from './requests/responder.js';
 import type { TensorReceiver } from './tensors/receiver.js';
 import { isTurnOver } from './turn.js';
 
@@ -65,8 +65,8 @@ export class Inbound {
   }
 
   /** Answers a received request with the given handler. */
-  async answer(streamId: number, body: ReceivedBody, handler: RequestHandler): Promise<void> {
-    await this.#getResponder().run(streamId, createMessage(body, this.#outbound.coder), handler);
+  async answer(streamId: number, body: ReceivedBody, handler: OwnHandler): Promise<void> {
+    await this.#getResponder().run(streamId, createMessage(body, this.#outbound.coder), handler, true);
   }
 
   /** Stops the handlers except those that run to completion. */
@@ -181,6 +181,9 @@ export class Inbound {
         batch,
         pump: () => host.pump(),
         ready: (streamId) => this.#outbound.room(streamId),
+        hasRoom: (streamId) => this.#outbound.hasRoom(streamId),
+        keeper: host.options.keeper,
+        hasReplies: host.negotiated.extensions[Extension.REPLIES] !== undefined,
       });
     }
     return this.#responder;

@@ -25,7 +25,7 @@ export interface CapabilityOptions {
    * @default CL100K_BASE, O200K_BASE. In a page: those whose vocabulary is loaded
    */
   readonly encodings?: readonly EncodingName[] | undefined;
-  /** Switches extensions on or off by name: link, resume, context, avp, agents. @default all on */
+  /** Switches extensions on or off by name: link, resume, context, avp, agents, replies. @default all on */
   readonly extensions?: Readonly<Record<string, boolean>> | undefined;
   /** Client: asks the server for the results of its scan. Server: on if it has a `scan`. @default false */
   readonly securityScanning?: boolean | undefined;
@@ -53,7 +53,7 @@ export const CAPABILITY_KINDS: OptionKinds<CapabilityOptions> = {
 const TRANSFER_MODES: readonly TransferMode[] = ['assemble', 'stream'];
 export const DEFAULT_ALGORITHMS: readonly Algorithm[] = Object.values(Algorithm);
 export const DEFAULT_ENCODINGS: readonly EncodingName[] = ['CL100K_BASE', 'O200K_BASE'];
-const KNOWN_EXTENSIONS: readonly string[] = ['link', 'resume', 'context', 'avp', 'agents'];
+const KNOWN_EXTENSIONS: readonly string[] = ['link', 'resume', 'context', 'avp', 'agents', 'replies'];
 
 /**
  * Resolves options to the capabilities that HELLO or ACCEPT advertises.
@@ -101,6 +101,7 @@ export function resolveCapabilities(
     context: true,
     agents: true,
     avp: true,
+    replies: true,
     ...Object.fromEntries(stated),
   };
   for (const [name, value] of Object.entries(wanted)) {
@@ -116,6 +117,7 @@ export function resolveCapabilities(
   if (wanted.context && !isProtected)
     extensions[Extension.CONTEXT] = encodeContextParameters(contextBounds(limits));
   if (wanted.agents) extensions[Extension.AGENTS] = agentExtension(options.agent ?? {});
+  if (wanted.link && wanted.replies) extensions[Extension.REPLIES] = '{}';
   const { avp } = options;
   if (wanted.avp && avp !== undefined && !isProtected)
     extensions[Extension.AVP] = codecs.avp.get().introduction(avp, options.agentId);

@@ -8,7 +8,7 @@ import type { Clock } from '../platform/clock.js';
 import { maxMessageSize } from '../session/body-rules.js';
 import { GuardedClock, guard } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
-import { Backpressure } from './messages/backpressure.js';
+import { Backpressure, hasRoom } from './messages/backpressure.js';
 import { CodingOrder } from './messages/coding-order.js';
 import { createMessage, type Message } from './messages/message.js';
 import { encodeMetadata, type Metadata } from './messages/metadata.js';
@@ -175,6 +175,11 @@ export class Outbound {
   /** Resolves when a stream has room. @param below see `Backpressure.wait`. */
   room(streamId: number, below?: number): Promise<void> {
     return this.#hasEnded ? RESOLVED : this.#backpressure.wait(this.#host.core, streamId, below);
+  }
+
+  /** Whether a stream has room now. */
+  hasRoom(streamId: number): boolean {
+    return hasRoom(this.#host.core, streamId);
   }
 
   /** The session is over: releases the senders and fails the replies. */

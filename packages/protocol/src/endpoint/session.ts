@@ -8,6 +8,7 @@ import type { AsyncDisposal } from './disposal.js';
 import type { Message } from './messages/message.js';
 import type { Metadata } from './messages/metadata.js';
 import type { Body } from './messages/part.js';
+import type { FollowedReply, FollowOptions, ReplyInfo } from './requests/follow.js';
 import type { ReplyStream } from './requests/reply.js';
 import type { SessionStats } from './stats.js';
 import type { TensorInput } from './tensors/tensor.js';
@@ -150,6 +151,21 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposal {
    * @throws {ProtocolError} `unsupported` if the server has no directory of agents.
    */
   agents(): Promise<Agents>;
+  /**
+   * Client: follows a reply that the server keeps, from any part: while it is written, and until some time after its
+   * end. Returns at once; parts that are not written yet are waited for. Leaving the loop does not stop the handler.
+   *
+   * @param reply the ID of a reply, or the name that this principal gave it.
+   * @throws {ProtocolError} `unsupported` if the server keeps no replies; `invalid_argument`. From the iteration:
+   * `unknown_reply` if there is no such reply or this principal may not follow it; the error that the reply ended with.
+   */
+  follow(reply: string, options?: FollowOptions): FollowedReply;
+  /**
+   * Client: lists the kept replies that this principal may follow, newest first.
+   *
+   * @throws {ProtocolError} `unsupported` if the server keeps no replies; errors of {@link request}.
+   */
+  replies(): Promise<readonly ReplyInfo[]>;
   /**
    * Resolves when everything that was sent is acknowledged.
    *

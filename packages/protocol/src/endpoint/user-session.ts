@@ -1,11 +1,13 @@
 import { parts } from '#parts';
+import { Extension } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import type { Negotiated } from '../control/agreement.js';
-import { DIRECTORY, isAgentAddress, isAgentId } from '../link/addressing.js';
+import { DIRECTORY, isAgentAddress, isAgentId, REPLIES } from '../link/addressing.js';
 import type { SessionState } from '../session/types.js';
 import type { Agents } from './agents/agents.js';
 import {
   assertEventName,
+  assertFollowOptions,
   assertRequestOptions,
   assertSendOptions,
   assertSendTensorOptions,
@@ -17,6 +19,13 @@ import type { Mailbox } from './messages/mailbox.js';
 import type { Message } from './messages/message.js';
 import type { Body } from './messages/part.js';
 import type { Outbound } from './outbound.js';
+import {
+  type FollowedReply,
+  Following,
+  type FollowOptions,
+  type ReplyInfo,
+  replyTarget,
+} from './requests/follow.js';
 import type { ReplyStream } from './requests/reply.js';
 import type {
   CloseResult,
@@ -110,6 +119,33 @@ export class UserSession extends AsyncClosing implements Session {
   async agents(): Promise<Agents> {
     const { askForAgents } = await parts.agents.load();
     return await askForAgents((query) => this.#host.outbound.stream(query, NONE, DIRECTORY));
+  }
+
+  follow(reply: string, options: FollowOptions = NONE): FollowedReply {
+    assertFollowOptions(reply, options);
+    const { after = 0, signal } = options;
+    signal?.throwIfAborted();
+    const target = replyTarget(reply);
+    const metadata = { follow: after === 0 ? target : { ...target, after } };
+    return new Following(this.#keeper().stream('', { metadata, signal }, REPLIES), after, async () => {
+      await this.#keeper().request('', { metadata: { stop: target } }, REPLIES);
+    });
+  }
+
+  async replies(): Promise<readonly ReplyInfo[]> {
+    const { readReplies } = await parts.requests.load();
+    return await readReplies(this.#keeper().stream('', { metadata: { list: {} } }, REPLIES));
+  }
+
+  /** @throws {ProtocolError} `unsupported`, `session_closed`. */
+  #keeper(): Outbound {
+    const { outbound, negotiated, reachesAgents } = this.#host;
+    if (!reachesAgents) throw new ProtocolError('unsupported', 'only a client follows replies');
+    if (negotiated.extensions[Extension.REPLIES] !== undefined) return outbound;
+    throw new ProtocolError(
+      'unsupported',
+      'the server keeps no replies: the extension "replies" was not agreed on',
+    );
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Message> {

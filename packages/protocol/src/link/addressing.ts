@@ -25,6 +25,8 @@ const RESERVED: ReadonlySet<string> = new Set(['shared', 'session']);
 export const DIRECTORY = '@directory';
 /** The sender of reports about undeliverable messages. */
 export const DELIVERY = '@delivery';
+/** The replies that the server keeps. */
+export const REPLIES = '@replies';
 
 /** Whether an agent may have this name. */
 export function isAgentId(name: string): boolean {
@@ -59,9 +61,17 @@ export class AliasWriter {
   }
 }
 
+/** The names that an end accepts: all of them, or without the extension `agents` only those of the server. */
+export type Addressing = 'agents' | 'server';
+
 /** The receiving side: names for numbers. */
 export class AliasReader {
   readonly #names = new Map<number, string>();
+  readonly #addressing: Addressing;
+
+  constructor(addressing: Addressing = 'agents') {
+    this.#addressing = addressing;
+  }
 
   /** @throws {ProtocolError} `bad_frame` if the number is out of range or the name is not valid. */
   handleAlias(alias: number, name: Uint8Array): void {
@@ -70,7 +80,11 @@ export class AliasReader {
     }
     // Names are short and ASCII, so a long one need not be decoded.
     const text = name.length <= MAX_NAME_SIZE ? decodeUtf8(name) : '';
-    if (!AGENT_ID.test(text) && !SERVER_NAME.test(text) && !ADDRESS.test(text)) {
+    const isAgent = AGENT_ID.test(text) || ADDRESS.test(text);
+    if (isAgent && this.#addressing !== 'agents') {
+      throw new ProtocolError('bad_frame', 'an alias for an agent, although agents were not negotiated');
+    }
+    if (!isAgent && !SERVER_NAME.test(text)) {
       throw new ProtocolError(
         'bad_frame',
         'an alias must name an agent: 1 to 128 letters, digits, - or _, or ~ and up to 127 of them',

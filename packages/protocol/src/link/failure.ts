@@ -26,6 +26,9 @@ const OWN_CODES = [
   'unrepresentable',
   'unknown_agent',
   'peer_gone',
+  'unknown_reply',
+  'too_many_replies',
+  'reply_too_large',
 ] as const;
 /** Codes for defects of a received tensor or request; no error of a handler is sent with one of these. */
 const VERDICT_CODES = [

@@ -5,7 +5,7 @@ import { BodyCodec, type CodedBody, type SecurityStatus } from '../codec/body.js
 import type { ContextParameters } from '../codec/context/parameters.js';
 import type { LinkParameters } from '../control/agreement.js';
 import { Acknowledgement } from './acknowledgement.js';
-import { AliasReader, AliasWriter } from './addressing.js';
+import { type Addressing, AliasReader, AliasWriter } from './addressing.js';
 import { type ContextUse, LinkContext } from './context-coding.js';
 import { ReceiveCredit, type ReceiveCreditOptions, SendCredit } from './credit.js';
 import { encodeFailure, encodeVerdict } from './failure.js';
@@ -54,8 +54,8 @@ export interface LinkOptions {
   readonly gate?: RateLimiter | undefined;
   /** Set if context coding was negotiated. */
   readonly context?: ContextParameters | undefined;
-  /** Messages and requests may be addressed to agents. */
-  readonly addressing: boolean;
+  /** The names that messages and requests may be addressed to. @default none */
+  readonly addressing: Addressing | undefined;
 }
 
 /** Least memory for unconfirmed frames: four times the bytes after which a peer acknowledges. */
@@ -86,7 +86,7 @@ export class Link {
     const sendCredit = new SendCredit(initialCredit(peer));
     const receiveCredit = new ReceiveCredit(creditBounds(own, limits), outbox);
     const context = parameters && new LinkContext(parameters, limits.maxMessageSize);
-    const aliases = addressing ? new AliasReader() : undefined;
+    const aliases = addressing && new AliasReader(addressing);
     const assembler = new Assembler(limits, aliases);
     const parts = { streams, outbox, assembler, sendCredit, receiveCredit, context };
     const closer = new StreamCloser(parts);
@@ -102,7 +102,7 @@ export class Link {
     outbox.attach({
       credit: sendCredit,
       context,
-      aliases: addressing ? new AliasWriter() : undefined,
+      aliases: addressing && new AliasWriter(),
       listener: closer,
       maxRetained: Math.max(MIN_RETAINED, 2 * limits.sessionWindow),
     });

@@ -8,6 +8,7 @@ import { BodyCodec, type ReceivedBody } from '../codec/body.js';
 import { isM2M } from '../codec/m2m/prefix.js';
 import type { M2MSecurity } from '../codec/m2m/security.js';
 import { type LinkParameters, linkParameters, type Negotiated } from '../control/agreement.js';
+import { type Addressing, REPLIES } from '../link/addressing.js';
 import { decodeLinkFrame, isBodyKind } from '../link/frame.js';
 import type { BodyToSend, OutgoingTransfer } from '../link/link.js';
 
@@ -25,6 +26,12 @@ export function maxMessageSize(role: 'client' | 'server', negotiated: Negotiated
     ANNOUNCED_TO[role](negotiated)['maxMessageSize'] ?? Infinity,
     limits.maxMessageSize,
   );
+}
+
+/** The names that bodies of a session may be addressed to. */
+export function addressingOf({ extensions }: Negotiated): Addressing | undefined {
+  if (extensions[Extension.AGENTS] !== undefined) return 'agents';
+  return extensions[Extension.REPLIES] === undefined ? undefined : 'server';
 }
 
 /** What the peer states about its link, within the limits that it announced. */
@@ -48,7 +55,7 @@ export interface BodyRulesOptions {
 export class BodyRules {
   readonly #negotiated: Negotiated;
   readonly #security: M2MSecurity | undefined;
-  readonly #isAddressing: boolean;
+  readonly #addressing: Addressing | undefined;
   /** The peer reads one-way messages and tensors that are for itself. */
   readonly #takesMessages: boolean;
   readonly #maxMessage: number;
@@ -59,7 +66,7 @@ export class BodyRules {
     const { takesMessages, maxTransfer } = peerLink(options);
     this.#negotiated = negotiated;
     this.#security = security;
-    this.#isAddressing = negotiated.extensions[Extension.AGENTS] !== undefined;
+    this.#addressing = addressingOf(negotiated);
     this.#takesMessages = takesMessages;
     this.#maxMessage = maxMessageSize(role, negotiated, limits);
     const announced = ANNOUNCED_TO[role](negotiated)['maxTransferSize'];
@@ -112,7 +119,8 @@ export class BodyRules {
   }
 
   #assertAddressable(agent: string | undefined): void {
-    if (agent === undefined || this.#isAddressing) return;
+    if (agent === undefined || this.#addressing === 'agents') return;
+    if (this.#addressing === 'server' && agent === REPLIES) return;
     throw new ProtocolError(
       'unsupported',
       'messages to agents need the extension "agents"; a server agrees to it only with the option "authenticate"',

@@ -6,7 +6,7 @@ import { linkParameters } from '../control/agreement.js';
 import type { GoAwayPayload } from '../control/messages.js';
 import { type BodyToSend, Link, type LinkEvent, type OutgoingTransfer } from '../link/link.js';
 import type { Outbox } from '../link/outbox.js';
-import { BodyRules, peerLink } from './body-rules.js';
+import { addressingOf, BodyRules, peerLink } from './body-rules.js';
 import type { ChannelOptions } from './channel-options.js';
 import { assertNotDraining, assertOpen, type ChannelHost, type SessionChannel } from './closed-channel.js';
 import type { Channel } from './types.js';
@@ -34,7 +34,7 @@ export class LinkChannel implements SessionChannel {
       outbox,
       gate: limiter,
       context: hasContext ? contextOf(ownExtensions, peerExtensions) : undefined,
-      addressing: negotiated.extensions[Extension.AGENTS] !== undefined,
+      addressing: addressingOf(negotiated),
     });
   }
 

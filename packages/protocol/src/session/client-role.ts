@@ -60,6 +60,9 @@ export class ClientRole implements Role {
   get awaitedCodecs(): ReadonlySet<LaterCodec> {
     return NONE_AWAITED;
   }
+  get resumeProof(): undefined {
+    return undefined;
+  }
   get limiter(): undefined {
     return undefined;
   }

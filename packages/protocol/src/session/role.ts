@@ -46,6 +46,8 @@ export interface Role extends RoleDeadlines {
   readonly goAway: GoAwayPayload | undefined;
   /** Server: agreed codecs whose code the client has not loaded yet. */
   readonly awaitedCodecs: ReadonlySet<LaterCodec>;
+  /** See {@link SessionCore}. */
+  readonly resumeProof: SessionCore['resumeProof'];
   /** Client: how long the last REJECT asked to wait, in milliseconds. */
   readonly retryAfterMs: number;
   /** Server: enforces the announced rates, from ACCEPT on. */

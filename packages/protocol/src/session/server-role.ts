@@ -44,6 +44,7 @@ export class ServerRole implements Role {
   #statedAgentId: string | undefined;
   #agentId: string | undefined;
   #guard: ResumeGuard | undefined;
+  resumeProof: ResumeGuard | undefined;
   awaitedCodecs: ReadonlySet<LaterCodec> = NONE_AWAITED;
   // Created on first use: most sessions need neither.
   #credentials: CredentialExpiry | undefined;
@@ -195,7 +196,8 @@ export class ServerRole implements Role {
     this.#statedAgentId = hello.agentId;
     this.#agentId = agentId;
     this.#hello = undefined;
-    if (negotiated.extensions[Extension.RESUME] !== undefined) this.#guard = new ResumeGuard();
+    if (negotiated.extensions[Extension.RESUME] !== undefined)
+      this.resumeProof = this.#guard = new ResumeGuard();
     this.limiter = new RateLimiter(session.options.limits);
     const later = offer.extensions[Extension.READY];
     if (later !== undefined && negotiated.extensions[Extension.READY] !== undefined) {

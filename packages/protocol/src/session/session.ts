@@ -54,6 +54,9 @@ export class Core extends SessionInternals implements SessionCore {
   get awaitedCodecs(): ReadonlySet<LaterCodec> {
     return this.role.awaitedCodecs;
   }
+  get resumeProof(): SessionCore['resumeProof'] {
+    return this.role.resumeProof;
+  }
   get retryAfterMs(): number {
     return this.role.retryAfterMs;
   }

@@ -199,6 +199,8 @@ export interface SessionCore {
   readonly roundTripMs: number | undefined;
   /** The last GOAWAY: at the client the received one, at the server the one that it sent. */
   readonly goAway: GoAwayPayload | undefined;
+  /** Server: checks resume tokens of the session, also after its end; `undefined` without resume. */
+  readonly resumeProof: { matches(token: string): boolean } | undefined;
   /** Client: how long the last REJECT asked to wait before the next connection, in milliseconds. */
   readonly retryAfterMs: number;
 

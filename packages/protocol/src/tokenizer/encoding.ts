@@ -6,7 +6,7 @@ import { TokenEncoder } from './encode.js';
 import { createJob, type EncodeJob } from './job.js';
 import { createScanner } from './scanner.js';
 import { MAX_SHORT } from './short-key.js';
-import { createStreamDecoder, type StreamDecoder } from './stream-decoder.js';
+import { createStreamDecoder, type StreamDecodeOptions, type StreamDecoder } from './stream-decoder.js';
 import type { TokenTable } from './token-table.js';
 import { encodeTokenIds } from './varints.js';
 import type { Vocabulary } from './vocabulary.js';
@@ -70,7 +70,7 @@ export interface Encoding {
   byteLength(ids: ArrayLike<number>, options?: DecodeOptions): number;
 
   /** A decoder for tokens that arrive in pieces. */
-  createDecoder(options?: DecodeOptions): StreamDecoder;
+  createDecoder(options?: StreamDecodeOptions): StreamDecoder;
 }
 
 /** Reused for texts that fit; calls that use these buffers are never interrupted. */

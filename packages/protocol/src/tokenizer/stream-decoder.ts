@@ -28,9 +28,15 @@ export interface StreamDecoder {
 /** An incomplete character has at most three bytes. */
 const MAX_HELD = 3;
 
-export function createStreamDecoder(decoder: TokenDecoder, options: DecodeOptions = {}): StreamDecoder {
+export interface StreamDecodeOptions extends DecodeOptions {
+  /** The beginning of a character that tokens before the first ones ended in, at most 3 bytes. @default none */
+  readonly held?: Uint8Array | undefined;
+}
+
+export function createStreamDecoder(decoder: TokenDecoder, options: StreamDecodeOptions = {}): StreamDecoder {
   const held = new Uint8Array(MAX_HELD);
-  let heldLength = 0;
+  let heldLength = Math.min(MAX_HELD, options.held?.length ?? 0);
+  if (options.held !== undefined) held.set(options.held.subarray(0, heldLength));
   let left = options.maxBytes ?? DEFAULT_LIMITS.maxMessageSize;
   let failure: unknown;
 
@@ -68,7 +74,7 @@ export function createStreamDecoder(decoder: TokenDecoder, options: DecodeOption
 }
 
 /** The number of bytes at the end that begin a character without completing it. */
-function incompleteLength(bytes: Uint8Array): number {
+export function incompleteLength(bytes: Uint8Array): number {
   for (let back = 1; back <= Math.min(MAX_HELD, bytes.length); back++) {
     const byte = bytes[bytes.length - back] as number;
     if ((byte & 0xc0) === 0x80) continue;

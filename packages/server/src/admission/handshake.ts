@@ -3,6 +3,7 @@ import {
   CloseCode,
   type HelloPayload,
   ProtocolError,
+  type ResumeOffer,
   type ResumeRefusal,
   type Subprotocol,
 } from '@parlance/protocol';
@@ -31,6 +32,8 @@ export interface HandshakeHost {
   find(sessionId: string): ServerEndpoint | undefined;
   /** The connection resumes `session` in place of its own. */
   onResumed(session: ServerEndpoint, own: ServerEndpoint): void;
+  /** The session begins in place of the one that HELLO names, and may continue to follow its replies. */
+  adoptReplies(session: ServerEndpoint, resume: ResumeOffer): void;
   /** The client is refused with REJECT. */
   onRefused(refusal: Refusal): void;
   /** The credentials were wrong, or the handshake failed by the client's fault. */
@@ -142,6 +145,7 @@ export class Handshake {
     const { logger } = this.#host.options;
     session.principal = principal;
     session.agentId = agentId;
+    session.isAnonymous = counted === undefined;
     const address = `address ${addressKey(this.#ip)}`;
     this.#events.onIdentified(counted);
     session.memoryKeys = counted === undefined ? [address] : [address, `principal ${counted}`];
@@ -153,6 +157,7 @@ export class Handshake {
     const { core } = session;
     const outcome = core.accept(newSessionId(), systemClock.now(), { agentId, refusal: notResumed });
     if (outcome.accepted) {
+      if (hello.resume !== undefined) this.#host.adoptReplies(session, hello.resume);
       const { algorithms, encoding } = outcome.agreement;
       const fields = { event: 'session.accepted', ip: this.#ip, session: core.id, algorithms, encoding };
       logger.info(fields, 'session accepted');

@@ -18,8 +18,8 @@ import type { BodyCoder } from '@parlance/protocol/internal';
  * @param awaited codecs that the other session's client has not loaded yet.
  */
 export function isSharedCoding(
-  { codec, bytes }: ReceivedBody,
-  from: Negotiated,
+  { codec, bytes }: Pick<ReceivedBody, 'codec' | 'bytes'>,
+  from: Pick<Negotiated, 'encoding'>,
   to: Negotiated,
   awaited: ReadonlySet<LaterCodec>,
 ): boolean {

@@ -1,6 +1,7 @@
 import type { Session } from '@parlance/protocol';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Refusal } from '../admission/admission.js';
+import type { Replies } from '../replies/replies.js';
 import type { Totals } from './totals.js';
 import type { RequestOutcome } from './tracing.js';
 
@@ -25,6 +26,7 @@ export interface Observed {
   /** Connections, including those without a session yet. */
   readonly connections: number;
   sessions(): Iterable<Pick<Session, 'state' | 'stats'>>;
+  readonly replies: Pick<Replies, 'running' | 'followers' | 'usage'>;
   totals(): Totals;
 }
 
@@ -44,6 +46,9 @@ export function createMetrics(observed: Observed): Metrics {
   const blocked = gauge('sessions_blocked', 'Sessions that wait for credit from their peer.');
   const streams = gauge('streams_open', 'Open streams of all sessions, in both directions.');
   const queued = gauge('queued_bytes', 'Bytes of bodies waiting to be written.');
+  const kept = gauge('replies_kept', 'Replies that are kept, by whether their handlers run.', ['state']);
+  const keptBytes = gauge('replies_kept_bytes', 'Bytes of memory of all kept replies.');
+  const followers = gauge('replies_followers', 'Sessions that follow a reply whose handler runs.');
   const draining = gauge('draining', '1 while the server drains, else 0.');
   const accepted = counter('sessions_accepted', 'Sessions accepted and sessions resumed.', ['kind']);
   const refused = counter('sessions_refused', 'Clients that were refused, by REJECT and close code.', [
@@ -86,6 +91,11 @@ export function createMetrics(observed: Observed): Metrics {
     queued.set(counts.queued);
     connections.set(observed.connections);
     draining.set(observed.isDraining ? 1 : 0);
+    const { running, usage } = observed.replies;
+    kept.set({ state: 'running' }, running);
+    kept.set({ state: 'over' }, Math.max(0, usage.replies - running));
+    keptBytes.set(usage.bytes);
+    followers.set(observed.replies.followers);
   };
 
   const observeTotals = (): void => {

@@ -289,8 +289,8 @@ class SessionCoder implements BodyCoder {
     return parseJson(text, this.limits, onValues);
   }
 
-  createPartText(): { push(ids: Uint32Array): string; end(): void } {
-    return vocabularyOf(this.#options).createDecoder({ maxBytes: this.limits.maxMessageSize });
+  createPartText(held?: Uint8Array): { push(ids: Uint32Array): string; end(): void } {
+    return vocabularyOf(this.#options).createDecoder({ maxBytes: this.limits.maxMessageSize, held });
   }
 }
 

@@ -55,7 +55,8 @@ export class Backpressure {
   }
 }
 
-function hasRoom(core: SessionCore, streamId: number, below: number | undefined): boolean {
+/** See {@link Backpressure.wait}. */
+export function hasRoom(core: SessionCore, streamId: number, below?: number): boolean {
   if (below !== undefined) return core.channel.queuedOn(streamId) < below;
   const queued = core.channel.memoryOf(streamId);
   return queued < STREAM_LOW_WATER || (queued < STREAM_HIGH_WATER && core.heldBytes <= SESSION_HIGH_WATER);

@@ -18,6 +18,15 @@ export type Part =
   | { readonly json: unknown }
   | { readonly bytes: Uint8Array };
 
+/** A part that is coded already. */
+export class CodedPart {
+  readonly body: CodedBody;
+
+  constructor(body: CodedBody) {
+    this.body = body;
+  }
+}
+
 export interface EncodeOptions {
   /** @default 'auto' */
   readonly algorithm?: Algorithm | 'CONTEXT' | 'auto' | undefined;
@@ -67,11 +76,12 @@ const LARGE_CONTENT = 128 * 1024;
  * @throws {ProtocolError} `invalid_argument` if it is not a part or has no JSON form; errors of the codec.
  */
 export function encodePart(
-  part: Part,
+  part: Part | CodedPart,
   coder: BodyCoder,
   options: EncodeOptions = {},
 ): CodedBody | Promise<CodedBody> {
   if (typeof part === 'string') return encodeContent(part, coder, options);
+  if (part instanceof CodedPart) return part.body;
   if (typeof part === 'object' && part !== null) {
     if ('text' in part && typeof part.text === 'string') return encodeContent(part.text, coder, options);
     if ('tokens' in part) {

@@ -25,6 +25,13 @@ export class LateReply implements ReplyStream {
     return this.#reply?.metadata ?? NO_METADATA;
   }
 
+  get keptId(): string | undefined {
+    return this.#reply?.keptId;
+  }
+  get position(): number {
+    return this.#reply?.position ?? 0;
+  }
+
   cancel(): void {
     this.#isCancelled = true;
     this.#reply?.cancel();

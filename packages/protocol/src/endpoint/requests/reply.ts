@@ -6,6 +6,7 @@ import type { BodyCoder } from '../../codec/coder.js';
 import { Inbox } from '../messages/inbox.js';
 import { createMessage, type Message, type PartText, type ReceivedMessage } from '../messages/message.js';
 import { decodeMetadata, type Metadata } from '../messages/metadata.js';
+import { KEPT, type KeptMetadata, readKept } from './kept-metadata.js';
 
 /**
  * The reply to a request, part by part. It has one reader at a time. The iteration throws the error of a
@@ -16,6 +17,10 @@ export interface ReplyStream extends AsyncIterable<Message> {
   readonly id: number;
   /** The metadata of the reply; empty until it arrives. */
   readonly metadata: Metadata;
+  /** The ID of a reply that the server keeps, for `session.follow`; known with its first part. */
+  readonly keptId: string | undefined;
+  /** The number of the part that the reader took last, counted from 1; 0 before the first. */
+  readonly position: number;
   /** Stops the handler at the peer and ends the iteration. A second call has no effect. */
   cancel(): void;
 }
@@ -65,6 +70,11 @@ class StreamReply implements Reply {
   #isText = false;
   #hasParts = false;
   #metadata: Metadata = Object.freeze({});
+  #kept: KeptMetadata | undefined;
+  /** The beginning of a character that the next part continues, if that is of tokens. */
+  #held: Uint8Array | undefined;
+  /** Parts that the reader has taken. */
+  #taken = 0;
   #encodedMetadata: Uint8Array | undefined;
   #isOver = false;
   /** Kept instead of messages if the caller waits for the whole reply. */
@@ -74,7 +84,7 @@ class StreamReply implements Reply {
   /** Memory of {@link #bodies}. */
   readonly #reservations: Reservation[] = [];
   /** Memory of the part that the reader took last. */
-  #taken: Reservation | undefined;
+  #lastTaken: Reservation | undefined;
   #whole: { resolve: (message: Message) => void; reject: (error: unknown) => void } | undefined;
 
   constructor(options: ReplyOptions) {
@@ -83,7 +93,8 @@ class StreamReply implements Reply {
     this.#parts = new Inbox({
       onTake: (part) => {
         this.#releaseTaken();
-        this.#taken = part.reservation;
+        this.#taken++;
+        this.#lastTaken = part.reservation;
         options.consume(this.id, part.charge);
       },
       onDone: () => this.#releaseTaken(),
@@ -93,6 +104,14 @@ class StreamReply implements Reply {
 
   get metadata(): Metadata {
     return this.#metadata;
+  }
+
+  get keptId(): string | undefined {
+    return this.#kept?.id;
+  }
+
+  get position(): number {
+    return (this.#kept?.after ?? 0) + this.#taken;
   }
 
   get isOver(): boolean {
@@ -134,6 +153,7 @@ class StreamReply implements Reply {
     }
     if (body.codec === BodyCodec.TOKEN_NATIVE) this.#partText ??= this.#createPartText();
     else this.#endTokens();
+    this.#held = undefined;
     const message = createMessage(body, this.#coder, this.#partText, this.#onText);
     message.reservation = reservation;
     this.#parts.push(message);
@@ -142,7 +162,7 @@ class StreamReply implements Reply {
   /** `undefined` if the vocabulary could not be loaded; then reading the text throws. */
   #createPartText(): PartText | undefined {
     try {
-      return this.#coder.createPartText();
+      return this.#coder.createPartText(this.#held);
     } catch (error) {
       if (error instanceof ProtocolError) return undefined;
       throw error;
@@ -208,8 +228,14 @@ class StreamReply implements Reply {
   }
 
   #learn(metadata: Uint8Array): void {
-    this.#metadata = decodeMetadata(metadata, this.#coder.limits.maxJsonDepth);
+    const decoded = decodeMetadata(metadata, this.#coder.limits.maxJsonDepth);
     this.#encodedMetadata = metadata;
+    if (this.#kept === undefined) {
+      this.#kept = readKept(decoded);
+      this.#held = this.#kept?.held;
+    }
+    const { [KEPT]: kept, ...rest } = decoded;
+    this.#metadata = kept === undefined ? decoded : Object.freeze(rest);
   }
 
   /** Keeps a part for {@link whole}. The size of the whole reply is limited like that of a message. */
@@ -227,8 +253,8 @@ class StreamReply implements Reply {
   }
 
   #releaseTaken(): void {
-    this.#taken?.release();
-    this.#taken = undefined;
+    this.#lastTaken?.release();
+    this.#lastTaken = undefined;
   }
 
   #finish(): void {

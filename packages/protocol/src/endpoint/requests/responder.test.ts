@@ -11,7 +11,8 @@ import { decodeMetadata } from '../messages/metadata.js';
 import { SILENT_LOGGER } from '../ports.js';
 import type { Session } from '../session.js';
 import { isTurnOver } from '../turn.js';
-import { answer, type ReplySink, type RequestHandler } from './responder.js';
+import type { ReplySink } from './output.js';
+import { answer, type RequestHandler } from './responder.js';
 
 const coder = createBodyCoder({
   algorithms: ['NONE'],
@@ -52,6 +53,10 @@ async function replyOf(
     isWanted,
     runToCompletion: () => sent.push('runs to completion'),
     ready: () => Promise.resolve(),
+    hasRoom: () => true,
+    keep: () => {
+      throw new ProtocolError('unsupported', 'only a server keeps replies');
+    },
   };
   const body = { ...plainBody(bytes), originalLength: undefined, charge: 0, metadata };
   await answer(request ?? createMessage(body, coder), new AbortController().signal, sink, {

@@ -1,17 +1,17 @@
-import { ProtocolError } from '../../base/errors.js';
-import type { CodedBody } from '../../codec/body.js';
-import type { BodyCoder } from '../../codec/coder.js';
+import { isProtocolError, ProtocolError } from '../../base/errors.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
 import { loggable } from '../loggable.js';
 import type { Message, ReceivedMessage } from '../messages/message.js';
-import { encodeMetadata, type Metadata } from '../messages/metadata.js';
-import { encodePart, type Part } from '../messages/part.js';
+import type { Metadata } from '../messages/metadata.js';
+import { CodedPart, encodePart, type Part } from '../messages/part.js';
 import { isFaultOf } from '../messages/undecodable.js';
 import type { Logger } from '../ports.js';
 import type { Session } from '../session.js';
 import { PartBatch } from './batch.js';
 import { type BatchOptions, type ResolvedBatchOptions, resolveBatchOptions } from './batch-options.js';
+import type { KeepOptions, KeptReply, ReplyKeeper } from './keeping.js';
+import { Output, type OutputOptions, type ReplySink } from './output.js';
 
 /** Passed to a request handler with the request. */
 export interface RequestContext {
@@ -39,6 +39,15 @@ export interface RequestContext {
    * @throws {ProtocolError} `invalid_option`.
    */
   setBatch(options: BatchOptions | undefined): void;
+  /**
+   * Server: keeps the reply, so that it can be followed from any part, now and after its end, and lets the handler go
+   * on when the session ends, as {@link runToCompletion} does. From then on only the requester's cancel, a `stop()` of
+   * its owner, and `abandonAfterMs` without a reader stop the handler. Call it before the first part; a second call
+   * replaces the first.
+   *
+   * @throws {ProtocolError} `unsupported` at a client; `invalid_argument` after the first part; `invalid_option`; `too_many_replies` or `over_budget` if a bound of the principal or the server is met.
+   */
+  keep(options?: KeepOptions): KeptReply;
 }
 
 /**
@@ -51,28 +60,16 @@ export type RequestHandler = (
   context: RequestContext,
 ) => Part | undefined | Promise<Part | undefined> | AsyncIterable<Part>;
 
-/** Sends the reply to one request. */
-export interface ReplySink {
-  respond(body: CodedBody): void;
-  chunk(body: CodedBody): void;
-  end(): void;
-  fail(error: unknown): void;
-  /** Reports to the requester that its request cannot be decoded. */
-  refuse(error: ProtocolError): void;
-  isWanted(): boolean;
-  /** Only the requester may stop the handler from now on. */
-  runToCompletion(): void;
-  /** Resolves when the stream has room for more. */
-  ready(): Promise<void>;
-}
+/** A handler of Parlance itself, whose parts may be coded already. */
+export type OwnHandler = (
+  request: Message,
+  context: RequestContext,
+) => ReturnType<RequestHandler> | AsyncIterable<Part | CodedPart>;
 
-export interface AnswerOptions {
-  readonly handler: RequestHandler | undefined;
+export interface AnswerOptions extends OutputOptions {
+  readonly handler: OwnHandler | undefined;
   readonly session: Session;
-  readonly coder: BodyCoder;
   readonly logger: Logger;
-  /** Bytes of encoded metadata. */
-  readonly maxMetadataSize: number;
   readonly clock: Clock;
   /**
    * Called after a part of `size` bytes. Resolves when other work has had the event loop; `undefined` if it
@@ -89,6 +86,9 @@ export interface ResponderOptions extends Omit<AnswerOptions, 'handler'> {
   readonly pump: () => void;
   /** Resolves when a stream has room for more. */
   readonly ready: (streamId: number) => Promise<void>;
+  readonly hasRoom: (streamId: number) => boolean;
+  /** Server: keeps replies. */
+  readonly keeper: ReplyKeeper | undefined;
 }
 
 /** A handler that has not returned. */
@@ -107,7 +107,12 @@ export class Responder {
   }
 
   /** Resolves when the reply is complete or no longer wanted. Never rejects. */
-  async run(streamId: number, message: ReceivedMessage, handler: RequestHandler | undefined): Promise<void> {
+  async run(
+    streamId: number,
+    message: ReceivedMessage,
+    handler: OwnHandler | undefined,
+    isOwn = false,
+  ): Promise<void> {
     const running: Running = { controller: new AbortController(), runsToCompletion: false };
     this.#running.set(streamId, running);
     const { core, pump, session, logger } = this.#options;
@@ -115,7 +120,7 @@ export class Responder {
     if (core.channel.consume(streamId, message.charge)) pump();
     const sink = this.#sinkOf(streamId, running);
     try {
-      await answer(message, running.controller.signal, sink, { ...this.#options, handler });
+      await answer(message, running.controller.signal, sink, { ...this.#options, handler, isOwn });
     } catch (error) {
       // A single request must not end the process.
       const fields = { event: 'request.unanswered', session: session.id, err: loggable(error) };
@@ -143,7 +148,7 @@ export class Responder {
   }
 
   #sinkOf(streamId: number, running: Running): ReplySink {
-    const { core, pump, ready } = this.#options;
+    const { core, pump, ready, hasRoom, keeper, session } = this.#options;
     return {
       respond(body) {
         core.channel.respond(streamId, body);
@@ -170,6 +175,19 @@ export class Responder {
         running.runsToCompletion = true;
       },
       ready: () => ready(streamId),
+      hasRoom: () => hasRoom(streamId),
+      keep(options) {
+        if (keeper === undefined) throw new ProtocolError('unsupported', 'keep: only a server keeps replies');
+        running.runsToCompletion = true;
+        return keeper.keep(
+          {
+            session,
+            isWanted: () => core.channel.isWanted(streamId),
+            stop: (reason) => running.controller.abort(reason),
+          },
+          options,
+        );
+      },
     };
   }
 }
@@ -188,31 +206,16 @@ export async function answer(
     );
     return;
   }
-  let pending: Uint8Array | undefined;
-  /** Metadata travels once, with the next body. */
-  const takeMetadata = () => {
-    const metadata = pending;
-    pending = undefined;
-    return metadata;
-  };
   let runsToCompletion = false;
   let batching = options.batch;
   let batch: PartBatch | undefined;
-  const sendPart = async (part: Part): Promise<void> => {
-    announce();
+  const output = new Output(sink, signal, options);
+  const sendPart = async (part: Part | CodedPart): Promise<void> => {
     const coded = encodePart(part, coder);
     const body = coded instanceof Promise ? await coded : coded;
-    sink.chunk(body);
-    await sink.ready();
+    await output.part(body);
     const rest = options.rest(body.bytes.length);
     if (rest !== undefined) await rest;
-  };
-  /**
-   * Sends metadata in an empty part of its own, which the requester does not count as a part of the reply.
-   */
-  const announce = () => {
-    const metadata = takeMetadata();
-    if (metadata !== undefined) sink.chunk(coder.encodeNothing(metadata));
   };
   try {
     // Decodes the metadata, which may be malformed.
@@ -225,21 +228,20 @@ export async function answer(
         runsToCompletion = true;
         sink.runToCompletion();
       },
-      setMetadata(reply) {
-        pending = encodeMetadata(reply, options.maxMetadataSize);
-      },
+      setMetadata: (reply) => output.setMetadata(reply),
       setBatch(batch) {
         batching = resolveBatchOptions(batch);
       },
+      keep: (options) => output.keep(options),
     };
     const outcome = handler(request, context);
     if (isAsyncIterable(outcome)) {
       for await (const part of outcome) {
-        if (!sink.isWanted()) {
+        if (!output.isWanted) {
           if (runsToCompletion && !signal.aborted) continue;
           break;
         }
-        if (batching !== undefined) {
+        if (batching !== undefined && !(part instanceof CodedPart)) {
           batch ??= new PartBatch(clock, sendPart);
           await batch.push(part, batching);
         } else {
@@ -248,11 +250,13 @@ export async function answer(
         }
       }
       if (batch !== undefined) await batch.flush();
-      announce();
-      sink.end();
+      const ended = output.end();
+      if (ended !== undefined) await ended;
     } else {
       const part = await outcome;
-      sink.respond(await encodePart(part ?? '', coder, { metadata: takeMetadata() }));
+      const body = await encodePart(part ?? '', coder, { metadata: output.takeMetadata() });
+      const ended = output.respond(body);
+      if (ended !== undefined) await ended;
     }
   } catch (error) {
     batch?.drop();
@@ -260,13 +264,14 @@ export async function answer(
     if (!signal.aborted) {
       const fields = { event: 'request.failed', session: session.id, err: loggable(error) };
       // The peer is notified of its own fault, and can cause it as often as it likes: do not flood the log.
-      logger[isFault ? 'debug' : 'warn'](fields, 'a request handler failed');
+      const isExpected = isFault || (options.isOwn === true && isProtocolError(error));
+      logger[isExpected ? 'debug' : 'warn'](fields, 'a request handler failed');
     }
-    if (isFault) sink.refuse(error);
-    else sink.fail(error);
+    const ended = isFault ? output.refuse(error) : output.fail(error);
+    if (ended !== undefined) await ended;
   }
 }
 
-function isAsyncIterable(value: unknown): value is AsyncIterable<Part> {
+function isAsyncIterable(value: unknown): value is AsyncIterable<Part | CodedPart> {
   return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
 }

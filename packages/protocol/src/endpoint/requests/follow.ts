@@ -1,0 +1,88 @@
+import type { Message } from '../messages/message.js';
+import type { Metadata } from '../messages/metadata.js';
+import type { ReplyStream } from './reply.js';
+
+/** Following replies that the server keeps, as a client sees it. */
+
+export interface FollowOptions {
+  /**
+   * The number of the part after which to begin: what `position` of the reply was when it was read last.
+   *
+   * @default 0: from the first part
+   */
+  readonly after?: number | undefined;
+  /** Stops following; the iteration throws the reason of the signal. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * A kept reply, from any part on. Leaving its loop, `cancel()` and the end of the session stop the following and not
+ * the handler.
+ */
+export interface FollowedReply extends ReplyStream {
+  /**
+   * Stops the handler. Every reader then gets the error `cancelled` after the parts that were written.
+   *
+   * @throws {ProtocolError} `unknown_reply` if there is no such reply, or this principal may not stop it; errors of
+   * `Session.request`.
+   */
+  stop(): Promise<void>;
+}
+
+/** A kept reply as `Session.replies` lists it. */
+export interface ReplyInfo {
+  readonly id: string;
+  /** The name that its owner gave it; others do not see it. */
+  readonly name: string | undefined;
+  /** This principal owns the reply. */
+  readonly isOwn: boolean;
+  readonly state: 'running' | 'complete' | 'failed';
+  /** Parts so far. */
+  readonly parts: number;
+  /** Unix milliseconds, by the server's clock. */
+  readonly startedAt: number;
+  /** When the server will have forgotten it; `undefined` while it runs. Unix milliseconds. */
+  readonly expiresAt: number | undefined;
+}
+
+/** How a request to the address `@replies` names a reply. */
+export type ReplyTarget = { readonly id: string } | { readonly name: string };
+
+export function replyTarget(idOrName: string): ReplyTarget {
+  return idOrName.startsWith('reply_') ? { id: idOrName } : { name: idOrName };
+}
+
+/** The reply to a request that follows another. */
+export class Following implements FollowedReply {
+  readonly #reply: ReplyStream;
+  readonly #after: number;
+  readonly stop: () => Promise<void>;
+
+  constructor(reply: ReplyStream, after: number, stop: () => Promise<void>) {
+    this.#reply = reply;
+    this.#after = after;
+    this.stop = stop;
+  }
+
+  get id(): number {
+    return this.#reply.id;
+  }
+  get metadata(): Metadata {
+    return this.#reply.metadata;
+  }
+  get keptId(): string | undefined {
+    return this.#reply.keptId;
+  }
+  get position(): number {
+    // The reply learns where it began with its first part.
+    return Math.max(this.#after, this.#reply.position);
+  }
+
+  cancel(): void {
+    this.#reply.cancel();
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Message> {
+    return this.#reply[Symbol.asyncIterator]();
+  }
+}

@@ -1,0 +1,140 @@
+import { ProtocolError } from '../../base/errors.js';
+import { assertOptions, type OptionKinds } from '../../base/options.js';
+import { assertWellFormed, utf8Length } from '../../base/text.js';
+import type { CodedBody } from '../../codec/body.js';
+import type { Session } from '../session.js';
+
+/**
+ * Kept replies: the server records the parts of a reply in a log, from which the principal of the requester, and
+ * others if the server's `replies.authorize` lets them, follow it: from any part, while it is written and afterwards.
+ */
+
+export interface KeepOptions {
+  /**
+   * A second name, beside the ID, by which its owner may follow the reply: 1 to 128 bytes, not beginning with
+   * `reply_`. A name that is used again means the newest reply; the older ones keep their IDs.
+   *
+   * @default the reply has only its ID
+   */
+  readonly name?: string | undefined;
+  /** Milliseconds for which the reply can be followed after its end. @default 600,000 */
+  readonly ttlMs?: number | undefined;
+  /**
+   * Milliseconds after which the handler is stopped if neither its requester nor a follower reads the reply.
+   *
+   * @default ttlMs
+   */
+  readonly abandonAfterMs?: number | undefined;
+  /**
+   * Stored with the reply for `replies.authorize`, which decides by it who else may follow or stop the reply: any JSON
+   * value of at most 1 KiB.
+   *
+   * @default none
+   */
+  readonly share?: unknown;
+}
+
+/** A reply that the server keeps. */
+export interface KeptReply {
+  /** `reply_` and 22 random letters and digits. */
+  readonly id: string;
+}
+
+export interface ResolvedKeepOptions {
+  readonly name: string | undefined;
+  readonly ttlMs: number;
+  readonly abandonAfterMs: number;
+  /** As JSON. */
+  readonly share: string | undefined;
+}
+
+/** The beginning of every ID, and of no name. */
+export const REPLY_ID_PREFIX = 'reply_';
+export const DEFAULT_REPLY_TTL_MS = 600_000;
+/** Bytes. */
+export const MAX_REPLY_NAME = 128;
+const MAX_SHARE = 1024;
+
+const KINDS: OptionKinds<KeepOptions> = {
+  name: 'text',
+  ttlMs: 'number',
+  abandonAfterMs: 'number',
+  share: 'any',
+};
+
+/** @throws {ProtocolError} `invalid_option`, `lone_surrogate`. */
+export function resolveKeepOptions(
+  options: KeepOptions = {},
+  defaultTtlMs = DEFAULT_REPLY_TTL_MS,
+): ResolvedKeepOptions {
+  assertOptions(options, KINDS, 'keep');
+  const { name, ttlMs = defaultTtlMs, abandonAfterMs = ttlMs } = options;
+  for (const [option, value] of Object.entries({ ttlMs, abandonAfterMs })) {
+    if (!(value > 0)) throw invalid(`keep.${option}: expected more than 0 milliseconds, not ${value}`);
+  }
+  if (name !== undefined) assertWellFormed(name);
+  if (name !== undefined && !isReplyName(name)) {
+    throw invalid(`keep.name: expected 1 to ${MAX_REPLY_NAME} bytes that do not begin with "reply_"`);
+  }
+  return { name, ttlMs, abandonAfterMs, share: encodeShare(options.share) };
+}
+
+/** Whether a reply may have this name. */
+export function isReplyName(name: string): boolean {
+  return (
+    name !== '' &&
+    !name.startsWith(REPLY_ID_PREFIX) &&
+    name.length <= MAX_REPLY_NAME &&
+    utf8Length(name) <= MAX_REPLY_NAME
+  );
+}
+
+function encodeShare(share: unknown): string | undefined {
+  if (share === undefined) return undefined;
+  let json: string | undefined;
+  try {
+    json = JSON.stringify(share);
+  } catch (cause) {
+    throw new ProtocolError('invalid_option', 'keep.share: the value has no JSON form', { cause });
+  }
+  if (json !== undefined && utf8Length(json) <= MAX_SHARE) return json;
+  throw invalid(`keep.share: expected a JSON value of at most ${MAX_SHARE} bytes`);
+}
+
+function invalid(message: string): ProtocolError {
+  return new ProtocolError('invalid_option', message);
+}
+
+/** A request whose reply is to be kept. */
+export interface KeptRequest {
+  readonly session: Session;
+  /** Whether the requester still reads the reply. */
+  readonly isWanted: () => boolean;
+  /** Stops the handler. */
+  readonly stop: (reason: ProtocolError) => void;
+}
+
+/** Server: keeps replies. */
+export interface ReplyKeeper {
+  /** @throws {ProtocolError} `invalid_option`, `too_many_replies`, `over_budget`. */
+  keep(request: KeptRequest, options: KeepOptions | undefined): ReplyRecorder;
+}
+
+/** Records one reply. After its end, and after a bound was met, the methods do nothing. */
+export interface ReplyRecorder {
+  readonly id: string;
+  /** A bound was met: the record ends with an error, and the reply is no longer kept. */
+  readonly isFull: boolean;
+  /** Parts on record. */
+  readonly parts: number;
+  /** Belongs to the next part, or to the end. */
+  setMetadata(metadata: Uint8Array): void;
+  /** Resolves when the part is on record; `undefined` if it is at once. */
+  append(body: CodedBody): Promise<void> | undefined;
+  /** @param error what the handler threw; `undefined` if the reply is complete. */
+  end(error?: unknown): Promise<void> | undefined;
+  /** Forgets the reply, of which nothing is on record yet. */
+  discard(): void;
+  /** The parts after number `after` in a coding that the requester can read, as long as there are any on record. */
+  read(after: number): AsyncIterable<CodedBody>;
+}

@@ -1,0 +1,79 @@
+/** The record of kept replies, behind which an engine may stand. A call is answered at once or with a promise. */
+export interface ReplyLog {
+  /** Begins a reply. @throws {ProtocolError} `too_many_replies`, `over_budget`. */
+  open(reply: ReplyHead): Awaitable<void>;
+  /** Adds a part. @throws {ProtocolError} `reply_too_large`, `over_budget`; nothing is added then. */
+  append(id: string, record: Uint8Array): Awaitable<void>;
+  /** Adds the end; a reply that has ended stays as it is. */
+  end(id: string, end: ReplyEnd): Awaitable<void>;
+  /**
+   * The parts after number `after`, as many as there are, up to some 64 KiB; `undefined` if there is no such reply. The
+   * records must not be changed.
+   */
+  read(id: string, after: number): Awaitable<ReplyPieces | undefined>;
+  /** Calls `onChange` after each part and the end, until the returned function is called. */
+  watch(id: string, onChange: () => void): () => void;
+  /** A reply by its ID, or the newest with this name of this owner. */
+  find(target: { readonly id: string } | OwnedName): Awaitable<ReplyEntry | undefined>;
+  /** The replies of an owner, and those of others that are shared, newest first. */
+  list(owner: string): AsyncIterable<ReplyEntry> | Iterable<ReplyEntry>;
+  /** Forgets a reply. */
+  drop(id: string): Awaitable<void>;
+  /** Forgets the replies whose time is over. @param now Unix milliseconds. */
+  sweep(now: number): void;
+  readonly usage: ReplyLogUsage;
+}
+
+export type Awaitable<Value> = Value | Promise<Value>;
+
+export interface OwnedName {
+  readonly owner: string;
+  readonly name: string;
+}
+
+/** A reply as it begins. */
+export interface ReplyHead {
+  readonly id: string;
+  /** See `owner.ts`. */
+  readonly owner: string;
+  /** `undefined` without authentication. */
+  readonly principal: string | undefined;
+  readonly name: string | undefined;
+  /** JSON of at most 1 KiB. */
+  readonly share: string | undefined;
+  /** The encoding of its token IDs. */
+  readonly encoding: string | undefined;
+  /** Milliseconds after the end. */
+  readonly ttlMs: number;
+  /** Unix milliseconds. */
+  readonly startedAt: number;
+}
+
+export interface ReplyEnd {
+  /** Unix milliseconds. */
+  readonly at: number;
+  /** The body of an error frame; `undefined` if the reply is complete. */
+  readonly failure: Uint8Array | undefined;
+  /** Metadata that came after the last part. */
+  readonly metadata: Uint8Array | undefined;
+}
+
+export interface ReplyEntry extends ReplyHead {
+  readonly parts: number;
+  readonly end: ReplyEnd | undefined;
+}
+
+export interface ReplyPieces {
+  /** Of parts `after` + 1 and on. */
+  readonly records: readonly Uint8Array[];
+  /** The metadata of the reply as of part `after`. */
+  readonly metadata: Uint8Array | undefined;
+  /** Set if the records reach up to the end. */
+  readonly end: ReplyEnd | undefined;
+}
+
+export interface ReplyLogUsage {
+  readonly replies: number;
+  /** Bytes of memory. */
+  readonly bytes: number;
+}

@@ -1,0 +1,204 @@
+import { ProtocolError } from '@parlance/protocol';
+import type {
+  OwnedName,
+  ReplyEnd,
+  ReplyEntry,
+  ReplyHead,
+  ReplyLog,
+  ReplyLogUsage,
+  ReplyPieces,
+} from './log.js';
+import { keyOf } from './owner.js';
+import { metadataOf } from './record.js';
+import { RecordStore } from './record-store.js';
+
+/** Bounds of a {@link MemoryReplyLog}. Memory is in bytes, with what surrounds the parts. */
+export interface ReplyBounds {
+  readonly maxReplies: number;
+  readonly maxReplyBytes: number;
+  readonly maxOwnerBytes: number;
+  readonly maxBytes: number;
+}
+
+/** Bytes of memory of a reply without parts: objects, ID, entries of maps (measured: 1.3 kB). */
+const REPLY_MEMORY = 1536;
+/** Bytes of records that one call returns, and at least one record. */
+const READ_SIZE = 64 * 1024;
+
+interface Stored {
+  readonly head: ReplyHead;
+  readonly account: Account;
+  readonly records: RecordStore;
+  /** Metadata by the number of parts before it; only what differs. */
+  readonly metadata: { readonly after: number; readonly bytes: Uint8Array }[];
+  readonly watchers: Set<() => void>;
+  memory: number;
+  end: ReplyEnd | undefined;
+}
+
+interface Account {
+  readonly replies: Set<Stored>;
+  bytes: number;
+}
+
+/** Keeps replies in the memory of the process. */
+export class MemoryReplyLog implements ReplyLog {
+  readonly #bounds: ReplyBounds;
+  /** In the order in which they began. */
+  readonly #replies = new Map<string, Stored>();
+  readonly #accounts = new Map<string, Account>();
+  readonly #names = new Map<string, Stored>();
+  /** Replies that others than their owner may follow, if the server lets them. */
+  readonly #shared = new Set<Stored>();
+  readonly #ended = new Set<Stored>();
+  #bytes = 0;
+
+  constructor(bounds: ReplyBounds) {
+    this.#bounds = bounds;
+  }
+
+  get usage(): ReplyLogUsage {
+    return { replies: this.#replies.size, bytes: this.#bytes };
+  }
+
+  open(head: ReplyHead): void {
+    const { id, owner, name, share } = head;
+    const account = this.#accounts.get(owner) ?? { replies: new Set(), bytes: 0 };
+    if (account.replies.size >= this.#bounds.maxReplies) {
+      throw new ProtocolError(
+        'too_many_replies',
+        `${this.#bounds.maxReplies} replies of this principal are kept; more can be kept when the first of them expire`,
+      );
+    }
+    const memory = REPLY_MEMORY + 2 * ((name?.length ?? 0) + (share?.length ?? 0));
+    const stored: Stored = {
+      head,
+      account,
+      records: new RecordStore(),
+      metadata: [],
+      watchers: new Set(),
+      memory: 0,
+      end: undefined,
+    };
+    this.#charge(stored, memory);
+    this.#accounts.set(owner, account);
+    account.replies.add(stored);
+    this.#replies.set(id, stored);
+    if (name !== undefined) this.#names.set(keyOf(owner, name), stored);
+    if (share !== undefined) this.#shared.add(stored);
+  }
+
+  append(id: string, record: Uint8Array): void {
+    const stored = this.#replies.get(id);
+    if (stored === undefined || stored.end !== undefined) return;
+    const { records } = stored;
+    // A copy: it would keep all of the record alive.
+    const metadata = metadataOf(record)?.slice();
+    const growth = records.growthFor(record.length) + memoryOf(metadata);
+    if (growth > 0) {
+      const { maxReplyBytes } = this.#bounds;
+      if (stored.memory + growth > maxReplyBytes) {
+        throw new ProtocolError('reply_too_large', `a kept reply may take ${maxReplyBytes} bytes of memory`);
+      }
+      this.#charge(stored, growth);
+    }
+    if (metadata !== undefined) stored.metadata.push({ after: records.size + 1, bytes: metadata });
+    records.append(record);
+    notify(stored);
+  }
+
+  end(id: string, end: ReplyEnd): void {
+    const stored = this.#replies.get(id);
+    if (stored === undefined || stored.end !== undefined) return;
+    stored.end = end;
+    this.#discharge(stored, stored.records.trim() - memoryOf(end.failure) - memoryOf(end.metadata));
+    this.#ended.add(stored);
+    notify(stored);
+  }
+
+  read(id: string, after: number): ReplyPieces | undefined {
+    const stored = this.#replies.get(id);
+    if (stored === undefined) return undefined;
+    const { records, end } = stored;
+    const pieces = records.read(after, READ_SIZE);
+    return {
+      records: pieces,
+      metadata: stored.metadata.findLast((each) => each.after <= after)?.bytes,
+      end: after + pieces.length >= records.size ? end : undefined,
+    };
+  }
+
+  watch(id: string, onChange: () => void): () => void {
+    const watchers = this.#replies.get(id)?.watchers;
+    watchers?.add(onChange);
+    return () => watchers?.delete(onChange);
+  }
+
+  find(target: { readonly id: string } | OwnedName): ReplyEntry | undefined {
+    const stored =
+      'id' in target ? this.#replies.get(target.id) : this.#names.get(keyOf(target.owner, target.name));
+    return stored && entryOf(stored);
+  }
+
+  *list(owner: string): Iterable<ReplyEntry> {
+    const own = this.#accounts.get(owner)?.replies ?? [];
+    const others = [...this.#shared].filter(({ head }) => head.owner !== owner);
+    const all = [...own, ...others].sort((a, b) => b.head.startedAt - a.head.startedAt);
+    for (const stored of all) yield entryOf(stored);
+  }
+
+  drop(id: string): void {
+    const stored = this.#replies.get(id);
+    if (stored === undefined) return;
+    const { head, account } = stored;
+    this.#replies.delete(id);
+    this.#shared.delete(stored);
+    this.#ended.delete(stored);
+    const name = head.name === undefined ? undefined : keyOf(head.owner, head.name);
+    if (name !== undefined && this.#names.get(name) === stored) this.#names.delete(name);
+    this.#discharge(stored, stored.memory);
+    account.replies.delete(stored);
+    if (account.replies.size === 0) this.#accounts.delete(head.owner);
+    notify(stored);
+  }
+
+  sweep(now: number): void {
+    for (const { head, end } of this.#ended) {
+      if (end !== undefined && now >= end.at + head.ttlMs) this.drop(head.id);
+    }
+  }
+
+  /** @throws {ProtocolError} `over_budget`. */
+  #charge(stored: Stored, size: number): void {
+    const { maxOwnerBytes, maxBytes } = this.#bounds;
+    if (stored.account.bytes + size > maxOwnerBytes) {
+      throw new ProtocolError('over_budget', `the replies of one principal may take ${maxOwnerBytes} bytes`);
+    }
+    if (this.#bytes + size > maxBytes) {
+      throw new ProtocolError(
+        'over_budget',
+        'the server has no memory for more kept replies; try again later',
+      );
+    }
+    this.#discharge(stored, -size);
+  }
+
+  #discharge(stored: Stored, size: number): void {
+    stored.memory -= size;
+    stored.account.bytes -= size;
+    this.#bytes -= size;
+  }
+}
+
+/** Bytes of memory of an array and its entry. */
+function memoryOf(bytes: Uint8Array | undefined): number {
+  return bytes === undefined ? 0 : 128 + bytes.length;
+}
+
+function entryOf({ head, records, end }: Stored): ReplyEntry {
+  return { ...head, parts: records.size, end };
+}
+
+function notify({ watchers }: Stored): void {
+  for (const onChange of watchers) onChange();
+}

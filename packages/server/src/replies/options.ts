@@ -1,0 +1,95 @@
+import { type KeepOptions, type Message, type Metadata, ProtocolError } from '@parlance/protocol';
+import { assertOptions, DEFAULT_REPLY_TTL_MS, type OptionKinds } from '@parlance/protocol/internal';
+import type { ReplyLog } from './log.js';
+import { MemoryReplyLog, type ReplyBounds } from './memory-log.js';
+
+/** Asks whether a principal may follow or stop a reply that belongs to another one. */
+export interface ReplyQuestion {
+  /** Who asks; `undefined` without `authenticate`. */
+  readonly principal: string | undefined;
+  readonly reply: {
+    readonly id: string;
+    /** Who the reply belongs to; `undefined` without `authenticate`. */
+    readonly owner: string | undefined;
+    /** What the handler passed to `keep` as `share`. */
+    readonly share: unknown;
+  };
+  readonly action: 'follow' | 'stop';
+}
+
+/** Which replies are kept if their handlers do not call `keep`. */
+export type KeepPolicy =
+  | boolean
+  | KeepOptions
+  | ((request: Message, context: { readonly metadata: Metadata }) => boolean | KeepOptions | undefined);
+
+export interface RepliesOptions {
+  /**
+   * Keeps every reply (`true` or options), or those for which a function returns `true` or options. A reply that cannot
+   * be kept because a bound is met is sent as usual, and logged.
+   *
+   * @default only replies whose handler calls `keep`
+   */
+  readonly keep?: KeepPolicy | undefined;
+  /**
+   * Whether others than the owner may follow or stop a reply whose handler passed `share` to `keep`. Anything but `true`
+   * means no, also an error. @default nobody else may
+   */
+  readonly authorize?: ((question: ReplyQuestion) => boolean | Promise<boolean>) | undefined;
+  /** Replies of one principal that are kept at a time. @default 1,000 */
+  readonly maxReplies?: number | undefined;
+  /** Bytes of memory of one kept reply. @default 4 MiB */
+  readonly maxReplyBytes?: number | undefined;
+  /** Bytes of memory of all kept replies of one principal. @default 32 MiB */
+  readonly maxOwnerBytes?: number | undefined;
+  /** Bytes of memory of all kept replies. @default 256 MiB */
+  readonly maxBytes?: number | undefined;
+  /** Milliseconds for which a reply is kept after its end, unless its handler chooses otherwise. @default 600,000 */
+  readonly ttlMs?: number | undefined;
+  /** The longest time that a handler may choose, in milliseconds. @default 86,400,000: a day */
+  readonly maxTtlMs?: number | undefined;
+}
+
+export interface ResolvedRepliesOptions {
+  readonly keep: KeepPolicy;
+  readonly authorize: RepliesOptions['authorize'];
+  readonly ttlMs: number;
+  readonly maxTtlMs: number;
+  readonly bounds: ReplyBounds;
+}
+
+const KINDS: OptionKinds<RepliesOptions> = {
+  keep: ['flag', 'object', 'function'],
+  authorize: 'function',
+  maxReplies: 'number',
+  maxReplyBytes: 'number',
+  maxOwnerBytes: 'number',
+  maxBytes: 'number',
+  ttlMs: 'number',
+  maxTtlMs: 'number',
+};
+
+const MIB = 1024 * 1024;
+
+/** @throws {ProtocolError} `invalid_option`. */
+export function resolveRepliesOptions(options: RepliesOptions = {}): ResolvedRepliesOptions {
+  assertOptions(options, KINDS, 'replies');
+  const { keep = false, authorize, maxTtlMs = 86_400_000 } = options;
+  const {
+    maxReplies = 1_000,
+    maxReplyBytes = 4 * MIB,
+    maxOwnerBytes = 32 * MIB,
+    maxBytes = 256 * MIB,
+  } = options;
+  const { ttlMs = Math.min(DEFAULT_REPLY_TTL_MS, maxTtlMs) } = options;
+  const bounds = { maxReplies, maxReplyBytes, maxOwnerBytes, maxBytes };
+  for (const [name, value] of Object.entries({ ...bounds, ttlMs, maxTtlMs })) {
+    if (!(value > 0))
+      throw new ProtocolError('invalid_option', `replies.${name} must be more than 0, not ${value}`);
+  }
+  return { keep, authorize, ttlMs, maxTtlMs, bounds };
+}
+
+export function createReplyLog({ bounds }: ResolvedRepliesOptions): ReplyLog {
+  return new MemoryReplyLog(bounds);
+}

@@ -1,0 +1,134 @@
+import { type CodedBody, type Logger, ProtocolError } from '@parlance/protocol';
+import {
+  encodeFailure,
+  type KeptRequest,
+  loggable,
+  type ReplyRecorder,
+  toProtocolError,
+} from '@parlance/protocol/internal';
+import type { ReplyLog } from './log.js';
+import { encodeRecord } from './record.js';
+
+export interface RecordingOptions {
+  readonly id: string;
+  readonly request: KeptRequest;
+  readonly abandonAfterMs: number;
+  readonly log: ReplyLog;
+  readonly logger: Logger;
+  /** Unix milliseconds. */
+  readonly now: () => number;
+  /** The log has begun the reply. @default at once */
+  readonly opened: Promise<void> | undefined;
+  readonly read: (after: number) => AsyncIterable<CodedBody>;
+  /** The handler has ended, or a bound was met. */
+  readonly onOver: (recording: Recording) => void;
+}
+
+/** The record of one reply whose handler runs. */
+export class Recording implements ReplyRecorder {
+  readonly id: string;
+  isFull = false;
+  parts = 0;
+  /** Sessions that follow the reply. */
+  followers = 0;
+  readonly #options: RecordingOptions;
+  #metadata: Uint8Array | undefined;
+  #isOver = false;
+  /** Settles when the engine has taken everything so far; `undefined` if it answers at once. */
+  #last: Promise<void> | undefined;
+  /** When the reply was last seen to have a reader. */
+  #readAt: number;
+
+  constructor(options: RecordingOptions) {
+    this.#options = options;
+    this.id = options.id;
+    this.#last = options.opened;
+    this.#readAt = options.now();
+  }
+
+  setMetadata(metadata: Uint8Array): void {
+    this.#metadata = metadata;
+  }
+
+  append(body: CodedBody): Promise<void> | undefined {
+    if (this.#isOver) return undefined;
+    const record = encodeRecord(body, this.#metadata);
+    this.#metadata = undefined;
+    if (this.#last !== undefined) {
+      this.#last = this.#last.then(() => this.#append(record));
+      return this.#last;
+    }
+    const appended = this.#append(record);
+    if (appended === undefined) return undefined;
+    this.#last = appended;
+    return appended;
+  }
+
+  end(error?: unknown): Promise<void> | undefined {
+    if (this.#isOver) return this.#last;
+    this.#isOver = true;
+    this.#options.onOver(this);
+    const failure = error === undefined ? undefined : encodeFailure(error);
+    const end = () =>
+      this.#options.log.end(this.id, { at: this.#options.now(), failure, metadata: this.#metadata });
+    this.#last = this.#last === undefined ? (end() ?? undefined) : this.#last.then(end);
+    return this.#last;
+  }
+
+  discard(): void {
+    this.#isOver = true;
+    this.#options.onOver(this);
+    void this.#options.log.drop(this.id);
+  }
+
+  read(after: number): AsyncIterable<CodedBody> {
+    return this.#options.read(after);
+  }
+
+  /** Stops the handler. */
+  stop(reason: ProtocolError): void {
+    this.#options.request.stop(reason);
+    // A handler that has no signal to heed any more, such as one that has just returned.
+    void this.end(reason);
+  }
+
+  /** Stops the handler if the reply has had no reader for too long. */
+  checkRead(): void {
+    const { request, abandonAfterMs, now } = this.#options;
+    if (this.followers > 0 || request.isWanted()) this.#readAt = now();
+    else if (now() - this.#readAt >= abandonAfterMs) {
+      this.stop(new ProtocolError('cancelled', `the reply had no reader for ${abandonAfterMs} ms`));
+    }
+  }
+
+  #append(record: Uint8Array): Promise<void> | undefined {
+    try {
+      const appended = this.#options.log.append(this.id, record);
+      if (appended === undefined) {
+        this.parts++;
+        return undefined;
+      }
+      return appended.then(
+        () => void this.parts++,
+        (error: unknown) => this.#giveUp(error),
+      );
+    } catch (error) {
+      this.#giveUp(error);
+      return undefined;
+    }
+  }
+
+  /** The record ends with an error, and its handler goes on for its requester. */
+  #giveUp(error: unknown): void {
+    this.isFull = true;
+    const { logger } = this.#options;
+    const fields = { event: 'reply.full', reply: this.id, err: loggable(error) };
+    logger.warn(fields, 'a reply is no longer kept: the log takes no more of it');
+    const reason = toProtocolError(error, 'internal', 'the log of replies failed');
+    const { log, now } = this.#options;
+    this.#isOver = true;
+    this.#options.onOver(this);
+    const failed = log.end(this.id, { at: now(), failure: encodeFailure(reason), metadata: undefined });
+    failed?.catch(() => {});
+  }
+}

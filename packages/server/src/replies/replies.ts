@@ -1,0 +1,290 @@
+import {
+  type CodedBody,
+  type KeepOptions,
+  type Limits,
+  type Logger,
+  type M2MSecurity,
+  ProtocolError,
+  type RequestContext,
+  type RequestHandler,
+} from '@parlance/protocol';
+import {
+  CodedPart,
+  decodeMetadata,
+  endpointOf,
+  type Fields,
+  get,
+  isCount,
+  isFields,
+  type KeptRequest,
+  keptMetadata,
+  loggable,
+  newReplyId,
+  type OwnHandler,
+  REPLY_ID_PREFIX,
+  type ReplyInfo,
+  type ReplyKeeper,
+  type ReplyRecorder,
+  replyFields,
+  resolveKeepOptions,
+} from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
+import { keepReplies } from './keep-policy.js';
+import type { ReplyEntry, ReplyLog } from './log.js';
+import { News } from './news.js';
+import { createReplyLog, type ReplyQuestion, type ResolvedRepliesOptions } from './options.js';
+import { Owners } from './owners.js';
+import { failureOf, heldBytes, RecordCoders, ReplyReader } from './reader.js';
+import { Recording } from './recording.js';
+
+export interface RepliesHost {
+  readonly options: {
+    readonly replies: ResolvedRepliesOptions;
+    readonly limits: Limits;
+    readonly security: M2MSecurity | undefined;
+    readonly logger: Logger;
+  };
+  /** Unix milliseconds. */
+  readonly now: () => number;
+  /** A handler whose reply was kept has ended. */
+  readonly onOver: () => void;
+}
+
+/** Replies in one part of a list, and in all parts together. */
+const LIST_PIECE = 100;
+const MAX_LISTED = 1_000;
+
+/** The replies that a server keeps: it records them, and answers requests to the address `@replies`. */
+export class Replies implements ReplyKeeper {
+  readonly owners: Owners;
+  readonly #host: RepliesHost;
+  readonly #log: ReplyLog;
+  readonly #coders: RecordCoders;
+  /** Replies whose handlers run here. */
+  readonly #running = new Map<string, Recording>();
+
+  constructor(host: RepliesHost) {
+    this.#host = host;
+    this.#log = createReplyLog(host.options.replies);
+    this.#coders = new RecordCoders(host.options);
+    this.owners = new Owners();
+  }
+
+  /** Handlers whose replies are being recorded. */
+  get running(): number {
+    return this.#running.size;
+  }
+
+  get followers(): number {
+    let count = 0;
+    for (const { followers } of this.#running.values()) count += followers;
+    return count;
+  }
+
+  get usage(): ReplyLog['usage'] {
+    return this.#log.usage;
+  }
+
+  keep(request: KeptRequest, options: KeepOptions | undefined): ReplyRecorder {
+    const { replies, logger } = this.#host.options;
+    const { name, ttlMs, abandonAfterMs, share } = resolveKeepOptions(options, replies.ttlMs);
+    if (ttlMs > replies.maxTtlMs) {
+      throw new ProtocolError(
+        'invalid_option',
+        `keep.ttlMs: at most ${replies.maxTtlMs} ms are allowed here`,
+      );
+    }
+    const session = endpointOf(request.session) as ServerEndpoint;
+    const id = newReplyId();
+    const head = {
+      id,
+      owner: this.owners.of(session),
+      principal: session.isAnonymous ? undefined : session.principal,
+      name,
+      share,
+      encoding: session.negotiated.encoding ?? undefined,
+      ttlMs,
+      startedAt: this.#host.now(),
+    };
+    const opened = this.#log.open(head) ?? undefined;
+    const handleEnded = this.owners.handleKept(session);
+    const recording = new Recording({
+      id,
+      request,
+      abandonAfterMs,
+      log: this.#log,
+      logger,
+      now: this.#host.now,
+      opened,
+      read: (after) => this.#present({ ...head, parts: 0, end: undefined }, session, after),
+      onOver: () => {
+        this.#running.delete(id);
+        handleEnded(this.#host.now() + ttlMs);
+        this.#host.onOver();
+      },
+    });
+    this.#running.set(id, recording);
+    return recording;
+  }
+
+  /** A handler whose replies are kept if the server's options say so. */
+  keepChosen(handler: RequestHandler): RequestHandler {
+    const { replies, logger } = this.#host.options;
+    return keepReplies(handler, replies.keep, logger);
+  }
+
+  /** Answers a request to `@replies`. */
+  handlerFor(session: ServerEndpoint): OwnHandler {
+    return (request, context) => {
+      const { metadata } = request;
+      const [follow, stop] = [get(metadata, 'follow'), get(metadata, 'stop')];
+      if (isFields(follow)) return this.#follow(session, follow, context);
+      if (isFields(stop)) return this.#stop(session, stop).then(() => '');
+      if (isFields(get(metadata, 'list'))) return this.#list(session);
+      throw new ProtocolError('unsupported', 'a request to @replies must say follow, stop or list');
+    };
+  }
+
+  /** Stops every handler whose reply is kept. */
+  stopAll(reason: ProtocolError): void {
+    for (const recording of [...this.#running.values()]) recording.stop(reason);
+  }
+
+  /** Call it about once a second. */
+  sweep(): void {
+    for (const recording of [...this.#running.values()]) recording.checkRead();
+    this.#log.sweep(this.#host.now());
+    this.owners.sweep(this.#host.now());
+  }
+
+  // --- following
+
+  /** Parts on record now, for the session of the requester. */
+  async *#present(reply: ReplyEntry, session: ServerEndpoint, after: number): AsyncGenerator<CodedBody> {
+    const coder = this.#coders.for(reply.encoding);
+    const reader = new ReplyReader(reply, coder, session, await heldBytes(this.#log, reply, after, coder));
+    for (let next = after; ; ) {
+      const pieces = await this.#log.read(reply.id, next);
+      if (pieces === undefined) throw unknownReply();
+      if (pieces.records.length === 0) return;
+      for (const record of pieces.records) yield reader.next(record);
+      next += pieces.records.length;
+    }
+  }
+
+  async *#follow(
+    session: ServerEndpoint,
+    target: Fields,
+    { signal, setMetadata }: RequestContext,
+  ): AsyncGenerator<CodedPart> {
+    const after = get(target, 'after') ?? 0;
+    if (!isCount(after)) throw new ProtocolError('unsupported', 'after must be a number of parts');
+    const reply = await this.#find(session, target, 'follow');
+    const { limits } = this.#host.options;
+    const coder = this.#coders.for(reply.encoding);
+    const news = new News((onChange) => this.#log.watch(reply.id, onChange), signal);
+    const recording = this.#running.get(reply.id);
+    if (recording !== undefined) recording.followers++;
+    try {
+      let pieces = await this.#log.read(reply.id, after);
+      const held = await heldBytes(this.#log, reply, after, coder);
+      const reader = new ReplyReader(reply, coder, session, held);
+      const introduction = keptMetadata({
+        id: reply.id,
+        after,
+        held: reader.sharesTokens ? held : undefined,
+      });
+      setMetadata({ ...decodeMetadata(pieces?.metadata, limits.maxJsonDepth), ...introduction });
+      for (let next = after; !signal.aborted; ) {
+        if (pieces === undefined) throw unknownReply();
+        for (const record of pieces.records) yield new CodedPart(reader.next(record));
+        next += pieces.records.length;
+        if (pieces.end !== undefined) {
+          const { failure, metadata } = pieces.end;
+          if (failure !== undefined) throw failureOf(failure, limits);
+          if (metadata !== undefined) setMetadata(decodeMetadata(metadata, limits.maxJsonDepth));
+          return;
+        }
+        if (pieces.records.length === 0) await news.next();
+        pieces = await this.#log.read(reply.id, next);
+      }
+    } finally {
+      news.stop();
+      if (recording !== undefined) recording.followers--;
+    }
+  }
+
+  async #stop(session: ServerEndpoint, target: Fields): Promise<void> {
+    const { id } = await this.#find(session, target, 'stop');
+    const { principal = 'unknown' } = session;
+    this.#running.get(id)?.stop(new ProtocolError('cancelled', 'the reply was stopped'));
+    this.#host.options.logger.debug({ event: 'reply.stopped', reply: id, principal }, 'a reply was stopped');
+  }
+
+  async *#list(session: ServerEndpoint): AsyncGenerator<{ readonly json: unknown }> {
+    let piece: object[] = [];
+    let listed = 0;
+    const owner = this.owners.of(session);
+    for await (const entry of this.#log.list(owner)) {
+      const isOwn = entry.owner === owner;
+      if (!isOwn && !(await this.#mayTouch(session, entry, 'follow'))) continue;
+      piece.push(replyFields(infoOf(entry, isOwn)));
+      if (++listed === MAX_LISTED) break;
+      if (piece.length < LIST_PIECE) continue;
+      yield { json: piece };
+      piece = [];
+    }
+    yield { json: piece };
+  }
+
+  // --- who may
+
+  /** @throws {ProtocolError} `unknown_reply`, also if the session may not do that. */
+  async #find(session: ServerEndpoint, target: Fields, action: ReplyQuestion['action']): Promise<ReplyEntry> {
+    const [id, name] = [get(target, 'id'), get(target, 'name')];
+    const owner = this.owners.of(session);
+    const isId = typeof id === 'string' && id.startsWith(REPLY_ID_PREFIX);
+    const found = isId
+      ? await this.#log.find({ id })
+      : typeof name === 'string'
+        ? await this.#log.find({ owner, name })
+        : undefined;
+    if (found !== undefined && (found.owner === owner || (await this.#mayTouch(session, found, action)))) {
+      return found;
+    }
+    throw unknownReply();
+  }
+
+  async #mayTouch(
+    { principal, isAnonymous }: ServerEndpoint,
+    { id, principal: owner, share }: ReplyEntry,
+    action: ReplyQuestion['action'],
+  ): Promise<boolean> {
+    const { replies, logger } = this.#host.options;
+    if (replies.authorize === undefined || share === undefined) return false;
+    try {
+      const asker = isAnonymous ? undefined : principal;
+      const question = {
+        principal: asker,
+        reply: { id, owner, share: JSON.parse(share) as unknown },
+        action,
+      };
+      return (await replies.authorize(question)) === true;
+    } catch (error) {
+      const fields = { event: 'reply.unauthorized', reply: id, err: loggable(error) };
+      logger.warn(fields, 'replies.authorize threw; the reply is not shown');
+      return false;
+    }
+  }
+}
+
+function infoOf(entry: ReplyEntry, isOwn: boolean): ReplyInfo {
+  const { id, name, parts, startedAt, end, ttlMs } = entry;
+  const state = end === undefined ? 'running' : end.failure === undefined ? 'complete' : 'failed';
+  const expiresAt = end && end.at + ttlMs;
+  return { id, name: isOwn ? name : undefined, isOwn, state, parts, startedAt, expiresAt };
+}
+
+function unknownReply(): ProtocolError {
+  return new ProtocolError('unknown_reply', 'there is no such reply, or it is not yours to follow');
+}
