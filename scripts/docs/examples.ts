@@ -23,6 +23,7 @@ import { encodeFailure } from '../../packages/protocol/src/link/failure.js';
 import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../packages/protocol/src/link/frame.js';
 
 import { contextFrames } from './context-examples.js';
+import { repliesFrames } from './replies-examples.js';
 import { tensorFrames } from './tensor-examples.js';
 
 /** Example bytes for the documentation, written by the codecs themselves and decoded again as a check. */
@@ -203,7 +204,7 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     ['example link-alias', hex(encodeSignalFrame(LinkKind.ALIAS, 0, new TextEncoder().encode('worker-1')))],
     ['example link-addressed', hex(addressed)],
     ['example link-cancel', hex(encodeSignalFrame(LinkKind.CANCEL, 1))],
-    ...[...contextFrames(), ...tensorFrames()].map(
+    ...[...contextFrames(), ...tensorFrames(), ...repliesFrames()].map(
       ([name, frame]) => [`example ${name}`, hex(frame)] as const,
     ),
   ]);
