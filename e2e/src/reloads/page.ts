@@ -1,0 +1,78 @@
+import { type ClientSession, connect, type ReplyStream } from '@parlance/client';
+
+/**
+ * A chat page whose answer survives a reload: it stores the text with the position of the last part that the text has,
+ * and follows the reply from there when it is loaded again. What it measures is left for the test.
+ */
+
+/** What the page stores, and shows the test. */
+export interface Shown {
+  readonly text: string;
+  readonly position: number;
+  readonly isComplete: boolean;
+  readonly error: string | undefined;
+}
+
+interface PageControl {
+  shown: Shown;
+  /** Milliseconds from the `load` event to the first part that this page received. */
+  firstPartAfterLoad: number | undefined;
+  /** Stops the reply; resolves to Unix milliseconds before the call. */
+  stop(): Promise<number>;
+}
+
+const query = new URLSearchParams(location.search);
+const name = query.get('name') ?? '';
+const stored = sessionStorage.getItem(name);
+const before: Shown =
+  stored === null ? { text: '', position: 0, isComplete: false, error: undefined } : JSON.parse(stored);
+
+let reply: ReplyStream | undefined;
+let session: ClientSession | undefined;
+const control: PageControl = {
+  shown: before,
+  firstPartAfterLoad: undefined,
+  async stop() {
+    const at = Date.now();
+    await session?.follow(name).stop();
+    return at;
+  },
+};
+Object.assign(globalThis, { control });
+
+const loaded = new Promise<number>((resolve) => {
+  addEventListener('load', () => resolve(performance.now()));
+});
+
+function show(change: Partial<Shown>): void {
+  control.shown = { ...control.shown, ...change };
+  sessionStorage.setItem(name, JSON.stringify(control.shown));
+}
+
+async function run(): Promise<void> {
+  const options = query.get('encoding') === null ? {} : { encodings: ['CL100K_BASE'] as const };
+  session = await connect(query.get('server') ?? '', { token: query.get('token') ?? '', ...options });
+  const isNew = query.get('role') === 'asks' && stored === null;
+  // Other tabs, and this one after a reload, follow the answer.
+  if (isNew) show({});
+  reply = isNew
+    ? session.stream('go', { metadata: { name } })
+    : session.follow(name, { after: before.position });
+  for await (const part of reply) {
+    if (control.firstPartAfterLoad === undefined) {
+      const at = performance.now();
+      control.firstPartAfterLoad = 0;
+      void loaded.then((load) => {
+        control.firstPartAfterLoad = Math.max(0, at - load);
+      });
+    }
+    show({ text: control.shown.text + part.text, position: reply.position });
+  }
+  show({ isComplete: true });
+}
+
+if (!before.isComplete) {
+  run().catch((error: { code?: string; message: string }) => {
+    show({ error: `${error.code}: ${error.message}` });
+  });
+}
