@@ -1,4 +1,4 @@
-import { type ClientSession, connect, type ReplyStream } from '@parlance/client';
+import { type ClientSession, connect, loadEncoding, type ReplyStream } from '@parlance/client';
 
 /**
  * A chat page whose answer survives a reload: it stores the text with the position of the last part that the text has,
@@ -50,8 +50,9 @@ function show(change: Partial<Shown>): void {
 }
 
 async function run(): Promise<void> {
-  const options = query.get('encoding') === null ? {} : { encodings: ['CL100K_BASE'] as const };
-  session = await connect(query.get('server') ?? '', { token: query.get('token') ?? '', ...options });
+  // With the vocabulary the page gets token IDs, and decodes characters that are split between parts itself.
+  if (query.get('encoding') !== null) await loadEncoding('CL100K_BASE');
+  session = await connect(query.get('server') ?? '', { token: query.get('token') ?? '' });
   const isNew = query.get('role') === 'asks' && stored === null;
   // Other tabs, and this one after a reload, follow the answer.
   if (isNew) show({});

@@ -26,7 +26,7 @@ export interface ReloadResult {
   readonly insideCharacters: number;
   /** Sentences about what went wrong. */
   readonly faults: readonly string[];
-  /** Milliseconds from the `load` event to the first part, one for each reload. */
+  /** Milliseconds from the `load` event to the first part, for reloads of pages without a vocabulary. */
   readonly firstPart: readonly number[];
   /** Milliseconds from the call of `stop` in a page to the abort of the handler. */
   readonly stopped: readonly number[];
@@ -79,7 +79,8 @@ export async function runReloads({ browser, reloads, stops, seed }: ReloadOption
     };
     while (result.reloads < reloads) {
       const name = `answer ${result.answers}`;
-      const asks = result.answers % 2 === 0 ? { role: 'asks' } : { role: 'asks', encoding: 'yes' };
+      const hasEncoding = result.answers % 2 === 1;
+      const asks = { role: 'asks', ...(hasEncoding ? { encoding: 'yes' } : {}) };
       const page = await open(first, name, asks);
       await until(page, 'shown.position > 0');
       const followers = [await open(first, name, {}), await open(second, name, { encoding: 'yes' })];
@@ -90,11 +91,12 @@ export async function runReloads({ browser, reloads, stops, seed }: ReloadOption
         await until(page, `${OVER} || shown.position >= ${target}`);
         const last = await shownIn(page);
         if (last.isComplete || last.error !== undefined) break;
-        if (isInside(ids, last.position)) result.insideCharacters++;
+        if (hasEncoding && isInside(ids, last.position)) result.insideCharacters++;
         await page.reload();
         await page.waitForFunction(`control.firstPartAfterLoad > 0 || ((shown) => ${OVER})(control.shown)`);
         const wait = (await page.evaluate('control.firstPartAfterLoad')) as number | undefined;
-        if (wait !== undefined) result.firstPart.push(wait);
+        // A vocabulary takes longer to load than the page.
+        if (wait !== undefined && !hasEncoding) result.firstPart.push(wait);
         result.reloads++;
       }
       for (const [i, each] of [page, ...followers].entries()) {
