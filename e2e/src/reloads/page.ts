@@ -50,9 +50,11 @@ function show(change: Partial<Shown>): void {
 }
 
 async function run(): Promise<void> {
-  // With the vocabulary the page gets token IDs, and decodes characters that are split between parts itself.
-  if (query.get('encoding') !== null) await loadEncoding('CL100K_BASE');
+  const hasEncoding = query.get('encoding') !== null;
+  if (hasEncoding) await loadEncoding('CL100K_BASE');
   session = await connect(query.get('server') ?? '', { token: query.get('token') ?? '' });
+  // This loads the codec, after which the page gets token IDs and decodes characters that are split between parts.
+  if (hasEncoding) await session.request('ready?', { algorithm: 'TOKEN_NATIVE' });
   const isNew = query.get('role') === 'asks' && stored === null;
   // Other tabs, and this one after a reload, follow the answer.
   if (isNew) show({});

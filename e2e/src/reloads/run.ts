@@ -160,7 +160,8 @@ function serve(origin: string, ids: readonly number[], answers: Map<string, Answ
     },
     replies: { maxReplies: 100_000 },
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
-    async *onRequest(_request, { keep, metadata, signal, session }) {
+    async *onRequest(request, { keep, metadata, signal, session }) {
+      if (request.text === 'ready?') return;
       const name = String(metadata['name']);
       keep({ name });
       const answer: Answer = { signal, abortedAt: 0, text: TEXT.repeat(12) };
