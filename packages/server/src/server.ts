@@ -251,6 +251,7 @@ class SessionServer implements Server, ConnectionHost {
       take: (event, reservation) => relay.take(session, event, reservation),
       memoryOf: (event) => relay.memoryOf(session, event),
       refuse: (streamId, error) => relay.refuse(session, streamId, error),
+      handleRebuilt: (confirmed) => relay.handleRebuilt(session, confirmed),
       isRelayed: (streamId) => relay.isRelayed(session, streamId),
     };
   }

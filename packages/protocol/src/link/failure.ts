@@ -26,6 +26,7 @@ const OWN_CODES = [
   'unrepresentable',
   'unknown_agent',
   'peer_gone',
+  'interrupted',
 ] as const;
 /** Codes for defects of a received tensor or request; no error of a handler is sent with one of these. */
 const VERDICT_CODES = [
