@@ -107,7 +107,9 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
       let progress = false;
       for (let frame = from.core.pollTransmit(); frame !== undefined; frame = from.core.pollTransmit()) {
         from.sent.push(frame);
-        if (!isCut) wire.push({ at: now + delayMs, to: peerOf(from), frame: carry(frame, from) });
+        // Until its HELLO arrives, the server writes to the connection before.
+        const isLost = isCut || (awaitsHello && from === server);
+        if (!isLost) wire.push({ at: now + delayMs, to: peerOf(from), frame: carry(frame, from) });
         progress = true;
       }
       for (let event = from.core.pollEvent(); event !== undefined; event = from.core.pollEvent()) {
@@ -210,9 +212,8 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
       simulation.settle();
     },
     reload(changes) {
-      const { ticket } = client.core;
-      if (ticket === undefined) throw new Error('there is no session to take up');
-      client = end('client', { ...options.client, ticket: { ...ticket, ...changes } });
+      const ticket = { ...client.core.ticket, ...changes };
+      client = end('client', { ...options.client, ticket: ticket as Ticket });
       wire = [];
       simulation.reconnect();
     },
