@@ -327,6 +327,16 @@ describe('requests', () => {
     expect(eventsOf(page(), 'request').map(({ streamId }) => streamId)).toEqual([next]);
   });
 
+  it('of the server that it has cancelled meanwhile are not cancelled at a page that never had them', () => {
+    const id = server.core.channel.request(body());
+    simulation.advance(20);
+    simulation.cut();
+    server.core.channel.cancel(id);
+    reload();
+    expect([page().core.state, page().core.channel.framesReceived]).toEqual(['established', 0]);
+    expect(eventsOf(server, 'failure').map(({ streamId }) => streamId)).toEqual([id]);
+  });
+
   it('that carry tensors end in either direction', () => {
     const transfer = { payloadSize: 5_000, totalLength: 5_000, first: new Uint8Array(100) };
     const theirs = page().core.channel.transfer(transfer);
