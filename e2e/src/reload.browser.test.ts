@@ -257,7 +257,7 @@ describe.skipIf(missing !== undefined)('a page with sessionStorage as its store'
     expect(JSON.parse(other.entries[0]?.[1] ?? '').sessionId).toBe(other.id);
   });
 
-  it('works with a store that throws, but begins anew when it is loaded again', async () => {
+  it('works with a store that throws, but begins a new session when it is loaded again', async () => {
     const { page, id } = await open({ broken: '' });
     await send(page, 'one');
     await texts(page).toEqual(['heard one']);

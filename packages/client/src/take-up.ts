@@ -73,7 +73,7 @@ export class TakeUp {
   /**
    * Resolves to `undefined` if another session of this page uses the entry.
    *
-   * @param ignoresEntry begins a new session whatever the entry states.
+   * @param ignoresEntry begins a new session and leaves the entry unread.
    */
   static async open(options: TakeUpOptions, ignoresEntry: boolean): Promise<TakeUp | undefined> {
     const { store, url, logger } = options;

@@ -279,7 +279,7 @@ describe('requests', () => {
         reason: expect.objectContaining({ code: 'interrupted', retryable: true }),
       },
     ]);
-    // Whatever their handlers still write is dropped.
+    // Their handlers may still write, which is dropped.
     for (const id of ids) {
       server.core.channel.chunk(id, body());
       server.core.channel.end(id);
