@@ -92,6 +92,8 @@ describe('explaining a session', () => {
       'received',
       accept({ ...first, recovered: true, rebuilt: { stream: 3, cancelled: [1, 3] } }),
     );
+    // The numbers of these frames were those of others on the former link.
+    summaries(explainer, pieces(LinkKind.MESSAGE, 0, encodeUtf8('short')));
     expect(summaries(explainer, whole)).toEqual(explained);
     // Its base belongs to the former link.
     expect(summaries(explainer, against ?? []).join()).not.toContain('a second message');
