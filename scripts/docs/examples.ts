@@ -1,4 +1,5 @@
 import { RequestError } from '../../packages/protocol/src/base/errors.js';
+import type { AcceptPayload } from '../../packages/protocol/src/control/messages.js';
 import {
   type CodedBody,
   decodeAvp,
@@ -23,6 +24,7 @@ import { encodeFailure } from '../../packages/protocol/src/link/failure.js';
 import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../packages/protocol/src/link/frame.js';
 
 import { contextFrames } from './context-examples.js';
+import { rebuildMaps } from './rebuild-examples.js';
 import { repliesFrames } from './replies-examples.js';
 import { tensorFrames } from './tensor-examples.js';
 
@@ -105,23 +107,25 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     timestamp: TIMESTAMP,
     payload: { codecs: ['CONTEXT', 'DICTIONARY'] },
   });
+  const acceptPayload: AcceptPayload = {
+    shape: 'flat',
+    version: '1.0',
+    algorithms: ['TOKEN_NATIVE', 'NONE'],
+    encoding: 'CL100K_BASE',
+    encodings: ['CL100K_BASE'],
+    securityScanning: false,
+    sessionTimeoutMs: 300_000,
+    maxPayloadSize: 0,
+    limits: { maxStreams: 128 },
+    extensions: { link: '{}' },
+  };
   const accept = encodeControl({
     type: 'ACCEPT',
     sessionId: SESSION_ID,
     timestamp: TIMESTAMP,
-    payload: {
-      shape: 'flat',
-      version: '1.0',
-      algorithms: ['TOKEN_NATIVE', 'NONE'],
-      encoding: 'CL100K_BASE',
-      encodings: ['CL100K_BASE'],
-      securityScanning: false,
-      sessionTimeoutMs: 300_000,
-      maxPayloadSize: 0,
-      limits: { maxStreams: 128 },
-      extensions: { link: '{}' },
-    },
+    payload: acceptPayload,
   });
+  const [rebuildHello, rebuildAccept] = rebuildMaps(HELLO, acceptPayload);
   for (const bytes of [hello, ping, close, reject, auth, goAway, accept]) decodeControl(bytes);
 
   const m2m = encodeM2M(CHAT);
@@ -165,6 +169,8 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     ['example auth', hex(auth)],
     ['example goaway', hex(goAway)],
     ['example ready', hex(ready)],
+    ['example rebuild-hello', hex(rebuildHello)],
+    ['example rebuild-accept', hex(rebuildAccept)],
     ['example ping', hex(ping)],
     ['example close', hex(close)],
     [

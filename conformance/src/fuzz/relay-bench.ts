@@ -316,6 +316,7 @@ export class RelayBench {
         memoryOf: (event) => this.#relay.memoryOf(session, event),
         refuse: (streamId, error) => this.#relay.refuse(session, streamId, error),
         isRelayed: (streamId) => this.#relay.isRelayed(session, streamId),
+        handleRebuilt: (confirmed) => this.#relay.handleRebuilt(session, confirmed),
       },
       onHello: ({ hello }) => {
         this.#directory.claim(session, hello.extensions);

@@ -41,7 +41,9 @@ import { watchPage } from './environment.js';
 import { createBackoff, type ReconnectOptions } from './reconnect.js';
 import { createRenewal } from './renewal.js';
 import type { ClientSession } from './session.js';
+import type { SessionStore } from './store.js';
 import { Succession } from './succession.js';
+import type { TakeUp } from './take-up.js';
 
 /**
  * Credentials, or a function that returns them: it is called for each connection, and again before they
@@ -100,6 +102,14 @@ export interface ClientOptions extends CapabilityOptions {
   readonly limits?: Partial<Limits> | undefined;
   /** Times in milliseconds. @default DEFAULT_TIMERS */
   readonly timers?: Partial<Timers> | undefined;
+  /**
+   * Where the page keeps what the next page needs to take its session up, such as `sessionStorage`: the session then
+   * survives that the page is loaded again. The entry has a resume token, which is a secret of this origin. It is used
+   * by one session of the page and server at a time, and never by two pages.
+   *
+   * @default none: a page that is loaded again begins a new session
+   */
+  readonly store?: SessionStore | undefined;
   /** @default silent */
   readonly logger?: Logger | undefined;
   /**
@@ -125,6 +135,7 @@ const KINDS: OptionKinds<ClientOptions> = {
   subprotocol: 'text',
   limits: 'object',
   timers: 'object',
+  store: 'store',
   logger: 'logger',
   traceparent: 'function',
 };
@@ -140,6 +151,17 @@ const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { id: 'text', metadata: 'objec
  */
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
   assertOptions(options, KINDS);
+  const { store, logger } = options;
+  if (store === undefined) return await open(url, options);
+  const { openWithStore } = await import('./take-up.js');
+  return await openWithStore(
+    { store, url: resolveUrl(url), clock: systemClock, logger: logger && guardLogger(logger) },
+    (takeUp) => open(url, options, takeUp),
+  );
+}
+
+/** @param takeUp keeps what the next page needs to take the session up. @default nothing is kept */
+async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp): Promise<ClientSession> {
   if (options.agent !== undefined) assertOptions(options.agent, KINDS_OF_AGENT, 'agent');
   const { signal, onRequest, traceparent, transfers } = options;
   const agentId = either('agent.id', options.agent?.id, 'agentId', options.agentId);
@@ -160,6 +182,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   if (avp !== undefined) await codecs.avp.load();
   const security = options.security && (await codecs.m2m.load()).resolveSecurity(options.security);
   if (subprotocol === Subprotocol.JSON) await parts.bare.load();
+  const entry = takeUp?.entry;
   const loader = codecLoader;
   const capabilities = resolveCapabilities(
     {
@@ -168,7 +191,11 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       agentId,
       avp,
       ...(await parts.defaults({ ...options, extensions })),
-      isLoaded: (codec, encoding) => !loader.isLazy || loader.isReady(codec, encoding),
+      rebuilds: takeUp !== undefined,
+      isLoaded: (codec, encoding) =>
+        entry === undefined
+          ? !loader.isLazy || loader.isReady(codec, encoding)
+          : !entry.later.includes(codec),
     },
     limits,
   );
@@ -181,9 +208,15 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   const firstToken = await askToken();
   signal?.throwIfAborted();
 
-  const createCore = () =>
-    createClientSession(
+  if (takeUp !== undefined) takeUp.later = capabilities.extensions['ready'];
+  let ticket = entry?.ticket;
+  const createCore = () => {
+    // Only the first session takes the former one up.
+    const first = ticket;
+    ticket = undefined;
+    return createClientSession(
       {
+        ticket: first,
         subprotocol,
         capabilities,
         limits,
@@ -199,12 +232,14 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       },
       parts.bare.isLoaded ? parts.bare.get() : undefined,
     );
+  };
 
   return await new Promise<ClientSession>((resolve, reject) => {
     const sweep = sweepOf(timers);
     const succession = new Succession({
       createCore,
       isRenewed: backoff !== undefined,
+      takeUp,
       agentId,
       endpoint: {
         clock: systemClock,
@@ -223,6 +258,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
         signal?.removeEventListener('abort', onAbort);
         backoff?.reset();
         resolve(succession.session);
+        if (succession.isTakenUp) clock.after(0, () => succession.reportInterrupted());
       },
       onState(state) {
         if (state !== 'established' && state !== 'closing') return;
@@ -248,7 +284,10 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       backoff,
       clock,
       logger,
-      askToken,
+      askToken: async () => {
+        await takeUp?.prepare();
+        return await askToken();
+      },
       session: succession,
     });
     const renewal = createRenewal({
@@ -259,8 +298,16 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     });
     const stopListening = watchPage({
       onSignOfLife: () => guard(succession, () => dialer.handleSignOfLife()),
-      // Without CLOSE, the server would keep the session for a client that does not return.
-      onGone: () => guardLater(succession, succession.close()),
+      onGone(isCached) {
+        if (succession.handleGone()) dialer.abandon();
+        // Without CLOSE, the server would keep the session for a client that does not return.
+        else if (!isCached) guardLater(succession, succession.close());
+      },
+      onBack: () =>
+        guardLater(
+          succession,
+          succession.handleBack().then(() => dialer.handleBack()),
+        ),
     });
     const release = (): void => {
       renewal.stop();

@@ -110,6 +110,12 @@ export class Dialer {
     if (!this.#isAskedToWait) this.retryNow();
   }
 
+  /** The page is back from the back/forward cache. */
+  handleBack(): void {
+    if (this.#options.session.needsWire) this.retryLater(0);
+    this.handleSignOfLife();
+  }
+
   /** Stops the present attempt, and all later ones. */
   stop(): void {
     this.#isStopped = true;

@@ -1,4 +1,4 @@
-import { CloseReason, Endpoint, type Wire } from '@parlance/protocol/client';
+import { CloseCode, CloseReason, Endpoint, type Wire } from '@parlance/protocol/client';
 /** The endpoint of a client: one session, which may have a successor. */
 export class ClientEndpoint extends Endpoint {
   protected override get closeReason(): CloseReason {
@@ -27,6 +27,19 @@ export class ClientEndpoint extends Endpoint {
   /** Releases the connection to the next session. */
   releaseWire(): void {
     this.replaceWire(undefined);
+  }
+
+  /** Ends this end of the session without an error. Its connection stays as it is, and brings nothing any more. */
+  detach(): void {
+    this.releaseWire();
+    this.command((core, now) => core.detach(now));
+  }
+
+  /** Closes the connection so that the server keeps the session for another page; this one may resume it as well. */
+  leave(): void {
+    const { wire } = this;
+    this.handleDisconnected(CloseCode.ABNORMAL, '', wire);
+    wire?.close(CloseCode.DETACHED, '');
   }
 
   /** Sends new credentials before the old ones end. */

@@ -8,11 +8,23 @@ import type { SessionFetch } from './fetch.js';
 export interface ClientSession extends Session {
   /** `fetch` over this session, bound to it; see {@link SessionFetch} for what it carries. */
   readonly fetch: SessionFetch;
+  /** Whether `connect` has taken up the session of a former page, see `store`. It stays as it is for later sessions. */
+  readonly isTakenUp: boolean;
+  /**
+   * Leaves the session to the next page: writes the entry of the option `store`, closes the connection so that the
+   * server keeps the session, and ends this object, whose iterations end without an error. Resolves when the entry is
+   * written and the connection closes. The server keeps the session for its `reloadWindowMs`.
+   *
+   * @throws {ProtocolError} `unsupported` without a store, while the session closes, or if the server cannot rebuild it.
+   */
+  detach(): Promise<void>;
 }
 
 export interface ClientSessionHost extends UserSessionHost {
   /** Sends now, or in the next session if the present one is being left. */
   send(send: () => Promise<void>): Promise<void>;
+  readonly isTakenUp: boolean;
+  detach(): Promise<void>;
 }
 
 export class ClientUserSession extends UserSession implements ClientSession {
@@ -25,6 +37,14 @@ export class ClientUserSession extends UserSession implements ClientSession {
   constructor(host: ClientSessionHost) {
     super(host);
     this.#host = host;
+  }
+
+  get isTakenUp(): boolean {
+    return this.#host.isTakenUp;
+  }
+
+  async detach(): Promise<void> {
+    await this.#host.detach();
   }
 
   override send(body: Body, options?: SendOptions): Promise<void> {

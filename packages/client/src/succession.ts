@@ -10,9 +10,11 @@ import type {
   SessionStats,
 } from '@parlance/protocol';
 import {
+  CloseCode,
   CloseReason,
   type EndpointOptions,
   guard,
+  guardLater,
   Listeners,
   type Mailbox,
   type Outbound,
@@ -28,6 +30,7 @@ import { Departure } from './departure.js';
 import type { DialingSession } from './dialer.js';
 import { ClientEndpoint } from './endpoint.js';
 import { type ClientSession, ClientUserSession } from './session.js';
+import type { TakeUp } from './take-up.js';
 
 export interface SuccessionOptions {
   readonly createCore: () => SessionCore;
@@ -40,6 +43,8 @@ export interface SuccessionOptions {
   readonly onState: (state: SessionState) => void;
   /** Another connection is needed. @param retryAfterMs how long the server asked to wait, else 0. */
   readonly onWireLost: (retryAfterMs: number) => void;
+  /** Keeps what the next page needs to take the session up. @default nothing is kept */
+  readonly takeUp?: TakeUp | undefined;
   /** No session follows any more. */
   readonly onEnded: (error: ProtocolError | undefined) => void;
 }
@@ -77,6 +82,10 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   /** GOAWAY that came before the present session was ready. */
   #goAway: GoAwayPayload | undefined;
   #departure: Departure | undefined;
+  /** The page is in the back/forward cache. */
+  #isAway = false;
+  /** Requests of the former page that were interrupted when this one took its session up. */
+  #interrupted: readonly number[] | undefined;
 
   constructor(options: SuccessionOptions) {
     this.#options = options;
@@ -125,15 +134,62 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     return this.#current.stats();
   }
 
+  get isTakenUp(): boolean {
+    return this.#interrupted !== undefined;
+  }
+
   async close(): Promise<CloseResult> {
     this.#isCloseRequested = true;
+    this.#options.takeUp?.end();
     return await this.#current.close();
+  }
+
+  async detach(): Promise<void> {
+    const { takeUp } = this.#options;
+    if (takeUp?.isKept !== true || this.#isCloseRequested) {
+      const message =
+        'detach: a session can be left to the next page if it is open, has a store and agreed on rebuild';
+      throw new ProtocolError('unsupported', message);
+    }
+    this.#isCloseRequested = true;
+    const left = takeUp.leave();
+    const { wire } = this.#current;
+    this.#current.detach();
+    await left;
+    wire?.close(CloseCode.DETACHED, '');
+  }
+
+  /** The page goes, perhaps into the back/forward cache. Returns whether the session is left to the next page. */
+  handleGone(): boolean {
+    const { takeUp } = this.#options;
+    if (takeUp === undefined || this.#isCloseRequested || this.#isClosing) return false;
+    // Before ACCEPT there is only the session that is to be taken up, which has its entry.
+    if (!takeUp.isKept && (takeUp.entry === undefined || this.#isAccepted)) return false;
+    this.#isAway = true;
+    guardLater(this, takeUp.leave());
+    this.#current.leave();
+    return true;
+  }
+
+  /** The page is back. Resolves when it needs a connection. */
+  async handleBack(): Promise<void> {
+    if (!this.#isAway) return;
+    await this.#options.takeUp?.return();
+    this.#isAway = false;
+  }
+
+  /** Reports the requests that were interrupted when the session was taken up. */
+  reportInterrupted(): void {
+    const interrupted = this.#interrupted ?? [];
+    if (interrupted.length === 0) return;
+    const unknown = interrupted.map((streamId) => ({ kind: 'request', streamId }) as const);
+    this.listeners.notify('reset', { reason: 'reloaded', notSent: [], unknown }, this);
   }
 
   // --- as the owner of connections
 
   get needsWire(): boolean {
-    return !this.#hasEnded && this.#current.wire === undefined;
+    return !this.#hasEnded && !this.#isAway && this.#current.wire === undefined;
   }
   get isAccepted(): boolean {
     return this.#isAccepted;
@@ -182,7 +238,10 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
       onSuperseded: (accept) => {
         this.#accept = accept;
       },
-      onApplied: () => this.#leaveWhenIdle(),
+      onTakenUp: (cancelled) => {
+        this.#interrupted = cancelled;
+      },
+      onApplied: () => this.#handleApplied(),
       onWireLost,
       onEnding: (error) => this.#handleEnding(error),
       onEnded: (error) => this.#handleEnded(error),
@@ -219,6 +278,11 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.listeners.notify('state', state, this);
   }
 
+  #handleApplied(): void {
+    this.#leaveWhenIdle();
+    this.#options.takeUp?.handleApplied(this.#current.core);
+  }
+
   /** Closes the session of a server that drains as soon as it is idle. */
   #leaveWhenIdle(): void {
     const departure = this.#departure;
@@ -253,6 +317,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#continuation = undefined;
     if (continuation !== undefined) return guard(this, () => this.#succeed(continuation));
     this.#hasEnded = true;
+    this.#options.takeUp?.end();
     const departure = this.#departure;
     this.#departure = undefined;
     departure?.fail(

@@ -30,6 +30,7 @@ export type { Outbound } from './endpoint/outbound.js';
 export { SILENT_LOGGER, type Wire } from './endpoint/ports.js';
 export { UserSession, type UserSessionHost } from './endpoint/user-session.js';
 export { createClientSession } from './session/create-client.js';
+export type { Ticket } from './session/resume-ticket.js';
 
 // What is loaded later
 

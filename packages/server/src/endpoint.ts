@@ -48,7 +48,8 @@ export class ServerEndpoint extends Endpoint {
       core.handleDisconnected(CloseCode.ABNORMAL, 'taken over', now);
       this.replaceWire(wire);
       former?.close(CloseCode.TAKEN_OVER, 'a newer connection carries the session');
-      core.resume(offer, now);
+      const received = core.resume(offer, now);
+      if (received !== undefined) this.options.route?.handleRebuilt(received);
     });
   }
 

@@ -207,6 +207,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
         securityScanning: scan !== undefined,
         ...options,
         takesMessages: options.onSession !== undefined,
+        rebuilds: true,
         extensions: { ...options.extensions, agents: agents !== undefined },
       },
       limits,

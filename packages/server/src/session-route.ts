@@ -30,6 +30,10 @@ export class SessionRoute implements EventRoute {
     return this.#relay?.refuse(this.#session, streamId, error) === true;
   }
 
+  handleRebuilt(confirmed: number): void {
+    this.#relay?.handleRebuilt(this.#session, confirmed);
+  }
+
   take(event: SessionEvent, reservation: Reservation | undefined): boolean {
     const session = this.#session;
     if (event.type === 'request' && event.body.agent === REPLIES) {

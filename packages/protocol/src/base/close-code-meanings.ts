@@ -16,6 +16,7 @@ const MEANINGS: Readonly<Record<CloseCodeName, string>> = {
   TIMEOUT: 'the peer did not answer in time',
   TAKEN_OVER: 'a newer connection carries the session',
   STALE_ATTEMPT: 'a newer resume attempt was accepted',
+  DETACHED: 'the page leaves its session to the next page',
   TOO_LARGE: 'a message was over a limit',
   RATE_LIMITED: 'too much in too short a time',
   INTERNAL: 'a fault on the side that closes',

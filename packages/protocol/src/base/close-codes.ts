@@ -23,6 +23,7 @@ const TABLE = {
   TIMEOUT: { code: 4408, retryable: true },
   TAKEN_OVER: { code: 4409, retryable: false },
   STALE_ATTEMPT: { code: 4410, retryable: false },
+  DETACHED: { code: 4411, retryable: false },
   TOO_LARGE: { code: 4413, retryable: false },
   RATE_LIMITED: { code: 4429, retryable: true },
   INTERNAL: { code: 4500, retryable: true },

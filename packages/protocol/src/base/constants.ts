@@ -68,6 +68,8 @@ export const Extension = {
   LINK: 'link',
   /** Sessions that outlive their connections. */
   RESUME: 'resume',
+  /** A resumed session may have a new link, for a page that was loaded again. */
+  REBUILD: 'rebuild',
   /** Messages coded against earlier messages of the session. */
   CONTEXT: 'context',
   /** Messages and requests to other agents on the server, and a directory of them. */
@@ -82,3 +84,6 @@ export const Extension = {
   REPLIES: 'replies',
 } as const;
 export type Extension = (typeof Extension)[keyof typeof Extension];
+
+/** Stream IDs stay below 2^32; reaching it ends the session. */
+export const MAX_STREAM_ID = 2 ** 32 - 1;

@@ -85,6 +85,7 @@ describe('timers', () => {
       pongTimeoutMs: 10_000,
       closingTimeoutMs: 5_000,
       resumeWindowMs: 120_000,
+      reloadWindowMs: 30_000,
     });
     expect(Object.isFrozen(resolveTimers()) && Object.isFrozen(DEFAULT_TIMERS)).toBe(true);
   });

@@ -154,6 +154,11 @@ export interface Timers {
   readonly closingTimeoutMs: number;
   /** How long a session survives without a connection; the server decides. @default 120 s, up to 24 h */
   readonly resumeWindowMs: number;
+  /**
+   * Server: how long a session survives without a connection if its page has detached from it; `resumeWindowMs` if
+   * that is less. @default 30 s, up to 24 h
+   */
+  readonly reloadWindowMs: number;
 }
 
 export const DEFAULT_TIMERS: Timers = Object.freeze({
@@ -164,6 +169,7 @@ export const DEFAULT_TIMERS: Timers = Object.freeze({
   pongTimeoutMs: 10_000,
   closingTimeoutMs: 5_000,
   resumeWindowMs: 120_000,
+  reloadWindowMs: 30_000,
 });
 
 const TIMER_RANGES: { readonly [K in keyof Timers]: readonly [number, number] } = {
@@ -174,6 +180,7 @@ const TIMER_RANGES: { readonly [K in keyof Timers]: readonly [number, number] } 
   pongTimeoutMs: [5_000, 60_000],
   closingTimeoutMs: [1, 600_000],
   resumeWindowMs: [0, 86_400_000],
+  reloadWindowMs: [0, 86_400_000],
 };
 
 /**

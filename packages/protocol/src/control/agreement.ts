@@ -108,7 +108,10 @@ export function serverAgreement(agreement: Agreement, offer: Offer, options: Agr
   const { extensions } = agreement;
   // Link frames are binary, so JSON envelopes cannot carry them; resume, for example, counts link frames.
   const hasLink = options.subprotocol === Subprotocol.BINARY && extensions.includes(Extension.LINK);
-  const names = extensions.filter((name) => hasLink || !NEEDS_LINK.includes(name));
+  const hasResume = extensions.includes(Extension.RESUME);
+  const names = extensions.filter(
+    (name) => (hasLink || !NEEDS_LINK.includes(name)) && (hasResume || name !== Extension.REBUILD),
+  );
   const avp = names.includes(Extension.AVP) ? avpAgreement(options.avp, offer.extensions) : undefined;
   return pin({
     ...agreement,
@@ -123,6 +126,7 @@ export function serverAgreement(agreement: Agreement, offer: Offer, options: Agr
 const NEEDS_LINK: readonly string[] = [
   Extension.LINK,
   Extension.RESUME,
+  Extension.REBUILD,
   Extension.CONTEXT,
   Extension.AGENTS,
   Extension.AVP,

@@ -1,4 +1,4 @@
-import { Algorithm, EncodingName, NESTED_PROTOCOL_VERSION } from '../base/constants.js';
+import { Algorithm, EncodingName, MAX_STREAM_ID, NESTED_PROTOCOL_VERSION } from '../base/constants.js';
 import { toProtocolError } from '../base/errors.js';
 import {
   bad,
@@ -6,6 +6,7 @@ import {
   countField,
   type Fields,
   get,
+  isCount,
   isFields,
   namesField,
   objectField,
@@ -13,13 +14,15 @@ import {
   stringField,
   stringMapField,
 } from '../base/fields.js';
-import type {
-  AcceptPayload,
-  CapabilityShape,
-  HelloPayload,
-  LaterCodec,
-  ResumeAnswer,
-  ResumeOffer,
+import {
+  type AcceptPayload,
+  type CapabilityShape,
+  type HelloPayload,
+  type LaterCodec,
+  MAX_CANCELLED,
+  type RebuiltLink,
+  type ResumeAnswer,
+  type ResumeOffer,
 } from './messages.js';
 
 /**
@@ -121,6 +124,7 @@ export function helloFields(hello: HelloPayload): Fields {
       token: hello.resume.token,
       received: hello.resume.received,
       attempt: hello.resume.attempt,
+      rebuild: hello.resume.rebuild || undefined,
     },
   };
 }
@@ -167,6 +171,7 @@ export function acceptFields(accept: AcceptPayload): Fields {
       recovered: accept.resume.recovered,
       received: accept.resume.received,
       reason: accept.resume.reason,
+      rebuilt: accept.resume.rebuilt && { ...accept.resume.rebuilt },
     },
   };
 }
@@ -264,6 +269,7 @@ function resumeOfferField(payload: Fields): ResumeOffer | undefined {
     token,
     received: countField(fields, 'received', 0),
     attempt: countField(fields, 'attempt', 0),
+    rebuild: booleanField(fields, 'rebuild', false) || undefined,
   };
 }
 
@@ -279,5 +285,21 @@ function resumeAnswerField(payload: Fields): ResumeAnswer | undefined {
     recovered: booleanField(fields, 'recovered', false),
     received: countField(fields, 'received', 0),
     reason: stringField(fields, 'reason', '', 128) || undefined,
+    rebuilt: rebuiltField(fields),
   };
+}
+
+/** Streams of a client have odd IDs, so both fields can be checked without the session. */
+function rebuiltField(answer: Fields): RebuiltLink | undefined {
+  const fields = get(answer, 'rebuilt');
+  if (fields === undefined || fields === null) return undefined;
+  if (!isFields(fields)) throw bad('rebuilt', 'an object');
+  const stream = countField(fields, 'stream', 0);
+  if (stream !== 0 && (stream % 2 === 0 || stream > MAX_STREAM_ID))
+    throw bad('rebuilt.stream', "0 or the ID of a client's stream");
+  const cancelled = get(fields, 'cancelled') ?? [];
+  const isListed = (id: unknown): id is number => isCount(id) && id % 2 === 1 && id <= stream;
+  if (!Array.isArray(cancelled) || cancelled.length > MAX_CANCELLED || !cancelled.every(isListed))
+    throw bad('rebuilt.cancelled', `at most ${MAX_CANCELLED} IDs of streams up to rebuilt.stream`);
+  return { stream, cancelled };
 }

@@ -22,6 +22,8 @@ export interface ResumeOffer {
   readonly received: number;
   /** Grows with every connection that the client opens for the session. */
   readonly attempt: number;
+  /** The client is a page that was loaded again, and has nothing of the former link. @default false */
+  readonly rebuild?: boolean | undefined;
 }
 
 /** Why a session was not resumed. */
@@ -45,7 +47,20 @@ export interface ResumeAnswer {
   readonly received: number;
   /** Why it was not recovered. */
   readonly reason?: string | undefined;
+  /** Set if the session goes on with a rebuilt link. */
+  readonly rebuilt?: RebuiltLink | undefined;
 }
+
+/** What a rebuilt link goes on from. */
+export interface RebuiltLink {
+  /** The largest stream ID of the client that the server has seen; 0 if it has seen none. */
+  readonly stream: number;
+  /** The client's requests that were open and that the server has interrupted, at most {@link MAX_CANCELLED}. */
+  readonly cancelled: readonly number[];
+}
+
+/** Requests that a {@link RebuiltLink} lists; the client does not learn of others. */
+export const MAX_CANCELLED = 256;
 
 export interface HelloPayload {
   readonly shape: CapabilityShape;

@@ -63,6 +63,8 @@ export interface EndpointOptions {
   readonly onGranted?: ((expiresInMs: number) => void) | undefined;
   /** The server drains. */
   readonly onGoAway?: ((goAway: GoAwayPayload) => void) | undefined;
+  /** The session that the core was asked to take up goes on. @param cancelled requests that this has interrupted. */
+  readonly onTakenUp?: ((cancelled: readonly number[]) => void) | undefined;
   /** The server has begun another session on this connection, with this ACCEPT; this one ends. */
   readonly onSuperseded?: ((accept: Uint8Array | string) => void) | undefined;
   /** All events of the core were handled. */

@@ -316,6 +316,8 @@ export class Endpoint
         return this.options.onGranted?.(event.expiresInMs);
       case 'goaway':
         return this.options.onGoAway?.(event);
+      case 'takenUp':
+        return this.options.onTakenUp?.(event.cancelled);
       case 'superseded':
         return this.options.onSuperseded?.(event.accept);
       case 'disconnect':

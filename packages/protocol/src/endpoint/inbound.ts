@@ -46,11 +46,14 @@ export class Inbound {
         if (event.body.agent === DELIVERY && this.#eventRoute === undefined)
           return this.#handleReport(event.body);
         return this.#takeIn(event);
+      case 'failure':
+        // Nothing is taken from a link that is gone.
+        if (isInterruption(event.error)) this.#intake?.drop(event.streamId);
+        return this.#takeIn(event);
       case 'request':
       case 'part':
       case 'response':
       case 'end':
-      case 'failure':
         return this.#takeIn(event);
       case 'piece':
         if (event.piece.offset === 0) recorder.receivedTensor(event.piece.totalLength);
@@ -59,8 +62,8 @@ export class Inbound {
         return this.#getTensors().handlePiece(event.streamId, event.piece);
       case 'cancel':
         if (this.#intake?.has(event.streamId) !== true && this.#route(event, undefined)) return;
-        this.#tensors?.handleCancel(event.streamId);
-        this.#cancel(event.streamId);
+        this.#tensors?.handleCancel(event.streamId, event.reason);
+        this.#cancel(event.streamId, event.reason);
     }
   }
 
@@ -219,9 +222,9 @@ export class Inbound {
     return this.#tensors;
   }
 
-  #cancel(streamId: number): void {
+  #cancel(streamId: number, reason: ProtocolError | undefined): void {
     const charge = this.#intake?.drop(streamId);
-    if (charge === undefined) return this.#responder?.cancel(streamId);
+    if (charge === undefined) return this.#responder?.cancel(streamId, reason);
     // The request still waits for memory, so there is no handler to stop.
     const { channel } = this.#host.core;
     channel.consume(streamId, charge);
@@ -307,6 +310,11 @@ export class Inbound {
     this.#host.core.channel.refuse(streamId, error);
     this.#host.pump();
   }
+}
+
+/** Whether this end has failed a stream because the link was rebuilt. */
+function isInterruption({ code, side }: ProtocolError<string>): boolean {
+  return code === 'interrupted' && side === 'local';
 }
 
 type DecodeReport = typeof import('./agents/delivery.js').decodeUndelivered;

@@ -26,6 +26,13 @@ export interface EventRoute {
    * end.
    */
   memoryOf(event: BodyEvent): number | undefined;
+  /**
+   * The link of this end was rebuilt, before anything is written on it. Messages that the client had not received are
+   * written again.
+   *
+   * @param confirmed frames of the former link that the client had received.
+   */
+  handleRebuilt(confirmed: number): void;
   /** Ends a relayed reply for which there is no memory. Returns whether the stream is relayed. */
   refuse(streamId: number, error: ProtocolError): boolean;
 }

@@ -74,9 +74,12 @@ export interface CloseResult {
   readonly unacknowledged: number;
 }
 
-/** The messages, requests and replies that were not delivered when a session was lost. */
+/**
+ * The messages, requests and replies that were not delivered when a session was lost, or, with the reason `reloaded`, the
+ * requests of a former page that were interrupted when this page took its session up.
+ */
 export interface SessionReset extends Unconfirmed {
-  /** Why the session was lost. */
+  /** Why the session was lost; `reloaded` if it was not. */
   readonly reason: string;
 }
 
@@ -84,7 +87,10 @@ export interface SessionReset extends Unconfirmed {
 export interface SessionEvents {
   /** The state changed. */
   state: SessionState;
-  /** The session was lost. A client that reconnects continues with a new one. */
+  /**
+   * The session was lost. A client that reconnects continues with a new one. Or it was taken up, and requests of the
+   * former page were interrupted.
+   */
   reset: SessionReset;
   /** The session ended with an error. */
   error: ProtocolError;

@@ -73,6 +73,32 @@ const summaries = (explainer: SessionExplainer, frames: readonly Uint8Array[], d
   frames.map((frame) => explainer.explain(direction, frame).summary);
 
 describe('explaining a session', () => {
+  it('begins to count again, without context, when the link is rebuilt', () => {
+    const explainer = createSessionExplainer();
+    const first = { token: 't', windowMs: 1, recovered: false, received: 0 };
+    explainer.explain('sent', hello());
+    explainer.explain('received', accept(first));
+    const base = inContext(encodeUtf8('a first'), { base: NO_BASE, prefix: 0, suffix: 0 });
+    const next = inContext(encodeUtf8(' and a second message'), { base: NEWEST, prefix: 7, suffix: 0 });
+    const [whole, half] = [pieces(LinkKind.MESSAGE, 0, TEXT), pieces(LinkKind.REQUEST, 1, TEXT).slice(0, 2)];
+    const [of, against] = [base, next].map((bytes) => pieces(LinkKind.REQUEST, 3, bytes, BodyCodec.CONTEXT));
+    const explained = summaries(explainer, whole);
+    summaries(explainer, [...half, ...(of ?? [])]);
+    explainer.explain(
+      'sent',
+      hello({ sessionId: 'sess_1', token: 't', received: 0, attempt: 1, rebuild: true }),
+    );
+    explainer.explain(
+      'received',
+      accept({ ...first, recovered: true, rebuilt: { stream: 3, cancelled: [1, 3] } }),
+    );
+    // The numbers of these frames were those of others on the former link.
+    summaries(explainer, pieces(LinkKind.MESSAGE, 0, encodeUtf8('short')));
+    expect(summaries(explainer, whole)).toEqual(explained);
+    // Its base belongs to the former link.
+    expect(summaries(explainer, against ?? []).join()).not.toContain('a second message');
+  });
+
   it('uses the negotiated vocabulary', () => {
     const explainer = createSessionExplainer({ preview: 50 });
     const message = Uint8Array.of(0x10, 0, 1, 0xb2, 0x4d);

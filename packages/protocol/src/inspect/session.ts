@@ -51,7 +51,7 @@ export function createSessionExplainer(
     if (message.type !== 'ACCEPT') return;
     encoding = message.payload.encoding ?? undefined;
     const { resume, extensions } = message.payload;
-    if (resume?.recovered === true) {
+    if (resume?.recovered === true && resume.rebuilt === undefined) {
       directions[direction].rewind(clientReceived);
       directions[other(direction)].rewind(resume.received);
     } else directions = follow(contextParameters(offeredContext, extensions[Extension.CONTEXT]));

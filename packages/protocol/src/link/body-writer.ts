@@ -2,7 +2,7 @@ import { BodyCodec, BodyCounts } from '../codec/body.js';
 import type { AliasWriter } from './addressing.js';
 import { expansionOf, type LinkContext } from './context-coding.js';
 import { BODY_CHARGE, type SendCredit } from './credit.js';
-import { bodyFrameLength, bodyHeadLength, type OutgoingBody, writeBodyHead } from './frame.js';
+import { bodyFrameLength, bodyHeadLength, LinkKind, type OutgoingBody, writeBodyHead } from './frame.js';
 import type { WrittenFrames } from './replay.js';
 import type { SendQueue } from './send-queue.js';
 import { StreamedBody } from './streamed-body.js';
@@ -79,7 +79,9 @@ export class BodyWriter {
     const { length } = body.bytes;
     const needed = bodyHeadLength(body, length, false) + BODY_CHARGE + MIN_FIRST_PIECE;
     if (this.#credit !== undefined && this.#credit.available(queue.streamId) < needed) return undefined;
-    const coded = this.#context?.encode(body) ?? { ...body, deferred: undefined };
+    const written = this.#context?.encode(body) ?? { ...body, deferred: undefined };
+    const isKept = this.#frames.messages !== undefined && body.kind === LinkKind.MESSAGE;
+    const coded = isKept ? { ...written, uncoded: body } : written;
     queue.replaceFirst(coded);
     queue.resize(coded.bytes.length - length);
     return coded;
@@ -112,7 +114,10 @@ export class BodyWriter {
       queue.awaitingSource = body.waiting === 0;
     }
     const frame = frames.append(length);
-    if (isLast) body.onWritten?.(frames.count);
+    if (!isLast) return frame;
+    if (body.kind === LinkKind.MESSAGE && !isStreamed)
+      frames.messages?.add(body.uncoded ?? body, frames.count);
+    body.onWritten?.(frames.count);
     return frame;
   }
 

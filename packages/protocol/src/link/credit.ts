@@ -187,6 +187,12 @@ export class ReceiveCredit {
     return this.#permit() || granted;
   }
 
+  /** Charges that were received on a stream and not consumed. */
+  unreadOn(streamId: number): number {
+    const account = this.#accounts?.get(streamId);
+    return account === undefined ? 0 : account.received - account.consumed;
+  }
+
   /** The stream is over, and its unread bodies no longer count. Returns whether credit was granted. */
   close(streamId: number): boolean {
     const account = this.#accounts?.get(streamId);

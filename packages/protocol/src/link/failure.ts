@@ -29,6 +29,7 @@ const OWN_CODES = [
   'unknown_reply',
   'too_many_replies',
   'reply_too_large',
+  'interrupted',
 ] as const;
 /** Codes for defects of a received tensor or request; no error of a handler is sent with one of these. */
 const VERDICT_CODES = [

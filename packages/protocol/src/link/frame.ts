@@ -1,4 +1,5 @@
 import { ByteReader, varintLength, writeVarint } from '../base/bytes.js';
+import { MAX_STREAM_ID } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { LINK_FIRST_BYTE } from '../base/frame-kind.js';
 import { BodyCodec, type CodedBody, isSized } from '../codec/body.js';
@@ -61,8 +62,7 @@ export const LinkFlag = {
   META: 0x80,
 } as const;
 
-/** Stream IDs stay below 2^32; reaching it ends the session. */
-export const MAX_STREAM_ID = 2 ** 32 - 1;
+export { MAX_STREAM_ID };
 
 const LAST_KIND = LinkKind.CREDIT;
 const LAST_CODEC = BodyCodec.DICTIONARY;
@@ -198,7 +198,10 @@ export interface BodyFields extends Pick<CodedBody, 'codec' | 'originalLength' |
   readonly agent?: string | undefined;
   /** The number of `agent`, known when the first frame is written. */
   alias?: number | undefined;
-  /** Called after the last frame is written, with the number of counted frames so far. */
+  /**
+   * Called after the last frame is written, with the number of counted frames so far. Called again if the body is a
+   * one-way message that a rebuilt link writes again; that link counts from 0.
+   */
   readonly onWritten?: ((count: number) => void) | undefined;
 }
 
@@ -206,6 +209,8 @@ export interface BodyFields extends Pick<CodedBody, 'codec' | 'originalLength' |
 export interface OutgoingBody extends CodedBody, BodyFields {
   /** Called if the stream is cancelled before the last frame is written. */
   readonly onDropped?: (() => void) | undefined;
+  /** A message that was coded in context as it was before that, for a rebuilt link. */
+  readonly uncoded?: OutgoingBody | undefined;
 }
 
 /**

@@ -16,7 +16,7 @@ import { Assembler } from './reassembly.js';
 import { type LinkEvent, Receiver } from './receiver.js';
 import { StreamCloser } from './stream-closer.js';
 import { StreamedBody } from './streamed-body.js';
-import { type Side, StreamTable } from './streams.js';
+import { type LastStreams, type OpenStream, type Side, StreamTable } from './streams.js';
 
 export type { LinkEvent } from './receiver.js';
 
@@ -56,6 +56,8 @@ export interface LinkOptions {
   readonly context?: ContextParameters | undefined;
   /** The names that messages and requests may be addressed to. @default none */
   readonly addressing: Addressing | undefined;
+  /** The last streams of the link that this one replaces. @default none */
+  readonly last?: LastStreams | undefined;
 }
 
 /** Least memory for unconfirmed frames: four times the bytes after which a peer acknowledges. */
@@ -78,11 +80,13 @@ export class Link {
   readonly #acknowledgement: Acknowledgement;
   readonly #gate: RateLimiter | undefined;
   readonly #context: LinkContext | undefined;
+  readonly #assembler: Assembler;
   #framesConfirmed = 0;
   #isCreditHeld = false;
 
-  constructor({ side, limits, own, peer, outbox, gate, context: parameters, addressing }: LinkOptions) {
-    const streams = new StreamTable(side, peer.maxStreams, own.maxStreams);
+  constructor(options: LinkOptions) {
+    const { side, limits, own, peer, outbox, gate, context: parameters, addressing, last } = options;
+    const streams = new StreamTable(side, peer.maxStreams, own.maxStreams, last);
     const sendCredit = new SendCredit(initialCredit(peer));
     const receiveCredit = new ReceiveCredit(creditBounds(own, limits), outbox);
     const context = parameters && new LinkContext(parameters, limits.maxMessageSize);
@@ -99,6 +103,8 @@ export class Link {
     this.#acknowledgement = new Acknowledgement(outbox);
     this.#gate = gate;
     this.#context = context;
+    this.#assembler = assembler;
+    if (gate?.isClosed) receiveCredit.hold();
     outbox.attach({
       credit: sendCredit,
       context,
@@ -136,6 +142,26 @@ export class Link {
   /** Charges of bodies that were received and not consumed. */
   get unreadBytes(): number {
     return this.#receiveCredit.unread;
+  }
+
+  /** The part of {@link unreadBytes} that complete one-way messages have. */
+  get unreadMessages(): number {
+    return this.#receiveCredit.unreadOn(0) - this.#assembler.unfinishedOn(0);
+  }
+
+  /** Where a link that replaces this one goes on. */
+  get last(): LastStreams {
+    return this.#streams.last;
+  }
+
+  /** The open streams of both ends. */
+  streams(): Iterable<OpenStream> {
+    return this.#streams.all();
+  }
+
+  /** Whether the handler of a request may be running: the request has arrived and is not answered. */
+  isHandled({ id, local, isTransfer, answered }: OpenStream): boolean {
+    return !local && !isTransfer && !answered && !this.#assembler.isPending(id);
   }
 
   // --- input
@@ -305,6 +331,12 @@ export class Link {
   /** Refuses a tensor and sends the reason. The rest of it is dropped as it arrives. */
   refuse(streamId: number, error: ProtocolError): void {
     this.#closer.fail(streamId, encodeVerdict(error));
+  }
+
+  /** The handler of a request of the peer is stopped by its cancel alone. */
+  runToCompletion(streamId: number): void {
+    const stream = this.#streams.answerable(streamId);
+    if (stream !== undefined) stream.runsToCompletion = true;
   }
 
   /** Cancels a request. Returns `true` if the stream is over at once, as the peer never heard of it. */

@@ -1,7 +1,9 @@
 import { Fifo } from '../base/fifo.js';
 import type { BodyCounts, CodedBody } from '../codec/body.js';
-import { BodyWriter, type BodyWriterParts } from './body-writer.js';
+import { BodyWriter } from './body-writer.js';
 import { endsMessage, type OutgoingBody, type UncountedFrames } from './frame.js';
+import type { KeptMessages } from './kept-messages.js';
+import type { OutboxListener, OutboxParts } from './outbox-parts.js';
 import type { Pacer } from './rates.js';
 import { WrittenFrames } from './replay.js';
 import {
@@ -15,20 +17,6 @@ import { StreamedBody } from './streamed-body.js';
 
 /** Memory of a queued body beside its bytes: the object, its place in the queue, its codings. */
 const ITEM_MEMORY = 512;
-
-export interface OutboxListener {
-  /** Everything queued on the stream is written. */
-  handleDrained(streamId: number): void;
-}
-
-export interface OutboxParts extends BodyWriterParts {
-  readonly listener?: OutboxListener | undefined;
-  /**
-   * Bytes of memory for frames that await confirmation. Beyond it nothing more is written: a peer that reads
-   * and never acknowledges would make this end keep everything. @default Infinity
-   */
-  readonly maxRetained?: number | undefined;
-}
 
 /**
  * Everything that is queued to be written, and its order: control frames first, then the streams in turn, one
@@ -260,6 +248,21 @@ export class Outbox implements QueueTotals, UncountedFrames {
   replayFrom(count: number): void {
     this.#isPaused = false;
     this.#written.replayFrom(count);
+  }
+
+  /** Keeps written one-way messages until they are confirmed, for {@link rebuild}. */
+  keepMessages(kept: KeptMessages): void {
+    this.#written.messages = kept;
+  }
+
+  /** A new connection and a new link: forgets everything but one-way messages, which are written from their beginning. */
+  rebuild(): void {
+    const messages = [...this.#written.rebuild(), ...(this.#messages?.messages() ?? [])];
+    if (this.#messages?.isEmpty === false) this.#forget(this.#messages);
+    for (const streamId of [...(this.#streams?.keys() ?? [])]) this.drop(streamId);
+    this.#control.dropCounted();
+    for (const message of messages) this.pushBody(message);
+    this.#isPaused = false;
   }
 
   /** Releases the memory that is kept in stock for later frames. */

@@ -91,9 +91,14 @@ export class Assembler {
 
   /** Forgets the unfinished body of a stream. Returns its charge so far. */
   drop(streamId: number): number {
-    const charge = this.#unfinished?.get(streamId)?.charge ?? 0;
+    const charge = this.unfinishedOn(streamId);
     this.#unfinished?.delete(streamId);
     return charge;
+  }
+
+  /** The charge so far of the unfinished body of a stream, otherwise 0. */
+  unfinishedOn(streamId: number): number {
+    return this.#unfinished?.get(streamId)?.charge ?? 0;
   }
 
   /** Whether a body of the stream is unfinished. */

@@ -21,7 +21,8 @@ export type LinkEvent =
   | { readonly type: 'response'; readonly streamId: number; readonly body: ReceivedBody }
   | { readonly type: 'end'; readonly streamId: number }
   | { readonly type: 'failure'; readonly streamId: number; readonly error: ProtocolError | RequestError }
-  | { readonly type: 'cancel'; readonly streamId: number };
+  /** @param reason why this end stops a request of the peer; `undefined` if the peer cancelled it. */
+  | { readonly type: 'cancel'; readonly streamId: number; readonly reason?: ProtocolError };
 
 export interface ReceiverOptions extends StreamParts {
   readonly limits: Limits;

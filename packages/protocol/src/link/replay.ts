@@ -1,4 +1,6 @@
+import type { OutgoingBody } from './frame.js';
 import { FrameMemory } from './frame-memory.js';
+import type { KeptMessages } from './kept-messages.js';
 
 /**
  * The counted frames that this end has written. They are counted, they get their memory here, and if the
@@ -11,6 +13,8 @@ export class WrittenFrames {
   retain = false;
   /** Bytes of frames that may be kept. */
   maxRetained = Infinity;
+  /** The messages among them; `undefined` if the link is never rebuilt. */
+  messages: KeptMessages | undefined;
   /** Created with the first frame: most sessions are idle. */
   #memory: FrameMemory | undefined;
   /** Frames from number `#confirmed` on. */
@@ -21,12 +25,14 @@ export class WrittenFrames {
 
   /** Nothing more may be written until the peer confirms some frames. */
   get isFull(): boolean {
-    return this.retain && this.#log !== undefined && this.#log.memory > this.maxRetained;
+    if (!this.retain || this.#log === undefined) return false;
+    // A message that was coded in context is larger than its frames.
+    return this.#log.memory > this.maxRetained || (this.messages?.memory ?? 0) > this.maxRetained;
   }
 
   /** Bytes of memory taken by the frames that await confirmation. */
   get memory(): number {
-    return this.retain ? (this.#log?.memory ?? 0) : 0;
+    return this.retain ? (this.#log?.memory ?? 0) + (this.messages?.memory ?? 0) : 0;
   }
 
   get isReplaying(): boolean {
@@ -44,6 +50,7 @@ export class WrittenFrames {
     if (!this.retain || count <= this.#confirmed) return;
     const dropped = count - this.#confirmed;
     this.#log?.drop(dropped);
+    this.messages?.confirm(count);
     this.#confirmed = count;
     if (this.#replayAt !== undefined) this.#replayAt = Math.max(0, this.#replayAt - dropped);
   }
@@ -58,6 +65,18 @@ export class WrittenFrames {
   replayFrom(count: number): void {
     this.confirm(count);
     this.#replayAt = 0;
+  }
+
+  /**
+   * Begins to count again, for a rebuilt link, and forgets all frames. Returns the messages that the peer has not
+   * confirmed.
+   */
+  rebuild(): OutgoingBody[] {
+    const messages = this.messages?.take() ?? [];
+    this.clear();
+    this.count = 0;
+    this.#confirmed = 0;
+    return messages;
   }
 
   /** The next frame to be written again, or `undefined` after the last one. */
@@ -107,6 +126,7 @@ export class WrittenFrames {
 
   clear(): void {
     this.#log?.clear();
+    this.messages?.clear();
     this.#memory?.releaseAll();
     this.#replayAt = undefined;
   }

@@ -81,6 +81,14 @@ export class SendQueue {
     return [...this.#items].filter((item): item is UnwrittenBody => !('frame' in item));
   }
 
+  /** The messages of stream 0 as a rebuilt link writes them: from their beginning, and coded in no context. */
+  *messages(): Iterable<OutgoingBody> {
+    for (const item of this.#items) {
+      if ('frame' in item || 'bare' in item || item instanceof StreamedBody) continue;
+      yield item.uncoded ?? item;
+    }
+  }
+
   push(item: QueueItem, size: number): void {
     this.#items.push(item);
     this.#totals.queuedItems++;
@@ -157,6 +165,11 @@ export class ControlQueue {
     const next = index === 0 ? frames.shift() : frames.splice(index, 1)[0];
     if (frames.length === 0) this.#frames = undefined;
     return next;
+  }
+
+  /** Forgets the frames of a link that is rebuilt. */
+  dropCounted(): void {
+    this.#frames = this.#frames?.filter(({ counted }) => !counted);
   }
 
   /** Forgets the frames that are sent again after a resume. */

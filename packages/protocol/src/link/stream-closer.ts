@@ -1,7 +1,8 @@
 import type { LinkContext } from './context-coding.js';
 import type { ReceiveCredit, SendCredit } from './credit.js';
 import { encodeSignalFrame, LinkKind, type OutgoingBody } from './frame.js';
-import type { Outbox, OutboxListener } from './outbox.js';
+import type { Outbox } from './outbox.js';
+import type { OutboxListener } from './outbox-parts.js';
 import type { Assembler } from './reassembly.js';
 import type { OpenStream, StreamTable } from './streams.js';
 

@@ -22,7 +22,17 @@ export interface OpenStream {
   refusal: ProtocolError | undefined;
   /** The answer is relayed to another session. */
   readonly relayed: boolean;
+  /** Only a cancel of its requester stops the handler. */
+  runsToCompletion: true | undefined;
 }
+
+/** The largest IDs that the streams of a session have had, which is where a rebuilt link goes on; 0 if none was opened. */
+export interface LastStreams {
+  readonly local: number;
+  readonly remote: number;
+}
+
+const NO_STREAMS: LastStreams = { local: 0, remote: 0 };
 
 export class StreamTable {
   /** Created with the first stream, as are all maps of a session: most sessions are idle. */
@@ -40,10 +50,12 @@ export class StreamTable {
   /**
    * @param maxLocal streams that this end may have open at a time.
    * @param maxRemote streams that the peer may have open at a time.
+   * @param last streams of the link that this one replaces. @default none
    */
-  constructor(side: Side, maxLocal: number, maxRemote: number) {
+  constructor(side: Side, maxLocal: number, maxRemote: number, last: LastStreams = NO_STREAMS) {
     this.#localParity = side === 'client' ? 1 : 0;
-    this.#nextLocal = side === 'client' ? 1 : 2;
+    this.#nextLocal = last.local === 0 ? 2 - this.#localParity : last.local + 2;
+    this.#lastRemote = last.remote;
     this.#maxLocal = maxLocal;
     this.#maxRemote = maxRemote;
   }
@@ -51,6 +63,11 @@ export class StreamTable {
   /** Open streams of both ends. */
   get size(): number {
     return this.#openLocal + this.#openRemote;
+  }
+
+  get last(): LastStreams {
+    const local = this.#nextLocal - 2;
+    return { local: Math.max(0, local), remote: this.#lastRemote };
   }
 
   /** @throws {ProtocolError} `too_many_streams`, or `session_lost` if the IDs are used up. */
@@ -160,6 +177,7 @@ export class StreamTable {
       isTransfer: false,
       refusal: undefined,
       relayed,
+      runsToCompletion: undefined,
     };
     this.#streams ??= new Map();
     this.#streams.set(id, stream);

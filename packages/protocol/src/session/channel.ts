@@ -3,12 +3,19 @@ import { ProtocolError } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
 import { agreeOnContext, type ContextParameters } from '../codec/context/parameters.js';
 import { linkParameters } from '../control/agreement.js';
-import type { GoAwayPayload } from '../control/messages.js';
-import { type BodyToSend, Link, type LinkEvent, type OutgoingTransfer } from '../link/link.js';
+import type { GoAwayPayload, RebuiltLink } from '../control/messages.js';
+import {
+  type BodyToSend,
+  Link,
+  type LinkEvent,
+  type LinkOptions,
+  type OutgoingTransfer,
+} from '../link/link.js';
 import type { Outbox } from '../link/outbox.js';
 import { addressingOf, BodyRules, peerLink } from './body-rules.js';
 import type { ChannelOptions } from './channel-options.js';
 import { assertNotDraining, assertOpen, type ChannelHost, type SessionChannel } from './closed-channel.js';
+import type { Rebuilding } from './rebuilding.js';
 import type { Channel } from './types.js';
 
 /** Messages, requests and streams over the link. */
@@ -17,7 +24,9 @@ export class LinkChannel implements SessionChannel {
   readonly #session: ChannelHost;
   readonly #rules: BodyRules;
   readonly #outbox: Outbox;
-  readonly #link: Link;
+  #link: Link;
+  /** Set if the link can be rebuilt. */
+  readonly #rebuilding: Rebuilding | undefined;
 
   constructor(session: ChannelHost, options: ChannelOptions) {
     const { role, limits, negotiated, ownExtensions, peerExtensions, outbox, limiter } = options;
@@ -26,7 +35,7 @@ export class LinkChannel implements SessionChannel {
     this.#outbox = outbox;
     const own = linkParameters(ownExtensions);
     const hasContext = negotiated.extensions[Extension.CONTEXT] !== undefined;
-    this.#link = new Link({
+    const linkOptions: LinkOptions = {
       side: role,
       limits,
       own: { ...own, maxStreams: Math.min(own.maxStreams, limits.maxStreams) },
@@ -35,7 +44,10 @@ export class LinkChannel implements SessionChannel {
       gate: limiter,
       context: hasContext ? contextOf(ownExtensions, peerExtensions) : undefined,
       addressing: addressingOf(negotiated),
-    });
+      last: options.last,
+    };
+    this.#link = new Link(linkOptions);
+    this.#rebuilding = options.createRebuilding?.(linkOptions);
   }
 
   get hasLink(): boolean {
@@ -60,7 +72,7 @@ export class LinkChannel implements SessionChannel {
     return this.#outbox.sentBodies;
   }
   get unreadBytes(): number {
-    return this.#link.unreadBytes;
+    return this.#link.unreadBytes + (this.#rebuilding?.unread ?? 0);
   }
   get isFull(): boolean {
     return false;
@@ -93,6 +105,7 @@ export class LinkChannel implements SessionChannel {
   }
 
   respond(streamId: number, body: BodyToSend): void {
+    this.#rebuilding?.handleAnswered(streamId);
     if (!this.#session.isOpen || !this.isWanted(streamId)) return this.end(streamId);
     this.#session.touch();
     this.#rules.assertBody(body);
@@ -107,12 +120,14 @@ export class LinkChannel implements SessionChannel {
   }
 
   end(streamId: number): void {
+    this.#rebuilding?.handleAnswered(streamId);
     this.#session.touch();
     // A reply that closing has cut short must not look complete, and no counted frame may follow CLOSE.
     if (this.#session.isOpen) this.#link.end(streamId);
   }
 
   fail(streamId: number, error: unknown): void {
+    this.#rebuilding?.handleAnswered(streamId);
     this.#session.touch();
     if (this.#session.isOpen) this.#link.fail(streamId, error);
   }
@@ -120,6 +135,7 @@ export class LinkChannel implements SessionChannel {
   // A closing session still refuses and cancels, so that the peer sends less before CLOSE.
 
   refuse(streamId: number, error: ProtocolError): void {
+    this.#rebuilding?.handleAnswered(streamId);
     this.#session.touch();
     if (!this.#session.hasEnded && !this.#session.hasSentClose) this.#link.refuse(streamId, error);
   }
@@ -132,6 +148,10 @@ export class LinkChannel implements SessionChannel {
 
   isWanted(streamId: number): boolean {
     return !this.#session.hasEnded && this.#link.isWanted(streamId);
+  }
+
+  runToCompletion(streamId: number): void {
+    this.#link.runToCompletion(streamId);
   }
 
   queuedOn(streamId: number): number {
@@ -149,10 +169,12 @@ export class LinkChannel implements SessionChannel {
   // --- receiving
 
   consume(streamId: number, charge: number): boolean {
+    if (streamId === 0 && this.#rebuilding !== undefined) charge = this.#rebuilding.consume(charge);
     return charge > 0 && !this.#session.hasEnded && this.#link.consume(streamId, charge);
   }
 
   holdCredit(isHeld: boolean): void {
+    if (this.#rebuilding !== undefined) this.#rebuilding.isCreditHeld = isHeld;
     this.#link.isCreditHeld = isHeld;
   }
 
@@ -190,6 +212,18 @@ export class LinkChannel implements SessionChannel {
 
   resume(received: number): void {
     this.#link.resume(received);
+  }
+
+  canRebuild(received: number): boolean {
+    return this.#rebuilding?.allows(this.#link, received) === true;
+  }
+
+  rebuild(received: number): RebuiltLink {
+    const rebuilding = this.#rebuilding as Rebuilding;
+    const { link, events, answer } = rebuilding.replace(this.#link, received);
+    this.#link = link;
+    for (const event of events) this.#session.emit(event);
+    return answer;
   }
 }
 

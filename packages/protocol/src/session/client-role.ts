@@ -17,7 +17,7 @@ import type { Negotiation } from '../control/negotiate.js';
 import { Pacer } from '../link/rates.js';
 import { rejection } from './close-reason.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
-import { assertAnswer, ResumeTicket } from './resume-ticket.js';
+import { assertAnswer, assertTakenUp, ResumeTicket, type Ticket } from './resume-ticket.js';
 import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
 
 /** A client: sends HELLO, on the first connection and to resume the session on later ones. */
@@ -41,6 +41,14 @@ export class ClientRole implements Role {
 
   get isResumable(): boolean {
     return this.#ticket !== undefined;
+  }
+  get ticket(): Ticket | undefined {
+    const { id, channel } = this.#session;
+    if (id === undefined || !this.#isRebuildable) return undefined;
+    return this.#ticket?.stateOf(id, channel.framesReceived);
+  }
+  get suspensionMs(): number {
+    return this.windowMs;
   }
   get windowMs(): number {
     return this.#ticket?.windowMs ?? this.#session.options.timers.resumeWindowMs;
@@ -78,7 +86,12 @@ export class ClientRole implements Role {
       const { framesReceived } = session.channel;
       payload = helloOf(session.options, token, this.#ticket?.next(session.id ?? '', framesReceived));
     } else {
-      payload = helloOf(session.options, token, undefined);
+      const { ticket } = session.options;
+      payload = helloOf(
+        session.options,
+        token,
+        ticket && { ...ticket, attempt: ticket.attempt + 1, rebuild: true },
+      );
       this.#hello = payload;
     }
     session.control.sendUnbound({ type: 'HELLO', payload });
@@ -105,6 +118,10 @@ export class ClientRole implements Role {
   /** A HELLO asks the server to resume the session and was not answered yet. */
   get #isResuming(): boolean {
     return this.answerDue !== Infinity;
+  }
+
+  get #isRebuildable(): boolean {
+    return this.#session.negotiated?.extensions[Extension.REBUILD] !== undefined;
   }
 
   // --- control messages
@@ -138,11 +155,16 @@ export class ClientRole implements Role {
       throw new ProtocolError('protocol_violation', 'ACCEPT must answer a HELLO');
     }
     const negotiated = clientAgreement(this.#hello, payload, session.options.avp);
+    const { ticket } = session.options;
+    const rebuilt = assertTakenUp(ticket, sessionId as string, payload.resume);
     if (negotiated.extensions[Extension.RESUME] !== undefined) {
-      this.#ticket = new ResumeTicket(assertAnswer(payload.resume));
+      const attempt = rebuilt === undefined ? 0 : (ticket?.attempt ?? 0) + 1;
+      this.#ticket = new ResumeTicket(assertAnswer(payload.resume), attempt);
     }
     session.outbox.pace = new Pacer(negotiated.limits);
-    session.agree(sessionId as string, negotiated, payload.extensions);
+    const last = rebuilt && { local: rebuilt.stream, remote: 0 };
+    session.agree(sessionId as string, negotiated, payload.extensions, last);
+    if (rebuilt !== undefined) session.emit({ type: 'takenUp', cancelled: rebuilt.cancelled });
     session.apply(LifecycleEvent.ACCEPT);
   }
 
@@ -214,7 +236,7 @@ export class ClientRole implements Role {
     return ResumeRefusal.UNKNOWN_SESSION;
   }
 
-  resume(): void {
+  resume(): undefined {
     throw wrongRole('only a server resumes a session for a HELLO');
   }
 

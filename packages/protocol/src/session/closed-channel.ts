@@ -1,6 +1,6 @@
 import { ProtocolError } from '../base/errors.js';
 import type { SecurityStatus } from '../codec/body.js';
-import type { GoAwayPayload } from '../control/messages.js';
+import type { GoAwayPayload, RebuiltLink } from '../control/messages.js';
 import type { BodyToSend, LinkEvent, OutgoingTransfer } from '../link/link.js';
 import { drainingError } from './close-reason.js';
 import type { Channel, SessionEvent, SessionState } from './types.js';
@@ -26,9 +26,6 @@ export interface SessionChannel extends Channel {
   readonly unreadBytes: number;
   /** Without a link no credit holds messages back, so the driver must stop reading from the connection. */
   readonly isFull: boolean;
-  /** Counted frames received since the session began. */
-  readonly framesReceived: number;
-
   /** A link frame. @throws {ProtocolError} which ends the session. */
   handleLinkFrame(frame: Uint8Array, now: number): LinkEvent | undefined;
   /**
@@ -48,6 +45,17 @@ export interface SessionChannel extends Channel {
   confirmResumed(received: number): void;
   /** Goes on over a new connection. @throws {ProtocolError} as {@link confirmResumed}. */
   resume(received: number): void;
+  /**
+   * Whether the link can be rebuilt for a peer that has received `received` counted frames: that count is possible, and
+   * the memory that earlier links have left behind is within bounds.
+   */
+  canRebuild(received: number): boolean;
+  /**
+   * Goes on over a new connection with a new link. Everything that streams were doing is interrupted, and one-way
+   * messages that the peer has not received are sent again. Emits `cancel` for the peer's requests and `failure` for
+   * those of this end.
+   */
+  rebuild(received: number): RebuiltLink;
 }
 
 /** A channel before ACCEPT: nothing can be sent and there is no stream, so the other verbs do nothing. */
@@ -112,6 +120,7 @@ export class ClosedChannel implements SessionChannel {
   withdraw(_onDropped: () => void): boolean {
     return false;
   }
+  runToCompletion(): void {}
   memoryOf(_streamId: number): number {
     return 0;
   }
@@ -134,6 +143,12 @@ export class ClosedChannel implements SessionChannel {
   stopSending(): void {}
   confirmResumed(): void {}
   resume(): void {}
+  canRebuild(): boolean {
+    return false;
+  }
+  rebuild(): RebuiltLink {
+    return { stream: 0, cancelled: [] };
+  }
 }
 
 /** Before a body is sent. @throws {ProtocolError} `session_closed`. */

@@ -9,6 +9,7 @@ import type { Negotiated } from '../control/agreement.js';
 import { type ClosePayload, CloseReason, type RejectPayload } from '../control/messages.js';
 import { decodeLinkFrame, isBodyKind } from '../link/frame.js';
 import { Outbox } from '../link/outbox.js';
+import type { LastStreams } from '../link/streams.js';
 import { LinkChannel } from './channel.js';
 import type { ChannelOptions } from './channel-options.js';
 import { closeReasonOf, rejection, truncateReason, withCloseCode } from './close-reason.js';
@@ -51,6 +52,8 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
   unknownMessages = 0;
   /** Why the session ends; `undefined` if it ends as agreed. */
   protected failure: ProtocolError | undefined;
+  /** The close code of an end without an error. */
+  protected finalCode: CloseCode = CloseCode.NORMAL;
   protected readonly closing = new Closing(this.outbox);
   held: HeldFrames | undefined;
   /** The options of a channel whose code has to be loaded. */
@@ -151,7 +154,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
     this.timers.liveness.restart(this.timers.now);
   }
 
-  agree(sessionId: string, negotiated: Negotiated, peerExtensions: StringMap): void {
+  agree(sessionId: string, negotiated: Negotiated, peerExtensions: StringMap, last?: LastStreams): void {
     const { role, subprotocol, limits, capabilities, security } = this.options;
     this.id = sessionId;
     this.negotiated = negotiated;
@@ -164,6 +167,9 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
       peerExtensions,
       outbox: this.outbox,
       limiter: this.role.limiter,
+      createRebuilding:
+        negotiated.extensions[Extension.REBUILD] === undefined ? undefined : this.role.createRebuilding,
+      last,
       security,
       envelopes: subprotocol === Subprotocol.JSON ? this.control : undefined,
     };
@@ -218,7 +224,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
         timers.stopState();
         return timers.touch();
       case LifecycleEffect.SUSPEND:
-        return timers.startState(this.role.windowMs);
+        return timers.startState(this.role.suspensionMs);
       case LifecycleEffect.BEGIN_CLOSING:
         this.closing.step('begin');
         return timers.startClosing(closingTimeoutMs);
@@ -226,7 +232,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
         const { failure } = this;
         return failure?.code === 'rejected' && failure.side === 'local'
           ? this.#finish(failure.closeCode, truncateReason(failure.message))
-          : this.#finish(CloseCode.NORMAL, this.closing.payload.reason);
+          : this.#finish(this.finalCode, this.closing.payload.reason);
       }
       case LifecycleEffect.FAIL: {
         this.closing.clear();

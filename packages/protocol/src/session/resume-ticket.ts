@@ -1,15 +1,28 @@
 import { ProtocolError } from '../base/errors.js';
-import type { ResumeAnswer, ResumeOffer } from '../control/messages.js';
+import type { RebuiltLink, ResumeAnswer, ResumeOffer } from '../control/messages.js';
+
+/** What a client needs to resume a session; another page takes the session up with it. */
+export interface Ticket {
+  readonly sessionId: string;
+  /** The token of the last ACCEPT; a secret. */
+  readonly token: string;
+  /** The last attempt to resume the session; the next one has to be larger. */
+  readonly attempt: number;
+  /** Counted frames that were received. */
+  readonly received: number;
+}
 
 /** The client's side of resuming a session; see `resume-token.ts`. */
 export class ResumeTicket {
   windowMs: number;
   #token: string;
-  #attempt = 0;
+  #attempt: number;
 
-  constructor({ token, windowMs }: ResumeAnswer) {
+  /** @param attempt the last one that was made for the session. */
+  constructor({ token, windowMs }: Pick<ResumeAnswer, 'token' | 'windowMs'>, attempt: number) {
     this.#token = token;
     this.windowMs = windowMs;
+    this.#attempt = attempt;
   }
 
   /** The resume offer in the HELLO of the next connection. */
@@ -21,10 +34,35 @@ export class ResumeTicket {
     this.#token = token;
     this.windowMs = windowMs;
   }
+
+  stateOf(sessionId: string, received: number): Ticket {
+    return { sessionId, token: this.#token, attempt: this.#attempt, received };
+  }
 }
 
 /** @throws {ProtocolError} `bad_acceptance` if ACCEPT agrees on resume but has no answer to it. */
 export function assertAnswer(answer: ResumeAnswer | undefined): ResumeAnswer {
   if (answer !== undefined) return answer;
   throw new ProtocolError('bad_acceptance', 'ACCEPT agrees on resume and carries no token for it');
+}
+
+/**
+ * What the server has rebuilt for the session that HELLO named; `undefined` if it begins a new session.
+ *
+ * @throws {ProtocolError} `bad_acceptance` if it goes on with a session or a link that this end does not have.
+ */
+export function assertTakenUp(
+  ticket: Ticket | undefined,
+  sessionId: string | undefined,
+  answer: ResumeAnswer | undefined,
+): RebuiltLink | undefined {
+  if (answer?.recovered !== true) return undefined;
+  if (
+    ticket === undefined ||
+    sessionId !== ticket.sessionId ||
+    answer.rebuilt === undefined ||
+    answer.received !== 0
+  )
+    throw new ProtocolError('bad_acceptance', 'ACCEPT resumes a session that this client does not have');
+  return answer.rebuilt;
 }

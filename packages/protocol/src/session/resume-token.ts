@@ -13,10 +13,12 @@ export class ResumeGuard {
   token = newResumeToken();
   #previous: string | undefined;
   #lastAttempt = 0;
+  /** The last attempt asked for a rebuilt link. */
+  #isRebuilt = false;
 
   /** Compares in constant time with the tokens that are valid. */
   matches(candidate: string): boolean {
-    return equal(candidate, this.token) || (this.#previous !== undefined && equal(candidate, this.#previous));
+    return equal(candidate, this.token) || this.#isPrevious(candidate);
   }
 
   /** Whether an attempt is newer than all that were accepted. */
@@ -24,11 +26,26 @@ export class ResumeGuard {
     return attempt > this.#lastAttempt;
   }
 
+  /** Whether the link was rebuilt and the client does not know that, because the ACCEPT was lost. */
+  isOutdated({ token }: ResumeOffer): boolean {
+    return this.#isRebuilt && this.#isPrevious(token);
+  }
+
+  /** How many frames of the present link the client has received. */
+  receivedBy(offer: ResumeOffer): number {
+    return this.isOutdated(offer) ? 0 : offer.received;
+  }
+
+  #isPrevious(candidate: string): boolean {
+    return this.#previous !== undefined && equal(candidate, this.#previous);
+  }
+
   /** Accepts an attempt and issues the next token. */
   accept(offer: ResumeOffer): void {
     this.#lastAttempt = offer.attempt;
     // The token that was presented and the new one are the only valid ones.
     this.#previous = offer.token;
+    this.#isRebuilt = offer.rebuild === true;
     this.token = newResumeToken();
   }
 

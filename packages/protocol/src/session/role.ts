@@ -11,11 +11,15 @@ import type {
   ResumeRefusal,
 } from '../control/messages.js';
 import type { Negotiation } from '../control/negotiate.js';
+import type { LinkOptions } from '../link/link.js';
 import type { Outbox } from '../link/outbox.js';
 import type { RateLimiter } from '../link/rates.js';
+import type { LastStreams } from '../link/streams.js';
 import type { SessionChannel } from './closed-channel.js';
 import type { ControlWriter } from './control-writer.js';
 import type { LifecycleEvent } from './lifecycle.js';
+import type { Rebuilding } from './rebuilding.js';
+import type { Ticket } from './resume-ticket.js';
 import type { RoleDeadlines, SessionTimers } from './timers.js';
 import type { AcceptOptions, SessionCore, SessionEvent, SessionOptions } from './types.js';
 
@@ -39,6 +43,8 @@ export interface Role extends RoleDeadlines {
   readonly isResumable: boolean;
   /** Milliseconds for which the server keeps the session without a connection. */
   readonly windowMs: number;
+  /** The part of it that the present loss of a connection leaves. */
+  readonly suspensionMs: number;
   /** Client: a REJECT was received; the session ends with the close code that follows. */
   readonly isRejected: boolean;
   /** What a handshake that took too long is reported as. */
@@ -50,6 +56,10 @@ export interface Role extends RoleDeadlines {
   readonly resumeProof: SessionCore['resumeProof'];
   /** Client: how long the last REJECT asked to wait, in milliseconds. */
   readonly retryAfterMs: number;
+  /** Server: creates what rebuilds the link of a session. */
+  readonly createRebuilding?: (link: LinkOptions) => Rebuilding;
+  /** Client: what another page needs to take the session up. */
+  readonly ticket: Ticket | undefined;
   /** Server: enforces the announced rates, from ACCEPT on. */
   readonly limiter: RateLimiter | undefined;
 
@@ -67,7 +77,7 @@ export interface Role extends RoleDeadlines {
   /** See the commands of {@link SessionCore}. */
   accept(sessionId: string, options: AcceptOptions): Negotiation;
   checkResume(hello: HelloPayload, subprotocol: Subprotocol): ResumeRefusal | 'stale_attempt' | undefined;
-  resume(offer: ResumeOffer): void;
+  resume(offer: ResumeOffer): number | undefined;
   grant(expiresAt: number | null): void;
   authenticate(token: string): void;
   announceReady(codecs: readonly LaterCodec[]): void;
@@ -91,8 +101,12 @@ export interface RoleHost extends Pick<SessionCore, 'id' | 'lifecycle' | 'negoti
   apply(event: LifecycleEvent): void;
   /** Notes that a connection is open. */
   connect(): void;
-  /** Pins the agreement and opens the channel. */
-  agree(sessionId: string, negotiated: Negotiated, peerExtensions: StringMap): void;
+  /**
+   * Pins the agreement and opens the channel.
+   *
+   * @param last client: the streams of a session that it has taken up.
+   */
+  agree(sessionId: string, negotiated: Negotiated, peerExtensions: StringMap, last?: LastStreams): void;
   /** The new connection has resumed the session. */
   handleResumed(): void;
   /**

@@ -20,15 +20,19 @@ import {
   type HelloPayload,
   type LaterCodec,
   type ReadyPayload,
+  type RebuiltLink,
   RejectCode,
   type ResumeAnswer,
   type ResumeOffer,
   ResumeRefusal,
 } from '../control/messages.js';
 import { type Negotiation, negotiate } from '../control/negotiate.js';
+import type { LinkOptions } from '../link/link.js';
 import { RateLimiter } from '../link/rates.js';
 import { drainingError } from './close-reason.js';
+import { CredentialExpiry } from './credential-expiry.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
+import { Rebuilding } from './rebuilding.js';
 import { ResumeGuard } from './resume-token.js';
 import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
 import type { AcceptOptions } from './types.js';
@@ -45,6 +49,8 @@ export class ServerRole implements Role {
   #agentId: string | undefined;
   #guard: ResumeGuard | undefined;
   resumeProof: ResumeGuard | undefined;
+  /** The page has left the session to the next page. */
+  #isDetached = false;
   awaitedCodecs: ReadonlySet<LaterCodec> = NONE_AWAITED;
   // Created on first use: most sessions need neither.
   #credentials: CredentialExpiry | undefined;
@@ -54,11 +60,22 @@ export class ServerRole implements Role {
     this.#session = session;
   }
 
+  createRebuilding(link: LinkOptions): Rebuilding {
+    return new Rebuilding(link);
+  }
+
   get isResumable(): boolean {
     return this.#guard !== undefined;
   }
+  get ticket(): undefined {
+    return undefined;
+  }
   get windowMs(): number {
     return this.#session.options.timers.resumeWindowMs;
+  }
+  get suspensionMs(): number {
+    const { reloadWindowMs } = this.#session.options.timers;
+    return this.#isDetached ? Math.min(this.windowMs, reloadWindowMs) : this.windowMs;
   }
   get isRejected(): boolean {
     return false;
@@ -93,7 +110,8 @@ export class ServerRole implements Role {
   }
 
   handleDisconnected(closeCode: number): Disconnection {
-    return { isLoss: isConnectionLoss(closeCode) };
+    this.#isDetached = closeCode === CloseCode.DETACHED;
+    return { isLoss: this.#isDetached || isConnectionLoss(closeCode) };
   }
 
   handleLinkFrame(): void {
@@ -199,14 +217,19 @@ export class ServerRole implements Role {
     if (negotiated.extensions[Extension.RESUME] !== undefined)
       this.resumeProof = this.#guard = new ResumeGuard();
     this.limiter = new RateLimiter(session.options.limits);
-    const later = offer.extensions[Extension.READY];
-    if (later !== undefined && negotiated.extensions[Extension.READY] !== undefined) {
-      this.awaitedCodecs = new Set(laterCodecs(later));
-    }
     session.agree(sessionId, negotiated, offer.extensions);
+    this.#awaitCodecs();
     this.#sendAccept(this.#resumeAnswer(false, refusal));
     session.apply(LifecycleEvent.ACCEPT);
     return outcome;
+  }
+
+  /** The client has begun to load the codecs that its HELLO lists. */
+  #awaitCodecs(): void {
+    const { negotiated } = this.#session;
+    const later = this.#answer?.offer.extensions[Extension.READY];
+    if (later === undefined || negotiated?.extensions[Extension.READY] === undefined) return;
+    this.awaitedCodecs = new Set(laterCodecs(later));
   }
 
   /** Throws the error of a callback of the application, such as the one for maps or tokens. */
@@ -228,10 +251,10 @@ export class ServerRole implements Role {
   }
 
   /** @param reason why the session that the client asked for was not resumed. */
-  #resumeAnswer(recovered: boolean, reason?: ResumeRefusal): ResumeAnswer | undefined {
+  #resumeAnswer(recovered: boolean, reason?: ResumeRefusal, rebuilt?: RebuiltLink): ResumeAnswer | undefined {
     if (this.#guard === undefined) return undefined;
     const received = this.#session.channel.framesReceived;
-    return { token: this.#guard.token, windowMs: this.windowMs, recovered, received, reason };
+    return { token: this.#guard.token, windowMs: this.windowMs, recovered, received, reason, rebuilt };
   }
 
   // --- commands: resume
@@ -246,10 +269,19 @@ export class ServerRole implements Role {
       subprotocol === this.#session.options.subprotocol &&
       hello.agentId === this.#statedAgentId &&
       offerKey(offerOf(hello)) === this.#answer?.key;
-    return same ? undefined : ResumeRefusal.OTHER_OFFER;
+    if (!same) return ResumeRefusal.OTHER_OFFER;
+    return this.#canGoOn(resume, this.#guard) ? undefined : ResumeRefusal.NO_STATE;
   }
 
-  resume(offer: ResumeOffer): void {
+  #canGoOn(offer: ResumeOffer, guard: ResumeGuard): boolean {
+    const { isEstablished, isLost, lifecycle, channel } = this.#session;
+    // The link of the page that made this offer is gone.
+    if (offer.rebuild !== true) return !guard.isOutdated(offer);
+    const isOpen = isEstablished || (isLost && lifecycle === LifecycleState.SUSPENDED);
+    return isOpen && channel.canRebuild(guard.receivedBy(offer));
+  }
+
+  resume(offer: ResumeOffer): number | undefined {
     const session = this.#session;
     const { channel } = session;
     if (!session.isLost || !channel.hasLink || this.#guard === undefined) {
@@ -258,18 +290,23 @@ export class ServerRole implements Role {
     session.connect();
     this.handleConnected();
     session.handleResumed();
+    const received = this.#guard.receivedBy(offer);
     this.#guard.accept(offer);
+    let rebuilt: RebuiltLink | undefined;
     try {
-      channel.confirmResumed(offer.received);
+      if (offer.rebuild === true) rebuilt = channel.rebuild(received);
+      else channel.confirmResumed(received);
     } catch (error) {
       session.violate(toProtocolError(error, 'internal', 'the session could not be resumed'));
-      return;
+      return undefined;
     }
-    this.#sendAccept(this.#resumeAnswer(true));
+    this.#sendAccept(this.#resumeAnswer(true, undefined, rebuilt));
     // Everything that this sends again follows ACCEPT.
-    channel.resume(offer.received);
+    if (rebuilt === undefined) channel.resume(received);
+    else this.#awaitCodecs();
     session.apply(LifecycleEvent.ACCEPT);
     this.#announceGoAway();
+    return rebuilt && received;
   }
 
   // --- commands: credentials and draining
@@ -306,6 +343,8 @@ export class ServerRole implements Role {
   }
 }
 
+export { CredentialExpiry };
+
 const NONE_AWAITED: ReadonlySet<LaterCodec> = new Set();
 
 /**
@@ -332,41 +371,5 @@ export class GoAwaySender {
 
   handlePong(): void {
     if (this.#pongsDue > 0) this.#pongsDue--;
-  }
-}
-
-/**
- * When the credentials of a connection expire. A client that sends new ones before that stays connected
- * while the server checks them, even beyond the expiry of the old ones.
- */
-export class CredentialExpiry {
-  readonly #maxDecisionMs: number;
-  #expiresAt = Infinity;
-  #decisionDue: number | undefined;
-
-  /** @param maxDecisionMs how long checking new credentials may take. */
-  constructor(maxDecisionMs: number) {
-    this.#maxDecisionMs = maxDecisionMs;
-  }
-
-  /** AUTH was received and not answered yet. */
-  get isPending(): boolean {
-    return this.#decisionDue !== undefined;
-  }
-
-  /** The clock reading from which on the connection has no valid credentials. */
-  get deadline(): number {
-    if (this.#decisionDue === undefined) return this.#expiresAt;
-    return Math.max(this.#expiresAt, this.#decisionDue);
-  }
-
-  handleRequested(now: number): void {
-    this.#decisionDue = now + this.#maxDecisionMs;
-  }
-
-  /** @param expiresAt clock reading; `Infinity` for credentials that do not expire. */
-  handleGranted(expiresAt: number): void {
-    this.#expiresAt = expiresAt;
-    this.#decisionDue = undefined;
   }
 }

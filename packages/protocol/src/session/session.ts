@@ -14,6 +14,7 @@ import { disconnectError } from './close-reason.js';
 import { receive } from './incoming.js';
 import { SessionInternals } from './internals.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
+import type { Ticket } from './resume-ticket.js';
 import type { AcceptOptions, SessionCore, SessionEvent, Unconfirmed } from './types.js';
 
 /** Control frames that may wait to be written: far more than a peer that reads ever leaves waiting. */
@@ -56,6 +57,9 @@ export class Core extends SessionInternals implements SessionCore {
   }
   get resumeProof(): SessionCore['resumeProof'] {
     return this.role.resumeProof;
+  }
+  get ticket(): Ticket | undefined {
+    return this.role.ticket;
   }
   get retryAfterMs(): number {
     return this.role.retryAfterMs;
@@ -136,7 +140,11 @@ export class Core extends SessionInternals implements SessionCore {
     if (!this.isSettled) {
       this.failure ??= disconnectError(closeCode, reason, this.state === 'connecting');
     }
-    // While suspended, only a refusal ends the session; a lost connection does not.
+    this.#leave();
+  }
+
+  /** While suspended, only a refusal ends the session; a lost connection does not. */
+  #leave(): void {
     this.apply(this.lifecycle === LifecycleState.SUSPENDED ? LifecycleEvent.REJECT : LifecycleEvent.LOST);
   }
 
@@ -179,9 +187,9 @@ export class Core extends SessionInternals implements SessionCore {
     return this.hasEnded ? ResumeRefusal.UNKNOWN_SESSION : this.role.checkResume(hello, subprotocol);
   }
 
-  resume(offer: ResumeOffer, now: number): void {
+  resume(offer: ResumeOffer, now: number): number | undefined {
     this.timers.tick(now);
-    this.role.resume(offer);
+    return this.role.resume(offer);
   }
 
   grant(expiresAt: number | null, now: number): void {
@@ -212,6 +220,14 @@ export class Core extends SessionInternals implements SessionCore {
     }
     this.closing.payload = { reason, message };
     this.apply(LifecycleEvent.CLOSE);
+  }
+
+  detach(now: number): void {
+    this.timers.tick(now);
+    if (this.hasEnded) return;
+    this.finalCode = CloseCode.DETACHED;
+    this.role.forget();
+    this.#leave();
   }
 
   abort(error: ProtocolError, now: number): void {

@@ -17,6 +17,7 @@ import type { Negotiation } from '../control/negotiate.js';
 import type { ContextUse } from '../link/context-coding.js';
 import type { BodyToSend, LinkEvent, OutgoingTransfer } from '../link/link.js';
 import type { LifecycleState } from './lifecycle.js';
+import type { Ticket } from './resume-ticket.js';
 
 /**
  * The session core, without sockets or clocks: it takes frames and clock readings and returns effects, which a
@@ -33,6 +34,8 @@ import type { LifecycleState } from './lifecycle.js';
 
 export interface SessionOptions extends AgreementOptions {
   readonly role: 'client' | 'server';
+  /** Client only: the session that the first HELLO asks to take up. @default it begins a new session */
+  readonly ticket?: Ticket | undefined;
   /** Client only: credentials for HELLO. */
   readonly token?: string | undefined;
   /** Protection that every body must have, in either direction. @default none */
@@ -56,6 +59,11 @@ export type SessionState = 'connecting' | 'established' | 'suspended' | 'closing
 
 export type SessionEvent =
   | LinkEvent
+  /**
+   * Client: the session that the options named goes on, with a rebuilt link. `cancelled` lists the requests of the former
+   * page that this has interrupted.
+   */
+  | { readonly type: 'takenUp'; readonly cancelled: readonly number[] }
   /** Server: call `accept` or `reject`, at once or later. */
   | { readonly type: 'hello'; readonly hello: HelloPayload }
   | { readonly type: 'state'; readonly state: SessionState }
@@ -112,6 +120,8 @@ export interface Channel {
   readonly openStreams: number;
   /** What each direction keeps for context coding; `undefined` unless that was agreed. */
   readonly contextUse: { readonly sent: ContextUse; readonly received: ContextUse } | undefined;
+  /** Counted frames received since the session began, or since its link was rebuilt. */
+  readonly framesReceived: number;
   /** Counted frames that the peer has acknowledged. */
   readonly framesConfirmed: number;
   /** Counted frames that were written and that the peer has not acknowledged. */
@@ -162,6 +172,8 @@ export interface Channel {
   withdraw(onDropped: () => void): boolean;
   /** Stops or resumes granting the peer credit, when memory runs short. */
   holdCredit(isHeld: boolean): void;
+  /** The handler of a received request is stopped by a cancel of its requester alone, and not by a rebuilt link. */
+  runToCompletion(streamId: number): void;
   /** Whether the peer still wants to receive on `streamId`. */
   isWanted(streamId: number): boolean;
 }
@@ -201,6 +213,8 @@ export interface SessionCore {
   readonly goAway: GoAwayPayload | undefined;
   /** Server: checks resume tokens of the session, also after its end; `undefined` without resume. */
   readonly resumeProof: { matches(token: string): boolean } | undefined;
+  /** Client: what another page needs to take the session up; `undefined` if it cannot. */
+  readonly ticket: Ticket | undefined;
   /** Client: how long the last REJECT asked to wait before the next connection, in milliseconds. */
   readonly retryAfterMs: number;
 
@@ -243,9 +257,10 @@ export interface SessionCore {
    * Server: resumes the session for a HELLO that passed {@link checkResume}. The session must be suspended: the
    * driver has detached an older connection before.
    *
+   * @returns if the offer asks for a rebuilt link, how many frames of the former one the client has received.
    * @throws {ProtocolError} `invalid_argument` if the session cannot be resumed.
    */
-  resume(offer: ResumeOffer, now: number): void;
+  resume(offer: ResumeOffer, now: number): number | undefined;
   /** Server: rejects the client, even before its HELLO has arrived. */
   reject(reject: RejectPayload, closeCode: CloseCode, now: number): void;
   /**
@@ -264,6 +279,11 @@ export interface SessionCore {
 
   /** Closes the session once everything that waits is delivered. */
   close(reason: CloseReason, message: string, now: number): void;
+  /**
+   * Client: ends this end of the session without an error and closes the connection with `DETACHED`, so that the server
+   * keeps the session for another page.
+   */
+  detach(now: number): void;
   /** Ends the session at once with an error. */
   abort(error: ProtocolError, now: number): void;
 

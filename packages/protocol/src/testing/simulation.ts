@@ -2,6 +2,7 @@ import { Algorithm, EncodingName, Extension, Subprotocol } from '../base/constan
 import { resolveLimits, resolveTimers } from '../base/limits.js';
 import { decodeControl } from '../control/envelope.js';
 import { createSession } from '../session/create.js';
+import type { Ticket } from '../session/resume-ticket.js';
 import type { SessionCore, SessionEvent, SessionOptions } from '../session/types.js';
 
 /**
@@ -20,6 +21,7 @@ export interface End {
 }
 
 export interface Simulation {
+  /** The present page. */
   readonly client: End;
   readonly server: End;
   readonly now: number;
@@ -34,6 +36,12 @@ export interface Simulation {
    * begins a new session, `sess_other`, and ACCEPT states the reason.
    */
   reconnect(): void;
+  /**
+   * Replaces the client by another one that takes its session up, as a page does that is loaded again.
+   *
+   * @param ticket what differs from the ticket of the former page. @default nothing
+   */
+  reload(ticket?: Partial<Ticket>): void;
   /** Puts a frame on the wire as if `from` had sent it. */
   inject(from: 'client' | 'server', frame: Uint8Array | string): void;
 }
@@ -78,7 +86,7 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
     sent: [],
     closedWith: undefined,
   });
-  const client = end('client', options.client);
+  let client = end('client', options.client);
   const server = end('server', options.server);
   let now = 0;
   let isCut = false;
@@ -99,7 +107,9 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
       let progress = false;
       for (let frame = from.core.pollTransmit(); frame !== undefined; frame = from.core.pollTransmit()) {
         from.sent.push(frame);
-        if (!isCut) wire.push({ at: now + delayMs, to: peerOf(from), frame: carry(frame, from) });
+        // Until its HELLO arrives, the server writes to the connection before.
+        const isLost = isCut || (awaitsHello && from === server);
+        if (!isLost) wire.push({ at: now + delayMs, to: peerOf(from), frame: carry(frame, from) });
         progress = true;
       }
       for (let event = from.core.pollEvent(); event !== undefined; event = from.core.pollEvent()) {
@@ -123,9 +133,13 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
     const message = decodeControl(frame as Uint8Array, common.limits);
     if (message.type !== 'HELLO' || message.payload.resume === undefined)
       throw new Error('expected a HELLO that resumes');
+    // A page may be back before the server has noticed that the former one is gone.
     const { resume } = message.payload;
     const refusal = server.core.checkResume(message.payload, common.subprotocol);
-    if (refusal === undefined) return server.core.resume(resume, now);
+    if (refusal === undefined) {
+      server.core.handleDisconnected(1006, 'taken over', now);
+      return void server.core.resume(resume, now);
+    }
     if (refusal === 'stale_attempt') throw new Error(refusal);
     const other = end('server', options.server);
     other.core.handleConnected(now);
@@ -151,7 +165,9 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
   };
 
   const simulation: Simulation = {
-    client,
+    get client() {
+      return client;
+    },
     server,
     get now() {
       return now;
@@ -194,6 +210,12 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
       server.closedWith = undefined;
       client.core.handleConnected(now);
       simulation.settle();
+    },
+    reload(changes) {
+      const ticket = { ...client.core.ticket, ...changes };
+      client = end('client', { ...options.client, ticket: ticket as Ticket });
+      wire = [];
+      simulation.reconnect();
     },
     inject(from, frame) {
       wire.push({ at: now + delayMs, to: from === 'client' ? server : client, frame });

@@ -128,9 +128,11 @@ export class Handshake {
     this.#events.onIdentified(principal);
     this.#host.onResumed(found, this.#session);
     found.handleResumed(this.#wire, resume);
+    const { attempt, rebuild = false } = resume;
+    const event = rebuild ? 'session.taken_up' : 'session.resumed';
     this.#host.options.logger.info(
-      { event: 'session.resumed', ip: this.#ip, session: found.id, attempt: resume.attempt },
-      'session resumed',
+      { event, ip: this.#ip, session: found.id, attempt },
+      rebuild ? 'a page that was loaded again has taken its session up' : 'session resumed',
     );
   }
 

@@ -61,6 +61,10 @@ export class RelayedMessages {
     }
   }
 
+  handleRebuilt(session: ServerEndpoint, confirmed: number): void {
+    this.#peers.get(session)?.deliveries.handleRebuilt(confirmed);
+  }
+
   handleEnded(session: ServerEndpoint): void {
     const state = this.#peers.get(session);
     if (state === undefined) return;
@@ -81,9 +85,15 @@ export class RelayedMessages {
       source.abort(new ProtocolError('window_exceeded', 'reports of undelivered messages are not read'));
       return;
     }
+    // A rebuilt link writes the report again.
+    let release = onWritten;
+    const onFirstWritten = () => {
+      release?.();
+      release = undefined;
+    };
     try {
       const coded = source.coder.encode(encodeUndelivered(report), {});
-      source.perform((core) => core.channel.send({ ...coded, agent: DELIVERY, onWritten }));
+      source.perform((core) => core.channel.send({ ...coded, agent: DELIVERY, onWritten: onFirstWritten }));
     } catch (error) {
       // The agreed codecs may not be able to carry a report. The sender still gets its credit back.
       this.#transit.handleUnreported(source, report, error);

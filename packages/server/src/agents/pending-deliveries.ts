@@ -18,6 +18,8 @@ export interface PendingDelivery {
 interface Entry extends PendingDelivery {
   /** Number of its last frame, 0 until that is written. */
   frame: number;
+  /** It was written before, on a link that was rebuilt, so the sender's credit was returned. */
+  isReleased: boolean;
 }
 
 /** One-way messages to a session that it has not confirmed, in order. */
@@ -28,7 +30,7 @@ export class DeliveryLog {
   #unwritten = 0;
 
   add({ source, to, ordinal, charge, reservation }: PendingDelivery): void {
-    this.#entries.push({ source, to, ordinal, charge, reservation, frame: 0 });
+    this.#entries.push({ source, to, ordinal, charge, reservation, frame: 0, isReleased: false });
   }
 
   /** The message that was added last could not be sent. */
@@ -37,7 +39,7 @@ export class DeliveryLog {
   }
 
   /**
-   * The oldest unwritten message is written. Returns it.
+   * The oldest unwritten message is written. Returns it, unless it was written before.
    *
    * @param frame number of its last frame.
    * @param confirmed frames that the session has confirmed.
@@ -47,12 +49,21 @@ export class DeliveryLog {
     if (entry === undefined) return undefined;
     this.#unwritten++;
     entry.frame = frame;
+    const { isReleased } = entry;
+    entry.isReleased = true;
     this.#forget(confirmed);
-    return entry;
+    return isReleased ? undefined : entry;
   }
 
+  /** The messages that were never written. */
   unwritten(): readonly PendingDelivery[] {
-    return this.#entries.slice(this.#unwritten);
+    return this.#entries.slice(this.#unwritten).filter(({ isReleased }) => !isReleased);
+  }
+
+  /** The session has a new link, which writes again what the former one had not confirmed. */
+  handleRebuilt(confirmed: number): void {
+    this.#forget(confirmed);
+    this.#unwritten = this.#head;
   }
 
   /** Empties the log of a session that is lost. Returns the reports to send; consecutive messages share one. */
@@ -64,8 +75,9 @@ export class DeliveryLog {
     }[] = [];
     /** The last report for each sender: order matters for each sender, not between them. */
     const latest = new Map<ServerEndpoint, (typeof reports)[number]>();
-    for (const { source, to, ordinal, frame } of this.#entries.slice(this.#head)) {
-      const outcome = frame === 0 ? 'not_sent' : 'unknown';
+    for (const { source, to, ordinal, isReleased } of this.#entries.slice(this.#head)) {
+      // The page before may have received what was written.
+      const outcome = isReleased ? 'unknown' : 'not_sent';
       const last = latest.get(source)?.report;
       const next = last?.first === undefined ? undefined : last.first + last.count;
       if (last !== undefined && last.to === to && last.outcome === outcome && next === ordinal) {

@@ -60,6 +60,10 @@ export class RelayScan implements EventRoute {
     return size === undefined ? size : Math.max(size, this.#endpoint.coder.memoryOf(event.body));
   }
 
+  handleRebuilt(confirmed: number): void {
+    this.#route.handleRebuilt(confirmed);
+  }
+
   refuse(streamId: number, error: ProtocolError): boolean {
     this.#replies?.delete(streamId);
     return this.#route.refuse(streamId, error);

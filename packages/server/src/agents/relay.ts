@@ -79,6 +79,11 @@ export class Relay {
     return this.#requests.isRelayed(session, streamId);
   }
 
+  /** The page of `session` was loaded again. The streams of its former link end by their events. */
+  handleRebuilt(session: ServerEndpoint, confirmed: number): void {
+    this.#messages.handleRebuilt(session, confirmed);
+  }
+
   /** Releases all credit and memory that the ended session and its peers hold for each other. */
   handleEnded(session: ServerEndpoint): void {
     this.#requests.handleEnded(session);

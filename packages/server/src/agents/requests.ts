@@ -6,6 +6,7 @@ import { RelayedRequest, RequestTable } from './relayed-request.js';
 import type { Transit } from './transit.js';
 
 type ReplyEvent = Extract<SessionEvent, { type: 'part' | 'response' | 'end' | 'failure' }>;
+type ReplyError = Extract<ReplyEvent, { type: 'failure' }>['error'];
 
 /** Requests, streams and tensors from agent to agent, and the replies to them. */
 export class RelayedRequests {
@@ -88,10 +89,11 @@ export class RelayedRequests {
     if (event.type !== 'part') this.#table.handleAnswered(request);
     if (event.type === 'end') this.#endReply(request);
     if (event.type === 'failure') {
+      const error = forRequester(event.error, request);
       source.tell((core) => {
         // A tensor that its receiver refuses is refused to its sender.
-        if (request.kind === 'tensor') core.channel.refuse(sourceStream, event.error as ProtocolError);
-        else core.channel.fail(sourceStream, event.error);
+        if (request.kind === 'tensor') core.channel.refuse(sourceStream, error as ProtocolError);
+        else core.channel.fail(sourceStream, error);
       });
     }
     return true;
@@ -123,10 +125,9 @@ export class RelayedRequests {
     for (const { target, targetStream } of sent.values())
       target.tell((core) => core.channel.cancel(targetStream));
     for (const request of received.values()) {
-      const { source, sourceStream, to, lastFrame } = request;
+      const { source, sourceStream } = request;
       request.handleDropped();
-      const known = lastFrame > 0 ? 'it may have begun to work on the request' : 'it never had the request';
-      const error = new ProtocolError('peer_gone', `the session of agent ${to} is over; ${known}`);
+      const error = peerGone(request, 'is over');
       source.tell((core) => core.channel.fail(sourceStream, error));
     }
     for (const request of [...sent.values(), ...answered])
@@ -237,4 +238,15 @@ export class RelayedRequests {
     const reason = this.#transit.refuse(error, to);
     source.tell((core) => core.channel.refuse(sourceStream, reason));
   }
+}
+
+/** For its requester, an agent whose page was loaded again is gone. */
+function forRequester(error: ReplyError, request: RelayedRequest): ReplyError {
+  const isInterruption = error.code === 'interrupted' && error.side === 'local';
+  return isInterruption ? peerGone(request, 'was interrupted: its page was loaded again') : error;
+}
+
+function peerGone({ to, lastFrame }: RelayedRequest, fate: string): ProtocolError {
+  const known = lastFrame > 0 ? 'it may have begun to work on the request' : 'it never had the request';
+  return new ProtocolError('peer_gone', `the session of agent ${to} ${fate}; ${known}`);
 }

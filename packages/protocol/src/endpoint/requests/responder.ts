@@ -10,17 +10,20 @@ import type { Logger } from '../ports.js';
 import type { Session } from '../session.js';
 import { PartBatch } from './batch.js';
 import { type BatchOptions, type ResolvedBatchOptions, resolveBatchOptions } from './batch-options.js';
-import type { KeepOptions, KeptReply, ReplyKeeper } from './keeping.js';
+import type { KeepOptions, KeptReply, KeptRequest, ReplyKeeper } from './keeping.js';
 import { Output, type OutputOptions, type ReplySink } from './output.js';
 
 /** Passed to a request handler with the request. */
 export interface RequestContext {
   readonly session: Session;
-  /** Aborts when the requester cancels or the session ends, never because a connection was lost. */
+  /**
+   * Aborts when the requester cancels, its page is loaded again or the session ends, never because a connection was
+   * lost.
+   */
   readonly signal: AbortSignal;
   /**
-   * Lets the handler finish although the session ends meanwhile, for work that must not stop halfway. From
-   * then on only a cancel aborts {@link signal}, and parts that cannot be delivered are dropped. Call it
+   * Lets the handler finish although the session ends, or its page is loaded again, meanwhile, for work that must not
+   * stop halfway. From then on only a cancel aborts {@link signal}, and parts that cannot be delivered are dropped. Call it
    * first: a signal that has aborted stays aborted.
    */
   runToCompletion(): void;
@@ -133,11 +136,12 @@ export class Responder {
     }
   }
 
-  /** The requester no longer wants the reply. */
-  cancel(streamId: number): void {
-    this.#running
-      .get(streamId)
-      ?.controller.abort(new ProtocolError('cancelled', 'the requester cancelled', { side: 'remote' }));
+  /** Stops a handler. @param reason why. @default the requester no longer wants the reply */
+  cancel(
+    streamId: number,
+    reason: ProtocolError = new ProtocolError('cancelled', 'the requester cancelled', { side: 'remote' }),
+  ): void {
+    this.#running.get(streamId)?.controller.abort(reason);
   }
 
   /** Stops all handlers except those that run to completion. */
@@ -173,20 +177,20 @@ export class Responder {
       isWanted: () => core.channel.isWanted(streamId),
       runToCompletion() {
         running.runsToCompletion = true;
+        core.channel.runToCompletion(streamId);
       },
       ready: () => ready(streamId),
       hasRoom: () => hasRoom(streamId),
       keep(options) {
         if (keeper === undefined) throw new ProtocolError('unsupported', 'keep: only a server keeps replies');
-        running.runsToCompletion = true;
-        return keeper.keep(
-          {
-            session,
-            isWanted: () => core.channel.isWanted(streamId),
-            stop: (reason) => running.controller.abort(reason),
-          },
-          options,
-        );
+        const request: KeptRequest = {
+          session,
+          isWanted: () => core.channel.isWanted(streamId),
+          stop: (reason) => running.controller.abort(reason),
+        };
+        const recorder = keeper.keep(request, options);
+        this.runToCompletion();
+        return recorder;
       },
     };
   }

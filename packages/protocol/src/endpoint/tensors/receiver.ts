@@ -66,12 +66,14 @@ export class TensorReceiver {
     }
   }
 
-  /** The sender cancelled the transfer. */
-  handleCancel(streamId: number): void {
-    this.#forget(
-      streamId,
-      new ProtocolError('cancelled', 'the sender cancelled the transfer', { side: 'remote' }),
-    );
+  /** The transfer is over. @param reason why. @default its sender cancelled it */
+  handleCancel(
+    streamId: number,
+    reason: ProtocolError = new ProtocolError('cancelled', 'the sender cancelled the transfer', {
+      side: 'remote',
+    }),
+  ): void {
+    this.#forget(streamId, reason);
   }
 
   /** The session is over. */

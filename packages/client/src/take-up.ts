@@ -1,0 +1,222 @@
+import type { Logger, SessionCore } from '@parlance/protocol';
+import { type Clock, CloseCode, ProtocolError, type Ticket } from '@parlance/protocol/client';
+import { decodeEntry, type Entry, encodeEntry } from './entry.js';
+import { pageLocks, takeLock } from './page-lock.js';
+import type { ClientSession } from './session.js';
+import { GuardedStore, type SessionStore } from './store.js';
+
+/** Milliseconds between two writes that only a count has caused. */
+const WRITE_INTERVAL_MS = 250;
+/** How long a page waits for the lock of one that is just going away, in milliseconds. */
+const LOCK_WAIT_MS = 300;
+
+/** Entries that a session of this page uses. */
+const used = new WeakMap<SessionStore, Set<string>>();
+
+export interface TakeUpOptions {
+  readonly store: SessionStore;
+  readonly url: URL;
+  readonly clock: Pick<Clock, 'after'>;
+  readonly logger: Logger | undefined;
+}
+
+/**
+ * Opens a session with a store. If another page is ahead with the session of the entry, opens a new one.
+ *
+ * @param open opens the session, which `takeUp` keeps.
+ */
+export async function openWithStore(
+  options: TakeUpOptions,
+  open: (takeUp: TakeUp | undefined) => Promise<ClientSession>,
+): Promise<ClientSession> {
+  const attempt = async (ignoresEntry: boolean): Promise<ClientSession> => {
+    const takeUp = await TakeUp.open(options, ignoresEntry);
+    try {
+      return await open(takeUp);
+    } catch (error) {
+      takeUp?.end();
+      throw error;
+    }
+  };
+  try {
+    return await attempt(false);
+  } catch (error) {
+    const isLate = error instanceof ProtocolError && error.closeCode === CloseCode.STALE_ATTEMPT;
+    if (!isLate) throw error;
+    return await attempt(true);
+  }
+}
+
+/**
+ * Keeps the entry from which the next page takes up the session of this one. A lock on the session, which ends with the
+ * page, tells a page that was loaded again from one that was duplicated.
+ */
+export class TakeUp {
+  /** The entry of a former page whose session is to be taken up. */
+  entry: Entry | undefined;
+  readonly #options: TakeUpOptions;
+  readonly #key: string;
+  readonly #store: GuardedStore;
+  readonly #locks = pageLocks();
+  #later: readonly string[] = [];
+  #core: SessionCore | undefined;
+  /** The ticket of {@link entry} after the attempt of this page. */
+  #claimed: Ticket | undefined;
+  /** What the entry states. */
+  #written: Ticket | undefined;
+  #cancelWrite: (() => void) | undefined;
+  #lock: { readonly sessionId: string; readonly release: Promise<(() => void) | undefined> } | undefined;
+  #isAway = false;
+  #isOver = false;
+  #hasWarned = false;
+
+  /**
+   * Resolves to `undefined` if another session of this page uses the entry.
+   *
+   * @param ignoresEntry begins a new session and leaves the entry unread.
+   */
+  static async open(options: TakeUpOptions, ignoresEntry: boolean): Promise<TakeUp | undefined> {
+    const { store, url, logger } = options;
+    const key = `parlance:${url.origin}${url.pathname}`;
+    const keys = used.get(store) ?? new Set();
+    used.set(store, keys);
+    if (keys.has(key)) {
+      const message =
+        'another session of this page uses the store for this URL; this one will not be taken up';
+      logger?.warn({ event: 'store.in_use' }, message);
+      return undefined;
+    }
+    keys.add(key);
+    const takeUp = new TakeUp(options, key);
+    if (!ignoresEntry) await takeUp.#find();
+    return takeUp;
+  }
+
+  private constructor(options: TakeUpOptions, key: string) {
+    this.#options = options;
+    this.#key = key;
+    this.#store = new GuardedStore({ ...options, key });
+  }
+
+  /** Whether the next page can take the present session up. */
+  get isKept(): boolean {
+    return !this.#isOver && this.#core?.ticket !== undefined;
+  }
+
+  /** The extension `ready` of HELLO: a JSON list of the codecs that are not loaded. */
+  set later(stated: string | undefined) {
+    this.#later = stated === undefined ? [] : JSON.parse(stated);
+  }
+
+  /** Before a connection whose HELLO resumes the session: nothing may use its attempt again. */
+  async prepare(): Promise<void> {
+    const ticket = this.#core?.ticket;
+    if (ticket !== undefined && !this.#isOver)
+      await this.#write({ ...ticket, attempt: ticket.attempt + 1 }, false);
+  }
+
+  /** Something has happened to the present session. */
+  handleApplied(core: SessionCore): void {
+    this.#core = core;
+    if (this.#isOver || this.#isAway || core.state !== 'established') return;
+    const { ticket } = core;
+    if (ticket === undefined) return this.#giveUp();
+    const written = this.#written;
+    if (this.#lock?.sessionId !== ticket.sessionId) this.#takeLock(ticket.sessionId, LOCK_WAIT_MS);
+    if (ticket.sessionId !== written?.sessionId || ticket.token !== written.token)
+      void this.#write(ticket, false);
+    else if (ticket.received !== written.received) this.#writeLater();
+  }
+
+  /** The page goes, or leaves its session. Resolves when the entry is written. */
+  async leave(): Promise<void> {
+    const ticket = this.#core?.ticket ?? this.#claimed;
+    if (ticket === undefined || this.#isOver) return;
+    this.#isAway = true;
+    const written = this.#write(ticket, true);
+    // The next page may have it now.
+    this.#releaseLock();
+    await written;
+  }
+
+  /** The page is back from the back/forward cache. Resolves when it may go on. */
+  async return(): Promise<void> {
+    this.#isAway = false;
+    const sessionId = this.#core?.ticket?.sessionId;
+    if (sessionId !== undefined) await this.#takeLock(sessionId, LOCK_WAIT_MS);
+  }
+
+  /** The session is over, or is left with its entry in place. */
+  end(): void {
+    if (this.#isOver) return;
+    // A session that never began has not changed what there was.
+    const hasBegun = this.#written !== undefined;
+    this.#isOver = true;
+    this.#cancelWrite?.();
+    this.#releaseLock();
+    used.get(this.#options.store)?.delete(this.#key);
+    if (hasBegun && !this.#isAway) void this.#store.remove();
+  }
+
+  async #find(): Promise<void> {
+    const text = await this.#store.read();
+    if (text === undefined) return;
+    const entry = decodeEntry(text);
+    if (entry === undefined) {
+      this.#options.logger?.warn(
+        { event: 'store.malformed' },
+        'the entry in the store is malformed and was removed',
+      );
+      return void (await this.#store.remove());
+    }
+    const { ticket, later } = entry;
+    const mayTake =
+      this.#locks === undefined ? entry.isDetached : await this.#takeLock(ticket.sessionId, LOCK_WAIT_MS);
+    if (!mayTake) return;
+    this.#later = later;
+    // No other page may use the attempt, nor the mark.
+    this.#claimed = { ...ticket, attempt: ticket.attempt + 1 };
+    const claimed = encodeEntry({ ticket: this.#claimed, later, isDetached: false });
+    if (claimed !== undefined) await this.#store.write(claimed);
+    this.entry = entry;
+  }
+
+  #giveUp(): void {
+    if (this.#hasWarned) return;
+    this.#hasWarned = true;
+    const message =
+      'the session cannot be taken up by the next page: the ends have not agreed on resume and rebuild';
+    this.#options.logger?.warn({ event: 'store.unused' }, message);
+    void this.#store.remove();
+  }
+
+  #writeLater(): void {
+    this.#cancelWrite ??= this.#options.clock.after(WRITE_INTERVAL_MS, () => {
+      this.#cancelWrite = undefined;
+      const ticket = this.#core?.ticket;
+      if (ticket !== undefined && !this.#isAway && !this.#isOver) void this.#write(ticket, false);
+    });
+  }
+
+  #write(ticket: Ticket, isDetached: boolean): Promise<void> {
+    this.#cancelWrite?.();
+    this.#cancelWrite = undefined;
+    this.#written = ticket;
+    const text = encodeEntry({ ticket, later: this.#later, isDetached });
+    return text === undefined ? this.#store.remove() : this.#store.write(text);
+  }
+
+  /** Resolves to whether this page has the lock. */
+  async #takeLock(sessionId: string, waitMs: number): Promise<boolean> {
+    if (this.#locks === undefined) return false;
+    this.#releaseLock();
+    const release = takeLock(this.#locks, `parlance:${sessionId}`, waitMs);
+    this.#lock = { sessionId, release };
+    return (await release) !== undefined;
+  }
+
+  #releaseLock(): void {
+    this.#lock?.release.then((release) => release?.());
+    this.#lock = undefined;
+  }
+}

@@ -1,0 +1,88 @@
+import { ProtocolError } from '../base/errors.js';
+import { MAX_CANCELLED, type RebuiltLink } from '../control/messages.js';
+import { KeptMessages } from '../link/kept-messages.js';
+import { Link, type LinkEvent, type LinkOptions } from '../link/link.js';
+
+/** The link that takes the place of another. */
+interface Replacement {
+  readonly link: Link;
+  /** The ends of all streams of the former link. */
+  readonly events: readonly LinkEvent[];
+  readonly answer: RebuiltLink;
+}
+
+/**
+ * Server: replaces the link of a session for a page that was loaded again and has nothing of the former one. The
+ * application goes on: it reads messages that arrived before, and its handlers return when they do. Both are bounded,
+ * as a page could fill memory otherwise by being loaded again and again.
+ */
+export class Rebuilding {
+  /** Charges of one-way messages of former links that the application has not read. */
+  unread = 0;
+  isCreditHeld = false;
+  readonly #options: LinkOptions;
+  /** Requests of former links whose handlers have not returned. */
+  #handled: Set<number> | undefined;
+
+  /** @param options those of each link. */
+  constructor(options: LinkOptions) {
+    this.#options = options;
+    options.outbox.keepMessages(new KeptMessages());
+  }
+
+  /** See `SessionChannel.canRebuild`. */
+  allows(link: Link, received: number): boolean {
+    const { messageWindow, maxStreams } = this.#options.own;
+    const { framesConfirmed, framesUnconfirmed, unreadMessages } = link;
+    const isPossible = received >= framesConfirmed && received <= framesConfirmed + framesUnconfirmed;
+    return (
+      isPossible && this.unread + unreadMessages <= messageWindow && (this.#handled?.size ?? 0) <= maxStreams
+    );
+  }
+
+  /** @throws {ProtocolError} `bad_frame` if the peer cannot have received `received` frames of `former`. */
+  replace(former: Link, received: number): Replacement {
+    former.confirmResumed(received);
+    const ends = this.#end(former);
+    this.unread += former.unreadMessages;
+    const { last } = former;
+    this.#options.outbox.rebuild();
+    const link = new Link({ ...this.#options, last });
+    if (this.isCreditHeld) link.isCreditHeld = true;
+    return { link, events: ends.events, answer: { stream: last.remote, cancelled: ends.cancelled } };
+  }
+
+  /** A request is answered; its stream may belong to a former link. */
+  handleAnswered(streamId: number): void {
+    this.#handled?.delete(streamId);
+  }
+
+  /**
+   * The application has read a message that cost `charge`. Returns the part of it that the present link is due:
+   * messages of former links come first.
+   */
+  consume(charge: number): number {
+    const former = Math.min(this.unread, charge);
+    this.unread -= former;
+    return charge - former;
+  }
+
+  #end(former: Link): { readonly events: readonly LinkEvent[]; readonly cancelled: readonly number[] } {
+    const reason = new ProtocolError('interrupted', 'the page at the other end was loaded again');
+    const events: LinkEvent[] = [];
+    const cancelled: number[] = [];
+    for (const stream of former.streams()) {
+      const { id: streamId } = stream;
+      if (former.isHandled(stream)) {
+        this.#handled ??= new Set();
+        this.#handled.add(streamId);
+      }
+      if (stream.local) events.push({ type: 'failure', streamId, error: reason });
+      else if (!stream.cancelled && !stream.answered && stream.runsToCompletion !== true) {
+        events.push({ type: 'cancel', streamId, reason });
+        if (cancelled.length < MAX_CANCELLED) cancelled.push(streamId);
+      }
+    }
+    return { events, cancelled };
+  }
+}
