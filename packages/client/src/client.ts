@@ -41,6 +41,7 @@ import { watchPage } from './environment.js';
 import { createBackoff, type ReconnectOptions } from './reconnect.js';
 import { createRenewal } from './renewal.js';
 import type { ClientSession } from './session.js';
+import type { SharingOptions } from './shared/options.js';
 import { Succession } from './succession.js';
 
 /**
@@ -109,6 +110,14 @@ export interface ClientOptions extends CapabilityOptions {
    * @default none
    */
   readonly traceparent?: (() => string | undefined) | undefined;
+  /**
+   * Pages: tabs of one origin that connect with equal URL, options and credential use one session, in a shared worker
+   * or in one of the tabs. It has no effect on Node. Cannot be combined with `onRequest`, `batch`, `agent`, `agentId`,
+   * `avp`, `transfers`, `security` and `WebSocket`.
+   *
+   * @default false
+   */
+  readonly shared?: boolean | SharingOptions | undefined;
 }
 
 const KINDS: OptionKinds<ClientOptions> = {
@@ -127,6 +136,7 @@ const KINDS: OptionKinds<ClientOptions> = {
   timers: 'object',
   logger: 'logger',
   traceparent: 'function',
+  shared: ['flag', 'object'],
 };
 const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { id: 'text', metadata: 'object', model: 'object' };
 
@@ -141,6 +151,10 @@ const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { id: 'text', metadata: 'objec
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
   assertOptions(options, KINDS);
   if (options.agent !== undefined) assertOptions(options.agent, KINDS_OF_AGENT, 'agent');
+  if (options.shared !== undefined && options.shared !== false) {
+    const { connectShared } = await import('./shared/connect.js');
+    return await connectShared(resolveUrl(url), options, connect);
+  }
   const { signal, onRequest, traceparent, transfers } = options;
   const agentId = either('agent.id', options.agent?.id, 'agentId', options.agentId);
   const avp = either('agent.model', options.agent?.model, 'avp', options.avp);

@@ -1,0 +1,202 @@
+import type { Logger } from '@parlance/protocol';
+import {
+  guardLogger,
+  loggable,
+  ProtocolError,
+  resolveLimits,
+  resolveTimers,
+  SILENT_LOGGER,
+  systemClock,
+} from '@parlance/protocol/client';
+import { watchPage } from '../environment.js';
+import { createBackoff } from '../reconnect.js';
+import type { ClientSession } from '../session.js';
+import { Election } from './election.js';
+import { Hubs } from './hub.js';
+import { keyOf, type SharedKey } from './key.js';
+import { type Connect, opener } from './open.js';
+import { resolveSharing, type SharedOptions, type SharingOptions, sharedOptionsOf } from './options.js';
+import type { Pipe } from './pipe.js';
+import { holdLock, type Locks } from './presence.js';
+import { VERSION } from './protocol.js';
+import { Tab } from './tab.js';
+import { attachToWorker } from './worker.js';
+
+/** The options of `connect` that sharing reads. */
+export interface SharedConnectOptions extends SharedOptions {
+  readonly shared?: boolean | SharingOptions | undefined;
+  readonly token?: string | (() => string | Promise<string>) | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly logger?: Logger | undefined;
+  readonly traceparent?: (() => string | undefined) | undefined;
+  readonly WebSocket?: unknown;
+}
+
+/**
+ * Joins the session of the tabs that connect with the same URL, options and credential, or opens it.
+ *
+ * @param connect opens a session of its own.
+ * @throws {ProtocolError} `invalid_option` for an option that cannot be shared; errors of `connect`.
+ */
+export async function connectShared(
+  url: URL,
+  given: SharedConnectOptions,
+  connect: Connect,
+): Promise<ClientSession> {
+  const { shared, signal, traceparent, token } = given;
+  const sharing = resolveSharing(shared === undefined || shared === false ? true : shared);
+  const runtime = runtimeOf();
+  const isAlone = !runtime.hasWorker && !runtime.hasElection;
+  // A session of its own may need the class, as on Node.
+  const options = sharedOptionsOf(isAlone ? { ...given, WebSocket: undefined } : given);
+  const limits = resolveLimits(options.limits);
+  const { closingTimeoutMs } = resolveTimers(options.timers);
+  const backoff = options.reconnect === false ? undefined : createBackoff(options.reconnect);
+  const logger = given.logger === undefined ? SILENT_LOGGER : guardLogger(given.logger);
+  const connectAlone = async (): Promise<ClientSession> => {
+    logger.debug({ event: 'shared.alone' }, 'this runtime cannot share a session between tabs');
+    const { shared: _, ...own } = given;
+    return await connect(String(url), own);
+  };
+  if (isAlone) return await connectAlone();
+  signal?.throwIfAborted();
+  const askToken = typeof token === 'function' ? async () => await token() : undefined;
+  const firstToken = typeof token === 'function' ? await token() : token;
+  signal?.throwIfAborted();
+  const key = await keyOf(
+    { version: VERSION, url: String(url), options, token: firstToken, isRenewed: askToken !== undefined },
+    globalThis.crypto?.subtle,
+  );
+  const host = new HostFinder({ key, worker: sharing.worker, runtime, connect, logger });
+  const tab = new Tab(
+    {
+      attach: () => host.attach(),
+      key: key.exact,
+      url: String(url),
+      options,
+      firstToken,
+      askToken,
+      limits,
+      closingTimeoutMs,
+      backoff,
+      logger: given.logger,
+      traceparent,
+      clock: systemClock,
+      locks: runtime.locks,
+      onEnded: () => {
+        stopWatching();
+        signal?.removeEventListener('abort', onAbort);
+        host.stop();
+      },
+    },
+    logger,
+  );
+  const stopWatching = watchPage({
+    onSignOfLife: () => {},
+    onGone: () => {
+      // Other tabs look for another host at once.
+      host.abandon();
+      tab.leaveNow();
+    },
+  });
+  const onAbort = () => tab.abandon(signal?.reason);
+  signal?.addEventListener('abort', onAbort, { once: true });
+  try {
+    await tab.open();
+  } catch (error) {
+    if (error instanceof NoHost) return await connectAlone();
+    throw error;
+  }
+  signal?.removeEventListener('abort', onAbort);
+  return tab.session;
+}
+
+/** The worker does not start, and the page cannot elect a tab. */
+class NoHost extends ProtocolError {
+  constructor(cause: unknown) {
+    super('unsupported', 'this page can share no session', { cause });
+  }
+}
+
+/** What a page can share a session with. */
+interface Runtime {
+  readonly hasWorker: boolean;
+  readonly hasElection: boolean;
+  readonly locks: Locks | undefined;
+}
+
+function runtimeOf(): Runtime {
+  const scope = globalThis as { isSecureContext?: boolean; navigator?: { locks?: Locks } };
+  // Node has channels, and newer versions have locks, but not tabs.
+  const locks = scope.isSecureContext === true ? scope.navigator?.locks : undefined;
+  return {
+    hasWorker: typeof SharedWorker === 'function',
+    hasElection: locks !== undefined && typeof BroadcastChannel === 'function',
+    locks,
+  };
+}
+
+interface HostFinderOptions {
+  readonly key: SharedKey;
+  readonly worker: URL | undefined;
+  readonly runtime: Runtime;
+  readonly connect: Connect;
+  readonly logger: Logger;
+}
+
+/** Finds the host: the worker, or, if that does not start, the tab that was elected. */
+class HostFinder {
+  readonly #options: HostFinderOptions;
+  #isWorkerBroken = false;
+  #election: Election | undefined;
+
+  constructor(options: HostFinderOptions) {
+    this.#options = options;
+  }
+
+  async attach(): Promise<Pipe> {
+    const { runtime, worker, logger } = this.#options;
+    if (runtime.hasWorker && !this.#isWorkerBroken) {
+      try {
+        return await attachToWorker(worker, systemClock);
+      } catch (error) {
+        this.#isWorkerBroken = true;
+        const fields = { event: 'shared.worker', err: loggable(error) };
+        logger.warn(fields, 'the shared worker does not start; tabs elect one of them');
+        if (!runtime.hasElection) throw new NoHost(error);
+      }
+    }
+    this.#election ??= this.#createElection();
+    return await this.#election.attach();
+  }
+
+  /** The page goes away. */
+  abandon(): void {
+    this.#election?.abandon();
+  }
+
+  /** The tab of this page has left. */
+  stop(): void {
+    this.#election?.stop();
+  }
+
+  #createElection(): Election {
+    const { key, runtime, connect } = this.#options;
+    const { locks } = runtime;
+    if (locks === undefined || key.digest === undefined) throw new NoHost('neither locks nor digests');
+    const name = `parlance:${key.digest}`;
+    return new Election({
+      name,
+      locks,
+      createHubs: async (onIdle) => {
+        const lock = `parlance:host:${crypto.randomUUID()}`;
+        const release = await holdLock(locks, lock);
+        const free = (): void => {
+          release();
+          onIdle();
+        };
+        return new Hubs({ open: opener(connect), clock: systemClock, locks, lock }, free);
+      },
+    });
+  }
+}
