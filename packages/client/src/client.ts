@@ -40,7 +40,7 @@ import { Dialer } from './dialer.js';
 import { watchPage } from './environment.js';
 import { createBackoff, type ReconnectOptions } from './reconnect.js';
 import { createRenewal } from './renewal.js';
-import type { ClientSession } from './session.js';
+import { type ClientSession, ClientUserSession, clientHostOf } from './session.js';
 import type { SharingOptions } from './shared/options.js';
 import { Succession } from './succession.js';
 
@@ -153,7 +153,13 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   if (options.agent !== undefined) assertOptions(options.agent, KINDS_OF_AGENT, 'agent');
   if (options.shared !== undefined && options.shared !== false) {
     const { connectShared } = await import('./shared/connect.js');
-    return await connectShared(resolveUrl(url), options, connect);
+    const session = await connectShared(resolveUrl(url), options, {
+      connect: async (target, own) => clientHostOf(await connect(target, own)),
+      createSession: (host) => new ClientUserSession(host),
+      createBackoff,
+      watchPage,
+    });
+    if (session !== undefined) return session;
   }
   const { signal, onRequest, traceparent, transfers } = options;
   const agentId = either('agent.id', options.agent?.id, 'agentId', options.agentId);

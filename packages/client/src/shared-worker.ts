@@ -1,7 +1,8 @@
 import { systemClock } from '@parlance/protocol/client';
 import { connect } from './client.js';
+import { clientHostOf } from './session.js';
 import { Hubs } from './shared/hub.js';
-import { opener } from './shared/open.js';
+import { type Connect, opener } from './shared/open.js';
 import { portPipe } from './shared/pipe.js';
 import { holdLock, type Locks } from './shared/presence.js';
 
@@ -11,10 +12,12 @@ import { holdLock, type Locks } from './shared/presence.js';
  */
 const { locks } = (globalThis as { navigator?: { locks?: Locks } }).navigator ?? {};
 
+const open: Connect = async (url, options) => clientHostOf(await connect(url, options));
+
 async function createHubs(): Promise<Hubs> {
   const lock = locks === undefined ? undefined : `parlance:host:${crypto.randomUUID()}`;
   if (locks !== undefined && lock !== undefined) await holdLock(locks, lock);
-  return new Hubs({ open: opener(connect), clock: systemClock, locks, lock });
+  return new Hubs({ open: opener(open), clock: systemClock, locks, lock });
 }
 
 const created = createHubs();

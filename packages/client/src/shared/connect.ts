@@ -8,9 +8,9 @@ import {
   SILENT_LOGGER,
   systemClock,
 } from '@parlance/protocol/client';
-import { watchPage } from '../environment.js';
-import { createBackoff } from '../reconnect.js';
-import type { ClientSession } from '../session.js';
+import type { watchPage } from '../environment.js';
+import type { createBackoff } from '../reconnect.js';
+import type { ClientSession, ClientSessionHost } from '../session.js';
 import { Election } from './election.js';
 import { Hubs } from './hub.js';
 import { keyOf, type SharedKey } from './key.js';
@@ -32,17 +32,26 @@ export interface SharedConnectOptions extends SharedOptions {
   readonly WebSocket?: unknown;
 }
 
+/** What the entry of the page has already: bundlers would move what both import to a chunk of its own. */
+export interface SharingTools {
+  /** Opens a session of its own. */
+  readonly connect: Connect;
+  readonly createSession: (host: ClientSessionHost) => ClientSession;
+  readonly createBackoff: typeof createBackoff;
+  readonly watchPage: typeof watchPage;
+}
+
 /**
- * Joins the session of the tabs that connect with the same URL, options and credential, or opens it.
+ * Joins the session of the tabs that connect with the same URL, options and credential, or opens it. Resolves with
+ * `undefined` if this runtime cannot share a session.
  *
- * @param connect opens a session of its own.
  * @throws {ProtocolError} `invalid_option` for an option that cannot be shared; errors of `connect`.
  */
 export async function connectShared(
   url: URL,
   given: SharedConnectOptions,
-  connect: Connect,
-): Promise<ClientSession> {
+  { connect, createSession, createBackoff, watchPage }: SharingTools,
+): Promise<ClientSession | undefined> {
   const { shared, signal, traceparent, token } = given;
   const sharing = resolveSharing(shared === undefined || shared === false ? true : shared);
   const runtime = runtimeOf();
@@ -53,15 +62,16 @@ export async function connectShared(
   const { closingTimeoutMs } = resolveTimers(options.timers);
   const backoff = options.reconnect === false ? undefined : createBackoff(options.reconnect);
   const logger = given.logger === undefined ? SILENT_LOGGER : guardLogger(given.logger);
-  const connectAlone = async (): Promise<ClientSession> => {
+  const alone = (): undefined => {
     logger.debug({ event: 'shared.alone' }, 'this runtime cannot share a session between tabs');
-    const { shared: _, ...own } = given;
-    return await connect(String(url), own);
   };
-  if (isAlone) return await connectAlone();
+  if (isAlone) return alone();
   signal?.throwIfAborted();
   const askToken = typeof token === 'function' ? async () => await token() : undefined;
   const firstToken = typeof token === 'function' ? await token() : token;
+  if (firstToken !== undefined && typeof firstToken !== 'string') {
+    throw new ProtocolError('invalid_option', 'token: expected a string, or a function that returns one');
+  }
   signal?.throwIfAborted();
   const key = await keyOf(
     { version: VERSION, url: String(url), options, token: firstToken, isRenewed: askToken !== undefined },
@@ -83,6 +93,7 @@ export async function connectShared(
       traceparent,
       clock: systemClock,
       locks: runtime.locks,
+      createSession,
       onEnded: () => {
         stopWatching();
         signal?.removeEventListener('abort', onAbort);
@@ -104,7 +115,7 @@ export async function connectShared(
   try {
     await tab.open();
   } catch (error) {
-    if (error instanceof NoHost) return await connectAlone();
+    if (error instanceof NoHost) return alone();
     throw error;
   }
   signal?.removeEventListener('abort', onAbort);

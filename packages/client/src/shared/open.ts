@@ -1,19 +1,19 @@
-import { type ClientSession, clientHostOf } from '../session.js';
+import type { ClientSessionHost } from '../session.js';
 import type { OpenSession } from './hub.js';
 import type { SharedOptions } from './options.js';
 
-/** The `connect` of this package: hosts open their session with it, without sharing. */
+/** `connect` without sharing, as a host uses it. */
 export type Connect = (
   url: string,
   options: SharedOptions & {
-    readonly token?: string | (() => string | Promise<string>) | undefined;
-    readonly signal?: AbortSignal | undefined;
-    readonly logger?: Parameters<OpenSession>[1]['logger'] | undefined;
+    readonly token: string | (() => Promise<string>) | undefined;
+    readonly signal: AbortSignal;
+    readonly logger: Parameters<OpenSession>[1]['logger'];
   },
-) => Promise<ClientSession>;
+) => Promise<ClientSessionHost>;
 
 /** Opens the session of a hub. */
 export function opener(connect: Connect): OpenSession {
-  return async ({ url, options, token }, { askToken, logger, signal }) =>
-    clientHostOf(await connect(url, { ...options, token: askToken ?? token, logger, signal }));
+  return ({ url, options, token }, { askToken, logger, signal }) =>
+    connect(url, { ...options, token: askToken ?? token, logger, signal });
 }

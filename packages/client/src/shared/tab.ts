@@ -9,7 +9,7 @@ import type {
 } from '@parlance/protocol';
 import { attempt, type Clock, Listeners, loggable, ProtocolError } from '@parlance/protocol/client';
 import type { Backoff } from '../reconnect.js';
-import { type ClientSession, type ClientSessionHost, ClientUserSession } from '../session.js';
+import type { ClientSession, ClientSessionHost } from '../session.js';
 import { MAX_UNREAD } from './bounds.js';
 import type { SharedOptions } from './options.js';
 import { packError, unpackError } from './packed-error.js';
@@ -39,6 +39,8 @@ export interface TabOptions {
   readonly clock: Pick<Clock, 'after' | 'now'>;
   /** `undefined` in a page without TLS. */
   readonly locks: Locks | undefined;
+  /** The object that the application holds. */
+  readonly createSession: (host: ClientSessionHost) => ClientSession;
   /** The tab does not use the session any more; called once. */
   readonly onEnded: () => void;
 }
@@ -87,7 +89,7 @@ export class Tab implements ClientSessionHost {
   constructor(options: TabOptions, logger: Logger) {
     this.#options = options;
     this.logger = logger;
-    this.session = new ClientUserSession(this);
+    this.session = options.createSession(this);
   }
 
   /** Resolves when the session is established. @throws {ProtocolError} as `connect`. */
