@@ -5,6 +5,8 @@ import { type ClientOptions, type ClientSession, connect } from '@parlance/clien
 export interface SharedPage {
   /** Returns the ID of the session, or the error. */
   open(server: string, options?: ClientOptions): Promise<string>;
+  /** Gives up after some milliseconds. */
+  openWithin(ms: number, server: string, options: ClientOptions): Promise<string>;
   request(text: string): Promise<string>;
   /** Reads a reply up to the first part and keeps the iteration open; {@link rest} reads the others. */
   begin(text: string): Promise<string>;
@@ -44,6 +46,8 @@ const page: SharedPage = {
         },
       ),
     ),
+  openWithin: (ms, server, options) =>
+    orError(connect(server, { ...options, signal: AbortSignal.timeout(ms) }).then(({ id }) => id)),
   request: (text) => orError(session.request(text).then((reply) => reply.text)),
   async begin(text) {
     parts = session.stream(text)[Symbol.asyncIterator]();

@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { copyFile, readdir } from 'node:fs/promises';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ClientOptions } from '@parlance/client';
@@ -191,6 +193,18 @@ describe.skipIf(missing !== undefined)('tabs that share a session', () => {
       expect(server.sessions.size).toBe(4);
       const refused = await newTab();
       expect(await call(refused, 'open', url, { ...SHARED, token: 'wrong' })).toMatch(/^ProtocolError/);
+    });
+
+    it('stop connecting when a signal aborts', async () => {
+      await startHere();
+      // It accepts connections and never answers.
+      const silent = createTcpServer(() => {}).listen(0, '127.0.0.1');
+      await once(silent, 'listening');
+      const target = `ws://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+      const tab = await newTab();
+      expect(await call(tab, 'openWithin', 300, target, SHARED)).toMatch(/^TimeoutError/);
+      expect(await call(tab, 'open', url, SHARED)).toMatch(/^sess_/);
+      silent.close();
     });
 
     it('do not wait for one that does not read, and hold its sender back', async () => {

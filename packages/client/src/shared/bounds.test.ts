@@ -5,7 +5,7 @@ import { messageOf, originOf, settle, textOf, withTab } from './testing/origin.j
 /** What a tab can take of its host. */
 
 describe('a tab that does not read', () => {
-  it('holds back the sender of a reply, and nobody else', async () => {
+  it('holds back the sender of a reply, and does not slow other tabs', async () => {
     const origin = originOf();
     const [slow, quick] = [await origin.open(), await origin.open()];
     origin.session.answer = async function* (text) {

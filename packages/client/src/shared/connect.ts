@@ -110,10 +110,16 @@ export async function connectShared(
       tab.leaveNow();
     },
   });
-  const onAbort = () => tab.abandon(signal?.reason);
+  let onAbort = (): void => {};
+  const aborted = new Promise<never>((_resolve, reject) => {
+    onAbort = () => {
+      reject(signal?.reason);
+      tab.leaveNow();
+    };
+  });
   signal?.addEventListener('abort', onAbort, { once: true });
   try {
-    await tab.open();
+    await Promise.race([tab.open(), aborted]);
   } catch (error) {
     if (error instanceof NoHost) return alone();
     throw error;

@@ -44,7 +44,8 @@ describe('the options of a shared session', () => {
   it('name the script of the worker as a URL', () => {
     expect(resolveSharing(true)).toEqual({ worker: undefined });
     expect(resolveSharing({ worker: 'https://a.example/w.js' }).worker?.href).toBe('https://a.example/w.js');
-    expect(() => resolveSharing({ worker: 'relative.js' })).toThrow('shared.worker: the URL');
+    expect(resolveSharing({ worker: '/relative.js' }).worker?.pathname).toBe('/relative.js');
+    expect(() => resolveSharing({ worker: 'http://' })).toThrow('shared.worker: the URL');
     expect(() => resolveSharing({ wroker: 'x' } as object)).toThrow('did you mean "worker"');
   });
 });

@@ -71,8 +71,10 @@ export function resolveSharing(shared: true | SharingOptions): { readonly worker
   if (worker instanceof URL) return { worker };
   assertOptions(shared, { worker: 'text' }, 'shared');
   if (worker === undefined) return { worker };
+  const { location } = globalThis as { location?: { href: string } };
   try {
-    return { worker: new URL(worker, (globalThis as { location?: { href: string } }).location?.href) };
+    // Without a page there is no worker either.
+    return { worker: new URL(worker, location?.href ?? 'http://localhost/') };
   } catch (cause) {
     throw new ProtocolError('invalid_option', 'shared.worker: the URL of a script is expected', { cause });
   }

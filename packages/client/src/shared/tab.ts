@@ -155,12 +155,6 @@ export class Tab implements ClientSessionHost {
     this.#end(undefined);
   }
 
-  /** Stops connecting. */
-  abandon(reason: unknown): void {
-    this.#link?.reject(reason as Error);
-    this.leaveNow();
-  }
-
   async #close(): Promise<CloseResult> {
     const link = this.#link;
     if (link?.hasJoined === true && !this.#hasEnded) {

@@ -159,6 +159,23 @@ describe('tabs that share a session', () => {
     });
   });
 
+  it('list agents, and watch them', async () => {
+    const { session, host } = await withTab();
+    const present = [{ id: 'worker-1', state: 'connected', metadata: { skill: 'sums' } }];
+    host().answer = async function* () {
+      yield JSON.stringify({ present, gone: [], complete: true });
+    };
+    const agents = await session.agents();
+    expect(agents.get('worker-1')?.metadata).toEqual({ skill: 'sums' });
+    host().answer = async function* () {
+      yield JSON.stringify({ present: [], gone: ['worker-1'], complete: true });
+    };
+    for await (const { type } of agents) {
+      expect(type).toBe('left');
+      break;
+    }
+  });
+
   it('all get the one-way messages and events of the session', async () => {
     const origin = originOf();
     const [one, two] = [await origin.open(), await origin.open()];
