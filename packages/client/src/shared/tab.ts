@@ -95,11 +95,11 @@ export class Tab implements ClientSessionHost {
   /** Resolves when the session is established. @throws {ProtocolError} as `connect`. */
   async open(): Promise<void> {
     const { locks, firstToken } = this.#options;
-    if (locks !== undefined) {
-      const name = `parlance:tab:${crypto.randomUUID()}`;
-      this.#lock = { name, release: await holdLock(locks, name) };
-    }
     try {
+      if (locks !== undefined) {
+        const name = `parlance:tab:${crypto.randomUUID()}`;
+        this.#lock = { name, release: await holdLock(locks, name) };
+      }
       await this.#joinAny(firstToken);
     } catch (error) {
       this.#end(error instanceof ProtocolError ? error : undefined);
@@ -218,6 +218,8 @@ export class Tab implements ClientSessionHost {
       this.#link = link;
       pipe.listen((message) => {
         if (this.#link !== link || this.#hasEnded) return;
+        // Something is missing that could not be read.
+        if (typeof message !== 'object' || message === null) return this.#handleLost(link);
         link.heard();
         this.#handle(link, message as FromHost);
       });
@@ -320,6 +322,8 @@ export class Tab implements ClientSessionHost {
     const error = new HostLost();
     this.#link = undefined;
     link.stop();
+    // The host may be there after all.
+    attempt(() => link.pipe.post({ type: 'leave' } satisfies FromTab));
     link.pipe.close();
     if (!link.hasJoined) return link.reject(error);
     const { notSent, unknown } = link.outbound.unconfirmed();

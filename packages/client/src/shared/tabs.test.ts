@@ -249,6 +249,20 @@ describe('a host that goes away', () => {
     expect((await session.request('again')).text).toBe('re: again');
   });
 
+  it('is left if something of it cannot be read', async () => {
+    const origin = originOf();
+    const { session } = await origin.open();
+    const [host] = origin.pipes;
+    const read = textOf(session);
+    host?.post(null);
+    await expect(read).rejects.toMatchObject({ code: 'session_lost' });
+    await settle();
+    await origin.clock.advance(1);
+    // The only tab has left the first one.
+    expect(origin.session.closes).toBe(1);
+    expect((await session.request('x')).text).toBe('re: x');
+  });
+
   it('ends the session for good with reconnect: false', async () => {
     const origin = originOf();
     const { session } = await origin.open({ backoff: undefined });
