@@ -1,3 +1,3 @@
-import { exchange, useAll } from './page.js';
+import { exchange, share, useAll } from './page.js';
 
-Object.assign(globalThis, { exchange, useAll });
+Object.assign(globalThis, { exchange, share, useAll });

@@ -1,11 +1,11 @@
 'use client';
 
 import { useEffect } from 'react';
-import { exchange, useAll } from '../page.js';
+import { exchange, share, useAll } from '../page.js';
 
 export default function Page() {
   useEffect(() => {
-    Object.assign(globalThis, { exchange, useAll });
+    Object.assign(globalThis, { exchange, share, useAll });
   }, []);
   return <p>A page</p>;
 }

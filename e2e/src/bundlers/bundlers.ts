@@ -21,6 +21,8 @@ export interface Bundler {
   readonly script?: string;
   /** It copies the WebAssembly file of a package that the package finds with `new URL(…, import.meta.url)`. */
   readonly copiesWasm: boolean;
+  /** It bundles the script of a worker that is named in the same way. */
+  readonly findsWorkers: boolean;
 }
 
 const NEXT = {
@@ -28,6 +30,7 @@ const NEXT = {
   output: 'out',
   caches: ['.next'],
   copiesWasm: true,
+  findsWorkers: true,
   isBareToo: true,
 };
 
@@ -41,6 +44,7 @@ export const BUNDLERS: readonly Bundler[] = [
     output: 'vite',
     caches: ['node_modules/.vite'],
     copiesWasm: true,
+    findsWorkers: true,
   },
   {
     name: 'webpack',
@@ -62,6 +66,7 @@ export const BUNDLERS: readonly Bundler[] = [
     caches: [],
     script: 'main.js',
     copiesWasm: true,
+    findsWorkers: true,
   },
   {
     name: 'esbuild',
@@ -76,6 +81,7 @@ export const BUNDLERS: readonly Bundler[] = [
     caches: [],
     script: 'entry.js',
     copiesWasm: false,
+    findsWorkers: false,
   },
   {
     name: 'Rollup',
@@ -97,6 +103,7 @@ export const BUNDLERS: readonly Bundler[] = [
     caches: [],
     script: 'entry.js',
     copiesWasm: false,
+    findsWorkers: false,
   },
   {
     name: 'Parcel',
@@ -117,6 +124,7 @@ export const BUNDLERS: readonly Bundler[] = [
     output: 'parcel',
     caches: ['.parcel-cache'],
     copiesWasm: true,
+    findsWorkers: true,
   },
   { ...NEXT, name: 'Next with Turbopack', isShort: true, command: ['next', 'build'] },
   { ...NEXT, name: 'Next with webpack', isShort: false, command: ['next', 'build', '--webpack'] },

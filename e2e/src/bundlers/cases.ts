@@ -8,7 +8,7 @@ const ZSTD_IS_WASM = false;
 const STARTS_LEAN = true;
 
 export interface Call {
-  readonly name: 'exchange' | 'useAll';
+  readonly name: 'exchange' | 'useAll' | 'share';
   readonly options: object;
 }
 
@@ -29,6 +29,8 @@ export interface Means {
   readonly hasPackages: boolean;
   /** The WebAssembly files of packages can be fetched. */
   readonly hasWasm: boolean;
+  /** Where a shared session is: in a tab if the script of the worker cannot be fetched, nowhere without tabs. */
+  readonly host: 'worker' | 'tab' | 'none';
 }
 
 const LEAN = { algorithms: ['NONE'], encodings: [], extensions: { context: false } };
@@ -38,7 +40,7 @@ const ALL = {
   fetched: 'you asked: by fetch',
 };
 
-export function casesOf({ hasPackages, hasWasm }: Means): readonly Case[] {
+export function casesOf({ hasPackages, hasWasm, host }: Means): readonly Case[] {
   const context = hasWasm || !ZSTD_IS_WASM;
   const all = (coded: readonly string[], encoding: string | null, isCoded: boolean): Outcome => ({
     value: { ...ALL, coded: coded.map((name) => `${name}: true`), encoding, context: isCoded },
@@ -84,6 +86,14 @@ export function casesOf({ hasPackages, hasWasm }: Means): readonly Case[] {
       name: 'useAll',
       options: brotli,
       expected: hasPackages && hasWasm ? all(['BROTLI', 'NONE'], null, false) : withoutBrotli(hasPackages),
+    },
+    {
+      what: 'a shared session',
+      name: 'share',
+      options: {},
+      expected: {
+        value: { text: ALL.answer, isShared: host !== 'none', host },
+      },
     },
   ];
 }

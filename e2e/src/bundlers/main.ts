@@ -52,7 +52,7 @@ const kilobytes = (bytes: number) => (bytes / 1000).toFixed(0);
 
 /** Builds and visits the page in one state of the project. */
 async function tryBundler(project: Project, bundler: Bundler, browser: Browser, hasPackages: boolean) {
-  const { name, copiesWasm } = bundler;
+  const { name, copiesWasm, findsWorkers } = bundler;
   const label = `${name}, ${hasPackages ? 'with' : 'without'} the optional packages`;
   project.install(hasPackages);
   const started = performance.now();
@@ -63,7 +63,8 @@ async function tryBundler(project: Project, bundler: Bundler, browser: Browser, 
     return report(label, [String(error)]);
   }
   const took = ((performance.now() - started) / 1000).toFixed(0);
-  await tryPage(browser, folder, label, { hasPackages, hasWasm: copiesWasm }, `, built in ${took} s`);
+  const means = { hasPackages, hasWasm: copiesWasm, host: findsWorkers ? 'worker' : 'tab' } as const;
+  await tryPage(browser, folder, label, means, `, built in ${took} s`);
   if (copiesWasm || !hasPackages) return;
   // What the message asks for.
   cpSync(
@@ -74,7 +75,7 @@ async function tryBundler(project: Project, bundler: Bundler, browser: Browser, 
     join(project.folder, 'node_modules/@bokuweb/zstd-wasm/dist/web/zstd.wasm'),
     join(folder, 'zstd.wasm'),
   );
-  await tryPage(browser, folder, `${name}, with copied files`, { hasPackages, hasWasm: true }, '');
+  await tryPage(browser, folder, `${name}, with copied files`, { ...means, hasWasm: true }, '');
 }
 
 async function tryPage(
@@ -92,8 +93,10 @@ async function tryPage(
     return report(label, [String(error)], details);
   }
   const { outcomes, first, last, complaints } = visited;
-  // The file that Brotli lacks is asked for in vain, once.
-  const isKnown = (complaint: string) => !means.hasWasm && complaint.includes('brotli_wasm_bg.wasm');
+  // The files that Brotli and sharing lack are asked for in vain.
+  const isKnown = (complaint: string) =>
+    (!means.hasWasm && complaint.includes('brotli_wasm_bg.wasm')) ||
+    (means.host !== 'worker' && complaint.includes('shared-worker.js'));
   const faults = [...unexpected(cases, outcomes), ...complaints.filter((each) => !isKnown(each))];
   report(label, faults, `${details}; first message: ${size(first)}; everything: ${size(last)}`);
   if (values.files) for (const file of last.files) console.log(`    ${file}`);

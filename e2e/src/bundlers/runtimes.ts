@@ -98,7 +98,7 @@ async function tryWorker([protocol = '', , client = '']: readonly string[]): Pro
   await using server = createEchoServer();
   const { url } = await server.listen();
   // Nothing can be fetched beside the script, so WebAssembly does not load.
-  const cases = casesOf({ hasPackages: true, hasWasm: false });
+  const cases = casesOf({ hasPackages: true, hasWasm: false, host: 'none' });
   const outcomes: Outcome[] = [];
   for (const each of cases) outcomes.push(await askWorker(port, url, each));
   return unexpected(cases, outcomes);

@@ -40,7 +40,8 @@ import { Dialer } from './dialer.js';
 import { watchPage } from './environment.js';
 import { createBackoff, type ReconnectOptions } from './reconnect.js';
 import { createRenewal } from './renewal.js';
-import type { ClientSession } from './session.js';
+import { type ClientSession, ClientUserSession, clientHostOf } from './session.js';
+import type { SharingOptions } from './shared/options.js';
 import type { SessionStore } from './store.js';
 import { Succession } from './succession.js';
 import type { TakeUp } from './take-up.js';
@@ -119,6 +120,14 @@ export interface ClientOptions extends CapabilityOptions {
    * @default none
    */
   readonly traceparent?: (() => string | undefined) | undefined;
+  /**
+   * Pages: tabs of one origin that connect with equal URL, options and credential use one session, in a shared worker
+   * or in one of the tabs. It has no effect on Node. Cannot be combined with `onRequest`, `batch`, `agent`, `agentId`,
+   * `avp`, `transfers`, `security` and `WebSocket`.
+   *
+   * @default false
+   */
+  readonly shared?: boolean | SharingOptions | undefined;
 }
 
 const KINDS: OptionKinds<ClientOptions> = {
@@ -138,6 +147,7 @@ const KINDS: OptionKinds<ClientOptions> = {
   store: 'store',
   logger: 'logger',
   traceparent: 'function',
+  shared: ['flag', 'object'],
 };
 const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { id: 'text', metadata: 'object', model: 'object' };
 
@@ -151,7 +161,17 @@ const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { id: 'text', metadata: 'objec
  */
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
   assertOptions(options, KINDS);
-  const { store, logger } = options;
+  const { shared, store, logger } = options;
+  if (shared !== undefined && shared !== false) {
+    const { connectShared } = await import('./shared/connect.js');
+    const session = await connectShared(resolveUrl(url), options, {
+      connect: async (target, own) => clientHostOf(await connect(target, own)),
+      createSession: (host) => new ClientUserSession(host),
+      createBackoff,
+      watchPage,
+    });
+    if (session !== undefined) return session;
+  }
   if (store === undefined) return await open(url, options);
   const { openWithStore } = await import('./take-up.js');
   return await openWithStore(

@@ -9,6 +9,7 @@ export type { WebSocketConstructor, WebSocketLike } from './connection.js';
 export type { SessionFetch } from './fetch.js';
 export type { ReconnectOptions } from './reconnect.js';
 export type { ClientSession } from './session.js';
+export type { SharingOptions } from './shared/options.js';
 export type { SessionStore } from './store.js';
 
 // Vocabularies

@@ -27,7 +27,13 @@ export interface ClientSessionHost extends UserSessionHost {
   detach(): Promise<void>;
 }
 
+let hostIn: (session: ClientUserSession) => ClientSessionHost;
+
 export class ClientUserSession extends UserSession implements ClientSession {
+  static {
+    hostIn = (session) => session.#host;
+  }
+
   readonly fetch: SessionFetch = async (input, init) => {
     const { createFetch } = await import('./fetch.js');
     return await createFetch(this)(input, init);
@@ -50,4 +56,9 @@ export class ClientUserSession extends UserSession implements ClientSession {
   override send(body: Body, options?: SendOptions): Promise<void> {
     return this.#host.send(() => super.send(body, options));
   }
+}
+
+/** The host that a session of `connect` was created with. */
+export function clientHostOf(session: ClientSession): ClientSessionHost {
+  return hostIn(session as ClientUserSession);
 }

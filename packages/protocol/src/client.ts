@@ -17,7 +17,7 @@ export { resolveBatchOptions } from './endpoint/requests/batch-options.js';
 // Errors and close codes
 
 export { CloseCode } from './base/close-codes.js';
-export { ProtocolError } from './base/errors.js';
+export { ProtocolError, RequestError } from './base/errors.js';
 
 // The session and its endpoint
 
@@ -28,9 +28,17 @@ export { Listeners } from './endpoint/listeners.js';
 export { type Mailbox, type Received, SessionMailbox } from './endpoint/messages/mailbox.js';
 export type { Outbound } from './endpoint/outbound.js';
 export { SILENT_LOGGER, type Wire } from './endpoint/ports.js';
-export { UserSession, type UserSessionHost } from './endpoint/user-session.js';
+export { type UserOutbound, UserSession, type UserSessionHost } from './endpoint/user-session.js';
 export { createClientSession } from './session/create-client.js';
 export type { Ticket } from './session/resume-ticket.js';
+
+// Bodies that cross from one thread to another
+
+export { parseJson } from './base/json.js';
+export { decodeUtf8, encodeUtf8 } from './base/text.js';
+export { Inbox } from './endpoint/messages/inbox.js';
+export { contentOf } from './endpoint/messages/part.js';
+export { isReachable } from './link/addressing.js';
 
 // What is loaded later
 
@@ -40,7 +48,7 @@ export { type CodecLoader, codecLoader } from './endpoint/codec-loader.js';
 
 // Clocks, guards and logs
 
-export { type Crashable, GuardedClock, guard, guardLater, guardLogger } from './endpoint/guard.js';
+export { attempt, type Crashable, GuardedClock, guard, guardLater, guardLogger } from './endpoint/guard.js';
 export { loggable } from './endpoint/loggable.js';
 export { sweepInterval } from './endpoint/options.js';
 export { type Clock, createSweep, type Sweep, type Sweepable, systemClock } from './platform/clock.js';

@@ -15,7 +15,6 @@ import {
 } from './call-options.js';
 import { AsyncClosing } from './disposal.js';
 import type { Listeners } from './listeners.js';
-import type { Mailbox } from './messages/mailbox.js';
 import type { Message } from './messages/message.js';
 import type { Body } from './messages/part.js';
 import type { Outbound } from './outbound.js';
@@ -48,14 +47,17 @@ export interface UserSessionHost {
   readonly agentId: string | undefined;
   /** @throws {ProtocolError} `session_closed` before ACCEPT. */
   readonly negotiated: Negotiated;
-  readonly mailbox: Mailbox;
+  readonly mailbox: AsyncIterable<Message>;
   readonly listeners: Listeners;
   /** @throws {ProtocolError} `session_closed` unless the session is ready. */
-  readonly outbound: Outbound;
+  readonly outbound: UserOutbound;
   flush(): Promise<void>;
   stats(): SessionStats;
   close(): Promise<CloseResult>;
 }
+
+/** What the session that an application holds sends with. */
+export type UserOutbound = Pick<Outbound, 'send' | 'request' | 'stream' | 'sendTensor'>;
 
 let hostIn: (session: UserSession) => UserSessionHost;
 
@@ -138,7 +140,7 @@ export class UserSession extends AsyncClosing implements Session {
   }
 
   /** @throws {ProtocolError} `unsupported`, `session_closed`. */
-  #keeper(): Outbound {
+  #keeper(): UserOutbound {
     const { outbound, negotiated, reachesAgents } = this.#host;
     if (!reachesAgents) throw new ProtocolError('unsupported', 'only a client follows replies');
     if (negotiated.extensions[Extension.REPLIES] !== undefined) return outbound;

@@ -38,6 +38,11 @@ export function isAgentAddress(name: string): boolean {
   return ADDRESS.test(name);
 }
 
+/** Whether a client may send to this name: to an agent, by its ID or its address, or to the server's own names. */
+export function isReachable(name: string): boolean {
+  return isAgentId(name) || isAgentAddress(name) || SERVER_NAME.test(name);
+}
+
 /** The sending side: numbers for names. */
 export class AliasWriter {
   readonly #aliases = new Map<string, number>();

@@ -46,14 +46,19 @@ export function encodeBody(
   coder: BodyCoder,
   options: EncodeOptions = {},
 ): BodyToSend | Promise<BodyToSend> {
-  const coded = encodeContent(
-    typeof body === 'string' || body instanceof Uint8Array ? body : toJson(body),
-    coder,
-    options,
-  );
+  const coded = encodeContent(contentOf(body), coder, options);
   const { agent } = options;
   if (agent === undefined) return coded;
   return coded instanceof Promise ? coded.then((later) => ({ ...later, agent })) : { ...coded, agent };
+}
+
+/**
+ * The text or the bytes of a body.
+ *
+ * @throws {ProtocolError} `invalid_argument` if it has no JSON form.
+ */
+export function contentOf(body: Body): string | Uint8Array {
+  return typeof body === 'string' || body instanceof Uint8Array ? body : toJson(body);
 }
 
 function encodeContent(

@@ -1,0 +1,304 @@
+import type {
+  Body,
+  Limits,
+  Message,
+  ReplyStream,
+  RequestOptions,
+  SendOptions,
+  SessionReset,
+  SessionStats,
+  UnconfirmedBody,
+} from '@parlance/protocol';
+import { contentOf, ProtocolError, type UserOutbound } from '@parlance/protocol/client';
+import { Allowance, chargeOf, MAX_UPLOAD } from './bounds.js';
+import { unpackError } from './packed-error.js';
+import { chargeOfMessage, copyOf, SharedMessage } from './packed-message.js';
+import type { Pipe } from './pipe.js';
+import type { Call, FromHost, FromTab } from './protocol.js';
+import { TabReply } from './tab-reply.js';
+
+export interface TabOutboundOptions {
+  readonly pipe: Pipe;
+  readonly limits: Limits;
+  readonly traceparent: (() => string | undefined) | undefined;
+  /** The host sends the counters of the session with every end of a call. */
+  readonly onStats: (stats: SessionStats) => void;
+}
+
+type End = Extract<FromHost, { type: 'end' }>;
+
+/** A call that is not complete. */
+interface OpenCall {
+  readonly kind: UnconfirmedBody['kind'] | 'flush';
+  readonly charge: number;
+  /** The body waits at the host, or is on its way there. */
+  isUploading: boolean;
+  readonly reply?: TabReply;
+  onEnd(end: End): void;
+  onFailed(error: Error): void;
+}
+
+/** What one tab sends over a shared session, as long as it has the same host. */
+export class TabOutbound implements UserOutbound {
+  readonly #options: TabOutboundOptions;
+  readonly #calls = new Map<number, OpenCall>();
+  readonly #uploads = new Allowance(MAX_UPLOAD);
+  /** Calls that wait for room at the host, in order. */
+  #waiting: Call[] = [];
+  #last = 0;
+  #ended: Error | undefined;
+  #onProgress = (): void => {};
+
+  constructor(options: TabOutboundOptions) {
+    this.#options = options;
+  }
+
+  send(body: Body, options: SendOptions, agent: string | undefined): Promise<void> {
+    const { signal, to: _, ...rest } = options;
+    const content = contentOf(body);
+    return new Promise((resolve, reject) => {
+      const isAbortable = signal !== undefined;
+      const call = this.#open('send', content, { ...rest, ...(isAbortable && { isAbortable }) }, agent, {
+        kind: 'message',
+        onEnd: ({ error }) => {
+          signal?.removeEventListener('abort', onAbort);
+          if (error === undefined) resolve();
+          else reject(signal?.aborted && error.code === 'cancelled' ? signal.reason : unpackError(error));
+        },
+        onFailed: (error) => {
+          signal?.removeEventListener('abort', onAbort);
+          reject(error);
+        },
+      });
+      const onAbort = (): void => {
+        // The host knows whether some of it is written already.
+        if (this.#withdraw(call)) reject(signal?.reason);
+        else this.#post({ type: 'cancel', call });
+      };
+      signal?.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+
+  request(body: Body, options: RequestOptions, agent: string | undefined): Promise<Message> {
+    const { limits } = this.#options;
+    const { signal, to: _, ...rest } = options;
+    const content = contentOf(body);
+    return new Promise((resolve, reject) => {
+      const call = this.#open('request', content, this.#traced(rest), agent, {
+        kind: 'request',
+        onEnd: ({ error, message }) => {
+          signal?.removeEventListener('abort', onAbort);
+          if (message !== undefined) {
+            this.#post({ type: 'received', charge: chargeOfMessage(message) });
+            return resolve(new SharedMessage(message, { limits }));
+          }
+          reject(error === undefined ? new ProtocolError('internal', 'no reply') : unpackError(error));
+        },
+        onFailed: (error) => {
+          signal?.removeEventListener('abort', onAbort);
+          reject(error);
+        },
+      });
+      const onAbort = (): void => {
+        this.#cancel(call);
+        reject(signal?.reason);
+      };
+      signal?.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+
+  stream(body: Body, options: RequestOptions, agent: string | undefined): ReplyStream {
+    const { signal, to: _, ...rest } = options;
+    const content = contentOf(body);
+    let call = 0;
+    const onAbort = (): void => reply.abort(signal?.reason);
+    const free = () => signal?.removeEventListener('abort', onAbort);
+    const reply = new TabReply({
+      limits: this.#options.limits,
+      onTaken: (charge) => this.#post({ type: 'taken', call, charge }),
+      onCancelled: () => {
+        free();
+        this.#cancel(call);
+      },
+    });
+    call = this.#open('stream', content, this.#traced(rest), agent, {
+      kind: 'request',
+      reply,
+      onEnd: ({ error, head }) => {
+        free();
+        reply.handleHead(head);
+        reply.handleEnd(error && unpackError(error));
+      },
+      onFailed: (error) => {
+        free();
+        reply.handleEnd(error as ProtocolError);
+      },
+    });
+    signal?.addEventListener('abort', onAbort, { once: true });
+    return reply;
+  }
+
+  sendTensor(): Promise<void> {
+    const message = 'tensors cannot be sent over a shared session; connect without shared for them';
+    return Promise.reject(new ProtocolError('unsupported', message));
+  }
+
+  flush(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#open('flush', '', {}, undefined, {
+        kind: 'flush',
+        onEnd: ({ error }) => (error === undefined ? resolve() : reject(unpackError(error))),
+        onFailed: reject,
+      });
+    });
+  }
+
+  // --- from the host
+
+  handleBegun({ call, id }: Extract<FromHost, { type: 'begun' }>): void {
+    const open = this.#calls.get(call);
+    if (open?.reply !== undefined) open.reply.id = id;
+    if (open !== undefined) this.#release(open);
+  }
+
+  handlePart({ call, message, head }: Extract<FromHost, { type: 'part' }>): void {
+    const reply = this.#calls.get(call)?.reply;
+    reply?.handleHead(head);
+    reply?.handlePart(message);
+  }
+
+  handleEnd(end: End): void {
+    this.#options.onStats(end.stats);
+    const open = this.#calls.get(end.call);
+    if (open === undefined) return this.#received(end);
+    this.#calls.delete(end.call);
+    open.onEnd(end);
+    this.#release(open);
+    this.#onProgress();
+  }
+
+  /** Resolves when the session has taken every message. */
+  async sent(): Promise<void> {
+    while (this.#isSending) {
+      await new Promise<void>((resolve) => {
+        this.#onProgress = resolve;
+      });
+    }
+  }
+
+  /** Messages and requests that are not complete. */
+  get openCalls(): number {
+    return this.#calls.size;
+  }
+
+  get #isSending(): boolean {
+    return [...this.#calls.values()].some(({ kind }) => kind === 'message');
+  }
+
+  /** What is not known to be delivered. */
+  unconfirmed(): Pick<SessionReset, 'notSent' | 'unknown'> {
+    const waiting = new Set(this.#waiting.map(({ call }) => call));
+    const bodies = (isWaiting: boolean) =>
+      [...this.#calls].flatMap(([call, { kind, reply }]): UnconfirmedBody[] =>
+        kind === 'flush' || waiting.has(call) !== isWaiting ? [] : [{ kind, streamId: reply?.id ?? 0 }],
+      );
+    return { notSent: bodies(true), unknown: bodies(false) };
+  }
+
+  /** The host or the session is gone: every call fails. */
+  end(error: Error): void {
+    this.#ended ??= error;
+    this.#waiting = [];
+    const calls = [...this.#calls.values()];
+    this.#calls.clear();
+    for (const { onFailed } of calls) onFailed(error);
+    this.#onProgress();
+  }
+
+  // --- to the host
+
+  /** Returns the number of the call. */
+  #open(
+    verb: Call['verb'],
+    content: string | Uint8Array,
+    options: Call['options'],
+    agent: string | undefined,
+    handlers: Pick<OpenCall, 'kind' | 'reply' | 'onEnd' | 'onFailed'>,
+  ): number {
+    if (this.#ended !== undefined) throw this.#ended;
+    const call = ++this.#last;
+    // The application may change its bytes as soon as the call returns.
+    const body = typeof content === 'string' ? content : copyOf(content);
+    this.#calls.set(call, { ...handlers, charge: chargeOf(body), isUploading: false });
+    this.#waiting.push({ type: 'call', call, verb, body, options, agent });
+    this.#upload();
+    return call;
+  }
+
+  /** Passes on what the host has room for. */
+  #upload(): void {
+    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+      const open = this.#calls.get(next.call);
+      if (open !== undefined) {
+        if (!this.#uploads.hasRoom(open.charge)) return;
+        open.isUploading = true;
+        this.#uploads.add(open.charge);
+      }
+      this.#waiting.shift();
+      if (open !== undefined) this.#pass(next, open);
+    }
+  }
+
+  #pass(call: Call, open: OpenCall): void {
+    try {
+      const { body } = call;
+      this.#options.pipe.post(call, typeof body === 'string' ? [] : [body.buffer as ArrayBuffer]);
+    } catch (cause) {
+      this.#calls.delete(call.call);
+      const message = 'metadata: expected values that can be encoded';
+      // The caller does not know the number of the call yet.
+      queueMicrotask(() => open.onFailed(new ProtocolError('invalid_argument', message, { cause })));
+      this.#uploads.release(open.charge);
+    }
+  }
+
+  #release(open: OpenCall): void {
+    if (!open.isUploading) return;
+    open.isUploading = false;
+    this.#uploads.release(open.charge);
+    this.#upload();
+  }
+
+  /** Takes a call back that is not at the host yet. */
+  #withdraw(call: number): boolean {
+    const at = this.#waiting.findIndex((waiting) => waiting.call === call);
+    if (at < 0) return false;
+    this.#waiting.splice(at, 1);
+    this.#calls.delete(call);
+    return true;
+  }
+
+  #cancel(call: number): void {
+    if (!this.#calls.has(call) || this.#withdraw(call)) return;
+    const open = this.#calls.get(call);
+    this.#post({ type: 'cancel', call });
+    this.#calls.delete(call);
+    if (open !== undefined) this.#release(open);
+  }
+
+  /** The whole reply to a request that was cancelled meanwhile. */
+  #received({ message }: End): void {
+    if (message !== undefined) this.#post({ type: 'received', charge: chargeOfMessage(message) });
+  }
+
+  #post(message: FromTab): void {
+    if (this.#ended === undefined) this.#options.pipe.post(message);
+  }
+
+  #traced(options: Call['options']): Call['options'] {
+    const { metadata } = options;
+    if (metadata?.['traceparent'] !== undefined) return options;
+    const traceparent = this.#options.traceparent?.();
+    return traceparent === undefined ? options : { ...options, metadata: { ...metadata, traceparent } };
+  }
+}
