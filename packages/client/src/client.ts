@@ -135,7 +135,7 @@ const KINDS: OptionKinds<ClientOptions> = {
   subprotocol: 'text',
   limits: 'object',
   timers: 'object',
-  store: 'store',
+  store: 'object',
   logger: 'logger',
   traceparent: 'function',
 };
@@ -151,13 +151,9 @@ const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { id: 'text', metadata: 'objec
  */
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
   assertOptions(options, KINDS);
-  const { store, logger } = options;
-  if (store === undefined) return await open(url, options);
+  if (options.store === undefined) return await open(url, options);
   const { openWithStore } = await import('./take-up.js');
-  return await openWithStore(
-    { store, url: resolveUrl(url), clock: systemClock, logger: logger && guardLogger(logger) },
-    (takeUp) => open(url, options, takeUp),
-  );
+  return await openWithStore(url, options, (takeUp) => open(url, options, takeUp));
 }
 
 /** @param takeUp keeps what the next page needs to take the session up. @default nothing is kept */
@@ -258,7 +254,7 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
         signal?.removeEventListener('abort', onAbort);
         backoff?.reset();
         resolve(succession.session);
-        if (succession.isTakenUp) clock.after(0, () => succession.reportInterrupted());
+        takeUp?.handleReady(succession);
       },
       onState(state) {
         if (state !== 'established' && state !== 'closing') return;
@@ -299,15 +295,18 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
     const stopListening = watchPage({
       onSignOfLife: () => guard(succession, () => dialer.handleSignOfLife()),
       onGone(isCached) {
-        if (succession.handleGone()) dialer.abandon();
+        if (takeUp?.handleGone(succession)) dialer.abandon();
         // Without CLOSE, the server would keep the session for a client that does not return.
         else if (!isCached) guardLater(succession, succession.close());
       },
-      onBack: () =>
-        guardLater(
-          succession,
-          succession.handleBack().then(() => dialer.handleBack()),
-        ),
+      onBack() {
+        if (takeUp === undefined) guard(succession, () => dialer.handleSignOfLife());
+        else
+          guardLater(
+            succession,
+            takeUp.handleBack().then(() => dialer.handleBack()),
+          );
+      },
     });
     const release = (): void => {
       renewal.stop();

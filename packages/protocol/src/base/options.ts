@@ -21,10 +21,6 @@ const KINDS = {
     phrase: 'a logger with the methods debug, info, warn and error, such as console or pino()',
     fits: (value: unknown) => has(value, ['debug', 'info', 'warn', 'error']),
   },
-  store: {
-    phrase: 'a store with the methods getItem, setItem and removeItem, such as sessionStorage',
-    fits: (value: unknown) => has(value, ['getItem', 'setItem', 'removeItem']),
-  },
   signal: { phrase: 'an AbortSignal', fits: (value: unknown) => has(value, ['throwIfAborted']) },
 } as const;
 

@@ -46,7 +46,12 @@ export class Rebuilding {
     const ends = this.#end(former);
     this.unread += former.unreadMessages;
     const { last } = former;
-    this.#options.outbox.rebuild();
+    const { outbox } = this.#options;
+    // From their beginning, and coded in no context.
+    for (const message of outbox.rebuild()) {
+      if ('uncoded' in message) outbox.pushBody(message.uncoded ?? message);
+      else if ('kind' in message) outbox.pushBody(message);
+    }
     const link = new Link({ ...this.#options, last });
     if (this.isCreditHeld) link.isCreditHeld = true;
     return { link, events: ends.events, answer: { stream: last.remote, cancelled: ends.cancelled } };
