@@ -151,9 +151,14 @@ const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { id: 'text', metadata: 'objec
  */
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
   assertOptions(options, KINDS);
-  if (options.store === undefined) return await open(url, options);
+  const { store, logger } = options;
+  if (store === undefined) return await open(url, options);
+  const target = resolveUrl(url);
   const { openWithStore } = await import('./take-up.js');
-  return await openWithStore(url, options, (takeUp) => open(url, options, takeUp));
+  return await openWithStore(
+    { store, url: target, clock: systemClock, logger: logger && guardLogger(logger) },
+    (takeUp) => open(target, options, takeUp),
+  );
 }
 
 /** @param takeUp keeps what the next page needs to take the session up. @default nothing is kept */

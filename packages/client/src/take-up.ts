@@ -4,13 +4,10 @@ import {
   CloseCode,
   type Crashable,
   guardLater,
-  guardLogger,
   type Listeners,
   ProtocolError,
-  systemClock,
   type Ticket,
 } from '@parlance/protocol/client';
-import { resolveUrl } from './address.js';
 import type { ClientEndpoint } from './endpoint.js';
 import { decodeEntry, type Entry, encodeEntry } from './entry.js';
 import { pageLocks, takeLock } from './page-lock.js';
@@ -32,11 +29,6 @@ export interface TakeUpOptions {
   readonly logger: Logger | undefined;
 }
 
-interface StoreOptions {
-  readonly store?: SessionStore | undefined;
-  readonly logger?: Logger | undefined;
-}
-
 /**
  * Opens a session with a store. If another page is ahead with the session of the entry, opens a new one.
  *
@@ -44,13 +36,10 @@ interface StoreOptions {
  * @throws {ProtocolError} `invalid_option` if the store is not one, and what `open` throws.
  */
 export async function openWithStore(
-  url: string | URL,
-  { store, logger }: StoreOptions,
+  options: TakeUpOptions,
   open: (takeUp: TakeUp | undefined) => Promise<ClientSession>,
 ): Promise<ClientSession> {
-  assertStore(store);
-  const guarded = logger && guardLogger(logger);
-  const options = { store, url: resolveUrl(url), clock: systemClock, logger: guarded };
+  assertStore(options.store);
   const attempt = async (ignoresEntry: boolean): Promise<ClientSession> => {
     const takeUp = await TakeUp.open(options, ignoresEntry);
     try {
@@ -69,10 +58,8 @@ export async function openWithStore(
   }
 }
 
-function assertStore(store: SessionStore | undefined): asserts store is SessionStore {
-  const isStore = [store?.getItem, store?.setItem, store?.removeItem].every(
-    (method) => typeof method === 'function',
-  );
+function assertStore({ getItem, setItem, removeItem }: SessionStore): void {
+  const isStore = [getItem, setItem, removeItem].every((method) => typeof method === 'function');
   if (isStore) return;
   const message = 'store: expected the methods getItem, setItem and removeItem, which sessionStorage has';
   throw new ProtocolError('invalid_option', message);
