@@ -144,7 +144,7 @@ const KINDS: OptionKinds<ClientOptions> = {
   subprotocol: 'text',
   limits: 'object',
   timers: 'object',
-  store: 'store',
+  store: 'object',
   logger: 'logger',
   traceparent: 'function',
   shared: ['flag', 'object'],
@@ -173,10 +173,11 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     if (session !== undefined) return session;
   }
   if (store === undefined) return await open(url, options);
+  const target = resolveUrl(url);
   const { openWithStore } = await import('./take-up.js');
   return await openWithStore(
-    { store, url: resolveUrl(url), clock: systemClock, logger: logger && guardLogger(logger) },
-    (takeUp) => open(url, options, takeUp),
+    { store, url: target, clock: systemClock, logger: logger && guardLogger(logger) },
+    (takeUp) => open(target, options, takeUp),
   );
 }
 
@@ -278,7 +279,7 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
         signal?.removeEventListener('abort', onAbort);
         backoff?.reset();
         resolve(succession.session);
-        if (succession.isTakenUp) clock.after(0, () => succession.reportInterrupted());
+        takeUp?.handleReady(succession);
       },
       onState(state) {
         if (state !== 'established' && state !== 'closing') return;
@@ -319,15 +320,18 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
     const stopListening = watchPage({
       onSignOfLife: () => guard(succession, () => dialer.handleSignOfLife()),
       onGone(isCached) {
-        if (succession.handleGone()) dialer.abandon();
+        if (takeUp?.handleGone(succession)) dialer.abandon();
         // Without CLOSE, the server would keep the session for a client that does not return.
         else if (!isCached) guardLater(succession, succession.close());
       },
-      onBack: () =>
-        guardLater(
-          succession,
-          succession.handleBack().then(() => dialer.handleBack()),
-        ),
+      onBack() {
+        if (takeUp === undefined) guard(succession, () => dialer.handleSignOfLife());
+        else
+          guardLater(
+            succession,
+            takeUp.handleBack().then(() => dialer.handleBack()),
+          );
+      },
     });
     const release = (): void => {
       renewal.stop();

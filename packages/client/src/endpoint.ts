@@ -1,4 +1,4 @@
-import { CloseCode, CloseReason, Endpoint, type Wire } from '@parlance/protocol/client';
+import { CloseReason, Endpoint, type Wire } from '@parlance/protocol/client';
 /** The endpoint of a client: one session, which may have a successor. */
 export class ClientEndpoint extends Endpoint {
   protected override get closeReason(): CloseReason {
@@ -33,13 +33,6 @@ export class ClientEndpoint extends Endpoint {
   detach(): void {
     this.releaseWire();
     this.command((core, now) => core.detach(now));
-  }
-
-  /** Closes the connection so that the server keeps the session for another page; this one may resume it as well. */
-  leave(): void {
-    const { wire } = this;
-    this.handleDisconnected(CloseCode.ABNORMAL, '', wire);
-    wire?.close(CloseCode.DETACHED, '');
   }
 
   /** Sends new credentials before the old ones end. */

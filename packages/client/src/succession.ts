@@ -10,11 +10,9 @@ import type {
   SessionStats,
 } from '@parlance/protocol';
 import {
-  CloseCode,
   CloseReason,
   type EndpointOptions,
   guard,
-  guardLater,
   Listeners,
   type Mailbox,
   type Outbound,
@@ -82,10 +80,6 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   /** GOAWAY that came before the present session was ready. */
   #goAway: GoAwayPayload | undefined;
   #departure: Departure | undefined;
-  /** The page is in the back/forward cache. */
-  #isAway = false;
-  /** Requests of the former page that were interrupted when this one took its session up. */
-  #interrupted: readonly number[] | undefined;
 
   constructor(options: SuccessionOptions) {
     this.#options = options;
@@ -135,7 +129,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   }
 
   get isTakenUp(): boolean {
-    return this.#interrupted !== undefined;
+    return this.#options.takeUp?.interrupted !== undefined;
   }
 
   async close(): Promise<CloseResult> {
@@ -146,50 +140,24 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
 
   async detach(): Promise<void> {
     const { takeUp } = this.#options;
-    if (takeUp?.isKept !== true || this.#isCloseRequested) {
-      const message =
-        'detach: a session can be left to the next page if it is open, has a store and agreed on rebuild';
-      throw new ProtocolError('unsupported', message);
-    }
+    if (takeUp === undefined) throw new ProtocolError('unsupported', 'detach: the session has no store');
+    await takeUp.detach(this);
+  }
+
+  /** No session follows the present one, which is about to end. */
+  stop(): void {
     this.#isCloseRequested = true;
-    const left = takeUp.leave();
-    const { wire } = this.#current;
-    this.#current.detach();
-    await left;
-    wire?.close(CloseCode.DETACHED, '');
   }
 
-  /** The page goes, perhaps into the back/forward cache. Returns whether the session is left to the next page. */
-  handleGone(): boolean {
-    const { takeUp } = this.#options;
-    if (takeUp === undefined || this.#isCloseRequested || this.#isClosing) return false;
-    // Before ACCEPT there is only the session that is to be taken up, which has its entry.
-    if (!takeUp.isKept && (takeUp.entry === undefined || this.#isAccepted)) return false;
-    this.#isAway = true;
-    guardLater(this, takeUp.leave());
-    this.#current.leave();
-    return true;
-  }
-
-  /** The page is back. Resolves when it needs a connection. */
-  async handleBack(): Promise<void> {
-    if (!this.#isAway) return;
-    await this.#options.takeUp?.return();
-    this.#isAway = false;
-  }
-
-  /** Reports the requests that were interrupted when the session was taken up. */
-  reportInterrupted(): void {
-    const interrupted = this.#interrupted ?? [];
-    if (interrupted.length === 0) return;
-    const unknown = interrupted.map((streamId) => ({ kind: 'request', streamId }) as const);
-    this.listeners.notify('reset', { reason: 'reloaded', notSent: [], unknown }, this);
+  /** The application or the server ends the session. */
+  get isStopping(): boolean {
+    return this.#isCloseRequested || this.#isClosing;
   }
 
   // --- as the owner of connections
 
   get needsWire(): boolean {
-    return !this.#hasEnded && !this.#isAway && this.#current.wire === undefined;
+    return !this.#hasEnded && this.#options.takeUp?.isAway !== true && this.#current.wire === undefined;
   }
   get isAccepted(): boolean {
     return this.#isAccepted;
@@ -238,9 +206,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
       onSuperseded: (accept) => {
         this.#accept = accept;
       },
-      onTakenUp: (cancelled) => {
-        this.#interrupted = cancelled;
-      },
+      onTakenUp: (cancelled) => this.#options.takeUp?.handleTakenUp(cancelled),
       onApplied: () => this.#handleApplied(),
       onWireLost,
       onEnding: (error) => this.#handleEnding(error),

@@ -1,5 +1,14 @@
 import type { Logger, SessionCore } from '@parlance/protocol';
-import { type Clock, CloseCode, ProtocolError, type Ticket } from '@parlance/protocol/client';
+import {
+  type Clock,
+  CloseCode,
+  type Crashable,
+  guardLater,
+  type Listeners,
+  ProtocolError,
+  type Ticket,
+} from '@parlance/protocol/client';
+import type { ClientEndpoint } from './endpoint.js';
 import { decodeEntry, type Entry, encodeEntry } from './entry.js';
 import { pageLocks, takeLock } from './page-lock.js';
 import type { ClientSession } from './session.js';
@@ -24,11 +33,13 @@ export interface TakeUpOptions {
  * Opens a session with a store. If another page is ahead with the session of the entry, opens a new one.
  *
  * @param open opens the session, which `takeUp` keeps.
+ * @throws {ProtocolError} `invalid_option` if the store is not one, and what `open` throws.
  */
 export async function openWithStore(
   options: TakeUpOptions,
   open: (takeUp: TakeUp | undefined) => Promise<ClientSession>,
 ): Promise<ClientSession> {
+  assertStore(options.store);
   const attempt = async (ignoresEntry: boolean): Promise<ClientSession> => {
     const takeUp = await TakeUp.open(options, ignoresEntry);
     try {
@@ -45,6 +56,25 @@ export async function openWithStore(
     if (!isLate) throw error;
     return await attempt(true);
   }
+}
+
+function assertStore({ getItem, setItem, removeItem }: SessionStore): void {
+  const isStore = [getItem, setItem, removeItem].every((method) => typeof method === 'function');
+  if (isStore) return;
+  const message = 'store: expected the methods getItem, setItem and removeItem, which sessionStorage has';
+  throw new ProtocolError('invalid_option', message);
+}
+
+/** The sessions of the page, as they are taken up and left. */
+interface PageSessions extends Crashable {
+  readonly current: ClientEndpoint;
+  /** The server has accepted a session. */
+  readonly isAccepted: boolean;
+  readonly isStopping: boolean;
+  readonly id: string;
+  readonly logger: Logger;
+  readonly listeners: Pick<Listeners, 'notify'>;
+  stop(): void;
 }
 
 /**
@@ -66,7 +96,10 @@ export class TakeUp {
   #written: Ticket | undefined;
   #cancelWrite: (() => void) | undefined;
   #lock: { readonly sessionId: string; readonly release: Promise<(() => void) | undefined> } | undefined;
-  #isAway = false;
+  /** The page has left the session, and may come back to it from the back/forward cache. */
+  isAway = false;
+  /** Requests of the former page that were interrupted when this one took its session up. */
+  interrupted: readonly number[] | undefined;
   #isOver = false;
   #hasWarned = false;
 
@@ -118,7 +151,7 @@ export class TakeUp {
   /** Something has happened to the present session. */
   handleApplied(core: SessionCore): void {
     this.#core = core;
-    if (this.#isOver || this.#isAway || core.state !== 'established') return;
+    if (this.#isOver || this.isAway || core.state !== 'established') return;
     const { ticket } = core;
     if (ticket === undefined) return this.#giveUp();
     const written = this.#written;
@@ -128,22 +161,62 @@ export class TakeUp {
     else if (ticket.received !== written.received) this.#writeLater();
   }
 
-  /** The page goes, or leaves its session. Resolves when the entry is written. */
-  async leave(): Promise<void> {
+  handleTakenUp(cancelled: readonly number[]): void {
+    this.interrupted = cancelled;
+  }
+
+  /** The first session is ready. Reports what was interrupted, in a task after `connect` has resolved. */
+  handleReady(sessions: PageSessions): void {
+    const unknown = (this.interrupted ?? []).map((streamId) => ({ kind: 'request', streamId }) as const);
+    if (unknown.length === 0) return;
+    const reset = { reason: 'reloaded', notSent: [], unknown };
+    this.#options.clock.after(0, () => sessions.listeners.notify('reset', reset, sessions));
+  }
+
+  /** See `ClientSession.detach`. */
+  async detach(sessions: PageSessions): Promise<void> {
+    if (!this.isKept || sessions.isStopping) {
+      const message = 'detach: only an open session that its server can rebuild may be left to the next page';
+      throw new ProtocolError('unsupported', message);
+    }
+    sessions.stop();
+    const left = this.#leave();
+    const { current } = sessions;
+    const { wire } = current;
+    current.detach();
+    await left;
+    wire?.close(CloseCode.DETACHED, '');
+  }
+
+  /** The page goes, perhaps into the back/forward cache. Returns whether the session is left to the next page. */
+  handleGone(sessions: PageSessions): boolean {
+    // Before ACCEPT there is only the session that is to be taken up, which has its entry.
+    const isOwn = this.isKept || (this.entry !== undefined && !sessions.isAccepted);
+    if (!isOwn || sessions.isStopping) return false;
+    guardLater(sessions, this.#leave());
+    const { current } = sessions;
+    const { wire } = current;
+    current.handleDisconnected(CloseCode.ABNORMAL, '', wire);
+    wire?.close(CloseCode.DETACHED, '');
+    return true;
+  }
+
+  /** The page is back from the back/forward cache. Resolves when it may go on. */
+  async handleBack(): Promise<void> {
+    const sessionId = this.#core?.ticket?.sessionId;
+    if (this.isAway && sessionId !== undefined) await this.#takeLock(sessionId, LOCK_WAIT_MS);
+    this.isAway = false;
+  }
+
+  /** Resolves when the entry is written. */
+  async #leave(): Promise<void> {
     const ticket = this.#core?.ticket ?? this.#claimed;
     if (ticket === undefined || this.#isOver) return;
-    this.#isAway = true;
+    this.isAway = true;
     const written = this.#write(ticket, true);
     // The next page may have it now.
     this.#releaseLock();
     await written;
-  }
-
-  /** The page is back from the back/forward cache. Resolves when it may go on. */
-  async return(): Promise<void> {
-    this.#isAway = false;
-    const sessionId = this.#core?.ticket?.sessionId;
-    if (sessionId !== undefined) await this.#takeLock(sessionId, LOCK_WAIT_MS);
   }
 
   /** The session is over, or is left with its entry in place. */
@@ -155,7 +228,7 @@ export class TakeUp {
     this.#cancelWrite?.();
     this.#releaseLock();
     used.get(this.#options.store)?.delete(this.#key);
-    if (hasBegun && !this.#isAway) void this.#store.remove();
+    if (hasBegun && !this.isAway) void this.#store.remove();
   }
 
   async #find(): Promise<void> {
@@ -194,7 +267,7 @@ export class TakeUp {
     this.#cancelWrite ??= this.#options.clock.after(WRITE_INTERVAL_MS, () => {
       this.#cancelWrite = undefined;
       const ticket = this.#core?.ticket;
-      if (ticket !== undefined && !this.#isAway && !this.#isOver) void this.#write(ticket, false);
+      if (ticket !== undefined && !this.isAway && !this.#isOver) void this.#write(ticket, false);
     });
   }
 

@@ -22,10 +22,6 @@ const KINDS = {
     fits: (value: unknown) => has(value, ['debug', 'info', 'warn', 'error']),
   },
   any: { phrase: 'any value', fits: () => true },
-  store: {
-    phrase: 'a store with the methods getItem, setItem and removeItem, such as sessionStorage',
-    fits: (value: unknown) => has(value, ['getItem', 'setItem', 'removeItem']),
-  },
   signal: { phrase: 'an AbortSignal', fits: (value: unknown) => has(value, ['throwIfAborted']) },
 } as const;
 

@@ -289,17 +289,15 @@ function resumeAnswerField(payload: Fields): ResumeAnswer | undefined {
   };
 }
 
-/** Streams of a client have odd IDs, so both fields can be checked without the session. */
+/** Streams of a client have odd IDs, so it can be checked without the session. */
 function rebuiltField(answer: Fields): RebuiltLink | undefined {
   const fields = get(answer, 'rebuilt');
   if (fields === undefined || fields === null) return undefined;
-  if (!isFields(fields)) throw bad('rebuilt', 'an object');
-  const stream = countField(fields, 'stream', 0);
-  if (stream !== 0 && (stream % 2 === 0 || stream > MAX_STREAM_ID))
-    throw bad('rebuilt.stream', "0 or the ID of a client's stream");
-  const cancelled = get(fields, 'cancelled') ?? [];
-  const isListed = (id: unknown): id is number => isCount(id) && id % 2 === 1 && id <= stream;
-  if (!Array.isArray(cancelled) || cancelled.length > MAX_CANCELLED || !cancelled.every(isListed))
-    throw bad('rebuilt.cancelled', `at most ${MAX_CANCELLED} IDs of streams up to rebuilt.stream`);
+  const { stream, cancelled } = isFields(fields) ? fields : {};
+  const isId = (id: unknown): id is number => isCount(id) && id % 2 === 1 && id <= MAX_STREAM_ID;
+  const isValid =
+    (stream === 0 || isId(stream)) && Array.isArray(cancelled) && cancelled.length <= MAX_CANCELLED;
+  if (!isValid || !cancelled.every((id) => isId(id) && id <= stream))
+    throw bad('rebuilt', 'stream IDs of the client');
   return { stream, cancelled };
 }

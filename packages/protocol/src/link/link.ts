@@ -14,9 +14,9 @@ import type { Outbox } from './outbox.js';
 import type { RateLimiter } from './rates.js';
 import { Assembler } from './reassembly.js';
 import { type LinkEvent, Receiver } from './receiver.js';
-import { StreamCloser } from './stream-closer.js';
+import { StreamCloser, type StreamParts } from './stream-closer.js';
 import { StreamedBody } from './streamed-body.js';
-import { type LastStreams, type OpenStream, type Side, StreamTable } from './streams.js';
+import { type LastStreams, type Side, StreamTable } from './streams.js';
 
 export type { LinkEvent } from './receiver.js';
 
@@ -144,24 +144,9 @@ export class Link {
     return this.#receiveCredit.unread;
   }
 
-  /** The part of {@link unreadBytes} that complete one-way messages have. */
-  get unreadMessages(): number {
-    return this.#receiveCredit.unreadOn(0) - this.#assembler.unfinishedOn(0);
-  }
-
-  /** Where a link that replaces this one goes on. */
-  get last(): LastStreams {
-    return this.#streams.last;
-  }
-
-  /** The open streams of both ends. */
-  streams(): Iterable<OpenStream> {
-    return this.#streams.all();
-  }
-
-  /** Whether the handler of a request may be running: the request has arrived and is not answered. */
-  isHandled({ id, local, isTransfer, answered }: OpenStream): boolean {
-    return !local && !isTransfer && !answered && !this.#assembler.isPending(id);
+  /** What holds its state, for a link that replaces it. */
+  get parts(): Pick<StreamParts, 'streams' | 'assembler' | 'receiveCredit'> {
+    return { streams: this.#streams, assembler: this.#assembler, receiveCredit: this.#receiveCredit };
   }
 
   // --- input
@@ -331,12 +316,6 @@ export class Link {
   /** Refuses a tensor and sends the reason. The rest of it is dropped as it arrives. */
   refuse(streamId: number, error: ProtocolError): void {
     this.#closer.fail(streamId, encodeVerdict(error));
-  }
-
-  /** The handler of a request of the peer is stopped by its cancel alone. */
-  runToCompletion(streamId: number): void {
-    const stream = this.#streams.answerable(streamId);
-    if (stream !== undefined) stream.runsToCompletion = true;
   }
 
   /** Cancels a request. Returns `true` if the stream is over at once, as the peer never heard of it. */

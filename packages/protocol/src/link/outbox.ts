@@ -241,7 +241,7 @@ export class Outbox implements QueueTotals, UncountedFrames {
   pause(): void {
     this.#isPaused = true;
     this.#written.pause();
-    this.#control.dropUncounted();
+    this.#control.drop(false);
   }
 
   /** A new connection: writes frame `count` and all later ones again, unchanged, before anything new. */
@@ -255,14 +255,14 @@ export class Outbox implements QueueTotals, UncountedFrames {
     this.#written.messages = kept;
   }
 
-  /** A new connection and a new link: forgets everything but one-way messages, which are written from their beginning. */
-  rebuild(): void {
-    const messages = [...this.#written.rebuild(), ...(this.#messages?.messages() ?? [])];
+  /** A new connection and a new link: forgets everything. Returns the one-way messages that are not confirmed. */
+  rebuild(): UnwrittenBody[] {
+    const messages = [...this.#written.rebuild(), ...(this.#messages?.unwritten() ?? [])];
     if (this.#messages?.isEmpty === false) this.#forget(this.#messages);
     for (const streamId of [...(this.#streams?.keys() ?? [])]) this.drop(streamId);
-    this.#control.dropCounted();
-    for (const message of messages) this.pushBody(message);
+    this.#control.drop(true);
     this.#isPaused = false;
+    return messages;
   }
 
   /** Releases the memory that is kept in stock for later frames. */

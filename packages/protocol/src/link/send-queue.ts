@@ -81,14 +81,6 @@ export class SendQueue {
     return [...this.#items].filter((item): item is UnwrittenBody => !('frame' in item));
   }
 
-  /** The messages of stream 0 as a rebuilt link writes them: from their beginning, and coded in no context. */
-  *messages(): Iterable<OutgoingBody> {
-    for (const item of this.#items) {
-      if ('frame' in item || 'bare' in item || item instanceof StreamedBody) continue;
-      yield item.uncoded ?? item;
-    }
-  }
-
   push(item: QueueItem, size: number): void {
     this.#items.push(item);
     this.#totals.queuedItems++;
@@ -167,13 +159,8 @@ export class ControlQueue {
     return next;
   }
 
-  /** Forgets the frames of a link that is rebuilt. */
-  dropCounted(): void {
-    this.#frames = this.#frames?.filter(({ counted }) => !counted);
-  }
-
-  /** Forgets the frames that are sent again after a resume. */
-  dropUncounted(): void {
-    this.#frames = this.#frames?.filter(({ counted }) => counted);
+  /** Forgets the counted frames, which belong to a link, or those that are sent again after a resume. */
+  drop(counted: boolean): void {
+    this.#frames = this.#frames?.filter((each) => each.counted !== counted);
   }
 }

@@ -1,12 +1,10 @@
 import type { StringMap } from '../base/fields.js';
 import type { CodedBody } from '../codec/body.js';
 import type { DataPayload } from '../control/messages.js';
-import type { LinkOptions } from '../link/link.js';
 import type { Outbox } from '../link/outbox.js';
 import type { RateLimiter } from '../link/rates.js';
 import type { LastStreams } from '../link/streams.js';
 import type { BodyRulesOptions } from './body-rules.js';
-import type { Rebuilding } from './rebuilding.js';
 
 export interface ChannelOptions extends BodyRulesOptions {
   /** The extensions that this end stated. */
@@ -14,8 +12,6 @@ export interface ChannelOptions extends BodyRulesOptions {
   readonly outbox: Outbox;
   /** Server: enforces the rates that it announced. */
   readonly limiter?: RateLimiter | undefined;
-  /** Server: set if the link can be rebuilt. */
-  readonly createRebuilding?: ((link: LinkOptions) => Rebuilding) | undefined;
   /** Client: the streams of the session that this page has taken up. @default none */
   readonly last?: LastStreams | undefined;
   /** Writes DATA envelopes; `undefined` in `m2m.v1`, which has bare frames instead. */

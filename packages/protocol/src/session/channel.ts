@@ -3,7 +3,7 @@ import { ProtocolError } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
 import { agreeOnContext, type ContextParameters } from '../codec/context/parameters.js';
 import { linkParameters } from '../control/agreement.js';
-import type { GoAwayPayload, RebuiltLink } from '../control/messages.js';
+import type { GoAwayPayload } from '../control/messages.js';
 import {
   type BodyToSend,
   Link,
@@ -15,7 +15,6 @@ import type { Outbox } from '../link/outbox.js';
 import { addressingOf, BodyRules, peerLink } from './body-rules.js';
 import type { ChannelOptions } from './channel-options.js';
 import { assertNotDraining, assertOpen, type ChannelHost, type SessionChannel } from './closed-channel.js';
-import type { Rebuilding } from './rebuilding.js';
 import type { Channel } from './types.js';
 
 /** Messages, requests and streams over the link. */
@@ -24,55 +23,38 @@ export class LinkChannel implements SessionChannel {
   readonly #session: ChannelHost;
   readonly #rules: BodyRules;
   readonly #outbox: Outbox;
-  #link: Link;
-  /** Set if the link can be rebuilt. */
-  readonly #rebuilding: Rebuilding | undefined;
+  protected link: Link;
 
   constructor(session: ChannelHost, options: ChannelOptions) {
-    const { role, limits, negotiated, ownExtensions, peerExtensions, outbox, limiter } = options;
     this.#session = session;
     this.#rules = new BodyRules(options);
-    this.#outbox = outbox;
-    const own = linkParameters(ownExtensions);
-    const hasContext = negotiated.extensions[Extension.CONTEXT] !== undefined;
-    const linkOptions: LinkOptions = {
-      side: role,
-      limits,
-      own: { ...own, maxStreams: Math.min(own.maxStreams, limits.maxStreams) },
-      peer: peerLink(options),
-      outbox,
-      gate: limiter,
-      context: hasContext ? contextOf(ownExtensions, peerExtensions) : undefined,
-      addressing: addressingOf(negotiated),
-      last: options.last,
-    };
-    this.#link = new Link(linkOptions);
-    this.#rebuilding = options.createRebuilding?.(linkOptions);
+    this.#outbox = options.outbox;
+    this.link = new Link(linkOptionsOf(options));
   }
 
   get hasLink(): boolean {
     return true;
   }
   get openStreams(): number {
-    return this.#link.openStreams;
+    return this.link.openStreams;
   }
   get contextUse(): Channel['contextUse'] {
-    return this.#link.contextUse;
+    return this.link.contextUse;
   }
   get framesConfirmed(): number {
-    return this.#link.framesConfirmed;
+    return this.link.framesConfirmed;
   }
   get framesUnconfirmed(): number {
-    return this.#link.framesUnconfirmed;
+    return this.link.framesUnconfirmed;
   }
   get framesReceived(): number {
-    return this.#link.framesReceived;
+    return this.link.framesReceived;
   }
   get sentBodies(): Channel['sentBodies'] {
     return this.#outbox.sentBodies;
   }
   get unreadBytes(): number {
-    return this.#link.unreadBytes + (this.#rebuilding?.unread ?? 0);
+    return this.link.unreadBytes;
   }
   get isFull(): boolean {
     return false;
@@ -83,76 +65,70 @@ export class LinkChannel implements SessionChannel {
   send(body: BodyToSend): void {
     assertOpen(this.#session);
     this.#rules.assertMessage(body);
-    this.#link.send(body);
+    this.link.send(body);
   }
 
   request(body: BodyToSend): number {
     assertNotDraining(this.draining);
     assertOpen(this.#session);
     this.#rules.assertBody(body);
-    return this.#link.request(body);
+    return this.link.request(body);
   }
 
   transfer(transfer: OutgoingTransfer): number {
     assertOpen(this.#session);
     this.#rules.assertTransfer(transfer);
-    return this.#link.transfer(transfer);
+    return this.link.transfer(transfer);
   }
 
   feed(streamId: number, bytes: Uint8Array, onWritten?: () => void): void {
     this.#session.touch();
-    this.#link.feed(streamId, bytes, onWritten);
+    this.link.feed(streamId, bytes, onWritten);
   }
 
   respond(streamId: number, body: BodyToSend): void {
-    this.#rebuilding?.handleAnswered(streamId);
     if (!this.#session.isOpen || !this.isWanted(streamId)) return this.end(streamId);
     this.#session.touch();
     this.#rules.assertBody(body);
-    this.#link.respond(streamId, body);
+    this.link.respond(streamId, body);
   }
 
   chunk(streamId: number, body: BodyToSend): void {
     this.#session.touch();
     if (!this.#session.isOpen || !this.isWanted(streamId)) return;
     this.#rules.assertBody(body);
-    this.#link.chunk(streamId, body);
+    this.link.chunk(streamId, body);
   }
 
   end(streamId: number): void {
-    this.#rebuilding?.handleAnswered(streamId);
     this.#session.touch();
     // A reply that closing has cut short must not look complete, and no counted frame may follow CLOSE.
-    if (this.#session.isOpen) this.#link.end(streamId);
+    if (this.#session.isOpen) this.link.end(streamId);
   }
 
   fail(streamId: number, error: unknown): void {
-    this.#rebuilding?.handleAnswered(streamId);
     this.#session.touch();
-    if (this.#session.isOpen) this.#link.fail(streamId, error);
+    if (this.#session.isOpen) this.link.fail(streamId, error);
   }
 
   // A closing session still refuses and cancels, so that the peer sends less before CLOSE.
 
   refuse(streamId: number, error: ProtocolError): void {
-    this.#rebuilding?.handleAnswered(streamId);
     this.#session.touch();
-    if (!this.#session.hasEnded && !this.#session.hasSentClose) this.#link.refuse(streamId, error);
+    if (!this.#session.hasEnded && !this.#session.hasSentClose) this.link.refuse(streamId, error);
   }
 
   cancel(streamId: number): void {
     if (this.#session.hasEnded || this.#session.hasSentClose) return;
-    const wasUnwritten = this.#link.cancel(streamId);
+    const wasUnwritten = this.link.cancel(streamId);
     if (wasUnwritten) this.#session.emit({ type: 'end', streamId });
   }
 
   isWanted(streamId: number): boolean {
-    return !this.#session.hasEnded && this.#link.isWanted(streamId);
+    return !this.#session.hasEnded && this.link.isWanted(streamId);
   }
 
-  runToCompletion(streamId: number): void {
-    this.#link.runToCompletion(streamId);
-  }
+  runToCompletion(_streamId: number): void {}
 
   queuedOn(streamId: number): number {
     return this.#outbox.queuedOn(streamId);
@@ -169,18 +145,16 @@ export class LinkChannel implements SessionChannel {
   // --- receiving
 
   consume(streamId: number, charge: number): boolean {
-    if (streamId === 0 && this.#rebuilding !== undefined) charge = this.#rebuilding.consume(charge);
-    return charge > 0 && !this.#session.hasEnded && this.#link.consume(streamId, charge);
+    return charge > 0 && !this.#session.hasEnded && this.link.consume(streamId, charge);
   }
 
   holdCredit(isHeld: boolean): void {
-    if (this.#rebuilding !== undefined) this.#rebuilding.isCreditHeld = isHeld;
-    this.#link.isCreditHeld = isHeld;
+    this.link.isCreditHeld = isHeld;
   }
 
   handleLinkFrame(frame: Uint8Array, now: number): LinkEvent | undefined {
     this.#rules.assertFrame(frame);
-    const event = this.#link.handleFrame(frame, now);
+    const event = this.link.handleFrame(frame, now);
     if (event === undefined || !('body' in event)) return event;
     const body = this.#rules.open(event.body);
     return body === event.body ? event : { ...event, body };
@@ -191,40 +165,46 @@ export class LinkChannel implements SessionChannel {
   }
 
   handleTimeout(now: number): void {
-    this.#link.handleTimeout(now);
+    this.link.handleTimeout(now);
   }
 
   nextTimeout(): number {
-    return this.#link.nextTimeout();
+    return this.link.nextTimeout();
   }
 
   acknowledge(): void {
-    this.#link.acknowledge();
+    this.link.acknowledge();
   }
 
   stopSending(): void {
-    this.#link.stopSending();
+    this.link.stopSending();
   }
 
   confirmResumed(received: number): void {
-    this.#link.confirmResumed(received);
+    this.link.confirmResumed(received);
   }
 
   resume(received: number): void {
-    this.#link.resume(received);
+    this.link.resume(received);
   }
+}
 
-  canRebuild(received: number): boolean {
-    return this.#rebuilding?.allows(this.#link, received) === true;
-  }
-
-  rebuild(received: number): RebuiltLink {
-    const rebuilding = this.#rebuilding as Rebuilding;
-    const { link, events, answer } = rebuilding.replace(this.#link, received);
-    this.#link = link;
-    for (const event of events) this.#session.emit(event);
-    return answer;
-  }
+/** The options of the link of a channel. */
+export function linkOptionsOf(options: ChannelOptions): LinkOptions {
+  const { role, limits, negotiated, ownExtensions, peerExtensions, outbox, limiter, last } = options;
+  const own = linkParameters(ownExtensions);
+  const hasContext = negotiated.extensions[Extension.CONTEXT] !== undefined;
+  return {
+    side: role,
+    limits,
+    own: { ...own, maxStreams: Math.min(own.maxStreams, limits.maxStreams) },
+    peer: peerLink(options),
+    outbox,
+    gate: limiter,
+    context: hasContext ? contextOf(ownExtensions, peerExtensions) : undefined,
+    addressing: addressingOf(negotiated),
+    last,
+  };
 }
 
 /** What both ends keep of earlier messages. */

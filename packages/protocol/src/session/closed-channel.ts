@@ -49,13 +49,13 @@ export interface SessionChannel extends Channel {
    * Whether the link can be rebuilt for a peer that has received `received` counted frames: that count is possible, and
    * the memory that earlier links have left behind is within bounds.
    */
-  canRebuild(received: number): boolean;
+  canRebuild?(received: number): boolean;
   /**
    * Goes on over a new connection with a new link. Everything that streams were doing is interrupted, and one-way
    * messages that the peer has not received are sent again. Emits `cancel` for the peer's requests and `failure` for
    * those of this end.
    */
-  rebuild(received: number): RebuiltLink;
+  rebuild?(received: number): RebuiltLink;
 }
 
 /** A channel before ACCEPT: nothing can be sent and there is no stream, so the other verbs do nothing. */
@@ -143,12 +143,6 @@ export class ClosedChannel implements SessionChannel {
   stopSending(): void {}
   confirmResumed(): void {}
   resume(): void {}
-  canRebuild(): boolean {
-    return false;
-  }
-  rebuild(): RebuiltLink {
-    return { stream: 0, cancelled: [] };
-  }
 }
 
 /** Before a body is sent. @throws {ProtocolError} `session_closed`. */

@@ -167,14 +167,12 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
       peerExtensions,
       outbox: this.outbox,
       limiter: this.role.limiter,
-      createRebuilding:
-        negotiated.extensions[Extension.REBUILD] === undefined ? undefined : this.role.createRebuilding,
       last,
       security,
       envelopes: subprotocol === Subprotocol.JSON ? this.control : undefined,
     };
     if (negotiated.extensions[Extension.LINK] !== undefined) {
-      this.channel = new LinkChannel(this, channelOptions);
+      this.channel = this.role.createChannel?.(this, channelOptions) ?? new LinkChannel(this, channelOptions);
       return;
     }
     this.#waitingChannel = channelOptions;

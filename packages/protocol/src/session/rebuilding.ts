@@ -33,10 +33,12 @@ export class Rebuilding {
   /** See `SessionChannel.canRebuild`. */
   allows(link: Link, received: number): boolean {
     const { messageWindow, maxStreams } = this.#options.own;
-    const { framesConfirmed, framesUnconfirmed, unreadMessages } = link;
+    const { framesConfirmed, framesUnconfirmed } = link;
     const isPossible = received >= framesConfirmed && received <= framesConfirmed + framesUnconfirmed;
     return (
-      isPossible && this.unread + unreadMessages <= messageWindow && (this.#handled?.size ?? 0) <= maxStreams
+      isPossible &&
+      this.unread + unreadMessagesOf(link) <= messageWindow &&
+      (this.#handled?.size ?? 0) <= maxStreams
     );
   }
 
@@ -44,9 +46,14 @@ export class Rebuilding {
   replace(former: Link, received: number): Replacement {
     former.confirmResumed(received);
     const ends = this.#end(former);
-    this.unread += former.unreadMessages;
-    const { last } = former;
-    this.#options.outbox.rebuild();
+    this.unread += unreadMessagesOf(former);
+    const { last } = former.parts.streams;
+    const { outbox } = this.#options;
+    // From their beginning, and coded in no context.
+    for (const message of outbox.rebuild()) {
+      if ('uncoded' in message) outbox.pushBody(message.uncoded ?? message);
+      else if ('kind' in message) outbox.pushBody(message);
+    }
     const link = new Link({ ...this.#options, last });
     if (this.isCreditHeld) link.isCreditHeld = true;
     return { link, events: ends.events, answer: { stream: last.remote, cancelled: ends.cancelled } };
@@ -71,9 +78,13 @@ export class Rebuilding {
     const reason = new ProtocolError('interrupted', 'the page at the other end was loaded again');
     const events: LinkEvent[] = [];
     const cancelled: number[] = [];
-    for (const stream of former.streams()) {
+    const { streams, assembler } = former.parts;
+    for (const stream of streams.all()) {
       const { id: streamId } = stream;
-      if (former.isHandled(stream)) {
+      // The request has arrived, and no handler has answered it.
+      const isHandled =
+        !stream.local && !stream.isTransfer && !stream.answered && !assembler.isPending(streamId);
+      if (isHandled) {
         this.#handled ??= new Set();
         this.#handled.add(streamId);
       }
@@ -85,4 +96,9 @@ export class Rebuilding {
     }
     return { events, cancelled };
   }
+}
+
+/** Charges of the complete one-way messages that the application has not read. */
+function unreadMessagesOf({ parts: { receiveCredit, assembler } }: Link): number {
+  return receiveCredit.unreadOn(0) - assembler.unfinishedOn(0);
 }

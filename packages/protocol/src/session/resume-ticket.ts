@@ -63,6 +63,6 @@ export function assertTakenUp(
     answer.rebuilt === undefined ||
     answer.received !== 0
   )
-    throw new ProtocolError('bad_acceptance', 'ACCEPT resumes a session that this client does not have');
+    throw new ProtocolError('bad_acceptance', 'ACCEPT resumes another session');
   return answer.rebuilt;
 }

@@ -11,14 +11,13 @@ import type {
   ResumeRefusal,
 } from '../control/messages.js';
 import type { Negotiation } from '../control/negotiate.js';
-import type { LinkOptions } from '../link/link.js';
 import type { Outbox } from '../link/outbox.js';
 import type { RateLimiter } from '../link/rates.js';
 import type { LastStreams } from '../link/streams.js';
-import type { SessionChannel } from './closed-channel.js';
+import type { ChannelOptions } from './channel-options.js';
+import type { ChannelHost, SessionChannel } from './closed-channel.js';
 import type { ControlWriter } from './control-writer.js';
 import type { LifecycleEvent } from './lifecycle.js';
-import type { Rebuilding } from './rebuilding.js';
 import type { Ticket } from './resume-ticket.js';
 import type { RoleDeadlines, SessionTimers } from './timers.js';
 import type { AcceptOptions, SessionCore, SessionEvent, SessionOptions } from './types.js';
@@ -56,8 +55,8 @@ export interface Role extends RoleDeadlines {
   readonly resumeProof: SessionCore['resumeProof'];
   /** Client: how long the last REJECT asked to wait, in milliseconds. */
   readonly retryAfterMs: number;
-  /** Server: creates what rebuilds the link of a session. */
-  readonly createRebuilding?: (link: LinkOptions) => Rebuilding;
+  /** Server: creates the channel of a session whose link can be rebuilt. */
+  createChannel?(host: ChannelHost, options: ChannelOptions): SessionChannel | undefined;
   /** Client: what another page needs to take the session up. */
   readonly ticket: Ticket | undefined;
   /** Server: enforces the announced rates, from ACCEPT on. */

@@ -27,12 +27,13 @@ import {
   ResumeRefusal,
 } from '../control/messages.js';
 import { type Negotiation, negotiate } from '../control/negotiate.js';
-import type { LinkOptions } from '../link/link.js';
 import { RateLimiter } from '../link/rates.js';
+import type { ChannelOptions } from './channel-options.js';
 import { drainingError } from './close-reason.js';
+import type { ChannelHost, SessionChannel } from './closed-channel.js';
 import { CredentialExpiry } from './credential-expiry.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
-import { Rebuilding } from './rebuilding.js';
+import { RebuildableChannel } from './rebuildable-channel.js';
 import { ResumeGuard } from './resume-token.js';
 import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
 import type { AcceptOptions } from './types.js';
@@ -60,8 +61,9 @@ export class ServerRole implements Role {
     this.#session = session;
   }
 
-  createRebuilding(link: LinkOptions): Rebuilding {
-    return new Rebuilding(link);
+  createChannel(host: ChannelHost, options: ChannelOptions): SessionChannel | undefined {
+    const isRebuilt = options.negotiated.extensions[Extension.REBUILD] !== undefined;
+    return isRebuilt ? new RebuildableChannel(host, options) : undefined;
   }
 
   get isResumable(): boolean {
@@ -278,7 +280,7 @@ export class ServerRole implements Role {
     // The link of the page that made this offer is gone.
     if (offer.rebuild !== true) return !guard.isOutdated(offer);
     const isOpen = isEstablished || (isLost && lifecycle === LifecycleState.SUSPENDED);
-    return isOpen && channel.canRebuild(guard.receivedBy(offer));
+    return isOpen && channel.canRebuild?.(guard.receivedBy(offer)) === true;
   }
 
   resume(offer: ResumeOffer): number | undefined {
@@ -294,7 +296,7 @@ export class ServerRole implements Role {
     this.#guard.accept(offer);
     let rebuilt: RebuiltLink | undefined;
     try {
-      if (offer.rebuild === true) rebuilt = channel.rebuild(received);
+      if (offer.rebuild === true) rebuilt = channel.rebuild?.(received);
       else channel.confirmResumed(received);
     } catch (error) {
       session.violate(toProtocolError(error, 'internal', 'the session could not be resumed'));

@@ -1,0 +1,70 @@
+import type { ProtocolError } from '../base/errors.js';
+import type { RebuiltLink } from '../control/messages.js';
+import type { BodyToSend } from '../link/link.js';
+import { LinkChannel, linkOptionsOf } from './channel.js';
+import type { ChannelOptions } from './channel-options.js';
+import type { ChannelHost } from './closed-channel.js';
+import { Rebuilding } from './rebuilding.js';
+
+/** Server: the channel of a session whose link can be rebuilt. Pages do not load it. */
+export class RebuildableChannel extends LinkChannel {
+  readonly #host: ChannelHost;
+  readonly #rebuilding: Rebuilding;
+
+  constructor(session: ChannelHost, options: ChannelOptions) {
+    super(session, options);
+    this.#host = session;
+    this.#rebuilding = new Rebuilding(linkOptionsOf(options));
+  }
+
+  override get unreadBytes(): number {
+    return super.unreadBytes + this.#rebuilding.unread;
+  }
+
+  canRebuild(received: number): boolean {
+    return this.#rebuilding.allows(this.link, received);
+  }
+
+  rebuild(received: number): RebuiltLink {
+    const { link, events, answer } = this.#rebuilding.replace(this.link, received);
+    this.link = link;
+    for (const event of events) this.#host.emit(event);
+    return answer;
+  }
+
+  override runToCompletion(streamId: number): void {
+    const stream = this.link.parts.streams.answerable(streamId);
+    if (stream !== undefined) stream.runsToCompletion = true;
+  }
+
+  override consume(streamId: number, charge: number): boolean {
+    return super.consume(streamId, streamId === 0 ? this.#rebuilding.consume(charge) : charge);
+  }
+
+  override holdCredit(isHeld: boolean): void {
+    this.#rebuilding.isCreditHeld = isHeld;
+    super.holdCredit(isHeld);
+  }
+
+  // A request is answered; its stream may belong to a former link.
+
+  override respond(streamId: number, body: BodyToSend): void {
+    this.#rebuilding.handleAnswered(streamId);
+    super.respond(streamId, body);
+  }
+
+  override end(streamId: number): void {
+    this.#rebuilding.handleAnswered(streamId);
+    super.end(streamId);
+  }
+
+  override fail(streamId: number, error: unknown): void {
+    this.#rebuilding.handleAnswered(streamId);
+    super.fail(streamId, error);
+  }
+
+  override refuse(streamId: number, error: ProtocolError): void {
+    this.#rebuilding.handleAnswered(streamId);
+    super.refuse(streamId, error);
+  }
+}
