@@ -6,7 +6,7 @@ export default [
     name: 'client for browsers, without vocabularies and WebAssembly',
     path: 'packages/client/dist/index.js',
     ignore: ['js-tiktoken', 'brotli-wasm', '@bokuweb/zstd-wasm', 'llama3-tokenizer-js'],
-    limit: '119 kB',
+    limit: '124 kB',
   },
   ...PAGE_BUDGETS.map(({ page, title, entry }) => ({
     name: `page: ${title}; entry and its static imports`,
