@@ -33,6 +33,7 @@ import {
   type Sweep,
   sweepInterval,
   systemClock,
+  type Ticket,
 } from '@parlance/protocol/client';
 import { resolveUrl } from './address.js';
 import type { WebSocketConstructor } from './connection.js';
@@ -230,14 +231,10 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
   signal?.throwIfAborted();
 
   if (takeUp !== undefined) takeUp.later = capabilities.extensions['ready'];
-  let ticket = entry?.ticket;
-  const createCore = () => {
-    // Only the first session takes the former one up.
-    const first = ticket;
-    ticket = undefined;
-    return createClientSession(
+  const createCore = (proof: Ticket | undefined) =>
+    createClientSession(
       {
-        ticket: first,
+        ticket: proof,
         subprotocol,
         capabilities,
         limits,
@@ -253,12 +250,12 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
       },
       parts.bare.isLoaded ? parts.bare.get() : undefined,
     );
-  };
 
   return await new Promise<ClientSession>((resolve, reject) => {
     const sweep = sweepOf(timers);
     const succession = new Succession({
       createCore,
+      proof: entry?.ticket,
       isRenewed: backoff !== undefined,
       takeUp,
       agentId,

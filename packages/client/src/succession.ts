@@ -21,6 +21,7 @@ import {
   SessionMailbox,
   SILENT_LOGGER,
   type Sweepable,
+  type Ticket,
   type UserSessionHost,
   type Wire,
 } from '@parlance/protocol/client';
@@ -31,7 +32,10 @@ import { type ClientSession, ClientUserSession } from './session.js';
 import type { TakeUp } from './take-up.js';
 
 export interface SuccessionOptions {
-  readonly createCore: () => SessionCore;
+  /** @param proof that of the session before: of this client, or of a former page, whose session is taken up. */
+  readonly createCore: (proof: Ticket | undefined) => SessionCore;
+  /** The session of a former page. */
+  readonly proof?: Ticket | undefined;
   /** A lost session, or one whose server drains, is replaced by a new one. */
   readonly isRenewed: boolean;
   readonly agentId: string | undefined;
@@ -80,9 +84,12 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   /** GOAWAY that came before the present session was ready. */
   #goAway: GoAwayPayload | undefined;
   #departure: Departure | undefined;
+  /** Proves to the server that the next session is of the same client as the one before. */
+  #proof: Ticket | undefined;
 
   constructor(options: SuccessionOptions) {
     this.#options = options;
+    this.#proof = options.proof;
     this.logger = options.endpoint.logger ?? SILENT_LOGGER;
     this.session = new ClientUserSession(this);
     this.#current = this.#begin();
@@ -190,7 +197,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     const { createCore, endpoint: shared, onWireLost } = this.#options;
     return new ClientEndpoint({
       ...shared,
-      core: createCore(),
+      core: createCore(this.#proof),
       userSession: this.session,
       mailbox: this.mailbox,
       onAccepted: () => {
@@ -300,6 +307,8 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#goAway = undefined;
     this.#isSuccessor = true;
     this.#isClosing = false;
+    // A session that never began has nothing to prove.
+    this.#proof = former.core.proof ?? (former.core.negotiated === undefined ? this.#proof : undefined);
     this.#current = this.#begin();
     this.#reportState(this.#current.state);
     if (this.#departure !== undefined) this.#departure.isClosing = true;

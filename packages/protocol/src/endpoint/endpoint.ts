@@ -51,7 +51,7 @@ export class Endpoint
   #outbound: Outbound | undefined;
   #inbound: Inbound | undefined;
   /** The session was accepted, and everything that was agreed on is loaded. */
-  #isReady = false;
+  isReady = false;
   /** The short timer calls `handleTick` as well. */
   #isSoon = false;
   /** The core asked to close the connection. */
@@ -88,7 +88,7 @@ export class Endpoint
     if (this.#ending.isDropped) return 'closed';
     const { state } = this.core;
     // Nothing can be sent until everything that was agreed on is loaded.
-    return state === 'established' && !this.#isReady ? 'connecting' : state;
+    return state === 'established' && !this.isReady ? 'connecting' : state;
   }
   get negotiated(): Negotiated {
     if (this.core.negotiated !== undefined) return this.core.negotiated;
@@ -105,9 +105,6 @@ export class Endpoint
   }
   protected get isDropped(): boolean {
     return this.#ending.isDropped;
-  }
-  get isReady(): boolean {
-    return this.#isReady;
   }
   get wire(): Wire | undefined {
     return this.#transmitter.wire;
@@ -336,12 +333,12 @@ export class Endpoint
     if (state === 'closing')
       this.#inbound?.abortHandlers(new ProtocolError('session_closed', 'the session closes'));
     // A resumed session has everything it needs; any other is reported when it is ready.
-    if (state === 'established' && !this.#isReady) this.loading.begin(() => this.#start());
+    if (state === 'established' && !this.isReady) this.loading.begin(() => this.#start());
     else if (state !== 'closed') this.notify('state', state);
   }
 
   #assertReady(): void {
-    if (this.#isReady && !this.#ending.isDropped) return;
+    if (this.isReady && !this.#ending.isDropped) return;
     throw new ProtocolError('session_closed', `the session is ${this.state}; nothing can be sent`);
   }
 
@@ -351,7 +348,7 @@ export class Endpoint
 
   #start(): void {
     if (this.#ending.hasCrashed) return;
-    this.#isReady = true;
+    this.isReady = true;
     this.options.onReady?.();
     this.notify('state', this.core.state);
     this.core.releaseFrames(this.#clock.now());

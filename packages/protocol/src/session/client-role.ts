@@ -43,9 +43,10 @@ export class ClientRole implements Role {
     return this.#ticket !== undefined;
   }
   get ticket(): Ticket | undefined {
-    const { id, channel } = this.#session;
-    if (id === undefined || !this.#isRebuildable) return undefined;
-    return this.#ticket?.stateOf(id, channel.framesReceived);
+    return this.#ticketIf(Extension.REBUILD);
+  }
+  get proof(): Ticket | undefined {
+    return this.#ticketIf(Extension.REPLIES);
   }
   get suspensionMs(): number {
     return this.windowMs;
@@ -120,8 +121,10 @@ export class ClientRole implements Role {
     return this.answerDue !== Infinity;
   }
 
-  get #isRebuildable(): boolean {
-    return this.#session.negotiated?.extensions[Extension.REBUILD] !== undefined;
+  #ticketIf(extension: Extension): Ticket | undefined {
+    const { id, negotiated, channel } = this.#session;
+    if (id === undefined || negotiated?.extensions[extension] === undefined) return undefined;
+    return this.#ticket?.stateOf(id, channel.framesReceived);
   }
 
   // --- control messages

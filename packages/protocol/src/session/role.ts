@@ -59,6 +59,8 @@ export interface Role extends RoleDeadlines {
   createChannel?(host: ChannelHost, options: ChannelOptions): SessionChannel | undefined;
   /** Client: what another page needs to take the session up. */
   readonly ticket: Ticket | undefined;
+  /** See {@link SessionCore}. */
+  readonly proof: Ticket | undefined;
   /** Server: enforces the announced rates, from ACCEPT on. */
   readonly limiter: RateLimiter | undefined;
 

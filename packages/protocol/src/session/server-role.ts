@@ -69,6 +69,9 @@ export class ServerRole implements Role {
   get isResumable(): boolean {
     return this.#guard !== undefined;
   }
+  get proof(): undefined {
+    return undefined;
+  }
   get ticket(): undefined {
     return undefined;
   }

@@ -61,6 +61,9 @@ export class Core extends SessionInternals implements SessionCore {
   get ticket(): Ticket | undefined {
     return this.role.ticket;
   }
+  get proof(): Ticket | undefined {
+    return this.role.proof;
+  }
   get retryAfterMs(): number {
     return this.role.retryAfterMs;
   }

@@ -215,6 +215,11 @@ export interface SessionCore {
   readonly resumeProof: { matches(token: string): boolean } | undefined;
   /** Client: what another page needs to take the session up; `undefined` if it cannot. */
   readonly ticket: Ticket | undefined;
+  /**
+   * Client: with it, the session that follows this one proves that it is of the same client, and may follow its kept
+   * replies; `undefined` without `replies`.
+   */
+  readonly proof: Ticket | undefined;
   /** Client: how long the last REJECT asked to wait before the next connection, in milliseconds. */
   readonly retryAfterMs: number;
 
