@@ -335,6 +335,27 @@ describe('metadata of a kept reply', () => {
     expect(requester.got).toEqual([{ n: 0 }, a, { n: 1 }, b, { n: 2 }, c, { n: 3 }, d, { n: 'end' }, '!end']);
   });
 
+  it('of an empty part does not make it disappear for a requester that is behind', async () => {
+    const { output, requester } = begin();
+    output.keep({});
+    requester.room = 1;
+    let counted = 0;
+    const chunk = requester.chunk.bind(requester);
+    requester.chunk = (body) => {
+      if (body.bytes.length > 0 || body.metadata === undefined) counted++;
+      chunk(body);
+    };
+    for (const [i, name] of ['a', '', 'b', ''].entries()) {
+      output.setMetadata({ n: i });
+      await output.part(partOf(name));
+    }
+    const ended = output.end();
+    requester.give(100);
+    await ended;
+    expect(requester.got).toEqual([{ n: 0 }, 'a', { n: 1 }, { n: 2 }, 'b', { n: 3 }, '!end']);
+    expect(counted).toBe(4);
+  });
+
   it('goes to the requester alone if the log fails at its part', async () => {
     const { output, requester, recorder } = begin();
     recorder.failsAt = 1;

@@ -236,7 +236,7 @@ export class Output {
           // The parts on record have their metadata with them.
           this.#announce(undefined);
           this.#sent++;
-          this.#sink.chunk(body);
+          for (const each of countable(body, this.#options.coder)) this.#sink.chunk(each);
         }
         if (this.#sent === before) throw new ProtocolError('internal', 'the record of a reply lacks parts');
       }
@@ -253,4 +253,14 @@ export class Output {
     void this.#recorder?.end(reason);
     this.#sink.fail(reason);
   }
+}
+
+/**
+ * A part as it may be sent. An empty one with metadata would pass for metadata alone, which is not a part, so the two
+ * travel one after the other.
+ */
+export function countable(body: CodedBody, coder: BodyCoder): readonly CodedBody[] {
+  const { metadata, bytes, originalLength } = body;
+  if (metadata === undefined || (bytes.length > 0 && originalLength > 0)) return [body];
+  return [coder.encodeNothing(metadata), { ...body, metadata: undefined }];
 }
