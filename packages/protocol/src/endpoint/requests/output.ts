@@ -40,6 +40,7 @@ interface Pending {
   readonly encoded: Uint8Array;
 }
 
+const RESOLVED = Promise.resolve();
 /** Bytes of metadata that name a kept reply, and some more. */
 const MIN_SIZE = 64;
 
@@ -155,24 +156,29 @@ export class Output {
     return this.#sink.ready();
   }
 
-  /** A part is told to the requester once it is on record. */
-  async #partOnRecord(body: CodedBody, record: ReplyRecorder): Promise<void> {
+  /** A part is told to the requester once it is on record. Most logs answer at once, so this waits for nothing then. */
+  #partOnRecord(body: CodedBody, record: ReplyRecorder): Promise<void> {
     // The record takes it with this part.
     const metadata = this.#takePending();
     const recorded = record.append(body);
-    if (recorded !== undefined) await recorded;
+    if (recorded === undefined) return this.#tell(body, metadata, record);
+    return recorded.then(() => this.#tell(body, metadata, record));
+  }
+
+  #tell(body: CodedBody, metadata: Pending | undefined, record: ReplyRecorder): Promise<void> {
     if (record.isFull) {
-      await this.#catchUp;
-      return await this.#sendDirectly(body, metadata);
+      if (this.#catchUp === undefined) return this.#sendDirectly(body, metadata);
+      return this.#catchUp.then(() => this.#sendDirectly(body, metadata));
     }
     // The requester may have got the part from the record in between.
     const isBehind = this.#sent < record.parts;
-    if (this.#catchUp !== undefined || !isBehind || !this.#sink.isWanted()) return;
+    if (this.#catchUp !== undefined || !isBehind || !this.#sink.isWanted()) return RESOLVED;
     if (this.#sent === record.parts - 1 && this.#sink.hasRoom()) {
       this.#sent++;
       this.#announce(metadata);
       this.#sink.chunk(body);
     } else this.#catchUp = this.#feed(record);
+    return RESOLVED;
   }
 
   /** @param error what the record ends with. */
