@@ -11,7 +11,7 @@ export interface ReplyLog {
    */
   end(id: string, end: ReplyEnd): Awaitable<void>;
   /**
-   * The parts after number `after`, as many as there are, up to some 64 KiB or {@link READ_PARTS} parts; `undefined` if
+   * The parts after number `after`, as many as there are, up to some 16 KiB or {@link READ_PARTS} parts; `undefined` if
    * there is no such reply.
    */
   read(id: string, after: number): Awaitable<ReplyPieces | undefined>;

@@ -30,7 +30,7 @@ const REPLY_MEMORY = 1280;
 /** Bytes of memory of a {@link SMALL_END}, which a reply has from its beginning. */
 const END_MEMORY = 2 * ARRAY_MEMORY + SMALL_END;
 /** Bytes of records that one call returns, and at least one record. */
-const READ_SIZE = 64 * 1024;
+const READ_SIZE = 16 * 1024;
 
 interface Stored {
   /** In the order in which they began. */
