@@ -144,8 +144,16 @@ export class Output {
 
   #sendDirectly(body: CodedBody): Promise<void> {
     this.#announce();
-    this.#sink.chunk(body);
+    this.#chunk(body);
     return this.#sink.ready();
+  }
+
+  /** The metadata of a part on record goes ahead: the requester does not count an empty part that carries metadata. */
+  #chunk(body: CodedBody): void {
+    const { metadata } = body;
+    if (metadata === undefined) return this.#sink.chunk(body);
+    this.#sink.chunk(this.#options.coder.encodeNothing(metadata));
+    this.#sink.chunk({ ...body, metadata: undefined });
   }
 
   /** A part is told to the requester once it is on record. */
@@ -197,7 +205,7 @@ export class Output {
           if (!this.#sink.isWanted()) return;
           this.#announce();
           this.#sent++;
-          this.#sink.chunk(body);
+          this.#chunk(body);
         }
       }
     } catch (error) {
