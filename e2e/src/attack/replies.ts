@@ -110,7 +110,7 @@ async function followUnread(scene: Scene): Promise<undefined> {
   return undefined;
 }
 
-/** IDs and names that nobody has, and requests of no form. */
+/** IDs and names of no reply, and malformed requests. */
 async function guess(scene: Scene): Promise<readonly string[]> {
   const [owner, peers] = [await open(scene, { as: 'share', principal: 1 }), await openMany(scene, 5)];
   owner.request('');

@@ -58,7 +58,7 @@ export class FollowerAccount {
   }
 }
 
-/** Of the followers that stay, and replies within bounds that nobody stops. */
+/** Of the followers that stay, and replies within bounds that are not stopped. */
 const MIN_COMPLETE = 0.99;
 /** How a reply may end that is not complete. */
 const STATED: ReadonlySet<string> = new Set(['cancelled', 'reply_too_large', 'unknown_reply']);

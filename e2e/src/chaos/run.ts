@@ -108,7 +108,7 @@ class Run {
       this.#over.signal,
     );
     const users = Array.from({ length: sessions }, () => this.#use(url));
-    // Principals that follow kept replies use a server of their own, as nobody else here has a name.
+    // Principals that follow kept replies use a server of their own: the other sessions have no principal.
     await using keeper = createServer({
       limits: LIMITS,
       timers: TIMERS,

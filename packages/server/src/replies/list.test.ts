@@ -83,7 +83,7 @@ describe('a list of replies', () => {
     expect((await list(entries(count, 'ada'), () => true)).listed).toHaveLength(MAX_LISTED);
   });
 
-  it('ends when nobody wants it any more', async () => {
+  it('ends when its requester does not want it any more', async () => {
     const { listed } = await list(entries(500, 'ada'), () => true, AbortSignal.abort());
     expect(listed).toHaveLength(100);
   });
