@@ -1,11 +1,12 @@
 import type { ClientOptions } from '@parlance/client';
 
-/** Every option of this page's connections. */
+/** Every option of this page's connections. With the store, a page that is loaded again goes on with its session. */
 export function connectOptions(): ClientOptions {
-  return { token };
+  return { token, store };
 }
 
 const KEY = 'parlance-profile';
+const store = tabStore();
 
 /**
  * Who this browser is to the server: the replies that the server keeps belong to the pages that present this token. An application
@@ -18,6 +19,15 @@ function stored(): string | undefined {
     return localStorage.getItem(KEY) ?? undefined;
   } catch {
     // The browser blocks storage; then the profile lasts until the page is loaded again.
+    return undefined;
+  }
+}
+
+/** `undefined` if the browser blocks storage: then each page begins a session. */
+function tabStore(): Storage | undefined {
+  try {
+    return sessionStorage;
+  } catch {
     return undefined;
   }
 }
