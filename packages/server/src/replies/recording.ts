@@ -19,7 +19,7 @@ export interface RecordingOptions {
   readonly now: () => number;
   /** The log has begun the reply. @default at once */
   readonly opened: Promise<void> | undefined;
-  readonly read: (after: number) => AsyncIterable<CodedBody>;
+  readonly read: (after: number) => AsyncIterable<Iterable<CodedBody>>;
   /** The handler has ended, or a bound was met. */
   readonly onOver: (recording: Recording) => void;
 }
@@ -85,7 +85,7 @@ export class Recording implements ReplyRecorder {
     else void this.#last.then(drop).catch(this.#logUnended);
   }
 
-  read(after: number): AsyncIterable<CodedBody> {
+  read(after: number): AsyncIterable<Iterable<CodedBody>> {
     return this.#options.read(after);
   }
 

@@ -159,7 +159,11 @@ export class Replies implements ReplyKeeper {
   // --- following
 
   /** Parts on record now, for the session of the requester. */
-  async *#present(reply: ReplyEntry, session: ServerEndpoint, after: number): AsyncGenerator<CodedBody> {
+  async *#present(
+    reply: ReplyEntry,
+    session: ServerEndpoint,
+    after: number,
+  ): AsyncGenerator<Iterable<CodedBody>> {
     const coder = this.#coders.for(reply.encoding);
     const reader = new ReplyReader(reply, coder, session, await heldBytes(this.#log, reply, after, coder));
     for (let next = after; ; ) {
@@ -167,7 +171,7 @@ export class Replies implements ReplyKeeper {
       if (pieces === undefined) throw unknownReply();
       if (pieces.records.length === 0) return;
       next += pieces.records.length;
-      yield* reader.all(pieces.records);
+      yield reader.all(pieces.records);
     }
   }
 

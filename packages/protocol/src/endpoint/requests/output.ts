@@ -98,8 +98,10 @@ export class Output {
       throw new ProtocolError('invalid_argument', 'keep: call it before the first part of the reply');
     }
     const former = this.#recorder;
-    const recorder = this.#sink.keep(options);
+    // First, so that its place is free.
     former?.discard();
+    this.#recorder = undefined;
+    const recorder = this.#sink.keep(options);
     this.#recorder = recorder;
     if (this.#pending !== undefined) recorder.setMetadata(this.#pending.encoded);
     if (this.#options.hasReplies) this.#untold = recorder.id;
@@ -236,13 +238,15 @@ export class Output {
     try {
       while (this.#sent < record.parts) {
         const before = this.#sent;
-        for await (const body of record.read(before)) {
-          await this.#sink.ready();
-          if (!this.#sink.isWanted()) return;
-          // The parts on record have their metadata with them.
-          this.#announce(undefined);
-          this.#sent++;
-          for (const each of countable(body, this.#options.coder)) this.#sink.chunk(each);
+        for await (const bodies of record.read(before)) {
+          for (const body of bodies) {
+            if (!this.#sink.hasRoom()) await this.#sink.ready();
+            if (!this.#sink.isWanted()) return;
+            // The parts on record have their metadata with them.
+            this.#announce(undefined);
+            this.#sent++;
+            for (const each of countable(body, this.#options.coder)) this.#sink.chunk(each);
+          }
         }
         if (this.#sent === before) throw new ProtocolError('internal', 'the record of a reply lacks parts');
       }
