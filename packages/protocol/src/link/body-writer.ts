@@ -44,6 +44,11 @@ export class BodyWriter {
     this.#aliases = aliases;
   }
 
+  /** For a snapshot, which needs it from the outbox alone. */
+  get aliases(): AliasWriter | undefined {
+    return this.#aliases;
+  }
+
   /** The frame that has to precede the next one of a queue: it announces the number of the body's agent. */
   announce({ first: item, offset }: SendQueue): Uint8Array | undefined {
     if (offset > 0 || 'frame' in item || 'bare' in item || item.agent === undefined) return undefined;
@@ -64,10 +69,10 @@ export class BodyWriter {
       return bare;
     }
     if ('frame' in item) {
-      const { frame, size } = item;
-      queue.resize(-size);
+      const { frame } = item;
+      queue.resize(-frame.length);
       queue.shift();
-      return this.#frames.appendCopy(typeof frame === 'function' ? frame() : frame);
+      return this.#frames.appendCopy(this.#context?.endWith(queue.streamId, frame) ?? frame);
     }
     if (item instanceof StreamedBody || item.deferred === undefined) return this.#writeBody(queue, item);
     const coded = this.#encode(queue, item);

@@ -59,14 +59,11 @@ export class LinkContext {
     this.#encoder?.abandon(streamId);
   }
 
-  /** The frame that ends a stream; called when it is written. */
-  endFrame(streamId: number): Uint8Array<ArrayBuffer> {
-    return encodeSignalFrame(LinkKind.END, streamId, this.#encoder?.end(streamId));
-  }
-
-  /** The error that ends a stream is written. */
-  handleFailed(streamId: number): void {
-    this.#encoder?.end(streamId);
+  /** The frame that ends a stream is written: its end, which gets the CRC of the parts before it, or its error. */
+  endWith(streamId: number, frame: Uint8Array): Uint8Array {
+    const checksum = this.#encoder?.end(streamId);
+    const isEnd = ((frame[0] ?? 0) & 0x0f) === LinkKind.END;
+    return isEnd ? encodeSignalFrame(LinkKind.END, streamId, checksum) : frame;
   }
 
   // --- receiving

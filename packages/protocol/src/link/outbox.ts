@@ -156,10 +156,9 @@ export class Outbox implements QueueTotals, UncountedFrames {
     this.#ready.push(queue);
   }
 
-  /** Queues a frame after all bodies of its stream. A function is called when its frame is written. */
-  pushAfter(streamId: number, frame: Uint8Array | (() => Uint8Array)): void {
-    const size = typeof frame === 'function' ? 1 : frame.length;
-    this.#push(streamId, { frame, size }, size);
+  /** Queues a frame after all bodies of its stream: its end or its error. */
+  pushAfter(streamId: number, frame: Uint8Array): void {
+    this.#push(streamId, { frame }, frame.length);
   }
 
   /** Queues a message of a session without a link; `frame` is the whole WebSocket message. */

@@ -5,9 +5,7 @@ import { StreamedBody } from './streamed-body.js';
 
 /** A frame that is written after the bodies of its stream: end, error. */
 export interface SignalFrame {
-  readonly frame: Uint8Array | (() => Uint8Array);
-  /** Bytes that it counts for while it is queued. */
-  readonly size: number;
+  readonly frame: Uint8Array;
 }
 
 /** A message in a session without a link: a WebSocket message of its own, not counted and never replayed. */
@@ -76,6 +74,11 @@ export class SendQueue {
     return this.offset === 0 && (item.kind === LinkKind.MESSAGE || item.kind === LinkKind.REQUEST);
   }
 
+  /** Everything that is queued, in order. */
+  get items(): Iterable<QueueItem> {
+    return this.#items;
+  }
+
   /** Bodies that are not completely written. */
   unwritten(): UnwrittenBody[] {
     return [...this.#items].filter((item): item is UnwrittenBody => !('frame' in item));
@@ -129,7 +132,7 @@ export class SendQueue {
 }
 
 /** A frame outside every stream. */
-interface ControlFrame {
+export interface ControlFrame {
   readonly frame: Uint8Array | string;
   readonly counted: boolean;
 }
@@ -141,6 +144,10 @@ export class ControlQueue {
 
   get size(): number {
     return this.#frames?.length ?? 0;
+  }
+
+  get frames(): readonly ControlFrame[] {
+    return this.#frames ?? [];
   }
 
   push(frame: Uint8Array | string, counted: boolean): void {
