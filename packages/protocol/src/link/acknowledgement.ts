@@ -9,6 +9,15 @@ const MAX_FRAMES = 32;
 const MAX_BYTES = 64 * 1024;
 const MAX_DELAY_MS = 200;
 
+/** The state of {@link Acknowledgement}. */
+export interface AcknowledgementState {
+  readonly received: number;
+  readonly due: number;
+  /** Frames that the last acknowledgement covered, and bytes that have arrived since. */
+  readonly acknowledged: number;
+  readonly bytes: number;
+}
+
 export class Acknowledgement {
   /** Counted frames received since the session began. */
   received = 0;
@@ -20,6 +29,17 @@ export class Acknowledgement {
 
   constructor(outbox: UncountedFrames) {
     this.#outbox = outbox;
+  }
+
+  snapshot(): AcknowledgementState {
+    return { received: this.received, due: this.due, acknowledged: this.#acknowledged, bytes: this.#bytes };
+  }
+
+  restore({ received, due, acknowledged, bytes }: AcknowledgementState): void {
+    this.received = received;
+    this.due = due;
+    this.#acknowledged = acknowledged;
+    this.#bytes = bytes;
   }
 
   handleReceived(bytes: number, now: number): void {

@@ -48,6 +48,17 @@ export class AliasWriter {
   readonly #aliases = new Map<string, number>();
   #next = 0;
 
+  /** The names in use, oldest first: their numbers follow each other, and {@link restore} continues after `next`. */
+  snapshot(): { readonly names: readonly string[]; readonly next: number } {
+    return { names: [...this.#aliases.keys()], next: this.#next };
+  }
+
+  restore({ names, next }: ReturnType<AliasWriter['snapshot']>): void {
+    const first = next + MAX_ALIASES - names.length;
+    for (const [i, name] of names.entries()) this.#aliases.set(name, (first + i) % MAX_ALIASES);
+    this.#next = next;
+  }
+
   /** The number of `name`; `undefined` if it has to be announced first. */
   aliasOf(name: string): number | undefined {
     return this.#aliases.get(name);
@@ -76,6 +87,11 @@ export class AliasReader {
 
   constructor(addressing: Addressing = 'agents') {
     this.#addressing = addressing;
+  }
+
+  /** Its state, which {@link handleAlias} restores. */
+  snapshot(): ReadonlyMap<number, string> {
+    return this.#names;
   }
 
   /** @throws {ProtocolError} `bad_frame` if the number is out of range or the name is not valid. */

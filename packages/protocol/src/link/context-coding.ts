@@ -18,15 +18,24 @@ import {
  * order in which both ends count frames. Each coder is created when it is first needed.
  */
 export class LinkContext {
-  readonly #parameters: ContextParameters;
+  readonly parameters: ContextParameters;
   readonly #maxMessageSize: number;
   #encoder: ContextEncoder | undefined;
   #decoder: ContextDecoder | undefined;
 
   /** @param maxMessageSize bytes of a received message, decoded. */
   constructor(parameters: ContextParameters, maxMessageSize: number) {
-    this.#parameters = parameters;
+    this.parameters = parameters;
     this.#maxMessageSize = maxMessageSize;
+  }
+
+  snapshot(): ContextCoders {
+    return { encoder: this.#encoder, decoder: this.#decoder };
+  }
+
+  restore({ encoder, decoder }: ContextCoders): void {
+    this.#encoder = encoder;
+    this.#decoder = decoder;
   }
 
   get sent(): ContextUse {
@@ -43,7 +52,7 @@ export class LinkContext {
   encode(body: OutgoingBody): OutgoingBody {
     const { deferred, kind, streamId } = body;
     if (deferred === undefined) return body;
-    this.#encoder ??= new (codecs.context.get().ContextEncoder)(this.#parameters);
+    this.#encoder ??= new (codecs.context.get().ContextEncoder)(this.parameters);
     const { offer, ...coded } = deferred.encode(this.#encoder, streamId, kind, kind === LinkKind.CHUNK);
     if (offer !== undefined) this.#encoder.begin(streamId, offer);
     return { ...body, ...coded, deferred: undefined };
@@ -77,7 +86,7 @@ export class LinkContext {
   receiveFirst({ streamId, flags }: LinkFrame, bytes: Uint8Array): void {
     if (flags & LinkFlag.SECRET)
       throw new ProtocolError('bad_frame', 'a secret body must not be coded in context');
-    this.#decoder ??= new (codecs.context.get().ContextDecoder)(this.#parameters, this.#maxMessageSize);
+    this.#decoder ??= new (codecs.context.get().ContextDecoder)(this.parameters, this.#maxMessageSize);
     this.#decoder.begin(streamId, bytes);
   }
 
@@ -102,6 +111,12 @@ export class LinkContext {
   receiveCancel(streamId: number): void {
     this.#decoder?.abandon(streamId);
   }
+}
+
+/** The coders of both directions, each created when it is first needed. */
+export interface ContextCoders {
+  readonly encoder: ContextEncoder | undefined;
+  readonly decoder: ContextDecoder | undefined;
 }
 
 /** The messages kept as bases in one direction. */

@@ -24,7 +24,7 @@ export interface BodyPiece {
 export const TRANSFER_OVERHEAD = 65 * 1024;
 
 /** A body that has not arrived completely. */
-interface Unfinished {
+export interface Unfinished {
   readonly kind: LinkKind;
   readonly codec: BodyCodec;
   readonly secret: boolean;
@@ -56,6 +56,14 @@ export class Assembler {
   constructor(limits: AssemblyLimits, aliases?: Pick<AliasReader, 'nameOf'>) {
     this.#limits = limits;
     this.#aliases = aliases;
+  }
+
+  snapshot(): ReadonlyMap<number, Unfinished> | undefined {
+    return this.#unfinished;
+  }
+
+  restore(unfinished: Map<number, Unfinished>): void {
+    this.#unfinished = unfinished;
   }
 
   /**

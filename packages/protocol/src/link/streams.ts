@@ -60,6 +60,19 @@ export class StreamTable {
     this.#maxRemote = maxRemote;
   }
 
+  /** The rest of its state are {@link all} and {@link last}. */
+  get unwritten(): ReadonlySet<number> | undefined {
+    return this.#unwritten;
+  }
+
+  /** @param unwritten see {@link closeUnwritten}. */
+  restore(streams: readonly OpenStream[], unwritten: Set<number>): void {
+    this.#streams = new Map(streams.map((stream) => [stream.id, stream]));
+    this.#unwritten = unwritten;
+    this.#openLocal = streams.filter(({ local }) => local).length;
+    this.#openRemote = streams.length - this.#openLocal + unwritten.size;
+  }
+
   /** Open streams of both ends. */
   get size(): number {
     return this.#openLocal + this.#openRemote;
