@@ -96,6 +96,11 @@ export function orNull<Value>(value: Value): Value | null {
   return value === Infinity || value === undefined ? null : value;
 }
 
+/** The whole milliseconds from `now` to `then`, from 0: a session without a connection lets what is due wait. */
+export function msUntil(then: number, now: number): number | null {
+  return orNull(Math.max(0, Math.round(then - now)));
+}
+
 /** The values without those at the end that are `null`: {@link ValueList.optional} reads the end as such. */
 export function trimmed(values: readonly unknown[]): readonly unknown[] {
   let { length } = values;

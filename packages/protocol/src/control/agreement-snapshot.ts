@@ -29,10 +29,10 @@ function offerValues(offer: Offer): readonly unknown[] {
 
 function negotiatedValues(negotiated: Negotiated): readonly unknown[] {
   const { version, algorithms, encoding, securityScanning, maxPayloadSize } = negotiated;
-  const { limits, extensions, reasons, avp } = negotiated;
+  const { limits, extensions, avp } = negotiated;
   return trimmed([
     ...[version, algorithms, encoding, securityScanning, maxPayloadSize],
-    ...[LIMITS.map((name) => limits[name] ?? null), { ...extensions }, reasons],
+    ...[LIMITS.map((name) => limits[name] ?? null), { ...extensions }],
     orNull(avp && [avp.mode, avp.mapId]),
   ]);
 }
@@ -79,10 +79,19 @@ function readNegotiated(list: ValueList): Negotiated {
     fields['algorithms'].length === algorithms.length &&
     orNull(fields['encoding']) === encoding;
   if (!isKnown) throw unsupported('codecs that it does not know');
-  const reasons = list.optional((one) => textsOf(new ValueList(one.value(), 'the reasons'))) ?? [];
   const avp = list.optional((one) => avpOf(new ValueList(one.value(), 'the models')));
   return Object.freeze({
-    ...{ version, algorithms, encoding, securityScanning, maxPayloadSize, limits, extensions, avp, reasons },
+    ...{
+      version,
+      algorithms,
+      encoding,
+      securityScanning,
+      maxPayloadSize,
+      limits,
+      extensions,
+      avp,
+      reasons: REASONS,
+    },
   });
 }
 
@@ -113,8 +122,8 @@ function avpOf(list: ValueList): AvpAgreement {
   return Object.freeze({ mode, mapId: list.text(MAX_MAP_ID) });
 }
 
-const textsOf = (list: ValueList) => list.rest((one) => one.text(MAX_REASON));
-const MAX_REASON = 1024;
+/** The sentences for people stay where the agreement was made. */
+const REASONS: readonly string[] = ['the session has moved here with this agreement'];
 const MAX_MAP_ID = 1024;
 
 // --- what this server can keep

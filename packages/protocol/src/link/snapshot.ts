@@ -3,7 +3,7 @@ import { MAX_STREAM_ID } from '../base/constants.js';
 import { type Fields, get, isFields, objectField } from '../base/fields.js';
 import type { Limits } from '../base/limits.js';
 import { encodeUtf8 } from '../base/text.js';
-import { listsOf, orNull, ValueList } from '../base/value-list.js';
+import { listsOf, msUntil, ValueList } from '../base/value-list.js';
 import { decoderFields, encoderFields, restoreDecoder, restoreEncoder } from '../codec/context/snapshot.js';
 import type { Acknowledgement } from './acknowledgement.js';
 import { type AliasReader, type AliasWriter, isReachable, MAX_ALIASES } from './addressing.js';
@@ -91,7 +91,7 @@ export function restoreLink(link: Link, fields: Fields, limits: Limits, now: num
 
 function receivedValues(acknowledgement: Acknowledgement, now: number): readonly unknown[] {
   const { received, acknowledged, bytes, due } = acknowledgement.snapshot();
-  return [received, acknowledged, bytes, orNull(due - now)];
+  return [received, acknowledged, bytes, msUntil(due, now)];
 }
 
 function restoreReceived(acknowledgement: Acknowledgement, value: unknown, now: number): void {

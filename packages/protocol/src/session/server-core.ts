@@ -1,6 +1,6 @@
 import { ProtocolError } from '../base/errors.js';
 import type { Fields } from '../base/fields.js';
-import { orNull } from '../base/value-list.js';
+import { msUntil } from '../base/value-list.js';
 import { LifecycleState } from './lifecycle.js';
 import { MovableChannel } from './movable-channel.js';
 import { ServerRole } from './server-role.js';
@@ -20,22 +20,23 @@ export class ServerCore extends Core implements ServerSessionCore {
     return this.#movable !== undefined;
   }
 
-  snapshot(): Uint8Array {
+  snapshot(now: number): Uint8Array {
     const channel = this.#movable;
     if (channel === undefined) {
       throw new ProtocolError('invalid_argument', 'the session cannot move now; see canSnapshot');
     }
     const { id, timers, unknownMessages } = this;
+    timers.tick(now);
     const [idle, left] = timers.snapshot();
     const fields: Fields = {
       id,
       idle: Math.round(idle),
       // How long a suspended session is kept; in an established one the lifecycle waits for nothing.
-      left: this.isLost ? orNull(Math.max(0, Math.round(left))) : undefined,
+      left: this.isLost ? msUntil(left, 0) : undefined,
       round_trip: timers.liveness.roundTripMs,
       unknown: unknownMessages || undefined,
-      ...serverFields(this.role.snapshot(timers.now)),
-      ...channel.snapshot(timers.now),
+      ...serverFields(this.role.snapshot(now)),
+      ...channel.snapshot(now),
     };
     return encodeSnapshot(fields);
   }

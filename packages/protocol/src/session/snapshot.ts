@@ -2,7 +2,7 @@ import { platform } from '#platform';
 import { Extension } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { type Fields, get, objectField, type StringMap } from '../base/fields.js';
-import { orNull, trimmed, ValueList } from '../base/value-list.js';
+import { msUntil, orNull, trimmed, ValueList } from '../base/value-list.js';
 import { AgreementCache, type Answer } from '../control/agreement.js';
 import { agreementValues, readAgreement } from '../control/agreement-snapshot.js';
 import { laterCodecsField } from '../control/capabilities.js';
@@ -127,8 +127,8 @@ export function serverFields(role: ServerRoleState): Fields {
     resume: guard && [guard.token, orNull(guard.previous), guard.lastAttempt, guard.isRebuilt],
     detached: isDetached || undefined,
     codecs: awaitedCodecs.size > 0 ? [...awaitedCodecs] : undefined,
-    rates: trimmed([messages, bytes, controls, opensIn].map(orNull)),
-    expires: expiresIn === undefined ? undefined : orNull(Math.max(0, expiresIn)),
+    rates: trimmed([...[messages, bytes, controls].map(orNull), msUntil(opensIn, 0)]),
+    expires: expiresIn === undefined ? undefined : msUntil(expiresIn, 0),
   };
 }
 

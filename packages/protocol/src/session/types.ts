@@ -310,7 +310,8 @@ export interface ServerSessionCore extends SessionCore {
    *
    * The bytes hold secrets: the resume token, and messages.
    *
+   * @param now clock reading, as times travel as ages.
    * @throws {ProtocolError} `invalid_argument` unless {@link canSnapshot}, `message_too_large` over 64 MiB.
    */
-  snapshot(): Uint8Array;
+  snapshot(now: number): Uint8Array;
 }

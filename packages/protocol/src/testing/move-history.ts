@@ -266,8 +266,7 @@ class MoveHistory {
     if (this.#isCut) this.#count('moved while suspended');
     const { core } = this.#server;
     if (core.state !== state) this.#faults.push(`the session is ${core.state} and was ${state}`);
-    if (onMoved !== undefined && 'snapshot' in core && typeof core.snapshot === 'function')
-      onMoved(before, core.snapshot() as Uint8Array);
+    onMoved?.(before, this.#simulation.snapshot());
   }
 
   // --- what arrives

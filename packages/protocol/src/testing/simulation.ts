@@ -4,6 +4,7 @@ import { decodeControl } from '../control/envelope.js';
 import { createSession } from '../session/create.js';
 import { restoreSession } from '../session/create-server.js';
 import type { Ticket } from '../session/resume-ticket.js';
+import { ServerCore } from '../session/server-core.js';
 import type { ServerSessionCore, SessionCore, SessionEvent, SessionOptions } from '../session/types.js';
 
 /**
@@ -52,6 +53,8 @@ export interface Simulation {
    * @throws {ProtocolError} as `restoreSession`.
    */
   move(change?: (snapshot: Uint8Array) => Uint8Array): boolean;
+  /** The server's end as bytes. @throws {ProtocolError} `invalid_argument` if it cannot move now. */
+  snapshot(): Uint8Array;
   /** Puts a frame on the wire as if `from` had sent it. */
   inject(from: 'client' | 'server', frame: Uint8Array | string): void;
 }
@@ -111,6 +114,10 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
   /** Copies the frame: a session reuses its memory once it is acknowledged. */
   const carry = (frame: Uint8Array | string, from: End) =>
     typeof frame === 'string' ? frame : (options.tamper?.(frame.slice(), from) ?? frame.slice());
+  const movable = (): ServerSessionCore => {
+    if (!(server.core instanceof ServerCore)) throw new Error('the end is not a server');
+    return server.core;
+  };
   const peerOf = (from: End) => (from === client ? server : client);
 
   /** Takes all frames and events of one end; a disconnect follows every frame sent before it. */
@@ -233,13 +240,13 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
       simulation.reconnect();
     },
     move(change = (snapshot) => snapshot) {
-      const { core } = server;
-      if (!isMovable(core) || !core.canSnapshot) return false;
-      const snapshot = change(core.snapshot());
+      if (!movable().canSnapshot) return false;
+      const snapshot = change(simulation.snapshot());
       ahead += CLOCK_STEP;
       server.core = restoreSession({ ...common, role: 'server', ...options.server }, snapshot, serverNow());
       return true;
     },
+    snapshot: () => movable().snapshot(serverNow()),
     inject(from, frame) {
       wire.push({ at: now + delayMs, to: from === 'client' ? server : client, frame });
     },
@@ -251,10 +258,6 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
 
 /** Milliseconds by which the clocks of two processes differ. */
 const CLOCK_STEP = 123_456_789;
-
-function isMovable(core: SessionCore): core is ServerSessionCore {
-  return 'canSnapshot' in core;
-}
 
 /** The events of one type, narrowed. */
 export function eventsOf<Type extends SessionEvent['type']>(
