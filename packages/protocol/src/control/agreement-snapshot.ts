@@ -1,6 +1,6 @@
 import type { EncodingName } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
-import type { Fields } from '../base/fields.js';
+import { type Fields, objectField } from '../base/fields.js';
 import { ANNOUNCED_LIMITS, type Limits } from '../base/limits.js';
 import { orNull, trimmed, ValueList } from '../base/value-list.js';
 import type { AvpAgreement } from '../codec/avp/agreement.js';
@@ -15,7 +15,7 @@ import { statedVocabularies } from './negotiate.js';
  */
 
 export function agreementValues({ offer, negotiated }: Answer): readonly unknown[] {
-  return [offerValues(offer), negotiatedValues(negotiated as Negotiated)];
+  return [offerValues(offer), negotiatedValues(negotiated as Negotiated, offer)];
 }
 
 function offerValues(offer: Offer): readonly unknown[] {
@@ -27,12 +27,17 @@ function offerValues(offer: Offer): readonly unknown[] {
   ];
 }
 
-function negotiatedValues(negotiated: Negotiated): readonly unknown[] {
+function negotiatedValues(negotiated: Negotiated, offer: Offer): readonly unknown[] {
   const { version, algorithms, encoding, securityScanning, maxPayloadSize } = negotiated;
-  const { limits, extensions, avp } = negotiated;
+  const { limits, avp } = negotiated;
+  // Ends with the default options state the same.
+  const extensions = Object.entries(negotiated.extensions).map(([name, value]) => [
+    name,
+    value === offer.extensions[name] || value,
+  ]);
   return trimmed([
     ...[version, algorithms, encoding, securityScanning, maxPayloadSize],
-    ...[LIMITS.map((name) => limits[name] ?? null), { ...extensions }],
+    ...[LIMITS.map((name) => limits[name] ?? null), Object.fromEntries(extensions)],
     orNull(avp && [avp.mode, avp.mapId]),
   ]);
 }
@@ -45,7 +50,7 @@ function negotiatedValues(negotiated: Negotiated): readonly unknown[] {
 export function readAgreement(value: unknown, options: AgreementOptions): Answer {
   const list = new ValueList(value, 'the agreement');
   const offer = readOffer(new ValueList(list.value(), 'the offer'));
-  const negotiated = readNegotiated(new ValueList(list.value(), 'the agreement'));
+  const negotiated = readNegotiated(new ValueList(list.value(), 'the agreement'), offer);
   assertKept(offer, negotiated, options);
   const agreement = { ...negotiated, extensions: Object.keys(negotiated.extensions) };
   return { offer, key: offerKey(offer), outcome: { accepted: true, agreement }, negotiated };
@@ -60,7 +65,7 @@ function readOffer(list: ValueList): Offer {
   return { ...offerOf(parseHello({ ...fields, ...rest })), shape };
 }
 
-function readNegotiated(list: ValueList): Negotiated {
+function readNegotiated(list: ValueList, offer: Offer): Negotiated {
   const names = [
     'version',
     'algorithms',
@@ -71,7 +76,8 @@ function readNegotiated(list: ValueList): Negotiated {
     'extensions',
   ];
   const fields = namesOf(list, ...names);
-  const accept = parseAccept({ ...fields, limits: limitsOf(fields['limits']) });
+  const extended = extensionsOf(fields['extensions'], offer);
+  const accept = parseAccept({ ...fields, limits: limitsOf(fields['limits']), extensions: extended });
   const { version, algorithms, encoding, securityScanning, maxPayloadSize, limits, extensions } = accept;
   // A name that is not known here is left out of what was parsed.
   const isKnown =
@@ -112,6 +118,14 @@ const LIMITS = [
 /** By name, as an ACCEPT states them; `null` is unlimited. */
 function limitsOf(value: unknown): Fields {
   return namesOf(new ValueList(value, 'the limits'), ...LIMITS);
+}
+
+/** `true` stands for what the offer states. */
+function extensionsOf(value: unknown, { extensions }: Offer): Fields {
+  const entries = Object.entries(objectField({ extensions: value }, 'extensions'));
+  return Object.fromEntries(
+    entries.map(([name, stated]) => [name, stated === true ? extensions[name] : stated]),
+  );
 }
 
 const isShape = (shape: string): shape is CapabilityShape => shape === 'flat' || shape === 'nested';
