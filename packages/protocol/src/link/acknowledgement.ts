@@ -9,14 +9,8 @@ const MAX_FRAMES = 32;
 const MAX_BYTES = 64 * 1024;
 const MAX_DELAY_MS = 200;
 
-/** The state of {@link Acknowledgement}. */
-export interface AcknowledgementState {
-  readonly received: number;
-  readonly due: number;
-  /** Frames that the last acknowledgement covered, and bytes that have arrived since. */
-  readonly acknowledged: number;
-  readonly bytes: number;
-}
+/** The frames that the last acknowledgement covered, and the bytes that have arrived since. */
+type AcknowledgementState = readonly [acknowledged: number, bytes: number];
 
 export class Acknowledgement {
   /** Counted frames received since the session began. */
@@ -31,15 +25,13 @@ export class Acknowledgement {
     this.#outbox = outbox;
   }
 
+  /** Its state beside {@link received} and {@link due}. */
   snapshot(): AcknowledgementState {
-    return { received: this.received, due: this.due, acknowledged: this.#acknowledged, bytes: this.#bytes };
+    return [this.#acknowledged, this.#bytes];
   }
 
-  restore({ received, due, acknowledged, bytes }: AcknowledgementState): void {
-    this.received = received;
-    this.due = due;
-    this.#acknowledged = acknowledged;
-    this.#bytes = bytes;
+  restore(state: AcknowledgementState): void {
+    [this.#acknowledged, this.#bytes] = state;
   }
 
   handleReceived(bytes: number, now: number): void {

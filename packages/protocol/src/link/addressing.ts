@@ -43,20 +43,21 @@ export function isReachable(name: string): boolean {
   return isAgentId(name) || isAgentAddress(name) || SERVER_NAME.test(name);
 }
 
+/** The state of an {@link AliasWriter}. */
+type AliasWriterState = readonly [aliases: Map<string, number>, next: number];
+
 /** The sending side: numbers for names. */
 export class AliasWriter {
-  readonly #aliases = new Map<string, number>();
+  #aliases = new Map<string, number>();
   #next = 0;
 
-  /** The names in use, oldest first: their numbers follow each other, and {@link restore} continues after `next`. */
-  snapshot(): { readonly names: readonly string[]; readonly next: number } {
-    return { names: [...this.#aliases.keys()], next: this.#next };
+  /** The names in use with their numbers, oldest first, and the next number. */
+  snapshot(): AliasWriterState {
+    return [this.#aliases, this.#next];
   }
 
-  restore({ names, next }: ReturnType<AliasWriter['snapshot']>): void {
-    const first = next + MAX_ALIASES - names.length;
-    for (const [i, name] of names.entries()) this.#aliases.set(name, (first + i) % MAX_ALIASES);
-    this.#next = next;
+  restore(state: AliasWriterState): void {
+    [this.#aliases, this.#next] = state;
   }
 
   /** The number of `name`; `undefined` if it has to be announced first. */
@@ -82,16 +83,12 @@ export type Addressing = 'agents' | 'server';
 
 /** The receiving side: names for numbers. */
 export class AliasReader {
-  readonly #names = new Map<number, string>();
+  /** Its state, which {@link handleAlias} restores. */
+  readonly names = new Map<number, string>();
   readonly #addressing: Addressing;
 
   constructor(addressing: Addressing = 'agents') {
     this.#addressing = addressing;
-  }
-
-  /** Its state, which {@link handleAlias} restores. */
-  snapshot(): ReadonlyMap<number, string> {
-    return this.#names;
   }
 
   /** @throws {ProtocolError} `bad_frame` if the number is out of range or the name is not valid. */
@@ -111,12 +108,12 @@ export class AliasReader {
         'an alias must name an agent: 1 to 128 letters, digits, - or _, or ~ and up to 127 of them',
       );
     }
-    this.#names.set(alias, text);
+    this.names.set(alias, text);
   }
 
   /** @throws {ProtocolError} `bad_frame` if the number was never announced. */
   nameOf(alias: number): string {
-    const name = this.#names.get(alias);
+    const name = this.names.get(alias);
     if (name === undefined) throw new ProtocolError('bad_frame', `alias ${alias} was never announced`);
     return name;
   }

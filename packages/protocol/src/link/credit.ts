@@ -123,12 +123,13 @@ export interface ReceiveAccount {
 }
 
 /** The state of {@link ReceiveCredit}. Whether credit is held is not part of it: the rates and the driver decide that. */
-export interface ReceiveCreditState {
-  readonly accounts: Map<number, ReceiveAccount> | undefined;
-  readonly pool: number;
-  readonly permitted: ReceiveAccount | undefined;
-  readonly waiting: Set<ReceiveAccount> | undefined;
-}
+export type ReceiveCreditState = readonly [
+  accounts: Map<number, ReceiveAccount> | undefined,
+  pool: number,
+  permitted: ReceiveAccount | undefined,
+  waiting: Set<ReceiveAccount> | undefined,
+  unread: number,
+];
 
 /** The receiving side: how much is granted. */
 export class ReceiveCredit {
@@ -155,20 +156,11 @@ export class ReceiveCredit {
   }
 
   snapshot(): ReceiveCreditState {
-    return {
-      accounts: this.#accounts,
-      pool: this.#pool,
-      permitted: this.#permitted,
-      waiting: this.#waiting,
-    };
+    return [this.#accounts, this.#pool, this.#permitted, this.#waiting, this.#unread];
   }
 
-  restore({ accounts, pool, permitted, waiting }: ReceiveCreditState): void {
-    this.#accounts = accounts;
-    this.#pool = pool;
-    this.#permitted = permitted;
-    this.#waiting = waiting;
-    for (const { received, consumed } of accounts?.values() ?? []) this.#unread += received - consumed;
+  restore(state: ReceiveCreditState): void {
+    [this.#accounts, this.#pool, this.#permitted, this.#waiting, this.#unread] = state;
   }
 
   /** Charges that were received and not consumed, over all streams. */

@@ -25,7 +25,7 @@ export function outboxFields(outbox: Outbox): Fields {
     kept: filled(
       [...(written.messages?.snapshot() ?? [])].map(({ body, frame }) => [frame, bodyValues(body)]),
     ),
-    control: filled(control.frames.map(({ frame, counted }) => [frame, counted])),
+    control: filled((control.frames ?? []).map(({ frame, counted }) => [frame, counted])),
     lanes: filled(turns.map(laneOf)),
     sent:
       sentBodies &&
@@ -95,11 +95,14 @@ function restoreWritten(
   if (confirmed > count || frames.length !== (retain ? count - confirmed : 0))
     throw list.bad('as many as were not acknowledged');
   frames.forEach(assertCounted);
-  written.restore(
-    count,
-    frames,
-    list.optional((one) => one.count(frames.length)),
-  );
+  const replayAt = list.optional((one) => one.count(frames.length));
+  // As if all frames had just been written, and those before the next one had been written again.
+  written.count = count - frames.length;
+  written.confirm(written.count);
+  for (const frame of frames) written.appendCopy(frame);
+  if (replayAt === undefined) return;
+  written.replayFrom(confirmed);
+  for (let i = 0; i < replayAt; i++) written.nextReplayed();
 }
 
 /** @throws {ProtocolError} `bad_message`, and as `decodeLinkFrame`. */

@@ -44,16 +44,6 @@ export class WrittenFrames {
     return this.#replayAt;
   }
 
-  /**
-   * @param count frames written.
-   * @param unconfirmed the last ones of them, if frames are kept.
-   */
-  restore(count: number, unconfirmed: readonly Uint8Array[], replayAt: number | undefined): void {
-    this.count = this.#confirmed = count - unconfirmed.length;
-    for (const frame of unconfirmed) this.appendCopy(frame);
-    this.#replayAt = replayAt;
-  }
-
   /** The kept frames that are not confirmed, oldest first. */
   *unconfirmed(): Iterable<Uint8Array> {
     const log = this.#log;

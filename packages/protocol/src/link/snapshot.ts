@@ -73,7 +73,7 @@ export function restoreLink(link: Link, fields: Fields, limits: Limits, now: num
   restoreReceiveCredit(receiveCredit, objectField(fields, 'granted'));
   restoreReceived(acknowledgement, get(fields, 'received'), now);
   restoreContext(context, get(fields, 'context'), limits);
-  const begun = context?.snapshot().decoder?.state.snapshot().underWay;
+  const begun = context?.decoder?.state.snapshot().underWay;
   restoreAssembler(assembler, get(fields, 'partial'), limits, (streamId) => begun?.has(streamId) === true);
   restoreNames(aliases, get(fields, 'names'));
   restoreAliases(outbox.parts.writer.aliases, get(fields, 'aliases'));
@@ -90,21 +90,21 @@ export function restoreLink(link: Link, fields: Fields, limits: Limits, now: num
 // --- acknowledgement
 
 function receivedValues(acknowledgement: Acknowledgement, now: number): readonly unknown[] {
-  const { received, acknowledged, bytes, due } = acknowledgement.snapshot();
-  return [received, acknowledged, bytes, msUntil(due, now)];
+  const { received, due } = acknowledgement;
+  return [received, ...acknowledgement.snapshot(), msUntil(due, now)];
 }
 
 function restoreReceived(acknowledgement: Acknowledgement, value: unknown, now: number): void {
   const list = new ValueList(value, 'received frames');
-  const received = list.count();
-  const [acknowledged, bytes] = [list.count(received), list.count()];
-  acknowledgement.restore({ received, acknowledged, bytes, due: now + list.amount() });
+  acknowledgement.received = list.count();
+  acknowledgement.restore([list.count(acknowledgement.received), list.count()]);
+  acknowledgement.due = now + list.amount();
 }
 
 // --- names of agents
 
 function namesOf(aliases: AliasReader | undefined): unknown {
-  const names = [...(aliases?.snapshot() ?? [])];
+  const names = [...(aliases?.names ?? [])];
   return names.length === 0 ? undefined : names;
 }
 
@@ -118,8 +118,8 @@ function restoreNames(aliases: AliasReader | undefined, value: unknown): void {
 }
 
 function aliasesOf(aliases: AliasWriter | undefined): unknown {
-  const { names, next } = aliases?.snapshot() ?? NO_ALIASES;
-  return names.length === 0 ? undefined : [next, ...names];
+  const [numbers, next] = aliases?.snapshot() ?? NO_ALIASES;
+  return numbers.size === 0 ? undefined : [next, ...numbers.keys()];
 }
 
 function restoreAliases(aliases: AliasWriter | undefined, value: unknown): void {
@@ -130,17 +130,19 @@ function restoreAliases(aliases: AliasWriter | undefined, value: unknown): void 
   const isValid =
     names.every(isReachable) && new Set(names).size === names.length && names.length <= MAX_ALIASES;
   if (aliases === undefined || !isValid) throw list.bad('of a session with addressing, each once');
-  aliases.restore({ names, next });
+  // Oldest first; the numbers follow each other.
+  const first = next + MAX_ALIASES - names.length;
+  aliases.restore([new Map(names.map((name, i) => [name, (first + i) % MAX_ALIASES])), next]);
 }
 
-const NO_ALIASES = { names: [], next: 0 } as const;
+const NO_ALIASES = [new Map<string, number>(), 0] as const;
 /** The longest name of an agent. */
 const MAX_NAME = 128;
 
 // --- context
 
 function contextFields(context: LinkContext | undefined): Fields | undefined {
-  const { encoder, decoder } = context?.snapshot() ?? {};
+  const { encoder, decoder } = context ?? {};
   if (encoder === undefined && decoder === undefined) return undefined;
   return { sent: encoder && encoderFields(encoder), received: decoder && decoderFields(decoder) };
 }
@@ -153,9 +155,11 @@ function restoreContext(context: LinkContext | undefined, value: unknown, { maxM
   const { parameters } = context;
   const { ContextEncoder, ContextDecoder } = codecs.context.get();
   const [sent, received] = [get(value, 'sent'), get(value, 'received')];
-  const encoder = sent === undefined ? undefined : new ContextEncoder(parameters);
-  const decoder = received === undefined ? undefined : new ContextDecoder(parameters, maxMessageSize);
-  if (encoder !== undefined) restoreEncoder(encoder, objectField(value, 'sent'), parameters);
-  if (decoder !== undefined) restoreDecoder(decoder, objectField(value, 'received'), parameters);
-  context.restore({ encoder, decoder });
+  if (sent !== undefined) {
+    context.encoder = new ContextEncoder(parameters);
+    restoreEncoder(context.encoder, objectField(value, 'sent'), parameters);
+  }
+  if (received === undefined) return;
+  context.decoder = new ContextDecoder(parameters, maxMessageSize);
+  restoreDecoder(context.decoder, objectField(value, 'received'), parameters);
 }

@@ -21,7 +21,7 @@ const RUNS_TO_COMPLETION = 8;
 
 export function streamFields(streams: StreamTable): Fields {
   const { local, remote } = streams.last;
-  const { unwritten } = streams;
+  const [, unwritten] = streams.snapshot();
   return {
     last: [local, remote],
     open: filled([...streams.all()].map(streamValues)),
@@ -67,7 +67,9 @@ export function restoreStreams(streams: StreamTable, fields: Fields, { maxJsonDe
     if (streams.isLocal(id)) throw list.bad('of the peer');
     return id;
   });
-  if (ids.size > 0) streams.restore(open, new Set(unwritten));
+  const local = open.filter((stream) => stream.local).length;
+  const all = new Map(open.map((stream) => [stream.id, stream]));
+  if (ids.size > 0) streams.restore([all, new Set(unwritten), local, ids.size - local]);
 }
 
 /** One of our own errors, as this server refuses requests with no others. */
@@ -93,7 +95,7 @@ export function restoreSendCredit(credit: SendCredit, value: unknown): void {
 const accountOf = (list: ValueList) => ({ spent: list.count(), limit: list.amount() });
 
 export function receiveCreditFields(credit: ReceiveCredit): Fields {
-  const { accounts, pool, permitted, waiting } = credit.snapshot();
+  const [accounts, pool, permitted, waiting] = credit.snapshot();
   return {
     pool: orNull(pool),
     accounts: filled([...(accounts?.values() ?? [])].map(receiveValues)),
@@ -124,12 +126,15 @@ export function restoreReceiveCredit(credit: ReceiveCredit, fields: Fields): voi
   };
   const list = new ValueList([get(fields, 'pool'), get(fields, 'permitted')], 'granted credit');
   const waiting = new ValueList(get(fields, 'waiting') ?? [], 'streams that wait for credit').rest(find);
-  credit.restore({
-    accounts: accounts.size > 0 ? accounts : undefined,
-    pool: list.amount(),
-    permitted: list.optional(find),
-    waiting: waiting.length > 0 ? new Set(waiting) : undefined,
-  });
+  let unread = 0;
+  for (const { received, consumed } of accounts.values()) unread += received - consumed;
+  credit.restore([
+    accounts.size > 0 ? accounts : undefined,
+    list.amount(),
+    list.optional(find),
+    waiting.length > 0 ? new Set(waiting) : undefined,
+    unread,
+  ]);
 }
 
 function receiveAccountOf(list: ValueList): ReceiveAccount {
@@ -148,7 +153,7 @@ function receiveAccountOf(list: ValueList): ReceiveAccount {
 // --- unfinished bodies
 
 export function assemblerValues(assembler: Assembler): unknown {
-  const bodies = assembler.snapshot() ?? [];
+  const bodies = assembler.unfinished ?? [];
   return filled([...bodies].map(([id, body]) => unfinishedValues(id, body)));
 }
 
@@ -162,7 +167,7 @@ function unfinishedValues(streamId: number, body: Unfinished): readonly unknown[
 
 /** Whether a body is handed on as it arrives, as tensors are. */
 export function hasPieces(assembler: Assembler): boolean {
-  return [...(assembler.snapshot()?.values() ?? [])].some(({ pieces }) => pieces === undefined);
+  return [...(assembler.unfinished?.values() ?? [])].some(({ pieces }) => pieces === undefined);
 }
 
 /**
@@ -184,7 +189,7 @@ export function restoreAssembler(
       throw list.bad('one for each stream, shorter than they will be');
     bodies.set(streamId, body);
   });
-  if (bodies.size > 0) assembler.restore(bodies);
+  if (bodies.size > 0) assembler.unfinished = bodies;
 }
 
 function unfinishedOf(list: ValueList, maxMessageSize: number, maxMetadataSize: number): Unfinished {

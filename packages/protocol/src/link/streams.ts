@@ -32,6 +32,14 @@ export interface LastStreams {
   readonly remote: number;
 }
 
+/** The state of a {@link StreamTable}; the first two are `undefined` before the first of each. */
+export type StreamTableState = readonly [
+  streams: Map<number, OpenStream> | undefined,
+  unwritten: Set<number> | undefined,
+  openLocal: number,
+  openRemote: number,
+];
+
 const NO_STREAMS: LastStreams = { local: 0, remote: 0 };
 
 export class StreamTable {
@@ -60,17 +68,13 @@ export class StreamTable {
     this.#maxRemote = maxRemote;
   }
 
-  /** The rest of its state are {@link all} and {@link last}. */
-  get unwritten(): ReadonlySet<number> | undefined {
-    return this.#unwritten;
+  /** Its state beside {@link last}, which the constructor restores. */
+  snapshot(): StreamTableState {
+    return [this.#streams, this.#unwritten, this.#openLocal, this.#openRemote];
   }
 
-  /** @param unwritten see {@link closeUnwritten}. */
-  restore(streams: readonly OpenStream[], unwritten: Set<number>): void {
-    this.#streams = new Map(streams.map((stream) => [stream.id, stream]));
-    this.#unwritten = unwritten;
-    this.#openLocal = streams.filter(({ local }) => local).length;
-    this.#openRemote = streams.length - this.#openLocal + unwritten.size;
+  restore(state: StreamTableState): void {
+    [this.#streams, this.#unwritten, this.#openLocal, this.#openRemote] = state;
   }
 
   /** Open streams of both ends. */

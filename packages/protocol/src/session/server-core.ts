@@ -44,7 +44,11 @@ export class ServerCore extends Core implements ServerSessionCore {
   /** @throws {ProtocolError} as `restoreSession`. This core is of no use then. */
   restore(state: RestoredSession, now: number): void {
     const { id, role, last, leftMs, idleMs, fields } = state;
-    this.timers.tick(now);
+    const { timers } = this;
+    timers.now = now - idleMs;
+    timers.touch();
+    timers.now = now;
+    timers.startState(leftMs ?? Infinity);
     this.role.restore(role, now);
     const { offer, negotiated } = role.answer;
     if (negotiated === undefined) throw new ProtocolError('bad_message', 'the offer was not accepted');
@@ -56,9 +60,8 @@ export class ServerCore extends Core implements ServerSessionCore {
     this.isLost = leftMs !== undefined;
     this.isConnected = !this.isLost;
     this.lifecycle = this.isLost ? LifecycleState.SUSPENDED : LifecycleState.ESTABLISHED;
-    this.timers.restore([idleMs, leftMs ?? Infinity]);
-    this.timers.liveness.restart(now);
-    this.timers.liveness.roundTripMs = state.roundTripMs;
+    timers.liveness.restart(now);
+    timers.liveness.roundTripMs = state.roundTripMs;
     this.unknownMessages = state.unknownMessages;
     this.channel.restore(fields, now);
   }

@@ -60,14 +60,12 @@ export class SessionTimers {
     this.liveness = new Liveness(timers);
   }
 
-  /** The milliseconds since the last data, and those that are left of the present state. A PING under way is forgotten. */
+  /**
+   * The milliseconds since the last data, which {@link touch} restores, and those that are left of the present state.
+   * A PING under way is forgotten.
+   */
   snapshot(): readonly [idleMs: number, leftMs: number] {
     return [this.now - this.#lastData, this.#state - this.now];
-  }
-
-  restore([idleMs, leftMs]: readonly [number, number]): void {
-    this.#lastData = this.now - idleMs;
-    this.#state = this.now + leftMs;
   }
 
   /** Readings never go back. */

@@ -393,8 +393,8 @@ function textOf(bytes: Uint8Array, agent: string | undefined): string {
 function contextOf({ core: { channel } }: End): { readonly sent: unknown; readonly received: unknown } {
   if (!(channel instanceof LinkChannel)) throw new Error('the session has no link');
   const link: unknown = Reflect.get(channel, 'link');
-  const parts = Reflect.get(link as object, 'parts') as { readonly context?: { snapshot(): Coders } };
-  const { encoder, decoder } = parts.context?.snapshot() ?? {};
+  const parts = Reflect.get(link as object, 'parts') as { readonly context?: Coders };
+  const { encoder, decoder } = parts.context ?? {};
   return { sent: keptBy(encoder?.state), received: keptBy(decoder?.state) };
 }
 
