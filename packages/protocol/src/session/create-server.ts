@@ -13,7 +13,7 @@ export function createServerSession(options: SessionOptions): ServerSessionCore 
  * Goes on with the session of another process, which must not go on with it. Its connection is the driver's to bring:
  * the one that the session had, or after `handleDisconnected` another one that resumes it.
  *
- * @param options of a server. The session keeps its agreement, whatever this server agrees on with new clients.
+ * @param options of a server. The session keeps its agreement, even if this server makes another one with new clients.
  * @param snapshot what {@link ServerSessionCore.snapshot} has returned.
  * @param now clock reading of this process.
  * @throws {ProtocolError} `unknown_version` for a format that this build does not read; `truncated`, `bad_checksum`,

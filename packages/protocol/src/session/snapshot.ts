@@ -185,7 +185,7 @@ function ratesOf(list: ValueList): RateState {
 
 // --- restoring
 
-/** The options of a session that goes on as its agreement says, whatever this server states to new clients. */
+/** The options of a session that goes on as its agreement says, even if this server states something else to new clients. */
 export function optionsFor({ negotiated }: Answer, options: SessionOptions): SessionOptions {
   const { capabilities } = options;
   const stated = negotiated?.extensions ?? NO_EXTENSIONS;

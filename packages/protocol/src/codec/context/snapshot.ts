@@ -63,7 +63,7 @@ export function restoreDecoder(decoder: ContextDecoder, fields: Fields, paramete
 }
 
 /**
- * Coding for a body whose coder is in another process: in context, whatever other codecs would have made of it.
+ * Coding for a body whose coder is in another process: always in context, as no other codec is there to compare with.
  *
  * @param content the body, uncoded; must not be changed any more.
  */
