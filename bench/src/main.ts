@@ -20,6 +20,7 @@ const BENCHES: Readonly<Record<string, string>> = {
   cancel: 'delay from an abort at the client to the signal of the handler',
   avp: 'tensors: frames against JSON, large transfers against chunked ws, and delays beside them',
   page: 'a browser page up to its first message: sizes, transfers, times; against socket.io and others',
+  snapshot: 'a session as bytes for another process: idle, in a reply, with a context; against a handshake',
   stall: 'round trips in one session while another sends megabytes of text',
 };
 

@@ -107,6 +107,10 @@ const NOTICED: Readonly<Record<string, Readonly<Record<string, readonly string[]
   'avp-sizes.json': {
     rows: ['dim', 'dtype', 'seed_table', 'current_format', 'current_format_recipes_with_the_same_total'],
   },
+  'session-snapshot.json': {
+    restored: ['snapshot_hex', 'summary', 'resume', 'writes_hex', 'receives_hex', 'events'],
+    refused: ['snapshot_hex', 'code'],
+  },
   'tokenizer.json': { cases: ['text', 'CL100K_BASE', 'O200K_BASE', 'LLAMA_BPE'] },
 };
 

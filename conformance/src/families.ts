@@ -9,6 +9,7 @@ import { m2mFrame } from './m2m-frame.js';
 import { m2mLegacy } from './m2m-legacy.js';
 import { m2mMessages } from './m2m-messages.js';
 import { m2mSecure } from './m2m-secure.js';
+import { sessionSnapshot } from './session-snapshot.js';
 import { tokenizer } from './tokenizer.js';
 
 /** Every family that the runner knows, in the order of execution. */
@@ -24,4 +25,5 @@ export const FAMILIES: readonly Family[] = [
   avpHandshake,
   avpSizes,
   tokenizer,
+  sessionSnapshot,
 ];

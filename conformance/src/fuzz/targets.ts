@@ -8,6 +8,7 @@ import { KEPT_TARGETS } from './kept-targets.js';
 import { M2M_TARGETS } from './m2m-targets.js';
 import { RELAY_TARGETS } from './relay-target.js';
 import { SESSION_TARGETS } from './session-target.js';
+import { SNAPSHOT_TARGETS } from './snapshot-target.js';
 import type { Target } from './target.js';
 import { TEXT_TARGETS } from './text-targets.js';
 
@@ -20,6 +21,7 @@ export const TARGETS: readonly Target[] = [
   ...AVP_TARGETS,
   ...CONTEXT_TARGETS,
   ...SESSION_TARGETS,
+  ...SNAPSHOT_TARGETS,
   ...RELAY_TARGETS,
   ...DIALOGUE_TARGETS,
   ...EXPLAIN_TARGETS,

@@ -25,6 +25,12 @@ export type { EventRoute, Wire } from './endpoint/ports.js';
 export { closeReasonOf } from './session/close-reason.js';
 export { newSessionId } from './session/random-id.js';
 
+// Sessions that move to another process
+
+export { createServerSession, restoreSession } from './session/create-server.js';
+export { SNAPSHOT_FORMAT } from './session/snapshot.js';
+export type { ServerSessionCore } from './session/types.js';
+
 // Clocks and timers
 
 export { GuardedClock } from './endpoint/guard.js';

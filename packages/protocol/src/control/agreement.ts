@@ -300,10 +300,14 @@ export class AgreementCache {
   recall(hello: HelloPayload, scope: string, answer: (offer: Offer, key: string) => Answer): Answer {
     const offer = offerOf(hello);
     // The key is the spelling: finding out what an offer means takes longer.
-    const name = `${scope} ${JSON.stringify(offer)}`;
+    return this.share(`${scope} ${JSON.stringify(offer)}`, () => answer(offer, offerKey(offer)));
+  }
+
+  /** The answer with this name; calls `make` if it is not cached. */
+  share(name: string, make: () => Answer): Answer {
     const known = this.#answers.get(name);
     if (known !== undefined) return known;
-    const made = answer(offer, offerKey(offer));
+    const made = make();
     if (name.length <= MAX_NAME_LENGTH) {
       if (this.#answers.size >= MAX_ANSWERS) this.#answers.clear();
       this.#answers.set(name, made);

@@ -9,6 +9,9 @@ const MAX_FRAMES = 32;
 const MAX_BYTES = 64 * 1024;
 const MAX_DELAY_MS = 200;
 
+/** The frames that the last acknowledgement covered, and the bytes that have arrived since. */
+type AcknowledgementState = readonly [acknowledged: number, bytes: number];
+
 export class Acknowledgement {
   /** Counted frames received since the session began. */
   received = 0;
@@ -20,6 +23,15 @@ export class Acknowledgement {
 
   constructor(outbox: UncountedFrames) {
     this.#outbox = outbox;
+  }
+
+  /** Its state beside {@link received} and {@link due}. */
+  snapshot(): AcknowledgementState {
+    return [this.#acknowledged, this.#bytes];
+  }
+
+  restore(state: AcknowledgementState): void {
+    [this.#acknowledged, this.#bytes] = state;
   }
 
   handleReceived(bytes: number, now: number): void {

@@ -43,10 +43,22 @@ export function isReachable(name: string): boolean {
   return isAgentId(name) || isAgentAddress(name) || SERVER_NAME.test(name);
 }
 
+/** The state of an {@link AliasWriter}. */
+type AliasWriterState = readonly [aliases: Map<string, number>, next: number];
+
 /** The sending side: numbers for names. */
 export class AliasWriter {
-  readonly #aliases = new Map<string, number>();
+  #aliases = new Map<string, number>();
   #next = 0;
+
+  /** The names in use with their numbers, oldest first, and the next number. */
+  snapshot(): AliasWriterState {
+    return [this.#aliases, this.#next];
+  }
+
+  restore(state: AliasWriterState): void {
+    [this.#aliases, this.#next] = state;
+  }
 
   /** The number of `name`; `undefined` if it has to be announced first. */
   aliasOf(name: string): number | undefined {
@@ -71,7 +83,8 @@ export type Addressing = 'agents' | 'server';
 
 /** The receiving side: names for numbers. */
 export class AliasReader {
-  readonly #names = new Map<number, string>();
+  /** Its state, which {@link handleAlias} restores. */
+  readonly names = new Map<number, string>();
   readonly #addressing: Addressing;
 
   constructor(addressing: Addressing = 'agents') {
@@ -95,12 +108,12 @@ export class AliasReader {
         'an alias must name an agent: 1 to 128 letters, digits, - or _, or ~ and up to 127 of them',
       );
     }
-    this.#names.set(alias, text);
+    this.names.set(alias, text);
   }
 
   /** @throws {ProtocolError} `bad_frame` if the number was never announced. */
   nameOf(alias: number): string {
-    const name = this.#names.get(alias);
+    const name = this.names.get(alias);
     if (name === undefined) throw new ProtocolError('bad_frame', `alias ${alias} was never announced`);
     return name;
   }

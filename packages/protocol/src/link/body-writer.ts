@@ -32,7 +32,7 @@ export class BodyWriter {
   readonly #frames: WrittenFrames;
   #credit: SendCredit | undefined;
   #context: LinkContext | undefined;
-  #aliases: AliasWriter | undefined;
+  aliases: AliasWriter | undefined;
 
   constructor(frames: WrittenFrames) {
     this.#frames = frames;
@@ -41,15 +41,15 @@ export class BodyWriter {
   attach({ credit, context, aliases }: BodyWriterParts): void {
     this.#credit = credit;
     this.#context = context;
-    this.#aliases = aliases;
+    this.aliases = aliases;
   }
 
   /** The frame that has to precede the next one of a queue: it announces the number of the body's agent. */
   announce({ first: item, offset }: SendQueue): Uint8Array | undefined {
     if (offset > 0 || 'frame' in item || 'bare' in item || item.agent === undefined) return undefined;
-    item.alias = this.#aliases?.aliasOf(item.agent);
-    if (item.alias !== undefined || this.#aliases === undefined) return undefined;
-    return this.#frames.appendCopy(this.#aliases.announce(item.agent));
+    item.alias = this.aliases?.aliasOf(item.agent);
+    if (item.alias !== undefined || this.aliases === undefined) return undefined;
+    return this.#frames.appendCopy(this.aliases.announce(item.agent));
   }
 
   /** The next frame of a queue, or `undefined` if it has no credit for any. */
@@ -64,10 +64,10 @@ export class BodyWriter {
       return bare;
     }
     if ('frame' in item) {
-      const { frame, size } = item;
-      queue.resize(-size);
+      const { frame } = item;
+      queue.resize(-frame.length);
       queue.shift();
-      return this.#frames.appendCopy(typeof frame === 'function' ? frame() : frame);
+      return this.#frames.appendCopy(this.#context?.endWith(queue.streamId, frame) ?? frame);
     }
     if (item instanceof StreamedBody || item.deferred === undefined) return this.#writeBody(queue, item);
     const coded = this.#encode(queue, item);

@@ -18,23 +18,24 @@ import {
  * order in which both ends count frames. Each coder is created when it is first needed.
  */
 export class LinkContext {
-  readonly #parameters: ContextParameters;
+  readonly parameters: ContextParameters;
   readonly #maxMessageSize: number;
-  #encoder: ContextEncoder | undefined;
-  #decoder: ContextDecoder | undefined;
+  /** Its state: the coder of each direction, created when it is first needed. */
+  encoder: ContextEncoder | undefined;
+  decoder: ContextDecoder | undefined;
 
   /** @param maxMessageSize bytes of a received message, decoded. */
   constructor(parameters: ContextParameters, maxMessageSize: number) {
-    this.#parameters = parameters;
+    this.parameters = parameters;
     this.#maxMessageSize = maxMessageSize;
   }
 
   get sent(): ContextUse {
-    return useOf(this.#encoder);
+    return useOf(this.encoder);
   }
 
   get received(): ContextUse {
-    return useOf(this.#decoder);
+    return useOf(this.decoder);
   }
 
   // --- sending
@@ -43,30 +44,27 @@ export class LinkContext {
   encode(body: OutgoingBody): OutgoingBody {
     const { deferred, kind, streamId } = body;
     if (deferred === undefined) return body;
-    this.#encoder ??= new (codecs.context.get().ContextEncoder)(this.#parameters);
-    const { offer, ...coded } = deferred.encode(this.#encoder, streamId, kind, kind === LinkKind.CHUNK);
-    if (offer !== undefined) this.#encoder.begin(streamId, offer);
+    this.encoder ??= new (codecs.context.get().ContextEncoder)(this.parameters);
+    const { offer, ...coded } = deferred.encode(this.encoder, streamId, kind, kind === LinkKind.CHUNK);
+    if (offer !== undefined) this.encoder.begin(streamId, offer);
     return { ...body, ...coded, deferred: undefined };
   }
 
   /** The last frame of a body is written. */
   handleWritten({ codec, streamId }: BodyFields): void {
-    if (codec === BodyCodec.CONTEXT) this.#encoder?.complete(streamId);
+    if (codec === BodyCodec.CONTEXT) this.encoder?.complete(streamId);
   }
 
   /** A request is cancelled; some of its frames may have been written. */
   handleDropped(streamId: number): void {
-    this.#encoder?.abandon(streamId);
+    this.encoder?.abandon(streamId);
   }
 
-  /** The frame that ends a stream; called when it is written. */
-  endFrame(streamId: number): Uint8Array<ArrayBuffer> {
-    return encodeSignalFrame(LinkKind.END, streamId, this.#encoder?.end(streamId));
-  }
-
-  /** The error that ends a stream is written. */
-  handleFailed(streamId: number): void {
-    this.#encoder?.end(streamId);
+  /** The frame that ends a stream is written: its end, which gets the CRC of the parts before it, or its error. */
+  endWith(streamId: number, frame: Uint8Array): Uint8Array {
+    const checksum = this.encoder?.end(streamId);
+    const isEnd = ((frame[0] ?? 0) & 0x0f) === LinkKind.END;
+    return isEnd ? encodeSignalFrame(LinkKind.END, streamId, checksum) : frame;
   }
 
   // --- receiving
@@ -80,30 +78,30 @@ export class LinkContext {
   receiveFirst({ streamId, flags }: LinkFrame, bytes: Uint8Array): void {
     if (flags & LinkFlag.SECRET)
       throw new ProtocolError('bad_frame', 'a secret body must not be coded in context');
-    this.#decoder ??= new (codecs.context.get().ContextDecoder)(this.#parameters, this.#maxMessageSize);
-    this.#decoder.begin(streamId, bytes);
+    this.decoder ??= new (codecs.context.get().ContextDecoder)(this.parameters, this.#maxMessageSize);
+    this.decoder.begin(streamId, bytes);
   }
 
   /** Decodes a complete body in context. @throws {ProtocolError} on any violation; the session ends then. */
   receive(body: ReceivedBody, streamId: number, isPart: boolean): ReceivedBody {
-    const content = (this.#decoder as ContextDecoder).complete(streamId, body.bytes, isPart);
+    const content = (this.decoder as ContextDecoder).complete(streamId, body.bytes, isPart);
     const charge = body.charge + expansionOf(content.length, body.bytes.length);
     return { ...body, content, originalLength: content.length, charge };
   }
 
   /** @throws {ProtocolError} `bad_checksum`, `truncated`, `trailing_bytes`. */
   receiveEnd(streamId: number, rest: Uint8Array): void {
-    if (this.#decoder !== undefined) this.#decoder.end(streamId, rest);
+    if (this.decoder !== undefined) this.decoder.end(streamId, rest);
     else if (rest.length > 0) throw new ProtocolError('trailing_bytes', 'an end frame has no body');
   }
 
   receiveError(streamId: number): void {
-    this.#decoder?.fail(streamId);
+    this.decoder?.fail(streamId);
   }
 
   /** The peer cancels a request; some of its frames may have arrived. */
   receiveCancel(streamId: number): void {
-    this.#decoder?.abandon(streamId);
+    this.decoder?.abandon(streamId);
   }
 }
 

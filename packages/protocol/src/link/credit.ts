@@ -33,16 +33,30 @@ export interface InitialCredit {
   readonly stream: number;
 }
 
+/** What was spent on one stream, and up to where the peer accepts. */
+export interface SendAccount {
+  spent: number;
+  limit: number;
+}
+
 /** The sending side: how much may be written. */
 export class SendCredit {
   readonly #messages: number;
   readonly #stream: number;
   /** Created with the first body: most sessions are idle. */
-  #accounts: Map<number, { spent: number; limit: number }> | undefined;
+  #accounts: Map<number, SendAccount> | undefined;
 
   constructor({ messages, stream }: InitialCredit) {
     this.#messages = messages;
     this.#stream = stream;
+  }
+
+  snapshot(): ReadonlyMap<number, SendAccount> | undefined {
+    return this.#accounts;
+  }
+
+  restore(accounts: Map<number, SendAccount>): void {
+    this.#accounts = accounts;
   }
 
   /** Charges that the stream may still spend. */
@@ -93,7 +107,7 @@ export interface ReceiveCreditOptions {
   readonly maxOverrun: number;
 }
 
-interface Account {
+export interface ReceiveAccount {
   readonly id: number;
   received: number;
   consumed: number;
@@ -108,6 +122,15 @@ interface Account {
   isOver: boolean;
 }
 
+/** The state of {@link ReceiveCredit}. Whether credit is held is not part of it: the rates and the driver decide that. */
+export type ReceiveCreditState = readonly [
+  accounts: Map<number, ReceiveAccount> | undefined,
+  pool: number,
+  permitted: ReceiveAccount | undefined,
+  waiting: Set<ReceiveAccount> | undefined,
+  unread: number,
+];
+
 /** The receiving side: how much is granted. */
 export class ReceiveCredit {
   readonly #messages: number;
@@ -115,11 +138,11 @@ export class ReceiveCredit {
   readonly #maxShare: number;
   readonly #maxOverrun: number;
   readonly #outbox: UncountedFrames;
-  #accounts: Map<number, Account> | undefined;
+  #accounts: Map<number, ReceiveAccount> | undefined;
   #pool: number;
   /** The stream whose incomplete message is let through, and the streams that wait for that permit. */
-  #permitted: Account | undefined;
-  #waiting: Set<Account> | undefined;
+  #permitted: ReceiveAccount | undefined;
+  #waiting: Set<ReceiveAccount> | undefined;
   #isHeld = false;
   #unread = 0;
 
@@ -130,6 +153,14 @@ export class ReceiveCredit {
     this.#maxOverrun = maxOverrun;
     this.#outbox = outbox;
     this.#pool = pool;
+  }
+
+  snapshot(): ReceiveCreditState {
+    return [this.#accounts, this.#pool, this.#permitted, this.#waiting, this.#unread];
+  }
+
+  restore(state: ReceiveCreditState): void {
+    [this.#accounts, this.#pool, this.#permitted, this.#waiting, this.#unread] = state;
   }
 
   /** Charges that were received and not consumed, over all streams. */
@@ -242,7 +273,7 @@ export class ReceiveCredit {
     this.#permit();
   }
 
-  #accountOf(id: number): Account {
+  #accountOf(id: number): ReceiveAccount {
     let account = this.#accounts?.get(id);
     if (account === undefined) {
       const share = id === 0 ? this.#messages : this.#stream;
@@ -263,7 +294,7 @@ export class ReceiveCredit {
   }
 
   /** Extends the window once half of it has been consumed. */
-  #replenish(account: Account): boolean {
+  #replenish(account: ReceiveAccount): boolean {
     // Without a limit there is nothing to grant.
     if (this.#isHeld || account.limit === Infinity || account.isOver) return false;
     if (account.limit - account.consumed > account.share / 2) return false;
@@ -274,7 +305,7 @@ export class ReceiveCredit {
     return this.#grant(account, account.consumed + account.share);
   }
 
-  #grant(account: Account, limit: number): boolean {
+  #grant(account: ReceiveAccount, limit: number): boolean {
     if (limit <= account.limit) return false;
     account.limit = limit;
     this.#send(account.id, limit);
@@ -295,12 +326,12 @@ export class ReceiveCredit {
     return total;
   }
 
-  #extend(account: Account): boolean {
+  #extend(account: ReceiveAccount): boolean {
     return !this.#isHeld && this.#grant(account, account.received + Math.min(account.missing, PERMIT_STEP));
   }
 
   /** Adds a stream to those that wait for the permit, or removes it from them. */
-  #enqueue(account: Account, waits: boolean): void {
+  #enqueue(account: ReceiveAccount, waits: boolean): void {
     if (!waits) {
       this.#waiting?.delete(account);
       return;
@@ -322,6 +353,6 @@ export class ReceiveCredit {
 }
 
 /** The message alone fills the share, so reading cannot make room for the rest of it. */
-function needsPermit({ missing, consumed, bodyStart, limit, received }: Account): boolean {
+function needsPermit({ missing, consumed, bodyStart, limit, received }: ReceiveAccount): boolean {
   return missing > limit - received && consumed >= bodyStart;
 }

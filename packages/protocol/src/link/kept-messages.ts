@@ -4,7 +4,7 @@ import type { OutgoingBody } from './frame.js';
 /** Memory of a kept message beside its bytes: the object and its place in the queue. */
 const MESSAGE_MEMORY = 512;
 
-interface Kept {
+export interface Kept {
   readonly body: OutgoingBody;
   /** The number of its last frame. */
   readonly frame: number;
@@ -18,6 +18,11 @@ export class KeptMessages {
   /** Approximate bytes of memory taken by the messages. */
   memory = 0;
   readonly #messages = new Fifo<Kept>();
+
+  /** Its state, which {@link add} restores. */
+  snapshot(): Iterable<Kept> {
+    return this.#messages;
+  }
 
   add(body: OutgoingBody, frame: number): void {
     this.#messages.push({ body, frame });

@@ -60,6 +60,12 @@ export interface LinkOptions {
   readonly last?: LastStreams | undefined;
 }
 
+/** Everything that holds state of a link. */
+export interface LinkParts extends StreamParts {
+  readonly acknowledgement: Acknowledgement;
+  readonly aliases: AliasReader | undefined;
+}
+
 /** Least memory for unconfirmed frames: four times the bytes after which a peer acknowledges. */
 const MIN_RETAINED = 256 * 1024;
 
@@ -144,9 +150,18 @@ export class Link {
     return this.#receiveCredit.unread;
   }
 
-  /** What holds its state, for a link that replaces it. */
-  get parts(): Pick<StreamParts, 'streams' | 'assembler' | 'receiveCredit'> {
-    return { streams: this.#streams, assembler: this.#assembler, receiveCredit: this.#receiveCredit };
+  /** What holds its state beside the counts of frames, for a link that replaces it and for snapshots. */
+  get parts(): LinkParts {
+    return {
+      streams: this.#streams,
+      outbox: this.#outbox,
+      assembler: this.#assembler,
+      sendCredit: this.#sendCredit,
+      receiveCredit: this.#receiveCredit,
+      acknowledgement: this.#acknowledgement,
+      context: this.#context,
+      aliases: this.#receiver.aliases,
+    };
   }
 
   // --- input

@@ -1,4 +1,7 @@
-import type { BodyWriterParts } from './body-writer.js';
+import type { Fifo } from '../base/fifo.js';
+import type { BodyWriter, BodyWriterParts } from './body-writer.js';
+import type { WrittenFrames } from './replay.js';
+import type { ControlQueue, SendQueue } from './send-queue.js';
 
 /** The link as its outbox sees it. */
 
@@ -14,4 +17,14 @@ export interface OutboxParts extends BodyWriterParts {
    * and never acknowledges would make this end keep everything. @default Infinity
    */
   readonly maxRetained?: number | undefined;
+}
+
+/** Everything that holds state of an outbox. */
+export interface OutboxState {
+  readonly queues: readonly SendQueue[];
+  /** Those of them that can write a frame, in order of turn. */
+  readonly ready: Fifo<SendQueue>;
+  readonly control: ControlQueue;
+  readonly written: WrittenFrames;
+  readonly writer: BodyWriter;
 }

@@ -3,31 +3,23 @@ import type { BodyCounts, CodedBody } from '../codec/body.js';
 import { BodyWriter } from './body-writer.js';
 import { endsMessage, type OutgoingBody, type UncountedFrames } from './frame.js';
 import type { KeptMessages } from './kept-messages.js';
-import type { OutboxListener, OutboxParts } from './outbox-parts.js';
+import type { OutboxListener, OutboxParts, OutboxState } from './outbox-parts.js';
 import type { Pacer } from './rates.js';
 import { WrittenFrames } from './replay.js';
-import {
-  ControlQueue,
-  type QueueItem,
-  type QueueTotals,
-  SendQueue,
-  type UnwrittenBody,
-} from './send-queue.js';
+import { ControlQueue, type QueueItem, SendQueue, type UnwrittenBody } from './send-queue.js';
 import { StreamedBody } from './streamed-body.js';
 
 /** Memory of a queued body beside its bytes: the object, its place in the queue, its codings. */
 const ITEM_MEMORY = 512;
 
 /**
- * Everything that is queued to be written, and its order: control frames first, then the streams in turn, one
- * frame each. Large bodies are cut into fragments, so that nothing waits for a whole tensor. Order is kept
- * within a stream, not between streams.
+ * Everything that is queued to be written, and its order: control frames first, then the streams in turn, one frame
+ * each. Large bodies are cut into fragments, so that nothing waits for a whole tensor. Order is kept within a stream.
  *
- * The driver pulls one frame whenever the socket has room, so a frame is built no earlier than it is written.
- * A stream is skipped while it has no credit for its next frame, and a message does not begin before the
- * peer's rate allows it.
+ * The driver pulls one frame whenever the socket has room, so a frame is built no earlier than it is written. A stream
+ * is skipped while it has no credit for its next frame, and a message does not begin before the peer's rate allows it.
  */
-export class Outbox implements QueueTotals, UncountedFrames {
+export class Outbox implements UncountedFrames {
   /** Bytes queued on all streams; control frames do not count. */
   queuedBytes = 0;
   /** Bodies and frames queued on all streams. */
@@ -117,9 +109,20 @@ export class Outbox implements QueueTotals, UncountedFrames {
 
   /** Bodies that are not completely written. */
   unwritten(): UnwrittenBody[] {
+    return this.parts.queues.flatMap((queue) => queue.unwritten());
+  }
+
+  /** What holds its state, for a snapshot: the peer's rates delay nothing at a server, which it leaves out. */
+  get parts(): OutboxState {
     const queues = [...(this.#streams?.values() ?? [])];
     if (this.#messages !== undefined) queues.unshift(this.#messages);
-    return queues.flatMap((queue) => queue.unwritten());
+    return {
+      queues,
+      ready: this.#ready,
+      control: this.#control,
+      written: this.#written,
+      writer: this.#writer,
+    };
   }
 
   // --- queueing
@@ -156,10 +159,9 @@ export class Outbox implements QueueTotals, UncountedFrames {
     this.#ready.push(queue);
   }
 
-  /** Queues a frame after all bodies of its stream. A function is called when its frame is written. */
-  pushAfter(streamId: number, frame: Uint8Array | (() => Uint8Array)): void {
-    const size = typeof frame === 'function' ? 1 : frame.length;
-    this.#push(streamId, { frame, size }, size);
+  /** Queues a frame after all bodies of its stream: its end or its error. */
+  pushAfter(streamId: number, frame: Uint8Array): void {
+    this.#push(streamId, { frame }, frame.length);
   }
 
   /** Queues a message of a session without a link; `frame` is the whole WebSocket message. */
@@ -212,9 +214,7 @@ export class Outbox implements QueueTotals, UncountedFrames {
     this.#ready.clear();
     this.#paced = undefined;
     this.#released = undefined;
-    this.queuedBytes = 0;
-    this.queuedItems = 0;
-    this.blockedStreams = 0;
+    this.queuedBytes = this.queuedItems = this.blockedStreams = 0;
   }
 
   // --- connections

@@ -68,6 +68,15 @@ export class Pacer {
   }
 }
 
+/** The state of a {@link RateLimiter}: levels of its buckets, `undefined` before the first use. */
+export interface RateState {
+  readonly messages: number | undefined;
+  readonly bytes: number | undefined;
+  readonly controls: number | undefined;
+  /** Milliseconds; `Infinity` if the gate is open. */
+  readonly opensIn: number;
+}
+
 /** The receiving side: a gate. While it is closed, no credit is granted. */
 export class RateLimiter {
   /** If set, every request is refused with this error, regardless of the rate. */
@@ -80,6 +89,25 @@ export class RateLimiter {
 
   constructor(limits: GateLimits) {
     this.#limits = limits;
+  }
+
+  /** The levels of its buckets, and the milliseconds until the gate opens. {@link refusal} belongs to this server. */
+  snapshot(now: number): RateState {
+    const [messages, bytes, controls] = [this.#messages, this.#bytes, this.#controls];
+    return {
+      messages: messages?.level(now),
+      bytes: bytes?.level(now),
+      controls: controls?.level(now),
+      opensIn: this.#opensAt - now,
+    };
+  }
+
+  restore({ messages, bytes, controls, opensIn }: RateState, now: number): void {
+    const { messagesPerMinute, bytesPerSecond, controlMessagesPerMinute } = this.#limits;
+    this.#messages = bucketAt(messages, messagesPerMinute, MINUTE_MS, now);
+    this.#bytes = bucketAt(bytes, bytesPerSecond, SECOND_MS, now);
+    this.#controls = bucketAt(controls, controlMessagesPerMinute, MINUTE_MS, now);
+    this.#opensAt = now + opensIn;
   }
 
   get isClosed(): boolean {
@@ -169,6 +197,19 @@ function bucketOf(
 ): TokenBucket | undefined {
   if (amount === undefined || amount === Infinity || amount === 0) return undefined;
   return new TokenBucket(bursts * amount, amount / periodMs, now);
+}
+
+/** A receiver's bucket with `level` in it; `undefined` without a level or a rate. */
+function bucketAt(
+  level: number | undefined,
+  amount: number,
+  periodMs: number,
+  now: number,
+): TokenBucket | undefined {
+  if (level === undefined) return undefined;
+  const bucket = bucketOf(amount, periodMs, TOLERANCE, now);
+  bucket?.spend(Math.max(0, bucket.level(now) - level), now);
+  return bucket;
 }
 
 function excess(rate: string, retryAfterMs: number): ProtocolError {

@@ -24,7 +24,7 @@ export interface BodyPiece {
 export const TRANSFER_OVERHEAD = 65 * 1024;
 
 /** A body that has not arrived completely. */
-interface Unfinished {
+export interface Unfinished {
   readonly kind: LinkKind;
   readonly codec: BodyCodec;
   readonly secret: boolean;
@@ -49,8 +49,8 @@ type AssemblyLimits = Pick<Limits, 'maxMessageSize' | 'maxTransferSize' | 'maxMe
 export class Assembler {
   readonly #limits: AssemblyLimits;
   readonly #aliases: Pick<AliasReader, 'nameOf'> | undefined;
-  /** By stream. Created when needed: most bodies arrive in one frame. */
-  #unfinished: Map<number, Unfinished> | undefined;
+  /** Its state, by stream. Created when needed: most bodies arrive in one frame. */
+  unfinished: Map<number, Unfinished> | undefined;
 
   /** @param aliases set if addressing was negotiated. */
   constructor(limits: AssemblyLimits, aliases?: Pick<AliasReader, 'nameOf'>) {
@@ -64,7 +64,7 @@ export class Assembler {
    * @throws {ProtocolError} `bad_frame`, `message_too_large`, and the codes of {@link decodeBodyHead}.
    */
   add(frame: LinkFrame): ReceivedBody | undefined {
-    const body = this.#unfinished?.get(frame.streamId);
+    const body = this.unfinished?.get(frame.streamId);
     if (body === undefined) return this.#begin(frame);
     this.#continue(body, frame);
     const pieces = body.pieces as Uint8Array[];
@@ -81,7 +81,7 @@ export class Assembler {
    */
   addPiece(frame: LinkFrame): BodyPiece {
     const { streamId, rest } = frame;
-    const body = this.#unfinished?.get(streamId);
+    const body = this.unfinished?.get(streamId);
     if (body === undefined) return this.#beginTransfer(frame);
     const offset = body.length;
     this.#continue(body, frame);
@@ -92,28 +92,28 @@ export class Assembler {
   /** Forgets the unfinished body of a stream. Returns its charge so far. */
   drop(streamId: number): number {
     const charge = this.unfinishedOn(streamId);
-    this.#unfinished?.delete(streamId);
+    this.unfinished?.delete(streamId);
     return charge;
   }
 
   /** The charge so far of the unfinished body of a stream, otherwise 0. */
   unfinishedOn(streamId: number): number {
-    return this.#unfinished?.get(streamId)?.charge ?? 0;
+    return this.unfinished?.get(streamId)?.charge ?? 0;
   }
 
   /** Whether a body of the stream is unfinished. */
   isPending(streamId: number): boolean {
-    return this.#unfinished?.has(streamId) ?? false;
+    return this.unfinished?.has(streamId) ?? false;
   }
 
   /** The bytes of an unfinished body of which only the first frame has arrived. */
   firstBytes(streamId: number): Uint8Array | undefined {
-    return this.#unfinished?.get(streamId)?.pieces?.[0];
+    return this.unfinished?.get(streamId)?.pieces?.[0];
   }
 
   /** Bytes that an unfinished body of the stream still lacks, otherwise 0. */
   missing(streamId: number): number {
-    const body = this.#unfinished?.get(streamId);
+    const body = this.unfinished?.get(streamId);
     return body === undefined ? 0 : body.totalLength - body.length;
   }
 
@@ -171,8 +171,8 @@ export class Assembler {
     agent: string | undefined,
     pieces: Uint8Array[] | undefined,
   ): void {
-    this.#unfinished ??= new Map();
-    this.#unfinished.set(streamId, {
+    this.unfinished ??= new Map();
+    this.unfinished.set(streamId, {
       kind,
       codec,
       secret: (flags & LinkFlag.SECRET) !== 0,
@@ -203,7 +203,7 @@ export class Assembler {
     }
     body.length = length;
     body.charge += rest.length;
-    if (!more) this.#unfinished?.delete(streamId);
+    if (!more) this.unfinished?.delete(streamId);
   }
 
   /** Looked up at the first frame: the alias may name another agent before the last one. */

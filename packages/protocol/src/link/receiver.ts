@@ -40,7 +40,8 @@ export class Receiver {
   readonly #assembler: Assembler;
   readonly #credit: ReceiveCredit;
   readonly #context: LinkContext | undefined;
-  readonly #aliases: AliasReader | undefined;
+  /** Set if addressing was negotiated. */
+  readonly aliases: AliasReader | undefined;
 
   constructor(options: ReceiverOptions) {
     this.#limits = options.limits;
@@ -50,7 +51,7 @@ export class Receiver {
     this.#assembler = options.assembler;
     this.#credit = options.receiveCredit;
     this.#context = options.context;
-    this.#aliases = options.aliases;
+    this.aliases = options.aliases;
   }
 
   /**
@@ -167,8 +168,8 @@ export class Receiver {
 
   /** The number takes the place of the stream ID. */
   #handleAlias({ streamId: alias, rest }: LinkFrame): undefined {
-    if (this.#aliases === undefined) throw new ProtocolError('bad_frame', 'addressing was not negotiated');
-    this.#aliases.handleAlias(alias, rest);
+    if (this.aliases === undefined) throw new ProtocolError('bad_frame', 'addressing was not negotiated');
+    this.aliases.handleAlias(alias, rest);
   }
 
   /** Charges a frame. Returns the body once it is complete. */

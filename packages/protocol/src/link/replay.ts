@@ -39,6 +39,11 @@ export class WrittenFrames {
     return this.#replayAt !== undefined;
   }
 
+  /** Index among {@link unconfirmed} of the next frame to be written again; `undefined` if none is. */
+  get replayAt(): number | undefined {
+    return this.#replayAt;
+  }
+
   /** The kept frames that are not confirmed, oldest first. */
   *unconfirmed(): Iterable<Uint8Array> {
     const log = this.#log;

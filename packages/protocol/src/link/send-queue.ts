@@ -5,9 +5,7 @@ import { StreamedBody } from './streamed-body.js';
 
 /** A frame that is written after the bodies of its stream: end, error. */
 export interface SignalFrame {
-  readonly frame: Uint8Array | (() => Uint8Array);
-  /** Bytes that it counts for while it is queued. */
-  readonly size: number;
+  readonly frame: Uint8Array;
 }
 
 /** A message in a session without a link: a WebSocket message of its own, not counted and never replayed. */
@@ -41,7 +39,8 @@ export class SendQueue {
   /** Waits for more bytes of its streamed body, and so for no turn. */
   awaitingSource = false;
   queuedBytes = 0;
-  readonly #items = new Fifo<QueueItem>();
+  /** Everything that is queued, in order. */
+  readonly items = new Fifo<QueueItem>();
 
   constructor(streamId: number, totals: QueueTotals) {
     this.streamId = streamId;
@@ -49,22 +48,22 @@ export class SendQueue {
   }
 
   get isEmpty(): boolean {
-    return this.#items.size === 0;
+    return this.items.size === 0;
   }
 
   /** Queued bodies and frames. */
   get size(): number {
-    return this.#items.size;
+    return this.items.size;
   }
 
   /** The item that is written next. The queue must not be empty. */
   get first(): QueueItem {
-    return this.#items.first as QueueItem;
+    return this.items.first as QueueItem;
   }
 
   /** The streamed body that is being fed: always the last item. */
   get streamed(): StreamedBody | undefined {
-    const { last } = this.#items;
+    const { last } = this.items;
     return last instanceof StreamedBody ? last : undefined;
   }
 
@@ -78,11 +77,11 @@ export class SendQueue {
 
   /** Bodies that are not completely written. */
   unwritten(): UnwrittenBody[] {
-    return [...this.#items].filter((item): item is UnwrittenBody => !('frame' in item));
+    return [...this.items].filter((item): item is UnwrittenBody => !('frame' in item));
   }
 
   push(item: QueueItem, size: number): void {
-    this.#items.push(item);
+    this.items.push(item);
     this.#totals.queuedItems++;
     this.resize(size);
   }
@@ -94,26 +93,26 @@ export class SendQueue {
   }
 
   replaceFirst(item: QueueItem): void {
-    this.#items.replaceFirst(item);
+    this.items.replaceFirst(item);
   }
 
   /** Removes the first item, which is completely written. */
   shift(): void {
     this.offset = 0;
-    this.#items.shift();
+    this.items.shift();
     this.#totals.queuedItems--;
   }
 
   /** Removes the body with this `onDropped`, unless some of it is written or coded. Returns whether it did. */
   remove(onDropped: () => void): boolean {
-    for (const item of this.#items) {
+    for (const item of this.items) {
       if ('frame' in item || item instanceof StreamedBody) continue;
       if (('bare' in item ? item.body : item).onDropped !== onDropped) continue;
       // The context of a coded body counts on it.
       const isBegun =
         item === this.first && (this.offset > 0 || ('codec' in item && item.codec === BodyCodec.CONTEXT));
       if (isBegun) return false;
-      this.#items.delete(item);
+      this.items.delete(item);
       this.#totals.queuedItems--;
       this.resize(-('bare' in item ? item.bare : item.bytes).length);
       return true;
@@ -129,7 +128,7 @@ export class SendQueue {
 }
 
 /** A frame outside every stream. */
-interface ControlFrame {
+export interface ControlFrame {
   readonly frame: Uint8Array | string;
   readonly counted: boolean;
 }
@@ -137,30 +136,30 @@ interface ControlFrame {
 /** Frames that are written ahead of all streams; counted ones only after the frames that are replayed. */
 export class ControlQueue {
   /** `undefined` while empty: arrays never shrink, and most sessions are idle. */
-  #frames: ControlFrame[] | undefined;
+  frames: ControlFrame[] | undefined;
 
   get size(): number {
-    return this.#frames?.length ?? 0;
+    return this.frames?.length ?? 0;
   }
 
   push(frame: Uint8Array | string, counted: boolean): void {
-    this.#frames ??= [];
-    this.#frames.push({ frame, counted });
+    this.frames ??= [];
+    this.frames.push({ frame, counted });
   }
 
   /** @param holdsCounted whether counted frames have to wait. */
   shift(holdsCounted: boolean): ControlFrame | undefined {
-    const frames = this.#frames;
+    const frames = this.frames;
     if (frames === undefined) return undefined;
     const index = holdsCounted ? frames.findIndex(({ counted }) => !counted) : 0;
     if (index < 0) return undefined;
     const next = index === 0 ? frames.shift() : frames.splice(index, 1)[0];
-    if (frames.length === 0) this.#frames = undefined;
+    if (frames.length === 0) this.frames = undefined;
     return next;
   }
 
   /** Forgets the counted frames, which belong to a link, or those that are sent again after a resume. */
   drop(counted: boolean): void {
-    this.#frames = this.#frames?.filter((each) => each.counted !== counted);
+    this.frames = this.frames?.filter((each) => each.counted !== counted);
   }
 }

@@ -143,23 +143,11 @@ export class StreamCloser implements OutboxListener {
     this.#outbox.pushSignal(encodeSignalFrame(LinkKind.CANCEL, streamId));
   }
 
-  // With context, both depend on the bodies before them, so they take effect when they are written.
-
   #pushEnd(streamId: number): void {
-    const context = this.#context;
-    this.#outbox.pushAfter(
-      streamId,
-      context === undefined ? encodeSignalFrame(LinkKind.END, streamId) : () => context.endFrame(streamId),
-    );
+    this.#outbox.pushAfter(streamId, encodeSignalFrame(LinkKind.END, streamId));
   }
 
   #pushError(streamId: number, failure: Uint8Array): void {
-    const frame = encodeSignalFrame(LinkKind.ERROR, streamId, failure);
-    const context = this.#context;
-    const written = () => {
-      context?.handleFailed(streamId);
-      return frame;
-    };
-    this.#outbox.pushAfter(streamId, context === undefined ? frame : written);
+    this.#outbox.pushAfter(streamId, encodeSignalFrame(LinkKind.ERROR, streamId, failure));
   }
 }

@@ -32,6 +32,14 @@ export interface LastStreams {
   readonly remote: number;
 }
 
+/** The state of a {@link StreamTable}; the first two are `undefined` before the first of each. */
+export type StreamTableState = readonly [
+  streams: Map<number, OpenStream> | undefined,
+  unwritten: Set<number> | undefined,
+  openLocal: number,
+  openRemote: number,
+];
+
 const NO_STREAMS: LastStreams = { local: 0, remote: 0 };
 
 export class StreamTable {
@@ -58,6 +66,15 @@ export class StreamTable {
     this.#lastRemote = last.remote;
     this.#maxLocal = maxLocal;
     this.#maxRemote = maxRemote;
+  }
+
+  /** Its state beside {@link last}, which the constructor restores. */
+  snapshot(): StreamTableState {
+    return [this.#streams, this.#unwritten, this.#openLocal, this.#openRemote];
+  }
+
+  restore(state: StreamTableState): void {
+    [this.#streams, this.#unwritten, this.#openLocal, this.#openRemote] = state;
   }
 
   /** Open streams of both ends. */

@@ -12,6 +12,11 @@ export class CredentialExpiry {
     this.#maxDecisionMs = maxDecisionMs;
   }
 
+  /** The milliseconds until the credentials expire; {@link handleGranted} restores them. Not while it is pending. */
+  snapshot(now: number): number {
+    return this.#expiresAt - now;
+  }
+
   /** AUTH was received and not answered yet. */
   get isPending(): boolean {
     return this.#decisionDue !== undefined;

@@ -1,13 +1,17 @@
+import { MAX_STREAM_ID } from '../base/constants.js';
 import type { ProtocolError } from '../base/errors.js';
+import { type Fields, get } from '../base/fields.js';
+import { ValueList } from '../base/value-list.js';
 import type { RebuiltLink } from '../control/messages.js';
 import type { BodyToSend } from '../link/link.js';
-import { LinkChannel, linkOptionsOf } from './channel.js';
+import { linkOptionsOf } from './channel.js';
 import type { ChannelOptions } from './channel-options.js';
 import type { ChannelHost } from './closed-channel.js';
+import { MovableChannel } from './movable-channel.js';
 import { Rebuilding } from './rebuilding.js';
 
 /** Server: the channel of a session whose link can be rebuilt. Pages do not load it. */
-export class RebuildableChannel extends LinkChannel {
+export class RebuildableChannel extends MovableChannel {
   readonly #host: ChannelHost;
   readonly #rebuilding: Rebuilding;
 
@@ -19,6 +23,22 @@ export class RebuildableChannel extends LinkChannel {
 
   override get unreadBytes(): number {
     return super.unreadBytes + this.#rebuilding.unread;
+  }
+
+  override snapshot(now: number): Fields {
+    const { unread, handled } = this.#rebuilding.snapshot();
+    const isEmpty = unread === 0 && (handled?.size ?? 0) === 0;
+    return { ...super.snapshot(now), former: isEmpty ? undefined : [unread, ...(handled ?? [])] };
+  }
+
+  override restore(fields: Fields, now: number): void {
+    super.restore(fields, now);
+    const former = get(fields, 'former');
+    if (former === undefined) return;
+    const list = new ValueList(former, 'former links');
+    const unread = list.count();
+    const handled = new Set(list.rest((one) => one.count(MAX_STREAM_ID)));
+    this.#rebuilding.restore({ unread, handled });
   }
 
   canRebuild(received: number): boolean {

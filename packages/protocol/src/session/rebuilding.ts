@@ -11,6 +11,12 @@ interface Replacement {
   readonly answer: RebuiltLink;
 }
 
+/** What is left of the links before the present one; see {@link Rebuilding}. */
+export interface FormerLinks {
+  readonly unread: number;
+  readonly handled: ReadonlySet<number> | undefined;
+}
+
 /**
  * Server: replaces the link of a session for a page that was loaded again and has nothing of the former one. The
  * application goes on: it reads messages that arrived before, and its handlers return when they do. Both are bounded,
@@ -28,6 +34,16 @@ export class Rebuilding {
   constructor(options: LinkOptions) {
     this.#options = options;
     options.outbox.keepMessages(new KeptMessages());
+  }
+
+  /** Its state beside the messages that the outbox keeps. Whether credit is held is for the driver to say again. */
+  snapshot(): FormerLinks {
+    return { unread: this.unread, handled: this.#handled };
+  }
+
+  restore({ unread, handled }: { readonly unread: number; readonly handled: Set<number> }): void {
+    this.unread = unread;
+    this.#handled = handled;
   }
 
   /** See `SessionChannel.canRebuild`. */

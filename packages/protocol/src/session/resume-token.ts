@@ -8,6 +8,15 @@ import { newResumeToken } from './random-id.js';
  * until the first frame after HELLO shows that the client has received the ACCEPT.
  */
 
+/** The state of a {@link ResumeGuard}. */
+export interface ResumeState {
+  /** A secret, as is the previous one. */
+  readonly token: string;
+  readonly previous: string | undefined;
+  readonly lastAttempt: number;
+  readonly isRebuilt: boolean;
+}
+
 /** The server's side. */
 export class ResumeGuard {
   token = newResumeToken();
@@ -15,6 +24,22 @@ export class ResumeGuard {
   #lastAttempt = 0;
   /** The last attempt asked for a rebuilt link. */
   #isRebuilt = false;
+
+  snapshot(): ResumeState {
+    return {
+      token: this.token,
+      previous: this.#previous,
+      lastAttempt: this.#lastAttempt,
+      isRebuilt: this.#isRebuilt,
+    };
+  }
+
+  restore({ token, previous, lastAttempt, isRebuilt }: ResumeState): void {
+    this.token = token;
+    this.#previous = previous;
+    this.#lastAttempt = lastAttempt;
+    this.#isRebuilt = isRebuilt;
+  }
 
   /** Compares in constant time with the tokens that are valid. */
   matches(candidate: string): boolean {

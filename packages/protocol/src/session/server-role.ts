@@ -30,12 +30,15 @@ import { type Negotiation, negotiate } from '../control/negotiate.js';
 import { RateLimiter } from '../link/rates.js';
 import type { ChannelOptions } from './channel-options.js';
 import { drainingError } from './close-reason.js';
-import type { ChannelHost, SessionChannel } from './closed-channel.js';
+import type { ChannelHost } from './closed-channel.js';
 import { CredentialExpiry } from './credential-expiry.js';
+import { GoAwaySender } from './go-away-sender.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
+import { MovableChannel } from './movable-channel.js';
 import { RebuildableChannel } from './rebuildable-channel.js';
 import { ResumeGuard } from './resume-token.js';
 import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
+import type { ServerRoleState } from './server-role-state.js';
 import type { AcceptOptions } from './types.js';
 
 /** A server: answers HELLO, decides who may resume the session, checks credentials and announces draining. */
@@ -61,9 +64,46 @@ export class ServerRole implements Role {
     this.#session = session;
   }
 
-  createChannel(host: ChannelHost, options: ChannelOptions): SessionChannel | undefined {
+  createChannel(host: ChannelHost, options: ChannelOptions): MovableChannel {
     const isRebuilt = options.negotiated.extensions[Extension.REBUILD] !== undefined;
-    return isRebuilt ? new RebuildableChannel(host, options) : undefined;
+    return isRebuilt ? new RebuildableChannel(host, options) : new MovableChannel(host, options);
+  }
+
+  /** Its state once a client is admitted. {@link goAway} is what this server does, not what the session is. */
+  snapshot(now: number): ServerRoleState {
+    return {
+      answer: this.#answer as Answer,
+      statedAgentId: this.#statedAgentId,
+      agentId: this.#agentId,
+      guard: this.#guard?.snapshot(),
+      isDetached: this.#isDetached,
+      awaitedCodecs: this.awaitedCodecs,
+      rates: (this.limiter as RateLimiter).snapshot(now),
+      expiresIn: this.#credentials?.snapshot(now),
+    };
+  }
+
+  restore(state: ServerRoleState, now: number): void {
+    const { limits, timers } = this.#session.options;
+    this.#answer = state.answer;
+    this.#statedAgentId = state.statedAgentId;
+    this.#agentId = state.agentId;
+    if (state.guard !== undefined) {
+      this.resumeProof = this.#guard = new ResumeGuard();
+      this.#guard.restore(state.guard);
+    }
+    this.#isDetached = state.isDetached;
+    this.awaitedCodecs = state.awaitedCodecs;
+    this.limiter = new RateLimiter(limits);
+    this.limiter.restore(state.rates, now);
+    if (state.expiresIn === undefined) return;
+    this.#credentials = new CredentialExpiry(timers.acceptTimeoutMs);
+    this.#credentials.handleGranted(now + state.expiresIn);
+  }
+
+  /** New credentials of the client are being checked. */
+  get isChecking(): boolean {
+    return this.#credentials?.isPending === true;
   }
 
   get isResumable(): boolean {
@@ -348,33 +388,6 @@ export class ServerRole implements Role {
   }
 }
 
-export { CredentialExpiry };
+export { CredentialExpiry, GoAwaySender };
 
 const NONE_AWAITED: ReadonlySet<LaterCodec> = new Set();
-
-/**
- * What the server has announced about draining, and whether the client knows. GOAWAY is followed by a PING,
- * and its PONG proves that the client has read both: requests that it sent before are served, later ones
- * are refused.
- */
-export class GoAwaySender {
-  readonly announced: GoAwayPayload;
-  #pongsDue = Infinity;
-
-  constructor(announced: GoAwayPayload) {
-    this.announced = announced;
-  }
-
-  get isAcknowledged(): boolean {
-    return this.#pongsDue === 0;
-  }
-
-  /** GOAWAY and a PING were sent on the present connection. @param unanswered PINGs that were sent before. */
-  handleSent(unanswered: number): void {
-    this.#pongsDue = unanswered + 1;
-  }
-
-  handlePong(): void {
-    if (this.#pongsDue > 0) this.#pongsDue--;
-  }
-}

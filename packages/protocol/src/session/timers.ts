@@ -60,6 +60,14 @@ export class SessionTimers {
     this.liveness = new Liveness(timers);
   }
 
+  /**
+   * The milliseconds since the last data, which {@link touch} restores, and those that are left of the present state.
+   * A PING under way is forgotten.
+   */
+  snapshot(): readonly [idleMs: number, leftMs: number] {
+    return [this.now - this.#lastData, this.#state - this.now];
+  }
+
   /** Readings never go back. */
   tick(now: number): void {
     if (now > this.now) this.now = now;

@@ -295,3 +295,23 @@ export interface SessionCore {
   pollTransmit(): Uint8Array | string | undefined;
   pollEvent(): SessionEvent | undefined;
 }
+
+/** A server's end of a session, which can move to another process; see `restoreSession`. */
+export interface ServerSessionCore extends SessionCore {
+  /**
+   * Whether {@link snapshot} is possible: the session is established or suspended and has a link, the driver has polled
+   * all events, it holds no frames back while a codec is loaded, no credentials are being checked, and no tensor is under
+   * way.
+   */
+  readonly canSnapshot: boolean;
+  /**
+   * The session as bytes: everything that the client can notice. Callbacks of bodies that wait stay behind, as do GOAWAY,
+   * which this server has sent for itself, and what holds credit back for want of memory. Changes nothing.
+   *
+   * The bytes hold secrets: the resume token, and messages.
+   *
+   * @param now clock reading, as times travel as ages.
+   * @throws {ProtocolError} `invalid_argument` unless {@link canSnapshot}, `message_too_large` over 64 MiB.
+   */
+  snapshot(now: number): Uint8Array;
+}

@@ -2,8 +2,10 @@ import { Algorithm, EncodingName, Extension, Subprotocol } from '../base/constan
 import { resolveLimits, resolveTimers } from '../base/limits.js';
 import { decodeControl } from '../control/envelope.js';
 import { createSession } from '../session/create.js';
+import { restoreSession } from '../session/create-server.js';
 import type { Ticket } from '../session/resume-ticket.js';
-import type { SessionCore, SessionEvent, SessionOptions } from '../session/types.js';
+import { ServerCore } from '../session/server-core.js';
+import type { ServerSessionCore, SessionCore, SessionEvent, SessionOptions } from '../session/types.js';
 
 /**
  * Two session cores connected back to back over a simulated link, in virtual time: the main test bench.
@@ -11,7 +13,8 @@ import type { SessionCore, SessionEvent, SessionOptions } from '../session/types
  */
 
 export interface End {
-  readonly core: SessionCore;
+  /** Replaced by {@link Simulation.move} at the server. */
+  core: SessionCore;
   /** Every event that the application received, in order. */
   readonly events: SessionEvent[];
   /** Every frame this end has written. */
@@ -42,6 +45,16 @@ export interface Simulation {
    * @param ticket what differs from the ticket of the former page. @default nothing
    */
   reload(ticket?: Partial<Ticket>): void;
+  /**
+   * Moves the server's end to another process, whose clock shows another time. The connection goes with it.
+   *
+   * @param change what arrives in place of the snapshot. @default the snapshot
+   * @returns whether the session could move.
+   * @throws {ProtocolError} as `restoreSession`.
+   */
+  move(change?: (snapshot: Uint8Array) => Uint8Array): boolean;
+  /** The server's end as bytes. @throws {ProtocolError} `invalid_argument` if it cannot move now. */
+  snapshot(): Uint8Array;
   /** Puts a frame on the wire as if `from` had sent it. */
   inject(from: 'client' | 'server', frame: Uint8Array | string): void;
 }
@@ -89,6 +102,10 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
   let client = end('client', options.client);
   const server = end('server', options.server);
   let now = 0;
+  /** How far the clock of the server's process is ahead. */
+  let ahead = 0;
+  const serverNow = () => now + ahead;
+  const clockOf = (end: End) => (end === server ? serverNow() : now);
   let isCut = false;
   /** `reconnect` was called, and its HELLO has not arrived yet. */
   let awaitsHello = false;
@@ -97,6 +114,10 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
   /** Copies the frame: a session reuses its memory once it is acknowledged. */
   const carry = (frame: Uint8Array | string, from: End) =>
     typeof frame === 'string' ? frame : (options.tamper?.(frame.slice(), from) ?? frame.slice());
+  const movable = (): ServerSessionCore => {
+    if (!(server.core instanceof ServerCore)) throw new Error('the end is not a server');
+    return server.core;
+  };
   const peerOf = (from: End) => (from === client ? server : client);
 
   /** Takes all frames and events of one end; a disconnect follows every frame sent before it. */
@@ -115,7 +136,7 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
       for (let event = from.core.pollEvent(); event !== undefined; event = from.core.pollEvent()) {
         from.events.push(event);
         progress = true;
-        if (event.type === 'hello') onHello(from.core, now);
+        if (event.type === 'hello') onHello(from.core, clockOf(from));
         if (event.type === 'disconnect') disconnect ??= { code: event.closeCode, reason: event.reason };
       }
       if (!progress) break;
@@ -137,8 +158,8 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
     const { resume } = message.payload;
     const refusal = server.core.checkResume(message.payload, common.subprotocol);
     if (refusal === undefined) {
-      server.core.handleDisconnected(1006, 'taken over', now);
-      return void server.core.resume(resume, now);
+      server.core.handleDisconnected(1006, 'taken over', serverNow());
+      return void server.core.resume(resume, serverNow());
     }
     if (refusal === 'stale_attempt') throw new Error(refusal);
     const other = end('server', options.server);
@@ -155,11 +176,12 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
     const [{ to, frame }] = wire.splice(due, 1) as [Delivery];
     if (typeof frame === 'string' || frame instanceof Uint8Array) {
       if (to === server && awaitsHello) handleResumeHello(frame);
-      else if (to.closedWith === undefined) to.core.handleMessage(frame, now);
+      else if (to.closedWith === undefined) to.core.handleMessage(frame, clockOf(to));
     } else {
-      to.core.handleDisconnected(frame.code, frame.reason, now);
+      to.core.handleDisconnected(frame.code, frame.reason, clockOf(to));
       // The WebSocket closing handshake reports the same code to the end that began it.
-      peerOf(to).core.handleDisconnected(frame.code, frame.reason, now);
+      const peer = peerOf(to);
+      peer.core.handleDisconnected(frame.code, frame.reason, clockOf(peer));
     }
     return true;
   };
@@ -185,13 +207,13 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
         simulation.settle();
         const next = Math.min(
           client.core.nextTimeout(),
-          server.core.nextTimeout(),
+          server.core.nextTimeout() - ahead,
           ...wire.map((delivery) => delivery.at),
         );
         if (next > until) break;
         now = Math.max(now, next);
         client.core.handleTimeout(now);
-        server.core.handleTimeout(now);
+        server.core.handleTimeout(serverNow());
       }
       now = until;
       simulation.settle();
@@ -200,7 +222,7 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
       isCut = true;
       wire = [];
       client.core.handleDisconnected(code, '', now);
-      server.core.handleDisconnected(code, '', now);
+      server.core.handleDisconnected(code, '', serverNow());
       simulation.settle();
     },
     reconnect() {
@@ -217,6 +239,14 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
       wire = [];
       simulation.reconnect();
     },
+    move(change = (snapshot) => snapshot) {
+      if (!movable().canSnapshot) return false;
+      const snapshot = change(simulation.snapshot());
+      ahead += CLOCK_STEP;
+      server.core = restoreSession({ ...common, role: 'server', ...options.server }, snapshot, serverNow());
+      return true;
+    },
+    snapshot: () => movable().snapshot(serverNow()),
     inject(from, frame) {
       wire.push({ at: now + delayMs, to: from === 'client' ? server : client, frame });
     },
@@ -225,6 +255,9 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
   server.core.handleConnected(now);
   return simulation;
 }
+
+/** Milliseconds by which the clocks of two processes differ. */
+const CLOCK_STEP = 123_456_789;
 
 /** The events of one type, narrowed. */
 export function eventsOf<Type extends SessionEvent['type']>(

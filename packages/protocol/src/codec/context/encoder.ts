@@ -14,10 +14,21 @@ export class ContextEncoder {
   readonly state: ContextState;
   readonly #finder = new BaseFinder();
   /** Offers whose body is being written, by stream. */
-  readonly #underWay = new Map<number, ContextOffer>();
+  readonly #underWay = new Map<number, OfferUnderWay>();
 
   constructor(parameters: ContextParameters) {
     this.state = new ContextState(parameters);
+  }
+
+  /** The rest of its state is {@link state}. Which bases are versions of one message is learned again. */
+  snapshot(): ReadonlyMap<number, OfferUnderWay> {
+    return this.#underWay;
+  }
+
+  /** After {@link state} was restored. */
+  restore(offers: Iterable<readonly [number, OfferUnderWay]>): void {
+    for (const base of this.state.bases) this.#finder.learn(base, undefined, undefined);
+    for (const [streamId, offer] of offers) this.#underWay.set(streamId, offer);
   }
 
   /**
@@ -131,6 +142,12 @@ export interface ContextOffer {
   /** Coded bytes between prefix and suffix. */
   readonly middle: number;
 }
+
+/** What is needed of an offer once its body is being written. */
+export type OfferUnderWay = Pick<
+  ContextOffer,
+  'content' | 'isPart' | 'checkpoints' | 'replaces' | 'isVersion'
+>;
 
 /** Below this many bytes, zstd does not make the middle smaller. */
 const MIN_COMPRESSED = 64;

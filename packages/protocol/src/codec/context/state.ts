@@ -40,10 +40,18 @@ export interface Completion {
   readonly replaces: boolean;
 }
 
-interface StreamState {
+export interface StreamState {
   slot: Base | undefined;
   /** CRC-32 of all parts. */
   checksum: number;
+}
+
+/** What a {@link ContextState} holds of streams; each is `undefined` before the first. */
+export interface ContextStreams {
+  /** Streams with a part that was coded in context. */
+  readonly streams: ReadonlyMap<number, StreamState> | undefined;
+  /** The base of the body in progress. */
+  readonly underWay: ReadonlyMap<number, Base | undefined> | undefined;
 }
 
 export class ContextState {
@@ -58,6 +66,18 @@ export class ContextState {
 
   constructor(parameters: ContextParameters) {
     this.#parameters = parameters;
+  }
+
+  /** Its state beside {@link bases}. {@link begin} restores what is under way. */
+  snapshot(): ContextStreams {
+    return { streams: this.#streams, underWay: this.#underWay };
+  }
+
+  /** @param bases the list, newest first, within the parameters. */
+  restore(bases: readonly Base[], streams: Map<number, StreamState>): void {
+    this.#bases.push(...bases);
+    for (const { content } of bases) this.#bytes += content.length;
+    this.#streams = streams;
   }
 
   /** The list, newest first. */

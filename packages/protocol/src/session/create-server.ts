@@ -1,0 +1,35 @@
+import { ProtocolError } from '../base/errors.js';
+import * as bare from './bare-module.js';
+import { ServerCore } from './server-core.js';
+import { optionsFor, readSnapshot } from './snapshot.js';
+import type { ServerSessionCore, SessionOptions } from './types.js';
+
+/** Creates the server's end of a session. */
+export function createServerSession(options: SessionOptions): ServerSessionCore {
+  return new ServerCore(options, bare);
+}
+
+/**
+ * Goes on with the session of another process, which must not go on with it. Its connection is the driver's to bring:
+ * the one that the session had, or after `handleDisconnected` another one that resumes it.
+ *
+ * @param options of a server. The session keeps its agreement, even if this server makes another one with new clients.
+ * @param snapshot what {@link ServerSessionCore.snapshot} has returned.
+ * @param now clock reading of this process.
+ * @throws {ProtocolError} `unknown_version` for a format that this build does not read; `truncated`, `bad_checksum`,
+ * `bad_message`, `bad_frame`, `message_too_large` and others for a snapshot that is damaged or beyond the limits;
+ * `unsupported` if this server cannot keep the agreement; `codec_not_loaded` if the code of context is not loaded;
+ * `invalid_argument` for the options of a client.
+ */
+export function restoreSession(
+  options: SessionOptions,
+  snapshot: Uint8Array,
+  now: number,
+): ServerSessionCore {
+  if (options.role !== 'server')
+    throw new ProtocolError('invalid_argument', 'only a server restores sessions');
+  const state = readSnapshot(snapshot, options);
+  const core = new ServerCore(optionsFor(state.role.answer, options), bare);
+  core.restore(state, now);
+  return core;
+}

@@ -1,0 +1,76 @@
+import { ProtocolError } from '../base/errors.js';
+import type { Fields } from '../base/fields.js';
+import { msUntil } from '../base/value-list.js';
+import { LifecycleState } from './lifecycle.js';
+import { MovableChannel } from './movable-channel.js';
+import { ServerRole } from './server-role.js';
+import { Core } from './session.js';
+import { encodeSnapshot, type RestoredSession, serverFields } from './snapshot.js';
+import type { BareModule, ServerSessionCore, SessionOptions } from './types.js';
+
+/** A server's end of a session, which can move to another process. */
+export class ServerCore extends Core implements ServerSessionCore {
+  declare readonly role: ServerRole;
+
+  constructor(options: SessionOptions, bare: BareModule | undefined) {
+    super(options, (session) => new ServerRole(session), bare);
+  }
+
+  get canSnapshot(): boolean {
+    return this.#movable !== undefined;
+  }
+
+  snapshot(now: number): Uint8Array {
+    const channel = this.#movable;
+    if (channel === undefined) {
+      throw new ProtocolError('invalid_argument', 'the session cannot move now; see canSnapshot');
+    }
+    const { id, timers, unknownMessages } = this;
+    timers.tick(now);
+    const [idle, left] = timers.snapshot();
+    const fields: Fields = {
+      id,
+      idle: Math.round(idle),
+      // How long a suspended session is kept; in an established one the lifecycle waits for nothing.
+      left: this.isLost ? msUntil(left, 0) : undefined,
+      round_trip: timers.liveness.roundTripMs,
+      unknown: unknownMessages || undefined,
+      ...serverFields(this.role.snapshot(now)),
+      ...channel.snapshot(now),
+    };
+    return encodeSnapshot(fields);
+  }
+
+  /** @throws {ProtocolError} as `restoreSession`. This core is of no use then. */
+  restore(state: RestoredSession, now: number): void {
+    const { id, role, last, leftMs, idleMs, fields } = state;
+    const { timers } = this;
+    timers.now = now - idleMs;
+    timers.touch();
+    timers.now = now;
+    timers.startState(leftMs ?? Infinity);
+    this.role.restore(role, now);
+    const { offer, negotiated } = role.answer;
+    if (negotiated === undefined) throw new ProtocolError('bad_message', 'the offer was not accepted');
+    if (leftMs !== undefined) this.outbox.pause();
+    this.agree(id, negotiated, offer.extensions, last);
+    if (!(this.channel instanceof MovableChannel)) {
+      throw new ProtocolError('bad_message', 'only a session with a link can move');
+    }
+    this.isLost = leftMs !== undefined;
+    this.isConnected = !this.isLost;
+    this.lifecycle = this.isLost ? LifecycleState.SUSPENDED : LifecycleState.ESTABLISHED;
+    timers.liveness.restart(now);
+    timers.liveness.roundTripMs = state.roundTripMs;
+    this.unknownMessages = state.unknownMessages;
+    this.channel.restore(fields, now);
+  }
+
+  /** The channel of a session that can move now. */
+  get #movable(): MovableChannel | undefined {
+    const { channel, isEstablished, isLost, role } = this;
+    const isOpen = isEstablished || (isLost && this.lifecycle === LifecycleState.SUSPENDED);
+    const isQuiet = isOpen && !this.hasEvents && this.held === undefined && !role.isChecking;
+    return isQuiet && channel instanceof MovableChannel && channel.canSnapshot ? channel : undefined;
+  }
+}
