@@ -178,7 +178,7 @@ export class Membership {
     }
     const time = clock.now();
     if (isBack) for (const member of this.#others.values()) member.aliveUntil = time + LEASE_MS;
-    for (const listed of nodes.slice(0, MAX_NODES)) {
+    for (const listed of nodes.slice(0, MAX_NODES + 1)) {
       if (listed.incarnation === incarnation) continue;
       const node = this.#read(listed);
       if (node !== undefined) this.#note(node, listed.leaseMs);
