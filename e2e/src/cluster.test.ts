@@ -154,7 +154,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'three nodes', () =>
     await expect.poll(() => countOf('node.joined')).toBe(6);
   });
 
-  it('lose, double and reorder nothing while every leg is cut, whatever is under way', async () => {
+  it('lose, double and reorder nothing while every leg is cut and everything is under way', async () => {
     nodes.choose(0, 1, 2);
     const session = await dial();
     const { id } = session;
@@ -200,7 +200,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'three nodes', () =>
     await reading;
     const calls = callsIn(await client.info('commandstats'));
     const scripts = calls.get('evalsha') ?? 0;
-    // Each node renews its lease every 1.5 s; whatever else is called is called by its script, or by this test.
+    // Each node renews its lease every 1.5 s; all other calls are those of its script, or of this test.
     expect([...calls.keys()].filter((name) => !RENEWAL.has(name))).toEqual([]);
     expect(scripts).toBeLessThan(messages / 20);
     expect(calls.get('hset') ?? 0).toBe(scripts);

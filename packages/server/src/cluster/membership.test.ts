@@ -203,7 +203,7 @@ describe('while the engine does not answer', () => {
     expect(a.size).toBe(2);
   });
 
-  it('nobody is forgotten before there was time to come back', async () => {
+  it('no node is forgotten before there was time to come back', async () => {
     const a = await join('aaaaaa');
     const slow = new ManualClock();
     const b = await join('bbbbbb', { clock: slow });
