@@ -21,6 +21,8 @@ const BENCHES: Readonly<Record<string, string>> = {
   avp: 'tensors: frames against JSON, large transfers against chunked ws, and delays beside them',
   page: 'a browser page up to its first message: sizes, transfers, times; against socket.io and others',
   snapshot: 'a session as bytes for another process: idle, in a reply, with a context; against a handshake',
+  cluster:
+    'messages of led connections against direct ones, and of a clustered server against one on its own',
   stall: 'round trips in one session while another sends megabytes of text',
 };
 

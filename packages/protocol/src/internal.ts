@@ -23,7 +23,7 @@ export type { ContentScanner, Scannable, ScannerHost } from './endpoint/ports.js
 export type { BodyEvent } from './endpoint/messages/intake.js';
 export type { EventRoute, Wire } from './endpoint/ports.js';
 export { closeReasonOf } from './session/close-reason.js';
-export { newSessionId } from './session/random-id.js';
+export { incarnationOf, newIncarnation, newSessionId } from './session/random-id.js';
 
 // Sessions that move to another process
 

@@ -11,12 +11,15 @@ import {
 } from '@parlance/protocol';
 import {
   type Clock,
+  type Crashable,
   type EndpointOptions,
   type EventRoute,
   guard,
   type MemoryBudget,
   type ReplyKeeper,
+  type SessionMemory,
   systemClock,
+  type Wire,
 } from '@parlance/protocol/internal';
 import type { Refusal } from './admission/admission.js';
 import { countedPrincipal } from './admission/authentication.js';
@@ -24,10 +27,11 @@ import { Handshake, type HandshakeEvents, type HandshakeHost } from './admission
 import { renew } from './admission/renewal.js';
 import { RelayScan } from './agents/relay-scan.js';
 import { Scanner } from './agents/scan.js';
+import type { Lead } from './cluster/lead.js';
 import { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
 import { SocketMeter } from './http/socket-meter.js';
-import { FREE_UNFINISHED, isOverlong, longestMessage, UnfinishedMessage } from './http/unfinished-message.js';
+import { FREE_UNFINISHED, isOverlong, UnfinishedMessage } from './http/unfinished-message.js';
 import type { Peer } from './http/upgrade.js';
 import { type ServerWire, terminateSoon, type WireEvents } from './http/ws.js';
 import { LoopQueue } from './loop-queue.js';
@@ -46,6 +50,8 @@ export interface ConnectionHost extends HandshakeHost {
   onHello(session: ServerEndpoint): void;
   /** A session that was admitted is over. */
   release(address: string, principal: string | undefined): void;
+  /** The connection that `own` began on is led to another node. */
+  onLed(own: ServerEndpoint): void;
   /** Keeps replies. */
   readonly keeper: ReplyKeeper;
   /** The route of events for other sessions and for kept replies; `undefined` without both. */
@@ -56,6 +62,19 @@ export interface ConnectionHost extends HandshakeHost {
   onWireLost(session: ServerEndpoint): void;
   /** The session is over. */
   onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void;
+}
+
+/** What a connection feeds: a session of this server, or a lead to another node's. */
+interface Target extends Crashable {
+  /** The connection that is in use. */
+  readonly wire: Wire | undefined;
+  readonly memory: SessionMemory;
+  /** Bytes of the longest WebSocket message; `undefined` before ACCEPT. */
+  readonly longestMessage: number | undefined;
+  handleMessage(data: Uint8Array | string, wire: Wire, now: number): void;
+  handleWritable(): void;
+  handleDisconnected(code: number, reason: string, wire: Wire): void;
+  abort(error: ProtocolError): void;
 }
 
 /** Reading up to this many bytes of an unfinished message is not counted as time of the loop. */
@@ -77,8 +96,8 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
   readonly #ip: string;
   readonly #meter: SocketMeter;
   readonly #queue: LoopQueue;
-  /** The session that this connection feeds: its own, or the one that it has resumed. */
-  #target: ServerEndpoint;
+  /** The session that this connection feeds: its own, or the one that it has resumed, here or at another node. */
+  #target: Target;
   #handshake: Handshake | undefined;
   /** Bytes that have arrived since the last whole message. */
   #unfinishedBytes = 0;
@@ -177,10 +196,9 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
   }
 
   #chargeUnfinished(): void {
-    const { core, memory } = this.#target;
+    const { memory, longestMessage: longest } = this.#target;
     // Before ACCEPT the handshake has a bound of its own.
-    if (core.negotiated === undefined) return;
-    const longest = longestMessage(core, this.limits);
+    if (longest === undefined) return;
     if (isOverlong(this.#unfinishedBytes, longest)) {
       const message = `a WebSocket message of more than ${longest} bytes`;
       this.#cutOff(new ProtocolError('message_too_large', message));
@@ -207,6 +225,7 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
 
   #handle(data: Uint8Array | string, size: number, now: number): void {
     if (this.#isCutOff) return;
+    if (this.#handshake !== undefined) this.#handshake.firstMessage ??= data;
     try {
       const excess = this.#meter.handleMessage(size, systemClock.now);
       if (excess === undefined) this.#target.handleMessage(data, this.#wire, now);
@@ -268,7 +287,16 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
   }
 
   onResumed(session: ServerEndpoint): void {
-    this.#target = session;
+    this.#abandonOwn(session);
+  }
+
+  onLed(lead: Lead): void {
+    this.#abandonOwn(lead);
+    this.#host.onLed(this.session);
+  }
+
+  #abandonOwn(target: Target): void {
+    this.#target = target;
     this.#endHandshake();
     // Its timers would close the connection, which it no longer has.
     this.session.abandon();

@@ -8,6 +8,7 @@ import {
   type SessionCore,
 } from '@parlance/protocol';
 import { type BodyCoder, Endpoint, guard, type OwnHandler, type Wire } from '@parlance/protocol/internal';
+import { longestMessage } from './http/unfinished-message.js';
 
 /** The endpoint of a server: what its connection and other sessions ask of it. */
 export class ServerEndpoint extends Endpoint {
@@ -34,6 +35,12 @@ export class ServerEndpoint extends Endpoint {
   /** @throws {ProtocolError} `session_closed` unless the session is ready. */
   get coder(): BodyCoder {
     return this.outbound.coder;
+  }
+
+  /** Bytes of the longest WebSocket message that its client may send; `undefined` before ACCEPT. */
+  get longestMessage(): number | undefined {
+    const { core, options } = this;
+    return core.negotiated === undefined ? undefined : longestMessage(core, options.limits);
   }
 
   override get waitingMessages(): number {

@@ -11,6 +11,12 @@ export type { ListenOptions } from './http/listener.js';
 export type { ServerOptions } from './options.js';
 export { createServer } from './server.js';
 
+// Clusters
+
+export type { Backplane, BackplaneLink, ListedNode, NodeList } from './backplane/backplane.js';
+export { memoryCluster } from './backplane/memory.js';
+export type { NodeOptions } from './cluster/options.js';
+
 // Agents
 
 export type {

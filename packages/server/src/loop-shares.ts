@@ -1,3 +1,5 @@
+import { systemClock } from '@parlance/protocol/internal';
+
 /**
  * Shares the time of the event loop between accounts (principals, or addresses before authentication). The loop has
  * one thread, so a peer that keeps it busy within all other limits would still make all others wait.
@@ -78,6 +80,16 @@ export interface LoopSharesOptions {
   readonly soon: (task: () => void) => void;
   /** Runs `task` once after `ms`. */
   readonly after: (ms: number, task: () => void) => void;
+}
+
+/** Shares the time of this process. @param share as {@link LoopSharesOptions.share}. */
+export function createLoopShares(share: number): LoopShares {
+  return new LoopShares({
+    share,
+    now: () => systemClock.now(),
+    soon: (task) => void setImmediate(task),
+    after: (ms, task) => void systemClock.after(ms, task),
+  });
 }
 
 export class LoopShares {

@@ -30,6 +30,8 @@ import {
 import type { Authenticate } from './admission/admission.js';
 import type { AgentsOptions } from './agents/policy.js';
 import type { Scan } from './agents/scan.js';
+import type { Backplane } from './backplane/backplane.js';
+import { type NodeOptions, type ResolvedNodeOptions, resolveNodeOptions } from './cluster/options.js';
 import { createTrustedProxies, type TrustedProxies } from './http/addresses.js';
 import {
   type RepliesOptions,
@@ -110,6 +112,13 @@ export interface ServerOptions extends CapabilityOptions {
    * @default true
    */
   readonly tracing?: boolean | undefined;
+  /**
+   * Joins the nodes of a cluster, so that a connection may resume its session through any of them: `redis(…)` of
+   * `@parlance/server/redis`, or `memoryCluster()` in tests. @default the server is on its own
+   */
+  readonly cluster?: Backplane | undefined;
+  /** How other nodes of the cluster reach this one. @default a free port of 127.0.0.1 */
+  readonly node?: NodeOptions | undefined;
 }
 
 export interface ResolvedServerOptions {
@@ -137,6 +146,8 @@ export interface ResolvedServerOptions {
   /** The path of the metrics; `undefined` without metrics. */
   readonly metricsPath: string | undefined;
   readonly tracing: boolean;
+  /** `undefined` without a cluster. */
+  readonly node: ResolvedNodeOptions | undefined;
   readonly avp: AvpOptions | undefined;
   readonly transfers: CapabilityOptions['transfers'];
 }
@@ -162,6 +173,8 @@ const KINDS: OptionKinds<ServerOptions> = {
   scan: 'function',
   metrics: ['flag', 'object'],
   tracing: 'flag',
+  cluster: 'object',
+  node: 'object',
 };
 
 /** @throws {ProtocolError} `invalid_option`. */
@@ -224,6 +237,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     scan,
     metricsPath,
     tracing: options.tracing ?? true,
+    node: resolveNodeOptions(options.cluster, options.node),
     avp: options.avp,
     transfers: options.transfers,
   });

@@ -22,13 +22,16 @@ import {
   systemClock,
 } from '@parlance/protocol/internal';
 import type { Refusal } from './admission/admission.js';
+import { warnIfLocal } from './admission/authentication.js';
 import { Handshakes } from './admission/handshakes.js';
 import { Quotas } from './admission/quotas.js';
-import { Directory } from './agents/directory.js';
-import { Policy } from './agents/policy.js';
-import { Relay } from './agents/relay.js';
+import { createAgents } from './agents/create.js';
+import type { Directory } from './agents/directory.js';
+import type { Relay } from './agents/relay.js';
 import type { RelayStats } from './agents/transit.js';
 import type { Listening, Server } from './api.js';
+import { joinCluster, joiningRefusal } from './cluster/join.js';
+import type { ClusterNode } from './cluster/node.js';
 import { Connection, type ConnectionHost } from './connection.js';
 import { Drain, type DrainOptions, type DrainResult, drainingRefusal, resolveDrainOptions } from './drain.js';
 import type { ServerEndpoint } from './endpoint.js';
@@ -37,9 +40,9 @@ import { closeListener, type Listener, type ListenOptions, openListener } from '
 import { type Peer, Upgrades } from './http/upgrade.js';
 import type { ServerWire } from './http/ws.js';
 import { loadCapabilities } from './load-codecs.js';
-import { LoopShares } from './loop-shares.js';
-import type { Observed } from './observe/metrics.js';
+import { createLoopShares, type LoopShares } from './loop-shares.js';
 import { Observation } from './observe/observation.js';
+import { observedOf } from './observe/observed.js';
 import { Totals } from './observe/totals.js';
 import { runOnSession } from './on-session.js';
 import { resolveServerOptions, type ServerOptions } from './options.js';
@@ -86,6 +89,7 @@ class SessionServer implements Server, ConnectionHost {
   readonly loop: LoopShares;
   /** The memory of all sessions together. */
   readonly memory: MemoryBudget;
+  readonly leader: ClusterNode | undefined;
   #listener: Listener | undefined;
   #loading: Promise<void> | undefined;
   #isLoaded = false;
@@ -102,40 +106,41 @@ class SessionServer implements Server, ConnectionHost {
     this.#offered = new OfferedOptions(this.options);
     const onOver = () => this.#drain?.handleEnded();
     this.#replies = new Replies({ options: this.options, now: Date.now, onOver });
-    this.#observation = new Observation(
-      this.options,
-      this.#observed(),
-      () => this.#isLoaded && !this.#isDraining && !this.#isClosing,
-    );
-    this.onRequest = onRequest && this.#observation.instrument(this.#replies.keepChosen(onRequest));
-    this.loop = new LoopShares({
-      share: this.options.loopShare,
-      now: () => systemClock.now(),
-      soon: (task) => void setImmediate(task),
-      after: (ms, task) => void systemClock.after(ms, task),
-    });
+    this.loop = createLoopShares(this.options.loopShare);
     this.memory = new MemoryBudget(this.options.processMemory);
     this.#quotas = new Quotas(limits);
     this.#handshakes = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
+    this.leader = joinCluster({
+      options: this.options,
+      memory: this.memory,
+      quotas: this.#quotas,
+      refusal: () => this.admitPassed(),
+      find: (sessionId) => this.find(sessionId),
+      onPassed: (wire, request, ticket) =>
+        this.#begin(wire, { ip: ticket.ip, request, ticket }, ticket.subprotocol, undefined),
+    });
+    const observed = observedOf({
+      isDraining: () => this.#isDraining,
+      connections: this.#connections,
+      sessions: () => this.#endpoints.values(),
+      replies: this.#replies,
+      cluster: this.leader,
+      totals: this.#totals,
+    });
+    const isReady = () =>
+      this.#isLoaded && joiningRefusal(this.leader) === undefined && this.admitPassed() === undefined;
+    this.#observation = new Observation(this.options, observed, isReady);
+    this.onRequest = onRequest && this.#observation.instrument(this.#replies.keepChosen(onRequest));
     this.#sweep = createSweep(sweepInterval(timers));
     this.#upgrades = new Upgrades({
       options: this.options,
       connect: (address) => this.#quotas.connect(address, systemClock.now()),
       onWire: (wire, peer, subprotocol, refusal) => this.#begin(wire, peer, subprotocol, refusal),
     });
-    const { agents, logger } = this.options;
-    if (agents !== undefined) {
-      const policy = new Policy(agents, logger);
-      const { onConflict = 'takeOver' } = agents;
-      this.#directory = new Directory({ onConflict, policy, limits, clock: systemClock, logger });
-      this.#relay = new Relay(this.#directory, policy, logger);
-    }
-    if (this.options.authenticate === undefined) {
-      this.options.logger.warn(
-        { event: 'server.unauthenticated' },
-        'no authenticate option: only clients on this machine are served',
-      );
-    }
+    const agents = createAgents(this.options);
+    this.#directory = agents?.directory;
+    this.#relay = agents?.relay;
+    warnIfLocal(this.options);
   }
 
   relayStats(): RelayStats {
@@ -188,6 +193,7 @@ class SessionServer implements Server, ConnectionHost {
     logger.info({ event: 'server.draining', sessions, timeoutMs, returnWithinMs }, 'draining');
     this.#returnWithinMs = returnWithinMs;
     this.#drain = new Drain(this.#endpoints, this.#replies, returnWithinMs, Date.now() + timeoutMs);
+    this.leader?.leave();
     if (releasePort) this.#stopListening();
     this.#drained = this.#drain.run(timeoutMs).then((result) => {
       this.#stopListening();
@@ -200,6 +206,7 @@ class SessionServer implements Server, ConnectionHost {
   async close(): Promise<void> {
     this.#isClosing = true;
     const closed = this.#stopListening();
+    this.leader?.leave();
     await Promise.all(
       [...this.#connections].map((session) =>
         session.hasWire
@@ -210,6 +217,7 @@ class SessionServer implements Server, ConnectionHost {
     this.#replies.stopAll(new ProtocolError('draining', 'the server closes'));
     this.#listener?.http.closeAllConnections();
     await closed;
+    await this.leader?.close();
     await this.#observation.close();
     this.#listener = undefined;
     for (const stop of this.#stops) stop();
@@ -224,8 +232,12 @@ class SessionServer implements Server, ConnectionHost {
   // --- as the host of connections
 
   admit(address: string, principal: string | undefined): Refusal | undefined {
-    if (this.#isClosing || this.#isDraining) return drainingRefusal(this.#returnWithinMs);
-    return this.#quotas.admit(address, principal, systemClock.now());
+    const refused = this.admitPassed() ?? joiningRefusal(this.leader);
+    return refused ?? this.#quotas.admit(address, principal, systemClock.now());
+  }
+
+  admitPassed(): Refusal | undefined {
+    return this.#isClosing || this.#isDraining ? drainingRefusal(this.#returnWithinMs) : undefined;
   }
 
   onHello(session: ServerEndpoint): void {
@@ -292,6 +304,10 @@ class SessionServer implements Server, ConnectionHost {
     this.#forget(own);
   }
 
+  onLed(own: ServerEndpoint): void {
+    this.#forget(own);
+  }
+
   onRefused(refusal: Refusal): void {
     this.#observation.metrics?.handleRefused(refusal);
   }
@@ -339,6 +355,8 @@ class SessionServer implements Server, ConnectionHost {
     if (session.state === 'closed') return;
     this.#connections.add(session);
     this.#sweep.add(session);
+    // The node that passes a connection on has counted its handshake.
+    if (peer.ticket !== undefined) return;
     const evicted = this.#handshakes.add(session, addressKey(peer.ip));
     evicted?.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
   }
@@ -366,6 +384,7 @@ class SessionServer implements Server, ConnectionHost {
     const [loaded] = await Promise.all([
       loadCapabilities(capabilities, this.options.logger),
       this.#observation.load(),
+      this.leader?.start(),
     ]);
     if (loaded !== capabilities) this.#offered.offer(loaded);
     this.#isLoaded = true;
@@ -375,22 +394,5 @@ class SessionServer implements Server, ConnectionHost {
       repeat(SWEEP_INTERVAL_MS, () => this.memory.sweep(systemClock.now()), logger),
       repeat(SWEEP_INTERVAL_MS, () => this.#replies.sweep(), logger),
     ];
-  }
-
-  /** What the metrics read when they are collected. */
-  #observed(): Observed {
-    const isDraining = () => this.#isDraining;
-    const connections = this.#connections;
-    return {
-      get isDraining() {
-        return isDraining();
-      },
-      get connections() {
-        return [...connections].filter(({ hasWire }) => hasWire).length;
-      },
-      sessions: () => this.#endpoints.values(),
-      replies: this.#replies,
-      totals: () => this.#totals.with([...connections].map((session) => session.stats())),
-    };
   }
 }

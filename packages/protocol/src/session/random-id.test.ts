@@ -1,6 +1,6 @@
 import { afterEach, expect, it, vi } from 'vitest';
 import { platform } from '#platform';
-import { newResumeToken, newSessionId } from './random-id.js';
+import { incarnationOf, newIncarnation, newResumeToken, newSessionId } from './random-id.js';
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 
@@ -47,3 +47,20 @@ it('uses each random byte once', () => {
   scriptRandomness(...Array.from({ length: 40 }, (_, i) => i));
   expect(newSessionId()).toBe('sess_ABCDEFGHIJKLMNOPQRST');
 });
+
+it('names the node of a cluster, and is as long as without one', () => {
+  for (let i = 0; i < 200; i++) {
+    const incarnation = newIncarnation();
+    expect(incarnation).toMatch(/^[A-Za-z0-9]{6}$/);
+    const id = newSessionId(incarnation);
+    expect(id).toMatch(/^sess_[A-Za-z0-9]{20}$/);
+    expect(incarnationOf(id)).toBe(incarnation);
+  }
+});
+
+it.each(['', 'sess_', `sess_${'a'.repeat(19)}`, `sess_${'a'.repeat(21)}`, `sess_${'a'.repeat(19)}!`])(
+  'names no node if it is %j',
+  (id) => {
+    expect(incarnationOf(id)).toBeUndefined();
+  },
+);

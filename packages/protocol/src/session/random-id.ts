@@ -2,15 +2,33 @@ import { platform } from '#platform';
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 const ID_LENGTH = 20;
+const INCARNATION_LENGTH = 6;
 const REPLY_ID_LENGTH = 22;
 const TOKEN_LENGTH = 32;
 /** Larger bytes are skipped: they would make the first letters likelier than the others. */
 const FAIR = 256 - (256 % ALPHABET.length);
 
-/** `sess_` and 20 alphanumerics from a secure random generator: 119 bits. */
-export function newSessionId(): string {
-  return `sess_${randomText(ID_LENGTH)}`;
+const SESSION_PREFIX = 'sess_';
+
+/**
+ * `sess_` and 20 alphanumerics from a secure random generator: 119 bits.
+ *
+ * @param incarnation of the node whose session it is. It takes the place of the first 6, which leaves 83 bits.
+ */
+export function newSessionId(incarnation = ''): string {
+  return `${SESSION_PREFIX}${incarnation}${randomText(ID_LENGTH - incarnation.length)}`;
 }
+
+/** 6 alphanumerics from a secure random generator, for one start of a node: 35 bits. */
+export function newIncarnation(): string {
+  return randomText(INCARNATION_LENGTH);
+}
+
+/** The node that a session ID names, if it is one of a cluster; `undefined` if it cannot be one. */
+export function incarnationOf(sessionId: string): string | undefined {
+  return SESSION_ID.exec(sessionId)?.[1];
+}
+const SESSION_ID = /^sess_([A-Za-z0-9]{6})[A-Za-z0-9]{14}$/;
 
 /** `reply_` and 22 alphanumerics from a secure random generator: 130 bits. */
 export function newReplyId(): string {

@@ -54,6 +54,16 @@ export function countedPrincipal(
   return authenticate === undefined ? undefined : principal;
 }
 
+/** Logs that the server serves only clients on its own machine. */
+export function warnIfLocal({
+  authenticate,
+  logger,
+}: Pick<AuthenticationOptions, 'authenticate' | 'logger'>): void {
+  if (authenticate !== undefined) return;
+  const fields = { event: 'server.unauthenticated' };
+  logger.warn(fields, 'no authenticate option: only clients on this machine are served');
+}
+
 /** The longest principal, in UTF-16 units. */
 export const MAX_PRINCIPAL_LENGTH = 256;
 

@@ -4,10 +4,14 @@ import {
   type HelloPayload,
   ProtocolError,
   type ResumeOffer,
-  type ResumeRefusal,
+  ResumeRefusal,
   type Subprotocol,
 } from '@parlance/protocol';
 import { newSessionId, systemClock } from '@parlance/protocol/internal';
+import { NOT_RESUMED } from '../cluster/ask.js';
+import type { Lead } from '../cluster/lead.js';
+import type { Leader } from '../cluster/node.js';
+import { digestOf, type Ticket } from '../cluster/ticket.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { addressKey } from '../http/addresses.js';
 import type { Peer } from '../http/upgrade.js';
@@ -16,7 +20,7 @@ import type { ResolvedServerOptions } from '../options.js';
 import { bearerToken, type Identity, type Refusal, unauthenticated } from './admission.js';
 import { countedPrincipal } from './authentication.js';
 import { HandshakeGuard } from './handshake-guard.js';
-import { grant, identifyOrigin, originOf } from './renewal.js';
+import { grant, identifyOrigin, type Origin, originOf } from './renewal.js';
 import { resumable } from './resume.js';
 
 /** What a handshake needs from its server. */
@@ -28,6 +32,10 @@ export interface HandshakeHost {
   admit(address: string, principal: string | undefined): Refusal | undefined;
   /** Before ACCEPT: whether the session may be the agent that it has authenticated as. */
   claim(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;
+  /** Leads connections to other nodes; `undefined` without a cluster. */
+  readonly leader: Leader | undefined;
+  /** Refuses, while draining, a connection that another node passes on. */
+  admitPassed(): Refusal | undefined;
   /** A session by its ID, connected or suspended. */
   find(sessionId: string): ServerEndpoint | undefined;
   /** The connection resumes `session` in place of its own. */
@@ -48,6 +56,8 @@ export interface HandshakeEvents {
   onIdentified(principal: string | undefined): void;
   /** The connection carries `session` from now on, and its own session is abandoned. */
   onResumed(session: ServerEndpoint): void;
+  /** The connection carries a session of another node from now on, and its own session is abandoned. */
+  onLed(lead: Lead): void;
 }
 
 /**
@@ -69,14 +79,19 @@ export class Handshake {
   readonly #upgrade: IncomingMessage;
   readonly #events: HandshakeEvents;
   readonly #guard: HandshakeGuard;
+  readonly #ticket: Ticket | undefined;
+  /** The bytes of HELLO. */
+  firstMessage: Uint8Array | string | undefined;
   #hasHello = false;
+  /** Waits for the node that has the session. */
+  #leading: AbortController | undefined;
 
   constructor(
     host: HandshakeHost,
     session: ServerEndpoint,
     wire: ServerWire,
     subprotocol: Subprotocol,
-    { ip, request }: Peer,
+    { ip, request, ticket }: Peer,
     events: HandshakeEvents,
   ) {
     this.#host = host;
@@ -85,13 +100,15 @@ export class Handshake {
     this.#subprotocol = subprotocol;
     this.#ip = ip;
     this.#upgrade = request;
+    this.#ticket = ticket;
     this.#events = events;
     this.#guard = new HandshakeGuard(request, wire, session, host.options);
   }
 
   async answer(hello: HelloPayload): Promise<void> {
     this.#hasHello = true;
-    const { options } = this.#host;
+    if (this.#ticket !== undefined) return this.#answerPassed(hello, this.#ticket);
+    const { options, leader } = this.#host;
     const address = addressKey(this.#ip);
     const limited = this.#host.checkAttempt(address, hello.resume === undefined);
     if (limited !== undefined) return this.refuse(limited);
@@ -106,20 +123,83 @@ export class Handshake {
       return this.refuse(unauthenticated(token, options.authenticate === undefined));
     const principal = countedPrincipal(identity.principal, options);
     // Nothing is awaited from this check to the resume, so no other connection can come in between.
-    const found = resumable(hello, this.#subprotocol, identity, this.#host);
-    if (found === 'stale_attempt') {
-      this.#session.abort(new ProtocolError('stale_attempt', 'a newer attempt to resume was accepted'));
-      return;
-    }
+    let found = resumable(hello, this.#subprotocol, identity, this.#host);
+    if (found === 'stale_attempt') return this.#abortStale();
     if (typeof found === 'object') {
       this.#resume(found, hello, principal);
       return grant(found, identity, origin, options);
+    }
+    if (found === ResumeRefusal.UNKNOWN_SESSION && leader !== undefined) {
+      const outcome = await this.#lead(leader, hello, identity, origin);
+      if (outcome === 'done' || this.#session.core.state !== 'connecting') return;
+      if (typeof outcome === 'object') return this.refuse(outcome);
+      found = outcome;
     }
     const refused = this.#host.admit(address, principal);
     if (refused !== undefined) return this.refuse(refused);
     this.#events.onAdmitted();
     this.#accept(hello, identity, principal, found);
     grant(this.#session, identity, origin, options);
+  }
+
+  #abortStale(): void {
+    this.#session.abort(new ProtocolError('stale_attempt', 'a newer attempt to resume was accepted'));
+  }
+
+  /** Leads the connection to the node that has its session. */
+  async #lead(
+    leader: Leader,
+    { resume }: HelloPayload,
+    identity: Identity,
+    origin: Origin,
+  ): Promise<'done' | ResumeRefusal | Refusal> {
+    const hello = this.firstMessage;
+    if (resume === undefined || hello === undefined) return ResumeRefusal.UNKNOWN_SESSION;
+    const principal = countedPrincipal(identity.principal, this.#host.options);
+    this.#leading = new AbortController();
+    return await leader.lead({
+      sessionId: resume.sessionId,
+      hello,
+      subprotocol: this.#subprotocol,
+      identity,
+      memoryKeys: this.#memoryKeys(principal),
+      origin,
+      wire: this.#wire,
+      signal: this.#leading.signal,
+      onLed: (lead) => {
+        this.#leading = undefined;
+        this.#events.onIdentified(principal);
+        this.#events.onLed(lead);
+      },
+    });
+  }
+
+  /** Another node has authenticated the client, which may only resume the session that the ticket is for. */
+  #answerPassed(hello: HelloPayload, ticket: Ticket): void {
+    const { options } = this.#host;
+    const { identity, ip, headers, isForwarded } = ticket;
+    const isFor =
+      hello.resume?.sessionId === ticket.sessionId &&
+      digestOf(this.firstMessage ?? '') === ticket.helloDigest;
+    if (!isFor) {
+      const fields = { event: 'peer.refused', reason: 'other_hello', node: ticket.source };
+      options.logger.warn(fields, 'another node has passed on a HELLO that its ticket is not for');
+      return this.#session.abort(new ProtocolError('unauthenticated', 'the ticket is for another HELLO'));
+    }
+    const refused = this.#host.admitPassed();
+    if (refused !== undefined) return this.refuse(refused);
+    const found = resumable(hello, this.#subprotocol, identity, this.#host);
+    if (found === 'stale_attempt') return this.#abortStale();
+    // The client begins a new session at the node where it has arrived.
+    if (typeof found !== 'object')
+      return this.#wire.close(NOT_RESUMED, found ?? ResumeRefusal.UNKNOWN_SESSION);
+    this.#resume(found, hello, countedPrincipal(identity.principal, options));
+    grant(found, identity, { ip, agentId: hello.agentId, headers, isForwarded }, options);
+  }
+
+  #memoryKeys(counted: string | undefined): readonly string[] {
+    const address = `address ${addressKey(this.#ip)}`;
+    return counted === undefined ? [address] : [address, `principal ${counted}`];
   }
 
   #resume(found: ServerEndpoint, { resume }: HelloPayload, principal: string | undefined): void {
@@ -148,16 +228,18 @@ export class Handshake {
     session.principal = principal;
     session.agentId = agentId;
     session.isAnonymous = counted === undefined;
-    const address = `address ${addressKey(this.#ip)}`;
     this.#events.onIdentified(counted);
-    session.memoryKeys = counted === undefined ? [address] : [address, `principal ${counted}`];
+    session.memoryKeys = this.#memoryKeys(counted);
     const conflict = this.#host.claim(session, hello);
     if (conflict !== undefined) {
       this.#host.onFailure(addressKey(this.#ip));
       return this.refuse(conflict);
     }
     const { core } = session;
-    const outcome = core.accept(newSessionId(), systemClock.now(), { agentId, refusal: notResumed });
+    const outcome = core.accept(newSessionId(this.#host.leader?.incarnation), systemClock.now(), {
+      agentId,
+      refusal: notResumed,
+    });
     if (outcome.accepted) {
       if (hello.resume !== undefined) this.#host.adoptReplies(session, hello.resume);
       const { algorithms, encoding } = outcome.agreement;
@@ -185,12 +267,14 @@ export class Handshake {
   /** The handshake is over: the connection may send more than a HELLO. */
   end(): void {
     this.#guard.stop();
+    this.#leading?.abort();
   }
 
   /** The connection ends, or is about to, without a session. */
   fail(error: ProtocolError | undefined): void {
     // Refusals are counted where they are decided, and an answer that takes too long is the server's fault.
-    const isOwnFault = FAULTS.has(error?.closeCode ?? 0) && !(this.#hasHello && error?.code === 'timeout');
+    const isFault = this.#ticket === undefined && FAULTS.has(error?.closeCode ?? 0);
+    const isOwnFault = isFault && !(this.#hasHello && error?.code === 'timeout');
     if (isOwnFault && error?.code !== 'rejected' && error?.side === 'local')
       this.#host.onFailure(addressKey(this.#ip));
     // A client that has sent nothing gets no time for a closing handshake.

@@ -27,6 +27,20 @@ describe('sessions of an address', () => {
     expect(q.admit('a', undefined, 0)).toBeDefined();
   });
 
+  it('count together with connections that are led to other nodes, which are no new sessions', () => {
+    const q = quotas({ sessionsPerIp: 2, sessionsPerMinutePerIp: 1, sessionsPerPrincipal: 0 });
+    for (let i = 0; i < 5; i++) {
+      expect(q.admitLed('a', 0)).toBeUndefined();
+      q.release('a', undefined);
+    }
+    expect(q.admit('a', undefined, 0)).toBeUndefined();
+    expect(q.admitLed('a', 0)).toBeUndefined();
+    expect(q.admitLed('a', 0)).toMatchObject({ code: 'RATE_LIMITED', closeCode: 4429 });
+    expect(q.admitLed('b', 0)).toBeUndefined();
+    q.release('a', undefined);
+    expect(q.admitLed('a', 0)).toBeUndefined();
+  });
+
   it('may begin n times a minute, and again after the stated delay', () => {
     const q = quotas({ sessionsPerMinutePerIp: 60 });
     for (let i = 0; i < 60; i++) {

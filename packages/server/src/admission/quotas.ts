@@ -61,14 +61,25 @@ export class Quotas {
     const address = this.#ask(key, now);
     const refusal = this.#check(address, principal, now);
     if (refusal !== undefined) return refusal;
-    address.sessions++;
-    this.#idle.delete(key);
-    this.#busy.set(key, address);
+    this.#occupy(key, address);
     if (principal !== undefined) this.#principals.set(principal, this.#sessionsOf(principal) + 1);
     return undefined;
   }
 
-  /** A session that was admitted is over. */
+  /**
+   * Counts a connection whose session is at another node like a session, or returns why it is refused. It counts as no new
+   * session, and the other node counts its principal.
+   */
+  admitLed(key: string, now: number): Refusal | undefined {
+    const address = this.#find(key, now);
+    const { sessionsPerIp } = this.#limits;
+    if (address.sessions >= sessionsPerIp)
+      return this.#refuse(`sessions from one address are limited to ${sessionsPerIp}`, FULL_RETRY_MS);
+    this.#occupy(key, address);
+    return undefined;
+  }
+
+  /** A session that was admitted, or a led connection, is over. */
   release(key: string, principal: string | undefined): void {
     const address = this.#busy.get(key);
     if (address !== undefined && --address.sessions === 0) {
@@ -136,6 +147,12 @@ export class Quotas {
       )
         this.#idle.delete(key);
     }
+  }
+
+  #occupy(key: string, address: Address): void {
+    address.sessions++;
+    this.#idle.delete(key);
+    this.#busy.set(key, address);
   }
 
   /** The debt at which an address gets HTTP 429. */

@@ -13,6 +13,8 @@ export interface CommandEnvironment {
   readonly token: string | undefined;
   /** API key for the upstream of `serve`. */
   readonly apiKey: string | undefined;
+  /** Secrets that the nodes of a cluster share, with commas between them; `serve` signs with the first one. */
+  readonly clusterSecret?: string | undefined;
 }
 
 /** Receives the exit code of a command. */
@@ -46,6 +48,11 @@ export function shapeOf(text: string): number[] {
 export function httpUrl(text: string): string {
   if (/^https?:\/\//i.test(text) && URL.canParse(text)) return text;
   throw new InvalidArgumentError('Expected a URL such as http://127.0.0.1:11434/v1.');
+}
+
+export function redisUrl(text: string): string {
+  if (/^rediss?:\/\//i.test(text) && URL.canParse(text)) return text;
+  throw new InvalidArgumentError('Expected a URL such as redis://127.0.0.1:6379.');
 }
 
 /** Several values, or one value with commas. */

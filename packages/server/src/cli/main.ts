@@ -22,4 +22,5 @@ process.exitCode = await runCommandLine(process.argv.slice(2), {
   isTyped: process.stdin.isTTY === true,
   token: process.env['PARLANCE_TOKEN'] || undefined,
   apiKey: process.env['OPENAI_API_KEY'] || undefined,
+  clusterSecret: process.env['PARLANCE_CLUSTER_SECRET'] || undefined,
 });

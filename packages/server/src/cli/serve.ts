@@ -1,7 +1,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { isProtocolError, type Message, type Session } from '@parlance/protocol';
-import { createServer, type Identity, type Server } from '../index.js';
-import { ExitCode } from './failure.js';
+import { createServer, type Identity, type Server, type ServerOptions } from '../index.js';
+import { splitList } from './command.js';
+import { CommandFailure, ExitCode } from './failure.js';
 import { createLog, type LogLevel } from './log.js';
 import { createResponder } from './responder.js';
 import type { Terminal } from './terminal.js';
@@ -21,11 +22,25 @@ export interface ServeOptions {
   /** Port for metrics, health and readiness. @default not served */
   readonly metricsPort: number | undefined;
   readonly drainTimeoutMs: number;
+  /** @default the server is on its own */
+  readonly cluster?: ClusterFlags | undefined;
+}
+
+/** How `serve` joins a cluster. */
+export interface ClusterFlags {
+  /** Of Redis. */
+  readonly url: string;
+  /** For other nodes; it listens on the address of the sessions. */
+  readonly peerPort: number;
+  readonly advertise: string | undefined;
+  /** Allows `ws:` between machines. */
+  readonly isInsecure: boolean;
+  readonly secret: string | undefined;
 }
 
 /** `parlance serve`: runs a session server. Resolves once a signal has stopped it. */
 export async function serve(options: ServeOptions, terminal: Terminal): Promise<ExitCode> {
-  const { port, host, path, origins, token, upstream, apiKey, metricsPort, drainTimeoutMs } = options;
+  const { host, path, origins, token, upstream, apiKey, drainTimeoutMs } = options;
   const logger = createLog(options.logLevel, terminal);
   const server = createServer({
     path,
@@ -40,21 +55,41 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
       keep: upstream === undefined ? { share: true } : false,
       authorize: token === undefined ? () => true : undefined,
     },
+    ...(options.cluster && (await clusterOptions(options.cluster, host))),
   });
   const stopped = untilSignal();
-  const { url } = await server.listen({ port, host });
-  try {
-    if (metricsPort !== undefined) await server.listenMetrics({ port: metricsPort, host });
-  } catch (error) {
-    // The session port is open already and would keep the process alive.
-    await server.close();
-    throw error;
-  }
+  const url = await open(server, options);
   logger.info({ event: 'serve.ready', url }, `ready at ${url}`);
   const signal = await stopped;
   logger.info({ event: 'serve.stopping', signal }, `stopping after ${signal}`);
   await stopServing(server, drainTimeoutMs);
   return ExitCode.OK;
+}
+
+/** Opens the ports. If one cannot be opened, none of the others may keep the process alive. */
+async function open(server: Server, { port, host, metricsPort }: ServeOptions): Promise<string> {
+  try {
+    const { url } = await server.listen({ port, host });
+    if (metricsPort !== undefined) await server.listenMetrics({ port: metricsPort, host });
+    return url;
+  } catch (error) {
+    await server.close();
+    throw error;
+  }
+}
+
+async function clusterOptions(
+  { url, peerPort, advertise, isInsecure, secret }: ClusterFlags,
+  host: string,
+): Promise<Pick<ServerOptions, 'cluster' | 'node'>> {
+  if (secret === undefined) {
+    const message = 'a cluster needs a secret that all nodes share: set PARLANCE_CLUSTER_SECRET';
+    throw new CommandFailure(message, ExitCode.USAGE);
+  }
+  const { redis } = await import('../backplane/redis.js');
+  const listen = { host, port: peerPort };
+  const secrets = splitList([secret]);
+  return { cluster: redis({ url }), node: { listen, advertise, secret: secrets, insecure: isInsecure } };
 }
 
 /** Asks clients to reconnect elsewhere, waits for requests until the deadline, and closes what is left. */

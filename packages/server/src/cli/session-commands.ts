@@ -1,6 +1,15 @@
 import { Algorithm, EncodingName, Subprotocol } from '@parlance/protocol';
 import { type Command, Option } from 'commander';
-import { type CommandEnvironment, type Finish, httpUrl, nameOf, splitList, wholeNumber } from './command.js';
+import {
+  type CommandEnvironment,
+  type Finish,
+  httpUrl,
+  nameOf,
+  redisUrl,
+  splitList,
+  wholeNumber,
+} from './command.js';
+import { CommandFailure, ExitCode } from './failure.js';
 import type { LogLevel } from './log.js';
 
 /** `serve`, `connect` and `follow`, the two ends of a session. */
@@ -17,11 +26,15 @@ interface ServeFlags {
   readonly logLevel: LogLevel;
   readonly drainTimeout: number;
   readonly metricsPort?: number;
+  readonly cluster?: string;
+  readonly peerPort?: number;
+  readonly advertise?: string;
+  readonly peerInsecure?: boolean;
 }
 
 export function addServe(
   program: Command,
-  { output, token, apiKey }: CommandEnvironment,
+  { output, token, apiKey, clusterSecret }: CommandEnvironment,
   finish: Finish,
 ): void {
   program
@@ -53,6 +66,10 @@ export function addServe(
       wholeNumber(0, 3_600_000),
       30_000,
     )
+    .option('--cluster <url>', 'Redis in which nodes find each other, such as redis://10.0.0.5', redisUrl)
+    .option('--peer-port <port>', 'port for other nodes (default: any free port)', wholeNumber(0, 65_535))
+    .option('--advertise <url>', 'address at which other nodes reach that port, such as wss://10.0.0.7:7946')
+    .option('--peer-insecure', 'allow ws: between machines, for a network that is encrypted itself')
     .addHelpText(
       'after',
       `
@@ -60,13 +77,23 @@ Environment:
   PARLANCE_TOKEN  token that clients must present; without it, the server
                   accepts only clients on this machine, even with --host
   OPENAI_API_KEY  key for the upstream
+  PARLANCE_CLUSTER_SECRET
+                  secret of all nodes, at least 16 bytes; with a comma
+                  between two, the first one signs and both verify
 
 The log goes to standard output: readable on a terminal, else as JSON lines.
 
 Example:
   parlance serve --port 8765 --origins https://app.example`,
     )
-    .action(async ({ logLevel, drainTimeout, metricsPort, upstream, origins = [], ...flags }: ServeFlags) => {
+    .action(async (given: ServeFlags) => {
+      const { logLevel, drainTimeout, metricsPort, upstream, origins = [], ...more } = given;
+      const { cluster, peerPort, advertise, peerInsecure, ...flags } = more;
+      if (cluster === undefined && (peerPort ?? advertise ?? peerInsecure) !== undefined)
+        throw new CommandFailure(
+          '--peer-port, --advertise and --peer-insecure need --cluster',
+          ExitCode.USAGE,
+        );
       const { serve } = await import('./serve.js');
       finish(
         await serve(
@@ -79,6 +106,16 @@ Example:
             apiKey,
             origins: splitList(origins),
             token,
+            cluster:
+              cluster === undefined
+                ? undefined
+                : {
+                    url: cluster,
+                    peerPort: peerPort ?? 0,
+                    advertise,
+                    isInsecure: peerInsecure ?? false,
+                    secret: clusterSecret,
+                  },
           },
           output,
         ),

@@ -185,3 +185,25 @@ describe('a frame writer', () => {
     expect(writer.bufferedAmount).toBe(0);
   });
 });
+
+it.each([0, 125, 126, 0xffff, 0x10000, 100_000])(
+  "writes a client's frame of %d bytes with a zero mask",
+  async (length) => {
+    const socket = new FakeSocket();
+    const writer = new FrameWriter({ readyState: 1 }, socket, OWNER, true);
+    const payload = new Uint8Array(length).fill(7);
+    writer.write(payload);
+    writer.write('text');
+    await turn();
+    const bytes = Buffer.concat(socket.taken);
+    const extended = length < 126 ? 0 : length < 0x10000 ? 2 : 8;
+    expect(bytes.readUInt8(1)).toBe(0x80 | (extended === 0 ? length : extended === 2 ? 126 : 127));
+    if (extended === 2) expect(bytes.readUInt16BE(2)).toBe(length);
+    if (extended === 8) expect(bytes.readBigUInt64BE(2)).toBe(BigInt(length));
+    const begin = 2 + extended + 4;
+    expect(bytes.readUInt32BE(begin - 4)).toBe(0);
+    expect(bytes.subarray(begin, begin + length).equals(payload)).toBe(true);
+    const rest = bytes.subarray(begin + length);
+    expect(rest).toEqual(Buffer.concat([Buffer.from([0x81, 0x84, 0, 0, 0, 0]), Buffer.from('text')]));
+  },
+);

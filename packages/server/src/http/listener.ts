@@ -68,6 +68,14 @@ export async function openListener(
     },
   );
   boundConnections(http, server);
+  await listenOn(http, port, host);
+  const address = http.address() as AddressInfo;
+  const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+  return { http, port: address.port, host: address.address, authority: `${name}:${address.port}` };
+}
+
+/** @throws {ProtocolError} `connection_failed` if the port cannot be opened. */
+export async function listenOn(http: HttpServer, port: number, host: string): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     http.once('error', (cause: NodeJS.ErrnoException) => {
       const why = REASONS[cause.code ?? ''] ?? cause.message;
@@ -76,9 +84,6 @@ export async function openListener(
     });
     http.listen(port, host, resolve);
   });
-  const address = http.address() as AddressInfo;
-  const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
-  return { http, port: address.port, host: address.address, authority: `${name}:${address.port}` };
 }
 
 /** Limits connections by socket address: one that sends no request costs memory too, and has no headers to go by. */

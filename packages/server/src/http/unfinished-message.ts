@@ -7,7 +7,7 @@ export const FREE_UNFINISHED = 320 * 1024;
 /** Further bytes are charged in steps of this size. */
 const STEP = 1024 * 1024;
 /** A single link frame never gets more credit than this. */
-const MAX_LINK_FRAME = 4 * 1024 * 1024;
+export const MAX_LINK_FRAME = 4 * 1024 * 1024;
 /** Bytes of the next messages may be read together with the end of one, and count with it. */
 const READ_AHEAD = 256 * 1024;
 

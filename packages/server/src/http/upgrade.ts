@@ -3,15 +3,23 @@ import type { Duplex } from 'node:stream';
 import { Subprotocol } from '@parlance/protocol';
 import { loggable, MAX_PIECE_SIZE } from '@parlance/protocol/internal';
 import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from '../admission/admission.js';
+import type { Ticket } from '../cluster/ticket.js';
 import type { ResolvedServerOptions } from '../options.js';
 import { addressKey, clientAddress, isForwarded } from './addresses.js';
-import { createWebSocketAdapter, type ServerWire, type WebSocketAdapter } from './ws.js';
+import {
+  createWebSocketAdapter,
+  type ServerWire,
+  type WebSocketAdapter,
+  type WebSocketAdapterOptions,
+} from './ws.js';
 
 /** The far end of a connection before it has authenticated. */
 export interface Peer {
   /** The client's address, as reported by trusted proxies if there are any. */
   readonly ip: string;
   readonly request: IncomingMessage;
+  /** Another node of the cluster has authenticated the client and passes its connection on. @default undefined */
+  readonly ticket?: Ticket | undefined;
 }
 
 export interface UpgradesOptions {
@@ -32,6 +40,17 @@ const FRAME_HEAD_ROOM = 16 * 1024;
 /** The largest number that the WebSocket library and timers accept. */
 const MAX_INT = 2 ** 31 - 1;
 
+/** The bounds of every WebSocket of a server. */
+export function webSocketOptions({ limits, timers }: ResolvedServerOptions): WebSocketAdapterOptions {
+  const maxPayload =
+    Math.max(limits.maxMessageSize, limits.maxHandshakeSize, MAX_PIECE_SIZE) + FRAME_HEAD_ROOM;
+  return {
+    maxPayload: Math.min(maxPayload, MAX_INT),
+    maxFragments: Number.isFinite(limits.maxFragments) ? limits.maxFragments : 0,
+    closeTimeoutMs: Math.min(timers.closingTimeoutMs, MAX_INT),
+  };
+}
+
 /** Decides which upgrade requests of HTTP servers become WebSockets. */
 export class Upgrades {
   readonly #host: UpgradesOptions;
@@ -41,14 +60,7 @@ export class Upgrades {
 
   constructor(host: UpgradesOptions) {
     this.#host = host;
-    const { limits, timers } = host.options;
-    const maxPayload =
-      Math.max(limits.maxMessageSize, limits.maxHandshakeSize, MAX_PIECE_SIZE) + FRAME_HEAD_ROOM;
-    this.#adapter = createWebSocketAdapter({
-      maxPayload: Math.min(maxPayload, MAX_INT),
-      maxFragments: Number.isFinite(limits.maxFragments) ? limits.maxFragments : 0,
-      closeTimeoutMs: Math.min(timers.closingTimeoutMs, MAX_INT),
-    });
+    this.#adapter = createWebSocketAdapter(webSocketOptions(host.options));
   }
 
   /** @param ownsServer whether no other handler answers for other paths. */
@@ -121,24 +133,27 @@ export class Upgrades {
 }
 
 /** A proxy in front of the server may read the body as the beginning of the next request. */
-function hasBody({ headers }: IncomingMessage): boolean {
+export function hasBody({ headers }: IncomingMessage): boolean {
   const length = headers['content-length'];
   return headers['transfer-encoding'] !== undefined || (length !== undefined && !/^0+$/.test(length));
 }
 
 const REASONS = {
   400: 'Bad Request',
+  401: 'Unauthorized',
   404: 'Not Found',
+  410: 'Gone',
   429: 'Too Many Requests',
   503: 'Service Unavailable',
 };
 
 /**
- * Answers with a plain HTTP error, if the request is not for a session or its address is over a limit.
+ * Answers with a plain HTTP error, if the request is not for a session, its address is over a limit, or another node has
+ * no ticket.
  *
  * @param retryAfterMs sent to the client in whole seconds.
  */
-function refuseUpgrade(
+export function refuseUpgrade(
   socket: Duplex,
   status: keyof typeof REASONS,
   message: string,

@@ -1,8 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
+import type { SecureContextOptions } from 'node:tls';
 import { CloseCode } from '@parlance/protocol';
 import type { Crashable, Wire } from '@parlance/protocol/internal';
-import { type WebSocket, WebSocketServer } from 'ws';
+import { WebSocket, WebSocketServer } from 'ws';
 import { FrameWriter } from './frame-writer.js';
 
 /** The only file that uses the WebSocket library. It moves bytes and decides nothing. */
@@ -89,11 +90,75 @@ export function createWebSocketAdapter(options: WebSocketAdapterOptions): WebSoc
   };
 }
 
+export interface DialOptions extends Omit<WebSocketAdapterOptions, 'maxFragments'> {
+  readonly subprotocol: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Certificates and keys for `wss:`. */
+  readonly tls: SecureContextOptions | undefined;
+}
+
+/** Why a server could not be reached, or has refused the upgrade. */
+export interface DialFailure {
+  /** Of HTTP; `undefined` without an answer. */
+  readonly status?: number | undefined;
+  /** Of Node's error; `undefined` if there is none. */
+  readonly code?: string | undefined;
+}
+
+/**
+ * Connects to another server as its client. One of the two functions is called, unless the connection is abandoned.
+ *
+ * @param onOpen listens to the wire before it returns.
+ * @returns abandons a connection that is not open yet.
+ */
+export function dial(
+  url: string,
+  { subprotocol, headers, tls, maxPayload, closeTimeoutMs }: DialOptions,
+  onOpen: (wire: ServerWire) => void,
+  onFailed: (failure: DialFailure) => void,
+): () => void {
+  const webSocket = new WebSocket(url, [subprotocol], {
+    ...tls,
+    headers,
+    perMessageDeflate: false,
+    maxPayload,
+    closeTimeout: closeTimeoutMs,
+  } as ConstructorParameters<typeof WebSocket>[2]);
+  let socket: Duplex | undefined;
+  let isOver = false;
+  const fail = (failure: DialFailure): void => {
+    if (isOver) return;
+    isOver = true;
+    onFailed(failure);
+  };
+  webSocket.once('upgrade', (response) => {
+    socket = response.socket;
+  });
+  webSocket.on('error', (error: NodeJS.ErrnoException) => fail({ code: error.code }));
+  webSocket.once('unexpected-response', (request, { statusCode }) => {
+    request.destroy();
+    fail({ status: statusCode });
+  });
+  webSocket.once('open', () => {
+    if (isOver || socket === undefined) return webSocket.terminate();
+    isOver = true;
+    onOpen(new SocketWire(webSocket, socket, true));
+  });
+  return () => {
+    if (isOver) return;
+    isOver = true;
+    webSocket.terminate();
+  };
+}
+
 /** Bytes that are read after a close: as much as the network may hold, and less from a peer that floods. */
 const MAX_AFTER_CLOSE = 8 * 1024 * 1024;
 const MAX_FLOOD_AFTER_CLOSE = 256 * 1024;
 /** After a close with one of these codes an unfinished message may keep growing, and no session is charged for it. */
 const FLOODS: ReadonlySet<number> = new Set([CloseCode.RATE_LIMITED, CloseCode.TOO_LARGE]);
+
+/** The code of a close without one, which cannot be sent. */
+const NO_CODE = 1005;
 
 class SocketWire implements ServerWire, Crashable {
   readonly #webSocket: WebSocket;
@@ -103,10 +168,10 @@ class SocketWire implements ServerWire, Crashable {
   #holds = 0;
   #events: WireEvents | undefined;
 
-  constructor(webSocket: WebSocket, socket: Duplex) {
+  constructor(webSocket: WebSocket, socket: Duplex, isClient = false) {
     this.#webSocket = webSocket;
     this.#socket = socket;
-    this.#writer = new FrameWriter(webSocket, socket, this);
+    this.#writer = new FrameWriter(webSocket, socket, this, isClient);
     // An error is always followed by a close event.
     webSocket.on('error', ignore);
   }
@@ -121,7 +186,8 @@ class SocketWire implements ServerWire, Crashable {
 
   close(code: number, reason: string): void {
     this.#writer.flush();
-    this.#webSocket.close(code, reason);
+    if (code === NO_CODE) this.#webSocket.close();
+    else this.#webSocket.close(code, reason);
     // Bytes that were in flight may still arrive; a peer that keeps sending is cut off.
     let left = FLOODS.has(code) ? MAX_FLOOD_AFTER_CLOSE : MAX_AFTER_CLOSE;
     this.#socket.on('data', (data: Uint8Array) => {

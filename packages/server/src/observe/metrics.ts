@@ -1,8 +1,6 @@
-import type { Session } from '@parlance/protocol';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Refusal } from '../admission/admission.js';
-import type { Replies } from '../replies/replies.js';
-import type { Totals } from './totals.js';
+import type { Observed } from './observed.js';
 import type { RequestOutcome } from './tracing.js';
 
 /**
@@ -18,16 +16,6 @@ export interface Metrics {
   handleRefused(refusal: Refusal): void;
   handleEnded(code: string): void;
   handleRequest(outcome: RequestOutcome, seconds: number): void;
-}
-
-/** The state that is read when the metrics are collected. */
-export interface Observed {
-  readonly isDraining: boolean;
-  /** Connections, including those without a session yet. */
-  readonly connections: number;
-  sessions(): Iterable<Pick<Session, 'state' | 'stats'>>;
-  readonly replies: Pick<Replies, 'running' | 'followers' | 'usage'>;
-  totals(): Totals;
 }
 
 /** Seconds: from a cached answer to a long completion. */
@@ -98,6 +86,8 @@ export function createMetrics(observed: Observed): Metrics {
     followers.set(observed.replies.followers);
   };
 
+  const observeCluster = clusterGauges(observed.cluster, gauge);
+
   const observeTotals = (): void => {
     const totals = observed.totals();
     for (const each of [wireBytes, messages, codedBytes, contentBytes]) each.reset();
@@ -117,6 +107,7 @@ export function createMetrics(observed: Observed): Metrics {
     async expose() {
       observeSessions();
       observeTotals();
+      observeCluster();
       return await registry.metrics();
     },
     handleAccepted: (resumed) => accepted.inc({ kind: resumed ? 'resumed' : 'new' }),
@@ -126,5 +117,19 @@ export function createMetrics(observed: Observed): Metrics {
       requests.inc({ outcome });
       duration.observe(seconds);
     },
+  };
+}
+
+/** A server on its own has no metrics of a cluster. */
+function clusterGauges(
+  cluster: Observed['cluster'],
+  gauge: (name: string, help: string) => Gauge,
+): () => void {
+  if (cluster === undefined) return () => {};
+  const nodes = gauge('cluster_nodes', 'Nodes of the cluster that count as alive, this one included.');
+  const led = gauge('led_connections', 'Connections that this node leads to the nodes of their sessions.');
+  return () => {
+    nodes.set(cluster.nodes);
+    led.set(cluster.led);
   };
 }

@@ -4,7 +4,8 @@ import type { Listening } from '../api.js';
 import { closeListener, type Listener, type ListenOptions, openListener } from '../http/listener.js';
 import type { ResolvedServerOptions } from '../options.js';
 import { instrument } from './instrument.js';
-import type { Metrics, Observed } from './metrics.js';
+import type { Metrics } from './metrics.js';
+import type { Observed } from './observed.js';
 import { createStatusPages, type StatusPages } from './status.js';
 import { loadTracing, type Tracing } from './tracing.js';
 

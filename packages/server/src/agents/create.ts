@@ -1,0 +1,20 @@
+import { systemClock } from '@parlance/protocol/internal';
+import type { ResolvedServerOptions } from '../options.js';
+import { Directory } from './directory.js';
+import { Policy } from './policy.js';
+import { Relay } from './relay.js';
+
+/** The agents of a server: who they are, and what they say to each other. */
+interface Agents {
+  readonly directory: Directory;
+  readonly relay: Relay;
+}
+
+/** `undefined` without agents. */
+export function createAgents({ agents, limits, logger }: ResolvedServerOptions): Agents | undefined {
+  if (agents === undefined) return undefined;
+  const policy = new Policy(agents, logger);
+  const { onConflict = 'takeOver' } = agents;
+  const directory = new Directory({ onConflict, policy, limits, clock: systemClock, logger });
+  return { directory, relay: new Relay(directory, policy, logger) };
+}

@@ -1,0 +1,297 @@
+import { Redis } from 'ioredis';
+import { createClient } from 'redis';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { Backplane, BackplaneLink } from './backplane.js';
+import { memoryCluster } from './memory.js';
+import { redis } from './redis.js';
+import { type RedisServer, redisMissing, startRedis } from './testing/redis-server.js';
+
+/** What every backplane does, whichever engine it has. */
+
+const LONG_MS = 60_000;
+
+interface Engine {
+  /** A cluster without nodes. */
+  create(): Backplane;
+  close(): PromiseLike<void>;
+}
+
+const engines: Readonly<Record<string, () => Promise<Engine>>> = {
+  memory: async () => ({ create: () => memoryCluster(), async close() {} }),
+  'redis by URL': async () => {
+    const server = await startRedis();
+    return {
+      create: () => redis({ url: server.url, prefix: newPrefix() }),
+      close: () => server[Symbol.asyncDispose](),
+    };
+  },
+  'redis by a client of ioredis': async () => {
+    const server = await startRedis();
+    const client = new Redis(server.url);
+    return {
+      create: () => redis({ client, prefix: newPrefix() }),
+      async close() {
+        client.disconnect();
+        await server[Symbol.asyncDispose]();
+      },
+    };
+  },
+  'redis by a client of node-redis': async () => {
+    const server = await startRedis();
+    const client = createClient({ url: server.url });
+    client.on('error', () => {});
+    await client.connect();
+    return {
+      create: () => redis({ client, prefix: newPrefix() }),
+      async close() {
+        client.destroy();
+        await server[Symbol.asyncDispose]();
+      },
+    };
+  },
+};
+let prefixes = 0;
+const newPrefix = () => `test${prefixes++}`;
+
+describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
+  const skips = name !== 'memory' && redisMissing !== undefined;
+  let engine: Engine;
+  let cluster: Backplane;
+  const links: BackplaneLink[] = [];
+  const connect = (): BackplaneLink => {
+    const link = cluster.connect();
+    links.push(link);
+    return link;
+  };
+
+  beforeAll(async () => {
+    if (!skips) engine = await start();
+  });
+  afterEach(async () => {
+    for (const link of links.splice(0)) await link.close();
+  });
+  afterAll(async () => {
+    if (!skips) await engine.close();
+  });
+  const test = (what: string, run: () => Promise<void>) =>
+    it.skipIf(skips)(skips ? `${what} (${redisMissing})` : what, async () => {
+      cluster = engine.create();
+      await run();
+    });
+
+  test('lists a node to itself and to the others, with its record as it was', async () => {
+    const [a, b] = [connect(), connect()];
+    const record = '{"address":"ws://[::1]:1","proof":"a:b \u00e9\u{1f600}"}';
+    const own = await a.renew('aaaaaa', record, LONG_MS);
+    expect(own.nodes.map(({ incarnation }) => incarnation)).toEqual(['aaaaaa']);
+    const both = await b.renew('bbbbbb', '', LONG_MS);
+    expect(new Map(both.nodes.map((node) => [node.incarnation, node.record]))).toEqual(
+      new Map([
+        ['aaaaaa', record],
+        ['bbbbbb', ''],
+      ]),
+    );
+    for (const { leaseMs } of both.nodes) {
+      expect(leaseMs).toBeGreaterThan(0);
+      expect(leaseMs).toBeLessThanOrEqual(LONG_MS);
+    }
+  });
+
+  test('tells the time', async () => {
+    const { now } = await connect().renew('aaaaaa', '', LONG_MS);
+    expect(Math.abs(now - Date.now())).toBeLessThan(60_000);
+  });
+
+  test('replaces the record with a renewal', async () => {
+    const a = connect();
+    await a.renew('aaaaaa', 'old', LONG_MS);
+    const { nodes } = await a.renew('aaaaaa', 'new', LONG_MS);
+    expect(nodes.map(({ record }) => record)).toEqual(['new']);
+  });
+
+  test('finds one node, and none that was never announced', async () => {
+    const [a, b] = [connect(), connect()];
+    await a.renew('aaaaaa', 'here', LONG_MS);
+    expect(await b.find('aaaaaa')).toMatchObject({ incarnation: 'aaaaaa', record: 'here' });
+    expect(await b.find('bbbbbb')).toBeUndefined();
+    expect(await b.find('')).toBeUndefined();
+  });
+
+  test('forgets a node whose lease is over, and one that withdraws', async () => {
+    const [a, b] = [connect(), connect()];
+    await a.renew('aaaaaa', '', 20);
+    await expect.poll(() => b.find('aaaaaa')).toBeUndefined();
+    const { nodes } = await b.renew('bbbbbb', '', LONG_MS);
+    expect(nodes.map(({ incarnation }) => incarnation)).toEqual(['bbbbbb']);
+    await b.withdraw('bbbbbb');
+    expect(await a.find('bbbbbb')).toBeUndefined();
+    await b.withdraw('bbbbbb');
+  });
+
+  test('lets a node back whose lease was over', async () => {
+    const [a, b] = [connect(), connect()];
+    await a.renew('aaaaaa', '', 20);
+    await expect.poll(() => b.find('aaaaaa')).toBeUndefined();
+    await a.renew('aaaaaa', 'back', LONG_MS);
+    expect(await b.find('aaaaaa')).toMatchObject({ record: 'back' });
+  });
+
+  test('lists a hundred nodes that announce themselves at once', async () => {
+    const names = Array.from({ length: 100 }, (_, i) => `node${String(i).padStart(2, '0')}`);
+    for (let i = 0; i < names.length; i += 4) {
+      const four = names.slice(i, i + 4);
+      await Promise.all(four.map((node) => connect().renew(node, node, LONG_MS)));
+    }
+    const { nodes } = await connect().renew('last00', '', LONG_MS);
+    expect(nodes.map(({ incarnation }) => incarnation).sort()).toEqual([...names, 'last00'].sort());
+  });
+
+  test('keeps two clusters apart', async () => {
+    await connect().renew('aaaaaa', '', LONG_MS);
+    cluster = engine.create();
+    expect(await connect().find('aaaaaa')).toBeUndefined();
+  });
+});
+
+const withRedis = describe.skipIf(redisMissing !== undefined);
+withRedis(redisMissing ?? 'Redis', () => {
+  const open: (AsyncDisposable | BackplaneLink)[] = [];
+  afterEach(async () => {
+    for (const each of open.splice(0).reverse())
+      await ('close' in each ? each.close() : each[Symbol.asyncDispose]());
+  });
+  const start = async (...options: string[]): Promise<RedisServer> => {
+    const server = await startRedis(...options);
+    open.push(server);
+    return server;
+  };
+  const connect = (url: string): BackplaneLink => {
+    const link = redis({ url }).connect();
+    open.push(link);
+    return link;
+  };
+
+  it('is refused if it evicts keys', async () => {
+    const { url } = await start('--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru');
+    await expect(connect(url).renew('aaaaaa', '', LONG_MS)).rejects.toMatchObject({
+      code: 'unsupported',
+      message: expect.stringContaining('maxmemory-policy to noeviction (it is allkeys-lru)'),
+    });
+  });
+
+  it('is refused if it runs no scripts', async () => {
+    const { url } = await start('--rename-command', 'EVAL', '');
+    await expect(connect(url).renew('aaaaaa', '', LONG_MS)).rejects.toMatchObject({
+      code: 'unsupported',
+      message: expect.stringContaining('runs no scripts'),
+    });
+  });
+
+  it('gets each script again after it has forgotten all of them', async () => {
+    const { url, client } = await start();
+    const link = connect(url);
+    await link.renew('aaaaaa', '', LONG_MS);
+    await client.script('FLUSH');
+    expect((await link.renew('aaaaaa', '', LONG_MS)).nodes).toHaveLength(1);
+    await client.script('FLUSH');
+    expect(await link.find('aaaaaa')).toBeDefined();
+  });
+
+  it('is asked again after it was gone', async () => {
+    const server = await start();
+    const link = connect(server.url);
+    await link.renew('aaaaaa', '', LONG_MS);
+    await server.kill();
+    await expect(link.renew('aaaaaa', '', LONG_MS)).rejects.toMatchObject({ code: 'connection_failed' });
+    await server.restart();
+    const renewed = () => link.renew('aaaaaa', '', LONG_MS).catch(() => undefined);
+    await expect.poll(renewed).toMatchObject({ nodes: [{ incarnation: 'aaaaaa' }] });
+  });
+
+  it('is not waited for while it hangs, and is sent a bounded number of commands', async () => {
+    const server = await start();
+    const link = connect(server.url);
+    await link.renew('aaaaaa', '', LONG_MS);
+    server.pause();
+    const failures = await Promise.all(
+      Array.from({ length: 9 }, () => link.renew('aaaaaa', '', LONG_MS).catch((error: Error) => error)),
+    );
+    for (const error of failures.slice(0, 8))
+      expect(error).toMatchObject({ code: 'timeout', message: expect.stringContaining('1000 ms') });
+    expect(failures[8]).toMatchObject({ message: expect.stringContaining('earlier commands') });
+    // Searches do not take the place of renewals, and the reverse.
+    expect(await link.find('aaaaaa').catch((error: Error) => error)).toMatchObject({
+      message: expect.stringContaining('1000 ms'),
+    });
+    server.go();
+    await expect.poll(() => link.find('aaaaaa').catch(() => undefined)).toBeDefined();
+  });
+
+  it('that is not there is reported by its address, and without the password', async () => {
+    const link = connect('redis://:secret@127.0.0.1:1');
+    const error = await link.renew('aaaaaa', '', LONG_MS).catch((thrown: Error) => thrown);
+    expect(error).toMatchObject({
+      code: 'connection_failed',
+      message: expect.stringContaining('ECONNREFUSED'),
+    });
+    expect(String(error)).not.toContain('secret');
+  });
+
+  it('sweeps entries that are malformed', async () => {
+    const { url, client } = await start();
+    await client.hset('parlance:nodes', { broken: 'no lease', empty: '', 'x:y': ':', old: '1:record' });
+    const { nodes } = await connect(url).renew('aaaaaa', '', LONG_MS);
+    expect(nodes.map(({ incarnation }) => incarnation)).toEqual(['aaaaaa']);
+    expect(await client.hkeys('parlance:nodes')).toEqual(['aaaaaa']);
+  });
+});
+
+describe('the engine of a client that says', () => {
+  const client = (info: string) => ({
+    call: async (name: string): Promise<unknown> => {
+      if (name === 'INFO') return info;
+      return [];
+    },
+  });
+  const renew = (info: string) =>
+    redis({ client: client(info) })
+      .connect()
+      .renew('aaaaaa', '', LONG_MS);
+  const INFO = (version: string) => `redis_version:${version}\r\nmaxmemory_policy:noeviction\r\n`;
+
+  it.each(['6.2.0', '6.10.1', '7.0.15', '10.0.0'])('%s is new enough', async (version) => {
+    await expect(renew(INFO(version))).resolves.toMatchObject({ nodes: [] });
+  });
+
+  it.each(['6.1.9', '5.0.14', '2.8.0', 'unknown'])('%s is refused', async (version) => {
+    await expect(renew(INFO(version))).rejects.toMatchObject({
+      code: 'unsupported',
+      message: expect.stringContaining('needs Redis 6.2 or newer'),
+    });
+  });
+
+  it('nothing of its policy is refused', async () => {
+    await expect(renew('redis_version:7.0.0\r\n')).rejects.toMatchObject({ code: 'unsupported' });
+  });
+});
+
+describe('redis()', () => {
+  it.each([
+    [{}, 'either url or client'],
+    [{ url: 'redis://a', client: { call: async () => 1 } }, 'either url or client'],
+    [{ url: 'http://a' }, 'redis://'],
+    [{ url: 'redis://a', prefix: '' }, 'prefix'],
+    [{ url: 'redis://a', prefix: 'a b' }, 'prefix'],
+    [{ url: 'redis://a', prefix: 'x'.repeat(65) }, 'prefix'],
+    [{ client: {} as never }, 'neither'],
+    [{ url: 'redis://a', prefx: '' } as never, 'prefx'],
+  ])('refuses %j', (options, message) => {
+    expect(() => redis(options)).toThrow(
+      expect.objectContaining({ code: 'invalid_option', message: expect.stringContaining(message) }),
+    );
+  });
+
+  it('takes a prefix of 64 characters', () => {
+    expect(() => redis({ url: 'redis://a', prefix: 'x'.repeat(64) })).not.toThrow();
+  });
+});

@@ -1,0 +1,43 @@
+import { randomBytes } from 'node:crypto';
+import type { Backplane, ListedNode } from './backplane.js';
+
+interface Lease {
+  readonly record: string;
+  /** Milliseconds of the clock. */
+  readonly endsAt: number;
+}
+
+/**
+ * Joins servers of one process, for tests: pass the same object as the option `cluster` of each of them.
+ *
+ * @param now Unix milliseconds.
+ */
+export function memoryCluster(now: () => number = Date.now): Backplane {
+  const leases = new Map<string, Lease>();
+  const listed = (incarnation: string): ListedNode | undefined => {
+    const lease = leases.get(incarnation);
+    if (lease === undefined) return undefined;
+    const leaseMs = lease.endsAt - now();
+    return leaseMs > 0 ? { incarnation, record: lease.record, leaseMs } : undefined;
+  };
+  return {
+    secret: randomBytes(32).toString('base64'),
+    connect: () => ({
+      async renew(incarnation, record, leaseMs) {
+        leases.set(incarnation, { record, endsAt: now() + leaseMs });
+        const nodes: ListedNode[] = [];
+        for (const each of leases.keys()) {
+          const node = listed(each);
+          if (node === undefined) leases.delete(each);
+          else nodes.push(node);
+        }
+        return { nodes, now: now() };
+      },
+      find: async (incarnation) => listed(incarnation),
+      async withdraw(incarnation) {
+        leases.delete(incarnation);
+      },
+      async close() {},
+    }),
+  };
+}

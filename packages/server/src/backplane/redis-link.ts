@@ -1,0 +1,158 @@
+import { isProtocolError, ProtocolError } from '@parlance/protocol';
+import { type BackplaneLink, ENGINE_TIMEOUT_MS, type ListedNode, type NodeList } from './backplane.js';
+import type { RedisCommands } from './redis-client.js';
+import { FIND, RENEW, type Script, WITHDRAW } from './scripts.js';
+
+/** Commands that may be unanswered, also beyond their time; with more, none is sent. Renewals have a share of their own. */
+const MAX_SEARCHES = 64;
+const MAX_OTHERS = 8;
+
+interface Lane {
+  readonly max: number;
+  unanswered: number;
+}
+const OLDEST = [6, 2] as const;
+
+/** One node's connection to Redis. The engine is checked before the first command. */
+export class RedisLink implements BackplaneLink {
+  readonly #key: string;
+  readonly #open: () => Promise<RedisCommands>;
+  #commands: Promise<RedisCommands> | undefined;
+  #isChecked = false;
+  readonly #searches: Lane = { max: MAX_SEARCHES, unanswered: 0 };
+  readonly #others: Lane = { max: MAX_OTHERS, unanswered: 0 };
+
+  constructor(key: string, open: () => Promise<RedisCommands>) {
+    this.#key = key;
+    this.#open = open;
+  }
+
+  async renew(incarnation: string, record: string, leaseMs: number): Promise<NodeList> {
+    const [now, ...fields] = listOf(
+      await this.#run(this.#others, RENEW, incarnation, record, String(leaseMs)),
+    );
+    const nodes: ListedNode[] = [];
+    for (let i = 0; i + 2 < fields.length; i += 3) {
+      const [name = '', leftMs = '', described = ''] = fields.slice(i, i + 3);
+      nodes.push({ incarnation: name, leaseMs: Number(leftMs), record: described });
+    }
+    return { nodes, now: Number(now) };
+  }
+
+  async find(incarnation: string): Promise<ListedNode | undefined> {
+    const [leftMs, record] = listOf(await this.#run(this.#searches, FIND, incarnation));
+    if (leftMs === undefined || record === undefined) return undefined;
+    return { incarnation, leaseMs: Number(leftMs), record };
+  }
+
+  async withdraw(incarnation: string): Promise<void> {
+    await this.#run(this.#others, WITHDRAW, incarnation);
+  }
+
+  async close(): Promise<void> {
+    // A connection that is being opened is not waited for.
+    this.#commands?.then(
+      (commands) => commands.close(),
+      () => {},
+    );
+  }
+
+  async #run(lane: Lane, { source, digest }: Script, ...args: string[]): Promise<unknown> {
+    if (!this.#isChecked) await this.#check(lane);
+    const rest = ['1', this.#key, ...args];
+    try {
+      return await this.#send(lane, 'EVALSHA', digest, ...rest);
+    } catch (error) {
+      if (!isReply(error, 'NOSCRIPT')) throw failed(error);
+    }
+    try {
+      return await this.#send(lane, 'EVAL', source, ...rest);
+    } catch (error) {
+      throw failed(error);
+    }
+  }
+
+  /** @throws {ProtocolError} `unsupported` if the engine is too old, evicts keys or runs no scripts. */
+  async #check(lane: Lane): Promise<void> {
+    let info: string;
+    try {
+      info = String(await this.#send(lane, 'INFO'));
+    } catch (error) {
+      throw failed(error);
+    }
+    const version = /^redis_version:(\d+)\.(\d+)\S*/m.exec(info);
+    const [stated = 'unknown', major, minor] = version ?? [];
+    const isOld = Number(major) < OLDEST[0] || (Number(major) === OLDEST[0] && Number(minor) < OLDEST[1]);
+    if (version === null || isOld)
+      throw unsuitable(`a cluster needs Redis ${OLDEST.join('.')} or newer, or Valkey; this is ${stated}`);
+    const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1];
+    if (policy !== 'noeviction') {
+      const found = policy === undefined ? 'this engine states none' : `it is ${policy}`;
+      throw unsuitable(`Redis must not evict keys: set maxmemory-policy to noeviction (${found})`);
+    }
+    try {
+      await this.#send(lane, 'EVAL', FIND.source, '1', this.#key, '');
+    } catch (error) {
+      if (!isReply(error, 'ERR') && !isReply(error, 'NOPERM')) throw failed(error);
+      throw unsuitable('this engine, or a proxy in front of it, runs no scripts (EVAL)', error);
+    }
+    this.#isChecked = true;
+  }
+
+  /** One command, which fails if it is not answered in time. */
+  async #send(lane: Lane, ...command: string[]): Promise<unknown> {
+    if (lane.unanswered >= lane.max)
+      throw new ProtocolError('timeout', 'Redis has not answered earlier commands');
+    lane.unanswered++;
+    const opened = this.#connected();
+    const answer = opened
+      .then((commands) => commands.send(...command))
+      .finally(() => {
+        lane.unanswered--;
+      });
+    // It rejects before it is waited for if the client cannot be opened.
+    answer.catch(() => {});
+    await opened;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<never>((_resolve, reject) => {
+      const message = `Redis did not answer within ${ENGINE_TIMEOUT_MS} ms`;
+      timer = setTimeout(() => reject(new ProtocolError('timeout', message)), ENGINE_TIMEOUT_MS);
+    });
+    try {
+      return await Promise.race([answer, late]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #connected(): Promise<RedisCommands> {
+    if (this.#commands === undefined) {
+      this.#commands = this.#open();
+      // The next command tries again.
+      this.#commands.catch(() => {
+        this.#commands = undefined;
+      });
+    }
+    return this.#commands;
+  }
+}
+
+/** Whether Redis itself has answered with an error, which begins with its code. */
+function isReply(error: unknown, code: string): boolean {
+  return error instanceof Error && !isProtocolError(error) && error.message.startsWith(`${code} `);
+}
+
+function failed(cause: unknown): Error {
+  if (isProtocolError(cause)) return cause;
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new ProtocolError('connection_failed', `Redis: ${why.slice(0, 200)}`, { cause });
+}
+
+function unsuitable(message: string, cause?: unknown): ProtocolError {
+  return new ProtocolError('unsupported', message, { cause });
+}
+
+function listOf(reply: unknown): string[] {
+  if (Array.isArray(reply)) return reply.map(String);
+  throw new ProtocolError('connection_failed', 'Redis answered a script with something that is not a list');
+}

@@ -1,0 +1,41 @@
+import { ProtocolError } from '@parlance/protocol';
+import { assertOptions } from '@parlance/protocol/internal';
+import type { Backplane } from './backplane.js';
+import { adaptClient, type IoredisClient, type NodeRedisClient, openClient } from './redis-client.js';
+import { RedisLink } from './redis-link.js';
+
+export type { Backplane, BackplaneLink, ListedNode, NodeList } from './backplane.js';
+export type { IoredisClient, NodeRedisClient } from './redis-client.js';
+
+export interface RedisOptions {
+  /** For example `redis://:password@10.0.0.5:6379/0`, or `rediss://` for TLS. Needs the package `ioredis`. */
+  readonly url?: string | undefined;
+  /** A client of `ioredis` or of `redis`, in place of `url`. The application connects and closes it. */
+  readonly client?: IoredisClient | NodeRedisClient | undefined;
+  /** The beginning of every key, which keeps clusters of one Redis apart. @default 'parlance' */
+  readonly prefix?: string | undefined;
+}
+
+const KINDS = { url: 'text', client: ['object', 'function'], prefix: 'text' } as const;
+
+/**
+ * Joins nodes that share a Redis (6.2 or newer) or a Valkey. It must not evict keys (`maxmemory-policy noeviction`); this
+ * and the version are checked when a server starts.
+ *
+ * @throws {ProtocolError} `invalid_option`.
+ */
+export function redis(options: RedisOptions): Backplane {
+  assertOptions(options, KINDS, 'redis');
+  const { url, client, prefix = 'parlance' } = options;
+  if ((url === undefined) === (client === undefined))
+    throw new ProtocolError('invalid_option', 'redis: give either url or client');
+  // An error must not show the URL, which may hold a password.
+  if (url !== undefined && !(URL.canParse(url) && /^rediss?:$/.test(new URL(url).protocol)))
+    throw new ProtocolError('invalid_option', 'redis: url must begin with redis:// or rediss://');
+  if (!/^[\w.:{}-]{1,64}$/.test(prefix))
+    throw new ProtocolError('invalid_option', 'redis: prefix must be 1 to 64 letters, digits or "_.:{}-"');
+  const adapted = client && adaptClient(client);
+  return {
+    connect: () => new RedisLink(`${prefix}:nodes`, async () => adapted ?? (await openClient(url as string))),
+  };
+}

@@ -1,0 +1,89 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+
+/** A Redis of a test's own, on a free port and in a temporary folder. */
+export interface RedisServer extends AsyncDisposable {
+  readonly url: string;
+  /** A client of the test. */
+  readonly client: Redis;
+  /** Kills the process. */
+  kill(): Promise<void>;
+  /** Stops the process without ending it, until `go`. */
+  pause(): void;
+  go(): void;
+  /** Starts another one on the same port. */
+  restart(): Promise<void>;
+}
+
+const PATHS = ['/usr/bin/redis-server', '/usr/local/bin/redis-server', '/usr/bin/valkey-server'];
+const PROGRAM = PATHS.find((path) => existsSync(path));
+
+/** Why tests that need Redis are skipped; `undefined` if there is one. In CI it has to be there. */
+export const redisMissing: string | undefined =
+  PROGRAM === undefined && process.env['CI'] !== 'true'
+    ? 'skipped without redis-server: apt-get install redis-server'
+    : undefined;
+
+export async function startRedis(...options: readonly string[]): Promise<RedisServer> {
+  if (PROGRAM === undefined) throw new Error('redis-server is not installed');
+  const folder = await mkdtemp(join(tmpdir(), 'parlance-redis-'));
+  const port = await freePort();
+  const base = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', ''];
+  let child: ChildProcess;
+  const begin = async () => {
+    child = spawn(PROGRAM, [...base, '--appendonly', 'no', ...options], { stdio: 'ignore' });
+    await until(port, child);
+  };
+  await begin();
+  const client = new Redis(port, '127.0.0.1', { maxRetriesPerRequest: null });
+  client.on('error', () => {});
+  const kill = async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    await ended;
+  };
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    client,
+    kill,
+    pause: () => child.kill('SIGSTOP'),
+    go: () => child.kill('SIGCONT'),
+    restart: begin,
+    async [Symbol.asyncDispose]() {
+      client.disconnect();
+      await kill();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** Waits until Redis answers. */
+async function until(port: number, child: ChildProcess): Promise<void> {
+  const probe = new Redis(port, '127.0.0.1', { maxRetriesPerRequest: null, retryStrategy: () => 20 });
+  probe.on('error', () => {});
+  const ended = once(child, 'exit').then(() => {
+    throw new Error('redis-server ended at once');
+  });
+  ended.catch(() => {});
+  try {
+    await Promise.race([probe.ping(), ended]);
+  } finally {
+    probe.disconnect();
+  }
+}

@@ -1,0 +1,255 @@
+import { ProtocolError } from '@parlance/protocol';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ManualClock } from '../../../protocol/src/testing/manual-clock.js';
+import type { Backplane, BackplaneLink } from '../backplane/backplane.js';
+import { memoryCluster } from '../backplane/memory.js';
+import { type KnownNode, LEASE_MS, Membership, RENEW_MS } from './membership.js';
+
+/** Nodes in virtual time, with an engine that a test stops. */
+
+const EPOCH = 1_700_000_000_000;
+let clock: ManualClock;
+let engine: Engine;
+let events: { readonly event: string; readonly [field: string]: unknown }[];
+const members: Membership[] = [];
+
+class Engine implements Backplane {
+  failure: Error | undefined;
+  searches = 0;
+  /** How far its clock is ahead, in milliseconds. */
+  aheadMs = 0;
+  readonly #cluster = memoryCluster(() => EPOCH + clock.now());
+
+  connect(): BackplaneLink {
+    const link = this.#cluster.connect();
+    const check = () => {
+      if (this.failure !== undefined) throw this.failure;
+    };
+    return {
+      renew: async (incarnation, record, leaseMs) => {
+        check();
+        const { nodes, now } = await link.renew(incarnation, record, leaseMs);
+        return { nodes, now: now + this.aheadMs };
+      },
+      find: async (incarnation) => {
+        check();
+        this.searches++;
+        return await link.find(incarnation);
+      },
+      withdraw: async (incarnation) => {
+        check();
+        await link.withdraw(incarnation);
+      },
+      close: async () => {},
+    };
+  }
+}
+
+beforeEach(() => {
+  clock = new ManualClock();
+  engine = new Engine();
+  events = [];
+});
+afterEach(async () => {
+  for (const each of members.splice(0)) await each.stop();
+});
+
+interface Choice {
+  /** Of its timers; the default is that of the test. */
+  readonly clock?: ManualClock;
+  readonly refusalOf?: (node: KnownNode) => string | undefined;
+}
+
+/** The events of the node `aaaaaa` are recorded. */
+function create(incarnation: string, choice: Choice = {}): Membership {
+  const log = (fields: object) => {
+    if (incarnation === 'aaaaaa') events.push(fields as (typeof events)[number]);
+  };
+  const membership = new Membership({
+    backplane: engine,
+    incarnation,
+    clock: choice.clock ?? clock,
+    now: () => EPOCH + clock.now(),
+    logger: { debug: log, info: log, warn: log, error: log },
+    refusalOf: choice.refusalOf ?? (() => undefined),
+  });
+  members.push(membership);
+  return membership;
+}
+const recordOf = (name: string) => ({ address: `ws://127.0.0.1/${name}`, proof: 'proof' });
+async function join(incarnation: string, choice?: Choice): Promise<Membership> {
+  const membership = create(incarnation, choice);
+  await membership.start(recordOf(incarnation));
+  return membership;
+}
+/** Lets time pass in steps, so that every renewal happens. */
+async function pass(ms: number): Promise<void> {
+  for (let left = ms; left > 0; left -= 500) {
+    clock.pass(Math.min(500, left));
+    for (let i = 0; i < 20; i++) await Promise.resolve();
+  }
+}
+const named = (name: string) => events.filter(({ event }) => event === name);
+const GONE = new ProtocolError('connection_failed', 'gone');
+
+describe('a node', () => {
+  it('knows the others with their next renewal at the latest, and stays known', async () => {
+    const a = await join('aaaaaa');
+    const b = await join('bbbbbb');
+    expect(b.get('aaaaaa')).toMatchObject({ incarnation: 'aaaaaa', ...recordOf('aaaaaa') });
+    expect(a.get('bbbbbb')).toBeUndefined();
+    await pass(RENEW_MS);
+    expect(a.get('bbbbbb')).toMatchObject(recordOf('bbbbbb'));
+    await pass(60_000);
+    expect([a.size, b.size]).toEqual([2, 2]);
+    expect(named('node.joined')).toMatchObject([{ node: 'bbbbbb' }]);
+    expect(named('node.left')).toEqual([]);
+    expect(named('node.member')).toHaveLength(1);
+  });
+
+  it('is found before that, with one question for all who ask', async () => {
+    const a = await join('aaaaaa');
+    await join('bbbbbb');
+    const found = await Promise.all(Array.from({ length: 100 }, () => a.find('bbbbbb')));
+    for (const each of found) expect(each).toMatchObject(recordOf('bbbbbb'));
+    expect(engine.searches).toBe(1);
+    expect(await a.find('cccccc')).toBeUndefined();
+    expect(a.isAlive('bbbbbb')).toBe(true);
+    expect(a.isAlive('cccccc')).toBe(false);
+  });
+
+  it('is gone when its lease is over', async () => {
+    const a = await join('aaaaaa');
+    // Its timers stand still, as after a kill -9.
+    await join('bbbbbb', { clock: new ManualClock() });
+    await pass(LEASE_MS - 500);
+    expect(a.isAlive('bbbbbb')).toBe(true);
+    await pass(500 + RENEW_MS);
+    expect(a.isAlive('bbbbbb')).toBe(false);
+    expect(a.get('bbbbbb')).toBeUndefined();
+    expect(a.size).toBe(1);
+    expect(named('node.left')).toMatchObject([{ node: 'bbbbbb' }]);
+  });
+
+  it('leaves at once if it is stopped', async () => {
+    const a = await join('aaaaaa');
+    const b = await join('bbbbbb');
+    await b.stop();
+    expect(await a.find('bbbbbb')).toBeUndefined();
+  });
+
+  it('whose record is refused is no member, which is logged once', async () => {
+    const refusalOf = ({ incarnation }: KnownNode) =>
+      incarnation === 'bbbbbb' ? 'is not signed' : undefined;
+    const a = await join('aaaaaa', { refusalOf });
+    await join('bbbbbb');
+    const stranger = engine.connect();
+    await stranger.renew('cccccc', 'not JSON', 60_000);
+    await stranger.renew('dddddd', JSON.stringify({ address: 1, proof: 2 }), 60_000);
+    await stranger.renew('eeeeee', JSON.stringify({ ...recordOf('e'), more: 'x'.repeat(5_000) }), 60_000);
+    await pass(10 * RENEW_MS);
+    expect(a.size).toBe(1);
+    expect(await a.find('bbbbbb')).toBeUndefined();
+    expect(
+      named('node.refused')
+        .map(({ node }) => node)
+        .sort(),
+    ).toEqual(['bbbbbb', 'cccccc', 'dddddd', 'eeeeee']);
+  });
+
+  it('knows 1,000 others and not one more', async () => {
+    const a = await join('aaaaaa');
+    const other = engine.connect();
+    for (let i = 0; i < 999; i++) await other.renew(`n${i}`, JSON.stringify(recordOf('n')), 600_000);
+    await pass(RENEW_MS);
+    expect(a.size).toBe(1_000);
+    await other.renew('one more', JSON.stringify(recordOf('n')), 600_000);
+    await pass(RENEW_MS);
+    expect(a.size).toBe(1_001);
+    await other.renew('two more', JSON.stringify(recordOf('n')), 600_000);
+    await pass(RENEW_MS);
+    expect(a.size).toBe(1_001);
+  });
+
+  it.each([
+    [10_000, 0],
+    [10_001, 1],
+    [-10_001, 1],
+  ])('whose clock is off by %d ms logs it %d times', async (aheadMs, times) => {
+    engine.aheadMs = aheadMs;
+    await join('aaaaaa');
+    await pass(10 * RENEW_MS);
+    expect(named('clock.skewed')).toHaveLength(times);
+  });
+});
+
+describe('while the engine does not answer', () => {
+  it('the nodes that were known stay known, and it is logged once', async () => {
+    const a = await join('aaaaaa');
+    await join('bbbbbb');
+    await pass(RENEW_MS);
+    engine.failure = GONE;
+    await pass(600_000);
+    expect(a.get('bbbbbb')).toBeDefined();
+    expect(a.isAlive('bbbbbb')).toBe(true);
+    expect(a.isMember).toBe(true);
+    expect(named('engine.stalled')).toHaveLength(1);
+    await expect(a.find('cccccc')).rejects.toBe(GONE);
+
+    engine.failure = undefined;
+    await pass(10 * RENEW_MS);
+    expect(named('engine.back')).toHaveLength(1);
+    expect(named('node.left')).toEqual([]);
+    expect(a.size).toBe(2);
+  });
+
+  it('no node is forgotten before there was time to come back', async () => {
+    const a = await join('aaaaaa');
+    const slow = new ManualClock();
+    const b = await join('bbbbbb', { clock: slow });
+    await pass(RENEW_MS);
+    engine.failure = GONE;
+    await pass(600_000);
+    engine.failure = undefined;
+    // The first one sweeps the table; the other one has not renewed its lease yet.
+    await pass(RENEW_MS);
+    expect(a.isAlive('bbbbbb')).toBe(true);
+    slow.pass(RENEW_MS);
+    await pass(2 * RENEW_MS);
+    expect(a.get('bbbbbb')).toBeDefined();
+    expect(b.isMember).toBe(true);
+    // Its timers stand still from now on.
+    await pass(LEASE_MS + RENEW_MS);
+    expect(a.get('bbbbbb')).toBeUndefined();
+  });
+
+  it('a node that starts is no member until it does', async () => {
+    engine.failure = GONE;
+    const a = await join('aaaaaa');
+    expect(a.isMember).toBe(false);
+    expect(a.size).toBe(0);
+    await pass(10 * RENEW_MS);
+    expect(a.isMember).toBe(false);
+    engine.failure = undefined;
+    await pass(RENEW_MS);
+    expect(a.isMember).toBe(true);
+    expect(events.map(({ event }) => event)).toEqual(['engine.stalled', 'engine.back', 'node.member']);
+  });
+
+  it('because it is unsuitable, a node does not start, and one that runs goes on', async () => {
+    engine.failure = new ProtocolError('unsupported', 'too old');
+    await expect(create('bbbbbb').start(recordOf('bbbbbb'))).rejects.toMatchObject({ code: 'unsupported' });
+    engine.failure = undefined;
+    const a = await join('aaaaaa');
+    engine.failure = new ProtocolError('unsupported', 'too old');
+    await pass(10 * RENEW_MS);
+    expect(a.isMember).toBe(true);
+    expect(named('engine.stalled')).toHaveLength(1);
+  });
+
+  it('a node stops all the same', async () => {
+    const a = await join('aaaaaa');
+    engine.failure = GONE;
+    await a.stop();
+  });
+});

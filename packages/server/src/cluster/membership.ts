@@ -1,0 +1,243 @@
+import { isProtocolError, type Logger } from '@parlance/protocol';
+import { type Clock, get, isFields, loggable } from '@parlance/protocol/internal';
+import type { Backplane, BackplaneLink, ListedNode, NodeList } from '../backplane/backplane.js';
+
+/** How long a node counts as alive after its last renewal, and how often it renews, in milliseconds. */
+export const LEASE_MS = 5_000;
+export const RENEW_MS = 1_500;
+/** Clocks may differ by this much before it is logged, in milliseconds; tickets are valid for 30 s. */
+const MAX_SKEW_MS = 10_000;
+/** Nodes that are known, beside which no others are; a record has at most this many characters. */
+const MAX_NODES = 1_000;
+const MAX_RECORD = 4_096;
+
+/** What a node announces. */
+export interface NodeRecord {
+  /** Where its port for other nodes is: `wss://10.0.0.7:7946`. */
+  readonly address: string;
+  /** Proves that the node has the secret of the cluster. */
+  readonly proof: string;
+}
+
+/** Another node. */
+export interface KnownNode extends NodeRecord {
+  readonly incarnation: string;
+}
+
+interface Member extends KnownNode {
+  /** Clock reading up to which the node counts as alive. */
+  aliveUntil: number;
+}
+
+export interface MembershipOptions {
+  readonly backplane: Backplane;
+  /** Of this node. */
+  readonly incarnation: string;
+  readonly clock: Clock;
+  /** Unix milliseconds. */
+  readonly now: () => number;
+  readonly logger: Logger;
+  /** Why the record of another node is not believed: `is …`, `has …`. */
+  readonly refusalOf: (node: KnownNode) => string | undefined;
+}
+
+/**
+ * The nodes of the cluster, this one included, as the engine last said. While the engine does not answer, what it said
+ * last holds; afterwards, every node gets the time of a lease to announce itself again.
+ */
+export class Membership {
+  readonly #options: MembershipOptions;
+  readonly #link: BackplaneLink;
+  readonly #others = new Map<string, Member>();
+  readonly #searches = new Map<string, Promise<KnownNode | undefined>>();
+  /** Incarnations whose records were refused, so that each is logged once. */
+  readonly #refused = new Set<string>();
+  #record: string | undefined;
+  #isMember = false;
+  #isStalled = false;
+  #isSkewed = false;
+  #isStopped = false;
+  #cancel: () => void = () => {};
+
+  constructor(options: MembershipOptions) {
+    this.#options = options;
+    this.#link = options.backplane.connect();
+  }
+
+  /** The node was announced at least once. */
+  get isMember(): boolean {
+    return this.#isMember;
+  }
+  /** Nodes that count as alive, this one included. */
+  get size(): number {
+    return this.#others.size + (this.#isMember ? 1 : 0);
+  }
+
+  /**
+   * Announces the node, and keeps on renewing its lease. An engine that cannot be reached is tried again.
+   *
+   * @throws {ProtocolError} `unsupported` if the engine is unsuitable.
+   */
+  async start(record: NodeRecord): Promise<void> {
+    this.#record = JSON.stringify(record);
+    await this.#renew(true);
+    this.#schedule();
+  }
+
+  /** Leaves the cluster. Never rejects. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#cancel();
+    if (this.#isMember) await this.#link.withdraw(this.#options.incarnation).catch(() => {});
+    await this.#link.close();
+  }
+
+  /** A node that counts as alive. */
+  get(incarnation: string): KnownNode | undefined {
+    return this.#others.get(incarnation);
+  }
+
+  /** Whether the lease of the node is not over, as far as is known. */
+  isAlive(incarnation: string): boolean {
+    const member = this.#others.get(incarnation);
+    return member !== undefined && (this.#isStalled || member.aliveUntil > this.#options.clock.now());
+  }
+
+  /**
+   * Asks the engine for a node, which may have joined since the last renewal. Searches for one node are made together.
+   *
+   * @throws {ProtocolError} `connection_failed` or `timeout` if the engine does not answer.
+   */
+  async find(incarnation: string): Promise<KnownNode | undefined> {
+    let search = this.#searches.get(incarnation);
+    if (search === undefined) {
+      search = this.#search(incarnation).finally(() => this.#searches.delete(incarnation));
+      this.#searches.set(incarnation, search);
+    }
+    return await search;
+  }
+
+  async #search(incarnation: string): Promise<KnownNode | undefined> {
+    const listed = await this.#link.find(incarnation);
+    const found = listed && this.#read(listed);
+    if (found !== undefined) this.#note(found, listed?.leaseMs ?? 0);
+    return found;
+  }
+
+  // --- renewal
+
+  #schedule(): void {
+    if (this.#isStopped) return;
+    this.#cancel = this.#options.clock.after(RENEW_MS, () => {
+      this.#renew(false).then(
+        () => this.#schedule(),
+        (error: unknown) => {
+          const { logger } = this.#options;
+          logger.error({ event: 'server.failed', err: loggable(error) }, 'renewing the membership failed');
+          this.#schedule();
+        },
+      );
+    });
+  }
+
+  /** @param isFirst whether an engine that is unsuitable stops the server from starting. */
+  async #renew(isFirst: boolean): Promise<void> {
+    const { incarnation } = this.#options;
+    let list: NodeList;
+    try {
+      list = await this.#link.renew(incarnation, this.#record as string, LEASE_MS);
+    } catch (error) {
+      if (isFirst && isProtocolError(error) && error.code === 'unsupported') throw error;
+      return this.#handleStalled(error);
+    }
+    if (this.#isStopped) return;
+    const hasReturned = this.#isStalled;
+    if (hasReturned) this.#handleBack();
+    this.#handleList(list, hasReturned);
+  }
+
+  #handleStalled(error: unknown): void {
+    if (this.#isStalled) return;
+    this.#isStalled = true;
+    const fields = { event: 'engine.stalled', nodes: this.size, err: loggable(error) };
+    this.#options.logger.warn(fields, 'the engine of the cluster does not answer; known nodes stay known');
+  }
+
+  #handleBack(): void {
+    this.#isStalled = false;
+    this.#options.logger.info({ event: 'engine.back' }, 'the engine of the cluster answers again');
+  }
+
+  /** @param isBack whether the engine has just come back, so that other nodes may not have announced themselves yet. */
+  #handleList({ nodes, now }: NodeList, isBack: boolean): void {
+    const { incarnation, clock, logger } = this.#options;
+    this.#compareClocks(now);
+    if (!this.#isMember) {
+      this.#isMember = true;
+      logger.info({ event: 'node.member', node: incarnation }, 'this node is a member of the cluster');
+    }
+    const time = clock.now();
+    if (isBack) for (const member of this.#others.values()) member.aliveUntil = time + LEASE_MS;
+    for (const listed of nodes.slice(0, MAX_NODES + 1)) {
+      if (listed.incarnation === incarnation) continue;
+      const node = this.#read(listed);
+      if (node !== undefined) this.#note(node, listed.leaseMs);
+    }
+    for (const [name, { address, aliveUntil }] of this.#others) {
+      if (aliveUntil > time) continue;
+      this.#others.delete(name);
+      logger.info({ event: 'node.left', node: name, address }, 'a node has left the cluster');
+    }
+    for (const name of this.#refused)
+      if (!nodes.some((node) => node.incarnation === name)) this.#refused.delete(name);
+  }
+
+  #note({ incarnation, address, proof }: KnownNode, leaseMs: number): void {
+    const aliveUntil = this.#options.clock.now() + Math.min(leaseMs, LEASE_MS);
+    const known = this.#others.get(incarnation);
+    if (known !== undefined) {
+      known.aliveUntil = Math.max(known.aliveUntil, aliveUntil);
+      return;
+    }
+    if (this.#others.size >= MAX_NODES) return;
+    this.#others.set(incarnation, { incarnation, address, proof, aliveUntil });
+    const fields = { event: 'node.joined', node: incarnation, address };
+    this.#options.logger.info(fields, 'a node has joined the cluster');
+  }
+
+  #read({ incarnation, record }: ListedNode): KnownNode | undefined {
+    const { logger, refusalOf } = this.#options;
+    const read = readRecord(record);
+    const node = read && { incarnation, ...read };
+    const why = node === undefined ? 'is malformed' : refusalOf(node);
+    if (why === undefined) return node;
+    if (this.#refused.has(incarnation) || this.#refused.size >= MAX_NODES) return undefined;
+    this.#refused.add(incarnation);
+    logger.warn({ event: 'node.refused', node: incarnation.slice(0, 32) }, `the record of a node ${why}`);
+    return undefined;
+  }
+
+  #compareClocks(engine: number): void {
+    const offMs = Math.round(this.#options.now() - engine);
+    const isSkewed = Math.abs(offMs) > MAX_SKEW_MS;
+    if (isSkewed && !this.#isSkewed) {
+      const fields = { event: 'clock.skewed', offMs };
+      this.#options.logger.warn(fields, `the clocks of this node and of the engine differ by ${offMs} ms`);
+    }
+    this.#isSkewed = isSkewed;
+  }
+}
+
+function readRecord(record: string): NodeRecord | undefined {
+  if (record.length > MAX_RECORD) return undefined;
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(record);
+  } catch {
+    return undefined;
+  }
+  if (!isFields(parsed)) return undefined;
+  const address = get(parsed, 'address');
+  const proof = get(parsed, 'proof');
+  return typeof address === 'string' && typeof proof === 'string' ? { address, proof } : undefined;
+}

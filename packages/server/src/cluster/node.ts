@@ -1,0 +1,301 @@
+import type { IncomingMessage } from 'node:http';
+import type { SecureContextOptions, TlsOptions } from 'node:tls';
+import { CloseCode, type Logger, ResumeRefusal, type Subprotocol } from '@parlance/protocol';
+import { incarnationOf, type MemoryBudget, newIncarnation, systemClock } from '@parlance/protocol/internal';
+import type { Identity, Refusal } from '../admission/admission.js';
+import type { Origin } from '../admission/renewal.js';
+import { addressKey } from '../http/addresses.js';
+import { webSocketOptions } from '../http/upgrade.js';
+import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
+import type { ResolvedServerOptions } from '../options.js';
+import { repeat } from '../repeat.js';
+import { ABANDONED, type Answer, Ask } from './ask.js';
+import { Lead } from './lead.js';
+import { type KnownNode, Membership } from './membership.js';
+import { isSafe, type ResolvedNodeOptions } from './options.js';
+import { PEER_PATH, PeerPort, TICKET_SCHEME } from './peer-port.js';
+import { digestOf, isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
+
+/** A client that wants to resume a session that is not here. */
+export interface LeadRequest {
+  readonly sessionId: string;
+  /** The bytes of its HELLO. */
+  readonly hello: Uint8Array | string;
+  readonly subprotocol: Subprotocol;
+  readonly identity: Identity;
+  /** The shares of the process's memory that it uses. */
+  readonly memoryKeys: readonly string[];
+  readonly origin: Origin;
+  readonly wire: ServerWire;
+  /** The client is gone. */
+  readonly signal: AbortSignal;
+  /** The owner has answered: from now on the connection feeds the lead. */
+  readonly onLed: (lead: Lead) => void;
+}
+
+/** What a handshake asks of the cluster. */
+export interface Leader {
+  /** Names this node in the IDs of its sessions. */
+  readonly incarnation: string;
+  /**
+   * Leads a connection to the node that has its session.
+   *
+   * @returns `done` if it is led or closed; else why not, and whether the client may begin a new session. Never rejects.
+   */
+  lead(request: LeadRequest): Promise<'done' | ResumeRefusal | Refusal>;
+}
+
+export interface ClusterHost {
+  readonly options: ResolvedServerOptions;
+  readonly memory: MemoryBudget;
+  /** Refuses a connection to be led while draining, or beyond a quota. Counts the one that it admits. */
+  admitLed(address: string): Refusal | undefined;
+  /** A connection that was counted is over. */
+  releaseLed(address: string): void;
+  find(sessionId: string): object | undefined;
+  /** Another node passes a connection on. */
+  onPassed(wire: ServerWire, request: IncomingMessage, ticket: Ticket): void;
+}
+
+/** A client that must try again, in milliseconds. */
+const RETRY_MS = 250;
+const TICK_MS = 1_000;
+/** Nodes that do not answer, of which each is logged once. */
+const MAX_SILENT = 1_000;
+
+/** This server as one node of a cluster. */
+export class ClusterNode implements Leader {
+  readonly incarnation = newIncarnation();
+  readonly #host: ClusterHost;
+  readonly #options: ResolvedNodeOptions;
+  readonly #logger: Logger;
+  readonly #webSocket: WebSocketAdapterOptions;
+  readonly #tickets: Tickets;
+  readonly #membership: Membership;
+  readonly #leads = new Set<Lead>();
+  readonly #silent = new Set<string>();
+  #port: PeerPort | undefined;
+  #stopTicks: () => void = () => {};
+
+  constructor(host: ClusterHost, options: ResolvedNodeOptions) {
+    const { incarnation } = this;
+    const { backplane, secrets } = options;
+    this.#host = host;
+    this.#options = options;
+    this.#logger = host.options.logger;
+    this.#webSocket = webSocketOptions(host.options);
+    this.#tickets = new Tickets({ secrets, incarnation, now: Date.now });
+    this.#membership = new Membership({
+      backplane,
+      incarnation,
+      clock: systemClock,
+      now: Date.now,
+      logger: this.#logger,
+      refusalOf: (node) => this.#refusalOf(node),
+    });
+  }
+
+  /** Other nodes know of this one. */
+  get isMember(): boolean {
+    return this.#membership.isMember;
+  }
+  /** Nodes that count as alive, this one included. */
+  get nodes(): number {
+    return this.#membership.size;
+  }
+  /** Connections that this node leads to others. */
+  get led(): number {
+    return this.#leads.size;
+  }
+
+  /**
+   * Opens the port for other nodes and joins the cluster. An engine that cannot be reached is tried again meanwhile.
+   *
+   * @throws {ProtocolError} `connection_failed` if the port cannot be opened; `invalid_option`; `unsupported` if the engine
+   * is unsuitable.
+   */
+  async start(): Promise<void> {
+    const { host, port, tls, advertise, secrets } = this.#options;
+    const { timers } = this.#host.options;
+    const opened = await PeerPort.open({
+      host,
+      port,
+      tls,
+      timers,
+      logger: this.#logger,
+      adapter: createWebSocketAdapter(this.#webSocket),
+      accept: (ticket) => this.#tickets.accept(ticket),
+      hasSession: (sessionId) => this.#host.find(sessionId) !== undefined,
+      onWire: (wire, request, ticket) => this.#host.onPassed(wire, request, ticket),
+    });
+    const address = advertise ?? opened.address;
+    const { incarnation } = this;
+    const [secret] = secrets;
+    try {
+      await this.#membership.start({
+        address,
+        proof: proveAddress(secret as Uint8Array, incarnation, address),
+      });
+    } catch (error) {
+      await opened.close();
+      throw error;
+    }
+    this.#port = opened;
+    this.#stopTicks = repeat(TICK_MS, () => this.#tick(), this.#logger);
+    this.#logger.info({ event: 'node.listening', node: incarnation, address }, 'listening for other nodes');
+  }
+
+  #tick(): void {
+    this.#tickets.sweep();
+    for (const lead of this.#leads) lead.handleTick();
+  }
+
+  /** Ends the connections that are led from here, so that their clients come back to other nodes. */
+  leave(): void {
+    for (const lead of this.#leads) lead.leave('this node is shutting down');
+  }
+
+  /** Leaves the cluster and closes the port. */
+  async close(): Promise<void> {
+    this.leave();
+    this.#stopTicks();
+    await this.#membership.stop();
+    await this.#port?.close();
+    this.#port = undefined;
+  }
+
+  async lead(request: LeadRequest): Promise<'done' | ResumeRefusal | Refusal> {
+    let owner: KnownNode | undefined;
+    try {
+      owner = await this.#ownerOf(request.sessionId);
+    } catch {
+      // The membership has logged that the engine does not answer.
+      return BUSY;
+    }
+    if (owner === undefined) return ResumeRefusal.UNKNOWN_SESSION;
+    if (request.signal.aborted) return 'done';
+    const address = addressKey(request.origin.ip);
+    const refused = this.#host.admitLed(address);
+    if (refused !== undefined) return refused;
+    return await this.#ask(owner, request, () => this.#host.releaseLed(address));
+  }
+
+  /** @throws {ProtocolError} if the engine does not answer, and the node is unknown without it. */
+  async #ownerOf(sessionId: string): Promise<KnownNode | undefined> {
+    const incarnation = incarnationOf(sessionId);
+    if (incarnation === undefined || incarnation === this.incarnation) return undefined;
+    return this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation));
+  }
+
+  async #ask(
+    owner: KnownNode,
+    request: LeadRequest,
+    release: () => void,
+  ): Promise<'done' | ResumeRefusal | Refusal> {
+    let answer = await this.#askOnce(owner, request, release);
+    // If the process has died, the next connection is refused. If it was the network, the session must not be lost.
+    if (answer.type === 'broken') answer = await this.#askOnce(owner, request, release);
+    if (answer.type === 'led') return 'done';
+    release();
+    switch (answer.type) {
+      case 'refused':
+        return answer.refusal;
+      case 'closed':
+        if (answer.code === CloseCode.ABNORMAL) request.wire.terminate();
+        else request.wire.close(answer.code, answer.reason);
+        return 'done';
+      case 'gone':
+        return ResumeRefusal.UNKNOWN_SESSION;
+      default:
+        return (await this.#isGone(owner)) ? ResumeRefusal.UNKNOWN_SESSION : this.#busy(owner, answer.why);
+    }
+  }
+
+  async #askOnce(owner: KnownNode, request: LeadRequest, release: () => void): Promise<Answer> {
+    const { sessionId, hello, subprotocol, identity, origin, signal } = request;
+    if (signal.aborted) return ABANDONED;
+    const { ip, headers, isForwarded } = origin;
+    const helloDigest = digestOf(hello);
+    const client = { sessionId, helloDigest, subprotocol, identity, ip, headers, isForwarded };
+    const ask = new Ask({
+      ...this.#webSocket,
+      url: `${owner.address.replace(/\/$/, '')}${PEER_PATH}`,
+      hello,
+      subprotocol,
+      headers: { authorization: `${TICKET_SCHEME} ${this.#tickets.issue(owner.incarnation, client)}` },
+      tls: clientSide(this.#options.tls),
+      begin: (far) => this.#begin(owner, request, far, release),
+    });
+    signal.addEventListener('abort', () => ask.abandon(), { once: true });
+    return await ask.answer;
+  }
+
+  #begin({ incarnation }: KnownNode, request: LeadRequest, far: ServerWire, release: () => void): Lead {
+    const { sessionId, wire, memoryKeys, origin, onLed } = request;
+    const { limits } = this.#host.options;
+    const memory = this.#host.memory.open(limits.sessionMemory);
+    memory.assign(memoryKeys);
+    const lead: Lead = new Lead(wire, far, {
+      limits,
+      memory,
+      logger: this.#logger,
+      sessionId,
+      onOver: () => {
+        this.#leads.delete(lead);
+        release();
+      },
+    });
+    memory.onFault = (error) => lead.crash(error);
+    this.#leads.add(lead);
+    this.#silent.delete(incarnation);
+    onLed(lead);
+    const fields = { event: 'session.led', ip: origin.ip, session: sessionId, node: incarnation };
+    this.#logger.info(fields, 'the connection is led to the node of its session');
+    return lead;
+  }
+
+  /** Whether the lease of a node that does not answer is over. */
+  async #isGone({ incarnation }: KnownNode): Promise<boolean> {
+    try {
+      const found = await this.#membership.find(incarnation);
+      return found === undefined && !this.#membership.isAlive(incarnation);
+    } catch {
+      return false;
+    }
+  }
+
+  /** The node may still have the session, so its client asks again soon. */
+  #busy({ incarnation, address }: KnownNode, why: string): Refusal {
+    if (!this.#silent.has(incarnation)) {
+      if (this.#silent.size >= MAX_SILENT) this.#silent.clear();
+      this.#silent.add(incarnation);
+      const fields = { event: 'peer.silent', node: incarnation, address, why };
+      this.#logger.warn(fields, 'a node does not answer; clients of its sessions are asked to wait');
+    }
+    return BUSY;
+  }
+
+  #refusalOf({ incarnation, address, proof }: KnownNode): string | undefined {
+    const { secrets, isInsecure } = this.#options;
+    if (!isProven(secrets, incarnation, address, proof)) return 'is not signed with a secret of this cluster';
+    return isSafe(address, isInsecure)
+      ? undefined
+      : 'has an address that is neither wss: nor on this machine';
+  }
+}
+
+const BUSY: Refusal = {
+  code: 'SERVER_BUSY',
+  message: 'the node that has the session does not answer yet',
+  closeCode: CloseCode.DRAINING,
+  retryable: true,
+  retryAfterMs: RETRY_MS,
+};
+
+/** The options of the port that a client has too. `rejectUnauthorized` is about clients there, and stays on here. */
+function clientSide(tls: TlsOptions | undefined): SecureContextOptions | undefined {
+  if (tls === undefined) return undefined;
+  const { ca, cert, key, pfx, passphrase, ciphers, crl, minVersion, maxVersion } = tls;
+  const given = { ca, cert, key, pfx, passphrase, ciphers, crl, minVersion, maxVersion };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+}

@@ -1,0 +1,63 @@
+import { describe, expect, it } from 'vitest';
+import { memoryCluster } from '../backplane/memory.js';
+import { createServer } from '../server.js';
+import { isSafe, type NodeOptions, resolveNodeOptions } from './options.js';
+
+const cluster = { connect: () => memoryCluster().connect() };
+const SECRET = 'sixteen bytes ...';
+const tls = { key: 'k', cert: 'c' };
+
+describe('the option node', () => {
+  it.each<[string, NodeOptions | undefined, string]>([
+    ['no secret', {}, 'node.secret is required'],
+    ['nothing', undefined, 'node.secret is required'],
+    ['no secret in a list', { secret: [] }, 'node.secret is required'],
+    ['a secret of 15 bytes', { secret: 'x'.repeat(15) }, 'at least 16'],
+    ['a short secret in a list', { secret: [SECRET, new Uint8Array(15)] }, 'at least 16'],
+    ['a secret of another kind', { secret: 5 as never }, 'at least 16'],
+    ['an unknown option', { secret: SECRET, adress: 'x' } as never, 'adress'],
+    ['a port out of range', { secret: SECRET, listen: { port: 65_536 } }, 'node.listen.port'],
+    ['plain ws beyond loopback', { secret: SECRET, listen: { host: '10.0.0.7' } }, 'node.tls'],
+    ['a plain address beyond loopback', { secret: SECRET, advertise: 'ws://10.0.0.7:1' }, 'node.tls'],
+    ['every address without one to advertise', { secret: SECRET, listen: { host: '0.0.0.0' } }, 'advertise'],
+    ['an address with a path', { secret: SECRET, advertise: 'wss://a/b' }, 'node.advertise must be'],
+    ['an address with a user', { secret: SECRET, advertise: 'wss://u:p@a' }, 'node.advertise must be'],
+    ['an address of HTTP', { secret: SECRET, advertise: 'https://a' }, 'node.advertise must be'],
+    ['an address that is none', { secret: SECRET, advertise: '10.0.0.7' }, 'node.advertise must be'],
+  ])('is refused with %s', (_what, node, message) => {
+    const expected = { code: 'invalid_option', message: expect.stringContaining(message) };
+    expect(() => resolveNodeOptions(cluster, node)).toThrow(expect.objectContaining(expected));
+  });
+
+  it.each<[string, NodeOptions]>([
+    ['a secret of 16 bytes', { secret: 'x'.repeat(16) }],
+    ['a list of secrets', { secret: [SECRET, new Uint8Array(16)] }],
+    ['ws on loopback', { secret: SECRET, listen: { host: '127.0.0.1' }, advertise: 'ws://[::1]:1' }],
+    ['ws elsewhere, if insecure', { secret: SECRET, listen: { host: '10.0.0.7' }, insecure: true }],
+    ['wss elsewhere', { secret: SECRET, listen: { host: '10.0.0.7' }, tls }],
+    ['every address and one to advertise', { secret: SECRET, listen: { host: '::' }, advertise: 'wss://a' }],
+  ])('takes %s', (_what, node) => {
+    expect(resolveNodeOptions(cluster, node)).toBeDefined();
+  });
+
+  it('needs no secret in one process, and nothing without a cluster', () => {
+    expect(resolveNodeOptions(memoryCluster(), undefined)?.secrets).toHaveLength(1);
+    expect(resolveNodeOptions(undefined, undefined)).toBeUndefined();
+    expect(() => createServer({ node: { secret: SECRET } })).toThrow('cluster');
+    expect(() => createServer({ cluster: {} as never })).toThrow('memoryCluster()');
+  });
+});
+
+it.each<[string, boolean, boolean]>([
+  ['wss://10.0.0.7:1', false, true],
+  ['ws://127.0.0.1:1', false, true],
+  ['ws://[::1]:1', false, true],
+  ['ws://localhost:1', false, true],
+  ['ws://10.0.0.7:1', false, false],
+  ['ws://10.0.0.7:1', true, true],
+  ['ws://127.0.0.1.evil.example:1', false, false],
+  ['http://127.0.0.1:1', true, false],
+  ['', true, false],
+])('a node at %j is contacted, if insecure is %j: %j', (address, isInsecure, expected) => {
+  expect(isSafe(address, isInsecure)).toBe(expected);
+});

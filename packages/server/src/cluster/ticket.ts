@@ -1,0 +1,247 @@
+import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { Subprotocol } from '@parlance/protocol';
+import { isStatedAgentId } from '@parlance/protocol/internal';
+import type { Identity } from '../admission/admission.js';
+import { MAX_PRINCIPAL_LENGTH } from '../admission/authentication.js';
+
+/**
+ * A ticket proves to a node that another node of the cluster has authenticated a client, and for what: one connection,
+ * one session, one HELLO. It is the payload and its HMAC-SHA256, each in base64url.
+ */
+
+/** How long a ticket is valid, in milliseconds; the clocks of nodes may differ by less. */
+export const TICKET_TTL_MS = 30_000;
+/** Tickets that are remembered, so that none is accepted twice. Beyond them none is accepted. */
+export const MAX_REMEMBERED = 100_000;
+
+const VERSION = 1;
+const NONCE_BYTES = 16;
+
+/** What a node says about a connection that it passes on. */
+export interface LedClient {
+  readonly sessionId: string;
+  /** SHA-256 of the bytes of HELLO, in base64. */
+  readonly helloDigest: string;
+  readonly subprotocol: Subprotocol;
+  readonly identity: Identity;
+  /** The client's address, and the headers of its upgrade, as the landing node has them. */
+  readonly ip: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly isForwarded: boolean;
+}
+
+/** A ticket that was accepted. */
+export interface Ticket extends LedClient {
+  /** The incarnation of the landing node. */
+  readonly source: string;
+}
+
+/** Why a ticket was not accepted; `other_node` if it is for a node that is not this one. */
+export type TicketRefusal = 'wrong' | 'other_node' | 'expired' | 'replayed' | 'full';
+
+export interface TicketsOptions {
+  /** The first one signs, all of them verify. */
+  readonly secrets: readonly Uint8Array[];
+  /** This node. */
+  readonly incarnation: string;
+  /** Unix milliseconds. */
+  readonly now: () => number;
+  /** @default MAX_REMEMBERED */
+  readonly maxRemembered?: number | undefined;
+}
+
+export class Tickets {
+  readonly #secrets: readonly Uint8Array[];
+  readonly #incarnation: string;
+  readonly #now: () => number;
+  readonly #maxRemembered: number;
+  /** Nonces of tickets that were accepted, and when they expire. */
+  readonly #seen = new Map<string, number>();
+
+  constructor({ secrets, incarnation, now, maxRemembered = MAX_REMEMBERED }: TicketsOptions) {
+    this.#secrets = secrets;
+    this.#incarnation = incarnation;
+    this.#now = now;
+    this.#maxRemembered = maxRemembered;
+  }
+
+  /** A ticket for one connection to the node `target`. */
+  issue(target: string, client: LedClient): string {
+    const { identity, sessionId, helloDigest, subprotocol, ip, headers, isForwarded } = client;
+    const { principal, agentId = null, expiresAt = null } = identity;
+    const nonce = randomBytes(NONCE_BYTES).toString('base64');
+    const content: Content = [
+      VERSION,
+      target,
+      this.#incarnation,
+      this.#now(),
+      nonce,
+      sessionId,
+      helloDigest,
+      subprotocol,
+      principal,
+      agentId,
+      expiresAt,
+      ip,
+      isForwarded,
+      headers,
+    ];
+    const payload = Buffer.from(JSON.stringify(content));
+    const signature = sign(this.#secrets[0] as Uint8Array, TICKET, payload);
+    return `${payload.toString('base64url')}.${signature.toString('base64url')}`;
+  }
+
+  /** Accepts a ticket once. Nothing in it is looked at before its signature is verified. */
+  accept(text: string): Ticket | TicketRefusal {
+    const [encoded = '', signature = '', ...rest] = text.split('.', 3);
+    const payload = Buffer.from(encoded, 'base64url');
+    if (rest.length > 0 || !verify(this.#secrets, TICKET, payload, signature)) return 'wrong';
+    const content = readContent(payload);
+    if (content === undefined) return 'wrong';
+    const [, target, source, time, nonce] = content;
+    if (target !== this.#incarnation) return 'other_node';
+    const now = this.#now();
+    if (Math.abs(now - time) > TICKET_TTL_MS) return 'expired';
+    if (this.#seen.has(nonce)) return 'replayed';
+    if (this.#seen.size >= this.#maxRemembered) this.#forget(now);
+    if (this.#seen.size >= this.#maxRemembered) return 'full';
+    this.#seen.set(nonce, time + TICKET_TTL_MS);
+    return { source, ...clientOf(content) };
+  }
+
+  /** Forgets tickets that have expired. */
+  sweep(): void {
+    this.#forget(this.#now());
+  }
+
+  /** Tickets that are remembered. */
+  get remembered(): number {
+    return this.#seen.size;
+  }
+
+  #forget(now: number): void {
+    for (const [nonce, expiresAt] of this.#seen) if (expiresAt < now) this.#seen.delete(nonce);
+  }
+}
+
+/** SHA-256 in base64, as in {@link LedClient.helloDigest}. */
+export function digestOf(message: Uint8Array | string): string {
+  return createHash('sha256').update(message).digest('base64');
+}
+
+/** Proves that a node that has the secret announces `address` as its own. */
+export function proveAddress(secret: Uint8Array, incarnation: string, address: string): string {
+  return sign(secret, ADDRESS, addressPayload(incarnation, address)).toString('base64url');
+}
+
+export function isProven(
+  secrets: readonly Uint8Array[],
+  incarnation: string,
+  address: string,
+  proof: string,
+): boolean {
+  return verify(secrets, ADDRESS, addressPayload(incarnation, address), proof);
+}
+
+function addressPayload(incarnation: string, address: string): Buffer {
+  return Buffer.from(JSON.stringify([incarnation, address]));
+}
+
+// --- signatures
+
+/** What is signed, so that no signature is valid for something else. */
+const TICKET = 'parlance ticket 1\n';
+const ADDRESS = 'parlance node 1\n';
+
+function sign(secret: Uint8Array, purpose: string, payload: Uint8Array): Buffer {
+  return createHmac('sha256', secret).update(purpose).update(payload).digest();
+}
+
+/** Compares in constant time. */
+function verify(
+  secrets: readonly Uint8Array[],
+  purpose: string,
+  payload: Uint8Array,
+  signature: string,
+): boolean {
+  const given = Buffer.from(signature, 'base64url');
+  let isValid = false;
+  for (const secret of secrets) {
+    const expected = sign(secret, purpose, payload);
+    if (given.length === expected.length && timingSafeEqual(given, expected)) isValid = true;
+  }
+  return isValid;
+}
+
+// --- the payload
+
+type Content = readonly [
+  version: number,
+  target: string,
+  source: string,
+  time: number,
+  nonce: string,
+  sessionId: string,
+  helloDigest: string,
+  subprotocol: Subprotocol,
+  principal: string,
+  agentId: string | null,
+  expiresAt: number | null,
+  ip: string,
+  isForwarded: boolean,
+  headers: IncomingHttpHeaders,
+];
+
+function clientOf(content: Content): LedClient {
+  const [, , , , , sessionId, helloDigest, subprotocol, principal, agentId, expiresAt, ip] = content;
+  const [isForwarded, headers] = content.slice(-2) as [boolean, IncomingHttpHeaders];
+  const identity = { principal, agentId: agentId ?? undefined, expiresAt: expiresAt ?? undefined };
+  return { sessionId, helloDigest, subprotocol, identity, ip, headers, isForwarded };
+}
+
+/** `undefined` for the payload of another version, or of a node that is wrong about the format. */
+function readContent(payload: Buffer): Content | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(payload.toString('utf8'));
+  } catch {
+    return undefined;
+  }
+  return isContent(value) ? value : undefined;
+}
+
+const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
+const CHECKS: readonly ((value: unknown) => boolean)[] = [
+  (version) => version === VERSION,
+  isText,
+  isText,
+  Number.isFinite,
+  isText,
+  isText,
+  isText,
+  (name) => Object.values<unknown>(Subprotocol).includes(name),
+  (principal) => isText(principal) && (principal as string).length <= MAX_PRINCIPAL_LENGTH,
+  (agentId) => agentId === null || (typeof agentId === 'string' && isStatedAgentId(agentId)),
+  (expiresAt) => expiresAt === null || Number.isFinite(expiresAt),
+  (ip) => typeof ip === 'string',
+  (isForwarded) => typeof isForwarded === 'boolean',
+  isHeaders,
+];
+
+function isContent(value: unknown): value is Content {
+  return (
+    Array.isArray(value) &&
+    value.length === CHECKS.length &&
+    CHECKS.every((check, index) => check(value[index]))
+  );
+}
+
+function isHeaders(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  return Object.values(value).every(
+    (header) =>
+      typeof header === 'string' ||
+      (Array.isArray(header) && header.every((each) => typeof each === 'string')),
+  );
+}
