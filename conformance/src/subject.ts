@@ -30,6 +30,7 @@ export { ContextDecoder } from '../../packages/protocol/src/codec/context/decode
 export { ContextEncoder } from '../../packages/protocol/src/codec/context/encoder.js';
 export { createMessage } from '../../packages/protocol/src/endpoint/messages/message.js';
 export { decodeMetadata } from '../../packages/protocol/src/endpoint/messages/metadata.js';
+export { encodeKept, KEPT, readKept } from '../../packages/protocol/src/endpoint/requests/kept-metadata.js';
 export { AliasReader } from '../../packages/protocol/src/link/addressing.js';
 export { decodeFailure } from '../../packages/protocol/src/link/failure.js';
 export { decodeBodyHead, isBodyKind } from '../../packages/protocol/src/link/frame.js';

@@ -6,6 +6,7 @@ import { createServer, RequestError, type Server, type ServerOptions } from '@pa
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type ChatRequest, completionReply } from '../../examples/demo/chat-completion.js';
+import { CHAT_OPTIONS } from '../../examples/demo/chat-options.js';
 import { answerTo, createResponder } from '../../examples/demo/responder.js';
 import { startChatPage } from '../../examples/demo/serve-chat.js';
 import {
@@ -208,28 +209,215 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     expect(complaints.join('\n')).toBe('');
   });
 
-  it('starts afresh after a reload, also in mid-answer', async () => {
-    const { url, sessions } = await host({ onRequest: createResponder({ delayMs: 60_000 }) });
-    const { page, complaints } = await visit(url);
-    await state(page, 'connected');
-    await ask(page, 'This will be forgotten');
-    await page.getByRole('button', { name: 'Stop' }).waitFor();
-    const [before] = [...sessions.sessions.keys()];
+  describe('loaded again', () => {
+    const TEXTS = ['Grüße, ', '世界! ', '👩‍👩‍👧', ' 🦀', '\n  two spaces,\n\n', 'ẞ and ', 'the end.'];
+    const WHOLE = TEXTS.join('');
 
-    await page.reload();
-    await state(page, 'connected');
-    expect(await page.locator('article').count()).toBe(0);
-    expect(await page.locator('#intro').isVisible()).toBe(true);
-    expect(await page.getByLabel('Your message').inputValue()).toBe('');
-    // A page that is gone cannot finish closing, so the server waits for the closing timeout.
-    await expect.poll(() => sessions.sessions.size).toBe(1);
-    const [after] = [...sessions.sessions.keys()];
-    expect(after).not.toBe(before);
-    await page
-      .locator('#agreed')
-      .getByText(after as string)
-      .waitFor();
-    expect(complaints.join('\n')).toBe('');
+    /** A model whose texts the test releases one by one. */
+    function createModel() {
+      let released = 0;
+      let wake = (): void => {};
+      const requests: ChatRequest[] = [];
+      const signals: AbortSignal[] = [];
+      const onRequest = speak(async function* (request, signal) {
+        requests.push(request);
+        signals.push(signal);
+        for (const [i, text] of TEXTS.entries()) {
+          while (i >= released && !signal.aborted) {
+            await new Promise<void>((resolve) => {
+              wake = resolve;
+              signal.addEventListener('abort', () => resolve());
+            });
+          }
+          if (signal.aborted) return;
+          yield text;
+        }
+      });
+      const release = (count: number) => {
+        released = count;
+        wake();
+      };
+      return { onRequest, requests, signals, release };
+    }
+
+    /** @param options by default, the server keeps answers. */
+    async function hostModel(options: ServerOptions = CHAT_OPTIONS) {
+      const model = createModel();
+      return { ...model, ...(await host({ ...options, onRequest: model.onRequest })) };
+    }
+
+    const upTo = (count: number) => TEXTS.slice(0, count).join('');
+    const shows = (page: Page, text: string) => expect.poll(() => answerText(page)).toBe(text);
+    const reload = async (page: Page) => {
+      await page.reload();
+      await state(page, 'connected');
+    };
+
+    it('in mid-answer, goes on where it was, without asking again or losing a character', async () => {
+      const { url, requests, release } = await hostModel();
+      const { page, complaints } = await visit(url);
+      await state(page, 'connected');
+      await ask(page, 'Who are you?');
+      // A page that is left before it has sent the request has nothing to go on with.
+      await expect.poll(() => requests.length).toBe(1);
+      // Also before the first text.
+      for (let count = 0; count < TEXTS.length; count++) {
+        release(count);
+        await shows(page, upTo(count));
+        await reload(page);
+        expect(await page.locator('.question .text').allTextContents()).toEqual(['Who are you?']);
+        await shows(page, upTo(count));
+        await page.getByRole('button', { name: 'Stop' }).waitFor();
+      }
+      release(TEXTS.length);
+      await finished(page, 1);
+      expect(await answerText(page)).toBe(WHOLE);
+      expect(requests).toHaveLength(1);
+
+      await ask(page, 'And?');
+      await finished(page, 2);
+      expect(requests[1]?.messages).toEqual([question('Who are you?'), reply(WHOLE), question('And?')]);
+      await reload(page);
+      expect(await page.locator('.answer .text').allTextContents()).toEqual([WHOLE, WHOLE]);
+      expect(await page.locator('.answer[data-state="done"]').count()).toBe(2);
+      expect(await page.locator('#intro').isVisible()).toBe(false);
+      expect(requests).toHaveLength(2);
+      expect(complaints.join('\n')).toBe('');
+    });
+
+    it('when the server wrote on meanwhile, shows all of it', async () => {
+      const { url, release } = await hostModel();
+      const { page } = await visit(url);
+      await state(page, 'connected');
+      await ask(page, 'Who are you?');
+      release(2);
+      await shows(page, upTo(2));
+      await page.goto('about:blank');
+      release(TEXTS.length);
+      await page.goto(url);
+      await finished(page, 1);
+      expect(await answerText(page)).toBe(WHOLE);
+    });
+
+    it('stops the model at the server, and remembers that', async () => {
+      const { url, signals, release } = await hostModel();
+      const { page, complaints } = await visit(url);
+      await state(page, 'connected');
+      await ask(page, 'Who are you?');
+      release(3);
+      await shows(page, upTo(3));
+      await reload(page);
+      expect(signals[0]?.aborted).toBe(false);
+      await page.getByRole('button', { name: 'Stop' }).click();
+      await expect.poll(() => signals[0]?.aborted).toBe(true);
+      for (let i = 0; i < 2; i++) {
+        await page.getByText('You stopped this answer.').waitFor();
+        expect(await answerText(page)).toBe(upTo(3));
+        await page.getByRole('button', { name: 'Send' }).waitFor();
+        await reload(page);
+      }
+      expect(complaints.join('\n')).toBe('');
+    });
+
+    it('in a second tab of the same profile, follows the answer too, and no other profile does', async () => {
+      const { url, signals, release } = await hostModel();
+      const { page, complaints } = await visit(url);
+      await state(page, 'connected');
+      await ask(page, 'Who are you?');
+      release(2);
+      await shows(page, upTo(2));
+      const second = await page.context().newPage();
+      await second.goto(url);
+      await shows(second, upTo(2));
+      await second.getByText('Asked in another tab').waitFor();
+      const stranger = await visit(url);
+      await state(stranger.page, 'connected');
+
+      release(4);
+      for (const each of [page, second]) await shows(each, upTo(4));
+      await second.reload();
+      await shows(second, upTo(4));
+      await second.getByRole('button', { name: 'Stop' }).click();
+      await expect.poll(() => signals[0]?.aborted).toBe(true);
+      for (const each of [page, second]) {
+        await each.getByText('You stopped this answer.').waitFor();
+        expect(await answerText(each)).toBe(upTo(4));
+      }
+      expect(await stranger.page.locator('article').count()).toBe(0);
+      expect(await stranger.page.locator('#intro').isVisible()).toBe(true);
+      expect(complaints.join('\n')).toBe('');
+    });
+
+    it('after "New chat", begins afresh, and the model has stopped', async () => {
+      const { url, signals, requests, release } = await hostModel();
+      const { page, complaints } = await visit(url);
+      await state(page, 'connected');
+      expect(await page.getByRole('button', { name: 'New chat' }).isVisible()).toBe(false);
+      await ask(page, 'Who are you?');
+      release(1);
+      await shows(page, upTo(1));
+      await reload(page);
+      await shows(page, upTo(1));
+      await page.getByRole('button', { name: 'New chat' }).click();
+      await expect.poll(() => signals[0]?.aborted).toBe(true);
+      for (let i = 0; i < 2; i++) {
+        expect(await page.locator('article').count()).toBe(0);
+        expect(await page.locator('#intro').isVisible()).toBe(true);
+        await reload(page);
+      }
+      release(TEXTS.length);
+      await ask(page, 'And now?');
+      await finished(page, 1);
+      expect(requests[1]?.messages).toEqual([question('And now?')]);
+      expect(complaints.join('\n')).toBe('');
+    });
+
+    it('at a server that keeps nothing, offers to ask again', async () => {
+      const { url, requests, release } = await hostModel({});
+      const { page } = await visit(url);
+      await state(page, 'connected');
+      await ask(page, 'Who are you?');
+      release(2);
+      await shows(page, upTo(2));
+      await reload(page);
+      await page.getByRole('button', { name: 'Ask again' }).waitFor();
+      expect(await answerText(page)).toBe(upTo(2));
+      release(TEXTS.length);
+      await page.getByRole('button', { name: 'Ask again' }).click();
+      await finished(page, 1);
+      expect(await answerText(page)).toBe(WHOLE);
+      expect(requests[1]?.messages).toEqual([question('Who are you?')]);
+    });
+
+    it('or not, goes on in a new session if the server has lost the old one', async () => {
+      const { url } = await host();
+      const { onRequest, requests, release } = createModel();
+      const server = createServer({
+        ...CHAT_OPTIONS,
+        onRequest,
+        origins: [new URL(url).origin],
+        timers: { resumeWindowMs: 20, closingTimeoutMs: 50 },
+      });
+      open.push(server);
+      const { port } = await server.listen();
+      const proxy = await createCuttingProxy(port);
+      open.push(proxy);
+      const { page } = await visit(`${url}?server=ws://127.0.0.1:${proxy.port}/session`);
+      await state(page, 'connected');
+      await ask(page, 'Who are you?');
+      release(2);
+      await shows(page, upTo(2));
+      const before = await page.locator('#agreed code').first().textContent();
+      proxy.refuse(true);
+      proxy.cut();
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      proxy.refuse(false);
+      release(TEXTS.length);
+      await finished(page, 1);
+      expect(await answerText(page)).toBe(WHOLE);
+      expect(await page.locator('#agreed code').first().textContent()).not.toBe(before);
+      expect(requests).toHaveLength(1);
+    });
   });
 
   it('shows why a request failed and asks again', async () => {

@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect } from '@parlance/client';
 import { encodeM2M } from '@parlance/protocol';
+import { createServer } from '@parlance/server';
+import { createOpenAIGateway } from '@parlance/server/openai';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
 import {
@@ -329,5 +331,137 @@ describe('serve and connect', { timeout: TIMEOUT }, () => {
     expect(shown.stdout).toContain('a note');
     expect(shown.stdout).toContain('/stats');
     expect(shown.stdout).toContain('session closed');
+  });
+});
+
+describe('follow', { timeout: TIMEOUT }, () => {
+  it('lists the replies of the built-in responder and prints them, also from the middle', async () => {
+    const serving = await startServing();
+    const asked = await run(['connect', '-q', serving.url], { input: 'why is the sky blue?' });
+    const list = await run(['follow', '-q', serving.url]);
+    expect(list).toMatchObject({ code: 0, stderr: '' });
+    const [, id = '', parts = ''] = /^(reply_\w{22}) {2}complete {2}(\d+) /m.exec(list.stdout) ?? [];
+    const [whole, rest, after] = await Promise.all([
+      run(['follow', serving.url, id]),
+      run(['follow', '-q', serving.url, id, '--after', '4']),
+      run(['follow', '-q', serving.url, id, '--after', parts]),
+    ]);
+    expect(whole).toMatchObject({ code: 0, stdout: asked.stdout });
+    expect(whole.stderr).toContain(`the reply is complete: ${parts} parts`);
+    // The first four words.
+    expect(rest).toMatchObject({
+      code: 0,
+      stderr: '',
+      stdout: asked.stdout.slice('You said “why is'.length),
+    });
+    expect(after).toMatchObject({ code: 0, stdout: '', stderr: '' });
+    expect([list, whole, rest].every(isClean)).toBe(true);
+    expect(await serving.stop()).toBe(0);
+  });
+
+  it('shows a reply to those alone who present the token', async () => {
+    const serving = await startServing([], { PARLANCE_TOKEN: TOKEN });
+    await run(['connect', '-q', serving.url, '--token', TOKEN], { input: 'hi' });
+    const [listed, without] = await Promise.all([
+      run(['follow', serving.url], { env: { PARLANCE_TOKEN: TOKEN } }),
+      run(['follow', serving.url]),
+    ]);
+    expect(listed.stdout).toMatch(/^reply_\w{22} {2}complete/m);
+    expect(without).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringContaining('set PARLANCE_TOKEN or use --token'),
+    });
+    expect(await serving.stop()).toBe(0);
+  });
+
+  it('prints parts as they come, says that it waits, and leaves the reply to itself on Ctrl-C', async () => {
+    let release = (): void => {};
+    let signal: AbortSignal | undefined;
+    const server = createServer({
+      authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
+      async *onRequest(_request, context) {
+        context.keep({ name: 'chat-42' });
+        ({ signal } = context);
+        yield 'Grüße ';
+        yield '世界';
+        await new Promise<void>((resolve) => {
+          release = resolve;
+          context.signal.addEventListener('abort', () => resolve());
+        });
+        yield '\nand more';
+      },
+    });
+    await using _server = server;
+    const { url } = await server.listen();
+    await using page = await connect(url, { WebSocket, token: TOKEN });
+    const asking = page.request('go').catch((error: unknown) => error);
+    const env = { PARLANCE_TOKEN: TOKEN };
+    const child = start(['follow', url, 'chat-42'], env);
+    const [out, err] = [collect(child.stdout), collect(child.stderr)];
+    const closed = new Promise<number | null>((resolve) => child.once('close', resolve));
+    await vi.waitFor(() => expect(out()).toBe('Grüße 世界'), TIMEOUT);
+    await vi.waitFor(() => expect(err()).toContain('● waiting for part 3; Ctrl-C leaves'), TIMEOUT);
+    child.kill('SIGINT');
+    expect(await closed).toBe(0);
+    expect(out()).toBe('Grüße 世界\n');
+    const [, id = ''] = /left; go on with: parlance follow \S+ (reply_\w+) --after 2\n/.exec(err()) ?? [];
+    expect(id).not.toBe('');
+    expect(signal?.aborted).toBe(false);
+
+    const stopped = await run(['follow', url, id, '--stop'], { env });
+    expect(stopped).toMatchObject({ code: 0, stdout: '', stderr: expect.stringContaining(`stopped ${id}`) });
+    expect(signal?.aborted).toBe(true);
+    expect(await asking).toMatchObject({ code: 'cancelled' });
+    const rest = await run(['follow', url, 'chat-42', '--after', '1'], { env });
+    expect(rest).toMatchObject({ code: 1, stdout: '世界\n', stderr: expect.stringContaining('cancelled: ') });
+
+    void page.request('again').catch(() => {});
+    const second = run(['follow', '-q', url, 'chat-42'], { env });
+    await vi.waitFor(() => expect(server.sessions.size).toBe(2), TIMEOUT);
+    release();
+    expect(await second).toMatchObject({ code: 0, stdout: 'Grüße 世界\nand more\n', stderr: '' });
+  });
+
+  it('names the code of an error, and what to do', async () => {
+    const server = createServer({ extensions: { replies: false } });
+    await using _server = server;
+    const { url } = await server.listen();
+    const keeping = await startServing();
+    const [unknown, unsupported, unreachable] = await Promise.all([
+      run(['follow', keeping.url, 'chat-1']),
+      run(['follow', url]),
+      run(['follow', 'ws://127.0.0.1:1/session', 'chat-1']),
+    ]);
+    for (const [finished, ...texts] of [
+      [unknown, 'unknown_reply: ', `list the replies that are yours with: parlance follow ${keeping.url}`],
+      [unsupported, 'unsupported: ', 'use a server that keeps replies'],
+      [unreachable, 'connection_failed: ', 'ECONNREFUSED'],
+    ] as const) {
+      expect(finished).toMatchObject({ code: 1, stdout: '' });
+      for (const text of texts) expect(finished.stderr).toContain(text);
+      expect(isClean(finished)).toBe(true);
+    }
+    expect(await keeping.stop()).toBe(0);
+  });
+
+  it('shows the words of a streamed chat', async () => {
+    await using upstream = await startOpenAIUpstream();
+    const server = createServer({
+      authenticate: () => ({ principal: 'ada' }),
+      onRequest: createOpenAIGateway({ baseUrl: upstream.baseUrl, keep: true }),
+    });
+    await using _server = server;
+    const { url } = await server.listen();
+    await using page = await connect(url, { WebSocket });
+    const response = await page.fetch('/v1/chat/completions', {
+      method: 'POST',
+      body: JSON.stringify({ model: 'm', messages: [], stream: true }),
+    });
+    await response.text();
+    const id = response.headers.get('x-parlance-reply') as string;
+    const shown = await run(['follow', '-q', url, id]);
+    expect(shown).toMatchObject({ code: 0, stderr: '' });
+    expect(shown.stdout).toMatch(/^Tokens travel — Grüße, 世界! 👩‍👩‍👧 — .*\nand data: like lines\.\n$/);
   });
 });

@@ -33,6 +33,8 @@ const SCENARIOS: Record<
     const session = await open();
     const { algorithms, encoding, extensions } = session.negotiated;
     const codecs = await echoesUntil(session, LONG, 'CONTEXT');
+    // The server may know of the codec just before the page uses it.
+    await echo(session, LONG);
     const { sent } = session.stats();
     return {
       algorithms,

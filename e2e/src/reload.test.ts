@@ -144,6 +144,58 @@ describe('a client that takes a session up', () => {
     expect((await second.request('now')).text).toBe('answer');
   });
 
+  it.each([
+    ['with', () => ({ principal: 'ada' })],
+    ['without', undefined],
+  ])('goes on with its kept replies, %s authentication', async (_how, authenticate) => {
+    let release = (): void => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const aborted: string[] = [];
+    const { dial } = await serve({
+      ...(authenticate && { authenticate }),
+      async *onRequest(request, { keep, signal }) {
+        if (request.text === 'kept') keep({ name: 'chat' });
+        signal.addEventListener('abort', () => aborted.push(request.text));
+        yield 'before ';
+        await released;
+        yield 'after';
+      },
+    });
+    const store = new MemoryStore();
+    const first = await dial(store);
+    const replies = ['kept', 'other'].map((text) => first.stream(text));
+    for (const reply of replies) {
+      const reader = reply[Symbol.asyncIterator]();
+      expect((await reader.next()).value?.text).toBe('before ');
+      reader.next().catch(() => {});
+    }
+    const position = replies[0]?.position ?? 0;
+    await first.detach();
+
+    const second = await dial(store);
+    const resets: SessionReset[] = [];
+    second.on('reset', (reset) => resets.push(reset));
+    await expect
+      .poll(() => resets)
+      .toEqual([
+        { reason: 'reloaded', notSent: [], unknown: [{ kind: 'request', streamId: replies[1]?.id }] },
+      ]);
+    expect(aborted).toEqual(['other']);
+    expect(await second.replies()).toEqual([
+      expect.objectContaining({ id: replies[0]?.keptId, name: 'chat', state: 'running', isOwn: true }),
+    ]);
+    const rest: string[] = [];
+    const following = (async () => {
+      for await (const part of second.follow('chat', { after: position })) rest.push(part.text);
+    })();
+    release();
+    await following;
+    expect(rest).toEqual(['after']);
+    expect(aborted).toEqual(['other']);
+  });
+
   it('interrupts requests and tensors of the server', async () => {
     const failures: unknown[] = [];
     const { dial } = await serve({

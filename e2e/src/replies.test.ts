@@ -21,7 +21,11 @@ const byToken: ServerOptions['authenticate'] = ({ token }) =>
 /** A reply whose parts the test releases one by one. */
 function dosed(parts: readonly string[], keep: Parameters<Parameters<RequestHandler>[1]['keep']>[0] = {}) {
   let release = 0;
-  let wake = (): void => {};
+  // Several requests may wait at the same time.
+  const waiting: (() => void)[] = [];
+  const wake = (): void => {
+    for (const each of waiting.splice(0)) each();
+  };
   let id = '';
   let signal: AbortSignal | undefined;
   const handler: RequestHandler = async function* (_request, context) {
@@ -33,7 +37,7 @@ function dosed(parts: readonly string[], keep: Parameters<Parameters<RequestHand
     for (const [i, part] of parts.entries()) {
       while (i >= release) {
         await new Promise<void>((resolve) => {
-          wake = resolve;
+          waiting.push(resolve);
         });
         context.signal.throwIfAborted();
       }
@@ -321,6 +325,100 @@ describe('a kept reply', () => {
     expect([failed.texts, failed.error.code]).toEqual([['b'], 'rate_limited']);
   });
 
+  it('may be followed from a part that is still to come, also inside a character', async () => {
+    const text = 'a 🧿🦀 b';
+    let next = (): void => {};
+    const { url } = await peers.serve({
+      authenticate: byToken,
+      async *onRequest(request, { keep, setMetadata }) {
+        keep({ name: 'tokens' });
+        for (const [i, id] of [...(request.tokens ?? [])].entries()) {
+          setMetadata({ number: i + 1 });
+          yield { tokens: [id] };
+          await new Promise<void>((resolve) => {
+            next = resolve;
+          });
+        }
+      },
+    });
+    const only = { token: 'ada', algorithms: ['TOKEN_NATIVE'] as const, extensions: { context: false } };
+    const ada = await peers.dial(url, only);
+    const asked = ada.stream(text, { algorithm: 'TOKEN_NATIVE' });
+    const own = textsOf(asked);
+    await expect.poll(() => asked.position).toBe(1);
+    const followers = await Promise.all(
+      Array.from({ length: 8 }, async (_, i) => {
+        const session = await peers.dial(url, i % 2 === 0 ? only : { token: 'ada', algorithms: ['NONE'] });
+        const after = Math.floor(i / 2) + 2;
+        const followed = session.follow('tokens', { after });
+        return { after, followed, texts: textsOf(followed) };
+      }),
+    );
+    const goOn = setInterval(() => next(), 5);
+    const all = await own.finally(() => clearInterval(goOn));
+    expect(all.join('')).toBe(text);
+    expect(all.length).toBeGreaterThan(6);
+    for (const { after, texts, followed } of followers) {
+      expect(await texts).toEqual(all.slice(after));
+      expect(followed.metadata).toEqual({ number: all.length });
+    }
+  });
+
+  it('may have as much metadata as any reply', async () => {
+    const value = 'x'.repeat(8 * 1024 - 'value'.length - 5);
+    const { url } = await peers.serve({
+      authenticate: byToken,
+      async *onRequest(request, { keep, setMetadata }) {
+        keep({ name: request.text });
+        setMetadata({ value });
+        yield 'a';
+      },
+    });
+    const ada = await peers.dial(url, { token: 'ada' });
+    const asked = ada.stream('full');
+    expect(await textsOf(asked)).toEqual(['a']);
+    expect([asked.metadata['value'], asked.keptId]).toEqual([value, expect.stringMatching(/^reply_/)]);
+    for (const after of [0, 1]) {
+      const followed = ada.follow('full', { after });
+      expect(await textsOf(followed)).toEqual(['a'].slice(after));
+      expect([followed.metadata['value'], followed.keptId]).toEqual([value, asked.keptId]);
+    }
+  });
+
+  it('counts its followers, and forgets those that leave, cancel or fail', async () => {
+    const reply = dosed(WORDS, { name: 'n' });
+    const { url, port } = await peers.serve({
+      authenticate: byToken,
+      onRequest: reply.handler,
+      metrics: true,
+    });
+    const followers = async (): Promise<number> => {
+      const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      return Number(/^parlance_[a-z_]*followers (\d+)$/m.exec(text)?.[1]);
+    };
+    const ada = await peers.dial(url, { token: 'ada' });
+    const asked = textsOf(ada.stream('go'));
+    reply.release(2);
+    await expect.poll(() => reply.id).not.toBe('');
+    const phone = await peers.dial(url, { token: 'ada' });
+    const left = textsOf(phone.follow('n'), 1);
+    const cancelled = phone.follow('n');
+    const controller = new AbortController();
+    const aborted = ended(phone.follow('n', { signal: controller.signal }));
+    const late = ended(phone.follow('n', { after: 99 }));
+    await left;
+    await expect.poll(followers).toBe(3);
+    cancelled.cancel();
+    controller.abort(new Error('enough'));
+    await aborted;
+    await expect.poll(followers).toBe(1);
+    await phone.close();
+    await late;
+    await expect.poll(followers).toBe(0);
+    reply.release(5);
+    await asked;
+  });
+
   it('is not held back by a requester that does not read or is not there', async () => {
     const MANY = 400;
     const part = 'x'.repeat(4_000);
@@ -487,9 +585,9 @@ describe('keep', () => {
 describe('without authentication', () => {
   it('a reply belongs to its session, and to the one that proves to continue it', async () => {
     const reply = dosed(WORDS, { name: 'n' });
-    const { url, port } = await peers.serve({
+    const { url, port, server } = await peers.serve({
       onRequest: reply.handler,
-      timers: { resumeWindowMs: 20, closingTimeoutMs: 50 },
+      timers: { closingTimeoutMs: 50 },
     });
     const proxy = peers.use(await createCuttingProxy(port));
     const ada = await peers.dial(url.replace(String(port), String(proxy.port)));
@@ -501,7 +599,9 @@ describe('without authentication', () => {
     expect((await ended(eve.follow(reply.id))).error.code).toBe('unknown_reply');
     proxy.refuse(true);
     proxy.cut();
-    await pause(300);
+    // The server ends the session, and the client still asks to resume it.
+    await server.sessions.get(before)?.close();
+    await expect.poll(() => server.sessions.has(before)).toBe(false);
     proxy.refuse(false);
     expect((await asked).error.code).toBe('session_lost');
     await expect.poll(() => ada.state === 'established' && ada.id !== before).toBe(true);

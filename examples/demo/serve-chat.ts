@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { createServer, type Server } from '@parlance/server';
 import { createServer as createViteServer } from 'vite';
 import { createAnswerer } from './answerer.js';
+import { CHAT_OPTIONS } from './chat-options.js';
 
 export interface ChatPageOptions {
   /** Preferred port; if it is taken, the next free one is used. @default 5173 */
@@ -36,7 +37,7 @@ export async function startChatPage(options: ChatPageOptions = {}): Promise<Chat
   });
   if (vite.httpServer === null) throw new Error('Vite runs without an HTTP server');
   const { onRequest, model, isEmbedded } = createAnswerer({ delayMs });
-  const sessions = createServer({ onRequest });
+  const sessions = createServer({ ...CHAT_OPTIONS, onRequest });
   sessions.attach(vite.httpServer as HttpServer);
   await vite.listen();
   return {

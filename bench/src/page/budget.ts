@@ -23,14 +23,14 @@ export const PAGE_BUDGETS: readonly PageBudget[] = [
     page: 'send',
     title: 'connect, send and for await',
     entry: '54.3 kB',
-    atFirstMessage: { bytes: 54_000, requests: 5 },
+    atFirstMessage: { bytes: 55_500, requests: 5 },
     afterIdle: { bytes: 84_000, requests: 8 },
   },
   {
     page: 'chat',
     title: 'a chat with session.fetch and context',
     entry: '54.5 kB',
-    atFirstMessage: { bytes: 60_000, requests: 7 },
+    atFirstMessage: { bytes: 62_000, requests: 7 },
     afterIdle: { bytes: 88_000, requests: 9 },
   },
 ];

@@ -4,6 +4,7 @@ import { CONTEXT_TARGETS } from './context-target.js';
 import { CONTROL_TARGETS } from './control-targets.js';
 import { DIALOGUE_TARGETS } from './dialogue-targets.js';
 import { EXPLAIN_TARGETS } from './explain-targets.js';
+import { KEPT_TARGETS } from './kept-targets.js';
 import { M2M_TARGETS } from './m2m-targets.js';
 import { RELAY_TARGETS } from './relay-target.js';
 import { SESSION_TARGETS } from './session-target.js';
@@ -16,6 +17,7 @@ export const TARGETS: readonly Target[] = [
   ...M2M_TARGETS,
   ...TEXT_TARGETS,
   ...CONTROL_TARGETS,
+  ...KEPT_TARGETS,
   ...AVP_TARGETS,
   ...CONTEXT_TARGETS,
   ...SESSION_TARGETS,

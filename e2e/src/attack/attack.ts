@@ -11,6 +11,7 @@ export const CATEGORIES = [
   'time',
   'memory',
   'relay',
+  'replies',
   'gateway',
   'logs',
 ] as const;

@@ -10,6 +10,7 @@ import { HANDSHAKE } from './handshake.js';
 import { LOGS } from './logs.js';
 import { MEMORY } from './memory.js';
 import { RELAY } from './relay.js';
+import { REPLY_ATTACKS } from './replies.js';
 import { Arena, startUpstream } from './run.js';
 import { HEAD, PROMISE, rows } from './table.js';
 import { TIME } from './time.js';
@@ -48,6 +49,7 @@ const ATTACKS: Readonly<Record<Category, readonly Attack[]>> = {
   time: TIME,
   memory: MEMORY,
   relay: RELAY,
+  replies: REPLY_ATTACKS,
   gateway: GATEWAY,
   logs: LOGS,
 };

@@ -77,6 +77,16 @@ const BEHAVIOURS: Readonly<Record<string, RequestHandler>> = {
     await delay(8_000);
     return bytes.subarray(0, 1) && '';
   },
+  /** A reply that is kept for a short time, so that its memory is back soon after the attack. */
+  keep: (_request, context) => {
+    context.keep({ name: 'kept', ttlMs: 2_000 });
+    return some('page '.repeat(200), 200, context);
+  },
+  /** A reply that others may follow if the application lets them. */
+  share: (_request, { keep }) => {
+    keep({ ttlMs: 20_000, share: { team: 'blue' } });
+    return '';
+  },
   letters: (_request, context) => parts('x', context),
   words: (_request, context) => parts('word '.repeat(28), context),
   pages: (_request, context) => parts('page '.repeat(13_000), context),
@@ -88,6 +98,10 @@ function aborted(signal: AbortSignal): Promise<undefined> {
 
 async function* parts(part: string, { signal }: RequestContext): AsyncGenerator<Part> {
   for (let i = 0; i < 100_000 && !signal.aborted; i++) yield part;
+}
+
+async function* some(part: string, count: number, { signal }: RequestContext): AsyncGenerator<Part> {
+  for (let i = 0; i < count && !signal.aborted; i++) yield part;
 }
 
 function dispatch(request: Message, context: RequestContext): ReturnType<RequestHandler> {
@@ -128,6 +142,7 @@ const SERVERS = {
   'gateway-open': { ...common, onRequest: gateway() },
   security: { ...common, security: { mode: 'HMAC', key: KEY } },
   scan: { ...common, scan },
+  replies: { ...common, replies: { authorize: () => delay(20, false) } },
 } as const satisfies Record<string, ServerOptions>;
 export type ServerName = keyof typeof SERVERS;
 

@@ -52,6 +52,16 @@ function print(report: RunReport): void {
   console.log(
     `${recovered} of ${losses} losses of a connection recovered, ${closed} sessions closed meanwhile`,
   );
+  const { replies, parts, returns, complete, expected, endings } = report.followers;
+  console.log(
+    `${parts} parts of ${replies} kept replies read by followers, which came back ${returns} times;`,
+  );
+  const others = [...endings]
+    .filter(([ending]) => ending !== 'complete')
+    .map(([code, count]) => `${count} ${code}`);
+  console.log(
+    `  complete for ${complete} of ${expected}; by stops and bounds: ${others.join(', ') || 'none'}`,
+  );
 }
 
 async function runSimulation(wanted: string): Promise<readonly string[]> {

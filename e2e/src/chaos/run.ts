@@ -3,6 +3,7 @@ import { connect, type Session } from '@parlance/client';
 import { createServer } from '@parlance/server';
 import WebSocket from 'ws';
 import { Account } from './account.js';
+import { FollowerAccount, followReplies, keepReply, REPLIES } from './followers.js';
 import { createHostileProxy, type HostileProxy } from './hostile-proxy.js';
 import { runStorm, type StormCounts } from './storm.js';
 import { createHandler, readMessages, runTraffic } from './traffic.js';
@@ -29,6 +30,7 @@ export interface RunReport extends StormCounts {
   readonly recovered: number;
   /** Sessions that were closed during the storm. */
   readonly closed: number;
+  readonly followers: FollowerAccount;
 }
 
 /** The shortest timeouts that the options allow; the resume window is longer than any outage of a session. */
@@ -51,6 +53,8 @@ const CALM_MS = 2_500;
 const PACE_MS = 40;
 /** Time that both ends need to detect that one direction is dead, and some more. */
 const DETECTION_MS = 25_000;
+/** One that asks, and followers. */
+const SESSIONS_PER_PRINCIPAL = 8;
 /** Time in which everything must become idle. */
 const REST_MS = 60_000;
 
@@ -68,6 +72,7 @@ class Run {
   readonly #serverSessions = new Map<string, Session>();
   /** Sessions that an application has closed, at either end. */
   readonly #closing = new Set<string>();
+  readonly #followers = new FollowerAccount();
   #losses = 0;
   #recovered = 0;
   #closed = 0;
@@ -103,20 +108,52 @@ class Run {
       this.#over.signal,
     );
     const users = Array.from({ length: sessions }, () => this.#use(url));
+    // Principals that follow kept replies use a server of their own: the other sessions have no principal.
+    await using keeper = createServer({
+      limits: LIMITS,
+      timers: TIMERS,
+      authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
+      replies: REPLIES,
+      onRequest: keepReply,
+    });
+    await using keeperProxy = await createHostileProxy((await keeper.listen()).port);
+    const principals = Math.ceil(sessions / SESSIONS_PER_PRINCIPAL);
+    const keeperStorm = runStorm(
+      {
+        proxy: keeperProxy,
+        counts: this.#counts,
+        everyMs: CALM_MS / sessions,
+        mayHalve: () => end - performance.now() > DETECTION_MS,
+      },
+      this.#over.signal,
+    );
+    const following = Array.from({ length: principals }, (_, i) =>
+      followReplies(
+        `principal-${i}`,
+        {
+          url: `ws://127.0.0.1:${keeperProxy.port}/session`,
+          account: this.#followers,
+          limits: LIMITS,
+          timers: TIMERS,
+        },
+        this.#over.signal,
+      ),
+    );
     await sleep(seconds * 1_000);
     this.#over.abort();
-    await storm;
-    await this.#rest(Promise.all(users), proxy);
+    await Promise.all([storm, keeperStorm]);
+    await this.#rest(Promise.all([...users, ...following]), proxy);
     process.off('unhandledRejection', onRejection);
     return {
       ...this.#counts,
-      faults: account.check(),
+      faults: [...account.check(), ...this.#followers.check()],
       arrived: account.arrived,
       sessions: account.sessions,
-      connections: proxy.opened,
+      connections: proxy.opened + keeperProxy.opened,
       losses: this.#losses,
       recovered: this.#recovered,
       closed: this.#closed,
+      followers: this.#followers,
     };
   }
 

@@ -1,21 +1,34 @@
+import { randomName } from './profile.js';
+
 export type TurnState =
   /** Sent, without any answer yet. */
   | 'waiting'
   | 'streaming'
   | 'done'
-  /** The user pressed Stop. */
+  /** A page of this profile pressed Stop. */
   | 'stopped'
-  /** The session ended before the answer did. */
+  /** The session ended before the answer did, and the server has not kept it. */
   | 'interrupted'
   /** The request could not be sent, or the answer is an error. */
   | 'failed';
 
+/** How to go on with an answer that is not complete. */
+export interface TurnReply {
+  /** The name under which the server keeps the answer, or its ID. */
+  readonly name: string;
+  /** The number of the part that was read last. */
+  position: number;
+}
+
 export interface Turn {
-  readonly question: string;
+  /** `undefined` if another tab asked. */
+  readonly question: string | undefined;
   answer: string;
   state: TurnState;
   /** Error message; empty if there is none. */
   problem: string;
+  /** `undefined` if there is nothing more to read. */
+  reply: TurnReply | undefined;
 }
 
 export interface ChatMessage {
@@ -24,13 +37,24 @@ export interface ChatMessage {
 }
 
 export function createTurn(question: string): Turn {
-  return { question, answer: '', state: 'waiting', problem: '' };
+  return {
+    question,
+    answer: '',
+    state: 'waiting',
+    problem: '',
+    reply: { name: `chat-${randomName()}`, position: 0 },
+  };
+}
+
+/** An answer that another tab has asked for. */
+export function createForeignTurn(name: string): Turn {
+  return { question: undefined, answer: '', state: 'waiting', problem: '', reply: { name, position: 0 } };
 }
 
 /** The conversation so far as the messages of a chat request. Includes unfinished answers. */
 export function messagesOf(turns: readonly Turn[]): ChatMessage[] {
   return turns.flatMap(({ question, answer }): ChatMessage[] => [
-    { role: 'user', content: question },
+    ...(question === undefined ? [] : [{ role: 'user' as const, content: question }]),
     ...(answer === '' ? [] : [{ role: 'assistant' as const, content: answer }]),
   ]);
 }

@@ -10,6 +10,8 @@ export interface Log {
   update(turn: Turn, traffic: TurnTraffic | undefined): void;
   /** Adds a line between turns that is not part of the conversation. */
   remark(text: string): void;
+  /** Shows the introduction in place of the conversation. */
+  clear(): void;
 }
 
 const NOTES: Readonly<Record<TurnState, string>> = {
@@ -33,6 +35,7 @@ interface TurnView {
 /** @param onAskAgain called when the user wants to repeat a failed turn. */
 export function createLog(onAskAgain: (turn: Turn) => void): Log {
   const log = byId('log');
+  const intro = byId('intro');
   const views = new Map<Turn, TurnView>();
 
   // Keeps the end of the conversation in view, even if a notice makes the log smaller, until the user
@@ -52,7 +55,7 @@ export function createLog(onAskAgain: (turn: Turn) => void): Log {
 
   return {
     add(turn) {
-      byId('intro').hidden = true;
+      intro.hidden = true;
       const view: TurnView = {
         answer: create('div', { className: 'answer' }),
         text: create('p', { className: 'text' }),
@@ -66,7 +69,11 @@ export function createLog(onAskAgain: (turn: Turn) => void): Log {
         'div',
         { className: 'question' },
         create('h3', { className: 'unseen' }, 'You'),
-        create('p', { className: 'text' }, turn.question),
+        create(
+          'p',
+          { className: turn.question === undefined ? 'muted' : 'text' },
+          turn.question ?? 'Asked in another tab',
+        ),
       );
       log.append(create('article', {}, question, view.answer));
       this.update(turn, undefined);
@@ -88,7 +95,8 @@ export function createLog(onAskAgain: (turn: Turn) => void): Log {
       view.shown = turn.answer.length;
       if (traffic !== undefined) cost.textContent = describeCost(traffic);
 
-      const mayRepeat = turn.state === 'interrupted' || turn.state === 'failed';
+      const hasFailed = turn.state === 'interrupted' || turn.state === 'failed';
+      const mayRepeat = hasFailed && turn.question !== undefined;
       note.hidden = NOTES[turn.state] === '';
       note.replaceChildren([NOTES[turn.state], turn.problem].filter(Boolean).join(' '));
       if (mayRepeat) {
@@ -103,14 +111,24 @@ export function createLog(onAskAgain: (turn: Turn) => void): Log {
       log.append(create('p', { className: 'remark' }, text));
       toEnd();
     },
+
+    clear() {
+      views.clear();
+      log.replaceChildren(intro);
+      intro.hidden = false;
+      log.scrollTop = 0;
+    },
   };
 }
 
 function describeCost(traffic: TurnTraffic): string {
-  const { parts, algorithm, isFinal } = traffic;
+  const { parts, algorithm, isFollowed, isFinal } = traffic;
   if (!isFinal) return '';
   const both = bothWays(traffic);
   const count = `${parts} ${parts === 1 ? 'part' : 'parts'}`;
   const change = difference(both);
-  return `Sent as ${algorithm || 'nothing'}, answered in ${count}. ${bytes(both.socket)} on the socket, ${bytes(both.http)} as plain HTTP${change && `: ${change}`}.`;
+  const how = isFollowed
+    ? `Continued in ${count}.`
+    : `Sent as ${algorithm || 'nothing'}, answered in ${count}.`;
+  return `${how} ${bytes(both.socket)} on the socket, ${bytes(both.http)} as plain HTTP${change && `: ${change}`}.`;
 }

@@ -1,4 +1,5 @@
 import { type ClientSession, connect, ProtocolError } from '@parlance/client';
+import { connectOptions } from './profile.js';
 
 export type LinkState =
   | { readonly name: 'connecting' }
@@ -59,7 +60,7 @@ export function createSessionLink(url: string, onState: (state: LinkState) => vo
   async function attempt(): Promise<void> {
     let session: ClientSession;
     try {
-      session = await connect(url);
+      session = await connect(url, connectOptions());
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       enter(failedState(error, hadSession));

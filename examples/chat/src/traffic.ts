@@ -13,6 +13,8 @@ export interface TurnTraffic {
   readonly sent: Comparison;
   readonly received: Comparison;
   readonly parts: number;
+  /** The page follows an answer that was asked for before it was loaded, or by another one. */
+  readonly isFollowed: boolean;
   /** Codec of the request. */
   readonly algorithm: string;
   /** Whether the turn is over; until then, the figures grow. */
@@ -37,8 +39,12 @@ export interface TurnMeter {
 export interface Traffic {
   /** Counts this session from now on; earlier sessions stay in the total. */
   follow(session: ClientSession): void;
-  /** Starts a turn on the present session. Turns must not overlap. */
-  begin(): TurnMeter;
+  /**
+   * Starts a turn on the present session. Turns must not overlap.
+   *
+   * @param isFollowed see {@link TurnTraffic}.
+   */
+  begin(isFollowed: boolean): TurnMeter;
   readonly turns: readonly TurnTraffic[];
   readonly total: TotalTraffic;
 }
@@ -47,30 +53,34 @@ export function bothWays({ sent, received }: TurnTraffic): Comparison {
   return { http: sent.http + received.http, socket: sent.socket + received.socket };
 }
 
+const NOTHING = { sent: { wireBytes: 0 }, received: { wireBytes: 0 } };
+
 export function createTraffic(): Traffic {
   const meters: TurnMeter[] = [];
   let session: ClientSession | undefined;
-  /** Bytes of earlier sessions. */
-  let earlier = 0;
+  /** Bytes of earlier sessions, and of the present one when it was read last. */
+  const earlier = { sent: 0, received: 0 };
+  let present = { id: '', sent: 0, received: 0 };
+  /** Reads the counts, which begin at zero with each session. */
   const wire = () => {
-    if (session === undefined) return { sent: 0, received: 0 };
-    const { sent, received } = session.stats();
-    return { sent: sent.wireBytes, received: received.wireBytes };
-  };
-  const bytesSoFar = () => {
-    const { sent, received } = wire();
-    return earlier + sent + received;
+    const { id = '' } = session ?? {};
+    const { sent, received } = session?.stats() ?? NOTHING;
+    if (id !== present.id) {
+      earlier.sent += present.sent;
+      earlier.received += present.received;
+    }
+    present = { id, sent: sent.wireBytes, received: received.wireBytes };
+    return { sent: earlier.sent + present.sent, received: earlier.received + present.received };
   };
 
   return {
     follow(next) {
-      if (next === session) return;
-      earlier = bytesSoFar();
       session = next;
     },
 
-    begin() {
-      const meter = createMeter(wire, () => session?.stats().lastSelection?.algorithm ?? '');
+    begin(isFollowed) {
+      const algorithm = () => session?.stats().lastSelection?.algorithm ?? '';
+      const meter = createMeter(wire, algorithm, isFollowed);
       meters.push(meter);
       return meter;
     },
@@ -87,7 +97,8 @@ export function createTraffic(): Traffic {
         http += both.http;
         socket += both.socket;
       }
-      return { turns: { http, socket }, overhead: bytesSoFar() - socket };
+      const { sent, received } = wire();
+      return { turns: { http, socket }, overhead: sent + received - socket };
     },
   };
 }
@@ -99,6 +110,7 @@ export function createTraffic(): Traffic {
 function createMeter(
   wire: () => { readonly sent: number; readonly received: number },
   lastAlgorithm: () => string,
+  isFollowed: boolean,
 ): TurnMeter {
   const before = wire();
   const http = { sent: 0, received: 0 };
@@ -127,6 +139,7 @@ function createMeter(
         sent: { http: http.sent, socket: now.sent - before.sent },
         received: { http: http.received, socket: now.received - before.received },
         parts,
+        isFollowed,
         algorithm,
         isFinal: false,
       };

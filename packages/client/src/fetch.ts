@@ -1,6 +1,7 @@
-import type { Body, HttpHeaders, HttpResponseHead, Message, Session } from '@parlance/protocol';
+import type { Body, HttpHeaders, Message, ReplyStream, Session } from '@parlance/protocol';
 import { ProtocolError } from '@parlance/protocol/client';
 import { decodeHttpResponse, encodeHttpRequest, eventTextOf } from '@parlance/protocol/http';
+
 /**
  * `fetch` over a session: requests go to the session's server, whose `onRequest` must answer HTTP, such as
  * the gateway of `@parlance/server/openai`.
@@ -9,20 +10,35 @@ import { decodeHttpResponse, encodeHttpRequest, eventTextOf } from '@parlance/pr
  * sent either: the session is already authenticated. The body of the response streams: reading slowly holds
  * the sender back, an abort or a cancelled body stops it, and a resumed connection goes unnoticed.
  *
+ * If the server keeps the reply, the response has the headers `x-parlance-reply`, its ID, and `x-parlance-after`, the
+ * number of the part that the body begins after. A request with the header `x-parlance-follow`, an ID or the name of a
+ * kept reply, follows that reply in place of asking: with any method and URL, it gets the status and headers of the
+ * original response, and the body from the part on that follows number `x-parlance-after` of the request (default 0).
+ * Each event of a stream is one part, so a page that stores `x-parlance-after` of the response plus the number of events
+ * it has read can go on there. If there is no such reply, the response has status 204. An abort of such a request only
+ * stops following; `session.follow(id).stop()` stops the answer itself.
+ *
  * Rejects with a `ProtocolError`: `unsupported` if the body is neither text nor bytes or the URL is not an
- * HTTP URL, `invalid_argument` if the request is malformed, and the code of the session's failure
- * (`session_lost`, `session_closed`, …). A failure of the server in the middle of a body is a
+ * HTTP URL, or if the server keeps no replies to follow; `invalid_argument` if the request is malformed; and the
+ * code of the session's failure (`session_lost`, `session_closed`, …). A failure of the server in the middle of a body is a
  * `RequestError`. An abort rejects with the reason of the signal.
  */
 export type SessionFetch = typeof globalThis.fetch;
 
-export function createFetch(session: Pick<Session, 'stream'>): SessionFetch {
+export function createFetch(session: Pick<Session, 'stream' | 'follow'>): SessionFetch {
   return async (input, init) => {
-    const { url, signal, body, metadata } = await readRequest(input, init);
+    const outgoing = readRequest(input, init);
+    const { url, signal, followed, after } = outgoing;
     signal?.throwIfAborted();
-    const reply = session.stream(body, { metadata, signal });
+    // The part before tells the head at once, also if the next part is yet to be written.
+    const options = { after: Math.max(0, after - 1), signal };
+    const reply = followed === undefined ? await ask(session, outgoing) : session.follow(followed, options);
     const parts = readUntilAborted(reply, signal);
-    const first = await parts.next();
+    const first = await parts.next().catch((error: unknown) => {
+      if (followed !== undefined && isUnknown(error)) return undefined;
+      throw error;
+    });
+    if (first === undefined) return responseOf(url, null, { status: NO_CONTENT });
     const head = decodeHttpResponse(reply.metadata);
     if (head === undefined) {
       await parts.return();
@@ -31,12 +47,33 @@ export function createFetch(session: Pick<Session, 'stream'>): SessionFetch {
         'the server answered without an HTTP status; its onRequest must answer HTTP, such as createOpenAIGateway',
       );
     }
-    return createResponse(url, head, first, parts);
+    // A part without content is not an event, so the reader of the body cannot count it.
+    const isUnread = after === 0 && first.done !== true && first.value.bytes.length > 0;
+    const unread = isUnread ? first.value : undefined;
+    const headers = new Headers([...head.headers]);
+    if (reply.keptId !== undefined) {
+      headers.set(REPLY, reply.keptId);
+      headers.set(AFTER, String(Math.max(after, reply.position - (unread === undefined ? 0 : 1))));
+    }
+    return createResponse(url, { ...head, headers }, unread, parts);
   };
 }
 
+const REPLY = 'x-parlance-reply';
+const FOLLOW = 'x-parlance-follow';
+const AFTER = 'x-parlance-after';
+const NO_CONTENT = 204;
+
+/**
+ * An unknown reply is status 204, because pages ask for one that may have been forgotten: the AI SDK's
+ * `reconnectToStream` takes 204 as "nothing to resume", and shows any other failure to the user.
+ */
+function isUnknown(error: unknown): boolean {
+  return error instanceof ProtocolError && error.code === 'unknown_reply';
+}
+
 interface Parts {
-  next(): Promise<IteratorResult<Message>>;
+  next(): Promise<IteratorResult<Message, undefined>>;
   /** Stops reading. */
   return(): Promise<unknown>;
 }
@@ -60,30 +97,56 @@ function readUntilAborted(reply: AsyncIterable<Message>, signal: AbortSignal | u
 
 interface OutgoingRequest {
   readonly url: string;
-  readonly body: Body;
-  readonly metadata: ReturnType<typeof encodeHttpRequest>;
+  readonly method: string;
+  readonly headers: Headers;
   readonly signal: AbortSignal | undefined;
+  readonly readBody: () => Body | Promise<Body>;
+  /** A kept reply to follow in place of asking. */
+  readonly followed: string | undefined;
+  /** The number of its part after which to begin. */
+  readonly after: number;
 }
 
 /** Base of relative URLs; no connection is made to it. */
 const ANY_HOST = 'http://session';
 
-async function readRequest(input: RequestInfo | URL, init: RequestInit = {}): Promise<OutgoingRequest> {
+function readRequest(input: RequestInfo | URL, init: RequestInit = {}): OutgoingRequest {
   const given = typeof Request !== 'undefined' && input instanceof Request ? input : undefined;
-  const url = readUrl(given?.url ?? String(input));
+  const { href: url } = readUrl(given?.url ?? String(input));
   const method = (init.method ?? given?.method ?? 'GET').toUpperCase();
-  if (!METHODS.includes(method)) throw unsupported(`the method ${method.slice(0, 20)}`);
   const headers = new Headers(init.headers ?? given?.headers);
-  const body = init.body === undefined && given !== undefined ? await bodyOf(given) : readBody(init.body);
+  const signal = (init.signal === undefined ? given?.signal : init.signal) ?? undefined;
+  const followed = headers.get(FOLLOW) ?? undefined;
+  return {
+    url,
+    method,
+    headers,
+    signal,
+    readBody: () => (init.body === undefined && given !== undefined ? bodyOf(given) : readBody(init.body)),
+    followed,
+    after: followed === undefined ? 0 : readAfter(headers.get(AFTER) ?? '0'),
+  };
+}
+
+function readAfter(text: string): number {
+  // 15 digits are a safe integer.
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  throw new ProtocolError('invalid_argument', `${AFTER}: expected a number of parts`);
+}
+
+async function ask(
+  session: Pick<Session, 'stream'>,
+  { url, method, headers, signal, readBody }: OutgoingRequest,
+): Promise<ReplyStream> {
+  if (!METHODS.includes(method)) throw unsupported(`the method ${method.slice(0, 20)}`);
+  const body = await readBody();
+  signal?.throwIfAborted();
   if (method === 'GET' && body !== '') {
     throw new ProtocolError('invalid_argument', 'a GET request cannot have a body');
   }
-  return {
-    url: url.href,
-    body,
-    metadata: encodeHttpRequest({ method, path: url.pathname + url.search, headers: headersToSend(headers) }),
-    signal: (init.signal === undefined ? given?.signal : init.signal) ?? undefined,
-  };
+  const { pathname, search } = new URL(url);
+  const metadata = encodeHttpRequest({ method, path: pathname + search, headers: headersToSend(headers) });
+  return session.stream(body, { metadata, signal });
 }
 
 const METHODS: readonly string[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
@@ -162,19 +225,22 @@ function headersToSend(headers: Headers): HttpHeaders {
   return new Map([...headers].filter(([name, value]) => !isOmitted(name, value)));
 }
 
-const WITHOUT_BODY: readonly number[] = [204, 205, 304];
+const WITHOUT_BODY: readonly number[] = [NO_CONTENT, 205, 304];
 
 function createResponse(
   url: string,
-  { status, headers }: HttpResponseHead,
-  first: IteratorResult<Message>,
+  { status, headers }: { readonly status: number; readonly headers: Headers },
+  first: Message | undefined,
   parts: Parts,
 ): Response {
   const isEvents = headers.get('content-type')?.startsWith('text/event-stream') ?? false;
   const hasBody = !WITHOUT_BODY.includes(status);
   if (!hasBody) void parts.return();
-  const body = hasBody ? createBody(first, parts, isEvents) : null;
-  const response = new Response(body, { status, headers: [...headers] });
+  return responseOf(url, hasBody ? createBody(first, parts, isEvents) : null, { status, headers });
+}
+
+function responseOf(url: string, body: BodyInit | null, init: ResponseInit): Response {
+  const response = new Response(body, init);
   Object.defineProperty(response, 'url', { value: url });
   return response;
 }
@@ -183,23 +249,23 @@ const utf8 = new TextEncoder();
 
 /** Reads nothing ahead: unread parts keep their credit and so hold the sender back. */
 function createBody(
-  first: IteratorResult<Message>,
+  first: Message | undefined,
   parts: Parts,
   isEvents: boolean,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
-  let pending: IteratorResult<Message> | undefined = first;
-  const next = () => {
-    const result = pending;
-    pending = undefined;
-    return result ?? parts.next();
+  let unread = first;
+  const next = async () => {
+    const part = unread;
+    unread = undefined;
+    return part ?? (await parts.next()).value;
   };
   return new ReadableStream(
     {
       async pull(controller) {
         for (;;) {
-          const { value, done } = await next();
-          if (done) return controller.close();
-          const bytes = isEvents ? utf8.encode(eventTextOf(value.text)) : new Uint8Array(value.bytes);
+          const part = await next();
+          if (part === undefined) return controller.close();
+          const bytes = isEvents ? utf8.encode(eventTextOf(part.text)) : new Uint8Array(part.bytes);
           if (bytes.length > 0) return controller.enqueue(bytes);
         }
       },

@@ -72,7 +72,8 @@ export {
   type ReplyRecorder,
   resolveKeepOptions,
 } from './endpoint/requests/keeping.js';
-export { keptMetadata } from './endpoint/requests/kept-metadata.js';
+export { encodeKept } from './endpoint/requests/kept-metadata.js';
+export { countable } from './endpoint/requests/output.js';
 export { replyFields } from './endpoint/requests/replies.js';
 export type { OwnHandler } from './endpoint/requests/responder.js';
 export { decodeFailure, encodeFailure } from './link/failure.js';

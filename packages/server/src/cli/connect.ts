@@ -63,7 +63,7 @@ export async function connect(url: string, options: ConnectOptions, view: Connec
     },
   };
   const session = await connectSession(url, clientOptions(options, tap)).catch((error: unknown) => {
-    throw withHint(error, options);
+    throw withHint(error, options.token);
   });
   view.agreed(session);
   const exitCode = await new Conversation(session, options, view).run();
@@ -79,7 +79,7 @@ export async function connect(url: string, options: ConnectOptions, view: Connec
 const CLOSE_WAIT_MS = 500;
 
 /** Adds how to present credentials if the server required some and none were given. */
-function withHint(error: unknown, { token }: ConnectOptions): unknown {
+export function withHint(error: unknown, token: string | undefined): unknown {
   if (!isProtocolError(error) || error.closeCode !== CloseCode.UNAUTHENTICATED || token !== undefined)
     return error;
   return new CommandFailure(`${describeFailure(error)}; set PARLANCE_TOKEN or use --token`);
@@ -91,6 +91,8 @@ function clientOptions({ token, agentId, encoding, subprotocol }: ConnectOptions
     agentId,
     encodings: encoding && [encoding],
     subprotocol,
+    // It follows nothing, so the server need not tell it the IDs of replies.
+    extensions: { replies: false },
     WebSocket: tappedWebSocket(tap),
   };
 }

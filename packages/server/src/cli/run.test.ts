@@ -39,10 +39,10 @@ describe('usage', () => {
   it('is shown on request', async () => {
     const help = await run('--help');
     expect(help).toMatchObject({ code: 0, stderr: '' });
-    for (const name of ['serve', 'connect', 'inspect', 'encode', 'decode', 'Exit codes: 0']) {
+    for (const name of ['serve', 'connect', 'follow', 'inspect', 'encode', 'decode', 'Exit codes: 0']) {
       expect(help.stdout).toContain(name);
     }
-    for (const name of ['serve', 'connect', 'inspect', 'encode', 'decode']) {
+    for (const name of ['serve', 'connect', 'follow', 'inspect', 'encode', 'decode']) {
       const command = await run('help', name);
       expect(command).toMatchObject({ code: 0, stderr: '' });
       expect(command.stdout).toContain(`Usage: parlance ${name}`);
@@ -72,6 +72,11 @@ describe('usage', () => {
     [['connect', 'no-url']],
     [['connect', 'ws://127.0.0.1:1/', '--timeout', 'soon']],
     [['connect', 'ws://127.0.0.1:1/', '--subprotocol', 'chat']],
+    [['follow']],
+    [['follow', 'no-url']],
+    [['follow', 'ws://127.0.0.1:1/', 'reply', '--after', '-1']],
+    [['follow', 'ws://127.0.0.1:1/', '--stop']],
+    [['follow', 'ws://127.0.0.1:1/', '--after', '1']],
   ])('of %j is wrong: exit code 2 and nothing on standard output', async (args) => {
     const { code, stdout, stderr } = await run(...args);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });

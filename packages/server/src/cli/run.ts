@@ -4,7 +4,7 @@ import { Command, CommanderError } from 'commander';
 import type { CommandEnvironment, Finish } from './command.js';
 import { CommandFailure, describeFailure, ExitCode, failureLines } from './failure.js';
 import { addDecode, addEncode, addInspect } from './frame-commands.js';
-import { addConnect, addServe } from './session-commands.js';
+import { addConnect, addFollow, addServe } from './session-commands.js';
 
 /**
  * Runs one command line to its end.
@@ -50,6 +50,7 @@ function createProgram(environment: CommandEnvironment, finish: Finish): Command
     .addHelpText('afterAll', EXIT_CODES);
   addServe(program, environment, finish);
   addConnect(program, environment, finish);
+  addFollow(program, environment, finish);
   addInspect(program, environment, finish);
   addEncode(program, environment, finish);
   addDecode(program, environment, finish);

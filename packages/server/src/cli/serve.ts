@@ -34,6 +34,12 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
     authenticate: token === undefined ? undefined : (credentials) => admit(credentials, token),
     onRequest: await createResponder({ upstream, apiKey, logger }),
     onSession: (session) => echo(session),
+    // The built-in responder is for trying things out, so its replies can be followed; without a token, by every
+    // client that is admitted.
+    replies: {
+      keep: upstream === undefined ? { share: true } : false,
+      authorize: token === undefined ? () => true : undefined,
+    },
   });
   const stopped = untilSignal();
   const { url } = await server.listen({ port, host });

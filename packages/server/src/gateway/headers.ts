@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { HttpHeaders } from '@parlance/protocol';
+import { isReplyName } from '@parlance/protocol/internal';
+import { GatewayFailure } from './failure.js';
 import type { Secret } from './secret.js';
 
 /** Header fields that the gateway passes on. All others are dropped. */
@@ -33,6 +35,22 @@ export function requestHeaders(headers: HttpHeaders, principal: string): [string
     if (value === undefined) return [];
     return [[name, name === 'idempotency-key' ? ownKey(principal, value) : value]];
   });
+}
+
+const REPLY_NAME = 'x-parlance-reply-name';
+
+/**
+ * The name that the client gives a kept reply; `undefined` if it gives none.
+ *
+ * @throws {GatewayFailure} `bad_request` if a reply cannot have this name.
+ */
+export function replyName(headers: HttpHeaders): string | undefined {
+  const name = headers.get(REPLY_NAME);
+  if (name === undefined || isReplyName(name)) return name;
+  throw new GatewayFailure(
+    'bad_request',
+    `${REPLY_NAME}: expected 1 to 128 bytes that do not begin with "reply_"`,
+  );
 }
 
 /**

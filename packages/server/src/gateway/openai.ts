@@ -9,8 +9,9 @@ import {
   type Session,
 } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
+import { keepByPolicy } from '../replies/keep-policy.js';
 import { GatewayFailure, readRequest } from './failure.js';
-import { requestHeaders } from './headers.js';
+import { replyName, requestHeaders } from './headers.js';
 import {
   assertKey,
   type OpenAIGatewayOptions,
@@ -23,6 +24,7 @@ import { createSecret } from './secret.js';
 import { callUpstream } from './upstream.js';
 import { beginProgress, createUsageCounter, type GatewayRequest, type GatewayUsage } from './usage.js';
 
+export type { KeepPolicy } from '../replies/options.js';
 export type { GatewayErrorCode } from './failure.js';
 export type { AllowedModels } from './models.js';
 export type { OpenAIGatewayOptions } from './options.js';
@@ -40,7 +42,7 @@ export type OpenAIGateway = RequestHandler & { readonly usage: GatewayUsage };
  * The HTTP head of a request selects the endpoint (docs/PROTOCOL.md, section 9); a request without a head
  * is a chat completion. Bodies are passed on byte for byte in both directions; each event of a stream
  * becomes one part. If a request is cancelled or its session ends, the connection to the upstream is
- * closed at once.
+ * closed at once; with the option `keep`, streams go on when their session ends, and can be followed.
  *
  * Failures of the gateway itself have a {@link GatewayErrorCode}. They arrive as an HTTP status with an
  * error in OpenAI's shape, or as a `RequestError` with that code if a status was already sent or if the
@@ -87,6 +89,7 @@ async function* answerRequest(
     if (endpoint === '/responses' && !gateway.storedResponses) assertSelfContained(content);
     const body = content.bytes;
     progress.requestBytes = body.length;
+    keepStream(request, context, gateway, head, content);
     const key = await keyOf(gateway, session);
     const url = urlOf(gateway.baseUrl, endpoint);
     const response = await callUpstream(
@@ -138,6 +141,19 @@ function assertSelfContained(content: GatewayBody): void {
     if (key === undefined || (key.count === 1 && isNull(key.value))) continue;
     throw new GatewayFailure('bad_request', `${name}: references to stored responses are not allowed`);
   }
+}
+
+/** Keeps the reply to a request for a stream if the options say so. */
+function keepStream(
+  request: Message,
+  context: RequestContext,
+  { keep, logger }: ResolvedGatewayOptions,
+  head: HttpRequestHead | undefined,
+  content: GatewayBody,
+): void {
+  if (keep === false || !content.isForStream) return;
+  const name = head === undefined ? undefined : replyName(head.headers);
+  keepByPolicy(keep, request, context, logger, { name });
 }
 
 function isNull(value: Uint8Array): boolean {

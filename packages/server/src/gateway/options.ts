@@ -1,5 +1,6 @@
 import { type Logger, ProtocolError, type Session } from '@parlance/protocol';
 import { assertOptions, loggable, type OptionKinds, SILENT_LOGGER } from '@parlance/protocol/internal';
+import type { KeepPolicy } from '../replies/options.js';
 import { type AllowedModels, createModelPolicy, type ModelPolicy } from './models.js';
 import type { UpstreamOptions } from './upstream.js';
 import type { GatewayRequest } from './usage.js';
@@ -22,6 +23,13 @@ export interface OpenAIGatewayOptions {
    * @default true
    */
   readonly storedResponses?: boolean | undefined;
+  /**
+   * Which streamed generations (`"stream": true`) are kept, so that the upstream goes on when the page that asked is
+   * gone, and the principal can follow the answer from any event: `session.follow`, or `session.fetch` with the header
+   * `x-parlance-follow`. A name comes from this option or from the header `x-parlance-reply-name` of the request. A
+   * generation that cannot be kept because a bound is met is sent as usual, and logged. @default false
+   */
+  readonly keep?: KeepPolicy | undefined;
   /** Called with the usage of each request when it is over. @default none */
   readonly onUsage?: ((request: GatewayRequest) => void) | undefined;
   /** How often to repeat a request that cannot have had an effect. @default 2 */
@@ -53,6 +61,7 @@ export interface ResolvedGatewayOptions extends UpstreamOptions {
   readonly secretHeaders: readonly string[];
   readonly models: ModelPolicy;
   readonly storedResponses: boolean;
+  readonly keep: KeepPolicy;
   readonly onUsage: (request: GatewayRequest) => void;
   readonly maxEventLength: number;
   readonly logger: Logger;
@@ -64,6 +73,7 @@ const KINDS: OptionKinds<OpenAIGatewayOptions> = {
   headers: 'object',
   models: ['list', 'function'],
   storedResponses: 'flag',
+  keep: ['flag', 'object', 'function'],
   onUsage: 'function',
   maxRetries: 'number',
   maxRetryDelayMs: 'number',
@@ -92,6 +102,7 @@ export function resolveGatewayOptions(options: OpenAIGatewayOptions): ResolvedGa
     secretHeaders: headers.filter(([name]) => SECRET_NAME.test(name)).map(([, value]) => value),
     models: createModelPolicy(models),
     storedResponses: options.storedResponses ?? true,
+    keep: options.keep ?? false,
     onUsage(request: GatewayRequest) {
       try {
         onUsage?.(request);

@@ -4,7 +4,7 @@ import { GatewayFailure, readRequest } from './failure.js';
 import { type ScanResult, scanObject } from './scan.js';
 
 /** Fields that the gateway bases decisions on. */
-const FIELDS = ['model', 'previous_response_id', 'conversation'] as const;
+const FIELDS = ['model', 'previous_response_id', 'conversation', 'stream'] as const;
 export type ScannedField = (typeof FIELDS)[number];
 
 /** The body of a request, decoded and scanned on first use. */
@@ -28,6 +28,12 @@ export class GatewayBody {
     return model === '' ? undefined : model;
   }
 
+  /** The body asks for a stream of events. @throws {GatewayFailure} `bad_request` if decoding fails. */
+  get isForStream(): boolean {
+    const value = this.scan().found.get('stream')?.value;
+    return value !== undefined && isTrue(value);
+  }
+
   /** The fields found, possibly before a fault. @throws {GatewayFailure} `bad_request` if decoding fails. */
   scan(): ScanResult<ScannedField> {
     this.#scan ??= scanObject(this.bytes, FIELDS);
@@ -49,4 +55,9 @@ export class GatewayBody {
     }
     return result;
   }
+}
+
+function isTrue(value: Uint8Array): boolean {
+  // No other value of four bytes begins with t.
+  return value.length === 4 && value[0] === 0x74;
 }

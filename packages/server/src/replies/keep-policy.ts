@@ -1,4 +1,4 @@
-import type { Logger, RequestHandler } from '@parlance/protocol';
+import type { KeepOptions, Logger, Message, RequestContext, RequestHandler } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
 import type { KeepPolicy } from './options.js';
 
@@ -6,13 +6,29 @@ import type { KeepPolicy } from './options.js';
 export function keepReplies(handler: RequestHandler, policy: KeepPolicy, logger: Logger): RequestHandler {
   if (policy === false) return handler;
   return (request, context) => {
-    try {
-      const chosen = typeof policy === 'function' ? policy(request, context) : policy;
-      if (chosen !== undefined && chosen !== false) context.keep(chosen === true ? {} : chosen);
-    } catch (error) {
-      const fields = { event: 'reply.unkept', session: context.session.id, err: loggable(error) };
-      logger.warn(fields, 'a reply cannot be kept and is sent as usual');
-    }
+    keepByPolicy(policy, request, context, logger);
     return handler(request, context);
   };
+}
+
+/**
+ * Keeps a reply if the policy says so. If it cannot be kept, that is logged, and it is sent as usual.
+ *
+ * @param defaults options that the policy does not set.
+ */
+export function keepByPolicy(
+  policy: KeepPolicy,
+  request: Message,
+  context: RequestContext,
+  logger: Logger,
+  defaults: KeepOptions = {},
+): void {
+  try {
+    const chosen = typeof policy === 'function' ? policy(request, context) : policy;
+    if (chosen === undefined || chosen === false) return;
+    context.keep(chosen === true ? defaults : { ...defaults, ...chosen });
+  } catch (error) {
+    const fields = { event: 'reply.unkept', session: context.session.id, err: loggable(error) };
+    logger.warn(fields, 'a reply cannot be kept and is sent as usual');
+  }
 }

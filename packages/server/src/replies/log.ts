@@ -4,11 +4,15 @@ export interface ReplyLog {
   open(reply: ReplyHead): Awaitable<void>;
   /** Adds a part. @throws {ProtocolError} `reply_too_large`, `over_budget`; nothing is added then. */
   append(id: string, record: Uint8Array): Awaitable<void>;
-  /** Adds the end; a reply that has ended stays as it is. */
+  /**
+   * Adds the end; a reply that has ended stays as it is. An end of at most {@link SMALL_END} bytes is never refused.
+   *
+   * @throws {ProtocolError} `reply_too_large`, `over_budget`; the reply has no end then.
+   */
   end(id: string, end: ReplyEnd): Awaitable<void>;
   /**
-   * The parts after number `after`, as many as there are, up to some 64 KiB; `undefined` if there is no such reply. The
-   * records must not be changed.
+   * The parts after number `after`, as many as there are, up to some 16 KiB or {@link READ_PARTS} parts; `undefined` if
+   * there is no such reply.
    */
   read(id: string, after: number): Awaitable<ReplyPieces | undefined>;
   /** Calls `onChange` after each part and the end, until the returned function is called. */
@@ -23,6 +27,11 @@ export interface ReplyLog {
   sweep(now: number): void;
   readonly usage: ReplyLogUsage;
 }
+
+/** Parts that one call of `read` returns. */
+export const READ_PARTS = 256;
+/** Bytes of the failure and the metadata of an end that always has room. */
+export const SMALL_END = 512;
 
 export type Awaitable<Value> = Value | Promise<Value>;
 

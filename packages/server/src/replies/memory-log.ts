@@ -1,16 +1,19 @@
 import { ProtocolError } from '@parlance/protocol';
-import type {
-  OwnedName,
-  ReplyEnd,
-  ReplyEntry,
-  ReplyHead,
-  ReplyLog,
-  ReplyLogUsage,
-  ReplyPieces,
+import {
+  type OwnedName,
+  READ_PARTS,
+  type ReplyEnd,
+  type ReplyEntry,
+  type ReplyHead,
+  type ReplyLog,
+  type ReplyLogUsage,
+  type ReplyPieces,
+  SMALL_END,
 } from './log.js';
 import { keyOf } from './owner.js';
 import { metadataOf } from './record.js';
 import { RecordStore } from './record-store.js';
+import { SharedReplies } from './shared-replies.js';
 
 /** Bounds of a {@link MemoryReplyLog}. Memory is in bytes, with what surrounds the parts. */
 export interface ReplyBounds {
@@ -20,12 +23,18 @@ export interface ReplyBounds {
   readonly maxBytes: number;
 }
 
-/** Bytes of memory of a reply without parts: objects, ID, entries of maps (measured: 1.3 kB). */
-const REPLY_MEMORY = 1536;
+/** Bytes of memory of an array beside its bytes, and of what refers to it. */
+const ARRAY_MEMORY = 288;
+/** Bytes of memory of a reply without parts: objects, ID, entries of maps (measured: 0.9 to 1.2 kB). */
+const REPLY_MEMORY = 1280;
+/** Bytes of memory of a {@link SMALL_END}, which a reply has from its beginning. */
+const END_MEMORY = 2 * ARRAY_MEMORY + SMALL_END;
 /** Bytes of records that one call returns, and at least one record. */
-const READ_SIZE = 64 * 1024;
+const READ_SIZE = 16 * 1024;
 
 interface Stored {
+  /** In the order in which they began. */
+  readonly number: number;
   readonly head: ReplyHead;
   readonly account: Account;
   readonly records: RecordStore;
@@ -44,14 +53,14 @@ interface Account {
 /** Keeps replies in the memory of the process. */
 export class MemoryReplyLog implements ReplyLog {
   readonly #bounds: ReplyBounds;
-  /** In the order in which they began. */
   readonly #replies = new Map<string, Stored>();
   readonly #accounts = new Map<string, Account>();
   readonly #names = new Map<string, Stored>();
   /** Replies that others than their owner may follow, if the server lets them. */
-  readonly #shared = new Set<Stored>();
+  readonly #shared = new SharedReplies<Stored>();
   readonly #ended = new Set<Stored>();
   #bytes = 0;
+  #begun = 0;
 
   constructor(bounds: ReplyBounds) {
     this.#bounds = bounds;
@@ -70,8 +79,10 @@ export class MemoryReplyLog implements ReplyLog {
         `${this.#bounds.maxReplies} replies of this principal are kept; more can be kept when the first of them expire`,
       );
     }
-    const memory = REPLY_MEMORY + 2 * ((name?.length ?? 0) + (share?.length ?? 0));
+    const texts = [id, owner, head.principal, name, share].map((text) => 2 * (text?.length ?? 0));
+    const memory = texts.reduce((sum, each) => sum + each, REPLY_MEMORY + END_MEMORY);
     const stored: Stored = {
+      number: this.#begun++,
       head,
       account,
       records: new RecordStore(),
@@ -95,13 +106,7 @@ export class MemoryReplyLog implements ReplyLog {
     // A copy: it would keep all of the record alive.
     const metadata = metadataOf(record)?.slice();
     const growth = records.growthFor(record.length) + memoryOf(metadata);
-    if (growth > 0) {
-      const { maxReplyBytes } = this.#bounds;
-      if (stored.memory + growth > maxReplyBytes) {
-        throw new ProtocolError('reply_too_large', `a kept reply may take ${maxReplyBytes} bytes of memory`);
-      }
-      this.#charge(stored, growth);
-    }
+    this.#charge(stored, growth);
     if (metadata !== undefined) stored.metadata.push({ after: records.size + 1, bytes: metadata });
     records.append(record);
     notify(stored);
@@ -110,8 +115,9 @@ export class MemoryReplyLog implements ReplyLog {
   end(id: string, end: ReplyEnd): void {
     const stored = this.#replies.get(id);
     if (stored === undefined || stored.end !== undefined) return;
+    this.#charge(stored, Math.max(0, memoryOf(end.failure) + memoryOf(end.metadata) - END_MEMORY));
     stored.end = end;
-    this.#discharge(stored, stored.records.trim() - memoryOf(end.failure) - memoryOf(end.metadata));
+    this.#discharge(stored, stored.records.trim());
     this.#ended.add(stored);
     notify(stored);
   }
@@ -120,7 +126,7 @@ export class MemoryReplyLog implements ReplyLog {
     const stored = this.#replies.get(id);
     if (stored === undefined) return undefined;
     const { records, end } = stored;
-    const pieces = records.read(after, READ_SIZE);
+    const pieces = records.read(after, READ_SIZE, READ_PARTS);
     return {
       records: pieces,
       metadata: stored.metadata.findLast((each) => each.after <= after)?.bytes,
@@ -141,10 +147,13 @@ export class MemoryReplyLog implements ReplyLog {
   }
 
   *list(owner: string): Iterable<ReplyEntry> {
-    const own = this.#accounts.get(owner)?.replies ?? [];
-    const others = [...this.#shared].filter(({ head }) => head.owner !== owner);
-    const all = [...own, ...others].sort((a, b) => b.head.startedAt - a.head.startedAt);
-    for (const stored of all) yield entryOf(stored);
+    const own = [...(this.#accounts.get(owner)?.replies ?? [])];
+    for (const shared of this.#shared) {
+      if (shared.head.owner === owner) continue;
+      while ((own.at(-1)?.number ?? -1) > shared.number) yield* this.#listed(own.pop());
+      yield* this.#listed(shared);
+    }
+    for (const stored of own.reverse()) yield* this.#listed(stored);
   }
 
   drop(id: string): void {
@@ -168,9 +177,18 @@ export class MemoryReplyLog implements ReplyLog {
     }
   }
 
-  /** @throws {ProtocolError} `over_budget`. */
+  /** The entry of a reply, unless it was dropped while the list was read. */
+  *#listed(stored: Stored | undefined): Iterable<ReplyEntry> {
+    if (stored !== undefined && this.#replies.has(stored.head.id)) yield entryOf(stored);
+  }
+
+  /** @throws {ProtocolError} `reply_too_large`, `over_budget`. */
   #charge(stored: Stored, size: number): void {
-    const { maxOwnerBytes, maxBytes } = this.#bounds;
+    if (size === 0) return;
+    const { maxReplyBytes, maxOwnerBytes, maxBytes } = this.#bounds;
+    if (stored.memory + size > maxReplyBytes) {
+      throw new ProtocolError('reply_too_large', `a kept reply may take ${maxReplyBytes} bytes of memory`);
+    }
     if (stored.account.bytes + size > maxOwnerBytes) {
       throw new ProtocolError('over_budget', `the replies of one principal may take ${maxOwnerBytes} bytes`);
     }
@@ -192,7 +210,7 @@ export class MemoryReplyLog implements ReplyLog {
 
 /** Bytes of memory of an array and its entry. */
 function memoryOf(bytes: Uint8Array | undefined): number {
-  return bytes === undefined ? 0 : 128 + bytes.length;
+  return bytes === undefined ? 0 : ARRAY_MEMORY + bytes.length;
 }
 
 function entryOf({ head, records, end }: Stored): ReplyEntry {

@@ -33,7 +33,7 @@ export interface RepliesOptions {
   readonly keep?: KeepPolicy | undefined;
   /**
    * Whether others than the owner may follow or stop a reply whose handler passed `share` to `keep`. Anything but `true`
-   * means no, also an error. @default nobody else may
+   * means no, also an error. @default only the owner may
    */
   readonly authorize?: ((question: ReplyQuestion) => boolean | Promise<boolean>) | undefined;
   /** Replies of one principal that are kept at a time. @default 1,000 */

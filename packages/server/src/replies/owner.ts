@@ -11,7 +11,7 @@ export function ownerOfSession(sessionId: string): string {
   return keyOf('session', sessionId);
 }
 
-/** A key that is different for different lists of texts, whatever characters they have. */
+/** A key that is different for different lists of texts, with any characters. */
 export function keyOf(...texts: readonly string[]): string {
   return texts.map((text) => text.replaceAll(/[^A-Za-z0-9_-]/g, escapeUnit)).join(':');
 }

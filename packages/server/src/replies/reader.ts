@@ -13,18 +13,27 @@ import {
   createBodyCoder,
   decodeFailure,
   incompleteLength,
+  overBudget,
   type PartText,
+  type Reservation,
 } from '@parlance/protocol/internal';
 import { isSharedCoding, passOn, recode } from '../agents/recode.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import type { ReplyEntry, ReplyLog } from './log.js';
+import { READ_PARTS, type ReplyEntry, type ReplyLog } from './log.js';
 import { decodeRecord, isTokens, type RecordedBody } from './record.js';
 
 /** An incomplete character has at most so many bytes. */
 const MAX_HELD = 3;
-/** Records before the first one that are searched for the beginning of its first character. */
-const LOOK_BACK = 16;
+/**
+ * Records before the first one that are searched for the beginning of its first character, and how many if the last ones
+ * are all empty.
+ */
+const LOOK_BACK = [8, READ_PARTS] as const;
 const SOME = new Uint8Array(1);
+/** Bytes of memory that a record takes in addition to its content. */
+const RECORD_OVERHEAD = 160;
+/** Bytes of memory that are not refused. */
+const SMALL_SIZE = 4 * 1024;
 /** Bytes of memory that a recoded part takes in addition to its content. */
 const RECODED_OVERHEAD = 1024;
 
@@ -84,6 +93,26 @@ export class ReplyReader {
     this.sharesTokens = this.#isShared({ codec: BodyCodec.TOKEN_NATIVE, bytes: SOME });
   }
 
+  /** The parts of `records`, which count as memory of the session until the last one was taken. */
+  *all(records: readonly Uint8Array[]): Generator<CodedBody> {
+    const size = records.reduce((sum, { length }) => sum + RECORD_OVERHEAD + length, 0);
+    const reservation = this.#reserve(size);
+    try {
+      for (const record of records) yield this.next(record);
+    } finally {
+      reservation.release();
+    }
+  }
+
+  /** @throws {ProtocolError} `over_budget`. */
+  #reserve(size: number): Reservation {
+    const { memory } = this.#session;
+    // A reader that keeps up holds next to nothing.
+    const reservation = size < SMALL_SIZE ? memory.charge(size) : memory.tryReserve(size);
+    if (reservation === undefined) throw overBudget();
+    return reservation;
+  }
+
   /** @throws {ProtocolError} `over_budget`, and any error of decoding or coding. */
   next(record: Uint8Array): CodedBody {
     const recorded = decodeRecord(record);
@@ -128,9 +157,21 @@ export async function heldBytes(
   after: number,
   coder: BodyCoder,
 ): Promise<Uint8Array | undefined> {
-  const from = Math.max(0, after - LOOK_BACK);
-  const pieces = after === 0 ? undefined : await log.read(id, from);
-  const records = pieces?.records.slice(0, after - from) ?? [];
+  let tail = new Uint8Array(0);
+  for (const count of LOOK_BACK) {
+    const from = Math.max(0, after - count);
+    const records = after === 0 ? [] : ((await log.read(id, from))?.records.slice(0, after - from) ?? []);
+    tail = tailOf(records, coder);
+    const last = records.at(-1);
+    const isAllEmpty = tail.length === 0 && last !== undefined && isTokens(last);
+    if (!isAllEmpty || from === 0) break;
+  }
+  const length = incompleteLength(tail);
+  return length === 0 ? undefined : tail.slice(-length);
+}
+
+/** The last bytes of the token parts that `records` end in. */
+function tailOf(records: readonly Uint8Array[], coder: BodyCoder): Uint8Array<ArrayBuffer> {
   let tail = new Uint8Array(0);
   for (let i = records.length - 1; i >= 0 && tail.length < MAX_HELD; i--) {
     const record = records[i] as Uint8Array;
@@ -138,8 +179,7 @@ export async function heldBytes(
     const bytes = coder.decode({ ...decodeRecord(record), charge: 0 }).slice(-MAX_HELD);
     tail = Uint8Array.from([...bytes, ...tail]);
   }
-  const length = incompleteLength(tail);
-  return length === 0 ? undefined : tail.slice(-length);
+  return tail;
 }
 
 /** The error that a reply on record ended with. */

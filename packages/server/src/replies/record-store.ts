@@ -41,19 +41,19 @@ export class RecordStore {
   }
 
   /**
-   * The records after number `after`, up to `maxBytes` bytes and at least one if there is one. They are views, which
-   * stay valid.
+   * The records after number `after`, up to `maxBytes` bytes and `maxRecords`, and at least one if there is one. They
+   * are copies: a view would keep all of the buffer alive for as long as a reader is slow.
    */
-  read(after: number, maxBytes: number): Uint8Array[] {
+  read(after: number, maxBytes: number, maxRecords: number): Uint8Array[] {
     const records: Uint8Array[] = [];
     if (after >= this.#size) return records;
     let offset = this.#index[Math.floor(after / STRIDE)] as number;
     for (let skip = after % STRIDE; skip > 0; skip--) offset = this.#at(offset).end;
-    for (let left = maxBytes; offset < this.#used; ) {
+    for (let left = maxBytes; offset < this.#used && records.length < maxRecords; ) {
       const { start, end } = this.#at(offset);
       left -= end - offset;
       if (left < 0 && records.length > 0) break;
-      records.push(this.#buffer.subarray(start, end));
+      records.push(this.#buffer.slice(start, end));
       offset = end;
     }
     return records;
@@ -82,7 +82,6 @@ export class RecordStore {
     return Math.max(needed, FIRST_SIZE, this.#buffer.length * 2);
   }
 
-  /** Former buffers live as long as the records that were read from them. */
   #resize(capacity: number): void {
     const buffer = new Uint8Array(capacity);
     buffer.set(this.#buffer.subarray(0, this.#used));

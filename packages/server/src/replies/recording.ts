@@ -19,7 +19,7 @@ export interface RecordingOptions {
   readonly now: () => number;
   /** The log has begun the reply. @default at once */
   readonly opened: Promise<void> | undefined;
-  readonly read: (after: number) => AsyncIterable<CodedBody>;
+  readonly read: (after: number) => AsyncIterable<Iterable<CodedBody>>;
   /** The handler has ended, or a bound was met. */
   readonly onOver: (recording: Recording) => void;
 }
@@ -43,6 +43,8 @@ export class Recording implements ReplyRecorder {
     this.#options = options;
     this.id = options.id;
     this.#last = options.opened;
+    // The first part has the error, or the log of the server.
+    options.opened?.catch(() => {});
     this.#readAt = options.now();
   }
 
@@ -65,23 +67,25 @@ export class Recording implements ReplyRecorder {
   }
 
   end(error?: unknown): Promise<void> | undefined {
-    if (this.#isOver) return this.#last;
-    this.#isOver = true;
-    this.#options.onOver(this);
+    if (this.#isOver) return this.#last?.catch(() => {});
+    this.#handleOver();
     const failure = error === undefined ? undefined : encodeFailure(error);
-    const end = () =>
-      this.#options.log.end(this.id, { at: this.#options.now(), failure, metadata: this.#metadata });
-    this.#last = this.#last === undefined ? (end() ?? undefined) : this.#last.then(end);
+    const metadata = this.#metadata;
+    const end = () => this.#end(failure, metadata);
+    // What an earlier part failed with was said then.
+    this.#last = this.#last === undefined ? end() : this.#last.catch(this.#logUnended).then(end);
     return this.#last;
   }
 
   discard(): void {
-    this.#isOver = true;
-    this.#options.onOver(this);
-    void this.#options.log.drop(this.id);
+    this.#handleOver();
+    const { log } = this.#options;
+    const drop = async () => await log.drop(this.id);
+    if (this.#last === undefined) void drop().catch(this.#logUnended);
+    else void this.#last.then(drop).catch(this.#logUnended);
   }
 
-  read(after: number): AsyncIterable<CodedBody> {
+  read(after: number): AsyncIterable<Iterable<CodedBody>> {
     return this.#options.read(after);
   }
 
@@ -102,6 +106,7 @@ export class Recording implements ReplyRecorder {
   }
 
   #append(record: Uint8Array): Promise<void> | undefined {
+    if (this.isFull) return undefined;
     try {
       const appended = this.#options.log.append(this.id, record);
       if (appended === undefined) {
@@ -113,22 +118,48 @@ export class Recording implements ReplyRecorder {
         (error: unknown) => this.#giveUp(error),
       );
     } catch (error) {
-      this.#giveUp(error);
-      return undefined;
+      return this.#giveUp(error);
+    }
+  }
+
+  /** Ends the record. Never rejects. */
+  #end(failure: Uint8Array | undefined, metadata: Uint8Array | undefined): Promise<void> | undefined {
+    if (this.isFull) return undefined;
+    try {
+      return this.#options.log
+        .end(this.id, { at: this.#options.now(), failure, metadata })
+        ?.catch((error: unknown) => this.#giveUp(error));
+    } catch (error) {
+      return this.#giveUp(error);
     }
   }
 
   /** The record ends with an error, and its handler goes on for its requester. */
-  #giveUp(error: unknown): void {
+  #giveUp(error: unknown): Promise<void> | undefined {
     this.isFull = true;
-    const { logger } = this.#options;
+    const { log, logger, now } = this.#options;
     const fields = { event: 'reply.full', reply: this.id, err: loggable(error) };
     logger.warn(fields, 'a reply is no longer kept: the log takes no more of it');
+    this.#handleOver();
     const reason = toProtocolError(error, 'internal', 'the log of replies failed');
-    const { log, now } = this.#options;
+    const end = { at: now(), failure: encodeFailure(reason), metadata: undefined };
+    try {
+      return log.end(this.id, end)?.catch(this.#logUnended);
+    } catch (cause) {
+      this.#logUnended(cause);
+      return undefined;
+    }
+  }
+
+  /** The handler has ended, or the record takes no more. */
+  #handleOver(): void {
+    if (this.#isOver) return;
     this.#isOver = true;
     this.#options.onOver(this);
-    const failed = log.end(this.id, { at: now(), failure: encodeFailure(reason), metadata: undefined });
-    failed?.catch(() => {});
   }
+
+  readonly #logUnended = (error: unknown): void => {
+    const fields = { event: 'reply.unended', reply: this.id, err: loggable(error) };
+    this.#options.logger.warn(fields, 'the log of replies failed');
+  };
 }

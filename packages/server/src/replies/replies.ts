@@ -10,32 +10,33 @@ import {
 } from '@parlance/protocol';
 import {
   CodedPart,
+  countable,
   decodeMetadata,
+  encodeKept,
   endpointOf,
   type Fields,
   get,
   isCount,
   isFields,
   type KeptRequest,
-  keptMetadata,
   loggable,
   newReplyId,
   type OwnHandler,
   REPLY_ID_PREFIX,
-  type ReplyInfo,
   type ReplyKeeper,
   type ReplyRecorder,
-  replyFields,
   resolveKeepOptions,
 } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import { keepReplies } from './keep-policy.js';
+import { listReplies } from './list.js';
 import type { ReplyEntry, ReplyLog } from './log.js';
 import { News } from './news.js';
 import { createReplyLog, type ReplyQuestion, type ResolvedRepliesOptions } from './options.js';
 import { Owners } from './owners.js';
 import { failureOf, heldBytes, RecordCoders, ReplyReader } from './reader.js';
 import { Recording } from './recording.js';
+import { Turns } from './turns.js';
 
 export interface RepliesHost {
   readonly options: {
@@ -50,10 +51,6 @@ export interface RepliesHost {
   readonly onOver: () => void;
 }
 
-/** Replies in one part of a list, and in all parts together. */
-const LIST_PIECE = 100;
-const MAX_LISTED = 1_000;
-
 /** The replies that a server keeps: it records them, and answers requests to the address `@replies`. */
 export class Replies implements ReplyKeeper {
   readonly owners: Owners;
@@ -62,6 +59,8 @@ export class Replies implements ReplyKeeper {
   readonly #coders: RecordCoders;
   /** Replies whose handlers run here. */
   readonly #running = new Map<string, Recording>();
+  /** A list may take many questions to the application, so an owner gets one after the other. */
+  readonly #lists = new Turns();
 
   constructor(host: RepliesHost) {
     this.#host = host;
@@ -140,7 +139,7 @@ export class Replies implements ReplyKeeper {
       const [follow, stop] = [get(metadata, 'follow'), get(metadata, 'stop')];
       if (isFields(follow)) return this.#follow(session, follow, context);
       if (isFields(stop)) return this.#stop(session, stop).then(() => '');
-      if (isFields(get(metadata, 'list'))) return this.#list(session);
+      if (isFields(get(metadata, 'list'))) return this.#list(session, context.signal);
       throw new ProtocolError('unsupported', 'a request to @replies must say follow, stop or list');
     };
   }
@@ -160,15 +159,19 @@ export class Replies implements ReplyKeeper {
   // --- following
 
   /** Parts on record now, for the session of the requester. */
-  async *#present(reply: ReplyEntry, session: ServerEndpoint, after: number): AsyncGenerator<CodedBody> {
+  async *#present(
+    reply: ReplyEntry,
+    session: ServerEndpoint,
+    after: number,
+  ): AsyncGenerator<Iterable<CodedBody>> {
     const coder = this.#coders.for(reply.encoding);
     const reader = new ReplyReader(reply, coder, session, await heldBytes(this.#log, reply, after, coder));
     for (let next = after; ; ) {
       const pieces = await this.#log.read(reply.id, next);
       if (pieces === undefined) throw unknownReply();
       if (pieces.records.length === 0) return;
-      for (const record of pieces.records) yield reader.next(record);
       next += pieces.records.length;
+      yield reader.all(pieces.records);
     }
   }
 
@@ -186,19 +189,21 @@ export class Replies implements ReplyKeeper {
     const recording = this.#running.get(reply.id);
     if (recording !== undefined) recording.followers++;
     try {
+      await this.#reach(reply.id, after, news, signal);
+      if (signal.aborted) return;
       let pieces = await this.#log.read(reply.id, after);
       const held = await heldBytes(this.#log, reply, after, coder);
       const reader = new ReplyReader(reply, coder, session, held);
-      const introduction = keptMetadata({
-        id: reply.id,
-        after,
-        held: reader.sharesTokens ? held : undefined,
-      });
-      setMetadata({ ...decodeMetadata(pieces?.metadata, limits.maxJsonDepth), ...introduction });
+      const kept = { id: reply.id, after, held: reader.sharesTokens ? held : undefined };
+      // Apart from the reply's own metadata, which may be as large as metadata can be.
+      yield new CodedPart(session.coder.encodeNothing(encodeKept(kept)));
+      if (pieces?.metadata !== undefined) setMetadata(decodeMetadata(pieces.metadata, limits.maxJsonDepth));
       for (let next = after; !signal.aborted; ) {
         if (pieces === undefined) throw unknownReply();
-        for (const record of pieces.records) yield new CodedPart(reader.next(record));
         next += pieces.records.length;
+        for (const body of reader.all(pieces.records)) {
+          for (const each of countable(body, session.coder)) yield new CodedPart(each);
+        }
         if (pieces.end !== undefined) {
           const { failure, metadata } = pieces.end;
           if (failure !== undefined) throw failureOf(failure, limits);
@@ -214,6 +219,16 @@ export class Replies implements ReplyKeeper {
     }
   }
 
+  /** Waits until a reply has `count` parts, or has ended: what comes before decides how the next part is read. */
+  async #reach(id: string, count: number, news: News, signal: AbortSignal): Promise<void> {
+    while (count > 0 && !signal.aborted) {
+      const reply = await this.#log.find({ id });
+      if (reply === undefined) throw unknownReply();
+      if (reply.parts >= count || reply.end !== undefined) return;
+      await news.next();
+    }
+  }
+
   async #stop(session: ServerEndpoint, target: Fields): Promise<void> {
     const { id } = await this.#find(session, target, 'stop');
     const { principal = 'unknown' } = session;
@@ -221,20 +236,19 @@ export class Replies implements ReplyKeeper {
     this.#host.options.logger.debug({ event: 'reply.stopped', reply: id, principal }, 'a reply was stopped');
   }
 
-  async *#list(session: ServerEndpoint): AsyncGenerator<{ readonly json: unknown }> {
-    let piece: object[] = [];
-    let listed = 0;
+  async *#list(session: ServerEndpoint, signal: AbortSignal): AsyncGenerator<{ readonly json: unknown }> {
     const owner = this.owners.of(session);
-    for await (const entry of this.#log.list(owner)) {
-      const isOwn = entry.owner === owner;
-      if (!isOwn && !(await this.#mayTouch(session, entry, 'follow'))) continue;
-      piece.push(replyFields(infoOf(entry, isOwn)));
-      if (++listed === MAX_LISTED) break;
-      if (piece.length < LIST_PIECE) continue;
-      yield { json: piece };
-      piece = [];
+    const turn = await this.#lists.next(owner);
+    try {
+      yield* listReplies(this.#log.list(owner), {
+        owner,
+        mayFollow: (entry) => this.#mayTouch(session, entry, 'follow'),
+        rest: async () => session.options.yield?.(),
+        signal,
+      });
+    } finally {
+      turn.over();
     }
-    yield { json: piece };
   }
 
   // --- who may
@@ -276,13 +290,6 @@ export class Replies implements ReplyKeeper {
       return false;
     }
   }
-}
-
-function infoOf(entry: ReplyEntry, isOwn: boolean): ReplyInfo {
-  const { id, name, parts, startedAt, end, ttlMs } = entry;
-  const state = end === undefined ? 'running' : end.failure === undefined ? 'complete' : 'failed';
-  const expiresAt = end && end.at + ttlMs;
-  return { id, name: isOwn ? name : undefined, isOwn, state, parts, startedAt, expiresAt };
 }
 
 function unknownReply(): ProtocolError {

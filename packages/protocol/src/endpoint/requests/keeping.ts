@@ -135,6 +135,9 @@ export interface ReplyRecorder {
   end(error?: unknown): Promise<void> | undefined;
   /** Forgets the reply, of which nothing is on record yet. */
   discard(): void;
-  /** The parts after number `after` in a coding that the requester can read, as long as there are any on record. */
-  read(after: number): AsyncIterable<CodedBody>;
+  /**
+   * The parts after number `after` in a coding that the requester can read, some at a time, as long as there are any on
+   * record.
+   */
+  read(after: number): AsyncIterable<Iterable<CodedBody>>;
 }

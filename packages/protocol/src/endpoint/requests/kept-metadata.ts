@@ -1,4 +1,5 @@
 import { type Fields, get, isCount, isFields } from '../../base/fields.js';
+import { encodeMap } from '../../control/envelope.js';
 import type { Metadata } from '../messages/metadata.js';
 
 /** The entry of a reply's metadata in which the server names a kept reply. */
@@ -13,10 +14,10 @@ export interface KeptMetadata {
   readonly held: Uint8Array | undefined;
 }
 
-/** The entry of a follower's reply. */
-export function keptMetadata({ id, after, held }: KeptMetadata): Metadata {
+/** Encoded metadata with nothing but the entry. */
+export function encodeKept({ id, after, held }: KeptMetadata): Uint8Array {
   const bytes = held === undefined || held.length === 0 ? {} : { held: [...held] };
-  return { [KEPT]: { id, after, ...bytes } };
+  return encodeMap({ [KEPT]: { id, after, ...bytes } });
 }
 
 /** Reads the entry; `undefined` if there is none, or not one of this form. */

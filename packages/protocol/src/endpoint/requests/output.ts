@@ -1,4 +1,4 @@
-import { ProtocolError } from '../../base/errors.js';
+import { isProtocolError, ProtocolError } from '../../base/errors.js';
 import type { CodedBody } from '../../codec/body.js';
 import type { BodyCoder } from '../../codec/coder.js';
 import { encodeMetadata, type Metadata } from '../messages/metadata.js';
@@ -34,6 +34,16 @@ export interface OutputOptions {
   readonly isOwn?: boolean | undefined;
 }
 
+/** Metadata of the handler, and its encoded form. */
+interface Pending {
+  readonly metadata: Metadata;
+  readonly encoded: Uint8Array;
+}
+
+const RESOLVED = Promise.resolve();
+/** Bytes of metadata that name a kept reply, and some more. */
+const MIN_SIZE = 64;
+
 /**
  * Takes the reply of one handler: to its requester, and to the record if the reply is kept.
  *
@@ -45,8 +55,7 @@ export class Output {
   readonly #signal: AbortSignal;
   readonly #options: OutputOptions;
   /** Metadata for the next body to the requester. */
-  #pending: Uint8Array | undefined;
-  #given: Metadata | undefined;
+  #pending: Pending | undefined;
   #hasParts = false;
   #recorder: ReplyRecorder | undefined;
   /** The ID that the requester is yet to be told. */
@@ -79,8 +88,7 @@ export class Output {
     if (Object.hasOwn(metadata, KEPT) && this.#options.isOwn !== true) {
       throw new ProtocolError('invalid_argument', `metadata: the name ${KEPT} is reserved`);
     }
-    this.#given = metadata;
-    this.#pending = encoded;
+    this.#pending = encoded && { metadata, encoded };
     if (encoded !== undefined) this.#recorder?.setMetadata(encoded);
   }
 
@@ -90,10 +98,12 @@ export class Output {
       throw new ProtocolError('invalid_argument', 'keep: call it before the first part of the reply');
     }
     const former = this.#recorder;
-    const recorder = this.#sink.keep(options);
+    // First, so that its place is free.
     former?.discard();
+    this.#recorder = undefined;
+    const recorder = this.#sink.keep(options);
     this.#recorder = recorder;
-    if (this.#pending !== undefined) recorder.setMetadata(this.#pending);
+    if (this.#pending !== undefined) recorder.setMetadata(this.#pending.encoded);
     if (this.#options.hasReplies) this.#untold = recorder.id;
     if (this.#signal.aborted) this.#handleAbort();
     else if (former === undefined)
@@ -101,14 +111,14 @@ export class Output {
     return { id: recorder.id };
   }
 
-  /** Metadata travels once, with the next body. @throws {ProtocolError} `metadata_too_large`. */
+  /**
+   * Metadata travels once, with the next body. The ID of a kept reply is left out if it does not fit beside the
+   * handler's own metadata.
+   */
   takeMetadata(): Uint8Array | undefined {
-    const [pending, untold] = [this.#pending, this.#untold];
-    this.#pending = undefined;
-    this.#untold = undefined;
-    if (untold === undefined) return pending;
-    const given = pending === undefined ? undefined : this.#given;
-    return encodeMetadata({ ...given, [KEPT]: { id: untold } }, Infinity);
+    const pending = this.#takePending();
+    const id = this.#takeUntold();
+    return (id === undefined ? undefined : this.#withId(id, pending)) ?? pending?.encoded;
   }
 
   /** Resolves when there is room for the next part. */
@@ -121,7 +131,7 @@ export class Output {
   /** The methods that end the reply return `undefined` if they have nothing to wait for. */
   end(): Promise<void> | undefined {
     return this.#finish(undefined, () => {
-      this.#announce();
+      this.#announce(this.#takePending());
       this.#sink.end();
     });
   }
@@ -142,28 +152,35 @@ export class Output {
     return this.#finish(error, () => this.#sink.refuse(error));
   }
 
-  #sendDirectly(body: CodedBody): Promise<void> {
-    this.#announce();
+  #sendDirectly(body: CodedBody, metadata = this.#takePending()): Promise<void> {
+    this.#announce(metadata);
     this.#sink.chunk(body);
     return this.#sink.ready();
   }
 
-  /** A part is told to the requester once it is on record. */
-  async #partOnRecord(body: CodedBody, record: ReplyRecorder): Promise<void> {
+  /** A part is told to the requester once it is on record. Most logs answer at once, so this waits for nothing then. */
+  #partOnRecord(body: CodedBody, record: ReplyRecorder): Promise<void> {
+    // The record takes it with this part.
+    const metadata = this.#takePending();
     const recorded = record.append(body);
-    if (recorded !== undefined) await recorded;
+    if (recorded === undefined) return this.#tell(body, metadata, record);
+    return recorded.then(() => this.#tell(body, metadata, record));
+  }
+
+  #tell(body: CodedBody, metadata: Pending | undefined, record: ReplyRecorder): Promise<void> {
     if (record.isFull) {
-      await this.#catchUp;
-      return await this.#sendDirectly(body);
+      if (this.#catchUp === undefined) return this.#sendDirectly(body, metadata);
+      return this.#catchUp.then(() => this.#sendDirectly(body, metadata));
     }
     // The requester may have got the part from the record in between.
-    const isNext = this.#sent === record.parts - 1;
-    if (this.#catchUp !== undefined || !isNext || !this.#sink.isWanted()) return;
-    if (this.#sink.hasRoom()) {
+    const isBehind = this.#sent < record.parts;
+    if (this.#catchUp !== undefined || !isBehind || !this.#sink.isWanted()) return RESOLVED;
+    if (this.#sent === record.parts - 1 && this.#sink.hasRoom()) {
       this.#sent++;
-      this.#announce();
+      this.#announce(metadata);
       this.#sink.chunk(body);
     } else this.#catchUp = this.#feed(record);
+    return RESOLVED;
   }
 
   /** @param error what the record ends with. */
@@ -179,26 +196,59 @@ export class Output {
   }
 
   /**
-   * Sends metadata in an empty part of its own, which the requester does not count as a part of the reply.
+   * Sends metadata, and the ID that the requester is yet to be told, in an empty part of their own, which the requester
+   * does not count as a part of the reply.
    */
-  #announce(): void {
-    const metadata = this.takeMetadata();
+  #announce(pending: Pending | undefined): void {
+    const id = this.#takeUntold();
+    const together = id === undefined ? undefined : this.#withId(id, pending);
+    if (id !== undefined && together === undefined) this.#sendNothing(this.#withId(id, undefined));
+    this.#sendNothing(together ?? pending?.encoded);
+  }
+
+  #sendNothing(metadata: Uint8Array | undefined): void {
     if (metadata !== undefined) this.#sink.chunk(this.#options.coder.encodeNothing(metadata));
+  }
+
+  #takePending(): Pending | undefined {
+    const pending = this.#pending;
+    this.#pending = undefined;
+    return pending;
+  }
+
+  #takeUntold(): string | undefined {
+    const untold = this.#untold;
+    this.#untold = undefined;
+    return untold;
+  }
+
+  /** The handler's metadata with the ID of the kept reply; `undefined` if that is too large. */
+  #withId(id: string, pending: Pending | undefined): Uint8Array | undefined {
+    const together = { ...pending?.metadata, [KEPT]: { id } };
+    try {
+      return encodeMetadata(together, Math.max(MIN_SIZE, this.#options.maxMetadataSize));
+    } catch (error) {
+      if (isProtocolError(error) && error.code === 'metadata_too_large') return undefined;
+      throw error;
+    }
   }
 
   /** Sends what is on record, until the requester has all of it. Never rejects. */
   async #feed(record: ReplyRecorder): Promise<void> {
-    // The parts on record have their metadata with them.
-    this.#pending = undefined;
     try {
       while (this.#sent < record.parts) {
-        for await (const body of record.read(this.#sent)) {
-          await this.#sink.ready();
-          if (!this.#sink.isWanted()) return;
-          this.#announce();
-          this.#sent++;
-          this.#sink.chunk(body);
+        const before = this.#sent;
+        for await (const bodies of record.read(before)) {
+          for (const body of bodies) {
+            if (!this.#sink.hasRoom()) await this.#sink.ready();
+            if (!this.#sink.isWanted()) return;
+            // The parts on record have their metadata with them.
+            this.#announce(undefined);
+            this.#sent++;
+            for (const each of countable(body, this.#options.coder)) this.#sink.chunk(each);
+          }
         }
+        if (this.#sent === before) throw new ProtocolError('internal', 'the record of a reply lacks parts');
       }
     } catch (error) {
       this.#sink.fail(error);
@@ -213,4 +263,14 @@ export class Output {
     void this.#recorder?.end(reason);
     this.#sink.fail(reason);
   }
+}
+
+/**
+ * A part as it may be sent. An empty one with metadata would pass for metadata alone, which is not a part, so the two
+ * travel one after the other.
+ */
+export function countable(body: CodedBody, coder: BodyCoder): readonly CodedBody[] {
+  const { metadata, bytes, originalLength } = body;
+  if (metadata === undefined || (bytes.length > 0 && originalLength > 0)) return [body];
+  return [coder.encodeNothing(metadata), { ...body, metadata: undefined }];
 }
