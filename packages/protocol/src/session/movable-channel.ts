@@ -2,18 +2,9 @@ import { type Fields, objectField } from '../base/fields.js';
 import type { Limits } from '../base/limits.js';
 import { canSnapshotLink, linkFields, restoreLink } from '../link/snapshot.js';
 import { LinkChannel } from './channel.js';
-import type { ChannelOptions } from './channel-options.js';
-import type { ChannelHost } from './closed-channel.js';
 
 /** Server: the channel of a session that can move to another process. Pages do not load it. */
 export class MovableChannel extends LinkChannel {
-  readonly #limits: Limits;
-
-  constructor(session: ChannelHost, options: ChannelOptions) {
-    super(session, options);
-    this.#limits = options.limits;
-  }
-
   get canSnapshot(): boolean {
     return canSnapshotLink(this.link);
   }
@@ -24,10 +15,11 @@ export class MovableChannel extends LinkChannel {
 
   /**
    * @param fields what {@link snapshot} has returned.
+   * @param limits for what is received.
    * @throws {ProtocolError} as `restoreLink`.
    */
-  restore(fields: Fields, now: number): void {
-    restoreLink(this.link, objectField(fields, 'link'), this.#limits, now);
+  restore(fields: Fields, limits: Limits, now: number): void {
+    restoreLink(this.link, objectField(fields, 'link'), limits, now);
     // Whether credit was held for want of memory is a matter of the process before.
     this.holdCredit(false);
   }

@@ -1,6 +1,7 @@
 import { MAX_STREAM_ID } from '../base/constants.js';
 import type { ProtocolError } from '../base/errors.js';
 import { type Fields, get } from '../base/fields.js';
+import type { Limits } from '../base/limits.js';
 import { ValueList } from '../base/value-list.js';
 import type { RebuiltLink } from '../control/messages.js';
 import type { BodyToSend } from '../link/link.js';
@@ -31,8 +32,8 @@ export class RebuildableChannel extends MovableChannel {
     return { ...super.snapshot(now), former: isEmpty ? undefined : [unread, ...(handled ?? [])] };
   }
 
-  override restore(fields: Fields, now: number): void {
-    super.restore(fields, now);
+  override restore(fields: Fields, limits: Limits, now: number): void {
+    super.restore(fields, limits, now);
     const former = get(fields, 'former');
     if (former === undefined) return;
     const list = new ValueList(former, 'former links');

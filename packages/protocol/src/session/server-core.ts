@@ -63,7 +63,7 @@ export class ServerCore extends Core implements ServerSessionCore {
     timers.liveness.restart(now);
     timers.liveness.roundTripMs = state.roundTripMs;
     this.unknownMessages = state.unknownMessages;
-    this.channel.restore(fields, now);
+    this.channel.restore(fields, this.options.limits, now);
   }
 
   /** The channel of a session that can move now. */

@@ -296,6 +296,29 @@ describe('a session that has moved', () => {
     expect(refused({ capabilities: { ...capabilities, encodings: [] } })).toBe('unsupported');
   });
 
+  it('is resumed by a client with the same offer, which gets the agent ID that it was granted', () => {
+    begin(optionsWith({ [Extension.RESUME]: '{}', [Extension.AGENTS]: '{}' }, { agentId: 'me' }), {
+      onHello: (core, now) => void core.accept('sess_test', now, { agentId: 'you' }),
+    });
+    simulation.cut();
+    simulation.move();
+    simulation.reconnect();
+    simulation.advance(100);
+    expect([client.core.id, coreOf().state]).toEqual(['sess_test', 'established']);
+    const isControl = (frame: Uint8Array | string) => typeof frame !== 'string' && (frame[0] ?? 0) >> 4 === 8;
+    const message = decodeControl(server.sent.findLast(isControl) as Uint8Array);
+    expect(message.type === 'ACCEPT' && message.payload).toMatchObject({ agentId: 'you' });
+  });
+
+  it('keeps an offer in the nested shape', () => {
+    begin(optionsWith({}, { shape: 'nested' }));
+    const before = simulation.snapshot();
+    simulation.move();
+    expect(simulation.snapshot()).toEqual(before);
+    const [[shape]] = decodeSnapshot(before)['agreement'] as [[string]];
+    expect(shape).toBe('nested');
+  });
+
   it('shares its agreement with others of the same', () => {
     begin();
     const agreements = new AgreementCache();

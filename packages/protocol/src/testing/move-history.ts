@@ -3,10 +3,9 @@ import { resolveLimits, resolveTimers } from '../base/limits.js';
 import { decodeUtf8, encodeUtf8 } from '../base/text.js';
 import { BodyCodec, type CodedBody, plainBody } from '../codec/body.js';
 import { codedInContext } from '../codec/context/snapshot.js';
-import type { ContextState } from '../codec/context/state.js';
-import { LinkChannel } from '../session/channel.js';
 import type { SessionEvent, SessionOptions } from '../session/types.js';
 import { createRandom, type Random } from './chaos/random.js';
+import { contextOf } from './context-of.js';
 import { createSimulation, type End, type Simulation, TEST_CAPABILITIES } from './simulation.js';
 
 /**
@@ -388,23 +387,3 @@ class MoveHistory {
 function textOf(bytes: Uint8Array, agent: string | undefined): string {
   return `${decodeUtf8(bytes)} ${agent ?? ''}`;
 }
-
-/** The messages that an end keeps in either direction, and what is under way, as they are. */
-function contextOf({ core: { channel } }: End): { readonly sent: unknown; readonly received: unknown } {
-  if (!(channel instanceof LinkChannel)) throw new Error('the session has no link');
-  const link: unknown = Reflect.get(channel, 'link');
-  const parts = Reflect.get(link as object, 'parts') as { readonly context?: Coders };
-  const { encoder, decoder } = parts.context ?? {};
-  return { sent: keptBy(encoder?.state), received: keptBy(decoder?.state) };
-}
-
-interface Coders {
-  readonly encoder?: { readonly state: ContextState };
-  readonly decoder?: { readonly state: ContextState };
-}
-
-const keptBy = (state: ContextState | undefined) =>
-  state && {
-    bases: state.bases.map(({ content, pins }) => [decodeUtf8(content), pins]),
-    streams: state.streams,
-  };
