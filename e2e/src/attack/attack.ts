@@ -12,6 +12,7 @@ export const CATEGORIES = [
   'memory',
   'relay',
   'gateway',
+  'cluster',
   'logs',
 ] as const;
 export type Category = (typeof CATEGORIES)[number];
