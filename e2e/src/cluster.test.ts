@@ -3,7 +3,8 @@ import { connect, type Session } from '@parlance/client';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createProse } from '../../packages/protocol/src/testing/prose.js';
-import { redisMissing } from '../../packages/server/src/backplane/testing/redis-server.js';
+import { redisMissing, startRedis } from '../../packages/server/src/backplane/testing/redis-server.js';
+import { run, type Serving, startServing } from './cli-process.js';
 import { type Nodes, startNodes } from './cluster/nodes.js';
 import { failure, pause } from './peers.js';
 
@@ -318,6 +319,54 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'three nodes', () =>
     await expect.poll(() => countAt(1, 'node.left')).toBeGreaterThan(0);
   });
 });
+
+describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'parlance serve', () => {
+  it('joins a cluster with the secret of the environment, and leaves it after SIGTERM', async () => {
+    await using redis = await startRedis();
+    const env = { PARLANCE_CLUSTER_SECRET: 'the first of two secrets,and the second one' };
+    const flags = ['--cluster', redis.url, '--peer-port', '0', '--metrics-port', '0'];
+    const first = await startServing(flags, env);
+    const second = await startServing(flags, env);
+    const nodesNow = async () =>
+      /^parlance_cluster_nodes (\d+)$/m.exec(await (await fetch(pageOf(first, '/metrics'))).text())?.[1];
+    try {
+      await expect.poll(nodesNow).toBe('2');
+      expect((await fetch(pageOf(first, '/readyz'))).status).toBe(200);
+      expect(first.log() + second.log()).not.toContain('secrets');
+      expect(await second.stop()).toBe(0);
+      expect(await redis.client.hlen('parlance:nodes')).toBe(1);
+      await expect.poll(nodesNow).toBe('1');
+    } finally {
+      await first.stop();
+    }
+    expect(await redis.client.hlen('parlance:nodes')).toBe(0);
+  });
+
+  it('is not ready while its Redis is gone, and is refused by one that evicts keys', async () => {
+    await using redis = await startRedis('--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru');
+    const env = { PARLANCE_CLUSTER_SECRET: 'a secret of 20 bytes' };
+    const refused = await run(['serve', '--port', '0', '--cluster', redis.url], { env });
+    expect(refused.code).toBe(1);
+    expect(refused.stderr.replaceAll(/\s+/g, ' ')).toContain('set maxmemory-policy to noeviction');
+    await redis.kill();
+    const waiting = await startServing(['--cluster', redis.url, '--metrics-port', '0'], env);
+    try {
+      expect((await fetch(pageOf(waiting, '/readyz'))).status).toBe(503);
+      await redis.restart();
+      // It evicts keys now as before, so this node never joins.
+      await expect.poll(() => waiting.log()).toContain('engine.stalled');
+      expect((await fetch(pageOf(waiting, '/readyz'))).status).toBe(503);
+    } finally {
+      await waiting.stop();
+    }
+  });
+});
+
+/** A page on the port of the metrics. */
+function pageOf({ log }: Serving, path: string): string {
+  const port = /"event":"metrics.listening","host":"127.0.0.1","port":(\d+)/.exec(log())?.[1];
+  return `http://127.0.0.1:${port}${path}`;
+}
 
 /** What a renewal of a lease calls, and this test. */
 const RENEWAL: ReadonlySet<string> = new Set([

@@ -13,6 +13,7 @@ export const CATEGORIES = [
   'relay',
   'replies',
   'gateway',
+  'cluster',
   'logs',
 ] as const;
 export type Category = (typeof CATEGORIES)[number];

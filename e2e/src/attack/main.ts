@@ -3,6 +3,7 @@ import { readCommandLine } from '../../../scripts/command-line.js';
 import { ADMISSION } from './admission.js';
 import { type Attack, CATEGORIES, type Category } from './attack.js';
 import { broken } from './bounds.js';
+import { CLUSTER } from './cluster.js';
 import { EXPANSION } from './expansion.js';
 import { FRAMES } from './frames.js';
 import { GATEWAY } from './gateway.js';
@@ -51,6 +52,7 @@ const ATTACKS: Readonly<Record<Category, readonly Attack[]>> = {
   relay: RELAY,
   replies: REPLY_ATTACKS,
   gateway: GATEWAY,
+  cluster: CLUSTER,
   logs: LOGS,
 };
 

@@ -12,6 +12,7 @@ import {
   type Credentials,
   createServer,
   type Identity,
+  memoryCluster,
   type Scan,
   type ServerOptions,
 } from '@parlance/server';
@@ -30,7 +31,12 @@ const upstream = process.argv[2] as string;
 
 const counts = { authenticate: 0, logLines: 0, logBytes: 0, handlerRuns: 0, usageUnknown: 0 };
 
+/** Where the node of the server `cluster` listens for others. */
+let peerPort = 0;
+
 function log(fields: object | string, message?: string): void {
+  const { event, address } = fields as { readonly event?: unknown; readonly address?: unknown };
+  if (event === 'node.listening') peerPort = Number(new URL(String(address)).port);
   counts.logLines++;
   counts.logBytes += JSON.stringify(fields).length + (message?.length ?? 0) + 60;
 }
@@ -143,6 +149,7 @@ const SERVERS = {
   security: { ...common, security: { mode: 'HMAC', key: KEY } },
   scan: { ...common, scan },
   replies: { ...common, replies: { authorize: () => delay(20, false) } },
+  cluster: { ...common, onSession, cluster: memoryCluster() },
 } as const satisfies Record<string, ServerOptions>;
 export type ServerName = keyof typeof SERVERS;
 
@@ -158,6 +165,7 @@ for (const { name, server } of servers) ports[name] = (await server.listen()).po
 
 const commands = {
   ports: () => ports,
+  peerPort: () => peerPort,
   counts: () => counts,
   /** Bytes in use after garbage collection. */
   async held(): Promise<number> {

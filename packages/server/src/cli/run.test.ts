@@ -68,6 +68,12 @@ describe('usage', () => {
     [['serve', '--log-level', 'loud']],
     [['serve', '--port', '0', '--origins', 'no-origin']],
     [['serve', '--port', '0', '--upstream', 'no-url']],
+    [['serve', '--port', '0', '--cluster', 'http://127.0.0.1']],
+    [['serve', '--port', '0', '--cluster', 'redis://127.0.0.1:1']],
+    [['serve', '--port', '0', '--cluster', 'redis://127.0.0.1:1', '--peer-port', '65536']],
+    [['serve', '--port', '0', '--peer-port', '7946']],
+    [['serve', '--port', '0', '--advertise', 'ws://127.0.0.1:7946']],
+    [['serve', '--port', '0', '--peer-insecure']],
     [['connect']],
     [['connect', 'no-url']],
     [['connect', 'ws://127.0.0.1:1/', '--timeout', 'soon']],
@@ -84,6 +90,22 @@ describe('usage', () => {
     // No stack is shown.
     expect(stderr).not.toMatch(/\n\s+at /);
   });
+});
+
+it('serve names the variable that a cluster needs, and what its address needs', async () => {
+  const flags = ['serve', '--port', '0', '--cluster', 'redis://127.0.0.1:1'];
+  expect((await run(...flags)).stderr).toContain('PARLANCE_CLUSTER_SECRET');
+  const [output, errors] = [createPaper(), createPaper()];
+  const environment = {
+    output: output.terminal,
+    errors: errors.terminal,
+    isTyped: false,
+    token: undefined,
+    apiKey: undefined,
+    clusterSecret: 'sixteen bytes ...',
+  };
+  expect(await runCommandLine([...flags, '--advertise', 'ws://10.0.0.7:1'], environment)).toBe(2);
+  expect(errors.text().replaceAll(/\s+/g, ' ')).toContain('the port needs wss');
 });
 
 describe('inspect', () => {
