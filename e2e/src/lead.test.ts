@@ -569,6 +569,16 @@ describe('readiness', () => {
   });
 });
 
+it('a server that is closed while it joins leaves no port open', async () => {
+  const { lines, logger } = recorder();
+  const server = createServer({ cluster, logger });
+  const listening = server.listen().catch(() => {});
+  await server.close();
+  await listening;
+  expect(lines.map(({ event }) => event)).not.toContain('node.listening');
+  await server.close();
+});
+
 describe('without a cluster', () => {
   it('session IDs name no node, there are no metrics of one, and nothing else listens', async () => {
     const { lines, logger } = recorder();
