@@ -45,7 +45,7 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   const led = way('led', landingPort, ownerPort, owner, landing);
   try {
     yield* delays(direct, led, quick ? 3 : 7, quick ? 500 : 2_000);
-    yield* rates([embedded, direct, led], quick ? 3 : 9, quick ? 150 : 400);
+    yield* rates([embedded, direct, led], quick ? 3 : 21, quick ? 150 : 250);
   } finally {
     for (const child of children) child.stop();
   }

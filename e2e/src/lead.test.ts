@@ -9,6 +9,7 @@ import {
   type ServerOptions,
 } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { digestOf, type LedClient, Tickets } from '../../packages/server/src/cluster/ticket.js';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure, greet, helloBytes, openRaw, type RawPeer } from './peers.js';
 
@@ -264,6 +265,107 @@ describe('a connection that resumes a session of another node', () => {
   });
 });
 
+describe('a ticket', () => {
+  /** Says to the owner what a landing node would say, with the secret that all nodes have. */
+  async function pass(
+    owner: { readonly address: string; readonly incarnation: string },
+    said: Uint8Array,
+    change: Partial<LedClient>,
+  ): Promise<RawPeer> {
+    const secrets = [Buffer.from(cluster.secret ?? '')];
+    const tickets = new Tickets({ secrets, incarnation: 'source', now: Date.now });
+    const client: LedClient = {
+      sessionId: '',
+      helloDigest: digestOf(said),
+      subprotocol: 'm2m.v1',
+      identity: { principal: 'alice' },
+      ip: '127.0.0.1',
+      headers: {},
+      isForwarded: false,
+      ...change,
+    };
+    const authorization = `Parlance ${tickets.issue(owner.incarnation, client)}`;
+    const peer = raw(await openRaw(`${owner.address}/parlance/peer`, { headers: { authorization } }));
+    peer.send(said);
+    return peer;
+  }
+
+  async function setUp() {
+    const { lines, logger } = recorder();
+    const { server, url } = await node({ logger, authenticate: ({ token = '' }) => ({ principal: token }) });
+    const line = lines.find(({ event }) => event === 'node.listening');
+    const owner = { address: String(line?.['address']), incarnation: String(line?.['node']) };
+    const alice = await begin(url, { auth: { token: 'alice' } });
+    const bob = await begin(url, { auth: { token: 'bob' } });
+    const helloFor = ({ sessionId, resumeToken }: Session) => {
+      const token = resumeToken as string;
+      return helloBytes({ extensions: EXTENSIONS, resume: { sessionId, token, received: 0, attempt: 1 } });
+    };
+    return { server, lines, owner, alice, bob, helloFor };
+  }
+
+  it('resumes the session that it is for', async () => {
+    const { owner, alice, helloFor } = await setUp();
+    const peer = await pass(owner, helloFor(alice), { sessionId: alice.sessionId });
+    expect((await peer.control('ACCEPT')).payload.resume?.recovered).toBe(true);
+  });
+
+  it.each([
+    ['another HELLO', { helloDigest: digestOf('another') }],
+    ['another session', undefined],
+  ])('for %s ends the connection, and resumes nothing', async (_what, change) => {
+    const { server, lines, owner, alice, bob, helloFor } = await setUp();
+    const { sessionId } = change === undefined ? bob : alice;
+    const peer = await pass(owner, helloFor(alice), { sessionId, ...change });
+    expect((await peer.closed).code).toBe(CloseCode.UNAUTHENTICATED);
+    expect(lines.filter(({ event }) => event === 'peer.refused')).toMatchObject([{ reason: 'other_hello' }]);
+    expect(server.sessions.get(alice.sessionId)?.state).toBe('established');
+    expect(server.sessions.size).toBe(2);
+  });
+
+  it('for another principal resumes nothing, and begins nothing', async () => {
+    const { server, owner, alice, helloFor } = await setUp();
+    const identity = { principal: 'bob' };
+    const peer = await pass(owner, helloFor(alice), { sessionId: alice.sessionId, identity });
+    expect(await peer.closed).toEqual({ code: 4900, reason: 'unknown_session' });
+    expect(server.sessions.size).toBe(2);
+  });
+});
+
+describe('a kept reply', () => {
+  it('is followed through any node in a session of the node that has it, and unknown to others', async () => {
+    const options: ServerOptions = {
+      authenticate: () => ({ principal: 'p' }),
+      async *onRequest(_request, { keep }) {
+        keep({ name: 'chat' });
+        yield 'kept';
+      },
+    };
+    const a = await node(options);
+    const b = await node(options);
+    let target = a.port;
+    const proxy = peers.use(await createCuttingProxy(() => target));
+    const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+      reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+    });
+    await session.request('go');
+    target = b.port;
+    proxy.cut();
+    const followed: string[] = [];
+    for await (const part of session.follow('chat')) followed.push(part.text);
+    expect(followed).toEqual(['kept']);
+    expect(await metric(b.server, 'parlance_led_connections')).toBe(1);
+
+    const other = await peers.dial(b.url);
+    const unknown = failure(
+      (async () => {
+        for await (const _part of other.follow('chat'));
+      })(),
+    );
+    expect(await unknown).toMatchObject({ code: 'unknown_reply' });
+  });
+});
+
 describe('a node that shuts down', () => {
   it('sends the connections that it leads to others, and takes no more', async () => {
     const a = await node();
@@ -465,6 +567,16 @@ describe('readiness', () => {
     const server = peers.use(createServer({ cluster: old }));
     expect(await failure(server.listen())).toMatchObject({ code: 'unsupported', message: 'too old' });
   });
+});
+
+it('a server that is closed while it joins leaves no port open', async () => {
+  const { lines, logger } = recorder();
+  const server = createServer({ cluster, logger });
+  const listening = server.listen().catch(() => {});
+  await server.close();
+  await listening;
+  expect(lines.map(({ event }) => event)).not.toContain('node.listening');
+  await server.close();
 });
 
 describe('without a cluster', () => {

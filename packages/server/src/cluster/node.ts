@@ -75,6 +75,7 @@ export class ClusterNode implements Leader {
   readonly #leads = new Set<Lead>();
   readonly #silent = new Set<string>();
   #port: PeerPort | undefined;
+  #isClosed = false;
   #stopTicks: () => void = () => {};
 
   constructor(host: ClusterHost, options: ResolvedNodeOptions) {
@@ -140,6 +141,8 @@ export class ClusterNode implements Leader {
       await opened.close();
       throw error;
     }
+    // The server was closed meanwhile.
+    if (this.#isClosed) return await opened.close();
     this.#port = opened;
     this.#stopTicks = repeat(TICK_MS, () => this.#tick(), this.#logger);
     this.#logger.info({ event: 'node.listening', node: incarnation, address }, 'listening for other nodes');
@@ -157,6 +160,7 @@ export class ClusterNode implements Leader {
 
   /** Leaves the cluster and closes the port. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.leave();
     this.#stopTicks();
     await this.#membership.stop();
