@@ -549,6 +549,31 @@ describe('keep', () => {
     expect((await ada.replies()).map(({ name }) => name).sort()).toEqual(['auto yes', 'mine']);
   });
 
+  it('is not done if the policy of the server throws or returns a promise, which is logged', async () => {
+    const events: string[] = [];
+    const logger = {
+      debug() {},
+      info() {},
+      error() {},
+      warn: ({ event }: { event?: unknown }) => events.push(String(event)),
+    };
+    const { url } = await peers.serve({
+      authenticate: byToken,
+      logger,
+      replies: {
+        keep(request) {
+          if (request.text === 'throws') throw new Error('a fault of the application');
+          return Promise.reject(new Error('late')) as unknown as boolean;
+        },
+      },
+      onRequest: () => 'answer',
+    });
+    const ada = await peers.dial(url, { token: 'ada' });
+    for (const text of ['throws', 'later']) expect((await ada.request(text)).text).toBe('answer');
+    expect(await ada.replies()).toEqual([]);
+    expect(events).toEqual(['reply.unkept', 'reply.unkept']);
+  });
+
   it('must be called before the first part, and only at a server', async () => {
     const { url } = await peers.serve({
       authenticate: byToken,

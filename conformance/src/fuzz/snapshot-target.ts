@@ -65,7 +65,7 @@ function run(input: Uint8Array): boolean {
   return false;
 }
 
-/** No call may throw, whatever was restored. */
+/** The session answers each call without a throw, although it was restored from bytes of a stranger. */
 function use(core: ServerSessionCore): void {
   try {
     drain(core);

@@ -15,8 +15,8 @@ import { decodeHttpResponse, encodeHttpRequest, eventTextOf } from '@parlance/pr
  * kept reply, follows that reply in place of asking: with any method and URL, it gets the status and headers of the
  * original response, and the body from the part on that follows number `x-parlance-after` of the request (default 0).
  * Each event of a stream is one part, so a page that stores `x-parlance-after` of the response plus the number of events
- * it has read can go on there. If there is no such reply, the response has status 204. An abort of such a request only
- * stops following; `session.follow(id).stop()` stops the answer itself.
+ * it has read can go on there. The response has status 204 if the server has no such reply. An abort of such a request
+ * stops the following and not the answer, which `session.follow(id).stop()` stops.
  *
  * Rejects with a `ProtocolError`: `unsupported` if the body is neither text nor bytes or the URL is not an
  * HTTP URL, or if the server keeps no replies to follow; `invalid_argument` if the request is malformed; and the

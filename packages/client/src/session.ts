@@ -8,7 +8,7 @@ import type { SessionFetch } from './fetch.js';
 export interface ClientSession extends Session {
   /** `fetch` over this session, bound to it; see {@link SessionFetch} for what it carries. */
   readonly fetch: SessionFetch;
-  /** Whether `connect` has taken up the session of a former page, see `store`. It stays as it is for later sessions. */
+  /** Whether `connect` has taken up the session of a former page; see `store`. It does not change later. */
   readonly isTakenUp: boolean;
   /**
    * Leaves the session to the next page: writes the entry of the option `store`, closes the connection so that the

@@ -33,7 +33,7 @@ export class GuardedStore {
     this.#options = options;
   }
 
-  /** Resolves to `undefined` if there is no entry, or the store fails. */
+  /** Resolves to the entry; `undefined` if the store has none or fails. */
   async read(): Promise<string | undefined> {
     const { store, key } = this.#options;
     try {

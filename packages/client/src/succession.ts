@@ -32,7 +32,7 @@ import { type ClientSession, ClientUserSession } from './session.js';
 import type { TakeUp } from './take-up.js';
 
 export interface SuccessionOptions {
-  /** @param proof that of the session before: of this client, or of a former page, whose session is taken up. */
+  /** @param proof the ticket of the session before this one, which this client or a former page had. */
   readonly createCore: (proof: Ticket | undefined) => SessionCore;
   /** The session of a former page. */
   readonly proof?: Ticket | undefined;

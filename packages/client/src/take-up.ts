@@ -65,7 +65,7 @@ function assertStore({ getItem, setItem, removeItem }: SessionStore): void {
   throw new ProtocolError('invalid_option', message);
 }
 
-/** The sessions of the page, as they are taken up and left. */
+/** The sessions of the page, for what takes them up and leaves them. */
 interface PageSessions extends Crashable {
   readonly current: ClientEndpoint;
   /** The server has accepted a session. */
@@ -82,7 +82,7 @@ interface PageSessions extends Crashable {
  * page, tells a page that was loaded again from one that was duplicated.
  */
 export class TakeUp {
-  /** The entry of a former page whose session is to be taken up. */
+  /** The entry that a former page has left; this page takes up its session. */
   entry: Entry | undefined;
   readonly #options: TakeUpOptions;
   readonly #key: string;
@@ -190,7 +190,7 @@ export class TakeUp {
 
   /** The page goes, perhaps into the back/forward cache. Returns whether the session is left to the next page. */
   handleGone(sessions: PageSessions): boolean {
-    // Before ACCEPT there is only the session that is to be taken up, which has its entry.
+    // Before ACCEPT, the page has nothing to leave but the session that it is taking up.
     const isOwn = this.isKept || (this.entry !== undefined && !sessions.isAccepted);
     if (!isOwn || sessions.isStopping) return false;
     guardLater(sessions, this.#leave());

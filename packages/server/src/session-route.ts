@@ -1,4 +1,4 @@
-import { ProtocolError, type SessionEvent } from '@parlance/protocol';
+import { Extension, ProtocolError, type SessionEvent } from '@parlance/protocol';
 import { type BodyEvent, type EventRoute, REPLIES, type Reservation } from '@parlance/protocol/internal';
 import type { Relay } from './agents/relay.js';
 import type { ServerEndpoint } from './endpoint.js';
@@ -36,7 +36,8 @@ export class SessionRoute implements EventRoute {
 
   take(event: SessionEvent, reservation: Reservation | undefined): boolean {
     const session = this.#session;
-    if (event.type === 'request' && event.body.agent === REPLIES) {
+    const hasReplies = session.negotiated.extensions[Extension.REPLIES] !== undefined;
+    if (hasReplies && event.type === 'request' && event.body.agent === REPLIES) {
       reservation?.release();
       void session.answer(event.streamId, event.body, this.#replies.handlerFor(session));
       return true;

@@ -4,8 +4,8 @@ import { channelPipe, type Pipe, portPipe, readyPipe } from './pipe.js';
 import { awaitLock, type Locks } from './presence.js';
 
 /**
- * Finds the tab that hosts a session, where there is no worker for it: the one that holds a Web Lock. When it is
- * gone, the browser gives the lock to the tab that has waited longest, which becomes the next host.
+ * Finds the tab that hosts the session if there is no worker: the tab that holds a Web Lock. When that tab is gone, the
+ * browser gives the lock to the tab that has waited longest, which becomes the next host.
  */
 export interface ElectionOptions {
   /** Names the lock, and the channel on which tabs look for the host. */

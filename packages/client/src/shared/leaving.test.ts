@@ -65,7 +65,7 @@ describe('a tab that leaves', () => {
     expect(origin.session.closes).toBe(1);
   });
 
-  it('is noticed if it is silent, where there are no locks', async () => {
+  it('is noticed by its silence if there are no locks', async () => {
     const origin = originOf({ hasLocks: false });
     const silent = await origin.open({ clock: new TestClock() });
     const alive = await origin.open();

@@ -73,7 +73,7 @@ export function resolveSharing(shared: true | SharingOptions): { readonly worker
   if (worker === undefined) return { worker };
   const { location } = globalThis as { location?: { href: string } };
   try {
-    // Without a page there is no worker either.
+    // The base is used only outside a page, and a runtime without pages has no workers.
     return { worker: new URL(worker, location?.href ?? 'http://localhost/') };
   } catch (cause) {
     throw new ProtocolError('invalid_option', 'shared.worker: the URL of a script is expected', { cause });

@@ -1,4 +1,11 @@
-import type { KeepOptions, Logger, Message, RequestContext, RequestHandler } from '@parlance/protocol';
+import {
+  type KeepOptions,
+  type Logger,
+  type Message,
+  ProtocolError,
+  type RequestContext,
+  type RequestHandler,
+} from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
 import type { KeepPolicy } from './options.js';
 
@@ -26,6 +33,11 @@ export function keepByPolicy(
   try {
     const chosen = typeof policy === 'function' ? policy(request, context) : policy;
     if (chosen === undefined || chosen === false) return;
+    // A promise has no properties of its own, so every reply would be kept; if it rejects, the process would end.
+    if (chosen instanceof Promise) {
+      chosen.catch(() => {});
+      throw new ProtocolError('invalid_option', 'replies.keep: the function must not return a promise');
+    }
     context.keep(chosen === true ? defaults : { ...defaults, ...chosen });
   } catch (error) {
     const fields = { event: 'reply.unkept', session: context.session.id, err: loggable(error) };

@@ -23,8 +23,8 @@ export interface FollowedReply extends ReplyStream {
   /**
    * Stops the handler. Every reader then gets the error `cancelled` after the parts that were written.
    *
-   * @throws {ProtocolError} `unknown_reply` if there is no such reply, or this principal may not stop it; errors of
-   * `Session.request`.
+   * @throws {ProtocolError} `unknown_reply` if the server has no such reply, or does not let this principal stop it; the
+   * errors of `Session.request`.
    */
   stop(): Promise<void>;
 }

@@ -123,7 +123,7 @@ export interface ReplyKeeper {
 /** Records one reply. After its end, and after a bound was met, the methods do nothing. */
 export interface ReplyRecorder {
   readonly id: string;
-  /** A bound was met: the record ends with an error, and the reply is no longer kept. */
+  /** The record has reached a bound. It ends with an error, and the reply is no longer kept. */
   readonly isFull: boolean;
   /** Parts on record. */
   readonly parts: number;
