@@ -6,7 +6,7 @@ import {
   type RequestContext,
   type RequestHandler,
 } from '@parlance/protocol';
-import { loggable } from '@parlance/protocol/internal';
+import { catchLate, loggable } from '@parlance/protocol/internal';
 import type { KeepPolicy } from './options.js';
 
 /** A handler whose replies are kept if the policy says so, before it runs. */
@@ -34,8 +34,8 @@ export function keepByPolicy(
     const chosen = typeof policy === 'function' ? policy(request, context) : policy;
     if (chosen === undefined || chosen === false) return;
     // A promise has no properties of its own, so every reply would be kept; if it rejects, the process would end.
-    if (chosen instanceof Promise) {
-      chosen.catch(() => {});
+    if (typeof chosen === 'object' && 'then' in chosen) {
+      catchLate(chosen, () => {});
       throw new ProtocolError('invalid_option', 'replies.keep: the function must not return a promise');
     }
     context.keep(chosen === true ? defaults : { ...defaults, ...chosen });
