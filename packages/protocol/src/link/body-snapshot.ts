@@ -3,6 +3,7 @@ import { ProtocolError } from '../base/errors.js';
 import { orNull, trimmed, ValueList } from '../base/value-list.js';
 import { BodyCodec } from '../codec/body.js';
 import { codedInContext } from '../codec/context/snapshot.js';
+import { isReachable } from './addressing.js';
 import { type BodyKind, isBodyKind, LinkKind as Kinds, type LinkKind, type OutgoingBody } from './frame.js';
 
 /**
@@ -47,6 +48,7 @@ export function readBody(value: unknown, bounds: BodyBounds): OutgoingBody {
   const metadata = list.optional((one) => one.bytes(bounds.maxMetadataSize));
   const agent = list.optional((one) => one.text(MAX_NAME));
   const uncoded = list.optional((one) => one.value());
+  if (agent !== undefined && !isReachable(agent)) throw list.bad('to a name that an agent can have');
   const isDeferred = (flags & DEFERRED) !== 0;
   if (isDeferred && (!bounds.hasContext || codec !== BodyCodec.PLAIN || bytes.length !== originalLength))
     throw list.bad('plain content if it is to be coded in context');

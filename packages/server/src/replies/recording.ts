@@ -77,12 +77,10 @@ export class Recording implements ReplyRecorder {
     return this.#last;
   }
 
-  discard(): void {
+  discard(): Promise<void> | undefined {
     this.#handleOver();
-    const { log } = this.#options;
-    const drop = async () => await log.drop(this.id);
-    if (this.#last === undefined) void drop().catch(this.#logUnended);
-    else void this.#last.then(drop).catch(this.#logUnended);
+    // A reply that the log could not begin is dropped as well.
+    return this.#last === undefined ? this.#drop() : this.#last.catch(() => {}).then(() => this.#drop());
   }
 
   read(after: number): AsyncIterable<Iterable<CodedBody>> {
@@ -131,6 +129,16 @@ export class Recording implements ReplyRecorder {
         ?.catch((error: unknown) => this.#giveUp(error));
     } catch (error) {
       return this.#giveUp(error);
+    }
+  }
+
+  /** Never rejects. */
+  #drop(): Promise<void> | undefined {
+    try {
+      return this.#options.log.drop(this.id)?.catch(this.#logUnended);
+    } catch (error) {
+      this.#logUnended(error);
+      return undefined;
     }
   }
 

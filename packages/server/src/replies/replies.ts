@@ -84,7 +84,7 @@ export class Replies implements ReplyKeeper {
     return this.#log.usage;
   }
 
-  keep(request: KeptRequest, options: KeepOptions | undefined): ReplyRecorder {
+  keep(request: KeptRequest, options: KeepOptions | undefined, freed?: Promise<void>): ReplyRecorder {
     const { replies, logger } = this.#host.options;
     const { name, ttlMs, abandonAfterMs, share } = resolveKeepOptions(options, replies.ttlMs);
     if (ttlMs > replies.maxTtlMs) {
@@ -105,7 +105,8 @@ export class Replies implements ReplyKeeper {
       ttlMs,
       startedAt: this.#host.now(),
     };
-    const opened = this.#log.open(head) ?? undefined;
+    const open = () => this.#log.open(head);
+    const opened = (freed === undefined ? open() : freed.then(open)) ?? undefined;
     const handleEnded = this.owners.handleKept(session);
     const recording = new Recording({
       id,

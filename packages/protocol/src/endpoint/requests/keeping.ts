@@ -116,8 +116,11 @@ export interface KeptRequest {
 
 /** Server: keeps replies. */
 export interface ReplyKeeper {
-  /** @throws {ProtocolError} `invalid_option`, `too_many_replies`, `over_budget`. */
-  keep(request: KeptRequest, options: KeepOptions | undefined): ReplyRecorder;
+  /**
+   * @param freed resolves when the place of the record that this one replaces is free.
+   * @throws {ProtocolError} `invalid_option`, `too_many_replies`, `over_budget`.
+   */
+  keep(request: KeptRequest, options: KeepOptions | undefined, freed?: Promise<void>): ReplyRecorder;
 }
 
 /** Records one reply. After its end, and after a bound was met, the methods do nothing. */
@@ -133,8 +136,8 @@ export interface ReplyRecorder {
   append(body: CodedBody): Promise<void> | undefined;
   /** @param error what the handler threw; `undefined` if the reply is complete. */
   end(error?: unknown): Promise<void> | undefined;
-  /** Forgets the reply, of which nothing is on record yet. */
-  discard(): void;
+  /** Forgets the reply, of which nothing is on record yet; `undefined` if it is forgotten at once. Never rejects. */
+  discard(): Promise<void> | undefined;
   /**
    * The parts after number `after` in a coding that the requester can read, some at a time, as long as there are any on
    * record.

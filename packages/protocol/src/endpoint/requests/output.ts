@@ -21,7 +21,7 @@ export interface ReplySink {
   /** Whether the stream has room now. */
   hasRoom(): boolean;
   /** Records the reply from now on. @throws {ProtocolError} as `RequestContext.keep`. */
-  keep(options: KeepOptions | undefined): ReplyRecorder;
+  keep(options: KeepOptions | undefined, freed: Promise<void> | undefined): ReplyRecorder;
 }
 
 export interface OutputOptions {
@@ -99,9 +99,9 @@ export class Output {
     }
     const former = this.#recorder;
     // First, so that its place is free.
-    former?.discard();
+    const freed = former?.discard();
     this.#recorder = undefined;
-    const recorder = this.#sink.keep(options);
+    const recorder = this.#sink.keep(options, freed);
     this.#recorder = recorder;
     if (this.#pending !== undefined) recorder.setMetadata(this.#pending.encoded);
     if (this.#options.hasReplies) this.#untold = recorder.id;

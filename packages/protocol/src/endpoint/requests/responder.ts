@@ -181,14 +181,14 @@ export class Responder {
       },
       ready: () => ready(streamId),
       hasRoom: () => hasRoom(streamId),
-      keep(options) {
+      keep(options, freed) {
         if (keeper === undefined) throw new ProtocolError('unsupported', 'keep: only a server keeps replies');
         const request: KeptRequest = {
           session,
           isWanted: () => core.channel.isWanted(streamId),
           stop: (reason) => running.controller.abort(reason),
         };
-        const recorder = keeper.keep(request, options);
+        const recorder = keeper.keep(request, options, freed);
         this.runToCompletion();
         return recorder;
       },
