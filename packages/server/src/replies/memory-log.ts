@@ -8,7 +8,7 @@ import type {
   ReplyLogUsage,
   ReplyPieces,
 } from './log.js';
-import { keyOf } from './owner.js';
+import { keyOf } from '../keys.js';
 import { metadataOf } from './record.js';
 import { RecordStore } from './record-store.js';
 
