@@ -6,7 +6,7 @@ import { Policy } from './policy.js';
 import { Relay } from './relay.js';
 
 /** The agents of a server: who they are, and what they say to each other. */
-interface Agents {
+export interface Agents {
   readonly directory: Directory;
   readonly relay: Relay;
 }
@@ -16,6 +16,13 @@ export function createAgents({ agents, limits, logger, node }: ResolvedServerOpt
   if (agents === undefined) return undefined;
   const policy = new Policy(agents, logger);
   const { onConflict = 'takeOver' } = agents;
-  const directory = new Directory({ onConflict, policy, key: node?.secrets[0] ?? randomBytes(32), limits, clock: systemClock, logger });
+  const directory = new Directory({
+    onConflict,
+    policy,
+    key: node?.secrets[0] ?? randomBytes(32),
+    limits,
+    clock: systemClock,
+    logger,
+  });
   return { directory, relay: new Relay(directory, policy, logger) };
 }

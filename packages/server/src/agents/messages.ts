@@ -1,7 +1,12 @@
 import { ProtocolError, type ReceivedBody, type Undelivered } from '@parlance/protocol';
 import { DELIVERY, encodeUndelivered, type Reservation } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
-import { DeliveryLog, MessageCounter, type PendingDelivery, type RemoteDelivery } from './pending-deliveries.js';
+import {
+  DeliveryLog,
+  MessageCounter,
+  type PendingDelivery,
+  type RemoteDelivery,
+} from './pending-deliveries.js';
 import { addressed } from './recode.js';
 import type { RelayTarget } from './target.js';
 import type { Transit } from './transit.js';
@@ -66,7 +71,8 @@ export class RelayedMessages {
 
   /** The sessions may have confirmed messages since. */
   handleTick(): void {
-    for (const [{ core }, { deliveries }] of this.#peers) deliveries.handleConfirmed(core.channel.framesConfirmed);
+    for (const [{ core }, { deliveries }] of this.#peers)
+      deliveries.handleConfirmed(core.channel.framesConfirmed);
   }
 
   /** @throws {ProtocolError} if the body cannot be coded or sent. */
@@ -76,13 +82,11 @@ export class RelayedMessages {
     const { deliveries } = this.#of(target);
     const onWritten = (frame: number) => {
       const written = deliveries.handleWritten(frame, target.core.channel.framesConfirmed);
-      if (written !== undefined) this.#release(written);
+      if (written === undefined) return;
+      this.#release(written);
+      written.remote?.handleWritten();
     };
-    const coded = addressed(
-      transit.convert(body, source, target),
-      transit.nameOf(source, target),
-      onWritten,
-    );
+    const coded = addressed(transit.convert(body, source, target), transit.nameOf(source, target), onWritten);
     deliveries.add(delivery);
     source.relayed++;
     target.perform((core) => {
@@ -93,7 +97,7 @@ export class RelayedMessages {
         source.relayed--;
         throw error;
       }
-    });
+    }, source);
   }
 
   #refuse(
@@ -154,8 +158,7 @@ export class RelayedMessages {
   #release({ source, remote, charge, reservation }: PendingDelivery): void {
     reservation?.release();
     source.relayed--;
-    if (remote !== undefined) remote.handleWritten();
-    else this.#transit.returnCredit(source, 0, charge);
+    if (remote === undefined) this.#transit.returnCredit(source, 0, charge);
   }
 
   #of(session: RelayTarget): PeerState {

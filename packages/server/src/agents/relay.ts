@@ -19,6 +19,9 @@ export class Relay {
   readonly messages: RelayedMessages;
   readonly requests: RelayedRequests;
 
+  /** A session of this node is over. */
+  onEnded: ((session: RelayTarget) => void) | undefined;
+
   constructor(directory: Directory, policy: Policy, logger: Logger) {
     this.#directory = directory;
     this.transit = new Transit(directory, policy, logger);
@@ -93,5 +96,6 @@ export class Relay {
   handleEnded(session: RelayTarget, isCertain = true): void {
     this.requests.handleEnded(session);
     this.messages.handleEnded(session, isCertain);
+    if (!session.isRemote) this.onEnded?.(session);
   }
 }

@@ -92,7 +92,7 @@ export class RelayedRequests {
       () => request.handleDropped(),
     );
     // Nothing is written before the command returns, so the request is in the table by then.
-    target.perform((core) => this.#table.add(request, core.channel.request(coded)));
+    target.perform((core) => this.#table.add(request, core.channel.request(coded)), source);
   }
 
   /**
@@ -152,6 +152,16 @@ export class RelayedRequests {
     return true;
   }
 
+  /** The node of `target` has refused a request. */
+  reject(target: RelayTarget, targetStream: number, error: ProtocolError): void {
+    const request = this.#table.receivedBy(target, targetStream);
+    if (request === undefined) return;
+    this.#table.handleAnswered(request);
+    request.handleDropped();
+    const reason = this.#transit.refuse(error, request.to);
+    request.source.tell((core) => core.channel.refuse(request.sourceStream, reason));
+  }
+
   /** Returns whether the cancelled request was for another session. */
   cancel(source: RelayTarget, sourceStream: number): boolean {
     const request = this.#table.sentBy(source, sourceStream);
@@ -189,7 +199,12 @@ export class RelayedRequests {
   }
 
   /** The first piece of a tensor whose node has admitted it. */
-  takeAdmittedTensor(source: RelayTarget, sourceStream: number, target: RelayTarget, piece: FirstPiece): void {
+  takeAdmittedTensor(
+    source: RelayTarget,
+    sourceStream: number,
+    target: RelayTarget,
+    piece: FirstPiece,
+  ): void {
     const to = target.agentId ?? '';
     try {
       this.#passTensor(source, sourceStream, target, to, piece);
@@ -217,7 +232,7 @@ export class RelayedRequests {
       agent: transit.nameOf(source, target),
       onWritten: (frame: number) => request.handleWritten(frame),
     };
-    target.perform((core) => this.#table.add(request, core.channel.transfer(transfer)));
+    target.perform((core) => this.#table.add(request, core.channel.transfer(transfer)), source);
     if (!target.isRemote) transit.stats.forwarded++;
   }
 

@@ -10,13 +10,16 @@ export interface RelayTarget {
   readonly core: RelayCore;
   /** Decodes what the session has sent. @throws {ProtocolError} `session_closed` unless the session is ready. */
   readonly coder: BodyCoder;
-  readonly state: SessionState;
+  state: SessionState;
   /** Bodies for the session go unchanged to its node, which codes them if necessary. */
   readonly isRemote: boolean;
   /** Bodies of this session that wait to be written to other sessions. */
   relayed: number;
-  /** @throws {ProtocolError} what the session refuses; `session_closed` if it is over. */
-  perform<Result>(command: (core: RelayCore) => Result): Result;
+  /**
+   * @param source whose body the command sends.
+   * @throws {ProtocolError} what the session refuses; `session_closed` if it is over.
+   */
+  perform<Result>(command: (core: RelayCore) => Result, source?: RelayTarget): Result;
   /** As {@link perform}. Never throws. */
   tell(command: (core: RelayCore) => void): void;
   /** Writes what waits. Never throws. */

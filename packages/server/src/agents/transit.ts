@@ -95,12 +95,7 @@ export class Transit {
    * The session that a body is for; `undefined` if it may not go there. The decision is kept for the {@link admit}
    * that follows, unless the body has to wait in between.
    */
-  targetOf(
-    source: ServerEndpoint,
-    to: string,
-    kind: RelayKind,
-    body: ReceivedBody,
-  ): RelayTarget | undefined {
+  targetOf(source: ServerEndpoint, to: string, kind: RelayKind, body: ReceivedBody): RelayTarget | undefined {
     try {
       const answer = this.admit(source, to, kind, body);
       this.#admitted = { body, answer };

@@ -43,7 +43,11 @@ export interface BackplaneLink {
    * @param expected whose entry this replaces: the holder of one, `null` for none, `undefined` for any.
    * @throws {ProtocolError} as {@link renew}.
    */
-  putAgent(key: string, entry: AgentEntry | undefined, expected: string | null | undefined): Promise<AgentPut>;
+  putAgent(
+    key: string,
+    entry: AgentEntry | undefined,
+    expected: string | null | undefined,
+  ): Promise<AgentPut>;
   /**
    * The agents of all nodes.
    *

@@ -1,4 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
+import { keyOf } from '../keys.js';
 import type {
   OwnedName,
   ReplyEnd,
@@ -8,7 +9,6 @@ import type {
   ReplyLogUsage,
   ReplyPieces,
 } from './log.js';
-import { keyOf } from '../keys.js';
 import { metadataOf } from './record.js';
 import { RecordStore } from './record-store.js';
 
