@@ -128,7 +128,9 @@ export class Transit {
   ): CodedBody {
     // Marked secret so that no context coding compares what two principals send.
     const secret = body.secret || from.principal !== to.principal;
-    if (to.isRemote) return passOn(body, secret);
+    // Only this session knows what a body in context refers to.
+    if (to.isRemote)
+      return passOn(body.content === undefined ? body : { ...body, bytes: body.content }, secret);
     if (isSharedCoding(body, from.negotiated, to.negotiated, to.core.awaitedCodecs)) {
       this.stats.forwarded++;
       return passOn(body, secret);

@@ -1,4 +1,4 @@
-import { type BodyCodec, type CodedBody, ProtocolError, type ReceivedBody } from '@parlance/protocol';
+import { BodyCodec, type CodedBody, ProtocolError, type ReceivedBody } from '@parlance/protocol';
 import { isCount } from '@parlance/protocol/internal';
 
 /**
@@ -96,9 +96,12 @@ export function readBody(fields: readonly unknown[], bytes: Uint8Array): Receive
   const isMetadata = metadata === -1 || (isCount(metadata) && (metadata as number) <= bytes.length);
   if (!isCount(codec) || !isCount(originalLength) || !isMetadata) throw malformed();
   const length = Math.max(0, metadata as number);
+  const content = bytes.subarray(length);
   return {
     codec: codec as BodyCodec,
-    bytes: bytes.subarray(length),
+    bytes: content,
+    // The other node has decoded it.
+    content: codec === BodyCodec.CONTEXT ? content : undefined,
     originalLength: originalLength as number,
     secret: secret === 1,
     metadata: metadata === -1 ? undefined : bytes.subarray(0, length),
