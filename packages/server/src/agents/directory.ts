@@ -2,13 +2,10 @@ import { createHmac } from 'node:crypto';
 import {
   type AgentInfo,
   CloseCode,
-  type Compatibility,
   type Limits,
   type Logger,
-  type ModelIdentity,
   ProtocolError,
   type RequestHandler,
-  resolveCompatibility,
   type StringMap,
 } from '@parlance/protocol';
 import {
@@ -25,25 +22,9 @@ import {
 } from '@parlance/protocol/internal';
 import type { Refusal } from '../admission/admission.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import type { AgentName, Party, Policy } from './policy.js';
+import { type Agent, infoOf } from './agent.js';
+import type { AgentName, Policy } from './policy.js';
 import type { RelayTarget } from './target.js';
-
-/** An agent that is present: one session under one ID of one principal. */
-export interface Agent {
-  readonly id: string;
-  /** The name by which other principals know it. */
-  readonly address: string;
-  readonly party: Party;
-  /** Of this node, or the stand-in for one of another node. */
-  readonly session: RelayTarget;
-  readonly description: AgentDescription;
-  /** The extensions of HELLO that have the description; `undefined` of an agent of another node. */
-  readonly stated: StringMap | undefined;
-  /** Whether watchers have been notified that its connection is lost. */
-  isSuspended: boolean;
-  /** Increases with every change that watchers are notified of. */
-  version: number;
-}
 
 export interface DirectoryOptions {
   readonly onConflict: 'takeOver' | 'refuse';
@@ -384,32 +365,3 @@ const IN_USE: Refusal = {
   message: 'another session of this principal already has this agent ID',
   closeCode: CloseCode.FORBIDDEN,
 };
-
-/**
- * @param name the name by which the asking session knows the agent.
- * @param isWatching whether the session watches: then it gets the state that was announced last, as changes follow.
- */
-function infoOf(
-  { isSuspended, session, description }: Agent,
-  name: string,
-  own: Agent | undefined,
-  isWatching: boolean,
-): AgentInfo {
-  const { algorithms, encoding } = session.negotiated;
-  const isAway = isWatching ? isSuspended : session.state === 'suspended';
-  return {
-    id: name,
-    address: name,
-    state: isAway ? 'suspended' : 'connected',
-    algorithms,
-    encodings: encoding === null ? [] : [encoding],
-    metadata: description.metadata,
-    identity: description.identity,
-    compatibility: compatibilityOf(own?.description.identity, description.identity),
-  };
-}
-
-function compatibilityOf(local: ModelIdentity | undefined, remote: ModelIdentity | undefined): Compatibility {
-  if (local !== undefined && remote !== undefined) return resolveCompatibility(local, remote);
-  return { mode: 'json', mapId: '', path: 'json_fallback' };
-}

@@ -8,7 +8,8 @@ import {
 } from '@parlance/protocol';
 import { guard, loggable, toProtocolError } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
-import type { Agent, Directory } from './directory.js';
+import type { Agent } from './agent.js';
+import type { Directory } from './directory.js';
 import type { Policy, RelayKind } from './policy.js';
 import { isSharedCoding, type PartText, passOn, recode } from './recode.js';
 import type { RelayTarget } from './target.js';

@@ -1,6 +1,7 @@
 import { isProtocolError, type Limits, type Logger, ProtocolError, type StringMap } from '@parlance/protocol';
 import { get, incarnationOf, isFields, loggable, readAgent } from '@parlance/protocol/internal';
-import type { Agent, Cohort, Directory } from '../agents/directory.js';
+import type { Agent } from '../agents/agent.js';
+import type { Cohort, Directory } from '../agents/directory.js';
 import type { RelayTarget } from '../agents/target.js';
 import type { AgentChange, AgentEntry, BackplaneLink } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
