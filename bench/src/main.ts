@@ -19,6 +19,8 @@ const BENCHES: Readonly<Record<string, string>> = {
   cancel: 'delay from an abort at the client to the signal of the handler',
   avp: 'tensors: frames against JSON, large transfers against chunked ws, and delays beside them',
   page: 'a browser page up to its first message: sizes, transfers, times; against socket.io and others',
+  cluster:
+    'messages of led connections against direct ones, and of a clustered server against one on its own',
   stall: 'round trips in one session while another sends megabytes of text',
 };
 

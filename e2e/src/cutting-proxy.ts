@@ -28,7 +28,8 @@ function pass(from: Socket, to: Socket, chunk: Buffer): void {
   to.once('drain', () => from.resume());
 }
 
-export async function createCuttingProxy(port: number): Promise<CuttingProxy> {
+/** @param port where connections go to; if it is a function, each of them asks it. */
+export async function createCuttingProxy(port: number | (() => number)): Promise<CuttingProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
   let opened = 0;
   const bytes = { fromClient: 0, fromServer: 0 };
@@ -48,7 +49,7 @@ export async function createCuttingProxy(port: number): Promise<CuttingProxy> {
       near.resume();
       return;
     }
-    const far = connect(target, '127.0.0.1');
+    const far = connect(typeof target === 'number' ? target : target(), '127.0.0.1');
     far.on('error', () => near.destroy());
     const pair = [near, far] as const;
     pairs.add(pair);

@@ -11,11 +11,19 @@ import {
   Subprotocol,
 } from '@parlance/protocol';
 import { resolveCapabilities, systemClock } from '@parlance/protocol/internal';
-import { createServer } from '@parlance/server';
+import { createServer, type ServerOptions } from '@parlance/server';
 import { type FrameSocket, maskedFrame, Opcode } from '../load/frame-socket.js';
 import { repeated } from '../load/repeated.js';
 import { UNLIMITED } from '../unlimited.js';
-import { chunksOf, type Speaker, type SpeakerEvents, STREAM_MARK, type System, type Work } from './system.js';
+import {
+  chunksOf,
+  type Serving,
+  type Speaker,
+  type SpeakerEvents,
+  STREAM_MARK,
+  type System,
+  type Work,
+} from './system.js';
 
 /** The plain codec only: the session is measured, not compression. */
 const CAPABILITIES = {
@@ -28,34 +36,38 @@ const CAPABILITIES = {
 export const session: System = {
   target: { path: '/session', subprotocol: Subprotocol.BINARY },
 
-  async serve(onEcho) {
-    const answer = ({ bytes }: Message) => {
+  serve: (onEcho) => serveSessions(onEcho),
+
+  speak: (socket, work, events) => new SessionSpeaker(socket, work, events, createCore()),
+};
+
+/** @param options in addition to those that every measured session server has. */
+export async function serveSessions(onEcho: () => void, options: ServerOptions = {}): Promise<Serving> {
+  const answer = ({ bytes }: Message) => {
+    onEcho();
+    return { bytes };
+  };
+  async function* streamBack({ bytes }: Message) {
+    for await (const chunk of chunksOf(bytes.subarray(1))) {
+      yield { bytes: chunk };
       onEcho();
-      return { bytes };
-    };
-    async function* streamBack({ bytes }: Message) {
-      for await (const chunk of chunksOf(bytes.subarray(1))) {
-        yield { bytes: chunk };
+    }
+  }
+  const server = createServer({
+    ...CAPABILITIES,
+    limits: UNLIMITED,
+    ...options,
+    async onSession(session) {
+      for await (const message of session) {
+        await session.send(message.bytes);
         onEcho();
       }
-    }
-    const server = createServer({
-      ...CAPABILITIES,
-      limits: UNLIMITED,
-      async onSession(session) {
-        for await (const message of session) {
-          await session.send(message.bytes);
-          onEcho();
-        }
-      },
-      onRequest: (request) => (request.bytes[0] === STREAM_MARK ? streamBack(request) : answer(request)),
-    });
-    const { port } = await server.listen();
-    return { port, count: () => server.sessions.size };
-  },
-
-  speak: (socket, work, events) => new SessionSpeaker(socket, work, events),
-};
+    },
+    onRequest: (request) => (request.bytes[0] === STREAM_MARK ? streamBack(request) : answer(request)),
+  });
+  const { port } = await server.listen();
+  return { port, count: () => server.sessions.size };
+}
 
 const MESSAGE_FIRST_BYTE = 0x10 | LinkKind.MESSAGE;
 
@@ -63,12 +75,24 @@ const limits = resolveLimits({ ...UNLIMITED, maxStreams: Infinity });
 const capabilities = resolveCapabilities(CAPABILITIES, limits);
 const timers = resolveTimers();
 
+/** The client's end of a session. */
+export function createCore(): SessionCore {
+  return createSession({
+    role: 'client',
+    subprotocol: Subprotocol.BINARY,
+    capabilities,
+    limits,
+    timers,
+    timeOrigin: systemClock.timeOrigin,
+  });
+}
+
 /**
  * The protocol core over the raw socket, so that everything that a session demands of a client is really
  * done. The promises and iterators of the client API are left out; they would make the load the slower end.
  * The frames of one-way messages are identical, so the core's frame is masked once and then repeated.
  */
-class SessionSpeaker implements Speaker {
+export class SessionSpeaker implements Speaker {
   readonly #core: SessionCore;
   readonly #socket: FrameSocket;
   readonly #work: Work;
@@ -78,18 +102,12 @@ class SessionSpeaker implements Speaker {
   #frameLength = 0;
   #frames: ((count: number) => Uint8Array) | undefined;
 
-  constructor(socket: FrameSocket, work: Work, events: SpeakerEvents) {
+  /** @param core a new one, or one whose session the connection resumes. */
+  constructor(socket: FrameSocket, work: Work, events: SpeakerEvents, core: SessionCore) {
     this.#socket = socket;
     this.#work = work;
     this.#events = events;
-    this.#core = createSession({
-      role: 'client',
-      subprotocol: Subprotocol.BINARY,
-      capabilities,
-      limits,
-      timers,
-      timeOrigin: systemClock.timeOrigin,
-    });
+    this.#core = core;
     const { question } = work;
     this.#body = {
       codec: BodyCodec.PLAIN,

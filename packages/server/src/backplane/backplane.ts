@@ -13,7 +13,8 @@ export interface Backplane {
 }
 
 /**
- * The connection of one node. Each call rejects after {@link ENGINE_TIMEOUT_MS} at the latest, and can be made again.
+ * The connection of one node. Each call rejects after {@link ENGINE_TIMEOUT_MS} at the latest, or, while the connection is
+ * opened for the first time, when that fails. It can be made again.
  */
 export interface BackplaneLink {
   /**

@@ -13,7 +13,7 @@ const LONG_MS = 60_000;
 interface Engine {
   /** A cluster without nodes. */
   create(): Backplane;
-  close(): Promise<void>;
+  close(): PromiseLike<void>;
 }
 
 const engines: Readonly<Record<string, () => Promise<Engine>>> = {

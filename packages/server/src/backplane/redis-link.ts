@@ -166,11 +166,15 @@ export class RedisLink implements BackplaneLink {
     if (lane.unanswered >= lane.max)
       throw new ProtocolError('timeout', 'Redis has not answered earlier commands');
     lane.unanswered++;
-    const answer = this.#connected()
+    const opened = this.#connected();
+    const answer = opened
       .then((commands) => commands.send(...command))
       .finally(() => {
         lane.unanswered--;
       });
+    // It rejects before it is waited for if the client cannot be opened.
+    answer.catch(() => {});
+    await opened;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise<never>((_resolve, reject) => {
       const message = `Redis did not answer within ${ENGINE_TIMEOUT_MS} ms`;

@@ -17,7 +17,9 @@ export type Answer =
   | { readonly type: 'closed'; readonly code: number; readonly reason: string }
   /** The process that has had the session is gone. */
   | { readonly type: 'gone' }
-  /** The owner may live. `code` of Node, or the status of HTTP. */
+  /** The connection broke, because the process has just died, or on its way. */
+  | { readonly type: 'broken'; readonly why: string }
+  /** The owner may live. */
   | { readonly type: 'silent'; readonly why: string };
 
 export interface AskOptions extends DialOptions {
@@ -27,9 +29,11 @@ export interface AskOptions extends DialOptions {
   readonly begin: (far: ServerWire) => WireEvents;
 }
 
+/** The client is gone, so there is no answer to wait for. */
+export const ABANDONED: Answer = { type: 'closed', code: CloseCode.ABNORMAL, reason: '' };
+
 /** Of HTTP: the session or the node of that incarnation is not at this address any more. */
 const GONE: ReadonlySet<number | undefined> = new Set([404, 410]);
-const DEAD: ReadonlySet<string | undefined> = new Set(['ECONNREFUSED', 'ECONNRESET']);
 
 /** Asks the owner of a session to go on with a connection that has arrived here. */
 export class Ask {
@@ -63,7 +67,7 @@ export class Ask {
 
   /** The client is gone, so the answer is of no use. */
   abandon(): void {
-    this.#giveUp({ type: 'closed', code: CloseCode.ABNORMAL, reason: '' });
+    this.#giveUp(ABANDONED);
   }
 
   #giveUp(answer: Answer): void {
@@ -100,7 +104,8 @@ export class Ask {
 }
 
 function meaningOf({ status, code }: DialFailure): Answer {
-  if (GONE.has(status) || DEAD.has(code)) return { type: 'gone' };
+  if (GONE.has(status) || code === 'ECONNREFUSED') return { type: 'gone' };
+  if (code === 'ECONNRESET') return { type: 'broken', why: code };
   return { type: 'silent', why: code ?? `HTTP ${status}` };
 }
 
@@ -110,6 +115,6 @@ function meaningOfClose(code: number, reason: string): Answer {
     const known = refusals.includes(reason) ? (reason as ResumeRefusal) : ResumeRefusal.UNKNOWN_SESSION;
     return { type: 'refused', refusal: known };
   }
-  if (code === CloseCode.ABNORMAL) return { type: 'silent', why: 'the connection broke' };
+  if (code === CloseCode.ABNORMAL) return { type: 'broken', why: 'the connection broke' };
   return { type: 'closed', code, reason };
 }

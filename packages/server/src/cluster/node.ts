@@ -11,7 +11,7 @@ import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
 import { repeat } from '../repeat.js';
-import { Ask } from './ask.js';
+import { ABANDONED, type Answer, Ask } from './ask.js';
 import { Lead } from './lead.js';
 import { type KnownNode, Membership } from './membership.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
@@ -244,7 +244,28 @@ export class ClusterNode implements Leader {
     request: LeadRequest,
     release: () => void,
   ): Promise<'done' | ResumeRefusal | Refusal> {
-    const { sessionId, hello, subprotocol, identity, origin, wire, signal } = request;
+    let answer = await this.#askOnce(owner, request, release);
+    // If the process has died, the next connection is refused. If it was the network, the session must not be lost.
+    if (answer.type === 'broken') answer = await this.#askOnce(owner, request, release);
+    if (answer.type === 'led') return 'done';
+    release();
+    switch (answer.type) {
+      case 'refused':
+        return answer.refusal;
+      case 'closed':
+        if (answer.code === CloseCode.ABNORMAL) request.wire.terminate();
+        else request.wire.close(answer.code, answer.reason);
+        return 'done';
+      case 'gone':
+        return ResumeRefusal.UNKNOWN_SESSION;
+      default:
+        return (await this.#isGone(owner)) ? ResumeRefusal.UNKNOWN_SESSION : this.#busy(owner, answer.why);
+    }
+  }
+
+  async #askOnce(owner: KnownNode, request: LeadRequest, release: () => void): Promise<Answer> {
+    const { sessionId, hello, subprotocol, identity, origin, signal } = request;
+    if (signal.aborted) return ABANDONED;
     const { ip, headers, isForwarded } = origin;
     const helloDigest = digestOf(hello);
     const client = { sessionId, helloDigest, subprotocol, identity, ip, headers, isForwarded };
@@ -258,21 +279,7 @@ export class ClusterNode implements Leader {
       begin: (far) => this.#begin(owner, request, far, release),
     });
     signal.addEventListener('abort', () => ask.abandon(), { once: true });
-    const answer = await ask.answer;
-    if (answer.type === 'led') return 'done';
-    release();
-    switch (answer.type) {
-      case 'refused':
-        return answer.refusal;
-      case 'closed':
-        if (answer.code === CloseCode.ABNORMAL) wire.terminate();
-        else wire.close(answer.code, answer.reason);
-        return 'done';
-      case 'gone':
-        return ResumeRefusal.UNKNOWN_SESSION;
-      case 'silent':
-        return (await this.#isGone(owner)) ? ResumeRefusal.UNKNOWN_SESSION : this.#busy(owner, answer.why);
-    }
+    return await ask.answer;
   }
 
   #begin({ incarnation }: KnownNode, request: LeadRequest, far: ServerWire, release: () => void): Lead {

@@ -1,0 +1,104 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { createServer, type Message, type Session } from '@parlance/server';
+import { redis } from '@parlance/server/redis';
+import { offer } from '../../../scripts/child-process.js';
+
+/** One node in a process of its own. It answers so that every byte and the order count. */
+
+export interface NodeSetup {
+  /** Of Redis. */
+  readonly url: string;
+  readonly peerPort: number;
+  /** Where other nodes find the peer port, for a proxy in front of it. */
+  readonly advertise: string;
+  readonly secret: string;
+}
+
+const setup = JSON.parse(process.argv[2] as string) as NodeSetup;
+const events: Record<string, number> = {};
+const logged = ({ event }: { readonly event?: unknown }): void => {
+  events[String(event)] = (events[String(event)] ?? 0) + 1;
+};
+const log = (fields: Readonly<Record<string, unknown>>) => logged(fields);
+let authenticated = 0;
+/** Characters that handlers have yielded. */
+let produced = 0;
+/** Numbers that arrived one-way, by session. */
+const heard = new Map<string, number[]>();
+
+const server = createServer({
+  cluster: redis({ url: setup.url }),
+  node: {
+    listen: { port: setup.peerPort },
+    advertise: setup.advertise,
+    secret: setup.secret,
+  },
+  logger: { debug: log, info: log, warn: log, error: log },
+  limits: {
+    messagesPerMinute: Infinity,
+    bytesPerSecond: Infinity,
+    sessionsPerMinutePerIp: Infinity,
+    connectionsPerMinutePerIp: Infinity,
+    failuresPerMinutePerIp: Infinity,
+    handshakesPerIp: Infinity,
+    sessionsPerIp: Infinity,
+    sessionsPerPrincipal: Infinity,
+  },
+  metrics: true,
+  authenticate({ token = '' }) {
+    authenticated++;
+    return token.startsWith('user-') ? { principal: token } : null;
+  },
+  onSession,
+  async *onRequest(request, { metadata, signal }) {
+    const { parts = '1', size = '0', pauseMs = '0' } = metadata;
+    const filler = 'x'.repeat(Number(size));
+    // Every part says how long the request was, which context coding must not change.
+    for (let i = 0; i < Number(parts) && !signal.aborted; i++) {
+      const part = `${i}:${request.text.length}:${request.text.slice(-8)}${filler} `;
+      produced += part.length;
+      yield part;
+      if (pauseMs !== '0') await delay(Number(pauseMs));
+    }
+  },
+});
+
+/** Sends numbers back, and tensors. */
+async function onSession(session: Session): Promise<void> {
+  const numbers: number[] = [];
+  heard.set(session.id, numbers);
+  for await (const message of session) {
+    if (message.tensor?.data === undefined) await handleNumber(session, message, numbers);
+    else {
+      const { data, shape, dtype, payloadType } = message.tensor;
+      await session.sendTensor({ data, shape, dtype, payloadType });
+    }
+  }
+}
+
+async function handleNumber(session: Session, message: Message, numbers: number[]): Promise<void> {
+  numbers.push(Number(message.text));
+  await session.send(message.text);
+}
+
+const { port } = await server.listen();
+
+const commands = {
+  port: () => port,
+  sessions: () => server.sessions.size,
+  owns: (sessionId: string) => server.sessions.has(sessionId),
+  events: () => events,
+  authenticated: () => authenticated,
+  produced: () => produced,
+  heard: (sessionId: string) => heard.get(sessionId) ?? [],
+  memory(): number {
+    globalThis.gc?.();
+    const { heapUsed, external } = process.memoryUsage();
+    return heapUsed + external;
+  },
+  drain: async (timeoutMs: number) => await server.drain({ timeoutMs, returnWithinMs: 0 }),
+  close: async () => await server.close(),
+};
+export type NodeCommands = typeof commands;
+
+offer(commands);

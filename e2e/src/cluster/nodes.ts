@@ -1,0 +1,89 @@
+import { randomBytes } from 'node:crypto';
+import { type RedisServer, startRedis } from '../../../packages/server/src/backplane/testing/redis-server.js';
+import { type Child, startChild } from '../../../scripts/child-process.js';
+import { freePort } from '../cli-process.js';
+import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';
+import { pause } from '../peers.js';
+import type { NodeCommands, NodeSetup } from './node.js';
+
+/** Nodes in processes of their own, Redis, and proxies before every leg. */
+
+export interface Node {
+  readonly process: Child<NodeCommands>;
+  readonly port: number;
+  /** In front of its port for other nodes. */
+  readonly peers: CuttingProxy;
+}
+
+export interface Nodes extends AsyncDisposable {
+  readonly redis: RedisServer;
+  readonly nodes: readonly Node[];
+  /** In front of all nodes: each connection goes to one of those that `choose` allows, at random. */
+  readonly front: CuttingProxy;
+  readonly url: string;
+  /** Which nodes get new connections. */
+  choose(...indices: readonly number[]): void;
+  /** The node that a session ID names. */
+  ownerOf(sessionId: string): Promise<number>;
+  add(): Promise<Node>;
+}
+
+const FLAGS = ['--import', 'tsx', '--conditions=@parlance/source', '--expose-gc'];
+
+export async function startNodes(count: number): Promise<Nodes> {
+  const redis = await startRedis();
+  const secret = randomBytes(24).toString('base64');
+  const nodes: Node[] = [];
+  const add = async (): Promise<Node> => {
+    const peerPort = Number(await freePort());
+    const peers = await createCuttingProxy(peerPort);
+    const setup: NodeSetup = {
+      url: redis.url,
+      peerPort,
+      advertise: `ws://127.0.0.1:${peers.port}`,
+      secret,
+    };
+    const process = startChild<NodeCommands>(
+      new URL('./node.ts', import.meta.url),
+      [JSON.stringify(setup)],
+      FLAGS,
+    );
+    const node = { process, peers, port: await process.call('port') };
+    while ((await process.call('events'))['node.member'] === undefined) await pause(20);
+    nodes.push(node);
+    return node;
+  };
+  await Promise.all(Array.from({ length: count }, add));
+  let chosen: readonly number[] = nodes.map((_node, index) => index);
+  const pick = () => {
+    const alive = chosen.filter((index) => nodes[index]?.process.end === undefined);
+    const index = alive[Math.floor(Math.random() * alive.length)] ?? 0;
+    return (nodes[index] as Node).port;
+  };
+  const front = await createCuttingProxy(pick);
+  return {
+    redis,
+    nodes,
+    front,
+    url: `ws://127.0.0.1:${front.port}/session`,
+    choose(...indices) {
+      chosen = indices;
+    },
+    async ownerOf(sessionId) {
+      for (const [index, { process }] of nodes.entries()) {
+        if (process.end !== undefined) continue;
+        if (await process.call('owns', sessionId)) return index;
+      }
+      return -1;
+    },
+    add,
+    async [Symbol.asyncDispose]() {
+      await front[Symbol.asyncDispose]();
+      for (const { process, peers } of nodes) {
+        await process.kill();
+        await peers[Symbol.asyncDispose]();
+      }
+      await redis[Symbol.asyncDispose]();
+    },
+  };
+}
