@@ -98,7 +98,7 @@ describe('agents on two nodes', () => {
   it('take an agent ID over from the other node', async () => {
     const { near, far } = await pair();
     const older = await agent(near.port, 'acme/worker', { onRequest: () => 'old' });
-    const ended = older.closed.catch((error: Error) => error);
+    const ended = new Promise((resolve) => older.on('error', resolve));
     const asker = await agent(near.port, 'acme/asker');
     expect((await asker.request('x', { to: 'worker' })).text).toBe('old');
     await agent(far.port, 'acme/worker', { onRequest: () => 'new' });
