@@ -11,7 +11,7 @@ import { failure } from './peers.js';
 
 /** Agents on several nodes: how they find each other, and what they learn when nodes lose each other. */
 
-const open: (() => Promise<unknown>)[] = [];
+const open: (() => PromiseLike<unknown>)[] = [];
 afterEach(async () => {
   for (const close of open.splice(0).reverse()) await close();
 });
@@ -198,6 +198,42 @@ describe('agents on two nodes', () => {
     }
     await expect.poll(() => new Set([...got, ...missing]).size, { timeout: 10_000 }).toBe(COUNT);
     expect(got).toEqual([...new Set(got)].sort((a, b) => a - b));
+  });
+});
+
+/** Requests that a node still knows. */
+const openRequests = ({ server }: { readonly server: Server }) =>
+  (server as unknown as { readonly leader: { readonly openRequests: number } }).leader.openRequests;
+
+describe('a node', () => {
+  it('forgets requests that are answered, cancelled, refused, or whose asker has left', async () => {
+    const { near, far } = await pair();
+    const planner = await agent(near.port, 'acme/planner');
+    const leaver = await agent(near.port, 'acme/leaver');
+    let asked = 0;
+    await agent(far.port, 'acme/worker', {
+      async *onRequest({ text }, { signal }) {
+        asked++;
+        if (text === 'fail') throw new Error('failed');
+        yield 'part';
+        if (text === 'wait') await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      },
+    });
+    const to = 'worker';
+    for (let i = 0; i < 20; i++) {
+      await planner.request('x', { to });
+      await failure(planner.request('fail', { to }));
+    }
+    const controller = new AbortController();
+    const cancelled = failure(planner.request('wait', { to, signal: controller.signal }));
+    const left = failure(leaver.request('wait', { to }));
+    await expect.poll(() => asked).toBe(42);
+    expect([openRequests(near), openRequests(far)]).toEqual([2, 2]);
+    controller.abort();
+    await cancelled;
+    void leaver.close();
+    await left;
+    await expect.poll(() => [openRequests(near), openRequests(far)]).toEqual([0, 0]);
   });
 });
 

@@ -108,6 +108,10 @@ export class ClusterNode implements Leader {
   get nodes(): number {
     return this.#membership.size;
   }
+  /** Requests between agents of this node and of others that are not over. */
+  get openRequests(): number {
+    return this.#relayed?.peers.openRequests ?? 0;
+  }
   /** Connections that this node leads to others. */
   get led(): number {
     return this.#leads.size;

@@ -47,7 +47,7 @@ export interface PeerPortOptions {
   readonly adapter: WebSocketAdapter;
   readonly accept: (ticket: string) => Ticket | TicketRefusal;
   /** For connections on which another node relays what its agents send. */
-  readonly relay: RelayPort | undefined;
+  readonly relay?: RelayPort | undefined;
   readonly hasSession: (sessionId: string) => boolean;
   readonly onWire: (wire: ServerWire, request: IncomingMessage, ticket: Ticket) => void;
 }

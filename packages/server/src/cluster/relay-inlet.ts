@@ -54,6 +54,11 @@ export class RelayInlet implements RemoteWire, WireEvents {
     if (!this.#isOver) this.#wire.send(encodeRelayMessage(type, fields, ...parts));
   }
 
+  /** Requests that are not over, or whose replies are under way. */
+  get size(): number {
+    return this.#requests.size;
+  }
+
   /** Tells the other node what sessions have confirmed since. */
   handleTick(): void {
     for (const [id, inflow] of this.#inflows) {
@@ -136,9 +141,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
         relay.requests.cancel(source, number);
         return;
       case 'read':
-        source.handleRead(number, countField(fields[1]));
-        if (!source.isAnswering(number)) this.#requests.delete(number);
-        return;
+        return source.handleRead(number, countField(fields[1]));
       default:
         throw malformed();
     }
@@ -153,7 +156,10 @@ export class RelayInlet implements RemoteWire, WireEvents {
       agentId: textField(agentId),
       negotiated,
     };
-    this.#sources.set(number, new RemoteSource(agent, this.#options, this));
+    this.#sources.set(
+      number,
+      new RemoteSource(agent, this.#options, this, (ref) => this.#requests.delete(ref)),
+    );
   }
 
   #begin(

@@ -34,7 +34,7 @@ export class RelayLink implements TargetWire, WireEvents {
   #waiting: Uint8Array[] = [];
   /** Targets that have something under way or may have, by session. */
   readonly #targets = new Map<string, RemoteTarget>();
-  readonly #requests = new Map<number, RemoteTarget>();
+  readonly #requests = new Map<number, { readonly target: RemoteTarget; readonly source: RelayTarget }>();
   readonly #sources = new Map<RelayTarget, number>();
   #lastSource = 0;
   #isOver = false;
@@ -72,9 +72,9 @@ export class RelayLink implements TargetWire, WireEvents {
     return number;
   }
 
-  open(target: RemoteTarget): number {
+  open(target: RemoteTarget, source: RelayTarget): number {
     const ref = this.#options.newRef();
-    this.#requests.set(ref, target);
+    this.#requests.set(ref, { target, source });
     return ref;
   }
 
@@ -83,7 +83,15 @@ export class RelayLink implements TargetWire, WireEvents {
     const number = this.#sources.get(source);
     if (number === undefined) return;
     this.#sources.delete(source);
+    // The other node answers none of them.
+    for (const [ref, request] of this.#requests)
+      if (request.source === source) this.#forget(ref, request.target);
     this.send('close', [number]);
+  }
+
+  /** Requests that are not answered. */
+  get size(): number {
+    return this.#requests.size;
   }
 
   /** Ends the connection, and reports what was under way. */
@@ -130,7 +138,7 @@ export class RelayLink implements TargetWire, WireEvents {
         return this.#handleSession(type, fields);
     }
     const ref = countField(fields[0]);
-    const target = this.#requests.get(ref);
+    const target = this.#requests.get(ref)?.target;
     // The request is over at this end.
     if (target === undefined) return;
     switch (type) {
@@ -174,7 +182,7 @@ export class RelayLink implements TargetWire, WireEvents {
     target.handleConfirmed(number);
     if (type === 'confirmed') return;
     this.#targets.delete(target.id);
-    for (const [ref, asked] of this.#requests) if (asked === target) this.#requests.delete(ref);
+    for (const [ref, request] of this.#requests) if (request.target === target) this.#requests.delete(ref);
     endTarget(relay, target, true);
   }
 

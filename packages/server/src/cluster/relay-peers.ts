@@ -92,6 +92,13 @@ export class RelayPeers {
     wire.listen(inlet);
   }
 
+  /** Requests between this node and others that are not over. */
+  get openRequests(): number {
+    let open = 0;
+    for (const { size } of [...this.#links.values(), ...this.#inlets.keys()]) open += size;
+    return open;
+  }
+
   handleTick(): void {
     const { isNodeAlive, relay } = this.#options;
     relay.messages.handleTick();

@@ -109,8 +109,8 @@ export interface TargetHost extends RemoteHost {
 export interface TargetWire extends RemoteWire {
   /** The number of a sender on this connection, which this introduces. */
   numberOf(source: RelayTarget): number;
-  /** The number of a new request to `target`. */
-  open(target: RemoteTarget): number;
+  /** The number of a new request of `source` to `target`. */
+  open(target: RemoteTarget, source: RelayTarget): number;
 }
 
 interface Asked {
@@ -176,7 +176,7 @@ export class RemoteTarget extends RemoteSession {
 
   #request(body: BodyToSend): number {
     const wire = this.#targetHost.connect(this);
-    const ref = wire.open(this);
+    const ref = wire.open(this, this.#source as RelayTarget);
     const { fields, parts, charge } = bodyParts(body);
     const onWritten = () => body.onWritten?.(1);
     this.#asked.set(ref, { underWay: [{ charge, onWritten }], left: 0, onLast: undefined });
@@ -186,7 +186,7 @@ export class RemoteTarget extends RemoteSession {
 
   #transfer({ totalLength, first, onFirstWritten, onWritten }: OutgoingTransfer): number {
     const wire = this.#targetHost.connect(this);
-    const ref = wire.open(this);
+    const ref = wire.open(this, this.#source as RelayTarget);
     const underWay = [{ charge: chargeOf(first.length), onWritten: () => onFirstWritten?.() }];
     this.#asked.set(ref, { underWay, left: totalLength, onLast: onWritten });
     wire.send('tensor', [this.#sender(wire), ref, this.id, totalLength], first);
@@ -266,10 +266,13 @@ interface Answering {
 export class RemoteSource extends RemoteSession {
   readonly #wire: RemoteWire;
   readonly #answering = new Map<number, Answering>();
+  readonly #onOver: (ref: number) => void;
 
-  constructor(agent: RemoteAgent, host: RemoteHost, wire: RemoteWire) {
+  /** @param onOver called when a request is over and its replies are written. */
+  constructor(agent: RemoteAgent, host: RemoteHost, wire: RemoteWire, onOver: (ref: number) => void) {
     super(agent, host);
     this.#wire = wire;
+    this.#onOver = onOver;
   }
 
   protected createChannel(): RelayChannel {
@@ -340,13 +343,10 @@ export class RemoteSource extends RemoteSession {
     }
   }
 
-  /** Whether the request is not over, or replies to it are under way. */
-  isAnswering(ref: number): boolean {
-    return this.#answering.has(ref);
-  }
-
   #forget(ref: number, { isOver, underWay }: Answering): void {
-    if (isOver && underWay.length === 0) this.#answering.delete(ref);
+    if (!isOver || underWay.length > 0) return;
+    this.#answering.delete(ref);
+    this.#onOver(ref);
   }
 
   /** The session, or the connection to its node, is over. */
