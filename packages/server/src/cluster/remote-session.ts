@@ -159,7 +159,6 @@ export class RemoteTarget extends RemoteSession {
       feed: (ref, bytes, onWritten) => this.#feed(ref, bytes, onWritten),
       cancel: (ref) => this.#targetHost.wire?.send('cancel', [ref]),
       consume: (ref, charge) => {
-        // The reply cost this node less or more than it cost the other one.
         this.#targetHost.wire?.send('read', [ref, charge]);
         return false;
       },
