@@ -1,30 +1,35 @@
 import { type ClientOptions, connect, type Message, type Session } from '@parlance/client';
-import { createServer, type Server, type ServerOptions } from '@parlance/server';
+import { createServer, memoryCluster, type Server, type ServerOptions } from '@parlance/server';
 import WebSocket from 'ws';
 
 /** A server whose clients state their identity in the token: `principal/agent`. */
 export interface AgentsBench extends AsyncDisposable {
-  readonly server: Server;
+  /** With several nodes, all of them together. */
+  readonly server: Pick<Server, 'sessions' | 'relayStats'>;
   readonly port: number;
   /** Connects as an agent of `acme`, or as `principal/agent`. @param port of a proxy in between. */
   agent(name: string, options?: ClientOptions, port?: number): Promise<Session>;
 }
 
+let nodes = 1;
+
+/** From now on every server is a cluster of so many nodes, to which agents connect in turn. */
+export function useNodes(count: number): void {
+  nodes = count;
+}
+
 export async function serveAgents(options: ServerOptions = {}): Promise<AgentsBench> {
-  const server = createServer({
-    limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },
-    ...options,
-    authenticate: ({ token = '' }) => {
-      const [principal = '', agentId] = token.split('/');
-      return principal === '' ? null : { principal, ...(agentId ? { agentId } : {}) };
-    },
-  });
-  const { port } = await server.listen();
+  const cluster = nodes > 1 ? { cluster: memoryCluster() } : {};
+  const servers = Array.from({ length: nodes }, () => createAgentsServer({ ...cluster, ...options }));
+  const ports: number[] = [];
+  for (const server of servers) ports.push((await server.listen()).port);
+  const [port = 0] = ports;
   const sessions: Session[] = [];
+  let agents = 0;
   return {
-    server,
+    server: togetherOf(servers),
     port,
-    async agent(name, clientOptions = {}, at = port) {
+    async agent(name, clientOptions = {}, at = ports[agents++ % nodes]) {
       const token = name.includes('/') ? name : `acme/${name}`;
       const session = await connect(`ws://127.0.0.1:${at}/session`, {
         WebSocket,
@@ -37,9 +42,39 @@ export async function serveAgents(options: ServerOptions = {}): Promise<AgentsBe
     },
     async [Symbol.asyncDispose]() {
       await Promise.all(sessions.map((session) => session.close()));
-      await server.close();
+      await Promise.all(servers.map((server) => server.close()));
     },
   };
+}
+
+function togetherOf(servers: readonly Server[]): AgentsBench['server'] {
+  return {
+    get sessions() {
+      return new Map(servers.flatMap((server) => [...server.sessions]));
+    },
+    relayStats() {
+      const stats = { forwarded: 0, recoded: 0, refused: 0, unknown: 0 };
+      for (const server of servers) {
+        const { forwarded, recoded, refused, unknown } = server.relayStats();
+        stats.forwarded += forwarded;
+        stats.recoded += recoded;
+        stats.refused += refused;
+        stats.unknown += unknown;
+      }
+      return stats;
+    },
+  };
+}
+
+function createAgentsServer(options: ServerOptions): Server {
+  return createServer({
+    limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },
+    ...options,
+    authenticate: ({ token = '' }) => {
+      const [principal = '', agentId] = token.split('/');
+      return principal === '' ? null : { principal, ...(agentId ? { agentId } : {}) };
+    },
+  });
 }
 
 /** The servers of one test. */

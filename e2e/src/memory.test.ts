@@ -43,7 +43,8 @@ const errors = (peer: RawPeer) =>
   );
 const codeOf = (frame: Uint8Array) =>
   /[a-z]+(_[a-z]+)+/.exec(Buffer.from(decodeLinkFrame(frame).rest).toString())?.[0];
-const memoryOf = (server: Server, id: string) => endpointOf(server.sessions.get(id) as Session).memory;
+const memoryOf = (server: Pick<Server, 'sessions'>, id: string) =>
+  endpointOf(server.sessions.get(id) as Session).memory;
 const budgetOf = (server: Server) => (server as unknown as { memory: MemoryBudget }).memory;
 /**
  * Up to 1 MiB of content that expands nearly as far as allowed, and fits in the first credit of a stream when

@@ -137,6 +137,7 @@ export class RelayBench {
     const policy = new Policy({}, this.#logger);
     this.#directory = new Directory({
       onConflict: 'takeOver',
+      key: new Uint8Array(32),
       policy,
       limits: FUZZ_LIMITS,
       clock: this.#clock,

@@ -49,6 +49,7 @@ export { SILENT_LOGGER } from './endpoint/ports.js';
 export { ByteReader, ByteWriter, varintLength, writeVarint } from './base/bytes.js';
 export { isSized } from './codec/body.js';
 export { createBodyCoder } from './codec/auto/coder.js';
+export { loadedEncodings } from './tokenizer/loaded.js';
 export { incompleteLength } from './tokenizer/stream-decoder.js';
 
 // Memory and rates

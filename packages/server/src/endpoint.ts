@@ -14,6 +14,8 @@ import { longestMessage } from './http/unfinished-message.js';
 export class ServerEndpoint extends Endpoint {
   /** Bodies of this session that wait to be written to other sessions. */
   relayed = 0;
+  /** Another node would code what this session is sent; its own does. */
+  readonly isRemote: boolean = false;
   /** Nothing but its resume token tells who the client is, as the server has no `authenticate`. */
   isAnonymous = false;
   #isAbandoned = false;

@@ -140,6 +140,7 @@ class SessionServer implements Server, ConnectionHost {
     const agents = createAgents(this.options);
     this.#directory = agents?.directory;
     this.#relay = agents?.relay;
+    if (agents !== undefined) this.leader?.relay(agents, (sessionId) => this.find(sessionId));
     warnIfLocal(this.options);
   }
 

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { systemClock } from '@parlance/protocol/internal';
 import type { ResolvedServerOptions } from '../options.js';
 import { Directory } from './directory.js';
@@ -5,16 +6,23 @@ import { Policy } from './policy.js';
 import { Relay } from './relay.js';
 
 /** The agents of a server: who they are, and what they say to each other. */
-interface Agents {
+export interface Agents {
   readonly directory: Directory;
   readonly relay: Relay;
 }
 
 /** `undefined` without agents. */
-export function createAgents({ agents, limits, logger }: ResolvedServerOptions): Agents | undefined {
+export function createAgents({ agents, limits, logger, node }: ResolvedServerOptions): Agents | undefined {
   if (agents === undefined) return undefined;
   const policy = new Policy(agents, logger);
   const { onConflict = 'takeOver' } = agents;
-  const directory = new Directory({ onConflict, policy, limits, clock: systemClock, logger });
+  const directory = new Directory({
+    onConflict,
+    policy,
+    key: node?.secrets[0] ?? randomBytes(32),
+    limits,
+    clock: systemClock,
+    logger,
+  });
   return { directory, relay: new Relay(directory, policy, logger) };
 }

@@ -32,6 +32,7 @@ function bench(isDecided = false) {
   const directory = new Directory({
     onConflict: 'takeOver',
     policy: { isDecided, mayList: (from, to) => isDecided || from.principal === to.principal },
+    key: new Uint8Array(32),
     limits: resolveLimits(),
     clock: { soon: (item) => void ticks.push(item) },
     logger: SILENT_LOGGER,

@@ -1,14 +1,11 @@
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHmac } from 'node:crypto';
 import {
   type AgentInfo,
   CloseCode,
-  type Compatibility,
   type Limits,
   type Logger,
-  type ModelIdentity,
   ProtocolError,
   type RequestHandler,
-  resolveCompatibility,
   type StringMap,
 } from '@parlance/protocol';
 import {
@@ -25,30 +22,31 @@ import {
 } from '@parlance/protocol/internal';
 import type { Refusal } from '../admission/admission.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import type { AgentName, Party, Policy } from './policy.js';
-
-/** An agent that is present: one session under one ID of one principal. */
-export interface Agent {
-  readonly id: string;
-  /** The name by which other principals know it. */
-  readonly address: string;
-  readonly party: Party;
-  readonly session: ServerEndpoint;
-  readonly description: AgentDescription;
-  /** Whether watchers have been notified that its connection is lost. */
-  isSuspended: boolean;
-  /** Increases with every change that watchers are notified of. */
-  version: number;
-}
+import { type Agent, infoOf } from './agent.js';
+import type { AgentName, Policy } from './policy.js';
+import type { RelayTarget } from './target.js';
 
 export interface DirectoryOptions {
   readonly onConflict: 'takeOver' | 'refuse';
   /** Decides whether a session may know of an agent. */
   readonly policy: Pick<Policy, 'mayList' | 'isDecided'>;
+  /** Derives addresses: random, or the secret of a cluster, so that all its nodes have the same. */
+  readonly key: Uint8Array;
   readonly limits: Limits;
   readonly clock: Pick<Clock, 'soon'>;
   readonly logger: Logger;
 }
+
+/** Is notified of the agents of this node, and notifies the directory of those of others. */
+export interface Cohort {
+  /** The agent has joined, or its state has changed. */
+  handlePresent(agent: Agent): void;
+  handleLeft(agent: Agent): void;
+  /** Whether the agent of another node that has the ID can still be there. */
+  isAlive(agent: Agent): boolean;
+}
+
+type Introduction = Pick<Agent, 'description' | 'stated'>;
 
 /** A session that watches for changes, and what it has been sent. Agents are identified by address. */
 interface Watcher {
@@ -70,15 +68,19 @@ const PIECE = 32;
  * at most one entry for each agent that is present or known to the watcher, however many join and leave.
  *
  * An agent ID belongs to its principal. Other principals know the agent by an opaque address, which is the same
- * whenever the agent is present: it is derived from principal and ID with a key that only this server has.
+ * whenever the agent is present: it is derived from principal and ID with a key that only this server has, or the nodes of
+ * its cluster have.
+ *
+ * Without a cluster, all agents are of this node. In a cluster, {@link Cohort} says which agents other nodes have.
  */
 export class Directory implements Sweepable {
   readonly #options: DirectoryOptions;
-  readonly #key = randomBytes(32);
   /** By principal, then by ID. */
   readonly #principals = new Map<string, Map<string, Agent>>();
   readonly #byAddress = new Map<string, Agent>();
-  readonly #claims = new WeakMap<ServerEndpoint, AgentDescription>();
+  readonly #claims = new WeakMap<ServerEndpoint, Introduction>();
+  /** `undefined` without a cluster. */
+  cohort: Cohort | undefined;
   /** At most one per session. */
   readonly #watchers = new Map<ServerEndpoint, Watcher>();
   /** Agents whose connection was lost or resumed since the last tick; watchers are sent only the final state. */
@@ -100,7 +102,7 @@ export class Directory implements Sweepable {
   }
 
   /** The agent of a session. */
-  agentOf(session: ServerEndpoint): Agent | undefined {
+  agentOf(session: RelayTarget): Agent | undefined {
     const { principal = '', agentId } = session;
     const agent = agentId === undefined ? undefined : this.#get(principal, agentId);
     return agent?.session === session ? agent : undefined;
@@ -122,9 +124,12 @@ export class Directory implements Sweepable {
       return undefined;
     }
     const holder = this.#get(session.principal ?? '', agentId);
-    if (holder !== undefined && this.#options.onConflict === 'refuse') return IN_USE;
+    if (this.#refuses(holder)) return IN_USE;
     try {
-      this.#claims.set(session, readAgent(extensions, this.#options.limits));
+      this.#claims.set(session, {
+        description: readAgent(extensions, this.#options.limits),
+        stated: extensions,
+      });
     } catch (error) {
       return {
         code: 'UNKNOWN',
@@ -137,28 +142,22 @@ export class Directory implements Sweepable {
 
   /** The session is established. */
   join(session: ServerEndpoint): void {
-    const description = this.#claims.get(session);
-    if (description === undefined || session.negotiated.extensions['agents'] === undefined) return;
+    const introduction = this.#claims.get(session);
+    if (introduction === undefined || session.negotiated.extensions['agents'] === undefined) return;
     const { principal = '' } = session;
     const id = session.agentId as string;
     const holder = this.#get(principal, id);
-    if (holder !== undefined && this.#options.onConflict === 'refuse') {
+    if (this.#refuses(holder)) {
       session.abort(new ProtocolError('forbidden', IN_USE.message));
       return;
     }
-    if (holder !== undefined) {
-      this.leave(holder.session);
-      holder.session.abort(new ProtocolError('taken_over', `a newer session is agent ${id}`));
-    }
+    if (holder !== undefined) this.#replace(holder);
     const party = Object.freeze({ id, principal });
-    const address = this.#addressOf(principal, id);
+    const address = this.addressOf(principal, id);
     const version = ++this.#version;
-    const agent = { id, address, party, session, description, isSuspended: false, version };
-    const agents = this.#principals.get(principal) ?? new Map<string, Agent>();
-    this.#principals.set(principal, agents);
-    agents.set(id, agent);
-    this.#byAddress.set(address, agent);
-    this.#announce(agent);
+    const agent = { id, address, party, session, ...introduction, isSuspended: false, version };
+    this.#add(agent);
+    this.cohort?.handlePresent(agent);
     session.listeners.add('state', (state) => {
       if (state === 'closing' || state === 'closed') this.leave(session);
       else this.#handleFlap(agent);
@@ -168,6 +167,53 @@ export class Directory implements Sweepable {
   leave(session: ServerEndpoint): void {
     const agent = this.agentOf(session);
     if (agent === undefined) return;
+    this.#remove(agent);
+    this.cohort?.handleLeft(agent);
+  }
+
+  /** An agent of another node is present, or has changed. */
+  addRemote(session: RelayTarget, description: AgentDescription, isSuspended: boolean): void {
+    const { principal = '', agentId: id = '' } = session;
+    const party = Object.freeze({ id, principal });
+    const address = this.addressOf(principal, id);
+    const version = ++this.#version;
+    this.#add({ id, address, party, session, description, stated: undefined, isSuspended, version });
+  }
+
+  removeRemote(session: RelayTarget): void {
+    const agent = this.agentOf(session);
+    if (agent !== undefined) this.#remove(agent);
+  }
+
+  /** Another node has a newer session under the agent ID of this one. */
+  endReplaced(session: ServerEndpoint): void {
+    const agent = this.agentOf(session);
+    if (agent === undefined) return;
+    this.#remove(agent);
+    session.abort(replaced(agent.id));
+  }
+
+  #refuses(holder: Agent | undefined): boolean {
+    if (holder === undefined || this.#options.onConflict !== 'refuse') return false;
+    return !holder.session.isRemote || this.cohort?.isAlive(holder) !== false;
+  }
+
+  #replace(holder: Agent): void {
+    this.#remove(holder);
+    // Another node ends its session when it learns of the new one.
+    if (!holder.session.isRemote) holder.session.abort(replaced(holder.id));
+  }
+
+  #add(agent: Agent): void {
+    const { id, address, party } = agent;
+    const agents = this.#principals.get(party.principal) ?? new Map<string, Agent>();
+    this.#principals.set(party.principal, agents);
+    agents.set(id, agent);
+    this.#byAddress.set(address, agent);
+    this.#announce(agent);
+  }
+
+  #remove(agent: Agent): void {
     const { id, address, party } = agent;
     const agents = this.#principals.get(party.principal);
     agents?.delete(id);
@@ -186,6 +232,7 @@ export class Directory implements Sweepable {
       agent.isSuspended = isSuspended;
       agent.version = ++this.#version;
       this.#announce(agent);
+      this.cohort?.handlePresent(agent);
     }
   }
 
@@ -276,10 +323,11 @@ export class Directory implements Sweepable {
   }
 
   /** Unguessable, and distinct from agent IDs, which contain no `~`. */
-  #addressOf(principal: string, id: string): string {
+  addressOf(principal: string, id: string): string {
     // As JSON, so that different pairs never give the same text.
     const name = JSON.stringify([principal, id]);
-    return `~${createHmac('sha256', this.#key).update(name).digest('base64url')}`;
+    const { key } = this.#options;
+    return `~${createHmac('sha256', key).update(ADDRESS).update(name).digest('base64url')}`;
   }
 
   /** A tick of the directory has failed; no session is at fault. */
@@ -305,37 +353,15 @@ export class Directory implements Sweepable {
   }
 }
 
+function replaced(id: string): ProtocolError {
+  return new ProtocolError('taken_over', `a newer session is agent ${id}`);
+}
+
+/** So that no signature is valid for something else. */
+const ADDRESS = 'parlance agent 1\n';
+
 const IN_USE: Refusal = {
   code: 'SECURITY_POLICY',
   message: 'another session of this principal already has this agent ID',
   closeCode: CloseCode.FORBIDDEN,
 };
-
-/**
- * @param name the name by which the asking session knows the agent.
- * @param isWatching whether the session watches: then it gets the state that was announced last, as changes follow.
- */
-function infoOf(
-  { isSuspended, session, description }: Agent,
-  name: string,
-  own: Agent | undefined,
-  isWatching: boolean,
-): AgentInfo {
-  const { algorithms, encoding } = session.negotiated;
-  const isAway = isWatching ? isSuspended : session.state === 'suspended';
-  return {
-    id: name,
-    address: name,
-    state: isAway ? 'suspended' : 'connected',
-    algorithms,
-    encodings: encoding === null ? [] : [encoding],
-    metadata: description.metadata,
-    identity: description.identity,
-    compatibility: compatibilityOf(own?.description.identity, description.identity),
-  };
-}
-
-function compatibilityOf(local: ModelIdentity | undefined, remote: ModelIdentity | undefined): Compatibility {
-  if (local !== undefined && remote !== undefined) return resolveCompatibility(local, remote);
-  return { mode: 'json', mapId: '', path: 'json_fallback' };
-}

@@ -1,10 +1,12 @@
 import type { Undelivered } from '@parlance/protocol';
 import type { Reservation } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
+import type { RelayTarget } from './target.js';
 
 /** A one-way message on its way to another session. */
 export interface PendingDelivery {
-  readonly source: ServerEndpoint;
+  readonly source: RelayTarget;
+  /** Of a sender at another node, which keeps account of the message itself; `undefined` of one at this node. */
+  readonly remote?: RemoteDelivery | undefined;
   /** As the sender named it. */
   readonly to: string;
   /** Its number among the sender's messages to that name. */
@@ -13,6 +15,12 @@ export interface PendingDelivery {
   readonly charge: number;
   /** The memory that it takes until then, if it had to be coded again. */
   readonly reservation: Reservation | undefined;
+}
+
+/** Tells the node of a sender about its message. */
+export interface RemoteDelivery {
+  handleWritten(): void;
+  handleConfirmed(): void;
 }
 
 interface Entry extends PendingDelivery {
@@ -29,8 +37,8 @@ export class DeliveryLog {
   #head = 0;
   #unwritten = 0;
 
-  add({ source, to, ordinal, charge, reservation }: PendingDelivery): void {
-    this.#entries.push({ source, to, ordinal, charge, reservation, frame: 0, isReleased: false });
+  add({ source, remote, to, ordinal, charge, reservation }: PendingDelivery): void {
+    this.#entries.push({ source, remote, to, ordinal, charge, reservation, frame: 0, isReleased: false });
   }
 
   /** The message that was added last could not be sent. */
@@ -55,6 +63,16 @@ export class DeliveryLog {
     return isReleased ? undefined : entry;
   }
 
+  /** Another node has refused the unwritten message at this place among them. Returns it. */
+  removeUnwritten(place: number): PendingDelivery | undefined {
+    return this.#entries.splice(this.#unwritten + place, 1)[0];
+  }
+
+  /** Forgets what the session has confirmed. */
+  handleConfirmed(confirmed: number): void {
+    this.#forget(confirmed);
+  }
+
   /** The messages that were never written. */
   unwritten(): readonly PendingDelivery[] {
     return this.#entries.slice(this.#unwritten).filter(({ isReleased }) => !isReleased);
@@ -66,18 +84,26 @@ export class DeliveryLog {
     this.#unwritten = this.#head;
   }
 
-  /** Empties the log of a session that is lost. Returns the reports to send; consecutive messages share one. */
-  takeLosses(confirmed: number): { readonly source: ServerEndpoint; readonly report: Undelivered }[] {
+  /**
+   * Empties the log of a session that is lost. Returns the reports to send; consecutive messages share one.
+   *
+   * @param isCertain whether what is not known to be written was not.
+   */
+  takeLosses(
+    confirmed: number,
+    isCertain = true,
+  ): { readonly source: RelayTarget; readonly report: Undelivered }[] {
     this.#forget(confirmed);
     const reports: {
-      source: ServerEndpoint;
+      source: RelayTarget;
       report: { -readonly [Key in keyof Undelivered]: Undelivered[Key] };
     }[] = [];
     /** The last report for each sender: order matters for each sender, not between them. */
-    const latest = new Map<ServerEndpoint, (typeof reports)[number]>();
-    for (const { source, to, ordinal, isReleased } of this.#entries.slice(this.#head)) {
+    const latest = new Map<RelayTarget, (typeof reports)[number]>();
+    for (const { source, remote, to, ordinal, isReleased } of this.#entries.slice(this.#head)) {
+      if (remote !== undefined) continue;
       // The page before may have received what was written.
-      const outcome = isReleased ? 'unknown' : 'not_sent';
+      const outcome = isReleased || !isCertain ? 'unknown' : 'not_sent';
       const last = latest.get(source)?.report;
       const next = last?.first === undefined ? undefined : last.first + last.count;
       if (last !== undefined && last.to === to && last.outcome === outcome && next === ordinal) {
@@ -95,7 +121,12 @@ export class DeliveryLog {
 
   #forget(confirmed: number): void {
     const entries = this.#entries;
-    while (this.#head < this.#unwritten && (entries[this.#head] as Entry).frame <= confirmed) this.#head++;
+    while (this.#head < this.#unwritten) {
+      const { frame, remote } = entries[this.#head] as Entry;
+      if (frame > confirmed) break;
+      this.#head++;
+      remote?.handleConfirmed();
+    }
     // Removing the first entry of a long array for every message would be quadratic.
     if (this.#head < COMPACT_AT || this.#head * 2 < entries.length) return;
     entries.splice(0, this.#head);

@@ -20,7 +20,7 @@ import type { BodyCoder } from '@parlance/protocol/internal';
 export function isSharedCoding(
   { codec, bytes }: Pick<ReceivedBody, 'codec' | 'bytes'>,
   from: Pick<Negotiated, 'encoding'>,
-  to: Negotiated,
+  to: Pick<Negotiated, 'algorithms' | 'encoding'>,
   awaited: ReadonlySet<LaterCodec>,
 ): boolean {
   if (codec === BodyCodec.AVP || (codec === BodyCodec.PLAIN && bytes.length === 0)) return true;

@@ -5,6 +5,7 @@ import type { Directory } from './directory.js';
 import { RelayedMessages } from './messages.js';
 import type { Policy } from './policy.js';
 import { RelayedRequests } from './requests.js';
+import type { RelayTarget } from './target.js';
 import { type RelayStats, Transit } from './transit.js';
 
 /**
@@ -14,19 +15,22 @@ import { type RelayStats, Transit } from './transit.js';
  */
 export class Relay {
   readonly #directory: Directory;
-  readonly #transit: Transit;
-  readonly #messages: RelayedMessages;
-  readonly #requests: RelayedRequests;
+  readonly transit: Transit;
+  readonly messages: RelayedMessages;
+  readonly requests: RelayedRequests;
+
+  /** A session of this node is over. */
+  onEnded: ((session: RelayTarget) => void) | undefined;
 
   constructor(directory: Directory, policy: Policy, logger: Logger) {
     this.#directory = directory;
-    this.#transit = new Transit(directory, policy, logger);
-    this.#messages = new RelayedMessages(this.#transit);
-    this.#requests = new RelayedRequests(this.#transit);
+    this.transit = new Transit(directory, policy, logger);
+    this.messages = new RelayedMessages(this.transit);
+    this.requests = new RelayedRequests(this.transit);
   }
 
   get stats(): RelayStats {
-    return this.#transit.stats;
+    return this.transit.stats;
   }
 
   /** Takes the events of `session` that are for other sessions: messages, requests and replies. */
@@ -34,24 +38,24 @@ export class Relay {
     switch (event.type) {
       case 'message':
         if (event.body.agent === undefined) return false;
-        this.#messages.take(session, event.body.agent, event.body, reservation);
+        this.messages.take(session, event.body.agent, event.body, reservation);
         return true;
       case 'request': {
         const { streamId, body } = event;
         if (body.agent === undefined) return false;
-        if (body.agent !== DIRECTORY) this.#requests.take(session, streamId, body.agent, body, reservation);
+        if (body.agent !== DIRECTORY) this.requests.take(session, streamId, body.agent, body, reservation);
         else void session.answer(streamId, body, this.#directory.handlerFor(session));
         return true;
       }
       case 'piece':
-        return this.#requests.takePiece(session, event.streamId, event.piece);
+        return this.requests.takePiece(session, event.streamId, event.piece);
       case 'part':
       case 'response':
       case 'end':
       case 'failure':
-        return this.#requests.takeReply(session, event, reservation);
+        return this.requests.takeReply(session, event, reservation);
       case 'cancel':
-        return this.#requests.cancel(session, event.streamId);
+        return this.requests.cancel(session, event.streamId);
       default:
         return false;
     }
@@ -61,32 +65,37 @@ export class Relay {
   memoryOf(session: ServerEndpoint, event: BodyEvent): number | undefined {
     const { body } = event;
     if (event.type === 'part' || event.type === 'response') {
-      const asker = this.#requests.askerOf(session, event.streamId);
-      return asker && this.#transit.memoryOf(body, session, asker);
+      const asker = this.requests.askerOf(session, event.streamId);
+      return asker && this.transit.memoryOf(body, session, asker);
     }
     if (body.agent === undefined || body.agent === DIRECTORY) return undefined;
-    const target = this.#transit.targetOf(session, body.agent, event.type, body);
-    return target === undefined ? 0 : this.#transit.memoryOf(body, session, target);
+    const target = this.transit.targetOf(session, body.agent, event.type, body);
+    return target === undefined ? 0 : this.transit.memoryOf(body, session, target);
   }
 
   /** There is no memory for a reply of `session`. Returns whether it answers another session. */
   refuse(session: ServerEndpoint, streamId: number, error: ProtocolError): boolean {
-    return this.#requests.fail(session, streamId, error);
+    return this.requests.fail(session, streamId, error);
   }
 
   /** Whether a stream of `session` leads to another session, in either direction. */
   isRelayed(session: ServerEndpoint, streamId: number): boolean {
-    return this.#requests.isRelayed(session, streamId);
+    return this.requests.isRelayed(session, streamId);
   }
 
   /** The page of `session` was loaded again. The streams of its former link end by their events. */
   handleRebuilt(session: ServerEndpoint, confirmed: number): void {
-    this.#messages.handleRebuilt(session, confirmed);
+    this.messages.handleRebuilt(session, confirmed);
   }
 
-  /** Releases all credit and memory that the ended session and its peers hold for each other. */
-  handleEnded(session: ServerEndpoint): void {
-    this.#requests.handleEnded(session);
-    this.#messages.handleEnded(session);
+  /**
+   * Releases all credit and memory that the ended session and its peers hold for each other.
+   *
+   * @param isCertain whether what is not known to be written was not. @default true
+   */
+  handleEnded(session: RelayTarget, isCertain = true): void {
+    this.requests.handleEnded(session);
+    this.messages.handleEnded(session, isCertain);
+    if (!session.isRemote) this.onEnded?.(session);
   }
 }

@@ -1,12 +1,12 @@
 import type { Reservation } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
 import type { PartText } from './recode.js';
+import type { RelayTarget } from './target.js';
 
 /** A request from one session to another, and the replies that are on their way back. */
 export class RelayedRequest {
-  readonly source: ServerEndpoint;
+  readonly source: RelayTarget;
   readonly sourceStream: number;
-  readonly target: ServerEndpoint;
+  readonly target: RelayTarget;
   /** The stream in the target's session, once it is open. */
   targetStream = 0;
   /** The requested agent, as its requester named it. */
@@ -26,9 +26,9 @@ export class RelayedRequest {
   readonly #reservation: Reservation | undefined;
 
   constructor(
-    source: ServerEndpoint,
+    source: RelayTarget,
     sourceStream: number,
-    target: ServerEndpoint,
+    target: RelayTarget,
     to: string,
     kind: 'request' | 'tensor',
     reservation?: Reservation,
@@ -65,15 +65,15 @@ export interface PeerState {
 
 /** The relayed requests of all sessions, found by either end. */
 export class RequestTable {
-  readonly #peers = new Map<ServerEndpoint, PeerState>();
+  readonly #peers = new Map<RelayTarget, PeerState>();
 
   /** The request that `source` has sent on this stream. */
-  sentBy(source: ServerEndpoint, sourceStream: number): RelayedRequest | undefined {
+  sentBy(source: RelayTarget, sourceStream: number): RelayedRequest | undefined {
     return this.#peers.get(source)?.sent.get(sourceStream);
   }
 
   /** The request that has reached `target` on this stream. */
-  receivedBy(target: ServerEndpoint, targetStream: number): RelayedRequest | undefined {
+  receivedBy(target: RelayTarget, targetStream: number): RelayedRequest | undefined {
     return this.#peers.get(target)?.received.get(targetStream);
   }
 
@@ -97,7 +97,7 @@ export class RequestTable {
   }
 
   /** Removes a session with its requests, and returns those. */
-  remove(session: ServerEndpoint): PeerState | undefined {
+  remove(session: RelayTarget): PeerState | undefined {
     const state = this.#peers.get(session);
     if (state === undefined) return undefined;
     this.#peers.delete(session);
@@ -108,7 +108,7 @@ export class RequestTable {
     return state;
   }
 
-  #of(session: ServerEndpoint): PeerState {
+  #of(session: RelayTarget): PeerState {
     let state = this.#peers.get(session);
     if (state === undefined) {
       state = { sent: new Map(), received: new Map(), answered: new Set() };

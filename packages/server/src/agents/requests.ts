@@ -3,9 +3,13 @@ import { type Reservation, TRANSFER_OVERHEAD, toProtocolError } from '@parlance/
 import type { ServerEndpoint } from '../endpoint.js';
 import { addressed } from './recode.js';
 import { RelayedRequest, RequestTable } from './relayed-request.js';
+import type { RelayTarget } from './target.js';
 import type { Transit } from './transit.js';
 
-type ReplyEvent = Extract<SessionEvent, { type: 'part' | 'response' | 'end' | 'failure' }>;
+/** The first piece of a tensor. */
+export type FirstPiece = Pick<BodyPiece, 'bytes' | 'totalLength' | 'charge'>;
+
+export type ReplyEvent = Extract<SessionEvent, { type: 'part' | 'response' | 'end' | 'failure' }>;
 type ReplyError = Extract<ReplyEvent, { type: 'failure' }>['error'];
 
 /** Requests, streams and tensors from agent to agent, and the replies to them. */
@@ -18,12 +22,12 @@ export class RelayedRequests {
   }
 
   /** Whether a stream of `session` leads to another session, in either direction. */
-  isRelayed(session: ServerEndpoint, streamId: number): boolean {
+  isRelayed(session: RelayTarget, streamId: number): boolean {
     return (this.#table.receivedBy(session, streamId) ?? this.#table.sentBy(session, streamId)) !== undefined;
   }
 
   /** The session that has sent `session` a request on this stream. */
-  askerOf(session: ServerEndpoint, streamId: number): ServerEndpoint | undefined {
+  askerOf(session: RelayTarget, streamId: number): RelayTarget | undefined {
     return this.#table.receivedBy(session, streamId)?.source;
   }
 
@@ -40,26 +44,55 @@ export class RelayedRequests {
       reservation?.release();
       return source.tell((core) => core.channel.end(sourceStream));
     }
-    const transit = this.#transit;
     try {
-      const { session: target } = transit.admit(source, to, 'request', body);
-      const request = new RelayedRequest(source, sourceStream, target, to, 'request', reservation);
-      const onWritten = (frame: number) => {
-        request.handleWritten(frame);
-        transit.returnCredit(source, sourceStream, body.charge);
-      };
-      const coded = addressed(
-        transit.convert(body, source, target),
-        transit.nameOf(source, target),
-        onWritten,
-        () => request.handleDropped(),
-      );
-      // Nothing is written before the command returns, so the request is in the table by then.
-      target.perform((core) => this.#table.add(request, core.channel.request(coded)));
+      const { session: target } = this.#transit.admit(source, to, 'request', body);
+      this.#pass(source, sourceStream, target, to, body, reservation);
     } catch (error) {
       reservation?.release();
       this.#refuse(source, sourceStream, to, error);
     }
+  }
+
+  /** A request whose node has admitted it. */
+  takeAdmitted(
+    source: RelayTarget,
+    sourceStream: number,
+    target: RelayTarget,
+    body: ReceivedBody,
+    reservation: Reservation | undefined,
+  ): void {
+    const to = target.agentId ?? '';
+    try {
+      this.#pass(source, sourceStream, target, to, body, reservation);
+    } catch (error) {
+      reservation?.release();
+      this.#refuse(source, sourceStream, to, error);
+    }
+  }
+
+  /** @throws {ProtocolError} if the body cannot be coded or sent. */
+  #pass(
+    source: RelayTarget,
+    sourceStream: number,
+    target: RelayTarget,
+    to: string,
+    body: ReceivedBody,
+    reservation: Reservation | undefined,
+  ): void {
+    const transit = this.#transit;
+    const request = new RelayedRequest(source, sourceStream, target, to, 'request', reservation);
+    const onWritten = (frame: number) => {
+      request.handleWritten(frame);
+      transit.returnCredit(source, sourceStream, body.charge);
+    };
+    const coded = addressed(
+      transit.convert(body, source, target),
+      transit.nameOf(source, target),
+      onWritten,
+      () => request.handleDropped(),
+    );
+    // Nothing is written before the command returns, so the request is in the table by then.
+    target.perform((core) => this.#table.add(request, core.channel.request(coded)), source);
   }
 
   /**
@@ -67,11 +100,20 @@ export class RelayedRequests {
    * whether the tensor is for another session.
    */
   takePiece(source: ServerEndpoint, sourceStream: number, piece: BodyPiece): boolean {
-    const { agent: to, bytes, charge } = piece;
+    const { agent: to } = piece;
     if (to !== undefined) {
       this.#takeTensor(source, sourceStream, to, piece);
       return true;
     }
+    return this.takeNextPiece(source, sourceStream, piece);
+  }
+
+  /** A piece after the first one. Returns whether its tensor is for another session. */
+  takeNextPiece(
+    source: RelayTarget,
+    sourceStream: number,
+    { bytes, charge }: Pick<BodyPiece, 'bytes' | 'charge'>,
+  ): boolean {
     const request = this.#table.sentBy(source, sourceStream);
     if (request === undefined) return false;
     const { target, targetStream } = request;
@@ -81,7 +123,7 @@ export class RelayedRequests {
   }
 
   /** Returns whether the event answers another session. */
-  takeReply(target: ServerEndpoint, event: ReplyEvent, reservation: Reservation | undefined): boolean {
+  takeReply(target: RelayTarget, event: ReplyEvent, reservation: Reservation | undefined): boolean {
     const request = this.#table.receivedBy(target, event.streamId);
     if (request === undefined) return false;
     const { source, sourceStream } = request;
@@ -100,7 +142,7 @@ export class RelayedRequests {
   }
 
   /** Ends a reply that cannot go on. Returns whether it answers another session. */
-  fail(target: ServerEndpoint, targetStream: number, error: ProtocolError): boolean {
+  fail(target: RelayTarget, targetStream: number, error: ProtocolError): boolean {
     const request = this.#table.receivedBy(target, targetStream);
     if (request === undefined) return false;
     const { source, sourceStream } = request;
@@ -110,15 +152,25 @@ export class RelayedRequests {
     return true;
   }
 
+  /** The node of `target` has refused a request. */
+  reject(target: RelayTarget, targetStream: number, error: ProtocolError): void {
+    const request = this.#table.receivedBy(target, targetStream);
+    if (request === undefined) return;
+    this.#table.handleAnswered(request);
+    request.handleDropped();
+    const reason = this.#transit.refuse(error, request.to);
+    request.source.tell((core) => core.channel.refuse(request.sourceStream, reason));
+  }
+
   /** Returns whether the cancelled request was for another session. */
-  cancel(source: ServerEndpoint, sourceStream: number): boolean {
+  cancel(source: RelayTarget, sourceStream: number): boolean {
     const request = this.#table.sentBy(source, sourceStream);
     // The cancel is answered when the target has answered it: until then the stream keeps its slot.
     request?.target.tell((core) => core.channel.cancel(request.targetStream));
     return request !== undefined;
   }
 
-  handleEnded(session: ServerEndpoint): void {
+  handleEnded(session: RelayTarget): void {
     const state = this.#table.remove(session);
     if (state === undefined) return;
     const { sent, received, answered } = state;
@@ -136,27 +188,52 @@ export class RelayedRequests {
 
   /** The first piece of a tensor. */
   #takeTensor(source: ServerEndpoint, sourceStream: number, to: string, piece: BodyPiece): void {
-    const { bytes: first, totalLength, charge } = piece;
     // It may have been cancelled while it waited for a scan or for memory.
     if (!source.core.channel.isWanted(sourceStream)) return;
-    const transit = this.#transit;
     try {
-      const { session: target } = transit.admit(source, to, 'tensor', undefined);
-      const request = new RelayedRequest(source, sourceStream, target, to, 'tensor');
-      const transfer = {
-        // The receiver finds out how much of the body is not the tensor.
-        payloadSize: Math.max(0, totalLength - TRANSFER_OVERHEAD),
-        totalLength,
-        first,
-        onFirstWritten: () => transit.returnCredit(source, sourceStream, charge),
-        agent: transit.nameOf(source, target),
-        onWritten: (frame: number) => request.handleWritten(frame),
-      };
-      target.perform((core) => this.#table.add(request, core.channel.transfer(transfer)));
-      transit.stats.forwarded++;
+      const { session: target } = this.#transit.admit(source, to, 'tensor', undefined);
+      this.#passTensor(source, sourceStream, target, to, piece);
     } catch (error) {
       this.#refuse(source, sourceStream, to, error);
     }
+  }
+
+  /** The first piece of a tensor whose node has admitted it. */
+  takeAdmittedTensor(
+    source: RelayTarget,
+    sourceStream: number,
+    target: RelayTarget,
+    piece: FirstPiece,
+  ): void {
+    const to = target.agentId ?? '';
+    try {
+      this.#passTensor(source, sourceStream, target, to, piece);
+    } catch (error) {
+      this.#refuse(source, sourceStream, to, error);
+    }
+  }
+
+  /** @throws {ProtocolError} if the tensor cannot be sent. */
+  #passTensor(
+    source: RelayTarget,
+    sourceStream: number,
+    target: RelayTarget,
+    to: string,
+    { bytes: first, totalLength, charge }: FirstPiece,
+  ): void {
+    const transit = this.#transit;
+    const request = new RelayedRequest(source, sourceStream, target, to, 'tensor');
+    const transfer = {
+      // The receiver finds out how much of the body is not the tensor.
+      payloadSize: Math.max(0, totalLength - TRANSFER_OVERHEAD),
+      totalLength,
+      first,
+      onFirstWritten: () => transit.returnCredit(source, sourceStream, charge),
+      agent: transit.nameOf(source, target),
+      onWritten: (frame: number) => request.handleWritten(frame),
+    };
+    target.perform((core) => this.#table.add(request, core.channel.transfer(transfer)), source);
+    if (!target.isRemote) transit.stats.forwarded++;
   }
 
   #relayReply(
@@ -234,7 +311,7 @@ export class RelayedRequests {
     });
   }
 
-  #refuse(source: ServerEndpoint, sourceStream: number, to: string, error: unknown): void {
+  #refuse(source: RelayTarget, sourceStream: number, to: string, error: unknown): void {
     const reason = this.#transit.refuse(error, to);
     source.tell((core) => core.channel.refuse(sourceStream, reason));
   }

@@ -8,9 +8,11 @@ import {
 } from '@parlance/protocol';
 import { guard, loggable, toProtocolError } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
-import type { Agent, Directory } from './directory.js';
+import type { Agent } from './agent.js';
+import type { Directory } from './directory.js';
 import type { Policy, RelayKind } from './policy.js';
 import { isSharedCoding, type PartText, passOn, recode } from './recode.js';
+import type { RelayTarget } from './target.js';
 
 /** Counts of a server's relay since it was created. */
 export interface RelayStats {
@@ -41,8 +43,8 @@ export class Transit {
   /** The last decision of {@link targetOf}, which {@link admit} uses once for the same body. */
   #admitted: { readonly body: ReceivedBody; readonly answer: Agent | ProtocolError } | undefined;
   /** Sessions whose credit was returned and has to be advertised. */
-  #due = new Set<ServerEndpoint>();
-  readonly #unreported = new WeakSet<ServerEndpoint>();
+  #due = new Set<RelayTarget>();
+  readonly #unreported = new WeakSet<RelayTarget>();
 
   constructor(directory: Directory, policy: Policy, logger: Logger) {
     this.#directory = directory;
@@ -85,21 +87,16 @@ export class Transit {
   }
 
   /** The name that `target` knows `source` by. */
-  nameOf(source: ServerEndpoint, target: ServerEndpoint): string | undefined {
-    if (source.principal === target.principal) return source.agentId;
-    return this.#directory.agentOf(source)?.address;
+  nameOf({ principal = '', agentId }: RelayTarget, target: RelayTarget): string | undefined {
+    if (agentId === undefined || principal === target.principal) return agentId;
+    return this.#directory.addressOf(principal, agentId);
   }
 
   /**
    * The session that a body is for; `undefined` if it may not go there. The decision is kept for the {@link admit}
    * that follows, unless the body has to wait in between.
    */
-  targetOf(
-    source: ServerEndpoint,
-    to: string,
-    kind: RelayKind,
-    body: ReceivedBody,
-  ): ServerEndpoint | undefined {
+  targetOf(source: ServerEndpoint, to: string, kind: RelayKind, body: ReceivedBody): RelayTarget | undefined {
     try {
       const answer = this.admit(source, to, kind, body);
       this.#admitted = { body, answer };
@@ -112,25 +109,29 @@ export class Transit {
   }
 
   /** Bytes of memory that a body of `from` takes on its way to `to`; 0 if it is forwarded unchanged. */
-  memoryOf(body: ReceivedBody, from: ServerEndpoint, to: ServerEndpoint): number {
+  memoryOf(body: ReceivedBody, from: RelayTarget, to: RelayTarget): number {
+    if (to.isRemote) return 0;
     if (isSharedCoding(body, from.negotiated, to.negotiated, to.core.awaitedCodecs)) return 0;
     return from.coder.decodedLength(body) + RECODED_OVERHEAD;
   }
 
   /**
-   * A body of `from` in a coding that `to` understands.
+   * A body of `from` in a coding that `to` understands. What goes to another node is coded there.
    *
    * @param stream the stream that the body is a part of.
    * @throws {ProtocolError} any error of decoding or coding.
    */
   convert(
     body: ReceivedBody,
-    from: ServerEndpoint,
-    to: ServerEndpoint,
+    from: RelayTarget,
+    to: RelayTarget,
     stream?: { partText: PartText | undefined },
   ): CodedBody {
     // Marked secret so that no context coding compares what two principals send.
     const secret = body.secret || from.principal !== to.principal;
+    // Only this session knows what a body in context refers to.
+    if (to.isRemote)
+      return passOn(body.content === undefined ? body : { ...body, bytes: body.content }, secret);
     if (isSharedCoding(body, from.negotiated, to.negotiated, to.core.awaitedCodecs)) {
       this.stats.forwarded++;
       return passOn(body, secret);
@@ -145,7 +146,7 @@ export class Transit {
    * Returns credit to `session`: what it sent is written, or never will be. This may run while another session
    * writes, so the session is pumped later.
    */
-  returnCredit(session: ServerEndpoint, streamId: number, charge: number): void {
+  returnCredit(session: RelayTarget, streamId: number, charge: number): void {
     // A fault here ends the session that gets the credit, not the one that writes.
     if (!guard(session, () => session.core.channel.consume(streamId, charge))) return;
     if (this.#due.size === 0) queueMicrotask(() => this.#pumpDue());
@@ -161,7 +162,7 @@ export class Transit {
   }
 
   /** A delivery report could not be sent. This is logged once for each session. */
-  handleUnreported(source: ServerEndpoint, { to, outcome }: Undelivered, error: unknown): void {
+  handleUnreported(source: RelayTarget, { to, outcome }: Undelivered, error: unknown): void {
     if (this.#unreported.has(source)) return;
     this.#unreported.add(source);
     const fields = { event: 'relay.unreported', session: source.id, to, outcome, err: loggable(error) };

@@ -2,7 +2,8 @@
  * Where the nodes of a cluster find each other. Create one with `memoryCluster()`, or with `redis(…)` of
  * `@parlance/server/redis`, and pass it as the option `cluster`.
  *
- * A backplane knows which nodes live, by a lease that each node renews. It learns of no session and of no message.
+ * A backplane knows which nodes live, by a lease that each node renews, and which agents they have. It learns of no other
+ * session and of no message.
  */
 export interface Backplane {
   /** What signs the tickets of nodes without an option `node.secret`; only nodes of one process can share it so. */
@@ -36,6 +37,31 @@ export interface BackplaneLink {
    * @throws {ProtocolError} as {@link renew}.
    */
   withdraw(incarnation: string): Promise<void>;
+  /**
+   * Writes or removes the entry of an agent, in one step.
+   *
+   * @param entry `undefined` removes it.
+   * @param expected whose entry this replaces: the holder of one, `null` for none, `undefined` for any.
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  putAgent(
+    key: string,
+    entry: AgentEntry | undefined,
+    expected: string | null | undefined,
+  ): Promise<AgentPut>;
+  /**
+   * The agents of all nodes.
+   *
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  agents(): Promise<AgentTable>;
+  /**
+   * What has changed after a position, oldest first: at most {@link MAX_CHANGES}. Waits a while for the first change.
+   *
+   * @returns `undefined` if not all changes since then are known any more: the table has to be read again.
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  changes(after: number): Promise<readonly AgentChange[] | undefined>;
   /** Closes the connection, if it is the backplane's own. Never rejects. */
   close(): Promise<void>;
 }
@@ -48,6 +74,33 @@ export interface ListedNode {
   readonly leaseMs: number;
 }
 
+/** An agent, as the node that has its session describes it. */
+export interface AgentEntry {
+  /** The ID of its session, without spaces. */
+  readonly holder: string;
+  readonly record: string;
+}
+
+export interface AgentPut {
+  /** Whether the entry was the expected one, so that it was replaced. */
+  readonly isDone: boolean;
+  /** The number of the change, or of the last one if there was none. */
+  readonly position: number;
+}
+
+export interface AgentTable {
+  readonly agents: ReadonlyMap<string, AgentEntry>;
+  /** The number of the last change that it contains; 0 is none. */
+  readonly position: number;
+}
+
+export interface AgentChange {
+  readonly position: number;
+  readonly key: string;
+  /** `undefined` if it was removed. */
+  readonly entry: AgentEntry | undefined;
+}
+
 export interface NodeList {
   readonly nodes: readonly ListedNode[];
   /** The clock of the engine, in Unix milliseconds. */
@@ -56,3 +109,7 @@ export interface NodeList {
 
 /** How long an engine may take for a call, in milliseconds. */
 export const ENGINE_TIMEOUT_MS = 1_000;
+/** Changes of agents that are remembered, about. */
+export const MAX_LOG = 10_000;
+/** Changes in one answer. */
+export const MAX_CHANGES = 500;

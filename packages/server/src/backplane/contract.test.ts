@@ -146,6 +146,50 @@ describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
     expect(nodes.map(({ incarnation }) => incarnation).sort()).toEqual([...names, 'last00'].sort());
   });
 
+  const entry = (holder: string, record = '{"a": "b c \u{1f600}"}') => ({ holder, record });
+
+  test('writes an agent for whom it is expected of, and for no other', async () => {
+    const link = connect();
+    expect(await link.putAgent('k', entry('s1'), null)).toEqual({ isDone: true, position: 1 });
+    expect(await link.putAgent('k', entry('s2'), null)).toEqual({ isDone: false, position: 1 });
+    expect(await link.putAgent('k', entry('s2'), 's')).toEqual({ isDone: false, position: 1 });
+    expect(await link.putAgent('k', undefined, 's2')).toEqual({ isDone: false, position: 1 });
+    expect((await link.agents()).agents).toEqual(new Map([['k', entry('s1')]]));
+    expect(await link.putAgent('k', entry('s1', ''), 's1')).toEqual({ isDone: true, position: 2 });
+    expect(await link.putAgent('k', entry('s3'), undefined)).toEqual({ isDone: true, position: 3 });
+    expect(await link.putAgent('k', undefined, 's3')).toEqual({ isDone: true, position: 4 });
+    expect(await link.agents()).toEqual({ agents: new Map(), position: 4 });
+  });
+
+  test('tells every node of every change of agents, in order', async () => {
+    const [a, b] = [connect(), connect()];
+    expect(await b.agents()).toEqual({ agents: new Map(), position: 0 });
+    const waiting = b.changes(0);
+    await a.putAgent('k', entry('s1'), undefined);
+    await a.putAgent('l', entry('s2'), undefined);
+    await b.putAgent('k', undefined, 's1');
+    expect((await waiting)?.[0]).toEqual({ position: 1, key: 'k', entry: entry('s1') });
+    expect(await a.changes(0)).toEqual([
+      { position: 1, key: 'k', entry: entry('s1') },
+      { position: 2, key: 'l', entry: entry('s2') },
+      { position: 3, key: 'k', entry: undefined },
+    ]);
+    expect(await a.changes(2)).toEqual([{ position: 3, key: 'k', entry: undefined }]);
+    expect(await a.changes(3)).toEqual([]);
+  });
+
+  test('says so if it has never made the changes that a node knows', async () => {
+    await connect().putAgent('k', entry('s1'), undefined);
+    expect(await connect().changes(2)).toBeUndefined();
+  });
+
+  test('lets one of many nodes have an agent', async () => {
+    const puts = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => connect().putAgent('k', entry(`s${i}`), null)),
+    );
+    expect(puts.filter(({ isDone }) => isDone)).toHaveLength(1);
+  });
+
   test('keeps two clusters apart', async () => {
     await connect().renew('aaaaaa', '', LONG_MS);
     cluster = engine.create();
@@ -235,6 +279,20 @@ withRedis(redisMissing ?? 'Redis', () => {
       message: expect.stringContaining('ECONNREFUSED'),
     });
     expect(String(error)).not.toContain('secret');
+  });
+
+  it('says so if it has forgotten changes of agents, or all of them', async () => {
+    const { url, client } = await start();
+    const link = connect(url);
+    for (let i = 0; i < 3; i++) await link.putAgent('k', { holder: 's', record: '' }, undefined);
+    await client.xdel('parlance:{agents}:log', '1-0');
+    expect(await link.changes(0)).toBeUndefined();
+    expect(await link.changes(1)).toHaveLength(2);
+    await client.flushall();
+    expect(await link.changes(3)).toBeUndefined();
+    expect(await link.agents()).toEqual({ agents: new Map(), position: 0 });
+    await link.putAgent('k', { holder: 's', record: '' }, null);
+    expect(await link.changes(0)).toHaveLength(1);
   });
 
   it('sweeps entries that are malformed', async () => {

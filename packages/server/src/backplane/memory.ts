@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Backplane, ListedNode } from './backplane.js';
+import { MemoryAgents } from './memory-agents.js';
 
 interface Lease {
   readonly record: string;
@@ -14,6 +15,7 @@ interface Lease {
  */
 export function memoryCluster(now: () => number = Date.now): Backplane {
   const leases = new Map<string, Lease>();
+  const agents = new MemoryAgents();
   const listed = (incarnation: string): ListedNode | undefined => {
     const lease = leases.get(incarnation);
     if (lease === undefined) return undefined;
@@ -37,6 +39,9 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
       async withdraw(incarnation) {
         leases.delete(incarnation);
       },
+      putAgent: async (key, entry, expected) => agents.put(key, entry, expected),
+      agents: async () => agents.table(),
+      changes: (after) => agents.changes(after),
       async close() {},
     }),
   };

@@ -1,7 +1,16 @@
 import { isProtocolError, ProtocolError } from '@parlance/protocol';
-import { type BackplaneLink, ENGINE_TIMEOUT_MS, type ListedNode, type NodeList } from './backplane.js';
+import {
+  type AgentChange,
+  type AgentEntry,
+  type AgentPut,
+  type AgentTable,
+  type BackplaneLink,
+  ENGINE_TIMEOUT_MS,
+  type ListedNode,
+  type NodeList,
+} from './backplane.js';
 import type { RedisCommands } from './redis-client.js';
-import { FIND, RENEW, type Script, WITHDRAW } from './scripts.js';
+import { AGENTS, CHANGES, FIND, PUT_AGENT, RENEW, type Script, WITHDRAW } from './scripts.js';
 
 /** Commands that may be unanswered, also beyond their time; with more, none is sent. Renewals have a share of their own. */
 const MAX_SEARCHES = 64;
@@ -11,25 +20,33 @@ interface Lane {
   readonly max: number;
   unanswered: number;
 }
+const MAX_PUTS = 64;
+/** How often Redis is asked for changes of agents, in milliseconds. A client that others use as well cannot block. */
+const POLL_MS = 100;
+const MAX_POLLS = 5;
 const OLDEST = [6, 2] as const;
 
 /** One node's connection to Redis. The engine is checked before the first command. */
 export class RedisLink implements BackplaneLink {
-  readonly #key: string;
+  readonly #keys: readonly [string];
+  readonly #agentKeys: readonly [string, string];
   readonly #open: () => Promise<RedisCommands>;
   #commands: Promise<RedisCommands> | undefined;
   #isChecked = false;
   readonly #searches: Lane = { max: MAX_SEARCHES, unanswered: 0 };
   readonly #others: Lane = { max: MAX_OTHERS, unanswered: 0 };
+  readonly #puts: Lane = { max: MAX_PUTS, unanswered: 0 };
 
-  constructor(key: string, open: () => Promise<RedisCommands>) {
-    this.#key = key;
+  /** @param prefix of every key. */
+  constructor(prefix: string, open: () => Promise<RedisCommands>) {
+    this.#keys = [`${prefix}:nodes`];
+    this.#agentKeys = [`${prefix}:{agents}`, `${prefix}:{agents}:log`];
     this.#open = open;
   }
 
   async renew(incarnation: string, record: string, leaseMs: number): Promise<NodeList> {
     const [now, ...fields] = listOf(
-      await this.#run(this.#others, RENEW, incarnation, record, String(leaseMs)),
+      await this.#run(this.#others, RENEW, this.#keys, incarnation, record, String(leaseMs)),
     );
     const nodes: ListedNode[] = [];
     for (let i = 0; i + 2 < fields.length; i += 3) {
@@ -40,13 +57,53 @@ export class RedisLink implements BackplaneLink {
   }
 
   async find(incarnation: string): Promise<ListedNode | undefined> {
-    const [leftMs, record] = listOf(await this.#run(this.#searches, FIND, incarnation));
+    const [leftMs, record] = listOf(await this.#run(this.#searches, FIND, this.#keys, incarnation));
     if (leftMs === undefined || record === undefined) return undefined;
     return { incarnation, leaseMs: Number(leftMs), record };
   }
 
   async withdraw(incarnation: string): Promise<void> {
-    await this.#run(this.#others, WITHDRAW, incarnation);
+    await this.#run(this.#others, WITHDRAW, this.#keys, incarnation);
+  }
+
+  async putAgent(
+    key: string,
+    entry: AgentEntry | undefined,
+    expected: string | null | undefined,
+  ): Promise<AgentPut> {
+    const text = entry === undefined ? '' : `${entry.holder} ${entry.record}`;
+    const holder = expected === undefined ? '*' : (expected ?? '');
+    const answer = await this.#run(this.#puts, PUT_AGENT, this.#agentKeys, key, text, holder);
+    const [isDone, position] = listOf(answer);
+    return { isDone: isDone === '1', position: Number(position) };
+  }
+
+  async agents(): Promise<AgentTable> {
+    const fields = listOf(await this.#run(this.#others, AGENTS, this.#agentKeys));
+    const agents = new Map<string, AgentEntry>();
+    let position = 0;
+    for (let i = 0; i + 1 < fields.length; i += 2) {
+      const [key = '', text = ''] = fields.slice(i, i + 2);
+      const entry = entryOf(text);
+      if (key === '') position = Number(text);
+      else if (entry !== undefined) agents.set(key, entry);
+    }
+    return { agents, position };
+  }
+
+  async changes(after: number): Promise<readonly AgentChange[] | undefined> {
+    for (let poll = 0; poll < MAX_POLLS; poll++) {
+      const fields = listOf(await this.#run(this.#others, CHANGES, this.#agentKeys, String(after)));
+      if (fields[0] === 'gap') return undefined;
+      const changes: AgentChange[] = [];
+      for (let i = 0; i + 2 < fields.length; i += 3) {
+        const [position, key = '', text = ''] = fields.slice(i, i + 3);
+        changes.push({ position: Number(position), key, entry: entryOf(text) });
+      }
+      if (changes.length > 0) return changes;
+      await new Promise<void>((resolve) => void setTimeout(resolve, POLL_MS).unref());
+    }
+    return [];
   }
 
   async close(): Promise<void> {
@@ -57,9 +114,14 @@ export class RedisLink implements BackplaneLink {
     );
   }
 
-  async #run(lane: Lane, { source, digest }: Script, ...args: string[]): Promise<unknown> {
+  async #run(
+    lane: Lane,
+    { source, digest }: Script,
+    keys: readonly string[],
+    ...args: string[]
+  ): Promise<unknown> {
     if (!this.#isChecked) await this.#check(lane);
-    const rest = ['1', this.#key, ...args];
+    const rest = [String(keys.length), ...keys, ...args];
     try {
       return await this.#send(lane, 'EVALSHA', digest, ...rest);
     } catch (error) {
@@ -91,7 +153,7 @@ export class RedisLink implements BackplaneLink {
       throw unsuitable(`Redis must not evict keys: set maxmemory-policy to noeviction (${found})`);
     }
     try {
-      await this.#send(lane, 'EVAL', FIND.source, '1', this.#key, '');
+      await this.#send(lane, 'EVAL', FIND.source, '1', this.#keys[0], '');
     } catch (error) {
       if (!isReply(error, 'ERR') && !isReply(error, 'NOPERM')) throw failed(error);
       throw unsuitable('this engine, or a proxy in front of it, runs no scripts (EVAL)', error);
@@ -150,6 +212,11 @@ function failed(cause: unknown): Error {
 
 function unsuitable(message: string, cause?: unknown): ProtocolError {
   return new ProtocolError('unsupported', message, { cause });
+}
+
+function entryOf(text: string): AgentEntry | undefined {
+  const at = text.indexOf(' ');
+  return at > 0 ? { holder: text.slice(0, at), record: text.slice(at + 1) } : undefined;
 }
 
 function listOf(reply: unknown): string[] {

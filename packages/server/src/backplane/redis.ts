@@ -4,7 +4,16 @@ import type { Backplane } from './backplane.js';
 import { adaptClient, type IoredisClient, type NodeRedisClient, openClient } from './redis-client.js';
 import { RedisLink } from './redis-link.js';
 
-export type { Backplane, BackplaneLink, ListedNode, NodeList } from './backplane.js';
+export type {
+  AgentChange,
+  AgentEntry,
+  AgentPut,
+  AgentTable,
+  Backplane,
+  BackplaneLink,
+  ListedNode,
+  NodeList,
+} from './backplane.js';
 export type { IoredisClient, NodeRedisClient } from './redis-client.js';
 
 export interface RedisOptions {
@@ -36,6 +45,6 @@ export function redis(options: RedisOptions): Backplane {
     throw new ProtocolError('invalid_option', 'redis: prefix must be 1 to 64 letters, digits or "_.:{}-"');
   const adapted = client && adaptClient(client);
   return {
-    connect: () => new RedisLink(`${prefix}:nodes`, async () => adapted ?? (await openClient(url as string))),
+    connect: () => new RedisLink(prefix, async () => adapted ?? (await openClient(url as string))),
   };
 }

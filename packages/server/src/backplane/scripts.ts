@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { MAX_CHANGES, MAX_LOG } from './backplane.js';
 
 /**
  * What a node asks of Redis, in Lua. There is one key, a hash from the incarnation of a node to the end of its lease and
@@ -54,6 +55,50 @@ return { ms, record }
 
 /** KEYS: the table. ARGV: incarnation. */
 export const WITHDRAW = script(`return redis.call('HDEL', KEYS[1], ARGV[1])`);
+
+/**
+ * The agents are a hash from their keys to `holder record`, and a stream of changes whose IDs count from 1-0 on. The field
+ * '' of the hash is the number of the last change. Both keys are in one slot.
+ *
+ * KEYS: hash, stream. ARGV: key; `holder record`, or '' to remove it; expected holder, '' for none, or '*' for any.
+ * Returns 1 or 0, and the number of the last change.
+ */
+export const PUT_AGENT = script(`
+local held = redis.call('HGET', KEYS[1], ARGV[1])
+local holder = held and string.match(held, '^[^ ]*') or ''
+if ARGV[3] ~= '*' and ARGV[3] ~= holder then
+  return { '0', redis.call('HGET', KEYS[1], '') or '0' }
+end
+if ARGV[2] == '' then redis.call('HDEL', KEYS[1], ARGV[1])
+else redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
+local number = redis.call('HINCRBY', KEYS[1], '', 1)
+if number == 1 then redis.call('DEL', KEYS[2]) end
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', ${MAX_LOG}, number .. '-0', 'k', ARGV[1], 'e', ARGV[2])
+return { '1', tostring(number) }
+`);
+
+/** KEYS: hash, stream. Returns the fields of the hash and their values. */
+export const AGENTS = script(`return redis.call('HGETALL', KEYS[1])`);
+
+/**
+ * KEYS: hash, stream. ARGV: the number of the last change that is known. Returns 'gap', or number, key and entry of each
+ * further change.
+ */
+export const CHANGES = script(`
+local last = tonumber(redis.call('HGET', KEYS[1], '') or '0')
+local after = tonumber(ARGV[1])
+if after == last then return {} end
+if after > last then return { 'gap' } end
+local found = redis.call('XRANGE', KEYS[2], '(' .. ARGV[1] .. '-0', '+', 'COUNT', ${MAX_CHANGES})
+if #found == 0 or found[1][1] ~= string.format('%.0f', after + 1) .. '-0' then return { 'gap' } end
+local changes = {}
+for _, change in ipairs(found) do
+  changes[#changes + 1] = string.match(change[1], '^%d+')
+  changes[#changes + 1] = change[2][2]
+  changes[#changes + 1] = change[2][4]
+end
+return changes
+`);
 
 function script(source: string): Script {
   return { source, digest: createHash('sha1').update(source).digest('hex') };

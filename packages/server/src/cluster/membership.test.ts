@@ -40,6 +40,9 @@ class Engine implements Backplane {
         check();
         await link.withdraw(incarnation);
       },
+      putAgent: async () => ({ isDone: true, position: 0 }),
+      agents: async () => ({ agents: new Map(), position: 0 }),
+      changes: async () => [],
       close: async () => {},
     };
   }

@@ -4,6 +4,8 @@ import { CloseCode, type Logger, ResumeRefusal, type Subprotocol } from '@parlan
 import { incarnationOf, type MemoryBudget, newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Identity, Refusal } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
+import type { Agents } from '../agents/create.js';
+import type { ServerEndpoint } from '../endpoint.js';
 import { addressKey } from '../http/addresses.js';
 import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
@@ -13,7 +15,9 @@ import { ABANDONED, type Answer, Ask } from './ask.js';
 import { Lead } from './lead.js';
 import { type KnownNode, Membership } from './membership.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
-import { PEER_PATH, PeerPort, TICKET_SCHEME } from './peer-port.js';
+import { PEER_PATH, PeerPort, RELAY_PATH, TICKET_SCHEME } from './peer-port.js';
+import { RELAY_SUBPROTOCOL, RelayPeers, relayWebSocket } from './relay-peers.js';
+import { Roster } from './roster.js';
 import { digestOf, isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
 
 /** A client that wants to resume a session that is not here. */
@@ -74,6 +78,7 @@ export class ClusterNode implements Leader {
   readonly #membership: Membership;
   readonly #leads = new Set<Lead>();
   readonly #silent = new Set<string>();
+  #relayed: { readonly peers: RelayPeers; readonly roster: Roster } | undefined;
   #port: PeerPort | undefined;
   #isClosed = false;
   #stopTicks: () => void = () => {};
@@ -104,9 +109,50 @@ export class ClusterNode implements Leader {
   get nodes(): number {
     return this.#membership.size;
   }
+  /** Requests between agents of this node and of others that are not over. */
+  get openRequests(): number {
+    return this.#relayed?.peers.openRequests ?? 0;
+  }
   /** Connections that this node leads to others. */
   get led(): number {
     return this.#leads.size;
+  }
+
+  /** Lets agents of this node and of others know and reach each other. Called before {@link start}. */
+  relay({ directory, relay }: Agents, findSession: (sessionId: string) => ServerEndpoint | undefined): void {
+    const { options, memory } = this.#host;
+    const { limits, logger, agents } = options;
+    const isNodeAlive = (incarnation: string) => this.#membership.isAlive(incarnation);
+    const webSocket = relayWebSocket(this.#webSocket, limits);
+    const peers = new RelayPeers({
+      options,
+      memory,
+      directory,
+      relay,
+      findSession,
+      locate: async (incarnation) =>
+        this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation)),
+      isNodeAlive,
+      dialing: ({ incarnation, address }) => ({
+        ...webSocket,
+        url: `${address.replace(/\/$/, '')}${RELAY_PATH}`,
+        subprotocol: RELAY_SUBPROTOCOL,
+        headers: { authorization: `${TICKET_SCHEME} ${this.#tickets.issueRelay(incarnation)}` },
+        tls: clientSide(this.#options.tls),
+      }),
+    });
+    const roster = new Roster({
+      link: this.#options.backplane.connect(),
+      incarnation: this.incarnation,
+      directory,
+      onConflict: agents?.onConflict ?? 'takeOver',
+      limits,
+      logger,
+      now: () => systemClock.now(),
+      isNodeAlive,
+      targetOf: (node, agent) => peers.targetOf(node, agent),
+    });
+    this.#relayed = { peers, roster };
   }
 
   /**
@@ -126,6 +172,11 @@ export class ClusterNode implements Leader {
       logger: this.#logger,
       adapter: createWebSocketAdapter(this.#webSocket),
       accept: (ticket) => this.#tickets.accept(ticket),
+      relay: this.#relayed && {
+        adapter: createWebSocketAdapter(relayWebSocket(this.#webSocket, this.#host.options.limits)),
+        accept: (ticket) => this.#tickets.acceptRelay(ticket),
+        onWire: (wire, source) => this.#relayed?.peers.accept(wire, source),
+      },
       hasSession: (sessionId) => this.#host.find(sessionId) !== undefined,
       onWire: (wire, request, ticket) => this.#host.onPassed(wire, request, ticket),
     });
@@ -144,6 +195,7 @@ export class ClusterNode implements Leader {
     // The server was closed meanwhile.
     if (this.#isClosed) return await opened.close();
     this.#port = opened;
+    await this.#relayed?.roster.start();
     this.#stopTicks = repeat(TICK_MS, () => this.#tick(), this.#logger);
     this.#logger.info({ event: 'node.listening', node: incarnation, address }, 'listening for other nodes');
   }
@@ -151,6 +203,8 @@ export class ClusterNode implements Leader {
   #tick(): void {
     this.#tickets.sweep();
     for (const lead of this.#leads) lead.handleTick();
+    this.#relayed?.roster.handleTick();
+    this.#relayed?.peers.handleTick();
   }
 
   /** Ends the connections that are led from here, so that their clients come back to other nodes. */
@@ -163,6 +217,8 @@ export class ClusterNode implements Leader {
     this.#isClosed = true;
     this.leave();
     this.#stopTicks();
+    await this.#relayed?.roster.stop();
+    this.#relayed?.peers.close();
     await this.#membership.stop();
     await this.#port?.close();
     this.#port = undefined;

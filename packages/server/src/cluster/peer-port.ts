@@ -20,6 +20,8 @@ import type { Ticket, TicketRefusal } from './ticket.js';
 
 /** The path of the port, and the scheme of its tickets. */
 export const PEER_PATH = '/parlance/peer';
+/** The path of connections on which nodes relay what their agents send. */
+export const RELAY_PATH = '/parlance/relay';
 export const TICKET_SCHEME = 'Parlance';
 
 /** Connections that have not shown a ticket; beyond them the oldest one is closed. */
@@ -30,6 +32,12 @@ const MAX_HEADER_SIZE = 3 * maxHeaderSize + 8 * 1024;
 const LOG_INTERVAL_MS = 60_000;
 const MAX_LOGGED = 1_000;
 
+export interface RelayPort {
+  readonly adapter: WebSocketAdapter;
+  readonly accept: (ticket: string) => { readonly source: string } | TicketRefusal;
+  readonly onWire: (wire: ServerWire, source: string) => void;
+}
+
 export interface PeerPortOptions {
   readonly host: string;
   readonly port: number;
@@ -38,6 +46,8 @@ export interface PeerPortOptions {
   readonly logger: Logger;
   readonly adapter: WebSocketAdapter;
   readonly accept: (ticket: string) => Ticket | TicketRefusal;
+  /** For connections on which another node relays what its agents send. */
+  readonly relay?: RelayPort | undefined;
   readonly hasSession: (sessionId: string) => boolean;
   readonly onWire: (wire: ServerWire, request: IncomingMessage, ticket: Ticket) => void;
 }
@@ -120,10 +130,12 @@ export class PeerPort {
   }
 
   #handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    const { accept, adapter, hasSession, logger, onWire } = this.#options;
+    const { accept, adapter, hasSession, logger, onWire, relay } = this.#options;
     socket.on('error', () => {});
     try {
-      if (pathOf(request) !== PEER_PATH) return refuseUpgrade(socket, 404, `The path is ${PEER_PATH}.`);
+      const path = pathOf(request);
+      const isRelay = relay !== undefined && path === RELAY_PATH;
+      if (path !== PEER_PATH && !isRelay) return refuseUpgrade(socket, 404, `The path is ${PEER_PATH}.`);
       const subprotocol: Subprotocol | undefined = chooseSubprotocol(
         request.headers['sec-websocket-protocol'],
       );
@@ -131,6 +143,17 @@ export class PeerPort {
         return refuseUpgrade(socket, 400, 'Not an upgrade of a node.');
       const [scheme, text = '', ...rest] = (request.headers.authorization ?? '').split(' ');
       const isTicket = scheme === TICKET_SCHEME && rest.length === 0;
+      if (isRelay) {
+        const peer = isTicket ? relay.accept(text) : 'wrong';
+        if (typeof peer === 'string') {
+          this.#report(request, peer);
+          return refuseUpgrade(socket, STATUS[peer], 'The ticket is not accepted.');
+        }
+        this.#strangers.delete(keyOf(request.socket));
+        return relay.adapter.upgrade(request, socket, head, subprotocol, (wire) =>
+          relay.onWire(wire, peer.source),
+        );
+      }
       const ticket = isTicket ? accept(text) : 'wrong';
       if (typeof ticket === 'string') {
         this.#report(request, ticket);

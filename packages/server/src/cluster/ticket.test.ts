@@ -179,3 +179,30 @@ describe('the proof of an address', () => {
     expect(isProven(secrets, incarnation, address, given)).toBe(false);
   });
 });
+
+describe('a ticket for a connection that relays', () => {
+  it('says which node it is of, once and at one node', () => {
+    const ticket = node('source').issueRelay('ownerA');
+    expect(node('ownerB').acceptRelay(ticket)).toBe('other_node');
+    const owner = node('ownerA');
+    expect(owner.acceptRelay(ticket)).toEqual({ source: 'source' });
+    expect(owner.acceptRelay(ticket)).toBe('replayed');
+    time += TICKET_TTL_MS + 1;
+    expect(owner.acceptRelay(ticket)).toBe('expired');
+  });
+
+  it('is not one for a client, nor the reverse', () => {
+    expect(node('ownerA').accept(node('source').issueRelay('ownerA'))).toBe('wrong');
+    expect(node('ownerA').acceptRelay(node('source').issue('ownerA', CLIENT))).toBe('wrong');
+  });
+
+  it('is not accepted with another secret, or changed', () => {
+    const ticket = node('source').issueRelay('ownerA');
+    expect(node('ownerA', [OTHER]).acceptRelay(ticket)).toBe('wrong');
+    expect(node('ownerA').acceptRelay(forge(ticket, (content) => content.splice(2, 1, 'liar00')))).toBe(
+      'wrong',
+    );
+    expect(node('ownerA').acceptRelay('')).toBe('wrong');
+    expect(node('ownerA').acceptRelay(`${ticket}.`)).toBe('wrong');
+  });
+});

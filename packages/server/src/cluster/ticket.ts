@@ -99,7 +99,31 @@ export class Tickets {
     if (rest.length > 0 || !verify(this.#secrets, TICKET, payload, signature)) return 'wrong';
     const content = readContent(payload);
     if (content === undefined) return 'wrong';
-    const [, target, source, time, nonce] = content;
+    const refusal = this.#admit(content);
+    return refusal ?? { source: content[2], ...clientOf(content) };
+  }
+
+  /** A ticket for the connection on which this node relays to the node `target`. */
+  issueRelay(target: string): string {
+    const nonce = randomBytes(NONCE_BYTES).toString('base64');
+    const content: RelayContent = [VERSION, target, this.#incarnation, this.#now(), nonce];
+    const payload = Buffer.from(JSON.stringify(content));
+    const signature = sign(this.#secrets[0] as Uint8Array, RELAY, payload);
+    return `${payload.toString('base64url')}.${signature.toString('base64url')}`;
+  }
+
+  /** Accepts a ticket of {@link issueRelay} once. */
+  acceptRelay(text: string): { readonly source: string } | TicketRefusal {
+    const [encoded = '', signature = '', ...rest] = text.split('.', 3);
+    const payload = Buffer.from(encoded, 'base64url');
+    if (rest.length > 0 || !verify(this.#secrets, RELAY, payload, signature)) return 'wrong';
+    const content = readRelayContent(payload);
+    if (content === undefined) return 'wrong';
+    return this.#admit(content) ?? { source: content[2] };
+  }
+
+  /** Remembers a ticket, so that none is accepted twice. */
+  #admit([, target, , time, nonce]: RelayContent | Content): TicketRefusal | undefined {
     if (target !== this.#incarnation) return 'other_node';
     const now = this.#now();
     if (Math.abs(now - time) > TICKET_TTL_MS) return 'expired';
@@ -107,7 +131,7 @@ export class Tickets {
     if (this.#seen.size >= this.#maxRemembered) this.#forget(now);
     if (this.#seen.size >= this.#maxRemembered) return 'full';
     this.#seen.set(nonce, time + TICKET_TTL_MS);
-    return { source, ...clientOf(content) };
+    return undefined;
   }
 
   /** Forgets tickets that have expired. */
@@ -152,6 +176,7 @@ function addressPayload(incarnation: string, address: string): Buffer {
 
 /** What is signed, so that no signature is valid for something else. */
 const TICKET = 'parlance ticket 1\n';
+const RELAY = 'parlance relay 1\n';
 const ADDRESS = 'parlance node 1\n';
 
 function sign(secret: Uint8Array, purpose: string, payload: Uint8Array): Buffer {
@@ -193,6 +218,8 @@ type Content = readonly [
   headers: IncomingHttpHeaders,
 ];
 
+type RelayContent = readonly [version: number, target: string, source: string, time: number, nonce: string];
+
 function clientOf(content: Content): LedClient {
   const [, , , , , sessionId, helloDigest, subprotocol, principal, agentId, expiresAt, ip] = content;
   const [isForwarded, headers] = content.slice(-2) as [boolean, IncomingHttpHeaders];
@@ -202,16 +229,34 @@ function clientOf(content: Content): LedClient {
 
 /** `undefined` for the payload of another version, or of a node that is wrong about the format. */
 function readContent(payload: Buffer): Content | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(payload.toString('utf8'));
-  } catch {
-    return undefined;
-  }
+  const value = parse(payload);
   return isContent(value) ? value : undefined;
 }
 
+function readRelayContent(payload: Buffer): RelayContent | undefined {
+  const value = parse(payload);
+  return isRelayContent(value) ? value : undefined;
+}
+
+function isRelayContent(value: unknown): value is RelayContent {
+  return (
+    Array.isArray(value) &&
+    value.length === RELAY_FIELDS &&
+    value.every((field, i) => CHECKS[i]?.(field) === true)
+  );
+}
+
+function parse(payload: Buffer): unknown {
+  try {
+    return JSON.parse(payload.toString('utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
 const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
+/** The first fields of both kinds of tickets. */
+const RELAY_FIELDS = 5;
 const CHECKS: readonly ((value: unknown) => boolean)[] = [
   (version) => version === VERSION,
   isText,

@@ -1,4 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
+import { keyOf } from '../keys.js';
 import {
   type OwnedName,
   READ_PARTS,
@@ -10,7 +11,6 @@ import {
   type ReplyPieces,
   SMALL_END,
 } from './log.js';
-import { keyOf } from './owner.js';
 import { metadataOf } from './record.js';
 import { RecordStore } from './record-store.js';
 import { SharedReplies } from './shared-replies.js';

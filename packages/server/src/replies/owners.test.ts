@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ServerEndpoint } from '../endpoint.js';
-import { keyOf, ownerOfPrincipal, ownerOfSession } from './owner.js';
+import { keyOf } from '../keys.js';
+import { ownerOfPrincipal, ownerOfSession } from './owner.js';
 import { Owners } from './owners.js';
 
 /** Texts of the characters that keys are made of, and of broken ones. */

@@ -71,7 +71,7 @@ class Recorder implements ReplyRecorder {
     });
   }
 
-  discard(): void {
+  discard(): undefined {
     this.isDiscarded = true;
   }
 

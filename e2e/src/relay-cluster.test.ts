@@ -1,0 +1,265 @@
+import { type AddressInfo, createServer as createNetServer } from 'node:net';
+import { type ClientOptions, connect, type Session, type Undelivered } from '@parlance/client';
+import { createServer, memoryCluster, type Server, type ServerOptions } from '@parlance/server';
+import { redis } from '@parlance/server/redis';
+import { afterEach, describe, expect, it } from 'vitest';
+import WebSocket from 'ws';
+import { redisMissing, startRedis } from '../../packages/server/src/backplane/testing/redis-server.js';
+import { nextMessage } from './agents.js';
+import { createCuttingProxy } from './cutting-proxy.js';
+import { failure } from './peers.js';
+
+/** Agents on several nodes: how they find each other, and what they learn when nodes lose each other. */
+
+const open: (() => PromiseLike<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of open.splice(0).reverse()) await close();
+});
+
+async function node(options: ServerOptions): Promise<{ readonly server: Server; readonly port: number }> {
+  const server = createServer({
+    limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },
+    authenticate: ({ token = '' }) => {
+      const [principal = '', agentId] = token.split('/');
+      return { principal, ...(agentId ? { agentId } : {}) };
+    },
+    ...options,
+  });
+  const { port } = await server.listen();
+  open.push(() => server.close());
+  return { server, port };
+}
+
+async function agent(port: number, token: string, options: ClientOptions = {}): Promise<Session> {
+  const session = await connect(`ws://127.0.0.1:${port}/session`, { WebSocket, token, ...options });
+  open.push(() => session.close());
+  return session;
+}
+
+const namesOf = async (session: Session) =>
+  (await session.agents()).list.map(({ id, state }) => `${id} ${state}`).sort();
+
+async function freePort(): Promise<number> {
+  const server = createNetServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** Two nodes, of which the second is reached by the first through a proxy. */
+async function pair(options: ServerOptions = {}) {
+  const cluster = memoryCluster();
+  const port = await freePort();
+  const proxy = await createCuttingProxy(port);
+  open.push(() => proxy[Symbol.asyncDispose]());
+  const near = await node({ cluster, ...options });
+  const far = await node({
+    cluster,
+    node: { listen: { port }, advertise: `ws://127.0.0.1:${proxy.port}` },
+    ...options,
+  });
+  return { near, far, proxy };
+}
+
+describe('agents on two nodes', () => {
+  it('see each other join, lose their connection, and leave', async () => {
+    const { near, far } = await pair();
+    const planner = await agent(near.port, 'acme/planner');
+    const changes: string[] = [];
+    const watching = (async () => {
+      for await (const { type, agent: each } of await planner.agents()) changes.push(`${each.id} ${type}`);
+    })();
+    watching.catch(() => {});
+    const worker = await agent(far.port, 'acme/worker', { agent: { metadata: { skills: ['sums'] } } });
+    await agent(far.port, 'other/stranger');
+    await expect.poll(() => changes).toEqual(['worker joined']);
+    expect((await planner.agents()).get('worker')).toMatchObject({
+      state: 'connected',
+      metadata: { skills: ['sums'] },
+    });
+    await worker.close();
+    await expect.poll(() => changes).toEqual(['worker joined', 'worker left']);
+  });
+
+  it('have the same address at every node', async () => {
+    const { near, far } = await pair({ agents: { authorize: () => true } });
+    const lists: (readonly string[])[] = [];
+    await agent(far.port, 'other/worker');
+    for (const { port } of [near, far]) {
+      const asker = await agent(port, `acme/asker-${port}`);
+      const { list } = await asker.agents();
+      lists.push(list.map(({ address }) => address).filter((address) => address.startsWith('~')));
+    }
+    expect(lists[0]).toHaveLength(1);
+    expect(lists[1]).toEqual(lists[0]);
+  });
+
+  it('take an agent ID over from the other node', async () => {
+    const { near, far } = await pair();
+    const older = await agent(near.port, 'acme/worker', { onRequest: () => 'old' });
+    const ended = new Promise((resolve) => older.on('error', resolve));
+    const asker = await agent(near.port, 'acme/asker');
+    expect((await asker.request('x', { to: 'worker' })).text).toBe('old');
+    await agent(far.port, 'acme/worker', { onRequest: () => 'new' });
+    expect(await ended).toMatchObject({ code: 'taken_over' });
+    expect((await asker.request('x', { to: 'worker' })).text).toBe('new');
+  });
+
+  it('are refused an agent ID that the other node has', async () => {
+    const { near, far } = await pair({ agents: { onConflict: 'refuse' } });
+    const older = await agent(near.port, 'acme/worker');
+    expect(await failure(agent(far.port, 'acme/worker'))).toMatchObject({ code: 'rejected' });
+    await older.close();
+    await expect
+      .poll(() =>
+        agent(far.port, 'acme/worker').then(
+          () => true,
+          () => false,
+        ),
+      )
+      .toBe(true);
+  });
+
+  it('fails requests and reports messages as unknown if the nodes lose each other', async () => {
+    const { near, far, proxy } = await pair();
+    const planner = await agent(near.port, 'acme/planner');
+    let asked = 0;
+    await agent(far.port, 'acme/worker', {
+      onRequest: async (_request, { signal }) => {
+        asked++;
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        return 'late';
+      },
+    });
+    const reports: Undelivered[] = [];
+    planner.on('undelivered', (report) => reports.push(report));
+    const lost = failure(planner.request('x', { to: 'worker' }));
+    await expect.poll(() => asked).toBe(1);
+    // Nothing gets through, and nobody is told.
+    proxy.freeze();
+    await planner.send('a', { to: 'worker' });
+    await planner.send('b', { to: 'worker' });
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    proxy.cut();
+    expect(await lost).toMatchObject({
+      code: 'peer_gone',
+      message: expect.stringContaining('may have begun'),
+    });
+    await expect
+      .poll(() => reports)
+      .toEqual([{ to: 'worker', outcome: 'unknown', reason: 'peer_gone', first: 1, count: 2 }]);
+    // The next one goes on a new connection.
+    await planner.send('c', { to: 'worker' });
+  });
+
+  it('reports messages as not sent if their node cannot be reached', async () => {
+    const { near, far, proxy } = await pair();
+    const planner = await agent(near.port, 'acme/planner');
+    const worker = await agent(far.port, 'acme/worker');
+    proxy.refuse(true);
+    const report = new Promise<Undelivered>((resolve) => planner.on('undelivered', resolve));
+    await planner.send('a', { to: 'worker' });
+    expect(await report).toEqual({
+      to: 'worker',
+      outcome: 'not_sent',
+      reason: 'peer_gone',
+      first: 1,
+      count: 1,
+    });
+    expect(await failure(planner.request('x', { to: 'worker' }))).toMatchObject({
+      code: 'peer_gone',
+      message: expect.stringContaining('never had'),
+    });
+    proxy.refuse(false);
+    await planner.send('b', { to: 'worker' });
+    expect((await nextMessage(worker)).text).toBe('b');
+  });
+
+  it('keeps messages in order, whatever happens to the connection between the nodes', async () => {
+    const { near, far, proxy } = await pair();
+    const planner = await agent(near.port, 'acme/planner');
+    const worker = await agent(far.port, 'acme/worker');
+    const got: number[] = [];
+    void (async () => {
+      for await (const message of worker) got.push(Number(message.text));
+    })();
+    const missing = new Set<number>();
+    planner.on('undelivered', ({ first = 1, count }) => {
+      for (let i = 0; i < count; i++) missing.add(first - 1 + i);
+    });
+    const COUNT = 2_000;
+    for (let i = 0; i < COUNT; i++) {
+      await planner.send(String(i), { to: 'worker' });
+      if (i % 200 === 100) {
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        proxy.cut();
+      }
+    }
+    await expect.poll(() => new Set([...got, ...missing]).size, { timeout: 10_000 }).toBe(COUNT);
+    expect(got).toEqual([...new Set(got)].sort((a, b) => a - b));
+  });
+});
+
+/** Requests that a node still knows. */
+const openRequests = ({ server }: { readonly server: Server }) =>
+  (server as unknown as { readonly leader: { readonly openRequests: number } }).leader.openRequests;
+
+describe('a node', () => {
+  it('forgets requests that are answered, cancelled, refused, or whose asker has left', async () => {
+    const { near, far } = await pair();
+    const planner = await agent(near.port, 'acme/planner');
+    const leaver = await agent(near.port, 'acme/leaver');
+    let asked = 0;
+    await agent(far.port, 'acme/worker', {
+      async *onRequest({ text }, { signal }) {
+        asked++;
+        if (text === 'fail') throw new Error('failed');
+        yield 'part';
+        if (text === 'wait') await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      },
+    });
+    const to = 'worker';
+    for (let i = 0; i < 20; i++) {
+      await planner.request('x', { to });
+      await failure(planner.request('fail', { to }));
+    }
+    const controller = new AbortController();
+    const cancelled = failure(planner.request('wait', { to, signal: controller.signal }));
+    const left = failure(leaver.request('wait', { to }));
+    await expect.poll(() => asked).toBe(42);
+    expect([openRequests(near), openRequests(far)]).toEqual([2, 2]);
+    controller.abort();
+    await cancelled;
+    void leaver.close();
+    await left;
+    await expect.poll(() => [openRequests(near), openRequests(far)]).toEqual([0, 0]);
+  });
+});
+
+describe.skipIf(redisMissing !== undefined)(`agents on nodes that share ${redisMissing ?? 'a Redis'}`, () => {
+  it('find each other, and cost the engine nothing for a message', async () => {
+    const engine = await startRedis();
+    open.push(() => engine[Symbol.asyncDispose]());
+    const options = {
+      cluster: redis({ url: engine.url }),
+      node: { secret: 'a secret of sixteen bytes' },
+    };
+    const [near, far] = [await node(options), await node(options)];
+    const planner = await agent(near.port, 'acme/planner');
+    const worker = await agent(far.port, 'acme/worker', { onRequest: ({ text }) => text.toUpperCase() });
+    await expect.poll(() => namesOf(planner)).toEqual(['worker connected']);
+    await expect.poll(() => namesOf(worker)).toEqual(['planner connected']);
+    expect((await planner.request('hello', { to: 'worker' })).text).toBe('HELLO');
+    const changes = async () => await engine.client.xlen('parlance:{agents}:log');
+    const before = await changes();
+    for (let i = 0; i < 500; i++)
+      expect((await planner.request(`m${i}`, { to: 'worker' })).text).toBe(`M${i}`);
+    expect(await changes()).toBe(before);
+    await engine.client.flushall();
+    // The nodes write their agents again.
+    await expect.poll(async () => (await engine.client.hkeys('parlance:{agents}')).length).toBe(3);
+    await worker.close();
+    await expect.poll(() => namesOf(planner)).toEqual([]);
+  });
+});

@@ -1,0 +1,56 @@
+import {
+  type AgentInfo,
+  type Compatibility,
+  type ModelIdentity,
+  resolveCompatibility,
+  type StringMap,
+} from '@parlance/protocol';
+import type { AgentDescription } from '@parlance/protocol/internal';
+import type { Party } from './policy.js';
+import type { RelayTarget } from './target.js';
+
+/** An agent that is present: one session under one ID of one principal. */
+export interface Agent {
+  readonly id: string;
+  /** The name by which other principals know it. */
+  readonly address: string;
+  readonly party: Party;
+  /** Of this node, or the stand-in for one of another node. */
+  readonly session: RelayTarget;
+  readonly description: AgentDescription;
+  /** The extensions of HELLO that have the description; `undefined` of an agent of another node. */
+  readonly stated: StringMap | undefined;
+  /** Whether watchers have been notified that its connection is lost. */
+  isSuspended: boolean;
+  /** Increases with every change that watchers are notified of. */
+  version: number;
+}
+
+/**
+ * @param name the name by which the asking session knows the agent.
+ * @param isWatching whether the session watches: then it gets the state that was announced last, as changes follow.
+ */
+export function infoOf(
+  { isSuspended, session, description }: Agent,
+  name: string,
+  own: Agent | undefined,
+  isWatching: boolean,
+): AgentInfo {
+  const { algorithms, encoding } = session.negotiated;
+  const isAway = isWatching ? isSuspended : session.state === 'suspended';
+  return {
+    id: name,
+    address: name,
+    state: isAway ? 'suspended' : 'connected',
+    algorithms,
+    encodings: encoding === null ? [] : [encoding],
+    metadata: description.metadata,
+    identity: description.identity,
+    compatibility: compatibilityOf(own?.description.identity, description.identity),
+  };
+}
+
+function compatibilityOf(local: ModelIdentity | undefined, remote: ModelIdentity | undefined): Compatibility {
+  if (local !== undefined && remote !== undefined) return resolveCompatibility(local, remote);
+  return { mode: 'json', mapId: '', path: 'json_fallback' };
+}

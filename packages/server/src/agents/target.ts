@@ -1,0 +1,53 @@
+import type { Channel, LaterCodec, Negotiated, ProtocolError, SessionState } from '@parlance/protocol';
+import type { BodyCoder } from '@parlance/protocol/internal';
+
+/** What the relay asks of the session of an agent: one of this node, or its stand-in for one of another node. */
+export interface RelayTarget {
+  readonly id: string;
+  readonly principal: string | undefined;
+  readonly agentId: string | undefined;
+  readonly negotiated: Pick<Negotiated, 'algorithms' | 'encoding'>;
+  readonly core: RelayCore;
+  /** Decodes what the session has sent. @throws {ProtocolError} `session_closed` unless the session is ready. */
+  readonly coder: BodyCoder;
+  state: SessionState;
+  /** Bodies for the session go unchanged to its node, which codes them if necessary. */
+  readonly isRemote: boolean;
+  /** Bodies of this session that wait to be written to other sessions. */
+  relayed: number;
+  /**
+   * @param source whose body the command sends.
+   * @throws {ProtocolError} what the session refuses; `session_closed` if it is over.
+   */
+  perform<Result>(command: (core: RelayCore) => Result, source?: RelayTarget): Result;
+  /** As {@link perform}. Never throws. */
+  tell(command: (core: RelayCore) => void): void;
+  /** Writes what waits. Never throws. */
+  pump(): void;
+  abort(error: ProtocolError): void;
+  crash(error: unknown): void;
+}
+
+export interface RelayCore {
+  readonly channel: RelayChannel;
+  /** Codecs that the client has not loaded yet. */
+  readonly awaitedCodecs: ReadonlySet<LaterCodec>;
+}
+
+export type RelayChannel = Pick<
+  Channel,
+  | 'send'
+  | 'request'
+  | 'transfer'
+  | 'feed'
+  | 'respond'
+  | 'chunk'
+  | 'end'
+  | 'fail'
+  | 'refuse'
+  | 'cancel'
+  | 'consume'
+  | 'isWanted'
+  | 'framesConfirmed'
+  | 'queuedOn'
+>;

@@ -1,0 +1,131 @@
+import { BodyCodec, type CodedBody, ProtocolError, type ReceivedBody } from '@parlance/protocol';
+import { isCount } from '@parlance/protocol/internal';
+
+/**
+ * What two nodes tell each other about the bodies of their agents. One node dials and passes on what its agents send; the
+ * other one answers. A message is the length of its head in 4 bytes, the head as JSON, and bytes.
+ *
+ * From the node of the sender: `open` names a sender by a number, `message`, `request` and `tensor` begin something for a
+ * session, `piece` goes on with a tensor, `cancel` ends a request, `read` returns credit of replies, `close` ends a sender.
+ * From the node of the receiver: `written`, `confirmed` and `refused` are about messages to a session, `credit` about a
+ * request; `part`, `response`, `end`, `fail` and `reject` answer it; `gone` ends a session.
+ */
+export type RelayMessageType =
+  | 'open'
+  | 'close'
+  | 'message'
+  | 'request'
+  | 'tensor'
+  | 'piece'
+  | 'cancel'
+  | 'read'
+  | 'written'
+  | 'confirmed'
+  | 'refused'
+  | 'credit'
+  | 'part'
+  | 'response'
+  | 'end'
+  | 'fail'
+  | 'reject'
+  | 'gone';
+
+export interface RelayMessage {
+  readonly type: RelayMessageType;
+  readonly fields: readonly unknown[];
+  readonly bytes: Uint8Array;
+}
+
+/** Bytes of the head. */
+const MAX_HEAD = 16 * 1024;
+const LENGTH_BYTES = 4;
+const NOTHING = new Uint8Array(0);
+/** What a body takes besides its bytes. */
+const BODY_OVERHEAD = 64;
+
+export function encodeRelayMessage(
+  type: RelayMessageType,
+  fields: readonly unknown[],
+  ...parts: readonly Uint8Array[]
+): Uint8Array {
+  const head = Buffer.from(JSON.stringify([type, ...fields]));
+  const length = Buffer.alloc(LENGTH_BYTES);
+  length.writeUInt32BE(head.length);
+  return Buffer.concat([length, head, ...parts]);
+}
+
+/** @throws {ProtocolError} `bad_message`. */
+export function decodeRelayMessage(data: Uint8Array | string): RelayMessage {
+  if (typeof data === 'string' || data.length < LENGTH_BYTES) throw malformed();
+  const message = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+  const length = message.readUInt32BE();
+  const end = LENGTH_BYTES + length;
+  if (length > MAX_HEAD || end > message.length) throw malformed();
+  let head: unknown;
+  try {
+    head = JSON.parse(message.toString('utf8', LENGTH_BYTES, end));
+  } catch {
+    throw malformed();
+  }
+  if (!Array.isArray(head) || typeof head[0] !== 'string') throw malformed();
+  const [type, ...fields] = head;
+  return { type: type as RelayMessageType, fields, bytes: data.subarray(end) };
+}
+
+export type BodyFields = readonly [codec: number, originalLength: number, secret: number, metadata: number];
+
+/** The fields of a body, and its bytes. */
+export function bodyParts({ codec, originalLength, secret, metadata, bytes }: CodedBody): {
+  readonly fields: BodyFields;
+  readonly parts: readonly [Uint8Array, Uint8Array];
+  readonly charge: number;
+} {
+  const map = metadata ?? NOTHING;
+  const fields: BodyFields = [
+    codec,
+    originalLength,
+    secret ? 1 : 0,
+    metadata === undefined ? -1 : map.length,
+  ];
+  return { fields, parts: [map, bytes], charge: chargeOf(map.length + bytes.length) };
+}
+
+/** @throws {ProtocolError} `bad_message`. */
+export function readBody(fields: readonly unknown[], bytes: Uint8Array): ReceivedBody {
+  const [codec, originalLength, secret, metadata] = fields;
+  const isMetadata = metadata === -1 || (isCount(metadata) && (metadata as number) <= bytes.length);
+  if (!isCount(codec) || !isCount(originalLength) || !isMetadata) throw malformed();
+  const length = Math.max(0, metadata as number);
+  const content = bytes.subarray(length);
+  return {
+    codec: codec as BodyCodec,
+    bytes: content,
+    // The other node has decoded it.
+    content: codec === BodyCodec.CONTEXT ? content : undefined,
+    originalLength: originalLength as number,
+    secret: secret === 1,
+    metadata: metadata === -1 ? undefined : bytes.subarray(0, length),
+    charge: chargeOf(bytes.length),
+  };
+}
+
+/** What bytes count until the other node says that they are written. */
+export function chargeOf(bytes: number): number {
+  return bytes + BODY_OVERHEAD;
+}
+
+/** @throws {ProtocolError} `bad_message`. */
+export function countField(value: unknown): number {
+  if (isCount(value)) return value as number;
+  throw malformed();
+}
+
+/** @throws {ProtocolError} `bad_message`. */
+export function textField(value: unknown): string {
+  if (typeof value === 'string') return value;
+  throw malformed();
+}
+
+export function malformed(): ProtocolError {
+  return new ProtocolError('bad_message', 'a message of another node is malformed');
+}

@@ -1,0 +1,148 @@
+import { resolveLimits } from '@parlance/protocol';
+import { SILENT_LOGGER } from '@parlance/protocol/internal';
+import { afterEach, describe, expect, it } from 'vitest';
+import { Directory } from '../agents/directory.js';
+import type { RelayTarget } from '../agents/target.js';
+import { memoryCluster } from '../backplane/memory.js';
+import type { ServerEndpoint } from '../endpoint.js';
+import { Roster } from './roster.js';
+
+/** The parts of a session that a directory uses. */
+class FakeSession {
+  state = 'established';
+  isRemote = false;
+  ended: string | undefined;
+  readonly negotiated = { algorithms: ['NONE'], encoding: null, extensions: { agents: '{}' } };
+  readonly listeners = { add: () => {} };
+  readonly id: string;
+  readonly principal = 'acme';
+  readonly agentId: string;
+
+  constructor(id: string, agentId: string) {
+    this.id = id;
+    this.agentId = agentId;
+  }
+
+  abort({ code }: { readonly code: string }) {
+    this.ended = code;
+  }
+}
+
+const rosters: Roster[] = [];
+afterEach(async () => {
+  for (const roster of rosters.splice(0)) await roster.stop();
+});
+
+const dead = new Set<string>();
+afterEach(() => dead.clear());
+let time = 0;
+let sessions = 0;
+
+async function join(
+  cluster: ReturnType<typeof memoryCluster>,
+  incarnation: string,
+  onConflict: 'takeOver' | 'refuse',
+) {
+  const directory = new Directory({
+    onConflict,
+    policy: { isDecided: false, mayList: () => true },
+    key: new Uint8Array(32),
+    limits: resolveLimits(),
+    clock: { soon: () => {} },
+    logger: SILENT_LOGGER,
+  });
+  const link = cluster.connect();
+  const roster = new Roster({
+    link,
+    incarnation,
+    directory,
+    onConflict,
+    limits: resolveLimits(),
+    logger: SILENT_LOGGER,
+    now: () => time,
+    isNodeAlive: (node) => !dead.has(node),
+    targetOf: (_node, { sessionId, principal, agentId, negotiated }) =>
+      ({ id: sessionId, principal, agentId, negotiated, isRemote: true }) as never as RelayTarget,
+  });
+  rosters.push(roster);
+  await roster.start();
+  return {
+    roster,
+    link,
+    holderOf: (agentId: string) => directory.find('acme', agentId)?.session.id,
+    agent(agentId: string) {
+      const id = `sess_${incarnation}${String(sessions++).padStart(14, '0')}`;
+      const session = new FakeSession(id, agentId);
+      const endpoint = session as never as ServerEndpoint;
+      const refused = directory.claim(endpoint, { agents: '{}' });
+      if (refused === undefined) directory.join(endpoint);
+      return { session, refused, leave: () => directory.leave(endpoint) };
+    },
+  };
+}
+
+describe('the agents of two nodes', () => {
+  it('are known at both', async () => {
+    const cluster = memoryCluster();
+    const [a, b] = [await join(cluster, 'aaaaaa', 'takeOver'), await join(cluster, 'bbbbbb', 'takeOver')];
+    const worker = a.agent('worker');
+    await expect.poll(() => b.holderOf('worker')).toBe(worker.session.id);
+    worker.leave();
+    await expect.poll(() => b.holderOf('worker')).toBeUndefined();
+  });
+
+  it('that claim one ID at the same moment end with one holder, the same at both nodes', async () => {
+    for (const onConflict of ['takeOver', 'refuse'] as const) {
+      const cluster = memoryCluster();
+      const nodes = [await join(cluster, 'aaaaaa', onConflict), await join(cluster, 'bbbbbb', onConflict)];
+      const both = nodes.map((node) => node.agent('worker'));
+      const ended = () => both.filter(({ session }) => session.ended !== undefined);
+      await expect.poll(() => ended().length).toBe(1);
+      const code = onConflict === 'takeOver' ? 'taken_over' : 'forbidden';
+      expect(ended()[0]?.session.ended).toBe(code);
+      ended()[0]?.leave();
+      const winner = both.find(({ session }) => session.ended === undefined)?.session.id;
+      await expect.poll(() => nodes.map(({ holderOf }) => holderOf('worker'))).toEqual([winner, winner]);
+    }
+  });
+
+  it('of a node that is dead are gone, and their IDs free', async () => {
+    const cluster = memoryCluster();
+    const [a, b] = [await join(cluster, 'aaaaaa', 'refuse'), await join(cluster, 'bbbbbb', 'refuse')];
+    const worker = a.agent('worker');
+    await expect.poll(() => b.holderOf('worker')).toBe(worker.session.id);
+    expect(b.agent('worker').refused).toBeDefined();
+    time += 60_000;
+    b.roster.handleTick();
+    expect(b.holderOf('worker')).toBe(worker.session.id);
+    dead.add('aaaaaa');
+    b.roster.handleTick();
+    expect(b.holderOf('worker')).toBeUndefined();
+    // The node was only thought to be dead, and announces its agents again.
+    dead.clear();
+    await expect.poll(() => b.holderOf('worker')).toBe(worker.session.id);
+  });
+
+  it('are left out if their records are malformed', async () => {
+    const cluster = memoryCluster();
+    const b = await join(cluster, 'bbbbbb', 'takeOver');
+    const holder = 'sess_aaaaaa00000000000000';
+    const good = { principal: 'acme', id: 'z', algorithms: [], encoding: null };
+    const records = [
+      '',
+      '{',
+      '[]',
+      '{}',
+      JSON.stringify({ ...good, id: 'y' }),
+      JSON.stringify({ ...good, agents: '[]' }),
+    ];
+    for (const record of records) await b.link.putAgent('acme:z', { holder, record }, undefined);
+    await b.link.putAgent(
+      'acme:last',
+      { holder, record: JSON.stringify({ ...good, id: 'last' }) },
+      undefined,
+    );
+    await expect.poll(() => b.holderOf('last')).toBe(holder);
+    expect(b.holderOf('z')).toBeUndefined();
+  });
+});
