@@ -1,13 +1,24 @@
-import { defineConfig } from 'vitest/config';
+import { defineConfig, type Plugin } from 'vitest/config';
 
 // Tests run against the sources: the condition "@parlance/source" of every package's exports and imports.
 const resolve = { conditions: ['@parlance/source', 'module', 'browser', 'development|production'] };
 const ssr = { resolve: { conditions: ['@parlance/source', 'module', 'node', 'development|production'] } };
 
+/** With `CI` set, properties are tested with the same values in each run, so that a failure means that a change broke it. */
+const fixedSeeds: Plugin = {
+  name: 'fixed-seeds',
+  enforce: 'pre',
+  transform: (code, id) =>
+    process.env.CI !== undefined && id.endsWith('.test.ts') && code.includes("import fc from 'fast-check'")
+      ? `${code}\nfc.configureGlobal({ seed: 1 });`
+      : undefined,
+};
+
 export default defineConfig({
   test: {
     projects: [
       {
+        plugins: [fixedSeeds],
         resolve,
         ssr,
         test: {
@@ -22,6 +33,7 @@ export default defineConfig({
         },
       },
       {
+        plugins: [fixedSeeds],
         resolve,
         ssr,
         test: {
