@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import type { ReplyLog } from '../../packages/server/src/replies/log.js';
 
 /** A log that answers when the event loop has turned a few times. Calls that change a reply keep their order. */
@@ -23,7 +24,8 @@ export function createLateLog(log: ReplyLog): ReplyLog {
     open: (head) => inOrder(head.id, () => log.open(head)),
     append: (id, record) => inOrder(id, () => log.append(id, record)),
     end: (id, end) => inOrder(id, () => log.end(id, end)),
-    drop: (id) => inOrder(id, () => log.drop(id)),
+    // Late enough that a reply that does not wait for it is listed beside its successor.
+    drop: (id) => inOrder(id, () => setTimeout(20).then(() => log.drop(id))),
     read: (id, after) => later(() => log.read(id, after)),
     find: (target) => later(() => log.find(target)),
     watch: (id, onChange) => log.watch(id, onChange),
