@@ -64,6 +64,8 @@ export const LinkFlag = {
 
 export { MAX_STREAM_ID };
 
+/** Frames with a first byte up to this one are of the link, if their kind is known. */
+const LAST_FIRST_BYTE = LINK_FIRST_BYTE | 0x0f;
 const LAST_KIND = LinkKind.CREDIT;
 const LAST_CODEC = BodyCodec.DICTIONARY;
 const LAST_BODY_KIND = LinkKind.CHUNK;
@@ -72,6 +74,14 @@ const LAST_COUNTED_KIND = LinkKind.ALIAS;
 
 export function isCounted(kind: LinkKind): boolean {
   return kind <= LAST_COUNTED_KIND;
+}
+
+/** Whether a WebSocket message is a link frame that only says something about others: cancel, alias, ack or credit. */
+export function isSignal(message: Uint8Array | string): boolean {
+  const first = message[0];
+  return (
+    typeof first === 'number' && first >= (LINK_FIRST_BYTE | LinkKind.CANCEL) && first <= LAST_FIRST_BYTE
+  );
 }
 
 /** The outbox, for frames that are not counted. */

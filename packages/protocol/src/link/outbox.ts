@@ -1,7 +1,7 @@
 import { Fifo } from '../base/fifo.js';
 import type { BodyCounts, CodedBody } from '../codec/body.js';
 import { BodyWriter } from './body-writer.js';
-import { endsMessage, type OutgoingBody, type UncountedFrames } from './frame.js';
+import { endsMessage, isSignal, type OutgoingBody, type UncountedFrames } from './frame.js';
 import type { KeptMessages } from './kept-messages.js';
 import type { OutboxListener, OutboxParts, OutboxState } from './outbox-parts.js';
 import type { Pacer } from './rates.js';
@@ -275,7 +275,7 @@ export class Outbox implements UncountedFrames {
   /** The next frame for the socket. @param now clock reading. */
   next(now: number): Uint8Array | string | undefined {
     const frame = this.#next(now);
-    if (frame !== undefined) this.pace?.write(frame.length, now);
+    if (frame !== undefined && !isSignal(frame)) this.pace?.write(frame.length, now);
     return frame;
   }
 

@@ -1,10 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_LIMITS } from '../base/limits.js';
 import { errorCode } from '../testing/error-code.js';
+import { encodeSignalFrame, LinkKind } from './frame.js';
 import { MIN_FRAME_CHARGE, Pacer, RateLimiter } from './rates.js';
 
+const bytes = (length: number) => new Uint8Array(length);
 /** The delay that a request is refused with; 0 if it is accepted. */
 const ask = (gate: RateLimiter, now: number) => gate.handleRequest(now)?.retryAfterMs ?? 0;
+
+const ack = encodeSignalFrame(LinkKind.ACK, 1);
 
 const limits = {
   messagesPerMinute: 60,
@@ -87,14 +91,14 @@ describe('the gate of a receiver', () => {
 
   it('closes for bytes beyond the rate, and ends the session if credit does not explain them', () => {
     const gate = new RateLimiter({ ...limits, bytesPerSecond: 1_000 });
-    gate.handleBytes(2_000, 0);
+    gate.handleData(bytes(2_000), 0);
     expect(gate.isClosed).toBe(false);
-    gate.handleBytes(64, 0);
+    gate.handleData(bytes(64), 0);
     expect([gate.isClosed, gate.opensAt]).toEqual([true, 64]);
     // The allowed debt: a second, the window, and the bytes that complete a message.
     const allowed = 1_000 + 1_000 + 2 * 1024 * 1024;
-    gate.handleBytes(allowed - 64, 0);
-    expect(errorCode(() => gate.handleBytes(1, 0))).toBe('rate_limited');
+    gate.handleData(bytes(allowed - 64), 0);
+    expect(errorCode(() => gate.handleData(bytes(1), 0))).toBe('rate_limited');
   });
 
   it('counts a small frame as one of 64 bytes, as its sender does', () => {
@@ -106,9 +110,25 @@ describe('the gate of a receiver', () => {
     }
     pace.write(1, 0);
     expect(pace.mayWrite(0)).toBe(false);
-    for (let i = 0; i < 20; i++) gate.handleBytes(1, 0);
+    for (let i = 0; i < 20; i++) gate.handleData(bytes(1), 0);
     expect(gate.isClosed).toBe(false);
-    gate.handleBytes(1, 0);
+    gate.handleData(bytes(1), 0);
+    expect(gate.isClosed).toBe(true);
+  });
+
+  it('counts signals by themselves, twice a second of them and not one more, then the rate', () => {
+    const gate = new RateLimiter({ ...limits, bytesPerSecond: 640 });
+    for (const kind of [LinkKind.CANCEL, LinkKind.ALIAS, LinkKind.CREDIT])
+      gate.handleData(encodeSignalFrame(kind, 1), 0);
+    for (let i = 0; i < 79_997; i++) gate.handleData(ack, 0);
+    expect(gate.isClosed).toBe(false);
+    expect(errorCode(() => gate.handleData(ack, 0))).toBe('rate_limited');
+    for (let i = 0; i < 40; i++) gate.handleData(ack, 1);
+    expect(errorCode(() => gate.handleData(ack, 1))).toBe('rate_limited');
+    // Neither are they bytes, nor are frames with bodies signals.
+    for (let i = 0; i < 20; i++) gate.handleData(encodeSignalFrame(LinkKind.ERROR, 1), 0);
+    expect(gate.isClosed).toBe(false);
+    gate.handleData('x', 0);
     expect(gate.isClosed).toBe(true);
   });
 
@@ -124,10 +144,12 @@ describe('the gate of a receiver', () => {
   it('enforces no rate that is off', () => {
     const off = { messagesPerMinute: Infinity, bytesPerSecond: Infinity, controlMessagesPerMinute: Infinity };
     const gate = new RateLimiter({ ...DEFAULT_LIMITS, ...off });
-    for (let i = 0; i < 10_000; i++) {
+    const data = bytes(10_000_000);
+    for (let i = 0; i < 100_000; i++) {
       gate.handleMessage(0);
       gate.handleControl(0);
-      gate.handleBytes(1e9, 0);
+      gate.handleData(data, 0);
+      gate.handleData(ack, 0);
     }
     expect(ask(gate, 0)).toBe(0);
     expect(gate.isClosed).toBe(false);

@@ -1,6 +1,7 @@
 import { ProtocolError } from '../base/errors.js';
 import type { Limits } from '../base/limits.js';
 import { TokenBucket } from '../base/token-bucket.js';
+import { isSignal } from './frame.js';
 
 /**
  * Rates: how much a peer may send per time.
@@ -14,6 +15,9 @@ import { TokenBucket } from '../base/token-bucket.js';
  * closed at once, as nothing can hold control messages back. A frame of two bytes takes as long to handle as
  * one of sixty, so every frame counts for at least {@link MIN_FRAME_CHARGE} bytes.
  *
+ * Cancels, aliases, acknowledgements and statements of credit (signals) do not count as bytes, as a peer owes them for
+ * what it receives. They too have a rate of their own, and a session that exceeds it is closed.
+ *
  * Buckets are created when they are first used: most sessions are idle.
  */
 
@@ -25,6 +29,11 @@ export const MIN_FRAME_CHARGE = 64;
 
 const MINUTE_MS = 60_000;
 const SECOND_MS = 1_000;
+/**
+ * Signals that a server takes. Acknowledgements come once in 32 frames or 64 KiB, so this is enough for a million
+ * frames a second.
+ */
+const SIGNALS_PER_SECOND = 40_000;
 /** Bursts that a receiver allows. */
 const TOLERANCE = 2;
 /** Bytes that may arrive beyond the session window: to complete a message, and frames that need no credit. */
@@ -85,13 +94,17 @@ export class RateLimiter {
   #messages: TokenBucket | undefined;
   #bytes: TokenBucket | undefined;
   #controls: TokenBucket | undefined;
+  #signals: TokenBucket | undefined;
   #opensAt = Infinity;
 
   constructor(limits: GateLimits) {
     this.#limits = limits;
   }
 
-  /** The levels of its buckets, and the milliseconds until the gate opens. {@link refusal} belongs to this server. */
+  /**
+   * The levels of its buckets but that of signals, which fills within two seconds, and the milliseconds until the gate
+   * opens. {@link refusal} belongs to this server.
+   */
   snapshot(now: number): RateState {
     const [messages, bytes, controls] = [this.#messages, this.#bytes, this.#controls];
     return {
@@ -119,8 +132,28 @@ export class RateLimiter {
     return this.#opensAt;
   }
 
-  /** @throws {ProtocolError} `rate_limited` if more bytes arrive than the granted credit explains. */
-  handleBytes(size: number, now: number): void {
+  /**
+   * A WebSocket message arrives.
+   *
+   * @throws {ProtocolError} `rate_limited` if more bytes arrive than the granted credit explains, or too many signals.
+   */
+  handleData(data: Uint8Array | string, now: number): void {
+    if (isSignal(data)) this.#handleSignal(now);
+    else this.#handleBytes(data.length, now);
+  }
+
+  #handleSignal(now: number): void {
+    // Without a rate of bytes there is none of signals either.
+    if (this.#limits.bytesPerSecond === Infinity) return;
+    this.#signals ??= new TokenBucket(TOLERANCE * SIGNALS_PER_SECOND, SIGNALS_PER_SECOND / SECOND_MS, now);
+    if (this.#signals.take(1, now)) return;
+    throw excess(
+      `${SIGNALS_PER_SECOND} acknowledgements and other signals a second`,
+      this.#signals.readyAt(1, now) - now,
+    );
+  }
+
+  #handleBytes(size: number, now: number): void {
     const { bytesPerSecond, sessionWindow } = this.#limits;
     this.#bytes ??= bucketOf(bytesPerSecond, SECOND_MS, TOLERANCE, now);
     const bytes = this.#bytes;

@@ -86,7 +86,7 @@ export class Core extends SessionInternals implements SessionCore {
     this.timers.liveness.handleReceived(now);
     if (this.hasEnded || this.role.isRejected) return;
     try {
-      this.role.limiter?.handleBytes(data.length, now);
+      this.role.limiter?.handleData(data, now);
       receive(this, data);
       this.#assertRead();
     } catch (error) {
