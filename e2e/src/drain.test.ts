@@ -46,6 +46,7 @@ describe('a rolling replacement', () => {
     const PARTS = 30;
     const WITHIN = 1_500;
     const EARLY = 5;
+    const NOTICED_MS = 200;
     let goOn = () => {};
     const isDraining = new Promise<void>((resolve) => {
       goOn = resolve;
@@ -77,8 +78,8 @@ describe('a rolling replacement', () => {
       await untilState(session, 'connecting');
       const left = performance.now();
       await untilState(session, 'established');
-      // Platform timers may fire up to a millisecond early.
-      expect(performance.now() - left).toBeGreaterThanOrEqual(delay - 2);
+      // The client may have noticed earlier than this test did.
+      expect(performance.now() - left).toBeGreaterThanOrEqual(delay - NOTICED_MS);
     });
     let isOver = false;
     const sent: string[] = [];

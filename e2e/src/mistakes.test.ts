@@ -18,6 +18,71 @@ async function told(call: () => unknown): Promise<string> {
   return `${code}: ${message}`;
 }
 
+describe('a server', () => {
+  it.each([
+    ['a port', 8080, 'call listen({ port: 8080 }) to open a port'],
+    ['nothing', undefined, 'this is of type undefined'],
+    ['null', null, 'this is null'],
+    [
+      'an app',
+      Object.assign(() => {}, { listen() {}, on() {}, off() {} }),
+      'this is an app, so pass createServer(app)',
+    ],
+    ['an app with a server', { server: createHttpServer() }, 'this object has one as its property "server"'],
+  ])('is not attached to %s', async (_what, given, advice) => {
+    expect(await told(() => peers.use(createServer()).attach(given as never))).toContain(
+      `invalid_argument: attach: expected an HTTP server of Node; ${advice}`,
+    );
+  });
+
+  it.each([
+    ['throws', () => Promise.reject(new Error('the database is down'))],
+    ['returns true', () => true as never],
+  ])(
+    'whose authenticate %s blames neither the client nor the token, and tells its operator',
+    async (_what, authenticate) => {
+      const errors: string[] = [];
+      const onError: ServerOptions['onError'] = (error, { event }) =>
+        errors.push(`${event} ${String(error)}`);
+      const { url } = await peers.serve({ authenticate, onError });
+      const error = await failure(connect(url, { WebSocket, token: 'right' }));
+      expect([error.code, error.message, error.retryable]).toEqual([
+        'rejected',
+        'the server failed to check the credentials; its log says why',
+        true,
+      ]);
+      expect(errors).toEqual([
+        expect.stringMatching(
+          /^auth.failed (Error: the database is down|ProtocolError: .*without a principal)$/,
+        ),
+      ]);
+    },
+  );
+
+  it.each([
+    ['that has no logger prints', {}],
+    ['with a logger does not print', { logger: console }],
+  ])('%s what its functions throw', async (_which, options) => {
+    const thrown = new TypeError('cannot read x of undefined');
+    const printed: unknown[][] = [];
+    const { error, warn, info, debug } = console;
+    const silent = { warn() {}, info() {}, debug() {} };
+    Object.assign(console, silent, { error: (...what: unknown[]) => printed.push(what) });
+    try {
+      const onRequest = () => {
+        throw thrown;
+      };
+      const { url } = await peers.use(createServer({ ...options, onRequest })).listen();
+      const session = peers.use(await connect(url, { WebSocket }));
+      expect((await failure(session.request('x'))).code).toBe('internal');
+    } finally {
+      Object.assign(console, { error, warn, info, debug });
+    }
+    const all = [['request.failed: a request handler failed', thrown]];
+    expect(printed).toEqual('logger' in options ? [] : all);
+  });
+});
+
 describe('where to connect', () => {
   let port = 0;
   const dial = (url: string, options: ClientOptions = {}) => connect(url, { WebSocket, ...options });

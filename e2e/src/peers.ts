@@ -20,6 +20,9 @@ export interface Peers extends AsyncDisposable {
   use<T extends AsyncDisposable>(resource: T): T;
 }
 
+/** Handlers fail on purpose here. */
+const unprinted = () => {};
+
 export function createPeers(): Peers {
   const open: AsyncDisposable[] = [];
   const use = <T extends AsyncDisposable>(resource: T): T => {
@@ -29,11 +32,11 @@ export function createPeers(): Peers {
   return {
     use,
     async serve(options = {}) {
-      const server = use(createServer(options));
+      const server = use(createServer({ onError: unprinted, ...options }));
       const { url, port } = await server.listen();
       return { server, url, port };
     },
-    dial: async (url, options = {}) => use(await connect(url, { WebSocket, ...options })),
+    dial: async (url, options = {}) => use(await connect(url, { WebSocket, onError: unprinted, ...options })),
     async [Symbol.asyncDispose]() {
       for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
     },

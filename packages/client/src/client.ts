@@ -6,6 +6,7 @@ import type {
   Limits,
   Logger,
   M2MSecurity,
+  OnError,
   RequestHandler,
   Timers,
 } from '@parlance/protocol';
@@ -20,7 +21,6 @@ import {
   GuardedClock,
   guard,
   guardLater,
-  guardLogger,
   isStatedAgentId,
   type OptionKinds,
   ProtocolError,
@@ -39,6 +39,7 @@ import { resolveUrl } from './address.js';
 import type { WebSocketConstructor } from './connection.js';
 import { Dialer } from './dialer.js';
 import { watchPage } from './environment.js';
+import { loggerOf } from './logger.js';
 import { createBackoff, type ReconnectOptions } from './reconnect.js';
 import { createRenewal } from './renewal.js';
 import { type ClientSession, ClientUserSession, clientHostOf } from './session.js';
@@ -112,8 +113,18 @@ export interface ClientOptions extends CapabilityOptions {
    * @default none: a page that is loaded again begins a new session
    */
   readonly store?: SessionStore | undefined;
-  /** @default silent */
+  /**
+   * Gets a line for each thing that happens, with neither content nor tokens nor messages of the application's errors.
+   *
+   * @default silent, but see {@link onError}
+   */
   readonly logger?: Logger | undefined;
+  /**
+   * Called with each error that a handler, a listener or another function of the application throws, in full.
+   *
+   * @default prints them with `console.error` if there is no `logger`, else nothing; 20 at once, then one a second
+   */
+  readonly onError?: OnError | undefined;
   /**
    * Called for each request. Returns the W3C `traceparent` to send as metadata, so that the trace of the
    * handler continues that of the caller.
@@ -147,6 +158,7 @@ const KINDS: OptionKinds<ClientOptions> = {
   timers: 'object',
   store: 'object',
   logger: 'logger',
+  onError: 'function',
   traceparent: 'function',
   shared: ['flag', 'object'],
 };
@@ -162,7 +174,7 @@ const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { id: 'text', metadata: 'objec
  */
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
   assertOptions(options, KINDS);
-  const { shared, store, logger } = options;
+  const { shared, store } = options;
   if (shared !== undefined && shared !== false) {
     const { connectShared } = await import('./shared/connect.js');
     const session = await connectShared(resolveUrl(url), options, {
@@ -170,6 +182,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
       createSession: (host) => new ClientUserSession(host),
       createBackoff,
       watchPage,
+      logger: loggerOf(options),
     });
     if (session !== undefined) return session;
   }
@@ -177,7 +190,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   const target = resolveUrl(url);
   const { openWithStore } = await import('./take-up.js');
   return await openWithStore(
-    { store, url: target, clock: systemClock, logger: logger && guardLogger(logger) },
+    { store, url: target, clock: systemClock, logger: loggerOf(options) },
     (takeUp) => open(target, options, takeUp),
   );
 }
@@ -188,7 +201,7 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
   const { signal, onRequest, traceparent, transfers } = options;
   const agentId = either('agent.id', options.agent?.id, 'agentId', options.agentId);
   const avp = either('agent.model', options.agent?.model, 'avp', options.avp);
-  const logger = options.logger && guardLogger(options.logger);
+  const logger = loggerOf(options);
   const target = resolveUrl(url);
   const subprotocol = resolveSubprotocol(options.subprotocol);
   if (agentId !== undefined && !isStatedAgentId(agentId)) {

@@ -48,6 +48,7 @@ export { type CodecLoader, codecLoader } from './endpoint/codec-loader.js';
 
 // Clocks, guards and logs
 
+export { createErrorPrinter, reportError } from './endpoint/error-report.js';
 export { attempt, type Crashable, GuardedClock, guard, guardLater, guardLogger } from './endpoint/guard.js';
 export { loggable } from './endpoint/loggable.js';
 export { sweepInterval } from './endpoint/options.js';

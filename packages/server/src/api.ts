@@ -25,7 +25,11 @@ export interface Server extends AsyncDisposal {
    * the server is already listening or was closed.
    */
   listen(options?: ListenOptions): Promise<Listening>;
-  /** Serves sessions on an existing HTTP server, at `path`. Returns a function that stops this. */
+  /**
+   * Serves sessions on an existing HTTP server, at `path`. Returns a function that stops this.
+   *
+   * @throws {ProtocolError} `invalid_argument` if it is not an HTTP server, such as an Express app.
+   */
   attach(server: HttpServer): () => void;
   /**
    * Serves health, readiness and metrics on a separate port; the port of the sessions no longer serves metrics.

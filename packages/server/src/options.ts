@@ -9,6 +9,7 @@ import {
   type Logger,
   type M2MSecurity,
   MAX_ASSEMBLED_SIZE,
+  type OnError,
   ProtocolError,
   type RequestHandler,
   resolveLimits,
@@ -19,13 +20,16 @@ import {
 import {
   assertOptions,
   CAPABILITY_KINDS,
+  createErrorPrinter,
   guardLogger,
   type OptionKinds,
   type ResolvedBatchOptions,
+  reportError,
   resolveBatchOptions,
   resolveCapabilities,
   resolveSecurity,
   SILENT_LOGGER,
+  systemClock,
 } from '@parlance/protocol/internal';
 import type { Authenticate } from './admission/admission.js';
 import type { AgentsOptions } from './agents/policy.js';
@@ -87,8 +91,19 @@ export interface ServerOptions extends CapabilityOptions {
   readonly agents?: AgentsOptions | undefined;
   /** Which replies are kept, for how long, and who may follow them. @default those whose handler calls `keep` */
   readonly replies?: RepliesOptions | undefined;
-  /** @default silent */
+  /**
+   * Gets a line for each thing that happens, with neither content nor tokens nor messages of the application's errors.
+   *
+   * @default silent, but see {@link onError}
+   */
   readonly logger?: Logger | undefined;
+  /**
+   * Called with each error that a handler or another function of the application throws, or that what the server depends
+   * on causes, in full. At most one `console.error` is made of them a second, and 20 at once.
+   *
+   * @default prints them with `console.error` if there is no `logger`, else nothing
+   */
+  readonly onError?: OnError | undefined;
   /**
    * Protection that every body must have, in both directions. Sessions then use M2M only, without context coding,
    * tokens and tensors; a body without the protection ends the session with `security_required`. Metadata and errors
@@ -168,6 +183,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   agents: 'object',
   replies: 'object',
   logger: 'logger',
+  onError: 'function',
   security: 'object',
   trustedProxies: 'list',
   scan: 'function',
@@ -231,7 +247,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     batch: resolveBatchOptions(options.batch),
     agents,
     replies: resolveRepliesOptions(options.replies),
-    logger: options.logger === undefined ? SILENT_LOGGER : guardLogger(options.logger),
+    logger: resolveLogger(options),
     security: resolveSecurity(options.security),
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),
     scan,
@@ -241,6 +257,21 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     avp: options.avp,
     transfers: options.transfers,
   });
+}
+
+function resolveLogger({ logger, onError }: ServerOptions): Logger {
+  const report = onError ?? (logger === undefined ? printError() : undefined);
+  return guardLogger(
+    logger ?? SILENT_LOGGER,
+    report && ((fields, message) => reportError(report, fields, message)),
+  );
+}
+
+function printError(): OnError {
+  return createErrorPrinter(
+    (line, error) => console.error(line, error),
+    () => systemClock.now(),
+  );
 }
 
 /** @throws {ProtocolError} `invalid_option`. */

@@ -1,11 +1,9 @@
 import type { Logger } from '@parlance/protocol';
 import {
-  guardLogger,
   loggable,
   ProtocolError,
   resolveLimits,
   resolveTimers,
-  SILENT_LOGGER,
   systemClock,
 } from '@parlance/protocol/client';
 import type { watchPage } from '../environment.js';
@@ -39,6 +37,7 @@ export interface SharingTools {
   readonly createSession: (host: ClientSessionHost) => ClientSession;
   readonly createBackoff: typeof createBackoff;
   readonly watchPage: typeof watchPage;
+  readonly logger: Logger;
 }
 
 /**
@@ -50,7 +49,7 @@ export interface SharingTools {
 export async function connectShared(
   url: URL,
   given: SharedConnectOptions,
-  { connect, createSession, createBackoff, watchPage }: SharingTools,
+  { connect, createSession, createBackoff, watchPage, logger }: SharingTools,
 ): Promise<ClientSession | undefined> {
   const { shared, signal, traceparent, token } = given;
   const sharing = resolveSharing(shared === undefined || shared === false ? true : shared);
@@ -61,7 +60,6 @@ export async function connectShared(
   const limits = resolveLimits(options.limits);
   const { closingTimeoutMs } = resolveTimers(options.timers);
   const backoff = options.reconnect === false ? undefined : createBackoff(options.reconnect);
-  const logger = given.logger === undefined ? SILENT_LOGGER : guardLogger(given.logger);
   const alone = (): undefined => {
     logger.debug({ event: 'shared.alone' }, 'this runtime cannot share a session between tabs');
   };

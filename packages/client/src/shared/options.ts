@@ -34,7 +34,7 @@ const SHARED: Readonly<Record<keyof SharedOptions, true>> = {
 };
 
 /** Each tab has its own: they are called or used in the tab. */
-const OWN: readonly string[] = ['shared', 'token', 'signal', 'logger', 'traceparent'];
+const OWN: readonly string[] = ['shared', 'token', 'signal', 'logger', 'onError', 'traceparent'];
 
 /** Why an option cannot be shared. */
 const REFUSED: Readonly<Record<string, string>> = {

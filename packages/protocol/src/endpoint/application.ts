@@ -10,6 +10,7 @@ export type { Limits, Timers } from '../base/limits.js';
 export type { Negotiated } from '../control/agreement.js';
 export type { AsyncDisposal } from './disposal.js';
 export type { CapabilityOptions } from './options.js';
+export type { ErrorContext, OnError } from './error-report.js';
 export type { Logger } from './ports.js';
 export type {
   CloseResult,

@@ -83,14 +83,17 @@ const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 /**
  * Wraps a logger so that it never throws or rejects: a log line that cannot be written must not end a
  * session.
+ *
+ * @param report called as well with each line about an error, unless it is for debugging. Must not throw.
  */
-export function guardLogger(logger: Logger): Logger {
+export function guardLogger(logger: Logger, report?: Logger['warn']): Logger {
   const guarded = {} as Record<(typeof LEVELS)[number], Logger['info']>;
   for (const level of LEVELS) {
     guarded[level] = (fields, message) => {
       try {
         catchLate(logger[level](fields, message) as unknown, ignore);
       } catch {}
+      if (fields['err'] !== undefined && level !== 'debug') report?.(fields, message);
     };
   }
   return guarded;

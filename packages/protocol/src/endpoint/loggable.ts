@@ -20,12 +20,23 @@ const MAX_CAUSES = 3;
  * the token that they could not read. Our own messages contain neither payloads nor tokens.
  */
 export function loggable(error: unknown, causes = MAX_CAUSES): LoggableError {
+  let description: LoggableError;
   try {
-    return describe(error, causes);
+    description = describe(error, causes);
   } catch {
     // A getter of the error, or a proxy, throws.
-    return { type: 'unreadable', at: [] };
+    description = { type: 'unreadable', at: [] };
   }
+  originals.set(description, { error });
+  return description;
+}
+
+/** What was described; it goes to `onError`, and never into a log. */
+const originals = new WeakMap<object, { readonly error: unknown }>();
+
+/** The error that `description` was made of; `undefined` for anything else. */
+export function originalOf(description: unknown): { readonly error: unknown } | undefined {
+  return typeof description === 'object' && description !== null ? originals.get(description) : undefined;
 }
 
 function describe(error: unknown, causes: number): LoggableError {

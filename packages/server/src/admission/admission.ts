@@ -27,10 +27,13 @@ export interface Identity {
   readonly expiresAt?: number | undefined;
 }
 
-/** Returns the client's identity. Returning `null` or `undefined`, or throwing, refuses the client. */
+/**
+ * Returns the client's identity; `null`, `undefined` or `false` refuses the client. If it throws, or returns anything
+ * else, the client is told that the server has failed, may try again, and the error goes to `onError` and the log.
+ */
 export type Authenticate = (
   credentials: Credentials,
-) => Identity | null | undefined | Promise<Identity | null | undefined>;
+) => Identity | false | null | undefined | Promise<Identity | false | null | undefined>;
 
 /** A refusal: what REJECT says, and the close code that follows. */
 export interface Refusal {
@@ -156,6 +159,13 @@ export function unauthenticated(token: string | undefined, isLocal: boolean): Re
     closeCode: CloseCode.UNAUTHENTICATED,
   };
 }
+
+/** The refusal of a client whose credentials the application failed to check. */
+export const UNCHECKED: Refusal = {
+  code: 'UNKNOWN',
+  message: 'the server failed to check the credentials; its log says why',
+  closeCode: CloseCode.INTERNAL,
+};
 
 function forbidden(message: string): Refusal {
   return { code: 'SECURITY_POLICY', message, closeCode: CloseCode.FORBIDDEN };

@@ -47,11 +47,18 @@ describe('a client is identified', () => {
   );
 
   it.each([
-    ['a time that is not a number', () => ({ principal: 'u1', expiresAt: '2099' }) as never],
     ['null', () => null],
     ['undefined', () => undefined],
+    ['false', () => false as const],
     ['a promise of null', async () => null],
     ['an identity that ends now', () => ({ principal: 'u1', expiresAt: 1_000 })],
+  ])('by nothing if it returns %s', async (_what, authenticate) => {
+    expect((await run(authenticate)).identity).toBeUndefined();
+  });
+
+  it.each([
+    ['a time that is not a number', () => ({ principal: 'u1', expiresAt: '2099' }) as never],
+    ['true', () => true as never],
     ['an identity that ends at no time', () => ({ principal: 'u1', expiresAt: Number.NaN })],
     ['no principal', () => ({}) as never],
     ['an empty principal', () => ({ principal: '' })],
@@ -67,8 +74,8 @@ describe('a client is identified', () => {
     ['half a surrogate pair', () => ({ principal: 'u1', agentId: '\ud800' })],
     ['an end that is a string', () => ({ principal: 'u1', expiresAt: '2001' }) as never],
     ['a string', () => 'u1' as never],
-  ])('by nothing if it returns %s', async (_what, authenticate) => {
-    expect((await run(authenticate)).identity).toBeUndefined();
+  ])('neither by %s nor as one that is to be refused', async (_what, authenticate) => {
+    expect((await run(authenticate)).identity).toBe('failed');
   });
 
   it('by a principal of 256 characters and an agent ID of 128', async () => {
@@ -83,21 +90,21 @@ describe('a client is identified', () => {
         return `u${++asked}`;
       },
     };
-    expect((await run(() => changing)).identity?.principal).toBe('u1');
+    expect((await run(() => changing)).identity).toMatchObject({ principal: 'u1' });
     const throwing = {
       get principal(): string {
         throw new Error('gone');
       },
     };
     const { identity, logged } = await run(() => throwing);
-    expect([identity, JSON.stringify(logged)]).toEqual([undefined, expect.stringContaining('auth.failed')]);
+    expect([identity, JSON.stringify(logged)]).toEqual(['failed', expect.stringContaining('auth.failed')]);
   });
 
-  it('by nothing if authenticate throws, and the log does not quote the token', async () => {
+  it('as failed if authenticate throws, and the log does not quote the token', async () => {
     const { identity, logged } = await run(({ token }) => {
       throw new Error(`cannot parse ${token}: not a JWT`);
     });
-    expect(identity).toBeUndefined();
+    expect(identity).toBe('failed');
     expect(JSON.stringify(logged)).toContain('auth.failed');
     expect(JSON.stringify(logged)).not.toContain('a-secret-token');
     expect(JSON.stringify(await run(() => Promise.reject('a-secret-token')))).not.toContain('a-secret-token');
@@ -108,8 +115,8 @@ describe('without authenticate', () => {
   it('every client on this machine has a principal of its own', async () => {
     const first = await run(undefined, { ip: '127.0.0.1' });
     const second = await run(undefined, { ip: '::1' });
-    expect(first.identity?.principal).toMatch(/^local-/);
-    expect(second.identity?.principal).not.toBe(first.identity?.principal);
+    expect(first.identity).toMatchObject({ principal: expect.stringMatching(/^local-/) });
+    expect(second.identity).not.toEqual(first.identity);
   });
 
   it.each([

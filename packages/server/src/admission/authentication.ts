@@ -12,8 +12,8 @@ export interface AuthenticationOptions {
 }
 
 /**
- * Authenticates a client. Returns `undefined` if `authenticate` throws, or returns no identity, an invalid one or an
- * expired one.
+ * Authenticates a client. Returns `undefined` if `authenticate` returns no identity or an expired one; `failed` if it
+ * throws, or returns an invalid one, which says nothing about the client.
  *
  * @param isForwarded whether a header states that the request was forwarded by a proxy.
  */
@@ -21,7 +21,7 @@ export async function identify(
   credentials: Credentials,
   isForwarded: boolean,
   { authenticate, logger, now }: AuthenticationOptions,
-): Promise<Identity | undefined> {
+): Promise<Identity | 'failed' | undefined> {
   const { ip } = credentials;
   if (authenticate === undefined) {
     // Behind a reverse proxy on this machine every client looks local.
@@ -30,7 +30,7 @@ export async function identify(
   }
   try {
     const identity = await authenticate(credentials);
-    if (identity === null || identity === undefined) return undefined;
+    if (identity === null || identity === undefined || identity === false) return undefined;
     const checked = checkIdentity(identity);
     const { expiresAt } = checked;
     if (expiresAt === undefined || expiresAt > now()) return checked;
@@ -40,9 +40,9 @@ export async function identify(
   } catch (error) {
     logger.warn(
       { event: 'auth.failed', ip, err: loggable(error) },
-      'authenticate threw; the client is refused',
+      'authenticate failed, so the client was refused; return null for credentials that are wrong',
     );
-    return undefined;
+    return 'failed';
   }
 }
 

@@ -17,7 +17,7 @@ import { addressKey } from '../http/addresses.js';
 import type { Peer } from '../http/upgrade.js';
 import { type ServerWire, terminateSoon } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
-import { bearerToken, type Identity, type Refusal, unauthenticated } from './admission.js';
+import { bearerToken, type Identity, type Refusal, UNCHECKED, unauthenticated } from './admission.js';
 import { countedPrincipal } from './authentication.js';
 import { HandshakeGuard } from './handshake-guard.js';
 import { grant, identifyOrigin, type Origin, originOf } from './renewal.js';
@@ -116,9 +116,10 @@ export class Handshake {
     const token = hello.auth?.token ?? bearerToken(origin.headers);
     const identity = await identifyOrigin(token, origin, options);
     // The attempt counts as failed even if the client did not wait for the answer.
-    if (identity === undefined) this.#host.onFailure(address);
+    if (identity === undefined || identity === 'failed') this.#host.onFailure(address);
     // The client may have left, or timed out, during authentication.
     if (this.#session.core.state !== 'connecting') return;
+    if (identity === 'failed') return this.refuse(UNCHECKED);
     if (identity === undefined)
       return this.refuse(unauthenticated(token, options.authenticate === undefined));
     const principal = countedPrincipal(identity.principal, options);

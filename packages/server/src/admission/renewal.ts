@@ -26,12 +26,12 @@ export function originOf(upgrade: IncomingMessage, ip: string, agentId: string |
   return { ip, agentId, headers: upgrade.headers, isForwarded: isForwarded(upgrade) };
 }
 
-/** `undefined` if the credentials are refused. */
+/** `undefined` if the credentials are refused, `failed` if they could not be checked. */
 export async function identifyOrigin(
   token: string | undefined,
   { ip, agentId, headers, isForwarded }: Origin,
   { authenticate, logger }: Options,
-): Promise<Identity | undefined> {
+): Promise<Identity | 'failed' | undefined> {
   const credentials = { token, origin: headers.origin, agentId, ip, headers };
   return await identify(credentials, isForwarded, { authenticate, logger, now: Date.now });
 }
@@ -56,6 +56,10 @@ export async function renew(session: ServerEndpoint, token: string, options: Opt
   const { logger } = options;
   const identity = await identifyOrigin(token, origin, options);
   if (session.hasEnded) return;
+  if (identity === 'failed') {
+    session.abort(new ProtocolError('internal', 'the new credentials could not be checked'));
+    return;
+  }
   const isSame = identity?.principal === session.principal && identity?.agentId === session.agentId;
   if (identity === undefined || !isSame) {
     const why = identity === undefined ? 'were refused' : 'belong to another principal or agent';

@@ -6,6 +6,7 @@ import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from 
 import type { Ticket } from '../cluster/ticket.js';
 import type { ResolvedServerOptions } from '../options.js';
 import { addressKey, clientAddress, isForwarded } from './addresses.js';
+import { assertHttpServer } from './attachable.js';
 import {
   createWebSocketAdapter,
   type ServerWire,
@@ -63,8 +64,12 @@ export class Upgrades {
     this.#adapter = createWebSocketAdapter(webSocketOptions(host.options));
   }
 
-  /** @param ownsServer whether no other handler answers for other paths. */
+  /**
+   * @param ownsServer whether no other handler answers for other paths.
+   * @throws {ProtocolError} `invalid_argument` if it is not an HTTP server.
+   */
   attach(server: HttpServer, ownsServer: boolean): () => void {
+    assertHttpServer(server);
     const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => {
       try {
         this.#handleUpgrade(request, socket, head, ownsServer);
