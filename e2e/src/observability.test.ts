@@ -307,17 +307,13 @@ describe('the log', () => {
     await expect.poll(() => log.lines.some(({ fields }) => fields['event'] === 'auth.renewed')).toBe(true);
     for (const token of [`${'throw'}-${CANARY}`, 'wrong', undefined])
       await failure(peers.dial(url, { token }));
-    const raw = await greet(url, { auth: { token: CANARY } });
+    const greeted = [await greet(url, { auth: { token: CANARY } })];
     expect((await failure(peers.dial(url, { token: CANARY }))).code).toBe('rejected');
-    raw.send(
-      encodeControl({
-        type: 'AUTH',
-        sessionId: raw.sessionId,
-        timestamp: 1,
-        payload: { token: `throw-${CANARY}` },
-      }),
-    );
-    await raw.closed;
+    for (const token of [`throw-${CANARY}`, 'wrong']) {
+      const raw = greeted.pop() ?? (await greet(url, { auth: { token: CANARY } }));
+      raw.send(encodeControl({ type: 'AUTH', sessionId: raw.sessionId, timestamp: 1, payload: { token } }));
+      await raw.closed;
+    }
     for (const frame of [
       new TextEncoder().encode(CANARY),
       Uint8Array.of(0x10, 0, 0, ...new TextEncoder().encode(CANARY)),
