@@ -1,6 +1,7 @@
 import { type ClientOptions, connect, type Message, type Session } from '@parlance/client';
 import { createServer, memoryCluster, type Server, type ServerOptions } from '@parlance/server';
 import WebSocket from 'ws';
+import { openFront } from './front.js';
 
 /** A server whose clients state their identity in the token: `principal/agent`. */
 export interface AgentsBench extends AsyncDisposable {
@@ -13,7 +14,7 @@ export interface AgentsBench extends AsyncDisposable {
 
 let nodes = 1;
 
-/** From now on every server is a cluster of so many nodes, to which agents connect in turn. */
+/** From now on every server is a cluster of so many nodes, each of which gets the next connection in turn. */
 export function useNodes(count: number): void {
   nodes = count;
 }
@@ -23,13 +24,13 @@ export async function serveAgents(options: ServerOptions = {}): Promise<AgentsBe
   const servers = Array.from({ length: nodes }, () => createAgentsServer({ ...cluster, ...options }));
   const ports: number[] = [];
   for (const server of servers) ports.push((await server.listen()).port);
-  const [port = 0] = ports;
+  const front = nodes > 1 ? await openFront(0, ports) : undefined;
+  const { port } = front ?? { port: ports[0] as number };
   const sessions: Session[] = [];
-  let agents = 0;
   return {
     server: togetherOf(servers),
     port,
-    async agent(name, clientOptions = {}, at = ports[agents++ % nodes]) {
+    async agent(name, clientOptions = {}, at = port) {
       const token = name.includes('/') ? name : `acme/${name}`;
       const session = await connect(`ws://127.0.0.1:${at}/session`, {
         WebSocket,
@@ -43,6 +44,7 @@ export async function serveAgents(options: ServerOptions = {}): Promise<AgentsBe
     async [Symbol.asyncDispose]() {
       await Promise.all(sessions.map((session) => session.close()));
       await Promise.all(servers.map((server) => server.close()));
+      await front?.close();
     },
   };
 }

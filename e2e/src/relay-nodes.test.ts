@@ -1,9 +1,10 @@
 import { useNodes } from './agents.js';
 
-/** The tests of the relay, with the agents on two nodes of a cluster in turn. */
+/** The tests of the relay, with every connection at the next of three nodes. */
 
-useNodes(2);
+useNodes(3);
 await import('./relay.test.js');
 await import('./relay-tensors.test.js');
 await import('./relay-scan.test.js');
 await import('./relay-bounds.test.js');
+await import('./relay-chaos.test.js');
