@@ -40,6 +40,11 @@ export { Inbox } from './endpoint/messages/inbox.js';
 export { contentOf } from './endpoint/messages/part.js';
 export { isReachable } from './link/addressing.js';
 
+// Chats of the AI SDK
+
+export { get, isFields } from './base/fields.js';
+export { CHAT, type ChatEnvelope, CONTINUATION, chatReplyName } from './endpoint/requests/chat.js';
+
 // What is loaded later
 
 export { codecs } from '#codecs';
