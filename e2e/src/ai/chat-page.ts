@@ -37,7 +37,7 @@ interface TestChat {
     readonly status: string;
     readonly error: object | undefined;
     readonly messages: UIMessage[];
-    /** The text of the last message of the assistant. */
+    /** The text of the last message, if that is the assistant's. */
     readonly text: string;
     readonly data: unknown[];
     readonly ended: object[];
@@ -73,9 +73,10 @@ function Page() {
   });
   window.chatTest.chat = chat;
   // As an application with a store does: of an answer under way, it may know a part.
-  if (query.has('partial') || chat.status !== 'streaming') {
-    sessionStorage.setItem(STORED, JSON.stringify(chat.messages));
-  }
+  const text = JSON.stringify(chat.messages);
+  // Browsers store 5 MiB.
+  const mayStore = text.length < 1_000_000 && (query.has('partial') || chat.status !== 'streaming');
+  if (mayStore) sessionStorage.setItem(STORED, text);
   return null;
 }
 
@@ -88,8 +89,9 @@ window.chatTest = {
   get state() {
     const { chat, data, ended, toolCalls } = this;
     const { status = 'none', messages = [] } = chat ?? {};
-    const last = messages.findLast(({ role }) => role === 'assistant');
-    const text = (last?.parts ?? []).map((part) => (part.type === 'text' ? part.text : '')).join('');
+    const last = messages.at(-1);
+    const parts = last?.role === 'assistant' ? last.parts : [];
+    const text = parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
     const error = chat?.error && { ...chat.error, name: chat.error.name, message: chat.error.message };
     return { status, error, messages, text, data, ended, toolCalls };
   },

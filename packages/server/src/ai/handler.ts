@@ -102,7 +102,7 @@ export function chatHandler<ChatMessage extends UIMessage = UIMessage>(
   ): AsyncGenerator<Part> {
     // Also if the reply cannot be kept: `onFinish` stores it.
     context.runToCompletion();
-    const chat = readChatRequest<ChatMessage>(request, context);
+    const chat = readChatRequest<ChatMessage>(request, { ...context, signal: abortOf(context.signal) });
     keepByPolicy(keep, request, context, logger, { name: chatReplyName(chat.id) });
     const errors = new StreamErrors();
     try {
@@ -125,6 +125,15 @@ export function chatHandler<ChatMessage extends UIMessage = UIMessage>(
     otherwise !== undefined && !isChatRequest(context.metadata)
       ? otherwise(request, context)
       : answerChat(request, context);
+}
+
+/** Aborts together with `signal`, and with an `AbortError`, which is what the AI SDK takes for a stop and not for a failure. */
+function abortOf(signal: AbortSignal): AbortSignal {
+  const controller = new AbortController();
+  const abort = () => controller.abort(new DOMException('the answer was stopped', 'AbortError'));
+  if (signal.aborted) abort();
+  else signal.addEventListener('abort', abort, { once: true });
+  return controller.signal;
 }
 
 /** The answer continues an assistant's message if that is the last one: the outputs of its tools are there now. */
