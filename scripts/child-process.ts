@@ -44,6 +44,8 @@ export interface ChildOptions {
   readonly isQuiet?: boolean;
   /** Of a `call`. @default Infinity */
   readonly timeoutMs?: number;
+  /** Another Node. @default that of this process */
+  readonly execPath?: string;
 }
 
 const MAX_KEPT_ERROR = 4_000;
@@ -57,9 +59,10 @@ export function startChild<Offered extends Commands>(
   file: URL,
   args: readonly string[],
   flags: readonly string[] = [],
-  { isQuiet = false, timeoutMs: defaultTimeoutMs = Infinity }: ChildOptions = {},
+  { isQuiet = false, timeoutMs: defaultTimeoutMs = Infinity, execPath = process.execPath }: ChildOptions = {},
 ): Child<Offered> {
   const child: ChildProcess = fork(file, args, {
+    execPath,
     execArgv: [...process.execArgv, ...flags],
     stdio: isQuiet ? ['ignore', 'ignore', 'pipe', 'ipc'] : ['inherit', 'inherit', 'inherit', 'ipc'],
   });

@@ -1,14 +1,14 @@
 import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createServer, RequestError, type Server } from '@parlance/server';
+import { createServer, RequestError } from '@parlance/server';
 import { type ChatRequest, chatHandler } from '@parlance/server/ai';
 import type { UIMessage } from 'ai';
 import { z } from 'zod';
-import { createScriptedModel, type ScriptedModel } from './model.js';
+import { createScriptedModel } from './model.js';
 
 /** A chat on a server of sessions, and the same chat over HTTP. */
 
-type AI = Pick<
+export type AI = Pick<
   typeof import('ai'),
   'streamText' | 'convertToModelMessages' | 'createUIMessageStream' | 'tool' | 'pipeUIMessageStreamToResponse'
 >;
@@ -23,13 +23,21 @@ export interface Finished {
   readonly messages: number;
 }
 
+export interface ChatAppState {
+  /** Words that the model wrote. */
+  readonly words: number;
+  /** Calls of the model that were aborted. */
+  readonly aborted: number;
+  /** Messages in the prompt of each call of the model. */
+  readonly prompts: readonly number[];
+  readonly finished: readonly Finished[];
+}
+
 export interface ChatApp extends AsyncDisposable {
-  readonly server: Server;
   readonly url: string;
   /** Of the default transport. */
   readonly api: string;
-  readonly script: ScriptedModel;
-  readonly finished: Finished[];
+  state(): Promise<ChatAppState>;
 }
 
 type Asked = Pick<ChatRequest, 'id' | 'messages' | 'body' | 'headers' | 'metadata' | 'signal'>;
@@ -135,11 +143,12 @@ export async function startChatApp(ai: AI, origins: readonly string[]): Promise<
   const { port } = http.address() as AddressInfo;
 
   return {
-    server,
     url,
     api: `http://127.0.0.1:${port}/chat`,
-    script,
-    finished,
+    async state() {
+      const { words, aborted, calls } = script;
+      return { words, aborted, prompts: calls.map(({ prompt }) => prompt.length), finished };
+    },
     async [Symbol.asyncDispose]() {
       http.closeAllConnections();
       http.close();
