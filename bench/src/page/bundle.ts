@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, extname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
@@ -16,6 +16,7 @@ export const PAGE_OPTIONS = {
   splitting: true,
   target: 'es2022',
   legalComments: 'none',
+  jsx: 'automatic',
   // An optional peer of the client, which applications without that vocabulary do not install.
   external: ['llama3-tokenizer-js'],
 } as const satisfies BuildOptions;
@@ -54,7 +55,7 @@ export function bundlePage(name: string, options?: BundleOptions): Promise<Bundl
   return bundleFile(pageFile(name), options);
 }
 
-/** @param file the entry, in TypeScript. */
+/** @param file the entry, in TypeScript or JSX. */
 export async function bundleFile(
   file: string,
   { fromSource = false, sourcemap = false, alias = {} }: BundleOptions = {},
@@ -76,7 +77,7 @@ export async function bundleFile(
   await writeFile(
     join(folder, 'index.html'),
     documentOf(
-      basename(file, '.ts'),
+      basename(file, extname(file)),
       [...eager].map((path) => basename(path)),
     ),
   );

@@ -17,7 +17,7 @@ export { resolveBatchOptions } from './endpoint/requests/batch-options.js';
 // Errors and close codes
 
 export { CloseCode } from './base/close-codes.js';
-export { ProtocolError, RequestError } from './base/errors.js';
+export { isProtocolError, ProtocolError, RequestError } from './base/errors.js';
 
 // The session and its endpoint
 

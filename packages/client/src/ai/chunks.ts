@@ -1,11 +1,5 @@
-import {
-  type FollowedReply,
-  isProtocolError,
-  type Message,
-  ProtocolError,
-  type ReplyStream,
-} from '@parlance/protocol';
-import { CONTINUATION, get, isFields } from '@parlance/protocol/client';
+import type { FollowedReply, Message, ReplyStream } from '@parlance/protocol';
+import { CONTINUATION, get, isFields, isProtocolError, ProtocolError } from '@parlance/protocol/client';
 import type { UIMessageChunk } from 'ai';
 import { replayMessage } from './replay.js';
 

@@ -1,5 +1,5 @@
-import { type FollowedReply, isProtocolError, type Metadata } from '@parlance/protocol';
-import { CHAT, type ChatEnvelope, chatReplyName, loggable } from '@parlance/protocol/client';
+import type { FollowedReply, Metadata } from '@parlance/protocol';
+import { CHAT, type ChatEnvelope, chatReplyName, isProtocolError, loggable } from '@parlance/protocol/client';
 import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai';
 import { chunksOf } from './chunks.js';
 import {
