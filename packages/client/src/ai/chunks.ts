@@ -21,16 +21,16 @@ export function chunksOf(
   { signal, isReplay, onOver = () => {} }: ChunkOptions,
 ): ReadableStream<UIMessageChunk> {
   const parts = reply[Symbol.asyncIterator]();
-  const replayed: UIMessageChunk[] = [];
+  let replayed: Iterator<UIMessageChunk> | undefined;
   const next = async (): Promise<UIMessageChunk | undefined> => {
     for (;;) {
-      const waiting = replayed.shift();
-      if (waiting !== undefined) return waiting;
+      const waiting = replayed?.next();
+      if (waiting?.done === false) return waiting.value;
       const { done, value } = await parts.next();
       if (done === true) return undefined;
       const chunk = readChunk(value);
       if (chunk.type !== CONTINUATION) return chunk as UIMessageChunk;
-      if (isReplay) replayed.push(...replayMessage(get(chunk, 'message')));
+      if (isReplay) replayed = replayMessage(get(chunk, 'message'));
     }
   };
   return new ReadableStream<UIMessageChunk>(
