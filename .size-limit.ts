@@ -8,6 +8,13 @@ export default [
     ignore: ['js-tiktoken', 'brotli-wasm', '@bokuweb/zstd-wasm', 'llama3-tokenizer-js'],
     limit: '124 kB',
   },
+  {
+    name: 'the transport for useChat, beside the client',
+    path: 'packages/client/dist/ai/transport.js',
+    ignore: ['@parlance/protocol'],
+    gzip: true,
+    limit: '2.5 kB',
+  },
   ...PAGE_BUDGETS.map(({ page, title, entry }) => ({
     name: `page: ${title}; entry and its static imports`,
     path: pageFile(page),

@@ -44,6 +44,10 @@ export interface ChildOptions {
   readonly isQuiet?: boolean;
   /** Of a `call`. @default Infinity */
   readonly timeoutMs?: number;
+  /** Another Node. @default that of this process */
+  readonly execPath?: string;
+  /** Environment variables beside those of this process. @default none */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 const MAX_KEPT_ERROR = 4_000;
@@ -57,9 +61,16 @@ export function startChild<Offered extends Commands>(
   file: URL,
   args: readonly string[],
   flags: readonly string[] = [],
-  { isQuiet = false, timeoutMs: defaultTimeoutMs = Infinity }: ChildOptions = {},
+  {
+    isQuiet = false,
+    timeoutMs: defaultTimeoutMs = Infinity,
+    execPath = process.execPath,
+    env = {},
+  }: ChildOptions = {},
 ): Child<Offered> {
   const child: ChildProcess = fork(file, args, {
+    execPath,
+    env: { ...process.env, ...env },
     execArgv: [...process.execArgv, ...flags],
     stdio: isQuiet ? ['ignore', 'ignore', 'pipe', 'ipc'] : ['inherit', 'inherit', 'inherit', 'ipc'],
   });

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, extname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
@@ -16,6 +16,7 @@ export const PAGE_OPTIONS = {
   splitting: true,
   target: 'es2022',
   legalComments: 'none',
+  jsx: 'automatic',
   // An optional peer of the client, which applications without that vocabulary do not install.
   external: ['llama3-tokenizer-js'],
 } as const satisfies BuildOptions;
@@ -45,6 +46,8 @@ export interface BundleOptions {
   readonly fromSource?: boolean;
   /** Writes a source map beside each script. @default false */
   readonly sourcemap?: boolean;
+  /** Packages that others take the place of: names, and folders. @default none */
+  readonly alias?: Readonly<Record<string, string>>;
 }
 
 /** @param name of a file in `pages/`, without its extension. */
@@ -52,10 +55,10 @@ export function bundlePage(name: string, options?: BundleOptions): Promise<Bundl
   return bundleFile(pageFile(name), options);
 }
 
-/** @param file the entry, in TypeScript. */
+/** @param file the entry, in TypeScript or JSX. */
 export async function bundleFile(
   file: string,
-  { fromSource = false, sourcemap = false }: BundleOptions = {},
+  { fromSource = false, sourcemap = false, alias = {} }: BundleOptions = {},
 ): Promise<Bundle> {
   const folder = await mkdtemp(join(tmpdir(), 'parlance-page-'));
   const { metafile } = await build({
@@ -64,6 +67,7 @@ export async function bundleFile(
     outdir: folder,
     absWorkingDir: ROOT,
     metafile: true,
+    alias: { ...alias },
     logLevel: 'error',
     sourcemap: sourcemap ? 'external' : false,
     ...(fromSource && { conditions: ['@parlance/source', 'module'] }),
@@ -73,7 +77,7 @@ export async function bundleFile(
   await writeFile(
     join(folder, 'index.html'),
     documentOf(
-      basename(file, '.ts'),
+      basename(file, extname(file)),
       [...eager].map((path) => basename(path)),
     ),
   );

@@ -17,7 +17,7 @@ export { resolveBatchOptions } from './endpoint/requests/batch-options.js';
 // Errors and close codes
 
 export { CloseCode } from './base/close-codes.js';
-export { ProtocolError, RequestError } from './base/errors.js';
+export { isProtocolError, ProtocolError, RequestError } from './base/errors.js';
 
 // The session and its endpoint
 
@@ -39,6 +39,11 @@ export { decodeUtf8, encodeUtf8 } from './base/text.js';
 export { Inbox } from './endpoint/messages/inbox.js';
 export { contentOf } from './endpoint/messages/part.js';
 export { isReachable } from './link/addressing.js';
+
+// Chats of the AI SDK
+
+export { get, isFields } from './base/fields.js';
+export { CHAT, type ChatEnvelope, CONTINUATION, chatReplyName } from './endpoint/requests/chat.js';
 
 // What is loaded later
 

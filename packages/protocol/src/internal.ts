@@ -81,6 +81,16 @@ export type { OwnHandler } from './endpoint/requests/responder.js';
 export { decodeFailure, encodeFailure } from './link/failure.js';
 export { newReplyId } from './session/random-id.js';
 
+// Chats of the AI SDK
+
+export {
+  CHAT,
+  type ChatEnvelope,
+  type Continuation,
+  CONTINUATION,
+  chatReplyName,
+} from './endpoint/requests/chat.js';
+
 // Agents and the relay
 
 export type { BodyCoder } from './codec/coder.js';

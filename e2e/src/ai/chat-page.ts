@@ -1,0 +1,100 @@
+import { type UIMessage, useChat } from '@ai-sdk/react';
+import { connect } from '@parlance/client';
+import { SessionChatTransport } from '@parlance/client/ai';
+import {
+  DefaultChatTransport,
+  lastAssistantMessageIsCompleteWithApprovalResponses,
+  lastAssistantMessageIsCompleteWithToolCalls,
+} from 'ai';
+import { createElement, StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+
+/** A page with `useChat`, which its test looks at and acts on. */
+
+const query = new URLSearchParams(location.search);
+const id = query.get('chat') ?? 'chat';
+const STORED = `messages of ${id}`;
+
+const session = connect(query.get('server') ?? '', {
+  token: query.get('user') ?? 'anna',
+  ...(query.has('store') && { store: sessionStorage }),
+});
+const transport = query.has('http')
+  ? new DefaultChatTransport({ api: query.get('http') ?? '' })
+  : new SessionChatTransport(session, { body: { fixed: 1 }, headers: { 'x-custom': 'of the transport' } });
+
+type Chat = ReturnType<typeof useChat>;
+
+interface TestChat {
+  readonly session: typeof session;
+  /** `undefined` until the page is rendered. */
+  chat: Chat | undefined;
+  readonly data: unknown[];
+  readonly ended: object[];
+  /** How often a tool of the page was called. */
+  toolCalls: number;
+  readonly state: {
+    readonly status: string;
+    readonly error: object | undefined;
+    readonly messages: UIMessage[];
+    /** The text of the last message, if that is the assistant's. */
+    readonly text: string;
+    readonly data: unknown[];
+    readonly ended: object[];
+    readonly toolCalls: number;
+  };
+}
+
+declare global {
+  interface Window {
+    chatTest: TestChat;
+  }
+}
+
+const stored: UIMessage[] = JSON.parse(sessionStorage.getItem(STORED) ?? '[]');
+
+function Page() {
+  const chat = useChat({
+    id,
+    transport,
+    messages: stored,
+    resume: query.has('resume'),
+    onToolCall({ toolCall }) {
+      if (toolCall.toolName !== 'location') return;
+      window.chatTest.toolCalls++;
+      void chat.addToolOutput({ tool: 'location', toolCallId: toolCall.toolCallId, output: 'Bergen' });
+    },
+    sendAutomaticallyWhen: (options) =>
+      lastAssistantMessageIsCompleteWithToolCalls(options) ||
+      lastAssistantMessageIsCompleteWithApprovalResponses(options),
+    onData: (part) => window.chatTest.data.push(part),
+    onFinish: ({ isAbort, isDisconnect, isError, finishReason }) =>
+      window.chatTest.ended.push({ isAbort, isDisconnect, isError, finishReason }),
+  });
+  window.chatTest.chat = chat;
+  // As an application with a store does: of an answer under way, it may know a part.
+  const text = JSON.stringify(chat.messages);
+  // Browsers store 5 MiB.
+  const mayStore = text.length < 1_000_000 && (query.has('partial') || chat.status !== 'streaming');
+  if (mayStore) sessionStorage.setItem(STORED, text);
+  return null;
+}
+
+window.chatTest = {
+  session,
+  chat: undefined,
+  data: [],
+  ended: [],
+  toolCalls: 0,
+  get state() {
+    const { chat, data, ended, toolCalls } = this;
+    const { status = 'none', messages = [] } = chat ?? {};
+    const last = messages.at(-1);
+    const parts = last?.role === 'assistant' ? last.parts : [];
+    const text = parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+    const error = chat?.error && { ...chat.error, name: chat.error.name, message: chat.error.message };
+    return { status, error, messages, text, data, ended, toolCalls };
+  },
+};
+
+createRoot(document.body).render(createElement(StrictMode, null, createElement(Page)));

@@ -1,0 +1,253 @@
+import { type ClientSession, connect } from '@parlance/client';
+import {
+  type ChatSessionSource,
+  SessionChatTransport,
+  type SessionChatTransportOptions,
+} from '@parlance/client/ai';
+import { createServer, RequestError, type ServerOptions } from '@parlance/server';
+import { type ChatRequest, chatHandler } from '@parlance/server/ai';
+import {
+  AbstractChat,
+  type ChatState,
+  type ChatStatus,
+  convertToModelMessages,
+  streamText,
+  type UIMessage,
+} from 'ai';
+import { afterEach, describe, expect, it } from 'vitest';
+import WebSocket from 'ws';
+import { createScriptedModel, words } from './model.js';
+
+/** The transport without React: with `AbstractChat`, on which the chats of every framework are built. */
+
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
+});
+
+class PlainState implements ChatState<UIMessage> {
+  status: ChatStatus = 'ready';
+  error: Error | undefined;
+  messages: UIMessage[];
+
+  constructor(messages: UIMessage[]) {
+    this.messages = messages;
+  }
+  pushMessage = (message: UIMessage) => {
+    this.messages = [...this.messages, message];
+  };
+  popMessage = () => {
+    this.messages = this.messages.slice(0, -1);
+  };
+  replaceMessage = (index: number, message: UIMessage) => {
+    this.messages = this.messages.with(index, structuredClone(message));
+  };
+  snapshot = <Value>(value: Value): Value => structuredClone(value);
+}
+
+class PlainChat extends AbstractChat<UIMessage> {
+  constructor(transport: SessionChatTransport, id = 'chat', messages: UIMessage[] = []) {
+    super({ id, transport, state: new PlainState(messages) });
+  }
+
+  get text(): string {
+    return (this.lastMessage?.parts ?? []).map((part) => (part.type === 'text' ? part.text : '')).join('');
+  }
+
+  /** The code of the error, if there is one. */
+  get code(): unknown {
+    return this.error && Object.entries(this.error).find(([name]) => name === 'code')?.[1];
+  }
+}
+
+const script = createScriptedModel();
+
+async function answer({ messages, signal }: ChatRequest) {
+  return streamText({
+    model: script.model,
+    messages: await convertToModelMessages(messages),
+    abortSignal: signal,
+    onError: () => {},
+  });
+}
+
+async function serve(options: ServerOptions = {}): Promise<() => Promise<ClientSession>> {
+  const authenticate: ServerOptions['authenticate'] = ({ token }) => ({ principal: token ?? '' });
+  const server = createServer({ authenticate, onRequest: chatHandler(answer), ...options });
+  open.push(server);
+  const { url } = await server.listen();
+  return async () => {
+    const session = await connect(url, { WebSocket, token: 'anna' });
+    open.push(session);
+    return session;
+  };
+}
+
+async function setUp(
+  options: ServerOptions = {},
+  transportOptions: SessionChatTransportOptions = {},
+): Promise<SessionChatTransport> {
+  const join = await serve(options);
+  return new SessionChatTransport(await join(), transportOptions);
+}
+
+describe('a chat without React', () => {
+  it('streams, stops and goes on', async () => {
+    const transport = await setUp();
+    const chat = new PlainChat(transport);
+    await chat.sendMessage({ text: 'words 20' });
+    expect([chat.status, chat.text]).toEqual(['ready', words(20)]);
+    const { aborted } = script;
+    const asked = chat.sendMessage({ text: 'words 4000' });
+    await expect.poll(() => chat.text).toMatch('w5');
+    await chat.stop();
+    await asked;
+    await expect.poll(() => script.aborted).toBe(aborted + 1);
+    expect([chat.status, chat.error]).toEqual(['ready', undefined]);
+  });
+
+  it('follows an answer once, whatever part of it the page has already', async () => {
+    const join = await serve();
+    const first = new PlainChat(new SessionChatTransport(await join()));
+    const asked = first.sendMessage({ text: 'words 300' });
+    await expect.poll(() => first.text).toMatch('w20');
+    const half: UIMessage = {
+      id: first.lastMessage?.id ?? '',
+      role: 'assistant',
+      parts: [
+        { type: 'text', text: 'w0 w1 ' },
+        { type: 'tool-search', toolCallId: '1', state: 'input-streaming', input: undefined },
+      ],
+    };
+    const [question] = first.messages as [UIMessage];
+    const chat = new PlainChat(new SessionChatTransport(await join()), 'chat', [question, half]);
+    // As a component that is mounted twice does.
+    await Promise.all([chat.resumeStream(), chat.resumeStream()]);
+    await asked;
+    expect([first.text, chat.text]).toEqual([words(300), words(300)]);
+    expect(chat.messages).toHaveLength(2);
+  });
+
+  it('finds nothing to follow before an answer, after it, and in a chat of another principal', async () => {
+    const join = await serve();
+    const [one, two] = [await join(), await join()];
+    const transport = new SessionChatTransport(two);
+    const reconnect = () => transport.reconnectToStream({ chatId: 'chat' });
+    expect(await reconnect()).toBeNull();
+    const chat = new PlainChat(new SessionChatTransport(one));
+    const asked = chat.sendMessage({ text: 'words 100' });
+    await expect.poll(() => chat.text).toMatch('w1');
+    const stream = await reconnect();
+    expect(stream).not.toBeNull();
+    await stream?.cancel();
+    expect(await transport.reconnectToStream({ chatId: 'another' })).toBeNull();
+    await asked;
+    // Leaving the stream has not stopped the answer.
+    expect(chat.text).toBe(words(100));
+    expect(await reconnect()).toBeNull();
+  });
+
+  it('stops an answer while it is looking for it', async () => {
+    const join = await serve();
+    const chat = new PlainChat(new SessionChatTransport(await join()));
+    const asked = chat.sendMessage({ text: 'words 4000' });
+    await expect.poll(() => chat.text).toMatch('w1');
+    const { aborted } = script;
+    const aborter = new AbortController();
+    const other = new SessionChatTransport(await join());
+    const following = other.reconnectToStream({ chatId: 'chat', abortSignal: aborter.signal });
+    aborter.abort();
+    await expect(following).rejects.toMatchObject({ name: 'AbortError' });
+    await asked;
+    await expect.poll(() => script.aborted).toBe(aborted + 1);
+    expect([chat.status, chat.error]).toEqual(['ready', undefined]);
+  });
+
+  it('takes IDs of 1 to 123 bytes', async () => {
+    const transport = await setUp();
+    for (const id of ['x', 'é'.repeat(61), 'reply_1', 'x'.repeat(123)]) {
+      const chat = new PlainChat(transport, id);
+      await chat.sendMessage({ text: 'words 2' });
+      expect([id, chat.error, chat.text]).toEqual([id, undefined, words(2)]);
+    }
+    for (const id of ['', 'é'.repeat(62), 'x'.repeat(124)]) {
+      await expect(transport.reconnectToStream({ chatId: id })).rejects.toMatchObject({
+        code: 'invalid_argument',
+      });
+    }
+    const chat = new PlainChat(transport, 'x'.repeat(124));
+    await chat.sendMessage({ text: 'words 2' });
+    expect(chat.code).toBe('invalid_argument');
+  });
+
+  it('asks a function for a session each time, and fails with the error of a promise', async () => {
+    const join = await serve();
+    let calls = 0;
+    const failing = () => {
+      calls++;
+      return calls === 1 ? Promise.reject(new RequestError('offline', 'no network')) : join();
+    };
+    const sources: readonly [ChatSessionSource, unknown][] = [
+      [failing, 'offline'],
+      [failing, undefined],
+      [join(), undefined],
+    ];
+    const refused = new SessionChatTransport(Promise.reject(new RequestError('refused', 'not today')));
+    const transports = sources.map(([source, code]) => [new SessionChatTransport(source), code] as const);
+    for (const [transport, code] of [...transports, [refused, 'refused'] as const]) {
+      const chat = new PlainChat(transport);
+      await chat.sendMessage({ text: 'words 2' });
+      expect([chat.code, chat.status]).toEqual([code, code === undefined ? 'ready' : 'error']);
+    }
+  });
+
+  it('sends what the application prepares', async () => {
+    const asked: ChatRequest[] = [];
+    const onRequest = chatHandler((request) => {
+      asked.push(request);
+      return answer(request);
+    });
+    const transport = await setUp(
+      { onRequest },
+      {
+        body: async () => ({ model: 'small' }),
+        headers: () => ({ 'x-one': '1' }),
+        prepareSendMessagesRequest: ({ messages, body, headers, id }) => ({
+          body: { messages: messages.slice(-1), ...body, chat: id },
+          headers: { ...headers, 'x-two': '2' },
+        }),
+      },
+    );
+    const chat = new PlainChat(transport);
+    await chat.sendMessage({ text: 'words 1' });
+    await chat.sendMessage({ text: 'words 2' }, { body: { model: 'large' } });
+    expect(asked.map(({ messages }) => messages.length)).toEqual([1, 1]);
+    expect(asked.map(({ body }) => [body['model'], body['chat']])).toEqual([
+      ['small', 'chat'],
+      ['large', 'chat'],
+    ]);
+    expect(Object.fromEntries(asked[1]?.headers ?? [])).toEqual({ 'x-one': '1', 'x-two': '2' });
+  });
+
+  it('says so if the server does not answer with chunks', async () => {
+    const chat = new PlainChat(await setUp({ onRequest: () => 'hello' }));
+    await chat.sendMessage({ text: 'words 1' });
+    expect(chat.code).toBe('unsupported');
+    expect(chat.error?.message).toMatch('chatHandler');
+  });
+
+  it('answers a chat whose answer cannot be kept, and logs that', async () => {
+    const logged: unknown[] = [];
+    const log = (fields: object) => void logged.push(fields);
+    const logger = { debug() {}, info() {}, warn: log, error: log };
+    const join = await serve({
+      onRequest: chatHandler(answer, { logger }),
+      replies: { maxReplies: 1 },
+    });
+    const chats = ['one', 'two'].map(async (id) => new PlainChat(new SessionChatTransport(await join()), id));
+    const both = await Promise.all(chats);
+    await Promise.all(both.map((chat) => chat.sendMessage({ text: 'words 50' })));
+    expect(both.map(({ text }) => text)).toEqual([words(50), words(50)]);
+    expect(logged).toEqual([expect.objectContaining({ event: 'reply.unkept' })]);
+  });
+});

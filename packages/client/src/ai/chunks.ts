@@ -1,0 +1,93 @@
+import type { FollowedReply, Message, ReplyStream } from '@parlance/protocol';
+import { CONTINUATION, get, isFields, isProtocolError, ProtocolError } from '@parlance/protocol/client';
+import type { UIMessageChunk } from 'ai';
+import { replayMessage } from './replay.js';
+
+export interface ChunkOptions {
+  /** Ends the stream. */
+  readonly signal: AbortSignal | undefined;
+  /** The reader has nothing of the answer yet, not even the message that it continues. */
+  readonly isReplay: boolean;
+  /** The stream has ended, failed or was cancelled. */
+  readonly onOver?: (() => void) | undefined;
+}
+
+/**
+ * The parts of a reply as UI message chunks. It reads nothing ahead, so that a slow reader holds the sender back.
+ * Cancelling it leaves the reply, which stops the handler if this is the requester.
+ */
+export function chunksOf(
+  reply: ReplyStream | FollowedReply,
+  { signal, isReplay, onOver = () => {} }: ChunkOptions,
+): ReadableStream<UIMessageChunk> {
+  const parts = reply[Symbol.asyncIterator]();
+  let replayed: Iterator<UIMessageChunk> | undefined;
+  const next = async (): Promise<UIMessageChunk | undefined> => {
+    for (;;) {
+      const waiting = replayed?.next();
+      if (waiting?.done === false) return waiting.value;
+      const { done, value } = await parts.next();
+      if (done === true) return undefined;
+      const chunk = readChunk(value);
+      if (chunk.type !== CONTINUATION) return chunk as UIMessageChunk;
+      if (isReplay) replayed = replayMessage(get(chunk, 'message'));
+    }
+  };
+  return new ReadableStream<UIMessageChunk>(
+    {
+      async pull(controller) {
+        let chunk: UIMessageChunk | undefined;
+        try {
+          signal?.throwIfAborted();
+          chunk = await next();
+          signal?.throwIfAborted();
+        } catch (error) {
+          onOver();
+          if (signal?.aborted === true) throw signal.reason;
+          if (!isEnd(error, isReplay)) throw error;
+          // Another reader of the answer has stopped it, or it is forgotten by now: neither is a failure of this chat.
+          if (error.code === 'cancelled') controller.enqueue({ type: 'abort' });
+        }
+        if (chunk !== undefined) return controller.enqueue(chunk);
+        onOver();
+        controller.close();
+      },
+      async cancel() {
+        onOver();
+        await parts.return?.();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+function isEnd(error: unknown, isReplay: boolean): error is ProtocolError {
+  return (
+    isProtocolError(error) &&
+    (error.code === 'cancelled' || (isReplay && error.code === 'unknown_reply')) &&
+    error.side === 'remote'
+  );
+}
+
+function readChunk(part: Message): { readonly type: string } {
+  let chunk: unknown;
+  try {
+    chunk = part.json();
+  } catch (cause) {
+    if (!isProtocolError(cause) || cause.code !== 'bad_json') throw cause;
+    throw notChunks(cause);
+  }
+  if (isFields(chunk)) {
+    const type = get(chunk, 'type');
+    if (typeof type === 'string') return { ...chunk, type };
+  }
+  throw notChunks();
+}
+
+function notChunks(cause?: unknown): ProtocolError {
+  return new ProtocolError(
+    'unsupported',
+    'the server answered with something else than UI message chunks; its onRequest must be chatHandler of @parlance/server/ai',
+    { cause },
+  );
+}

@@ -1,0 +1,66 @@
+import type { Logger, Session } from '@parlance/protocol';
+import { assertOptions, type OptionKinds } from '@parlance/protocol/client';
+import type { UIMessage } from 'ai';
+
+/** As much of a session as a chat uses. */
+export type ChatSession = Pick<Session, 'stream' | 'follow' | 'replies'>;
+
+/**
+ * A session, a promise of one, or a function of which each request asks for one. A promise that rejects fails every
+ * request; a function may try again.
+ */
+export type ChatSessionSource =
+  | ChatSession
+  | Promise<ChatSession>
+  | (() => ChatSession | Promise<ChatSession>);
+
+/** A value, a promise of one, or a function that each request calls. */
+export type Resolvable<Value> = Value | Promise<Value> | (() => Value | Promise<Value>);
+
+/** What is about to be sent. */
+export interface ChatRequestToPrepare<Message extends UIMessage = UIMessage> {
+  readonly id: string;
+  readonly messages: Message[];
+  readonly trigger: 'submit-message' | 'regenerate-message';
+  readonly messageId: string | undefined;
+  /** The body of the transport and of the request together. */
+  readonly body: Record<string, unknown>;
+  readonly headers: Record<string, string>;
+  readonly requestMetadata: unknown;
+}
+
+export interface PreparedChatRequest {
+  /** Sent in place of the messages and the body; the handler finds its `messages`, if it has any, and all of it as `body`. */
+  readonly body: object;
+  /** @default those of the transport and of the request */
+  readonly headers?: HeadersInit | undefined;
+}
+
+export interface SessionChatTransportOptions<Message extends UIMessage = UIMessage> {
+  /** Sent with every request, beside those of the request, which come first. @default none */
+  readonly headers?: Resolvable<HeadersInit> | undefined;
+  /** Sent with every request, beside that of the request, which comes first. @default none */
+  readonly body?: Resolvable<object> | undefined;
+  /** Chooses what is sent, such as the last message alone. @default all messages and the body */
+  readonly prepareSendMessagesRequest?:
+    | ((request: ChatRequestToPrepare<Message>) => PreparedChatRequest | Promise<PreparedChatRequest>)
+    | undefined;
+  /** Gets a warning if an answer cannot be stopped. @default console */
+  readonly logger?: Logger | undefined;
+}
+
+const KINDS: OptionKinds<SessionChatTransportOptions> = {
+  headers: ['object', 'function'],
+  body: ['object', 'function'],
+  prepareSendMessagesRequest: 'function',
+  logger: 'logger',
+};
+
+/** @throws {ProtocolError} `invalid_option`. */
+export function assertTransportOptions(options: object): void {
+  assertOptions(options, KINDS);
+}
+
+export async function resolve<Value>(value: Resolvable<Value>): Promise<Value> {
+  return await (value instanceof Function ? value() : value);
+}

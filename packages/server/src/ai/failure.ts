@@ -1,0 +1,34 @@
+import { isProtocolError, RequestError } from '@parlance/protocol';
+import { get, isFields } from '@parlance/protocol/internal';
+
+/**
+ * The failure of a model as the client gets it: the handler's own `RequestError` as it is; a response with an error
+ * status as `rate_limited` (429) or `upstream_status`, with the status in `data`; anything else as `model_failed`. What
+ * the provider said is not passed on, because it may quote keys, addresses and the accounts of others.
+ */
+export function requestErrorOf(error: unknown): RequestError {
+  if (error instanceof RequestError) return error;
+  if (isProtocolError(error)) return new RequestError(error.code, error.message, { cause: error });
+  const { status, retryAfterMs } = responseOf(error);
+  if (status === undefined) return new RequestError('model_failed', 'the model failed', { cause: error });
+  const isRateLimited = status === 429;
+  const message = isRateLimited
+    ? 'the model gets too many requests'
+    : `the model responded with status ${status}`;
+  const code = isRateLimited ? 'rate_limited' : 'upstream_status';
+  const retryable = isRateLimited || status >= 500;
+  return new RequestError(code, message, { cause: error, retryable, retryAfterMs, data: { status } });
+}
+
+/** Finds the response in an `APICallError`, or in the last error of a `RetryError`. */
+function responseOf(error: unknown): {
+  readonly status?: number;
+  readonly retryAfterMs?: number | undefined;
+} {
+  if (!(error instanceof Error)) return {};
+  const { lastError, statusCode, responseHeaders } = error as Error & Record<string, unknown>;
+  if (lastError instanceof Error && lastError !== error) return responseOf(lastError);
+  if (typeof statusCode !== 'number' || !(statusCode >= 400 && statusCode <= 599)) return {};
+  const seconds = isFields(responseHeaders) ? Number(get(responseHeaders, 'retry-after')) : Number.NaN;
+  return { status: statusCode, retryAfterMs: seconds > 0 && seconds < 86_400 ? seconds * 1_000 : undefined };
+}

@@ -1,0 +1,239 @@
+import { randomUUID } from 'node:crypto';
+import {
+  type KeepOptions,
+  type Logger,
+  type Part,
+  ProtocolError,
+  type RequestContext,
+  type RequestHandler,
+} from '@parlance/protocol';
+import {
+  assertOptions,
+  CONTINUATION,
+  type Continuation,
+  chatReplyName,
+  loggable,
+  type OptionKinds,
+  SILENT_LOGGER,
+} from '@parlance/protocol/internal';
+import type { UIMessage, UIMessageChunk, UIMessageStreamOptions } from 'ai';
+import { keepByPolicy } from '../replies/keep-policy.js';
+import { requestErrorOf } from './failure.js';
+import { type ChatRequest, isChatRequest, readChatRequest } from './request.js';
+
+export type { ChatRequest } from './request.js';
+export { isChatRequest } from './request.js';
+
+/** The result of `streamText`, or of an agent's `stream`. */
+export interface UIMessageSource<ChatMessage extends UIMessage = UIMessage> {
+  toUIMessageStream(options?: UIMessageStreamOptions<ChatMessage>): ReadableStream<UIMessageChunk>;
+}
+
+/** How to answer: the result of `streamText`, or a stream of UI message chunks, such as one of `createUIMessageStream`. */
+export type ChatAnswer<ChatMessage extends UIMessage = UIMessage> =
+  | UIMessageSource<ChatMessage>
+  | ReadableStream<UIMessageChunk>
+  | AsyncIterable<UIMessageChunk>;
+
+export interface ChatHandlerOptions<ChatMessage extends UIMessage = UIMessage> {
+  /**
+   * For the result of `streamText`: `onFinish`, `messageMetadata`, `sendReasoning`, `sendSources` and the others of
+   * `toUIMessageStream`, for each request. `originalMessages`, `generateMessageId` and `onError` have defaults: the
+   * messages of the request, random IDs, and an error that reaches the client as its `RequestError`.
+   *
+   * @default {}
+   */
+  readonly stream?:
+    | UIMessageStreamOptions<ChatMessage>
+    | ((request: ChatRequest<ChatMessage>) => UIMessageStreamOptions<ChatMessage>)
+    | undefined;
+  /**
+   * How answers are kept, so that they can be followed by the name `chat:` and the ID of the chat; `false` keeps none. An
+   * answer that cannot be kept because a bound is met is sent as usual, and logged. @default as `keep()` does
+   */
+  readonly keep?: Omit<KeepOptions, 'name'> | false | undefined;
+  /** Answers the requests that are not of a chat. @default they fail with `bad_request` */
+  readonly otherwise?: RequestHandler | undefined;
+  /** Logs failures of the model and answers that cannot be kept. @default silent */
+  readonly logger?: Logger | undefined;
+}
+
+const KINDS: OptionKinds<ChatHandlerOptions> = {
+  stream: ['object', 'function'],
+  keep: ['flag', 'object'],
+  otherwise: 'function',
+  logger: 'logger',
+};
+
+const KEEP_KINDS: OptionKinds<Omit<KeepOptions, 'name'>> = {
+  ttlMs: 'number',
+  abandonAfterMs: 'number',
+  share: 'any',
+};
+
+/** Milliseconds that the model has to end its answer once it was stopped. */
+const STOP_GRACE_MS = 5_000;
+
+/**
+ * Creates a request handler for the chats of `SessionChatTransport` (`@parlance/client/ai`).
+ *
+ *     createServer({
+ *       onRequest: chatHandler(async ({ messages, signal }) =>
+ *         streamText({ model, messages: await convertToModelMessages(messages), abortSignal: signal })),
+ *     })
+ *
+ * The answer goes on, and `onFinish` is called, also if the client is gone. A stop by any page of the principal aborts
+ * `signal`. A `RequestError` of the handler, or of the model, reaches the client with its code; a response of the model's
+ * provider with an error status as `rate_limited` or `upstream_status`, and other failures of the model as `model_failed`.
+ *
+ * @throws {ProtocolError} `invalid_option`.
+ */
+export function chatHandler<ChatMessage extends UIMessage = UIMessage>(
+  answer: (request: ChatRequest<ChatMessage>) => ChatAnswer<ChatMessage> | Promise<ChatAnswer<ChatMessage>>,
+  options: ChatHandlerOptions<ChatMessage> = {},
+): RequestHandler {
+  assertOptions(options, KINDS);
+  const { otherwise, keep = {}, logger = SILENT_LOGGER } = options;
+  if (keep !== false) assertOptions(keep, KEEP_KINDS, 'keep');
+
+  async function* answerChat(
+    request: Parameters<RequestHandler>[0],
+    context: RequestContext,
+  ): AsyncGenerator<Part> {
+    // Also if the reply cannot be kept: `onFinish` stores it.
+    context.runToCompletion();
+    const chat = readChatRequest<ChatMessage>(request, { ...context, signal: abortOf(context.signal) });
+    keepByPolicy(keep, request, context, logger, { name: chatReplyName(chat.id) });
+    const errors = new StreamErrors();
+    try {
+      const continued = continuedBy(chat);
+      if (continued !== undefined) yield { json: continued };
+      const chunks = streamOf(await answer(chat), chat, options, errors);
+      for await (const chunk of untilEnd(chunks, context.signal)) {
+        errors.throwIfFatal(chunk);
+        yield { json: chunk };
+      }
+    } catch (error) {
+      const isStopped = context.signal.aborted;
+      if (!isStopped)
+        logger.warn({ event: 'chat.failed', err: loggable(error) }, 'a chat could not be answered');
+      throw requestErrorOf(error);
+    }
+  }
+
+  return (request, context) =>
+    otherwise !== undefined && !isChatRequest(context.metadata)
+      ? otherwise(request, context)
+      : answerChat(request, context);
+}
+
+/** Aborts together with `signal`, and with an `AbortError`, which is what the AI SDK takes for a stop and not for a failure. */
+function abortOf(signal: AbortSignal): AbortSignal {
+  const controller = new AbortController();
+  const abort = () => controller.abort(new DOMException('the answer was stopped', 'AbortError'));
+  if (signal.aborted) abort();
+  else signal.addEventListener('abort', abort, { once: true });
+  return controller.signal;
+}
+
+/** The answer continues an assistant's message if that is the last one: the outputs of its tools are there now. */
+function continuedBy({ messages }: ChatRequest): Continuation | undefined {
+  const message = messages.at(-1);
+  return message?.role === 'assistant' ? { type: CONTINUATION, message } : undefined;
+}
+
+function streamOf<ChatMessage extends UIMessage>(
+  answer: ChatAnswer<ChatMessage>,
+  chat: ChatRequest<ChatMessage>,
+  { stream = {} }: ChatHandlerOptions<ChatMessage>,
+  errors: StreamErrors,
+): ReadableStream<UIMessageChunk> {
+  if (typeof answer === 'object' && answer !== null) {
+    if ('toUIMessageStream' in answer && typeof answer.toUIMessageStream === 'function') {
+      return answer.toUIMessageStream({
+        originalMessages: chat.messages,
+        generateMessageId: randomUUID,
+        onError: (error) => errors.add(error),
+        ...(typeof stream === 'function' ? stream(chat) : stream),
+      });
+    }
+    if ('getReader' in answer) return answer;
+    if (Symbol.asyncIterator in answer) return readableOf(answer);
+  }
+  throw new ProtocolError(
+    'invalid_argument',
+    'chatHandler: expected the result of streamText or a stream of UI message chunks',
+  );
+}
+
+function readableOf(chunks: AsyncIterable<UIMessageChunk>): ReadableStream<UIMessageChunk> {
+  const iterator = chunks[Symbol.asyncIterator]();
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        const { done, value } = await iterator.next();
+        if (done === true) controller.close();
+        else controller.enqueue(value);
+      },
+      async cancel() {
+        await iterator.return?.();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** The errors that the chunks of a stream tell only as texts. */
+class StreamErrors {
+  readonly #byText = new Map<string, unknown>();
+
+  /** @returns the text that the chunk is to have. */
+  add(error: unknown): string {
+    const text = requestErrorOf(error).message;
+    // Tools fail with such texts too, as often as the model calls them, so only the latest of each is kept.
+    if (this.#byText.size < MAX_TEXTS) this.#byText.set(text, error);
+    return text;
+  }
+
+  /** An error that ends the answer, unlike that of a tool. */
+  throwIfFatal(chunk: UIMessageChunk): void {
+    if (chunk.type === 'error' && this.#byText.has(chunk.errorText)) throw this.#byText.get(chunk.errorText);
+  }
+}
+const MAX_TEXTS = 64;
+
+/**
+ * The chunks of a stream. If its reader leaves because the answer was stopped, the rest is read and dropped, so that the
+ * AI SDK calls `onFinish`; a model that does not heed the signal is left after {@link STOP_GRACE_MS}.
+ */
+async function* untilEnd(
+  stream: ReadableStream<UIMessageChunk>,
+  signal: AbortSignal,
+): AsyncGenerator<UIMessageChunk> {
+  const reader = stream.getReader();
+  let timer: NodeJS.Timeout | undefined;
+  const leave = () => {
+    timer = setTimeout(() => void reader.cancel(signal.reason).catch(() => {}), STOP_GRACE_MS);
+  };
+  if (signal.aborted) leave();
+  else signal.addEventListener('abort', leave, { once: true });
+  let isOver = false;
+  const read = async (): Promise<UIMessageChunk | undefined> => {
+    try {
+      const { done, value } = await reader.read();
+      isOver = done;
+      return value;
+    } catch (error) {
+      isOver = true;
+      throw error;
+    }
+  };
+  try {
+    for (let chunk = await read(); chunk !== undefined; chunk = await read()) yield chunk;
+  } finally {
+    while (!isOver && signal.aborted) await read().catch(() => {});
+    if (!isOver) void reader.cancel().catch(() => {});
+    clearTimeout(timer);
+    signal.removeEventListener('abort', leave);
+  }
+}
