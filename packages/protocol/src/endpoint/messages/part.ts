@@ -10,12 +10,32 @@ import type { BodyToSend } from '../../link/link.js';
  */
 export type Body = string | Uint8Array | object | number | boolean | null;
 
-/** One part of a reply; a string is text. Token IDs are sent as they are, without detokenizing them. */
+/**
+ * One part of a reply: a {@link Body}, or an object whose only member says how its value is sent. Token IDs are sent as
+ * they are, without detokenizing them. An object of the application that has such a form by chance, such as
+ * `{ text: 'a' }`, is sent as JSON if it is wrapped: `{ json: { text: 'a' } }`.
+ */
 export type Part =
   | string
+  | number
+  | boolean
+  | null
+  | Uint8Array
   | { readonly text: string }
   | { readonly tokens: readonly number[] | Uint32Array }
   | { readonly json: unknown }
+  | { readonly bytes: Uint8Array }
+  | JsonValue;
+
+/** Any object that is sent as JSON. A generator or a promise is not a part. */
+type JsonValue =
+  | { readonly [key: string]: unknown }
+  | (object & { readonly [Symbol.asyncIterator]?: undefined; readonly then?: undefined });
+
+/** How a part is sent. */
+type PartContent =
+  | { readonly text: string }
+  | { readonly tokens: readonly number[] | Uint32Array }
   | { readonly bytes: Uint8Array };
 
 /** A part that is coded already. */
@@ -85,23 +105,41 @@ export function encodePart(
   coder: BodyCoder,
   options: EncodeOptions = {},
 ): CodedBody | Promise<CodedBody> {
-  if (typeof part === 'string') return encodeContent(part, coder, options);
   if (part instanceof CodedPart) return part.body;
-  if (typeof part === 'object' && part !== null) {
-    if ('text' in part && typeof part.text === 'string') return encodeContent(part.text, coder, options);
-    if ('tokens' in part) {
-      const { tokens } = part;
-      const loading = coder.load('TOKEN_NATIVE');
-      if (loading !== undefined) return loading.then(() => coder.encodeTokens(tokens, options));
-      return coder.encodeTokens(tokens, options);
-    }
-    if ('bytes' in part && part.bytes instanceof Uint8Array) return encodeContent(part.bytes, coder, options);
-    if ('json' in part) return encodeContent(toJson(part.json), coder, options);
+  const content = partContent(part);
+  if ('text' in content) return encodeContent(content.text, coder, options);
+  if ('bytes' in content) return encodeContent(content.bytes, coder, options);
+  const { tokens } = content;
+  const loading = coder.load('TOKEN_NATIVE');
+  if (loading !== undefined) return loading.then(() => coder.encodeTokens(tokens, options));
+  return coder.encodeTokens(tokens, options);
+}
+
+/** @throws {ProtocolError} `invalid_argument` if it is not a part or has no JSON form. */
+function partContent(part: Part): PartContent {
+  if (typeof part === 'string') return { text: part };
+  if (part instanceof Uint8Array) return { bytes: part };
+  if (typeof part !== 'object' || part === null) return { text: toJson(part) };
+  if (Symbol.asyncIterator in part || 'then' in part) {
+    throw new ProtocolError('invalid_argument', 'a generator or a promise is not a part of a reply');
   }
-  throw new ProtocolError(
-    'invalid_argument',
-    'expected a part: a string or one of { text }, { tokens }, { json }, { bytes }',
-  );
+  if (isForm(part, 'text') && typeof part.text === 'string') return { text: part.text };
+  if (isForm(part, 'bytes') && part.bytes instanceof Uint8Array) return { bytes: part.bytes };
+  if (isForm(part, 'tokens') && areTokens(part.tokens)) return { tokens: part.tokens };
+  return { text: toJson(isForm(part, 'json') ? part.json : part) };
+}
+
+/** Whether `name` is the only member. */
+export function isForm<Name extends string>(
+  part: Part,
+  name: Name,
+): part is { readonly [Only in Name]: unknown } {
+  return typeof part === 'object' && part !== null && name in part && Object.keys(part).length === 1;
+}
+
+/** The IDs themselves are checked when they are coded. */
+export function areTokens(value: unknown): value is readonly number[] | Uint32Array {
+  return Array.isArray(value) || value instanceof Uint32Array;
 }
 
 function toJson(value: unknown): string {
