@@ -45,6 +45,10 @@ export interface BundleOptions {
   readonly fromSource?: boolean;
   /** Writes a source map beside each script. @default false */
   readonly sourcemap?: boolean;
+  /** Packages that others take the place of: names, and folders. @default none */
+  readonly alias?: Readonly<Record<string, string>>;
+  /** Expressions that others take the place of. @default none */
+  readonly define?: Readonly<Record<string, string>>;
 }
 
 /** @param name of a file in `pages/`, without its extension. */
@@ -55,7 +59,7 @@ export function bundlePage(name: string, options?: BundleOptions): Promise<Bundl
 /** @param file the entry, in TypeScript. */
 export async function bundleFile(
   file: string,
-  { fromSource = false, sourcemap = false }: BundleOptions = {},
+  { fromSource = false, sourcemap = false, alias = {}, define = {} }: BundleOptions = {},
 ): Promise<Bundle> {
   const folder = await mkdtemp(join(tmpdir(), 'parlance-page-'));
   const { metafile } = await build({
@@ -64,6 +68,8 @@ export async function bundleFile(
     outdir: folder,
     absWorkingDir: ROOT,
     metafile: true,
+    alias: { ...alias },
+    define: { ...define },
     logLevel: 'error',
     sourcemap: sourcemap ? 'external' : false,
     ...(fromSource && { conditions: ['@parlance/source', 'module'] }),
