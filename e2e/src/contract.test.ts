@@ -1,10 +1,11 @@
 import { connect, isProtocolError, type Session } from '@parlance/client';
-import { ContractError, contractClient, defineContract, serve } from '@parlance/client/contract';
+import { ContractError, contractClient, defineContract, type Schema, serve } from '@parlance/client/contract';
 import { createServer, RequestError, type ServerOptions } from '@parlance/server';
 import * as server from '@parlance/server/contract';
+import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { type } from 'arktype';
 import * as v from 'valibot';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, expectTypeOf, it } from 'vitest';
 import WebSocket from 'ws';
 import { z } from 'zod';
 import { createCuttingProxy } from './cutting-proxy.js';
@@ -276,6 +277,11 @@ describe('a contract', () => {
 });
 
 describe('schemas', () => {
+  it('are those of the standard', () => {
+    expectTypeOf<StandardSchemaV1<string, number>>().toExtend<Schema<string, number>>();
+    expectTypeOf<Schema<string, number>>().toExtend<StandardSchemaV1<string, number>>();
+  });
+
   const schema = (validate: (value: unknown) => unknown) =>
     ({ '~standard': { version: 1, vendor: 'test', validate } }) as unknown as z.ZodUnknown;
   const ask = async (validate: (value: unknown) => unknown, of: 'input' | 'output' = 'input') => {
@@ -396,6 +402,36 @@ describe('schemas', () => {
     const wide = await issuesOf(many(16, '€'.repeat(256)));
     expect(wide).toHaveLength(7);
     expect((await issuesOf(many(1, 'half \ud800')))[0]?.message).toBe('half \ufffd');
+  });
+});
+
+describe('without a contract', () => {
+  it('handlers return and yield JSON as it is, and the type of an answer is that of its request', async () => {
+    const session = await open({
+      async *onRequest(request) {
+        yield { sum: request.json<number[]>().reduce((sum, each) => sum + each, 0) };
+        yield { sum: 0, text: 'and more' };
+      },
+    });
+    const sums: number[] = [];
+    for await (const part of session.stream<{ sum: number }>([1, 2])) sums.push(part.json().sum);
+    expect(sums).toEqual([3, 0]);
+    const other = await open({ onRequest: async () => ({ sum: 5 }) });
+    const { sum } = (await other.request<{ sum: number }>('')).json();
+    expect(sum).toBe(5);
+  });
+
+  it('a handler that returns no part is told what is wrong with it', async () => {
+    const lines: { readonly err?: { readonly message?: string } }[] = [];
+    const log = (fields: object) => void lines.push(fields);
+    const session = await open({
+      onRequest: (() => Promise.resolve((async function* () {})())) as never,
+      logger: { debug: log, info: log, warn: log, error: log },
+    });
+    expect(await failure(session.request(''))).toMatchObject({ code: 'internal' });
+    expect(lines.find(({ err }) => err !== undefined)?.err?.message).toBe(
+      'a generator or a promise is not a part of a reply',
+    );
   });
 });
 

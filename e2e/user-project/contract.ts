@@ -53,7 +53,7 @@ export const handlers: Handlers<typeof contract.procedures> = {
 };
 export const onRequest = serve(contract, handlers);
 
-export async function use(url: string): Promise<void> {
+export async function callAll(url: string): Promise<void> {
   const session = await connect(url, { onRequest });
   const client: ContractClient<typeof contract.procedures> = contractClient(contract, session);
   const { call, stream } = client;

@@ -133,17 +133,14 @@ export interface ProtocolError<Code extends string = ErrorCode> extends Error {
   readonly reject: Rejection | undefined;
 }
 
-interface ErrorConstructor {
+/** `instanceof` makes the parameters of a generic class `any`, unless the type of its prototype is stated. */
+export interface ProtocolErrorConstructor {
+  readonly prototype: ProtocolError;
   new <Code extends string = ErrorCode>(
     code: Code,
     message: string,
     options?: ProtocolErrorOptions,
   ): ProtocolError<Code>;
-}
-
-/** `instanceof` makes the parameters of a generic class `any`, unless the type of its prototype is stated. */
-interface ProtocolErrorConstructor extends ErrorConstructor {
-  readonly prototype: ProtocolError;
 }
 
 export const ProtocolError: ProtocolErrorConstructor = class ProtocolError<
@@ -175,7 +172,11 @@ export interface RequestErrorOptions extends ProtocolErrorOptions {
 }
 
 /** Without the prototype, so that the codes of a subclass may be others. */
-const AnyProtocolError: ErrorConstructor = ProtocolError;
+const AnyProtocolError: new <Code extends string>(
+  code: Code,
+  message: string,
+  options?: ProtocolErrorOptions,
+) => ProtocolError<Code> = ProtocolError;
 
 /**
  * An application's own failure of one request: a handler throws it, and the requester's call throws it again

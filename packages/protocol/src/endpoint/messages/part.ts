@@ -25,27 +25,12 @@ export type Part =
   | { readonly tokens: readonly number[] | Uint32Array }
   | { readonly json: unknown }
   | { readonly bytes: Uint8Array }
-  | JsonValue;
+  | JsonPart;
 
 /** Any object that is sent as JSON. A generator or a promise is not a part. */
-type JsonValue =
+export type JsonPart =
   | { readonly [key: string]: unknown }
   | (object & { readonly [Symbol.asyncIterator]?: undefined; readonly then?: undefined });
-
-/** How a part is sent. */
-type PartContent =
-  | { readonly text: string }
-  | { readonly tokens: readonly number[] | Uint32Array }
-  | { readonly bytes: Uint8Array };
-
-/** A part that is coded already. */
-export class CodedPart {
-  readonly body: CodedBody;
-
-  constructor(body: CodedBody) {
-    this.body = body;
-  }
-}
 
 export interface EncodeOptions {
   /** @default 'auto' */
@@ -81,7 +66,8 @@ export function contentOf(body: Body): string | Uint8Array {
   return typeof body === 'string' || body instanceof Uint8Array ? body : toJson(body);
 }
 
-function encodeContent(
+/** As {@link encodeBody}, without an agent. */
+export function encodeContent(
   content: string | Uint8Array,
   coder: BodyCoder,
   options: EncodeOptions,
@@ -97,52 +83,8 @@ function encodeContent(
 /** UTF-16 units from which text is coded in slices; below, every codec takes at most about 10 ms. */
 const LARGE_CONTENT = 128 * 1024;
 
-/**
- * @throws {ProtocolError} `invalid_argument` if it is not a part or has no JSON form; errors of the codec.
- */
-export function encodePart(
-  part: Part | CodedPart,
-  coder: BodyCoder,
-  options: EncodeOptions = {},
-): CodedBody | Promise<CodedBody> {
-  if (part instanceof CodedPart) return part.body;
-  const content = partContent(part);
-  if ('text' in content) return encodeContent(content.text, coder, options);
-  if ('bytes' in content) return encodeContent(content.bytes, coder, options);
-  const { tokens } = content;
-  const loading = coder.load('TOKEN_NATIVE');
-  if (loading !== undefined) return loading.then(() => coder.encodeTokens(tokens, options));
-  return coder.encodeTokens(tokens, options);
-}
-
-/** @throws {ProtocolError} `invalid_argument` if it is not a part or has no JSON form. */
-function partContent(part: Part): PartContent {
-  if (typeof part === 'string') return { text: part };
-  if (part instanceof Uint8Array) return { bytes: part };
-  if (typeof part !== 'object' || part === null) return { text: toJson(part) };
-  if (Symbol.asyncIterator in part || 'then' in part) {
-    throw new ProtocolError('invalid_argument', 'a generator or a promise is not a part of a reply');
-  }
-  if (isForm(part, 'text') && typeof part.text === 'string') return { text: part.text };
-  if (isForm(part, 'bytes') && part.bytes instanceof Uint8Array) return { bytes: part.bytes };
-  if (isForm(part, 'tokens') && areTokens(part.tokens)) return { tokens: part.tokens };
-  return { text: toJson(isForm(part, 'json') ? part.json : part) };
-}
-
-/** Whether `name` is the only member. */
-export function isForm<Name extends string>(
-  part: Part,
-  name: Name,
-): part is { readonly [Only in Name]: unknown } {
-  return typeof part === 'object' && part !== null && name in part && Object.keys(part).length === 1;
-}
-
-/** The IDs themselves are checked when they are coded. */
-export function areTokens(value: unknown): value is readonly number[] | Uint32Array {
-  return Array.isArray(value) || value instanceof Uint32Array;
-}
-
-function toJson(value: unknown): string {
+/** @throws {ProtocolError} `invalid_argument` if it has no JSON form. */
+export function toJson(value: unknown): string {
   let text: string | undefined;
   try {
     text = JSON.stringify(value);

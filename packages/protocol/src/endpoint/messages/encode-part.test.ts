@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { resolveLimits } from '../../base/limits.js';
 import { createBodyCoder } from '../../codec/auto/coder.js';
-import { type Body, contentOf, encodePart, type Part } from './part.js';
+import { encodePart } from './encode-part.js';
+import { type Body, contentOf, type Part } from './part.js';
 
 const coder = createBodyCoder({
   algorithms: ['NONE'],
