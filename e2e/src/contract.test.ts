@@ -285,9 +285,8 @@ describe('schemas', () => {
   const schema = (validate: (value: unknown) => unknown) =>
     ({ '~standard': { version: 1, vendor: 'test', validate } }) as unknown as z.ZodUnknown;
   const ask = async (validate: (value: unknown) => unknown, of: 'input' | 'output' = 'input') => {
-    const contract = defineContract({
-      ask: { input: z.unknown(), output: z.unknown(), [of]: schema(validate) },
-    });
+    const { input, output } = { input: z.unknown(), output: z.unknown(), [of]: schema(validate) };
+    const contract = defineContract({ ask: { input, output } });
     const session = await open({ onRequest: serve(contract, { ask: (input) => input }) });
     return await contractClient(contract, session).call.ask('a question');
   };
@@ -445,6 +444,11 @@ describe('mistakes', () => {
     ['a schema', () => defineContract({ sum: { input: { type: 'number' } as never } })],
   ])('in %s are found when a contract is defined', (_, define) => {
     expect(define).toThrow(expect.objectContaining({ code: 'invalid_argument' }));
+  });
+
+  it('in a member of a procedure are found as well', () => {
+    const define = () => defineContract({ sum: { outputs: z.number() } } as never);
+    expect(define).toThrow('sum: unknown option "outputs", did you mean "output"?');
   });
 
   it('in handlers are found when they are given', () => {

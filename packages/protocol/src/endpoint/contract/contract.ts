@@ -1,4 +1,5 @@
 import { ProtocolError } from '../../base/errors.js';
+import { assertOptions, type OptionKinds } from '../../base/options.js';
 import type { Message } from '../messages/message.js';
 import type { RequestContext } from '../requests/responder.js';
 import type { InputOf, OutputOf, Schema } from './schema.js';
@@ -21,11 +22,12 @@ export type Procedures = Readonly<Record<string, Procedure>>;
 export class Contract<P extends Procedures> {
   readonly procedures: P;
 
-  /** @throws {ProtocolError} `invalid_argument`. */
+  /** @throws {ProtocolError} `invalid_argument`, `invalid_option`. */
   constructor(procedures: P) {
     for (const name of Object.keys(procedures)) {
       if (!isName(name)) throw invalid(`"${name.slice(0, 64)}" is not a name: ${NAME}`);
       const procedure: Procedure = procedures[name] ?? {};
+      assertOptions(procedure, MEMBERS, name);
       for (const part of ['input', 'output', 'parts'] as const) {
         const schema: unknown = procedure[part];
         if (schema === undefined || isSchema(schema)) continue;
@@ -36,6 +38,7 @@ export class Contract<P extends Procedures> {
   }
 }
 
+const MEMBERS: OptionKinds<Procedure> = { input: 'any', output: 'any', parts: 'any' };
 const NAME = 'expected 1 to 64 letters, digits, $, _, - and ., and not "then"';
 const isName = (name: string): boolean =>
   /^[\w$.-]{1,64}$/.test(name) && name !== 'then' && name !== '__proto__';
@@ -56,11 +59,17 @@ function invalid(message: string): ProtocolError {
  *
  * @param procedures by name: 1 to 64 letters, digits, `$`, `_`, `-` and `.`. Their schemas may come from any library that
  * implements Standard Schema.
- * @throws {ProtocolError} `invalid_argument` for another name, or if a schema is not one.
+ * @throws {ProtocolError} `invalid_argument` for another name, or if a schema is not one; `invalid_option` for an unknown
+ * member of a procedure.
  */
-export function defineContract<P extends Procedures>(procedures: P): Contract<P> {
+export function defineContract<P extends Procedures>(procedures: P & OnlyMembers<P>): Contract<P> {
   return new Contract(procedures);
 }
+
+/** Refuses members that a procedure does not have. */
+type OnlyMembers<P extends Procedures> = {
+  readonly [Name in keyof P]: { readonly [Member in Exclude<keyof P[Name], keyof Procedure>]: never };
+};
 
 /** The metadata of a request that names its procedure. */
 export const PROCEDURE = 'procedure';
