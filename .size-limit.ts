@@ -15,6 +15,20 @@ export default [
     gzip: true,
     limit: '2.5 kB',
   },
+  {
+    name: 'hooks for React, without React and the client',
+    path: 'packages/client/dist/react/index.js',
+    gzip: true,
+    limit: '3 kB',
+    modifyEsbuildConfig: (config: object) => ({ ...config, external: ['react', '../index.js'] }),
+  },
+  {
+    name: 'contracts, beside the client',
+    path: 'packages/client/dist/contract.js',
+    gzip: true,
+    limit: '4 kB',
+    modifyEsbuildConfig: (config: object) => ({ ...config, external: ['../../parts/core.js'] }),
+  },
   ...PAGE_BUDGETS.map(({ page, title, entry }) => ({
     name: `page: ${title}; entry and its static imports`,
     path: pageFile(page),

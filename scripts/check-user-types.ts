@@ -21,7 +21,14 @@ const manifest = {
   private: true,
   type: 'module',
   dependencies: { '@parlance/client': client, '@parlance/server': server, ws: '^8' },
-  devDependencies: { '@types/node': '^20', '@types/ws': '^8' },
+  devDependencies: {
+    '@standard-schema/spec': '^1',
+    '@types/node': '^20',
+    '@types/ws': '^8',
+    arktype: '^2',
+    valibot: '^1',
+    zod: '^4',
+  },
   // The packages name each other by version, which no registry has yet.
   pnpm: { overrides: { '@parlance/client': client, '@parlance/protocol': protocol } },
 };

@@ -28,6 +28,7 @@ try {
       '--loglevel=error',
       'ws',
       'openai',
+      'zod',
       ...tarballsIn(process.argv[2] ?? packOnce()),
     ],
     {
@@ -35,13 +36,18 @@ try {
       stdio: 'inherit',
     },
   );
-  for (const file of ['server.mjs', 'client.mjs', 'protected.mjs', 'gateway.mjs', 'chat.mjs'])
+  for (const file of ['server.mjs', 'client.mjs', 'protected.mjs', 'contract.mjs', 'gateway.mjs', 'chat.mjs'])
     writeFileSync(join(folder, file), codeOf(file));
 
   const url = await start('server.mjs');
   await tryOut('client.mjs', ['agreed on M2M', 'you said: hello', 'You asked: why is the sky blue?']);
   tryCommandLine(url);
   await tryOut('protected.mjs', ['between us: hello (as M2M, AEAD)', 'without the key:']);
+  await tryOut('contract.mjs', [
+    'the sum is 5',
+    'counted 3',
+    'sum: the input is not valid: b: Invalid input: expected number, received string',
+  ]);
   await start('gateway.mjs');
   await tryOut('chat.mjs', ['Tokens travel', '世界']);
 } finally {

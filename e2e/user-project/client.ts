@@ -86,7 +86,7 @@ export class Chat {
 
   async ask(question: string, onWord: (word: string) => void, signal?: AbortSignal): Promise<number> {
     const asked: RequestOptions = { metadata: { thread: 1 }, timeoutMs: 30_000, signal, to: 'worker-1' };
-    const reply: ReplyStream = this.#session.stream({ json: { question } }, asked);
+    const reply: ReplyStream = this.#session.stream({ question }, asked);
     for await (const part of reply) onWord(part.text);
     return reply.id;
   }

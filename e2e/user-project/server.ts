@@ -77,7 +77,8 @@ export async function* answer(request: Message, context: RequestContext): AsyncG
     yield `${word} `;
     yield { tokens: [9906] };
     yield { bytes: Uint8Array.of(33) };
-    yield { json: { words: 1 } };
+    yield { words: 1 };
+    yield { json: { text: word } };
   }
 }
 

@@ -48,6 +48,8 @@ export interface BundleOptions {
   readonly sourcemap?: boolean;
   /** Packages that others take the place of: names, and folders. @default none */
   readonly alias?: Readonly<Record<string, string>>;
+  /** Expressions that others take the place of. @default none */
+  readonly define?: Readonly<Record<string, string>>;
 }
 
 /** @param name of a file in `pages/`, without its extension. */
@@ -58,7 +60,7 @@ export function bundlePage(name: string, options?: BundleOptions): Promise<Bundl
 /** @param file the entry, in TypeScript or JSX. */
 export async function bundleFile(
   file: string,
-  { fromSource = false, sourcemap = false, alias = {} }: BundleOptions = {},
+  { fromSource = false, sourcemap = false, alias = {}, define = {} }: BundleOptions = {},
 ): Promise<Bundle> {
   const folder = await mkdtemp(join(tmpdir(), 'parlance-page-'));
   const { metafile } = await build({
@@ -68,6 +70,7 @@ export async function bundleFile(
     absWorkingDir: ROOT,
     metafile: true,
     alias: { ...alias },
+    define: { ...define },
     logLevel: 'error',
     sourcemap: sourcemap ? 'external' : false,
     ...(fromSource && { conditions: ['@parlance/source', 'module'] }),

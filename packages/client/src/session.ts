@@ -11,6 +11,11 @@ export interface ClientSession extends Session {
   /** Whether `connect` has taken up the session of a former page; see `store`. It does not change later. */
   readonly isTakenUp: boolean;
   /**
+   * While the session is `suspended`: until when the server keeps it, in Unix milliseconds of this machine's clock.
+   * Otherwise, and in a tab that shares its session, `undefined`.
+   */
+  readonly suspendedUntil: number | undefined;
+  /**
    * Leaves the session to the next page: writes the entry of the option `store`, closes the connection so that the
    * server keeps the session, and ends this object, whose iterations end without an error. Resolves when the entry is
    * written and the connection closes. The server keeps the session for its `reloadWindowMs`.
@@ -24,6 +29,7 @@ export interface ClientSessionHost extends UserSessionHost {
   /** Sends now, or in the next session if the present one is being left. */
   send(send: () => Promise<void>): Promise<void>;
   readonly isTakenUp: boolean;
+  readonly suspendedUntil?: number | undefined;
   detach(): Promise<void>;
 }
 
@@ -47,6 +53,10 @@ export class ClientUserSession extends UserSession implements ClientSession {
 
   get isTakenUp(): boolean {
     return this.#host.isTakenUp;
+  }
+
+  get suspendedUntil(): number | undefined {
+    return this.#host.suspendedUntil;
   }
 
   async detach(): Promise<void> {

@@ -82,6 +82,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   #isClosing = false;
   #hasEnded = false;
   #reportedState: SessionState | undefined;
+  #suspendedUntil: number | undefined;
   /** How the end of the present session is continued, once it is known. */
   #continuation: Continuation | undefined;
   #retryAfterMs = 0;
@@ -146,6 +147,10 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
 
   stats(): SessionStats {
     return this.#current.stats();
+  }
+
+  get suspendedUntil(): number | undefined {
+    return this.#suspendedUntil;
   }
 
   get isTakenUp(): boolean {
@@ -288,8 +293,14 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   #reportState(state: SessionState): void {
     if (state === this.#reportedState) return;
     this.#reportedState = state;
+    this.#suspendedUntil = state === 'suspended' ? this.#endOfWindow() : undefined;
     this.#options.onState(state);
     this.listeners.notify('state', state, this);
+  }
+
+  #endOfWindow(): number {
+    const { clock } = this.#options.endpoint;
+    return clock.timeOrigin + clock.now() + this.#current.core.windowMs;
   }
 
   #handleApplied(): void {

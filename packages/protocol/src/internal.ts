@@ -62,7 +62,7 @@ export { TokenBucket } from './base/token-bucket.js';
 // Kept replies
 
 export { type Fields, get, isCount, isFields } from './base/fields.js';
-export { CodedPart } from './endpoint/messages/part.js';
+export { CodedPart } from './endpoint/messages/encode-part.js';
 export { decodeMetadata } from './endpoint/messages/metadata.js';
 export type { ReplyInfo } from './endpoint/requests/follow.js';
 export {

@@ -124,7 +124,28 @@ export interface Rejection {
  *
  * @typeParam Code the possible codes; a {@link RequestError} carries the application's own.
  */
-export class ProtocolError<Code extends string = ErrorCode> extends Error {
+export interface ProtocolError<Code extends string = ErrorCode> extends Error {
+  readonly code: Code;
+  readonly side: ErrorSide;
+  readonly retryable: boolean;
+  readonly retryAfterMs: number | undefined;
+  readonly closeCode: number;
+  readonly reject: Rejection | undefined;
+}
+
+/** `instanceof` makes the parameters of a generic class `any`, unless the type of its prototype is stated. */
+export interface ProtocolErrorConstructor {
+  readonly prototype: ProtocolError;
+  new <Code extends string = ErrorCode>(
+    code: Code,
+    message: string,
+    options?: ProtocolErrorOptions,
+  ): ProtocolError<Code>;
+}
+
+export const ProtocolError: ProtocolErrorConstructor = class ProtocolError<
+  Code extends string,
+> extends Error {
   readonly code: Code;
   readonly side: ErrorSide;
   readonly retryable: boolean;
@@ -143,19 +164,26 @@ export class ProtocolError<Code extends string = ErrorCode> extends Error {
     this.closeCode = options.closeCode ?? entry.closeCode;
     this.reject = options.reject;
   }
-}
+};
 
 export interface RequestErrorOptions extends ProtocolErrorOptions {
   /** Any JSON value of up to 8 KiB, handed to the requester unchanged. */
   readonly data?: unknown;
 }
 
+/** Without the prototype, so that the codes of a subclass may be others. */
+const AnyProtocolError: new <Code extends string>(
+  code: Code,
+  message: string,
+  options?: ProtocolErrorOptions,
+) => ProtocolError<Code> = ProtocolError;
+
 /**
  * An application's own failure of one request: a handler throws it, and the requester's call throws it again
  * with the same code, message and data. Any other error that a handler throws reaches the requester as
  * `internal`, without details.
  */
-export class RequestError extends ProtocolError<string> {
+export class RequestError extends AnyProtocolError<string> {
   readonly data: unknown;
 
   /**

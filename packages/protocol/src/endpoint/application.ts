@@ -26,7 +26,7 @@ export type { SessionState, Unconfirmed, UnconfirmedBody } from '../session/type
 
 export type { Message } from './messages/message.js';
 export type { Metadata, MetadataValue } from './messages/metadata.js';
-export type { Body, Part } from './messages/part.js';
+export type { Body, JsonPart, Part } from './messages/part.js';
 export type { BatchOptions } from './requests/batch-options.js';
 export type { FollowedReply, FollowOptions, ReplyInfo } from './requests/follow.js';
 export type { KeepOptions, KeptReply } from './requests/keeping.js';
@@ -41,6 +41,7 @@ export {
   type ErrorSide,
   isProtocolError,
   ProtocolError,
+  type ProtocolErrorConstructor,
   type ProtocolErrorOptions,
   type Rejection,
   RequestError,

@@ -129,17 +129,19 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposal {
   /**
    * Sends a request. Resolves to the whole reply, whose parts are joined.
    *
+   * @typeParam Json what the reply is expected to be, for its `json()`. It is not checked.
    * @throws {ProtocolError | RequestError} the error of the handler; `timeout`; `session_lost`; `unsupported`
    * without the link extension; errors of {@link send}; the reason of the signal after an abort.
    */
-  request(body: Body, options?: RequestOptions): Promise<Message>;
+  request<Json = unknown>(body: Body, options?: RequestOptions): Promise<Message<Json>>;
   /**
    * Sends a request at once and returns its reply part by part. Leaving the loop cancels the request.
    *
+   * @typeParam Json what each part is expected to be, for its `json()`. It is not checked.
    * @throws {ProtocolError | RequestError} as {@link request}: here if the request cannot be sent, otherwise
    * from the iteration.
    */
-  stream(body: Body, options?: RequestOptions): ReplyStream;
+  stream<Json = unknown>(body: Body, options?: RequestOptions): ReplyStream<Json>;
   /**
    * Sends a tensor. Resolves when the peer has verified all of it, or, with `transfers: 'stream'` at the
    * peer, when its application has read all of it. Only a few pieces are sent ahead of the peer. After a lost
@@ -165,7 +167,7 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposal {
    * @throws {ProtocolError} `unsupported` if the server keeps no replies; `invalid_argument`. From the iteration:
    * `unknown_reply` if there is no such reply or this principal may not follow it; the error that the reply ended with.
    */
-  follow(reply: string, options?: FollowOptions): FollowedReply;
+  follow<Json = unknown>(reply: string, options?: FollowOptions): FollowedReply<Json>;
   /**
    * Client: lists the kept replies that this principal may follow, newest first.
    *

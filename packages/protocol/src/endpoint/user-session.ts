@@ -102,12 +102,12 @@ export class UserSession extends AsyncClosing implements Session {
     }
   }
 
-  async request(body: Body, options: RequestOptions = NONE): Promise<Message> {
+  async request<Json>(body: Body, options: RequestOptions = NONE): Promise<Message<Json>> {
     const { outbound } = this.#host;
     return await outbound.request(body, this.#checked(options), this.#recipient(options.to));
   }
 
-  stream(body: Body, options: RequestOptions = NONE): ReplyStream {
+  stream<Json>(body: Body, options: RequestOptions = NONE): ReplyStream<Json> {
     const { outbound } = this.#host;
     return outbound.stream(body, this.#checked(options), this.#recipient(options.to));
   }
@@ -123,7 +123,7 @@ export class UserSession extends AsyncClosing implements Session {
     return await askForAgents((query) => this.#host.outbound.stream(query, NONE, DIRECTORY));
   }
 
-  follow(reply: string, options: FollowOptions = NONE): FollowedReply {
+  follow<Json>(reply: string, options: FollowOptions = NONE): FollowedReply<Json> {
     assertFollowOptions(reply, options);
     const { after = 0, signal } = options;
     signal?.throwIfAborted();

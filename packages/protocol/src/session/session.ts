@@ -67,6 +67,9 @@ export class Core extends SessionInternals implements SessionCore {
   get retryAfterMs(): number {
     return this.role.retryAfterMs;
   }
+  get windowMs(): number {
+    return this.role.windowMs;
+  }
 
   unconfirmed(): Unconfirmed {
     return this.closing.unconfirmed();

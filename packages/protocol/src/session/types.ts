@@ -225,6 +225,8 @@ export interface SessionCore {
   readonly proof: Ticket | undefined;
   /** Client: how long the last REJECT asked to wait before the next connection, in milliseconds. */
   readonly retryAfterMs: number;
+  /** For how long the session survives without a connection, in milliseconds. */
+  readonly windowMs: number;
 
   /**
    * A connection is open: the first one, or another one while the session is suspended.

@@ -151,7 +151,7 @@ describe('a request', () => {
     const consume = async () => {
       const reply = run();
       if (typeof reply === 'object' && reply !== null && Symbol.asyncIterator in reply)
-        for await (const _ of reply);
+        for await (const _ of reply as AsyncIterable<unknown>);
       else await reply;
     };
     await expect(consume()).rejects.toThrow(RangeError);

@@ -94,10 +94,26 @@ class AgentsView implements Agents {
     this.#agents = agents;
   }
 
-  async *[Symbol.asyncIterator](): AsyncIterator<AgentChange> {
+  [Symbol.asyncIterator](): AsyncIterator<AgentChange> {
+    let reply: ReplyStream | undefined;
+    const changes = this.#watch(() => {
+      reply = this.#ask({ watch: true } satisfies DirectoryQuery);
+      return reply;
+    });
+    return {
+      next: () => changes.next(),
+      // A generator that waits for a change would end with that change.
+      return: () => {
+        reply?.cancel();
+        return changes.return(undefined);
+      },
+    };
+  }
+
+  async *#watch(ask: () => ReplyStream): AsyncGenerator<AgentChange, undefined> {
     /** The agents of the first list; the other known agents have left since. */
     let seen: Set<string> | undefined = new Set();
-    for await (const part of this.#ask({ watch: true } satisfies DirectoryQuery)) {
+    for await (const part of ask()) {
       const { present, gone, isComplete } = decodeNews(part);
       for (const agent of present) {
         seen?.add(agent.id);

@@ -11,8 +11,10 @@ import { blame } from './undecodable.js';
 /**
  * A received message, request, reply or part of a reply. Each property is decoded when it is first read, and
  * throws a `ProtocolError` if the content cannot be decoded.
+ *
+ * @typeParam Json what its sender is expected to send, for {@link json}. It is not checked.
  */
-export interface Message {
+export interface Message<Json = unknown> {
   /**
    * The address of the agent that sent it, as the server authenticated it; `undefined` if the peer itself
    * sent it.
@@ -52,7 +54,7 @@ export interface Message {
    *
    * @throws {ProtocolError} as {@link text}; `bad_json`; `json_too_deep` or another limit of JSON.
    */
-  json<T = unknown>(): T;
+  json<T = Json>(): T;
 }
 
 /** Decodes the text of token parts; a character may be split between two parts. */

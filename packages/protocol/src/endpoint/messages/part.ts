@@ -10,22 +10,27 @@ import type { BodyToSend } from '../../link/link.js';
  */
 export type Body = string | Uint8Array | object | number | boolean | null;
 
-/** One part of a reply; a string is text. Token IDs are sent as they are, without detokenizing them. */
+/**
+ * One part of a reply: a {@link Body}, or an object whose only member says how its value is sent. Token IDs are sent as
+ * they are, without detokenizing them. An object of the application that has such a form by chance, such as
+ * `{ text: 'a' }`, is sent as JSON if it is wrapped: `{ json: { text: 'a' } }`.
+ */
 export type Part =
   | string
+  | number
+  | boolean
+  | null
+  | Uint8Array
   | { readonly text: string }
   | { readonly tokens: readonly number[] | Uint32Array }
   | { readonly json: unknown }
-  | { readonly bytes: Uint8Array };
+  | { readonly bytes: Uint8Array }
+  | JsonPart;
 
-/** A part that is coded already. */
-export class CodedPart {
-  readonly body: CodedBody;
-
-  constructor(body: CodedBody) {
-    this.body = body;
-  }
-}
+/** Any object that is sent as JSON. A generator or a promise is not a part. */
+export type JsonPart =
+  | { readonly [key: string]: unknown }
+  | (object & { readonly [Symbol.asyncIterator]?: undefined; readonly then?: undefined });
 
 export interface EncodeOptions {
   /** @default 'auto' */
@@ -61,7 +66,8 @@ export function contentOf(body: Body): string | Uint8Array {
   return typeof body === 'string' || body instanceof Uint8Array ? body : toJson(body);
 }
 
-function encodeContent(
+/** As {@link encodeBody}, without an agent. */
+export function encodeContent(
   content: string | Uint8Array,
   coder: BodyCoder,
   options: EncodeOptions,
@@ -77,34 +83,8 @@ function encodeContent(
 /** UTF-16 units from which text is coded in slices; below, every codec takes at most about 10 ms. */
 const LARGE_CONTENT = 128 * 1024;
 
-/**
- * @throws {ProtocolError} `invalid_argument` if it is not a part or has no JSON form; errors of the codec.
- */
-export function encodePart(
-  part: Part | CodedPart,
-  coder: BodyCoder,
-  options: EncodeOptions = {},
-): CodedBody | Promise<CodedBody> {
-  if (typeof part === 'string') return encodeContent(part, coder, options);
-  if (part instanceof CodedPart) return part.body;
-  if (typeof part === 'object' && part !== null) {
-    if ('text' in part && typeof part.text === 'string') return encodeContent(part.text, coder, options);
-    if ('tokens' in part) {
-      const { tokens } = part;
-      const loading = coder.load('TOKEN_NATIVE');
-      if (loading !== undefined) return loading.then(() => coder.encodeTokens(tokens, options));
-      return coder.encodeTokens(tokens, options);
-    }
-    if ('bytes' in part && part.bytes instanceof Uint8Array) return encodeContent(part.bytes, coder, options);
-    if ('json' in part) return encodeContent(toJson(part.json), coder, options);
-  }
-  throw new ProtocolError(
-    'invalid_argument',
-    'expected a part: a string or one of { text }, { tokens }, { json }, { bytes }',
-  );
-}
-
-function toJson(value: unknown): string {
+/** @throws {ProtocolError} `invalid_argument` if it has no JSON form. */
+export function toJson(value: unknown): string {
   let text: string | undefined;
   try {
     text = JSON.stringify(value);

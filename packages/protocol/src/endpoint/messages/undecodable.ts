@@ -31,3 +31,16 @@ export function isFaultOf(message: object, error: unknown): error is ProtocolErr
 export function isFaultIn(session: object | undefined, error: unknown): error is ProtocolError {
   return session !== undefined && error instanceof ProtocolError && faults.get(error)?.session === session;
 }
+
+const refusals = new WeakSet<object>();
+
+/** Records that an error of a handler is what its request deserves. Returns the error. */
+export function refuse<Refusal extends Error>(error: Refusal): Refusal {
+  refusals.add(error);
+  return error;
+}
+
+/** Whether the requester, who gets the error, has caused it. */
+export function isRefusal(error: unknown): boolean {
+  return error instanceof ProtocolError && refusals.has(error);
+}

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Clock } from '../../platform/clock.js';
 import { errorCode } from '../../testing/error-code.js';
+import { areTokens } from '../messages/encode-part.js';
 import type { Part } from '../messages/part.js';
 import { PartBatch } from './batch.js';
 import { resolveBatchOptions } from './batch-options.js';
@@ -91,8 +92,9 @@ describe('a batch', () => {
 function spell(parts: readonly Part[]): unknown[] {
   return parts.flatMap((part): unknown[] => {
     if (typeof part === 'string') return [...part.split('')];
-    if ('text' in part) return part.text.split('');
-    return 'tokens' in part ? [...part.tokens] : [part];
+    if (typeof part !== 'object' || part === null) return [part];
+    if ('text' in part && typeof part.text === 'string') return part.text.split('');
+    return 'tokens' in part && areTokens(part.tokens) ? [...part.tokens] : [part];
   });
 }
 

@@ -1,5 +1,6 @@
 import { utf8Length } from '../../base/text.js';
 import type { Clock } from '../../platform/clock.js';
+import { areTokens, isForm } from '../messages/encode-part.js';
 import type { Part } from '../messages/part.js';
 import type { ResolvedBatchOptions } from './batch-options.js';
 
@@ -53,7 +54,7 @@ export class PartBatch {
    * Adds `part` to the pending batch and returns the batch; `undefined` for a part that is sent by itself.
    */
   #join(part: Part): Pending | undefined {
-    const text = typeof part === 'string' ? part : textOf(part);
+    const text = textOf(part);
     const ids = text === undefined ? idsOf(part) : undefined;
     const kind = text === undefined ? 'tokens' : 'text';
     if (text === undefined && ids === undefined) return undefined;
@@ -87,12 +88,12 @@ export class PartBatch {
   }
 }
 
-function textOf(part: Exclude<Part, string>): string | undefined {
-  return typeof part === 'object' && part !== null && 'text' in part && typeof part.text === 'string'
-    ? part.text
-    : undefined;
+/** The text of a part that is text; JSON is a part by itself. */
+function textOf(part: Part): string | undefined {
+  if (typeof part === 'string') return part;
+  return isForm(part, 'text') && typeof part.text === 'string' ? part.text : undefined;
 }
 
 function idsOf(part: Part): Iterable<number> | undefined {
-  return typeof part === 'object' && part !== null && 'tokens' in part ? part.tokens : undefined;
+  return isForm(part, 'tokens') && areTokens(part.tokens) ? part.tokens : undefined;
 }

@@ -18,8 +18,10 @@ export interface FollowOptions {
 /**
  * A kept reply, from any part on. Leaving its loop, `cancel()` and the end of the session stop the following and not
  * the handler.
+ *
+ * @typeParam Json as of {@link ReplyStream}.
  */
-export interface FollowedReply extends ReplyStream {
+export interface FollowedReply<Json = unknown> extends ReplyStream<Json> {
   /**
    * Stops the handler. Every reader then gets the error `cancelled` after the parts that were written.
    *

@@ -11,8 +11,10 @@ import { KEPT, type KeptMetadata, readKept } from './kept-metadata.js';
 /**
  * The reply to a request, part by part. It has one reader at a time. The iteration throws the error of a
  * failed request after the parts that arrived.
+ *
+ * @typeParam Json what each part is expected to be, for its `json()`. It is not checked.
  */
-export interface ReplyStream extends AsyncIterable<Message> {
+export interface ReplyStream<Json = unknown> extends AsyncIterable<Message<Json>> {
   /** The ID of the stream; 0 while a very large request is still being coded. */
   readonly id: number;
   /** The metadata of the reply; empty until it arrives. */

@@ -2,10 +2,11 @@ import { isProtocolError, ProtocolError } from '../../base/errors.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
 import { loggable } from '../loggable.js';
+import { CodedPart, encodePart } from '../messages/encode-part.js';
 import type { Message, ReceivedMessage } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
-import { CodedPart, encodePart, type Part } from '../messages/part.js';
-import { isFaultOf } from '../messages/undecodable.js';
+import type { Part } from '../messages/part.js';
+import { isFaultOf, isRefusal } from '../messages/undecodable.js';
 import type { Logger } from '../ports.js';
 import type { Session } from '../session.js';
 import { PartBatch } from './batch.js';
@@ -268,7 +269,7 @@ export async function answer(
     if (!signal.aborted) {
       const fields = { event: 'request.failed', session: session.id, err: loggable(error) };
       // The peer is notified of its own fault, and can cause it as often as it likes: do not flood the log.
-      const isExpected = isFault || (options.isOwn === true && isProtocolError(error));
+      const isExpected = isFault || isRefusal(error) || (options.isOwn === true && isProtocolError(error));
       logger[isExpected ? 'debug' : 'warn'](fields, 'a request handler failed');
     }
     const ended = isFault ? output.refuse(error) : output.fail(error);

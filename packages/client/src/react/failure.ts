@@ -1,0 +1,45 @@
+import { CloseCode, isProtocolError, type ProtocolError, type RequestError, type Session } from '../index.js';
+
+/** Why something has failed, for the user of a page to read in words of the application. */
+export interface Failure {
+  /**
+   * A code: that of the error; if the server has refused the session, `unauthenticated`, `forbidden` or the code of its
+   * REJECT in lower case, such as `rate_limited`; `unknown` for an error of the application. `undefined` without a failure.
+   */
+  readonly reason: string | undefined;
+  readonly error: unknown;
+}
+
+export const NO_FAILURE: Failure = { reason: undefined, error: undefined };
+
+export function failureOf(error: unknown): Failure {
+  return { reason: isProtocolError(error) ? reasonOf(error) : 'unknown', error };
+}
+
+/** The server refuses with SECURITY_POLICY for several reasons, which its close code tells apart. */
+function reasonOf({ code, reject, closeCode }: ProtocolError | RequestError): string {
+  if (closeCode === CloseCode.UNAUTHENTICATED) return 'unauthenticated';
+  if (closeCode === CloseCode.FORBIDDEN) return 'forbidden';
+  return reject?.code.toLowerCase() ?? code;
+}
+
+/**
+ * Whether a call that failed with `error` may be made again, in the session that follows the one that was lost. Waits
+ * for that session.
+ */
+export async function isBack(session: Session, error: unknown): Promise<boolean> {
+  const { reason } = failureOf(error);
+  if (reason !== 'session_lost' && reason !== 'session_closed') return false;
+  // The session has not changed its state yet when its calls fail.
+  await new Promise((resolve) => setTimeout(resolve));
+  return await new Promise((resolve) => {
+    const look = (): void => {
+      const { state } = session;
+      if (state !== 'established' && state !== 'closed') return;
+      stopListening();
+      resolve(state === 'established');
+    };
+    const stopListening = session.on('state', look);
+    look();
+  });
+}

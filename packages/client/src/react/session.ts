@@ -1,0 +1,149 @@
+import { useMemo, useSyncExternalStore } from 'react';
+import { type ClientOptions, type ClientSession, connect, type SessionState } from '../index.js';
+import { type Failure, failureOf, NO_FAILURE } from './failure.js';
+import { View } from './view.js';
+
+/**
+ * `idle`: there is nothing to connect to. `connecting`: the first session is being opened. `online`. `reconnecting`:
+ * the connection is lost; what is sent meanwhile waits. `refused`: the session could not be opened, or has failed, and
+ * no other follows by itself; `reason` says why. `closed`: either end has closed the session.
+ */
+export type SessionStatus = 'idle' | 'connecting' | 'online' | 'reconnecting' | 'refused' | 'closed';
+
+/** A session as a component sees it. */
+export interface SessionView extends Failure {
+  readonly status: SessionStatus;
+  /** While `online` and `reconnecting`. */
+  readonly session: ClientSession | undefined;
+  /**
+   * While `reconnecting`: seconds until the server gives the session up; 0 while a new one is opened in its place.
+   * `undefined` in a tab that shares its session.
+   */
+  readonly secondsLeft: number | undefined;
+  /** Connects again, if `refused` or `closed`. */
+  readonly retry: () => void;
+}
+
+/** A URL to connect to, a function that connects, or a session that the application has opened and closes itself. */
+export type SessionSource = string | URL | ClientSession | (() => ClientSession | Promise<ClientSession>);
+
+/**
+ * The session of a component. It is opened when the component is mounted, never on a server, and closed when it is
+ * unmounted. Only another URL or another session object replaces it; to have other options take effect, give the
+ * component another `key`.
+ *
+ * @param source `undefined`, `null` or '' as long as there is nothing to connect to.
+ * @param options of `connect`, if the source is a URL.
+ */
+export function useSession(source: SessionSource | null | undefined, options?: ClientOptions): SessionView {
+  // Functions and URL objects are often made by the render itself.
+  const key = typeof source === 'function' ? 'function' : source instanceof URL ? source.href : source;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the key stands for the source, and options are not compared
+  const view = useMemo(() => new Connecting(source || undefined, options), [key]);
+  return useSyncExternalStore(view.watch, view.getState, view.getState);
+}
+
+const TICK_MS = 1_000;
+
+class Connecting extends View<SessionView> {
+  readonly #source: SessionSource | undefined;
+  readonly #options: ClientOptions | undefined;
+  /** Ends the present attempt, or the session that it has opened. */
+  #leave: (() => void) | undefined;
+  #ticking: ReturnType<typeof setInterval> | undefined;
+
+  constructor(source: SessionSource | undefined, options: ClientOptions | undefined) {
+    super({
+      status: source === undefined ? 'idle' : 'connecting',
+      session: undefined,
+      secondsLeft: undefined,
+      ...NO_FAILURE,
+      retry: () => this.#retry(),
+    });
+    this.#source = source;
+    this.#options = options;
+  }
+
+  protected begin(): void {
+    const source = this.#source;
+    if (source === undefined) return;
+    if (typeof source === 'object' && 'close' in source) {
+      this.#leave = this.#look(source);
+      return;
+    }
+    const aborting = new AbortController();
+    let isLeft = false;
+    this.#leave = () => {
+      isLeft = true;
+      aborting.abort();
+    };
+    const { signal = aborting.signal } = this.#options ?? {};
+    const opened = (async () =>
+      typeof source === 'function' ? await source() : await connect(source, { ...this.#options, signal }))();
+    opened.then(
+      (session) => {
+        if (isLeft) return void session.close();
+        const stopLooking = this.#look(session);
+        this.#leave = () => {
+          stopLooking();
+          void session.close();
+        };
+      },
+      (error) => {
+        if (!isLeft) this.#end('refused', failureOf(error));
+      },
+    );
+  }
+
+  protected end(): void {
+    this.#leave?.();
+    this.#leave = undefined;
+    if (this.#source !== undefined) this.#end('connecting');
+  }
+
+  #retry(): void {
+    const { status } = this.latest;
+    if (!this.isWorking || (status !== 'refused' && status !== 'closed')) return;
+    this.end();
+    this.begin();
+  }
+
+  /** @returns a function that stops looking. */
+  #look(session: ClientSession): () => void {
+    let failure = NO_FAILURE;
+    const show = (state: SessionState): void => {
+      if (state === 'established') this.#show('online', session);
+      else if (state === 'suspended' || state === 'connecting') this.#show('reconnecting', session);
+      else this.#end(failure === NO_FAILURE ? 'closed' : 'refused', failure);
+    };
+    const stops = [
+      session.on('state', show),
+      session.on('error', (error) => {
+        failure = failureOf(error);
+        show(session.state);
+      }),
+    ];
+    show(session.state);
+    return () => {
+      for (const stop of stops) stop();
+    };
+  }
+
+  #show(status: 'online' | 'reconnecting', session: ClientSession): void {
+    clearInterval(this.#ticking);
+    const tick = (): void =>
+      this.set({ status, session, secondsLeft: secondsLeftOf(session), ...NO_FAILURE });
+    if (status === 'reconnecting') this.#ticking = setInterval(tick, TICK_MS);
+    tick();
+  }
+
+  #end(status: SessionStatus, failure = NO_FAILURE): void {
+    clearInterval(this.#ticking);
+    this.set({ status, session: undefined, secondsLeft: undefined, ...failure });
+  }
+}
+
+function secondsLeftOf({ state, suspendedUntil }: ClientSession): number | undefined {
+  if (state === 'connecting') return 0;
+  return suspendedUntil && Math.max(0, Math.round((suspendedUntil - Date.now()) / 1_000));
+}

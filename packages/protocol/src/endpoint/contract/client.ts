@@ -1,0 +1,226 @@
+import { ProtocolError } from '../../base/errors.js';
+import type { Message } from '../messages/message.js';
+import type { Metadata } from '../messages/metadata.js';
+import type { Body } from '../messages/part.js';
+import type { FollowedReply, FollowOptions } from '../requests/follow.js';
+import type { ReplyStream } from '../requests/reply.js';
+import type { RequestOptions, Session } from '../session.js';
+import {
+  type CallInput,
+  type CallOutput,
+  type CallPart,
+  type Contract,
+  PROCEDURE,
+  type Procedure,
+  type Procedures,
+} from './contract.js';
+import { asContractError } from './error.js';
+
+/** The calling end of a contract. */
+
+type Arguments<P extends Procedure> =
+  undefined extends CallInput<P>
+    ? [input?: CallInput<P>, options?: RequestOptions]
+    : [input: CallInput<P>, options?: RequestOptions];
+
+type HasParts = { readonly parts: object };
+/** A procedure with parts and without an output has nothing to resolve to. */
+type Callable<P> = P extends HasParts ? (P extends { readonly output: object } ? true : false) : true;
+type Streamable<P> = P extends HasParts ? true : false;
+type NamesOf<P extends Procedures, Kind extends { readonly [Name in keyof P]: boolean }> = {
+  [Name in keyof P]: Kind[Name] extends true ? Name : never;
+}[keyof P];
+type CallableNames<P extends Procedures> = NamesOf<P, { [Name in keyof P]: Callable<P[Name]> }>;
+type StreamableNames<P extends Procedures> = NamesOf<P, { [Name in keyof P]: Streamable<P[Name]> }>;
+
+/** The reply of a procedure that has parts. It has one reader at a time; leaving its loop cancels the request. */
+export interface ProcedureReply<Part, Output> extends AsyncIterable<Part> {
+  readonly metadata: Metadata;
+  /** As of `ReplyStream`. */
+  readonly keptId: string | undefined;
+  /** As of `ReplyStream`; an output counts as a part. */
+  readonly position: number;
+  cancel(): void;
+  /**
+   * Resolves to what the handler returned; parts that were not read are dropped. Call it after the loop, or in place of
+   * one.
+   *
+   * @throws the errors of the iteration; {ProtocolError} `cancelled` if the loop was left.
+   */
+  output(): Promise<Output>;
+}
+
+export interface FollowedProcedure<Part, Output> extends ProcedureReply<Part, Output> {
+  /** Stops the handler. @throws {ProtocolError} as `FollowedReply.stop`. */
+  stop(): Promise<void>;
+}
+
+/** The procedures of a contract as functions. */
+export interface ContractClient<P extends Procedures> {
+  /**
+   * Each procedure but those that only yield parts. The options are those of `session.request`.
+   *
+   * @throws {ContractError} `invalid_input`, `invalid_output`, `unknown_procedure`; the errors of `session.request`.
+   */
+  readonly call: {
+    readonly [Name in CallableNames<P>]: (...args: Arguments<P[Name]>) => Promise<CallOutput<P[Name]>>;
+  };
+  /**
+   * The procedures that yield parts. The options are those of `session.stream`.
+   *
+   * @throws as {@link call}: from the iteration, if the request could be sent.
+   */
+  readonly stream: {
+    readonly [Name in StreamableNames<P>]: (
+      ...args: Arguments<P[Name]>
+    ) => ProcedureReply<CallPart<P[Name]>, CallOutput<P[Name]>>;
+  };
+  /** The kept replies of procedures that yield parts: as `session.follow`. */
+  readonly follow: {
+    readonly [Name in StreamableNames<P>]: (
+      reply: string,
+      options?: FollowOptions,
+    ) => FollowedProcedure<CallPart<P[Name]>, CallOutput<P[Name]>>;
+  };
+}
+
+/** What a contract needs of a session. */
+export type CallingSession = Pick<Session, 'request' | 'stream' | 'follow'>;
+
+/**
+ * The procedures that the other end of a session serves, or, with `to`, another agent.
+ *
+ * @param defaults options of every call; those of a call replace them one by one.
+ */
+export function contractClient<P extends Procedures>(
+  contract: Contract<P>,
+  session: CallingSession,
+  defaults: RequestOptions = {},
+): ContractClient<P> {
+  type Functions = Record<string, (...args: never[]) => unknown>;
+  const call: Functions = {};
+  const stream: Functions = {};
+  const follow: Functions = {};
+  for (const [name, { output, parts }] of Object.entries<Procedure>(contract.procedures)) {
+    const hasOutput = output !== undefined;
+    const open = (input: unknown, options?: RequestOptions) =>
+      new Reply(name, hasOutput, session.stream(bodyOf(input), named(name, { ...defaults, ...options })));
+    if (parts === undefined) {
+      call[name] = async (input: unknown, options?: RequestOptions) => {
+        const given = named(name, { ...defaults, ...options });
+        try {
+          return jsonOf(await session.request(bodyOf(input), given));
+        } catch (error) {
+          throw asContractError(error, name);
+        }
+      };
+      continue;
+    }
+    stream[name] = open;
+    follow[name] = (reply: string, options?: FollowOptions) =>
+      new Followed(name, hasOutput, session.follow(reply, options));
+    if (hasOutput)
+      call[name] = async (input: unknown, options?: RequestOptions) => await open(input, options).output();
+  }
+  return { call, stream, follow } as unknown as ContractClient<P>;
+}
+
+/** @throws {ProtocolError} `invalid_argument` if the application names a procedure itself. */
+function named(name: string, options: RequestOptions): RequestOptions {
+  const { metadata } = options;
+  if (metadata !== undefined && Object.hasOwn(metadata, PROCEDURE)) {
+    throw new ProtocolError(
+      'invalid_argument',
+      `metadata: the name ${PROCEDURE} is reserved by the contract`,
+    );
+  }
+  return { ...options, metadata: { ...metadata, [PROCEDURE]: name } };
+}
+
+/** JSON, or nothing for `undefined`. */
+function bodyOf(input: unknown): Body {
+  if (input === undefined) return '';
+  if (input instanceof Uint8Array) {
+    throw new ProtocolError(
+      'invalid_argument',
+      'the input is bytes; the values of a contract travel as JSON',
+    );
+  }
+  return typeof input === 'string' ? JSON.stringify(input) : (input as object);
+}
+
+/** @throws {ProtocolError} `bad_json`, and the errors of `message.text`. */
+export function jsonOf(message: Message): unknown {
+  return message.text === '' ? undefined : message.json();
+}
+
+class Reply implements ProcedureReply<unknown, unknown> {
+  readonly #name: string;
+  readonly #hasOutput: boolean;
+  readonly #reply: ReplyStream;
+  /** The handler has returned. */
+  #returned: { readonly output: unknown } | undefined;
+  #isLeft = false;
+
+  constructor(name: string, hasOutput: boolean, reply: ReplyStream) {
+    this.#name = name;
+    this.#hasOutput = hasOutput;
+    this.#reply = reply;
+  }
+
+  get metadata(): Metadata {
+    return this.#reply.metadata;
+  }
+  get keptId(): string | undefined {
+    return this.#reply.keptId;
+  }
+  get position(): number {
+    return this.#reply.position;
+  }
+
+  cancel(): void {
+    this.#isLeft = true;
+    this.#reply.cancel();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<unknown, void> {
+    let isOver = false;
+    try {
+      for await (const part of this.#reply) {
+        const value = part.json();
+        if (!this.#hasOutput) yield value;
+        else if (isPart(value)) yield value.part;
+        else this.#returned = { output: isOutput(value) ? value.output : undefined };
+      }
+      isOver = true;
+      if (!this.#hasOutput && !this.#isLeft) this.#returned = { output: undefined };
+    } catch (error) {
+      isOver = true;
+      throw asContractError(error, this.#name);
+    } finally {
+      if (!isOver) this.#isLeft = true;
+    }
+  }
+
+  async output(): Promise<unknown> {
+    if (this.#returned === undefined) for await (const _ of this);
+    if (this.#returned !== undefined) return this.#returned.output;
+    if (this.#isLeft)
+      throw new ProtocolError('cancelled', `${this.#name}: its reply was not read to the end`);
+    throw new ProtocolError('bad_message', `${this.#name}: the reply has ended without its output`);
+  }
+}
+
+class Followed extends Reply implements FollowedProcedure<unknown, unknown> {
+  readonly stop: () => Promise<void>;
+
+  constructor(name: string, hasOutput: boolean, reply: FollowedReply) {
+    super(name, hasOutput, reply);
+    this.stop = () => reply.stop();
+  }
+}
+
+const isPart = (value: unknown): value is { readonly part: unknown } =>
+  typeof value === 'object' && value !== null && 'part' in value;
+const isOutput = (value: unknown): value is { readonly output: unknown } =>
+  typeof value === 'object' && value !== null && 'output' in value;

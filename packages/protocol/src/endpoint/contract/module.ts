@@ -1,0 +1,25 @@
+/** Typed requests over a session, as `@parlance/client/contract` and `@parlance/server/contract`. */
+
+export {
+  type CallingSession,
+  type ContractClient,
+  contractClient,
+  type FollowedProcedure,
+  type ProcedureReply,
+} from './client.js';
+export {
+  type AsJson,
+  type CallInput,
+  type CallOutput,
+  type CallPart,
+  type Contract,
+  defineContract,
+  type Handler,
+  type Handlers,
+  type Procedure,
+  type Procedures,
+} from './contract.js';
+export { ContractError, type ContractErrorCode } from './error.js';
+export type { Issue } from './issues.js';
+export type { Schema } from './schema.js';
+export { type ServeOptions, serve } from './serve.js';

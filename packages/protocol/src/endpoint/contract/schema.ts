@@ -1,0 +1,81 @@
+import { ProtocolError } from '../../base/errors.js';
+import type { Issue } from './issues.js';
+import { readIssues } from './issues.js';
+
+/**
+ * A schema of any library that implements Standard Schema, such as zod, valibot or arktype.
+ *
+ * @typeParam Input what it takes.
+ * @typeParam Output what it makes of that.
+ */
+export interface Schema<Input = unknown, Output = Input> {
+  readonly '~standard': {
+    readonly version: 1;
+    readonly vendor: string;
+    readonly validate: (value: unknown) => Validated<Output> | Promise<Validated<Output>>;
+    readonly types?: { readonly input: Input; readonly output: Output } | undefined;
+  };
+}
+
+type Validated<Output> =
+  | { readonly value: Output; readonly issues?: undefined }
+  | { readonly issues: readonly { readonly message: string }[] };
+
+type Types<S extends Schema> = NonNullable<S['~standard']['types']>;
+/** What a schema takes. */
+export type InputOf<S extends Schema> = Types<S>['input'];
+/** What a schema makes of it. */
+export type OutputOf<S extends Schema> = Types<S>['output'];
+
+/** A value as a schema has changed it, or why the schema refuses it. */
+export type Checked =
+  | { readonly value: unknown; readonly issues?: undefined }
+  | { readonly issues: readonly Issue[] };
+
+/**
+ * Runs a schema, which is code of the application.
+ *
+ * @param what the subject of messages, such as `sum: the schema of its input`.
+ * @throws {ProtocolError} `internal` if it throws or returns nonsense; the reason of the signal after an abort.
+ */
+export async function check(
+  schema: Schema,
+  value: unknown,
+  signal: AbortSignal,
+  what: string,
+): Promise<Checked> {
+  let result: unknown;
+  try {
+    const outcome: unknown = schema['~standard'].validate(value);
+    result = isThenable(outcome) ? await orAbort(outcome, signal) : outcome;
+  } catch (cause) {
+    if (signal.aborted) throw signal.reason;
+    throw new ProtocolError('internal', `${what} threw an error`, { cause });
+  }
+  try {
+    const { issues, value: checked } = result as { issues?: unknown; value?: unknown };
+    return issues === undefined ? { value: checked } : { issues: readIssues(issues) };
+  } catch (cause) {
+    throw new ProtocolError('internal', `${what} returned neither a value nor issues`, { cause });
+  }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value;
+}
+
+/** Rejects with the reason of the signal if it aborts first: a schema may never settle. */
+async function orAbort(work: PromiseLike<unknown>, signal: AbortSignal): Promise<unknown> {
+  let stopWaiting = (): void => {};
+  const aborted = new Promise<never>((_, reject) => {
+    const onAbort = () => reject(signal.reason);
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort);
+    stopWaiting = () => signal.removeEventListener('abort', onAbort);
+  });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    stopWaiting();
+  }
+}
