@@ -285,7 +285,8 @@ describe('schemas', () => {
   const schema = (validate: (value: unknown) => unknown) =>
     ({ '~standard': { version: 1, vendor: 'test', validate } }) as unknown as z.ZodUnknown;
   const ask = async (validate: (value: unknown) => unknown, of: 'input' | 'output' = 'input') => {
-    const { input, output } = { input: z.unknown(), output: z.unknown(), [of]: schema(validate) };
+    const [input, output] =
+      of === 'input' ? [schema(validate), z.unknown()] : [z.unknown(), schema(validate)];
     const contract = defineContract({ ask: { input, output } });
     const session = await open({ onRequest: serve(contract, { ask: (input) => input }) });
     return await contractClient(contract, session).call.ask('a question');

@@ -11,6 +11,8 @@ declare global {
       readonly version: string;
       /** What hydration found wrong. */
       readonly errors: readonly string[];
+      /** How often the page has connected by itself. */
+      readonly connects: number;
       unmount(): void;
     };
     /** What the server has rendered; the test sets it before the page loads. */
@@ -20,7 +22,11 @@ declare global {
 
 const query = new URLSearchParams(location.search);
 const url = query.get('server') ?? '';
-const connectAs = () => connect(url, { token: 'anna' });
+let connects = 0;
+const connectAs = () => {
+  connects++;
+  return connect(url, { token: 'anna' });
+};
 const source =
   query.get('source') === 'session'
     ? await connectAs()
@@ -38,4 +44,11 @@ const root =
     ? createRoot(element)
     : hydrateRoot(element, app, { onRecoverableError: (error) => errors.push(String(error)) });
 if (rendered === undefined) root.render(app);
-window.react = { version, errors, unmount: () => root.unmount() };
+window.react = {
+  version,
+  errors,
+  get connects() {
+    return connects;
+  },
+  unmount: () => root.unmount(),
+};

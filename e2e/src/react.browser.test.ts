@@ -141,9 +141,9 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
     expect(accepted[0]?.state).toBe('closed');
   });
 
-  it('opens the session that a function returns, and closes it', async () => {
+  it('calls a function once in strict mode, and closes the session that it returns', async () => {
     await online({ source: 'function' });
-    expect(accepted.length).toBe(1);
+    expect([accepted.length, await page.evaluate(() => window.react.connects)]).toEqual([1, 1]);
     await click('leave');
     await expect.poll(() => server.sessions.size).toBe(0);
   });
