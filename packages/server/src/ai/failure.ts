@@ -1,16 +1,22 @@
-import { isProtocolError, RequestError } from '@parlance/protocol';
+import { RequestError } from '@parlance/protocol';
 import { get, isFields } from '@parlance/protocol/internal';
 
 /**
- * The failure of a model as the client gets it: the handler's own `RequestError` as it is; a response with an error
- * status as `rate_limited` (429) or `upstream_status`, with the status in `data`; anything else as `model_failed`. What
- * the provider said is not passed on, because it may quote keys, addresses and the accounts of others.
+ * The failure of a model as the client gets it: see {@link responseErrorOf}; anything else as `model_failed`.
  */
-export function requestErrorOf(error: unknown): RequestError {
+export function modelErrorOf(error: unknown): RequestError {
+  return responseErrorOf(error) ?? new RequestError('model_failed', 'the model failed', { cause: error });
+}
+
+/**
+ * A `RequestError` as it is, and a response with an error status as `rate_limited` (429) or `upstream_status`, with the
+ * status in `data`; otherwise `undefined`. What the provider said is not passed on, because it may quote keys, addresses
+ * and the accounts of others.
+ */
+export function responseErrorOf(error: unknown): RequestError | undefined {
   if (error instanceof RequestError) return error;
-  if (isProtocolError(error)) return new RequestError(error.code, error.message, { cause: error });
   const { status, retryAfterMs } = responseOf(error);
-  if (status === undefined) return new RequestError('model_failed', 'the model failed', { cause: error });
+  if (status === undefined) return undefined;
   const isRateLimited = status === 429;
   const message = isRateLimited
     ? 'the model gets too many requests'

@@ -2,7 +2,7 @@ import type { Message, Part, RequestContext } from '@parlance/protocol';
 import { RequestError } from '@parlance/protocol';
 import { RetryError, type UIMessageChunk } from 'ai';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { requestErrorOf } from './failure.js';
+import { modelErrorOf } from './failure.js';
 import { chatHandler, isChatRequest } from './handler.js';
 
 /** What the handler does with requests and models that misbehave, without sockets. */
@@ -101,6 +101,26 @@ describe('chatHandler', () => {
     }
   });
 
+  it('passes on what the application throws, and names what its model fails with', async () => {
+    const bug = new TypeError('a bug');
+    const thrown = (error: unknown) =>
+      chatHandler(() => {
+        throw error;
+      });
+    await expect(run(thrown(bug), ENVELOPE)).rejects.toBe(bug);
+    const busy = Object.assign(new Error('busy'), { statusCode: 429 });
+    await expect(run(thrown(busy), ENVELOPE)).rejects.toMatchObject({ code: 'rate_limited' });
+    const broken = chatHandler(async function* (): AsyncGenerator<UIMessageChunk> {
+      yield { type: 'start' };
+      throw bug;
+    });
+    await expect(run(broken, ENVELOPE)).rejects.toMatchObject({ code: 'model_failed', cause: bug });
+    const told = chatHandler(async function* (): AsyncGenerator<UIMessageChunk> {
+      yield { type: 'error', errorText: 'of the application' };
+    });
+    expect(await run(told, ENVELOPE)).toEqual([{ json: { type: 'error', errorText: 'of the application' } }]);
+  });
+
   it.each([{ keep: { name: 'mine' } }, { keep: 'yes' }, { streams: {} }])(
     'refuses the options %j',
     (options) => {
@@ -157,7 +177,7 @@ describe('the failure of a model', () => {
       { code: 'rate_limited' },
     ],
   ])('has a code, and does not quote the provider: %s', (error, expected) => {
-    const failure = requestErrorOf(error);
+    const failure = modelErrorOf(error);
     expect(failure).toMatchObject(expected);
     expect(failure.message).not.toMatch('sk-secret');
   });

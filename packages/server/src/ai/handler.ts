@@ -18,7 +18,7 @@ import {
 } from '@parlance/protocol/internal';
 import type { UIMessage, UIMessageChunk, UIMessageStreamOptions } from 'ai';
 import { keepByPolicy } from '../replies/keep-policy.js';
-import { requestErrorOf } from './failure.js';
+import { modelErrorOf, responseErrorOf } from './failure.js';
 import { type ChatRequest, isChatRequest, readChatRequest } from './request.js';
 
 export type { ChatRequest } from './request.js';
@@ -85,6 +85,7 @@ const STOP_GRACE_MS = 5_000;
  * The answer goes on, and `onFinish` is called, also if the client is gone. A stop by any page of the principal aborts
  * `signal`. A `RequestError` of the handler, or of the model, reaches the client with its code; a response of the model's
  * provider with an error status as `rate_limited` or `upstream_status`, and other failures of the model as `model_failed`.
+ * Anything else that the handler throws is `internal`, as of every handler.
  *
  * @throws {ProtocolError} `invalid_option`.
  */
@@ -104,20 +105,28 @@ export function chatHandler<ChatMessage extends UIMessage = UIMessage>(
     context.runToCompletion();
     const chat = readChatRequest<ChatMessage>(request, { ...context, signal: abortOf(context.signal) });
     keepByPolicy(keep, request, context, logger, { name: chatReplyName(chat.id) });
+    const log = (error: unknown) => {
+      if (context.signal.aborted) return;
+      logger.warn({ event: 'chat.failed', err: loggable(error) }, 'a chat could not be answered');
+    };
     const errors = new StreamErrors();
+    const continued = continuedBy(chat);
+    if (continued !== undefined) yield { json: continued };
+    let chunks: ReadableStream<UIMessageChunk>;
     try {
-      const continued = continuedBy(chat);
-      if (continued !== undefined) yield { json: continued };
-      const chunks = streamOf(await answer(chat), chat, options, errors);
+      chunks = streamOf(await answer(chat), chat, options, errors);
+    } catch (error) {
+      log(error);
+      throw responseErrorOf(error) ?? error;
+    }
+    try {
       for await (const chunk of untilEnd(chunks, context.signal)) {
         errors.throwIfFatal(chunk);
         yield { json: chunk };
       }
     } catch (error) {
-      const isStopped = context.signal.aborted;
-      if (!isStopped)
-        logger.warn({ event: 'chat.failed', err: loggable(error) }, 'a chat could not be answered');
-      throw requestErrorOf(error);
+      log(error);
+      throw modelErrorOf(error);
     }
   }
 
@@ -189,7 +198,7 @@ class StreamErrors {
 
   /** @returns the text that the chunk is to have. */
   add(error: unknown): string {
-    const text = requestErrorOf(error).message;
+    const text = modelErrorOf(error).message;
     // Tools fail with such texts too, as often as the model calls them, so only the latest of each is kept.
     if (this.#byText.size < MAX_TEXTS) this.#byText.set(text, error);
     return text;
