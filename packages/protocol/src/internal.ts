@@ -78,7 +78,7 @@ export { countable } from './endpoint/requests/output.js';
 export { replyFields } from './endpoint/requests/replies.js';
 export type { OwnHandler } from './endpoint/requests/responder.js';
 export { decodeFailure, encodeFailure } from './link/failure.js';
-export { newReplyId } from './session/random-id.js';
+export { newReplyId, nodeOfReply } from './session/random-id.js';
 
 // Agents and the relay
 
