@@ -2,8 +2,8 @@
  * Where the nodes of a cluster find each other. Create one with `memoryCluster()`, or with `redis(…)` of
  * `@parlance/server/redis`, and pass it as the option `cluster`.
  *
- * A backplane knows which nodes live, by a lease that each node renews, and which agents they have. It learns of no other
- * session and of no message.
+ * A backplane knows which nodes live, by a lease that each node renews, which agents they have, and where kept replies of
+ * nodes that were drained are now. It learns of no other session and of no message.
  */
 export interface Backplane {
   /** What signs the tickets of nodes without an option `node.secret`; only nodes of one process can share it so. */
@@ -62,6 +62,18 @@ export interface BackplaneLink {
    * @throws {ProtocolError} as {@link renew}.
    */
   changes(after: number): Promise<readonly AgentChange[] | undefined>;
+  /**
+   * Says for a while which node has a kept reply that has moved.
+   *
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  placeReply(id: string, incarnation: string, ttlMs: number): Promise<void>;
+  /**
+   * The node that has a kept reply that has moved; `undefined` if it has not, or its time is over.
+   *
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  placeOfReply(id: string): Promise<string | undefined>;
   /** Closes the connection, if it is the backplane's own. Never rejects. */
   close(): Promise<void>;
 }

@@ -3,6 +3,7 @@ import type { Backplane, ListedNode } from './backplane.js';
 import { MemoryAgents } from './memory-agents.js';
 
 interface Lease {
+  /** What a node says of itself, or where a reply is. */
   readonly record: string;
   /** Milliseconds of the clock. */
   readonly endsAt: number;
@@ -16,6 +17,7 @@ interface Lease {
 export function memoryCluster(now: () => number = Date.now): Backplane {
   const leases = new Map<string, Lease>();
   const agents = new MemoryAgents();
+  const places = new Map<string, Lease>();
   const listed = (incarnation: string): ListedNode | undefined => {
     const lease = leases.get(incarnation);
     if (lease === undefined) return undefined;
@@ -42,6 +44,14 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
       putAgent: async (key, entry, expected) => agents.put(key, entry, expected),
       agents: async () => agents.table(),
       changes: (after) => agents.changes(after),
+      async placeReply(id, incarnation, ttlMs) {
+        for (const [old, { endsAt }] of places) if (endsAt <= now()) places.delete(old);
+        places.set(id, { record: incarnation, endsAt: now() + ttlMs });
+      },
+      async placeOfReply(id) {
+        const place = places.get(id);
+        return place !== undefined && place.endsAt > now() ? place.record : undefined;
+      },
       async close() {},
     }),
   };

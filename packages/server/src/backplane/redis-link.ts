@@ -10,7 +10,17 @@ import {
   type NodeList,
 } from './backplane.js';
 import type { RedisCommands } from './redis-client.js';
-import { AGENTS, CHANGES, FIND, PUT_AGENT, RENEW, type Script, WITHDRAW } from './scripts.js';
+import {
+  AGENTS,
+  CHANGES,
+  FIND,
+  PLACE_OF_REPLY,
+  PLACE_REPLY,
+  PUT_AGENT,
+  RENEW,
+  type Script,
+  WITHDRAW,
+} from './scripts.js';
 
 /** Commands that may be unanswered, also beyond their time; with more, none is sent. Renewals have a share of their own. */
 const MAX_SEARCHES = 64;
@@ -21,6 +31,7 @@ interface Lane {
   unanswered: number;
 }
 const MAX_PUTS = 64;
+const MAX_PLACES = 256;
 /** How often Redis is asked for changes of agents, in milliseconds. A client that others use as well cannot block. */
 const POLL_MS = 100;
 const MAX_POLLS = 5;
@@ -30,17 +41,20 @@ const OLDEST = [6, 2] as const;
 export class RedisLink implements BackplaneLink {
   readonly #keys: readonly [string];
   readonly #agentKeys: readonly [string, string];
+  readonly #prefix: string;
   readonly #open: () => Promise<RedisCommands>;
   #commands: Promise<RedisCommands> | undefined;
   #isChecked = false;
   readonly #searches: Lane = { max: MAX_SEARCHES, unanswered: 0 };
   readonly #others: Lane = { max: MAX_OTHERS, unanswered: 0 };
   readonly #puts: Lane = { max: MAX_PUTS, unanswered: 0 };
+  readonly #places: Lane = { max: MAX_PLACES, unanswered: 0 };
 
   /** @param prefix of every key. */
   constructor(prefix: string, open: () => Promise<RedisCommands>) {
     this.#keys = [`${prefix}:nodes`];
     this.#agentKeys = [`${prefix}:{agents}`, `${prefix}:{agents}:log`];
+    this.#prefix = prefix;
     this.#open = open;
   }
 
@@ -104,6 +118,20 @@ export class RedisLink implements BackplaneLink {
       await new Promise<void>((resolve) => void setTimeout(resolve, POLL_MS).unref());
     }
     return [];
+  }
+
+  async placeReply(id: string, incarnation: string, ttlMs: number): Promise<void> {
+    const expiry = String(Math.max(1, Math.ceil(ttlMs)));
+    await this.#run(this.#places, PLACE_REPLY, [this.#replyKey(id)], incarnation, expiry);
+  }
+
+  async placeOfReply(id: string): Promise<string | undefined> {
+    const [place] = listOf(await this.#run(this.#searches, PLACE_OF_REPLY, [this.#replyKey(id)]));
+    return place;
+  }
+
+  #replyKey(id: string): string {
+    return `${this.#prefix}:{r:${id}}`;
   }
 
   async close(): Promise<void> {

@@ -100,6 +100,16 @@ end
 return changes
 `);
 
+/** KEYS: of a kept reply. ARGV: incarnation, lifetime in ms. */
+export const PLACE_REPLY = script(`return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])`);
+
+/** KEYS: of a kept reply. Returns the incarnation, or nothing. */
+export const PLACE_OF_REPLY = script(`
+local place = redis.call('GET', KEYS[1])
+if place then return { place } end
+return {}
+`);
+
 function script(source: string): Script {
   return { source, digest: createHash('sha1').update(source).digest('hex') };
 }

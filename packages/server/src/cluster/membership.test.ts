@@ -43,6 +43,8 @@ class Engine implements Backplane {
       putAgent: async () => ({ isDone: true, position: 0 }),
       agents: async () => ({ agents: new Map(), position: 0 }),
       changes: async () => [],
+      placeReply: async () => {},
+      placeOfReply: async () => undefined,
       close: async () => {},
     };
   }

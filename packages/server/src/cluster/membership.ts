@@ -97,6 +97,11 @@ export class Membership {
     return this.#others.get(incarnation);
   }
 
+  /** The other nodes that count as alive. */
+  get others(): readonly KnownNode[] {
+    return [...this.#others.values()].filter(({ incarnation }) => this.isAlive(incarnation));
+  }
+
   /** Whether the lease of the node is not over, as far as is known. */
   isAlive(incarnation: string): boolean {
     const member = this.#others.get(incarnation);
