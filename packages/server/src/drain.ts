@@ -62,11 +62,16 @@ export interface DrainResult {
   readonly lost: number;
 }
 
+type DrainedReplies = Pick<Replies, 'running' | 'stopAll' | 'beginHandOver' | 'finishHandOver'>;
+
+/** How long handing replies over to other nodes may take beyond the deadline, in milliseconds. */
+const HAND_OVER_MS = 5_000;
+
 /** Sends GOAWAY to every session and waits for them to end; closes those that are left at the deadline. */
 export class Drain {
   readonly #sessions: ReadonlyMap<string, ServerEndpoint>;
   /** Kept replies outlive their sessions. */
-  readonly #replies: Pick<Replies, 'running' | 'stopAll'>;
+  readonly #replies: DrainedReplies;
   readonly #goAway: (retryAfterMs: number) => GoAwayPayload;
   readonly #returnWithinMs: number;
   #onEmpty: (() => void) | undefined;
@@ -74,7 +79,7 @@ export class Drain {
   /** @param deadline Unix milliseconds. */
   constructor(
     sessions: ReadonlyMap<string, ServerEndpoint>,
-    replies: Pick<Replies, 'running' | 'stopAll'>,
+    replies: DrainedReplies,
     returnWithinMs: number,
     deadline: number,
   ) {
@@ -95,6 +100,8 @@ export class Drain {
 
   async run(timeoutMs: number): Promise<DrainResult> {
     const sessions = [...this.#sessions.values()];
+    const endsAt = Date.now() + timeoutMs;
+    this.#replies.beginHandOver();
     for (const session of sessions) session.sendGoAway(this.#goAway(returnDelay(this.#returnWithinMs)));
     await this.#emptyWithin(timeoutMs);
     const left = [...this.#sessions.values()];
@@ -113,6 +120,7 @@ export class Drain {
         return undefined;
       }),
     );
+    await this.#replies.finishHandOver(Math.max(endsAt - Date.now(), HAND_OVER_MS));
     return result;
   }
 

@@ -119,6 +119,7 @@ class SessionServer implements Server, ConnectionHost {
       onPassed: (wire, request, ticket) =>
         this.#begin(wire, { ip: ticket.ip, request, ticket }, ticket.subprotocol, undefined),
     });
+    this.leader?.serveReplies(this.#replies);
     const observed = observedOf({
       isDraining: () => this.#isDraining,
       connections: this.#connections,
@@ -277,7 +278,7 @@ class SessionServer implements Server, ConnectionHost {
   }
 
   adoptReplies(session: ServerEndpoint, resume: ResumeOffer): void {
-    this.#replies.owners.adopt(session, resume);
+    this.#replies.adopt(session, resume);
   }
 
   claim(session: ServerEndpoint, { extensions }: HelloPayload): Refusal | undefined {

@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http';
-import type { SecureContextOptions, TlsOptions } from 'node:tls';
 import { CloseCode, type Logger, ResumeRefusal, type Subprotocol } from '@parlance/protocol';
 import { incarnationOf, type MemoryBudget, newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Identity, Refusal } from '../admission/admission.js';
@@ -11,12 +10,22 @@ import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
 import { repeat } from '../repeat.js';
+import type { Replies } from '../replies/replies.js';
 import { ABANDONED, type Answer, Ask } from './ask.js';
+import { clientSide, dialingTo } from './dialing.js';
 import { Lead } from './lead.js';
 import { type KnownNode, Membership } from './membership.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
-import { PEER_PATH, PeerPort, RELAY_PATH, TICKET_SCHEME } from './peer-port.js';
-import { RELAY_SUBPROTOCOL, RelayPeers, relayWebSocket } from './relay-peers.js';
+import {
+  PEER_PATH,
+  PeerPort,
+  type PeerService,
+  RELAY_PATH,
+  REPLIES_PATH,
+  TICKET_SCHEME,
+} from './peer-port.js';
+import { RelayPeers, relayWebSocket } from './relay-peers.js';
+import { RepliesService } from './replies-service.js';
 import { Roster } from './roster.js';
 import { digestOf, isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
 
@@ -79,6 +88,7 @@ export class ClusterNode implements Leader {
   readonly #leads = new Set<Lead>();
   readonly #silent = new Set<string>();
   #relayed: { readonly peers: RelayPeers; readonly roster: Roster } | undefined;
+  #replies: RepliesService | undefined;
   #port: PeerPort | undefined;
   #isClosed = false;
   #stopTicks: () => void = () => {};
@@ -133,13 +143,8 @@ export class ClusterNode implements Leader {
       locate: async (incarnation) =>
         this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation)),
       isNodeAlive,
-      dialing: ({ incarnation, address }) => ({
-        ...webSocket,
-        url: `${address.replace(/\/$/, '')}${RELAY_PATH}`,
-        subprotocol: RELAY_SUBPROTOCOL,
-        headers: { authorization: `${TICKET_SCHEME} ${this.#tickets.issueRelay(incarnation)}` },
-        tls: clientSide(this.#options.tls),
-      }),
+      dialing: (node) =>
+        dialingTo(node, RELAY_PATH, this.#tickets.issueRelay(node.incarnation), webSocket, this.#options.tls),
     });
     const roster = new Roster({
       link: this.#options.backplane.connect(),
@@ -153,6 +158,37 @@ export class ClusterNode implements Leader {
       targetOf: (node, agent) => peers.targetOf(node, agent),
     });
     this.#relayed = { peers, roster };
+  }
+
+  /** Lets the sessions of all nodes read the kept replies of this one, and of all others. Called before {@link start}. */
+  serveReplies(replies: Replies): void {
+    const { backplane } = this.#options;
+    const { options, memory } = this.#host;
+    this.#replies = new RepliesService({
+      replies,
+      options,
+      memory,
+      link: backplane.connect(),
+      incarnation: this.incarnation,
+      membership: this.#membership,
+      webSocket: this.#webSocket,
+      tickets: this.#tickets,
+      tls: this.#options.tls,
+    });
+  }
+
+  /** What other nodes may connect for besides the connections of clients. */
+  get #services(): ReadonlyMap<string, PeerService> {
+    const services = new Map<string, PeerService>();
+    const [relayed, replies] = [this.#relayed, this.#replies];
+    if (relayed !== undefined)
+      services.set(RELAY_PATH, {
+        adapter: createWebSocketAdapter(relayWebSocket(this.#webSocket, this.#host.options.limits)),
+        accept: (ticket) => this.#tickets.acceptRelay(ticket),
+        onWire: (wire, source) => relayed.peers.accept(wire, source),
+      });
+    if (replies !== undefined) services.set(REPLIES_PATH, replies.service);
+    return services;
   }
 
   /**
@@ -172,11 +208,7 @@ export class ClusterNode implements Leader {
       logger: this.#logger,
       adapter: createWebSocketAdapter(this.#webSocket),
       accept: (ticket) => this.#tickets.accept(ticket),
-      relay: this.#relayed && {
-        adapter: createWebSocketAdapter(relayWebSocket(this.#webSocket, this.#host.options.limits)),
-        accept: (ticket) => this.#tickets.acceptRelay(ticket),
-        onWire: (wire, source) => this.#relayed?.peers.accept(wire, source),
-      },
+      services: this.#services,
       hasSession: (sessionId) => this.#host.find(sessionId) !== undefined,
       onWire: (wire, request, ticket) => this.#host.onPassed(wire, request, ticket),
     });
@@ -205,6 +237,7 @@ export class ClusterNode implements Leader {
     for (const lead of this.#leads) lead.handleTick();
     this.#relayed?.roster.handleTick();
     this.#relayed?.peers.handleTick();
+    this.#replies?.peers.handleTick();
   }
 
   /** Ends the connections that are led from here, so that their clients come back to other nodes. */
@@ -219,6 +252,7 @@ export class ClusterNode implements Leader {
     this.#stopTicks();
     await this.#relayed?.roster.stop();
     this.#relayed?.peers.close();
+    await this.#replies?.close();
     await this.#membership.stop();
     await this.#port?.close();
     this.#port = undefined;
@@ -351,11 +385,3 @@ const BUSY: Refusal = {
   retryable: true,
   retryAfterMs: RETRY_MS,
 };
-
-/** The options of the port that a client has too. `rejectUnauthorized` is about clients there, and stays on here. */
-function clientSide(tls: TlsOptions | undefined): SecureContextOptions | undefined {
-  if (tls === undefined) return undefined;
-  const { ca, cert, key, pfx, passphrase, ciphers, crl, minVersion, maxVersion } = tls;
-  const given = { ca, cert, key, pfx, passphrase, ciphers, crl, minVersion, maxVersion };
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-}

@@ -103,20 +103,20 @@ export class Tickets {
     return refusal ?? { source: content[2], ...clientOf(content) };
   }
 
-  /** A ticket for the connection on which this node relays to the node `target`. */
-  issueRelay(target: string): string {
+  /** A ticket for a connection to the node `target` on which the nodes themselves talk. */
+  issueRelay(target: string, purpose: PeerPurpose = RELAY): string {
     const nonce = randomBytes(NONCE_BYTES).toString('base64');
     const content: RelayContent = [VERSION, target, this.#incarnation, this.#now(), nonce];
     const payload = Buffer.from(JSON.stringify(content));
-    const signature = sign(this.#secrets[0] as Uint8Array, RELAY, payload);
+    const signature = sign(this.#secrets[0] as Uint8Array, purpose, payload);
     return `${payload.toString('base64url')}.${signature.toString('base64url')}`;
   }
 
   /** Accepts a ticket of {@link issueRelay} once. */
-  acceptRelay(text: string): { readonly source: string } | TicketRefusal {
+  acceptRelay(text: string, purpose: PeerPurpose = RELAY): { readonly source: string } | TicketRefusal {
     const [encoded = '', signature = '', ...rest] = text.split('.', 3);
     const payload = Buffer.from(encoded, 'base64url');
-    if (rest.length > 0 || !verify(this.#secrets, RELAY, payload, signature)) return 'wrong';
+    if (rest.length > 0 || !verify(this.#secrets, purpose, payload, signature)) return 'wrong';
     const content = readRelayContent(payload);
     if (content === undefined) return 'wrong';
     return this.#admit(content) ?? { source: content[2] };
@@ -177,6 +177,8 @@ function addressPayload(incarnation: string, address: string): Buffer {
 /** What is signed, so that no signature is valid for something else. */
 const TICKET = 'parlance ticket 1\n';
 const RELAY = 'parlance relay 1\n';
+export const REPLIES_PURPOSE = 'parlance replies 1\n';
+export type PeerPurpose = typeof RELAY | typeof REPLIES_PURPOSE;
 const ADDRESS = 'parlance node 1\n';
 
 function sign(secret: Uint8Array, purpose: string, payload: Uint8Array): Buffer {

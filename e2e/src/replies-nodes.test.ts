@@ -1,0 +1,322 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { FollowedReply, Message, ProtocolError, Session } from '@parlance/client';
+import {
+  type Logger,
+  memoryCluster,
+  type RequestHandler,
+  type Server,
+  type ServerOptions,
+} from '@parlance/server';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createPeers, failure } from './peers.js';
+
+/** Kept replies on the nodes of one process: followed, stopped and listed from others, and moved by a drain. */
+
+let peers = createPeers();
+let cluster = memoryCluster();
+beforeEach(() => {
+  cluster = memoryCluster();
+});
+afterEach(async () => {
+  await peers[Symbol.asyncDispose]();
+  peers = createPeers();
+});
+
+interface Line {
+  readonly event: string;
+  readonly [field: string]: unknown;
+}
+
+interface TestNode {
+  readonly server: Server;
+  readonly url: string;
+  readonly lines: readonly Line[];
+  /** Lines of one event. */
+  logged(event: string): readonly Line[];
+}
+
+/** Replies that the test lets go on, by the text of their requests: parts up to a number, then the end. */
+const allowed = new Map<string, { parts: number; wake: () => void }>();
+const started: string[] = [];
+const stopped: string[] = [];
+const PARTS = 200;
+const WORDS = ['Grüße ', '世界 ', '👩‍👩‍👧 ', 'plain ', '{"a":1} '];
+const part = (i: number) => `${i} ${WORDS[i % WORDS.length]}`;
+const WHOLE = Array.from({ length: PARTS }, (_, i) => part(i));
+
+const gated: RequestHandler = async function* (request, { keep, signal, metadata }) {
+  const { text } = request;
+  const share = metadata['share'];
+  keep({ name: text, ...(share === undefined ? {} : { share }) });
+  started.push(text);
+  signal.addEventListener('abort', () => {
+    stopped.push(text);
+    allowed.get(text)?.wake();
+  });
+  for (let i = 0; i < PARTS; i++) {
+    while ((allowed.get(text)?.parts ?? 0) <= i) {
+      await new Promise<void>((wake) => {
+        allowed.set(text, { parts: allowed.get(text)?.parts ?? 0, wake });
+      });
+      signal.throwIfAborted();
+    }
+    yield part(i);
+  }
+};
+function allow(text: string, parts: number): void {
+  const { wake } = allowed.get(text) ?? {};
+  allowed.set(text, { parts, wake: () => {} });
+  wake?.();
+}
+
+async function node(options: ServerOptions = {}): Promise<TestNode> {
+  const lines: Line[] = [];
+  const log = (fields: Readonly<Record<string, unknown>>) => lines.push(fields as Line);
+  const logger: Logger = { debug: log, info: log, warn: log, error: log };
+  const { server, url } = await peers.serve({
+    cluster,
+    logger,
+    authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
+    onRequest: gated,
+    ...options,
+  });
+  return { server, url, lines, logged: (event) => lines.filter((line) => line.event === event) };
+}
+
+const known = async (at: TestNode, count: number) => {
+  await expect.poll(() => at.logged('node.joined').length, { timeout: 5_000 }).toBeGreaterThanOrEqual(count);
+};
+
+const ada = (at: TestNode) => peers.dial(at.url, { token: 'ada' });
+
+async function textsOf(reply: AsyncIterable<Message>, count = Infinity): Promise<string[]> {
+  const texts: string[] = [];
+  for await (const { text } of reply) {
+    texts.push(text);
+    if (texts.length === count) break;
+  }
+  return texts;
+}
+
+/** Asks for a kept reply, lets it have so many parts, and reads the first of them. */
+async function ask(session: Session, text: string, parts: number, metadata = {}) {
+  allow(text, parts);
+  const reply = session.stream(text, { metadata });
+  const texts: string[] = [];
+  const reading = (async () => {
+    for await (const each of reply) texts.push(each.text);
+    return texts;
+  })();
+  reading.catch(() => {});
+  await expect.poll(() => texts.length).toBe(parts);
+  return { id: reply.keptId as string, reading };
+}
+
+async function endOf(reply: FollowedReply): Promise<{ texts: string[]; error: ProtocolError }> {
+  const texts: string[] = [];
+  const error = await failure(
+    (async () => {
+      for await (const { text } of reply) texts.push(text);
+    })(),
+  );
+  return { texts, error };
+}
+
+describe('a reply of another node', () => {
+  it('is named after that node, and read from any part, during and after', async () => {
+    const [a, b, c] = [await node(), await node(), await node()];
+    const asking = await ada(a);
+    const { id, reading } = await ask(asking, 'one', 3);
+    expect(id).toMatch(/^reply_[A-Za-z0-9]{22}$/);
+    expect(id.slice(6, 12)).toBe(asking.id.slice(5, 11));
+    const followers = [
+      { session: await ada(b), after: 0 },
+      { session: await ada(b), after: 2 },
+      { session: await ada(c), after: 3 },
+      { session: await ada(c), after: 150 },
+    ];
+    const early = followers.map(({ session, after }) => textsOf(session.follow(id, { after })));
+    for (let parts = 4; parts < PARTS; parts += 7) {
+      allow('one', parts);
+      if (parts % 3 === 0) await pause(1);
+    }
+    allow('one', PARTS);
+    expect(await Promise.all(early)).toEqual(followers.map(({ after }) => WHOLE.slice(after)));
+    expect(await reading).toEqual(WHOLE);
+    for (const { session, after } of followers) {
+      expect(await textsOf(session.follow(id, { after }))).toEqual(WHOLE.slice(after));
+    }
+    expect(await textsOf((await ada(b)).follow(id, { after: PARTS + 9 }))).toEqual([]);
+  });
+
+  it('is recoded for a follower with other codecs and encodings', async () => {
+    const [a, b] = [await node({ encodings: ['CL100K_BASE', 'O200K_BASE'] }), await node()];
+    const asking = await peers.dial(a.url, { token: 'ada', encodings: ['CL100K_BASE'] });
+    const { id } = await ask(asking, 'codecs', PARTS);
+    const plain = await peers.dial(b.url, { token: 'ada', algorithms: ['NONE'] });
+    expect(await textsOf(plain.follow(id))).toEqual(WHOLE);
+    expect(await textsOf((await ada(b)).follow(id, { after: 7 }))).toEqual(WHOLE.slice(7));
+  });
+
+  it('is stopped from there, and counts its followers there', async () => {
+    const [a, b] = [await node(), await node()];
+    const { id } = await ask(await ada(a), 'stop', 2);
+    const { url } = await a.server.listenMetrics();
+    const followers = async () =>
+      Number(/^parlance_replies_followers (\S+)$/m.exec(await (await fetch(url)).text())?.[1]);
+    const other = await ada(b);
+    const reply = other.follow(id);
+    const ending = endOf(reply);
+    await expect.poll(followers).toBe(1);
+    await reply.stop();
+    const { texts, error } = await ending;
+    expect(texts).toEqual(WHOLE.slice(0, 2));
+    expect(error.code).toBe('cancelled');
+    await expect.poll(() => stopped).toContain('stop');
+    await expect.poll(followers).toBe(0);
+  });
+
+  it('has no follower any more when the follower leaves, or its node goes', async () => {
+    const [a, b] = [await node(), await node()];
+    const { id } = await ask(await ada(a), 'leave', 2);
+    const { url } = await a.server.listenMetrics();
+    const followers = async () =>
+      Number(/^parlance_replies_followers (\S+)$/m.exec(await (await fetch(url)).text())?.[1]);
+    const reader = await ada(b);
+    expect(await textsOf(reader.follow(id), 1)).toEqual(WHOLE.slice(0, 1));
+    await expect.poll(followers).toBe(0);
+    const again = endOf(reader.follow(id));
+    await expect.poll(followers).toBe(1);
+    await b.server.close();
+    await again;
+    await expect.poll(followers).toBe(0);
+  });
+
+  it('does not exist for others, as if its ID were invented', async () => {
+    const [a, b] = [await node(), await node()];
+    const { id } = await ask(await ada(a), 'private', PARTS);
+    const eve = await peers.dial(b.url, { token: 'eve' });
+    const owner = id.slice(6, 12);
+    const invented = `reply_${owner}${'x'.repeat(16)}`;
+    const errors = [
+      await failure(textsOf(eve.follow(id))),
+      await failure(textsOf(eve.follow(invented))),
+      await failure(textsOf(eve.follow('private'))),
+      await failure(eve.follow(id).stop()),
+    ];
+    for (const { code, message } of errors)
+      expect([code, message]).toEqual([errors[1]?.code, errors[1]?.message]);
+    expect(errors[0]?.code).toBe('unknown_reply');
+    expect(await eve.replies()).toEqual([]);
+  });
+
+  it('is shared by what its handler said, with the question asked where the follower is', async () => {
+    const questions: unknown[] = [];
+    const replies: ServerOptions['replies'] = {
+      authorize(question) {
+        questions.push(question);
+        return question.principal === question.reply.share;
+      },
+    };
+    const [a, b] = [await node(), await node({ replies })];
+    const { id } = await ask(await ada(a), 'shared', PARTS, { share: 'bob' });
+    const [bob, eve] = [await peers.dial(b.url, { token: 'bob' }), await peers.dial(b.url, { token: 'eve' })];
+    expect(await textsOf(bob.follow(id))).toEqual(WHOLE);
+    expect((await failure(textsOf(eve.follow(id)))).code).toBe('unknown_reply');
+    expect(questions).toContainEqual({
+      principal: 'bob',
+      reply: { id, owner: 'ada', share: 'bob' },
+      action: 'follow',
+    });
+  });
+
+  it('is listed at every node, newest first, and found by its name, the newest of all nodes', async () => {
+    const nodes = [await node(), await node(), await node()];
+    for (const each of nodes) await known(each, 2);
+    const ids: string[] = [];
+    for (const [i, each] of nodes.entries()) {
+      ids.push((await ask(await ada(each), `list ${i}`, PARTS)).id);
+      ids.push((await ask(await ada(each), 'the same', PARTS)).id);
+      await pause(5);
+    }
+    for (const each of nodes) {
+      const session = await ada(each);
+      const list = await session.replies();
+      expect(list.map(({ id }) => id)).toEqual(ids.toReversed());
+      expect(list.every(({ isOwn, state, parts }) => isOwn && state === 'complete' && parts === PARTS)).toBe(
+        true,
+      );
+      const named = session.follow('the same');
+      expect(await textsOf(named)).toEqual(WHOLE);
+      expect(named.keptId).toBe(ids.at(-1));
+      expect(await textsOf(session.follow('list 1', { after: 190 }))).toEqual(WHOLE.slice(190));
+    }
+  });
+
+  it('does not wait for a follower that does not read', async () => {
+    const large = 'x'.repeat(100_000);
+    const onRequest: RequestHandler = async function* (_request, { keep }) {
+      keep({ name: 'large' });
+      for (let i = 0; i < 30; i++) yield `${i} ${large}`;
+    };
+    const [a, b] = [await node({ onRequest }), await node()];
+    const asking = await ada(a);
+    const reply = asking.stream('go');
+    const own = await textsOf(reply);
+    const slow = await ada(b);
+    const stalled = slow.follow(reply.keptId as string)[Symbol.asyncIterator]();
+    await stalled.next();
+    for (let i = 0; i < 3; i++) {
+      expect(await textsOf((await ada(b)).follow(reply.keptId as string))).toEqual(own);
+    }
+    const rest: string[] = [];
+    for (let next = await stalled.next(); next.done !== true; next = await stalled.next())
+      rest.push(next.value.text);
+    expect(rest).toEqual(own.slice(1));
+  });
+
+  it('has parts that are longer than a message between nodes', async () => {
+    const long = Array.from({ length: 4 }, (_, i) => String(i).repeat(300_000 + i));
+    const onRequest: RequestHandler = async function* (_request, { keep }) {
+      keep({ name: 'long' });
+      yield* long;
+    };
+    const replies = { maxReplyBytes: 8 * 1024 * 1024 };
+    const [a, b] = [await node({ onRequest, replies, algorithms: ['NONE'] }), await node({ replies })];
+    const reply = (await ada(a)).stream('go');
+    expect(await textsOf(reply)).toEqual(long);
+    expect(await textsOf((await ada(b)).follow(reply.keptId as string))).toEqual(long);
+  });
+});
+
+describe('a reply of a node that is gone', () => {
+  it('ends interrupted for those who read it, and for those who come later', async () => {
+    const [a, b, c] = [await node(), await node(), await node()];
+    const { id } = await ask(await ada(a), 'gone', 20);
+    const reading = endOf((await ada(b)).follow(id));
+    await pause(50);
+    await a.server.close();
+    const { texts, error } = await reading;
+    // The node had the time to say that it closes, or had not.
+    expect(['interrupted', 'draining']).toContain(error.code);
+    expect(texts).toEqual(WHOLE.slice(0, 20));
+    for (const at of [b, c]) {
+      const session = await ada(at);
+      const later = await failure(textsOf(session.follow(id)));
+      expect([later.code, later.retryable]).toEqual(['interrupted', true]);
+      expect((await failure(session.follow(id).stop())).code).toBe('interrupted');
+    }
+  });
+
+  it('cannot be told from an invented one of an unknown node; one of a living node can', async () => {
+    const [a, b] = [await node(), await node()];
+    const [own, other] = [(await ada(a)).id.slice(5, 11), (await ada(b)).id.slice(5, 11)];
+    const session = await ada(a);
+    const codeOf = async (id: string) => (await failure(textsOf(session.follow(id)))).code;
+    expect(await codeOf(`reply_nobody${'x'.repeat(16)}`)).toBe('interrupted');
+    expect(await codeOf(`reply_${own}${'x'.repeat(16)}`)).toBe('unknown_reply');
+    expect(await codeOf(`reply_${other}${'x'.repeat(16)}`)).toBe('unknown_reply');
+    expect(await codeOf(`reply_nobody${'x'.repeat(15)}`)).toBe('unknown_reply');
+    expect(await codeOf(`reply_nobody${'-'.repeat(16)}`)).toBe('unknown_reply');
+  });
+});
