@@ -320,3 +320,122 @@ describe('a reply of a node that is gone', () => {
     expect(await codeOf(`reply_nobody${'-'.repeat(16)}`)).toBe('unknown_reply');
   });
 });
+
+describe('a drain', () => {
+  const restOf = (session: Session, id: string, after: number) => textsOf(session.follow(id, { after }));
+
+  it('moves replies, those that have ended and those that end meanwhile, under their followers', async () => {
+    const nodes = [await node(), await node(), await node()] as const;
+    const [a, b, c] = nodes;
+    for (const each of nodes) await known(each, 2);
+    const asking = await ada(a);
+    const ended = await ask(asking, 'drained, over', PARTS);
+    expect(await ended.reading).toEqual(WHOLE);
+    const names = Array.from({ length: 6 }, (_, i) => `drained ${i}`);
+    const open = await Promise.all(names.map((name, i) => ask(asking, name, 1 + i * 9)));
+    const sessions = await Promise.all(nodes.map(ada));
+    const afters = [0, 1, 33, 120];
+    const following = open.flatMap(({ id }) =>
+      sessions.flatMap((session) =>
+        afters.map(async (after) => [after, await restOf(session, id, after)] as const),
+      ),
+    );
+    await pause(20);
+    const drained = a.server.drain({ timeoutMs: 20_000, returnWithinMs: 0 });
+    // One after the other, each in steps that readers see.
+    for (const [i, name] of names.entries()) {
+      for (let parts = 1 + i * 9; parts < PARTS; parts += 20 + 13 * i) {
+        allow(name, parts);
+        await pause(Math.random() * 10);
+      }
+      allow(name, PARTS);
+    }
+    const result = await drained;
+    expect(result.interrupted).toBe(0);
+    for (const { reading } of open) expect(await reading).toEqual(WHOLE);
+    for (const [after, texts] of await Promise.all(following)) expect(texts).toEqual(WHOLE.slice(after));
+    expect(a.logged('replies.moved')).toMatchObject([{ moved: names.length + 1, lost: 0 }]);
+
+    const check = async (session: Session) => {
+      for (const { id } of [ended, ...open]) {
+        const after = Math.floor(Math.random() * PARTS);
+        expect(await restOf(session, id, after)).toEqual(WHOLE.slice(after));
+      }
+      expect(await textsOf(session.follow('drained 3'))).toEqual(WHOLE);
+      expect((await session.replies()).length).toBe(names.length + 1);
+    };
+    for (const at of [b, c]) await check(await ada(at));
+    await a.server.close();
+    for (const at of [b, c]) await check(await ada(at));
+    const eve = await peers.dial(b.url, { token: 'eve' });
+    expect((await failure(textsOf(eve.follow(ended.id)))).code).toBe('unknown_reply');
+  });
+
+  it('moves replies from node to node to node, with the failures and the metadata that they ended in', async () => {
+    const onRequest: RequestHandler = async function* (_request, { keep, setMetadata }) {
+      keep({ name: 'failing' });
+      setMetadata({ model: 'm-1' });
+      yield 'one ';
+      yield 'two ';
+      throw new Error('secret');
+    };
+    let at = await node({ onRequest });
+    const asked = (await ada(at)).stream('go');
+    await failure(textsOf(asked));
+    const id = asked.keptId as string;
+    for (let i = 0; i < 3; i++) {
+      const next = await node();
+      await known(at, 1);
+      await at.server.drain({ timeoutMs: 1_000, returnWithinMs: 0 });
+      await at.server.close();
+      const reply = (await ada(next)).follow(id);
+      const { texts, error } = await endOf(reply);
+      expect(texts).toEqual(['one ', 'two ']);
+      expect(error.code).toBe('internal');
+      expect(reply.metadata).toMatchObject({ model: 'm-1' });
+      at = next;
+    }
+  });
+
+  it('moves a reply that it stops at its deadline, with that as its end', async () => {
+    const [a, b] = [await node(), await node()];
+    await known(a, 1);
+    const { id } = await ask(await ada(a), 'too long', 5);
+    const reading = endOf((await ada(b)).follow(id));
+    await a.server.drain({ timeoutMs: 200, returnWithinMs: 0 });
+    const early = await reading;
+    expect([early.texts, early.error.code]).toEqual([WHOLE.slice(0, 5), 'draining']);
+    await a.server.close();
+    const late = await endOf((await ada(b)).follow(id));
+    expect([late.texts, late.error.code]).toEqual([WHOLE.slice(0, 5), 'draining']);
+  });
+
+  it('loses only replies that no other node has room for, and says so', async () => {
+    const [a, b] = [await node(), await node({ replies: { maxReplies: 2 } })];
+    await known(a, 1);
+    const asking = await ada(a);
+    const ids = new Map<string, string>();
+    for (const name of ['1st', '2nd', '3rd']) ids.set((await ask(asking, name, PARTS)).id, name);
+    await a.server.drain({ timeoutMs: 1_000, returnWithinMs: 0 });
+    const lost = a.logged('reply.lost');
+    expect(lost).toMatchObject([{ why: expect.stringContaining('2 replies of this principal') }]);
+    expect(a.logged('replies.moved')).toMatchObject([{ moved: 2, lost: 1 }]);
+    await a.server.close();
+    const session = await ada(b);
+    const ends = await Promise.all(
+      [...ids.keys()].map(async (id) => {
+        const end = await textsOf(session.follow(id)).catch((error: ProtocolError) => error.code);
+        return typeof end === 'string' ? end : end.length;
+      }),
+    );
+    expect(ends.toSorted()).toEqual([PARTS, PARTS, 'interrupted']);
+    expect(await session.replies()).toHaveLength(2);
+  });
+
+  it('of the last node of its cluster loses its replies as a node without a cluster does', async () => {
+    const a = await node();
+    await ask(await ada(a), 'alone', PARTS);
+    await a.server.drain({ timeoutMs: 1_000, returnWithinMs: 0 });
+    expect(a.logged('reply.lost')).toEqual([]);
+  });
+});

@@ -55,7 +55,7 @@ export class HandOver {
 
   /** Hands over all replies that have ended. */
   start(): void {
-    if (this.#isOver) return;
+    if (this.#isOver || this.#options.others().length === 0) return;
     for (const { id, end } of this.#options.log.all())
       if (end !== undefined && !this.#refused.has(id) && !this.#busy.has(id)) this.#queue.add(id);
     for (let work = this.#queue.size; work > 0 && this.#workers < AT_A_TIME; work--) {
