@@ -8,6 +8,7 @@ import {
   type ServerOptions,
 } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure } from './peers.js';
 
 /** Kept replies on the nodes of one process: followed, stopped and listed from others, and moved by a drain. */
@@ -318,6 +319,34 @@ describe('a reply of a node that is gone', () => {
     expect(await codeOf(`reply_${other}${'x'.repeat(16)}`)).toBe('unknown_reply');
     expect(await codeOf(`reply_nobody${'x'.repeat(15)}`)).toBe('unknown_reply');
     expect(await codeOf(`reply_nobody${'-'.repeat(16)}`)).toBe('unknown_reply');
+  });
+});
+
+describe('without authentication', () => {
+  it('a reply belongs to its session at every node, and to the one that proves to continue it at another', async () => {
+    const options = { authenticate: undefined, timers: { closingTimeoutMs: 50 } };
+    const nodes = [await node(options), await node(options)] as const;
+    let target = 0;
+    const proxy = peers.use(await createCuttingProxy(() => Number(new URL(nodes[target]?.url ?? '').port)));
+    const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+      reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+    });
+    const eve = await peers.dial(nodes[1].url);
+    const { id } = await ask(session, 'anonymous', 5);
+    const before = session.id;
+    expect((await failure(textsOf(eve.follow(id)))).code).toBe('unknown_reply');
+    proxy.refuse(true);
+    proxy.cut();
+    await nodes[0].server.sessions.get(before)?.close();
+    target = 1;
+    proxy.refuse(false);
+    await expect.poll(() => session.state === 'established' && session.id !== before).toBe(true);
+    expect(nodes[1].server.sessions.has(session.id)).toBe(true);
+    allow('anonymous', PARTS);
+    expect(await textsOf(session.follow(id))).toEqual(WHOLE);
+    await known(nodes[1], 1);
+    expect(await session.replies()).toHaveLength(1);
+    expect(await eve.replies()).toEqual([]);
   });
 });
 

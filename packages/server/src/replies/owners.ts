@@ -85,6 +85,14 @@ export class Owners {
     this.#claim(session, owner);
   }
 
+  /**
+   * Who a session without a principal acts for, if that is not told by its ID: it goes with the session when that moves.
+   */
+  carried(session: ServerEndpoint): string | undefined {
+    const key = this.#anonymous.get(session)?.key;
+    return key === ownerOfSession(session.id) ? undefined : key;
+  }
+
   /** Forgets owners whose replies are forgotten. @param now Unix milliseconds. */
   sweep(now: number): void {
     for (const [id, { owner }] of this.#claims) {
