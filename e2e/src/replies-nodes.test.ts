@@ -84,6 +84,16 @@ async function node(options: ServerOptions = {}): Promise<TestNode> {
   return { server, url, lines, logged: (event) => lines.filter((line) => line.event === event) };
 }
 
+const pages = new WeakMap<Server, string>();
+async function metric(server: Server, name: string): Promise<number> {
+  const page = pages.get(server) ?? (await server.listenMetrics()).url;
+  pages.set(server, page);
+  const line = (await (await fetch(page)).text())
+    .split('\n')
+    .find((each) => each.startsWith(`parlance_${name} `));
+  return Number(line?.split(' ')[1]);
+}
+
 const known = async (at: TestNode, count: number) => {
   await expect.poll(() => at.logged('node.joined').length, { timeout: 5_000 }).toBeGreaterThanOrEqual(count);
 };
@@ -162,27 +172,25 @@ describe('a reply of another node', () => {
   it('is stopped from there, and counts its followers there', async () => {
     const [a, b] = [await node(), await node()];
     const { id } = await ask(await ada(a), 'stop', 2);
-    const { url } = await a.server.listenMetrics();
-    const followers = async () =>
-      Number(/^parlance_replies_followers (\S+)$/m.exec(await (await fetch(url)).text())?.[1]);
+    const followers = () => metric(a.server, 'replies_followers');
     const other = await ada(b);
     const reply = other.follow(id);
     const ending = endOf(reply);
     await expect.poll(followers).toBe(1);
+    expect(await metric(b.server, 'replies_read_elsewhere')).toBe(1);
     await reply.stop();
     const { texts, error } = await ending;
     expect(texts).toEqual(WHOLE.slice(0, 2));
     expect(error.code).toBe('cancelled');
     await expect.poll(() => stopped).toContain('stop');
     await expect.poll(followers).toBe(0);
+    expect(await metric(b.server, 'replies_read_elsewhere')).toBe(0);
   });
 
   it('has no follower any more when the follower leaves, or its node goes', async () => {
     const [a, b] = [await node(), await node()];
     const { id } = await ask(await ada(a), 'leave', 2);
-    const { url } = await a.server.listenMetrics();
-    const followers = async () =>
-      Number(/^parlance_replies_followers (\S+)$/m.exec(await (await fetch(url)).text())?.[1]);
+    const followers = () => metric(a.server, 'replies_followers');
     const reader = await ada(b);
     expect(await textsOf(reader.follow(id), 1)).toEqual(WHOLE.slice(0, 1));
     await expect.poll(followers).toBe(0);
@@ -384,6 +392,8 @@ describe('a drain', () => {
     for (const { reading } of open) expect(await reading).toEqual(WHOLE);
     for (const [after, texts] of await Promise.all(following)) expect(texts).toEqual(WHOLE.slice(after));
     expect(a.logged('replies.moved')).toMatchObject([{ moved: names.length + 1, lost: 0 }]);
+    expect(await metric(a.server, 'replies_moved_total{outcome="moved"}')).toBe(names.length + 1);
+    expect(await metric(a.server, 'replies_kept{state="over"}')).toBe(0);
 
     const check = async (session: Session) => {
       for (const { id } of [ended, ...open]) {

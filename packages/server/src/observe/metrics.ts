@@ -86,7 +86,7 @@ export function createMetrics(observed: Observed): Metrics {
     followers.set(observed.replies.followers);
   };
 
-  const observeCluster = clusterGauges(observed.cluster, gauge);
+  const observeCluster = clusterGauges(observed, gauge, counter);
 
   const observeTotals = (): void => {
     const totals = observed.totals();
@@ -122,14 +122,28 @@ export function createMetrics(observed: Observed): Metrics {
 
 /** A server on its own has no metrics of a cluster. */
 function clusterGauges(
-  cluster: Observed['cluster'],
+  { cluster, replies }: Observed,
   gauge: (name: string, help: string) => Gauge,
+  counter: (name: string, help: string, labelNames: readonly 'outcome'[]) => Counter<'outcome'>,
 ): () => void {
   if (cluster === undefined) return () => {};
   const nodes = gauge('cluster_nodes', 'Nodes of the cluster that count as alive, this one included.');
   const led = gauge('led_connections', 'Connections that this node leads to the nodes of their sessions.');
+  const remote = gauge(
+    'replies_read_elsewhere',
+    'Kept replies of other nodes that sessions of this one read.',
+  );
+  const moved = counter(
+    'replies_moved',
+    'Kept replies that had to go to another node, by whether one took them.',
+    ['outcome'],
+  );
   return () => {
     nodes.set(cluster.nodes);
     led.set(cluster.led);
+    remote.set(replies.watched);
+    moved.reset();
+    const counts = replies.handedOver;
+    for (const outcome of ['moved', 'lost'] as const) moved.inc({ outcome }, counts[outcome]);
   };
 }

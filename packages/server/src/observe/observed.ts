@@ -10,7 +10,7 @@ export interface Observed {
   /** Connections, including those without a session yet. */
   readonly connections: number;
   sessions(): Iterable<Pick<Session, 'state' | 'stats'>>;
-  readonly replies: Pick<Replies, 'running' | 'followers' | 'usage'>;
+  readonly replies: Pick<Replies, 'running' | 'followers' | 'usage' | 'watched' | 'handedOver'>;
   /** `undefined` without a cluster. */
   readonly cluster: Pick<ClusterNode, 'nodes' | 'led'> | undefined;
   totals(): Totals;

@@ -1,6 +1,7 @@
 import type { RemoteReplies } from '../cluster/remote-replies.js';
 import { listable } from './list.js';
 import type {
+  NodeReplyLog,
   OwnedName,
   ReplyEnd,
   ReplyEntry,
@@ -15,10 +16,10 @@ import type {
  * same to a reader, also while the reply moves: parts have numbers.
  */
 export class ClusterReplyLog implements ReplyLog {
-  readonly #local: ReplyLog;
+  readonly #local: NodeReplyLog;
   readonly #remote: RemoteReplies;
 
-  constructor(local: ReplyLog, remote: RemoteReplies) {
+  constructor(local: NodeReplyLog, remote: RemoteReplies) {
     this.#local = local;
     this.#remote = remote;
   }
@@ -48,13 +49,9 @@ export class ClusterReplyLog implements ReplyLog {
     return (await this.#local.read(id, after)) ?? (await this.#remote.read(id, after));
   }
 
+  /** A reply that moves has ended, so its readers need not wait for changes any more. */
   watch(id: string, onChange: () => void): () => void {
-    const unwatchLocal = this.#local.watch(id, onChange);
-    const unwatchRemote = this.#remote.watch(id, onChange);
-    return () => {
-      unwatchLocal();
-      unwatchRemote();
-    };
+    return (this.#local.has(id) ? this.#local : this.#remote).watch(id, onChange);
   }
 
   /** @throws {ProtocolError} `interrupted`, `timeout`. */

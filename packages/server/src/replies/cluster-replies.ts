@@ -81,6 +81,10 @@ export class ClusterReplies {
     });
   }
 
+  get watched(): number {
+    return this.#remote.watched;
+  }
+
   get handedOver(): HandedOver {
     return this.#handOver.counts;
   }

@@ -91,6 +91,11 @@ export class Replies implements ReplyKeeper {
     return this.#local.usage;
   }
 
+  /** Replies of other nodes that are read here. */
+  get watched(): number {
+    return this.#cluster?.watched ?? 0;
+  }
+
   /** Replies that other nodes have taken while this one drained, and that none has. */
   get handedOver(): HandedOver {
     return this.#cluster?.handedOver ?? { moved: 0, lost: 0 };
