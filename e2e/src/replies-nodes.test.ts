@@ -471,6 +471,42 @@ describe('a drain', () => {
     expect(await session.replies()).toHaveLength(2);
   });
 
+  it('goes on with another node if the one that takes a reply dies', async () => {
+    const [a, ...others] = [await node(), await node(), await node(), await node()] as const;
+    await known(a, 3);
+    const asking = await ada(a);
+    const ids: string[] = [];
+    for (let i = 0; i < 40; i++) {
+      allow(`dies ${i}`, PARTS);
+      const reply = asking.stream(`dies ${i}`);
+      await textsOf(reply);
+      ids.push(reply.keptId as string);
+    }
+    const draining = a.server.drain({ timeoutMs: 10_000, returnWithinMs: 0 });
+    const taking = () => others.find((each) => each.logged('reply.taken').length > 0);
+    await expect.poll(taking, { interval: 1 }).toBeDefined();
+    const first = taking() as TestNode;
+    await first.server.close();
+    await draining;
+    const [{ moved, lost }] = a.logged('replies.moved') as unknown as [{ moved: number; lost: number }];
+    expect([moved, lost]).toEqual([40, 0]);
+    const [next] = others.filter((each) => each !== first);
+    const session = await ada(next as TestNode);
+    let whole = 0;
+    for (const id of ids) {
+      const { texts, code } = await textsOf(session.follow(id)).then(
+        (all) => ({ texts: all, code: undefined }),
+        (error: ProtocolError) => ({ texts: [], code: error.code }),
+      );
+      // Those that the node had taken before it died are gone with it.
+      if (code === undefined) {
+        expect(texts).toEqual(WHOLE);
+        whole++;
+      } else expect(code).toBe('interrupted');
+    }
+    expect(whole + first.logged('reply.taken').length).toBeGreaterThanOrEqual(40);
+  });
+
   it('of the last node of its cluster loses its replies as a node without a cluster does', async () => {
     const a = await node();
     await ask(await ada(a), 'alone', PARTS);

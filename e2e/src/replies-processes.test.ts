@@ -169,6 +169,31 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies of thr
     for (const id of ids) expect((await read(session.follow(id), '', 0)).error?.code).toBe('interrupted');
   }, 30_000);
 
+  it('that have moved are found only by the node that has them while the engine is gone', async () => {
+    const extra = await nodes.add();
+    const index = nodes.nodes.indexOf(extra);
+    await expect.poll(() => countAt(index, 'node.joined'), WAITING).toBeGreaterThanOrEqual(3);
+    const asking = await dialAt(index);
+    const moved = await begin(asking, 'moved', 0);
+    await extra.process.call('drain', 10_000);
+    await extra.process.call('close');
+    await extra.process.kill();
+    const session = await dialAt(0);
+    const stays = await begin(await dialAt(1), 'stays', 0);
+    const whole = await read(session.follow(moved), 'moved', 0);
+    expect(whole.texts).toEqual(wholeOf('moved'));
+    const elsewhere: Session[] = [];
+    for (const at of [0, 1, 2]) elsewhere.push(await dialAt(at));
+    await nodes.redis.kill();
+    const codes = await Promise.all(
+      elsewhere.map(async (each) => (await read(each.follow(moved), 'moved', 0)).error?.code),
+    );
+    expect(codes.toSorted()).toEqual(['timeout', 'timeout', undefined]);
+    expect((await read(session.follow(stays), 'stays', 0)).texts).toEqual(wholeOf('stays'));
+    await nodes.redis.restart();
+    await expect.poll(async () => (await read(session.follow(stays), 'stays', 0)).error).toBeUndefined();
+  });
+
   it('wait for a node that is paused, and go on when it is back', async () => {
     const { readings } = await start(0, [1], 'paused');
     await pause(100);

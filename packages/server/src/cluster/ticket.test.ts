@@ -1,7 +1,15 @@
 import { Subprotocol } from '@parlance/protocol';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { digestOf, isProven, type LedClient, proveAddress, TICKET_TTL_MS, Tickets } from './ticket.js';
+import {
+  digestOf,
+  isProven,
+  type LedClient,
+  proveAddress,
+  REPLIES_PURPOSE,
+  TICKET_TTL_MS,
+  Tickets,
+} from './ticket.js';
 
 const SECRET = Buffer.from('a secret of 20 bytes');
 const OTHER = Buffer.from('another secret......');
@@ -194,6 +202,16 @@ describe('a ticket for a connection that relays', () => {
   it('is not one for a client, nor the reverse', () => {
     expect(node('ownerA').accept(node('source').issueRelay('ownerA'))).toBe('wrong');
     expect(node('ownerA').acceptRelay(node('source').issue('ownerA', CLIENT))).toBe('wrong');
+  });
+
+  it('is not one for kept replies, nor the reverse', () => {
+    const ticket = node('source').issueRelay('ownerA', REPLIES_PURPOSE);
+    const owner = node('ownerA');
+    expect(owner.acceptRelay(ticket)).toBe('wrong');
+    expect(owner.accept(ticket)).toBe('wrong');
+    expect(owner.acceptRelay(node('source').issueRelay('ownerA'), REPLIES_PURPOSE)).toBe('wrong');
+    expect(owner.acceptRelay(ticket, REPLIES_PURPOSE)).toEqual({ source: 'source' });
+    expect(owner.acceptRelay(ticket, REPLIES_PURPOSE)).toBe('replayed');
   });
 
   it('is not accepted with another secret, or changed', () => {

@@ -11,7 +11,7 @@ export interface HandOverOptions {
   readonly logger: Logger;
   /** The other nodes that count as alive. */
   readonly others: () => readonly KnownNode[];
-  readonly linkTo: (node: KnownNode) => RepliesLink;
+  readonly linkTo: (node: KnownNode) => Pick<RepliesLink, 'ask'>;
   /** Another node has the reply. It is dropped here afterwards. */
   readonly onMoved: (id: string, node: string) => void;
 }
