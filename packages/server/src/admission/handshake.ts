@@ -34,8 +34,8 @@ export interface HandshakeHost {
   claim(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;
   /** Leads connections to other nodes; `undefined` without a cluster. */
   readonly leader: Leader | undefined;
-  /** Refuses, while draining, a connection that another node passes on. */
-  admitPassed(): Refusal | undefined;
+  /** Refuses, while the server closes, a connection that another node passes on. */
+  admitLed(): Refusal | undefined;
   /** A session by its ID, connected or suspended. */
   find(sessionId: string): ServerEndpoint | undefined;
   /** The connection resumes `session` in place of its own. */
@@ -126,6 +126,7 @@ export class Handshake {
     let found = resumable(hello, this.#subprotocol, identity, this.#host);
     if (found === 'stale_attempt') return this.#abortStale();
     if (typeof found === 'object') {
+      if (found.isFrozen) return this.refuse(MOVING);
       this.#resume(found, hello, principal);
       return grant(found, identity, origin, options);
     }
@@ -186,14 +187,15 @@ export class Handshake {
       options.logger.warn(fields, 'another node has passed on a HELLO that its ticket is not for');
       return this.#session.abort(new ProtocolError('unauthenticated', 'the ticket is for another HELLO'));
     }
-    const refused = this.#host.admitPassed();
+    const refused = this.#host.admitLed();
     if (refused !== undefined) return this.refuse(refused);
     const found = resumable(hello, this.#subprotocol, identity, this.#host);
     if (found === 'stale_attempt') return this.#abortStale();
     // The client begins a new session at the node where it has arrived.
     if (typeof found !== 'object')
       return this.#wire.close(NOT_RESUMED, found ?? ResumeRefusal.UNKNOWN_SESSION);
-    this.#resume(found, hello, countedPrincipal(identity.principal, options));
+    if (found.isFrozen) return this.refuse(MOVING);
+    this.#resume(found, hello, countedPrincipal(identity.principal, options), ticket.source);
     grant(found, identity, { ip, agentId: hello.agentId, headers, isForwarded }, options);
   }
 
@@ -202,12 +204,18 @@ export class Handshake {
     return counted === undefined ? [address] : [address, `principal ${counted}`];
   }
 
-  #resume(found: ServerEndpoint, { resume }: HelloPayload, principal: string | undefined): void {
+  /** @param ledBy the node that passes the connection on. */
+  #resume(
+    found: ServerEndpoint,
+    { resume }: HelloPayload,
+    principal: string | undefined,
+    ledBy?: string,
+  ): void {
     if (resume === undefined) return;
     this.#events.onResumed(found);
     this.#events.onIdentified(principal);
     this.#host.onResumed(found, this.#session);
-    found.handleResumed(this.#wire, resume);
+    found.handleResumed(this.#wire, resume, ledBy);
     const { attempt, rebuild = false } = resume;
     const event = rebuild ? 'session.taken_up' : 'session.resumed';
     this.#host.options.logger.info(
@@ -281,3 +289,12 @@ export class Handshake {
     if (!this.#hasHello) terminateSoon(this.#wire);
   }
 }
+
+/** The session is about to go on at another node. */
+const MOVING: Refusal = {
+  code: 'SERVER_BUSY',
+  message: 'the session is moving to another node',
+  closeCode: CloseCode.DRAINING,
+  retryable: true,
+  retryAfterMs: 250,
+};

@@ -14,8 +14,9 @@ import { repeat } from '../repeat.js';
 import { ABANDONED, type Answer, Ask } from './ask.js';
 import { Lead } from './lead.js';
 import { type KnownNode, Membership } from './membership.js';
+import { Moves, type MovingHost } from './moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
-import { PEER_PATH, PeerPort, RELAY_PATH, TICKET_SCHEME } from './peer-port.js';
+import { MOVE_PATH, PEER_PATH, PeerPort, RELAY_PATH, TICKET_SCHEME } from './peer-port.js';
 import { RELAY_SUBPROTOCOL, RelayPeers, relayWebSocket } from './relay-peers.js';
 import { Roster } from './roster.js';
 import { digestOf, isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
@@ -57,6 +58,7 @@ export interface ClusterHost {
   /** A connection that was counted is over. */
   releaseLed(address: string): void;
   find(sessionId: string): object | undefined;
+  readonly moving: MovingHost;
   /** Another node passes a connection on. */
   onPassed(wire: ServerWire, request: IncomingMessage, ticket: Ticket): void;
 }
@@ -78,6 +80,7 @@ export class ClusterNode implements Leader {
   readonly #membership: Membership;
   readonly #leads = new Set<Lead>();
   readonly #silent = new Set<string>();
+  readonly moves: Moves;
   #relayed: { readonly peers: RelayPeers; readonly roster: Roster } | undefined;
   #port: PeerPort | undefined;
   #isClosed = false;
@@ -99,6 +102,29 @@ export class ClusterNode implements Leader {
       logger: this.#logger,
       refusalOf: (node) => this.#refusalOf(node),
     });
+    this.moves = new Moves({
+      incarnation,
+      backplane,
+      host: host.moving,
+      memory: host.memory,
+      limits: host.options.limits,
+      timers: host.options.timers,
+      logger: this.#logger,
+      leads: this.#leads,
+      nodes: () => this.#membership.others,
+      dialing: (target) => this.#dialing(target, MOVE_PATH, this.#tickets.issueMove(target.incarnation)),
+    });
+  }
+
+  /** How another node is reached for what is between nodes. */
+  #dialing({ address }: KnownNode, path: string, ticket: string) {
+    return {
+      ...relayWebSocket(this.#webSocket, this.#host.options.limits),
+      url: `${address.replace(/\/$/, '')}${path}`,
+      subprotocol: RELAY_SUBPROTOCOL,
+      headers: { authorization: `${TICKET_SCHEME} ${ticket}` },
+      tls: clientSide(this.#options.tls),
+    };
   }
 
   /** Other nodes know of this one. */
@@ -123,7 +149,6 @@ export class ClusterNode implements Leader {
     const { options, memory } = this.#host;
     const { limits, logger, agents } = options;
     const isNodeAlive = (incarnation: string) => this.#membership.isAlive(incarnation);
-    const webSocket = relayWebSocket(this.#webSocket, limits);
     const peers = new RelayPeers({
       options,
       memory,
@@ -133,13 +158,7 @@ export class ClusterNode implements Leader {
       locate: async (incarnation) =>
         this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation)),
       isNodeAlive,
-      dialing: ({ incarnation, address }) => ({
-        ...webSocket,
-        url: `${address.replace(/\/$/, '')}${RELAY_PATH}`,
-        subprotocol: RELAY_SUBPROTOCOL,
-        headers: { authorization: `${TICKET_SCHEME} ${this.#tickets.issueRelay(incarnation)}` },
-        tls: clientSide(this.#options.tls),
-      }),
+      dialing: (node) => this.#dialing(node, RELAY_PATH, this.#tickets.issueRelay(node.incarnation)),
     });
     const roster = new Roster({
       link: this.#options.backplane.connect(),
@@ -177,6 +196,11 @@ export class ClusterNode implements Leader {
         accept: (ticket) => this.#tickets.acceptRelay(ticket),
         onWire: (wire, source) => this.#relayed?.peers.accept(wire, source),
       },
+      move: {
+        adapter: createWebSocketAdapter(relayWebSocket(this.#webSocket, this.#host.options.limits)),
+        accept: (ticket) => this.#tickets.acceptMove(ticket),
+        onWire: (wire, source) => this.moves.accept(wire, source),
+      },
       hasSession: (sessionId) => this.#host.find(sessionId) !== undefined,
       onWire: (wire, request, ticket) => this.#host.onPassed(wire, request, ticket),
     });
@@ -202,9 +226,16 @@ export class ClusterNode implements Leader {
 
   #tick(): void {
     this.#tickets.sweep();
+    this.moves.handleTick();
     for (const lead of this.#leads) lead.handleTick();
     this.#relayed?.roster.handleTick();
     this.#relayed?.peers.handleTick();
+  }
+
+  /** Sessions go to other nodes from now on, if there are any that take them. Never rejects. @param deadline Unix milliseconds. */
+  async drain(deadline: number): Promise<void> {
+    await this.#membership.announceDraining();
+    this.moves.start(deadline);
   }
 
   /** Ends the connections that are led from here, so that their clients come back to other nodes. */
@@ -217,6 +248,7 @@ export class ClusterNode implements Leader {
     this.#isClosed = true;
     this.leave();
     this.#stopTicks();
+    await this.moves.close();
     await this.#relayed?.roster.stop();
     this.#relayed?.peers.close();
     await this.#membership.stop();
@@ -225,19 +257,38 @@ export class ClusterNode implements Leader {
   }
 
   async lead(request: LeadRequest): Promise<'done' | ResumeRefusal | Refusal> {
-    let owner: KnownNode | undefined;
     try {
-      owner = await this.#ownerOf(request.sessionId);
+      const owner = await this.#ownerOf(request.sessionId);
+      const outcome = owner === undefined ? UNKNOWN : await this.#leadTo(owner, request);
+      if (outcome !== UNKNOWN) return outcome;
+      // It may have moved, once or more often.
+      const moved = await this.#movedTo(request.sessionId, owner);
+      return moved === undefined ? UNKNOWN : await this.#leadTo(moved, request);
     } catch {
       // The membership has logged that the engine does not answer.
       return BUSY;
     }
-    if (owner === undefined) return ResumeRefusal.UNKNOWN_SESSION;
+  }
+
+  async #leadTo(owner: KnownNode, request: LeadRequest): Promise<'done' | ResumeRefusal | Refusal> {
     if (request.signal.aborted) return 'done';
     const address = addressKey(request.origin.ip);
     const refused = this.#host.admitLed(address);
     if (refused !== undefined) return refused;
     return await this.#ask(owner, request, () => this.#host.releaseLed(address));
+  }
+
+  /**
+   * The node that the record of a session names.
+   *
+   * @param asked which does not have it.
+   * @throws {ProtocolError} if the engine does not answer.
+   */
+  async #movedTo(sessionId: string, asked: KnownNode | undefined): Promise<KnownNode | undefined> {
+    if (incarnationOf(sessionId) === undefined) return undefined;
+    const owner = (await this.moves.find(sessionId))?.owner;
+    if (owner === undefined || owner === this.incarnation || owner === asked?.incarnation) return undefined;
+    return this.#membership.get(owner) ?? (await this.#membership.find(owner));
   }
 
   /** @throws {ProtocolError} if the engine does not answer, and the node is unknown without it. */
@@ -300,6 +351,8 @@ export class ClusterNode implements Leader {
       memory,
       logger: this.#logger,
       sessionId,
+      owner: incarnation,
+      origin,
       onOver: () => {
         this.#leads.delete(lead);
         release();
@@ -343,6 +396,8 @@ export class ClusterNode implements Leader {
       : 'has an address that is neither wss: nor on this machine';
   }
 }
+
+const UNKNOWN = ResumeRefusal.UNKNOWN_SESSION;
 
 const BUSY: Refusal = {
   code: 'SERVER_BUSY',
