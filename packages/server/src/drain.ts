@@ -133,9 +133,9 @@ export class Drain {
     return result;
   }
 
-  /** A session that another node leads here goes on there, so its client need not know. */
+  /** A session that another node leads here goes on there, and so does one without a connection: its client need not know. */
   #sayFarewell(session: ServerEndpoint): void {
-    const isMoving = this.#moves?.hasTargets === true && session.ledBy !== undefined;
+    const isMoving = this.#moves?.hasTargets === true && (session.ledBy !== undefined || !session.hasWire);
     if (!isMoving) session.sendGoAway(this.#goAway(returnDelay(this.#returnWithinMs)));
   }
 

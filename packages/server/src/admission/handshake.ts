@@ -122,25 +122,34 @@ export class Handshake {
     if (identity === undefined)
       return this.refuse(unauthenticated(token, options.authenticate === undefined));
     const principal = countedPrincipal(identity.principal, options);
-    // Nothing is awaited from this check to the resume, so no other connection can come in between.
-    let found = resumable(hello, this.#subprotocol, identity, this.#host);
-    if (found === 'stale_attempt') return this.#abortStale();
-    if (typeof found === 'object') {
-      if (found.isFrozen) return this.refuse(MOVING);
-      this.#resume(found, hello, principal);
-      return grant(found, identity, origin, options);
-    }
+    let found = this.#resumeHere(hello, identity, origin);
     if (found === ResumeRefusal.UNKNOWN_SESSION && leader !== undefined) {
       const outcome = await this.#lead(leader, hello, identity, origin);
       if (outcome === 'done' || this.#session.core.state !== 'connecting') return;
       if (typeof outcome === 'object') return this.refuse(outcome);
-      found = outcome;
+      found = outcome === 'here' ? this.#resumeHere(hello, identity, origin) : outcome;
     }
+    if (found === 'done') return;
     const refused = this.#host.admit(address, principal);
     if (refused !== undefined) return this.refuse(refused);
     this.#events.onAdmitted();
     this.#accept(hello, identity, principal, found);
     grant(this.#session, identity, origin, options);
+  }
+
+  /** Resumes a session of this node, unless it may not be resumed. Returns `done` if the client has its answer. */
+  #resumeHere(hello: HelloPayload, identity: Identity, origin: Origin): ResumeRefusal | 'done' | undefined {
+    const { options } = this.#host;
+    // Nothing is awaited from this check to the resume, so no other connection can come in between.
+    const found = resumable(hello, this.#subprotocol, identity, this.#host);
+    if (found === undefined || (typeof found !== 'object' && found !== 'stale_attempt')) return found;
+    if (found === 'stale_attempt') this.#abortStale();
+    else if (found.isFrozen) this.refuse(MOVING);
+    else {
+      this.#resume(found, hello, countedPrincipal(identity.principal, options));
+      grant(found, identity, origin, options);
+    }
+    return 'done';
   }
 
   #abortStale(): void {
@@ -153,7 +162,7 @@ export class Handshake {
     { resume }: HelloPayload,
     identity: Identity,
     origin: Origin,
-  ): Promise<'done' | ResumeRefusal | Refusal> {
+  ): Promise<'done' | 'here' | ResumeRefusal | Refusal> {
     const hello = this.firstMessage;
     if (resume === undefined || hello === undefined) return ResumeRefusal.UNKNOWN_SESSION;
     const principal = countedPrincipal(identity.principal, this.#host.options);

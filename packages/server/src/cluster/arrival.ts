@@ -63,6 +63,11 @@ export class Arrival implements WireEvents {
     wire.listen(this);
   }
 
+  /** The session, once its snapshot is announced. */
+  get sessionId(): string | undefined {
+    return this.#head?.session;
+  }
+
   onMessage(data: Uint8Array | string): void {
     if (this.#isOver || this.#isFinishing) return;
     try {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { CloseCode, type Limits, type Logger, ProtocolError, type Timers } from '@parlance/protocol';
-import { loggable, type MemoryBudget, systemClock } from '@parlance/protocol/internal';
-import type { Backplane, BackplaneLink, SessionRecord } from '../backplane/backplane.js';
+import { incarnationOf, loggable, type MemoryBudget, systemClock } from '@parlance/protocol/internal';
+import type { Backplane, BackplaneLink } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { ServerWire } from '../http/ws.js';
 import { repeat } from '../repeat.js';
@@ -117,12 +117,18 @@ export class Moves implements DepartureHost {
   }
 
   /**
-   * Where a session is that is not at the node that its ID names.
+   * The node that has a session that is not at the node that its ID names.
    *
    * @throws {ProtocolError} if the engine does not answer.
    */
-  async find(sessionId: string): Promise<SessionRecord | undefined> {
-    return await this.link.findSession(sessionId);
+  async find(sessionId: string): Promise<string | undefined> {
+    if (incarnationOf(sessionId) === undefined) return undefined;
+    return (await this.link.findSession(sessionId))?.owner;
+  }
+
+  /** The session may be here in a moment. */
+  isArriving(sessionId: string): boolean {
+    return [...this.#arrivals].some((arrival) => arrival.sessionId === sessionId);
   }
 
   // --- sessions that come

@@ -45,9 +45,9 @@ export interface Leader {
   /**
    * Leads a connection to the node that has its session.
    *
-   * @returns `done` if it is led or closed; else why not, and whether the client may begin a new session. Never rejects.
+   * @returns `done` if it is led or closed; `here` if the session has come to this node; else why not, and whether the client may begin a new session. Never rejects.
    */
-  lead(request: LeadRequest): Promise<'done' | ResumeRefusal | Refusal>;
+  lead(request: LeadRequest): Promise<'done' | 'here' | ResumeRefusal | Refusal>;
 }
 
 export interface ClusterHost {
@@ -63,6 +63,8 @@ export interface ClusterHost {
   onPassed(wire: ServerWire, request: IncomingMessage, ticket: Ticket): void;
 }
 
+/** How often a session may have moved while it is looked for. */
+const MAX_HOPS = 3;
 /** A client that must try again, in milliseconds. */
 const RETRY_MS = 250;
 const TICK_MS = 1_000;
@@ -201,6 +203,7 @@ export class ClusterNode implements Leader {
         accept: (ticket) => this.#tickets.acceptMove(ticket),
         onWire: (wire, source) => this.moves.accept(wire, source),
       },
+      isArriving: (sessionId) => this.moves.isArriving(sessionId),
       hasSession: (sessionId) => this.#host.find(sessionId) !== undefined,
       onWire: (wire, request, ticket) => this.#host.onPassed(wire, request, ticket),
     });
@@ -256,14 +259,19 @@ export class ClusterNode implements Leader {
     this.#port = undefined;
   }
 
-  async lead(request: LeadRequest): Promise<'done' | ResumeRefusal | Refusal> {
+  async lead(request: LeadRequest): Promise<'done' | 'here' | ResumeRefusal | Refusal> {
     try {
-      const owner = await this.#ownerOf(request.sessionId);
-      const outcome = owner === undefined ? UNKNOWN : await this.#leadTo(owner, request);
-      if (outcome !== UNKNOWN) return outcome;
-      // It may have moved, once or more often.
-      const moved = await this.#movedTo(request.sessionId, owner);
-      return moved === undefined ? UNKNOWN : await this.#leadTo(moved, request);
+      let owner = await this.#ownerOf(request.sessionId);
+      for (let hop = 0; hop <= MAX_HOPS; hop++) {
+        const outcome = owner === undefined ? UNKNOWN : await this.#leadTo(owner, request);
+        if (outcome !== UNKNOWN) return outcome;
+        // It may have moved.
+        const next = await this.moves.find(request.sessionId);
+        if (next === undefined || next === owner?.incarnation) return UNKNOWN;
+        if (next === this.incarnation) return this.moves.isArriving(request.sessionId) ? BUSY : 'here';
+        owner = this.#membership.get(next) ?? (await this.#membership.find(next));
+      }
+      return BUSY;
     } catch {
       // The membership has logged that the engine does not answer.
       return BUSY;
@@ -276,19 +284,6 @@ export class ClusterNode implements Leader {
     const refused = this.#host.admitLed(address);
     if (refused !== undefined) return refused;
     return await this.#ask(owner, request, () => this.#host.releaseLed(address));
-  }
-
-  /**
-   * The node that the record of a session names.
-   *
-   * @param asked which does not have it.
-   * @throws {ProtocolError} if the engine does not answer.
-   */
-  async #movedTo(sessionId: string, asked: KnownNode | undefined): Promise<KnownNode | undefined> {
-    if (incarnationOf(sessionId) === undefined) return undefined;
-    const owner = (await this.moves.find(sessionId))?.owner;
-    if (owner === undefined || owner === this.incarnation || owner === asked?.incarnation) return undefined;
-    return this.#membership.get(owner) ?? (await this.#membership.find(owner));
   }
 
   /** @throws {ProtocolError} if the engine does not answer, and the node is unknown without it. */

@@ -53,6 +53,8 @@ export interface PeerPortOptions {
   /** For connections on which another node hands a session over. */
   readonly move?: RelayPort | undefined;
   readonly hasSession: (sessionId: string) => boolean;
+  /** It may be here in a moment. @default never */
+  readonly isArriving?: ((sessionId: string) => boolean) | undefined;
   readonly onWire: (wire: ServerWire, request: IncomingMessage, ticket: Ticket) => void;
 }
 
@@ -170,6 +172,8 @@ export class PeerPort {
       }
       if (ticket.subprotocol !== subprotocol)
         return refuseUpgrade(socket, 401, 'The ticket is for another subprotocol.');
+      if (!hasSession(ticket.sessionId) && this.#options.isArriving?.(ticket.sessionId) === true)
+        return refuseUpgrade(socket, 503, 'The session is about to be here.');
       // Its owner has forgotten it, so the client begins a new session where it is.
       if (!hasSession(ticket.sessionId)) return refuseUpgrade(socket, 410, 'The session is not here.');
       this.#strangers.delete(keyOf(request.socket));
