@@ -159,13 +159,13 @@ describe('sessions in use', () => {
     proxy.cut();
     await pause(200);
     const ids = sessions.map(({ id }) => id);
-    const drained = await servers[0]?.server.drain({ timeoutMs: 20_000 });
+    const drained = await servers[0]?.server.drain({ timeoutMs: 6_000 });
     expect(drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 12 });
     // What has moved is found at its new node, and moves again.
     from = 2;
     proxy.cut();
     await pause(200);
-    expect(await servers[1]?.server.drain({ timeoutMs: 20_000 })).toMatchObject({ moved: 12 });
+    expect(await servers[1]?.server.drain({ timeoutMs: 6_000 })).toMatchObject({ moved: 12 });
     isOver = true;
     expect((await Promise.all(used)).flat()).toEqual([]);
     expect(sessions.map(({ id }) => id)).toEqual(ids);

@@ -67,6 +67,7 @@ export class Departure {
   async #move(channel: MoveChannel, isLed: boolean): Promise<DepartureOutcome> {
     const session = this.#session;
     const { wire, id, epoch } = session;
+    if (isLed !== (wire !== undefined)) return stays('its connection has come or gone');
     if (isLed) {
       channel.send({ type: 'hold', session: id });
       const { bytes } = await channel.expect('held');

@@ -280,6 +280,10 @@ export class Moves implements DepartureHost {
       return this.logger.info(fields, 'the session goes on at another node');
     }
     this.#failed++;
+    if (outcome.type === 'stays') {
+      const fields = { event: 'move.delayed', session: session.id, node: target.incarnation, why: outcome.why };
+      this.logger.debug(fields, 'a session could not move yet');
+    }
     const isFinal = outcome.type === 'refused' && FINAL.has(outcome.code);
     if (isFinal && !session.hasFarewell) session.sendGoAway({ retryAfterMs: 0, deadline: this.#deadline });
     attempts.next = systemClock.now() + (isFinal ? Infinity : attempts.backoffMs);
