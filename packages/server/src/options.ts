@@ -221,6 +221,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
         ...options,
         takesMessages: options.onSession !== undefined,
         rebuilds: true,
+        moves: options.cluster !== undefined,
         extensions: { ...options.extensions, agents: agents !== undefined },
       },
       limits,
