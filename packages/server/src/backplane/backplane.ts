@@ -113,3 +113,9 @@ export const ENGINE_TIMEOUT_MS = 1_000;
 export const MAX_LOG = 10_000;
 /** Changes in one answer. */
 export const MAX_CHANGES = 500;
+
+/** An entry from `holder record`, as engines keep it. */
+export function entryOf(text: string): AgentEntry | undefined {
+  const at = text.indexOf(' ');
+  return at > 0 ? { holder: text.slice(0, at), record: text.slice(at + 1) } : undefined;
+}
