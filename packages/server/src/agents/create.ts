@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { systemClock } from '@parlance/protocol/internal';
 import type { ResolvedServerOptions } from '../options.js';
 import { Directory } from './directory.js';
+import { AgentMoves } from './moves.js';
 import { Policy } from './policy.js';
 import { Relay } from './relay.js';
 
@@ -9,6 +10,7 @@ import { Relay } from './relay.js';
 export interface Agents {
   readonly directory: Directory;
   readonly relay: Relay;
+  readonly moves: AgentMoves;
 }
 
 /** `undefined` without agents. */
@@ -24,5 +26,6 @@ export function createAgents({ agents, limits, logger, node }: ResolvedServerOpt
     clock: systemClock,
     logger,
   });
-  return { directory, relay: new Relay(directory, policy, logger) };
+  const relay = new Relay(directory, policy, logger);
+  return { directory, relay, moves: new AgentMoves(directory, relay) };
 }

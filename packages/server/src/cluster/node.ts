@@ -12,6 +12,7 @@ import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions }
 import type { ResolvedServerOptions } from '../options.js';
 import { repeat } from '../repeat.js';
 import { ABANDONED, type Answer, Ask } from './ask.js';
+import { ClusterMoves } from './cluster-moves.js';
 import { Lead } from './lead.js';
 import { type KnownNode, Membership } from './membership.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
@@ -119,12 +120,16 @@ export class ClusterNode implements Leader {
   }
 
   /** Lets agents of this node and of others know and reach each other. Called before {@link start}. */
-  relay({ directory, relay }: Agents, findSession: (sessionId: string) => ServerEndpoint | undefined): void {
+  relay(
+    { directory, relay, moves }: Agents,
+    findSession: (sessionId: string) => ServerEndpoint | undefined,
+  ): void {
     const { options, memory } = this.#host;
     const { limits, logger, agents } = options;
     const isNodeAlive = (incarnation: string) => this.#membership.isAlive(incarnation);
     const webSocket = relayWebSocket(this.#webSocket, limits);
-    const peers = new RelayPeers({
+    const peers: RelayPeers = new RelayPeers({
+      incarnation: this.incarnation,
       options,
       memory,
       directory,
@@ -133,6 +138,7 @@ export class ClusterNode implements Leader {
       locate: async (incarnation) =>
         this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation)),
       isNodeAlive,
+      nodeOf: (agent) => roster.nodeOf(agent),
       dialing: ({ incarnation, address }) => ({
         ...webSocket,
         url: `${address.replace(/\/$/, '')}${RELAY_PATH}`,
@@ -141,7 +147,7 @@ export class ClusterNode implements Leader {
         tls: clientSide(this.#options.tls),
       }),
     });
-    const roster = new Roster({
+    const roster: Roster = new Roster({
       link: this.#options.backplane.connect(),
       incarnation: this.incarnation,
       directory,
@@ -151,7 +157,10 @@ export class ClusterNode implements Leader {
       now: () => systemClock.now(),
       isNodeAlive,
       targetOf: (node, agent) => peers.targetOf(node, agent),
+      reroute: (target, node) => peers.reroute(target, node),
+      forget: (target) => peers.forget(target),
     });
+    moves.peers = new ClusterMoves(peers, roster);
     this.#relayed = { peers, roster };
   }
 
