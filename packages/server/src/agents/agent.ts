@@ -13,7 +13,7 @@ import type { RelayTarget } from './target.js';
 export interface Agent {
   readonly id: string;
   /** The name by which other principals know it. */
-  readonly address: string;
+  address: string;
   readonly party: Party;
   /** Of this node, or the stand-in for one of another node. */
   session: RelayTarget;

@@ -14,14 +14,15 @@ export interface Agents {
 }
 
 /** `undefined` without agents. */
-export function createAgents({ agents, limits, logger, node }: ResolvedServerOptions): Agents | undefined {
+export function createAgents({ agents, limits, logger }: ResolvedServerOptions): Agents | undefined {
   if (agents === undefined) return undefined;
   const policy = new Policy(agents, logger);
   const { onConflict = 'takeOver' } = agents;
   const directory = new Directory({
     onConflict,
     policy,
-    key: node?.secrets[0] ?? randomBytes(32),
+    // The nodes of a cluster agree on one.
+    key: randomBytes(32),
     limits,
     clock: systemClock,
     logger,

@@ -27,7 +27,7 @@ export interface DirectoryOptions {
   readonly onConflict: 'takeOver' | 'refuse';
   /** Decides whether a session may know of an agent. */
   readonly policy: Pick<Policy, 'mayList' | 'isDecided'>;
-  /** Derives addresses: random, or the secret of a cluster, so that all its nodes have the same. */
+  /** Derives addresses. */
   readonly key: Uint8Array;
   readonly limits: Limits;
   readonly clock: Pick<Clock, 'soon'>;
@@ -71,9 +71,11 @@ export class Directory implements Sweepable {
   /** Agents whose connection was lost or resumed since the last tick; watchers are sent only the final state. */
   #flapping = new Set<Agent>();
   #version = 0;
+  #key: Uint8Array;
 
   constructor(options: DirectoryOptions) {
     this.#options = options;
+    this.#key = options.key;
     this.watchers = new Watchers({
       policy: options.policy,
       agentAt: (address) => this.#byAddress.get(address),
@@ -297,8 +299,24 @@ export class Directory implements Sweepable {
   addressOf(principal: string, id: string): string {
     // As JSON, so that different pairs never give the same text.
     const name = JSON.stringify([principal, id]);
-    const { key } = this.#options;
-    return `~${createHmac('sha256', key).update(ADDRESS).update(name).digest('base64url')}`;
+    return `~${createHmac('sha256', this.#key).update(ADDRESS).update(name).digest('base64url')}`;
+  }
+
+  /** What addresses are derived from. In a cluster, all nodes have the same. */
+  get key(): Uint8Array {
+    return this.#key;
+  }
+
+  /** Derives other addresses from now on. Agents that are present leave under the former ones. */
+  set key(key: Uint8Array) {
+    if (Buffer.compare(key, this.#key) === 0) return;
+    const present = [...this.#byAddress.values()];
+    for (const agent of present) this.#remove(agent);
+    this.#key = key;
+    for (const agent of present) {
+      agent.address = this.addressOf(agent.party.principal, agent.id);
+      this.#add(agent);
+    }
   }
 
   /** A tick of the directory has failed; no session is at fault. */

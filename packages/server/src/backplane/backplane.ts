@@ -62,6 +62,13 @@ export interface BackplaneLink {
    * @throws {ProtocolError} as {@link renew}.
    */
   changes(after: number): Promise<readonly AgentChange[] | undefined>;
+  /**
+   * The key of which the cluster derives addresses of agents, which outlives its secrets and its nodes.
+   *
+   * @param candidate is the key if there is none yet.
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  shareKey(candidate: string): Promise<string>;
   /** Closes the connection, if it is the backplane's own. Never rejects. */
   close(): Promise<void>;
 }

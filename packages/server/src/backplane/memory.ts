@@ -16,6 +16,7 @@ interface Lease {
 export function memoryCluster(now: () => number = Date.now): Backplane {
   const leases = new Map<string, Lease>();
   const agents = new MemoryAgents();
+  let key: string | undefined;
   const listed = (incarnation: string): ListedNode | undefined => {
     const lease = leases.get(incarnation);
     if (lease === undefined) return undefined;
@@ -42,6 +43,10 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
       putAgent: async (key, entry, expected) => agents.put(key, entry, expected),
       agents: async () => agents.table(),
       changes: (after) => agents.changes(after),
+      async shareKey(candidate) {
+        key ??= candidate;
+        return key;
+      },
       async close() {},
     }),
   };

@@ -12,7 +12,7 @@ import {
 } from './backplane.js';
 import { RedisChanges } from './redis-changes.js';
 import type { RedisCommands } from './redis-client.js';
-import { AGENTS, CHANGES, FIND, PUT_AGENT, RENEW, type Script, WITHDRAW } from './scripts.js';
+import { AGENTS, CHANGES, FIND, PUT_AGENT, RENEW, type Script, SHARE_KEY, WITHDRAW } from './scripts.js';
 
 /** Commands that may be unanswered, also beyond their time; with more, none is sent. Renewals have a share of their own. */
 const MAX_SEARCHES = 64;
@@ -31,6 +31,7 @@ const OLDEST = [6, 2] as const;
 export class RedisLink implements BackplaneLink {
   readonly #keys: readonly [string];
   readonly #agentKeys: readonly [string, string];
+  readonly #sharedKey: readonly [string];
   readonly #open: () => Promise<RedisCommands>;
   #commands: Promise<RedisCommands> | undefined;
   #isChecked = false;
@@ -43,6 +44,7 @@ export class RedisLink implements BackplaneLink {
   constructor(prefix: string, open: () => Promise<RedisCommands>) {
     this.#keys = [`${prefix}:nodes`];
     this.#agentKeys = [`${prefix}:{agents}`, `${prefix}:{agents}:log`];
+    this.#sharedKey = [`${prefix}:{agents}:key`];
     this.#open = open;
   }
 
@@ -119,6 +121,11 @@ export class RedisLink implements BackplaneLink {
       changes.push({ position: Number(position), key, entry: entryOf(text) });
     }
     return changes;
+  }
+
+  async shareKey(candidate: string): Promise<string> {
+    const [key = ''] = listOf(await this.#run(this.#others, SHARE_KEY, this.#sharedKey, candidate));
+    return key;
   }
 
   async close(): Promise<void> {

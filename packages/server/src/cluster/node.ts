@@ -102,9 +102,9 @@ export class ClusterNode implements Leader {
     });
   }
 
-  /** Other nodes know of this one. */
+  /** Other nodes know of this one, and it knows their agents. */
   get isMember(): boolean {
-    return this.#membership.isMember;
+    return this.#membership.isMember && this.#relayed?.roster.isReady !== false;
   }
   /** Nodes that count as alive, this one included. */
   get nodes(): number {

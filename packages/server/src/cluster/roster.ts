@@ -66,6 +66,11 @@ export class Roster implements Cohort {
     options.directory.cohort = this;
   }
 
+  /** The agents of other nodes were read once. */
+  get isReady(): boolean {
+    return this.#position !== undefined;
+  }
+
   /** Reads the agents of other nodes, if the backplane answers, and follows their changes from now on. */
   async start(): Promise<void> {
     await this.#next();
@@ -255,8 +260,11 @@ export class Roster implements Cohort {
   }
 
   async #reload(): Promise<void> {
-    const { agents, position } = await this.#options.link.agents();
+    const { link, directory } = this.#options;
+    const key = await link.shareKey(Buffer.from(directory.key).toString('base64'));
+    const { agents, position } = await link.agents();
     if (this.#isStopped) return;
+    directory.key = Buffer.from(key, 'base64');
     const keys = new Set([...this.#table.keys(), ...agents.keys(), ...this.#own.keys()]);
     this.#table.clear();
     for (const [key, entry] of agents) this.#table.set(key, { entry, position });
