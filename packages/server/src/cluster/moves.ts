@@ -281,7 +281,12 @@ export class Moves implements DepartureHost {
     }
     this.#failed++;
     if (outcome.type === 'stays') {
-      const fields = { event: 'move.delayed', session: session.id, node: target.incarnation, why: outcome.why };
+      const fields = {
+        event: 'move.delayed',
+        session: session.id,
+        node: target.incarnation,
+        why: outcome.why,
+      };
       this.logger.debug(fields, 'a session could not move yet');
     }
     const isFinal = outcome.type === 'refused' && FINAL.has(outcome.code);
