@@ -6,7 +6,6 @@ import {
   ProtocolError,
   type RequestHandler,
   type ResumeOffer,
-  type Session,
   type SessionOptions,
   type Subprotocol,
 } from '@parlance/protocol';
@@ -14,7 +13,7 @@ import {
   attempt,
   createSweep,
   type EventRoute,
-  guardLater,
+  guard,
   loggable,
   MemoryBudget,
   type ReplyKeeper,
@@ -24,15 +23,16 @@ import {
 import type { Refusal } from './admission/admission.js';
 import { warnIfLocal } from './admission/authentication.js';
 import { Handshakes } from './admission/handshakes.js';
-import { Quotas } from './admission/quotas.js';
+import { ServerAdmission } from './admission/server-admission.js';
 import { createAgents } from './agents/create.js';
 import type { Directory } from './agents/directory.js';
+import type { AgentMoves } from './agents/moves.js';
 import type { Relay } from './agents/relay.js';
 import type { RelayStats } from './agents/transit.js';
 import type { Listening, Server } from './api.js';
 import { joinCluster, joiningRefusal } from './cluster/join.js';
 import type { ClusterNode } from './cluster/node.js';
-import { Connection, type ConnectionHost } from './connection.js';
+import { Connection } from './connection.js';
 import { Drain, type DrainOptions, type DrainResult, drainingRefusal, resolveDrainOptions } from './drain.js';
 import type { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
@@ -44,10 +44,12 @@ import { createLoopShares, type LoopShares } from './loop-shares.js';
 import { Observation } from './observe/observation.js';
 import { observedOf } from './observe/observed.js';
 import { Totals } from './observe/totals.js';
-import { runOnSession } from './on-session.js';
+import { startOnSession } from './on-session.js';
 import { resolveServerOptions, type ServerOptions } from './options.js';
 import { repeat } from './repeat.js';
 import { Replies } from './replies/replies.js';
+import { RestoredSession, type RestoringHost } from './restored-session.js';
+import type { ServerSession } from './served-session.js';
 import { OfferedOptions } from './session-options.js';
 import { SessionRoute } from './session-route.js';
 
@@ -67,12 +69,12 @@ const FORGET_INTERVAL_MS = 30_000;
 /** How often suspended sessions that hold too much memory are evicted, and kept replies that are over forgotten. */
 const SWEEP_INTERVAL_MS = 1_000;
 
-class SessionServer implements Server, ConnectionHost {
-  readonly options: ConnectionHost['options'];
+class SessionServer extends ServerAdmission implements Server, RestoringHost {
+  readonly options: RestoringHost['options'];
   readonly #offered: OfferedOptions;
   readonly #endpoints = new Map<string, ServerEndpoint>();
   /** The same sessions as the application sees them. */
-  readonly sessions = new Map<string, Session>();
+  readonly sessions = new Map<string, ServerSession>();
   /** The sessions that began on each connection, including those that are not established yet. */
   readonly #connections = new Set<ServerEndpoint>();
   readonly #upgrades: Upgrades;
@@ -81,7 +83,6 @@ class SessionServer implements Server, ConnectionHost {
   readonly #directory: Directory | undefined;
   readonly #relay: Relay | undefined;
   readonly #replies: Replies;
-  readonly #quotas: Quotas;
   readonly #handshakes: Handshakes<ServerEndpoint>;
   readonly #totals = new Totals();
   readonly #observation: Observation;
@@ -90,6 +91,7 @@ class SessionServer implements Server, ConnectionHost {
   /** The memory of all sessions together. */
   readonly memory: MemoryBudget;
   readonly leader: ClusterNode | undefined;
+  readonly agentMoves: AgentMoves | undefined;
   #listener: Listener | undefined;
   #loading: Promise<void> | undefined;
   #isLoaded = false;
@@ -101,21 +103,30 @@ class SessionServer implements Server, ConnectionHost {
   #stops: readonly (() => void)[] = [];
 
   constructor(options: ServerOptions) {
-    this.options = resolveServerOptions(options);
-    const { limits, timers, onRequest } = this.options;
+    const resolved = resolveServerOptions(options);
+    const { limits, timers, onRequest } = resolved;
+    super(limits);
+    this.options = resolved;
     this.#offered = new OfferedOptions(this.options);
     const onOver = () => this.#drain?.handleEnded();
     this.#replies = new Replies({ options: this.options, now: Date.now, onOver });
     this.loop = createLoopShares(this.options.loopShare);
     this.memory = new MemoryBudget(this.options.processMemory);
-    this.#quotas = new Quotas(limits);
     this.#handshakes = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
+    const agents = createAgents(this.options);
+    this.agentMoves = agents?.moves;
     this.leader = joinCluster({
       options: this.options,
       memory: this.memory,
-      quotas: this.#quotas,
+      quotas: this.quotas,
       refusal: () => this.admitPassed(),
       find: (sessionId) => this.find(sessionId),
+      moving: {
+        sessions: this.#endpoints,
+        agents: agents?.moves,
+        run: (session) => this.#run(session),
+        restore: (bytes, sessionId, lead) => RestoredSession.of(this, bytes, sessionId, lead),
+      },
       onPassed: (wire, request, ticket) =>
         this.#begin(wire, { ip: ticket.ip, request, ticket }, ticket.subprotocol, undefined),
     });
@@ -135,10 +146,10 @@ class SessionServer implements Server, ConnectionHost {
     this.#sweep = createSweep(sweepInterval(timers));
     this.#upgrades = new Upgrades({
       options: this.options,
-      connect: (address) => this.#quotas.connect(address, systemClock.now()),
+      connect: (address) => this.quotas.connect(address, systemClock.now()),
+      retryElsewhere: () => (this.leader?.moves.hasTargets ? this.admitPassed()?.retryAfterMs : undefined),
       onWire: (wire, peer, subprotocol, refusal) => this.#begin(wire, peer, subprotocol, refusal),
     });
-    const agents = createAgents(this.options);
     this.#directory = agents?.directory;
     this.#relay = agents?.relay;
     if (agents !== undefined) this.leader?.relay(agents, (sessionId) => this.find(sessionId));
@@ -194,10 +205,13 @@ class SessionServer implements Server, ConnectionHost {
     const sessions = this.#endpoints.size;
     logger.info({ event: 'server.draining', sessions, timeoutMs, returnWithinMs }, 'draining');
     this.#returnWithinMs = returnWithinMs;
-    this.#drain = new Drain(this.#endpoints, this.#replies, returnWithinMs, Date.now() + timeoutMs);
-    this.leader?.leave();
+    const { leader } = this;
+    const deadline = Date.now() + timeoutMs;
+    this.#drain = new Drain(this.#endpoints, this.#replies, returnWithinMs, deadline, leader?.moves);
+    const isAnnounced = leader?.drain(deadline);
+    leader?.leave();
     if (releasePort) this.#stopListening();
-    this.#drained = this.#drain.run(timeoutMs).then((result) => {
+    this.#drained = this.#drain.run(timeoutMs, isAnnounced).then((result) => {
       this.#stopListening();
       logger.info({ event: 'server.drained', ...result }, 'drained');
       return result;
@@ -209,6 +223,7 @@ class SessionServer implements Server, ConnectionHost {
     this.#isClosing = true;
     const closed = this.#stopListening();
     this.leader?.leave();
+    await this.leader?.moves.close();
     await Promise.all(
       [...this.#connections].map((session) =>
         session.hasWire
@@ -233,29 +248,16 @@ class SessionServer implements Server, ConnectionHost {
 
   // --- as the host of connections
 
-  admit(address: string, principal: string | undefined): Refusal | undefined {
-    const refused = this.admitPassed() ?? joiningRefusal(this.leader);
-    return refused ?? this.#quotas.admit(address, principal, systemClock.now());
-  }
-
   admitPassed(): Refusal | undefined {
     return this.#isClosing || this.#isDraining ? drainingRefusal(this.#returnWithinMs) : undefined;
   }
 
+  admitLed(): Refusal | undefined {
+    return this.#isClosing ? drainingRefusal(this.#returnWithinMs) : undefined;
+  }
+
   onHello(session: ServerEndpoint): void {
     this.#handshakes.handleHello(session);
-  }
-
-  checkAttempt(address: string, isNew: boolean): Refusal | undefined {
-    return this.#quotas.checkAttempt(address, isNew, systemClock.now());
-  }
-
-  onFailure(address: string): void {
-    this.#quotas.fail(address, systemClock.now());
-  }
-
-  release(address: string, principal: string | undefined): void {
-    this.#quotas.release(address, principal);
   }
 
   sessionOptions(subprotocol: Subprotocol): SessionOptions {
@@ -288,12 +290,25 @@ class SessionServer implements Server, ConnectionHost {
   onReady(session: ServerEndpoint): void {
     this.#handshakes.delete(session);
     this.#observation.metrics?.handleAccepted(false);
+    this.#establish(session, () => this.#directory?.join(session));
+  }
+
+  onRestored(session: ServerEndpoint, adopt: () => void): void {
+    this.#connections.add(session);
+    this.#sweep.add(session);
+    this.#establish(session, adopt);
+  }
+
+  #establish(session: ServerEndpoint, join: () => void): void {
     this.#endpoints.set(session.id, session);
     this.sessions.set(session.id, session.session);
-    this.#directory?.join(session);
-    if (session.hasEnded) return;
+    guard(session, join);
+    if (!session.hasEnded) this.#run(session);
+  }
+
+  #run(session: ServerEndpoint): void {
     const { onSession, logger } = this.options;
-    if (onSession !== undefined) guardLater(session, runOnSession(session, onSession, logger));
+    if (onSession !== undefined) startOnSession(session, onSession, logger);
   }
 
   onWireLost(session: ServerEndpoint): void {
@@ -320,7 +335,7 @@ class SessionServer implements Server, ConnectionHost {
     if (!isEstablished) return;
     this.#endpoints.delete(session.id);
     this.sessions.delete(session.id);
-    const reason = error?.code ?? 'closed';
+    const reason = session.hasMoved ? 'moved' : (error?.code ?? 'closed');
     this.#observation.metrics?.handleEnded(reason);
     const fields = { event: 'session.ended', session: session.id, reason };
     const { unknownMessages } = session.core;
@@ -392,7 +407,7 @@ class SessionServer implements Server, ConnectionHost {
     this.#isLoaded = true;
     const { logger } = this.options;
     this.#stops = [
-      repeat(FORGET_INTERVAL_MS, () => this.#quotas.sweep(systemClock.now()), logger),
+      repeat(FORGET_INTERVAL_MS, () => this.quotas.sweep(systemClock.now()), logger),
       repeat(SWEEP_INTERVAL_MS, () => this.memory.sweep(systemClock.now()), logger),
       repeat(SWEEP_INTERVAL_MS, () => this.#replies.sweep(), logger),
     ];

@@ -12,11 +12,14 @@ import type { ResolvedServerOptions } from '../options.js';
 import { repeat } from '../repeat.js';
 import type { Replies } from '../replies/replies.js';
 import { ABANDONED, type Answer, Ask } from './ask.js';
-import { clientSide, dialingTo } from './dialing.js';
+import { ClusterMoves } from './cluster-moves.js';
+import { clientSide, type Dialing, dialingTo } from './dialing.js';
 import { Lead } from './lead.js';
 import { type KnownNode, Membership } from './membership.js';
+import { Moves, type MovingHost } from './moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
 import {
+  MOVE_PATH,
   PEER_PATH,
   PeerPort,
   type PeerService,
@@ -53,9 +56,9 @@ export interface Leader {
   /**
    * Leads a connection to the node that has its session.
    *
-   * @returns `done` if it is led or closed; else why not, and whether the client may begin a new session. Never rejects.
+   * @returns `done` if it is led or closed; `here` if the session has come to this node; else why not, and whether the client may begin a new session. Never rejects.
    */
-  lead(request: LeadRequest): Promise<'done' | ResumeRefusal | Refusal>;
+  lead(request: LeadRequest): Promise<'done' | 'here' | ResumeRefusal | Refusal>;
 }
 
 export interface ClusterHost {
@@ -66,10 +69,13 @@ export interface ClusterHost {
   /** A connection that was counted is over. */
   releaseLed(address: string): void;
   find(sessionId: string): object | undefined;
+  readonly moving: MovingHost;
   /** Another node passes a connection on. */
   onPassed(wire: ServerWire, request: IncomingMessage, ticket: Ticket): void;
 }
 
+/** How often a session may have moved while it is looked for. */
+const MAX_HOPS = 3;
 /** A client that must try again, in milliseconds. */
 const RETRY_MS = 250;
 const TICK_MS = 1_000;
@@ -87,6 +93,7 @@ export class ClusterNode implements Leader {
   readonly #membership: Membership;
   readonly #leads = new Set<Lead>();
   readonly #silent = new Set<string>();
+  readonly moves: Moves;
   #relayed: { readonly peers: RelayPeers; readonly roster: Roster } | undefined;
   #replies: RepliesService | undefined;
   #port: PeerPort | undefined;
@@ -109,11 +116,29 @@ export class ClusterNode implements Leader {
       logger: this.#logger,
       refusalOf: (node) => this.#refusalOf(node),
     });
+    this.moves = new Moves({
+      incarnation,
+      backplane,
+      host: host.moving,
+      memory: host.memory,
+      limits: host.options.limits,
+      timers: host.options.timers,
+      logger: this.#logger,
+      leads: this.#leads,
+      nodes: () => this.#membership.others,
+      dialing: (target) => this.#dialing(target, MOVE_PATH, this.#tickets.issueMove(target.incarnation)),
+    });
   }
 
-  /** Other nodes know of this one. */
+  /** How another node is reached for what is between nodes. */
+  #dialing(node: KnownNode, path: string, ticket: string): Dialing {
+    const webSocket = relayWebSocket(this.#webSocket, this.#host.options.limits);
+    return dialingTo(node, path, ticket, webSocket, this.#options.tls);
+  }
+
+  /** Other nodes know of this one, and it knows their agents. */
   get isMember(): boolean {
-    return this.#membership.isMember;
+    return this.#membership.isMember && this.#relayed?.roster.isReady !== false;
   }
   /** Nodes that count as alive, this one included. */
   get nodes(): number {
@@ -129,12 +154,15 @@ export class ClusterNode implements Leader {
   }
 
   /** Lets agents of this node and of others know and reach each other. Called before {@link start}. */
-  relay({ directory, relay }: Agents, findSession: (sessionId: string) => ServerEndpoint | undefined): void {
+  relay(
+    { directory, relay, moves }: Agents,
+    findSession: (sessionId: string) => ServerEndpoint | undefined,
+  ): void {
     const { options, memory } = this.#host;
     const { limits, logger, agents } = options;
     const isNodeAlive = (incarnation: string) => this.#membership.isAlive(incarnation);
-    const webSocket = relayWebSocket(this.#webSocket, limits);
-    const peers = new RelayPeers({
+    const peers: RelayPeers = new RelayPeers({
+      incarnation: this.incarnation,
       options,
       memory,
       directory,
@@ -143,10 +171,10 @@ export class ClusterNode implements Leader {
       locate: async (incarnation) =>
         this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation)),
       isNodeAlive,
-      dialing: (node) =>
-        dialingTo(node, RELAY_PATH, this.#tickets.issueRelay(node.incarnation), webSocket, this.#options.tls),
+      nodeOf: (agent) => roster.nodeOf(agent),
+      dialing: (node) => this.#dialing(node, RELAY_PATH, this.#tickets.issueRelay(node.incarnation)),
     });
-    const roster = new Roster({
+    const roster: Roster = new Roster({
       link: this.#options.backplane.connect(),
       incarnation: this.incarnation,
       directory,
@@ -156,7 +184,10 @@ export class ClusterNode implements Leader {
       now: () => systemClock.now(),
       isNodeAlive,
       targetOf: (node, agent) => peers.targetOf(node, agent),
+      reroute: (target, node) => peers.reroute(target, node),
+      forget: (target) => peers.forget(target),
     });
+    moves.peers = new ClusterMoves(peers, roster);
     this.#relayed = { peers, roster };
   }
 
@@ -179,11 +210,17 @@ export class ClusterNode implements Leader {
 
   /** What other nodes may connect for besides the connections of clients. */
   get #services(): ReadonlyMap<string, PeerService> {
-    const services = new Map<string, PeerService>();
+    const adapter = createWebSocketAdapter(relayWebSocket(this.#webSocket, this.#host.options.limits));
     const [relayed, replies] = [this.#relayed, this.#replies];
+    const services = new Map<string, PeerService>();
+    services.set(MOVE_PATH, {
+      adapter,
+      accept: (ticket) => this.#tickets.acceptMove(ticket),
+      onWire: (wire, source) => this.moves.accept(wire, source),
+    });
     if (relayed !== undefined)
       services.set(RELAY_PATH, {
-        adapter: createWebSocketAdapter(relayWebSocket(this.#webSocket, this.#host.options.limits)),
+        adapter,
         accept: (ticket) => this.#tickets.acceptRelay(ticket),
         onWire: (wire, source) => relayed.peers.accept(wire, source),
       });
@@ -209,6 +246,7 @@ export class ClusterNode implements Leader {
       adapter: createWebSocketAdapter(this.#webSocket),
       accept: (ticket) => this.#tickets.accept(ticket),
       services: this.#services,
+      isArriving: (sessionId) => this.moves.isArriving(sessionId),
       hasSession: (sessionId) => this.#host.find(sessionId) !== undefined,
       onWire: (wire, request, ticket) => this.#host.onPassed(wire, request, ticket),
     });
@@ -234,10 +272,17 @@ export class ClusterNode implements Leader {
 
   #tick(): void {
     this.#tickets.sweep();
+    this.moves.handleTick();
     for (const lead of this.#leads) lead.handleTick();
     this.#relayed?.roster.handleTick();
     this.#relayed?.peers.handleTick();
     this.#replies?.peers.handleTick();
+  }
+
+  /** Sessions go to other nodes from now on, if there are any that take them. Never rejects. @param deadline Unix milliseconds. */
+  async drain(deadline: number): Promise<void> {
+    await this.#membership.announceDraining();
+    this.moves.start(deadline);
   }
 
   /** Ends the connections that are led from here, so that their clients come back to other nodes. */
@@ -250,6 +295,7 @@ export class ClusterNode implements Leader {
     this.#isClosed = true;
     this.leave();
     this.#stopTicks();
+    await this.moves.close();
     await this.#relayed?.roster.stop();
     this.#relayed?.peers.close();
     await this.#replies?.close();
@@ -258,15 +304,26 @@ export class ClusterNode implements Leader {
     this.#port = undefined;
   }
 
-  async lead(request: LeadRequest): Promise<'done' | ResumeRefusal | Refusal> {
-    let owner: KnownNode | undefined;
+  async lead(request: LeadRequest): Promise<'done' | 'here' | ResumeRefusal | Refusal> {
     try {
-      owner = await this.#ownerOf(request.sessionId);
+      let owner = await this.#ownerOf(request.sessionId);
+      for (let hop = 0; hop <= MAX_HOPS; hop++) {
+        const outcome = owner === undefined ? UNKNOWN : await this.#leadTo(owner, request);
+        if (outcome !== UNKNOWN) return outcome;
+        // It may have moved.
+        const next = await this.moves.find(request.sessionId);
+        if (next === undefined || next === owner?.incarnation) return UNKNOWN;
+        if (next === this.incarnation) return this.moves.isArriving(request.sessionId) ? BUSY : 'here';
+        owner = this.#membership.get(next) ?? (await this.#membership.find(next));
+      }
+      return BUSY;
     } catch {
       // The membership has logged that the engine does not answer.
       return BUSY;
     }
-    if (owner === undefined) return ResumeRefusal.UNKNOWN_SESSION;
+  }
+
+  async #leadTo(owner: KnownNode, request: LeadRequest): Promise<'done' | ResumeRefusal | Refusal> {
     if (request.signal.aborted) return 'done';
     const address = addressKey(request.origin.ip);
     const refused = this.#host.admitLed(address);
@@ -334,6 +391,8 @@ export class ClusterNode implements Leader {
       memory,
       logger: this.#logger,
       sessionId,
+      owner: incarnation,
+      origin,
       onOver: () => {
         this.#leads.delete(lead);
         release();
@@ -377,6 +436,8 @@ export class ClusterNode implements Leader {
       : 'has an address that is neither wss: nor on this machine';
   }
 }
+
+const UNKNOWN = ResumeRefusal.UNKNOWN_SESSION;
 
 const BUSY: Refusal = {
   code: 'SERVER_BUSY',

@@ -22,6 +22,8 @@ import type { Ticket, TicketRefusal } from './ticket.js';
 export const PEER_PATH = '/parlance/peer';
 /** The path of connections on which nodes relay what their agents send. */
 export const RELAY_PATH = '/parlance/relay';
+/** The path of connections on which a session moves to this node. */
+export const MOVE_PATH = '/parlance/move';
 /** The path of connections on which nodes read the kept replies of others, and hand over their own. */
 export const REPLIES_PATH = '/parlance/replies';
 export const TICKET_SCHEME = 'Parlance';
@@ -52,6 +54,8 @@ export interface PeerPortOptions {
   /** By path. */
   readonly services?: ReadonlyMap<string, PeerService> | undefined;
   readonly hasSession: (sessionId: string) => boolean;
+  /** It may be here in a moment. @default never */
+  readonly isArriving?: ((sessionId: string) => boolean) | undefined;
   readonly onWire: (wire: ServerWire, request: IncomingMessage, ticket: Ticket) => void;
 }
 
@@ -165,6 +169,8 @@ export class PeerPort {
       }
       if (ticket.subprotocol !== subprotocol)
         return refuseUpgrade(socket, 401, 'The ticket is for another subprotocol.');
+      if (!hasSession(ticket.sessionId) && this.#options.isArriving?.(ticket.sessionId) === true)
+        return refuseUpgrade(socket, 503, 'The session is about to be here.');
       // Its owner has forgotten it, so the client begins a new session where it is.
       if (!hasSession(ticket.sessionId)) return refuseUpgrade(socket, 410, 'The session is not here.');
       this.#strangers.delete(keyOf(request.socket));

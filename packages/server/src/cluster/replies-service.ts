@@ -9,7 +9,7 @@ import type { Membership } from './membership.js';
 import { type PeerService, REPLIES_PATH } from './peer-port.js';
 import { CHUNK_ROOM, CHUNK_SIZE } from './replies-message.js';
 import { RepliesPeers } from './replies-peers.js';
-import { REPLIES_PURPOSE, type Tickets } from './ticket.js';
+import type { Tickets } from './ticket.js';
 
 export interface RepliesServiceOptions {
   readonly replies: Replies;
@@ -45,13 +45,13 @@ export class RepliesService {
       reserve,
       now: clock,
       dialing: (node) => {
-        const ticket = tickets.issueRelay(node.incarnation, REPLIES_PURPOSE);
+        const ticket = tickets.issueReplies(node.incarnation);
         return dialingTo(node, REPLIES_PATH, ticket, webSocket, tls);
       },
     });
     this.service = {
       adapter: createWebSocketAdapter(webSocket),
-      accept: (ticket) => tickets.acceptRelay(ticket, REPLIES_PURPOSE),
+      accept: (ticket) => tickets.acceptReplies(ticket),
       onWire: (wire, source) => this.peers.accept(wire, source),
     };
     this.peers.source = replies.join({
@@ -59,7 +59,8 @@ export class RepliesService {
       peers: this.peers,
       clock,
       locate: async (name) => membership.get(name) ?? (await membership.find(name)),
-      others: () => membership.others,
+      others: () => membership.living,
+      takers: () => membership.living.filter(({ draining }) => draining !== true),
       place: (id, ttlMs) => link.placeReply(id, incarnation, ttlMs),
       placeOf: (id) => link.placeOfReply(id),
       reserve,

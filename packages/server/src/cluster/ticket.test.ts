@@ -1,15 +1,7 @@
 import { Subprotocol } from '@parlance/protocol';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
-import {
-  digestOf,
-  isProven,
-  type LedClient,
-  proveAddress,
-  REPLIES_PURPOSE,
-  TICKET_TTL_MS,
-  Tickets,
-} from './ticket.js';
+import { digestOf, isProven, type LedClient, proveAddress, TICKET_TTL_MS, Tickets } from './ticket.js';
 
 const SECRET = Buffer.from('a secret of 20 bytes');
 const OTHER = Buffer.from('another secret......');
@@ -205,13 +197,13 @@ describe('a ticket for a connection that relays', () => {
   });
 
   it('is not one for kept replies, nor the reverse', () => {
-    const ticket = node('source').issueRelay('ownerA', REPLIES_PURPOSE);
+    const ticket = node('source').issueReplies('ownerA');
     const owner = node('ownerA');
     expect(owner.acceptRelay(ticket)).toBe('wrong');
     expect(owner.accept(ticket)).toBe('wrong');
-    expect(owner.acceptRelay(node('source').issueRelay('ownerA'), REPLIES_PURPOSE)).toBe('wrong');
-    expect(owner.acceptRelay(ticket, REPLIES_PURPOSE)).toEqual({ source: 'source' });
-    expect(owner.acceptRelay(ticket, REPLIES_PURPOSE)).toBe('replayed');
+    expect(owner.acceptReplies(node('source').issueRelay('ownerA'))).toBe('wrong');
+    expect(owner.acceptReplies(ticket)).toEqual({ source: 'source' });
+    expect(owner.acceptReplies(ticket)).toBe('replayed');
   });
 
   it('is not accepted with another secret, or changed', () => {

@@ -103,8 +103,22 @@ export class Tickets {
     return refusal ?? { source: content[2], ...clientOf(content) };
   }
 
-  /** A ticket for a connection to the node `target` on which the nodes themselves talk. */
-  issueRelay(target: string, purpose: PeerPurpose = RELAY): string {
+  /** A ticket for the connection on which this node relays to the node `target`. */
+  issueRelay(target: string): string {
+    return this.#issueFor(RELAY, target);
+  }
+
+  /** A ticket for the connection on which a session moves to the node `target`. */
+  issueMove(target: string): string {
+    return this.#issueFor(MOVE, target);
+  }
+
+  /** A ticket for the connection on which this node reads the kept replies of the node `target`, or hands over its own. */
+  issueReplies(target: string): string {
+    return this.#issueFor(REPLIES, target);
+  }
+
+  #issueFor(purpose: string, target: string): string {
     const nonce = randomBytes(NONCE_BYTES).toString('base64');
     const content: RelayContent = [VERSION, target, this.#incarnation, this.#now(), nonce];
     const payload = Buffer.from(JSON.stringify(content));
@@ -113,7 +127,21 @@ export class Tickets {
   }
 
   /** Accepts a ticket of {@link issueRelay} once. */
-  acceptRelay(text: string, purpose: PeerPurpose = RELAY): { readonly source: string } | TicketRefusal {
+  acceptRelay(text: string): { readonly source: string } | TicketRefusal {
+    return this.#acceptFor(RELAY, text);
+  }
+
+  /** Accepts a ticket of {@link issueMove} once. */
+  acceptMove(text: string): { readonly source: string } | TicketRefusal {
+    return this.#acceptFor(MOVE, text);
+  }
+
+  /** Accepts a ticket of {@link issueReplies} once. */
+  acceptReplies(text: string): { readonly source: string } | TicketRefusal {
+    return this.#acceptFor(REPLIES, text);
+  }
+
+  #acceptFor(purpose: string, text: string): { readonly source: string } | TicketRefusal {
     const [encoded = '', signature = '', ...rest] = text.split('.', 3);
     const payload = Buffer.from(encoded, 'base64url');
     if (rest.length > 0 || !verify(this.#secrets, purpose, payload, signature)) return 'wrong';
@@ -177,8 +205,8 @@ function addressPayload(incarnation: string, address: string): Buffer {
 /** What is signed, so that no signature is valid for something else. */
 const TICKET = 'parlance ticket 1\n';
 const RELAY = 'parlance relay 1\n';
-export const REPLIES_PURPOSE = 'parlance replies 1\n';
-export type PeerPurpose = typeof RELAY | typeof REPLIES_PURPOSE;
+const MOVE = 'parlance move 1\n';
+const REPLIES = 'parlance replies 1\n';
 const ADDRESS = 'parlance node 1\n';
 
 function sign(secret: Uint8Array, purpose: string, payload: Uint8Array): Buffer {

@@ -23,6 +23,8 @@ export interface RepliesNode {
   readonly locate: (incarnation: string) => Promise<KnownNode | undefined>;
   /** The other nodes that count as alive. */
   readonly others: () => readonly KnownNode[];
+  /** Those of them that do not drain. */
+  readonly takers: () => readonly KnownNode[];
   /** @throws {ProtocolError} if the engine does not answer. */
   readonly place: (id: string, ttlMs: number) => Promise<void>;
   /** @throws {ProtocolError} if the engine does not answer. */
@@ -75,7 +77,7 @@ export class ClusterReplies {
     this.#handOver = new HandOver({
       log,
       logger,
-      others,
+      others: node.takers,
       linkTo: (other) => peers.linkTo(other),
       onMoved: (id, other) => source.handleMoved(id, other),
     });
@@ -126,7 +128,7 @@ export class ClusterReplies {
 
   async finishHandOver(timeoutMs: number): Promise<void> {
     const { logger } = this.#parts;
-    if (this.#node.others().length === 0) return;
+    if (this.#node.takers().length === 0) return;
     const result = await this.#handOver.finish(timeoutMs);
     if (result.moved + result.lost === 0) return;
     logger.info({ event: 'replies.moved', ...result }, 'kept replies were handed over to other nodes');

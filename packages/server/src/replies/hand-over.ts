@@ -9,7 +9,7 @@ import type { NodeReplyLog, ReplyEntry } from './log.js';
 export interface HandOverOptions {
   readonly log: NodeReplyLog;
   readonly logger: Logger;
-  /** The other nodes that count as alive. */
+  /** The other nodes that count as alive and do not drain. */
   readonly others: () => readonly KnownNode[];
   readonly linkTo: (node: KnownNode) => Pick<RepliesLink, 'ask'>;
   /** Another node has the reply. It is dropped here afterwards. */

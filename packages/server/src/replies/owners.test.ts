@@ -137,10 +137,8 @@ describe('owners', () => {
     const [first, second] = [sessionOf('s0'), sessionOf('s1')];
     here.handleKept(first);
     here.adopt(second, offerOf('s0'));
-    expect(here.carried(first)).toBeUndefined();
-    const carried = here.carried(second);
-    const moved = sessionOf('s1');
-    there.assign(moved, carried as string, 1_000);
+    expect([first.actsFor, second.actsFor]).toEqual([undefined, here.of(first)]);
+    const moved = Object.assign(sessionOf('s1'), { actsFor: second.actsFor });
     expect(there.of(moved)).toBe(here.of(second));
     expect(there.of(sessionOf('s0'))).toBe(here.of(first));
   });

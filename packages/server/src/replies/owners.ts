@@ -64,8 +64,7 @@ export class Owners {
     if (!session.isAnonymous) return true;
     const claim = this.#claims.get(sessionId);
     if (claim === undefined || !claim.proof.matches(token)) return claim !== undefined;
-    this.#anonymous.set(session, claim.owner);
-    this.#claim(session, claim.owner);
+    this.#set(session, claim.owner);
     return true;
   }
 
@@ -80,17 +79,7 @@ export class Owners {
   /** Another node has proved the owner that a session acts for; one that it has acted for here stays its owner. */
   assign(session: ServerEndpoint, key: string, keptUntil: number): void {
     if (!session.isAnonymous || this.#anonymous.has(session)) return;
-    const owner = { key, running: 0, keptUntil };
-    this.#anonymous.set(session, owner);
-    this.#claim(session, owner);
-  }
-
-  /**
-   * Who a session without a principal acts for, if that is not told by its ID: it goes with the session when that moves.
-   */
-  carried(session: ServerEndpoint): string | undefined {
-    const key = this.#anonymous.get(session)?.key;
-    return key === ownerOfSession(session.id) ? undefined : key;
+    this.#set(session, { key, running: 0, keptUntil });
   }
 
   /** Forgets owners whose replies are forgotten. @param now Unix milliseconds. */
@@ -103,10 +92,17 @@ export class Owners {
   #anonymousOf(session: ServerEndpoint): Anonymous {
     let owner = this.#anonymous.get(session);
     if (owner === undefined) {
-      owner = { key: ownerOfSession(session.id), running: 0, keptUntil: 0 };
+      // One that was moved here brings its owner along.
+      owner = { key: session.actsFor ?? ownerOfSession(session.id), running: 0, keptUntil: 0 };
       this.#anonymous.set(session, owner);
     }
     return owner;
+  }
+
+  #set(session: ServerEndpoint, owner: Anonymous): void {
+    session.actsFor = owner.key;
+    this.#anonymous.set(session, owner);
+    this.#claim(session, owner);
   }
 
   #claim(session: ServerEndpoint, owner: Anonymous): void {
