@@ -410,6 +410,41 @@ describe('a drain', () => {
     expect((await failure(textsOf(eve.follow(ended.id)))).code).toBe('unknown_reply');
   });
 
+  it.each([
+    ['a principal', {}],
+    ['a session without authentication', { authenticate: undefined }],
+  ])('moves the replies of %s, and the session itself', async (_what, options) => {
+    const nodes = [await node(options), await node(options)] as const;
+    await known(nodes[0], 1);
+    let target = 0;
+    const proxy = peers.use(await createCuttingProxy(() => Number(new URL(nodes[target]?.url ?? '').port)));
+    const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+      token: 'ada',
+      reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+    });
+    const name = `moves with ${_what}`;
+    const { id, reading } = await ask(session, name, 5);
+    const followed = textsOf(session.follow(id, { after: 2 }));
+    const before = session.id;
+    target = 1;
+    const drained = nodes[0].server.drain({ timeoutMs: 20_000, returnWithinMs: 0 });
+    for (let parts = 6; parts < PARTS; parts += 11) {
+      allow(name, parts);
+      await pause(5);
+    }
+    allow(name, PARTS);
+    expect(await reading).toEqual(WHOLE);
+    expect(await followed).toEqual(WHOLE.slice(2));
+    expect(await drained).toMatchObject({ interrupted: 0 });
+    await nodes[0].server.close();
+    await expect.poll(() => nodes[1].server.sessions.has(session.id)).toBe(true);
+    expect(session.id).toBe(before);
+    expect(await textsOf(session.follow(id, { after: 9 }))).toEqual(WHOLE.slice(9));
+    expect(await session.replies()).toMatchObject([{ id, isOwn: true, state: 'complete', parts: PARTS }]);
+    const eve = await peers.dial(nodes[1].url, { token: 'eve' });
+    expect((await failure(textsOf(eve.follow(id)))).code).toBe('unknown_reply');
+  });
+
   it('moves replies from node to node to node, with the failures and the metadata that they ended in', async () => {
     const onRequest: RequestHandler = async function* (_request, { keep, setMetadata }) {
       keep({ name: 'failing' });
