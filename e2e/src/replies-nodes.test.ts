@@ -146,10 +146,16 @@ describe('a reply of another node', () => {
       { session: await ada(c), after: 3 },
       { session: await ada(c), after: 150 },
     ];
-    const early = followers.map(({ session, after }) => textsOf(session.follow(id, { after })));
-    for (let parts = 4; parts < PARTS; parts += 7) {
+    const got = followers.map((): string[] => []);
+    const early = followers.map(async ({ session, after }, i) => {
+      for await (const { text } of session.follow(id, { after })) got[i]?.push(text);
+      return got[i];
+    });
+    for (let parts = 4; parts < PARTS; parts += 28) {
       allow('one', parts);
-      if (parts % 3 === 0) await pause(1);
+      // Each of them waits for more by now.
+      const due = followers.map(({ after }) => Math.max(0, parts - after));
+      await expect.poll(() => got.map(({ length }) => length)).toEqual(due);
     }
     allow('one', PARTS);
     expect(await Promise.all(early)).toEqual(followers.map(({ after }) => WHOLE.slice(after)));

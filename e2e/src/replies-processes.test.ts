@@ -198,9 +198,17 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies of thr
     const { readings } = await start(0, [1], 'paused');
     await pause(100);
     const owner = nodes.nodes[0]?.process.pid as number;
+    const lister = await dialAt(2);
+    const unlisted = await countAt(2, 'replies.unlisted');
     process.kill(owner, 'SIGSTOP');
-    await pause(1_500);
+    // Its replies are left out, which is logged once.
+    const lists = await Promise.all([lister.replies(), lister.replies()]);
     process.kill(owner, 'SIGCONT');
+    expect(lists.flat().filter(({ name }) => name?.startsWith('paused'))).toEqual([]);
+    expect(await countAt(2, 'replies.unlisted')).toBe(unlisted + 1);
+    await expect
+      .poll(async () => (await lister.replies()).filter(({ name }) => name?.startsWith('paused')).length)
+      .toBe(REPLIES);
     for (const { name, after, texts, error } of await Promise.all(readings)) {
       expect(error).toBeUndefined();
       expect(texts).toEqual(wholeOf(name).slice(after));

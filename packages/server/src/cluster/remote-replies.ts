@@ -13,6 +13,7 @@ const PATIENCE_MS = 10_000;
 const RETRY_MS = 200;
 /** How long a node may take for a piece of a list, in milliseconds. */
 export const LIST_TIMEOUT_MS = 1_000;
+const MAX_SILENT = 1_000;
 /** Nodes that a reply was moved between since it was looked for. */
 const MAX_HOPS = 16;
 
@@ -45,6 +46,8 @@ interface Watched {
 export class RemoteReplies {
   readonly #options: RemoteRepliesOptions;
   readonly #watched = new Map<string, Watched>();
+  /** Nodes that do not answer, of which each is logged once. */
+  readonly #silent = new Set<string>();
   #lastList = 0;
 
   constructor(options: RemoteRepliesOptions) {
@@ -169,8 +172,9 @@ export class RemoteReplies {
       timer = setTimeout(() => reject(error), LIST_TIMEOUT_MS);
     });
     try {
-      const answer = ask(this.#options.peers.linkTo(node));
-      return await Promise.race([answer, late]);
+      const answer = await Promise.race([ask(this.#options.peers.linkTo(node)), late]);
+      this.#silent.delete(node.incarnation);
+      return answer;
     } catch (error) {
       this.#reportList(node, error);
       return undefined;
@@ -180,6 +184,9 @@ export class RemoteReplies {
   }
 
   #reportList({ incarnation }: KnownNode, error: unknown): void {
+    if (this.#silent.has(incarnation)) return;
+    if (this.#silent.size >= MAX_SILENT) this.#silent.clear();
+    this.#silent.add(incarnation);
     const fields = { event: 'replies.unlisted', node: incarnation, err: loggable(error) };
     this.#options.logger.warn(fields, 'a node does not say which replies it keeps; they are left out');
   }
