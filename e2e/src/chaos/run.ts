@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type Session } from '@parlance/client';
-import { createServer } from '@parlance/server';
+import { createServer, memoryCluster } from '@parlance/server';
 import WebSocket from 'ws';
 import { Account } from './account.js';
 import { FollowerAccount, followReplies, keepReply, REPLIES } from './followers.js';
@@ -108,15 +108,22 @@ class Run {
       this.#over.signal,
     );
     const users = Array.from({ length: sessions }, () => this.#use(url));
-    // Principals that follow kept replies use a server of their own: the other sessions have no principal.
-    await using keeper = createServer({
+    // Principals that follow kept replies use servers of their own: the other sessions have no principal. Each connection
+    // goes to one of two nodes, so that replies are followed where they are and from the other node.
+    const cluster = memoryCluster();
+    const keeping = {
+      cluster,
       limits: LIMITS,
       timers: TIMERS,
-      authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
+      authenticate: ({ token }: { readonly token?: string | undefined }) =>
+        token === undefined ? null : { principal: token },
       replies: REPLIES,
       onRequest: keepReply,
-    });
-    await using keeperProxy = await createHostileProxy((await keeper.listen()).port);
+    };
+    await using keeper = createServer(keeping);
+    await using secondKeeper = createServer(keeping);
+    const ports = [(await keeper.listen()).port, (await secondKeeper.listen()).port];
+    await using keeperProxy = await createHostileProxy(() => ports[Math.random() < 0.5 ? 0 : 1] as number);
     const principals = Math.ceil(sessions / SESSIONS_PER_PRINCIPAL);
     const keeperStorm = runStorm(
       {

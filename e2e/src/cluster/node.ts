@@ -50,8 +50,9 @@ const server = createServer({
     return token.startsWith('user-') ? { principal: token } : null;
   },
   onSession,
-  async *onRequest(request, { metadata, signal }) {
-    const { parts = '1', size = '0', pauseMs = '0' } = metadata;
+  async *onRequest(request, { metadata, signal, keep: keepReply }) {
+    const { parts = '1', size = '0', pauseMs = '0', keep = '' } = metadata;
+    if (keep !== '') keepReply({ name: String(keep) });
     const filler = 'x'.repeat(Number(size));
     // Every part says how long the request was, which context coding must not change.
     for (let i = 0; i < Number(parts) && !signal.aborted; i++) {

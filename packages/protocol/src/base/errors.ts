@@ -85,7 +85,7 @@ const ERRORS = {
   reply_too_large: CALL,
   unknown_agent: { closeCode: CloseCode.NORMAL, retryable: true },
   peer_gone: CALL,
-  /** The page at the other end was loaded again, which ended all its streams. */
+  /** The page at the other end was loaded again, which ended all its streams; or the node that had a kept reply is gone. */
   interrupted: { closeCode: CloseCode.NORMAL, retryable: true },
   cancelled: CALL,
 } as const satisfies Record<string, ErrorEntry>;

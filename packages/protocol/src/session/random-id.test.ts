@@ -1,6 +1,13 @@
 import { afterEach, expect, it, vi } from 'vitest';
 import { platform } from '#platform';
-import { incarnationOf, newIncarnation, newResumeToken, newSessionId } from './random-id.js';
+import {
+  incarnationOf,
+  newIncarnation,
+  newReplyId,
+  newResumeToken,
+  newSessionId,
+  nodeOfReply,
+} from './random-id.js';
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 
@@ -62,5 +69,22 @@ it.each(['', 'sess_', `sess_${'a'.repeat(19)}`, `sess_${'a'.repeat(21)}`, `sess_
   'names no node if it is %j',
   (id) => {
     expect(incarnationOf(id)).toBeUndefined();
+  },
+);
+
+it('of a kept reply names the node of a cluster, and is as long as without one', () => {
+  expect(newReplyId()).toMatch(/^reply_[A-Za-z0-9]{22}$/);
+  for (let i = 0; i < 200; i++) {
+    const incarnation = newIncarnation();
+    const id = newReplyId(incarnation);
+    expect(id).toMatch(/^reply_[A-Za-z0-9]{22}$/);
+    expect(nodeOfReply(id)).toBe(incarnation);
+  }
+});
+
+it.each(['', 'reply_', `reply_${'a'.repeat(21)}`, `reply_${'a'.repeat(23)}`, `reply_${'a'.repeat(21)}-`])(
+  'of a kept reply names no node if it is %j',
+  (id) => {
+    expect(nodeOfReply(id)).toBeUndefined();
   },
 );

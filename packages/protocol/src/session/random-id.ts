@@ -30,10 +30,20 @@ export function incarnationOf(sessionId: string): string | undefined {
 }
 const SESSION_ID = /^sess_([A-Za-z0-9]{6})[A-Za-z0-9]{14}$/;
 
-/** `reply_` and 22 alphanumerics from a secure random generator: 130 bits. */
-export function newReplyId(): string {
-  return `reply_${randomText(REPLY_ID_LENGTH)}`;
+/**
+ * `reply_` and 22 alphanumerics from a secure random generator: 130 bits.
+ *
+ * @param incarnation of the node whose reply it is. It takes the place of the first 6, which leaves 95 bits.
+ */
+export function newReplyId(incarnation = ''): string {
+  return `reply_${incarnation}${randomText(REPLY_ID_LENGTH - incarnation.length)}`;
 }
+
+/** The node that the ID of a kept reply names, if it is one of a cluster; `undefined` if it cannot be one. */
+export function nodeOfReply(id: string): string | undefined {
+  return REPLY_ID.exec(id)?.[1];
+}
+const REPLY_ID = /^reply_([A-Za-z0-9]{6})[A-Za-z0-9]{16}$/;
 
 /** 32 alphanumerics from a secure random generator: 190 bits. */
 export function newResumeToken(): string {

@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import type { Backplane, ListedNode } from './backplane.js';
 import { MemoryAgents } from './memory-agents.js';
+import { MemorySessions } from './memory-sessions.js';
 
 interface Lease {
+  /** What a node says of itself, or where a reply is. */
   readonly record: string;
   /** Milliseconds of the clock. */
   readonly endsAt: number;
@@ -16,6 +18,9 @@ interface Lease {
 export function memoryCluster(now: () => number = Date.now): Backplane {
   const leases = new Map<string, Lease>();
   const agents = new MemoryAgents();
+  const places = new Map<string, Lease>();
+  const sessions = new MemorySessions(now);
+  let key: string | undefined;
   const listed = (incarnation: string): ListedNode | undefined => {
     const lease = leases.get(incarnation);
     if (lease === undefined) return undefined;
@@ -42,6 +47,21 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
       putAgent: async (key, entry, expected) => agents.put(key, entry, expected),
       agents: async () => agents.table(),
       changes: (after) => agents.changes(after),
+      async placeReply(id, incarnation, ttlMs) {
+        for (const [old, { endsAt }] of places) if (endsAt <= now()) places.delete(old);
+        places.set(id, { record: incarnation, endsAt: now() + ttlMs });
+      },
+      async placeOfReply(id) {
+        const place = places.get(id);
+        return place !== undefined && place.endsAt > now() ? place.record : undefined;
+      },
+      moveSession: async (sessionId, move) => sessions.move(sessionId, move),
+      findSession: async (sessionId) => sessions.find(sessionId),
+      keepSessions: async (owner, epochs, ttlMs) => sessions.keep(owner, epochs, ttlMs),
+      async shareKey(candidate) {
+        key ??= candidate;
+        return key;
+      },
       async close() {},
     }),
   };

@@ -6,11 +6,29 @@ import {
   type AgentTable,
   type BackplaneLink,
   ENGINE_TIMEOUT_MS,
+  entryOf,
   type ListedNode,
   type NodeList,
+  type SessionMove,
+  type SessionRecord,
 } from './backplane.js';
+import { RedisChanges } from './redis-changes.js';
 import type { RedisCommands } from './redis-client.js';
-import { AGENTS, CHANGES, FIND, PUT_AGENT, RENEW, type Script, WITHDRAW } from './scripts.js';
+import {
+  AGENTS,
+  CHANGES,
+  FIND,
+  FIND_SESSION,
+  KEEP_SESSION,
+  MOVE_SESSION,
+  PLACE_OF_REPLY,
+  PLACE_REPLY,
+  PUT_AGENT,
+  RENEW,
+  type Script,
+  SHARE_KEY,
+  WITHDRAW,
+} from './scripts.js';
 
 /** Commands that may be unanswered, also beyond their time; with more, none is sent. Renewals have a share of their own. */
 const MAX_SEARCHES = 64;
@@ -21,26 +39,36 @@ interface Lane {
   unanswered: number;
 }
 const MAX_PUTS = 64;
-/** How often Redis is asked for changes of agents, in milliseconds. A client that others use as well cannot block. */
+const MAX_PLACES = 256;
+const MAX_MOVES = 128;
+/** Records that are kept with one write. */
+const KEEP_BATCH = 64;
+/** How often Redis is asked for changes of agents over a client that opens no second connection, in milliseconds. */
 const POLL_MS = 100;
-const MAX_POLLS = 5;
 const OLDEST = [6, 2] as const;
 
 /** One node's connection to Redis. The engine is checked before the first command. */
 export class RedisLink implements BackplaneLink {
   readonly #keys: readonly [string];
   readonly #agentKeys: readonly [string, string];
+  readonly #sharedKey: readonly [string];
   readonly #open: () => Promise<RedisCommands>;
   #commands: Promise<RedisCommands> | undefined;
   #isChecked = false;
   readonly #searches: Lane = { max: MAX_SEARCHES, unanswered: 0 };
   readonly #others: Lane = { max: MAX_OTHERS, unanswered: 0 };
   readonly #puts: Lane = { max: MAX_PUTS, unanswered: 0 };
+  readonly #places: Lane = { max: MAX_PLACES, unanswered: 0 };
+  readonly #moves: Lane = { max: MAX_MOVES, unanswered: 0 };
+  readonly #prefix: string;
+  #changes: RedisChanges | undefined;
 
   /** @param prefix of every key. */
   constructor(prefix: string, open: () => Promise<RedisCommands>) {
+    this.#prefix = prefix;
     this.#keys = [`${prefix}:nodes`];
     this.#agentKeys = [`${prefix}:{agents}`, `${prefix}:{agents}:log`];
+    this.#sharedKey = [`${prefix}:{agents}:key`];
     this.#open = open;
   }
 
@@ -92,21 +120,88 @@ export class RedisLink implements BackplaneLink {
   }
 
   async changes(after: number): Promise<readonly AgentChange[] | undefined> {
-    for (let poll = 0; poll < MAX_POLLS; poll++) {
-      const fields = listOf(await this.#run(this.#others, CHANGES, this.#agentKeys, String(after)));
-      if (fields[0] === 'gap') return undefined;
-      const changes: AgentChange[] = [];
-      for (let i = 0; i + 2 < fields.length; i += 3) {
-        const [position, key = '', text = ''] = fields.slice(i, i + 3);
-        changes.push({ position: Number(position), key, entry: entryOf(text) });
+    if (!this.#isChecked) await this.#check(this.#others);
+    const { duplicate } = await this.#connected();
+    if (duplicate === undefined) await pause(POLL_MS);
+    else {
+      this.#changes ??= new RedisChanges(this.#agentKeys[1], duplicate);
+      try {
+        const changes = await this.#changes.read(after);
+        if (changes !== 'none') return changes;
+      } catch (error) {
+        throw failed(error);
       }
-      if (changes.length > 0) return changes;
-      await new Promise<void>((resolve) => void setTimeout(resolve, POLL_MS).unref());
     }
-    return [];
+    // A stream that was emptied has no changes either.
+    return await this.#poll(after);
+  }
+
+  async #poll(after: number): Promise<readonly AgentChange[] | undefined> {
+    const fields = listOf(await this.#run(this.#others, CHANGES, this.#agentKeys, String(after)));
+    if (fields[0] === 'gap') return undefined;
+    const changes: AgentChange[] = [];
+    for (let i = 0; i + 2 < fields.length; i += 3) {
+      const [position, key = '', text = ''] = fields.slice(i, i + 3);
+      changes.push({ position: Number(position), key, entry: entryOf(text) });
+    }
+    return changes;
+  }
+
+  async shareKey(candidate: string): Promise<string> {
+    const [key = ''] = listOf(await this.#run(this.#others, SHARE_KEY, this.#sharedKey, candidate));
+    return key;
+  }
+
+  async moveSession(sessionId: string, { from, epoch, to, ttlMs }: SessionMove): Promise<SessionRecord> {
+    const args = [from, String(epoch), to, String(ttlMs)];
+    const record = recordOf(await this.#run(this.#moves, MOVE_SESSION, this.#keysOf(sessionId), ...args));
+    if (record !== undefined) return record;
+    throw new ProtocolError('connection_failed', 'Redis: the record of a session is not one of a session');
+  }
+
+  async findSession(sessionId: string): Promise<SessionRecord | undefined> {
+    return recordOf(await this.#run(this.#searches, FIND_SESSION, this.#keysOf(sessionId)));
+  }
+
+  async keepSessions(
+    owner: string,
+    epochs: ReadonlyMap<string, number>,
+    ttlMs: number,
+  ): Promise<readonly string[]> {
+    const lost: string[] = [];
+    const all = [...epochs];
+    for (let i = 0; i < all.length; i += KEEP_BATCH) {
+      // The client writes the commands of one turn together.
+      const keep = all.slice(i, i + KEEP_BATCH).map(async ([sessionId, epoch]) => {
+        const args = [owner, String(epoch), String(ttlMs)];
+        const answer = await this.#run(this.#moves, KEEP_SESSION, this.#keysOf(sessionId), ...args);
+        if (Number(answer) === 0) lost.push(sessionId);
+      });
+      await Promise.all(keep);
+    }
+    return lost;
+  }
+
+  #keysOf(sessionId: string): readonly [string] {
+    return [`${this.#prefix}:{${sessionId}}`];
+  }
+
+  async placeReply(id: string, incarnation: string, ttlMs: number): Promise<void> {
+    const expiry = String(Math.max(1, Math.ceil(ttlMs)));
+    await this.#run(this.#places, PLACE_REPLY, [this.#replyKey(id)], incarnation, expiry);
+  }
+
+  async placeOfReply(id: string): Promise<string | undefined> {
+    const [place] = listOf(await this.#run(this.#searches, PLACE_OF_REPLY, [this.#replyKey(id)]));
+    return place;
+  }
+
+  #replyKey(id: string): string {
+    return `${this.#prefix}:{r:${id}}`;
   }
 
   async close(): Promise<void> {
+    this.#changes?.close();
     // A connection that is being opened is not waited for.
     this.#commands?.then(
       (commands) => commands.close(),
@@ -199,6 +294,10 @@ export class RedisLink implements BackplaneLink {
   }
 }
 
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
+}
+
 /** Whether Redis itself has answered with an error, which begins with its code. */
 function isReply(error: unknown, code: string): boolean {
   return error instanceof Error && !isProtocolError(error) && error.message.startsWith(`${code} `);
@@ -214,9 +313,12 @@ function unsuitable(message: string, cause?: unknown): ProtocolError {
   return new ProtocolError('unsupported', message, { cause });
 }
 
-function entryOf(text: string): AgentEntry | undefined {
-  const at = text.indexOf(' ');
-  return at > 0 ? { holder: text.slice(0, at), record: text.slice(at + 1) } : undefined;
+/** `undefined` if there is none, or something that no node has written. */
+function recordOf(reply: unknown): SessionRecord | undefined {
+  const [owner, epoch] = Array.isArray(reply) ? (reply as unknown[]) : [];
+  const number = Number(epoch);
+  if (typeof owner !== 'string' || !Number.isSafeInteger(number) || number < 0) return undefined;
+  return { owner, epoch: number };
 }
 
 function listOf(reply: unknown): string[] {

@@ -41,8 +41,14 @@ class Engine implements Backplane {
         await link.withdraw(incarnation);
       },
       putAgent: async () => ({ isDone: true, position: 0 }),
+      shareKey: async (candidate) => candidate,
       agents: async () => ({ agents: new Map(), position: 0 }),
       changes: async () => [],
+      placeReply: async () => {},
+      placeOfReply: async () => undefined,
+      moveSession: async (_sessionId, { to, epoch }) => ({ owner: to, epoch: epoch + 1 }),
+      findSession: async () => undefined,
+      keepSessions: async () => [],
       close: async () => {},
     };
   }

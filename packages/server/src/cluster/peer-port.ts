@@ -22,6 +22,10 @@ import type { Ticket, TicketRefusal } from './ticket.js';
 export const PEER_PATH = '/parlance/peer';
 /** The path of connections on which nodes relay what their agents send. */
 export const RELAY_PATH = '/parlance/relay';
+/** The path of connections on which a session moves to this node. */
+export const MOVE_PATH = '/parlance/move';
+/** The path of connections on which nodes read the kept replies of others, and hand over their own. */
+export const REPLIES_PATH = '/parlance/replies';
 export const TICKET_SCHEME = 'Parlance';
 
 /** Connections that have not shown a ticket; beyond them the oldest one is closed. */
@@ -32,7 +36,8 @@ const MAX_HEADER_SIZE = 3 * maxHeaderSize + 8 * 1024;
 const LOG_INTERVAL_MS = 60_000;
 const MAX_LOGGED = 1_000;
 
-export interface RelayPort {
+/** What another node may connect for besides the connections of clients. */
+export interface PeerService {
   readonly adapter: WebSocketAdapter;
   readonly accept: (ticket: string) => { readonly source: string } | TicketRefusal;
   readonly onWire: (wire: ServerWire, source: string) => void;
@@ -46,9 +51,11 @@ export interface PeerPortOptions {
   readonly logger: Logger;
   readonly adapter: WebSocketAdapter;
   readonly accept: (ticket: string) => Ticket | TicketRefusal;
-  /** For connections on which another node relays what its agents send. */
-  readonly relay?: RelayPort | undefined;
+  /** By path. */
+  readonly services?: ReadonlyMap<string, PeerService> | undefined;
   readonly hasSession: (sessionId: string) => boolean;
+  /** It may be here in a moment. @default never */
+  readonly isArriving?: ((sessionId: string) => boolean) | undefined;
   readonly onWire: (wire: ServerWire, request: IncomingMessage, ticket: Ticket) => void;
 }
 
@@ -130,12 +137,13 @@ export class PeerPort {
   }
 
   #handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    const { accept, adapter, hasSession, logger, onWire, relay } = this.#options;
+    const { accept, adapter, hasSession, logger, onWire, services } = this.#options;
     socket.on('error', () => {});
     try {
       const path = pathOf(request);
-      const isRelay = relay !== undefined && path === RELAY_PATH;
-      if (path !== PEER_PATH && !isRelay) return refuseUpgrade(socket, 404, `The path is ${PEER_PATH}.`);
+      const service = services?.get(path ?? '');
+      if (path !== PEER_PATH && service === undefined)
+        return refuseUpgrade(socket, 404, `The path is ${PEER_PATH}.`);
       const subprotocol: Subprotocol | undefined = chooseSubprotocol(
         request.headers['sec-websocket-protocol'],
       );
@@ -143,15 +151,15 @@ export class PeerPort {
         return refuseUpgrade(socket, 400, 'Not an upgrade of a node.');
       const [scheme, text = '', ...rest] = (request.headers.authorization ?? '').split(' ');
       const isTicket = scheme === TICKET_SCHEME && rest.length === 0;
-      if (isRelay) {
-        const peer = isTicket ? relay.accept(text) : 'wrong';
+      if (service !== undefined) {
+        const peer = isTicket ? service.accept(text) : 'wrong';
         if (typeof peer === 'string') {
           this.#report(request, peer);
           return refuseUpgrade(socket, STATUS[peer], 'The ticket is not accepted.');
         }
         this.#strangers.delete(keyOf(request.socket));
-        return relay.adapter.upgrade(request, socket, head, subprotocol, (wire) =>
-          relay.onWire(wire, peer.source),
+        return service.adapter.upgrade(request, socket, head, subprotocol, (wire) =>
+          service.onWire(wire, peer.source),
         );
       }
       const ticket = isTicket ? accept(text) : 'wrong';
@@ -161,6 +169,8 @@ export class PeerPort {
       }
       if (ticket.subprotocol !== subprotocol)
         return refuseUpgrade(socket, 401, 'The ticket is for another subprotocol.');
+      if (!hasSession(ticket.sessionId) && this.#options.isArriving?.(ticket.sessionId) === true)
+        return refuseUpgrade(socket, 503, 'The session is about to be here.');
       // Its owner has forgotten it, so the client begins a new session where it is.
       if (!hasSession(ticket.sessionId)) return refuseUpgrade(socket, 410, 'The session is not here.');
       this.#strangers.delete(keyOf(request.socket));

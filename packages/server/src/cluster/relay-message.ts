@@ -1,5 +1,8 @@
-import { BodyCodec, type CodedBody, ProtocolError, type ReceivedBody } from '@parlance/protocol';
+import { BodyCodec, type CodedBody, type ReceivedBody } from '@parlance/protocol';
 import { isCount } from '@parlance/protocol/internal';
+import { decodePeerMessage, encodePeerMessage, malformed } from './peer-message.js';
+
+export { countField, malformed, textField } from './peer-message.js';
 
 /**
  * What two nodes tell each other about the bodies of their agents. One node dials and passes on what its agents send; the
@@ -7,8 +10,11 @@ import { isCount } from '@parlance/protocol/internal';
  *
  * From the node of the sender: `open` names a sender by a number, `message`, `request` and `tensor` begin something for a
  * session, `piece` goes on with a tensor, `cancel` ends a request, `read` returns credit of replies, `close` ends a sender.
- * From the node of the receiver: `written`, `confirmed` and `refused` are about messages to a session, `credit` about a
- * request; `part`, `response`, `end`, `fail` and `reject` answer it; `gone` ends a session.
+ * From the node of the receiver: `written`, `confirmed`, `refused` and `lost` are about messages to a session, `credit`
+ * about a request; `part`, `response`, `end`, `fail` and `reject` answer it; `gone` ends a session. From the former node of
+ * a session that has moved to the other one: `account` says that it keeps account of messages of or to the session, `report`
+ * tells the session of a message of its that is lost, `settled` says that it knows the fate of all others. `ping` says that
+ * the node is there.
  */
 export type RelayMessageType =
   | 'open'
@@ -28,7 +34,12 @@ export type RelayMessageType =
   | 'end'
   | 'fail'
   | 'reject'
-  | 'gone';
+  | 'gone'
+  | 'lost'
+  | 'account'
+  | 'report'
+  | 'settled'
+  | 'ping';
 
 export interface RelayMessage {
   readonly type: RelayMessageType;
@@ -36,40 +47,22 @@ export interface RelayMessage {
   readonly bytes: Uint8Array;
 }
 
-/** Bytes of the head. */
-const MAX_HEAD = 16 * 1024;
-const LENGTH_BYTES = 4;
-const NOTHING = new Uint8Array(0);
 /** What a body takes besides its bytes. */
 const BODY_OVERHEAD = 64;
+const NOTHING = new Uint8Array(0);
 
 export function encodeRelayMessage(
   type: RelayMessageType,
   fields: readonly unknown[],
   ...parts: readonly Uint8Array[]
 ): Uint8Array {
-  const head = Buffer.from(JSON.stringify([type, ...fields]));
-  const length = Buffer.alloc(LENGTH_BYTES);
-  length.writeUInt32BE(head.length);
-  return Buffer.concat([length, head, ...parts]);
+  return encodePeerMessage(type, fields, ...parts);
 }
 
 /** @throws {ProtocolError} `bad_message`. */
 export function decodeRelayMessage(data: Uint8Array | string): RelayMessage {
-  if (typeof data === 'string' || data.length < LENGTH_BYTES) throw malformed();
-  const message = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
-  const length = message.readUInt32BE();
-  const end = LENGTH_BYTES + length;
-  if (length > MAX_HEAD || end > message.length) throw malformed();
-  let head: unknown;
-  try {
-    head = JSON.parse(message.toString('utf8', LENGTH_BYTES, end));
-  } catch {
-    throw malformed();
-  }
-  if (!Array.isArray(head) || typeof head[0] !== 'string') throw malformed();
-  const [type, ...fields] = head;
-  return { type: type as RelayMessageType, fields, bytes: data.subarray(end) };
+  const { type, ...rest } = decodePeerMessage(data);
+  return { type: type as RelayMessageType, ...rest };
 }
 
 export type BodyFields = readonly [codec: number, originalLength: number, secret: number, metadata: number];
@@ -112,20 +105,4 @@ export function readBody(fields: readonly unknown[], bytes: Uint8Array): Receive
 /** What bytes count until the other node says that they are written. */
 export function chargeOf(bytes: number): number {
   return bytes + BODY_OVERHEAD;
-}
-
-/** @throws {ProtocolError} `bad_message`. */
-export function countField(value: unknown): number {
-  if (isCount(value)) return value as number;
-  throw malformed();
-}
-
-/** @throws {ProtocolError} `bad_message`. */
-export function textField(value: unknown): string {
-  if (typeof value === 'string') return value;
-  throw malformed();
-}
-
-export function malformed(): ProtocolError {
-  return new ProtocolError('bad_message', 'a message of another node is malformed');
 }

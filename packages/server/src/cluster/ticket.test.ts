@@ -196,6 +196,16 @@ describe('a ticket for a connection that relays', () => {
     expect(node('ownerA').acceptRelay(node('source').issue('ownerA', CLIENT))).toBe('wrong');
   });
 
+  it('is not one for kept replies, nor the reverse', () => {
+    const ticket = node('source').issueReplies('ownerA');
+    const owner = node('ownerA');
+    expect(owner.acceptRelay(ticket)).toBe('wrong');
+    expect(owner.accept(ticket)).toBe('wrong');
+    expect(owner.acceptReplies(node('source').issueRelay('ownerA'))).toBe('wrong');
+    expect(owner.acceptReplies(ticket)).toEqual({ source: 'source' });
+    expect(owner.acceptReplies(ticket)).toBe('replayed');
+  });
+
   it('is not accepted with another secret, or changed', () => {
     const ticket = node('source').issueRelay('ownerA');
     expect(node('ownerA', [OTHER]).acceptRelay(ticket)).toBe('wrong');

@@ -86,7 +86,7 @@ export function createMetrics(observed: Observed): Metrics {
     followers.set(observed.replies.followers);
   };
 
-  const observeCluster = clusterGauges(observed.cluster, gauge);
+  const observeCluster = clusterMetrics(observed, gauge, counter);
 
   const observeTotals = (): void => {
     const totals = observed.totals();
@@ -121,15 +121,34 @@ export function createMetrics(observed: Observed): Metrics {
 }
 
 /** A server on its own has no metrics of a cluster. */
-function clusterGauges(
-  cluster: Observed['cluster'],
+function clusterMetrics(
+  { cluster, replies }: Observed,
   gauge: (name: string, help: string) => Gauge,
+  counter: (name: string, help: string, labels: readonly 'outcome'[]) => Counter<'outcome'>,
 ): () => void {
   if (cluster === undefined) return () => {};
   const nodes = gauge('cluster_nodes', 'Nodes of the cluster that count as alive, this one included.');
   const led = gauge('led_connections', 'Connections that this node leads to the nodes of their sessions.');
+  const remote = gauge(
+    'replies_read_elsewhere',
+    'Kept replies of other nodes that sessions of this one read.',
+  );
+  const moved = counter(
+    'replies_moved',
+    'Kept replies that had to go to another node, by whether one took them.',
+    ['outcome'],
+  );
+  const moves = counter('moves', 'Sessions that have gone to other nodes, have come, or could not go yet.', [
+    'outcome',
+  ]);
   return () => {
     nodes.set(cluster.nodes);
     led.set(cluster.led);
+    remote.set(replies.watched);
+    moved.reset();
+    const counts = replies.handedOver;
+    for (const outcome of ['moved', 'lost'] as const) moved.inc({ outcome }, counts[outcome]);
+    moves.reset();
+    for (const [outcome, count] of Object.entries(cluster.moves.counts)) moves.inc({ outcome }, count);
   };
 }

@@ -10,9 +10,11 @@ export interface Observed {
   /** Connections, including those without a session yet. */
   readonly connections: number;
   sessions(): Iterable<Pick<Session, 'state' | 'stats'>>;
-  readonly replies: Pick<Replies, 'running' | 'followers' | 'usage'>;
+  readonly replies: Pick<Replies, 'running' | 'followers' | 'usage' | 'watched' | 'handedOver'>;
   /** `undefined` without a cluster. */
-  readonly cluster: Pick<ClusterNode, 'nodes' | 'led'> | undefined;
+  readonly cluster:
+    | (Pick<ClusterNode, 'nodes' | 'led'> & { readonly moves: Pick<ClusterNode['moves'], 'counts'> })
+    | undefined;
   totals(): Totals;
 }
 

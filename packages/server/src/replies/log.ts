@@ -28,6 +28,30 @@ export interface ReplyLog {
   readonly usage: ReplyLogUsage;
 }
 
+/** A log that replies can be moved to: the replies are with this node. */
+export interface NodeReplyLog extends ReplyLog {
+  /**
+   * Begins a reply that another node hands over. It cannot be read before it is whole.
+   *
+   * @throws {ProtocolError} as {@link ReplyLog.open}.
+   */
+  receive(reply: ReplyHead): ReceivedReply;
+  has(id: string): boolean;
+  /** The replies of all owners. */
+  all(): Iterable<ReplyEntry>;
+}
+
+export interface ReceivedReply {
+  /** @throws {ProtocolError} as {@link ReplyLog.append}. */
+  append(record: Uint8Array): void;
+  /** The reply is whole. @throws {ProtocolError} as {@link ReplyLog.end}. */
+  end(end: ReplyEnd): void;
+  /** It can be read from now on. */
+  publish(): void;
+  /** Forgets a reply that was not published. */
+  drop(): void;
+}
+
 /** Parts that one call of `read` returns. */
 export const READ_PARTS = 256;
 /** Bytes of the failure and the metadata of an end that always has room. */

@@ -228,6 +228,70 @@ describe('a log in memory', () => {
 
 // --- bounds
 
+describe('a reply that another node hands over', () => {
+  const given = (log: MemoryReplyLog, id: string, startedAt: number, rest: Partial<ReplyHead> = {}) => {
+    const received = log.receive(headOf(id, { startedAt, ...rest }));
+    received.append(plain(1));
+    received.end(endOf(5));
+    return received;
+  };
+
+  it('counts from its beginning and cannot be read before it is whole', () => {
+    const log = new MemoryReplyLog({ ...WIDE, maxReplies: 1 });
+    const received = given(log, 'reply_a', 1, { name: 'x', share: '1' });
+    expect(codeOf(() => log.open(headOf('reply_b')))).toBe('too_many_replies');
+    expect(codeOf(() => void log.receive(headOf('reply_b')))).toBe('too_many_replies');
+    expect(log.usage.bytes).toBeGreaterThan(0);
+    const seen = () => [
+      log.has('reply_a'),
+      log.find({ id: 'reply_a' })?.id,
+      log.find({ owner: 'ada', name: 'x' })?.id,
+    ];
+    expect(seen()).toEqual([false, undefined, undefined]);
+    expect([...log.list('ada'), ...log.list('bob'), ...log.all()]).toEqual([]);
+    received.publish();
+    expect(seen()).toEqual([true, 'reply_a', 'reply_a']);
+    expect([...log.list('ada'), ...log.list('bob')].map(({ id }) => id)).toEqual(['reply_a', 'reply_a']);
+    expect(log.read('reply_a', 0)).toEqual({ records: [plain(1)], metadata: undefined, end: endOf(5) });
+    log.sweep(1_005);
+    expect(log.usage).toEqual({ replies: 0, bytes: 0 });
+  });
+
+  it('leaves nothing if it does not become whole', () => {
+    const log = new MemoryReplyLog(WIDE);
+    given(log, 'reply_a', 1, { name: 'x', share: '1' }).drop();
+    expect(log.usage).toEqual({ replies: 0, bytes: 0 });
+    expect([...log.list('ada'), ...log.list('bob')]).toEqual([]);
+  });
+
+  it('stands in lists where it began, and has its name only if it is the newest', () => {
+    const log = new MemoryReplyLog(WIDE);
+    for (const time of [10, 20, 30])
+      log.open(headOf(`reply_${time}`, { startedAt: time, name: 'x', share: '1' }));
+    for (const time of [15, 5, 25]) given(log, `reply_${time}`, time, { name: 'x', share: '1' }).publish();
+    const newest = ['reply_30', 'reply_25', 'reply_20', 'reply_15', 'reply_10', 'reply_5'];
+    expect([...log.list('ada')].map(({ id }) => id)).toEqual(newest);
+    expect([...log.list('bob')].map(({ id }) => id)).toEqual(newest);
+    expect(log.find({ owner: 'ada', name: 'x' })?.id).toBe('reply_30');
+    given(log, 'reply_35', 35, { name: 'x', share: '1' }).publish();
+    expect(log.find({ owner: 'ada', name: 'x' })?.id).toBe('reply_35');
+    expect([...log.list('bob')][0]?.id).toBe('reply_35');
+    // This one begins now, by a clock that was set back.
+    log.open(headOf('reply_1', { startedAt: 1, name: 'x', share: '1' }));
+    expect(log.find({ owner: 'ada', name: 'x' })?.id).toBe('reply_1');
+  });
+
+  it('stands behind as many shared ones as a list shows, and no more', () => {
+    const shared = (count: number) => {
+      const log = new MemoryReplyLog(WIDE);
+      for (let i = 0; i < count; i++) log.open(headOf(`reply_${i}`, { startedAt: 10, share: '1' }));
+      given(log, 'reply_old', 1, { share: '1' }).publish();
+      return [...log.list('bob')].findIndex(({ id }) => id === 'reply_old');
+    };
+    expect([shared(1_000), shared(1_001)]).toEqual([1_000, 1_000]);
+  });
+});
+
 describe('the bounds of a log in memory', () => {
   const empty = (() => {
     const log = new MemoryReplyLog(WIDE);

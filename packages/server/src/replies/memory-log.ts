@@ -1,12 +1,13 @@
 import { ProtocolError } from '@parlance/protocol';
 import { keyOf } from '../keys.js';
 import {
+  type NodeReplyLog,
   type OwnedName,
   READ_PARTS,
+  type ReceivedReply,
   type ReplyEnd,
   type ReplyEntry,
   type ReplyHead,
-  type ReplyLog,
   type ReplyLogUsage,
   type ReplyPieces,
   SMALL_END,
@@ -33,8 +34,10 @@ const END_MEMORY = 2 * ARRAY_MEMORY + SMALL_END;
 const READ_SIZE = 16 * 1024;
 
 interface Stored {
-  /** In the order in which they began. */
+  /** In the order in which they came here. */
   readonly number: number;
+  /** When it began, in Unix milliseconds. A clock that is set back does not make a reply older than one before it. */
+  readonly began: number;
   readonly head: ReplyHead;
   readonly account: Account;
   readonly records: RecordStore;
@@ -51,16 +54,17 @@ interface Account {
 }
 
 /** Keeps replies in the memory of the process. */
-export class MemoryReplyLog implements ReplyLog {
+export class MemoryReplyLog implements NodeReplyLog {
   readonly #bounds: ReplyBounds;
   readonly #replies = new Map<string, Stored>();
   readonly #accounts = new Map<string, Account>();
   readonly #names = new Map<string, Stored>();
   /** Replies that others than their owner may follow, if the server lets them. */
-  readonly #shared = new SharedReplies<Stored>();
+  readonly #shared = new SharedReplies<Stored>(isOlder);
   readonly #ended = new Set<Stored>();
   #bytes = 0;
   #begun = 0;
+  #lastBegan = 0;
 
   constructor(bounds: ReplyBounds) {
     this.#bounds = bounds;
@@ -71,6 +75,39 @@ export class MemoryReplyLog implements ReplyLog {
   }
 
   open(head: ReplyHead): void {
+    this.#lastBegan = Math.max(this.#lastBegan, head.startedAt);
+    const stored = this.#begin(head, this.#lastBegan);
+    this.#publish(stored);
+    if (head.name !== undefined) this.#names.set(keyOf(head.owner, head.name), stored);
+  }
+
+  receive(head: ReplyHead): ReceivedReply {
+    const stored = this.#begin(head, head.startedAt);
+    return {
+      append: (record) => this.#append(stored, record),
+      end: (end) => this.#end(stored, end),
+      publish: () => {
+        this.#publish(stored);
+        this.#ended.add(stored);
+        const { owner, name } = head;
+        if (name === undefined) return;
+        const named = this.#names.get(keyOf(owner, name));
+        if (named === undefined || isOlder(named, stored)) this.#names.set(keyOf(owner, name), stored);
+      },
+      drop: () => this.#release(stored),
+    };
+  }
+
+  has(id: string): boolean {
+    return this.#replies.has(id);
+  }
+
+  *all(): Iterable<ReplyEntry> {
+    for (const stored of this.#replies.values()) yield entryOf(stored);
+  }
+
+  /** @throws {ProtocolError} `too_many_replies`, `over_budget`. */
+  #begin(head: ReplyHead, began: number): Stored {
     const { id, owner, name, share } = head;
     const account = this.#accounts.get(owner) ?? { replies: new Set(), bytes: 0 };
     if (account.replies.size >= this.#bounds.maxReplies) {
@@ -83,6 +120,7 @@ export class MemoryReplyLog implements ReplyLog {
     const memory = texts.reduce((sum, each) => sum + each, REPLY_MEMORY + END_MEMORY);
     const stored: Stored = {
       number: this.#begun++,
+      began,
       head,
       account,
       records: new RecordStore(),
@@ -94,14 +132,20 @@ export class MemoryReplyLog implements ReplyLog {
     this.#charge(stored, memory);
     this.#accounts.set(owner, account);
     account.replies.add(stored);
-    this.#replies.set(id, stored);
-    if (name !== undefined) this.#names.set(keyOf(owner, name), stored);
-    if (share !== undefined) this.#shared.add(stored);
+    return stored;
+  }
+
+  #publish(stored: Stored): void {
+    this.#replies.set(stored.head.id, stored);
+    if (stored.head.share !== undefined) this.#shared.add(stored);
   }
 
   append(id: string, record: Uint8Array): void {
     const stored = this.#replies.get(id);
-    if (stored === undefined || stored.end !== undefined) return;
+    if (stored !== undefined && stored.end === undefined) this.#append(stored, record);
+  }
+
+  #append(stored: Stored, record: Uint8Array): void {
     const { records } = stored;
     // A copy: it would keep all of the record alive.
     const metadata = metadataOf(record)?.slice();
@@ -115,11 +159,15 @@ export class MemoryReplyLog implements ReplyLog {
   end(id: string, end: ReplyEnd): void {
     const stored = this.#replies.get(id);
     if (stored === undefined || stored.end !== undefined) return;
+    this.#end(stored, end);
+    this.#ended.add(stored);
+    notify(stored);
+  }
+
+  #end(stored: Stored, end: ReplyEnd): void {
     this.#charge(stored, Math.max(0, memoryOf(end.failure) + memoryOf(end.metadata) - END_MEMORY));
     stored.end = end;
     this.#discharge(stored, stored.records.trim());
-    this.#ended.add(stored);
-    notify(stored);
   }
 
   read(id: string, after: number): ReplyPieces | undefined {
@@ -147,10 +195,12 @@ export class MemoryReplyLog implements ReplyLog {
   }
 
   *list(owner: string): Iterable<ReplyEntry> {
-    const own = [...(this.#accounts.get(owner)?.replies ?? [])];
+    const own = [...(this.#accounts.get(owner)?.replies ?? [])].sort((a, b) => (isOlder(a, b) ? -1 : 1));
     for (const shared of this.#shared) {
       if (shared.head.owner === owner) continue;
-      while ((own.at(-1)?.number ?? -1) > shared.number) yield* this.#listed(own.pop());
+      for (let last = own.at(-1); last !== undefined && isOlder(shared, last); last = own.at(-1)) {
+        yield* this.#listed(own.pop());
+      }
       yield* this.#listed(shared);
     }
     for (const stored of own.reverse()) yield* this.#listed(stored);
@@ -159,16 +209,22 @@ export class MemoryReplyLog implements ReplyLog {
   drop(id: string): void {
     const stored = this.#replies.get(id);
     if (stored === undefined) return;
-    const { head, account } = stored;
+    const { head } = stored;
     this.#replies.delete(id);
     this.#shared.delete(stored);
     this.#ended.delete(stored);
     const name = head.name === undefined ? undefined : keyOf(head.owner, head.name);
     if (name !== undefined && this.#names.get(name) === stored) this.#names.delete(name);
+    this.#release(stored);
+    notify(stored);
+  }
+
+  /** Gives back the memory and the place of a reply. */
+  #release(stored: Stored): void {
+    const { account, head } = stored;
     this.#discharge(stored, stored.memory);
     account.replies.delete(stored);
     if (account.replies.size === 0) this.#accounts.delete(head.owner);
-    notify(stored);
   }
 
   sweep(now: number): void {
@@ -215,6 +271,10 @@ function memoryOf(bytes: Uint8Array | undefined): number {
 
 function entryOf({ head, records, end }: Stored): ReplyEntry {
   return { ...head, parts: records.size, end };
+}
+
+function isOlder(a: Stored, b: Stored): boolean {
+  return a.began < b.began || (a.began === b.began && a.number < b.number);
 }
 
 function notify({ watchers }: Stored): void {

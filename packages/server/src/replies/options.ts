@@ -1,6 +1,6 @@
 import { type KeepOptions, type Message, type Metadata, ProtocolError } from '@parlance/protocol';
 import { assertOptions, DEFAULT_REPLY_TTL_MS, type OptionKinds } from '@parlance/protocol/internal';
-import type { ReplyLog } from './log.js';
+import type { NodeReplyLog } from './log.js';
 import { MemoryReplyLog, type ReplyBounds } from './memory-log.js';
 
 /** Asks whether a principal may follow or stop a reply that belongs to another one. */
@@ -90,6 +90,6 @@ export function resolveRepliesOptions(options: RepliesOptions = {}): ResolvedRep
   return { keep, authorize, ttlMs, maxTtlMs, bounds };
 }
 
-export function createReplyLog({ bounds }: ResolvedRepliesOptions): ReplyLog {
+export function createReplyLog({ bounds }: ResolvedRepliesOptions): NodeReplyLog {
   return new MemoryReplyLog(bounds);
 }

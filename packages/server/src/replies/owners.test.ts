@@ -100,6 +100,49 @@ describe('owners', () => {
     expect(owners.of(session)).not.toBe(owners.of(own));
   });
 
+  it('go to a session at another node that proves itself here, and from there on', () => {
+    const [here, there] = [new Owners(), new Owners()];
+    const first = sessionOf('s0');
+    const handleEnded = here.handleKept(first);
+    expect(here.prove('s0', 'token of s1')).toBeUndefined();
+    expect(here.prove('s1', 'token of s1')).toBeUndefined();
+    expect(here.prove('s0', 'token of s0')).toEqual({ key: here.of(first), keptUntil: undefined });
+    handleEnded(1_000);
+    const owner = here.prove('s0', 'token of s0');
+    expect(owner?.keptUntil).toBe(1_000);
+
+    const second = sessionOf('s1');
+    there.assign(second, owner?.key ?? '', 1_000);
+    expect(there.of(second)).toBe(here.of(first));
+    const third = sessionOf('s2');
+    expect(there.adopt(third, offerOf('s1'))).toBe(true);
+    expect(there.of(third)).toBe(here.of(first));
+    there.sweep(1_000);
+    expect(there.prove('s2', 'token of s2')).toBeUndefined();
+  });
+
+  it('stay who they were if another node proves them too late, or for a principal', () => {
+    const owners = new Owners();
+    const session = sessionOf('a');
+    const before = owners.of(session);
+    owners.assign(session, 'session:b', 1_000);
+    expect(owners.of(session)).toBe(before);
+    const ada = sessionOf('c', { isAnonymous: false, principal: 'ada' });
+    owners.assign(ada, 'session:b', 1_000);
+    expect(owners.of(ada)).toBe(ownerOfPrincipal('ada'));
+  });
+
+  it('go with a session that moves if its ID does not tell them', () => {
+    const [here, there] = [new Owners(), new Owners()];
+    const [first, second] = [sessionOf('s0'), sessionOf('s1')];
+    here.handleKept(first);
+    here.adopt(second, offerOf('s0'));
+    expect([first.actsFor, second.actsFor]).toEqual([undefined, here.of(first)]);
+    const moved = Object.assign(sessionOf('s1'), { actsFor: second.actsFor });
+    expect(there.of(moved)).toBe(here.of(second));
+    expect(there.of(sessionOf('s0'))).toBe(here.of(first));
+  });
+
   it('do not take over from a session that kept nothing, or cannot resume', () => {
     const owners = new Owners();
     owners.of(sessionOf('a'));

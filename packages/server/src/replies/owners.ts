@@ -13,6 +13,12 @@ interface Claim {
   readonly proof: ResumeProof;
 }
 
+export interface ProvenOwner {
+  readonly key: string;
+  /** When the last of its replies is forgotten, in Unix milliseconds; `undefined` while a handler runs. */
+  readonly keptUntil: number | undefined;
+}
+
 /** An owner without a principal. */
 interface Anonymous {
   readonly key: string;
@@ -49,12 +55,31 @@ export class Owners {
     };
   }
 
-  /** A session begins in place of one that is gone. It gets the replies of that one if it proves to continue it. */
-  adopt(session: ServerEndpoint, { sessionId, token }: ResumeOffer): void {
+  /**
+   * A session begins in place of one that is gone. It gets the replies of that one if it proves to continue it.
+   *
+   * @returns whether this node can tell.
+   */
+  adopt(session: ServerEndpoint, { sessionId, token }: ResumeOffer): boolean {
+    if (!session.isAnonymous) return true;
     const claim = this.#claims.get(sessionId);
-    if (claim === undefined || !session.isAnonymous || !claim.proof.matches(token)) return;
-    this.#anonymous.set(session, claim.owner);
-    this.#claim(session, claim.owner);
+    if (claim === undefined || !claim.proof.matches(token)) return claim !== undefined;
+    this.#set(session, claim.owner);
+    return true;
+  }
+
+  /** The owner that a session without a principal acts for, if the token is one of that session. */
+  prove(sessionId: string, token: string): ProvenOwner | undefined {
+    const claim = this.#claims.get(sessionId);
+    if (claim?.proof.matches(token) !== true) return undefined;
+    const { key, running, keptUntil } = claim.owner;
+    return { key, keptUntil: running > 0 ? undefined : keptUntil };
+  }
+
+  /** Another node has proved the owner that a session acts for; one that it has acted for here stays its owner. */
+  assign(session: ServerEndpoint, key: string, keptUntil: number): void {
+    if (!session.isAnonymous || this.#anonymous.has(session)) return;
+    this.#set(session, { key, running: 0, keptUntil });
   }
 
   /** Forgets owners whose replies are forgotten. @param now Unix milliseconds. */
@@ -67,10 +92,17 @@ export class Owners {
   #anonymousOf(session: ServerEndpoint): Anonymous {
     let owner = this.#anonymous.get(session);
     if (owner === undefined) {
-      owner = { key: ownerOfSession(session.id), running: 0, keptUntil: 0 };
+      // One that was moved here brings its owner along.
+      owner = { key: session.actsFor ?? ownerOfSession(session.id), running: 0, keptUntil: 0 };
       this.#anonymous.set(session, owner);
     }
     return owner;
+  }
+
+  #set(session: ServerEndpoint, owner: Anonymous): void {
+    session.actsFor = owner.key;
+    this.#anonymous.set(session, owner);
+    this.#claim(session, owner);
   }
 
   #claim(session: ServerEndpoint, owner: Anonymous): void {

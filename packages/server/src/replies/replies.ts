@@ -7,6 +7,7 @@ import {
   ProtocolError,
   type RequestContext,
   type RequestHandler,
+  type ResumeOffer,
 } from '@parlance/protocol';
 import {
   CodedPart,
@@ -27,10 +28,13 @@ import {
   type ReplyRecorder,
   resolveKeepOptions,
 } from '@parlance/protocol/internal';
+import type { RepliesSource } from '../cluster/replies-inlet.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import { ClusterReplies, type RepliesNode } from './cluster-replies.js';
+import type { HandedOver } from './hand-over.js';
 import { keepReplies } from './keep-policy.js';
 import { listReplies } from './list.js';
-import type { ReplyEntry, ReplyLog } from './log.js';
+import type { NodeReplyLog, ReplyEntry, ReplyLog } from './log.js';
 import { News } from './news.js';
 import { createReplyLog, type ReplyQuestion, type ResolvedRepliesOptions } from './options.js';
 import { Owners } from './owners.js';
@@ -55,7 +59,10 @@ export interface RepliesHost {
 export class Replies implements ReplyKeeper {
   readonly owners: Owners;
   readonly #host: RepliesHost;
-  readonly #log: ReplyLog;
+  /** The replies of this node, and with a cluster those of all nodes. */
+  readonly #local: NodeReplyLog;
+  #log: ReplyLog;
+  #cluster: ClusterReplies | undefined;
   readonly #coders: RecordCoders;
   /** Replies whose handlers run here. */
   readonly #running = new Map<string, Recording>();
@@ -64,7 +71,7 @@ export class Replies implements ReplyKeeper {
 
   constructor(host: RepliesHost) {
     this.#host = host;
-    this.#log = createReplyLog(host.options.replies);
+    this.#local = this.#log = createReplyLog(host.options.replies);
     this.#coders = new RecordCoders(host.options);
     this.owners = new Owners();
   }
@@ -81,7 +88,41 @@ export class Replies implements ReplyKeeper {
   }
 
   get usage(): ReplyLog['usage'] {
-    return this.#log.usage;
+    return this.#local.usage;
+  }
+
+  /** Replies of other nodes that are read here. */
+  get watched(): number {
+    return this.#cluster?.watched ?? 0;
+  }
+
+  /** Replies that other nodes have taken while this one drained, and that none has. */
+  get handedOver(): HandedOver {
+    return this.#cluster?.handedOver ?? { moved: 0, lost: 0 };
+  }
+
+  /** Makes the replies of all nodes of a cluster one. @returns those of this node, for the others. */
+  join(node: RepliesNode): RepliesSource {
+    const { logger, replies } = this.#host.options;
+    const parts = { log: this.#local, running: this.#running, owners: this.owners, now: this.#host.now };
+    this.#cluster = new ClusterReplies({ ...parts, logger, options: replies }, node);
+    this.#log = this.#cluster.log;
+    return this.#cluster.source;
+  }
+
+  /** A session begins in place of one that is gone, and may go on with its replies. */
+  adopt(session: ServerEndpoint, resume: ResumeOffer): void {
+    if (!this.owners.adopt(session, resume)) this.#cluster?.prove(session, resume);
+  }
+
+  /** Hands what has ended over to other nodes, and later what ends until {@link finishHandOver}. */
+  beginHandOver(): void {
+    this.#cluster?.beginHandOver();
+  }
+
+  /** Resolves when all is handed over, or `timeoutMs` have passed. */
+  async finishHandOver(timeoutMs: number): Promise<void> {
+    await this.#cluster?.finishHandOver(timeoutMs);
   }
 
   keep(request: KeptRequest, options: KeepOptions | undefined, freed?: Promise<void>): ReplyRecorder {
@@ -94,7 +135,7 @@ export class Replies implements ReplyKeeper {
       );
     }
     const session = endpointOf(request.session) as ServerEndpoint;
-    const id = newReplyId();
+    const id = newReplyId(this.#cluster?.incarnation);
     const head = {
       id,
       owner: this.owners.of(session),
@@ -105,14 +146,14 @@ export class Replies implements ReplyKeeper {
       ttlMs,
       startedAt: this.#host.now(),
     };
-    const open = () => this.#log.open(head);
+    const open = () => this.#local.open(head);
     const opened = (freed === undefined ? open() : freed.then(open)) ?? undefined;
     const handleEnded = this.owners.handleKept(session);
     const recording = new Recording({
       id,
       request,
       abandonAfterMs,
-      log: this.#log,
+      log: this.#local,
       logger,
       now: this.#host.now,
       opened,
@@ -153,7 +194,8 @@ export class Replies implements ReplyKeeper {
   /** Call it about once a second. */
   sweep(): void {
     for (const recording of [...this.#running.values()]) recording.checkRead();
-    this.#log.sweep(this.#host.now());
+    this.#local.sweep(this.#host.now());
+    this.#cluster?.sweep();
     this.owners.sweep(this.#host.now());
   }
 
@@ -233,11 +275,14 @@ export class Replies implements ReplyKeeper {
   async #stop(session: ServerEndpoint, target: Fields): Promise<void> {
     const { id } = await this.#find(session, target, 'stop');
     const { principal = 'unknown' } = session;
-    this.#running.get(id)?.stop(new ProtocolError('cancelled', 'the reply was stopped'));
+    const recording = this.#running.get(id);
+    if (recording !== undefined) recording.stop(new ProtocolError('cancelled', 'the reply was stopped'));
+    else if (!this.#local.has(id)) await this.#cluster?.stop(id, principal);
     this.#host.options.logger.debug({ event: 'reply.stopped', reply: id, principal }, 'a reply was stopped');
   }
 
   async *#list(session: ServerEndpoint, signal: AbortSignal): AsyncGenerator<{ readonly json: unknown }> {
+    await this.#cluster?.proven(session);
     const owner = this.owners.of(session);
     const turn = await this.#lists.next(owner);
     try {
@@ -257,6 +302,7 @@ export class Replies implements ReplyKeeper {
   /** @throws {ProtocolError} `unknown_reply`, also if the session may not do that. */
   async #find(session: ServerEndpoint, target: Fields, action: ReplyQuestion['action']): Promise<ReplyEntry> {
     const [id, name] = [get(target, 'id'), get(target, 'name')];
+    await this.#cluster?.proven(session);
     const owner = this.owners.of(session);
     const isId = typeof id === 'string' && id.startsWith(REPLY_ID_PREFIX);
     const found = isId

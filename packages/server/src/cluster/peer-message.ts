@@ -1,0 +1,59 @@
+import { ProtocolError } from '@parlance/protocol';
+import { isCount } from '@parlance/protocol/internal';
+
+/** A message between two nodes: the length of its head in 4 bytes, the head as a JSON list, and bytes. */
+export interface PeerMessage {
+  readonly type: string;
+  readonly fields: readonly unknown[];
+  readonly bytes: Uint8Array;
+}
+
+/** Bytes of the head. */
+const MAX_HEAD = 16 * 1024;
+const LENGTH_BYTES = 4;
+
+export function encodePeerMessage(
+  type: string,
+  fields: readonly unknown[],
+  ...parts: readonly Uint8Array[]
+): Uint8Array {
+  const head = Buffer.from(JSON.stringify([type, ...fields]));
+  const length = Buffer.alloc(LENGTH_BYTES);
+  length.writeUInt32BE(head.length);
+  return Buffer.concat([length, head, ...parts]);
+}
+
+/** @throws {ProtocolError} `bad_message`. */
+export function decodePeerMessage(data: Uint8Array | string): PeerMessage {
+  if (typeof data === 'string' || data.length < LENGTH_BYTES) throw malformed();
+  const message = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+  const length = message.readUInt32BE();
+  const end = LENGTH_BYTES + length;
+  if (length > MAX_HEAD || end > message.length) throw malformed();
+  let head: unknown;
+  try {
+    head = JSON.parse(message.toString('utf8', LENGTH_BYTES, end));
+  } catch {
+    throw malformed();
+  }
+  if (!Array.isArray(head) || typeof head[0] !== 'string') throw malformed();
+  const [type, ...fields] = head;
+  // Not a Buffer, whose `slice` is a view.
+  return { type, fields, bytes: new Uint8Array(data.buffer, data.byteOffset + end, data.length - end) };
+}
+
+/** @throws {ProtocolError} `bad_message`. */
+export function countField(value: unknown): number {
+  if (isCount(value)) return value;
+  throw malformed();
+}
+
+/** @throws {ProtocolError} `bad_message`. */
+export function textField(value: unknown): string {
+  if (typeof value === 'string') return value;
+  throw malformed();
+}
+
+export function malformed(): ProtocolError {
+  return new ProtocolError('bad_message', 'a message of another node is malformed');
+}
