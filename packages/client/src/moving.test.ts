@@ -374,6 +374,19 @@ describe('a client that is asked to move', () => {
     expect(sockets).toHaveLength(2);
   });
 
+  it('goes on with a new session if its server is shut down before it has moved', async () => {
+    const { server, goAway, exchange, session, pass, states, sockets } = await setUp();
+    goAway(30_000, 1_000_000);
+    server.close('SERVER_SHUTDOWN', '', 0);
+    for (let round = 0; round < 4; round++) {
+      exchange();
+      await pass(0);
+    }
+    expect([session.state, states]).toEqual(['connecting', ['established', 'closing', 'connecting']]);
+    await pass(1_000_000);
+    expect(sockets).toHaveLength(2);
+  });
+
   it('still closes in order, on whichever connection', async () => {
     const { goAway, pass, open, session, exchange, succession, sockets, tasks, messages } = await setUp();
     goAway();
