@@ -359,7 +359,7 @@ describe('a client that is asked to move', () => {
     expect([sockets.length, warnings]).toEqual([6, []]);
     goAway(30_000);
     await pass(60_000);
-    expect([sockets.length, warnings]).toEqual([6, [{ event: 'session.stuck' }]]);
+    expect([sockets.length, warnings]).toEqual([6, [{ event: 'session.warning' }]]);
     await move(90_000);
     expect([sockets.length, states.at(-1)]).toEqual([7, 'established']);
   });
