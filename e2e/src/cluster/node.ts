@@ -2,6 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { createServer, type Message, type Session } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
+import { serverEndpoint } from '../endpoints.js';
+import { handlers, scenarios } from './scenarios.js';
 
 /** One node in a process of its own. It answers so that every byte and the order count. */
 
@@ -47,10 +49,14 @@ const server = createServer({
   metrics: true,
   authenticate({ token = '' }) {
     authenticated++;
-    return token.startsWith('user-') ? { principal: token } : null;
+    const [principal = '', agentId] = token.split('/');
+    return principal.startsWith('user-') ? { principal, ...(agentId ? { agentId } : {}) } : null;
   },
   onSession,
-  async *onRequest(request, { metadata, signal, keep: keepReply }) {
+  async *onRequest(request, context) {
+    const { metadata, signal, keep: keepReply } = context;
+    const scenario = scenarios[String(metadata['scenario'])];
+    if (scenario !== undefined) return yield* scenario(request, context);
     const { parts = '1', size = '0', pauseMs = '0', keep = '' } = metadata;
     if (keep !== '') keepReply({ name: String(keep) });
     const filler = 'x'.repeat(Number(size));
@@ -91,6 +97,13 @@ const commands = {
   events: () => events,
   authenticated: () => authenticated,
   produced: () => produced,
+  handlers: () => handlers,
+  askToMove(sessionId: string): void {
+    const session = server.sessions.get(sessionId);
+    if (session === undefined) throw new Error(`${sessionId} is not here`);
+    const goAway = { retryAfterMs: 20, deadline: Date.now(), move: true };
+    serverEndpoint(session).sendGoAway(goAway);
+  },
   heard: (sessionId: string) => heard.get(sessionId) ?? [],
   memory(): number {
     globalThis.gc?.();

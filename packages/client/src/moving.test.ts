@@ -359,7 +359,7 @@ describe('a client that is asked to move', () => {
     expect([sockets.length, warnings]).toEqual([6, []]);
     goAway(30_000);
     await pass(60_000);
-    expect([sockets.length, warnings]).toEqual([6, [{ event: 'session.stuck' }]]);
+    expect([sockets.length, warnings]).toEqual([6, [{ event: 'session.warning' }]]);
     await move(90_000);
     expect([sockets.length, states.at(-1)]).toEqual([7, 'established']);
   });
@@ -371,6 +371,19 @@ describe('a client that is asked to move', () => {
     await pass(2_000);
     goAway(32_000);
     await pass(4_000);
+    expect(sockets).toHaveLength(2);
+  });
+
+  it('goes on with a new session if its server is shut down before it has moved', async () => {
+    const { server, goAway, exchange, session, pass, states, sockets } = await setUp();
+    goAway(30_000, 1_000_000);
+    server.close('SERVER_SHUTDOWN', '', 0);
+    for (let round = 0; round < 4; round++) {
+      exchange();
+      await pass(0);
+    }
+    expect([session.state, states]).toEqual(['connecting', ['established', 'closing', 'connecting']]);
+    await pass(1_000_000);
     expect(sockets).toHaveLength(2);
   });
 

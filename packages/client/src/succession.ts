@@ -222,7 +222,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#deadline = deadline;
     if (this.#isMoving) return;
     if (++this.#moves > MAX_MOVES)
-      return this.logger.warn({ event: 'session.stuck' }, 'cannot leave its server');
+      return this.logger.warn({ event: 'session.warning' }, 'the session cannot move');
     this.#isMoving = true;
     this.#options.moveWithin(retryAfterMs);
   }

@@ -120,7 +120,7 @@ export function resolveCapabilities(
   if (wanted.resume) extensions[Extension.RESUME] = '{}';
   if (wanted.link && wanted.resume) {
     if (options.rebuilds === true) extensions[Extension.REBUILD] = '1';
-    if (options.moves === true) extensions[Extension.MOVE] = '1';
+    if (options.moves) extensions[Extension.MOVE] = '1';
   }
   if (wanted.context && !isProtected)
     extensions[Extension.CONTEXT] = encodeContextParameters(contextBounds(limits));

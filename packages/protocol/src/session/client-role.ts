@@ -186,7 +186,8 @@ export class ClientRole implements Role {
 
   #handleGoAway(goAway: GoAwayPayload): void {
     const session = this.#session;
-    const move = (goAway.move && session.negotiated?.extensions[Extension.MOVE] !== undefined) || undefined;
+    const isAgreed = session.negotiated?.extensions[Extension.MOVE] !== undefined;
+    const move = isAgreed ? goAway.move : undefined;
     if (!move) this.#drain(goAway);
     session.emit({ type: 'goaway', ...goAway, move });
   }

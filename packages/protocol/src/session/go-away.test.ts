@@ -161,6 +161,28 @@ describe('GOAWAY with move', () => {
     expect(errorCode(() => client.core.channel.request(BODY))).toBe('draining');
   });
 
+  it('is followed by one without it if the server is shut down before the session has moved', () => {
+    const { client, server, settle } = simulate();
+    server.core.sendGoAway(MOVE, 0);
+    server.core.channel.request(BODY);
+    server.core.close('SERVER_SHUTDOWN', '', 0);
+    settle();
+    expect(eventsOf(client, 'goaway')).toEqual([
+      { type: 'goaway', ...MOVE },
+      { type: 'goaway', ...GOAWAY },
+    ]);
+    expect(client.core.goAway).toEqual(GOAWAY);
+  });
+
+  it.each(['NORMAL', 'SERVER_SHUTDOWN'] as const)('is not repeated if the session closes (%s)', (reason) => {
+    const { client, server, settle } = simulate();
+    if (reason === 'NORMAL') server.core.sendGoAway(MOVE, 0);
+    server.core.close(reason, '', 0);
+    settle();
+    expect(eventsOf(client, 'goaway')).toHaveLength(reason === 'NORMAL' ? 1 : 0);
+    expect(client.core.goAway).toBeUndefined();
+  });
+
   it('needs resume', () => {
     const withoutResume = { [Extension.LINK]: '{}', [Extension.MOVE]: '1' };
     const { client, server } = simulate(MOVABLE, withoutResume);

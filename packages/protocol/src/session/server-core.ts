@@ -1,6 +1,7 @@
 import { ProtocolError } from '../base/errors.js';
 import type { Fields } from '../base/fields.js';
 import { msUntil } from '../base/value-list.js';
+import { CloseReason, type GoAwayPayload } from '../control/messages.js';
 import { LifecycleState } from './lifecycle.js';
 import { MovableChannel } from './movable-channel.js';
 import { ServerRole } from './server-role.js';
@@ -11,9 +12,23 @@ import type { BareModule, ServerSessionCore, SessionOptions } from './types.js';
 /** A server's end of a session, which can move to another process. */
 export class ServerCore extends Core implements ServerSessionCore {
   declare readonly role: ServerRole;
+  /** GOAWAY with `move`, which the client has been sent. */
+  #asked: GoAwayPayload | undefined;
 
   constructor(options: SessionOptions, bare: BareModule | undefined) {
     super(options, (session) => new ServerRole(session), bare);
+  }
+
+  override sendGoAway(payload: GoAwayPayload, now: number): void {
+    super.sendGoAway(payload, now);
+    this.#asked = payload.move === true && this.goAway === undefined ? payload : undefined;
+  }
+
+  override close(reason: CloseReason, message: string, now: number): void {
+    // The session has not moved in time: its client goes on with a new one, as after GOAWAY without `move`.
+    if (this.#asked !== undefined && reason === CloseReason.SERVER_SHUTDOWN)
+      this.sendGoAway({ ...this.#asked, move: undefined }, now);
+    super.close(reason, message, now);
   }
 
   get canSnapshot(): boolean {
