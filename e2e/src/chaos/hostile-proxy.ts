@@ -32,7 +32,8 @@ export interface HostileProxy extends AsyncDisposable {
   refuses: boolean;
 }
 
-export async function createHostileProxy(target: number): Promise<HostileProxy> {
+/** @param target port where connections go to; if it is a function, each of them asks it. */
+export async function createHostileProxy(target: number | (() => number)): Promise<HostileProxy> {
   const pairs = new Set<Pair>();
   let opened = 0;
   const server: Server = createServer((near) => {
@@ -42,7 +43,7 @@ export async function createHostileProxy(target: number): Promise<HostileProxy> 
       return;
     }
     opened++;
-    const far = connect(target, '127.0.0.1');
+    const far = connect(typeof target === 'number' ? target : target(), '127.0.0.1');
     far.on('error', () => {});
     const pair = new Pair(near, far);
     pairs.add(pair);
