@@ -72,23 +72,26 @@ describe('the flags', () => {
     }
   });
 
-  it.each(SERVICES)('for %s are accepted, up to an address that this machine does not have', async (_name, args) => {
-    const free = [await freePort(), await freePort(), await freePort()];
-    const here = args.map((arg: string) =>
-      arg
-        .replace('--port=8765', `--port=${free[0]}`)
-        .replace('--metrics-port=9464', `--metrics-port=${free[1]}`)
-        .replace('--peer-port=7946', `--peer-port=${free[2]}`)
-        .replace('$(POD_IP)', '10.0.0.7')
-        .replace(/--cluster=.*/, '--cluster=redis://127.0.0.1:1')
-        .replace('--host=0.0.0.0', '--host=no.such.host.invalid'),
-    );
-    const env = { PARLANCE_TOKEN: 'token', PARLANCE_CLUSTER_SECRET: 'a secret of 20 bytes' };
-    // All options are checked before the first port is opened.
-    const { code, stderr } = await run(here, { env });
-    expect(stderr).toContain('no.such.host.invalid');
-    expect(code).toBe(1);
-  });
+  it.each(SERVICES)(
+    'for %s are accepted, up to an address that this machine does not have',
+    async (_name, args) => {
+      const free = [await freePort(), await freePort(), await freePort()];
+      const here = args.map((arg: string) =>
+        arg
+          .replace('--port=8765', `--port=${free[0]}`)
+          .replace('--metrics-port=9464', `--metrics-port=${free[1]}`)
+          .replace('--peer-port=7946', `--peer-port=${free[2]}`)
+          .replace('$(POD_IP)', '10.0.0.7')
+          .replace(/--cluster=.*/, '--cluster=redis://127.0.0.1:1')
+          .replace('--host=0.0.0.0', '--host=no.such.host.invalid'),
+      );
+      const env = { PARLANCE_TOKEN: 'token', PARLANCE_CLUSTER_SECRET: 'a secret of 20 bytes' };
+      // All options are checked before the first port is opened.
+      const { code, stderr } = await run(here, { env });
+      expect(stderr).toContain('no.such.host.invalid');
+      expect(code).toBe(1);
+    },
+  );
 
   it('name ports that the containers, the probes and the policies have', () => {
     const flags = flagsOf(container.args);
