@@ -6,7 +6,6 @@ import {
   ProtocolError,
   type RequestHandler,
   type ResumeOffer,
-  type Session,
   type SessionOptions,
   type Subprotocol,
 } from '@parlance/protocol';
@@ -14,7 +13,6 @@ import {
   attempt,
   createSweep,
   type EventRoute,
-  guardLater,
   loggable,
   MemoryBudget,
   type ReplyKeeper,
@@ -32,7 +30,7 @@ import type { RelayStats } from './agents/transit.js';
 import type { Listening, Server } from './api.js';
 import { joinCluster, joiningRefusal } from './cluster/join.js';
 import type { ClusterNode } from './cluster/node.js';
-import { Connection, type ConnectionHost } from './connection.js';
+import { Connection } from './connection.js';
 import { Drain, type DrainOptions, type DrainResult, drainingRefusal, resolveDrainOptions } from './drain.js';
 import type { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
@@ -44,10 +42,12 @@ import { createLoopShares, type LoopShares } from './loop-shares.js';
 import { Observation } from './observe/observation.js';
 import { observedOf } from './observe/observed.js';
 import { Totals } from './observe/totals.js';
-import { runOnSession } from './on-session.js';
+import { startOnSession } from './on-session.js';
 import { resolveServerOptions, type ServerOptions } from './options.js';
 import { repeat } from './repeat.js';
 import { Replies } from './replies/replies.js';
+import { RestoredSession, type RestoringHost } from './restored-session.js';
+import type { ServerSession } from './served-session.js';
 import { OfferedOptions } from './session-options.js';
 import { SessionRoute } from './session-route.js';
 
@@ -67,12 +67,12 @@ const FORGET_INTERVAL_MS = 30_000;
 /** How often suspended sessions that hold too much memory are evicted, and kept replies that are over forgotten. */
 const SWEEP_INTERVAL_MS = 1_000;
 
-class SessionServer implements Server, ConnectionHost {
-  readonly options: ConnectionHost['options'];
+class SessionServer implements Server, RestoringHost {
+  readonly options: RestoringHost['options'];
   readonly #offered: OfferedOptions;
   readonly #endpoints = new Map<string, ServerEndpoint>();
   /** The same sessions as the application sees them. */
-  readonly sessions = new Map<string, Session>();
+  readonly sessions = new Map<string, ServerSession>();
   /** The sessions that began on each connection, including those that are not established yet. */
   readonly #connections = new Set<ServerEndpoint>();
   readonly #upgrades: Upgrades;
@@ -116,6 +116,12 @@ class SessionServer implements Server, ConnectionHost {
       quotas: this.#quotas,
       refusal: () => this.admitPassed(),
       find: (sessionId) => this.find(sessionId),
+      moving: {
+        sessions: this.#endpoints,
+        canMove: (session) => this.#directory?.agentOf(session) === undefined,
+        run: (session) => this.#run(session),
+        restore: (bytes, sessionId, lead) => RestoredSession.of(this, bytes, sessionId, lead),
+      },
       onPassed: (wire, request, ticket) =>
         this.#begin(wire, { ip: ticket.ip, request, ticket }, ticket.subprotocol, undefined),
     });
@@ -135,6 +141,7 @@ class SessionServer implements Server, ConnectionHost {
     this.#upgrades = new Upgrades({
       options: this.options,
       connect: (address) => this.#quotas.connect(address, systemClock.now()),
+      retryElsewhere: () => (this.leader?.moves.hasTargets ? this.admitPassed()?.retryAfterMs : undefined),
       onWire: (wire, peer, subprotocol, refusal) => this.#begin(wire, peer, subprotocol, refusal),
     });
     const agents = createAgents(this.options);
@@ -193,10 +200,13 @@ class SessionServer implements Server, ConnectionHost {
     const sessions = this.#endpoints.size;
     logger.info({ event: 'server.draining', sessions, timeoutMs, returnWithinMs }, 'draining');
     this.#returnWithinMs = returnWithinMs;
-    this.#drain = new Drain(this.#endpoints, this.#replies, returnWithinMs, Date.now() + timeoutMs);
-    this.leader?.leave();
+    const { leader } = this;
+    const deadline = Date.now() + timeoutMs;
+    this.#drain = new Drain(this.#endpoints, this.#replies, returnWithinMs, deadline, leader?.moves);
+    const isAnnounced = leader?.drain(deadline);
+    leader?.leave();
     if (releasePort) this.#stopListening();
-    this.#drained = this.#drain.run(timeoutMs).then((result) => {
+    this.#drained = this.#drain.run(timeoutMs, isAnnounced).then((result) => {
       this.#stopListening();
       logger.info({ event: 'server.drained', ...result }, 'drained');
       return result;
@@ -208,6 +218,7 @@ class SessionServer implements Server, ConnectionHost {
     this.#isClosing = true;
     const closed = this.#stopListening();
     this.leader?.leave();
+    await this.leader?.moves.close();
     await Promise.all(
       [...this.#connections].map((session) =>
         session.hasWire
@@ -239,6 +250,15 @@ class SessionServer implements Server, ConnectionHost {
 
   admitPassed(): Refusal | undefined {
     return this.#isClosing || this.#isDraining ? drainingRefusal(this.#returnWithinMs) : undefined;
+  }
+
+  admitLed(): Refusal | undefined {
+    return this.#isClosing ? drainingRefusal(this.#returnWithinMs) : undefined;
+  }
+
+  admitMoved(address: string, principal: string | undefined, isLed: boolean): void {
+    const refused = this.#quotas.admitMoved(address, principal, isLed, systemClock.now());
+    if (refused !== undefined) throw new ProtocolError('rate_limited', refused.message);
   }
 
   onHello(session: ServerEndpoint): void {
@@ -287,12 +307,25 @@ class SessionServer implements Server, ConnectionHost {
   onReady(session: ServerEndpoint): void {
     this.#handshakes.delete(session);
     this.#observation.metrics?.handleAccepted(false);
+    this.#establish(session);
+  }
+
+  onRestored(session: ServerEndpoint): void {
+    this.#connections.add(session);
+    this.#sweep.add(session);
+    this.#establish(session);
+  }
+
+  #establish(session: ServerEndpoint): void {
     this.#endpoints.set(session.id, session);
     this.sessions.set(session.id, session.session);
     this.#directory?.join(session);
-    if (session.hasEnded) return;
+    if (!session.hasEnded) this.#run(session);
+  }
+
+  #run(session: ServerEndpoint): void {
     const { onSession, logger } = this.options;
-    if (onSession !== undefined) guardLater(session, runOnSession(session, onSession, logger));
+    if (onSession !== undefined) startOnSession(session, onSession, logger);
   }
 
   onWireLost(session: ServerEndpoint): void {
@@ -319,7 +352,7 @@ class SessionServer implements Server, ConnectionHost {
     if (!isEstablished) return;
     this.#endpoints.delete(session.id);
     this.sessions.delete(session.id);
-    const reason = error?.code ?? 'closed';
+    const reason = session.hasMoved ? 'moved' : (error?.code ?? 'closed');
     this.#observation.metrics?.handleEnded(reason);
     const fields = { event: 'session.ended', session: session.id, reason };
     const { unknownMessages } = session.core;

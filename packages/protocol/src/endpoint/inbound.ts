@@ -67,9 +67,35 @@ export class Inbound {
     }
   }
 
-  /** Answers a received request with the given handler. */
-  async answer(streamId: number, body: ReceivedBody, handler: OwnHandler): Promise<void> {
-    await this.#getResponder().run(streamId, createMessage(body, this.#outbound.coder), handler, true);
+  /**
+   * Answers a received request with the given handler.
+   *
+   * @param told if another process can answer it from the beginning: what the reply has told so far, as JSON.
+   */
+  async answer(
+    streamId: number,
+    body: ReceivedBody,
+    handler: OwnHandler,
+    told?: (() => string) | undefined,
+  ): Promise<void> {
+    const restart = told && { body, told };
+    await this.#getResponder().run(
+      streamId,
+      createMessage(body, this.#outbound.coder),
+      handler,
+      true,
+      restart,
+    );
+  }
+
+  /** No handler runs that has to end here, and no body waits for memory. */
+  get isIdle(): boolean {
+    return this.#responder?.isIdle !== false && this.#intake?.isEmpty !== false;
+  }
+
+  /** The handlers; `undefined` before the first request. */
+  get responder(): Responder | undefined {
+    return this.#responder;
   }
 
   /** Stops the handlers except those that run to completion. */

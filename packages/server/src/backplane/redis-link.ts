@@ -8,9 +8,22 @@ import {
   ENGINE_TIMEOUT_MS,
   type ListedNode,
   type NodeList,
+  type SessionMove,
+  type SessionRecord,
 } from './backplane.js';
 import type { RedisCommands } from './redis-client.js';
-import { AGENTS, CHANGES, FIND, PUT_AGENT, RENEW, type Script, WITHDRAW } from './scripts.js';
+import {
+  AGENTS,
+  CHANGES,
+  FIND,
+  FIND_SESSION,
+  KEEP_SESSION,
+  MOVE_SESSION,
+  PUT_AGENT,
+  RENEW,
+  type Script,
+  WITHDRAW,
+} from './scripts.js';
 
 /** Commands that may be unanswered, also beyond their time; with more, none is sent. Renewals have a share of their own. */
 const MAX_SEARCHES = 64;
@@ -21,6 +34,9 @@ interface Lane {
   unanswered: number;
 }
 const MAX_PUTS = 64;
+const MAX_MOVES = 128;
+/** Records that are kept with one write. */
+const KEEP_BATCH = 64;
 /** How often Redis is asked for changes of agents, in milliseconds. A client that others use as well cannot block. */
 const POLL_MS = 100;
 const MAX_POLLS = 5;
@@ -37,9 +53,12 @@ export class RedisLink implements BackplaneLink {
   readonly #searches: Lane = { max: MAX_SEARCHES, unanswered: 0 };
   readonly #others: Lane = { max: MAX_OTHERS, unanswered: 0 };
   readonly #puts: Lane = { max: MAX_PUTS, unanswered: 0 };
+  readonly #moves: Lane = { max: MAX_MOVES, unanswered: 0 };
+  readonly #prefix: string;
 
   /** @param prefix of every key. */
   constructor(prefix: string, open: () => Promise<RedisCommands>) {
+    this.#prefix = prefix;
     this.#keys = [`${prefix}:nodes`];
     this.#agentKeys = [`${prefix}:{agents}`, `${prefix}:{agents}:log`];
     this.#open = open;
@@ -118,6 +137,40 @@ export class RedisLink implements BackplaneLink {
   get #present(): string {
     const { incarnation = '', until = 0 } = this.#announced ?? {};
     return performance.now() < until ? incarnation : '';
+  }
+
+  async moveSession(sessionId: string, { from, epoch, to, ttlMs }: SessionMove): Promise<SessionRecord> {
+    const args = [from, String(epoch), to, String(ttlMs)];
+    const record = recordOf(await this.#run(this.#moves, MOVE_SESSION, this.#keysOf(sessionId), ...args));
+    if (record !== undefined) return record;
+    throw new ProtocolError('connection_failed', 'Redis: the record of a session is not one of a session');
+  }
+
+  async findSession(sessionId: string): Promise<SessionRecord | undefined> {
+    return recordOf(await this.#run(this.#searches, FIND_SESSION, this.#keysOf(sessionId)));
+  }
+
+  async keepSessions(
+    owner: string,
+    epochs: ReadonlyMap<string, number>,
+    ttlMs: number,
+  ): Promise<readonly string[]> {
+    const lost: string[] = [];
+    const all = [...epochs];
+    for (let i = 0; i < all.length; i += KEEP_BATCH) {
+      // The client writes the commands of one turn together.
+      const keep = all.slice(i, i + KEEP_BATCH).map(async ([sessionId, epoch]) => {
+        const args = [owner, String(epoch), String(ttlMs)];
+        const answer = await this.#run(this.#moves, KEEP_SESSION, this.#keysOf(sessionId), ...args);
+        if (Number(answer) === 0) lost.push(sessionId);
+      });
+      await Promise.all(keep);
+    }
+    return lost;
+  }
+
+  #keysOf(sessionId: string): readonly [string] {
+    return [`${this.#prefix}:{${sessionId}}`];
   }
 
   async close(): Promise<void> {
@@ -226,6 +279,14 @@ function failed(cause: unknown): Error {
 
 function unsuitable(message: string, cause?: unknown): ProtocolError {
   return new ProtocolError('unsupported', message, { cause });
+}
+
+/** `undefined` if there is none, or something that no node has written. */
+function recordOf(reply: unknown): SessionRecord | undefined {
+  const [owner, epoch] = Array.isArray(reply) ? (reply as unknown[]) : [];
+  const number = Number(epoch);
+  if (typeof owner !== 'string' || !Number.isSafeInteger(number) || number < 0) return undefined;
+  return { owner, epoch: number };
 }
 
 function entryOf(text: string): AgentEntry | undefined {

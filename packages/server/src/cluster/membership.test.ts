@@ -47,6 +47,9 @@ class Engine implements Backplane {
       putAgent: async () => ({ isDone: true, position: 0 }),
       agents: async () => ({ agents: new Map(), position: 0 }),
       changes: async () => [],
+      moveSession: async (_sessionId, { to, epoch }) => ({ owner: to, epoch: epoch + 1 }),
+      findSession: async () => undefined,
+      keepSessions: async () => [],
       close: async () => {},
     };
   }

@@ -14,8 +14,9 @@ import { repeat } from '../repeat.js';
 import { ABANDONED, type Answer, Ask } from './ask.js';
 import { Lead } from './lead.js';
 import { type KnownNode, Membership } from './membership.js';
+import { Moves, type MovingHost } from './moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
-import { PEER_PATH, PeerPort, RELAY_PATH, TICKET_SCHEME } from './peer-port.js';
+import { MOVE_PATH, PEER_PATH, PeerPort, RELAY_PATH, TICKET_SCHEME } from './peer-port.js';
 import { RELAY_SUBPROTOCOL, RelayPeers, relayWebSocket } from './relay-peers.js';
 import { Roster } from './roster.js';
 import { digestOf, isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
@@ -44,9 +45,9 @@ export interface Leader {
   /**
    * Leads a connection to the node that has its session.
    *
-   * @returns `done` if it is led or closed; else why not, and whether the client may begin a new session. Never rejects.
+   * @returns `done` if it is led or closed; `here` if the session has come to this node; else why not, and whether the client may begin a new session. Never rejects.
    */
-  lead(request: LeadRequest): Promise<'done' | ResumeRefusal | Refusal>;
+  lead(request: LeadRequest): Promise<'done' | 'here' | ResumeRefusal | Refusal>;
 }
 
 export interface ClusterHost {
@@ -57,10 +58,13 @@ export interface ClusterHost {
   /** A connection that was counted is over. */
   releaseLed(address: string): void;
   find(sessionId: string): object | undefined;
+  readonly moving: MovingHost;
   /** Another node passes a connection on. */
   onPassed(wire: ServerWire, request: IncomingMessage, ticket: Ticket): void;
 }
 
+/** How often a session may have moved while it is looked for. */
+const MAX_HOPS = 3;
 /** A client that must try again, in milliseconds. */
 const RETRY_MS = 250;
 const TICK_MS = 1_000;
@@ -78,6 +82,7 @@ export class ClusterNode implements Leader {
   readonly #membership: Membership;
   readonly #leads = new Set<Lead>();
   readonly #silent = new Set<string>();
+  readonly moves: Moves;
   #relayed: { readonly peers: RelayPeers; readonly roster: Roster } | undefined;
   #port: PeerPort | undefined;
   #isClosed = false;
@@ -99,6 +104,29 @@ export class ClusterNode implements Leader {
       logger: this.#logger,
       refusalOf: (node) => this.#refusalOf(node),
     });
+    this.moves = new Moves({
+      incarnation,
+      backplane,
+      host: host.moving,
+      memory: host.memory,
+      limits: host.options.limits,
+      timers: host.options.timers,
+      logger: this.#logger,
+      leads: this.#leads,
+      nodes: () => this.#membership.others,
+      dialing: (target) => this.#dialing(target, MOVE_PATH, this.#tickets.issueMove(target.incarnation)),
+    });
+  }
+
+  /** How another node is reached for what is between nodes. */
+  #dialing({ address }: KnownNode, path: string, ticket: string) {
+    return {
+      ...relayWebSocket(this.#webSocket, this.#host.options.limits),
+      url: `${address.replace(/\/$/, '')}${path}`,
+      subprotocol: RELAY_SUBPROTOCOL,
+      headers: { authorization: `${TICKET_SCHEME} ${ticket}` },
+      tls: clientSide(this.#options.tls),
+    };
   }
 
   /** Other nodes know of this one. */
@@ -123,7 +151,6 @@ export class ClusterNode implements Leader {
     const { options, memory } = this.#host;
     const { limits, logger, agents } = options;
     const isNodeAlive = (incarnation: string) => this.#membership.isAlive(incarnation);
-    const webSocket = relayWebSocket(this.#webSocket, limits);
     const peers = new RelayPeers({
       options,
       memory,
@@ -133,13 +160,7 @@ export class ClusterNode implements Leader {
       locate: async (incarnation) =>
         this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation)),
       isNodeAlive,
-      dialing: ({ incarnation, address }) => ({
-        ...webSocket,
-        url: `${address.replace(/\/$/, '')}${RELAY_PATH}`,
-        subprotocol: RELAY_SUBPROTOCOL,
-        headers: { authorization: `${TICKET_SCHEME} ${this.#tickets.issueRelay(incarnation)}` },
-        tls: clientSide(this.#options.tls),
-      }),
+      dialing: (node) => this.#dialing(node, RELAY_PATH, this.#tickets.issueRelay(node.incarnation)),
     });
     const roster = new Roster({
       link: this.#options.backplane.connect(),
@@ -177,6 +198,12 @@ export class ClusterNode implements Leader {
         accept: (ticket) => this.#tickets.acceptRelay(ticket),
         onWire: (wire, source) => this.#relayed?.peers.accept(wire, source),
       },
+      move: {
+        adapter: createWebSocketAdapter(relayWebSocket(this.#webSocket, this.#host.options.limits)),
+        accept: (ticket) => this.#tickets.acceptMove(ticket),
+        onWire: (wire, source) => this.moves.accept(wire, source),
+      },
+      isArriving: (sessionId) => this.moves.isArriving(sessionId),
       hasSession: (sessionId) => this.#host.find(sessionId) !== undefined,
       onWire: (wire, request, ticket) => this.#host.onPassed(wire, request, ticket),
     });
@@ -202,9 +229,16 @@ export class ClusterNode implements Leader {
 
   #tick(): void {
     this.#tickets.sweep();
+    this.moves.handleTick();
     for (const lead of this.#leads) lead.handleTick();
     this.#relayed?.roster.handleTick();
     this.#relayed?.peers.handleTick();
+  }
+
+  /** Sessions go to other nodes from now on, if there are any that take them. Never rejects. @param deadline Unix milliseconds. */
+  async drain(deadline: number): Promise<void> {
+    await this.#membership.announceDraining();
+    this.moves.start(deadline);
   }
 
   /** Ends the connections that are led from here, so that their clients come back to other nodes. */
@@ -217,6 +251,7 @@ export class ClusterNode implements Leader {
     this.#isClosed = true;
     this.leave();
     this.#stopTicks();
+    await this.moves.close();
     await this.#relayed?.roster.stop();
     this.#relayed?.peers.close();
     await this.#membership.stop();
@@ -224,15 +259,26 @@ export class ClusterNode implements Leader {
     this.#port = undefined;
   }
 
-  async lead(request: LeadRequest): Promise<'done' | ResumeRefusal | Refusal> {
-    let owner: KnownNode | undefined;
+  async lead(request: LeadRequest): Promise<'done' | 'here' | ResumeRefusal | Refusal> {
     try {
-      owner = await this.#ownerOf(request.sessionId);
+      let owner = await this.#ownerOf(request.sessionId);
+      for (let hop = 0; hop <= MAX_HOPS; hop++) {
+        const outcome = owner === undefined ? UNKNOWN : await this.#leadTo(owner, request);
+        if (outcome !== UNKNOWN) return outcome;
+        // It may have moved.
+        const next = await this.moves.find(request.sessionId);
+        if (next === undefined || next === owner?.incarnation) return UNKNOWN;
+        if (next === this.incarnation) return this.moves.isArriving(request.sessionId) ? BUSY : 'here';
+        owner = this.#membership.get(next) ?? (await this.#membership.find(next));
+      }
+      return BUSY;
     } catch {
       // The membership has logged that the engine does not answer.
       return BUSY;
     }
-    if (owner === undefined) return ResumeRefusal.UNKNOWN_SESSION;
+  }
+
+  async #leadTo(owner: KnownNode, request: LeadRequest): Promise<'done' | ResumeRefusal | Refusal> {
     if (request.signal.aborted) return 'done';
     const address = addressKey(request.origin.ip);
     const refused = this.#host.admitLed(address);
@@ -300,6 +346,8 @@ export class ClusterNode implements Leader {
       memory,
       logger: this.#logger,
       sessionId,
+      owner: incarnation,
+      origin,
       onOver: () => {
         this.#leads.delete(lead);
         release();
@@ -343,6 +391,8 @@ export class ClusterNode implements Leader {
       : 'has an address that is neither wss: nor on this machine';
   }
 }
+
+const UNKNOWN = ResumeRefusal.UNKNOWN_SESSION;
 
 const BUSY: Refusal = {
   code: 'SERVER_BUSY',

@@ -1,4 +1,5 @@
 import { isProtocolError, ProtocolError } from '../../base/errors.js';
+import type { ReceivedBody } from '../../codec/body.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
 import { loggable } from '../loggable.js';
@@ -98,6 +99,14 @@ export interface ResponderOptions extends Omit<AnswerOptions, 'handler'> {
 interface Running {
   readonly controller: AbortController;
   runsToCompletion: boolean;
+  readonly restart: Restart | undefined;
+}
+
+/** A request of a handler that can be answered from the beginning by another process, and what that has to know. */
+export interface Restart {
+  readonly body: ReceivedBody;
+  /** What its reply has told the requester, as JSON. */
+  readonly told: () => string;
 }
 
 /** Answers the requests of one session with handlers. */
@@ -115,8 +124,9 @@ export class Responder {
     message: ReceivedMessage,
     handler: OwnHandler | undefined,
     isOwn = false,
+    restart?: Restart,
   ): Promise<void> {
-    const running: Running = { controller: new AbortController(), runsToCompletion: false };
+    const running: Running = { controller: new AbortController(), runsToCompletion: false, restart };
     this.#running.set(streamId, running);
     const { core, pump, session, logger } = this.#options;
     // The handler takes the request now.
@@ -142,6 +152,30 @@ export class Responder {
     reason: ProtocolError = new ProtocolError('cancelled', 'the requester cancelled', { side: 'remote' }),
   ): void {
     this.#running.get(streamId)?.controller.abort(reason);
+  }
+
+  /** Whether no handler runs but those that can be started again elsewhere. */
+  get isIdle(): boolean {
+    return [...this.#running.values()].every(({ restart }) => restart !== undefined);
+  }
+
+  /** The requests of the handlers that can be started again elsewhere, by stream. */
+  get restarts(): readonly (readonly [streamId: number, restart: Restart])[] {
+    return [...this.#running].flatMap(([streamId, { restart }]) =>
+      restart ? [[streamId, restart] as const] : [],
+    );
+  }
+
+  /** Fails the replies of all handlers but those that can be started again elsewhere, and stops these handlers. */
+  fail(reason: ProtocolError): void {
+    const { core, pump } = this.#options;
+    for (const [streamId, { controller, restart }] of [...this.#running]) {
+      if (restart !== undefined) continue;
+      this.#running.delete(streamId);
+      core.channel.fail(streamId, reason);
+      controller.abort(reason);
+    }
+    pump();
   }
 
   /** Stops all handlers except those that run to completion. */

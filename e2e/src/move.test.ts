@@ -1,0 +1,202 @@
+import type { Session } from '@parlance/client';
+import { memoryCluster, type Server, type ServerOptions } from '@parlance/server';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createCuttingProxy } from './cutting-proxy.js';
+import { createPeers, pause } from './peers.js';
+
+/** Sessions that go from node to node while their clients use them. */
+
+let peers = createPeers();
+let cluster = memoryCluster();
+beforeEach(() => {
+  cluster = memoryCluster();
+});
+afterEach(async () => {
+  await peers[Symbol.asyncDispose]();
+  peers = createPeers();
+});
+
+const LOGS = process.env['MOVE_LOGS'] !== undefined;
+const logger = (name: string) => {
+  const log = (fields: object, message: string) => {
+    if (LOGS) console.log(name, JSON.stringify(fields), message);
+  };
+  return { debug: log, info: log, warn: log, error: log };
+};
+let nodes = 0;
+const serve = (options: ServerOptions = {}) =>
+  peers.serve({ cluster, logger: logger(`node ${nodes++}`), ...options });
+
+/** A client of the first node whose connection has come back to the second one. */
+async function led(options: ServerOptions, count = 2) {
+  const servers = await Promise.all(Array.from({ length: count }, () => serve(options)));
+  let target = 0;
+  const proxy = peers.use(await createCuttingProxy(() => servers[target]?.port as number));
+  const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+    reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+  });
+  target = 1;
+  const resumed = new Promise<void>((resolve) => {
+    const stop = session.on('state', (state) => {
+      if (state !== 'established') return;
+      stop();
+      resolve();
+    });
+  });
+  proxy.cut();
+  await resumed;
+  return {
+    servers: servers.map(({ server }) => server),
+    session,
+    proxy,
+    go(to: number) {
+      target = to;
+    },
+  };
+}
+
+/** Says every number that it hears, with the number of those before it that the session has heard. */
+const counting: ServerOptions = {
+  async onSession(session) {
+    for await (const message of session) {
+      const heard = (session.data as number | undefined) ?? 0;
+      session.data = heard + 1;
+      await session.send(`${message.text} after ${heard}`);
+    }
+  },
+  async *onRequest(request, { metadata }) {
+    const { parts = '1', pauseMs = '0' } = metadata as Record<string, string>;
+    for (let i = 0; i < Number(parts); i++) {
+      yield `${i} of ${request.text.slice(0, 8)} ${request.text.length}; `;
+      await pause(Number(pauseMs));
+    }
+  },
+};
+
+/** Uses a session until `isOver`, and returns what was wrong. */
+async function useSession(session: Session, isOver: () => boolean, random: () => number): Promise<string[]> {
+  const faults: string[] = [];
+  let said = 0;
+  let heard = 0;
+  const listen = (async () => {
+    for await (const message of session) {
+      const expected = `${heard} after ${heard}`;
+      if (message.text !== expected) faults.push(`heard ${message.text} and not ${expected}`);
+      heard++;
+      if (isOver() && heard === said) return;
+    }
+  })();
+  const talk = async () => {
+    while (!isOver()) {
+      for (let i = random() * 4; i > 0; i--) await session.send(String(said++));
+      await pause(random() * 8);
+    }
+    await session.send(String(said++));
+  };
+  let asked = 0;
+  const ask = async () => {
+    while (!isOver()) {
+      const parts = Math.floor(random() * 12);
+      const text = `${asked++}`.padStart(8, '0') + 'the same question again and again '.repeat(random() * 300);
+      const expected = Array.from({ length: parts }, (_, i) => `${i} of ${text.slice(0, 8)} ${text.length}; `);
+      let reply = '';
+      const metadata = { parts: String(parts), pauseMs: String(Math.floor(random() * 4)) };
+      for await (const part of session.stream(text, { metadata })) reply += part.text;
+      if (reply !== expected.join('')) faults.push(`reply ${reply} and not ${expected.join('')}`);
+      await pause(random() * 20);
+    }
+  };
+  await Promise.all([talk(), ask(), ask(), listen]);
+  return faults;
+}
+
+const sizes = (servers: readonly Server[]) => servers.map(({ sessions }) => sessions.size);
+
+describe('a session that another node leads', () => {
+  it('goes on there when its own node drains, and the client notices nothing', async () => {
+    const { servers, session, proxy } = await led({
+      async onSession(each) {
+        for await (const message of each) {
+          each.data = [...((each.data as string[] | undefined) ?? []), message.text];
+          await each.send(JSON.stringify({ data: each.data, isMoved: each.isMoved }));
+        }
+      },
+      async *onRequest(request) {
+        yield request.text;
+        yield '!';
+      },
+    });
+    const states: string[] = [];
+    session.on('state', (state) => void states.push(state));
+    const messages = session[Symbol.asyncIterator]();
+    await session.send('one');
+    expect((await messages.next()).value?.json()).toEqual({ data: ['one'], isMoved: false });
+    expect((await session.request('hello')).text).toBe('hello!');
+    const before = proxy.opened;
+    const drained = await servers[0]?.drain({ timeoutMs: 5_000 });
+    expect(drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 1 });
+    expect(sizes(servers)).toEqual([0, 1]);
+    await session.send('two');
+    expect((await messages.next()).value?.json()).toEqual({ data: ['one', 'two'], isMoved: true });
+    expect((await session.request('hello')).text).toBe('hello!');
+    expect([states, proxy.opened]).toEqual([[], before]);
+  });
+});
+
+describe('sessions in use', () => {
+  it.each([1, 2, 3])('lose, double and reorder nothing when they move (%i)', async () => {
+    const servers = await Promise.all([0, 1, 2].map(() => serve(counting)));
+    let from = 0;
+    const proxy = peers.use(await createCuttingProxy(() => servers[from]?.port as number));
+    const options = { reconnect: { minDelayMs: 1, maxDelayMs: 20 } };
+    const sessions = await Promise.all(
+      Array.from({ length: 12 }, () => peers.dial(`ws://127.0.0.1:${proxy.port}/session`, options)),
+    );
+    from = 1;
+    let isOver = false;
+    const used = sessions.map((session) => useSession(session, () => isOver, Math.random));
+    await pause(50 + Math.random() * 50);
+    proxy.cut();
+    await pause(200);
+    const ids = sessions.map(({ id }) => id);
+    const drained = await servers[0]?.server.drain({ timeoutMs: 6_000 });
+    expect(drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 12 });
+    // What has moved is found at its new node, and moves again.
+    from = 2;
+    proxy.cut();
+    await pause(200);
+    expect(await servers[1]?.server.drain({ timeoutMs: 6_000 })).toMatchObject({ moved: 12 });
+    isOver = true;
+    expect((await Promise.all(used)).flat()).toEqual([]);
+    expect(sessions.map(({ id }) => id)).toEqual(ids);
+    expect(servers.map(({ server }) => server.sessions.size)).toEqual([0, 0, 12]);
+  }, 60_000);
+});
+
+describe('a session without a connection', () => {
+  it('waits for its client at another node, and is found there from any', async () => {
+    const servers = await Promise.all([0, 1, 2].map(() => serve(counting)));
+    let to = 0;
+    const proxy = peers.use(await createCuttingProxy(() => servers[to]?.port as number));
+    const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+      reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+    });
+    const { id } = session;
+    const messages = session[Symbol.asyncIterator]();
+    await session.send('0');
+    expect((await messages.next()).value?.text).toBe('0 after 0');
+    proxy.refuse(true);
+    proxy.cut();
+    await expect.poll(() => servers[0]?.server.sessions.get(id)?.state).toBe('suspended');
+    await session.send('1');
+    expect(await servers[0]?.server.drain({ timeoutMs: 5_000 })).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 1 });
+    const parkedAt = servers.findIndex(({ server }) => server.sessions.has(id));
+    expect(parkedAt).toBeGreaterThan(0);
+    // The other node does not have it, and the first one is gone.
+    await servers[0]?.server.close();
+    to = 3 - parkedAt;
+    proxy.refuse(false);
+    expect((await messages.next()).value?.text).toBe('1 after 1');
+    expect(session.id).toBe(id);
+  });
+});
