@@ -167,6 +167,30 @@ for (const name of ['nginx', 'haproxy'] satisfies ProxyName[]) {
       expect(cut).toContain('suspended');
     }, 60_000);
 
+    it('new connections go to the other node while one drains, and what that one began is finished', async () => {
+      const cluster = memoryCluster();
+      const [old, other] = [await startNode(cluster), await startNode(cluster)];
+      await using balancer = await startProxy(name, [old, other]);
+      try {
+        const users: Session[] = [];
+        while (old.server.sessions.size === 0) users.push(await dial(balancer.port));
+        const parts = 150;
+        const replies = users.map((user) => user.request(String(parts)));
+        await expect.poll(() => old.server.sessions.size + other.server.sessions.size).toBe(users.length);
+        const drained = old.server.drain({ timeoutMs: 30_000, returnWithinMs: 0 });
+        // A first attempt is not repeated by the client, so each of them has to find the other node.
+        for (const _ of inOrder(10)) await dial(balancer.port);
+        const due = inOrder(parts)
+          .map((i) => `${i} `)
+          .join('');
+        for (const reply of replies) expect((await reply).text).toBe(due);
+        expect(await drained).toMatchObject({ interrupted: 0, lost: 0 });
+      } finally {
+        await Promise.all(sessions.splice(0).map((session) => session.close()));
+        for (const { server } of [old, other]) await server.close();
+      }
+    });
+
     it('TLS ends at the proxy, and the nodes know it', async () => {
       const { certificate, tlsPort } = proxy;
       const over = (origin: string) => ({ WebSocket: socketWith({ origin }, certificate) });
