@@ -97,8 +97,12 @@ async function useSession(session: Session, isOver: () => boolean, random: () =>
   const ask = async () => {
     while (!isOver()) {
       const parts = Math.floor(random() * 12);
-      const text = `${asked++}`.padStart(8, '0') + 'the same question again and again '.repeat(random() * 300);
-      const expected = Array.from({ length: parts }, (_, i) => `${i} of ${text.slice(0, 8)} ${text.length}; `);
+      const text =
+        `${asked++}`.padStart(8, '0') + 'the same question again and again '.repeat(random() * 300);
+      const expected = Array.from(
+        { length: parts },
+        (_, i) => `${i} of ${text.slice(0, 8)} ${text.length}; `,
+      );
       let reply = '';
       const metadata = { parts: String(parts), pauseMs: String(Math.floor(random() * 4)) };
       for await (const part of session.stream(text, { metadata })) reply += part.text;
@@ -144,33 +148,61 @@ describe('a session that another node leads', () => {
 });
 
 describe('sessions in use', () => {
-  it.each([1, 2, 3])('lose, double and reorder nothing when they move (%i)', async () => {
-    const servers = await Promise.all([0, 1, 2].map(() => serve(counting)));
-    let from = 0;
-    const proxy = peers.use(await createCuttingProxy(() => servers[from]?.port as number));
-    const options = { reconnect: { minDelayMs: 1, maxDelayMs: 20 } };
-    const sessions = await Promise.all(
-      Array.from({ length: 12 }, () => peers.dial(`ws://127.0.0.1:${proxy.port}/session`, options)),
-    );
-    from = 1;
+  it.each([1, 2, 3])(
+    'lose, double and reorder nothing when they move (%i)',
+    async () => {
+      const servers = await Promise.all([0, 1, 2].map(() => serve(counting)));
+      let from = 0;
+      const proxy = peers.use(await createCuttingProxy(() => servers[from]?.port as number));
+      const options = { reconnect: { minDelayMs: 1, maxDelayMs: 20 } };
+      const sessions = await Promise.all(
+        Array.from({ length: 12 }, () => peers.dial(`ws://127.0.0.1:${proxy.port}/session`, options)),
+      );
+      from = 1;
+      let isOver = false;
+      const used = sessions.map((session) => useSession(session, () => isOver, Math.random));
+      await pause(50 + Math.random() * 50);
+      proxy.cut();
+      await pause(200);
+      const ids = sessions.map(({ id }) => id);
+      const drained = await servers[0]?.server.drain({ timeoutMs: 6_000 });
+      expect(drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 12 });
+      // What has moved is found at its new node, and moves again.
+      from = 2;
+      proxy.cut();
+      await pause(200);
+      expect(await servers[1]?.server.drain({ timeoutMs: 6_000 })).toMatchObject({ moved: 12 });
+      isOver = true;
+      expect((await Promise.all(used)).flat()).toEqual([]);
+      expect(sessions.map(({ id }) => id)).toEqual(ids);
+      expect(servers.map(({ server }) => server.sessions.size)).toEqual([0, 0, 12]);
+    },
+    60_000,
+  );
+});
+
+describe('a session that is connected directly', () => {
+  it('opens another connection first, and goes on where that arrives', async () => {
+    const servers = await Promise.all([serve(counting), serve(counting)]);
+    const clients = Array.from({ length: 8 }, async () => {
+      // A balancer that asks the next node if one refuses.
+      const proxy = peers.use(await createCuttingProxy(() => servers[to]?.port as number));
+      return await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, { reconnect: { minDelayMs: 1 } });
+    });
+    let to = 0;
+    const sessions = await Promise.all(clients);
+    const ids = sessions.map(({ id }) => id);
     let isOver = false;
     const used = sessions.map((session) => useSession(session, () => isOver, Math.random));
-    await pause(50 + Math.random() * 50);
-    proxy.cut();
-    await pause(200);
-    const ids = sessions.map(({ id }) => id);
-    const drained = await servers[0]?.server.drain({ timeoutMs: 6_000 });
-    expect(drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 12 });
-    // What has moved is found at its new node, and moves again.
-    from = 2;
-    proxy.cut();
-    await pause(200);
-    expect(await servers[1]?.server.drain({ timeoutMs: 6_000 })).toMatchObject({ moved: 12 });
+    await pause(100);
+    to = 1;
+    const drained = servers[0]?.server.drain({ timeoutMs: 10_000, returnWithinMs: 500 });
+    expect(await drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 8 });
     isOver = true;
     expect((await Promise.all(used)).flat()).toEqual([]);
     expect(sessions.map(({ id }) => id)).toEqual(ids);
-    expect(servers.map(({ server }) => server.sessions.size)).toEqual([0, 0, 12]);
-  }, 60_000);
+    expect(sizes(servers.map(({ server }) => server))).toEqual([0, 8]);
+  }, 30_000);
 });
 
 describe('a session without a connection', () => {
@@ -189,7 +221,12 @@ describe('a session without a connection', () => {
     proxy.cut();
     await expect.poll(() => servers[0]?.server.sessions.get(id)?.state).toBe('suspended');
     await session.send('1');
-    expect(await servers[0]?.server.drain({ timeoutMs: 5_000 })).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 1 });
+    expect(await servers[0]?.server.drain({ timeoutMs: 5_000 })).toEqual({
+      left: 0,
+      interrupted: 0,
+      lost: 0,
+      moved: 1,
+    });
     const parkedAt = servers.findIndex(({ server }) => server.sessions.has(id));
     expect(parkedAt).toBeGreaterThan(0);
     // The other node does not have it, and the first one is gone.

@@ -95,6 +95,32 @@ describe('agents on two nodes', () => {
     expect(lists[1]).toEqual(lists[0]);
   });
 
+  it('keep their addresses while the secret is replaced node by node', async () => {
+    const [old, next] = ['the first secret of two', 'the second secret of two'];
+    const cluster = memoryCluster();
+    const agents = { authorize: () => true };
+    const start = async (secret: readonly string[]) => await node({ cluster, agents, node: { secret } });
+    const stages = [[old], [old, next], [next, old], [next]];
+    let stayed = await start(stages[0] ?? []);
+    const addresses = new Set<string>();
+    for (const stage of stages.slice(1)) {
+      const replaced = await start(stage);
+      const worker = await agent(stayed.port, 'other/worker', { onRequest: ({ text }) => `done ${text}` });
+      const asker = await agent(replaced.port, 'acme/asker');
+      const find = async () =>
+        (await asker.agents()).list.map(({ address }) => address).filter((name) => name.startsWith('~'));
+      await expect.poll(find).toHaveLength(1);
+      const [address = ''] = await find();
+      addresses.add(address);
+      expect((await asker.request('it', { to: address })).text).toBe('done it');
+      await worker.close();
+      await asker.close();
+      await stayed.server.close();
+      stayed = replaced;
+    }
+    expect(addresses.size).toBe(1);
+  });
+
   it('take an agent ID over from the other node', async () => {
     const { near, far } = await pair();
     const older = await agent(near.port, 'acme/worker', { onRequest: () => 'old' });

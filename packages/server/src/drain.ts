@@ -1,4 +1,4 @@
-import { CloseCode, CloseReason, type GoAwayPayload, ProtocolError } from '@parlance/protocol';
+import { CloseCode, CloseReason, Extension, type GoAwayPayload, ProtocolError } from '@parlance/protocol';
 import { assertOptions } from '@parlance/protocol/internal';
 import type { Refusal } from './admission/admission.js';
 import type { Moves } from './cluster/moves.js';
@@ -135,8 +135,11 @@ export class Drain {
 
   /** A session that another node leads here goes on there, and so does one without a connection: its client need not know. */
   #sayFarewell(session: ServerEndpoint): void {
-    const isMoving = this.#moves?.hasTargets === true && (session.ledBy !== undefined || !session.hasWire);
-    if (!isMoving) session.sendGoAway(this.#goAway(returnDelay(this.#returnWithinMs)));
+    const isMoving = this.#moves?.hasTargets === true;
+    if (isMoving && (session.ledBy !== undefined || !session.hasWire)) return;
+    const goAway = this.#goAway(returnDelay(this.#returnWithinMs));
+    const comesBack = isMoving && session.negotiated.extensions[Extension.MOVE] !== undefined;
+    session.sendGoAway(comesBack ? { ...goAway, move: true } : goAway);
   }
 
   #emptyWithin(timeoutMs: number): Promise<void> {

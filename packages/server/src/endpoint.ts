@@ -128,7 +128,7 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
 
   /** Tells the client that the server drains. */
   sendGoAway(payload: GoAwayPayload): void {
-    this.hasFarewell = true;
+    if (payload.move !== true) this.hasFarewell = true;
     this.command((core, now) => core.sendGoAway(payload, now));
   }
 
@@ -157,19 +157,10 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
     guard(this, () => this.perform(command));
   }
 
-  /**
-   * Answers a received request with a handler of the server's. Never rejects.
-   *
-   * @param told if another node can answer it from the beginning: what the reply has told so far, as JSON.
-   */
-  async answer(
-    streamId: number,
-    body: ReceivedBody,
-    handler: OwnHandler,
-    told?: (() => string) | undefined,
-  ): Promise<void> {
+  /** Answers a received request with a handler of the server's. Never rejects. */
+  async answer(streamId: number, body: ReceivedBody, handler: OwnHandler): Promise<void> {
     try {
-      await this.inbound.answer(streamId, body, handler, told);
+      await this.inbound.answer(streamId, body, handler);
     } catch (error) {
       this.crash(error);
     }
@@ -218,10 +209,14 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
     return { received: received.wireBytes - before.received, sent: sent.wireBytes - before.sent };
   }
 
-  /** The session could move now: apart from `onSession`, nothing in this process has to do with it. */
-  get isQuiet(): boolean {
-    if (this.hasEnded || this.#isFrozen || this.relayed > 0 || this.scanner?.isIdle === false) return false;
-    return this.mailbox instanceof MovableMailbox && this.isCalm && this.core.canSnapshot;
+  /**
+   * The session could move now: apart from `onSession`, nothing in this process has to do with it.
+   *
+   * @param isLeft whether the handler of a stream goes on elsewhere.
+   */
+  isQuiet(isLeft: (streamId: number) => boolean): boolean {
+    if (this.hasEnded || this.#isFrozen || this.scanner?.isIdle === false) return false;
+    return this.mailbox instanceof MovableMailbox && this.isCalm(isLeft) && this.core.canSnapshot;
   }
 
   /** Asks `onSession` to return. */
@@ -241,8 +236,12 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   }
 
   /** Fails the replies of handlers that have not ended, and stops these handlers. */
-  failReplies(reason: ProtocolError): void {
-    guard(this, () => this.inbound.responder?.fail(reason));
+  failReplies(reason: ProtocolError, isLeft: (streamId: number) => boolean): void {
+    guard(this, () => {
+      const { responder } = this.inbound;
+      for (const streamId of [...(responder?.streams ?? [])])
+        if (!isLeft(streamId)) responder?.fail(streamId, reason);
+    });
   }
 
   /** Closes the connection; another one may resume the session. */

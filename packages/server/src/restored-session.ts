@@ -7,6 +7,7 @@ import {
 } from '@parlance/protocol/internal';
 import { countedPrincipal } from './admission/authentication.js';
 import { renew, setOrigin } from './admission/renewal.js';
+import type { AgentMoves, AgentState } from './agents/moves.js';
 import type { Lead } from './cluster/lead.js';
 import { decodeMoved, type MovedSession } from './cluster/moved-session.js';
 import type { MovedHere } from './cluster/moves.js';
@@ -19,8 +20,9 @@ import { type ConnectionHost, SessionSettings } from './session-settings.js';
 export interface RestoringHost extends ConnectionHost {
   /** Counts the session, or throws why it is refused. */
   admitMoved(address: string, principal: string | undefined, isLed: boolean): void;
-  /** The session is here from now on. */
-  onRestored(session: ServerEndpoint): void;
+  /** The session is here from now on. @param adopt makes it the agent that it was. */
+  onRestored(session: ServerEndpoint, adopt: () => void): void;
+  readonly agentMoves: AgentMoves | undefined;
 }
 
 /** A session waits for the loop, and a connection is not read meanwhile. This one may have none. */
@@ -35,6 +37,7 @@ export class RestoredSession extends SessionSettings implements MovedHere {
   readonly #address: string;
   readonly #principal: string | undefined;
   #isAdmitted = false;
+  readonly #agent: AgentState | undefined;
 
   /**
    * @param epoch of its record.
@@ -47,6 +50,7 @@ export class RestoredSession extends SessionSettings implements MovedHere {
     this.core = restoreSession(host.sessionOptions(subprotocol), moved.core, systemClock.now());
     if (this.core.id !== moved.id || (this.core.state === 'suspended') !== (lead === undefined))
       throw new ProtocolError('bad_message', 'the snapshot is not that of the session');
+    this.#agent = moved.agent === undefined ? undefined : host.agentMoves?.read(moved.agent);
     this.#address = addressKey(lead?.origin.ip ?? ip);
     this.#principal = countedPrincipal(principal, host.options);
     const key = this.#principal === undefined ? `address ${this.#address}` : `principal ${this.#principal}`;
@@ -94,8 +98,10 @@ export class RestoredSession extends SessionSettings implements MovedHere {
     session.mailbox.push(message);
   }
 
-  begin(lead: Lead | undefined): void {
-    this.host.onRestored(this.session);
+  begin(lead: Lead | undefined, from: string): void {
+    const { session } = this;
+    const agent = this.#agent;
+    this.host.onRestored(session, () => agent && this.host.agentMoves?.adopt(session, agent, from));
     lead?.handOver(this.session);
     this.session.handleTick();
   }

@@ -13,6 +13,7 @@ import {
   attempt,
   createSweep,
   type EventRoute,
+  guard,
   loggable,
   MemoryBudget,
   type ReplyKeeper,
@@ -22,9 +23,10 @@ import {
 import type { Refusal } from './admission/admission.js';
 import { warnIfLocal } from './admission/authentication.js';
 import { Handshakes } from './admission/handshakes.js';
-import { Quotas } from './admission/quotas.js';
+import { ServerAdmission } from './admission/server-admission.js';
 import { createAgents } from './agents/create.js';
 import type { Directory } from './agents/directory.js';
+import type { AgentMoves } from './agents/moves.js';
 import type { Relay } from './agents/relay.js';
 import type { RelayStats } from './agents/transit.js';
 import type { Listening, Server } from './api.js';
@@ -67,7 +69,7 @@ const FORGET_INTERVAL_MS = 30_000;
 /** How often suspended sessions that hold too much memory are evicted, and kept replies that are over forgotten. */
 const SWEEP_INTERVAL_MS = 1_000;
 
-class SessionServer implements Server, RestoringHost {
+class SessionServer extends ServerAdmission implements Server, RestoringHost {
   readonly options: RestoringHost['options'];
   readonly #offered: OfferedOptions;
   readonly #endpoints = new Map<string, ServerEndpoint>();
@@ -81,7 +83,6 @@ class SessionServer implements Server, RestoringHost {
   readonly #directory: Directory | undefined;
   readonly #relay: Relay | undefined;
   readonly #replies: Replies;
-  readonly #quotas: Quotas;
   readonly #handshakes: Handshakes<ServerEndpoint>;
   readonly #totals = new Totals();
   readonly #observation: Observation;
@@ -90,6 +91,7 @@ class SessionServer implements Server, RestoringHost {
   /** The memory of all sessions together. */
   readonly memory: MemoryBudget;
   readonly leader: ClusterNode | undefined;
+  readonly agentMoves: AgentMoves | undefined;
   #listener: Listener | undefined;
   #loading: Promise<void> | undefined;
   #isLoaded = false;
@@ -101,24 +103,27 @@ class SessionServer implements Server, RestoringHost {
   #stops: readonly (() => void)[] = [];
 
   constructor(options: ServerOptions) {
-    this.options = resolveServerOptions(options);
-    const { limits, timers, onRequest } = this.options;
+    const resolved = resolveServerOptions(options);
+    const { limits, timers, onRequest } = resolved;
+    super(limits);
+    this.options = resolved;
     this.#offered = new OfferedOptions(this.options);
     const onOver = () => this.#drain?.handleEnded();
     this.#replies = new Replies({ options: this.options, now: Date.now, onOver });
     this.loop = createLoopShares(this.options.loopShare);
     this.memory = new MemoryBudget(this.options.processMemory);
-    this.#quotas = new Quotas(limits);
     this.#handshakes = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
+    const agents = createAgents(this.options);
+    this.agentMoves = agents?.moves;
     this.leader = joinCluster({
       options: this.options,
       memory: this.memory,
-      quotas: this.#quotas,
+      quotas: this.quotas,
       refusal: () => this.admitPassed(),
       find: (sessionId) => this.find(sessionId),
       moving: {
         sessions: this.#endpoints,
-        canMove: (session) => this.#directory?.agentOf(session) === undefined,
+        agents: agents?.moves,
         run: (session) => this.#run(session),
         restore: (bytes, sessionId, lead) => RestoredSession.of(this, bytes, sessionId, lead),
       },
@@ -140,11 +145,10 @@ class SessionServer implements Server, RestoringHost {
     this.#sweep = createSweep(sweepInterval(timers));
     this.#upgrades = new Upgrades({
       options: this.options,
-      connect: (address) => this.#quotas.connect(address, systemClock.now()),
+      connect: (address) => this.quotas.connect(address, systemClock.now()),
       retryElsewhere: () => (this.leader?.moves.hasTargets ? this.admitPassed()?.retryAfterMs : undefined),
       onWire: (wire, peer, subprotocol, refusal) => this.#begin(wire, peer, subprotocol, refusal),
     });
-    const agents = createAgents(this.options);
     this.#directory = agents?.directory;
     this.#relay = agents?.relay;
     if (agents !== undefined) this.leader?.relay(agents, (sessionId) => this.find(sessionId));
@@ -243,11 +247,6 @@ class SessionServer implements Server, RestoringHost {
 
   // --- as the host of connections
 
-  admit(address: string, principal: string | undefined): Refusal | undefined {
-    const refused = this.admitPassed() ?? joiningRefusal(this.leader);
-    return refused ?? this.#quotas.admit(address, principal, systemClock.now());
-  }
-
   admitPassed(): Refusal | undefined {
     return this.#isClosing || this.#isDraining ? drainingRefusal(this.#returnWithinMs) : undefined;
   }
@@ -256,25 +255,8 @@ class SessionServer implements Server, RestoringHost {
     return this.#isClosing ? drainingRefusal(this.#returnWithinMs) : undefined;
   }
 
-  admitMoved(address: string, principal: string | undefined, isLed: boolean): void {
-    const refused = this.#quotas.admitMoved(address, principal, isLed, systemClock.now());
-    if (refused !== undefined) throw new ProtocolError('rate_limited', refused.message);
-  }
-
   onHello(session: ServerEndpoint): void {
     this.#handshakes.handleHello(session);
-  }
-
-  checkAttempt(address: string, isNew: boolean): Refusal | undefined {
-    return this.#quotas.checkAttempt(address, isNew, systemClock.now());
-  }
-
-  onFailure(address: string): void {
-    this.#quotas.fail(address, systemClock.now());
-  }
-
-  release(address: string, principal: string | undefined): void {
-    this.#quotas.release(address, principal);
   }
 
   sessionOptions(subprotocol: Subprotocol): SessionOptions {
@@ -307,19 +289,19 @@ class SessionServer implements Server, RestoringHost {
   onReady(session: ServerEndpoint): void {
     this.#handshakes.delete(session);
     this.#observation.metrics?.handleAccepted(false);
-    this.#establish(session);
+    this.#establish(session, () => this.#directory?.join(session));
   }
 
-  onRestored(session: ServerEndpoint): void {
+  onRestored(session: ServerEndpoint, adopt: () => void): void {
     this.#connections.add(session);
     this.#sweep.add(session);
-    this.#establish(session);
+    this.#establish(session, adopt);
   }
 
-  #establish(session: ServerEndpoint): void {
+  #establish(session: ServerEndpoint, join: () => void): void {
     this.#endpoints.set(session.id, session);
     this.sessions.set(session.id, session.session);
-    this.#directory?.join(session);
+    guard(session, join);
     if (!session.hasEnded) this.#run(session);
   }
 
@@ -424,7 +406,7 @@ class SessionServer implements Server, RestoringHost {
     this.#isLoaded = true;
     const { logger } = this.options;
     this.#stops = [
-      repeat(FORGET_INTERVAL_MS, () => this.#quotas.sweep(systemClock.now()), logger),
+      repeat(FORGET_INTERVAL_MS, () => this.quotas.sweep(systemClock.now()), logger),
       repeat(SWEEP_INTERVAL_MS, () => this.memory.sweep(systemClock.now()), logger),
       repeat(SWEEP_INTERVAL_MS, () => this.#replies.sweep(), logger),
     ];

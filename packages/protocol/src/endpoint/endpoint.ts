@@ -356,9 +356,11 @@ export class Endpoint
     this.#transmitter.pauseWhileFull();
   }
 
-  /** No handler, no call of the application and no body waits for anything. */
-  protected get isCalm(): boolean {
-    return this.#outbound?.isIdle !== false && this.#inbound?.isIdle !== false && !this.ending.isAwaited;
+  /** No call of the application and no body waits, and no handler runs but those of streams that `isLeft` names. */
+  protected isCalm(isLeft: (streamId: number) => boolean): boolean {
+    const inbound = this.#inbound;
+    if (this.#outbound?.isIdle === false || inbound?.isIdle === false || this.ending.isAwaited) return false;
+    return [...(inbound?.responder?.streams ?? [])].every(isLeft);
   }
 
   // --- the wire

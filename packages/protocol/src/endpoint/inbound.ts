@@ -67,30 +67,14 @@ export class Inbound {
     }
   }
 
-  /**
-   * Answers a received request with the given handler.
-   *
-   * @param told if another process can answer it from the beginning: what the reply has told so far, as JSON.
-   */
-  async answer(
-    streamId: number,
-    body: ReceivedBody,
-    handler: OwnHandler,
-    told?: (() => string) | undefined,
-  ): Promise<void> {
-    const restart = told && { body, told };
-    await this.#getResponder().run(
-      streamId,
-      createMessage(body, this.#outbound.coder),
-      handler,
-      true,
-      restart,
-    );
+  /** Answers a received request with the given handler. */
+  async answer(streamId: number, body: ReceivedBody, handler: OwnHandler): Promise<void> {
+    await this.#getResponder().run(streamId, createMessage(body, this.#outbound.coder), handler, true);
   }
 
-  /** No handler runs that has to end here, and no body waits for memory. */
+  /** No body waits for memory. */
   get isIdle(): boolean {
-    return this.#responder?.isIdle !== false && this.#intake?.isEmpty !== false;
+    return this.#intake?.isEmpty !== false;
   }
 
   /** The handlers; `undefined` before the first request. */

@@ -13,17 +13,24 @@ import type { RelayTarget } from './target.js';
 export interface Agent {
   readonly id: string;
   /** The name by which other principals know it. */
-  readonly address: string;
+  address: string;
   readonly party: Party;
   /** Of this node, or the stand-in for one of another node. */
-  readonly session: RelayTarget;
+  session: RelayTarget;
+  /** Takes what is sent to the agent while its session moves; `undefined` is the session itself. */
+  via: RelayTarget | undefined;
   readonly description: AgentDescription;
   /** The extensions of HELLO that have the description; `undefined` of an agent of another node. */
-  readonly stated: StringMap | undefined;
+  stated: StringMap | undefined;
   /** Whether watchers have been notified that its connection is lost. */
   isSuspended: boolean;
-  /** Increases with every change that watchers are notified of. */
-  version: number;
+  /** Another one after each change that watchers are notified of. In a cluster, all nodes have the same. */
+  version: string;
+}
+
+/** Where a body for the agent goes. */
+export function targetOf({ session, via }: Agent): RelayTarget {
+  return via ?? session;
 }
 
 /**

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { systemClock } from '@parlance/protocol/internal';
 import type { ResolvedServerOptions } from '../options.js';
 import { Directory } from './directory.js';
+import { AgentMoves } from './moves.js';
 import { Policy } from './policy.js';
 import { Relay } from './relay.js';
 
@@ -9,20 +10,23 @@ import { Relay } from './relay.js';
 export interface Agents {
   readonly directory: Directory;
   readonly relay: Relay;
+  readonly moves: AgentMoves;
 }
 
 /** `undefined` without agents. */
-export function createAgents({ agents, limits, logger, node }: ResolvedServerOptions): Agents | undefined {
+export function createAgents({ agents, limits, logger }: ResolvedServerOptions): Agents | undefined {
   if (agents === undefined) return undefined;
   const policy = new Policy(agents, logger);
   const { onConflict = 'takeOver' } = agents;
   const directory = new Directory({
     onConflict,
     policy,
-    key: node?.secrets[0] ?? randomBytes(32),
+    // The nodes of a cluster agree on one.
+    key: randomBytes(32),
     limits,
     clock: systemClock,
     logger,
   });
-  return { directory, relay: new Relay(directory, policy, logger) };
+  const relay = new Relay(directory, policy, logger);
+  return { directory, relay, moves: new AgentMoves(directory, relay) };
 }

@@ -1,6 +1,5 @@
 import { createHmac } from 'node:crypto';
 import {
-  type AgentInfo,
   CloseCode,
   type Limits,
   type Logger,
@@ -11,26 +10,24 @@ import {
 import {
   type AgentDescription,
   type Clock,
-  type DirectoryNews,
-  type DirectoryQuery,
   isAgentAddress,
   isAgentId,
   loggable,
-  newsFields,
   readAgent,
   type Sweepable,
 } from '@parlance/protocol/internal';
 import type { Refusal } from '../admission/admission.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import { type Agent, infoOf } from './agent.js';
+import type { Agent } from './agent.js';
 import type { AgentName, Policy } from './policy.js';
 import type { RelayTarget } from './target.js';
+import { Watchers } from './watchers.js';
 
 export interface DirectoryOptions {
   readonly onConflict: 'takeOver' | 'refuse';
   /** Decides whether a session may know of an agent. */
   readonly policy: Pick<Policy, 'mayList' | 'isDecided'>;
-  /** Derives addresses: random, or the secret of a cluster, so that all its nodes have the same. */
+  /** Derives addresses. */
   readonly key: Uint8Array;
   readonly limits: Limits;
   readonly clock: Pick<Clock, 'soon'>;
@@ -44,22 +41,11 @@ export interface Cohort {
   handleLeft(agent: Agent): void;
   /** Whether the agent of another node that has the ID can still be there. */
   isAlive(agent: Agent): boolean;
+  /** What all nodes call the present state of the agent. */
+  versionOf(agent: Agent): string;
 }
 
 type Introduction = Pick<Agent, 'description' | 'stated'>;
-
-/** A session that watches for changes, and what it has been sent. Agents are identified by address. */
-interface Watcher {
-  readonly principal: string;
-  readonly sent: Map<string, { readonly name: string; readonly version: number }>;
-  /** Agents that may have changed for it. */
-  readonly dirty: Set<string>;
-  readonly signal: AbortSignal;
-  wake: () => void;
-}
-
-/** Agents in one part of a reply. */
-const PIECE = 32;
 
 /**
  * The agents that are present: sessions of a server that have an agent ID and use the `agents` extension.
@@ -81,14 +67,22 @@ export class Directory implements Sweepable {
   readonly #claims = new WeakMap<ServerEndpoint, Introduction>();
   /** `undefined` without a cluster. */
   cohort: Cohort | undefined;
-  /** At most one per session. */
-  readonly #watchers = new Map<ServerEndpoint, Watcher>();
+  readonly watchers: Watchers;
   /** Agents whose connection was lost or resumed since the last tick; watchers are sent only the final state. */
   #flapping = new Set<Agent>();
   #version = 0;
+  #key: Uint8Array;
 
   constructor(options: DirectoryOptions) {
     this.#options = options;
+    this.#key = options.key;
+    this.watchers = new Watchers({
+      policy: options.policy,
+      agentAt: (address) => this.#byAddress.get(address),
+      agentOf: (session) => this.agentOf(session),
+      visibleTo: (principal) => this.#visibleTo(principal),
+      addressOf: (principal, id) => this.addressOf(principal, id),
+    });
   }
 
   /**
@@ -154,14 +148,26 @@ export class Directory implements Sweepable {
     if (holder !== undefined) this.#replace(holder);
     const party = Object.freeze({ id, principal });
     const address = this.addressOf(principal, id);
-    const version = ++this.#version;
-    const agent = { id, address, party, session, ...introduction, isSuspended: false, version };
+    const place = { id, address, party, session, via: undefined };
+    this.#enter({ ...place, ...introduction, isSuspended: false, version: '' }, session);
+  }
+
+  #enter(agent: Agent, session: ServerEndpoint): void {
+    agent.version = this.#versionOf(agent);
     this.#add(agent);
     this.cohort?.handlePresent(agent);
+    this.#listen(agent, session);
+  }
+
+  #listen(agent: Agent, session: ServerEndpoint): void {
     session.listeners.add('state', (state) => {
       if (state === 'closing' || state === 'closed') this.leave(session);
       else this.#handleFlap(agent);
     });
+  }
+
+  #versionOf(agent: Agent): string {
+    return this.cohort?.versionOf(agent) ?? String(++this.#version);
   }
 
   leave(session: ServerEndpoint): void {
@@ -172,12 +178,54 @@ export class Directory implements Sweepable {
   }
 
   /** An agent of another node is present, or has changed. */
-  addRemote(session: RelayTarget, description: AgentDescription, isSuspended: boolean): void {
+  addRemote(
+    session: RelayTarget,
+    description: AgentDescription,
+    isSuspended: boolean,
+    version: string,
+  ): void {
     const { principal = '', agentId: id = '' } = session;
     const party = Object.freeze({ id, principal });
     const address = this.addressOf(principal, id);
-    const version = ++this.#version;
-    this.#add({ id, address, party, session, description, stated: undefined, isSuspended, version });
+    const place = { id, address, party, session, via: undefined };
+    this.#add({ ...place, description, stated: undefined, isSuspended, version });
+  }
+
+  /** The session of an agent of this node has moved to another node, where `target` stands for it. */
+  handleMoved(agent: Agent, target: RelayTarget): void {
+    agent.session = target;
+    agent.via = undefined;
+    agent.stated = undefined;
+  }
+
+  /**
+   * A session has moved here with its agent. Watchers notice nothing if they know the agent already.
+   *
+   * @param stated the extensions of its HELLO.
+   * @throws {ProtocolError} `bad_message` if they describe no agent.
+   */
+  adopt(session: ServerEndpoint, stated: StringMap): Agent {
+    const { principal = '' } = session;
+    const id = session.agentId as string;
+    const isSuspended = session.state === 'suspended';
+    const known = this.#get(principal, id);
+    const party = known?.party ?? Object.freeze({ id, principal });
+    const agent: Agent = {
+      id,
+      address: this.addressOf(principal, id),
+      party,
+      session,
+      via: undefined,
+      description: readAgent(stated, this.#options.limits),
+      stated,
+      isSuspended,
+      version: '',
+    };
+    agent.version = this.#versionOf(agent);
+    if (known !== undefined && known.session.id !== session.id) this.#replace(known);
+    this.#add(agent);
+    this.#listen(agent, session);
+    return agent;
   }
 
   removeRemote(session: RelayTarget): void {
@@ -210,7 +258,7 @@ export class Directory implements Sweepable {
     this.#principals.set(party.principal, agents);
     agents.set(id, agent);
     this.#byAddress.set(address, agent);
-    this.#announce(agent);
+    this.watchers.announce(agent);
   }
 
   #remove(agent: Agent): void {
@@ -219,7 +267,7 @@ export class Directory implements Sweepable {
     agents?.delete(id);
     if (agents?.size === 0) this.#principals.delete(party.principal);
     this.#byAddress.delete(address);
-    this.#announce(agent);
+    this.watchers.announce(agent);
   }
 
   /** Announces agents whose state differs from the one that was announced last. */
@@ -230,90 +278,15 @@ export class Directory implements Sweepable {
       const isSuspended = agent.session.state === 'suspended';
       if (isSuspended === agent.isSuspended || this.agentOf(agent.session) !== agent) continue;
       agent.isSuspended = isSuspended;
-      agent.version = ++this.#version;
-      this.#announce(agent);
+      agent.version = this.#versionOf(agent);
+      this.watchers.announce(agent);
       this.cohort?.handlePresent(agent);
     }
   }
 
-  /** The handler for a session that queries the directory. */
-  handlerFor(asker: ServerEndpoint): RequestHandler {
-    return (request, { signal }) => this.#answer(asker, request.json<Partial<DirectoryQuery>>(), signal);
-  }
-
-  async *#answer(
-    asker: ServerEndpoint,
-    { watch = false }: Partial<DirectoryQuery>,
-    signal: AbortSignal,
-  ): AsyncGenerator<{ json: unknown }> {
-    const { principal = '' } = asker;
-    const watcher: Watcher = { principal, sent: new Map(), dirty: new Set(), signal, wake: () => {} };
-    const onAbort = () => watcher.wake();
-    if (watch === true) this.#watch(asker, watcher);
-    signal.addEventListener('abort', onAbort);
-    try {
-      const addresses = this.#visibleTo(principal);
-      for (let i = 0; i === 0 || i < addresses.length; i += PIECE) {
-        const piece = addresses.slice(i, i + PIECE);
-        const news = this.#newsOf(asker, watcher, piece, i + PIECE >= addresses.length);
-        yield { json: newsFields(news) };
-      }
-      while (watch === true && !signal.aborted) {
-        if (watcher.dirty.size === 0) {
-          await new Promise<void>((resolve) => {
-            watcher.wake = resolve;
-          });
-          continue;
-        }
-        const changed = [...watcher.dirty].slice(0, PIECE);
-        for (const address of changed) watcher.dirty.delete(address);
-        const news = this.#newsOf(asker, watcher, changed, true);
-        if (news.present.length + news.gone.length > 0) yield { json: newsFields(news) };
-      }
-    } finally {
-      signal.removeEventListener('abort', onAbort);
-      if (this.#watchers.get(asker) === watcher) this.#watchers.delete(asker);
-    }
-  }
-
-  /** @throws {ProtocolError} `too_many_streams` if the session is already watching. */
-  #watch(asker: ServerEndpoint, watcher: Watcher): void {
-    const other = this.#watchers.get(asker);
-    if (other !== undefined && !other.signal.aborted) {
-      throw new ProtocolError('too_many_streams', 'this session is already watching the directory');
-    }
-    this.#watchers.set(asker, watcher);
-  }
-
-  /** The news about these agents that the watcher does not have yet; from now on it counts as having them. */
-  #newsOf(
-    asker: ServerEndpoint,
-    watcher: Watcher,
-    addresses: readonly string[],
-    isComplete: boolean,
-  ): DirectoryNews {
-    const { principal, sent } = watcher;
-    const isWatching = this.#watchers.get(asker) === watcher;
-    const own = this.agentOf(asker);
-    const from = own?.party ?? { id: undefined, principal };
-    const present: AgentInfo[] = [];
-    const gone: string[] = [];
-    for (const address of addresses) {
-      const agent = this.#byAddress.get(address);
-      const isVisible =
-        agent !== undefined && agent.session !== asker && this.#options.policy.mayList(from, agent.party);
-      const known = sent.get(address);
-      if (!isVisible) {
-        if (known === undefined) continue;
-        sent.delete(address);
-        gone.push(known.name);
-      } else if (known?.version !== agent.version) {
-        const name = agent.party.principal === principal ? agent.id : address;
-        sent.set(address, { name, version: agent.version });
-        present.push(infoOf(agent, name, own, isWatching));
-      }
-    }
-    return { present, gone, isComplete };
+  /** The handler for a session that queries the directory. @param stream of the request. */
+  handlerFor(asker: ServerEndpoint, stream = 0): RequestHandler {
+    return this.watchers.handlerFor(asker, stream);
   }
 
   /** Addresses of the agents that a session of `principal` may be allowed to see. */
@@ -326,8 +299,24 @@ export class Directory implements Sweepable {
   addressOf(principal: string, id: string): string {
     // As JSON, so that different pairs never give the same text.
     const name = JSON.stringify([principal, id]);
-    const { key } = this.#options;
-    return `~${createHmac('sha256', key).update(ADDRESS).update(name).digest('base64url')}`;
+    return `~${createHmac('sha256', this.#key).update(ADDRESS).update(name).digest('base64url')}`;
+  }
+
+  /** What addresses are derived from. In a cluster, all nodes have the same. */
+  get key(): Uint8Array {
+    return this.#key;
+  }
+
+  /** Derives other addresses from now on. Agents that are present leave under the former ones. */
+  set key(key: Uint8Array) {
+    if (Buffer.compare(key, this.#key) === 0) return;
+    const present = [...this.#byAddress.values()];
+    for (const agent of present) this.#remove(agent);
+    this.#key = key;
+    for (const agent of present) {
+      agent.address = this.addressOf(agent.party.principal, agent.id);
+      this.#add(agent);
+    }
   }
 
   /** A tick of the directory has failed; no session is at fault. */
@@ -338,18 +327,6 @@ export class Directory implements Sweepable {
   #handleFlap(agent: Agent): void {
     if (this.#flapping.size === 0) this.#options.clock.soon(this);
     this.#flapping.add(agent);
-  }
-
-  #announce({ address, party }: Agent): void {
-    const isPresent = this.#byAddress.has(address);
-    const { isDecided } = this.#options.policy;
-    for (const { principal, sent, dirty, wake } of this.#watchers.values()) {
-      if (!isDecided && principal !== party.principal) continue;
-      // Skip an agent that came and went between two pieces of news.
-      if (isPresent || sent.has(address)) dirty.add(address);
-      else dirty.delete(address);
-      if (dirty.size > 0) wake();
-    }
   }
 }
 

@@ -1,9 +1,12 @@
 import { ProtocolError, type ReceivedBody, type Undelivered } from '@parlance/protocol';
 import { DELIVERY, encodeUndelivered, type Reservation } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
+import { targetOf } from './agent.js';
 import {
+  type CounterState,
   DeliveryLog,
   MessageCounter,
+  type MessageRange,
   type PendingDelivery,
   type RemoteDelivery,
 } from './pending-deliveries.js';
@@ -16,6 +19,15 @@ interface PeerState {
   readonly deliveries: DeliveryLog;
   /** Counts the messages from the session. */
   readonly counter: MessageCounter;
+}
+
+/** What the relay knows of the messages of a session that moves. */
+export interface MessagesState {
+  /** Last frames of messages to it that are written and not confirmed. */
+  readonly frames: readonly number[];
+  /** Its own messages whose fate is not known. */
+  readonly pending: readonly MessageRange[];
+  readonly counter: CounterState;
 }
 
 /** Bytes of reports that may wait for a session that does not read them. */
@@ -35,7 +47,7 @@ export class RelayedMessages {
     const transit = this.#transit;
     const ordinal = this.#of(source).counter.next(to);
     try {
-      const { session: target } = transit.admit(source, to, 'message', body);
+      const target = targetOf(transit.admit(source, to, 'message', body));
       this.#pass(target, body, { source, to, ordinal, charge: body.charge, reservation });
     } catch (error) {
       reservation?.release();
@@ -59,14 +71,41 @@ export class RelayedMessages {
     this.#pass(target, body, { source, remote, to: '', ordinal: undefined, charge, reservation });
   }
 
-  /** The node of `target` has refused a message, at this place among those that are not written. */
-  handleRefused(target: RelayTarget, place: number, error: ProtocolError): void {
+  /**
+   * The node of `target` has refused a message, at this place among those that are not written.
+   *
+   * @param error `undefined` if it may have been sent.
+   */
+  handleRefused(target: RelayTarget, place: number, error: ProtocolError | undefined): void {
     const refused = this.#peers.get(target)?.deliveries.removeUnwritten(place);
     if (refused === undefined) return;
-    const { source, to, ordinal, charge, reservation } = refused;
+    const { source, remote, to, ordinal, charge, reservation } = refused;
+    if (remote !== undefined) {
+      this.#release(refused);
+      if (error === undefined) remote.handleLost();
+      else remote.handleRefused(error);
+      return;
+    }
+    if (error === undefined) return this.#handleUnknown(refused);
     reservation?.release();
     source.relayed--;
     this.#refuse(source, to, ordinal, charge, this.#transit.refuse(error, to));
+  }
+
+  /** A message that is not written may arrive, but nothing will be known of it. */
+  #handleUnknown(delivery: PendingDelivery): void {
+    const { source, to, ordinal } = delivery;
+    this.#release(delivery);
+    this.#transit.stats.unknown++;
+    this.#report(source, { to, outcome: 'unknown', reason: 'peer_gone', first: ordinal, count: 1 });
+  }
+
+  /** So many of the oldest messages to `target` are lost. */
+  handleLost(target: RelayTarget, count: number, isCertain: boolean): void {
+    const deliveries = this.#peers.get(target)?.deliveries;
+    if (deliveries === undefined) return;
+    for (const delivery of deliveries.unwritten().slice(0, count)) this.#release(delivery);
+    this.#reportAll(deliveries.takeLosses(target.core.channel.framesConfirmed, isCertain, count));
   }
 
   /** The sessions may have confirmed messages since. */
@@ -123,17 +162,106 @@ export class RelayedMessages {
     if (state === undefined) return;
     this.#peers.delete(session);
     const { deliveries } = state;
+    for (const delivery of deliveries.unwritten()) {
+      this.#release(delivery);
+      if (!isCertain) delivery.remote?.handleLost();
+    }
+    this.#reportAll(deliveries.takeLosses(session.core.channel.framesConfirmed, isCertain));
+  }
+
+  #reportAll(losses: ReturnType<DeliveryLog['takeLosses']>): void {
     const { stats } = this.#transit;
-    for (const delivery of deliveries.unwritten()) this.#release(delivery);
-    for (const { source, report } of deliveries.takeLosses(session.core.channel.framesConfirmed, isCertain)) {
+    for (const { source, report } of losses) {
       if (report.outcome === 'unknown') stats.unknown += report.count;
       else stats.refused += report.count;
       this.#report(source, report);
     }
   }
 
+  // --- of a session that moves
+
+  /** All messages to the session are written, and all of its own. */
+  isQuiet(session: RelayTarget): boolean {
+    return session.relayed === 0 && this.#peers.get(session)?.deliveries.hasUnwritten !== true;
+  }
+
+  /** What another node has to know. */
+  stateOf(session: RelayTarget): MessagesState {
+    const state = this.#peers.get(session);
+    const pending: MessageRange[] = [];
+    for (const [{ core }, { deliveries }] of this.#peers)
+      pending.push(...deliveries.of(session, core.channel.framesConfirmed));
+    return {
+      frames: state?.deliveries.frames(session.core.channel.framesConfirmed) ?? [],
+      pending,
+      counter: state?.counter.state() ?? { counts: [], hasForgotten: false },
+    };
+  }
+
+  /** A session has come here. @param remote tells the node that keeps account of messages to it. */
+  restore(session: ServerEndpoint, { frames, counter }: MessagesState, remote: RemoteDelivery): void {
+    const state = this.#of(session);
+    state.deliveries.restore(session, frames, remote);
+    state.counter.restore(counter);
+  }
+
+  /**
+   * A session has gone. Messages to it that are not confirmed are now those to `target`.
+   *
+   * @param stub takes the reports about messages of the session.
+   * @returns whether there are messages of the session whose fate is not known, and how many to it.
+   */
+  handOver(
+    session: RelayTarget,
+    target: RelayTarget,
+    stub: RelayTarget,
+  ): { readonly isPending: boolean; readonly written: number } {
+    const state = this.#peers.get(session);
+    this.#peers.delete(session);
+    let isPending = false;
+    for (const { deliveries } of this.#peers.values())
+      if (deliveries.replace(session, stub)) isPending = true;
+    if (state === undefined) return { isPending, written: 0 };
+    const { framesConfirmed } = session.core.channel;
+    return { isPending, written: this.#of(target).deliveries.prepend(state.deliveries, framesConfirmed) };
+  }
+
+  /** Whether the fate of messages of `source` is not known. */
+  hasPending(source: RelayTarget): boolean {
+    for (const [{ core }, { deliveries }] of this.#peers)
+      if (deliveries.of(source, core.channel.framesConfirmed).length > 0) return true;
+    return false;
+  }
+
+  /** Nothing is waited for: messages that are not written, to the session and of it, count as unknown. */
+  settle(session: ServerEndpoint): void {
+    for (const delivery of this.#peers.get(session)?.deliveries.takeUnwritten() ?? []) {
+      if (delivery.remote === undefined) this.#handleUnknown(delivery);
+      else {
+        this.#release(delivery);
+        delivery.remote.handleLost();
+      }
+    }
+    for (const { deliveries } of this.#peers.values())
+      for (const delivery of deliveries.unwritten())
+        if (delivery.source === session) {
+          this.#release(delivery);
+          delivery.isReleased = true;
+        }
+  }
+
+  /** Tells a session of this node that messages of its are lost. */
+  tell(session: ServerEndpoint, report: Undelivered): void {
+    this.#report(session, report);
+  }
+
   #report(source: RelayTarget, report: Undelivered, onWritten?: () => void): void {
     if (source.state !== 'established' && source.state !== 'suspended') return;
+    if (source.passReport !== undefined) {
+      source.passReport(report);
+      onWritten?.();
+      return;
+    }
     if (source.core.channel.queuedOn(0) > MAX_REPORTS) {
       source.abort(new ProtocolError('window_exceeded', 'reports of undelivered messages are not read'));
       return;

@@ -1,10 +1,10 @@
-import type { Undelivered } from '@parlance/protocol';
+import type { ProtocolError, Undelivered } from '@parlance/protocol';
 import type { Reservation } from '@parlance/protocol/internal';
 import type { RelayTarget } from './target.js';
 
 /** A one-way message on its way to another session. */
 export interface PendingDelivery {
-  readonly source: RelayTarget;
+  source: RelayTarget;
   /** Of a sender at another node, which keeps account of the message itself; `undefined` of one at this node. */
   readonly remote?: RemoteDelivery | undefined;
   /** As the sender named it. */
@@ -21,9 +21,15 @@ export interface PendingDelivery {
 export interface RemoteDelivery {
   handleWritten(): void;
   handleConfirmed(): void;
+  /** It may arrive or not, and nothing more will be known of it. */
+  handleLost(): void;
+  handleRefused(error: ProtocolError): void;
 }
 
-interface Entry extends PendingDelivery {
+/** Messages of one session to one name, with consecutive numbers if those are known. */
+export type MessageRange = readonly [to: string, first: number | undefined, count: number];
+
+export interface Entry extends PendingDelivery {
   /** Number of its last frame, 0 until that is written. */
   frame: number;
   /** It was written before, on a link that was rebuilt, so the sender's credit was returned. */
@@ -74,7 +80,7 @@ export class DeliveryLog {
   }
 
   /** The messages that were never written. */
-  unwritten(): readonly PendingDelivery[] {
+  unwritten(): readonly Entry[] {
     return this.#entries.slice(this.#unwritten).filter(({ isReleased }) => !isReleased);
   }
 
@@ -88,35 +94,74 @@ export class DeliveryLog {
    * Empties the log of a session that is lost. Returns the reports to send; consecutive messages share one.
    *
    * @param isCertain whether what is not known to be written was not.
+   * @param count only so many messages, the oldest ones.
    */
   takeLosses(
     confirmed: number,
     isCertain = true,
+    count = Infinity,
   ): { readonly source: RelayTarget; readonly report: Undelivered }[] {
     this.#forget(confirmed);
-    const reports: {
-      source: RelayTarget;
-      report: { -readonly [Key in keyof Undelivered]: Undelivered[Key] };
-    }[] = [];
-    /** The last report for each sender: order matters for each sender, not between them. */
-    const latest = new Map<RelayTarget, (typeof reports)[number]>();
-    for (const { source, remote, to, ordinal, isReleased } of this.#entries.slice(this.#head)) {
-      if (remote !== undefined) continue;
-      // The page before may have received what was written.
-      const outcome = isReleased || !isCertain ? 'unknown' : 'not_sent';
-      const last = latest.get(source)?.report;
-      const next = last?.first === undefined ? undefined : last.first + last.count;
-      if (last !== undefined && last.to === to && last.outcome === outcome && next === ordinal) {
-        last.count++;
-        continue;
-      }
-      const report = { to, outcome, reason: 'peer_gone', first: ordinal, count: 1 } as const;
-      const addressed = { source, report };
-      latest.set(source, addressed);
-      reports.push(addressed);
+    const lost = this.#entries.splice(this.#head, count);
+    this.#entries.splice(0, this.#head);
+    this.#unwritten = Math.max(0, this.#unwritten - this.#head - lost.length);
+    this.#head = 0;
+    return reportsOf(lost, isCertain);
+  }
+
+  // --- of a session that moves
+
+  get hasUnwritten(): boolean {
+    return this.#unwritten < this.#entries.length;
+  }
+
+  /** The numbers of the last frames of messages that are written and not confirmed. */
+  frames(confirmed: number): number[] {
+    this.#forget(confirmed);
+    return this.#entries.slice(this.#head, this.#unwritten).map(({ frame }) => frame);
+  }
+
+  /** Removes what is not written. */
+  takeUnwritten(): PendingDelivery[] {
+    return this.#entries.splice(this.#unwritten);
+  }
+
+  /**
+   * Puts the written messages of another log in front of these, of which none is written. Their frames count from 1 on,
+   * because another node tells how many are confirmed. Returns how many they are.
+   */
+  prepend(former: DeliveryLog, confirmed: number): number {
+    former.#forget(confirmed);
+    const written = former.#entries.slice(former.#head, former.#unwritten);
+    for (const [i, entry] of written.entries()) entry.frame = i + 1;
+    this.#entries.unshift(...written);
+    this.#unwritten = written.length;
+    return written.length;
+  }
+
+  /** Messages that another node has written, in order. */
+  restore(source: RelayTarget, frames: readonly number[], remote: RemoteDelivery): void {
+    const rest = { source, remote, to: '', ordinal: undefined, charge: 0, reservation: undefined };
+    for (const frame of frames) this.#entries.push({ ...rest, frame, isReleased: true });
+    this.#unwritten = this.#entries.length;
+  }
+
+  /** The messages of a sender that are not confirmed. */
+  of(source: RelayTarget, confirmed: number): MessageRange[] {
+    this.#forget(confirmed);
+    const own = this.#entries.slice(this.#head).filter((entry) => entry.source === source && !entry.remote);
+    return reportsOf(own, true).map(({ report: { to, first, count } }) => [to, first, count]);
+  }
+
+  /** Returns whether there are any of `source`, which from now on count as those of `other`. */
+  replace(source: RelayTarget, other: RelayTarget): boolean {
+    let isFound = false;
+    for (const entry of this.#entries.slice(this.#head)) {
+      if (entry.source !== source || entry.remote !== undefined) continue;
+      entry.source = other;
+      isFound = true;
     }
-    this.#entries.length = 0;
-    return reports;
+    return isFound;
   }
 
   #forget(confirmed: number): void {
@@ -137,6 +182,39 @@ export class DeliveryLog {
 
 const COMPACT_AT = 256;
 
+function reportsOf(
+  entries: readonly Entry[],
+  isCertain: boolean,
+): { readonly source: RelayTarget; readonly report: Undelivered }[] {
+  const reports: {
+    source: RelayTarget;
+    report: { -readonly [Key in keyof Undelivered]: Undelivered[Key] };
+  }[] = [];
+  /** The last report for each sender: order matters for each sender, not between them. */
+  const latest = new Map<RelayTarget, (typeof reports)[number]>();
+  for (const { source, remote, to, ordinal, isReleased } of entries) {
+    if (remote !== undefined) continue;
+    // The page before may have received what was written.
+    const outcome = isReleased || !isCertain ? 'unknown' : 'not_sent';
+    const last = latest.get(source)?.report;
+    const next = last?.first === undefined ? undefined : last.first + last.count;
+    if (last !== undefined && last.to === to && last.outcome === outcome && next === ordinal) {
+      last.count++;
+      continue;
+    }
+    const report = { to, outcome, reason: 'peer_gone', first: ordinal, count: 1 } as const;
+    const addressed = { source, report };
+    latest.set(source, addressed);
+    reports.push(addressed);
+  }
+  return reports;
+}
+
+export interface CounterState {
+  readonly counts: readonly (readonly [name: string, count: number])[];
+  readonly hasForgotten: boolean;
+}
+
 /** Counts the messages of one session by the name that they are addressed to. */
 export class MessageCounter {
   readonly #counts = new Map<string, number>();
@@ -152,6 +230,16 @@ export class MessageCounter {
     }
     this.#counts.set(name, (count ?? 0) + 1);
     return this.#hasForgotten ? undefined : (count ?? 0) + 1;
+  }
+
+  /** What another node goes on counting with. */
+  state(): CounterState {
+    return { counts: [...this.#counts], hasForgotten: this.#hasForgotten };
+  }
+
+  restore({ counts, hasForgotten }: CounterState): void {
+    for (const [name, count] of counts.slice(0, MAX_NAMES)) this.#counts.set(name, count);
+    this.#hasForgotten = hasForgotten || counts.length > MAX_NAMES;
   }
 }
 

@@ -15,6 +15,7 @@ import { type RelayStats, Transit } from './transit.js';
  */
 export class Relay {
   readonly #directory: Directory;
+  readonly #moved = new WeakSet<RelayTarget>();
   readonly transit: Transit;
   readonly messages: RelayedMessages;
   readonly requests: RelayedRequests;
@@ -44,7 +45,7 @@ export class Relay {
         const { streamId, body } = event;
         if (body.agent === undefined) return false;
         if (body.agent !== DIRECTORY) this.requests.take(session, streamId, body.agent, body, reservation);
-        else void session.answer(streamId, body, this.#directory.handlerFor(session));
+        else void session.answer(streamId, body, this.#directory.handlerFor(session, streamId));
         return true;
       }
       case 'piece':
@@ -88,12 +89,19 @@ export class Relay {
     this.messages.handleRebuilt(session, confirmed);
   }
 
+  /** The session goes on at another node, so its end here is no end. */
+  handleMoved(session: RelayTarget): void {
+    this.requests.handleEnded(session);
+    this.#moved.add(session);
+  }
+
   /**
    * Releases all credit and memory that the ended session and its peers hold for each other.
    *
    * @param isCertain whether what is not known to be written was not. @default true
    */
   handleEnded(session: RelayTarget, isCertain = true): void {
+    if (this.#moved.has(session)) return;
     this.requests.handleEnded(session);
     this.messages.handleEnded(session, isCertain);
     if (!session.isRemote) this.onEnded?.(session);

@@ -96,6 +96,20 @@ export class RequestTable {
     this.#peers.get(request.source)?.answered.delete(request);
   }
 
+  isIdle(session: RelayTarget): boolean {
+    const state = this.#peers.get(session);
+    return state === undefined || state.sent.size + state.received.size + state.answered.size === 0;
+  }
+
+  /** The streams of a session that lead to others, or come from others. */
+  streamsOf(session: RelayTarget): {
+    readonly sent: readonly number[];
+    readonly received: readonly number[];
+  } {
+    const state = this.#peers.get(session);
+    return { sent: [...(state?.sent.keys() ?? [])], received: [...(state?.received.keys() ?? [])] };
+  }
+
   /** Removes a session with its requests, and returns those. */
   remove(session: RelayTarget): PeerState | undefined {
     const state = this.#peers.get(session);

@@ -1,6 +1,7 @@
 import { type BodyPiece, ProtocolError, type ReceivedBody, type SessionEvent } from '@parlance/protocol';
 import { type Reservation, TRANSFER_OVERHEAD, toProtocolError } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
+import { targetOf } from './agent.js';
 import { addressed } from './recode.js';
 import { RelayedRequest, RequestTable } from './relayed-request.js';
 import type { RelayTarget } from './target.js';
@@ -45,7 +46,7 @@ export class RelayedRequests {
       return source.tell((core) => core.channel.end(sourceStream));
     }
     try {
-      const { session: target } = this.#transit.admit(source, to, 'request', body);
+      const target = targetOf(this.#transit.admit(source, to, 'request', body));
       this.#pass(source, sourceStream, target, to, body, reservation);
     } catch (error) {
       reservation?.release();
@@ -62,6 +63,10 @@ export class RelayedRequests {
     reservation: Reservation | undefined,
   ): void {
     const to = target.agentId ?? '';
+    if (!source.core.channel.isWanted(sourceStream)) {
+      reservation?.release();
+      return source.tell((core) => core.channel.end(sourceStream));
+    }
     try {
       this.#pass(source, sourceStream, target, to, body, reservation);
     } catch (error) {
@@ -170,6 +175,28 @@ export class RelayedRequests {
     return request !== undefined;
   }
 
+  /** A tensor cannot go on. */
+  giveUp(source: RelayTarget, sourceStream: number, error: ProtocolError): void {
+    const request = this.#table.sentBy(source, sourceStream);
+    if (request === undefined) return;
+    this.#table.handleAnswered(request);
+    request.target.tell((core) => core.channel.cancel(request.targetStream));
+    this.#refuse(source, sourceStream, request.to, error);
+  }
+
+  /** No request or reply of the session is under way, in either direction. */
+  isQuiet(session: RelayTarget): boolean {
+    return this.#table.isIdle(session);
+  }
+
+  /** The session moves: ends what it takes part in. @param error for its own requests. */
+  settle(session: ServerEndpoint, error: ProtocolError): void {
+    const streams = this.#table.streamsOf(session);
+    this.handleEnded(session);
+    for (const stream of streams.sent) session.tell((core) => core.channel.fail(stream, error));
+    for (const stream of streams.received) session.tell((core) => core.channel.cancel(stream));
+  }
+
   handleEnded(session: RelayTarget): void {
     const state = this.#table.remove(session);
     if (state === undefined) return;
@@ -191,7 +218,7 @@ export class RelayedRequests {
     // It may have been cancelled while it waited for a scan or for memory.
     if (!source.core.channel.isWanted(sourceStream)) return;
     try {
-      const { session: target } = this.#transit.admit(source, to, 'tensor', undefined);
+      const target = targetOf(this.#transit.admit(source, to, 'tensor', undefined));
       this.#passTensor(source, sourceStream, target, to, piece);
     } catch (error) {
       this.#refuse(source, sourceStream, to, error);

@@ -1,4 +1,11 @@
-import type { Channel, LaterCodec, Negotiated, ProtocolError, SessionState } from '@parlance/protocol';
+import type {
+  Channel,
+  LaterCodec,
+  Negotiated,
+  ProtocolError,
+  SessionState,
+  Undelivered,
+} from '@parlance/protocol';
 import type { BodyCoder } from '@parlance/protocol/internal';
 
 /** What the relay asks of the session of an agent: one of this node, or its stand-in for one of another node. */
@@ -24,6 +31,8 @@ export interface RelayTarget {
   tell(command: (core: RelayCore) => void): void;
   /** Writes what waits. Never throws. */
   pump(): void;
+  /** Takes the reports for a session that has moved to another node. */
+  readonly passReport?: ((report: Undelivered) => void) | undefined;
   abort(error: ProtocolError): void;
   crash(error: unknown): void;
 }

@@ -8,7 +8,7 @@ import {
 } from '@parlance/protocol';
 import { guard, loggable, toProtocolError } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
-import type { Agent } from './agent.js';
+import { type Agent, targetOf } from './agent.js';
 import type { Directory } from './directory.js';
 import type { Policy, RelayKind } from './policy.js';
 import { isSharedCoding, type PartText, passOn, recode } from './recode.js';
@@ -100,7 +100,7 @@ export class Transit {
     try {
       const answer = this.admit(source, to, kind, body);
       this.#admitted = { body, answer };
-      return answer.session;
+      return targetOf(answer);
     } catch (error) {
       // The sender is notified when the body is taken.
       if (error instanceof ProtocolError) this.#admitted = { body, answer: error };

@@ -85,6 +85,13 @@ export interface BackplaneLink {
    * @throws {ProtocolError} as {@link renew}.
    */
   keepSessions(owner: string, epochs: ReadonlyMap<string, number>, ttlMs: number): Promise<readonly string[]>;
+  /**
+   * The key of which the cluster derives addresses of agents, which outlives its secrets and its nodes.
+   *
+   * @param candidate is the key if there is none yet.
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  shareKey(candidate: string): Promise<string>;
   /** Closes the connection, if it is the backplane's own. Never rejects. */
   close(): Promise<void>;
 }
@@ -154,3 +161,9 @@ export const ENGINE_TIMEOUT_MS = 1_000;
 export const MAX_LOG = 10_000;
 /** Changes in one answer. */
 export const MAX_CHANGES = 500;
+
+/** An entry from `holder record`, as engines keep it. */
+export function entryOf(text: string): AgentEntry | undefined {
+  const at = text.indexOf(' ');
+  return at > 0 ? { holder: text.slice(0, at), record: text.slice(at + 1) } : undefined;
+}

@@ -183,6 +183,14 @@ describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
     expect(await connect().changes(2)).toBeUndefined();
   });
 
+  test('keeps the first key of addresses, whatever nodes suggest', async () => {
+    const suggestions = ['one', 'two', 'three'];
+    const keys = await Promise.all(suggestions.map((candidate) => connect().shareKey(candidate)));
+    expect(new Set(keys).size).toBe(1);
+    expect(suggestions).toContain(keys[0]);
+    expect(await connect().shareKey('four')).toBe(keys[0]);
+  });
+
   test('lets one of many nodes have an agent', async () => {
     const puts = await Promise.all(
       Array.from({ length: 20 }, (_, i) => connect().putAgent('k', entry(`s${i}`), null)),

@@ -18,6 +18,7 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
   const leases = new Map<string, Lease>();
   const agents = new MemoryAgents();
   const sessions = new MemorySessions(now);
+  let key: string | undefined;
   const listed = (incarnation: string): ListedNode | undefined => {
     const lease = leases.get(incarnation);
     if (lease === undefined) return undefined;
@@ -47,6 +48,10 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
       moveSession: async (sessionId, move) => sessions.move(sessionId, move),
       findSession: async (sessionId) => sessions.find(sessionId),
       keepSessions: async (owner, epochs, ttlMs) => sessions.keep(owner, epochs, ttlMs),
+      async shareKey(candidate) {
+        key ??= candidate;
+        return key;
+      },
       async close() {},
     }),
   };

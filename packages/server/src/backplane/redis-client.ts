@@ -3,11 +3,30 @@ import { ProtocolError } from '@parlance/protocol';
 /** A client of `ioredis`, also one of a Redis Cluster. */
 export interface IoredisClient {
   call(command: string, ...args: string[]): Promise<unknown>;
+  /** Another connection with the same options, on which the server waits for changes. It is asked often without. */
+  duplicate?(): IoredisDuplicate;
+}
+
+/** A connection of `ioredis` that the server closes. */
+export interface IoredisDuplicate {
+  call(command: string, ...args: string[]): Promise<unknown>;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  disconnect(): void;
 }
 
 /** A client of `redis` (node-redis) that is connected, or is being connected, by the application. */
 export interface NodeRedisClient {
   sendCommand(args: string[]): Promise<unknown>;
+  /** Another connection with the same options, on which the server waits for changes. It is asked often without. */
+  duplicate?(): NodeRedisDuplicate;
+}
+
+/** A connection of `redis` that the server opens and closes. */
+export interface NodeRedisDuplicate {
+  connect(): Promise<unknown>;
+  sendCommand(args: string[]): Promise<unknown>;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  destroy(): void;
 }
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -19,23 +38,60 @@ export interface RedisCommands {
   send(...command: string[]): Promise<unknown>;
   /** Never rejects. */
   close(): Promise<void>;
+  /** Opens another connection, for a command that blocks; `undefined` if the client cannot. */
+  readonly duplicate?: (() => Promise<RedisCommands>) | undefined;
 }
 
 /** The client of an application, which closes it. @throws {ProtocolError} `invalid_option`. */
 export function adaptClient(client: IoredisClient | NodeRedisClient): RedisCommands {
   const close = async () => {};
   // A client of ioredis has a method `sendCommand` as well.
-  if (isIoredis(client)) return { close, send: (name = '', ...rest) => client.call(name, ...rest) };
-  if (isNodeRedis(client)) return { close, send: (...command) => client.sendCommand(command) };
+  if (isIoredis(client)) {
+    const { duplicate } = client;
+    return {
+      close,
+      send: (name = '', ...rest) => client.call(name, ...rest),
+      duplicate: duplicate && (async () => adaptIoredis(duplicate.call(client))),
+    };
+  }
+  if (isNodeRedis(client)) {
+    const { duplicate } = client;
+    return {
+      close,
+      send: (...command) => client.sendCommand(command),
+      duplicate: duplicate && (async () => await adaptNodeRedis(duplicate.call(client))),
+    };
+  }
   throw new ProtocolError('invalid_option', 'redis: client is neither one of ioredis nor one of redis');
 }
 
-function isIoredis(client: Partial<IoredisClient & NodeRedisClient>): client is IoredisClient {
-  return typeof client.call === 'function';
+function adaptIoredis(client: IoredisDuplicate): RedisCommands {
+  client.on('error', () => {});
+  return {
+    send: (name = '', ...rest) => client.call(name, ...rest),
+    async close() {
+      client.disconnect();
+    },
+  };
+}
+
+async function adaptNodeRedis(client: NodeRedisDuplicate): Promise<RedisCommands> {
+  client.on('error', () => {});
+  await client.connect();
+  return {
+    send: (...command) => client.sendCommand(command),
+    async close() {
+      client.destroy();
+    },
+  };
+}
+
+function isIoredis(client: IoredisClient | NodeRedisClient): client is IoredisClient {
+  return 'call' in client && typeof client.call === 'function';
 }
 
 function isNodeRedis(client: Partial<NodeRedisClient>): client is NodeRedisClient {
-  return typeof client.sendCommand === 'function';
+  return 'sendCommand' in client && typeof client.sendCommand === 'function';
 }
 
 /**
@@ -66,6 +122,7 @@ export async function openClient(url: string): Promise<RedisCommands> {
     async close() {
       client.disconnect();
     },
+    duplicate: async () => await openClient(url),
   };
 }
 

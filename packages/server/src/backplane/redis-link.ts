@@ -6,11 +6,13 @@ import {
   type AgentTable,
   type BackplaneLink,
   ENGINE_TIMEOUT_MS,
+  entryOf,
   type ListedNode,
   type NodeList,
   type SessionMove,
   type SessionRecord,
 } from './backplane.js';
+import { RedisChanges } from './redis-changes.js';
 import type { RedisCommands } from './redis-client.js';
 import {
   AGENTS,
@@ -22,6 +24,7 @@ import {
   PUT_AGENT,
   RENEW,
   type Script,
+  SHARE_KEY,
   WITHDRAW,
 } from './scripts.js';
 
@@ -37,15 +40,15 @@ const MAX_PUTS = 64;
 const MAX_MOVES = 128;
 /** Records that are kept with one write. */
 const KEEP_BATCH = 64;
-/** How often Redis is asked for changes of agents, in milliseconds. A client that others use as well cannot block. */
+/** How often Redis is asked for changes of agents over a client that opens no second connection, in milliseconds. */
 const POLL_MS = 100;
-const MAX_POLLS = 5;
 const OLDEST = [6, 2] as const;
 
 /** One node's connection to Redis. The engine is checked before the first command. */
 export class RedisLink implements BackplaneLink {
   readonly #keys: readonly [string];
   readonly #agentKeys: readonly [string, string];
+  readonly #sharedKey: readonly [string];
   readonly #open: () => Promise<RedisCommands>;
   #commands: Promise<RedisCommands> | undefined;
   #isChecked = false;
@@ -55,12 +58,14 @@ export class RedisLink implements BackplaneLink {
   readonly #puts: Lane = { max: MAX_PUTS, unanswered: 0 };
   readonly #moves: Lane = { max: MAX_MOVES, unanswered: 0 };
   readonly #prefix: string;
+  #changes: RedisChanges | undefined;
 
   /** @param prefix of every key. */
   constructor(prefix: string, open: () => Promise<RedisCommands>) {
     this.#prefix = prefix;
     this.#keys = [`${prefix}:nodes`];
     this.#agentKeys = [`${prefix}:{agents}`, `${prefix}:{agents}:log`];
+    this.#sharedKey = [`${prefix}:{agents}:key`];
     this.#open = open;
   }
 
@@ -119,18 +124,36 @@ export class RedisLink implements BackplaneLink {
   }
 
   async changes(after: number): Promise<readonly AgentChange[] | undefined> {
-    for (let poll = 0; poll < MAX_POLLS; poll++) {
-      const fields = listOf(await this.#run(this.#others, CHANGES, this.#agentKeys, String(after)));
-      if (fields[0] === 'gap') return undefined;
-      const changes: AgentChange[] = [];
-      for (let i = 0; i + 2 < fields.length; i += 3) {
-        const [position, key = '', text = ''] = fields.slice(i, i + 3);
-        changes.push({ position: Number(position), key, entry: entryOf(text) });
+    if (!this.#isChecked) await this.#check(this.#others);
+    const { duplicate } = await this.#connected();
+    if (duplicate === undefined) await pause(POLL_MS);
+    else {
+      this.#changes ??= new RedisChanges(this.#agentKeys[1], duplicate);
+      try {
+        const changes = await this.#changes.read(after);
+        if (changes !== 'none') return changes;
+      } catch (error) {
+        throw failed(error);
       }
-      if (changes.length > 0) return changes;
-      await new Promise<void>((resolve) => void setTimeout(resolve, POLL_MS).unref());
     }
-    return [];
+    // A stream that was emptied has no changes either.
+    return await this.#poll(after);
+  }
+
+  async #poll(after: number): Promise<readonly AgentChange[] | undefined> {
+    const fields = listOf(await this.#run(this.#others, CHANGES, this.#agentKeys, String(after)));
+    if (fields[0] === 'gap') return undefined;
+    const changes: AgentChange[] = [];
+    for (let i = 0; i + 2 < fields.length; i += 3) {
+      const [position, key = '', text = ''] = fields.slice(i, i + 3);
+      changes.push({ position: Number(position), key, entry: entryOf(text) });
+    }
+    return changes;
+  }
+
+  async shareKey(candidate: string): Promise<string> {
+    const [key = ''] = listOf(await this.#run(this.#others, SHARE_KEY, this.#sharedKey, candidate));
+    return key;
   }
 
   /** The node that was announced over this connection and whose lease is not over, so that Redis has to know it. */
@@ -174,6 +197,7 @@ export class RedisLink implements BackplaneLink {
   }
 
   async close(): Promise<void> {
+    this.#changes?.close();
     // A connection that is being opened is not waited for.
     this.#commands?.then(
       (commands) => commands.close(),
@@ -266,6 +290,10 @@ export class RedisLink implements BackplaneLink {
   }
 }
 
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
+}
+
 /** Whether Redis itself has answered with an error, which begins with its code. */
 function isReply(error: unknown, code: string): boolean {
   return error instanceof Error && !isProtocolError(error) && error.message.startsWith(`${code} `);
@@ -287,11 +315,6 @@ function recordOf(reply: unknown): SessionRecord | undefined {
   const number = Number(epoch);
   if (typeof owner !== 'string' || !Number.isSafeInteger(number) || number < 0) return undefined;
   return { owner, epoch: number };
-}
-
-function entryOf(text: string): AgentEntry | undefined {
-  const at = text.indexOf(' ');
-  return at > 0 ? { holder: text.slice(0, at), record: text.slice(at + 1) } : undefined;
 }
 
 function listOf(reply: unknown): string[] {

@@ -14,7 +14,12 @@ export type {
   ListedNode,
   NodeList,
 } from './backplane.js';
-export type { IoredisClient, NodeRedisClient } from './redis-client.js';
+export type {
+  IoredisClient,
+  IoredisDuplicate,
+  NodeRedisClient,
+  NodeRedisDuplicate,
+} from './redis-client.js';
 
 export interface RedisOptions {
   /** For example `redis://:password@10.0.0.5:6379/0`, or `rediss://` for TLS. Needs the package `ioredis`. */

@@ -133,6 +133,12 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1
 `);
 
+/** KEYS: the key of addresses. ARGV: its value if it has none. Returns its value. */
+export const SHARE_KEY = script(`
+redis.call('SET', KEYS[1], ARGV[1], 'NX')
+return { redis.call('GET', KEYS[1]) }
+`);
+
 function script(source: string): Script {
   return { source, digest: createHash('sha1').update(source).digest('hex') };
 }

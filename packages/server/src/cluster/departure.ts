@@ -1,5 +1,6 @@
 import { isProtocolError, type Logger } from '@parlance/protocol';
-import { loggable, systemClock } from '@parlance/protocol/internal';
+import { guard, loggable, systemClock } from '@parlance/protocol/internal';
+import type { AgentMoves } from '../agents/moves.js';
 import type { BackplaneLink } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { KnownNode } from './membership.js';
@@ -14,6 +15,8 @@ export interface DepartureHost {
   /** How long a record lasts, in milliseconds. */
   readonly recordMs: number;
   dialing(target: KnownNode): MoveDialing;
+  /** Moves agents; `undefined` without any. */
+  readonly agents: AgentMoves | undefined;
   /** Calls `onSession` again for a session that stays. */
   run(session: ServerEndpoint): void;
   /** This node is being closed. */
@@ -59,7 +62,7 @@ export class Departure {
       return this.#explain(error);
     } finally {
       channel?.close();
-      if (this.#session.hasMoved) this.#session.forget();
+      if (this.#session.hasMoved) this.#leave();
       else this.#stay();
     }
   }
@@ -67,18 +70,21 @@ export class Departure {
   async #move(channel: MoveChannel, isLed: boolean): Promise<DepartureOutcome> {
     const session = this.#session;
     const { wire, id, epoch } = session;
+    const { agents } = this.#host;
     if (isLed !== (wire !== undefined)) return stays('its connection has come or gone');
     if (isLed) {
       channel.send({ type: 'hold', session: id });
       const { bytes } = await channel.expect('held');
       const hasAll = () => session.wire !== wire || session.wireBytes.received >= bytes;
       if (!(await until(hasAll, STEP_MS))) return stays('not everything has arrived');
-      if (!(await until(() => session.wire !== wire || session.isQuiet, QUIET_MS))) return stays('not quiet');
     }
+    agents?.hold(session);
+    const isQuiet = () => agents?.isQuiet(session) !== false && isCalm(session, agents);
+    if (!(await until(() => session.wire !== wire || isQuiet(), QUIET_MS))) return stays('not quiet');
     if (!(await this.#stopReading())) return stays('onSession has not returned');
-    if (session.wire !== wire || !session.isQuiet || !isMovable(session)) return stays('not quiet');
+    if (session.wire !== wire || !isQuiet() || !isMovable(session)) return stays('not quiet');
     session.freeze();
-    const bytes = encodeMoved(session, systemClock.now());
+    const bytes = encodeMoved(session, agents?.stateOf(session), systemClock.now());
     const sent = isLed ? session.wireBytes.sent : 0;
     channel.send({ type: 'snapshot', session: id, size: bytes.length, sent, epoch });
     try {
@@ -108,9 +114,16 @@ export class Departure {
     return await until(() => session.running === undefined, RETURN_MS);
   }
 
+  #leave(): void {
+    const session = this.#session;
+    guard(session, () => this.#host.agents?.handleMoved(session, this.#target.incarnation));
+    session.forget();
+  }
+
   #stay(): void {
     const session = this.#session;
     session.thaw();
+    guard(session, () => this.#host.agents?.release(session));
     // One that has not returned yet is not called again: the session moves when it does.
     if (this.#hasStopped && session.running === undefined && !session.hasEnded) this.#host.run(session);
   }
@@ -168,6 +181,11 @@ export class Departure {
     if (error instanceof MoveRefused) return { type: 'refused', code: error.code };
     return stays(isProtocolError(error) ? error.message : 'a fault');
   }
+}
+
+/** Whether the session could move, but for what is under way between it and others. */
+export function isCalm(session: ServerEndpoint, agents: AgentMoves | undefined): boolean {
+  return session.isQuiet((streamId) => agents?.isWatch(session, streamId) === true);
 }
 
 function stays(why: string): DepartureOutcome {

@@ -45,6 +45,7 @@ class Engine implements Backplane {
         await link.withdraw(incarnation);
       },
       putAgent: async () => ({ isDone: true, position: 0 }),
+      shareKey: async (candidate) => candidate,
       agents: async () => ({ agents: new Map(), position: 0 }),
       changes: async () => [],
       moveSession: async (_sessionId, { to, epoch }) => ({ owner: to, epoch: epoch + 1 }),

@@ -29,6 +29,8 @@ export interface MovedSession {
   readonly ip: string;
   /** The JSON of `ServerSession.data`. */
   readonly data: string | undefined;
+  /** What its new node has to know about it as an agent, as JSON. */
+  readonly agent: string | undefined;
   /** Messages that `onSession` has not read. */
   readonly unread: readonly ReceivedBody[];
 }
@@ -44,13 +46,13 @@ export function isMovable({ mailbox }: ServerEndpoint): boolean {
 }
 
 /** @throws {ProtocolError} `invalid_argument` unless the session is quiet, `message_too_large` over 64 MiB. */
-export function encodeMoved(session: ServerEndpoint, now: number): Uint8Array {
+export function encodeMoved(session: ServerEndpoint, agent: string | undefined, now: number): Uint8Array {
   const { core, principal, agentId, isAnonymous, ip, dataText } = session;
   const unread = [...(session.mailbox as MovableMailbox).unread];
   return encodeSnapshot({
     moved: trimmed([
       ...[session.id, core.subprotocol, ip, isAnonymous],
-      ...[orNull(principal), orNull(agentId), orNull(dataText)],
+      ...[orNull(principal), orNull(agentId), orNull(dataText), orNull(agent)],
     ]),
     core: core.snapshot(now),
     unread: unread.length === 0 ? undefined : unread.map((each) => receivedValues(each as ReceivedMessage)),
@@ -75,9 +77,10 @@ export function decodeMoved(bytes: Uint8Array, limits: Limits): MovedSession {
   if (agentId !== undefined && !isStatedAgentId(agentId)) throw list.bad('of an agent with a valid ID');
   const data = list.optional((one) => one.text(Infinity));
   if (data !== undefined) assertData(data);
+  const agent = list.optional((one) => one.text(Infinity));
   const core = new ValueList([get(fields, 'core')], 'the core').bytes();
   const unread = listsOf(get(fields, 'unread'), 'a message', (one) => readReceived(one, limits));
-  return { id, subprotocol, core, principal, agentId, isAnonymous, ip, data, unread };
+  return { id, subprotocol, core, principal, agentId, isAnonymous, ip, data, agent, unread };
 }
 
 /** @throws {ProtocolError} `bad_message`, `message_too_large`. */

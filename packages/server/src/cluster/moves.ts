@@ -1,12 +1,13 @@
 import { createHash } from 'node:crypto';
 import { CloseCode, type Limits, type Logger, ProtocolError, type Timers } from '@parlance/protocol';
-import { incarnationOf, loggable, type MemoryBudget, systemClock } from '@parlance/protocol/internal';
+import { guard, incarnationOf, loggable, type MemoryBudget, systemClock } from '@parlance/protocol/internal';
+import type { AgentMoves } from '../agents/moves.js';
 import type { Backplane, BackplaneLink } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { ServerWire } from '../http/ws.js';
 import { repeat } from '../repeat.js';
 import { Arrival, type Restored } from './arrival.js';
-import { Departure, type DepartureHost } from './departure.js';
+import { Departure, type DepartureHost, isCalm } from './departure.js';
 import type { Lead } from './lead.js';
 import type { KnownNode } from './membership.js';
 import type { MoveDialing } from './move-channel.js';
@@ -15,8 +16,8 @@ import { encodeMoveMessage } from './move-message.js';
 /** What moving asks of its server. */
 export interface MovingHost {
   readonly sessions: ReadonlyMap<string, ServerEndpoint>;
-  /** Whether a session may move at all. */
-  canMove(session: ServerEndpoint): boolean;
+  /** Moves agents; `undefined` without any. */
+  readonly agents: AgentMoves | undefined;
   /** Calls `onSession` again for a session that stays. */
   run(session: ServerEndpoint): void;
   /** @throws {ProtocolError} if the session cannot go on here. */
@@ -24,8 +25,10 @@ export interface MovingHost {
 }
 
 /** A session of another node that was restored. */
-export interface MovedHere extends Restored {
+export interface MovedHere extends Pick<Restored, 'discard'> {
   readonly session: ServerEndpoint;
+  /** @param from the node that had it. */
+  begin(lead: Lead | undefined, from: string): void;
 }
 
 export interface MovesOptions {
@@ -95,6 +98,9 @@ export class Moves implements DepartureHost {
   }
   get logger(): Logger {
     return this.#options.logger;
+  }
+  get agents(): AgentMoves | undefined {
+    return this.#options.host.agents;
   }
   get link(): BackplaneLink {
     this.#link ??= this.#options.backplane.connect();
@@ -169,7 +175,7 @@ export class Moves implements DepartureHost {
           node: source,
         };
         this.logger.info(fields, 'a session of another node goes on here');
-        moved.begin(lead);
+        moved.begin(lead, source);
       },
       discard: () => moved.discard(),
     };
@@ -237,11 +243,18 @@ export class Moves implements DepartureHost {
     for (const session of this.#options.host.sessions.values()) {
       if (this.#underWay.size >= MAX_DEPARTURES) return;
       const attempts = this.#attemptsOf(session);
-      if (!this.#options.host.canMove(session)) continue;
-      if (attempts.isUnderWay || attempts.next > now || !isReady(session, now - attempts.last)) continue;
+      if (attempts.isUnderWay || attempts.next > now || !this.#isReady(session, now - attempts.last))
+        continue;
       const target = this.#targetOf(session, targets);
       if (target !== undefined) this.#depart(session, target, attempts);
     }
+  }
+
+  /** Whether the session is worth an attempt. @param waitedMs since the last one. */
+  #isReady(session: ServerEndpoint, waitedMs: number): boolean {
+    if (session.hasEnded || session.isFrozen) return false;
+    if (session.isStopped && session.running !== undefined) return false;
+    return isCalm(session, this.agents) || (session.state !== 'suspended' && waitedMs > BUSY_MS);
   }
 
   /** The node that leads the session; a session without a connection goes to the one that its ID chooses. */
@@ -281,7 +294,12 @@ export class Moves implements DepartureHost {
     }
     this.#failed++;
     if (outcome.type === 'stays') {
-      const fields = { event: 'move.delayed', session: session.id, node: target.incarnation, why: outcome.why };
+      const fields = {
+        event: 'move.delayed',
+        session: session.id,
+        node: target.incarnation,
+        why: outcome.why,
+      };
       this.logger.debug(fields, 'a session could not move yet');
     }
     const isFinal = outcome.type === 'refused' && FINAL.has(outcome.code);
@@ -299,7 +317,8 @@ export class Moves implements DepartureHost {
     const { sessions } = this.#options.host;
     for (const session of sessions.values()) {
       if (session.isFrozen || session.hasFarewell || !this.hasTargets) continue;
-      session.failReplies(reason);
+      guard(session, () => this.agents?.settle(session, reason));
+      session.failReplies(reason, (streamId) => this.agents?.isWatch(session, streamId) === true);
       session.loseWire(SERVICE_RESTART, 'the session goes on at another node');
       this.#attemptsOf(session).next = 0;
     }
@@ -311,7 +330,7 @@ export class Moves implements DepartureHost {
   #isLeaving(session: ServerEndpoint): boolean {
     const attempts = this.#attemptsOf(session);
     if (attempts.isUnderWay) return true;
-    const isGoing = this.hasTargets && this.#options.host.canMove(session) && attempts.next !== Infinity;
+    const isGoing = this.hasTargets && attempts.next !== Infinity;
     return session.state === 'suspended' && isGoing;
   }
 
@@ -332,13 +351,6 @@ const IGNORED = { onMessage() {}, onControl() {}, onData() {}, onDrain() {}, onC
 
 /** A session that is never seen to be quiet is tried after this time, because its client may have to be held back. */
 const BUSY_MS = 1_000;
-
-/** Whether the session is worth an attempt. @param waitedMs since the last one. */
-function isReady(session: ServerEndpoint, waitedMs: number): boolean {
-  if (session.hasEnded || session.isFrozen) return false;
-  if (session.isStopped && session.running !== undefined) return false;
-  return session.isQuiet || (session.state !== 'suspended' && waitedMs > BUSY_MS);
-}
 
 /** The node that a session goes to, whoever asks: each node gets a like share, and few change if a node does. */
 export function rendezvous(sessionId: string, nodes: readonly KnownNode[]): KnownNode | undefined {

@@ -12,6 +12,7 @@ import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions }
 import type { ResolvedServerOptions } from '../options.js';
 import { repeat } from '../repeat.js';
 import { ABANDONED, type Answer, Ask } from './ask.js';
+import { ClusterMoves } from './cluster-moves.js';
 import { Lead } from './lead.js';
 import { type KnownNode, Membership } from './membership.js';
 import { Moves, type MovingHost } from './moves.js';
@@ -129,9 +130,9 @@ export class ClusterNode implements Leader {
     };
   }
 
-  /** Other nodes know of this one. */
+  /** Other nodes know of this one, and it knows their agents. */
   get isMember(): boolean {
-    return this.#membership.isMember;
+    return this.#membership.isMember && this.#relayed?.roster.isReady !== false;
   }
   /** Nodes that count as alive, this one included. */
   get nodes(): number {
@@ -147,11 +148,15 @@ export class ClusterNode implements Leader {
   }
 
   /** Lets agents of this node and of others know and reach each other. Called before {@link start}. */
-  relay({ directory, relay }: Agents, findSession: (sessionId: string) => ServerEndpoint | undefined): void {
+  relay(
+    { directory, relay, moves }: Agents,
+    findSession: (sessionId: string) => ServerEndpoint | undefined,
+  ): void {
     const { options, memory } = this.#host;
     const { limits, logger, agents } = options;
     const isNodeAlive = (incarnation: string) => this.#membership.isAlive(incarnation);
-    const peers = new RelayPeers({
+    const peers: RelayPeers = new RelayPeers({
+      incarnation: this.incarnation,
       options,
       memory,
       directory,
@@ -160,9 +165,10 @@ export class ClusterNode implements Leader {
       locate: async (incarnation) =>
         this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation)),
       isNodeAlive,
+      nodeOf: (agent) => roster.nodeOf(agent),
       dialing: (node) => this.#dialing(node, RELAY_PATH, this.#tickets.issueRelay(node.incarnation)),
     });
-    const roster = new Roster({
+    const roster: Roster = new Roster({
       link: this.#options.backplane.connect(),
       incarnation: this.incarnation,
       directory,
@@ -172,7 +178,10 @@ export class ClusterNode implements Leader {
       now: () => systemClock.now(),
       isNodeAlive,
       targetOf: (node, agent) => peers.targetOf(node, agent),
+      reroute: (target, node) => peers.reroute(target, node),
+      forget: (target) => peers.forget(target),
     });
+    moves.peers = new ClusterMoves(peers, roster);
     this.#relayed = { peers, roster };
   }
 

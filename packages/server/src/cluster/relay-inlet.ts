@@ -1,36 +1,50 @@
-import { Algorithm, EncodingName, ProtocolError, type ReceivedBody } from '@parlance/protocol';
-import type { Reservation } from '@parlance/protocol/internal';
+import {
+  Algorithm,
+  EncodingName,
+  ProtocolError,
+  type ReceivedBody,
+  type Undelivered,
+} from '@parlance/protocol';
 import type { Relay } from '../agents/relay.js';
 import type { RelayTarget } from '../agents/target.js';
 import type { ServerWire, WireEvents } from '../http/ws.js';
 import {
   chargeOf,
   countField,
-  decodeRelayMessage,
-  encodeRelayMessage,
   malformed,
   type RelayMessage,
   type RelayMessageType,
   readBody,
   textField,
 } from './relay-message.js';
-import { type RemoteHost, RemoteSource, type RemoteWire } from './remote-session.js';
+import { RelayQuota } from './relay-quota.js';
+import { type RelayTraffic, RelayWire } from './relay-wire.js';
+import { type RemoteAgent, type RemoteHost, RemoteSource, type RemoteWire } from './remote-session.js';
 
 export interface RelayInletOptions extends RemoteHost {
   readonly relay: Relay;
-  /** The session of an agent of this node. */
+  readonly traffic: RelayTraffic;
+  /** Where a body for the session of an agent goes that is, or was, of this node. */
   readonly find: (sessionId: string) => RelayTarget | undefined;
-  /** Reserves memory to code a body again. @throws {ProtocolError} `over_budget`. */
-  readonly reserve: (body: ReceivedBody, from: RelayTarget, to: RelayTarget) => Reservation | undefined;
+  /** Whether the other node may speak for the session of an agent. */
+  readonly maySpeakFor: (agent: RemoteAgent) => boolean;
+  /** Bytes of memory that a body takes to be coded again. */
+  readonly memoryOf: (body: ReceivedBody, from: RelayTarget, to: RelayTarget) => number;
+  /** The other node keeps account of a session that has moved here. Returns what is known of messages to it. */
+  readonly onAccount: (sessionId: string) => Inflow | undefined;
+  /** A message of such a session is lost. */
+  readonly onReport: (sessionId: string, report: Undelivered) => void;
+  /** Such an account is closed. @param isComplete whether all messages were confirmed or reported. */
+  readonly onSettled: (sessionId: string, isComplete: boolean) => void;
   /** The connection is over. @param why `undefined` if this node has ended it. */
   readonly onOver: (why: unknown) => void;
 }
 
-/** Senders of one node. */
-const MAX_SOURCES = 100_000;
+/** Senders of one node, and sessions of moved agents of which it keeps account. */
+export const MAX_SOURCES = 50_000;
 
 /** Messages of the other node to a session of this one. */
-interface Inflow {
+export interface Inflow {
   written: number;
   confirmed: number;
   toldConfirmed: number;
@@ -38,20 +52,26 @@ interface Inflow {
 
 /** The connection from another node, whose agents write on it to agents of this one. */
 export class RelayInlet implements RemoteWire, WireEvents {
-  readonly #wire: ServerWire;
+  readonly #wire: RelayWire;
   readonly #options: RelayInletOptions;
   readonly #sources = new Map<number, RemoteSource>();
   readonly #requests = new Map<number, RemoteSource>();
+  /** Bytes of each tensor that have not come yet. */
+  readonly #tensors = new Map<number, number>();
   readonly #inflows = new Map<string, Inflow>();
+  readonly #accounts = new Set<string>();
+  readonly #quota = new RelayQuota();
   #isOver = false;
 
-  constructor(wire: ServerWire, options: RelayInletOptions) {
-    this.#wire = wire;
+  constructor(wire: Pick<ServerWire, 'send' | 'terminate'>, options: RelayInletOptions) {
     this.#options = options;
+    this.#wire = new RelayWire(options.traffic);
+    this.#wire.open(wire);
   }
 
   send(type: RelayMessageType, fields: readonly unknown[], ...parts: readonly Uint8Array[]): void {
-    if (!this.#isOver) this.#wire.send(encodeRelayMessage(type, fields, ...parts));
+    if (type === 'credit') this.#quota.release(fields[0] as number, fields[1] as number);
+    this.#wire.send(type, fields, ...parts);
   }
 
   /** Requests that are not over, or whose replies are under way. */
@@ -59,8 +79,14 @@ export class RelayInlet implements RemoteWire, WireEvents {
     return this.#requests.size;
   }
 
-  /** Tells the other node what sessions have confirmed since. */
   handleTick(): void {
+    if (!this.#wire.handleTick()) return this.end(new Error('the other node is silent'));
+    for (const source of this.#sources.values()) source.handleTick();
+    this.tellConfirmed();
+  }
+
+  /** Tells the other node what sessions have confirmed since. */
+  tellConfirmed(): void {
     for (const [id, inflow] of this.#inflows) {
       if (inflow.confirmed === inflow.toldConfirmed) continue;
       inflow.toldConfirmed = inflow.confirmed;
@@ -79,11 +105,15 @@ export class RelayInlet implements RemoteWire, WireEvents {
   end(why?: unknown): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#wire.terminate();
-    this.#options.onOver(why);
+    if (why === undefined) this.tellConfirmed();
+    this.#wire.end();
+    const { onOver, onSettled } = this.#options;
+    onOver(why);
     this.#requests.clear();
     for (const source of this.#sources.values()) this.#close(source);
     this.#sources.clear();
+    for (const id of this.#accounts) onSettled(id, false);
+    this.#accounts.clear();
   }
 
   // --- as the listener of the wire
@@ -91,7 +121,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
   onMessage(data: Uint8Array | string): void {
     if (this.#isOver) return;
     try {
-      this.#handle(decodeRelayMessage(data));
+      this.#handle(this.#wire.read(data));
     } catch (error) {
       this.end(error);
     }
@@ -107,6 +137,14 @@ export class RelayInlet implements RemoteWire, WireEvents {
   onData(): void {}
 
   #handle({ type, fields, bytes }: RelayMessage): void {
+    switch (type) {
+      case 'ping':
+        return;
+      case 'account':
+      case 'report':
+      case 'settled':
+        return this.#handleAccount(type, textField(fields[0]), fields.slice(1));
+    }
     const number = countField(fields[0]);
     switch (type) {
       case 'open':
@@ -115,7 +153,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
         const source = this.#sources.get(number);
         if (source === undefined) return;
         this.#sources.delete(number);
-        for (const [ref, asker] of this.#requests) if (asker === source) this.#requests.delete(ref);
+        for (const [ref, asker] of this.#requests) if (asker === source) this.#forget(ref);
         return this.#close(source);
       }
       case 'message':
@@ -132,7 +170,9 @@ export class RelayInlet implements RemoteWire, WireEvents {
     if (source === undefined) return;
     switch (type) {
       case 'piece': {
+        this.#countPiece(number, bytes.length);
         const charge = chargeOf(bytes.length);
+        this.#quota.hold(number, charge);
         relay.requests.takeNextPiece(source, number, { bytes, charge });
         return;
       }
@@ -147,6 +187,32 @@ export class RelayInlet implements RemoteWire, WireEvents {
     }
   }
 
+  /** @throws {ProtocolError} `bad_message` if the tensor is longer than announced. */
+  #countPiece(ref: number, length: number): void {
+    const left = (this.#tensors.get(ref) ?? 0) - length;
+    if (length === 0 || left < 0) throw malformed();
+    this.#tensors.set(ref, left);
+  }
+
+  #handleAccount(type: 'account' | 'report' | 'settled', id: string, fields: readonly unknown[]): void {
+    const { onAccount, onReport, onSettled } = this.#options;
+    switch (type) {
+      case 'account': {
+        if (this.#accounts.size >= MAX_SOURCES) throw malformed();
+        const inflow = onAccount(id);
+        if (inflow === undefined) return;
+        this.#accounts.add(id);
+        this.#inflows.set(id, inflow);
+        return;
+      }
+      case 'report':
+        if (this.#accounts.has(id)) onReport(id, readReport(fields));
+        return;
+      case 'settled':
+        if (this.#accounts.delete(id)) onSettled(id, true);
+    }
+  }
+
   #open(number: number, [, id, principal, agentId, algorithms, encoding]: readonly unknown[]): void {
     if (this.#sources.has(number) || this.#sources.size >= MAX_SOURCES) throw malformed();
     const negotiated = readAgreement(algorithms, encoding);
@@ -156,10 +222,9 @@ export class RelayInlet implements RemoteWire, WireEvents {
       agentId: textField(agentId),
       negotiated,
     };
-    this.#sources.set(
-      number,
-      new RemoteSource(agent, this.#options, this, (ref) => this.#requests.delete(ref)),
-    );
+    if (!this.#options.maySpeakFor(agent))
+      throw new ProtocolError('forbidden', 'the other node speaks for a session that is not there');
+    this.#sources.set(number, new RemoteSource(agent, this.#options, this, (ref) => this.#forget(ref)));
   }
 
   #begin(
@@ -180,27 +245,43 @@ export class RelayInlet implements RemoteWire, WireEvents {
     if (target !== undefined && !this.#inflows.has(id))
       this.#inflows.set(id, { written: 0, confirmed: 0, toldConfirmed: 0 });
     if (type === 'message') return this.#takeMessage(source, number, id, target, readBody(fields, bytes));
+    const refuse = (error: unknown) =>
+      source.tell((core) => core.channel.refuse(number, relay.transit.refuse(error, id)));
     if (target === undefined) {
-      const gone = new ProtocolError(
-        'peer_gone',
-        'the session of the agent is over; it never had the request',
-      );
-      return source.tell((core) => core.channel.refuse(number, relay.transit.refuse(gone, id)));
+      const gone = 'the session of the agent is over; it never had the request';
+      return refuse(new ProtocolError('peer_gone', gone));
     }
-    if (type === 'tensor') {
-      const piece = { bytes, totalLength: countField(fields[0]), charge: chargeOf(bytes.length) };
-      if (bytes.length === 0 || piece.totalLength < bytes.length) throw malformed();
-      return relay.requests.takeAdmittedTensor(source, number, target, piece);
-    }
+    if (type === 'tensor')
+      return this.#takeTensor(source, number, target, countField(fields[0]), bytes, refuse);
     const body = readBody(fields, bytes);
-    let reservation: Reservation | undefined;
+    if (!this.#quota.tryHold(number, body.charge)) return refuse(tooMuch());
+    let size: number;
     try {
-      reservation = this.#options.reserve(body, source, target);
+      size = this.#options.memoryOf(body, source, target);
     } catch (error) {
-      const reason = relay.transit.refuse(error, id);
-      return source.tell((core) => core.channel.refuse(number, reason));
+      return refuse(error);
     }
-    relay.requests.takeAdmitted(source, number, target, body, reservation);
+    source.intake.take(
+      number,
+      size,
+      (reservation) => relay.requests.takeAdmitted(source, number, find(id) ?? target, body, reservation),
+      refuse,
+    );
+  }
+
+  #takeTensor(
+    source: RemoteSource,
+    number: number,
+    target: RelayTarget,
+    totalLength: number,
+    bytes: Uint8Array,
+    refuse: (error: unknown) => void,
+  ): void {
+    if (bytes.length === 0 || totalLength < bytes.length) throw malformed();
+    const charge = chargeOf(bytes.length);
+    if (!this.#quota.tryHold(number, charge)) return refuse(tooMuch());
+    this.#tensors.set(number, totalLength - bytes.length);
+    this.#options.relay.requests.takeAdmittedTensor(source, number, target, { bytes, totalLength, charge });
   }
 
   #takeMessage(
@@ -210,32 +291,86 @@ export class RelayInlet implements RemoteWire, WireEvents {
     target: RelayTarget | undefined,
     body: ReceivedBody,
   ): void {
-    const { relay, reserve } = this.#options;
-    let reservation: Reservation | undefined;
-    try {
-      const inflow = this.#inflows.get(id);
-      if (target === undefined || inflow === undefined)
-        throw new ProtocolError('peer_gone', 'the session of the agent is over');
-      const handleWritten = () => {
-        inflow.toldConfirmed = inflow.confirmed;
-        this.send('written', [id, ++inflow.written, inflow.confirmed]);
-      };
-      const handleConfirmed = () => {
-        inflow.confirmed++;
-      };
-      reservation = reserve(body, source, target);
-      relay.messages.takeAdmitted(source, target, body, { handleWritten, handleConfirmed }, reservation);
-    } catch (error) {
-      reservation?.release();
+    const { relay, memoryOf, find } = this.#options;
+    const refuse = (error: unknown) => {
       const { code, message } = relay.transit.reasonOf(error, id);
       this.send('refused', [id, number, code, message.slice(0, 1_024)]);
+    };
+    const inflow = this.#inflows.get(id);
+    if (target === undefined || inflow === undefined) return refuse(gone());
+    if (!this.#quota.tryHoldMessage(body.charge)) return refuse(tooMuch());
+    const release = () => this.#quota.releaseMessage(body.charge);
+    const remote = {
+      handleWritten: () => {
+        release();
+        inflow.toldConfirmed = inflow.confirmed;
+        this.send('written', [id, ++inflow.written, inflow.confirmed]);
+      },
+      handleConfirmed: () => {
+        inflow.confirmed++;
+      },
+      handleLost: () => {
+        release();
+        this.send('lost', [id, number]);
+      },
+      handleRefused: (error: ProtocolError) => {
+        release();
+        refuse(error);
+      },
+    };
+    let size: number;
+    try {
+      size = memoryOf(body, source, target);
+    } catch (error) {
+      return remote.handleRefused(relay.transit.reasonOf(error, id));
     }
+    source.intake.take(0, size, (reservation) => {
+      const now = find(id);
+      try {
+        if (now === undefined) throw gone();
+        relay.messages.takeAdmitted(source, now, body, remote, reservation);
+      } catch (error) {
+        reservation?.release();
+        remote.handleRefused(relay.transit.reasonOf(error, id));
+      }
+    });
+  }
+
+  #forget(ref: number): void {
+    this.#requests.delete(ref);
+    this.#tensors.delete(ref);
+    this.#quota.forget(ref);
   }
 
   #close(source: RemoteSource): void {
     this.#options.relay.handleEnded(source);
     source.close();
   }
+}
+
+function gone(): ProtocolError {
+  return new ProtocolError('peer_gone', 'the session of the agent is over');
+}
+
+function tooMuch(): ProtocolError {
+  return new ProtocolError('over_budget', 'too much from the other node waits to be written');
+}
+
+const OUTCOMES: readonly string[] = ['unknown', 'not_sent'];
+/** Characters of a name. */
+const MAX_NAME = 1_024;
+
+/** @throws {ProtocolError} `bad_message`. */
+function readReport([to, outcome, reason, first, count]: readonly unknown[]): Undelivered {
+  const name = textField(to);
+  if (name.length > MAX_NAME || !OUTCOMES.includes(textField(outcome))) throw malformed();
+  return {
+    to: name,
+    outcome: outcome as Undelivered['outcome'],
+    reason: textField(reason) as Undelivered['reason'],
+    first: countField(first) === 0 ? undefined : (first as number),
+    count: countField(count),
+  };
 }
 
 /** Unknown names are left out. */

@@ -1,60 +1,67 @@
-import { ERROR_CODES, ProtocolError, type ReceivedBody } from '@parlance/protocol';
-import { decodeFailure, type Reservation } from '@parlance/protocol/internal';
+import { ERROR_CODES, ProtocolError, type ReceivedBody, type Undelivered } from '@parlance/protocol';
+import { decodeFailure } from '@parlance/protocol/internal';
 import type { Relay } from '../agents/relay.js';
 import type { RelayTarget } from '../agents/target.js';
 import type { ServerWire, WireEvents } from '../http/ws.js';
 import {
   countField,
-  decodeRelayMessage,
-  encodeRelayMessage,
   malformed,
   type RelayMessage,
   type RelayMessageType,
   readBody,
   textField,
 } from './relay-message.js';
-import type { RemoteTarget, TargetWire } from './remote-session.js';
+import { type RelayTraffic, RelayWire } from './relay-wire.js';
+import type { RemoteTarget, TargetWire } from './remote-target.js';
 
 export interface RelayLinkOptions {
   readonly relay: Relay;
-  readonly newRef: () => number;
-  /** Reserves memory to code a reply again. @throws {ProtocolError} `over_budget`. */
-  readonly reserve: (body: ReceivedBody, from: RelayTarget, to: RelayTarget) => Reservation | undefined;
+  readonly traffic: RelayTraffic;
+  /** Bytes of memory that a reply takes to be coded again. */
+  readonly memoryOf: (body: ReceivedBody, from: RelayTarget, to: RelayTarget) => number;
+  /** The session of a target is over, or nothing is known of it any more. */
+  readonly onTargetEnded: (target: RemoteTarget) => void;
   /** Deepest nesting of JSON in an error. */
   readonly maxDepth: number;
   /** The connection is over. @param why `undefined` if this node has ended it. */
   readonly onOver: (why: unknown) => void;
 }
 
+/** A session that has moved to the other node, of whose messages this one keeps account. */
+export interface MovedSession {
+  readonly id: string;
+  /** The connection is over. */
+  handleLost(): void;
+}
+
 /** The connection to another node, on which agents of this node write to agents of that one. */
 export class RelayLink implements TargetWire, WireEvents {
   readonly #options: RelayLinkOptions;
-  #wire: ServerWire | undefined;
-  /** Waits for the connection. The windows of its senders bound it. */
-  #waiting: Uint8Array[] = [];
+  readonly #wire: RelayWire;
   /** Targets that have something under way or may have, by session. */
   readonly #targets = new Map<string, RemoteTarget>();
   readonly #requests = new Map<number, { readonly target: RemoteTarget; readonly source: RelayTarget }>();
   readonly #sources = new Map<RelayTarget, number>();
+  readonly #moved = new Map<string, MovedSession>();
   #lastSource = 0;
   #isOver = false;
 
   constructor(options: RelayLinkOptions) {
     this.#options = options;
+    this.#wire = new RelayWire(options.traffic);
   }
 
   /** The connection is open. */
-  begin(wire: ServerWire): void {
-    if (this.#isOver) return wire.terminate();
-    this.#wire = wire;
-    for (const message of this.#waiting.splice(0)) wire.send(message);
+  begin(wire: Pick<ServerWire, 'send' | 'terminate'>): void {
+    this.#wire.open(wire);
   }
 
   send(type: RelayMessageType, fields: readonly unknown[], ...parts: readonly Uint8Array[]): void {
-    if (this.#isOver) return;
-    const message = encodeRelayMessage(type, fields, ...parts);
-    if (this.#wire === undefined) this.#waiting.push(message);
-    else this.#wire.send(message);
+    this.#wire.send(type, fields, ...parts);
+  }
+
+  handleTick(): void {
+    if (!this.#wire.handleTick()) this.end(new Error('the other node is silent'));
   }
 
   use(target: RemoteTarget): void {
@@ -72,10 +79,8 @@ export class RelayLink implements TargetWire, WireEvents {
     return number;
   }
 
-  open(target: RemoteTarget, source: RelayTarget): number {
-    const ref = this.#options.newRef();
+  open(ref: number, target: RemoteTarget, source: RelayTarget): void {
     this.#requests.set(ref, { target, source });
-    return ref;
   }
 
   /** A session of this node is over. */
@@ -98,14 +103,49 @@ export class RelayLink implements TargetWire, WireEvents {
   end(why?: unknown): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#wire?.terminate();
-    const { relay, onOver } = this.#options;
     // Nothing was sent before the connection was open.
-    const isCertain = this.#wire === undefined;
-    onOver(why);
+    const isCertain = !this.#wire.isOpen;
+    this.#wire.end();
+    this.#options.onOver(why);
+    const requests = [...this.#requests];
     this.#requests.clear();
-    for (const target of this.#targets.values()) endTarget(relay, target, isCertain);
+    for (const target of this.#targets.values()) {
+      const refs = requests.filter(([, each]) => each.target === target).map(([ref]) => ref);
+      this.#endTarget(target, refs, isCertain);
+    }
     this.#targets.clear();
+    for (const moved of this.#moved.values()) moved.handleLost();
+    this.#moved.clear();
+  }
+
+  #endTarget(target: RemoteTarget, refs: readonly number[], isCertain: boolean): void {
+    const { relay } = this.#options;
+    const loss = target.handleLost(this);
+    if (loss === 'all') return this.#forgetTarget(target, isCertain);
+    // The rest is on its way to where the session is now.
+    for (const ref of refs) {
+      const gone = new ProtocolError('peer_gone', 'the connection to the node of the agent is lost');
+      target.forget(ref);
+      relay.requests.fail(target, ref, gone);
+    }
+    if (loss.messages > 0) relay.messages.handleLost(target, loss.messages, isCertain);
+  }
+
+  // --- of sessions that have moved to the other node
+
+  /** From now on reports about the messages of a session go on this connection. */
+  keepAccount(moved: MovedSession): void {
+    this.#moved.set(moved.id, moved);
+    this.send('account', [moved.id]);
+  }
+
+  report({ id }: MovedSession, { to, outcome, reason, first, count }: Undelivered): void {
+    this.send('report', [id, to, outcome, reason, first ?? 0, count]);
+  }
+
+  /** All messages of the session are confirmed or reported. */
+  settle({ id }: MovedSession): void {
+    if (this.#moved.delete(id)) this.send('settled', [id]);
   }
 
   // --- as the listener of the wire
@@ -113,7 +153,7 @@ export class RelayLink implements TargetWire, WireEvents {
   onMessage(data: Uint8Array | string): void {
     if (this.#isOver) return;
     try {
-      this.#handle(decodeRelayMessage(data));
+      this.#handle(this.#wire.read(data));
     } catch (error) {
       this.end(error);
     }
@@ -131,9 +171,12 @@ export class RelayLink implements TargetWire, WireEvents {
   #handle({ type, fields, bytes }: RelayMessage): void {
     const { relay, maxDepth } = this.#options;
     switch (type) {
+      case 'ping':
+        return;
       case 'written':
       case 'confirmed':
       case 'refused':
+      case 'lost':
       case 'gone':
         return this.#handleSession(type, fields);
     }
@@ -148,67 +191,97 @@ export class RelayLink implements TargetWire, WireEvents {
       case 'response':
         return this.#handleReply(type, ref, target, readBody(fields.slice(1), bytes));
       case 'end':
-        this.#forget(ref, target);
-        relay.requests.takeReply(target, { type, streamId: ref }, undefined);
-        return;
+        return target.intake.take(ref, 0, () => {
+          this.#forget(ref, target);
+          relay.requests.takeReply(target, { type, streamId: ref }, undefined);
+        });
       case 'fail': {
         const error = decodeFailure(bytes, maxDepth);
-        this.#forget(ref, target);
-        relay.requests.takeReply(target, { type: 'failure', streamId: ref, error }, undefined);
-        return;
+        return target.intake.take(ref, 0, () => {
+          this.#forget(ref, target);
+          relay.requests.takeReply(target, { type: 'failure', streamId: ref, error }, undefined);
+        });
       }
-      case 'reject':
-        this.#forget(ref, target);
-        return relay.requests.reject(target, ref, errorOf(fields[1], fields[2]));
+      case 'reject': {
+        const error = errorOf(fields[1], fields[2]);
+        return target.intake.take(ref, 0, () => {
+          this.#forget(ref, target);
+          relay.requests.reject(target, ref, error);
+        });
+      }
       default:
         throw malformed();
     }
   }
 
   #handleSession(
-    type: 'written' | 'confirmed' | 'refused' | 'gone',
+    type: 'written' | 'confirmed' | 'refused' | 'lost' | 'gone',
     [id, ...fields]: readonly unknown[],
   ): void {
     const { relay } = this.#options;
     const target = this.#targets.get(textField(id));
     if (target === undefined) return;
     const number = countField(fields[0]);
-    if (type === 'written') return target.handleWritten(number, countField(fields[1]));
-    if (type === 'refused') {
-      const place = target.handleRefused(number);
-      if (place >= 0) relay.messages.handleRefused(target, place, errorOf(fields[1], fields[2]));
-      return;
+    switch (type) {
+      case 'written':
+        return target.handleWritten(this, number, countField(fields[1]));
+      case 'confirmed':
+        return target.handleConfirmed(this, number);
+      case 'refused':
+      case 'lost': {
+        const error = type === 'refused' ? errorOf(fields[1], fields[2]) : undefined;
+        const place = target.handleRefused(number);
+        if (place >= 0) relay.messages.handleRefused(target, place, error);
+        return;
+      }
     }
-    target.handleConfirmed(number);
-    if (type === 'confirmed') return;
+    target.handleConfirmed(this, number);
     this.#targets.delete(target.id);
     for (const [ref, request] of this.#requests) if (request.target === target) this.#requests.delete(ref);
-    endTarget(relay, target, true);
+    this.#forgetTarget(target, true);
+  }
+
+  #forgetTarget(target: RemoteTarget, isCertain: boolean): void {
+    const { relay, onTargetEnded } = this.#options;
+    relay.handleEnded(target, isCertain);
+    onTargetEnded(target);
+    target.reset();
   }
 
   #handleReply(type: 'part' | 'response', ref: number, target: RemoteTarget, body: ReceivedBody): void {
-    const { relay, reserve } = this.#options;
+    const { relay, memoryOf } = this.#options;
     const asker = relay.requests.askerOf(target, ref);
-    if (type === 'response') this.#forget(ref, target);
-    if (asker === undefined) return;
-    try {
-      const reservation = reserve(body, target, asker);
-      relay.requests.takeReply(target, { type, streamId: ref, body }, reservation);
-    } catch (error) {
+    if (asker === undefined) {
+      if (type === 'response') this.#forget(ref, target);
+      return;
+    }
+    const fail = (error: unknown) => {
       this.#forget(ref, target);
       relay.requests.fail(target, ref, relay.transit.reasonOf(error, target.agentId));
+    };
+    let size: number;
+    try {
+      size = memoryOf(body, target, asker);
+    } catch (error) {
+      return fail(error);
     }
+    target.intake.take(
+      ref,
+      size,
+      (reservation) => {
+        if (type === 'response') this.#forget(ref, target);
+        const isTaken = relay.requests.takeReply(target, { type, streamId: ref, body }, reservation);
+        if (!isTaken) reservation?.release();
+      },
+      fail,
+    );
   }
 
   #forget(ref: number, target: RemoteTarget): void {
     this.#requests.delete(ref);
+    target.intake.drop(ref);
     target.forget(ref);
   }
-}
-
-function endTarget(relay: Relay, target: RemoteTarget, isCertain: boolean): void {
-  relay.handleEnded(target, isCertain);
-  target.reset();
 }
 
 function errorOf(code: unknown, message: unknown): ProtocolError {

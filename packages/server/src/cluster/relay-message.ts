@@ -7,8 +7,11 @@ import { isCount } from '@parlance/protocol/internal';
  *
  * From the node of the sender: `open` names a sender by a number, `message`, `request` and `tensor` begin something for a
  * session, `piece` goes on with a tensor, `cancel` ends a request, `read` returns credit of replies, `close` ends a sender.
- * From the node of the receiver: `written`, `confirmed` and `refused` are about messages to a session, `credit` about a
- * request; `part`, `response`, `end`, `fail` and `reject` answer it; `gone` ends a session.
+ * From the node of the receiver: `written`, `confirmed`, `refused` and `lost` are about messages to a session, `credit`
+ * about a request; `part`, `response`, `end`, `fail` and `reject` answer it; `gone` ends a session. From the former node of
+ * a session that has moved to the other one: `account` says that it keeps account of messages of or to the session, `report`
+ * tells the session of a message of its that is lost, `settled` says that it knows the fate of all others. `ping` says that
+ * the node is there.
  */
 export type RelayMessageType =
   | 'open'
@@ -28,7 +31,12 @@ export type RelayMessageType =
   | 'end'
   | 'fail'
   | 'reject'
-  | 'gone';
+  | 'gone'
+  | 'lost'
+  | 'account'
+  | 'report'
+  | 'settled'
+  | 'ping';
 
 export interface RelayMessage {
   readonly type: RelayMessageType;

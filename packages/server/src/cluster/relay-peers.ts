@@ -1,24 +1,27 @@
-import { type Limits, type Logger, type ReceivedBody, Subprotocol } from '@parlance/protocol';
+import { type Limits, type Logger, Subprotocol, type Undelivered } from '@parlance/protocol';
 import {
   createBodyCoder,
+  incarnationOf,
   loadedEncodings,
   loggable,
   type MemoryBudget,
-  overBudget,
-  type Reservation,
-  type SessionMemory,
   systemClock,
 } from '@parlance/protocol/internal';
+import { type Agent, targetOf as whereTo } from '../agents/agent.js';
 import type { Directory } from '../agents/directory.js';
 import type { Relay } from '../agents/relay.js';
 import type { RelayTarget } from '../agents/target.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { dial, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
+import { createLoopback } from './loopback.js';
 import type { KnownNode } from './membership.js';
-import { RelayInlet } from './relay-inlet.js';
+import { MovedSource } from './moved-source.js';
+import { type Inflow, RelayInlet } from './relay-inlet.js';
 import { RelayLink } from './relay-link.js';
-import { type RemoteAgent, type RemoteHost, RemoteTarget, type TargetHost } from './remote-session.js';
+import { RelayTraffic } from './relay-wire.js';
+import type { RemoteAgent, RemoteHost } from './remote-session.js';
+import { RemoteTarget, type Route, type TargetHost } from './remote-target.js';
 
 /** How long a node may take to open a connection, in milliseconds. */
 const DIAL_TIMEOUT_MS = 5_000;
@@ -26,6 +29,8 @@ const DIAL_TIMEOUT_MS = 5_000;
 const MESSAGE_HEAD_ROOM = 256 * 1024;
 
 export interface RelayPeersOptions {
+  /** Of this node. */
+  readonly incarnation: string;
   readonly options: Pick<ResolvedServerOptions, 'limits' | 'security'> & { readonly logger: Logger };
   readonly memory: MemoryBudget;
   readonly directory: Directory;
@@ -34,15 +39,37 @@ export interface RelayPeersOptions {
   /** How to reach a node; rejects or gives `undefined` if it is gone. */
   readonly locate: (incarnation: string) => Promise<KnownNode | undefined>;
   readonly isNodeAlive: (incarnation: string) => boolean;
+  /** The node of an agent, if it is another one. */
+  readonly nodeOf: (agent: Agent) => string | undefined;
   /** How to dial a node. */
   readonly dialing: (node: KnownNode) => Parameters<typeof dial>[1] & { readonly url: string };
 }
 
+/** What a node that an agent has left keeps account of, as the node knows it where the agent is now. */
+interface Account {
+  /** The former node of the agent. */
+  readonly from: string;
+  readonly inflow: Inflow;
+  readonly onReport: (report: Undelivered) => void;
+  /** @param isComplete whether the former node has reported everything that it did not know to have arrived. */
+  readonly onSettled: (isComplete: boolean) => void;
+  isBound: boolean;
+}
+
 /** The connections to and from other nodes on which agents write to each other. */
 export class RelayPeers {
+  readonly traffic = new RelayTraffic();
   readonly #options: RelayPeersOptions;
   readonly #links = new Map<string, RelayLink>();
   readonly #inlets = new Map<RelayInlet, string>();
+  readonly #targets = new Set<RemoteTarget>();
+  /** Of agents that have moved away: where what still comes for them goes. */
+  readonly #forwarded = new Map<string, RemoteTarget>();
+  readonly #movedSources = new Set<MovedSource>();
+  /** Of agents that have moved here, by session. */
+  readonly #accounts = new Map<string, Account>();
+  /** Nodes from which agents have moved here: they pass on what others sent to those. */
+  readonly #formers = new Set<string>();
   #lastRef = 0;
   #isClosed = false;
 
@@ -50,15 +77,94 @@ export class RelayPeers {
     this.#options = options;
     options.relay.onEnded = (session) => {
       for (const link of this.#links.values()) link.handleEnded(session);
-      for (const inlet of this.#inlets.keys()) inlet.handleEnded(session);
+      this.#tellGone(session);
     };
+  }
+
+  /** Connections to and from other nodes. */
+  get size(): number {
+    const own = this.#links.has(this.#options.incarnation) ? 2 : 0;
+    return this.#links.size + this.#inlets.size - own;
   }
 
   /** The stand-in for an agent of another node. */
   targetOf(node: string, agent: RemoteAgent): RemoteTarget {
+    return this.#createTarget(agent, node, this.#routeTo(node));
+  }
+
+  /** Another node has connected, to pass on what its agents send. */
+  accept(wire: ServerWire, node: string): void {
+    if (this.#isClosed) return wire.terminate();
+    wire.listen(this.#createInlet(wire, node));
+  }
+
+  // --- agents that move
+
+  /** Holds what is for an agent of this node, while nothing is known of where it will be. */
+  holdFor(agent: RemoteAgent): RemoteTarget {
+    return this.#createTarget(agent, this.#options.incarnation, undefined);
+  }
+
+  /** What is for an agent goes to another node, or this one. */
+  reroute(target: RelayTarget, node: string = this.#options.incarnation): void {
+    if (target instanceof RemoteTarget) target.reroute(this.#routeTo(node));
+  }
+
+  /**
+   * An agent of this node is at another one now.
+   *
+   * @param session its session here.
+   * @param target stands for it, and holds what came meanwhile.
+   * @param handOver gives messages that are not confirmed to `target`, and reports about the agent's own to the stub.
+   */
+  handleMoved(
+    session: RelayTarget,
+    target: RemoteTarget,
+    node: string,
+    handOver: (stub: MovedSource) => { readonly isPending: boolean; readonly written: number },
+  ): void {
+    for (const each of this.#links.values()) each.handleEnded(session);
+    const link = this.#linkTo(node);
+    const stub = new MovedSource(agentOf(target), this.#host(node), link);
+    const { isPending, written } = handOver(stub);
+    this.#forwarded.set(target.id, target);
+    target.seed(written);
+    // The other node tells what is confirmed of what was written here.
+    if (written > 0 || isPending) link.keepAccount(stub);
+    if (isPending) this.#movedSources.add(stub);
+    else stub.settle();
+    target.reroute(this.#routeTo(node));
+    if (written > 0) target.attach();
+  }
+
+  /** An agent is here now; its former node keeps account of messages of and to it. */
+  expectAccount(sessionId: string, account: Omit<Account, 'isBound'>): void {
+    this.#formers.add(account.from);
+    this.#forwarded.delete(sessionId);
+    this.#accounts.set(sessionId, { ...account, isBound: false });
+  }
+
+  #tellGone(session: RelayTarget): void {
+    for (const inlet of this.#inlets.keys()) inlet.handleEnded(session);
+    this.#accounts.delete(session.id);
+  }
+
+  #createTarget(agent: RemoteAgent, node: string, route: Route | undefined): RemoteTarget {
+    const host: TargetHost = { ...this.#host(node), newRef: () => ++this.#lastRef };
+    const target = new RemoteTarget(agent, host, route);
+    this.#targets.add(target);
+    return target;
+  }
+
+  /** The agent is not known any more. */
+  forget(target: RelayTarget): void {
+    if (target instanceof RemoteTarget) this.#targets.delete(target);
+    if (this.#forwarded.get(target.id) === target) this.#forwarded.delete(target.id);
+  }
+
+  #routeTo(node: string): Route {
     const links = this.#links;
-    const host: TargetHost = {
-      ...this.#host(node),
+    return {
       connect: (target: RemoteTarget) => {
         const link = this.#linkTo(node);
         link.use(target);
@@ -68,28 +174,50 @@ export class RelayPeers {
         return links.get(node);
       },
     };
-    return new RemoteTarget(agent, host);
   }
 
-  /** Another node has connected, to pass on what its agents send. */
-  accept(wire: ServerWire, node: string): void {
-    if (this.#isClosed) return wire.terminate();
-    const { relay, directory, findSession } = this.#options;
+  /** Where a body from another node goes. */
+  #find(sessionId: string): RelayTarget | undefined {
+    const { directory, findSession } = this.#options;
+    const session = findSession(sessionId);
+    const agent = session && directory.agentOf(session);
+    return agent === undefined ? this.#forwarded.get(sessionId) : whereTo(agent);
+  }
+
+  /** A node speaks for its own agents, and passes on what was sent to agents that were its own. */
+  #maySpeakFor(node: string, { sessionId, principal, agentId }: RemoteAgent): boolean {
+    if (node === this.#options.incarnation || incarnationOf(sessionId) === node) return true;
+    const known = this.#options.directory.find(principal, { principal, id: agentId });
+    if (known?.session.id !== sessionId) return false;
+    return this.#formers.has(node) || this.#options.nodeOf(known) === node;
+  }
+
+  #createInlet(wire: Pick<ServerWire, 'send' | 'terminate'>, node: string): RelayInlet {
+    const { relay, incarnation, findSession } = this.#options;
+    const isOwn = node === incarnation;
     const inlet: RelayInlet = new RelayInlet(wire, {
       ...this.#host(node),
       relay,
-      find: (sessionId) => {
-        const session = findSession(sessionId);
-        return session !== undefined && directory.agentOf(session) !== undefined ? session : undefined;
+      traffic: this.traffic,
+      // What waited here for a session that stays is for itself.
+      find: (sessionId) => (isOwn ? findSession(sessionId) : this.#find(sessionId)),
+      maySpeakFor: (agent) => this.#maySpeakFor(node, agent),
+      memoryOf: (body, from, to) => relay.transit.memoryOf(body, from, to),
+      onAccount: (sessionId) => {
+        const account = this.#accounts.get(sessionId);
+        if (account === undefined || account.from !== node || account.isBound) return undefined;
+        account.isBound = true;
+        return account.inflow;
       },
-      reserve: (body, from, to) => this.#reserve(body, from, to),
+      onReport: (sessionId, report) => this.#accounts.get(sessionId)?.onReport(report),
+      onSettled: (sessionId, isComplete) => this.#closeAccount(sessionId, isComplete),
       onOver: (why) => {
         this.#inlets.delete(inlet);
         this.#report(node, why);
       },
     });
     this.#inlets.set(inlet, node);
-    wire.listen(inlet);
+    return inlet;
   }
 
   /** Requests between this node and others that are not over. */
@@ -102,34 +230,65 @@ export class RelayPeers {
   handleTick(): void {
     const { isNodeAlive, relay } = this.#options;
     relay.messages.handleTick();
-    for (const inlet of this.#inlets.keys()) inlet.handleTick();
+    for (const inlet of [...this.#inlets.keys()]) inlet.handleTick();
+    for (const target of this.#targets) target.handleTick();
     // A connection to a node that is gone may never break by itself.
-    for (const [node, link] of this.#links) if (!isNodeAlive(node)) link.end(new Error('the node is gone'));
+    for (const [node, link] of [...this.#links]) {
+      if (node !== this.#options.incarnation && !isNodeAlive(node)) link.end(new Error('the node is gone'));
+      else link.handleTick();
+    }
+    for (const stub of this.#movedSources) this.#settle(stub);
+    for (const [id, { isBound, from }] of this.#accounts)
+      if (!isBound && !isNodeAlive(from)) this.#closeAccount(id, false);
+  }
+
+  #closeAccount(sessionId: string, isComplete: boolean): void {
+    const account = this.#accounts.get(sessionId);
+    this.#accounts.delete(sessionId);
+    account?.onSettled(isComplete);
+  }
+
+  #settle(stub: MovedSource): void {
+    if (stub.state !== 'closed' && this.#options.relay.messages.hasPending(stub)) return;
+    this.#movedSources.delete(stub);
+    stub.settle();
   }
 
   close(): void {
     this.#isClosed = true;
-    for (const link of this.#links.values()) link.end();
-    for (const inlet of this.#inlets.keys()) inlet.end();
+    for (const link of [...this.#links.values()]) link.end();
+    for (const inlet of [...this.#inlets.keys()]) inlet.end();
   }
 
   #linkTo(node: string): RelayLink {
     const known = this.#links.get(node);
     if (known !== undefined) return known;
-    const { relay, options } = this.#options;
+    const { relay, options, incarnation } = this.#options;
     const link: RelayLink = new RelayLink({
       relay,
-      newRef: () => ++this.#lastRef,
-      reserve: (body, from, to) => this.#reserve(body, from, to),
+      traffic: this.traffic,
+      memoryOf: (body, from, to) => relay.transit.memoryOf(body, from, to),
       maxDepth: options.limits.maxJsonDepth,
+      onTargetEnded: (target) => {
+        if (this.#forwarded.get(target.id) === target) this.#tellGone(target);
+      },
       onOver: (why) => {
         if (this.#links.get(node) === link) this.#links.delete(node);
         this.#report(node, why);
       },
     });
     this.#links.set(node, link);
-    this.#dial(node, link).catch((error: unknown) => link.end(error));
+    if (this.#isClosed) link.end();
+    else if (node === incarnation) this.#connectToSelf(link);
+    else this.#dial(node, link).catch((error: unknown) => link.end(error));
     return link;
+  }
+
+  #connectToSelf(link: RelayLink): void {
+    const [near, far] = createLoopback();
+    far.listen(this.#createInlet(far, this.#options.incarnation));
+    near.listen(link);
+    link.begin(near);
   }
 
   async #dial(node: string, link: RelayLink): Promise<void> {
@@ -159,7 +318,15 @@ export class RelayPeers {
 
   #host(node: string): RemoteHost {
     const { limits, security, logger } = this.#options.options;
-    return {
+    const host: RemoteHost = {
+      // The memory is the principal's, whose body it is.
+      openMemory: (principal) => {
+        const memory = this.#options.memory.open(limits.sessionMemory);
+        memory.assign([`principal ${principal}`]);
+        memory.onFault = (error) => host.crash(error);
+        return memory;
+      },
+      now: () => systemClock.now(),
       createCoder: ({ algorithms, encoding }) =>
         createBodyCoder({
           algorithms,
@@ -172,29 +339,10 @@ export class RelayPeers {
         const fields = { event: 'peer.failed', node, err: loggable(error) };
         logger.error(fields, 'relaying with another node has failed, the connection to it is closed');
         this.#links.get(node)?.end();
-        for (const [inlet, source] of this.#inlets) if (source === node) inlet.end();
+        for (const [inlet, source] of [...this.#inlets]) if (source === node) inlet.end();
       },
     };
-  }
-
-  /** The memory is the principal's, whose body it is. @throws {ProtocolError} `over_budget`. */
-  #reserve(body: ReceivedBody, from: RelayTarget, to: RelayTarget): Reservation | undefined {
-    const { relay, memory, options } = this.#options;
-    const size = relay.transit.memoryOf(body, from, to);
-    if (size === 0) return undefined;
-    const share: SessionMemory = memory.open(options.limits.sessionMemory);
-    share.assign([`principal ${from.principal ?? ''}`]);
-    const reservation = share.tryReserve(size);
-    if (reservation === undefined) {
-      share.close();
-      throw overBudget();
-    }
-    return {
-      release() {
-        reservation.release();
-        share.close();
-      },
-    };
+    return host;
   }
 
   #report(node: string, why: unknown): void {
@@ -202,6 +350,10 @@ export class RelayPeers {
     const fields = { event: 'peer.lost', node, err: loggable(why) };
     this.#options.options.logger.warn(fields, 'the connection that relays between two nodes is lost');
   }
+}
+
+function agentOf({ id: sessionId, principal, agentId, negotiated }: RemoteTarget): RemoteAgent {
+  return { sessionId, principal, agentId, negotiated };
 }
 
 /** Options of connections that carry whole bodies. */

@@ -1,14 +1,8 @@
-import type {
-  BodyToSend,
-  LaterCodec,
-  Negotiated,
-  OutgoingTransfer,
-  ProtocolError,
-  SessionState,
-} from '@parlance/protocol';
-import { type BodyCoder, encodeFailure, guard } from '@parlance/protocol/internal';
+import type { BodyToSend, LaterCodec, Negotiated, ProtocolError, SessionState } from '@parlance/protocol';
+import { type BodyCoder, encodeFailure, guard, type SessionMemory } from '@parlance/protocol/internal';
 import type { RelayChannel, RelayTarget } from '../agents/target.js';
-import { bodyParts, chargeOf, type RelayMessageType } from './relay-message.js';
+import { RelayIntake } from './relay-intake.js';
+import { bodyParts, type RelayMessageType } from './relay-message.js';
 
 /** An agent of another node, as its node describes it. */
 export interface RemoteAgent {
@@ -21,6 +15,10 @@ export interface RemoteAgent {
 export interface RemoteHost {
   /** A coder as the session itself has one. */
   createCoder(negotiated: RemoteAgent['negotiated']): BodyCoder;
+  /** The memory of bodies of a principal that wait or are coded again. */
+  openMemory(principal: string): SessionMemory;
+  /** Clock reading in milliseconds. */
+  now(): number;
   /** A fault of this node. */
   crash(error: unknown): void;
 }
@@ -31,14 +29,14 @@ export interface RemoteWire {
 }
 
 /** Bytes that are under way, and what to do when the other node has written them. */
-interface UnderWay {
+export interface UnderWay {
   readonly charge: number;
   readonly onWritten: () => void;
 }
 
 const NONE: ReadonlySet<LaterCodec> = new Set();
 
-abstract class RemoteSession implements RelayTarget {
+export abstract class RemoteSession implements RelayTarget {
   readonly isRemote = true;
   relayed = 0;
   state: SessionState = 'established';
@@ -49,6 +47,7 @@ abstract class RemoteSession implements RelayTarget {
   readonly core: RelayTarget['core'];
   readonly #host: RemoteHost;
   #coder: BodyCoder | undefined;
+  #intake: RelayIntake | undefined;
 
   constructor({ sessionId, principal, agentId, negotiated }: RemoteAgent, host: RemoteHost) {
     this.id = sessionId;
@@ -60,6 +59,26 @@ abstract class RemoteSession implements RelayTarget {
   }
 
   protected abstract createChannel(): RelayChannel;
+
+  /** Holds back what this session has sent, until there is memory to code it again. */
+  get intake(): RelayIntake {
+    const [host, { principal }] = [this.#host, this];
+    this.#intake ??= new RelayIntake({
+      openMemory: () => host.openMemory(principal),
+      now: () => host.now(),
+    });
+    return this.#intake;
+  }
+
+  handleTick(): void {
+    this.#intake?.handleTick();
+  }
+
+  /** What waits is over. */
+  protected closeIntake(): void {
+    this.#intake?.close();
+    this.#intake = undefined;
+  }
 
   get coder(): BodyCoder {
     this.#coder ??= this.#host.createCoder(this.negotiated);
@@ -83,7 +102,7 @@ abstract class RemoteSession implements RelayTarget {
 }
 
 /** What no session is asked in its role. */
-const UNUSED = {
+export const UNUSED = {
   send() {},
   request: () => 0,
   transfer: () => 0,
@@ -98,162 +117,6 @@ const UNUSED = {
   isWanted: () => true,
   framesConfirmed: 0,
 } as const;
-
-export interface TargetHost extends RemoteHost {
-  /** The connection to the node of the session, which may be opened by this. */
-  connect(target: RemoteTarget): TargetWire;
-  /** The connection, if there is one. */
-  readonly wire: RemoteWire | undefined;
-}
-
-export interface TargetWire extends RemoteWire {
-  /** The number of a sender on this connection, which this introduces. */
-  numberOf(source: RelayTarget): number;
-  /** The number of a new request of `source` to `target`. */
-  open(target: RemoteTarget, source: RelayTarget): number;
-}
-
-interface Asked {
-  readonly underWay: UnderWay[];
-  /** Of a tensor, bytes that are not written. */
-  left: number;
-  readonly onLast: ((frame: number) => void) | undefined;
-}
-
-/** Stands for an agent of another node, to which agents of this node write. */
-export class RemoteTarget extends RemoteSession {
-  readonly #targetHost: TargetHost;
-  readonly #asked = new Map<number, Asked>();
-  /** Messages that its node has not written, by their numbers. */
-  #unwritten: { readonly number: number; readonly onWritten: ((frame: number) => void) | undefined }[] = [];
-  #lastMessage = 0;
-  #written = 0;
-  #confirmed = 0;
-  #source: RelayTarget | undefined;
-
-  constructor(agent: RemoteAgent, host: TargetHost) {
-    super(agent, host);
-    this.#targetHost = host;
-  }
-
-  /** @param source whose body the command sends. */
-  override perform<Result>(command: (core: RelayTarget['core']) => Result, source?: RelayTarget): Result {
-    this.#source = source;
-    try {
-      return command(this.core);
-    } finally {
-      this.#source = undefined;
-    }
-  }
-
-  protected createChannel(): RelayChannel {
-    const confirmed = () => this.#confirmed;
-    return {
-      ...UNUSED,
-      get framesConfirmed() {
-        return confirmed();
-      },
-      send: (body) => this.#send(body),
-      request: (body) => this.#request(body),
-      transfer: (transfer) => this.#transfer(transfer),
-      feed: (ref, bytes, onWritten) => this.#feed(ref, bytes, onWritten),
-      cancel: (ref) => this.#targetHost.wire?.send('cancel', [ref]),
-      consume: (ref, charge) => {
-        this.#targetHost.wire?.send('read', [ref, charge]);
-        return false;
-      },
-    };
-  }
-
-  #send(body: BodyToSend): void {
-    const wire = this.#targetHost.connect(this);
-    const number = ++this.#lastMessage;
-    const { fields, parts } = bodyParts(body);
-    this.#unwritten.push({ number, onWritten: body.onWritten });
-    wire.send('message', [this.#sender(wire), number, this.id, ...fields], ...parts);
-  }
-
-  #request(body: BodyToSend): number {
-    const wire = this.#targetHost.connect(this);
-    const ref = wire.open(this, this.#source as RelayTarget);
-    const { fields, parts, charge } = bodyParts(body);
-    const onWritten = () => body.onWritten?.(1);
-    this.#asked.set(ref, { underWay: [{ charge, onWritten }], left: 0, onLast: undefined });
-    wire.send('request', [this.#sender(wire), ref, this.id, ...fields], ...parts);
-    return ref;
-  }
-
-  #transfer({ totalLength, first, onFirstWritten, onWritten }: OutgoingTransfer): number {
-    const wire = this.#targetHost.connect(this);
-    const ref = wire.open(this, this.#source as RelayTarget);
-    const underWay = [{ charge: chargeOf(first.length), onWritten: () => onFirstWritten?.() }];
-    this.#asked.set(ref, { underWay, left: totalLength, onLast: onWritten });
-    wire.send('tensor', [this.#sender(wire), ref, this.id, totalLength], first);
-    return ref;
-  }
-
-  #feed(ref: number, bytes: Uint8Array, onWritten?: () => void): void {
-    const asked = this.#asked.get(ref);
-    if (asked === undefined) return;
-    asked.underWay.push({ charge: chargeOf(bytes.length), onWritten: () => onWritten?.() });
-    this.#targetHost.wire?.send('piece', [ref], bytes);
-  }
-
-  #sender(wire: TargetWire): number {
-    return wire.numberOf(this.#source as RelayTarget);
-  }
-
-  // --- what its node says
-
-  /** @param written messages that were written, of all that were not refused. @param confirmed of those. */
-  handleWritten(written: number, confirmed: number): void {
-    this.handleConfirmed(Math.min(confirmed, written));
-    while (this.#written < written) {
-      const next = this.#unwritten.shift();
-      if (next === undefined) return;
-      next.onWritten?.(++this.#written);
-    }
-  }
-
-  handleConfirmed(confirmed: number): void {
-    this.#confirmed = Math.max(this.#confirmed, confirmed);
-  }
-
-  /** Returns the place of the message among those that are not written; -1 if it is none of them. */
-  handleRefused(number: number): number {
-    const place = this.#unwritten.findIndex((each) => each.number === number);
-    if (place >= 0) this.#unwritten.splice(place, 1);
-    return place;
-  }
-
-  /** The other node has written what cost so much. */
-  handleCredit(ref: number, charge: number): void {
-    const asked = this.#asked.get(ref);
-    const first = asked?.underWay[0];
-    if (asked === undefined || first === undefined || first.charge !== charge) return;
-    asked.underWay.shift();
-    first.onWritten();
-    if (asked.onLast === undefined) return;
-    asked.left -= charge - chargeOf(0);
-    if (asked.left <= 0) asked.onLast(1);
-  }
-
-  /** The request is over. */
-  forget(ref: number): void {
-    const asked = this.#asked.get(ref);
-    this.#asked.delete(ref);
-    // What its sender has written of a tensor that was refused is not under way any more.
-    for (const { onWritten } of asked?.underWay ?? []) onWritten();
-  }
-
-  /** The session, or the connection to its node, is over. */
-  reset(): void {
-    for (const ref of [...this.#asked.keys()]) this.forget(ref);
-    this.#unwritten = [];
-    this.#written = 0;
-    this.#confirmed = 0;
-  }
-}
 
 interface Answering {
   isWanted: boolean;
@@ -325,7 +188,8 @@ export class RemoteSource extends RemoteSession {
 
   handleCancel(ref: number): void {
     const answering = this.#answering.get(ref);
-    if (answering !== undefined) answering.isWanted = false;
+    if (answering === undefined) return;
+    answering.isWanted = false;
   }
 
   /** Replies that cost so much were written to the session. */
@@ -351,6 +215,7 @@ export class RemoteSource extends RemoteSession {
   /** The session, or the connection to its node, is over. */
   close(): void {
     this.state = 'closed';
+    this.closeIntake();
     this.#answering.clear();
   }
 }

@@ -63,6 +63,8 @@ async function join(
     isNodeAlive: (node) => !dead.has(node),
     targetOf: (_node, { sessionId, principal, agentId, negotiated }) =>
       ({ id: sessionId, principal, agentId, negotiated, isRemote: true }) as never as RelayTarget,
+    reroute: () => {},
+    forget: () => {},
   });
   rosters.push(roster);
   await roster.start();

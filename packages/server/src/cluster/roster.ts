@@ -1,20 +1,19 @@
-import { isProtocolError, type Limits, type Logger, ProtocolError, type StringMap } from '@parlance/protocol';
-import { get, incarnationOf, isFields, loggable, readAgent } from '@parlance/protocol/internal';
+import { isProtocolError, type Limits, type Logger, ProtocolError } from '@parlance/protocol';
+import { loggable } from '@parlance/protocol/internal';
 import type { Agent } from '../agents/agent.js';
 import type { Cohort, Directory } from '../agents/directory.js';
 import type { RelayTarget } from '../agents/target.js';
 import type { AgentChange, AgentEntry, BackplaneLink } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { keyOf } from '../keys.js';
-import { readAgreement } from './relay-inlet.js';
 import type { RemoteAgent } from './remote-session.js';
+import { digestOf, type Holder, holderName, readHolder, readRecord, recordOf } from './roster-record.js';
 
 /** A node that is not known yet counts as alive for this long, in milliseconds: it may have joined just now. */
 const GRACE_MS = 6_000;
 /** Until the engine is asked again after a failure, in milliseconds. */
 const RETRY_MS = 500;
-/** Characters of a record, and agents of other nodes. */
-const MAX_RECORD = 32 * 1024;
+/** Agents of other nodes. */
 const MAX_AGENTS = 100_000;
 
 export interface RosterOptions {
@@ -28,6 +27,10 @@ export interface RosterOptions {
   readonly now: () => number;
   readonly isNodeAlive: (incarnation: string) => boolean;
   readonly targetOf: (node: string, agent: RemoteAgent) => RelayTarget;
+  /** What is for the agent goes to another node from now on. */
+  readonly reroute: (target: RelayTarget, node: string) => void;
+  /** The stand-in is not needed any more. */
+  readonly forget: (target: RelayTarget) => void;
 }
 
 interface Own {
@@ -38,8 +41,11 @@ interface Own {
 
 interface Other extends AgentEntry {
   readonly node: string;
+  readonly sessionId: string;
   readonly target: RelayTarget;
   readonly seenAt: number;
+  /** It has moved from here, which the backplane may not know yet. */
+  readonly isMoved?: boolean | undefined;
 }
 
 /** Keeps the directories of all nodes the same, by what the backplane knows of agents. */
@@ -60,6 +66,11 @@ export class Roster implements Cohort {
     options.directory.cohort = this;
   }
 
+  /** The agents of other nodes were read once. */
+  get isReady(): boolean {
+    return this.#position !== undefined;
+  }
+
   /** Reads the agents of other nodes, if the backplane answers, and follows their changes from now on. */
   async start(): Promise<void> {
     await this.#next();
@@ -69,7 +80,8 @@ export class Roster implements Cohort {
   /** Removes the agents of this node. Never rejects. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    for (const [key, { agent }] of this.#own) this.#write(key, () => this.#remove(key, agent.session.id));
+    for (const [key, { agent }] of this.#own)
+      this.#write(key, () => this.#remove(key, this.#holderOf(agent)));
     this.#own.clear();
     await Promise.all(this.#writes.values());
     await this.#options.link.close();
@@ -83,6 +95,59 @@ export class Roster implements Cohort {
       this.#table.delete(key);
       this.#write(key, () => this.#remove(key, holder));
     }
+  }
+
+  #holderOf({ session }: Agent): string {
+    return holderName(this.#options.incarnation, session.id);
+  }
+
+  /** The node of an agent, if it is another one. */
+  nodeOf({ party }: Agent): string | undefined {
+    return this.#others.get(keyOf(party.principal, party.id ?? ''))?.node;
+  }
+
+  // --- agents that move
+
+  /** The session of an agent of this node is at another one now, which writes its entry. */
+  handleMoved(agent: Agent, node: string, target: RelayTarget): void {
+    const key = keyOf(agent.party.principal, agent.id);
+    const own = this.#own.get(key);
+    if (own?.agent !== agent) return;
+    this.#own.delete(key);
+    const sessionId = agent.session.id;
+    const holder = holderName(node, sessionId);
+    const seenAt = this.#options.now();
+    const record = recordOf(agent);
+    this.#others.set(key, { holder, record, node, sessionId, target, seenAt, isMoved: true });
+  }
+
+  /**
+   * The session of an agent has come here.
+   *
+   * @returns what has stood for it here.
+   */
+  adopt(agent: Agent, from: string): RelayTarget | undefined {
+    const key = keyOf(agent.party.principal, agent.id);
+    const known = this.#others.get(key);
+    this.#others.delete(key);
+    const own: Own = { agent, since: undefined };
+    this.#own.set(key, own);
+    this.#write(key, () => this.#replace(key, own, from));
+    return known?.sessionId === agent.session.id ? known.target : undefined;
+  }
+
+  async #replace(key: string, own: Own, from: string): Promise<void> {
+    const { agent } = own;
+    if (this.#own.get(key) !== own) return;
+    const { link } = this.#options;
+    const entry = { holder: this.#holderOf(agent), record: recordOf(agent) };
+    let put = await link.putAgent(key, entry, holderName(from, agent.session.id));
+    // Its former node was taken for dead, so the entry is gone. Or its write was made, and not answered.
+    if (!put.isDone) put = await link.putAgent(key, entry, null);
+    if (!put.isDone) put = await link.putAgent(key, entry, entry.holder);
+    if (put.isDone) own.since = put.position;
+    else this.#options.directory.endReplaced(agent.session as ServerEndpoint);
+    this.#reconcile(key);
   }
 
   #isNodeAlive(node: string, seenAt: number): boolean {
@@ -104,8 +169,12 @@ export class Roster implements Cohort {
     const key = keyOf(agent.party.principal, agent.id);
     if (this.#own.get(key)?.agent !== agent) return;
     this.#own.delete(key);
-    this.#write(key, () => this.#remove(key, agent.session.id));
+    this.#write(key, () => this.#remove(key, this.#holderOf(agent)));
     this.#reconcile(key);
+  }
+
+  versionOf(agent: Agent): string {
+    return digestOf(recordOf(agent));
   }
 
   isAlive(agent: Agent): boolean {
@@ -139,7 +208,7 @@ export class Roster implements Cohort {
     const { link, onConflict } = this.#options;
     const { agent } = own;
     if (this.#own.get(key) !== own) return;
-    const entry = { holder: agent.session.id, record: recordOf(agent) };
+    const entry = { holder: this.#holderOf(agent), record: recordOf(agent) };
     if (own.since !== undefined) {
       await link.putAgent(key, entry, entry.holder);
       return;
@@ -148,7 +217,7 @@ export class Roster implements Cohort {
       own.since = (await link.putAgent(key, entry, undefined)).position;
     } else {
       const dead = this.#table.get(key)?.entry.holder;
-      const node = dead === undefined ? undefined : incarnationOf(dead);
+      const node = dead === undefined ? undefined : readHolder(dead)?.node;
       const mayReplace = node !== undefined && !this.#options.isNodeAlive(node);
       let put = await link.putAgent(key, entry, null);
       if (!put.isDone && mayReplace) put = await link.putAgent(key, entry, dead);
@@ -191,8 +260,11 @@ export class Roster implements Cohort {
   }
 
   async #reload(): Promise<void> {
-    const { agents, position } = await this.#options.link.agents();
+    const { link, directory } = this.#options;
+    const key = await link.shareKey(Buffer.from(directory.key).toString('base64'));
+    const { agents, position } = await link.agents();
     if (this.#isStopped) return;
+    directory.key = Buffer.from(key, 'base64');
     const keys = new Set([...this.#table.keys(), ...agents.keys(), ...this.#own.keys()]);
     this.#table.clear();
     for (const [key, entry] of agents) this.#table.set(key, { entry, position });
@@ -225,31 +297,41 @@ export class Roster implements Cohort {
     const { directory, incarnation } = this.#options;
     const stated = this.#table.get(key);
     const own = this.#own.get(key);
+    const holder = stated && readHolder(stated.entry.holder);
     if (own !== undefined) {
       const { since, agent } = own;
-      const isOwn = stated === undefined || stated.entry.holder === agent.session.id;
-      if (isOwn || since === undefined || stated.position <= since) return this.#drop(key);
+      const isOwn = holder === undefined || holder.sessionId === agent.session.id;
+      if (isOwn || since === undefined || (stated?.position ?? 0) <= since) return this.#drop(key);
       this.#own.delete(key);
       directory.endReplaced(agent.session as ServerEndpoint);
     }
-    const node = stated && incarnationOf(stated.entry.holder);
-    if (stated === undefined || node === undefined || node === incarnation) return this.#drop(key);
-    this.#put(key, node, stated.entry);
+    const known = this.#others.get(key);
+    // The other node has not written the entry yet.
+    const isMoving = known?.isMoved === true && holder?.sessionId === known.sessionId;
+    if (isMoving && holder?.node === incarnation) return;
+    if (stated === undefined || holder === undefined || holder.node === incarnation) return this.#drop(key);
+    this.#put(key, holder, stated.entry);
   }
 
-  #put(key: string, node: string, entry: AgentEntry): void {
-    const { directory, limits, targetOf, now } = this.#options;
+  #put(key: string, { node, sessionId }: Holder, entry: AgentEntry): void {
+    const { directory, limits, targetOf, reroute, now } = this.#options;
     const { holder, record } = entry;
     const known = this.#others.get(key);
-    if (known?.holder === holder && known.record === record) return;
-    if (known?.holder !== holder) this.#drop(key);
+    if (known?.holder === holder && known.record === record) {
+      if (known.isMoved === true) this.#others.set(key, { ...known, isMoved: false });
+      return;
+    }
+    const isSame = known?.sessionId === sessionId;
+    if (!isSame) this.#drop(key);
     if (this.#others.size >= MAX_AGENTS) return;
-    const read = readRecord(key, entry, limits);
+    const read = readRecord(key, sessionId, entry, limits);
     if (read === undefined) return this.#drop(key);
-    const target = known?.holder === holder ? known.target : targetOf(node, read.agent);
-    this.#others.set(key, { holder, record, node, target, seenAt: known?.seenAt ?? now() });
+    const target = isSame ? known.target : targetOf(node, read.agent);
+    const seenAt = isSame && known.node === node ? known.seenAt : now();
+    this.#others.set(key, { holder, record, node, sessionId, target, seenAt });
+    if (isSame && known.node !== node) reroute(target, node);
     target.state = read.isSuspended ? 'suspended' : 'established';
-    directory.addRemote(target, read.description, read.isSuspended);
+    directory.addRemote(target, read.description, read.isSuspended, digestOf(record));
   }
 
   #drop(key: string): void {
@@ -257,6 +339,7 @@ export class Roster implements Cohort {
     if (known === undefined) return;
     this.#others.delete(key);
     this.#options.directory.removeRemote(known.target);
+    this.#options.forget(known.target);
   }
 
   #handleFailed(error: unknown): void {
@@ -271,36 +354,4 @@ export class Roster implements Cohort {
 
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => void setTimeout(resolve, ms).unref());
-}
-
-function recordOf({ party, session, stated, isSuspended }: Agent): string {
-  const { algorithms, encoding } = session.negotiated;
-  const { agents, avp } = stated ?? {};
-  const { principal, id } = party;
-  return JSON.stringify({ principal, id, suspended: isSuspended, algorithms, encoding, agents, avp });
-}
-
-function readRecord(key: string, { holder, record }: AgentEntry, limits: Limits) {
-  if (record.length > MAX_RECORD) return undefined;
-  try {
-    const fields: unknown = JSON.parse(record);
-    if (!isFields(fields)) return undefined;
-    const [principal, id] = [get(fields, 'principal'), get(fields, 'id')];
-    const [agents, avp] = [get(fields, 'agents'), get(fields, 'avp')];
-    if (typeof principal !== 'string' || typeof id !== 'string' || keyOf(principal, id) !== key)
-      return undefined;
-    const stated: StringMap = {
-      ...(typeof agents === 'string' ? { agents } : {}),
-      ...(typeof avp === 'string' ? { avp } : {}),
-    };
-    const negotiated = readAgreement(get(fields, 'algorithms'), get(fields, 'encoding'));
-    return {
-      agent: { sessionId: holder, principal, agentId: id, negotiated },
-      description: readAgent(stated, limits),
-      isSuspended: get(fields, 'suspended') === true,
-    };
-  } catch {
-    // Another node wrote something that this one does not understand; it has no such agent.
-    return undefined;
-  }
 }

@@ -1,5 +1,4 @@
 import { isProtocolError, ProtocolError } from '../../base/errors.js';
-import type { ReceivedBody } from '../../codec/body.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
 import { loggable } from '../loggable.js';
@@ -99,14 +98,6 @@ export interface ResponderOptions extends Omit<AnswerOptions, 'handler'> {
 interface Running {
   readonly controller: AbortController;
   runsToCompletion: boolean;
-  readonly restart: Restart | undefined;
-}
-
-/** A request of a handler that can be answered from the beginning by another process, and what that has to know. */
-export interface Restart {
-  readonly body: ReceivedBody;
-  /** What its reply has told the requester, as JSON. */
-  readonly told: () => string;
 }
 
 /** Answers the requests of one session with handlers. */
@@ -124,9 +115,8 @@ export class Responder {
     message: ReceivedMessage,
     handler: OwnHandler | undefined,
     isOwn = false,
-    restart?: Restart,
   ): Promise<void> {
-    const running: Running = { controller: new AbortController(), runsToCompletion: false, restart };
+    const running: Running = { controller: new AbortController(), runsToCompletion: false };
     this.#running.set(streamId, running);
     const { core, pump, session, logger } = this.#options;
     // The handler takes the request now.
@@ -154,28 +144,18 @@ export class Responder {
     this.#running.get(streamId)?.controller.abort(reason);
   }
 
-  /** Whether no handler runs but those that can be started again elsewhere. */
-  get isIdle(): boolean {
-    return [...this.#running.values()].every(({ restart }) => restart !== undefined);
+  /** The streams of the handlers that have not returned. */
+  get streams(): Iterable<number> {
+    return this.#running.keys();
   }
 
-  /** The requests of the handlers that can be started again elsewhere, by stream. */
-  get restarts(): readonly (readonly [streamId: number, restart: Restart])[] {
-    return [...this.#running].flatMap(([streamId, { restart }]) =>
-      restart ? [[streamId, restart] as const] : [],
-    );
-  }
-
-  /** Fails the replies of all handlers but those that can be started again elsewhere, and stops these handlers. */
-  fail(reason: ProtocolError): void {
-    const { core, pump } = this.#options;
-    for (const [streamId, { controller, restart }] of [...this.#running]) {
-      if (restart !== undefined) continue;
-      this.#running.delete(streamId);
-      core.channel.fail(streamId, reason);
-      controller.abort(reason);
-    }
-    pump();
+  /** Fails a reply, and stops its handler. */
+  fail(streamId: number, reason: ProtocolError): void {
+    const running = this.#running.get(streamId);
+    this.#running.delete(streamId);
+    this.#options.core.channel.fail(streamId, reason);
+    running?.controller.abort(reason);
+    this.#options.pump();
   }
 
   /** Stops all handlers except those that run to completion. */

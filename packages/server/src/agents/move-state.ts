@@ -1,0 +1,92 @@
+import { ProtocolError, type StringMap } from '@parlance/protocol';
+import { type Fields, get, isCount, isFields } from '@parlance/protocol/internal';
+import type { MessagesState } from './messages.js';
+import type { MessageRange } from './pending-deliveries.js';
+import type { WatchState } from './watchers.js';
+
+/** What goes with the session of an agent to another node. */
+export interface AgentState extends MessagesState {
+  /** How its HELLO describes it; `undefined` if it is no agent. */
+  readonly stated: StringMap | undefined;
+  readonly watch: WatchState | undefined;
+}
+
+/** Characters, and entries of one list. */
+const MAX_STATE = 32 * 1024 * 1024;
+const MAX_ENTRIES = 200_000;
+const MAX_NAME = 1_024;
+const MAX_DESCRIPTION = 32 * 1024;
+
+/** @throws {ProtocolError} `bad_message`. */
+export function readAgentState(text: string): AgentState {
+  if (text.length > MAX_STATE) throw malformed();
+  let fields: unknown;
+  try {
+    fields = JSON.parse(text);
+  } catch {
+    throw malformed();
+  }
+  if (!isFields(fields)) throw malformed();
+  const [stated, counter, watch] = [get(fields, 'stated'), get(fields, 'counter'), get(fields, 'watch')];
+  if (!isFields(counter) || typeof get(counter, 'hasForgotten') !== 'boolean') throw malformed();
+  return {
+    stated: stated === undefined ? undefined : readStated(stated),
+    frames: listOf(get(fields, 'frames')).map(countOf),
+    pending: listOf(get(fields, 'pending')).map(readRange),
+    counter: {
+      counts: listOf(get(counter, 'counts')).map((each) => {
+        const [name, count] = listOf(each);
+        return [nameOf(name), countOf(count)] as const;
+      }),
+      hasForgotten: get(counter, 'hasForgotten') === true,
+    },
+    watch: watch === undefined ? undefined : readWatch(watch),
+  };
+}
+
+function readStated(value: unknown): StringMap {
+  if (!isFields(value)) throw malformed();
+  const stated: Record<string, string> = {};
+  for (const name of ['agents', 'avp']) {
+    const text = get(value, name);
+    if (text === undefined) continue;
+    if (typeof text !== 'string' || text.length > MAX_DESCRIPTION) throw malformed();
+    stated[name] = text;
+  }
+  return stated;
+}
+
+function readRange(value: unknown): MessageRange {
+  const [to, first, count] = listOf(value);
+  return [nameOf(to), first === null ? undefined : countOf(first), countOf(count)];
+}
+
+function readWatch(value: unknown): WatchState {
+  const fields: Fields = isFields(value) ? value : {};
+  return {
+    stream: countOf(get(fields, 'stream')),
+    sent: listOf(get(fields, 'sent')).map((each) => {
+      const [name, version] = listOf(each);
+      return [nameOf(name), nameOf(version)] as const;
+    }),
+  };
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  if (Array.isArray(value) && value.length <= MAX_ENTRIES) return value;
+  throw malformed();
+}
+
+function nameOf(value: unknown): string {
+  if (typeof value === 'string' && value.length <= MAX_NAME) return value;
+  throw malformed();
+}
+
+function countOf(value: unknown): number {
+  if (isCount(value)) return value as number;
+  throw malformed();
+}
+
+function malformed(): ProtocolError {
+  return new ProtocolError('bad_message', 'the state of an agent that moves is malformed');
+}

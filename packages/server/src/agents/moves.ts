@@ -1,0 +1,262 @@
+import {
+  BodyCodec,
+  type ProtocolError,
+  type ReceivedBody,
+  type StringMap,
+  type Undelivered,
+} from '@parlance/protocol';
+import type { ServerEndpoint } from '../endpoint.js';
+import type { Agent } from './agent.js';
+import type { Directory } from './directory.js';
+import { type AgentState, readAgentState } from './move-state.js';
+import type { MessageRange } from './pending-deliveries.js';
+import type { Relay } from './relay.js';
+import type { RelayTarget } from './target.js';
+
+export type { AgentState } from './move-state.js';
+
+/** What moving an agent asks of the cluster. */
+export interface MovePeers {
+  /** Holds what is for the agent from now on. */
+  hold(agent: Agent): HoldingTarget;
+  /** The agent of this node that was held stays: what was held is for it. */
+  release(target: HoldingTarget): void;
+  /**
+   * The agent is at `node` now.
+   *
+   * @param handOver gives unconfirmed messages to `target`, and reports about those of the agent to `stub`.
+   */
+  move(
+    agent: Agent,
+    target: HoldingTarget,
+    node: string,
+    handOver: (stub: RelayTarget) => { readonly isPending: boolean; readonly written: number },
+  ): void;
+  /**
+   * The agent has come here from the node `from`, where messages of and to it are accounted for.
+   *
+   * @returns what has stood for it here, and goes on for what is under way.
+   */
+  adopt(agent: Agent, from: string, account: AccountEvents): HoldingTarget | undefined;
+}
+
+export interface AccountEvents {
+  /** Tells the former node that so many messages more to the agent are confirmed. */
+  confirm: () => void;
+  readonly written: number;
+  readonly onReport: (report: Undelivered) => void;
+  /** @param isComplete whether every message of the agent has arrived or was reported. */
+  readonly onSettled: (isComplete: boolean) => void;
+}
+
+/** A stand-in that can hold what is for an agent. */
+export interface HoldingTarget extends RelayTarget {
+  /** Nothing is under way or waits. */
+  readonly isIdle: boolean;
+  onSettled: (() => void) | undefined;
+}
+
+/**
+ * Sessions of agents that move to another node. The node that has one:
+ *
+ * 1. {@link hold}: what others send to it waits.
+ * 2. When {@link isQuiet}, takes {@link stateOf} together with the snapshot of the session.
+ * 3. When the other node has taken it: {@link handleMoved}, before it forgets the session. Otherwise {@link release}.
+ *
+ * At its deadline it calls {@link settle} first, after which the session is quiet and cannot go on here.
+ *
+ * The node that takes it calls {@link read} before it takes it, and {@link adopt} afterwards.
+ *
+ * All of this is safe to call for a session that is no agent. Nothing throws but {@link read}.
+ */
+export class AgentMoves {
+  readonly #directory: Directory;
+  readonly #relay: Relay;
+  readonly #held = new WeakSet<ServerEndpoint>();
+  /** `undefined` without a cluster. */
+  peers: MovePeers | undefined;
+
+  constructor(directory: Directory, relay: Relay) {
+    this.#directory = directory;
+    this.#relay = relay;
+  }
+
+  /** What other sessions send to this one, and news of the directory, wait from now on. Again is allowed. */
+  hold(session: ServerEndpoint): void {
+    this.#held.add(session);
+    this.#directory.watchers.hold(session);
+    this.#holdAgent(session);
+  }
+
+  #holdAgent(session: ServerEndpoint): Agent | undefined {
+    const agent = this.#directory.agentOf(session);
+    // What came here with an earlier move may still be on its way to it.
+    if (agent !== undefined && this.peers !== undefined) agent.via ??= this.peers.hold(agent);
+    return agent;
+  }
+
+  /** Nothing is under way between a session that is held and others, in either direction. */
+  isQuiet(session: ServerEndpoint): boolean {
+    if (!this.#held.has(session)) return false;
+    const { requests, messages } = this.#relay;
+    const via = this.#holdAgent(session)?.via;
+    return (
+      (via === undefined || this.#isHeld(via)) &&
+      requests.isQuiet(session) &&
+      messages.isQuiet(session) &&
+      this.#directory.watchers.isQuiet(session)
+    );
+  }
+
+  /** Whether this stream of the session is its watch of the directory, which goes on after a move. */
+  isWatch(session: ServerEndpoint, streamId: number): boolean {
+    return this.#directory.watchers.stateOf(session)?.stream === streamId;
+  }
+
+  /** The session stays here. */
+  release(session: ServerEndpoint): void {
+    this.#held.delete(session);
+    this.#directory.watchers.release(session);
+    const agent = this.#directory.agentOf(session);
+    const via = agent?.via;
+    if (agent === undefined || via === undefined || !this.#isHeld(via)) return;
+    this.#letGo(agent, via as HoldingTarget);
+    this.peers?.release(via as HoldingTarget);
+  }
+
+  /**
+   * There is no more time: its requests and those to it end with `error`, and messages that are not written count as
+   * unknown. Only a session that moves or ends now may be settled.
+   */
+  settle(session: ServerEndpoint, error: ProtocolError): void {
+    this.hold(session);
+    this.#relay.requests.settle(session, error);
+    this.#relay.messages.settle(session);
+  }
+
+  /** What the other node needs, as JSON. Call it when {@link isQuiet}, with the snapshot. */
+  stateOf(session: ServerEndpoint): string {
+    const agent = this.#directory.agentOf(session);
+    const { frames, pending, counter } = this.#relay.messages.stateOf(session);
+    const state: AgentState = {
+      stated: agent && statedOf(agent.stated ?? {}),
+      frames,
+      pending,
+      counter,
+      watch: this.#directory.watchers.stateOf(session),
+    };
+    return JSON.stringify(state);
+  }
+
+  /** The session is at another node now. Call it before the session is forgotten here, which is silent from then on. */
+  handleMoved(session: ServerEndpoint, node: string): void {
+    const agent = this.#directory.agentOf(session);
+    this.#relay.handleMoved(session);
+    if (agent === undefined || this.peers === undefined) return;
+    const target = (agent.via as HoldingTarget | undefined) ?? this.peers.hold(agent);
+    target.state = session.state;
+    target.onSettled = undefined;
+    this.peers.move(agent, target, node, (stub) => this.#relay.messages.handOver(session, target, stub));
+    this.#directory.handleMoved(agent, target);
+  }
+
+  /** @throws {ProtocolError} `bad_message` if the text is not a state of {@link stateOf}. */
+  read(text: string): AgentState {
+    return readAgentState(text);
+  }
+
+  /** A session that is restored here, and is of this node now, goes on as the agent that it was. */
+  adopt(session: ServerEndpoint, state: AgentState, from: string): void {
+    const { stated, watch } = state;
+    if (stated !== undefined && session.agentId !== undefined) this.#adoptAgent(session, stated, state, from);
+    if (watch !== undefined) {
+      void session.answer(watch.stream, NO_BODY, this.#directory.watchers.resumed(session, watch));
+    }
+  }
+
+  #adoptAgent(session: ServerEndpoint, stated: StringMap, state: AgentState, from: string): void {
+    const { messages } = this.#relay;
+    const agent = this.#directory.adopt(session, stated);
+    const pending = new PendingMessages(state.pending);
+    const account: AccountEvents = {
+      confirm: () => {},
+      written: state.frames.length,
+      onReport: (report) => {
+        pending.remove(report);
+        messages.tell(session, report);
+      },
+      onSettled: (isComplete) => {
+        if (isComplete) return;
+        for (const [to, first, count] of pending.ranges)
+          messages.tell(session, { to, outcome: 'unknown', reason: 'peer_gone', first, count });
+      },
+    };
+    const handleNothing = () => {};
+    messages.restore(session, state, {
+      handleWritten: handleNothing,
+      handleConfirmed: () => account.confirm(),
+      handleLost: handleNothing,
+      handleRefused: handleNothing,
+    });
+    const former = this.peers?.adopt(agent, from, account);
+    if (former === undefined || former.isIdle) return;
+    agent.via = former;
+    this.#letGo(agent, former);
+  }
+
+  #isHeld(target: RelayTarget): boolean {
+    return 'isHeld' in target && target.isHeld === true;
+  }
+
+  /** As soon as nothing is under way through the stand-in, what is for the agent goes to its session directly. */
+  #letGo(agent: Agent, target: HoldingTarget): void {
+    target.onSettled = () => {
+      if (!target.isIdle || agent.via !== target) return;
+      agent.via = undefined;
+      target.onSettled = undefined;
+    };
+  }
+}
+
+/** The request of a watch was read before. */
+const NO_BODY: ReceivedBody = {
+  codec: BodyCodec.PLAIN,
+  bytes: new Uint8Array(0),
+  originalLength: 0,
+  secret: false,
+  metadata: undefined,
+  charge: 0,
+};
+
+/** The messages of a session whose fate only its former node can tell. */
+class PendingMessages {
+  #ranges: MessageRange[];
+
+  constructor(ranges: readonly MessageRange[]) {
+    this.#ranges = [...ranges];
+  }
+
+  get ranges(): readonly MessageRange[] {
+    return this.#ranges;
+  }
+
+  /** These are reported. */
+  remove({ to, first, count }: Undelivered): void {
+    const left: MessageRange[] = [];
+    for (const range of this.#ranges) {
+      const [name, begin, length] = range;
+      if (name !== to || begin === undefined || first === undefined) left.push(range);
+      else {
+        const [end, cut] = [begin + length, first + count];
+        if (begin < first) left.push([name, begin, Math.min(end, first) - begin]);
+        if (end > cut) left.push([name, Math.max(begin, cut), end - Math.max(begin, cut)]);
+      }
+    }
+    this.#ranges = left;
+  }
+}
+
+/** The parts of a HELLO that describe an agent. */
+function statedOf({ agents, avp }: StringMap): StringMap {
+  return { ...(agents === undefined ? {} : { agents }), ...(avp === undefined ? {} : { avp }) };
+}

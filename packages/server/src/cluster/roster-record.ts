@@ -1,0 +1,68 @@
+import { createHash } from 'node:crypto';
+import type { Limits, StringMap } from '@parlance/protocol';
+import { get, incarnationOf, isFields, readAgent } from '@parlance/protocol/internal';
+import type { Agent } from '../agents/agent.js';
+import type { AgentEntry } from '../backplane/backplane.js';
+import { keyOf } from '../keys.js';
+import { readAgreement } from './relay-inlet.js';
+
+/** What the backplane has of an agent: whose it is, and how its node describes it. */
+
+/** Characters of a record, and those that tell states of an agent apart. */
+const MAX_RECORD = 32 * 1024;
+const DIGEST_LENGTH = 12;
+
+/** Names a record, so that a watch can go on at another node. */
+export function digestOf(record: string): string {
+  return createHash('sha256').update(record).digest('base64url').slice(0, DIGEST_LENGTH);
+}
+
+/** Whose entry it is: a session keeps its ID when it moves, so a node that it does not name is named as well. */
+export function holderName(node: string, sessionId: string): string {
+  return incarnationOf(sessionId) === node ? sessionId : `${node}/${sessionId}`;
+}
+
+export interface Holder {
+  readonly node: string;
+  readonly sessionId: string;
+}
+
+export function readHolder(holder: string): Holder | undefined {
+  const [node, sessionId = ''] = holder.includes('/')
+    ? holder.split('/', 2)
+    : [incarnationOf(holder), holder];
+  const isWellFormed = node !== undefined && /^[0-9A-Za-z]{6}$/.test(node);
+  return isWellFormed && incarnationOf(sessionId) !== undefined ? { node, sessionId } : undefined;
+}
+
+export function recordOf({ party, session, stated, isSuspended }: Agent): string {
+  const { algorithms, encoding } = session.negotiated;
+  const { agents, avp } = stated ?? {};
+  const { principal, id } = party;
+  return JSON.stringify({ principal, id, suspended: isSuspended, algorithms, encoding, agents, avp });
+}
+
+export function readRecord(key: string, sessionId: string, { record }: AgentEntry, limits: Limits) {
+  if (record.length > MAX_RECORD) return undefined;
+  try {
+    const fields: unknown = JSON.parse(record);
+    if (!isFields(fields)) return undefined;
+    const [principal, id] = [get(fields, 'principal'), get(fields, 'id')];
+    const [agents, avp] = [get(fields, 'agents'), get(fields, 'avp')];
+    if (typeof principal !== 'string' || typeof id !== 'string' || keyOf(principal, id) !== key)
+      return undefined;
+    const stated: StringMap = {
+      ...(typeof agents === 'string' ? { agents } : {}),
+      ...(typeof avp === 'string' ? { avp } : {}),
+    };
+    const negotiated = readAgreement(get(fields, 'algorithms'), get(fields, 'encoding'));
+    return {
+      agent: { sessionId, principal, agentId: id, negotiated },
+      description: readAgent(stated, limits),
+      isSuspended: get(fields, 'suspended') === true,
+    };
+  } catch {
+    // Another node wrote something that this one does not understand; it has no such agent.
+    return undefined;
+  }
+}
