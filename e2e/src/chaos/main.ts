@@ -46,9 +46,12 @@ const MIN_FAULT_SECONDS = 10;
 /** Share of the lost connections that sessions must recover from. */
 const MIN_RECOVERED = 0.99;
 
+/** Faults that are printed. */
+const SHOWN = 20;
+
 const faults = await runChosen();
-for (const fault of faults.slice(0, 20)) console.log(`FAULT ${fault}`);
-if (faults.length > 20) console.log(`… and ${faults.length - 20} more`);
+for (const fault of faults.slice(0, SHOWN)) console.log(`FAULT ${fault}`);
+if (faults.length > SHOWN) console.log(`… and ${faults.length - SHOWN} more`);
 // Work that got stuck would keep the process alive.
 process.exit(faults.length > 0 ? 1 : 0);
 
@@ -87,7 +90,22 @@ async function runCluster(): Promise<readonly string[]> {
     for (const line of report.lines) console.log(line);
     faults.push(...report.faults);
   }
+  if (faults.length > SHOWN) for (const line of kindsOf(faults)) console.log(line);
   return faults;
+}
+
+/** How many faults there are of each kind. */
+function kindsOf(faults: readonly string[]): readonly string[] {
+  const counts = new Map<string, number>();
+  for (const fault of faults) {
+    const kind = fault
+      .replace(/^[\w-]+: /, '')
+      .replace(/ (sess_|q)\w+/g, '')
+      .replace(/ at \S+$/, '')
+      .replace(/\d+/g, 'N');
+    counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  }
+  return [...counts].map(([kind, count]) => `${String(count).padStart(9)}  ${kind}`);
 }
 
 async function runSockets(): Promise<readonly string[]> {
