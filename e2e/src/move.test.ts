@@ -1,7 +1,9 @@
 import type { Session } from '@parlance/client';
-import { memoryCluster, type Server, type ServerOptions } from '@parlance/server';
+import { ProtocolError } from '@parlance/protocol';
+import { type Backplane, memoryCluster, type Server, type ServerOptions } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createCuttingProxy } from './cutting-proxy.js';
+import { freePort } from './cli-process.js';
+import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, pause } from './peers.js';
 
 /** Sessions that go from node to node while their clients use them. */
@@ -176,6 +178,85 @@ describe('sessions in use', () => {
       expect((await Promise.all(used)).flat()).toEqual([]);
       expect(sessions.map(({ id }) => id)).toEqual(ids);
       expect(servers.map(({ server }) => server.sessions.size)).toEqual([0, 0, 12]);
+    },
+    60_000,
+  );
+});
+
+/** A cluster whose engine fails at random when a session is to be moved, before it has written that and afterwards. */
+function unreliable(inner: Backplane, random: () => number, isOver: () => boolean): Backplane {
+  const fails = (percent: number) => {
+    if (!isOver() && random() * 100 < percent)
+      throw new ProtocolError('timeout', 'the engine does not answer');
+  };
+  return {
+    ...(inner.secret === undefined ? {} : { secret: inner.secret }),
+    connect: () => {
+      const link = inner.connect();
+      return {
+        ...link,
+        async moveSession(sessionId, move) {
+          fails(15);
+          await pause(random() * 10);
+          const record = await link.moveSession(sessionId, move);
+          fails(15);
+          return record;
+        },
+      };
+    },
+  };
+}
+
+describe('a move that breaks', () => {
+  it.each([1, 2, 3])(
+    'leaves each session at one node, and loses nothing (%i)',
+    async () => {
+      const random = Math.random;
+      let isCalm = false;
+      const shared = unreliable(cluster, random, () => isCalm);
+      const legs: CuttingProxy[] = [];
+      const servers = await Promise.all(
+        [0, 1, 2].map(async () => {
+          const peerPort = Number(await freePort());
+          const leg = peers.use(await createCuttingProxy(peerPort));
+          legs.push(leg);
+          const node = { listen: { port: peerPort }, advertise: `ws://127.0.0.1:${leg.port}` };
+          return await serve({ ...counting, cluster: shared, node });
+        }),
+      );
+      let to = [0];
+      const proxy = peers.use(
+        await createCuttingProxy(
+          () => servers[to[Math.floor(random() * to.length)] as number]?.port as number,
+        ),
+      );
+      const options = { reconnect: { minDelayMs: 1, maxDelayMs: 50 } };
+      const sessions = await Promise.all(
+        Array.from({ length: 8 }, () => peers.dial(`ws://127.0.0.1:${proxy.port}/session`, options)),
+      );
+      const ids = sessions.map(({ id }) => id);
+      let isOver = false;
+      const used = sessions.map((session) => useSession(session, () => isOver, random));
+      await pause(50);
+      to = [1, 2];
+      const cutting = (async () => {
+        for (let i = 0; i < 40; i++) {
+          await pause(random() * 60);
+          const leg = [...legs, proxy][Math.floor(random() * 4)] as CuttingProxy;
+          if (random() < 0.5) leg.cut();
+          else leg.cutAfter(Math.floor(random() * 2_000));
+        }
+        for (const leg of [...legs, proxy]) leg.cutAfter(Infinity);
+        isCalm = true;
+      })();
+      const drained = await servers[0]?.server.drain({ timeoutMs: 20_000, returnWithinMs: 100 });
+      await cutting;
+      expect(drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 8 });
+      isOver = true;
+      expect((await Promise.all(used)).flat()).toEqual([]);
+      expect(sessions.map(({ id }) => id)).toEqual(ids);
+      const owners = ids.map((id) => servers.filter(({ server }) => server.sessions.has(id)).length);
+      expect(owners).toEqual(ids.map(() => 1));
     },
     60_000,
   );

@@ -33,10 +33,16 @@ import type { Listening, Server } from './api.js';
 import { joinCluster, joiningRefusal } from './cluster/join.js';
 import type { ClusterNode } from './cluster/node.js';
 import { Connection } from './connection.js';
-import { Drain, type DrainOptions, type DrainResult, drainingRefusal, resolveDrainOptions } from './drain.js';
+import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions } from './drain.js';
 import type { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
-import { closeListener, type Listener, type ListenOptions, openListener } from './http/listener.js';
+import {
+  closeListener,
+  type Listener,
+  type ListenOptions,
+  openListener,
+  requireUpgrade,
+} from './http/listener.js';
 import { type Peer, Upgrades } from './http/upgrade.js';
 import type { ServerWire } from './http/ws.js';
 import { loadCapabilities } from './load-codecs.js';
@@ -88,18 +94,14 @@ class SessionServer extends ServerAdmission implements Server, RestoringHost {
   readonly #observation: Observation;
   readonly onRequest: RequestHandler | undefined;
   readonly loop: LoopShares;
-  /** The memory of all sessions together. */
   readonly memory: MemoryBudget;
   readonly leader: ClusterNode | undefined;
   readonly agentMoves: AgentMoves | undefined;
   #listener: Listener | undefined;
   #loading: Promise<void> | undefined;
   #isLoaded = false;
-  #isClosing = false;
   #drain: Drain | undefined;
   #drained: Promise<DrainResult> | undefined;
-  #returnWithinMs = 0;
-  /** Stop the periodic tasks. */
   #stops: readonly (() => void)[] = [];
 
   constructor(options: ServerOptions) {
@@ -131,7 +133,7 @@ class SessionServer extends ServerAdmission implements Server, RestoringHost {
         this.#begin(wire, { ip: ticket.ip, request, ticket }, ticket.subprotocol, undefined),
     });
     const observed = observedOf({
-      isDraining: () => this.#isDraining,
+      isDraining: () => this.isDraining,
       connections: this.#connections,
       sessions: () => this.#endpoints.values(),
       replies: this.#replies,
@@ -162,14 +164,12 @@ class SessionServer extends ServerAdmission implements Server, RestoringHost {
   async listen(options: ListenOptions = {}): Promise<Listening> {
     if (this.#listener !== undefined)
       throw new ProtocolError('invalid_argument', 'the server is already listening');
-    if (this.#isClosing)
+    if (this.isClosing)
       throw new ProtocolError('invalid_argument', 'the server was closed; create another one');
     await this.#load();
     const { path, logger } = this.options;
     const listener = await openListener(options, this.options, (request, response) => {
-      if (this.#observation.respondBeside(request, response)) return;
-      response.writeHead(426, { 'content-type': 'text/plain; charset=utf-8', upgrade: 'websocket' });
-      response.end(`This is a Parlance session server. Connect with a WebSocket to ${path}.\n`);
+      if (!this.#observation.respondBeside(request, response)) requireUpgrade(response, path);
     });
     this.#listener = listener;
     this.#upgrades.attach(listener.http, true);
@@ -203,12 +203,10 @@ class SessionServer extends ServerAdmission implements Server, RestoringHost {
     const { logger } = this.options;
     const sessions = this.#endpoints.size;
     logger.info({ event: 'server.draining', sessions, timeoutMs, returnWithinMs }, 'draining');
-    this.#returnWithinMs = returnWithinMs;
-    const { leader } = this;
+    this.returnWithinMs = returnWithinMs;
     const deadline = Date.now() + timeoutMs;
-    this.#drain = new Drain(this.#endpoints, this.#replies, returnWithinMs, deadline, leader?.moves);
-    const isAnnounced = leader?.drain(deadline);
-    leader?.leave();
+    this.#drain = new Drain(this.#endpoints, this.#replies, returnWithinMs, deadline, this.leader?.moves);
+    const isAnnounced = this.leader?.drain(deadline);
     if (releasePort) this.#stopListening();
     this.#drained = this.#drain.run(timeoutMs, isAnnounced).then((result) => {
       this.#stopListening();
@@ -219,10 +217,9 @@ class SessionServer extends ServerAdmission implements Server, RestoringHost {
   }
 
   async close(): Promise<void> {
-    this.#isClosing = true;
+    this.isClosing = true;
     const closed = this.#stopListening();
-    this.leader?.leave();
-    await this.leader?.moves.close();
+    await this.leader?.stop();
     await Promise.all(
       [...this.#connections].map((session) =>
         session.hasWire
@@ -246,14 +243,6 @@ class SessionServer extends ServerAdmission implements Server, RestoringHost {
   }
 
   // --- as the host of connections
-
-  admitPassed(): Refusal | undefined {
-    return this.#isClosing || this.#isDraining ? drainingRefusal(this.#returnWithinMs) : undefined;
-  }
-
-  admitLed(): Refusal | undefined {
-    return this.#isClosing ? drainingRefusal(this.#returnWithinMs) : undefined;
-  }
 
   onHello(session: ServerEndpoint): void {
     this.#handshakes.handleHello(session);
@@ -312,7 +301,7 @@ class SessionServer extends ServerAdmission implements Server, RestoringHost {
 
   onWireLost(session: ServerEndpoint): void {
     // No client can resume on a server that accepts no more connections.
-    if (this.#isClosing) session.abort(new ProtocolError('draining', 'the server closes'));
+    if (this.isClosing) session.abort(new ProtocolError('draining', 'the server closes'));
   }
 
   onResumed(_session: ServerEndpoint, own: ServerEndpoint): void {
@@ -329,9 +318,8 @@ class SessionServer extends ServerAdmission implements Server, RestoringHost {
   }
 
   onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
-    const isEstablished = this.#endpoints.get(session.id) === session;
     this.#forget(session);
-    if (!isEstablished) return;
+    if (this.#endpoints.get(session.id) !== session) return;
     this.#endpoints.delete(session.id);
     this.sessions.delete(session.id);
     const reason = session.hasMoved ? 'moved' : (error?.code ?? 'closed');
@@ -362,7 +350,7 @@ class SessionServer extends ServerAdmission implements Server, RestoringHost {
     }
   }
 
-  get #isDraining(): boolean {
+  protected get isDraining(): boolean {
     return this.#drain !== undefined;
   }
 
@@ -385,13 +373,11 @@ class SessionServer extends ServerAdmission implements Server, RestoringHost {
   }
 
   #load(): Promise<void> {
-    if (this.#loading === undefined) {
-      this.#loading = this.#loadAll();
+    this.#loading ??= this.#loadAll().catch((error: unknown) => {
       // The next call tries again.
-      this.#loading.catch(() => {
-        this.#loading = undefined;
-      });
-    }
+      this.#loading = undefined;
+      throw error;
+    });
     return this.#loading;
   }
 

@@ -67,7 +67,6 @@ export class Endpoint
     this.mailbox = options.mailbox ?? new SessionMailbox();
     this.scanner = options.createScanner?.(this);
   }
-
   protected createSession(): Session {
     return new UserSession(this);
   }

@@ -10,7 +10,7 @@ import {
 import { newSessionId, systemClock } from '@parlance/protocol/internal';
 import { NOT_RESUMED } from '../cluster/ask.js';
 import type { Lead } from '../cluster/lead.js';
-import type { Leader } from '../cluster/node.js';
+import type { Leader } from '../cluster/leader.js';
 import { digestOf, type Ticket } from '../cluster/ticket.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { addressKey } from '../http/addresses.js';

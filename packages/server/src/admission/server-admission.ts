@@ -2,6 +2,7 @@ import { type Limits, ProtocolError } from '@parlance/protocol';
 import { systemClock } from '@parlance/protocol/internal';
 import { joiningRefusal } from '../cluster/join.js';
 import type { ClusterNode } from '../cluster/node.js';
+import { drainingRefusal } from '../drain.js';
 import type { Refusal } from './admission.js';
 import { Quotas } from './quotas.js';
 
@@ -9,13 +10,23 @@ import { Quotas } from './quotas.js';
 export abstract class ServerAdmission {
   protected readonly quotas: Quotas;
   abstract readonly leader: ClusterNode | undefined;
-
   constructor(limits: Limits) {
     this.quotas = new Quotas(limits);
   }
 
+  protected abstract readonly isDraining: boolean;
+  protected isClosing = false;
+  protected returnWithinMs = 0;
+
   /** The refusal of new sessions while the server drains or closes. */
-  abstract admitPassed(): Refusal | undefined;
+  admitPassed(): Refusal | undefined {
+    return this.isDraining ? drainingRefusal(this.returnWithinMs) : this.admitLed();
+  }
+
+  /** The refusal of connections that other nodes lead here, while the server closes. */
+  admitLed(): Refusal | undefined {
+    return this.isClosing ? drainingRefusal(this.returnWithinMs) : undefined;
+  }
 
   admit(address: string, principal: string | undefined): Refusal | undefined {
     const refused = this.admitPassed() ?? joiningRefusal(this.leader);

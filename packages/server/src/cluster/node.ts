@@ -1,9 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import type { SecureContextOptions, TlsOptions } from 'node:tls';
-import { CloseCode, type Logger, ResumeRefusal, type Subprotocol } from '@parlance/protocol';
+import { CloseCode, type Logger, ResumeRefusal } from '@parlance/protocol';
 import { incarnationOf, type MemoryBudget, newIncarnation, systemClock } from '@parlance/protocol/internal';
-import type { Identity, Refusal } from '../admission/admission.js';
-import type { Origin } from '../admission/renewal.js';
+import type { Refusal } from '../admission/admission.js';
 import type { Agents } from '../agents/create.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { addressKey } from '../http/addresses.js';
@@ -12,8 +10,10 @@ import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions }
 import type { ResolvedServerOptions } from '../options.js';
 import { repeat } from '../repeat.js';
 import { ABANDONED, type Answer, Ask } from './ask.js';
+import { clientSide } from './client-side.js';
 import { ClusterMoves } from './cluster-moves.js';
 import { Lead } from './lead.js';
+import type { Leader, LeadRequest } from './leader.js';
 import { type KnownNode, Membership } from './membership.js';
 import { Moves, type MovingHost } from './moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
@@ -21,35 +21,6 @@ import { MOVE_PATH, PEER_PATH, PeerPort, RELAY_PATH, TICKET_SCHEME } from './pee
 import { RELAY_SUBPROTOCOL, RelayPeers, relayWebSocket } from './relay-peers.js';
 import { Roster } from './roster.js';
 import { digestOf, isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
-
-/** A client that wants to resume a session that is not here. */
-export interface LeadRequest {
-  readonly sessionId: string;
-  /** The bytes of its HELLO. */
-  readonly hello: Uint8Array | string;
-  readonly subprotocol: Subprotocol;
-  readonly identity: Identity;
-  /** The shares of the process's memory that it uses. */
-  readonly memoryKeys: readonly string[];
-  readonly origin: Origin;
-  readonly wire: ServerWire;
-  /** The client is gone. */
-  readonly signal: AbortSignal;
-  /** The owner has answered: from now on the connection feeds the lead. */
-  readonly onLed: (lead: Lead) => void;
-}
-
-/** What a handshake asks of the cluster. */
-export interface Leader {
-  /** Names this node in the IDs of its sessions. */
-  readonly incarnation: string;
-  /**
-   * Leads a connection to the node that has its session.
-   *
-   * @returns `done` if it is led or closed; `here` if the session has come to this node; else why not, and whether the client may begin a new session. Never rejects.
-   */
-  lead(request: LeadRequest): Promise<'done' | 'here' | ResumeRefusal | Refusal>;
-}
 
 export interface ClusterHost {
   readonly options: ResolvedServerOptions;
@@ -246,6 +217,7 @@ export class ClusterNode implements Leader {
 
   /** Sessions go to other nodes from now on, if there are any that take them. Never rejects. @param deadline Unix milliseconds. */
   async drain(deadline: number): Promise<void> {
+    this.leave();
     await this.#membership.announceDraining();
     this.moves.start(deadline);
   }
@@ -255,12 +227,17 @@ export class ClusterNode implements Leader {
     for (const lead of this.#leads) lead.leave('this node is shutting down');
   }
 
+  /** From now on no session goes or comes, and no connection is led. */
+  async stop(): Promise<void> {
+    this.leave();
+    await this.moves.close();
+  }
+
   /** Leaves the cluster and closes the port. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.leave();
     this.#stopTicks();
-    await this.moves.close();
     await this.#relayed?.roster.stop();
     this.#relayed?.peers.close();
     await this.#membership.stop();
@@ -410,11 +387,3 @@ const BUSY: Refusal = {
   retryable: true,
   retryAfterMs: RETRY_MS,
 };
-
-/** The options of the port that a client has too. `rejectUnauthorized` is about clients there, and stays on here. */
-function clientSide(tls: TlsOptions | undefined): SecureContextOptions | undefined {
-  if (tls === undefined) return undefined;
-  const { ca, cert, key, pfx, passphrase, ciphers, crl, minVersion, maxVersion } = tls;
-  const given = { ca, cert, key, pfx, passphrase, ciphers, crl, minVersion, maxVersion };
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-}

@@ -86,7 +86,7 @@ export function createMetrics(observed: Observed): Metrics {
     followers.set(observed.replies.followers);
   };
 
-  const observeCluster = clusterGauges(observed.cluster, gauge);
+  const observeCluster = clusterMetrics(observed.cluster, gauge, counter);
 
   const observeTotals = (): void => {
     const totals = observed.totals();
@@ -121,15 +121,21 @@ export function createMetrics(observed: Observed): Metrics {
 }
 
 /** A server on its own has no metrics of a cluster. */
-function clusterGauges(
+function clusterMetrics(
   cluster: Observed['cluster'],
   gauge: (name: string, help: string) => Gauge,
+  counter: (name: string, help: string, labels: readonly 'outcome'[]) => Counter<'outcome'>,
 ): () => void {
   if (cluster === undefined) return () => {};
   const nodes = gauge('cluster_nodes', 'Nodes of the cluster that count as alive, this one included.');
   const led = gauge('led_connections', 'Connections that this node leads to the nodes of their sessions.');
+  const moves = counter('moves', 'Sessions that have gone to other nodes, have come, or could not go yet.', [
+    'outcome',
+  ]);
   return () => {
     nodes.set(cluster.nodes);
     led.set(cluster.led);
+    moves.reset();
+    for (const [outcome, count] of Object.entries(cluster.moves.counts)) moves.inc({ outcome }, count);
   };
 }

@@ -12,7 +12,9 @@ export interface Observed {
   sessions(): Iterable<Pick<Session, 'state' | 'stats'>>;
   readonly replies: Pick<Replies, 'running' | 'followers' | 'usage'>;
   /** `undefined` without a cluster. */
-  readonly cluster: Pick<ClusterNode, 'nodes' | 'led'> | undefined;
+  readonly cluster:
+    | (Pick<ClusterNode, 'nodes' | 'led'> & { readonly moves: Pick<ClusterNode['moves'], 'counts'> })
+    | undefined;
   totals(): Totals;
 }
 
