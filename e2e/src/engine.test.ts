@@ -163,6 +163,32 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'an engine that fail
     expect(pair.count('node.left')).toBe(0);
   });
 
+  it('by forgetting where a session has moved is told that again', async () => {
+    await using server = await startRedis();
+    await using pair = await startPair(() => at(portOf(server)));
+    const session = await pair.lead();
+    const [old] = pair.nodes;
+    expect(await old.server.drain({ timeoutMs: 20_000, returnWithinMs: 0 })).toMatchObject({ moved: 1 });
+    await old.server.close();
+    const late = await startNode(at(portOf(server)));
+    try {
+      await expect.poll(() => late.events).toContain('node.joined');
+      for (const forget of ['flushall', 'restart'] as const) {
+        if (forget === 'flushall') await server.client.flushall();
+        else {
+          await server.kill();
+          await server.restart();
+        }
+        // The node that its ID names is gone, and the one where it arrives has never had anything to do with it.
+        pair.front.redirect(late.port);
+        await pair.reconnect(session);
+        expect((await session.request('found')).text).toBe('found');
+      }
+    } finally {
+      await late.server.close();
+    }
+  });
+
   it('over to a replica, behind an address that is pointed there, loses no session', async () => {
     await using primary = await startRedis();
     await using replica = await startRedis('--replicaof', '127.0.0.1', String(portOf(primary)));

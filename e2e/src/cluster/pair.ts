@@ -19,6 +19,8 @@ export interface Pair extends AsyncDisposable {
   lead(): Promise<Session>;
   /** Breaks its connection; the next one arrives at the other node. */
   swap(session: Session): Promise<void>;
+  /** Breaks its connection; the next one goes where the front leads. */
+  reconnect(session: Session): Promise<void>;
   /** How often all nodes together have logged an event. */
   count(event: string): number;
 }
@@ -59,8 +61,7 @@ export async function startPair(backplane: () => Backplane): Promise<Pair> {
   let at = 0;
   const front = await createCuttingProxy(() => nodes[at]?.port ?? 0);
   const sessions: Session[] = [];
-  const swap = async (session: Session) => {
-    at = 1 - at;
+  const reconnect = async (session: Session) => {
     const { id } = session;
     const resumed = new Promise<void>((resolve) => {
       const off = session.on('state', (state) => {
@@ -73,10 +74,15 @@ export async function startPair(backplane: () => Backplane): Promise<Pair> {
     await resumed;
     if (session.id !== id) throw new Error('the session was lost');
   };
+  const swap = async (session: Session) => {
+    at = 1 - at;
+    await reconnect(session);
+  };
   return {
     nodes,
     front,
     swap,
+    reconnect,
     async lead() {
       at = 0;
       const session = await connect(`ws://127.0.0.1:${front.port}/session`, {

@@ -94,7 +94,7 @@ class Faults {
       if (user === undefined) continue;
       user.begin(HABITS, this.#over.signal);
       await user.rest();
-      await user.session.close();
+      await user.close();
     }
   }
 

@@ -38,6 +38,7 @@ export class User {
   isAsking = false;
   readonly #ledger: Ledger;
   readonly #work: Promise<void>[] = [];
+  #isClosing = false;
 
   /** @throws {ProtocolError} if the first connection fails, which is not repeated. */
   static async open({ url, name, ledger, timers, reconnect }: UserOptions): Promise<User> {
@@ -60,6 +61,7 @@ export class User {
     session.on('error', ({ code }) => lose(code));
     session.on('state', (state) => {
       if (state === 'established' && session.id !== id) lose('another one took its place');
+      if (state === 'closed' && !this.#isClosing) lose('it was closed');
     });
     this.#work.push(this.#read(id));
   }
@@ -79,6 +81,11 @@ export class User {
   async rest(): Promise<void> {
     await Promise.all(this.#work.slice(1));
     while (!this.#ledger.isQuiet(this.name)) await sleep(20);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    await this.session.close();
   }
 
   async #speak(everyMs: number, isEven: boolean, over: AbortSignal): Promise<void> {

@@ -42,6 +42,8 @@ export interface MembershipOptions {
   readonly logger: Logger;
   /** Why the record of another node is not believed: `is …`, `has …`. */
   readonly refusalOf: (node: KnownNode) => string | undefined;
+  /** The engine has forgotten something, or may have, because it was away. @default nothing */
+  readonly onForgotten?: () => void;
 }
 
 /**
@@ -206,6 +208,7 @@ export class Membership {
     const time = clock.now();
     if (isBack) {
       this.#completeFrom = time + LEASE_MS;
+      this.#options.onForgotten?.();
       for (const member of this.#others.values()) member.aliveUntil = time + LEASE_MS;
     }
     for (const listed of nodes.slice(0, MAX_NODES + 1)) {

@@ -200,6 +200,12 @@ export class Moves implements DepartureHost {
     if (moved.length > 0) void this.#keep(new Map(moved.map(({ id, epoch }) => [id, epoch])));
   }
 
+  /** The engine may have forgotten the records. */
+  keepNow(): void {
+    this.#keptAt = Number.NEGATIVE_INFINITY;
+    this.handleTick();
+  }
+
   async #keep(epochs: ReadonlyMap<string, number>): Promise<void> {
     try {
       const lost = await this.link.keepSessions(this.incarnation, epochs, this.recordMs);
