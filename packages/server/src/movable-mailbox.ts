@@ -17,8 +17,9 @@ class Reader implements AsyncIterator<Message, undefined> {
   }
 
   async return(): Promise<IteratorResult<Message, undefined>> {
-    if (!this.#isOver) await this.#inner.return?.();
+    if (this.#isOver) return DONE;
     this.#isOver = true;
+    await this.#inner.return?.();
     return DONE;
   }
 
