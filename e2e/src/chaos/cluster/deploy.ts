@@ -120,7 +120,7 @@ class Deploy {
     const owned = new Set(await member.process.call('sessions'));
     const [before, start] = [await this.#commands(), performance.now()];
     for (const { pace } of this.#users) pace?.begin();
-    const drainedMs = await this.#members.stop(member);
+    const { tookMs, cpuMs } = await this.#members.stop(member);
     const now = performance.now();
     for (const { session, pace, lost, isAsking } of this.#users) {
       if (pace === undefined || lost.signal.aborted) continue;
@@ -129,8 +129,10 @@ class Deploy {
     const moved = await this.#countElsewhere(owned);
     const idleCommands = this.#commandsPerMs * (performance.now() - start);
     const commands = ((await this.#commands()) - before - idleCommands) / Math.max(1, owned.size);
+    const took = `${Math.round(tookMs)} ms (${Math.round(cpuMs)} ms of processor time)`;
+    const each = `${commands.toFixed(1)} engine commands for each`;
     this.#lines.push(
-      `  node ${member.incarnation} ended after ${Math.round(drainedMs)} ms: ${moved} of ${owned.size} sessions moved, ${commands.toFixed(1)} engine commands for each`,
+      `  node ${member.incarnation} ended after ${took}: ${moved} of ${owned.size} sessions moved, ${each}`,
     );
     if (commands > MAX_COMMANDS)
       this.#faults.push(

@@ -44,6 +44,7 @@ export class Members implements AsyncDisposable {
   url = '';
   readonly #options: MembersOptions;
   readonly #secret = randomBytes(24).toString('base64');
+  readonly #cpuMs = new Map<number, number>();
   #engine = '';
   #upstream = 0;
 
@@ -90,11 +91,15 @@ export class Members implements AsyncDisposable {
     return member;
   }
 
-  /** Stops a node in order, as a supervisor does. Connections may still arrive there. @returns how long it took. */
-  async stop(member: Member): Promise<number> {
+  /**
+   * Stops a node in order, as a supervisor does. Connections may still arrive there.
+   *
+   * @returns how long that took, and the processor time that the node used meanwhile, as far as is known.
+   */
+  async stop(member: Member): Promise<{ readonly tookMs: number; readonly cpuMs: number }> {
     const { process: child } = member;
-    const start = performance.now();
-    this.events.set(child.pid, await child.call('events'));
+    await this.#ask(member);
+    const [before, start] = [this.#cpuMs.get(child.pid) ?? 0, performance.now()];
     this.deadlines.set(child.pid, Date.now() + this.#options.drainMs);
     process.kill(child.pid, 'SIGTERM');
     const asking = setInterval(() => void this.#ask(member).catch(() => {}), 200);
@@ -104,7 +109,7 @@ export class Members implements AsyncDisposable {
       clearInterval(asking);
     }
     await this.#remove(member);
-    return performance.now() - start;
+    return { tookMs: performance.now() - start, cpuMs: (this.#cpuMs.get(child.pid) ?? 0) - before };
   }
 
   async kill(member: Member): Promise<void> {
@@ -126,6 +131,7 @@ export class Members implements AsyncDisposable {
 
   async #ask({ process: child }: Member): Promise<void> {
     this.events.set(child.pid, await child.call('events'));
+    this.#cpuMs.set(child.pid, await child.call('cpuMs'));
   }
 
   async #remove(member: Member): Promise<void> {

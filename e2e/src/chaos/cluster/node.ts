@@ -126,6 +126,11 @@ const commands = {
   incarnation: () => incarnation,
   sessions: () => [...server.sessions.keys()],
   events: () => events,
+  /** Milliseconds of processor time that this process has used. */
+  cpuMs(): number {
+    const { user, system } = process.cpuUsage();
+    return (user + system) / 1_000;
+  },
 };
 export type NodeCommands = typeof commands;
 
