@@ -1,5 +1,5 @@
 import { appendFileSync } from 'node:fs';
-import { createServer, type Session } from '@parlance/server';
+import { createServer, type ServerSession } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../../scripts/child-process.js';
 import { answers, type Plant, planted } from './plant.js';
@@ -96,11 +96,12 @@ async function* linesOf(body: AsyncIterable<Uint8Array>, until: AbortSignal): As
   }
 }
 
-/** Sends numbers back, each with how many there were so far. */
-async function echo(session: Session): Promise<void> {
-  let count = 0;
+/** Sends numbers back, each with how many there were so far, at whichever node. */
+async function echo(session: ServerSession): Promise<void> {
+  let count = Number(session.data ?? 0);
   for await (const { text } of session) {
     count++;
+    if (plant !== 'forget') session.data = count;
     if (plant === 'mute' && planted()) continue;
     await session.send(`${text} ${count}`);
   }

@@ -7,6 +7,7 @@ export const PLANTS = {
   again: 'the upstream is asked twice',
   abort: 'handlers stop when the drain begins',
   mute: 'a message is not answered',
+  forget: 'what the application knows of a session does not move',
   close: 'the node closes without a drain',
   engine: 'the engine is asked for every session',
 } as const;
