@@ -29,7 +29,7 @@ export interface Report {
 
 const PULSE_MS = 100;
 const IDLE_MS = 5_000;
-const ASK = { paceMs: 100, minParts: 10, maxParts: 50 };
+const ASK = { paceMs: 100, minParts: 10, maxParts: 50, thinkMs: 500 };
 /** Connections that are opened at the same time. */
 const AT_ONCE = 16;
 /** How long the cluster is watched before anything is replaced, and between two replacements, in milliseconds. */

@@ -28,7 +28,7 @@ const TIMERS = {
   pongTimeoutMs: 5_000,
   resumeWindowMs: 40_000,
 };
-const HABITS = { sayEveryMs: 200, ask: { paceMs: 50, minParts: 1, maxParts: 40 } };
+const HABITS = { sayEveryMs: 200, ask: { paceMs: 50, minParts: 1, maxParts: 40, thinkMs: 100 } };
 /** Average times, in milliseconds: between two failures of the connections of one leg, and between two others. */
 const STORM_MS = 250;
 const ACT_MS = 1_500;

@@ -13,6 +13,11 @@ export class Pace {
     this.#last = now;
   }
 
+  /** No frame was due since the last one. */
+  pause(): void {
+    this.#last = 0;
+  }
+
   /** Measures from now on. */
   begin(): void {
     this.#longest = 0;

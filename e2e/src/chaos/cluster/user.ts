@@ -23,7 +23,13 @@ export interface Habits {
   /** Whether the times are equal, so that they can be measured. @default false */
   readonly isEven?: boolean;
   /** Asks one question after another. @default none */
-  readonly ask?: { readonly paceMs: number; readonly minParts: number; readonly maxParts: number };
+  readonly ask?: {
+    readonly paceMs: number;
+    readonly minParts: number;
+    readonly maxParts: number;
+    /** Longest time between an answer and the next question, in milliseconds. */
+    readonly thinkMs: number;
+  };
 }
 
 /** Share of the replies that are left early. */
@@ -118,9 +124,12 @@ export class User {
 
   async #ask(ask: NonNullable<Habits['ask']>, over: AbortSignal): Promise<void> {
     while (!over.aborted) {
-      const { paceMs, minParts, maxParts } = ask;
+      const { paceMs, minParts, maxParts, thinkMs } = ask;
       const parts = minParts + Math.floor(Math.random() * (maxParts - minParts + 1));
       await this.#askOnce({ parts, paceMs }, Math.random() < LEFT ? Math.floor(parts / 2) : parts);
+      await sleep(Math.random() * thinkMs);
+      // That was no gap.
+      this.pace?.pause();
     }
   }
 
