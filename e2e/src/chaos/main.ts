@@ -40,7 +40,7 @@ const { values, positionals } = readCommandLine(USAGE, {
 
 const NODES = 3;
 const PULSES = 50;
-const DRAIN = { drainMs: 10_000, returnWithinMs: 2_000 };
+const DRAIN = { drainMs: 15_000, returnWithinMs: 2_000 };
 /** How long nodes fail at least if a deploy has taken most of the time. */
 const MIN_FAULT_SECONDS = 10;
 /** Share of the lost connections that sessions must recover from. */

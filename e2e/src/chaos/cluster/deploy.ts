@@ -120,7 +120,8 @@ class Deploy {
     const owned = new Set(await member.process.call('sessions'));
     const [before, start] = [await this.#commands(), performance.now()];
     for (const { pace } of this.#users) pace?.begin();
-    const { tookMs, cpuMs } = await this.#members.stop(member);
+    const { tookMs, cpuMs, hasEnded } = await this.#members.stop(member);
+    if (!hasEnded) this.#faults.push(`node ${member.incarnation} did not end after its drain`);
     const now = performance.now();
     for (const { session, pace, lost, isAsking } of this.#users) {
       if (pace === undefined || lost.signal.aborted) continue;

@@ -29,7 +29,7 @@ export interface MembersOptions {
 
 /** Time in which a node has to be a member, and in which one that drains has to end beyond its deadline. */
 const START_MS = 30_000;
-const END_MS = 15_000;
+const END_MS = 30_000;
 
 export class Members implements AsyncDisposable {
   readonly outside: Child<OutsideCommands>;
@@ -94,22 +94,31 @@ export class Members implements AsyncDisposable {
   /**
    * Stops a node in order, as a supervisor does. Connections may still arrive there.
    *
-   * @returns how long that took, and the processor time that the node used meanwhile, as far as is known.
+   * @returns how long that took, the processor time that the node used meanwhile, as far as is known, and whether it has
+   * ended by itself.
    */
-  async stop(member: Member): Promise<{ readonly tookMs: number; readonly cpuMs: number }> {
+  async stop(
+    member: Member,
+  ): Promise<{ readonly tookMs: number; readonly cpuMs: number; readonly hasEnded: boolean }> {
     const { process: child } = member;
     await this.#ask(member);
     const [before, start] = [this.#cpuMs.get(child.pid) ?? 0, performance.now()];
     this.deadlines.set(child.pid, Date.now() + this.#options.drainMs);
     process.kill(child.pid, 'SIGTERM');
     const asking = setInterval(() => void this.#ask(member).catch(() => {}), 200);
-    try {
-      await within(this.#options.drainMs + END_MS, 'a drained node did not end', async () => child.end);
-    } finally {
-      clearInterval(asking);
-    }
+    const ended = within(this.#options.drainMs + END_MS, 'a drained node did not end', async () => child.end);
+    const hasEnded = await ended.then(
+      () => true,
+      () => false,
+    );
+    clearInterval(asking);
+    await child.kill();
     await this.#remove(member);
-    return { tookMs: performance.now() - start, cpuMs: (this.#cpuMs.get(child.pid) ?? 0) - before };
+    return {
+      hasEnded,
+      tookMs: performance.now() - start,
+      cpuMs: (this.#cpuMs.get(child.pid) ?? 0) - before,
+    };
   }
 
   async kill(member: Member): Promise<void> {
