@@ -1,3 +1,4 @@
+import { redisMissing } from '../packages/server/src/backplane/testing/redis-server.js';
 import { chromiumMissing } from './chromium.js';
 import { packOnce } from './pack.js';
 import { run, type Tally, vitest } from './run.js';
@@ -28,6 +29,15 @@ async function withChromium(what: string, check: () => Promise<Tally>): Promise<
     return { passed: 0, failed: 1, skipped: 0 };
   }
   return { passed: 0, failed: 0, skipped: 1, notes: [`skipped ${what}: ${why}`] };
+}
+
+/** Skipped without Redis, except in CI. */
+async function chaosOfCluster(): Promise<Tally> {
+  if (redisMissing !== undefined) return { passed: 0, failed: 0, skipped: 1, notes: [redisMissing] };
+  const seconds = process.env['CHAOS_SECONDS'] ?? '60';
+  // A fifth of the sessions of `npm run chaos -- --cluster`, for machines with two cores that do other things as well.
+  const size = ['--streams', '40', '--idle', '200'];
+  return await node('e2e/src/chaos/main.ts', '--cluster', '--seconds', seconds, ...size);
 }
 
 export const CHECKS: readonly Check[] = [
@@ -79,6 +89,11 @@ export const CHECKS: readonly Check[] = [
   },
   { name: 'README as pasted', isTest: false, run: () => node('scripts/try-packed.ts', packOnce()) },
   {
+    name: 'guide to several nodes as pasted',
+    isTest: false,
+    run: () => node('scripts/try-cluster.ts', packOnce()),
+  },
+  {
     name: 'bundlers, short',
     isTest: false,
     run: () => node('e2e/src/bundlers/main.ts', '--short', packOnce()),
@@ -88,6 +103,7 @@ export const CHECKS: readonly Check[] = [
     isTest: false,
     run: () => node('e2e/src/chaos/main.ts', '--seconds', process.env['CHAOS_SECONDS'] ?? '60'),
   },
+  { name: 'chaos of a cluster, 60 s', isTest: false, run: () => chaosOfCluster() },
   {
     name: 'attack, short',
     isTest: false,

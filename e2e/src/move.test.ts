@@ -2,11 +2,14 @@ import type { Session } from '@parlance/client';
 import { ProtocolError } from '@parlance/protocol';
 import { type Backplane, memoryCluster, type Server, type ServerOptions } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Tickets } from '../../packages/server/src/cluster/ticket.js';
 import { freePort } from './cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
-import { createPeers, pause } from './peers.js';
+import { createPeers, failure, openRaw, pause } from './peers.js';
 
 /** Sessions that go from node to node while their clients use them. */
+
+const SECRET = 'sixteen bytes or more';
 
 let peers = createPeers();
 let cluster = memoryCluster();
@@ -49,6 +52,7 @@ async function led(options: ServerOptions, count = 2) {
   await resumed;
   return {
     servers: servers.map(({ server }) => server),
+    urls: servers.map(({ url }) => url),
     session,
     proxy,
     go(to: number) {
@@ -318,5 +322,161 @@ describe('a session without a connection', () => {
     proxy.refuse(false);
     expect((await messages.next()).value?.text).toBe('1 after 1');
     expect(session.id).toBe(id);
+  });
+});
+
+describe('a node that drains', () => {
+  it('fails what still runs at its deadline, and hands the session over', async () => {
+    let reason: unknown;
+    const { servers, session } = await led({
+      async *onRequest(_request, { signal }) {
+        yield 'begun';
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        reason = signal.reason;
+      },
+    });
+    const { id } = session;
+    const stream = session.stream('for ever')[Symbol.asyncIterator]();
+    expect((await stream.next()).value?.text).toBe('begun');
+    const drained = servers[0]?.drain({ timeoutMs: 300 });
+    expect(await failure(stream.next().then(() => stream.next()))).toMatchObject({ code: 'draining' });
+    expect(await drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 1 });
+    expect(reason).toMatchObject({ code: 'draining' });
+    await expect.poll(() => session.state).toBe('established');
+    expect([session.id, sizes(servers)]).toEqual([id, [0, 1]]);
+  });
+
+  it('keeps a session whose onSession does not return, until the deadline', async () => {
+    const signals: AbortSignal[] = [];
+    const { servers, session } = await led({
+      onRequest: (request) => request.text,
+      async onSession({ signal }) {
+        signals.push(signal);
+        await new Promise(() => {});
+      },
+    });
+    const { id } = session;
+    const drained = servers[0]?.drain({ timeoutMs: 2_500 });
+    await expect.poll(() => signals[0]?.aborted).toBe(true);
+    // It is led meanwhile.
+    expect((await session.request('still there')).text).toBe('still there');
+    expect(await drained).toMatchObject({ moved: 0 });
+    await expect.poll(() => session.id !== id && session.state === 'established').toBe(true);
+  });
+
+  it('calls onSession again if the session stays, with what it has left', async () => {
+    const starts: (readonly unknown[])[] = [];
+    const { servers, urls, session } = await led({
+      limits: { sessionsPerPrincipal: 1 },
+      authenticate: () => ({ principal: 'alice' }),
+      async onSession(each) {
+        starts.push([each.isMoved, each.data, each.signal.aborted]);
+        each.data = starts.length;
+        for await (const message of each) await each.send(message.text);
+      },
+    });
+    // The only session that its principal may have at the other node.
+    const other = await peers.dial(urls[1] as string);
+    expect(other.state).toBe('established');
+    const drained = servers[0]?.drain({ timeoutMs: 1_000 });
+    await expect.poll(() => starts.length).toBeGreaterThan(2);
+    expect(starts.find(([isMoved]) => isMoved === true)).toEqual([true, 1, false]);
+    const messages = session[Symbol.asyncIterator]();
+    await session.send('heard');
+    expect((await messages.next()).value?.text).toBe('heard');
+    expect(await drained).toMatchObject({ moved: 0 });
+  });
+
+  it('drains clients without resume as before', async () => {
+    const servers = await Promise.all([serve(counting), serve(counting)]);
+    let to = 0;
+    const proxy = peers.use(await createCuttingProxy(() => servers[to]?.port as number));
+    const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+      extensions: { resume: false },
+    });
+    const { id } = session;
+    to = 1;
+    expect(await servers[0]?.server.drain({ timeoutMs: 5_000, returnWithinMs: 0 })).toMatchObject({
+      left: 1,
+      moved: 0,
+    });
+    await expect.poll(() => session.id !== id && session.state === 'established').toBe(true);
+  });
+});
+
+describe('the connection of a move', () => {
+  const id = (incarnation: string) => `sess_${incarnation}${'x'.repeat(14)}`;
+  const hello = (message: object) => JSON.stringify(message);
+  const snapshot = { type: 'snapshot', session: id('aaaaaa'), sent: 0, epoch: 0 };
+
+  async function port(options: ServerOptions = {}) {
+    const lines: { readonly event?: string; readonly node?: string; readonly address?: string }[] = [];
+    const log = (fields: object) => void lines.push(fields);
+    const node = { secret: SECRET };
+    const { server } = await serve({
+      ...options,
+      node,
+      logger: { debug: log, info: log, warn: log, error: log },
+    });
+    const { node: incarnation, address } = lines.find(({ event }) => event === 'node.listening') as Required<
+      (typeof lines)[number]
+    >;
+    const secrets = [Buffer.from(SECRET)];
+    const tickets = new Tickets({ secrets, incarnation: 'aaaaaa', now: Date.now });
+    const open = async (ticket = tickets.issueMove(incarnation)) => {
+      const headers = { authorization: `Parlance ${ticket}` };
+      const peer = await openRaw(`${address}/parlance/move`, { headers });
+      peers.use({ [Symbol.asyncDispose]: async () => peer.socket.terminate() });
+      return peer;
+    };
+    return { server, incarnation, tickets, open };
+  }
+
+  it('is refused without a ticket of its own kind, and with one that was used', async () => {
+    const { tickets, incarnation, open } = await port();
+    const used = tickets.issueMove(incarnation);
+    await open(used);
+    const relay = tickets.issueRelay(incarnation);
+    for (const ticket of [used, relay, tickets.issueMove('bbbbbb'), 'x.y'])
+      await expect(open(ticket)).rejects.toThrow(/401|410/);
+  });
+
+  it.each<[string, readonly (string | Uint8Array)[], string]>([
+    ['bytes first', [new Uint8Array(10)], 'bad_message'],
+    ['no JSON', ['{'], 'bad_message'],
+    ['an answer', [hello({ type: 'taken' })], 'bad_message'],
+    ['a session that is not led', [hello({ type: 'hold', session: id('aaaaaa') })], 'invalid_argument'],
+    ['an empty session', [hello({ ...snapshot, size: 0 })], 'message_too_large'],
+    [
+      'a session of 64 MiB and a byte',
+      [hello({ ...snapshot, size: 64 * 1024 ** 2 + 1 })],
+      'message_too_large',
+    ],
+    ['more than it has announced', [hello({ ...snapshot, size: 3 }), new Uint8Array(4)], 'bad_message'],
+    ['text in place of bytes', [hello({ ...snapshot, size: 3 }), 'abc'], 'bad_message'],
+    ['another format', [hello({ ...snapshot, size: 1 }), new Uint8Array([99])], 'unknown_version'],
+    ['half a snapshot', [hello({ ...snapshot, size: 1 }), new Uint8Array([1])], 'truncated'],
+    [
+      'a damaged snapshot',
+      [hello({ ...snapshot, size: 9 }), new Uint8Array([1, 1, 1, 1, 1, 1, 1, 1, 1])],
+      'bad_checksum',
+    ],
+  ])('is answered with why: %s', async (_what, messages, code) => {
+    const { server, open } = await port();
+    const peer = await open();
+    for (const message of messages) peer.send(message);
+    await peer.closed;
+    expect(JSON.parse(String(peer.received.at(-1)))).toMatchObject({ type: 'refused', code });
+    expect(server.sessions.size).toBe(0);
+  });
+
+  it('takes no memory that the process does not have', async () => {
+    const { open } = await port({ processMemory: 150 * 1024 ** 2 });
+    const size = 60 * 1024 ** 2;
+    const many = await Promise.all(Array.from({ length: 12 }, () => open()));
+    for (const peer of many) peer.send(hello({ ...snapshot, size }));
+    await expect.poll(() => many.filter(({ received }) => received.length > 0).length).toBeGreaterThan(0);
+    const refused = many.find(({ received }) => received.length > 0);
+    expect(JSON.parse(String(refused?.received[0]))).toMatchObject({ type: 'refused', code: 'over_budget' });
   });
 });

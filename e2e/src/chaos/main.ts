@@ -1,34 +1,112 @@
 import { readCommandLine, wholeNumber } from '../../../scripts/command-line.js';
+import { runDeploy } from './cluster/deploy.js';
+import { runFaults } from './cluster/faults.js';
+import { PLANTS, type Plant } from './cluster/plant.js';
 import { type RunReport, runChaos } from './run.js';
 
 /** `npm run chaos`: the exit code is 1 if anything was lost, duplicated, out of order or stuck. */
 
 const USAGE = `npm run chaos -- [--seconds N] [--sessions M]
 npm run chaos -- --histories N [--seed S]
+npm run chaos -- --cluster [deploy | faults] [--seconds N] [--streams N] [--idle N] [--plant FAULT]
 
   --seconds N     duration, over real sockets and a proxy that breaks, delays and freezes
                   connections (default: 60)
   --sessions M    concurrent sessions (default: 50)
   --histories N   random histories on the simulated network instead
-  --seed S        repeats the histories of an earlier run`;
+  --seed S        repeats the histories of an earlier run
+  --cluster       three nodes in processes of their own, with Redis, behind a proxy that picks any of
+                  them. deploy: every node is replaced while it is in use; faults: nodes, the engine and
+                  the connections of every leg fail. Without a word, first the one and then the other
+  --streams N     deploy: sessions with one streamed answer after another (default: 200)
+  --idle N        deploy: other sessions (default: 1000)
+  --log FILE      appends what the nodes log
+  --plant FAULT   a fault that has to be found, to check the checker: ${Object.keys(PLANTS).join(', ')}`;
 
-const { values } = readCommandLine(USAGE, {
+const { values, positionals } = readCommandLine(USAGE, {
+  allowPositionals: true,
   options: {
     seconds: { type: 'string', default: '60' },
     sessions: { type: 'string', default: '50' },
     histories: { type: 'string' },
     seed: { type: 'string' },
+    cluster: { type: 'boolean', default: false },
+    streams: { type: 'string', default: '200' },
+    idle: { type: 'string', default: '1000' },
+    plant: { type: 'string' },
+    log: { type: 'string' },
   },
 });
 
+const NODES = 3;
+const PULSES = 50;
+const DRAIN = { drainMs: 15_000, returnWithinMs: 2_000 };
+/** How long nodes fail at least if a deploy has taken most of the time. */
+const MIN_FAULT_SECONDS = 10;
 /** Share of the lost connections that sessions must recover from. */
 const MIN_RECOVERED = 0.99;
 
-const faults = values.histories === undefined ? await runSockets() : await runSimulation(values.histories);
-for (const fault of faults.slice(0, 20)) console.log(`FAULT ${fault}`);
-if (faults.length > 20) console.log(`… and ${faults.length - 20} more`);
+/** Faults that are printed. */
+const SHOWN = 20;
+
+const faults = await runChosen();
+for (const fault of faults.slice(0, SHOWN)) console.log(`FAULT ${fault}`);
+if (faults.length > SHOWN) console.log(`… and ${faults.length - SHOWN} more`);
 // Work that got stuck would keep the process alive.
 process.exit(faults.length > 0 ? 1 : 0);
+
+function runChosen(): Promise<readonly string[]> {
+  if (values.cluster) return runCluster();
+  return values.histories === undefined ? runSockets() : runSimulation(values.histories);
+}
+
+async function runCluster(): Promise<readonly string[]> {
+  const start = performance.now();
+  const [scenario = 'both', ...rest] = positionals;
+  const isKnown = ['deploy', 'faults', 'both'].includes(scenario) && rest.length === 0;
+  const { plant } = values;
+  if (!isKnown || (plant !== undefined && !Object.hasOwn(PLANTS, plant))) {
+    console.error(`unknown scenario or fault\n\n${USAGE}`);
+    process.exit(2);
+  }
+  const seconds = wholeNumber('seconds', values.seconds, USAGE);
+  const common = { nodes: NODES, plant: plant as Plant | undefined, log: values.log };
+  const faults: string[] = [];
+  if (scenario !== 'faults') {
+    const streams = wholeNumber('streams', values.streams, USAGE);
+    const idle = wholeNumber('idle', values.idle, USAGE);
+    const pulses = Math.min(idle, PULSES);
+    const report = await runDeploy({ ...common, ...DRAIN, streams, idle, pulses });
+    for (const line of report.lines) console.log(line);
+    faults.push(...report.faults);
+  }
+  if (scenario !== 'deploy') {
+    const leftSeconds = seconds - Math.round((performance.now() - start) / 1_000);
+    const report = await runFaults({
+      ...common,
+      seconds: Math.max(MIN_FAULT_SECONDS, leftSeconds),
+      sessions: 40,
+    });
+    for (const line of report.lines) console.log(line);
+    faults.push(...report.faults);
+  }
+  if (faults.length > SHOWN) for (const line of kindsOf(faults)) console.log(line);
+  return faults;
+}
+
+/** How many faults there are of each kind. */
+function kindsOf(faults: readonly string[]): readonly string[] {
+  const counts = new Map<string, number>();
+  for (const fault of faults) {
+    const kind = fault
+      .replace(/^[\w-]+: /, '')
+      .replace(/ (sess_|q)\w+/g, '')
+      .replace(/ at \S+$/, '')
+      .replace(/\d+/g, 'N');
+    counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  }
+  return [...counts].map(([kind, count]) => `${String(count).padStart(9)}  ${kind}`);
+}
 
 async function runSockets(): Promise<readonly string[]> {
   const report = await runChaos({

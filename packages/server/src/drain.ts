@@ -131,6 +131,8 @@ export class Drain {
     };
     await Promise.all(
       left.map((session) => {
+        // A client that was not asked to leave begins no other session when it is closed.
+        if (!session.hasFarewell) session.sendGoAway(this.#goAway(returnDelay(this.#returnWithinMs)));
         if (session.hasWire) return session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server was drained');
         // Too late to resume it; a client that tries is told that it is gone.
         session.abort(new ProtocolError('draining', 'the server was drained'));

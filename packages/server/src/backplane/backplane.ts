@@ -28,7 +28,8 @@ export interface BackplaneLink {
   /**
    * One node, if its lease is not over.
    *
-   * @throws {ProtocolError} as {@link renew}.
+   * @throws {ProtocolError} as {@link renew}; `connection_failed` also if the engine has forgotten this node, and so
+   * perhaps the other one.
    */
   find(incarnation: string): Promise<ListedNode | undefined>;
   /**
@@ -162,6 +163,8 @@ export interface NodeList {
   readonly nodes: readonly ListedNode[];
   /** The clock of the engine, in Unix milliseconds. */
   readonly now: number;
+  /** The lease of the node was not over, but the engine did not know of it: it may have forgotten others as well. */
+  readonly hasForgotten: boolean;
 }
 
 /** How long an engine may take for a call, in milliseconds. */

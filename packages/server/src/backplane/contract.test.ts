@@ -358,6 +358,26 @@ withRedis(redisMissing ?? 'Redis', () => {
     expect(await link.changes(0)).toHaveLength(1);
   });
 
+  it('says so if it has forgotten the nodes', async () => {
+    const { url, client } = await start();
+    const link = connect(url);
+    expect(await link.find('bbbbbb')).toBeUndefined();
+    expect(await link.renew('aaaaaa', '', LONG_MS)).toMatchObject({ hasForgotten: false });
+    expect(await link.renew('aaaaaa', '', LONG_MS)).toMatchObject({ hasForgotten: false });
+    await client.flushall();
+    // Another node has announced itself first.
+    await connect(url).renew('cccccc', '', LONG_MS);
+    await expect(link.find('bbbbbb')).rejects.toMatchObject({
+      code: 'connection_failed',
+      message: 'Redis has forgotten the nodes of the cluster',
+    });
+    expect(await link.renew('aaaaaa', '', LONG_MS)).toMatchObject({ hasForgotten: true });
+    expect(await link.renew('aaaaaa', '', LONG_MS)).toMatchObject({ hasForgotten: false });
+    expect(await link.find('bbbbbb')).toBeUndefined();
+    await link.withdraw('aaaaaa');
+    expect(await link.renew('aaaaaa', '', LONG_MS)).toMatchObject({ hasForgotten: false });
+  });
+
   it('sweeps entries that are malformed', async () => {
     const { url, client } = await start();
     await client.hset('parlance:nodes', { broken: 'no lease', empty: '', 'x:y': ':', old: '1:record' });

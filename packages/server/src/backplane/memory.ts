@@ -38,7 +38,7 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
           if (node === undefined) leases.delete(each);
           else nodes.push(node);
         }
-        return { nodes, now: now() };
+        return { nodes, now: now(), hasForgotten: false };
       },
       find: async (incarnation) => listed(incarnation),
       async withdraw(incarnation) {

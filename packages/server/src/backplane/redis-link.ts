@@ -55,6 +55,7 @@ export class RedisLink implements BackplaneLink {
   readonly #open: () => Promise<RedisCommands>;
   #commands: Promise<RedisCommands> | undefined;
   #isChecked = false;
+  #announced: { readonly incarnation: string; readonly until: number } | undefined;
   readonly #searches: Lane = { max: MAX_SEARCHES, unanswered: 0 };
   readonly #others: Lane = { max: MAX_OTHERS, unanswered: 0 };
   readonly #puts: Lane = { max: MAX_PUTS, unanswered: 0 };
@@ -73,24 +74,31 @@ export class RedisLink implements BackplaneLink {
   }
 
   async renew(incarnation: string, record: string, leaseMs: number): Promise<NodeList> {
-    const [now, ...fields] = listOf(
+    const present = this.#present;
+    const [now, isNew, ...fields] = listOf(
       await this.#run(this.#others, RENEW, this.#keys, incarnation, record, String(leaseMs)),
     );
+    const hasForgotten = present === incarnation && isNew === '1';
+    this.#announced = { incarnation, until: performance.now() + leaseMs };
     const nodes: ListedNode[] = [];
     for (let i = 0; i + 2 < fields.length; i += 3) {
       const [name = '', leftMs = '', described = ''] = fields.slice(i, i + 3);
       nodes.push({ incarnation: name, leaseMs: Number(leftMs), record: described });
     }
-    return { nodes, now: Number(now) };
+    return { nodes, now: Number(now), hasForgotten };
   }
 
   async find(incarnation: string): Promise<ListedNode | undefined> {
-    const [leftMs, record] = listOf(await this.#run(this.#searches, FIND, this.#keys, incarnation));
+    const found = await this.#run(this.#searches, FIND, this.#keys, incarnation, this.#present);
+    const [leftMs, record] = listOf(found);
+    if (leftMs === 'forgotten')
+      throw new ProtocolError('connection_failed', 'Redis has forgotten the nodes of the cluster');
     if (leftMs === undefined || record === undefined) return undefined;
     return { incarnation, leaseMs: Number(leftMs), record };
   }
 
   async withdraw(incarnation: string): Promise<void> {
+    this.#announced = undefined;
     await this.#run(this.#others, WITHDRAW, this.#keys, incarnation);
   }
 
@@ -150,6 +158,12 @@ export class RedisLink implements BackplaneLink {
   async shareKey(candidate: string): Promise<string> {
     const [key = ''] = listOf(await this.#run(this.#others, SHARE_KEY, this.#sharedKey, candidate));
     return key;
+  }
+
+  /** The node that was announced over this connection and whose lease is not over, so that Redis has to know it. */
+  get #present(): string {
+    const { incarnation = '', until = 0 } = this.#announced ?? {};
+    return performance.now() < until ? incarnation : '';
   }
 
   async moveSession(sessionId: string, { from, epoch, to, ttlMs }: SessionMove): Promise<SessionRecord> {
@@ -237,8 +251,8 @@ export class RedisLink implements BackplaneLink {
     } catch (error) {
       throw failed(error);
     }
-    const version = /^redis_version:(\d+)\.(\d+)\S*/m.exec(info);
-    const [stated = 'unknown', major, minor] = version ?? [];
+    const version = /^redis_version:((\d+)\.(\d+)\S*)/m.exec(info);
+    const [, stated = 'unknown', major, minor] = version ?? [];
     const isOld = Number(major) < OLDEST[0] || (Number(major) === OLDEST[0] && Number(minor) < OLDEST[1]);
     if (version === null || isOld)
       throw unsuitable(`a cluster needs Redis ${OLDEST.join('.')} or newer, or Valkey; this is ${stated}`);
@@ -248,7 +262,7 @@ export class RedisLink implements BackplaneLink {
       throw unsuitable(`Redis must not evict keys: set maxmemory-policy to noeviction (${found})`);
     }
     try {
-      await this.#send(lane, 'EVAL', FIND.source, '1', this.#keys[0], '');
+      await this.#send(lane, 'EVAL', FIND.source, '1', this.#keys[0], '', '');
     } catch (error) {
       if (!isReply(error, 'ERR') && !isReply(error, 'NOPERM')) throw failed(error);
       throw unsuitable('this engine, or a proxy in front of it, runs no scripts (EVAL)', error);

@@ -25,11 +25,14 @@ local function left(lease)
 end
 `;
 
-/** KEYS: the table. ARGV: incarnation, record, lease in ms. Returns the time and three values for each node. */
+/**
+ * KEYS: the table. ARGV: incarnation, record, lease in ms. Returns the time, 1 if the node was not there, and three values
+ * for each node.
+ */
 export const RENEW = script(`${LEASES}
-redis.call('HSET', KEYS[1], ARGV[1], whole(now + ARGV[3]) .. ':' .. ARGV[2])
+local isNew = redis.call('HSET', KEYS[1], ARGV[1], whole(now + ARGV[3]) .. ':' .. ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ${TABLE_TTL_MS})
-local found = { whole(now) }
+local found = { whole(now), isNew }
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
   local ms, record = left(all[i + 1])
@@ -44,8 +47,12 @@ end
 return found
 `);
 
-/** KEYS: the table. ARGV: incarnation. Returns the rest of the lease in ms and the record, or nothing. */
+/**
+ * KEYS: the table. ARGV: incarnation; the one that asks, if it has announced itself. Returns the rest of the lease in ms and
+ * the record, or nothing; 'forgotten' if the one that asks is not there.
+ */
 export const FIND = script(`${LEASES}
+if ARGV[2] ~= '' and not redis.call('HGET', KEYS[1], ARGV[2]) then return { 'forgotten' } end
 local lease = redis.call('HGET', KEYS[1], ARGV[1])
 if not lease then return {} end
 local ms, record = left(lease)

@@ -67,6 +67,8 @@ describe('usage', () => {
     [['serve', '--port', '-1']],
     [['serve', '--log-level', 'loud']],
     [['serve', '--port', '0', '--origins', 'no-origin']],
+    [['serve', '--port', '0', '--hosts', 'http://app.example']],
+    [['serve', '--port', '0', '--trusted-proxies', '10.0.0.0/64']],
     [['serve', '--port', '0', '--upstream', 'no-url']],
     [['serve', '--port', '0', '--cluster', 'http://127.0.0.1']],
     [['serve', '--port', '0', '--cluster', 'redis://127.0.0.1:1']],

@@ -16,6 +16,8 @@ export interface ServeOptions {
   /** Key that the upstream requires. */
   readonly apiKey: string | undefined;
   readonly origins: readonly string[];
+  readonly hosts?: readonly string[] | undefined;
+  readonly trustedProxies?: readonly string[] | undefined;
   readonly logLevel: LogLevel;
   /** Token that clients must present. @default clients on this machine need none */
   readonly token: string | undefined;
@@ -40,11 +42,13 @@ export interface ClusterFlags {
 
 /** `parlance serve`: runs a session server. Resolves once a signal has stopped it. */
 export async function serve(options: ServeOptions, terminal: Terminal): Promise<ExitCode> {
-  const { host, path, origins, token, upstream, apiKey, drainTimeoutMs } = options;
+  const { host, path, origins, hosts, trustedProxies, token, upstream, apiKey, drainTimeoutMs } = options;
   const logger = createLog(options.logLevel, terminal);
   const server = createServer({
     path,
     origins,
+    hosts,
+    trustedProxies,
     logger,
     authenticate: token === undefined ? undefined : (credentials) => admit(credentials, token),
     onRequest: await createResponder({ upstream, apiKey, logger }),

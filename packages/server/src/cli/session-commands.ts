@@ -23,6 +23,8 @@ interface ServeFlags {
   readonly path: string;
   readonly upstream?: string;
   readonly origins?: readonly string[];
+  readonly hosts?: readonly string[];
+  readonly trustedProxies?: readonly string[];
   readonly logLevel: LogLevel;
   readonly drainTimeout: number;
   readonly metricsPort?: number;
@@ -52,6 +54,14 @@ export function addServe(
       httpUrl,
     )
     .option('--origins <origins...>', 'origins of web pages that may connect, such as https://app.example')
+    .option(
+      '--hosts <names...>',
+      "the server's own names, such as app.example; requests for others are refused",
+    )
+    .option(
+      '--trusted-proxies <addresses...>',
+      'proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8; else all their clients share the limits of one',
+    )
     .addOption(
       new Option('--log-level <level>', 'least severe messages to log').choices(LOG_LEVELS).default('info'),
     )
@@ -87,7 +97,8 @@ Example:
   parlance serve --port 8765 --origins https://app.example`,
     )
     .action(async (given: ServeFlags) => {
-      const { logLevel, drainTimeout, metricsPort, upstream, origins = [], ...more } = given;
+      const { logLevel, drainTimeout, metricsPort, upstream, ...rest } = given;
+      const { origins = [], hosts = [], trustedProxies = [], ...more } = rest;
       const { cluster, peerPort, advertise, peerInsecure, ...flags } = more;
       if (cluster === undefined && (peerPort ?? advertise ?? peerInsecure) !== undefined)
         throw new CommandFailure(
@@ -105,6 +116,8 @@ Example:
             upstream,
             apiKey,
             origins: splitList(origins),
+            hosts: splitList(hosts),
+            trustedProxies: splitList(trustedProxies),
             token,
             cluster:
               cluster === undefined

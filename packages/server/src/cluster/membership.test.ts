@@ -16,6 +16,8 @@ const members: Membership[] = [];
 class Engine implements Backplane {
   failure: Error | undefined;
   searches = 0;
+  /** Whether the next renewal finds that it has forgotten all nodes. */
+  isEmptied = false;
   /** How far its clock is ahead, in milliseconds. */
   aheadMs = 0;
   readonly #cluster = memoryCluster(() => EPOCH + clock.now());
@@ -29,7 +31,9 @@ class Engine implements Backplane {
       renew: async (incarnation, record, leaseMs) => {
         check();
         const { nodes, now } = await link.renew(incarnation, record, leaseMs);
-        return { nodes, now: now + this.aheadMs };
+        const hasForgotten = this.isEmptied;
+        this.isEmptied = false;
+        return { nodes: hasForgotten ? [] : nodes, now: now + this.aheadMs, hasForgotten };
       },
       find: async (incarnation) => {
         check();
@@ -210,6 +214,25 @@ describe('while the engine does not answer', () => {
     expect(named('engine.back')).toHaveLength(1);
     expect(named('node.left')).toEqual([]);
     expect(a.size).toBe(2);
+  });
+
+  it('that has forgotten all nodes makes no node forget the others, or believe that one is gone', async () => {
+    const a = await join('aaaaaa');
+    await join('bbbbbb');
+    await pass(RENEW_MS);
+    // Almost the whole lease of the other node has passed.
+    engine.failure = GONE;
+    await pass(LEASE_MS - 500);
+    engine.failure = undefined;
+    engine.isEmptied = true;
+    await pass(RENEW_MS);
+    expect(named('node.forgotten')).toHaveLength(1);
+    expect(a.isAlive('bbbbbb')).toBe(true);
+    // A node of which this one has never heard may have been forgotten as well.
+    await expect(a.find('cccccc')).rejects.toMatchObject({ code: 'connection_failed' });
+    await pass(LEASE_MS);
+    expect(await a.find('cccccc')).toBeUndefined();
+    expect(named('node.left')).toEqual([]);
   });
 
   it('no node is forgotten before there was time to come back', async () => {

@@ -1,4 +1,4 @@
-import { isProtocolError, type Logger } from '@parlance/protocol';
+import { isProtocolError, type Logger, ProtocolError } from '@parlance/protocol';
 import { type Clock, get, isFields, loggable } from '@parlance/protocol/internal';
 import type { Backplane, BackplaneLink, ListedNode, NodeList } from '../backplane/backplane.js';
 
@@ -42,6 +42,8 @@ export interface MembershipOptions {
   readonly logger: Logger;
   /** Why the record of another node is not believed: `is …`, `has …`. */
   readonly refusalOf: (node: KnownNode) => string | undefined;
+  /** The engine has forgotten something, or may have, because it was away. @default nothing */
+  readonly onForgotten?: () => void;
 }
 
 /**
@@ -59,6 +61,8 @@ export class Membership {
   #isMember = false;
   #isStalled = false;
   #isSkewed = false;
+  /** Clock reading before which a node that the engine does not know may live all the same. */
+  #completeFrom = 0;
   #isStopped = false;
   #cancel: () => void = () => {};
 
@@ -126,7 +130,8 @@ export class Membership {
   /**
    * Asks the engine for a node, which may have joined since the last renewal. Searches for one node are made together.
    *
-   * @throws {ProtocolError} `connection_failed` or `timeout` if the engine does not answer.
+   * @throws {ProtocolError} `connection_failed` or `timeout` if the engine does not answer, or has forgotten nodes that may
+   * not have announced themselves again yet.
    */
   async find(incarnation: string): Promise<KnownNode | undefined> {
     let search = this.#searches.get(incarnation);
@@ -141,6 +146,8 @@ export class Membership {
     const listed = await this.#link.find(incarnation);
     const found = listed && this.#read(listed);
     if (found !== undefined) this.#note(found, listed?.leaseMs ?? 0);
+    else if (listed === undefined && this.#options.clock.now() < this.#completeFrom)
+      throw new ProtocolError('connection_failed', 'the engine has forgotten the nodes of the cluster');
     return found;
   }
 
@@ -173,7 +180,8 @@ export class Membership {
     if (this.#isStopped) return;
     const hasReturned = this.#isStalled;
     if (hasReturned) this.#handleBack();
-    this.#handleList(list, hasReturned);
+    if (list.hasForgotten) this.#handleForgotten();
+    this.#handleList(list, hasReturned || list.hasForgotten);
   }
 
   #handleStalled(error: unknown): void {
@@ -188,7 +196,13 @@ export class Membership {
     this.#options.logger.info({ event: 'engine.back' }, 'the engine of the cluster answers again');
   }
 
-  /** @param isBack whether the engine has just come back, so that other nodes may not have announced themselves yet. */
+  #handleForgotten(): void {
+    const { logger } = this.#options;
+    const message = 'the engine has forgotten this node, and maybe others; each announces itself again';
+    logger.warn({ event: 'node.forgotten', nodes: this.size }, message);
+  }
+
+  /** @param isBack whether the engine has just come back, maybe empty, so that other nodes may not have announced themselves yet. */
   #handleList({ nodes, now }: NodeList, isBack: boolean): void {
     const { incarnation, clock, logger } = this.#options;
     this.#compareClocks(now);
@@ -197,7 +211,11 @@ export class Membership {
       logger.info({ event: 'node.member', node: incarnation }, 'this node is a member of the cluster');
     }
     const time = clock.now();
-    if (isBack) for (const member of this.#others.values()) member.aliveUntil = time + LEASE_MS;
+    if (isBack) {
+      this.#completeFrom = time + LEASE_MS;
+      this.#options.onForgotten?.();
+      for (const member of this.#others.values()) member.aliveUntil = time + LEASE_MS;
+    }
     for (const listed of nodes.slice(0, MAX_NODES + 1)) {
       if (listed.incarnation === incarnation) continue;
       const node = this.#read(listed);

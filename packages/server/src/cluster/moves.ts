@@ -200,6 +200,12 @@ export class Moves implements DepartureHost {
     if (moved.length > 0) void this.#keep(new Map(moved.map(({ id, epoch }) => [id, epoch])));
   }
 
+  /** The engine may have forgotten the records. */
+  keepNow(): void {
+    this.#keptAt = Number.NEGATIVE_INFINITY;
+    this.handleTick();
+  }
+
   async #keep(epochs: ReadonlyMap<string, number>): Promise<void> {
     try {
       const lost = await this.link.keepSessions(this.incarnation, epochs, this.recordMs);
@@ -253,7 +259,7 @@ export class Moves implements DepartureHost {
   /** Whether the session is worth an attempt. @param waitedMs since the last one. */
   #isReady(session: ServerEndpoint, waitedMs: number): boolean {
     if (session.hasEnded || session.isFrozen) return false;
-    if (session.isStopped && session.running !== undefined) return false;
+    if (isKept(session)) return false;
     return isCalm(session, this.agents) || (session.state !== 'suspended' && waitedMs > BUSY_MS);
   }
 
@@ -316,7 +322,7 @@ export class Moves implements DepartureHost {
     const reason = new ProtocolError('draining', 'the server was drained');
     const { sessions } = this.#options.host;
     for (const session of sessions.values()) {
-      if (session.isFrozen || session.hasFarewell || !this.hasTargets) continue;
+      if (session.isFrozen || session.hasFarewell || isKept(session) || !this.hasTargets) continue;
       guard(session, () => this.agents?.settle(session, reason));
       session.failReplies(reason, (streamId) => this.agents?.isWatch(session, streamId) === true);
       session.loseWire(SERVICE_RESTART, 'the session goes on at another node');
@@ -330,7 +336,7 @@ export class Moves implements DepartureHost {
   #isLeaving(session: ServerEndpoint): boolean {
     const attempts = this.#attemptsOf(session);
     if (attempts.isUnderWay) return true;
-    const isGoing = this.hasTargets && attempts.next !== Infinity;
+    const isGoing = this.hasTargets && attempts.next !== Infinity && !isKept(session);
     return session.state === 'suspended' && isGoing;
   }
 
@@ -362,4 +368,9 @@ export function rendezvous(sessionId: string, nodes: readonly KnownNode[]): Know
     if (best === undefined || own > best.weight) best = { node, weight: own };
   }
   return best?.node;
+}
+
+/** Its `onSession` was asked to return, and has not. */
+function isKept({ isStopped, running }: ServerEndpoint): boolean {
+  return isStopped && running !== undefined;
 }

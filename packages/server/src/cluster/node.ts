@@ -87,6 +87,7 @@ export class ClusterNode implements Leader {
       now: Date.now,
       logger: this.#logger,
       refusalOf: (node) => this.#refusalOf(node),
+      onForgotten: () => this.moves.keepNow(),
     });
     this.moves = new Moves({
       incarnation,
@@ -313,7 +314,13 @@ export class ClusterNode implements Leader {
   async #ownerOf(sessionId: string): Promise<KnownNode | undefined> {
     const incarnation = incarnationOf(sessionId);
     if (incarnation === undefined || incarnation === this.incarnation) return undefined;
-    return this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation));
+    try {
+      return this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation));
+    } catch (error) {
+      // The engine may have forgotten that node, and still know where the session is now.
+      if ((await this.moves.find(sessionId)) === undefined) throw error;
+      return undefined;
+    }
   }
 
   async #ask(

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -86,4 +86,56 @@ async function until(port: number, child: ChildProcess): Promise<void> {
   } finally {
     probe.disconnect();
   }
+}
+
+/** A Sentinel that watches one primary, and promotes a replica of it soon after it has failed. */
+export interface SentinelServer extends AsyncDisposable {
+  readonly port: number;
+  /** Replicas that it knows of. */
+  replicas(): Promise<number>;
+  /** A client of the primary, whichever that is. */
+  connect(): Redis;
+}
+
+/** @param name by which clients ask for the primary. */
+export async function startSentinel(name: string, primaryPort: number): Promise<SentinelServer> {
+  if (PROGRAM === undefined) throw new Error('redis-server is not installed');
+  const folder = await mkdtemp(join(tmpdir(), 'parlance-sentinel-'));
+  const port = await freePort();
+  // It writes down there what it decides.
+  const file = join(folder, 'sentinel.conf');
+  const lines = [
+    `port ${port}`,
+    'bind 127.0.0.1',
+    `dir ${folder}`,
+    `sentinel monitor ${name} 127.0.0.1 ${primaryPort} 1`,
+    `sentinel down-after-milliseconds ${name} 500`,
+    `sentinel failover-timeout ${name} 5000`,
+  ];
+  await writeFile(file, `${lines.join('\n')}\n`);
+  const child = spawn(PROGRAM, [file, '--sentinel'], { stdio: 'ignore' });
+  await until(port, child);
+  const client = new Redis(port, '127.0.0.1', { maxRetriesPerRequest: null });
+  const clients = [client];
+  client.on('error', () => {});
+  return {
+    port,
+    async replicas() {
+      const found = await client.call('SENTINEL', 'replicas', name);
+      return Array.isArray(found) ? found.length : 0;
+    },
+    connect() {
+      const each = new Redis({ sentinels: [{ host: '127.0.0.1', port }], name });
+      each.on('error', () => {});
+      clients.push(each);
+      return each;
+    },
+    async [Symbol.asyncDispose]() {
+      for (const each of clients) each.disconnect();
+      const ended = once(child, 'exit');
+      child.kill('SIGKILL');
+      await ended;
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
 }

@@ -1,0 +1,178 @@
+import { randomBytes } from 'node:crypto';
+import {
+  type RedisServer,
+  startRedis,
+} from '../../../../packages/server/src/backplane/testing/redis-server.js';
+import { type Child, startChild } from '../../../../scripts/child-process.js';
+import { freePort } from '../../cli-process.js';
+import { pause } from '../../peers.js';
+import type { NodeCommands, NodeSetup } from './node.js';
+import type { OutsideCommands } from './outside.js';
+import type { Plant } from './plant.js';
+
+/** Nodes as processes, Redis, and what is around them; nodes come and go. */
+
+export interface Member {
+  readonly process: Child<NodeCommands>;
+  readonly incarnation: string;
+  readonly port: number;
+}
+
+export interface MembersOptions {
+  readonly drainMs: number;
+  readonly returnWithinMs: number;
+  readonly plant: Plant | undefined;
+  readonly log: string | undefined;
+  /** Whether there are proxies between the nodes, and between them and Redis. */
+  readonly hasGuards: boolean;
+}
+
+/** Time in which a node has to be a member, and in which one that drains has to end beyond its deadline. */
+const START_MS = 30_000;
+const END_MS = 30_000;
+
+export class Members implements AsyncDisposable {
+  readonly outside: Child<OutsideCommands>;
+  readonly redis: RedisServer;
+  /** Nodes that get connections. */
+  readonly alive: Member[] = [];
+  readonly killed = new Set<string>();
+  readonly killedPids = new Set<number>();
+  readonly deadlines = new Map<number, number>();
+  /** Log events of all nodes, as they were when they were last asked. */
+  readonly events = new Map<number, Readonly<Record<string, number>>>();
+  url = '';
+  readonly #options: MembersOptions;
+  readonly #secret = randomBytes(24).toString('base64');
+  readonly #cpuMs = new Map<number, number>();
+  #engine = '';
+  #upstream = 0;
+
+  static async start(count: number, options: MembersOptions): Promise<Members> {
+    const members = new Members(await startRedis(), options);
+    await members.#open();
+    await Promise.all(Array.from({ length: count }, () => members.add()));
+    return members;
+  }
+
+  private constructor(redis: RedisServer, options: MembersOptions) {
+    this.redis = redis;
+    this.#options = options;
+    this.outside = startChild<OutsideCommands>(new URL('./outside.ts', import.meta.url), []);
+  }
+
+  async #open(): Promise<void> {
+    const { outside } = this;
+    this.url = `ws://127.0.0.1:${await outside.call('front')}/session`;
+    this.#upstream = await outside.call('upstream');
+    this.#engine = `redis://127.0.0.1:${await this.#guard(Number(new URL(this.redis.url).port))}`;
+  }
+
+  async add(): Promise<Member> {
+    const { drainMs, returnWithinMs, plant, log } = this.#options;
+    const peerPort = Number(await freePort());
+    const setup: NodeSetup = {
+      redis: this.#engine,
+      peerPort,
+      advertise: `ws://127.0.0.1:${await this.#guard(peerPort)}`,
+      secret: this.#secret,
+      upstream: this.#upstream,
+      drainMs,
+      returnWithinMs,
+      plant,
+      log,
+    };
+    const process = startChild<NodeCommands>(new URL('./node.ts', import.meta.url), [JSON.stringify(setup)]);
+    const port = await process.call('port');
+    const incarnation = await within(START_MS, 'a node did not join', () => process.call('incarnation'));
+    const member = { process, port, incarnation };
+    this.alive.push(member);
+    await this.#route();
+    return member;
+  }
+
+  /**
+   * Stops a node in order, as a supervisor does. Connections may still arrive there.
+   *
+   * @returns how long that took, the processor time that the node used meanwhile, as far as is known, and whether it has
+   * ended by itself.
+   */
+  async stop(
+    member: Member,
+  ): Promise<{ readonly tookMs: number; readonly cpuMs: number; readonly hasEnded: boolean }> {
+    const { process: child } = member;
+    await this.#ask(member);
+    const [before, start] = [this.#cpuMs.get(child.pid) ?? 0, performance.now()];
+    this.deadlines.set(child.pid, Date.now() + this.#options.drainMs);
+    process.kill(child.pid, 'SIGTERM');
+    const asking = setInterval(() => void this.#ask(member).catch(() => {}), 200);
+    const ended = within(this.#options.drainMs + END_MS, 'a drained node did not end', async () => child.end);
+    const hasEnded = await ended.then(
+      () => true,
+      () => false,
+    );
+    clearInterval(asking);
+    await child.kill();
+    await this.#remove(member);
+    return {
+      hasEnded,
+      tookMs: performance.now() - start,
+      cpuMs: (this.#cpuMs.get(child.pid) ?? 0) - before,
+    };
+  }
+
+  async kill(member: Member): Promise<void> {
+    this.killed.add(member.incarnation);
+    this.killedPids.add(member.process.pid);
+    await this.#ask(member);
+    await member.process.kill();
+    await this.#remove(member);
+  }
+
+  /** How often each event was logged. */
+  async logged(): Promise<ReadonlyMap<string, number>> {
+    for (const member of this.alive) await this.#ask(member);
+    const sums = new Map<string, number>();
+    for (const events of this.events.values())
+      for (const [event, count] of Object.entries(events)) sums.set(event, (sums.get(event) ?? 0) + count);
+    return sums;
+  }
+
+  async #ask({ process: child }: Member): Promise<void> {
+    this.events.set(child.pid, await child.call('events'));
+    this.#cpuMs.set(child.pid, await child.call('cpuMs'));
+  }
+
+  async #remove(member: Member): Promise<void> {
+    this.alive.splice(this.alive.indexOf(member), 1);
+    await this.#route();
+  }
+
+  async #route(): Promise<void> {
+    await this.outside.call(
+      'route',
+      this.alive.map(({ port }) => port),
+    );
+  }
+
+  async #guard(port: number): Promise<number> {
+    return this.#options.hasGuards ? await this.outside.call('guard', port) : port;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.alive.map(({ process: child }) => child.kill()));
+    await this.outside.kill();
+    await this.redis[Symbol.asyncDispose]();
+  }
+}
+
+/** Asks until there is an answer that is not empty. */
+async function within<T>(ms: number, failure: string, ask: () => Promise<T>): Promise<NonNullable<T>> {
+  const end = performance.now() + ms;
+  for (;;) {
+    const answer = await ask();
+    if (answer !== undefined && answer !== null && answer !== '') return answer;
+    if (performance.now() > end) throw new Error(`${failure} within ${ms} ms`);
+    await pause(20);
+  }
+}
