@@ -17,6 +17,7 @@ import { Lead } from './lead.js';
 import { type KnownNode, Membership } from './membership.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
 import { PEER_PATH, PeerPort, RELAY_PATH, TICKET_SCHEME } from './peer-port.js';
+import { dialRelay, type RelayDialing } from './relay-dial.js';
 import { RELAY_SUBPROTOCOL, RelayPeers, relayWebSocket } from './relay-peers.js';
 import { Roster } from './roster.js';
 import { digestOf, isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
@@ -128,17 +129,9 @@ export class ClusterNode implements Leader {
     const { limits, logger, agents } = options;
     const isNodeAlive = (incarnation: string) => this.#membership.isAlive(incarnation);
     const webSocket = relayWebSocket(this.#webSocket, limits);
-    const peers: RelayPeers = new RelayPeers({
-      incarnation: this.incarnation,
-      options,
-      memory,
-      directory,
-      relay,
-      findSession,
+    const way: RelayDialing = {
       locate: async (incarnation) =>
         this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation)),
-      isNodeAlive,
-      nodeOf: (agent) => roster.nodeOf(agent),
       dialing: ({ incarnation, address }) => ({
         ...webSocket,
         url: `${address.replace(/\/$/, '')}${RELAY_PATH}`,
@@ -146,6 +139,17 @@ export class ClusterNode implements Leader {
         headers: { authorization: `${TICKET_SCHEME} ${this.#tickets.issueRelay(incarnation)}` },
         tls: clientSide(this.#options.tls),
       }),
+    };
+    const peers: RelayPeers = new RelayPeers({
+      incarnation: this.incarnation,
+      options,
+      memory,
+      directory,
+      relay,
+      findSession,
+      isNodeAlive,
+      nodeOf: (agent) => roster.nodeOf(agent),
+      connect: (node, onOpen, onFailed) => void dialRelay(node, way, onOpen, onFailed),
     });
     const roster: Roster = new Roster({
       link: this.#options.backplane.connect(),

@@ -24,8 +24,12 @@ import { type RemoteAgent, type RemoteHost, RemoteSource, type RemoteWire } from
 export interface RelayInletOptions extends RemoteHost {
   readonly relay: Relay;
   readonly traffic: RelayTraffic;
-  /** Where a body for the session of an agent goes that is, or was, of this node. */
-  readonly find: (sessionId: string) => RelayTarget | undefined;
+  /**
+   * Where a body for the session of an agent goes that is, or was, of this node.
+   *
+   * @param sender the session that has sent it.
+   */
+  readonly find: (sessionId: string, sender?: string) => RelayTarget | undefined;
   /** Whether the other node may speak for the session of an agent. */
   readonly maySpeakFor: (agent: RemoteAgent) => boolean;
   /** Bytes of memory that a body takes to be coded again. */
@@ -140,6 +144,8 @@ export class RelayInlet implements RemoteWire, WireEvents {
     switch (type) {
       case 'ping':
         return;
+      case 'use':
+        return this.#use(textField(fields[0]));
       case 'account':
       case 'report':
       case 'settled':
@@ -185,6 +191,12 @@ export class RelayInlet implements RemoteWire, WireEvents {
       default:
         throw malformed();
     }
+  }
+
+  /** With the counts, `gone` is sent when the session ends. */
+  #use(id: string): void {
+    if (this.#options.find(id) !== undefined)
+      this.#inflows.set(id, { written: 0, confirmed: 0, toldConfirmed: 0 });
   }
 
   /** @throws {ProtocolError} `bad_message` if the tensor is longer than announced. */
@@ -240,14 +252,11 @@ export class RelayInlet implements RemoteWire, WireEvents {
       if (this.#requests.has(number) || !source.begin(number)) throw malformed();
       this.#requests.set(number, source);
     }
-    const target = find(id);
-    // With it, `gone` is sent when the session ends.
-    if (target !== undefined && !this.#inflows.has(id))
-      this.#inflows.set(id, { written: 0, confirmed: 0, toldConfirmed: 0 });
+    const target = find(id, source.id);
     if (type === 'message') return this.#takeMessage(source, number, id, target, readBody(fields, bytes));
     const refuse = (error: unknown) =>
       source.tell((core) => core.channel.refuse(number, relay.transit.refuse(error, id)));
-    if (target === undefined) {
+    if (target === undefined || !this.#inflows.has(id)) {
       const gone = 'the session of the agent is over; it never had the request';
       return refuse(new ProtocolError('peer_gone', gone));
     }
@@ -264,7 +273,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
     source.intake.take(
       number,
       size,
-      (reservation) => relay.requests.takeAdmitted(source, number, find(id) ?? target, body, reservation),
+      (reservation) => relay.requests.takeAdmitted(source, number, find(id, source.id) ?? target, body, reservation),
       refuse,
     );
   }
@@ -325,7 +334,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
       return remote.handleRefused(relay.transit.reasonOf(error, id));
     }
     source.intake.take(0, size, (reservation) => {
-      const now = find(id);
+      const now = find(id, source.id);
       try {
         if (now === undefined) throw gone();
         relay.messages.takeAdmitted(source, now, body, remote, reservation);

@@ -6,7 +6,7 @@ import { isCount } from '@parlance/protocol/internal';
  * other one answers. A message is the length of its head in 4 bytes, the head as JSON, and bytes.
  *
  * From the node of the sender: `open` names a sender by a number, `message`, `request` and `tensor` begin something for a
- * session, `piece` goes on with a tensor, `cancel` ends a request, `read` returns credit of replies, `close` ends a sender.
+ * session, `use` counts messages to it from 1 on again, `piece` goes on with a tensor, `cancel` ends a request, `read` returns credit of replies, `close` ends a sender.
  * From the node of the receiver: `written`, `confirmed`, `refused` and `lost` are about messages to a session, `credit`
  * about a request; `part`, `response`, `end`, `fail` and `reject` answer it; `gone` ends a session. From the former node of
  * a session that has moved to the other one: `account` says that it keeps account of messages of or to the session, `report`
@@ -15,6 +15,7 @@ import { isCount } from '@parlance/protocol/internal';
  */
 export type RelayMessageType =
   | 'open'
+  | 'use'
   | 'close'
   | 'message'
   | 'request'

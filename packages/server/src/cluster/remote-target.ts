@@ -176,7 +176,11 @@ export class RemoteTarget extends RemoteSession {
   #through(source: RelayTarget, send: (wire: TargetWire, sender: number) => void): void {
     const go = () => {
       const wire = (this.#route as Route).connect(this);
-      if (this.#leg?.wire !== wire) this.#leg = { wire, base: this.#base };
+      if (this.#leg?.wire !== wire) {
+        this.#leg = { wire, base: this.#base };
+        // It may have counted messages of an earlier time.
+        wire.send('use', [this.id]);
+      }
       send(wire, wire.numberOf(source));
       if (source.state === 'closed') wire.handleEnded(source);
     };

@@ -89,11 +89,14 @@ export class Roster implements Cohort {
 
   /** Removes the agents of nodes that are gone. */
   handleTick(): void {
-    for (const [key, { holder, node, seenAt }] of this.#others) {
+    for (const [key, { holder, node, sessionId, seenAt, isMoved }] of this.#others) {
       if (this.#isNodeAlive(node, seenAt)) continue;
       this.#drop(key);
       this.#table.delete(key);
       this.#write(key, () => this.#remove(key, holder));
+      // The node has died before it wrote the entry.
+      const own = holderName(this.#options.incarnation, sessionId);
+      if (isMoved === true) this.#write(key, () => this.#remove(key, own));
     }
   }
 
