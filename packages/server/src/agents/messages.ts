@@ -104,10 +104,15 @@ export class RelayedMessages {
     this.#report(source, { to, outcome: 'unknown', reason: 'peer_gone', first: ordinal, count: 1 });
   }
 
-  /** So many of the oldest messages to `target` are lost. */
-  handleLost(target: RelayTarget, count: number, isCertain: boolean): void {
+  /** So many of the oldest messages to `target` that are not confirmed are lost. */
+  handleLost(
+    target: RelayTarget,
+    { messages: count, confirmed }: { readonly messages: number; readonly confirmed: number },
+    isCertain: boolean,
+  ): void {
     const deliveries = this.#peers.get(target)?.deliveries;
     if (deliveries === undefined) return;
+    deliveries.handleConfirmed(confirmed);
     for (const delivery of deliveries.unwritten(count)) {
       this.#release(delivery);
       delivery.remote?.handleLost();

@@ -19,6 +19,7 @@ import { isSafe, type ResolvedNodeOptions } from './options.js';
 import { PEER_PATH, PeerPort, RELAY_PATH, TICKET_SCHEME } from './peer-port.js';
 import { dialRelay, type RelayDialing } from './relay-dial.js';
 import { RELAY_SUBPROTOCOL, RelayPeers, relayWebSocket } from './relay-peers.js';
+import { RelayTraffic } from './relay-wire.js';
 import { Roster } from './roster.js';
 import { digestOf, isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
 
@@ -115,6 +116,14 @@ export class ClusterNode implements Leader {
   get openRequests(): number {
     return this.#relayed?.peers.openRequests ?? 0;
   }
+  /** Connections on which this node and others relay. */
+  get relayLinks(): number {
+    return this.#relayed?.peers.size ?? 0;
+  }
+  /** What went on all such connections. */
+  get relayTraffic(): RelayTraffic {
+    return this.#relayed?.peers.traffic ?? new RelayTraffic();
+  }
   /** Connections that this node leads to others. */
   get led(): number {
     return this.#leads.size;
@@ -148,7 +157,6 @@ export class ClusterNode implements Leader {
       relay,
       findSession,
       isNodeAlive,
-      nodeOf: (agent) => roster.nodeOf(agent),
       connect: (node, onOpen, onFailed) => void dialRelay(node, way, onOpen, onFailed),
     });
     const roster: Roster = new Roster({

@@ -128,7 +128,7 @@ export class RelayLink implements TargetWire, WireEvents {
       target.forget(ref);
       relay.requests.fail(target, ref, gone);
     }
-    if (loss.messages > 0) relay.messages.handleLost(target, loss.messages, isCertain);
+    if (loss.messages > 0) relay.messages.handleLost(target, loss, isCertain);
   }
 
   // --- of sessions that have moved to the other node

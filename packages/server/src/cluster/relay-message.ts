@@ -1,4 +1,10 @@
-import { BodyCodec, type CodedBody, ProtocolError, type ReceivedBody } from '@parlance/protocol';
+import {
+  BodyCodec,
+  type CodedBody,
+  ProtocolError,
+  type ReceivedBody,
+  type Undelivered,
+} from '@parlance/protocol';
 import { isCount } from '@parlance/protocol/internal';
 
 /**
@@ -137,4 +143,21 @@ export function textField(value: unknown): string {
 
 export function malformed(): ProtocolError {
   return new ProtocolError('bad_message', 'a message of another node is malformed');
+}
+
+const OUTCOMES: readonly string[] = ['unknown', 'not_sent'];
+/** Characters of a name. */
+const MAX_NAME = 1_024;
+
+/** @throws {ProtocolError} `bad_message`. */
+export function readReport([to, outcome, reason, first, count]: readonly unknown[]): Undelivered {
+  const name = textField(to);
+  if (name.length > MAX_NAME || !OUTCOMES.includes(textField(outcome))) throw malformed();
+  return {
+    to: name,
+    outcome: outcome as Undelivered['outcome'],
+    reason: textField(reason) as Undelivered['reason'],
+    first: countField(first) === 0 ? undefined : (first as number),
+    count: countField(count),
+  };
 }

@@ -7,7 +7,6 @@ import {
   type MemoryBudget,
   systemClock,
 } from '@parlance/protocol/internal';
-import type { Agent } from '../agents/agent.js';
 import type { Directory } from '../agents/directory.js';
 import type { Relay } from '../agents/relay.js';
 import type { RelayTarget } from '../agents/target.js';
@@ -34,10 +33,12 @@ export interface RelayPeersOptions {
   readonly relay: Relay;
   readonly findSession: (sessionId: string) => ServerEndpoint | undefined;
   readonly isNodeAlive: (incarnation: string) => boolean;
-  /** The node of an agent, if it is another one. */
-  readonly nodeOf: (agent: Agent) => string | undefined;
   /** Opens a connection to a node. */
-  readonly connect: (node: string, onOpen: (wire: ServerWire) => void, onFailed: (why: unknown) => void) => void;
+  readonly connect: (
+    node: string,
+    onOpen: (wire: ServerWire) => void,
+    onFailed: (why: unknown) => void,
+  ) => void;
 }
 
 /** What a node that an agent has left keeps account of, as the node knows it where the agent is now. */
@@ -63,8 +64,6 @@ export class RelayPeers {
   readonly #movedSources = new Set<MovedSource>();
   /** Of agents that have moved here, by session. */
   readonly #accounts = new Map<string, Account>();
-  /** Nodes from which agents have moved here: they pass on what others sent to those. */
-  readonly #formers = new Set<string>();
   #lastRef = 0;
   #isClosed = false;
 
@@ -125,16 +124,13 @@ export class RelayPeers {
     link.keepAccount(stub);
     const { isPending, written } = handOver(stub);
     this.#forwarded.set(target.id, target);
-    target.seed(written);
     if (isPending) this.#movedSources.add(stub);
     else stub.settle();
-    target.reroute(this.#routeTo(node));
-    if (written > 0) target.attach();
+    target.start(this.#routeTo(node), written);
   }
 
   /** An agent is here now; its former node keeps account of messages of and to it. */
   expectAccount(sessionId: string, account: Omit<Account, 'isBound'>): void {
-    this.#formers.add(account.from);
     this.#forwarded.delete(sessionId);
     this.#accounts.set(sessionId, { ...account, isBound: false });
   }
@@ -190,12 +186,16 @@ export class RelayPeers {
     return via instanceof RemoteTarget && via.isHeld ? undefined : session;
   }
 
-  /** A node speaks for its own agents, and passes on what was sent to agents that were its own. */
+  /** A node speaks for sessions that have begun there, and for agents that are known, as those may have moved. */
   #maySpeakFor(node: string, { sessionId, principal, agentId }: RemoteAgent): boolean {
     if (node === this.#options.incarnation || incarnationOf(sessionId) === node) return true;
-    const known = this.#options.directory.find(principal, { principal, id: agentId });
-    if (known?.session.id !== sessionId) return false;
-    return this.#formers.has(node) || this.#options.nodeOf(known) === node;
+    return this.#options.directory.find(principal, { principal, id: agentId })?.session.id === sessionId;
+  }
+
+  #handleForged(node: string, { sessionId }: RemoteAgent): void {
+    const fields = { event: 'peer.forged', node, session: sessionId };
+    const why = 'another node speaks for a session that is not its own; what it sends for it is refused';
+    this.#options.options.logger.warn(fields, why);
   }
 
   #createInlet(wire: Pick<ServerWire, 'send' | 'terminate'>, node: string): RelayInlet {
@@ -207,6 +207,7 @@ export class RelayPeers {
       traffic: this.traffic,
       find: (sessionId, sender) => (isOwn ? this.#findOwn(sessionId) : this.#find(sessionId, sender)),
       maySpeakFor: (agent) => this.#maySpeakFor(node, agent),
+      onForged: (agent) => this.#handleForged(node, agent),
       memoryOf: (body, from, to) => relay.transit.memoryOf(body, from, to),
       onAccount: (sessionId) => {
         const account = this.#accounts.get(sessionId);

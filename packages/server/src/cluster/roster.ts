@@ -104,11 +104,6 @@ export class Roster implements Cohort {
     return holderName(this.#options.incarnation, session.id);
   }
 
-  /** The node of an agent, if it is another one. */
-  nodeOf({ party }: Agent): string | undefined {
-    return this.#others.get(keyOf(party.principal, party.id ?? ''))?.node;
-  }
-
   // --- agents that move
 
   /** The session of an agent of this node is at another one now, which writes its entry. */

@@ -86,7 +86,7 @@ export function createMetrics(observed: Observed): Metrics {
     followers.set(observed.replies.followers);
   };
 
-  const observeCluster = clusterGauges(observed.cluster, gauge);
+  const observeCluster = observerOf(observed.cluster, gauge, counter);
 
   const observeTotals = (): void => {
     const totals = observed.totals();
@@ -121,15 +121,28 @@ export function createMetrics(observed: Observed): Metrics {
 }
 
 /** A server on its own has no metrics of a cluster. */
-function clusterGauges(
+function observerOf(
   cluster: Observed['cluster'],
   gauge: (name: string, help: string) => Gauge,
+  counter: (name: string, help: string, labelNames: readonly 'direction'[]) => Counter<'direction'>,
 ): () => void {
   if (cluster === undefined) return () => {};
   const nodes = gauge('cluster_nodes', 'Nodes of the cluster that count as alive, this one included.');
   const led = gauge('led_connections', 'Connections that this node leads to the nodes of their sessions.');
+  const links = gauge('relay_links', 'Connections on which this node and others relay between their agents.');
+  const labels = ['direction'] as const;
+  const messages = counter('relay_messages', 'Messages between nodes that relay between agents.', labels);
+  const bytes = counter('relay_bytes', 'Bytes of those messages.', labels);
   return () => {
     nodes.set(cluster.nodes);
     led.set(cluster.led);
+    const { relayLinks, relayTraffic } = cluster;
+    links.set(relayLinks);
+    messages.reset();
+    bytes.reset();
+    messages.inc({ direction: 'sent' }, relayTraffic.messagesSent);
+    messages.inc({ direction: 'received' }, relayTraffic.messagesReceived);
+    bytes.inc({ direction: 'sent' }, relayTraffic.bytesSent);
+    bytes.inc({ direction: 'received' }, relayTraffic.bytesReceived);
   };
 }

@@ -12,7 +12,7 @@ export interface Observed {
   sessions(): Iterable<Pick<Session, 'state' | 'stats'>>;
   readonly replies: Pick<Replies, 'running' | 'followers' | 'usage'>;
   /** `undefined` without a cluster. */
-  readonly cluster: Pick<ClusterNode, 'nodes' | 'led'> | undefined;
+  readonly cluster: Pick<ClusterNode, 'nodes' | 'led' | 'relayLinks' | 'relayTraffic'> | undefined;
   totals(): Totals;
 }
 

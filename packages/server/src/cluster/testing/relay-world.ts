@@ -1,4 +1,10 @@
-import { BodyCodec, type ReceivedBody, resolveLimits, type SessionEvent, type Undelivered } from '@parlance/protocol';
+import {
+  BodyCodec,
+  type ReceivedBody,
+  resolveLimits,
+  type SessionEvent,
+  type Undelivered,
+} from '@parlance/protocol';
 import {
   createBodyCoder,
   MemoryBudget,
@@ -10,6 +16,7 @@ import { Directory } from '../../agents/directory.js';
 import { AgentMoves } from '../../agents/moves.js';
 import { Policy } from '../../agents/policy.js';
 import { Relay } from '../../agents/relay.js';
+import type { BackplaneLink } from '../../backplane/backplane.js';
 import { memoryCluster } from '../../backplane/memory.js';
 import type { ServerEndpoint } from '../../endpoint.js';
 import type { ServerWire, WireEvents } from '../../http/ws.js';
@@ -58,7 +65,8 @@ export class Client {
   takeMessage(from: string, number: number): void {
     const heard = this.heard.get(from) ?? [];
     this.heard.set(from, heard);
-    if (number <= (heard.at(-1) ?? 0)) this.faults.push(`${this.name}: ${from} ${number} after ${heard.at(-1)}`);
+    if (number <= (heard.at(-1) ?? 0))
+      this.faults.push(`${this.name}: ${from} ${number} after ${heard.at(-1)}`);
     heard.push(number);
   }
 }
@@ -104,7 +112,13 @@ export class SimulatedSession {
   readonly #own = new Map<number, number>();
   readonly #over = new Set<number>();
   readonly #relay: Relay;
-  readonly coder = createBodyCoder({ algorithms: ['NONE'], encoding: undefined, limits: LIMITS, security: undefined, yield: async () => {} });
+  readonly coder = createBodyCoder({
+    algorithms: ['NONE'],
+    encoding: undefined,
+    limits: LIMITS,
+    security: undefined,
+    yield: async () => {},
+  });
   readonly listeners = { add: () => {} };
 
   constructor(id: string, client: Client, relay: Relay, carried?: Carried) {
@@ -137,9 +151,9 @@ export class SimulatedSession {
         queuedOn: () => 0,
         send: (body: Body) => this.#put(0, body),
         request: (body: Body) => {
-          const stream = (this.#lastStream += 2);
-          this.#put(stream, body);
-          return stream;
+          this.#lastStream += 2;
+          this.#put(this.#lastStream, body);
+          return this.#lastStream;
         },
         chunk: (stream: number, body: Body) => this.#put(stream, body),
         respond: (stream: number, body: Body) => {
@@ -147,7 +161,8 @@ export class SimulatedSession {
           this.#end(stream, 'ended');
         },
         end: (stream: number) => this.#end(stream, 'ended'),
-        fail: (stream: number, error: { code?: string } | undefined) => this.#end(stream, `failed ${error?.code}`),
+        fail: (stream: number, error: { code?: string } | undefined) =>
+          this.#end(stream, `failed ${error?.code}`),
         refuse: (stream: number, { code }: { code: string }) => this.#end(stream, `failed ${code}`),
         cancel: (stream: number) => {
           this.asked.delete(stream);
@@ -359,12 +374,11 @@ export class SimulatedNode {
       relay,
       findSession: (id) => this.sessions.get(id) as never as ServerEndpoint | undefined,
       isNodeAlive,
-      nodeOf: (agent) => roster.nodeOf(agent),
       connect: (name, onOpen, onFailed) => world.dial(this, name, onOpen, onFailed),
     });
     const roster: Roster = new Roster({
       ...options,
-      link: cluster.connect(),
+      link: this.#linkTo(cluster),
       incarnation: this.name,
       directory,
       onConflict: 'takeOver',
@@ -377,6 +391,23 @@ export class SimulatedNode {
     this.peers = peers;
     this.roster = roster;
     this.moves.peers = new ClusterMoves(peers, roster);
+  }
+
+  /** A process that has ended asks for nothing, and hears nothing. */
+  #linkTo(cluster: ReturnType<typeof memoryCluster>): BackplaneLink {
+    const link = cluster.connect();
+    const whileAlive = async <Result>(result: Promise<Result>): Promise<Result> => {
+      const value = await result;
+      return this.isAlive ? value : await new Promise<Result>(() => {});
+    };
+    const ask = <Result>(call: () => Promise<Result>): Promise<Result> =>
+      this.isAlive ? whileAlive(call()) : new Promise<Result>(() => {});
+    return {
+      ...link,
+      putAgent: (...call) => ask(() => link.putAgent(...call)),
+      agents: () => ask(() => link.agents()),
+      changes: (after) => ask(() => link.changes(after)),
+    };
   }
 
   join(client: Client): SimulatedSession {
@@ -404,7 +435,11 @@ export class SimulatedNode {
 
 export class World {
   readonly nodes: SimulatedNode[] = [];
-  readonly ends: { readonly from: SimulatedNode; readonly to: SimulatedNode; readonly pair: readonly [End, End] }[] = [];
+  readonly ends: {
+    readonly from: SimulatedNode;
+    readonly to: SimulatedNode;
+    readonly pair: readonly [End, End];
+  }[] = [];
   readonly dialing: (() => void)[] = [];
   time = 0;
   readonly #cluster = memoryCluster(() => this.time);
@@ -454,7 +489,7 @@ export class World {
   }
 
   async stop(): Promise<void> {
-    for (const { roster } of this.nodes) await roster.stop();
+    for (const { roster, isAlive } of this.nodes) if (isAlive) await roster.stop();
   }
 }
 
