@@ -179,6 +179,17 @@ describe('agents on two nodes', () => {
     await planner.send('c', { to: 'worker' });
   });
 
+  it('notices a connection on which nothing gets through any more, though neither end has closed it', async () => {
+    const { near, far, proxy } = await pair();
+    const planner = await agent(near.port, 'acme/planner');
+    await agent(far.port, 'acme/worker', { onRequest: ({ text }) => text });
+    expect((await planner.request('x', { to: 'worker' })).text).toBe('x');
+    proxy.freeze();
+    expect(await failure(planner.request('y', { to: 'worker' }))).toMatchObject({ code: 'peer_gone' });
+    // The next connection gets through.
+    expect((await planner.request('z', { to: 'worker' })).text).toBe('z');
+  }, 60_000);
+
   it('reports messages as not sent if their node cannot be reached', async () => {
     const { near, far, proxy } = await pair();
     const planner = await agent(near.port, 'acme/planner');

@@ -19,6 +19,11 @@ export interface Agent {
   session: RelayTarget;
   /** Takes what is sent to the agent while its session moves; `undefined` is the session itself. */
   via: RelayTarget | undefined;
+  /**
+   * Has stood for the session before it came here, and takes what agents of this node send until everything that they
+   * have sent the old way is written.
+   */
+  former: RelayTarget | undefined;
   readonly description: AgentDescription;
   /** The extensions of HELLO that have the description; `undefined` of an agent of another node. */
   stated: StringMap | undefined;
@@ -28,9 +33,9 @@ export interface Agent {
   version: string;
 }
 
-/** Where a body for the agent goes. */
-export function targetOf({ session, via }: Agent): RelayTarget {
-  return via ?? session;
+/** Where a body of an agent of this node for the agent goes. */
+export function targetOf({ session, via, former }: Agent): RelayTarget {
+  return via ?? former ?? session;
 }
 
 /**

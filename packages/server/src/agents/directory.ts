@@ -148,7 +148,7 @@ export class Directory implements Sweepable {
     if (holder !== undefined) this.#replace(holder);
     const party = Object.freeze({ id, principal });
     const address = this.addressOf(principal, id);
-    const place = { id, address, party, session, via: undefined };
+    const place = { id, address, party, session, via: undefined, former: undefined };
     this.#enter({ ...place, ...introduction, isSuspended: false, version: '' }, session);
   }
 
@@ -187,7 +187,7 @@ export class Directory implements Sweepable {
     const { principal = '', agentId: id = '' } = session;
     const party = Object.freeze({ id, principal });
     const address = this.addressOf(principal, id);
-    const place = { id, address, party, session, via: undefined };
+    const place = { id, address, party, session, via: undefined, former: undefined };
     this.#add({ ...place, description, stated: undefined, isSuspended, version });
   }
 
@@ -195,6 +195,7 @@ export class Directory implements Sweepable {
   handleMoved(agent: Agent, target: RelayTarget): void {
     agent.session = target;
     agent.via = undefined;
+    agent.former = undefined;
     agent.stated = undefined;
   }
 
@@ -216,6 +217,7 @@ export class Directory implements Sweepable {
       party,
       session,
       via: undefined,
+      former: undefined,
       description: readAgent(stated, this.#options.limits),
       stated,
       isSuspended,

@@ -37,6 +37,10 @@ const MAX_REPORTS = 1024 * 1024;
 export class RelayedMessages {
   readonly #transit: Transit;
   readonly #peers = new Map<RelayTarget, PeerState>();
+  /** How to release the credit of messages that were refused, whose reports are not written. */
+  readonly #reports = new Map<RelayTarget, Set<() => void>>();
+  /** Reports for sessions of which a snapshot was taken, until it is known where they are. */
+  readonly #frozen = new Map<RelayTarget, [Undelivered, (() => void) | undefined][]>();
 
   constructor(transit: Transit) {
     this.#transit = transit;
@@ -100,12 +104,20 @@ export class RelayedMessages {
     this.#report(source, { to, outcome: 'unknown', reason: 'peer_gone', first: ordinal, count: 1 });
   }
 
-  /** So many of the oldest messages to `target` are lost. */
-  handleLost(target: RelayTarget, count: number, isCertain: boolean): void {
+  /** So many of the oldest messages to `target` that are not confirmed are lost. */
+  handleLost(
+    target: RelayTarget,
+    { messages: count, confirmed }: { readonly messages: number; readonly confirmed: number },
+    isCertain: boolean,
+  ): void {
     const deliveries = this.#peers.get(target)?.deliveries;
     if (deliveries === undefined) return;
-    for (const delivery of deliveries.unwritten().slice(0, count)) this.#release(delivery);
-    this.#reportAll(deliveries.takeLosses(target.core.channel.framesConfirmed, isCertain, count));
+    deliveries.handleConfirmed(confirmed);
+    for (const delivery of deliveries.unwritten(count)) {
+      this.#release(delivery);
+      delivery.remote?.handleLost();
+    }
+    this.#reportAll(deliveries.takeLosses(0, isCertain, count));
   }
 
   /** The sessions may have confirmed messages since. */
@@ -147,9 +159,17 @@ export class RelayedMessages {
     { code }: ProtocolError,
   ): void {
     // The credit is returned when the report is written, so a sender that does not read its reports is held back.
-    this.#report(source, { to, outcome: 'not_sent', reason: code, first, count: 1 }, () =>
-      this.#transit.returnCredit(source, 0, charge),
-    );
+    const reports = this.#reports.get(source) ?? new Set();
+    this.#reports.set(source, reports);
+    source.relayed++;
+    const release = () => {
+      if (!reports.delete(release)) return;
+      if (reports.size === 0) this.#reports.delete(source);
+      source.relayed--;
+      this.#transit.returnCredit(source, 0, charge);
+    };
+    reports.add(release);
+    this.#report(source, { to, outcome: 'not_sent', reason: code, first, count: 1 }, release);
   }
 
   handleRebuilt(session: ServerEndpoint, confirmed: number): void {
@@ -158,6 +178,7 @@ export class RelayedMessages {
 
   /** @param isCertain whether what is not known to be written was not. */
   handleEnded(session: RelayTarget, isCertain: boolean): void {
+    this.#reports.delete(session);
     const state = this.#peers.get(session);
     if (state === undefined) return;
     this.#peers.delete(session);
@@ -185,8 +206,16 @@ export class RelayedMessages {
     return session.relayed === 0 && this.#peers.get(session)?.deliveries.hasUnwritten !== true;
   }
 
-  /** What another node has to know. */
+  /** The session stays here after all, or is at another node, where `source` stands for it. */
+  thaw(session: RelayTarget, source = session): void {
+    const reports = this.#frozen.get(session);
+    this.#frozen.delete(session);
+    for (const [report, onWritten] of reports ?? []) this.#report(source, report, onWritten);
+  }
+
+  /** What another node has to know. Reports for the session wait from now on. */
   stateOf(session: RelayTarget): MessagesState {
+    this.#frozen.set(session, this.#frozen.get(session) ?? []);
     const state = this.#peers.get(session);
     const pending: MessageRange[] = [];
     for (const [{ core }, { deliveries }] of this.#peers)
@@ -221,6 +250,8 @@ export class RelayedMessages {
     let isPending = false;
     for (const { deliveries } of this.#peers.values())
       if (deliveries.replace(session, stub)) isPending = true;
+    if (this.#frozen.get(session)?.length) isPending = true;
+    this.thaw(session, stub);
     if (state === undefined) return { isPending, written: 0 };
     const { framesConfirmed } = session.core.channel;
     return { isPending, written: this.#of(target).deliveries.prepend(state.deliveries, framesConfirmed) };
@@ -235,6 +266,7 @@ export class RelayedMessages {
 
   /** Nothing is waited for: messages that are not written, to the session and of it, count as unknown. */
   settle(session: ServerEndpoint): void {
+    for (const release of [...(this.#reports.get(session) ?? [])]) release();
     for (const delivery of this.#peers.get(session)?.deliveries.takeUnwritten() ?? []) {
       if (delivery.remote === undefined) this.#handleUnknown(delivery);
       else {
@@ -257,6 +289,8 @@ export class RelayedMessages {
 
   #report(source: RelayTarget, report: Undelivered, onWritten?: () => void): void {
     if (source.state !== 'established' && source.state !== 'suspended') return;
+    const frozen = this.#frozen.get(source);
+    if (frozen !== undefined) return void frozen.push([report, onWritten]);
     if (source.passReport !== undefined) {
       source.passReport(report);
       onWritten?.();

@@ -54,6 +54,8 @@ export interface HoldingTarget extends RelayTarget {
   /** Nothing is under way or waits. */
   readonly isIdle: boolean;
   onSettled: (() => void) | undefined;
+  /** Forgets what is under way. */
+  reset(): void;
 }
 
 /**
@@ -90,8 +92,9 @@ export class AgentMoves {
 
   #holdAgent(session: ServerEndpoint): Agent | undefined {
     const agent = this.#directory.agentOf(session);
-    // What came here with an earlier move may still be on its way to it.
-    if (agent !== undefined && this.peers !== undefined) agent.via ??= this.peers.hold(agent);
+    if (agent === undefined || this.peers === undefined) return undefined;
+    // What was sent before an earlier move may still be on its way.
+    if (agent.former === undefined) agent.via ??= this.peers.hold(agent);
     return agent;
   }
 
@@ -99,9 +102,9 @@ export class AgentMoves {
   isQuiet(session: ServerEndpoint): boolean {
     if (!this.#held.has(session)) return false;
     const { requests, messages } = this.#relay;
-    const via = this.#holdAgent(session)?.via;
+    const agent = this.#holdAgent(session);
     return (
-      (via === undefined || this.#isHeld(via)) &&
+      (agent === undefined || this.#isHeld(agent.via)) &&
       requests.isQuiet(session) &&
       messages.isQuiet(session) &&
       this.#directory.watchers.isQuiet(session)
@@ -116,12 +119,17 @@ export class AgentMoves {
   /** The session stays here. */
   release(session: ServerEndpoint): void {
     this.#held.delete(session);
+    this.#relay.messages.thaw(session);
     this.#directory.watchers.release(session);
     const agent = this.#directory.agentOf(session);
-    const via = agent?.via;
+    const via = agent?.via as HoldingTarget | undefined;
     if (agent === undefined || via === undefined || !this.#isHeld(via)) return;
-    this.#letGo(agent, via as HoldingTarget);
-    this.peers?.release(via as HoldingTarget);
+    via.onSettled = () => {
+      if (!via.isIdle) return;
+      via.onSettled = undefined;
+      if (agent.via === via) agent.via = undefined;
+    };
+    this.peers?.release(via);
   }
 
   /**
@@ -129,9 +137,18 @@ export class AgentMoves {
    * unknown. Only a session that moves or ends now may be settled.
    */
   settle(session: ServerEndpoint, error: ProtocolError): void {
+    const agent = this.#directory.agentOf(session);
+    for (const target of [agent?.via, agent?.former] as readonly (HoldingTarget | undefined)[])
+      if (target !== undefined && !this.#isHeld(target)) this.#abandon(target);
     this.hold(session);
     this.#relay.requests.settle(session, error);
     this.#relay.messages.settle(session);
+  }
+
+  /** What is under way through a stand-in may arrive, but nothing will be known of it. */
+  #abandon(target: HoldingTarget): void {
+    this.#relay.handleEnded(target, false);
+    target.reset();
   }
 
   /** What the other node needs, as JSON. Call it when {@link isQuiet}, with the snapshot. */
@@ -200,21 +217,16 @@ export class AgentMoves {
     });
     const former = this.peers?.adopt(agent, from, account);
     if (former === undefined || former.isIdle) return;
-    agent.via = former;
-    this.#letGo(agent, former);
-  }
-
-  #isHeld(target: RelayTarget): boolean {
-    return 'isHeld' in target && target.isHeld === true;
-  }
-
-  /** As soon as nothing is under way through the stand-in, what is for the agent goes to its session directly. */
-  #letGo(agent: Agent, target: HoldingTarget): void {
-    target.onSettled = () => {
-      if (!target.isIdle || agent.via !== target) return;
-      agent.via = undefined;
-      target.onSettled = undefined;
+    agent.former = former;
+    former.onSettled = () => {
+      if (!former.isIdle) return;
+      former.onSettled = undefined;
+      if (agent.former === former) agent.former = undefined;
     };
+  }
+
+  #isHeld(target: RelayTarget | undefined): boolean {
+    return target !== undefined && 'isHeld' in target && target.isHeld === true;
   }
 }
 

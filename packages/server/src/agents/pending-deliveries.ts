@@ -79,9 +79,9 @@ export class DeliveryLog {
     this.#forget(confirmed);
   }
 
-  /** The messages that were never written. */
-  unwritten(): readonly Entry[] {
-    return this.#entries.slice(this.#unwritten).filter(({ isReleased }) => !isReleased);
+  /** The messages that were never written, of so many of the oldest ones. */
+  unwritten(count = Infinity): readonly Entry[] {
+    return this.#entries.slice(this.#unwritten, this.#head + count).filter(({ isReleased }) => !isReleased);
   }
 
   /** The session has a new link, which writes again what the former one had not confirmed. */

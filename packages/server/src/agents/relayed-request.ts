@@ -14,6 +14,8 @@ export class RelayedRequest {
   readonly kind: 'request' | 'tensor';
   /** Number of the request's last frame, 0 until it is written. */
   lastFrame = 0;
+  /** Credit of the source that the request holds until it is written. */
+  held = 0;
   /** Text of reply parts in tokens, if they are coded again. */
   partText: PartText | undefined;
   /** Credit of the target that replies hold until they are written. */
@@ -101,13 +103,22 @@ export class RequestTable {
     return state === undefined || state.sent.size + state.received.size + state.answered.size === 0;
   }
 
-  /** The streams of a session that lead to others, or come from others. */
-  streamsOf(session: RelayTarget): {
-    readonly sent: readonly number[];
-    readonly received: readonly number[];
+  /** The requests of a session to others, and of others to it. */
+  of(session: RelayTarget): {
+    readonly sent: readonly RelayedRequest[];
+    readonly received: readonly RelayedRequest[];
   } {
     const state = this.#peers.get(session);
-    return { sent: [...(state?.sent.keys() ?? [])], received: [...(state?.received.keys() ?? [])] };
+    return { sent: [...(state?.sent.values() ?? [])], received: [...(state?.received.values() ?? [])] };
+  }
+
+  /** The requests whose replies by `target` are not all written. */
+  unwrittenBy(target: RelayTarget): RelayedRequest[] {
+    const found: RelayedRequest[] = [];
+    for (const { sent, answered } of this.#peers.values())
+      for (const request of [...sent.values(), ...answered])
+        if (request.target === target && request.unwritten > 0) found.push(request);
+    return found;
   }
 
   /** Removes a session with its requests, and returns those. */

@@ -88,8 +88,9 @@ export class RelayedRequests {
     const request = new RelayedRequest(source, sourceStream, target, to, 'request', reservation);
     const onWritten = (frame: number) => {
       request.handleWritten(frame);
-      transit.returnCredit(source, sourceStream, body.charge);
+      this.#releaseHeld(request, body.charge);
     };
+    request.held = body.charge;
     const coded = addressed(
       transit.convert(body, source, target),
       transit.nameOf(source, target),
@@ -122,7 +123,8 @@ export class RelayedRequests {
     const request = this.#table.sentBy(source, sourceStream);
     if (request === undefined) return false;
     const { target, targetStream } = request;
-    const onWritten = () => this.#transit.returnCredit(source, sourceStream, charge);
+    request.held += charge;
+    const onWritten = () => this.#releaseHeld(request, charge);
     target.tell((core) => core.channel.feed(targetStream, bytes, onWritten));
     return true;
   }
@@ -191,10 +193,22 @@ export class RelayedRequests {
 
   /** The session moves: ends what it takes part in. @param error for its own requests. */
   settle(session: ServerEndpoint, error: ProtocolError): void {
-    const streams = this.#table.streamsOf(session);
+    const { sent, received } = this.#table.of(session);
+    // Credit does not come back to a session that has moved.
+    for (const request of sent) this.#releaseHeld(request, request.held);
+    for (const request of this.#table.unwrittenBy(session))
+      this.#releaseReplies(request, request.unwritten, request.unreleased);
     this.handleEnded(session);
-    for (const stream of streams.sent) session.tell((core) => core.channel.fail(stream, error));
-    for (const stream of streams.received) session.tell((core) => core.channel.cancel(stream));
+    for (const { sourceStream } of sent) session.tell((core) => core.channel.fail(sourceStream, error));
+    for (const { targetStream } of received) session.tell((core) => core.channel.cancel(targetStream));
+  }
+
+  /** So much of a request is written, or never will be. */
+  #releaseHeld(request: RelayedRequest, charge: number): void {
+    const part = Math.min(charge, request.held);
+    if (part === 0) return;
+    request.held -= part;
+    this.#transit.returnCredit(request.source, request.sourceStream, part);
   }
 
   handleEnded(session: RelayTarget): void {
@@ -250,12 +264,13 @@ export class RelayedRequests {
   ): void {
     const transit = this.#transit;
     const request = new RelayedRequest(source, sourceStream, target, to, 'tensor');
+    request.held = charge;
     const transfer = {
       // The receiver finds out how much of the body is not the tensor.
       payloadSize: Math.max(0, totalLength - TRANSFER_OVERHEAD),
       totalLength,
       first,
-      onFirstWritten: () => transit.returnCredit(source, sourceStream, charge),
+      onFirstWritten: () => this.#releaseHeld(request, charge),
       agent: transit.nameOf(source, target),
       onWritten: (frame: number) => request.handleWritten(frame),
     };

@@ -28,7 +28,9 @@ import {
   REPLIES_PATH,
   TICKET_SCHEME,
 } from './peer-port.js';
+import { dialRelay, type RelayDialing } from './relay-dial.js';
 import { RelayPeers, relayWebSocket } from './relay-peers.js';
+import { RelayTraffic } from './relay-wire.js';
 import { RepliesService } from './replies-service.js';
 import { Roster } from './roster.js';
 import { digestOf, isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
@@ -121,6 +123,14 @@ export class ClusterNode implements Leader {
   get openRequests(): number {
     return this.#relayed?.peers.openRequests ?? 0;
   }
+  /** Connections on which this node and others relay. */
+  get relayLinks(): number {
+    return this.#relayed?.peers.size ?? 0;
+  }
+  /** What went on all such connections. */
+  get relayTraffic(): RelayTraffic {
+    return this.#relayed?.peers.traffic ?? new RelayTraffic();
+  }
   /** Connections that this node leads to others. */
   get led(): number {
     return this.#leads.size;
@@ -134,6 +144,11 @@ export class ClusterNode implements Leader {
     const { options, memory } = this.#host;
     const { limits, logger, agents } = options;
     const isNodeAlive = (incarnation: string) => this.#membership.isAlive(incarnation);
+    const way: RelayDialing = {
+      locate: async (incarnation) =>
+        this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation)),
+      dialing: (node) => this.#dialing(node, RELAY_PATH, this.#tickets.issueRelay(node.incarnation)),
+    };
     const peers: RelayPeers = new RelayPeers({
       incarnation: this.incarnation,
       options,
@@ -141,11 +156,8 @@ export class ClusterNode implements Leader {
       directory,
       relay,
       findSession,
-      locate: async (incarnation) =>
-        this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation)),
       isNodeAlive,
-      nodeOf: (agent) => roster.nodeOf(agent),
-      dialing: (node) => this.#dialing(node, RELAY_PATH, this.#tickets.issueRelay(node.incarnation)),
+      connect: (node, onOpen, onFailed) => void dialRelay(node, way, onOpen, onFailed),
     });
     const roster: Roster = new Roster({
       link: this.#options.backplane.connect(),

@@ -15,6 +15,7 @@ import {
   type RelayMessage,
   type RelayMessageType,
   readBody,
+  readReport,
   textField,
 } from './relay-message.js';
 import { RelayQuota } from './relay-quota.js';
@@ -24,10 +25,16 @@ import { type RemoteAgent, type RemoteHost, RemoteSource, type RemoteWire } from
 export interface RelayInletOptions extends RemoteHost {
   readonly relay: Relay;
   readonly traffic: RelayTraffic;
-  /** Where a body for the session of an agent goes that is, or was, of this node. */
-  readonly find: (sessionId: string) => RelayTarget | undefined;
+  /**
+   * Where a body for the session of an agent goes that is, or was, of this node.
+   *
+   * @param sender the session that has sent it.
+   */
+  readonly find: (sessionId: string, sender?: string) => RelayTarget | undefined;
   /** Whether the other node may speak for the session of an agent. */
   readonly maySpeakFor: (agent: RemoteAgent) => boolean;
+  /** It may not. */
+  readonly onForged: (agent: RemoteAgent) => void;
   /** Bytes of memory that a body takes to be coded again. */
   readonly memoryOf: (body: ReceivedBody, from: RelayTarget, to: RelayTarget) => number;
   /** The other node keeps account of a session that has moved here. Returns what is known of messages to it. */
@@ -55,6 +62,8 @@ export class RelayInlet implements RemoteWire, WireEvents {
   readonly #wire: RelayWire;
   readonly #options: RelayInletOptions;
   readonly #sources = new Map<number, RemoteSource>();
+  /** Senders for which the other node may not speak. */
+  readonly #forged = new Set<number>();
   readonly #requests = new Map<number, RemoteSource>();
   /** Bytes of each tensor that have not come yet. */
   readonly #tensors = new Map<number, number>();
@@ -140,6 +149,8 @@ export class RelayInlet implements RemoteWire, WireEvents {
     switch (type) {
       case 'ping':
         return;
+      case 'use':
+        return this.#use(textField(fields[0]));
       case 'account':
       case 'report':
       case 'settled':
@@ -150,6 +161,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
       case 'open':
         return this.#open(number, fields);
       case 'close': {
+        this.#forged.delete(number);
         const source = this.#sources.get(number);
         if (source === undefined) return;
         this.#sources.delete(number);
@@ -160,7 +172,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
       case 'request':
       case 'tensor': {
         const source = this.#sources.get(number);
-        if (source === undefined) throw malformed();
+        if (source === undefined) return this.#refuseForged(type, number, fields);
         const [own, id] = [countField(fields[1]), textField(fields[2])];
         return this.#begin(type, source, own, id, fields.slice(3), bytes);
       }
@@ -172,6 +184,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
       case 'piece': {
         this.#countPiece(number, bytes.length);
         const charge = chargeOf(bytes.length);
+        if (!this.#quota.hasRoom(charge)) return relay.requests.giveUp(source, number, tooMuch());
         this.#quota.hold(number, charge);
         relay.requests.takeNextPiece(source, number, { bytes, charge });
         return;
@@ -185,6 +198,12 @@ export class RelayInlet implements RemoteWire, WireEvents {
       default:
         throw malformed();
     }
+  }
+
+  /** With the counts, `gone` is sent when the session ends. */
+  #use(id: string): void {
+    if (this.#options.find(id) !== undefined)
+      this.#inflows.set(id, { written: 0, confirmed: 0, toldConfirmed: 0 });
   }
 
   /** @throws {ProtocolError} `bad_message` if the tensor is longer than announced. */
@@ -214,7 +233,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
   }
 
   #open(number: number, [, id, principal, agentId, algorithms, encoding]: readonly unknown[]): void {
-    if (this.#sources.has(number) || this.#sources.size >= MAX_SOURCES) throw malformed();
+    if (this.#sources.has(number) || this.#sources.size + this.#forged.size >= MAX_SOURCES) throw malformed();
     const negotiated = readAgreement(algorithms, encoding);
     const agent = {
       sessionId: textField(id),
@@ -222,9 +241,19 @@ export class RelayInlet implements RemoteWire, WireEvents {
       agentId: textField(agentId),
       negotiated,
     };
-    if (!this.#options.maySpeakFor(agent))
-      throw new ProtocolError('forbidden', 'the other node speaks for a session that is not there');
+    if (!this.#options.maySpeakFor(agent)) {
+      this.#forged.add(number);
+      return this.#options.onForged(agent);
+    }
     this.#sources.set(number, new RemoteSource(agent, this.#options, this, (ref) => this.#forget(ref)));
+  }
+
+  /** @throws {ProtocolError} `bad_message` if the sender was never introduced. */
+  #refuseForged(type: RelayMessageType, number: number, fields: readonly unknown[]): void {
+    if (!this.#forged.has(number)) throw malformed();
+    const [own, why] = [countField(fields[1]), 'the node may not speak for the sender'];
+    if (type === 'message') this.send('refused', [textField(fields[2]), own, 'forbidden', why]);
+    else this.send('reject', [own, 'forbidden', why]);
   }
 
   #begin(
@@ -240,14 +269,11 @@ export class RelayInlet implements RemoteWire, WireEvents {
       if (this.#requests.has(number) || !source.begin(number)) throw malformed();
       this.#requests.set(number, source);
     }
-    const target = find(id);
-    // With it, `gone` is sent when the session ends.
-    if (target !== undefined && !this.#inflows.has(id))
-      this.#inflows.set(id, { written: 0, confirmed: 0, toldConfirmed: 0 });
+    const target = find(id, source.id);
     if (type === 'message') return this.#takeMessage(source, number, id, target, readBody(fields, bytes));
     const refuse = (error: unknown) =>
       source.tell((core) => core.channel.refuse(number, relay.transit.refuse(error, id)));
-    if (target === undefined) {
+    if (target === undefined || !this.#inflows.has(id)) {
       const gone = 'the session of the agent is over; it never had the request';
       return refuse(new ProtocolError('peer_gone', gone));
     }
@@ -264,7 +290,8 @@ export class RelayInlet implements RemoteWire, WireEvents {
     source.intake.take(
       number,
       size,
-      (reservation) => relay.requests.takeAdmitted(source, number, find(id) ?? target, body, reservation),
+      (reservation) =>
+        relay.requests.takeAdmitted(source, number, find(id, source.id) ?? target, body, reservation),
       refuse,
     );
   }
@@ -325,7 +352,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
       return remote.handleRefused(relay.transit.reasonOf(error, id));
     }
     source.intake.take(0, size, (reservation) => {
-      const now = find(id);
+      const now = find(id, source.id);
       try {
         if (now === undefined) throw gone();
         relay.messages.takeAdmitted(source, now, body, remote, reservation);
@@ -354,23 +381,6 @@ function gone(): ProtocolError {
 
 function tooMuch(): ProtocolError {
   return new ProtocolError('over_budget', 'too much from the other node waits to be written');
-}
-
-const OUTCOMES: readonly string[] = ['unknown', 'not_sent'];
-/** Characters of a name. */
-const MAX_NAME = 1_024;
-
-/** @throws {ProtocolError} `bad_message`. */
-function readReport([to, outcome, reason, first, count]: readonly unknown[]): Undelivered {
-  const name = textField(to);
-  if (name.length > MAX_NAME || !OUTCOMES.includes(textField(outcome))) throw malformed();
-  return {
-    to: name,
-    outcome: outcome as Undelivered['outcome'],
-    reason: textField(reason) as Undelivered['reason'],
-    first: countField(first) === 0 ? undefined : (first as number),
-    count: countField(count),
-  };
 }
 
 /** Unknown names are left out. */

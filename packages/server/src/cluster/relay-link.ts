@@ -128,7 +128,7 @@ export class RelayLink implements TargetWire, WireEvents {
       target.forget(ref);
       relay.requests.fail(target, ref, gone);
     }
-    if (loss.messages > 0) relay.messages.handleLost(target, loss.messages, isCertain);
+    if (loss.messages > 0) relay.messages.handleLost(target, loss, isCertain);
   }
 
   // --- of sessions that have moved to the other node
@@ -237,8 +237,9 @@ export class RelayLink implements TargetWire, WireEvents {
     }
     target.handleConfirmed(this, number);
     this.#targets.delete(target.id);
-    for (const [ref, request] of this.#requests) if (request.target === target) this.#requests.delete(ref);
-    this.#forgetTarget(target, true);
+    const refs = [...this.#requests].filter(([, each]) => each.target === target).map(([ref]) => ref);
+    for (const ref of refs) this.#requests.delete(ref);
+    this.#endTarget(target, refs, true);
   }
 
   #forgetTarget(target: RemoteTarget, isCertain: boolean): void {

@@ -1,6 +1,6 @@
-import { BodyCodec, type CodedBody, type ReceivedBody } from '@parlance/protocol';
+import { BodyCodec, type CodedBody, type ReceivedBody, type Undelivered } from '@parlance/protocol';
 import { isCount } from '@parlance/protocol/internal';
-import { decodePeerMessage, encodePeerMessage, malformed } from './peer-message.js';
+import { countField, decodePeerMessage, encodePeerMessage, malformed, textField } from './peer-message.js';
 
 export { countField, malformed, textField } from './peer-message.js';
 
@@ -9,7 +9,7 @@ export { countField, malformed, textField } from './peer-message.js';
  * other one answers. A message is the length of its head in 4 bytes, the head as JSON, and bytes.
  *
  * From the node of the sender: `open` names a sender by a number, `message`, `request` and `tensor` begin something for a
- * session, `piece` goes on with a tensor, `cancel` ends a request, `read` returns credit of replies, `close` ends a sender.
+ * session, `use` counts messages to it from 1 on again, `piece` goes on with a tensor, `cancel` ends a request, `read` returns credit of replies, `close` ends a sender.
  * From the node of the receiver: `written`, `confirmed`, `refused` and `lost` are about messages to a session, `credit`
  * about a request; `part`, `response`, `end`, `fail` and `reject` answer it; `gone` ends a session. From the former node of
  * a session that has moved to the other one: `account` says that it keeps account of messages of or to the session, `report`
@@ -18,6 +18,7 @@ export { countField, malformed, textField } from './peer-message.js';
  */
 export type RelayMessageType =
   | 'open'
+  | 'use'
   | 'close'
   | 'message'
   | 'request'
@@ -105,4 +106,21 @@ export function readBody(fields: readonly unknown[], bytes: Uint8Array): Receive
 /** What bytes count until the other node says that they are written. */
 export function chargeOf(bytes: number): number {
   return bytes + BODY_OVERHEAD;
+}
+
+const OUTCOMES: readonly string[] = ['unknown', 'not_sent'];
+/** Characters of a name. */
+const MAX_NAME = 1_024;
+
+/** @throws {ProtocolError} `bad_message`. */
+export function readReport([to, outcome, reason, first, count]: readonly unknown[]): Undelivered {
+  const name = textField(to);
+  if (name.length > MAX_NAME || !OUTCOMES.includes(textField(outcome))) throw malformed();
+  return {
+    to: name,
+    outcome: outcome as Undelivered['outcome'],
+    reason: textField(reason) as Undelivered['reason'],
+    first: countField(first) === 0 ? undefined : (first as number),
+    count: countField(count),
+  };
 }

@@ -7,15 +7,13 @@ import {
   type MemoryBudget,
   systemClock,
 } from '@parlance/protocol/internal';
-import { type Agent, targetOf as whereTo } from '../agents/agent.js';
 import type { Directory } from '../agents/directory.js';
 import type { Relay } from '../agents/relay.js';
 import type { RelayTarget } from '../agents/target.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import { dial, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
+import type { ServerWire, WebSocketAdapterOptions } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
 import { createLoopback } from './loopback.js';
-import type { KnownNode } from './membership.js';
 import { MovedSource } from './moved-source.js';
 import { type Inflow, RelayInlet } from './relay-inlet.js';
 import { RelayLink } from './relay-link.js';
@@ -23,8 +21,6 @@ import { RelayTraffic } from './relay-wire.js';
 import type { RemoteAgent, RemoteHost } from './remote-session.js';
 import { RemoteTarget, type Route, type TargetHost } from './remote-target.js';
 
-/** How long a node may take to open a connection, in milliseconds. */
-const DIAL_TIMEOUT_MS = 5_000;
 /** What a body takes in a message between nodes besides itself: metadata and the head. */
 const MESSAGE_HEAD_ROOM = 256 * 1024;
 
@@ -36,13 +32,13 @@ export interface RelayPeersOptions {
   readonly directory: Directory;
   readonly relay: Relay;
   readonly findSession: (sessionId: string) => ServerEndpoint | undefined;
-  /** How to reach a node; rejects or gives `undefined` if it is gone. */
-  readonly locate: (incarnation: string) => Promise<KnownNode | undefined>;
   readonly isNodeAlive: (incarnation: string) => boolean;
-  /** The node of an agent, if it is another one. */
-  readonly nodeOf: (agent: Agent) => string | undefined;
-  /** How to dial a node. */
-  readonly dialing: (node: KnownNode) => Parameters<typeof dial>[1] & { readonly url: string };
+  /** Opens a connection to a node. */
+  readonly connect: (
+    node: string,
+    onOpen: (wire: ServerWire) => void,
+    onFailed: (why: unknown) => void,
+  ) => void;
 }
 
 /** What a node that an agent has left keeps account of, as the node knows it where the agent is now. */
@@ -68,8 +64,6 @@ export class RelayPeers {
   readonly #movedSources = new Set<MovedSource>();
   /** Of agents that have moved here, by session. */
   readonly #accounts = new Map<string, Account>();
-  /** Nodes from which agents have moved here: they pass on what others sent to those. */
-  readonly #formers = new Set<string>();
   #lastRef = 0;
   #isClosed = false;
 
@@ -126,20 +120,17 @@ export class RelayPeers {
     for (const each of this.#links.values()) each.handleEnded(session);
     const link = this.#linkTo(node);
     const stub = new MovedSource(agentOf(target), this.#host(node), link);
+    // The other node tells what is confirmed of what was written here, and is told what is lost.
+    link.keepAccount(stub);
     const { isPending, written } = handOver(stub);
     this.#forwarded.set(target.id, target);
-    target.seed(written);
-    // The other node tells what is confirmed of what was written here.
-    if (written > 0 || isPending) link.keepAccount(stub);
     if (isPending) this.#movedSources.add(stub);
     else stub.settle();
-    target.reroute(this.#routeTo(node));
-    if (written > 0) target.attach();
+    target.start(this.#routeTo(node), written);
   }
 
   /** An agent is here now; its former node keeps account of messages of and to it. */
   expectAccount(sessionId: string, account: Omit<Account, 'isBound'>): void {
-    this.#formers.add(account.from);
     this.#forwarded.delete(sessionId);
     this.#accounts.set(sessionId, { ...account, isBound: false });
   }
@@ -176,32 +167,47 @@ export class RelayPeers {
     };
   }
 
-  /** Where a body from another node goes. */
-  #find(sessionId: string): RelayTarget | undefined {
+  /** Where a body from another node goes. @param sender its session, if it has one. */
+  #find(sessionId: string, sender: string | undefined): RelayTarget | undefined {
     const { directory, findSession } = this.#options;
     const session = findSession(sessionId);
     const agent = session && directory.agentOf(session);
-    return agent === undefined ? this.#forwarded.get(sessionId) : whereTo(agent);
+    // A body of this node that went round by the former node of the agent, and was given up meanwhile.
+    const isOwn = sender !== undefined && findSession(sender) !== undefined;
+    if (isOwn && agent?.former === undefined) return undefined;
+    // Other nodes send the new way only after what they have sent the old way, which ends here too, is written.
+    return agent === undefined ? this.#forwarded.get(sessionId) : (agent.via ?? agent.session);
   }
 
-  /** A node speaks for its own agents, and passes on what was sent to agents that were its own. */
+  /** What waited here for a session that stays is for itself. What was given up meanwhile is for none. */
+  #findOwn(sessionId: string): RelayTarget | undefined {
+    const session = this.#options.findSession(sessionId);
+    const via = session && this.#options.directory.agentOf(session)?.via;
+    return via instanceof RemoteTarget && via.isHeld ? undefined : session;
+  }
+
+  /** A node speaks for sessions that have begun there, and for agents that are known, as those may have moved. */
   #maySpeakFor(node: string, { sessionId, principal, agentId }: RemoteAgent): boolean {
     if (node === this.#options.incarnation || incarnationOf(sessionId) === node) return true;
-    const known = this.#options.directory.find(principal, { principal, id: agentId });
-    if (known?.session.id !== sessionId) return false;
-    return this.#formers.has(node) || this.#options.nodeOf(known) === node;
+    return this.#options.directory.find(principal, { principal, id: agentId })?.session.id === sessionId;
+  }
+
+  #handleForged(node: string, { sessionId }: RemoteAgent): void {
+    const fields = { event: 'peer.forged', node, session: sessionId };
+    const why = 'another node speaks for a session that is not its own; what it sends for it is refused';
+    this.#options.options.logger.warn(fields, why);
   }
 
   #createInlet(wire: Pick<ServerWire, 'send' | 'terminate'>, node: string): RelayInlet {
-    const { relay, incarnation, findSession } = this.#options;
+    const { relay, incarnation } = this.#options;
     const isOwn = node === incarnation;
     const inlet: RelayInlet = new RelayInlet(wire, {
       ...this.#host(node),
       relay,
       traffic: this.traffic,
-      // What waited here for a session that stays is for itself.
-      find: (sessionId) => (isOwn ? findSession(sessionId) : this.#find(sessionId)),
+      find: (sessionId, sender) => (isOwn ? this.#findOwn(sessionId) : this.#find(sessionId, sender)),
       maySpeakFor: (agent) => this.#maySpeakFor(node, agent),
+      onForged: (agent) => this.#handleForged(node, agent),
       memoryOf: (body, from, to) => relay.transit.memoryOf(body, from, to),
       onAccount: (sessionId) => {
         const account = this.#accounts.get(sessionId);
@@ -280,8 +286,16 @@ export class RelayPeers {
     this.#links.set(node, link);
     if (this.#isClosed) link.end();
     else if (node === incarnation) this.#connectToSelf(link);
-    else this.#dial(node, link).catch((error: unknown) => link.end(error));
+    else this.#connect(node, link);
     return link;
+  }
+
+  #connect(node: string, link: RelayLink): void {
+    const handleOpen = (wire: ServerWire) => {
+      wire.listen(link);
+      link.begin(wire);
+    };
+    this.#options.connect(node, handleOpen, (why) => link.end(why));
   }
 
   #connectToSelf(link: RelayLink): void {
@@ -289,31 +303,6 @@ export class RelayPeers {
     far.listen(this.#createInlet(far, this.#options.incarnation));
     near.listen(link);
     link.begin(near);
-  }
-
-  async #dial(node: string, link: RelayLink): Promise<void> {
-    const { locate, dialing } = this.#options;
-    const known = await locate(node);
-    if (known === undefined) throw new Error('the node is gone');
-    const { url, ...options } = dialing(known);
-    const abandon = dial(
-      url,
-      options,
-      (wire) => {
-        clearTimeout(timer);
-        wire.listen(link);
-        link.begin(wire);
-      },
-      ({ status, code }) => {
-        clearTimeout(timer);
-        link.end(new Error(`no connection: ${code ?? `HTTP ${status}`}`));
-      },
-    );
-    const timer = setTimeout(() => {
-      abandon();
-      link.end(new Error(`no connection within ${DIAL_TIMEOUT_MS} ms`));
-    }, DIAL_TIMEOUT_MS);
-    timer.unref();
   }
 
   #host(node: string): RemoteHost {

@@ -28,7 +28,7 @@ export class RelayQuota {
 
   /** Returns whether there is room for a message. */
   tryHoldMessage(bytes: number): boolean {
-    if (this.#messages >= this.#limits.messages || !this.#hasRoom(bytes)) return false;
+    if (this.#messages >= this.#limits.messages || !this.hasRoom(bytes)) return false;
     this.#messages++;
     this.#bytes += bytes;
     return true;
@@ -41,12 +41,12 @@ export class RelayQuota {
 
   /** Returns whether there is room for a new request. */
   tryHold(ref: number, bytes: number): boolean {
-    if (this.#requests.size >= this.#limits.requests || !this.#hasRoom(bytes)) return false;
+    if (this.#requests.size >= this.#limits.requests || !this.hasRoom(bytes)) return false;
     this.hold(ref, bytes);
     return true;
   }
 
-  /** More of a request that was admitted. The window of its sender bounds it. */
+  /** More of a request that was admitted. */
   hold(ref: number, bytes: number): void {
     this.#bytes += bytes;
     this.#requests.set(ref, (this.#requests.get(ref) ?? 0) + bytes);
@@ -67,7 +67,7 @@ export class RelayQuota {
     this.#requests.delete(ref);
   }
 
-  #hasRoom(bytes: number): boolean {
+  hasRoom(bytes: number): boolean {
     return this.#bytes + bytes <= this.#limits.bytes;
   }
 }

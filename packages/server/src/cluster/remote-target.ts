@@ -52,7 +52,11 @@ export type Loss =
   /** Nothing is under way any more. */
   | 'all'
   /** Only the requests of the connection are lost, and so many of the oldest messages. */
-  | { readonly messages: number };
+  | {
+      readonly messages: number;
+      /** Messages that were confirmed before. */
+      readonly confirmed: number;
+    };
 
 /**
  * Stands for an agent of another node, to which agents of this node write.
@@ -146,16 +150,17 @@ export class RemoteTarget extends RemoteSession {
     this.#settle();
   }
 
-  /** So many messages were written to the session before, on another way, and not confirmed. */
-  seed(written: number): void {
+  /**
+   * What was held goes to the node that the session has moved to.
+   *
+   * @param written messages that were written to the session here, which that node counts as the first ones.
+   */
+  start(route: Route, written: number): void {
+    this.#route = route;
     this.#written = written;
-    this.#confirmed = 0;
-  }
-
-  /** Opens the connection, on which the other node tells what is confirmed. */
-  attach(): void {
-    const wire = this.#route?.connect(this);
-    if (wire !== undefined && this.#leg === undefined) this.#leg = { wire, base: this.#base };
+    if (written > 0) this.#leg = { wire: route.connect(this), base: 0 };
+    for (const send of this.#held.splice(0)) send();
+    this.#settle();
   }
 
   #settle(): void {
@@ -176,7 +181,11 @@ export class RemoteTarget extends RemoteSession {
   #through(source: RelayTarget, send: (wire: TargetWire, sender: number) => void): void {
     const go = () => {
       const wire = (this.#route as Route).connect(this);
-      if (this.#leg?.wire !== wire) this.#leg = { wire, base: this.#base };
+      if (this.#leg?.wire !== wire) {
+        this.#leg = { wire, base: this.#base };
+        // It may have counted messages of an earlier time.
+        wire.send('use', [this.id]);
+      }
       send(wire, wire.numberOf(source));
       if (source.state === 'closed') wire.handleEnded(source);
     };
@@ -310,18 +319,20 @@ export class RemoteTarget extends RemoteSession {
   handleLost(wire: TargetWire): Loss {
     if (this.#former?.wire === wire) {
       const end = this.#base;
-      const messages = Math.max(0, end - this.#confirmed);
+      const confirmed = this.#confirmed;
+      const messages = Math.max(0, end - confirmed);
       this.#confirmed = Math.max(this.#confirmed, end);
       this.#former = undefined;
-      return { messages };
+      return { messages, confirmed };
     }
-    if (this.#leg?.wire !== wire) return { messages: 0 };
+    if (this.#leg?.wire !== wire) return { messages: 0, confirmed: 0 };
     if (!this.#isHeld) return 'all';
     // What is held was never on it.
-    const messages = this.#written - this.#confirmed + this.#unwritten.length;
+    const confirmed = this.#confirmed;
+    const messages = this.#written - confirmed + this.#unwritten.length;
     this.#forgetCounts();
     queueMicrotask(() => this.#settle());
-    return { messages };
+    return { messages, confirmed };
   }
 
   /** The session, or the only connection to its node, is over. */

@@ -89,21 +89,19 @@ export class Roster implements Cohort {
 
   /** Removes the agents of nodes that are gone. */
   handleTick(): void {
-    for (const [key, { holder, node, seenAt }] of this.#others) {
+    for (const [key, { holder, node, sessionId, seenAt, isMoved }] of this.#others) {
       if (this.#isNodeAlive(node, seenAt)) continue;
       this.#drop(key);
       this.#table.delete(key);
       this.#write(key, () => this.#remove(key, holder));
+      // The node has died before it wrote the entry.
+      const own = holderName(this.#options.incarnation, sessionId);
+      if (isMoved === true) this.#write(key, () => this.#remove(key, own));
     }
   }
 
   #holderOf({ session }: Agent): string {
     return holderName(this.#options.incarnation, session.id);
-  }
-
-  /** The node of an agent, if it is another one. */
-  nodeOf({ party }: Agent): string | undefined {
-    return this.#others.get(keyOf(party.principal, party.id ?? ''))?.node;
   }
 
   // --- agents that move

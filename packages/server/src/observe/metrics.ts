@@ -124,7 +124,7 @@ export function createMetrics(observed: Observed): Metrics {
 function clusterMetrics(
   { cluster, replies }: Observed,
   gauge: (name: string, help: string) => Gauge,
-  counter: (name: string, help: string, labels: readonly 'outcome'[]) => Counter<'outcome'>,
+  counter: <Label extends string>(name: string, help: string, labels: readonly Label[]) => Counter<Label>,
 ): () => void {
   if (cluster === undefined) return () => {};
   const nodes = gauge('cluster_nodes', 'Nodes of the cluster that count as alive, this one included.');
@@ -141,6 +141,11 @@ function clusterMetrics(
   const moves = counter('moves', 'Sessions that have gone to other nodes, have come, or could not go yet.', [
     'outcome',
   ]);
+  const links = gauge('relay_links', 'Connections on which this node and others relay between their agents.');
+  const messages = counter('relay_messages', 'Messages between nodes that relay between agents.', [
+    'direction',
+  ]);
+  const bytes = counter('relay_bytes', 'Bytes of those messages.', ['direction']);
   return () => {
     nodes.set(cluster.nodes);
     led.set(cluster.led);
@@ -150,5 +155,13 @@ function clusterMetrics(
     for (const outcome of ['moved', 'lost'] as const) moved.inc({ outcome }, counts[outcome]);
     moves.reset();
     for (const [outcome, count] of Object.entries(cluster.moves.counts)) moves.inc({ outcome }, count);
+    const { relayLinks, relayTraffic } = cluster;
+    links.set(relayLinks);
+    messages.reset();
+    bytes.reset();
+    messages.inc({ direction: 'sent' }, relayTraffic.messagesSent);
+    messages.inc({ direction: 'received' }, relayTraffic.messagesReceived);
+    bytes.inc({ direction: 'sent' }, relayTraffic.bytesSent);
+    bytes.inc({ direction: 'received' }, relayTraffic.bytesReceived);
   };
 }

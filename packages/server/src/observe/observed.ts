@@ -13,7 +13,9 @@ export interface Observed {
   readonly replies: Pick<Replies, 'running' | 'followers' | 'usage' | 'watched' | 'handedOver'>;
   /** `undefined` without a cluster. */
   readonly cluster:
-    | (Pick<ClusterNode, 'nodes' | 'led'> & { readonly moves: Pick<ClusterNode['moves'], 'counts'> })
+    | (Pick<ClusterNode, 'nodes' | 'led' | 'relayLinks' | 'relayTraffic'> & {
+        readonly moves: Pick<ClusterNode['moves'], 'counts'>;
+      })
     | undefined;
   totals(): Totals;
 }
