@@ -39,7 +39,7 @@ export interface MovesOptions {
   readonly limits: Limits;
   readonly timers: Timers;
   readonly logger: Logger;
-  readonly leads: ReadonlySet<Lead>;
+  readonly leads: () => ReadonlySet<Lead>;
   /** Whether the engine does not answer, as far as is known. */
   isStalled(): boolean;
   nodes(): Iterable<KnownNode>;
@@ -154,7 +154,7 @@ export class Moves implements DepartureHost {
       logger,
       sessionMemory: limits.sessionMemory,
       leadOf: (sessionId, owner) =>
-        [...leads].find((lead) => lead.sessionId === sessionId && lead.owner === owner),
+        [...leads()].find((lead) => lead.sessionId === sessionId && lead.owner === owner),
       restore: (bytes, { session, epoch }, lead) => {
         const moved = host.restore(bytes, session, lead);
         moved.session.epoch = epoch + 1;

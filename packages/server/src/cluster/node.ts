@@ -1,62 +1,37 @@
 import type { IncomingMessage } from 'node:http';
-import { CloseCode, type Logger, ResumeRefusal } from '@parlance/protocol';
-import { incarnationOf, type MemoryBudget, newIncarnation, systemClock } from '@parlance/protocol/internal';
+import type { Logger, ResumeRefusal } from '@parlance/protocol';
+import { type MemoryBudget, newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Refusal } from '../admission/admission.js';
 import type { Agents } from '../agents/create.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import { addressKey } from '../http/addresses.js';
 import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
 import { repeat } from '../repeat.js';
 import type { Replies } from '../replies/replies.js';
-import { ABANDONED, type Answer, Ask } from './ask.js';
-import { clientSide } from './client-side.js';
 import { ClusterMoves } from './cluster-moves.js';
 import { type Dialing, dialingTo } from './dialing.js';
-import { Lead } from './lead.js';
 import type { Leader, LeadRequest } from './leader.js';
+import { Leading, type LeadingHost } from './leading.js';
 import { type KnownNode, Membership } from './membership.js';
 import { Moves, type MovingHost } from './moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
-import {
-  MOVE_PATH,
-  PEER_PATH,
-  PeerPort,
-  type PeerService,
-  RELAY_PATH,
-  REPLIES_PATH,
-  TICKET_SCHEME,
-} from './peer-port.js';
+import { MOVE_PATH, PeerPort, type PeerService, RELAY_PATH, REPLIES_PATH } from './peer-port.js';
 import { dialRelay, type RelayDialing } from './relay-dial.js';
 import { RelayPeers, relayWebSocket } from './relay-peers.js';
 import { RelayTraffic } from './relay-wire.js';
 import { RepliesService } from './replies-service.js';
 import { Roster } from './roster.js';
-import { digestOf, isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
+import { isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
 
-export interface ClusterHost {
-  readonly options: ResolvedServerOptions;
-  readonly memory: MemoryBudget;
-  /** Refuses a connection to be led while draining, or beyond a quota. Counts the one that it admits. */
-  admitLed(address: string): Refusal | undefined;
-  /** A connection that was counted is over. */
-  releaseLed(address: string): void;
+export interface ClusterHost extends LeadingHost {
   find(sessionId: string): object | undefined;
   readonly moving: MovingHost;
   /** Another node passes a connection on. */
   onPassed(wire: ServerWire, request: IncomingMessage, ticket: Ticket): void;
 }
 
-/** How often a session may have moved while it is looked for. */
-const MAX_HOPS = 3;
-/** How long a node may take to answer that drains, and so has all its clients come back at once, in milliseconds. */
-const DRAINING_TIMEOUT_MS = 3_000;
-/** A client that must try again, in milliseconds. */
-const RETRY_MS = 250;
 const TICK_MS = 1_000;
-/** Nodes that do not answer, of which each is logged once. */
-const MAX_SILENT = 1_000;
 
 /** This server as one node of a cluster. */
 export class ClusterNode implements Leader {
@@ -67,8 +42,7 @@ export class ClusterNode implements Leader {
   readonly #webSocket: WebSocketAdapterOptions;
   readonly #tickets: Tickets;
   readonly #membership: Membership;
-  readonly #leads = new Set<Lead>();
-  readonly #silent = new Set<string>();
+  readonly #leading: Leading;
   readonly moves: Moves;
   #relayed: { readonly peers: RelayPeers; readonly roster: Roster } | undefined;
   #replies: RepliesService | undefined;
@@ -101,10 +75,20 @@ export class ClusterNode implements Leader {
       limits: host.options.limits,
       timers: host.options.timers,
       logger: this.#logger,
-      leads: this.#leads,
+      leads: () => this.#leading.leads,
       isStalled: () => this.#membership.isStalled,
       nodes: () => this.#membership.others,
       dialing: (target) => this.#dialing(target, MOVE_PATH, this.#tickets.issueMove(target.incarnation)),
+    });
+    this.#leading = new Leading({
+      host,
+      incarnation,
+      membership: this.#membership,
+      moves: this.moves,
+      tickets: this.#tickets,
+      webSocket: this.#webSocket,
+      tls: options.tls,
+      logger: this.#logger,
     });
   }
 
@@ -136,7 +120,7 @@ export class ClusterNode implements Leader {
   }
   /** Connections that this node leads to others. */
   get led(): number {
-    return this.#leads.size;
+    return this.#leading.leads.size;
   }
 
   /** Lets agents of this node and of others know and reach each other. Called before {@link start}. */
@@ -261,7 +245,7 @@ export class ClusterNode implements Leader {
   #tick(): void {
     this.#tickets.sweep();
     this.moves.handleTick();
-    for (const lead of this.#leads) lead.handleTick();
+    this.#leading.handleTick();
     this.#relayed?.roster.handleTick();
     this.#relayed?.peers.handleTick();
     this.#replies?.peers.handleTick();
@@ -276,7 +260,7 @@ export class ClusterNode implements Leader {
 
   /** Ends the connections that are led from here, so that their clients come back to other nodes. */
   leave(): void {
-    for (const lead of this.#leads) lead.leave('this node is shutting down');
+    this.#leading.leave();
   }
 
   /** From now on no session goes or comes, and no connection is led. */
@@ -298,135 +282,8 @@ export class ClusterNode implements Leader {
     this.#port = undefined;
   }
 
-  async lead(request: LeadRequest): Promise<'done' | 'here' | ResumeRefusal | Refusal> {
-    try {
-      let owner = await this.#ownerOf(request.sessionId);
-      for (let hop = 0; hop <= MAX_HOPS; hop++) {
-        const outcome = owner === undefined ? UNKNOWN : await this.#leadTo(owner, request);
-        if (outcome !== UNKNOWN) return outcome;
-        // It may have moved.
-        const next = await this.moves.find(request.sessionId);
-        if (next === undefined || next === owner?.incarnation) return UNKNOWN;
-        if (next === this.incarnation) return this.moves.isArriving(request.sessionId) ? BUSY : 'here';
-        owner = this.#membership.get(next) ?? (await this.#membership.find(next));
-      }
-      return BUSY;
-    } catch {
-      // The membership has logged that the engine does not answer.
-      return BUSY;
-    }
-  }
-
-  async #leadTo(owner: KnownNode, request: LeadRequest): Promise<'done' | ResumeRefusal | Refusal> {
-    if (request.signal.aborted) return 'done';
-    const address = addressKey(request.origin.ip);
-    const refused = this.#host.admitLed(address);
-    if (refused !== undefined) return refused;
-    return await this.#ask(owner, request, () => this.#host.releaseLed(address));
-  }
-
-  /** @throws {ProtocolError} if the engine does not answer, and the node is unknown without it. */
-  async #ownerOf(sessionId: string): Promise<KnownNode | undefined> {
-    const incarnation = incarnationOf(sessionId);
-    if (incarnation === undefined || incarnation === this.incarnation) return undefined;
-    try {
-      return this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation));
-    } catch (error) {
-      // The engine may have forgotten that node, and still know where the session is now.
-      if ((await this.moves.find(sessionId)) === undefined) throw error;
-      return undefined;
-    }
-  }
-
-  async #ask(
-    owner: KnownNode,
-    request: LeadRequest,
-    release: () => void,
-  ): Promise<'done' | ResumeRefusal | Refusal> {
-    let answer = await this.#askOnce(owner, request, release);
-    // If the process has died, the next connection is refused. If it was the network, the session must not be lost.
-    if (answer.type === 'broken') answer = await this.#askOnce(owner, request, release);
-    if (answer.type === 'led') return 'done';
-    release();
-    switch (answer.type) {
-      case 'refused':
-        return answer.refusal;
-      case 'closed':
-        if (answer.code === CloseCode.ABNORMAL) request.wire.terminate();
-        else request.wire.close(answer.code, answer.reason);
-        return 'done';
-      case 'gone':
-        return ResumeRefusal.UNKNOWN_SESSION;
-      default:
-        return (await this.#isGone(owner)) ? ResumeRefusal.UNKNOWN_SESSION : this.#busy(owner, answer.why);
-    }
-  }
-
-  async #askOnce(owner: KnownNode, request: LeadRequest, release: () => void): Promise<Answer> {
-    const { sessionId, hello, subprotocol, identity, origin, signal } = request;
-    if (signal.aborted) return ABANDONED;
-    const { ip, headers, isForwarded } = origin;
-    const helloDigest = digestOf(hello);
-    const client = { sessionId, helloDigest, subprotocol, identity, ip, headers, isForwarded };
-    const ask = new Ask({
-      ...this.#webSocket,
-      url: `${owner.address.replace(/\/$/, '')}${PEER_PATH}`,
-      hello,
-      subprotocol,
-      headers: { authorization: `${TICKET_SCHEME} ${this.#tickets.issue(owner.incarnation, client)}` },
-      tls: clientSide(this.#options.tls),
-      timeoutMs: owner.draining === true ? DRAINING_TIMEOUT_MS : undefined,
-      begin: (far) => this.#begin(owner, request, far, release),
-    });
-    signal.addEventListener('abort', () => ask.abandon(), { once: true });
-    return await ask.answer;
-  }
-
-  #begin({ incarnation }: KnownNode, request: LeadRequest, far: ServerWire, release: () => void): Lead {
-    const { sessionId, wire, memoryKeys, origin, onLed } = request;
-    const { limits } = this.#host.options;
-    const memory = this.#host.memory.open(limits.sessionMemory);
-    memory.assign(memoryKeys);
-    const lead: Lead = new Lead(wire, far, {
-      limits,
-      memory,
-      logger: this.#logger,
-      sessionId,
-      owner: incarnation,
-      origin,
-      onOver: () => {
-        this.#leads.delete(lead);
-        release();
-      },
-    });
-    memory.onFault = (error) => lead.crash(error);
-    this.#leads.add(lead);
-    this.#silent.delete(incarnation);
-    onLed(lead);
-    const fields = { event: 'session.led', ip: origin.ip, session: sessionId, node: incarnation };
-    this.#logger.info(fields, 'the connection is led to the node of its session');
-    return lead;
-  }
-
-  /** Whether the lease of a node that does not answer is over. */
-  async #isGone({ incarnation }: KnownNode): Promise<boolean> {
-    try {
-      const found = await this.#membership.find(incarnation);
-      return found === undefined && !this.#membership.isAlive(incarnation);
-    } catch {
-      return false;
-    }
-  }
-
-  /** The node may still have the session, so its client asks again soon. */
-  #busy({ incarnation, address }: KnownNode, why: string): Refusal {
-    if (!this.#silent.has(incarnation)) {
-      if (this.#silent.size >= MAX_SILENT) this.#silent.clear();
-      this.#silent.add(incarnation);
-      const fields = { event: 'peer.silent', node: incarnation, address, why };
-      this.#logger.warn(fields, 'a node does not answer; clients of its sessions are asked to wait');
-    }
-    return BUSY;
+  lead(request: LeadRequest): Promise<'done' | 'here' | ResumeRefusal | Refusal> {
+    return this.#leading.lead(request);
   }
 
   #refusalOf({ incarnation, address, proof }: KnownNode): string | undefined {
@@ -437,13 +294,3 @@ export class ClusterNode implements Leader {
       : 'has an address that is neither wss: nor on this machine';
   }
 }
-
-const UNKNOWN = ResumeRefusal.UNKNOWN_SESSION;
-
-const BUSY: Refusal = {
-  code: 'SERVER_BUSY',
-  message: 'the node that has the session does not answer yet',
-  closeCode: CloseCode.DRAINING,
-  retryable: true,
-  retryAfterMs: RETRY_MS,
-};
