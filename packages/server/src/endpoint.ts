@@ -52,6 +52,8 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   #controller: AbortController | undefined;
   /** A snapshot was taken: nothing changes until it is known who goes on with it. */
   #isFrozen = false;
+  /** What the client has said since the session was to be moved, which its next node handles. */
+  #input: (Uint8Array | string)[] | undefined;
   /** How the connection was lost meanwhile. */
   #lost: { readonly code: number; readonly reason: string } | undefined;
   /** Bodies of this session that wait to be written to other sessions. */
@@ -99,6 +101,9 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   handleResumed(wire: Wire, offer: ResumeOffer, ledBy?: string): void {
     const former = this.wire;
     this.ledBy = ledBy;
+    // Was never counted, so the client says it again, as after any loss of a connection.
+    this.#input = undefined;
+    this.#lost = undefined;
     const { received, sent } = this.stats();
     this.#before = { received: received.wireBytes, sent: sent.wireBytes };
     this.command((core, now) => {
@@ -206,7 +211,8 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   get wireBytes(): WireBytes {
     const { received, sent } = this.stats();
     const before = this.#before;
-    return { received: received.wireBytes - before.received, sent: sent.wireBytes - before.sent };
+    const waiting = this.input.reduce((sum, { length }) => sum + length, 0);
+    return { received: received.wireBytes - before.received + waiting, sent: sent.wireBytes - before.sent };
   }
 
   /**
@@ -252,17 +258,30 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
     wire.close(code, reason);
   }
 
+  /** What has arrived since {@link holdInput}. */
+  get input(): readonly (Uint8Array | string)[] {
+    return this.#input ?? [];
+  }
+
+  /** Handles nothing of what arrives from now on, until {@link thaw}. */
+  holdInput(): void {
+    this.#input ??= [];
+  }
+
   /** Nothing changes from now on, until {@link thaw} or {@link forget}. */
   freeze(): void {
+    this.holdInput();
     this.#isFrozen = true;
   }
 
   /** The session stays here. */
   thaw(): void {
-    if (!this.#isFrozen) return;
+    if (!this.#isFrozen && this.#input === undefined) return;
+    const [input, lost] = [this.input, this.#lost];
     this.#isFrozen = false;
-    const lost = this.#lost;
+    this.#input = undefined;
     this.#lost = undefined;
+    for (const data of input) this.handleMessage(data);
     if (lost !== undefined) this.handleDisconnected(lost.code, lost.reason);
     this.pump();
     this.handleTick();
@@ -300,12 +319,12 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   }
 
   override handleMessage(data: Uint8Array | string, wire?: Wire, now?: number): void {
-    // The node that leads the connection holds back what comes from now on.
-    if (!this.#isFrozen) super.handleMessage(data, wire, now);
+    if (this.#input === undefined) super.handleMessage(data, wire, now);
+    else if (wire === undefined || wire === this.wire) this.#input.push(data);
   }
 
   override handleDisconnected(code: number, reason: string, wire: Wire | undefined = this.wire): void {
-    if (!this.#isFrozen) super.handleDisconnected(code, reason, wire);
+    if (!this.#isFrozen && this.#input === undefined) super.handleDisconnected(code, reason, wire);
     else if (wire !== undefined && wire === this.wire) this.#lost ??= { code, reason };
   }
 }

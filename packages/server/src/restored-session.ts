@@ -38,6 +38,7 @@ export class RestoredSession extends SessionSettings implements MovedHere {
   readonly #principal: string | undefined;
   #isAdmitted = false;
   readonly #agent: AgentState | undefined;
+  readonly #input: MovedSession['input'];
 
   /**
    * @param epoch of its record.
@@ -50,6 +51,7 @@ export class RestoredSession extends SessionSettings implements MovedHere {
     this.core = restoreSession(host.sessionOptions(subprotocol), moved.core, systemClock.now());
     if (this.core.id !== moved.id || (this.core.state === 'suspended') !== (lead === undefined))
       throw new ProtocolError('bad_message', 'the snapshot is not that of the session');
+    this.#input = moved.input;
     this.#agent = moved.agent === undefined ? undefined : host.agentMoves?.read(moved.agent);
     this.#address = addressKey(lead?.origin.ip ?? ip);
     this.#principal = countedPrincipal(principal, host.options);
@@ -102,7 +104,7 @@ export class RestoredSession extends SessionSettings implements MovedHere {
     const { session } = this;
     const agent = this.#agent;
     this.host.onRestored(session, () => agent && this.host.agentMoves?.adopt(session, agent, from));
-    lead?.handOver(this.session);
+    lead?.handOver(this.session, this.#input);
     this.session.handleTick();
   }
 

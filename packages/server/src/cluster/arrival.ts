@@ -51,6 +51,7 @@ export class Arrival implements WireEvents {
   #received = 0;
   #isFinishing = false;
   #isBroken = false;
+  #isCancelled = false;
   #isOver = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -94,6 +95,7 @@ export class Arrival implements WireEvents {
 
   /** This node shuts down. */
   cancel(): void {
+    this.#isCancelled = true;
     if (!this.#isFinishing) this.#refuse(new ProtocolError('draining', 'the node is shutting down'));
   }
 
@@ -178,14 +180,14 @@ export class Arrival implements WireEvents {
   }
 
   /**
-   * While the other node waits for the answer, it is told if the engine does not answer, and keeps the session. When it
-   * does not wait any more, only the record can tell.
+   * An engine that has not answered may have written it nevertheless, and the other node would find it there. So only an
+   * answer decides; the other node waits for one as well.
    */
   async #claim(session: string, epoch: number): Promise<boolean> {
     for (;;) {
       const isOurs = await this.#host.claim(session, this.#source, epoch);
       if (isOurs !== undefined) return isOurs;
-      if (!this.#isBroken) throw new ProtocolError('timeout', 'the engine does not answer');
+      if (this.#isCancelled) throw new ProtocolError('draining', 'the node is shutting down');
       await new Promise<void>((resolve) => void setTimeout(resolve, RETRY_MS).unref());
     }
   }

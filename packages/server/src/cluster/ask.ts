@@ -23,6 +23,8 @@ export type Answer =
   | { readonly type: 'silent'; readonly why: string };
 
 export interface AskOptions extends DialOptions {
+  /** @default ANSWER_TIMEOUT_MS */
+  readonly timeoutMs?: number | undefined;
   readonly url: string;
   readonly hello: Uint8Array | string;
   /** Passes on the first message of the owner and everything that follows. Returns what listens from now on. */
@@ -44,6 +46,7 @@ export class Ask {
   #far: ServerWire | undefined;
 
   constructor(options: AskOptions) {
+    const { timeoutMs = ANSWER_TIMEOUT_MS } = options;
     let timer: ReturnType<typeof setTimeout> | undefined;
     this.answer = new Promise((resolve) => {
       this.#settle = (answer) => {
@@ -54,8 +57,8 @@ export class Ask {
       };
     });
     timer = setTimeout(
-      () => this.#giveUp({ type: 'silent', why: `no answer within ${ANSWER_TIMEOUT_MS} ms` }),
-      ANSWER_TIMEOUT_MS,
+      () => this.#giveUp({ type: 'silent', why: `no answer within ${timeoutMs} ms` }),
+      timeoutMs,
     );
     this.#abandonDial = dial(
       options.url,

@@ -72,15 +72,18 @@ export class Departure {
     const { wire, id, epoch } = session;
     const { agents } = this.#host;
     if (isLed !== (wire !== undefined)) return stays('its connection has come or gone');
+    agents?.hold(session);
+    const isQuiet = () => agents?.isQuiet(session) !== false && isCalm(session, agents);
+    if (!(await until(() => session.wire !== wire || isQuiet(), QUIET_MS))) return stays('not quiet');
+    // What the client says from now on is for the other node, so that a client in a hurry does not keep its session here.
+    session.holdInput();
     if (isLed) {
       channel.send({ type: 'hold', session: id });
       const { bytes } = await channel.expect('held');
       const hasAll = () => session.wire !== wire || session.wireBytes.received >= bytes;
       if (!(await until(hasAll, STEP_MS))) return stays('not everything has arrived');
     }
-    agents?.hold(session);
-    const isQuiet = () => agents?.isQuiet(session) !== false && isCalm(session, agents);
-    if (!(await until(() => session.wire !== wire || isQuiet(), QUIET_MS))) return stays('not quiet');
+    if (session.wire !== wire) return stays('its connection has come or gone');
     if (!(await this.#stopReading())) return stays('onSession has not returned');
     if (session.wire !== wire || !isQuiet() || !isMovable(session)) return stays('not quiet');
     session.freeze();
@@ -92,11 +95,7 @@ export class Departure {
       await channel.expect('taken');
       session.hasMoved = true;
     } catch (error) {
-      if (error instanceof MoveRefused) {
-        // It may have written the record although it had no answer.
-        if (error.code === 'timeout') void this.#repair(this.#target.incarnation, epoch);
-        throw error;
-      }
+      if (error instanceof MoveRefused) throw error;
       channel.close();
       session.hasMoved = !(await this.#reclaim());
       if (!session.hasMoved) throw error;
@@ -147,25 +146,6 @@ export class Departure {
       }
     }
     return true;
-  }
-
-  /** The other node does not have the session, whatever the record says. Never rejects. */
-  async #repair(target: string, before: number): Promise<void> {
-    const { incarnation: to, link, recordMs: ttlMs } = this.#host;
-    const session = this.#session;
-    while (!this.#host.isClosed && !session.hasEnded && session.epoch === before) {
-      try {
-        const mine = await link.moveSession(session.id, { from: to, epoch: before, to, ttlMs });
-        const isTheirs = mine.owner === target && mine.epoch === before + 1;
-        const { owner, epoch } = isTheirs
-          ? await link.moveSession(session.id, { from: target, epoch: mine.epoch, to, ttlMs })
-          : mine;
-        if (owner === to) session.epoch = epoch;
-        return;
-      } catch {
-        await new Promise<void>((resolve) => void setTimeout(resolve, RETRY_MS).unref());
-      }
-    }
   }
 
   #explain(error: unknown): DepartureOutcome {

@@ -208,9 +208,9 @@ export class Lead implements WireEvents {
     else if (far !== undefined) this.onClose(far.code, far.reason);
   }
 
-  /** The session goes on here, with what was kept. */
-  handOver(session: ServerEndpoint): void {
-    const held = this.#held ?? [];
+  /** The session goes on here, with what was kept. @param input what was passed on and not handled. */
+  handOver(session: ServerEndpoint, input: readonly (Uint8Array | string)[]): void {
+    const held = [...input, ...(this.#held ?? [])];
     const [near, closed] = [this.#near, this.#nearClosed];
     this.#held = undefined;
     session.attach(near);

@@ -75,6 +75,10 @@ export class Membership {
   get isMember(): boolean {
     return this.#isMember;
   }
+  /** The engine does not answer. */
+  get isStalled(): boolean {
+    return this.#isStalled;
+  }
   /** Nodes that count as alive, this one included. */
   get size(): number {
     return this.#others.size + (this.#isMember ? 1 : 0);

@@ -31,6 +31,8 @@ export interface MovedSession {
   readonly data: string | undefined;
   /** What its new node has to know about it as an agent, as JSON. */
   readonly agent: string | undefined;
+  /** Messages of its connection that nothing has handled. */
+  readonly input: readonly (Uint8Array | string)[];
   /** Messages that `onSession` has not read. */
   readonly unread: readonly ReceivedBody[];
 }
@@ -55,6 +57,7 @@ export function encodeMoved(session: ServerEndpoint, agent: string | undefined, 
       ...[orNull(principal), orNull(agentId), orNull(dataText), orNull(agent)],
     ]),
     core: core.snapshot(now),
+    input: session.input.length === 0 ? undefined : session.input,
     unread: unread.length === 0 ? undefined : unread.map((each) => receivedValues(each as ReceivedMessage)),
   });
 }
@@ -79,8 +82,10 @@ export function decodeMoved(bytes: Uint8Array, limits: Limits): MovedSession {
   if (data !== undefined) assertData(data);
   const agent = list.optional((one) => one.text(Infinity));
   const core = new ValueList([get(fields, 'core')], 'the core').bytes();
+  const input =
+    get(fields, 'input') === undefined ? [] : readInput(new ValueList(get(fields, 'input'), 'the input'));
   const unread = listsOf(get(fields, 'unread'), 'a message', (one) => readReceived(one, limits));
-  return { id, subprotocol, core, principal, agentId, isAnonymous, ip, data, agent, unread };
+  return { id, subprotocol, core, principal, agentId, isAnonymous, ip, data, agent, input, unread };
 }
 
 /** @throws {ProtocolError} `bad_message`, `message_too_large`. */
@@ -95,6 +100,16 @@ function assertData(text: string): void {
 
 function isSubprotocol(name: string): name is Subprotocol {
   return (Object.values(Subprotocol) as readonly string[]).includes(name);
+}
+
+/** WebSocket messages, which are checked when they are handled. */
+function readInput(list: ValueList): (Uint8Array | string)[] {
+  return list.rest((one) => {
+    const value = one.value();
+    if (typeof value === 'string') return value;
+    if (value instanceof Uint8Array) return new Uint8Array(value);
+    throw one.bad('messages');
+  });
 }
 
 /** A message that has arrived. */

@@ -40,6 +40,8 @@ export interface MovesOptions {
   readonly timers: Timers;
   readonly logger: Logger;
   readonly leads: ReadonlySet<Lead>;
+  /** Whether the engine does not answer, as far as is known. */
+  isStalled(): boolean;
   nodes(): Iterable<KnownNode>;
   dialing(target: KnownNode): MoveDialing;
 }
@@ -242,7 +244,7 @@ export class Moves implements DepartureHost {
   }
 
   #look(): void {
-    if (this.#underWay.size >= MAX_DEPARTURES) return;
+    if (this.#underWay.size >= MAX_DEPARTURES || this.#options.isStalled()) return;
     const targets = this.#targets();
     if (targets.length === 0) return;
     const now = systemClock.now();
@@ -336,7 +338,8 @@ export class Moves implements DepartureHost {
   #isLeaving(session: ServerEndpoint): boolean {
     const attempts = this.#attemptsOf(session);
     if (attempts.isUnderWay) return true;
-    const isGoing = this.hasTargets && attempts.next !== Infinity && !isKept(session);
+    const isGoing =
+      this.hasTargets && !this.#options.isStalled() && attempts.next !== Infinity && !isKept(session);
     return session.state === 'suspended' && isGoing;
   }
 

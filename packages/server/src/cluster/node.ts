@@ -37,6 +37,8 @@ export interface ClusterHost {
 
 /** How often a session may have moved while it is looked for. */
 const MAX_HOPS = 3;
+/** How long a node may take to answer that drains, and so has all its clients come back at once, in milliseconds. */
+const DRAINING_TIMEOUT_MS = 3_000;
 /** A client that must try again, in milliseconds. */
 const RETRY_MS = 250;
 const TICK_MS = 1_000;
@@ -86,6 +88,7 @@ export class ClusterNode implements Leader {
       timers: host.options.timers,
       logger: this.#logger,
       leads: this.#leads,
+      isStalled: () => this.#membership.isStalled,
       nodes: () => this.#membership.others,
       dialing: (target) => this.#dialing(target, MOVE_PATH, this.#tickets.issueMove(target.incarnation)),
     });
@@ -323,6 +326,7 @@ export class ClusterNode implements Leader {
       subprotocol,
       headers: { authorization: `${TICKET_SCHEME} ${this.#tickets.issue(owner.incarnation, client)}` },
       tls: clientSide(this.#options.tls),
+      timeoutMs: owner.draining === true ? DRAINING_TIMEOUT_MS : undefined,
       begin: (far) => this.#begin(owner, request, far, release),
     });
     signal.addEventListener('abort', () => ask.abandon(), { once: true });
