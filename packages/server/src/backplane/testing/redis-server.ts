@@ -37,7 +37,7 @@ export async function startRedis(...options: readonly string[]): Promise<RedisSe
   const base = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', ''];
   let child: ChildProcess;
   const begin = async () => {
-    child = spawn(PROGRAM, [...base, '--appendonly', 'no', ...options], { stdio: 'ignore' });
+    child = endingWithThis(spawn(PROGRAM, [...base, '--appendonly', 'no', ...options], { stdio: 'ignore' }));
     await until(port, child);
   };
   await begin();
@@ -62,6 +62,14 @@ export async function startRedis(...options: readonly string[]): Promise<RedisSe
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** A Sentinel that is left over makes replicas of the servers that get its ports next. */
+function endingWithThis(child: ChildProcess): ChildProcess {
+  const end = () => child.kill('SIGKILL');
+  process.once('exit', end);
+  child.once('exit', () => process.off('exit', end));
+  return child;
 }
 
 async function freePort(): Promise<number> {
@@ -113,7 +121,7 @@ export async function startSentinel(name: string, primaryPort: number): Promise<
     `sentinel failover-timeout ${name} 5000`,
   ];
   await writeFile(file, `${lines.join('\n')}\n`);
-  const child = spawn(PROGRAM, [file, '--sentinel'], { stdio: 'ignore' });
+  const child = endingWithThis(spawn(PROGRAM, [file, '--sentinel'], { stdio: 'ignore' }));
   await until(port, child);
   const client = new Redis(port, '127.0.0.1', { maxRetriesPerRequest: null });
   const clients = [client];
