@@ -15,6 +15,10 @@ export { createServer } from './server.js';
 // Clusters
 
 export type {
+  AgentChange,
+  AgentEntry,
+  AgentPut,
+  AgentTable,
   Backplane,
   BackplaneLink,
   ListedNode,
