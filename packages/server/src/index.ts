@@ -15,7 +15,7 @@ export { createServer } from './server.js';
 // Clusters
 
 export type {
-  AgentChange,
+  AgentEntryChange,
   AgentEntry,
   AgentPut,
   AgentTable,

@@ -62,7 +62,7 @@ export interface BackplaneLink {
    * @returns `undefined` if not all changes since then are known any more: the table has to be read again.
    * @throws {ProtocolError} as {@link renew}.
    */
-  changes(after: number): Promise<readonly AgentChange[] | undefined>;
+  changes(after: number): Promise<readonly AgentEntryChange[] | undefined>;
   /**
    * Says for a while which node has a kept reply that has moved.
    *
@@ -152,7 +152,7 @@ export interface AgentTable {
   readonly position: number;
 }
 
-export interface AgentChange {
+export interface AgentEntryChange {
   readonly position: number;
   readonly key: string;
   /** `undefined` if it was removed. */

@@ -1,6 +1,6 @@
 import {
-  type AgentChange,
   type AgentEntry,
+  type AgentEntryChange,
   type AgentPut,
   type AgentTable,
   MAX_CHANGES,
@@ -13,7 +13,7 @@ const PATIENCE_MS = 500;
 /** The agents of a cluster within one process. */
 export class MemoryAgents {
   readonly #agents = new Map<string, AgentEntry>();
-  #log: AgentChange[] = [];
+  #log: AgentEntryChange[] = [];
   #position = 0;
   #waiting: (() => void)[] = [];
 
@@ -33,7 +33,7 @@ export class MemoryAgents {
     return { agents: new Map(this.#agents), position: this.#position };
   }
 
-  async changes(after: number): Promise<readonly AgentChange[] | undefined> {
+  async changes(after: number): Promise<readonly AgentEntryChange[] | undefined> {
     if (after === this.#position) await this.#news();
     const first = this.#position - this.#log.length;
     if (after < first || after > this.#position) return undefined;

@@ -1,5 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
-import { type AgentChange, ENGINE_TIMEOUT_MS, entryOf, MAX_CHANGES } from './backplane.js';
+import { type AgentEntryChange, ENGINE_TIMEOUT_MS, entryOf, MAX_CHANGES } from './backplane.js';
 import type { RedisCommands } from './redis-client.js';
 
 /** How long Redis holds a question for changes, in milliseconds. */
@@ -24,7 +24,7 @@ export class RedisChanges {
    * @returns `'none'` if there was none in time; `undefined` if the next one is not known any more.
    * @throws {ProtocolError} `timeout`, and what the client throws.
    */
-  async read(after: number): Promise<readonly AgentChange[] | 'none' | undefined> {
+  async read(after: number): Promise<readonly AgentEntryChange[] | 'none' | undefined> {
     const question = ['COUNT', String(MAX_CHANGES), 'BLOCK', String(BLOCK_MS), 'STREAMS'];
     const reply = await this.#ask('XREAD', ...question, this.#stream, `${after}-0`);
     if (reply === null || reply === undefined) return 'none';
@@ -78,7 +78,7 @@ function entriesOf(reply: unknown): unknown[] {
 }
 
 /** An entry is its ID and its fields: `k`, the key, `e` and the agent. */
-function changeOf(entry: unknown): AgentChange {
+function changeOf(entry: unknown): AgentEntryChange {
   const [id, fields] = Array.isArray(entry) ? entry : [];
   const [, key, , text] = Array.isArray(fields) ? fields : [];
   return { position: Number.parseInt(String(id), 10), key: String(key), entry: entryOf(String(text)) };

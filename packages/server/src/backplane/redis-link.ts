@@ -1,7 +1,7 @@
 import { isProtocolError, ProtocolError } from '@parlance/protocol';
 import {
-  type AgentChange,
   type AgentEntry,
+  type AgentEntryChange,
   type AgentPut,
   type AgentTable,
   type BackplaneLink,
@@ -127,7 +127,7 @@ export class RedisLink implements BackplaneLink {
     return { agents, position };
   }
 
-  async changes(after: number): Promise<readonly AgentChange[] | undefined> {
+  async changes(after: number): Promise<readonly AgentEntryChange[] | undefined> {
     if (!this.#isChecked) await this.#check(this.#others);
     const { duplicate } = await this.#connected();
     if (duplicate === undefined) await pause(POLL_MS);
@@ -144,10 +144,10 @@ export class RedisLink implements BackplaneLink {
     return await this.#poll(after);
   }
 
-  async #poll(after: number): Promise<readonly AgentChange[] | undefined> {
+  async #poll(after: number): Promise<readonly AgentEntryChange[] | undefined> {
     const fields = listOf(await this.#run(this.#others, CHANGES, this.#agentKeys, String(after)));
     if (fields[0] === 'gap') return undefined;
-    const changes: AgentChange[] = [];
+    const changes: AgentEntryChange[] = [];
     for (let i = 0; i + 2 < fields.length; i += 3) {
       const [position, key = '', text = ''] = fields.slice(i, i + 3);
       changes.push({ position: Number(position), key, entry: entryOf(text) });

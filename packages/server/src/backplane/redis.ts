@@ -5,8 +5,8 @@ import { adaptClient, type IoredisClient, type NodeRedisClient, openClient } fro
 import { RedisLink } from './redis-link.js';
 
 export type {
-  AgentChange,
   AgentEntry,
+  AgentEntryChange,
   AgentPut,
   AgentTable,
   Backplane,

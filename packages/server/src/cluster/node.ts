@@ -1,12 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import type { Logger, ResumeRefusal } from '@parlance/protocol';
-import { type MemoryBudget, newIncarnation, systemClock } from '@parlance/protocol/internal';
+import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Refusal } from '../admission/admission.js';
 import type { Agents } from '../agents/create.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
-import type { ResolvedServerOptions } from '../options.js';
 import { repeat } from '../repeat.js';
 import type { Replies } from '../replies/replies.js';
 import { ClusterMoves } from './cluster-moves.js';

@@ -3,7 +3,7 @@ import { loggable } from '@parlance/protocol/internal';
 import type { Agent } from '../agents/agent.js';
 import type { Cohort, Directory } from '../agents/directory.js';
 import type { RelayTarget } from '../agents/target.js';
-import type { AgentChange, AgentEntry, BackplaneLink } from '../backplane/backplane.js';
+import type { AgentEntry, AgentEntryChange, BackplaneLink } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { keyOf } from '../keys.js';
 import type { RemoteAgent } from './remote-session.js';
@@ -276,7 +276,7 @@ export class Roster implements Cohort {
     for (const key of keys) this.#reconcile(key);
   }
 
-  #apply({ position, key, entry }: AgentChange): void {
+  #apply({ position, key, entry }: AgentEntryChange): void {
     this.#position = position;
     if (entry === undefined) this.#table.delete(key);
     else this.#table.set(key, { entry, position });
