@@ -26,7 +26,7 @@ import { decodeRecord, isTokens, type RecordedBody } from './record.js';
 const MAX_HELD = 3;
 /**
  * Records before the first one that are searched for the beginning of its first character, and how many if the last ones
- * are all empty.
+ * only continue it, or are empty.
  */
 const LOOK_BACK = [8, READ_PARTS] as const;
 const SOME = new Uint8Array(1);
@@ -162,12 +162,17 @@ export async function heldBytes(
     const from = Math.max(0, after - count);
     const records = after === 0 ? [] : ((await log.read(id, from))?.records.slice(0, after - from) ?? []);
     tail = tailOf(records, coder);
-    const last = records.at(-1);
-    const isAllEmpty = tail.length === 0 && last !== undefined && isTokens(last);
-    if (!isAllEmpty || from === 0) break;
+    // Its first byte may be before these records.
+    const isWithin = tail.length >= MAX_HELD || !tail.every(isContinuation) || !records.every(isTokens);
+    if (isWithin || from === 0) break;
   }
   const length = incompleteLength(tail);
   return length === 0 ? undefined : tail.slice(-length);
+}
+
+/** Whether a byte continues a character in UTF-8. */
+function isContinuation(byte: number): boolean {
+  return (byte & 0xc0) === 0x80;
 }
 
 /** The last bytes of the token parts that `records` end in. */
