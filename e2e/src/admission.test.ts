@@ -516,10 +516,10 @@ describe('attempts of an address', () => {
     expect(await upgradeStatus(url, from('203.0.113.2'))).toBe(101);
   });
 
-  it('with an unusable identity are refused, without other effects', async () => {
+  it('with an unusable identity are a failure of the server, without other effects', async () => {
     const identities = [{ principal: 'u1', agentId: { call: () => 1 } }, 7, { principal: Symbol('u1') }];
     const { url } = await peers.serve({ authenticate: () => identities.shift() as never });
-    for (let i = 0; i < 3; i++) expect((await refusalOf(url)).closeCode).toBe(CloseCode.UNAUTHENTICATED);
+    for (let i = 0; i < 3; i++) expect((await refusalOf(url)).closeCode).toBe(CloseCode.INTERNAL);
   });
 });
 
