@@ -32,6 +32,14 @@ describe('a part', () => {
     { bytes: 'x' },
     { json: 1, more: 2 },
     new Date(0),
+    new Uint8Array([0, 104, 105]).buffer,
+    new Uint16Array([26729]),
+    new DataView(new Uint8Array([0, 104, 105]).buffer, 1),
+    Object.create(null) as object,
+    { toJSON: () => ({}) },
+    new (class {
+      field = undefined;
+    })(),
   ];
   it('is sent as a body is', async () => {
     for (const body of bodies) {
@@ -56,6 +64,12 @@ describe('a part', () => {
     Symbol('a'),
     1n,
     { json: undefined },
+    new Map([[1, 2]]),
+    new Set([1]),
+    Object.assign(new Error('x'), { code: 5 }),
+    new Blob(['abc']),
+    /a/,
+    { json: new Map() },
     Promise.resolve(1),
     (async function* () {})(),
   ])('has to have a JSON form: case %#', (value) => {

@@ -1,7 +1,7 @@
 import { ProtocolError } from '../../base/errors.js';
 import type { CodedBody } from '../../codec/body.js';
 import type { BodyCoder } from '../../codec/coder.js';
-import { type EncodeOptions, encodeContent, type Part, toJson } from './part.js';
+import { bytesOf, type EncodeOptions, encodeContent, type Part, toJson } from './part.js';
 
 /** The parts of replies; a page loads this with its first request. */
 
@@ -41,13 +41,15 @@ export function encodePart(
 /** @throws {ProtocolError} `invalid_argument` if it is not a part or has no JSON form. */
 function partContent(part: Part): PartContent {
   if (typeof part === 'string') return { text: part };
-  if (part instanceof Uint8Array) return { bytes: part };
+  const bytes = bytesOf(part);
+  if (bytes !== undefined) return { bytes };
   if (typeof part !== 'object' || part === null) return jsonOf(part);
   if (Symbol.asyncIterator in part || ('then' in part && typeof part.then === 'function')) {
     throw new ProtocolError('invalid_argument', 'a generator or a promise is not a part of a reply');
   }
   if (isForm(part, 'text') && typeof part.text === 'string') return { text: part.text };
-  if (isForm(part, 'bytes') && part.bytes instanceof Uint8Array) return { bytes: part.bytes };
+  const form = isForm(part, 'bytes') ? bytesOf(part.bytes) : undefined;
+  if (form !== undefined) return { bytes: form };
   if (isForm(part, 'tokens') && areTokens(part.tokens)) return { tokens: part.tokens };
   return jsonOf(isForm(part, 'json') ? part.json : part);
 }

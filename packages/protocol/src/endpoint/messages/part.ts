@@ -5,8 +5,8 @@ import type { BodyCoder } from '../../codec/coder.js';
 import type { BodyToSend } from '../../link/link.js';
 
 /**
- * The content of a message or request: a string is text, a `Uint8Array` is bytes, any other value is sent as
- * JSON.
+ * The content of a message or request: a string is text; an `ArrayBuffer`, a typed array and a `DataView` are bytes; any
+ * other value is sent as JSON. What JSON would make an empty object of, such as a `Map`, a `Blob` or an `Error`, is refused.
  */
 export type Body = string | Uint8Array | object | number | boolean | null;
 
@@ -63,7 +63,14 @@ export function encodeBody(
  * @throws {ProtocolError} `invalid_argument` if it has no JSON form.
  */
 export function contentOf(body: Body): string | Uint8Array {
-  return typeof body === 'string' || body instanceof Uint8Array ? body : toJson(body);
+  return typeof body === 'string' ? body : (bytesOf(body) ?? toJson(body));
+}
+
+/** The bytes of a buffer or a view; `undefined` for any other value. */
+export function bytesOf(value: unknown): Uint8Array | undefined {
+  if (value instanceof Uint8Array) return value;
+  if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+  return value instanceof ArrayBuffer ? new Uint8Array(value) : undefined;
 }
 
 /** As {@link encodeBody}, without an agent. */
@@ -95,12 +102,25 @@ export function toJson(value: unknown): string {
       { cause },
     );
   }
-  if (text === undefined) {
-    const what = value === undefined ? 'undefined' : `a ${typeof value}`;
+  if (text === undefined || isLost(value, text)) {
+    const what = value === undefined ? 'undefined' : `a ${nameOf(value)}`;
     throw new ProtocolError(
       'invalid_argument',
       `${what} has no JSON form; expected a string, bytes or a JSON value`,
     );
   }
   return text;
+}
+
+/** Whether JSON keeps nothing of a value that is not a plain object and does not say itself how it is written. */
+function isLost(value: unknown, text: string): boolean {
+  if (typeof value !== 'object' || value === null || 'toJSON' in value) return false;
+  if (value instanceof Error) return true;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;
+  return text === '{}' && !isPlain && Object.keys(value).length === 0;
+}
+
+function nameOf(value: unknown): string {
+  return typeof value === 'object' ? (value?.constructor?.name ?? 'value') : typeof value;
 }
