@@ -95,12 +95,14 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     timestamp: TIMESTAMP,
     payload: { expiresAt: TIMESTAMP + 3_600_000 },
   });
-  const goAway = encodeControl({
-    type: 'GOAWAY',
-    sessionId: SESSION_ID,
-    timestamp: TIMESTAMP,
-    payload: { retryAfterMs: 2_750, deadline: TIMESTAMP + 30_000 },
-  });
+  const [goAway, goAwayMove] = [undefined, true].map((move) =>
+    encodeControl({
+      type: 'GOAWAY',
+      sessionId: SESSION_ID,
+      timestamp: TIMESTAMP,
+      payload: { retryAfterMs: 2_750, deadline: TIMESTAMP + 30_000, move },
+    }),
+  ) as [Uint8Array, Uint8Array];
   const ready = encodeControl({
     type: 'READY',
     sessionId: SESSION_ID,
@@ -126,7 +128,7 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     payload: acceptPayload,
   });
   const [rebuildHello, rebuildAccept] = rebuildMaps(HELLO, acceptPayload);
-  for (const bytes of [hello, ping, close, reject, auth, goAway, accept]) decodeControl(bytes);
+  for (const bytes of [hello, ping, close, reject, auth, goAway, goAwayMove, accept]) decodeControl(bytes);
 
   const m2m = encodeM2M(CHAT);
   expect(decodeM2M(m2m).json, CHAT);
@@ -168,6 +170,7 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     ['example reject', hex(reject)],
     ['example auth', hex(auth)],
     ['example goaway', hex(goAway)],
+    ['example goaway-move', hex(goAwayMove)],
     ['example ready', hex(ready)],
     ['example rebuild-hello', hex(rebuildHello)],
     ['example rebuild-accept', hex(rebuildAccept)],

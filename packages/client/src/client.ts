@@ -214,6 +214,7 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
       avp,
       ...(await parts.defaults({ ...options, extensions })),
       rebuilds: takeUp !== undefined,
+      moves: true,
       isLoaded: (codec, encoding) =>
         entry === undefined
           ? !loader.isLazy || loader.isReady(codec, encoding)
@@ -288,6 +289,7 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
         renewal.stop();
         dialer.retryLater(retryAfterMs);
       },
+      moveWithin: (withinMs) => dialer.moveWithin(withinMs),
       onEnded(error) {
         release();
         reject(error ?? new ProtocolError('session_closed', 'closed while connecting'));

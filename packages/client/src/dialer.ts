@@ -28,7 +28,7 @@ export interface DialerOptions {
 }
 
 export interface DialingSession extends Crashable {
-  /** There is no connection, and the session needs one. */
+  /** The session needs a connection: it has none, or shall leave its present one for it. */
   readonly needsWire: boolean;
   /** The server has accepted a session before, so a failed attempt is repeated. */
   readonly isAccepted: boolean;
@@ -40,12 +40,13 @@ export interface DialingSession extends Crashable {
   abort(error: ProtocolError): void;
 }
 
-/** Opens the connections of one client, one at a time, and repeats attempts that fail. */
+/** Opens the connections of one client, one at a time, beside the one in use if asked to, and repeats attempts that fail. */
 export class Dialer {
   readonly #options: DialerOptions;
   /** The connection that is being opened. */
   #dialing: Wire | undefined;
   #cancelRetry: (() => void) | undefined;
+  #cancelMove: (() => void) | undefined;
   #isStopped = false;
   /** The server asked to wait, so signs of life do not shorten the wait. */
   #isAskedToWait = false;
@@ -100,6 +101,12 @@ export class Dialer {
     this.#cancelRetry = clock.after(delay, () => this.#retry());
   }
 
+  /** Opens another connection beside the present one within so many milliseconds. */
+  moveWithin(ms: number): void {
+    this.#cancelMove?.();
+    this.#cancelMove = this.#options.clock.after(Math.random() * ms, () => this.#retry());
+  }
+
   /** Makes the next attempt now, if one is waiting. */
   retryNow(): void {
     if (this.#cancelRetry !== undefined) this.#retry();
@@ -120,6 +127,7 @@ export class Dialer {
   stop(): void {
     this.#isStopped = true;
     this.#cancelRetry?.();
+    this.#cancelMove?.();
     const unwanted = this.#dialing;
     this.#dialing = undefined;
     unwanted?.close(CloseCode.NORMAL, '');

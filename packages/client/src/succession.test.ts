@@ -64,6 +64,7 @@ async function setUp({ extensions = OPTIONS.capabilities.extensions }: { extensi
     onReady: () => reported.push('ready'),
     onState: () => {},
     onWireLost: () => reported.push('wire lost'),
+    moveWithin: (withinMs) => reported.push(`move within ${withinMs}`),
     onEnded: () => reported.push('ended'),
   });
   /** Opens a connection to a server without sessions. The codecs are not loaded yet. */

@@ -10,6 +10,7 @@ import type {
   SessionStats,
 } from '@parlance/protocol';
 import {
+  CloseCode,
   CloseReason,
   type EndpointOptions,
   guard,
@@ -45,6 +46,8 @@ export interface SuccessionOptions {
   readonly onState: (state: SessionState) => void;
   /** Another connection is needed. @param retryAfterMs how long the server asked to wait, else 0. */
   readonly onWireLost: (retryAfterMs: number) => void;
+  /** Another connection is needed within so many milliseconds, while the present one goes on. */
+  readonly moveWithin: (withinMs: number) => void;
   /** Keeps what the next page needs to take the session up. @default nothing is kept */
   readonly takeUp?: TakeUp | undefined;
   /** No session follows any more. */
@@ -56,6 +59,9 @@ export interface SuccessionOptions {
  * was left in order, so that its reader misses nothing, or `restart` after a lost one.
  */
 type Continuation = 'retry' | 'continue' | 'restart';
+
+/** Connections that may bring a session back to the same server that drains. */
+const MAX_MOVES = 5;
 
 /** The successive sessions of one client, as one session of its application. */
 export class Succession implements UserSessionHost, DialingSession, Sweepable {
@@ -84,6 +90,13 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   /** GOAWAY that came before the present session was ready. */
   #goAway: GoAwayPayload | undefined;
   #departure: Departure | undefined;
+  /** The session shall go on over another connection, which is not open yet. */
+  #isMoving = false;
+  /** The connection that the session has left for another one, until that has resumed it. */
+  #left: Wire | undefined;
+  /** How often a server that ends at {@link #deadline} has asked to move. */
+  #moves = 0;
+  #deadline = 0;
   /** Proves to the server that the next session is of the same client as the one before. */
   #proof: Ticket | undefined;
 
@@ -164,12 +177,18 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   // --- as the owner of connections
 
   get needsWire(): boolean {
-    return !this.#hasEnded && this.#options.takeUp?.isAway !== true && this.#current.wire === undefined;
+    const needsAny = this.#isMoving || this.#current.wire === undefined;
+    return needsAny && !this.#hasEnded && this.#options.takeUp?.isAway !== true;
   }
   get isAccepted(): boolean {
     return this.#isAccepted;
   }
   handleConnected(wire: Wire, token: string | undefined): void {
+    this.#closeLeft();
+    this.#isMoving = false;
+    this.#left = this.#current.wire;
+    // Nothing more is read from it, and HELLO states what has arrived.
+    if (this.#left !== undefined) this.#current.handleDisconnected(CloseCode.ABNORMAL, '');
     this.#current.handleConnected(wire, token);
   }
   handleMessage(data: Uint8Array | string, wire: Wire): void {
@@ -191,6 +210,24 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#current.crash(error);
   }
 
+  // --- one connection after the other
+
+  #move({ deadline, retryAfterMs }: GoAwayPayload): void {
+    if (deadline !== this.#deadline) this.#moves = 0;
+    this.#deadline = deadline;
+    if (this.#isMoving) return;
+    if (++this.#moves > MAX_MOVES)
+      return this.logger.warn({ event: 'session.stuck' }, 'cannot leave its server');
+    this.#isMoving = true;
+    this.#options.moveWithin(retryAfterMs);
+  }
+
+  /** For a server that has not noticed that the session moves, the connection is only lost. */
+  #closeLeft(): void {
+    this.#left?.close(CloseCode.TIMEOUT, '');
+    this.#left = undefined;
+  }
+
   // --- one session after the other
 
   #begin(): ClientEndpoint {
@@ -206,8 +243,9 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
       onReady: () => this.#handleReady(),
       onNotify: (name, event) => this.#handleNotification(name, event),
       onGoAway: (goAway) => {
+        if (goAway.move) this.#move(goAway);
         // Until the session is ready, the departure is that of the session before it.
-        if (this.#current.isReady) this.#departure ??= new Departure(goAway);
+        else if (this.#current.isReady) this.#departure ??= new Departure(goAway);
         else this.#goAway = goAway;
       },
       onSuperseded: (accept) => {
@@ -238,6 +276,9 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   }
 
   #handleState(state: SessionState): void {
+    if (state !== 'suspended') this.#closeLeft();
+    // The server of a resumed session says again that it drains, or another one has it.
+    if (state === 'established' && this.#reportedState === 'suspended') this.#departure = undefined;
     if (state !== 'closed') this.#isClosing = state === 'closing';
     if (this.#isClosing && this.#departure !== undefined) this.#departure.isClosing = true;
     if (state !== 'closed' || this.#continuation === undefined) this.#reportState(state);

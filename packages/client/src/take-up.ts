@@ -151,10 +151,16 @@ export class TakeUp {
   /** Something has happened to the present session. */
   handleApplied(core: SessionCore): void {
     this.#core = core;
-    if (this.#isOver || this.isAway || core.state !== 'established') return;
+    if (this.#isOver || this.isAway) return;
     const { ticket } = core;
-    if (ticket === undefined) return this.#giveUp();
     const written = this.#written;
+    if (core.state !== 'established') {
+      // The present connection went on until the next one was open, and what it brought was written.
+      const isStale = ticket !== undefined && written !== undefined && ticket.attempt > written.attempt;
+      if (isStale && ticket.sessionId === written.sessionId) void this.#write(ticket, false);
+      return;
+    }
+    if (ticket === undefined) return this.#giveUp();
     if (this.#lock?.sessionId !== ticket.sessionId) this.#takeLock(ticket.sessionId, LOCK_WAIT_MS);
     if (ticket.sessionId !== written?.sessionId || ticket.token !== written.token)
       void this.#write(ticket, false);

@@ -14,7 +14,8 @@ export { resolveBatchOptions, type ResolvedBatchOptions } from './endpoint/reque
 
 export { AgreementCache } from './control/agreement.js';
 export type { EndpointOptions } from './endpoint/endpoint-options.js';
-export { Endpoint, endpointOf } from './endpoint/endpoint.js';
+export { Endpoint } from './endpoint/endpoint.js';
+export { endpointOf } from './endpoint/endpoint-of.js';
 export { Listeners } from './endpoint/listeners.js';
 export { type Mailbox, type Received, SessionMailbox } from './endpoint/messages/mailbox.js';
 export type { Outbound } from './endpoint/outbound.js';
@@ -28,7 +29,9 @@ export { incarnationOf, newIncarnation, newSessionId } from './session/random-id
 // Sessions that move to another process
 
 export { createServerSession, restoreSession } from './session/create-server.js';
-export { SNAPSHOT_FORMAT } from './session/snapshot.js';
+export { decodeSnapshot, encodeSnapshot, MAX_SNAPSHOT_SIZE, SNAPSHOT_FORMAT } from './session/snapshot.js';
+export { listsOf, orNull, trimmed, ValueList } from './base/value-list.js';
+export { ReceivedMessage } from './endpoint/messages/message.js';
 export type { ServerSessionCore } from './session/types.js';
 
 // Clocks and timers

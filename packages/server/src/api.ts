@@ -1,8 +1,9 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
-import type { AsyncDisposal, Session } from '@parlance/protocol';
+import type { AsyncDisposal } from '@parlance/protocol';
 import type { RelayStats } from './agents/transit.js';
 import type { DrainOptions, DrainResult } from './drain.js';
 import type { ListenOptions } from './http/listener.js';
+import type { ServerSession } from './served-session.js';
 
 /** The server as an application sees it. */
 
@@ -15,7 +16,7 @@ export interface Listening {
 
 export interface Server extends AsyncDisposal {
   /** Established sessions, by ID. */
-  readonly sessions: ReadonlyMap<string, Session>;
+  readonly sessions: ReadonlyMap<string, ServerSession>;
   /** Counts of the messages and requests relayed between agents; all 0 without agents. */
   relayStats(): RelayStats;
   /**

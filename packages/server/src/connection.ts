@@ -1,32 +1,17 @@
+import { type HelloPayload, ProtocolError, type Subprotocol } from '@parlance/protocol';
 import {
-  createSession,
-  type HelloPayload,
-  type Limits,
-  type Logger,
-  ProtocolError,
-  type RequestHandler,
-  type SessionCore,
-  type SessionOptions,
-  type Subprotocol,
-} from '@parlance/protocol';
-import {
-  type Clock,
   type Crashable,
-  type EndpointOptions,
-  type EventRoute,
+  createServerSession,
   guard,
-  type MemoryBudget,
-  type ReplyKeeper,
+  type ServerSessionCore,
   type SessionMemory,
   systemClock,
   type Wire,
 } from '@parlance/protocol/internal';
 import type { Refusal } from './admission/admission.js';
 import { countedPrincipal } from './admission/authentication.js';
-import { Handshake, type HandshakeEvents, type HandshakeHost } from './admission/handshake.js';
+import { Handshake, type HandshakeEvents } from './admission/handshake.js';
 import { renew } from './admission/renewal.js';
-import { RelayScan } from './agents/relay-scan.js';
-import { Scanner } from './agents/scan.js';
 import type { Lead } from './cluster/lead.js';
 import { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
@@ -35,34 +20,7 @@ import { FREE_UNFINISHED, isOverlong, UnfinishedMessage } from './http/unfinishe
 import type { Peer } from './http/upgrade.js';
 import { type ServerWire, terminateSoon, type WireEvents } from './http/ws.js';
 import { LoopQueue } from './loop-queue.js';
-import type { LoopShares } from './loop-shares.js';
-
-/** What a connection needs from its server. */
-export interface ConnectionHost extends HandshakeHost {
-  /** Options that the cores of all sessions share. */
-  sessionOptions(subprotocol: Subprotocol): SessionOptions;
-  readonly onRequest: RequestHandler | undefined;
-  /** The memory of all sessions together. */
-  readonly memory: MemoryBudget;
-  /** The time of the event loop. */
-  readonly loop: LoopShares;
-  /** The HELLO has arrived: from now on the client waits for the server. */
-  onHello(session: ServerEndpoint): void;
-  /** A session that was admitted is over. */
-  release(address: string, principal: string | undefined): void;
-  /** The connection that `own` began on is led to another node. */
-  onLed(own: ServerEndpoint): void;
-  /** Keeps replies. */
-  readonly keeper: ReplyKeeper;
-  /** The route of events for other sessions and for kept replies; `undefined` without both. */
-  routeOf(session: ServerEndpoint): EventRoute | undefined;
-  /** The session is established and may be handed to the application. */
-  onReady(session: ServerEndpoint): void;
-  /** The session has lost its connection; another one may resume it. */
-  onWireLost(session: ServerEndpoint): void;
-  /** The session is over. */
-  onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void;
-}
+import { type ConnectionHost, SessionSettings } from './session-settings.js';
 
 /** What a connection feeds: a session of this server, or a lead to another node's. */
 interface Target extends Crashable {
@@ -86,16 +44,15 @@ const UNTIMED_UNFINISHED = 64 * 1024;
  * There is one per connection, so keep it small: shared values are read from the host, event handlers are prototype
  * methods, and what only the handshake or a long message needs exists only that long.
  */
-export class Connection implements EndpointOptions, WireEvents, HandshakeEvents {
-  readonly role = 'server';
-  readonly core: SessionCore;
+export class Connection extends SessionSettings implements WireEvents, HandshakeEvents {
+  readonly core: ServerSessionCore;
   /** The session that began here; another connection may resume it. */
   readonly session: ServerEndpoint;
-  readonly #host: ConnectionHost;
+  protected readonly host: ConnectionHost;
   readonly #wire: ServerWire;
   readonly #ip: string;
   readonly #meter: SocketMeter;
-  readonly #queue: LoopQueue;
+  protected readonly queue: LoopQueue;
   /** The session that this connection feeds: its own, or the one that it has resumed, here or at another node. */
   #target: Target;
   #handshake: Handshake | undefined;
@@ -119,14 +76,16 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
     subprotocol: Subprotocol,
     refusal: Refusal | undefined,
   ) {
-    this.#host = host;
+    super();
+    this.host = host;
     this.#wire = wire;
     this.#ip = peer.ip;
     // Before authentication only the address is known.
-    this.#queue = new LoopQueue(host.loop, wire, `address ${addressKey(peer.ip)}`);
+    this.queue = new LoopQueue(host.loop, wire, `address ${addressKey(peer.ip)}`);
     this.#meter = new SocketMeter(peer.request.socket, host.options.limits);
-    this.core = createSession(host.sessionOptions(subprotocol));
+    this.core = createServerSession(host.sessionOptions(subprotocol));
     this.session = new ServerEndpoint(this);
+    this.session.ip = peer.ip;
     this.#target = this.session;
     const handshake = new Handshake(host, this.session, wire, subprotocol, peer, this);
     this.#handshake = handshake;
@@ -135,62 +94,13 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
     if (refusal !== undefined) guard(this.session, () => handshake.refuse(refusal));
   }
 
-  // --- options of the session
-
-  get clock(): Clock {
-    return systemClock;
-  }
-  get limits(): Limits {
-    return this.#host.options.limits;
-  }
-  get memory(): MemoryBudget {
-    return this.#host.memory;
-  }
-  get maxAssembledSize(): number {
-    return this.#host.options.maxAssembledSize;
-  }
-  get yield(): () => Promise<void> {
-    return () => this.#queue.next();
-  }
-  get takesMessages(): boolean {
-    return this.#host.options.onSession !== undefined;
-  }
-  get onRequest(): RequestHandler | undefined {
-    return this.#host.onRequest;
-  }
-  get batch(): EndpointOptions['batch'] {
-    return this.#host.options.batch;
-  }
-  get security(): EndpointOptions['security'] {
-    return this.#host.options.security;
-  }
-  get keeper(): ReplyKeeper {
-    return this.#host.keeper;
-  }
-  get createScanner(): EndpointOptions['createScanner'] {
-    const { scan, logger } = this.#host.options;
-    return scan && ((host) => new Scanner(scan, host, logger));
-  }
-  get transfers(): EndpointOptions['transfers'] {
-    return this.#host.options.transfers;
-  }
-  get logger(): Logger {
-    return this.#host.options.logger;
-  }
-  get route(): EventRoute | undefined {
-    const { session } = this;
-    const route = this.#host.routeOf(session);
-    const scanner = session.scanner as Scanner | undefined;
-    return route && scanner ? new RelayScan(route, scanner, session) : route;
-  }
-
   // --- events of the wire
 
   onData(size: number): void {
     this.#unfinishedBytes += size;
     if (this.#unfinishedBytes <= UNTIMED_UNFINISHED || this.#isCutOff) return;
     guard(this.#target, () => {
-      this.#queue.enterReading(systemClock.now());
+      this.queue.enterReading(systemClock.now());
       if (this.#unfinishedBytes > (this.#unfinished?.charged ?? FREE_UNFINISHED)) this.#chargeUnfinished();
     });
   }
@@ -219,8 +129,8 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
     this.#unfinishedBytes = 0;
     if (this.#unfinished !== undefined) this.#releaseUnfinished();
     const now = systemClock.now();
-    if (this.#queue.enter(now)) this.#handle(data, size, now);
-    else this.#queue.push(() => this.#handle(data, size, systemClock.now()));
+    if (this.queue.enter(now)) this.#handle(data, size, now);
+    else this.queue.push(() => this.#handle(data, size, systemClock.now()));
   }
 
   #handle(data: Uint8Array | string, size: number, now: number): void {
@@ -249,8 +159,8 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
 
   onClose(code: number, reason: string): void {
     // Messages that arrived before the close are handled before it.
-    if (this.#queue.isEmpty) this.#handleClosed(code, reason);
-    else this.#queue.push(() => this.#handleClosed(code, reason));
+    if (this.queue.isEmpty) this.#handleClosed(code, reason);
+    else this.queue.push(() => this.#handleClosed(code, reason));
   }
 
   #handleClosed(code: number, reason: string): void {
@@ -262,7 +172,7 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
 
   /** The session can outlive its connection, and the connection can carry another session. */
   #leaveLoop(): void {
-    if (this.#isClosed && this.#isOver) this.#queue.close();
+    if (this.#isClosed && this.#isOver) this.queue.close();
   }
 
   onFault(error: unknown): void {
@@ -283,7 +193,7 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
   }
 
   onIdentified(principal: string | undefined): void {
-    this.#queue.assign(principal === undefined ? undefined : `principal ${principal}`);
+    this.queue.assign(principal === undefined ? undefined : `principal ${principal}`);
   }
 
   onResumed(session: ServerEndpoint): void {
@@ -292,7 +202,10 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
 
   onLed(lead: Lead): void {
     this.#abandonOwn(lead);
-    this.#host.onLed(this.session);
+    lead.onHandedOver = (session) => {
+      this.#target = session;
+    };
+    this.host.onLed(this.session);
   }
 
   #abandonOwn(target: Target): void {
@@ -311,34 +224,34 @@ export class Connection implements EndpointOptions, WireEvents, HandshakeEvents 
   // --- events of the session
 
   onHello({ hello }: { readonly hello: HelloPayload }): void {
-    this.#host.onHello(this.session);
+    this.host.onHello(this.session);
     this.#handshake?.answer(hello).catch((error: unknown) => this.#target.crash(error));
   }
 
   onAuth(token: string): void {
-    renew(this.session, token, this.#host.options).catch((error: unknown) => this.#target.crash(error));
+    renew(this.session, token, this.host.options).catch((error: unknown) => this.#target.crash(error));
   }
 
   onReady(): void {
     this.#endHandshake();
-    this.#host.onReady(this.session);
+    this.host.onReady(this.session);
   }
 
   onWireLost(): void {
-    this.#host.onWireLost(this.session);
+    this.host.onWireLost(this.session);
   }
 
   onEnded(error: ProtocolError | undefined): void {
     const { session } = this;
-    const { options } = this.#host;
+    const { options } = this.host;
     const handshake = this.#handshake;
     this.#endHandshake();
     try {
       if (session.core.negotiated === undefined) handshake?.fail(error);
       if (this.#isAdmitted)
-        this.#host.release(addressKey(this.#ip), countedPrincipal(session.principal, options));
+        this.host.release(addressKey(this.#ip), countedPrincipal(session.principal, options));
     } finally {
-      this.#host.onEnded(session, error);
+      this.host.onEnded(session, error);
       this.#isOver = true;
       this.#leaveLoop();
     }

@@ -1,6 +1,7 @@
-import { CloseCode, CloseReason, type GoAwayPayload, ProtocolError } from '@parlance/protocol';
+import { CloseCode, CloseReason, Extension, type GoAwayPayload, ProtocolError } from '@parlance/protocol';
 import { assertOptions } from '@parlance/protocol/internal';
 import type { Refusal } from './admission/admission.js';
+import type { Moves } from './cluster/moves.js';
 import type { ServerEndpoint } from './endpoint.js';
 import type { Replies } from './replies/replies.js';
 
@@ -52,6 +53,9 @@ export function drainingRefusal(returnWithinMs: number): Refusal {
   };
 }
 
+/** How long sessions without a connection may take to go to other nodes after the deadline, in milliseconds. */
+const PARK_MS = 10_000;
+
 /** The outcome of a drain. */
 export interface DrainResult {
   /** Sessions that ended by themselves. */
@@ -60,6 +64,8 @@ export interface DrainResult {
   readonly interrupted: number;
   /** Sessions that were without a connection at the deadline. */
   readonly lost: number;
+  /** Sessions that other nodes of the cluster go on with; `undefined` without a cluster. */
+  readonly moved?: number | undefined;
 }
 
 /** Sends GOAWAY to every session and waits for them to end; closes those that are left at the deadline. */
@@ -69,15 +75,21 @@ export class Drain {
   readonly #replies: Pick<Replies, 'running' | 'stopAll'>;
   readonly #goAway: (retryAfterMs: number) => GoAwayPayload;
   readonly #returnWithinMs: number;
+  readonly #moves: Pick<Moves, 'hasTargets' | 'parkAll'> | undefined;
   #onEmpty: (() => void) | undefined;
 
-  /** @param deadline Unix milliseconds. */
+  /**
+   * @param deadline Unix milliseconds.
+   * @param moves `undefined` without a cluster.
+   */
   constructor(
     sessions: ReadonlyMap<string, ServerEndpoint>,
     replies: Pick<Replies, 'running' | 'stopAll'>,
     returnWithinMs: number,
     deadline: number,
+    moves?: Pick<Moves, 'hasTargets' | 'parkAll'>,
   ) {
+    this.#moves = moves;
     this.#sessions = sessions;
     this.#replies = replies;
     this.#returnWithinMs = returnWithinMs;
@@ -93,20 +105,27 @@ export class Drain {
     return this.#sessions.size === 0 && this.#replies.running === 0;
   }
 
-  async run(timeoutMs: number): Promise<DrainResult> {
+  /** @param isAnnounced resolves when other nodes know, and this one knows them. */
+  async run(timeoutMs: number, isAnnounced?: Promise<void>): Promise<DrainResult> {
+    if (isAnnounced !== undefined) await isAnnounced;
     const sessions = [...this.#sessions.values()];
-    for (const session of sessions) session.sendGoAway(this.#goAway(returnDelay(this.#returnWithinMs)));
+    for (const session of sessions) this.#sayFarewell(session);
     await this.#emptyWithin(timeoutMs);
+    if (!this.#isEmpty) await this.#moves?.parkAll(PARK_MS);
+    const moved = this.#moves && sessions.filter(({ hasMoved }) => hasMoved).length;
     const left = [...this.#sessions.values()];
     this.#replies.stopAll(new ProtocolError('draining', 'the server was drained'));
     const result = {
-      left: sessions.length - left.length,
+      left: sessions.length - left.length - (moved ?? 0),
       interrupted: left.filter(({ state, core }) => state !== 'suspended' && core.channel.openStreams > 0)
         .length,
       lost: left.filter(({ state }) => state === 'suspended').length,
+      ...(moved === undefined ? {} : { moved }),
     };
     await Promise.all(
       left.map((session) => {
+        // A client that was not asked to leave begins no other session when it is closed.
+        if (!session.hasFarewell) session.sendGoAway(this.#goAway(returnDelay(this.#returnWithinMs)));
         if (session.hasWire) return session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server was drained');
         // Too late to resume it; a client that tries is told that it is gone.
         session.abort(new ProtocolError('draining', 'the server was drained'));
@@ -114,6 +133,15 @@ export class Drain {
       }),
     );
     return result;
+  }
+
+  /** A session that another node leads here goes on there, and so does one without a connection: its client need not know. */
+  #sayFarewell(session: ServerEndpoint): void {
+    const isMoving = this.#moves?.hasTargets === true;
+    if (isMoving && (session.ledBy !== undefined || !session.hasWire)) return;
+    const goAway = this.#goAway(returnDelay(this.#returnWithinMs));
+    const comesBack = isMoving && session.negotiated.extensions[Extension.MOVE] !== undefined;
+    session.sendGoAway(comesBack ? { ...goAway, move: true } : goAway);
   }
 
   #emptyWithin(timeoutMs: number): Promise<void> {

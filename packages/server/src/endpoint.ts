@@ -7,11 +7,53 @@ import {
   type ResumeOffer,
   type SessionCore,
 } from '@parlance/protocol';
-import { type BodyCoder, Endpoint, guard, type OwnHandler, type Wire } from '@parlance/protocol/internal';
+import {
+  type BodyCoder,
+  Endpoint,
+  guard,
+  type Outbound,
+  type OwnHandler,
+  type ServerSessionCore,
+  type Wire,
+} from '@parlance/protocol/internal';
 import { longestMessage } from './http/unfinished-message.js';
+import { MovableMailbox } from './movable-mailbox.js';
+import { encodeData, ServedSession, type ServedSessionHost, type ServerSession } from './served-session.js';
+
+/** Bytes of WebSocket messages on the present connection. */
+export interface WireBytes {
+  readonly received: number;
+  readonly sent: number;
+}
 
 /** The endpoint of a server: what its connection and other sessions ask of it. */
-export class ServerEndpoint extends Endpoint {
+export class ServerEndpoint extends Endpoint implements ServedSessionHost {
+  /** Every core that has the role of a server is one. */
+  declare readonly core: ServerSessionCore;
+  declare readonly session: ServerSession;
+  /** The address of the client that the session counts for. */
+  ip = '';
+  /** The node that leads the present connection here. */
+  ledBy: string | undefined;
+  /** How often the session has gone to another node, as far as its record says. */
+  epoch = 0;
+  isMoved = false;
+  /** The session goes on at another node. */
+  hasMoved = false;
+  /** The client was asked to leave, and not to come back with this session. */
+  hasFarewell = false;
+  /** `onSession` has not returned. */
+  running: Promise<void> | undefined;
+  /** `onSession` was asked to return. */
+  isStopped = false;
+  /** Bytes before the present connection. */
+  #before: WireBytes = { received: 0, sent: 0 };
+  #data: string | undefined;
+  #controller: AbortController | undefined;
+  /** A snapshot was taken: nothing changes until it is known who goes on with it. */
+  #isFrozen = false;
+  /** How the connection was lost meanwhile. */
+  #lost: { readonly code: number; readonly reason: string } | undefined;
   /** Bodies of this session that wait to be written to other sessions. */
   relayed = 0;
   /** Another node would code what this session is sent; its own does. */
@@ -19,6 +61,10 @@ export class ServerEndpoint extends Endpoint {
   /** Nothing but its resume token tells who the client is, as the server has no `authenticate`. */
   isAnonymous = false;
   #isAbandoned = false;
+
+  protected override createSession(): ServerSession {
+    return new ServedSession(this);
+  }
 
   /** The principal and the address whose shares of the process's memory the session uses. */
   set memoryKeys(keys: readonly string[]) {
@@ -50,8 +96,11 @@ export class ServerEndpoint extends Endpoint {
   }
 
   /** `wire` resumes the session. The connection before it is cut off before any count is exchanged. */
-  handleResumed(wire: Wire, offer: ResumeOffer): void {
+  handleResumed(wire: Wire, offer: ResumeOffer, ledBy?: string): void {
     const former = this.wire;
+    this.ledBy = ledBy;
+    const { received, sent } = this.stats();
+    this.#before = { received: received.wireBytes, sent: sent.wireBytes };
     this.command((core, now) => {
       this.replaceWire(undefined);
       core.handleDisconnected(CloseCode.ABNORMAL, 'taken over', now);
@@ -69,7 +118,7 @@ export class ServerEndpoint extends Endpoint {
   }
 
   override handleTick(): void {
-    if (!this.#isAbandoned) super.handleTick();
+    if (!this.#isAbandoned && !this.#isFrozen) super.handleTick();
   }
 
   /** How long the credentials of the connection are valid, in Unix milliseconds; `null` for ever. */
@@ -79,6 +128,7 @@ export class ServerEndpoint extends Endpoint {
 
   /** Tells the client that the server drains. */
   sendGoAway(payload: GoAwayPayload): void {
+    if (payload.move !== true) this.hasFarewell = true;
     this.command((core, now) => core.sendGoAway(payload, now));
   }
 
@@ -91,7 +141,7 @@ export class ServerEndpoint extends Endpoint {
   perform<Result>(command: (core: SessionCore) => Result): Result {
     let result: Result;
     try {
-      if (this.isDropped) throw sessionFailed();
+      if (this.ending.isDropped || this.#isFrozen) throw sessionFailed();
       result = command(this.core);
     } catch (error) {
       if (isProtocolError(error)) throw error;
@@ -115,6 +165,153 @@ export class ServerEndpoint extends Endpoint {
       this.crash(error);
     }
   }
+
+  // --- for the application
+
+  get data(): unknown {
+    return this.#data === undefined ? undefined : JSON.parse(this.#data);
+  }
+  set data(value: unknown) {
+    const text = encodeData(value);
+    if (this.#isFrozen) throw isMoving();
+    this.#data = text;
+  }
+
+  /** The JSON of {@link data}. */
+  get dataText(): string | undefined {
+    return this.#data;
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.hasEnded) this.#controller.abort();
+    return this.#controller.signal;
+  }
+
+  override get outbound(): Outbound {
+    if (this.#isFrozen) throw isMoving();
+    return super.outbound;
+  }
+
+  override get endingSteps(): Endpoint['endingSteps'] {
+    return [...super.endingSteps, () => this.#controller?.abort()];
+  }
+
+  // --- moving to another node
+
+  get isFrozen(): boolean {
+    return this.#isFrozen;
+  }
+
+  get wireBytes(): WireBytes {
+    const { received, sent } = this.stats();
+    const before = this.#before;
+    return { received: received.wireBytes - before.received, sent: sent.wireBytes - before.sent };
+  }
+
+  /**
+   * The session could move now: apart from `onSession`, nothing in this process has to do with it.
+   *
+   * @param isLeft whether the handler of a stream goes on elsewhere.
+   */
+  isQuiet(isLeft: (streamId: number) => boolean): boolean {
+    if (this.hasEnded || this.#isFrozen || this.scanner?.isIdle === false) return false;
+    return this.mailbox instanceof MovableMailbox && this.isCalm(isLeft) && this.core.canSnapshot;
+  }
+
+  /** Asks `onSession` to return. */
+  stopReading(): void {
+    if (this.mailbox instanceof MovableMailbox) this.mailbox.stop();
+    this.#controller ??= new AbortController();
+    this.#controller.abort();
+    this.isStopped = true;
+  }
+
+  /** `onSession` is called again, because the session stays. */
+  startReading(): void {
+    if (this.mailbox instanceof MovableMailbox) this.mailbox.start();
+    this.#controller = undefined;
+    this.isStopped = false;
+    this.isMoved = true;
+  }
+
+  /** Fails the replies of handlers that have not ended, and stops these handlers. */
+  failReplies(reason: ProtocolError, isLeft: (streamId: number) => boolean): void {
+    guard(this, () => {
+      const { responder } = this.inbound;
+      for (const streamId of [...(responder?.streams ?? [])])
+        if (!isLeft(streamId)) responder?.fail(streamId, reason);
+    });
+  }
+
+  /** Closes the connection; another one may resume the session. */
+  loseWire(code: number, reason: string): void {
+    const { wire } = this;
+    if (wire === undefined) return;
+    this.handleDisconnected(CloseCode.ABNORMAL, reason, wire);
+    wire.close(code, reason);
+  }
+
+  /** Nothing changes from now on, until {@link thaw} or {@link forget}. */
+  freeze(): void {
+    this.#isFrozen = true;
+  }
+
+  /** The session stays here. */
+  thaw(): void {
+    if (!this.#isFrozen) return;
+    this.#isFrozen = false;
+    const lost = this.#lost;
+    this.#lost = undefined;
+    if (lost !== undefined) this.handleDisconnected(lost.code, lost.reason);
+    this.pump();
+    this.handleTick();
+  }
+
+  /** Another node goes on with the session. */
+  forget(): void {
+    this.#isFrozen = true;
+    this.hasMoved = true;
+    if (this.hasEnded) return;
+    const { wire } = this;
+    this.replaceWire(undefined);
+    this.ending.leave(new ProtocolError('session_closed', 'the session goes on at another node'));
+    wire?.close(CloseCode.NORMAL, '');
+  }
+
+  /** Goes on with the session of another node. */
+  restore(data: string | undefined): void {
+    this.#data = data;
+    this.isMoved = true;
+    this.isReady = true;
+  }
+
+  /** The connection of a session that was restored. */
+  attach(wire: Wire): void {
+    this.replaceWire(wire);
+  }
+
+  override apply(): void {
+    if (!this.#isFrozen) super.apply();
+  }
+
+  override transmit(): void {
+    if (!this.#isFrozen) super.transmit();
+  }
+
+  override handleMessage(data: Uint8Array | string, wire?: Wire, now?: number): void {
+    // The node that leads the connection holds back what comes from now on.
+    if (!this.#isFrozen) super.handleMessage(data, wire, now);
+  }
+
+  override handleDisconnected(code: number, reason: string, wire: Wire | undefined = this.wire): void {
+    if (!this.#isFrozen) super.handleDisconnected(code, reason, wire);
+    else if (wire !== undefined && wire === this.wire) this.#lost ??= { code, reason };
+  }
+}
+
+function isMoving(): ProtocolError {
+  return new ProtocolError('draining', 'the session is moving to another node');
 }
 
 function sessionFailed(): ProtocolError {

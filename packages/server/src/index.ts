@@ -9,11 +9,19 @@ export type { Listening, Server } from './api.js';
 export type { DrainOptions, DrainResult } from './drain.js';
 export type { ListenOptions } from './http/listener.js';
 export type { ServerOptions } from './options.js';
+export type { ServerSession } from './served-session.js';
 export { createServer } from './server.js';
 
 // Clusters
 
-export type { Backplane, BackplaneLink, ListedNode, NodeList } from './backplane/backplane.js';
+export type {
+  Backplane,
+  BackplaneLink,
+  ListedNode,
+  NodeList,
+  SessionMove,
+  SessionRecord,
+} from './backplane/backplane.js';
 export { memoryCluster } from './backplane/memory.js';
 export type { NodeOptions } from './cluster/options.js';
 

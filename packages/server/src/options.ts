@@ -13,7 +13,6 @@ import {
   type RequestHandler,
   resolveLimits,
   resolveTimers,
-  type Session,
   type Timers,
 } from '@parlance/protocol';
 import {
@@ -38,6 +37,7 @@ import {
   type ResolvedRepliesOptions,
   resolveRepliesOptions,
 } from './replies/options.js';
+import type { ServerSession } from './served-session.js';
 
 export interface ServerOptions extends CapabilityOptions {
   /** Path of the WebSocket endpoint. @default '/session' */
@@ -74,7 +74,7 @@ export interface ServerOptions extends CapabilityOptions {
    * Runs for each session; if it throws or rejects, that session closes with 4500. Without it the server reads no
    * one-way messages and no tensors, and its clients' `send` throws `unsupported`.
    */
-  readonly onSession?: ((session: Session) => void | Promise<void>) | undefined;
+  readonly onSession?: ((session: ServerSession) => void | Promise<void>) | undefined;
   /** Answers requests. @default answers `unsupported` */
   readonly onRequest?: RequestHandler | undefined;
   /** Joins small parts of replies; a handler may override it. @default every part is sent separately */
@@ -221,6 +221,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
         ...options,
         takesMessages: options.onSession !== undefined,
         rebuilds: true,
+        moves: options.cluster !== undefined,
         extensions: { ...options.extensions, agents: agents !== undefined },
       },
       limits,

@@ -6,7 +6,6 @@ import {
   ProtocolError,
   type RequestHandler,
   type ResumeOffer,
-  type Session,
   type SessionOptions,
   type Subprotocol,
 } from '@parlance/protocol';
@@ -14,7 +13,7 @@ import {
   attempt,
   createSweep,
   type EventRoute,
-  guardLater,
+  guard,
   loggable,
   MemoryBudget,
   type ReplyKeeper,
@@ -24,19 +23,26 @@ import {
 import type { Refusal } from './admission/admission.js';
 import { warnIfLocal } from './admission/authentication.js';
 import { Handshakes } from './admission/handshakes.js';
-import { Quotas } from './admission/quotas.js';
+import { ServerAdmission } from './admission/server-admission.js';
 import { createAgents } from './agents/create.js';
 import type { Directory } from './agents/directory.js';
+import type { AgentMoves } from './agents/moves.js';
 import type { Relay } from './agents/relay.js';
 import type { RelayStats } from './agents/transit.js';
 import type { Listening, Server } from './api.js';
 import { joinCluster, joiningRefusal } from './cluster/join.js';
 import type { ClusterNode } from './cluster/node.js';
-import { Connection, type ConnectionHost } from './connection.js';
-import { Drain, type DrainOptions, type DrainResult, drainingRefusal, resolveDrainOptions } from './drain.js';
+import { Connection } from './connection.js';
+import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions } from './drain.js';
 import type { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
-import { closeListener, type Listener, type ListenOptions, openListener } from './http/listener.js';
+import {
+  closeListener,
+  type Listener,
+  type ListenOptions,
+  openListener,
+  requireUpgrade,
+} from './http/listener.js';
 import { type Peer, Upgrades } from './http/upgrade.js';
 import type { ServerWire } from './http/ws.js';
 import { loadCapabilities } from './load-codecs.js';
@@ -44,10 +50,12 @@ import { createLoopShares, type LoopShares } from './loop-shares.js';
 import { Observation } from './observe/observation.js';
 import { observedOf } from './observe/observed.js';
 import { Totals } from './observe/totals.js';
-import { runOnSession } from './on-session.js';
+import { startOnSession } from './on-session.js';
 import { resolveServerOptions, type ServerOptions } from './options.js';
 import { repeat } from './repeat.js';
 import { Replies } from './replies/replies.js';
+import { RestoredSession, type RestoringHost } from './restored-session.js';
+import type { ServerSession } from './served-session.js';
 import { OfferedOptions } from './session-options.js';
 import { SessionRoute } from './session-route.js';
 
@@ -67,12 +75,12 @@ const FORGET_INTERVAL_MS = 30_000;
 /** How often suspended sessions that hold too much memory are evicted, and kept replies that are over forgotten. */
 const SWEEP_INTERVAL_MS = 1_000;
 
-class SessionServer implements Server, ConnectionHost {
-  readonly options: ConnectionHost['options'];
+class SessionServer extends ServerAdmission implements Server, RestoringHost {
+  readonly options: RestoringHost['options'];
   readonly #offered: OfferedOptions;
   readonly #endpoints = new Map<string, ServerEndpoint>();
   /** The same sessions as the application sees them. */
-  readonly sessions = new Map<string, Session>();
+  readonly sessions = new Map<string, ServerSession>();
   /** The sessions that began on each connection, including those that are not established yet. */
   readonly #connections = new Set<ServerEndpoint>();
   readonly #upgrades: Upgrades;
@@ -81,46 +89,51 @@ class SessionServer implements Server, ConnectionHost {
   readonly #directory: Directory | undefined;
   readonly #relay: Relay | undefined;
   readonly #replies: Replies;
-  readonly #quotas: Quotas;
   readonly #handshakes: Handshakes<ServerEndpoint>;
   readonly #totals = new Totals();
   readonly #observation: Observation;
   readonly onRequest: RequestHandler | undefined;
   readonly loop: LoopShares;
-  /** The memory of all sessions together. */
   readonly memory: MemoryBudget;
   readonly leader: ClusterNode | undefined;
+  readonly agentMoves: AgentMoves | undefined;
   #listener: Listener | undefined;
   #loading: Promise<void> | undefined;
   #isLoaded = false;
-  #isClosing = false;
   #drain: Drain | undefined;
   #drained: Promise<DrainResult> | undefined;
-  #returnWithinMs = 0;
-  /** Stop the periodic tasks. */
   #stops: readonly (() => void)[] = [];
 
   constructor(options: ServerOptions) {
-    this.options = resolveServerOptions(options);
-    const { limits, timers, onRequest } = this.options;
+    const resolved = resolveServerOptions(options);
+    const { limits, timers, onRequest } = resolved;
+    super(limits);
+    this.options = resolved;
     this.#offered = new OfferedOptions(this.options);
     const onOver = () => this.#drain?.handleEnded();
     this.#replies = new Replies({ options: this.options, now: Date.now, onOver });
     this.loop = createLoopShares(this.options.loopShare);
     this.memory = new MemoryBudget(this.options.processMemory);
-    this.#quotas = new Quotas(limits);
     this.#handshakes = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
+    const agents = createAgents(this.options);
+    this.agentMoves = agents?.moves;
     this.leader = joinCluster({
       options: this.options,
       memory: this.memory,
-      quotas: this.#quotas,
+      quotas: this.quotas,
       refusal: () => this.admitPassed(),
       find: (sessionId) => this.find(sessionId),
+      moving: {
+        sessions: this.#endpoints,
+        agents: agents?.moves,
+        run: (session) => this.#run(session),
+        restore: (bytes, sessionId, lead) => RestoredSession.of(this, bytes, sessionId, lead),
+      },
       onPassed: (wire, request, ticket) =>
         this.#begin(wire, { ip: ticket.ip, request, ticket }, ticket.subprotocol, undefined),
     });
     const observed = observedOf({
-      isDraining: () => this.#isDraining,
+      isDraining: () => this.isDraining,
       connections: this.#connections,
       sessions: () => this.#endpoints.values(),
       replies: this.#replies,
@@ -134,10 +147,10 @@ class SessionServer implements Server, ConnectionHost {
     this.#sweep = createSweep(sweepInterval(timers));
     this.#upgrades = new Upgrades({
       options: this.options,
-      connect: (address) => this.#quotas.connect(address, systemClock.now()),
+      connect: (address) => this.quotas.connect(address, systemClock.now()),
+      retryElsewhere: () => (this.leader?.moves.hasTargets ? this.admitPassed()?.retryAfterMs : undefined),
       onWire: (wire, peer, subprotocol, refusal) => this.#begin(wire, peer, subprotocol, refusal),
     });
-    const agents = createAgents(this.options);
     this.#directory = agents?.directory;
     this.#relay = agents?.relay;
     if (agents !== undefined) this.leader?.relay(agents, (sessionId) => this.find(sessionId));
@@ -151,14 +164,12 @@ class SessionServer implements Server, ConnectionHost {
   async listen(options: ListenOptions = {}): Promise<Listening> {
     if (this.#listener !== undefined)
       throw new ProtocolError('invalid_argument', 'the server is already listening');
-    if (this.#isClosing)
+    if (this.isClosing)
       throw new ProtocolError('invalid_argument', 'the server was closed; create another one');
     await this.#load();
     const { path, logger } = this.options;
     const listener = await openListener(options, this.options, (request, response) => {
-      if (this.#observation.respondBeside(request, response)) return;
-      response.writeHead(426, { 'content-type': 'text/plain; charset=utf-8', upgrade: 'websocket' });
-      response.end(`This is a Parlance session server. Connect with a WebSocket to ${path}.\n`);
+      if (!this.#observation.respondBeside(request, response)) requireUpgrade(response, path);
     });
     this.#listener = listener;
     this.#upgrades.attach(listener.http, true);
@@ -192,11 +203,12 @@ class SessionServer implements Server, ConnectionHost {
     const { logger } = this.options;
     const sessions = this.#endpoints.size;
     logger.info({ event: 'server.draining', sessions, timeoutMs, returnWithinMs }, 'draining');
-    this.#returnWithinMs = returnWithinMs;
-    this.#drain = new Drain(this.#endpoints, this.#replies, returnWithinMs, Date.now() + timeoutMs);
-    this.leader?.leave();
+    this.returnWithinMs = returnWithinMs;
+    const deadline = Date.now() + timeoutMs;
+    this.#drain = new Drain(this.#endpoints, this.#replies, returnWithinMs, deadline, this.leader?.moves);
+    const isAnnounced = this.leader?.drain(deadline);
     if (releasePort) this.#stopListening();
-    this.#drained = this.#drain.run(timeoutMs).then((result) => {
+    this.#drained = this.#drain.run(timeoutMs, isAnnounced).then((result) => {
       this.#stopListening();
       logger.info({ event: 'server.drained', ...result }, 'drained');
       return result;
@@ -205,9 +217,9 @@ class SessionServer implements Server, ConnectionHost {
   }
 
   async close(): Promise<void> {
-    this.#isClosing = true;
+    this.isClosing = true;
     const closed = this.#stopListening();
-    this.leader?.leave();
+    await this.leader?.stop();
     await Promise.all(
       [...this.#connections].map((session) =>
         session.hasWire
@@ -232,29 +244,8 @@ class SessionServer implements Server, ConnectionHost {
 
   // --- as the host of connections
 
-  admit(address: string, principal: string | undefined): Refusal | undefined {
-    const refused = this.admitPassed() ?? joiningRefusal(this.leader);
-    return refused ?? this.#quotas.admit(address, principal, systemClock.now());
-  }
-
-  admitPassed(): Refusal | undefined {
-    return this.#isClosing || this.#isDraining ? drainingRefusal(this.#returnWithinMs) : undefined;
-  }
-
   onHello(session: ServerEndpoint): void {
     this.#handshakes.handleHello(session);
-  }
-
-  checkAttempt(address: string, isNew: boolean): Refusal | undefined {
-    return this.#quotas.checkAttempt(address, isNew, systemClock.now());
-  }
-
-  onFailure(address: string): void {
-    this.#quotas.fail(address, systemClock.now());
-  }
-
-  release(address: string, principal: string | undefined): void {
-    this.#quotas.release(address, principal);
   }
 
   sessionOptions(subprotocol: Subprotocol): SessionOptions {
@@ -287,17 +278,30 @@ class SessionServer implements Server, ConnectionHost {
   onReady(session: ServerEndpoint): void {
     this.#handshakes.delete(session);
     this.#observation.metrics?.handleAccepted(false);
+    this.#establish(session, () => this.#directory?.join(session));
+  }
+
+  onRestored(session: ServerEndpoint, adopt: () => void): void {
+    this.#connections.add(session);
+    this.#sweep.add(session);
+    this.#establish(session, adopt);
+  }
+
+  #establish(session: ServerEndpoint, join: () => void): void {
     this.#endpoints.set(session.id, session);
     this.sessions.set(session.id, session.session);
-    this.#directory?.join(session);
-    if (session.hasEnded) return;
+    guard(session, join);
+    if (!session.hasEnded) this.#run(session);
+  }
+
+  #run(session: ServerEndpoint): void {
     const { onSession, logger } = this.options;
-    if (onSession !== undefined) guardLater(session, runOnSession(session, onSession, logger));
+    if (onSession !== undefined) startOnSession(session, onSession, logger);
   }
 
   onWireLost(session: ServerEndpoint): void {
     // No client can resume on a server that accepts no more connections.
-    if (this.#isClosing) session.abort(new ProtocolError('draining', 'the server closes'));
+    if (this.isClosing) session.abort(new ProtocolError('draining', 'the server closes'));
   }
 
   onResumed(_session: ServerEndpoint, own: ServerEndpoint): void {
@@ -314,12 +318,11 @@ class SessionServer implements Server, ConnectionHost {
   }
 
   onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
-    const isEstablished = this.#endpoints.get(session.id) === session;
     this.#forget(session);
-    if (!isEstablished) return;
+    if (this.#endpoints.get(session.id) !== session) return;
     this.#endpoints.delete(session.id);
     this.sessions.delete(session.id);
-    const reason = error?.code ?? 'closed';
+    const reason = session.hasMoved ? 'moved' : (error?.code ?? 'closed');
     this.#observation.metrics?.handleEnded(reason);
     const fields = { event: 'session.ended', session: session.id, reason };
     const { unknownMessages } = session.core;
@@ -347,7 +350,7 @@ class SessionServer implements Server, ConnectionHost {
     }
   }
 
-  get #isDraining(): boolean {
+  protected get isDraining(): boolean {
     return this.#drain !== undefined;
   }
 
@@ -370,13 +373,11 @@ class SessionServer implements Server, ConnectionHost {
   }
 
   #load(): Promise<void> {
-    if (this.#loading === undefined) {
-      this.#loading = this.#loadAll();
+    this.#loading ??= this.#loadAll().catch((error: unknown) => {
       // The next call tries again.
-      this.#loading.catch(() => {
-        this.#loading = undefined;
-      });
-    }
+      this.#loading = undefined;
+      throw error;
+    });
     return this.#loading;
   }
 
@@ -391,7 +392,7 @@ class SessionServer implements Server, ConnectionHost {
     this.#isLoaded = true;
     const { logger } = this.options;
     this.#stops = [
-      repeat(FORGET_INTERVAL_MS, () => this.#quotas.sweep(systemClock.now()), logger),
+      repeat(FORGET_INTERVAL_MS, () => this.quotas.sweep(systemClock.now()), logger),
       repeat(SWEEP_INTERVAL_MS, () => this.memory.sweep(systemClock.now()), logger),
       repeat(SWEEP_INTERVAL_MS, () => this.#replies.sweep(), logger),
     ];

@@ -70,6 +70,8 @@ export const Extension = {
   RESUME: 'resume',
   /** A resumed session may have a new link, for a page that was loaded again. */
   REBUILD: 'rebuild',
+  /** The client opens its next connection before it leaves the present one, if GOAWAY asks for that. */
+  MOVE: 'move',
   /** Messages coded against earlier messages of the session. */
   CONTEXT: 'context',
   /** Messages and requests to other agents on the server, and a directory of them. */

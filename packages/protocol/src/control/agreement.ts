@@ -109,8 +109,9 @@ export function serverAgreement(agreement: Agreement, offer: Offer, options: Agr
   // Link frames are binary, so JSON envelopes cannot carry them; resume, for example, counts link frames.
   const hasLink = options.subprotocol === Subprotocol.BINARY && extensions.includes(Extension.LINK);
   const hasResume = extensions.includes(Extension.RESUME);
+  const needsResume = (name: string) => name === Extension.REBUILD || name === Extension.MOVE;
   const names = extensions.filter(
-    (name) => (hasLink || !NEEDS_LINK.includes(name)) && (hasResume || name !== Extension.REBUILD),
+    (name) => (hasLink || !NEEDS_LINK.includes(name)) && (hasResume || !needsResume(name)),
   );
   const avp = names.includes(Extension.AVP) ? avpAgreement(options.avp, offer.extensions) : undefined;
   return pin({
@@ -127,6 +128,7 @@ const NEEDS_LINK: readonly string[] = [
   Extension.LINK,
   Extension.RESUME,
   Extension.REBUILD,
+  Extension.MOVE,
   Extension.CONTEXT,
   Extension.AGENTS,
   Extension.AVP,

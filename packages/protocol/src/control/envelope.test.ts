@@ -134,7 +134,9 @@ const messages = fc.oneof(
       fc.record({ expiresAt: fc.option(count) }),
     ),
   }),
-  of('GOAWAY', { payload: fc.record({ retryAfterMs: count, deadline: count }) }),
+  of('GOAWAY', {
+    payload: fc.record({ retryAfterMs: count, deadline: count, move: fc.constantFrom(undefined, true) }),
+  }),
 );
 
 const HELLO = {
@@ -188,7 +190,7 @@ const PAYLOADS = {
   REJECT: { code: 'SERVER_BUSY', message: 'full', retryable: true, retry_after_ms: 1 },
   CLOSE: { reason: 'NORMAL', message: 'bye' },
   AUTH: { expires_at: 1 },
-  GOAWAY: { retry_after_ms: 1, deadline: 2 },
+  GOAWAY: { retry_after_ms: 1, deadline: 2, move: true },
 } as const;
 type Known = keyof typeof PAYLOADS;
 
@@ -262,6 +264,7 @@ describe.each(ENVELOPES)('control messages in $envelope', ({ roundTrip, read }) 
     ['AUTH', 'expires_at', NUMBERS],
     ['GOAWAY', 'retry_after_ms', NUMBERS],
     ['GOAWAY', 'deadline', NUMBERS],
+    ['GOAWAY', 'move', BOOLEANS],
     ['CLOSE', 'message', [...STRINGS, 'm'.repeat(1_025)]],
   ])('are refused where %s has a %s of the wrong kind', (type, path, values) => {
     for (const value of values) {

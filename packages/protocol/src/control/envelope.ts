@@ -141,6 +141,7 @@ export function fromFields(fields: Fields): ControlMessage | UnknownMessage {
         payload: {
           retryAfterMs: countField(payload, 'retry_after_ms', 0),
           deadline: countField(payload, 'deadline', 0),
+          move: booleanField(payload, 'move', false) || undefined,
         },
       };
     case 'READY':
@@ -236,8 +237,8 @@ function payloadFields(message: ControlMessage): Fields {
     case 'READY':
       return { ...message.payload };
     case 'GOAWAY': {
-      const { retryAfterMs, deadline } = message.payload;
-      return { retry_after_ms: retryAfterMs, deadline };
+      const { retryAfterMs, deadline, move } = message.payload;
+      return { retry_after_ms: retryAfterMs, deadline, move };
     }
     case 'DATA': {
       const { algorithm, content, originalSize, securityStatus } = message.payload;

@@ -129,10 +129,15 @@ export type AuthPayload =
 
 /** The server drains: it accepts no new streams, and ends the session at the deadline. */
 export interface GoAwayPayload {
-  /** Milliseconds to wait after the end of this session before another one is begun. */
+  /**
+   * Milliseconds to wait after the end of this session before another one is begun; with {@link move}, within which the
+   * client opens the next connection.
+   */
   readonly retryAfterMs: number;
   /** Unix milliseconds by the server's clock at which it ends the session. */
   readonly deadline: number;
+  /** The session goes on over another connection, and streams are still accepted. @default false */
+  readonly move?: boolean | undefined;
 }
 
 /** The client has loaded the code of these codecs; the server may use them from now on. */

@@ -116,21 +116,36 @@ export class Ending {
     if (!this.#hasReported) this.#drop(failure);
   }
 
+  /** A call of {@link flushed} or {@link closed} waits. */
+  get isAwaited(): boolean {
+    return this.#flushing !== undefined || this.#closing !== undefined;
+  }
+
+  /** See `Endpoint.leave`. For the application, the session ends in order. */
+  leave(failure: ProtocolError): void {
+    if (!this.#isDropped) this.#dropWith(failure, undefined);
+  }
+
   #drop(failure: ProtocolError): void {
     if (this.#isDropped) return;
+    this.#host.cutOff(closeReasonOf(failure));
+    this.#dropWith(failure, failure);
+  }
+
+  /** @param reported what the application is told; `undefined` for an end in order. */
+  #dropWith(failure: ProtocolError, reported: ProtocolError | undefined): void {
     this.#isDropped = true;
     this.#hasEnded = true;
     const host = this.#host;
-    host.cutOff(closeReasonOf(failure));
     const steps = [
       ...host.endingSteps,
       () => this.#settleFlushing(failure),
       // Nothing is known about what has arrived.
       () => this.#settleClosing({ unacknowledged: Infinity }),
       () => host.notify('state', 'closed'),
-      () => host.mailbox.end(failure),
-      () => host.notify('error', failure),
-      () => this.#report(failure),
+      () => host.mailbox.end(reported),
+      () => reported && host.notify('error', reported),
+      () => this.#report(reported),
     ];
     for (const step of steps) {
       const failed = attempt(() => step(failure));

@@ -20,7 +20,7 @@ import { type ContentScanner, type Logger, SILENT_LOGGER, type Wire } from './po
 import type { CloseResult, Session, SessionEvents } from './session.js';
 import { type SessionStats, StatsRecorder } from './stats.js';
 import { Transmitter, type TransmitterHost } from './transmitter.js';
-import { hostOf, UserSession, type UserSessionHost } from './user-session.js';
+import { UserSession, type UserSessionHost } from './user-session.js';
 
 /** Timeouts nearer than this do not wait for the coarse clock, which ticks at least as often. */
 const SHORT_TIMEOUT_MS = 1_100;
@@ -45,7 +45,7 @@ export class Endpoint
   readonly #clock: Clock;
   readonly #transmitter: Transmitter;
   protected readonly account = new MemoryAccount(this);
-  readonly #ending = new Ending(this);
+  protected readonly ending = new Ending(this);
   readonly loading = new CodecLoading(this);
   /** Created on first use, once the session is ready. */
   #outbound: Outbound | undefined;
@@ -63,11 +63,13 @@ export class Endpoint
     this.logger = options.logger ?? SILENT_LOGGER;
     this.#clock = options.clock;
     this.#transmitter = new Transmitter(this, options.clock, this.recorder);
-    this.session = options.userSession ?? new UserSession(this);
+    this.session = options.userSession ?? this.createSession();
     this.mailbox = options.mailbox ?? new SessionMailbox();
     this.scanner = options.createScanner?.(this);
   }
-
+  protected createSession(): Session {
+    return new UserSession(this);
+  }
   get reachesAgents(): boolean {
     return false;
   }
@@ -85,7 +87,7 @@ export class Endpoint
     return this.core.id ?? '';
   }
   get state(): SessionState {
-    if (this.#ending.isDropped) return 'closed';
+    if (this.ending.isDropped) return 'closed';
     const { state } = this.core;
     // Nothing can be sent until everything that was agreed on is loaded.
     return state === 'established' && !this.isReady ? 'connecting' : state;
@@ -101,10 +103,7 @@ export class Endpoint
     return this.mailbox.size;
   }
   get hasEnded(): boolean {
-    return this.#ending.hasEnded;
-  }
-  protected get isDropped(): boolean {
-    return this.#ending.isDropped;
+    return this.ending.hasEnded;
   }
   get wire(): Wire | undefined {
     return this.#transmitter.wire;
@@ -114,7 +113,7 @@ export class Endpoint
   }
   /** Nothing is being coded, waits to be written or waits for its acknowledgement. */
   get isIdle(): boolean {
-    return this.#outbound?.coding === undefined && this.#ending.isFlushed;
+    return this.#outbound?.coding === undefined && this.ending.isFlushed;
   }
   /** @throws {ProtocolError} `session_closed` unless the session is ready. */
   get outbound(): Outbound {
@@ -147,7 +146,7 @@ export class Endpoint
     wire: Wire | undefined = this.wire,
     now = this.#clock.now(),
   ): void {
-    if (wire !== this.wire || this.#ending.isDropped) return;
+    if (wire !== this.wire || this.ending.isDropped) return;
     try {
       this.recorder.received(data.length);
       this.core.handleMessage(data, now);
@@ -188,7 +187,7 @@ export class Endpoint
   /** One tick of the coarse clock. */
   handleTick(): void {
     this.#isSoon = false;
-    if (this.#ending.isDropped) return;
+    if (this.ending.isDropped) return;
     try {
       const now = this.#clock.now();
       this.account.handleTick(now);
@@ -231,7 +230,7 @@ export class Endpoint
   async flush(): Promise<void> {
     await this.#outbound?.coding;
     this.#assertReady();
-    await this.#ending.flushed();
+    await this.ending.flushed();
   }
 
   stats(): SessionStats {
@@ -244,12 +243,12 @@ export class Endpoint
   }
 
   shutdown(reason: CloseReason, message: string): Promise<CloseResult> {
-    return this.#ending.closed(() => this.command((core, now) => core.close(reason, message, now)));
+    return this.ending.closed(() => this.command((core, now) => core.close(reason, message, now)));
   }
 
   /** Ends the session at once with the error's close code. */
   abort(error: ProtocolError): void {
-    this.#ending.isAborted = true;
+    this.ending.isAborted = true;
     this.command((core, now) => core.abort(error, now));
   }
 
@@ -280,7 +279,7 @@ export class Endpoint
   // --- reported by the core
 
   apply(): void {
-    if (this.#ending.isDropped) return;
+    if (this.ending.isDropped) return;
     this.#transmitter.transmit();
     while (this.core.hasEvents) {
       for (let event = this.core.pollEvent(); event !== undefined; event = this.core.pollEvent()) {
@@ -291,8 +290,8 @@ export class Endpoint
     this.#closeWire();
     this.options.onApplied?.();
     this.#outbound?.wake();
-    if (!this.#ending.hasEnded) this.account.update();
-    this.#ending.checkFlushed();
+    if (!this.ending.hasEnded) this.account.update();
+    this.ending.checkFlushed();
   }
 
   #handleEvent(event: SessionEvent): void {
@@ -321,7 +320,7 @@ export class Endpoint
         this.#disconnect ??= { code: event.closeCode, reason: event.reason };
         return;
       case 'ended':
-        return this.#ending.end(event.error);
+        return this.ending.end(event.error);
       default:
         this.inbound.handle(event);
     }
@@ -338,7 +337,7 @@ export class Endpoint
   }
 
   #assertReady(): void {
-    if (this.isReady && !this.#ending.isDropped) return;
+    if (this.isReady && !this.ending.isDropped) return;
     throw new ProtocolError('session_closed', `the session is ${this.state}; nothing can be sent`);
   }
 
@@ -347,13 +346,20 @@ export class Endpoint
   }
 
   #start(): void {
-    if (this.#ending.hasCrashed) return;
+    if (this.ending.hasCrashed) return;
     this.isReady = true;
     this.options.onReady?.();
     this.notify('state', this.core.state);
     this.core.releaseFrames(this.#clock.now());
     this.pump();
     this.#transmitter.pauseWhileFull();
+  }
+
+  /** No call of the application and no body waits, and no handler runs but those of streams that `isLeft` names. */
+  protected isCalm(isLeft: (streamId: number) => boolean): boolean {
+    const inbound = this.#inbound;
+    if (this.#outbound?.isIdle === false || inbound?.isIdle === false || this.ending.isAwaited) return false;
+    return [...(inbound?.responder?.streams ?? [])].every(isLeft);
   }
 
   // --- the wire
@@ -371,7 +377,7 @@ export class Endpoint
   }
 
   #wantWire(): void {
-    if (!this.#ending.hasEnded) this.options.onWireLost?.(this.core.retryAfterMs);
+    if (!this.ending.hasEnded) this.options.onWireLost?.(this.core.retryAfterMs);
   }
 
   // --- the end
@@ -385,15 +391,10 @@ export class Endpoint
   }
 
   crash(error: unknown): void {
-    this.#ending.crash(error);
+    this.ending.crash(error);
   }
 
   cutOff(reason: string): void {
     this.#transmitter.cutOff(reason);
   }
-}
-
-/** The endpoint of a session that it gave to an application. */
-export function endpointOf(session: Session): Endpoint {
-  return hostOf(session as UserSession) as Endpoint;
 }

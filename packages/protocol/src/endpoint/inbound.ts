@@ -72,6 +72,16 @@ export class Inbound {
     await this.#getResponder().run(streamId, createMessage(body, this.#outbound.coder), handler, true);
   }
 
+  /** No body waits for memory. */
+  get isIdle(): boolean {
+    return this.#intake?.isEmpty !== false;
+  }
+
+  /** The handlers; `undefined` before the first request. */
+  get responder(): Responder | undefined {
+    return this.#responder;
+  }
+
   /** Stops the handlers except those that run to completion. */
   abortHandlers(reason: ProtocolError): void {
     this.#responder?.abort(reason);

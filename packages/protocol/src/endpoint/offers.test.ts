@@ -245,6 +245,7 @@ const passingScanner = (host: ScannerHost): ContentScanner => {
   let last = Promise.resolve();
   return {
     pending: undefined,
+    isIdle: true,
     takeMessage(_message, deliver) {
       last = last.then(() => void guard(host, deliver));
     },

@@ -71,6 +71,8 @@ export function resolveCapabilities(
     readonly takesMessages?: boolean | undefined;
     /** The link of a resumed session can be rebuilt. @default false */
     readonly rebuilds?: boolean | undefined;
+    /** Client: it can move its session to another connection. Server: it may ask for that. @default false */
+    readonly moves?: boolean | undefined;
     /** Client: whether the code of a codec is loaded when HELLO is sent. */
     readonly isLoaded?: ((codec: LaterCodec, encoding: EncodingName | null) => boolean) | undefined;
   },
@@ -116,7 +118,10 @@ export function resolveCapabilities(
   const extensions: Record<string, string> = Object.create(null);
   if (wanted.link) extensions[Extension.LINK] = JSON.stringify(linkExtension(limits, options.takesMessages));
   if (wanted.resume) extensions[Extension.RESUME] = '{}';
-  if (wanted.link && wanted.resume && options.rebuilds === true) extensions[Extension.REBUILD] = '1';
+  if (wanted.link && wanted.resume) {
+    if (options.rebuilds === true) extensions[Extension.REBUILD] = '1';
+    if (options.moves === true) extensions[Extension.MOVE] = '1';
+  }
   if (wanted.context && !isProtected)
     extensions[Extension.CONTEXT] = encodeContextParameters(contextBounds(limits));
   if (wanted.agents) extensions[Extension.AGENTS] = agentExtension(options.agent ?? {});

@@ -104,6 +104,11 @@ export class Outbound {
     return this.#requester?.size ?? 0;
   }
 
+  /** Nothing is being coded, and no call of the application waits for the peer. */
+  get isIdle(): boolean {
+    return this.coding === undefined && this.openReplies === 0 && !this.#withdrawable?.size;
+  }
+
   get lastSelection(): BodyCoder['lastSelection'] {
     return this.#coder?.lastSelection;
   }

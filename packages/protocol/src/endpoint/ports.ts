@@ -55,6 +55,8 @@ export interface ScannerHost {
 export interface ContentScanner {
   /** Settles when no message waits for its scan; `undefined` if none does. */
   readonly pending: Promise<void> | undefined;
+  /** No content waits for its scan. */
+  readonly isIdle: boolean;
   /** Calls `deliver` if the scan lets the message pass, in the order of the messages. */
   takeMessage(message: Scannable, deliver: () => void): void;
   /** Calls `deliver` if the scan lets the request or tensor pass. Requests do not wait for each other. */

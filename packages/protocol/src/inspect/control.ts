@@ -160,7 +160,12 @@ function summaryOf(message: Message): string {
         ? 'credentials accepted, without expiry'
         : `credentials accepted until ${dateOf(message.payload.expiresAt)}`;
     case 'GOAWAY': {
-      const { retryAfterMs, deadline } = message.payload;
+      const { retryAfterMs, deadline, move } = message.payload;
+      if (move)
+        return clauses(
+          `the server shuts down at ${dateOf(deadline)}`,
+          `the session goes on over another connection, opened within ${number(retryAfterMs / 1000)} s`,
+        );
       return clauses(
         `the server shuts down at ${dateOf(deadline)}`,
         'no new requests',

@@ -301,6 +301,21 @@ describe('credit', () => {
     expect(credit.consume(3, 10)).toBe(false);
   });
 
+  it('of a large message is not kept by a complete one that was charged more than its frames', () => {
+    const { sent, outbox } = recorder();
+    const credit = new ReceiveCredit(
+      { initial: { messages: 100, stream: 10 }, maxShare: 1000, pool: 50, maxOverrun: 1000 },
+      outbox,
+    );
+    credit.receive(0, 40, 0);
+    credit.receive(0, 50, 0);
+    credit.overdraw(0, 200);
+    credit.consume(0, 40);
+    expect(sent).toEqual([]);
+    credit.receive(3, 10, 90);
+    expect(sent).toEqual([[3, 100]]);
+  });
+
   it('without bounds is never sent, neither on consumption nor on another connection', () => {
     const { sent, outbox } = recorder();
     const credit = new ReceiveCredit(

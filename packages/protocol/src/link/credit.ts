@@ -352,7 +352,10 @@ export class ReceiveCredit {
   }
 }
 
-/** The message alone fills the share, so reading cannot make room for the rest of it. */
+/**
+ * The message alone fills the share, so reading cannot make room for the rest of it. A complete one may have been charged
+ * beyond the limit, and has no rest.
+ */
 function needsPermit({ missing, consumed, bodyStart, limit, received }: ReceiveAccount): boolean {
-  return missing > limit - received && consumed >= bodyStart;
+  return missing > 0 && missing > limit - received && consumed >= bodyStart;
 }

@@ -130,7 +130,6 @@ export class ClientRole implements Role {
   // --- control messages
 
   handleControl(message: RoleMessage, frame: Uint8Array | string): void {
-    const session = this.#session;
     switch (message.type) {
       case 'ACCEPT':
         return this.#handleAccept(message, frame);
@@ -139,9 +138,7 @@ export class ClientRole implements Role {
       case 'AUTH':
         return this.#handleAuth(message);
       case 'GOAWAY':
-        this.goAway = message.payload;
-        session.channel.draining = message.payload;
-        return session.emit({ type: 'goaway', ...message.payload });
+        return this.#handleGoAway(message.payload);
       default:
         throw new ProtocolError('protocol_violation', `${message.type} is for a client to send`);
     }
@@ -178,11 +175,25 @@ export class ClientRole implements Role {
       return session.handleSuperseded(notResumed(answer), frame);
     }
     session.handleResumed();
+    // A server that still drains says so again.
+    this.#drain(undefined);
     this.#ticket?.renew(answer);
     session.channel.resume(answer.received);
     session.apply(LifecycleEvent.ACCEPT);
     // The last READY may have been lost with the connection.
     this.#sendReady();
+  }
+
+  #handleGoAway(goAway: GoAwayPayload): void {
+    const session = this.#session;
+    const move = (goAway.move && session.negotiated?.extensions[Extension.MOVE] !== undefined) || undefined;
+    if (!move) this.#drain(goAway);
+    session.emit({ type: 'goaway', ...goAway, move });
+  }
+
+  #drain(goAway: GoAwayPayload | undefined): void {
+    this.goAway = goAway;
+    this.#session.channel.draining = goAway;
   }
 
   #handleReject(reject: RejectPayload): void {

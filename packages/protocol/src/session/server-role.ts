@@ -367,13 +367,20 @@ export class ServerRole implements Role {
   }
 
   sendGoAway(payload: GoAwayPayload): void {
-    this.#goAway = new GoAwaySender(payload);
+    const { control, isConnected, isEstablished, negotiated } = this.#session;
+    if (payload.move === true && negotiated?.extensions[Extension.MOVE] !== undefined) {
+      if (isConnected && isEstablished) control.send({ type: 'GOAWAY', payload });
+      return;
+    }
+    this.#goAway = new GoAwaySender({ ...payload, move: undefined });
     this.#announceGoAway();
   }
 
   #announceGoAway(): void {
     const { control, timers, isConnected, isEstablished } = this.#session;
     if (this.#goAway === undefined || !isConnected || !isEstablished) return;
+    // The client of a resumed session opens streams until it has read GOAWAY again.
+    if (this.limiter !== undefined) this.limiter.refusal = undefined;
     this.#goAway.handleSent(timers.liveness.unanswered);
     control.send({ type: 'GOAWAY', payload: this.#goAway.announced });
     control.send({ type: 'PING', payload: {} });

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { runMoveHistory } from '../testing/move-history.js';
+import { SWAP_FAULTS } from '../testing/swaps.js';
 import { platform } from '../testing/this-platform.js';
 import { decodeSnapshot, encodeSnapshot } from './snapshot.js';
 
@@ -31,6 +32,27 @@ describe('a session that moves between processes', () => {
     expect(moves).toBeGreaterThan(HISTORIES * 10);
     for (const what of ['cancel', 'reload', 'cut', 'moved while suspended', 'arrived in context'])
       expect(counts.get(what) ?? 0, what).toBeGreaterThan(0);
+  });
+});
+
+describe('a session whose client changes to another connection', () => {
+  it(`delivers everything once and in order, in ${HISTORIES} histories from seed ${SEED}`, {
+    timeout: 600_000,
+  }, () => {
+    let swaps = 0;
+    for (let seed = SEED; seed < SEED + HISTORIES; seed++) {
+      const { faults, counts } = runMoveHistory({ seed, swaps: true });
+      expect(faults, `seed ${seed}`).toEqual([]);
+      swaps += counts.get('swap') ?? 0;
+    }
+    console.log(`${swaps} swaps`);
+    if (HISTORIES >= 10) expect(swaps).toBeGreaterThan(HISTORIES);
+  });
+
+  it.each(SWAP_FAULTS)('breaks if %s', { timeout: 120_000 }, (swaps) => {
+    for (let seed = 1; seed <= MUTANT_HISTORIES; seed++)
+      if (runMoveHistory({ seed, swaps }).faults.length > 0) return;
+    expect.unreachable(`${MUTANT_HISTORIES} histories have noticed nothing`);
   });
 });
 

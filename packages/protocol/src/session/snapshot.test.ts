@@ -10,7 +10,8 @@ import { AgreementCache } from '../control/agreement.js';
 import { decodeControl } from '../control/envelope.js';
 import { encodeBodyFrame, LinkKind } from '../link/frame.js';
 import { errorCode } from '../testing/error-code.js';
-import { MOVE_OPTIONS, runMoveHistory } from '../testing/move-history.js';
+import { runMoveHistory } from '../testing/move-history.js';
+import { MOVE_OPTIONS } from '../testing/move-options.js';
 import {
   createSimulation,
   type End,

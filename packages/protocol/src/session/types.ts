@@ -81,7 +81,10 @@ export type SessionEvent =
   | { readonly type: 'auth'; readonly token: string }
   /** Client: its credentials expire in so many milliseconds; `Infinity` if they do not. */
   | { readonly type: 'granted'; readonly expiresInMs: number }
-  /** Client: the server drains. It accepts no new requests, and the session ends at the deadline. */
+  /**
+   * Client: the server drains. It accepts no new requests, and the session ends at the deadline. With `move`, the driver
+   * opens another connection instead, and when that is open calls `handleDisconnected` and `handleConnected`.
+   */
   | ({ readonly type: 'goaway' } & GoAwayPayload)
   /** Close the connection with this code once everything before it is transmitted. */
   | { readonly type: 'disconnect'; readonly closeCode: number; readonly reason: string }
@@ -209,7 +212,7 @@ export interface SessionCore {
   unconfirmed(): Unconfirmed;
   /** Milliseconds between the last PING and its PONG. */
   readonly roundTripMs: number | undefined;
-  /** The last GOAWAY: at the client the received one, at the server the one that it sent. */
+  /** The last GOAWAY without `move`: at the client the received one, at the server the one that it sent. */
   readonly goAway: GoAwayPayload | undefined;
   /** Server: checks resume tokens of the session, also after its end; `undefined` without resume. */
   readonly resumeProof: { matches(token: string): boolean } | undefined;
@@ -279,7 +282,10 @@ export interface SessionCore {
   announceReady(codecs: readonly LaterCodec[], now: number): void;
   /** Client: sends new credentials before the present ones expire. */
   authenticate(token: string, now: number): void;
-  /** Server: sends GOAWAY, on this connection and on each one that resumes the session. */
+  /**
+   * Server: sends GOAWAY, on this connection and on each one that resumes the session. If `move` is set and agreed on, only
+   * on this one, as the next one may come through another server; requests are still accepted.
+   */
   sendGoAway(payload: GoAwayPayload, now: number): void;
 
   /** Closes the session once everything that waits is delivered. */

@@ -1,22 +1,25 @@
-import { Extension } from '../base/constants.js';
-import { resolveLimits, resolveTimers } from '../base/limits.js';
 import { decodeUtf8, encodeUtf8 } from '../base/text.js';
 import { BodyCodec, type CodedBody, plainBody } from '../codec/body.js';
 import { codedInContext } from '../codec/context/snapshot.js';
-import type { SessionEvent, SessionOptions } from '../session/types.js';
+import type { SessionEvent } from '../session/types.js';
 import { createRandom, type Random } from './chaos/random.js';
 import { contextOf } from './context-of.js';
-import { createSimulation, type End, type Simulation, TEST_CAPABILITIES } from './simulation.js';
+import { MOVE_OPTIONS } from './move-options.js';
+import { createSimulation, type End, type Simulation } from './simulation.js';
+import { type SwapFault, Swaps } from './swaps.js';
 
 /**
  * A session whose server moves to another process at any time, in virtual time: messages, requests and replies in both
- * directions, in context and not, addressed and not, with credit that runs out, cancels, failures, lost connections, and
- * pages that take the session up with a rebuilt link. Every body is written down when it is sent.
+ * directions, in context and not, addressed and not, with credit that runs out, cancels, failures, lost connections, pages
+ * that take the session up with a rebuilt link, and clients that change to another connection because they were asked to.
+ * Every body is written down when it is sent.
  */
 
 export interface MoveHistoryOptions {
   readonly seed: number;
   readonly steps?: number;
+  /** The client changes to other connections; with a fault, not as it should. @default it does not */
+  readonly swaps?: boolean | SwapFault;
   /** What arrives in place of a snapshot. @default the snapshot */
   readonly change?: (snapshot: Uint8Array) => Uint8Array;
   /** Called after each move with what was moved and what a restored session gives again. */
@@ -29,21 +32,6 @@ export interface MoveHistoryOutcome {
   /** How often each step was taken, and how many bodies arrived. */
   readonly counts: ReadonlyMap<string, number>;
 }
-
-export const MOVE_OPTIONS: Omit<SessionOptions, 'role' | 'subprotocol'> = {
-  capabilities: {
-    ...TEST_CAPABILITIES,
-    extensions: {
-      [Extension.LINK]: JSON.stringify({ message_window: 3_000, stream_window: 1_500, max_streams: 6 }),
-      [Extension.RESUME]: '{}',
-      [Extension.REBUILD]: '1',
-      [Extension.CONTEXT]: '{"max_bytes":5000,"max_messages":3}',
-      [Extension.AGENTS]: '{}',
-    },
-  },
-  limits: resolveLimits({ sessionWindow: 20_000, streamWindow: 4_000, maxMessageSize: 10_000 }),
-  timers: resolveTimers({ resumeWindowMs: 60_000 }),
-};
 
 const MAX_OPEN = 5;
 /** Charges that the server may leave unread when a page is loaded again. */
@@ -78,6 +66,7 @@ class MoveHistory {
   readonly #options: MoveHistoryOptions;
   readonly #random: Random;
   readonly #simulation: Simulation;
+  readonly #swaps: Swaps;
   readonly #counts = new Map<string, number>();
   readonly #faults: string[] = [];
   #moves = 0;
@@ -96,6 +85,8 @@ class MoveHistory {
     this.#random = createRandom(options.seed);
     this.#simulation = createSimulation({ delayMs: 5, client: MOVE_OPTIONS, server: MOVE_OPTIONS });
     this.#simulation.advance(50);
+    const { swaps = false } = options;
+    this.#swaps = new Swaps(this.#simulation, this.#random, typeof swaps === 'string' ? swaps : undefined);
   }
 
   run(): MoveHistoryOutcome {
@@ -122,6 +113,7 @@ class MoveHistory {
 
   #step(): void {
     const random = this.#random;
+    if (this.#options.swaps && random.chance(30)) this.#swap();
     const end = random.chance(50) ? this.#page : this.#server;
     const choice = random.below(100);
     if (choice < 20) this.#send(end);
@@ -222,7 +214,15 @@ class MoveHistory {
 
   // --- what networks, pages and operators do
 
+  #swap(): void {
+    const outcome = this.#swaps.step();
+    if (outcome === undefined) return;
+    this.#count('swap');
+    if (outcome === 'without a connection') this.#faults.push('the client was without a connection');
+  }
+
   #cutOrReconnect(): void {
+    this.#swaps.lose();
     this.#count(this.#isCut ? 'reconnect' : 'cut');
     if (this.#isCut) this.#simulation.reconnect();
     else this.#simulation.cut();
@@ -232,6 +232,7 @@ class MoveHistory {
   #reload(): void {
     if (this.#isCut) return;
     this.#count('reload');
+    this.#swaps.lose();
     const simulation = this.#simulation;
     // What the page has received before it goes counts, and a page that leaves too much unread is refused.
     simulation.settle();
@@ -293,6 +294,8 @@ class MoveHistory {
       else this.#exchangeOf(streamId).received.push(text);
     }
     switch (event.type) {
+      case 'goaway':
+        return this.#swaps.handleAsked();
       case 'cancel':
         // A handler notices at once, or when it says the next thing.
         if (this.#random.chance(50)) this.#stop(end, event.streamId);

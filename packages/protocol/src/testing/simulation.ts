@@ -9,7 +9,8 @@ import type { ServerSessionCore, SessionCore, SessionEvent, SessionOptions } fro
 
 /**
  * Two session cores connected back to back over a simulated link, in virtual time: the main test bench.
- * Frames arrive in order after `delayMs`, and are lost with the connection.
+ * Frames arrive in order after `delayMs`, and are lost with the connection. A client may change to a second connection
+ * while the first one works: what is under way on that still arrives at the server until HELLO does.
  */
 
 export interface End {
@@ -39,6 +40,8 @@ export interface Simulation {
    * begins a new session, `sess_other`, and ACCEPT states the reason.
    */
   reconnect(): void;
+  /** Leaves the connection for another one, which is open already, and resumes the session there. */
+  swap(options?: SwapOptions): void;
   /**
    * Replaces the client by another one that takes its session up, as a page does that is loaded again.
    *
@@ -70,8 +73,21 @@ export interface SimulationOptions {
   readonly onHello?: (core: SessionCore, now: number) => void;
 }
 
+export interface SwapOptions {
+  /** Of each message on the new connection. @default that of all connections */
+  readonly delayMs?: number;
+  /** The client closes the connection that it leaves, at once. @default it leaves that to the server */
+  readonly closeCode?: number;
+  /** A fault: an end that goes on reading from the connection that the client has left. @default none */
+  readonly readsOn?: 'client' | 'server' | undefined;
+  /** What arrives in place of HELLO. @default HELLO */
+  readonly changeHello?: ((hello: Uint8Array) => Uint8Array) | undefined;
+}
+
 interface Delivery {
   readonly at: number;
+  /** The number of the connection. */
+  readonly on: number;
   readonly to: End;
   readonly frame: Uint8Array | string | { readonly code: number; readonly reason: string };
 }
@@ -107,9 +123,18 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
   const serverNow = () => now + ahead;
   const clockOf = (end: End) => (end === server ? serverNow() : now);
   let isCut = false;
-  /** `reconnect` was called, and its HELLO has not arrived yet. */
-  let awaitsHello = false;
+  /** The connections that the ends use. The server changes to another one when a HELLO arrives there. */
+  const present = { client: 0, server: 0 };
+  const delays = [delayMs];
+  let swapped: SwapOptions = {};
   let wire: Delivery[] = [];
+  const connectionOf = (end: End) => (end === server ? present.server : present.client);
+  const push = (from: End, frame: Delivery['frame'], on = connectionOf(from)): void => {
+    wire.push({ at: now + (delays[on] as number), on, to: peerOf(from), frame });
+  };
+  const connect = (connectionDelayMs: number): void => {
+    present.client = delays.push(connectionDelayMs) - 1;
+  };
 
   /** Copies the frame: a session reuses its memory once it is acknowledged. */
   const carry = (frame: Uint8Array | string, from: End) =>
@@ -128,9 +153,7 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
       let progress = false;
       for (let frame = from.core.pollTransmit(); frame !== undefined; frame = from.core.pollTransmit()) {
         from.sent.push(frame);
-        // Until its HELLO arrives, the server writes to the connection before.
-        const isLost = isCut || (awaitsHello && from === server);
-        if (!isLost) wire.push({ at: now + delayMs, to: peerOf(from), frame: carry(frame, from) });
+        if (!isCut) push(from, carry(frame, from));
         progress = true;
       }
       for (let event = from.core.pollEvent(); event !== undefined; event = from.core.pollEvent()) {
@@ -144,13 +167,13 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
     }
     if (disconnect !== undefined && from.closedWith === undefined) {
       from.closedWith = disconnect;
-      if (!isCut) wire.push({ at: now + delayMs, to: peerOf(from), frame: disconnect });
+      if (!isCut) push(from, disconnect);
     }
     return busy;
   };
 
-  const handleResumeHello = (frame: Uint8Array | string): void => {
-    awaitsHello = false;
+  const handleResumeHello = (frame: Uint8Array | string, on: number): void => {
+    present.server = on;
     const message = decodeControl(frame as Uint8Array, common.limits);
     if (message.type !== 'HELLO' || message.payload.resume === undefined)
       throw new Error('expected a HELLO that resumes');
@@ -167,16 +190,23 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
     other.core.handleMessage(frame, now);
     other.core.accept('sess_other', now, { refusal });
     const accept = other.core.pollTransmit();
-    if (accept !== undefined) wire.push({ at: now + delayMs, to: client, frame: accept });
+    if (accept !== undefined) push(server, accept);
   };
+
+  const isReading = (to: End, on: number): boolean =>
+    on === connectionOf(to) || swapped.readsOn === (to === client ? 'client' : 'server');
 
   const deliver = (): boolean => {
     const due = wire.findIndex((delivery) => delivery.at <= now);
     if (due < 0) return false;
-    const [{ to, frame }] = wire.splice(due, 1) as [Delivery];
+    const [{ to, frame, on }] = wire.splice(due, 1) as [Delivery];
     if (typeof frame === 'string' || frame instanceof Uint8Array) {
-      if (to === server && awaitsHello) handleResumeHello(frame);
-      else if (to.closedWith === undefined) to.core.handleMessage(frame, clockOf(to));
+      if (to === server && on > present.server) handleResumeHello(frame, on);
+      else if (isReading(to, on) && to.closedWith === undefined) to.core.handleMessage(frame, clockOf(to));
+    } else if (on !== connectionOf(to)) {
+      return true;
+    } else if (on !== connectionOf(peerOf(to))) {
+      to.core.handleDisconnected(frame.code, frame.reason, clockOf(to));
     } else {
       to.core.handleDisconnected(frame.code, frame.reason, clockOf(to));
       // The WebSocket closing handshake reports the same code to the end that began it.
@@ -227,10 +257,23 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
     },
     reconnect() {
       isCut = false;
-      awaitsHello = true;
+      connect(delayMs);
       client.closedWith = undefined;
       server.closedWith = undefined;
       client.core.handleConnected(now);
+      simulation.settle();
+    },
+    swap(options = {}) {
+      simulation.settle();
+      const left = present.client;
+      swapped = options;
+      connect(options.delayMs ?? delayMs);
+      client.core.handleDisconnected(1006, '', now);
+      client.core.handleConnected(now);
+      const hello = client.core.pollTransmit() as Uint8Array;
+      client.sent.push(hello);
+      push(client, options.changeHello?.(hello) ?? hello.slice());
+      if (options.closeCode !== undefined) push(client, { code: options.closeCode, reason: '' }, left);
       simulation.settle();
     },
     reload(changes) {
@@ -248,7 +291,7 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
     },
     snapshot: () => movable().snapshot(serverNow()),
     inject(from, frame) {
-      wire.push({ at: now + delayMs, to: from === 'client' ? server : client, frame });
+      push(from === 'client' ? client : server, frame);
     },
   };
   client.core.handleConnected(now);

@@ -10,7 +10,7 @@ import {
 import { newSessionId, systemClock } from '@parlance/protocol/internal';
 import { NOT_RESUMED } from '../cluster/ask.js';
 import type { Lead } from '../cluster/lead.js';
-import type { Leader } from '../cluster/node.js';
+import type { Leader } from '../cluster/leader.js';
 import { digestOf, type Ticket } from '../cluster/ticket.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { addressKey } from '../http/addresses.js';
@@ -34,8 +34,8 @@ export interface HandshakeHost {
   claim(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;
   /** Leads connections to other nodes; `undefined` without a cluster. */
   readonly leader: Leader | undefined;
-  /** Refuses, while draining, a connection that another node passes on. */
-  admitPassed(): Refusal | undefined;
+  /** Refuses, while the server closes, a connection that another node passes on. */
+  admitLed(): Refusal | undefined;
   /** A session by its ID, connected or suspended. */
   find(sessionId: string): ServerEndpoint | undefined;
   /** The connection resumes `session` in place of its own. */
@@ -122,24 +122,34 @@ export class Handshake {
     if (identity === undefined)
       return this.refuse(unauthenticated(token, options.authenticate === undefined));
     const principal = countedPrincipal(identity.principal, options);
-    // Nothing is awaited from this check to the resume, so no other connection can come in between.
-    let found = resumable(hello, this.#subprotocol, identity, this.#host);
-    if (found === 'stale_attempt') return this.#abortStale();
-    if (typeof found === 'object') {
-      this.#resume(found, hello, principal);
-      return grant(found, identity, origin, options);
-    }
+    let found = this.#resumeHere(hello, identity, origin);
     if (found === ResumeRefusal.UNKNOWN_SESSION && leader !== undefined) {
       const outcome = await this.#lead(leader, hello, identity, origin);
       if (outcome === 'done' || this.#session.core.state !== 'connecting') return;
       if (typeof outcome === 'object') return this.refuse(outcome);
-      found = outcome;
+      found = outcome === 'here' ? this.#resumeHere(hello, identity, origin) : outcome;
     }
+    if (found === 'done') return;
     const refused = this.#host.admit(address, principal);
     if (refused !== undefined) return this.refuse(refused);
     this.#events.onAdmitted();
     this.#accept(hello, identity, principal, found);
     grant(this.#session, identity, origin, options);
+  }
+
+  /** Resumes a session of this node, unless it may not be resumed. Returns `done` if the client has its answer. */
+  #resumeHere(hello: HelloPayload, identity: Identity, origin: Origin): ResumeRefusal | 'done' | undefined {
+    const { options } = this.#host;
+    // Nothing is awaited from this check to the resume, so no other connection can come in between.
+    const found = resumable(hello, this.#subprotocol, identity, this.#host);
+    if (found === undefined || (typeof found !== 'object' && found !== 'stale_attempt')) return found;
+    if (found === 'stale_attempt') this.#abortStale();
+    else if (found.isFrozen) this.refuse(MOVING);
+    else {
+      this.#resume(found, hello, countedPrincipal(identity.principal, options));
+      grant(found, identity, origin, options);
+    }
+    return 'done';
   }
 
   #abortStale(): void {
@@ -152,7 +162,7 @@ export class Handshake {
     { resume }: HelloPayload,
     identity: Identity,
     origin: Origin,
-  ): Promise<'done' | ResumeRefusal | Refusal> {
+  ): Promise<'done' | 'here' | ResumeRefusal | Refusal> {
     const hello = this.firstMessage;
     if (resume === undefined || hello === undefined) return ResumeRefusal.UNKNOWN_SESSION;
     const principal = countedPrincipal(identity.principal, this.#host.options);
@@ -186,14 +196,15 @@ export class Handshake {
       options.logger.warn(fields, 'another node has passed on a HELLO that its ticket is not for');
       return this.#session.abort(new ProtocolError('unauthenticated', 'the ticket is for another HELLO'));
     }
-    const refused = this.#host.admitPassed();
+    const refused = this.#host.admitLed();
     if (refused !== undefined) return this.refuse(refused);
     const found = resumable(hello, this.#subprotocol, identity, this.#host);
     if (found === 'stale_attempt') return this.#abortStale();
     // The client begins a new session at the node where it has arrived.
     if (typeof found !== 'object')
       return this.#wire.close(NOT_RESUMED, found ?? ResumeRefusal.UNKNOWN_SESSION);
-    this.#resume(found, hello, countedPrincipal(identity.principal, options));
+    if (found.isFrozen) return this.refuse(MOVING);
+    this.#resume(found, hello, countedPrincipal(identity.principal, options), ticket.source);
     grant(found, identity, { ip, agentId: hello.agentId, headers, isForwarded }, options);
   }
 
@@ -202,12 +213,18 @@ export class Handshake {
     return counted === undefined ? [address] : [address, `principal ${counted}`];
   }
 
-  #resume(found: ServerEndpoint, { resume }: HelloPayload, principal: string | undefined): void {
+  /** @param ledBy the node that passes the connection on. */
+  #resume(
+    found: ServerEndpoint,
+    { resume }: HelloPayload,
+    principal: string | undefined,
+    ledBy?: string,
+  ): void {
     if (resume === undefined) return;
     this.#events.onResumed(found);
     this.#events.onIdentified(principal);
     this.#host.onResumed(found, this.#session);
-    found.handleResumed(this.#wire, resume);
+    found.handleResumed(this.#wire, resume, ledBy);
     const { attempt, rebuild = false } = resume;
     const event = rebuild ? 'session.taken_up' : 'session.resumed';
     this.#host.options.logger.info(
@@ -281,3 +298,12 @@ export class Handshake {
     if (!this.#hasHello) terminateSoon(this.#wire);
   }
 }
+
+/** The session is about to go on at another node. */
+const MOVING: Refusal = {
+  code: 'SERVER_BUSY',
+  message: 'the session is moving to another node',
+  closeCode: CloseCode.DRAINING,
+  retryable: true,
+  retryAfterMs: 250,
+};

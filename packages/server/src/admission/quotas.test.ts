@@ -201,3 +201,17 @@ describe('what is remembered', () => {
     expect(DEFAULT_LIMITS.sessionsPerPrincipal).toBeLessThan(Infinity);
   });
 });
+
+describe('sessions that come from other nodes', () => {
+  it('count for their address and principal, and are no new sessions', () => {
+    const q = quotas({ sessionsPerIp: 2, sessionsPerMinutePerIp: 1, sessionsPerPrincipal: 2 });
+    expect(q.admitMoved('a', 'alice', false, 0)).toBeUndefined();
+    expect(q.admitMoved('a', 'bob', false, 0)).toBeUndefined();
+    expect(q.admitMoved('a', 'carol', false, 0)).toMatchObject({ code: 'RATE_LIMITED' });
+    // The connection was counted when it was led.
+    expect(q.admitMoved('a', 'alice', true, 0)).toBeUndefined();
+    expect(q.admitMoved('b', 'alice', false, 0)).toMatchObject({ code: 'RATE_LIMITED' });
+    q.release('a', 'alice');
+    expect(q.admitMoved('b', 'alice', false, 0)).toBeUndefined();
+  });
+});

@@ -79,6 +79,23 @@ export class Quotas {
     return undefined;
   }
 
+  /**
+   * Counts a session that comes from another node, or returns why it is refused. It is no new session.
+   *
+   * @param isLed whether the connection that it takes over is counted already.
+   */
+  admitMoved(key: string, principal: string | undefined, isLed: boolean, now: number): Refusal | undefined {
+    const address = this.#find(key, now);
+    const { sessionsPerIp, sessionsPerPrincipal } = this.#limits;
+    if (!isLed && address.sessions >= sessionsPerIp)
+      return this.#refuse(`sessions from one address are limited to ${sessionsPerIp}`, FULL_RETRY_MS);
+    if (principal !== undefined && this.#sessionsOf(principal) >= sessionsPerPrincipal)
+      return this.#refuse(`sessions of one principal are limited to ${sessionsPerPrincipal}`, FULL_RETRY_MS);
+    this.#occupy(key, address);
+    if (principal !== undefined) this.#principals.set(principal, this.#sessionsOf(principal) + 1);
+    return undefined;
+  }
+
   /** A session that was admitted, or a led connection, is over. */
   release(key: string, principal: string | undefined): void {
     const address = this.#busy.get(key);

@@ -36,15 +36,20 @@ export async function identifyOrigin(
   return await identify(credentials, isForwarded, { authenticate, logger, now: Date.now });
 }
 
+/** Lets the client of a session renew its credentials. */
+export function setOrigin(session: ServerEndpoint, origin: Origin, { authenticate }: Options): void {
+  if (authenticate !== undefined) renewable.set(session, origin);
+}
+
 /** Sends the client the time at which its credentials expire, and lets it renew them. */
 export function grant(
   session: ServerEndpoint,
   { expiresAt }: Identity,
   origin: Origin,
-  { authenticate }: Options,
+  options: Options,
 ): void {
   if (session.hasEnded) return;
-  if (authenticate !== undefined) renewable.set(session, origin);
+  setOrigin(session, origin, options);
   if (expiresAt !== undefined) session.grant(Math.floor(expiresAt));
 }
 

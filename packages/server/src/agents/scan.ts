@@ -49,6 +49,8 @@ export class Scanner implements ContentScanner {
   #last: Promise<void> = Promise.resolve();
   /** Messages that were neither delivered nor blocked. */
   #waiting = 0;
+  /** Contents that are being scanned. */
+  #unsettled = 0;
 
   constructor(scan: Scan, host: ScannerHost, logger: Logger) {
     this.#scan = scan;
@@ -58,6 +60,10 @@ export class Scanner implements ContentScanner {
 
   get pending(): Promise<void> | undefined {
     return this.#waiting > 0 ? this.#last : undefined;
+  }
+
+  get isIdle(): boolean {
+    return this.#unsettled === 0;
   }
 
   takeMessage(message: Scannable, deliver: () => void): void {
@@ -88,9 +94,16 @@ export class Scanner implements ContentScanner {
 
   /** Never rejects: what delivering or blocking throws ends the session. */
   #settle(verdict: Promise<void>, deliver: () => void): Promise<void> {
+    this.#unsettled++;
     return verdict.then(
-      () => guard(this.#host, deliver),
-      (error: ProtocolError) => guard(this.#host, () => this.#host.block(error.message)),
+      () => {
+        this.#unsettled--;
+        guard(this.#host, deliver);
+      },
+      (error: ProtocolError) => {
+        this.#unsettled--;
+        guard(this.#host, () => this.#host.block(error.message));
+      },
     );
   }
 

@@ -2,8 +2,8 @@
  * Where the nodes of a cluster find each other. Create one with `memoryCluster()`, or with `redis(…)` of
  * `@parlance/server/redis`, and pass it as the option `cluster`.
  *
- * A backplane knows which nodes live, by a lease that each node renews, and which agents they have. It learns of no other
- * session and of no message.
+ * A backplane knows which nodes live, by a lease that each node renews, which agents they have, and where sessions are that
+ * have moved. It learns of no other session and of no message.
  */
 export interface Backplane {
   /** What signs the tickets of nodes without an option `node.secret`; only nodes of one process can share it so. */
@@ -63,6 +63,28 @@ export interface BackplaneLink {
    */
   changes(after: number): Promise<readonly AgentChange[] | undefined>;
   /**
+   * Writes that `to` has a session, in one step, if nothing is written yet or what is written is `from` and `epoch`. The
+   * epoch grows by one, so of two nodes that try this at once, one succeeds.
+   *
+   * @returns what is written then.
+   * @throws {ProtocolError} as {@link renew}. It may have been written nevertheless.
+   */
+  moveSession(sessionId: string, move: SessionMove): Promise<SessionRecord>;
+  /**
+   * Where a session is that has moved.
+   *
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  findSession(sessionId: string): Promise<SessionRecord | undefined>;
+  /**
+   * Keeps records of sessions that `owner` has, and writes those again that are gone.
+   *
+   * @param epochs by session ID.
+   * @returns the sessions that another node has.
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  keepSessions(owner: string, epochs: ReadonlyMap<string, number>, ttlMs: number): Promise<readonly string[]>;
+  /**
    * The key of which the cluster derives addresses of agents, which outlives its secrets and its nodes.
    *
    * @param candidate is the key if there is none yet.
@@ -71,6 +93,22 @@ export interface BackplaneLink {
   shareKey(candidate: string): Promise<string>;
   /** Closes the connection, if it is the backplane's own. Never rejects. */
   close(): Promise<void>;
+}
+
+/** Which node has a session that has moved. */
+export interface SessionRecord {
+  readonly owner: string;
+  /** How often it has moved. */
+  readonly epoch: number;
+}
+
+export interface SessionMove {
+  /** What is expected. */
+  readonly from: string;
+  readonly epoch: number;
+  readonly to: string;
+  /** When the record is forgotten, in milliseconds, unless it is kept. */
+  readonly ttlMs: number;
 }
 
 /** A node whose lease is not over. */

@@ -191,6 +191,49 @@ describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
     expect(await connect().shareKey('four')).toBe(keys[0]);
   });
 
+  test('lets one of two nodes have a session that moves, and says which', async () => {
+    const [a, b] = [connect(), connect()];
+    expect(await a.findSession('sess_1')).toBeUndefined();
+    const from = { from: 'aaaaaa', epoch: 0, ttlMs: LONG_MS };
+    const both = await Promise.all([
+      a.moveSession('sess_1', { ...from, to: 'bbbbbb' }),
+      b.moveSession('sess_1', { ...from, to: 'cccccc' }),
+    ]);
+    expect(both[0]).toEqual(both[1]);
+    const [{ owner, epoch }] = both;
+    expect(epoch).toBe(1);
+    expect(await b.findSession('sess_1')).toEqual({ owner, epoch });
+    expect(await b.findSession('sess_2')).toBeUndefined();
+    const onward = await a.moveSession('sess_1', { from: owner, epoch, to: 'dddddd', ttlMs: LONG_MS });
+    expect(onward).toEqual({ owner: 'dddddd', epoch: 2 });
+    // Of a node that has had it, and of its owner with an old number.
+    expect(await a.moveSession('sess_1', { from: owner, epoch, to: owner, ttlMs: LONG_MS })).toEqual(onward);
+    expect(await a.moveSession('sess_1', { ...from, from: 'dddddd', to: 'eeeeee' })).toEqual(onward);
+  });
+
+  test('forgets where a session is unless its node keeps it', async () => {
+    const link = connect();
+    const move = { from: 'aaaaaa', epoch: 4, to: 'bbbbbb', ttlMs: 400 };
+    for (const id of ['sess_1', 'sess_2', 'sess_3']) await link.moveSession(id, move);
+    const kept = new Map([
+      ['sess_1', 5],
+      ['sess_2', 4],
+      ['sess_4', 7],
+    ]);
+    expect(await link.keepSessions('bbbbbb', kept, LONG_MS)).toEqual(['sess_2']);
+    await expect.poll(() => link.findSession('sess_3')).toBeUndefined();
+    expect(await link.findSession('sess_1')).toEqual({ owner: 'bbbbbb', epoch: 5 });
+    // It was gone, and is written again.
+    expect(await link.findSession('sess_4')).toEqual({ owner: 'bbbbbb', epoch: 7 });
+  });
+
+  test('keeps hundreds of records at once', async () => {
+    const link = connect();
+    const epochs = new Map(Array.from({ length: 300 }, (_, i) => [`sess_${i}`, i + 1] as const));
+    expect(await link.keepSessions('aaaaaa', epochs, LONG_MS)).toEqual([]);
+    expect(await link.findSession('sess_299')).toEqual({ owner: 'aaaaaa', epoch: 300 });
+  });
+
   test('lets one of many nodes have an agent', async () => {
     const puts = await Promise.all(
       Array.from({ length: 20 }, (_, i) => connect().putAgent('k', entry(`s${i}`), null)),

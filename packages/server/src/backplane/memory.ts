@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Backplane, ListedNode } from './backplane.js';
 import { MemoryAgents } from './memory-agents.js';
+import { MemorySessions } from './memory-sessions.js';
 
 interface Lease {
   readonly record: string;
@@ -16,6 +17,7 @@ interface Lease {
 export function memoryCluster(now: () => number = Date.now): Backplane {
   const leases = new Map<string, Lease>();
   const agents = new MemoryAgents();
+  const sessions = new MemorySessions(now);
   let key: string | undefined;
   const listed = (incarnation: string): ListedNode | undefined => {
     const lease = leases.get(incarnation);
@@ -43,6 +45,9 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
       putAgent: async (key, entry, expected) => agents.put(key, entry, expected),
       agents: async () => agents.table(),
       changes: (after) => agents.changes(after),
+      moveSession: async (sessionId, move) => sessions.move(sessionId, move),
+      findSession: async (sessionId) => sessions.find(sessionId),
+      keepSessions: async (owner, epochs, ttlMs) => sessions.keep(owner, epochs, ttlMs),
       async shareKey(candidate) {
         key ??= candidate;
         return key;

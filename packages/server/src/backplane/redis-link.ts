@@ -9,10 +9,24 @@ import {
   entryOf,
   type ListedNode,
   type NodeList,
+  type SessionMove,
+  type SessionRecord,
 } from './backplane.js';
 import { RedisChanges } from './redis-changes.js';
 import type { RedisCommands } from './redis-client.js';
-import { AGENTS, CHANGES, FIND, PUT_AGENT, RENEW, type Script, SHARE_KEY, WITHDRAW } from './scripts.js';
+import {
+  AGENTS,
+  CHANGES,
+  FIND,
+  FIND_SESSION,
+  KEEP_SESSION,
+  MOVE_SESSION,
+  PUT_AGENT,
+  RENEW,
+  type Script,
+  SHARE_KEY,
+  WITHDRAW,
+} from './scripts.js';
 
 /** Commands that may be unanswered, also beyond their time; with more, none is sent. Renewals have a share of their own. */
 const MAX_SEARCHES = 64;
@@ -23,6 +37,9 @@ interface Lane {
   unanswered: number;
 }
 const MAX_PUTS = 64;
+const MAX_MOVES = 128;
+/** Records that are kept with one write. */
+const KEEP_BATCH = 64;
 /** How often Redis is asked for changes of agents over a client that opens no second connection, in milliseconds. */
 const POLL_MS = 100;
 const OLDEST = [6, 2] as const;
@@ -38,10 +55,13 @@ export class RedisLink implements BackplaneLink {
   readonly #searches: Lane = { max: MAX_SEARCHES, unanswered: 0 };
   readonly #others: Lane = { max: MAX_OTHERS, unanswered: 0 };
   readonly #puts: Lane = { max: MAX_PUTS, unanswered: 0 };
+  readonly #moves: Lane = { max: MAX_MOVES, unanswered: 0 };
+  readonly #prefix: string;
   #changes: RedisChanges | undefined;
 
   /** @param prefix of every key. */
   constructor(prefix: string, open: () => Promise<RedisCommands>) {
+    this.#prefix = prefix;
     this.#keys = [`${prefix}:nodes`];
     this.#agentKeys = [`${prefix}:{agents}`, `${prefix}:{agents}:log`];
     this.#sharedKey = [`${prefix}:{agents}:key`];
@@ -126,6 +146,40 @@ export class RedisLink implements BackplaneLink {
   async shareKey(candidate: string): Promise<string> {
     const [key = ''] = listOf(await this.#run(this.#others, SHARE_KEY, this.#sharedKey, candidate));
     return key;
+  }
+
+  async moveSession(sessionId: string, { from, epoch, to, ttlMs }: SessionMove): Promise<SessionRecord> {
+    const args = [from, String(epoch), to, String(ttlMs)];
+    const record = recordOf(await this.#run(this.#moves, MOVE_SESSION, this.#keysOf(sessionId), ...args));
+    if (record !== undefined) return record;
+    throw new ProtocolError('connection_failed', 'Redis: the record of a session is not one of a session');
+  }
+
+  async findSession(sessionId: string): Promise<SessionRecord | undefined> {
+    return recordOf(await this.#run(this.#searches, FIND_SESSION, this.#keysOf(sessionId)));
+  }
+
+  async keepSessions(
+    owner: string,
+    epochs: ReadonlyMap<string, number>,
+    ttlMs: number,
+  ): Promise<readonly string[]> {
+    const lost: string[] = [];
+    const all = [...epochs];
+    for (let i = 0; i < all.length; i += KEEP_BATCH) {
+      // The client writes the commands of one turn together.
+      const keep = all.slice(i, i + KEEP_BATCH).map(async ([sessionId, epoch]) => {
+        const args = [owner, String(epoch), String(ttlMs)];
+        const answer = await this.#run(this.#moves, KEEP_SESSION, this.#keysOf(sessionId), ...args);
+        if (Number(answer) === 0) lost.push(sessionId);
+      });
+      await Promise.all(keep);
+    }
+    return lost;
+  }
+
+  #keysOf(sessionId: string): readonly [string] {
+    return [`${this.#prefix}:{${sessionId}}`];
   }
 
   async close(): Promise<void> {
@@ -239,6 +293,14 @@ function failed(cause: unknown): Error {
 
 function unsuitable(message: string, cause?: unknown): ProtocolError {
   return new ProtocolError('unsupported', message, { cause });
+}
+
+/** `undefined` if there is none, or something that no node has written. */
+function recordOf(reply: unknown): SessionRecord | undefined {
+  const [owner, epoch] = Array.isArray(reply) ? (reply as unknown[]) : [];
+  const number = Number(epoch);
+  if (typeof owner !== 'string' || !Number.isSafeInteger(number) || number < 0) return undefined;
+  return { owner, epoch: number };
 }
 
 function listOf(reply: unknown): string[] {

@@ -100,6 +100,32 @@ end
 return changes
 `);
 
+/**
+ * A session that has moved is a hash of its own: `n`, the node that has it, and `e`, how often it has moved.
+ *
+ * KEYS: the hash. ARGV: expected node and number, the new node, TTL in ms. Returns what is written then.
+ */
+export const MOVE_SESSION = script(`
+local found = redis.call('HMGET', KEYS[1], 'n', 'e')
+if found[1] and (found[1] ~= ARGV[1] or found[2] ~= ARGV[2]) then return found end
+local epoch = string.format('%.0f', ARGV[2] + 1)
+redis.call('HSET', KEYS[1], 'n', ARGV[3], 'e', epoch)
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return { ARGV[3], epoch }
+`);
+
+/** KEYS: the hash. Returns node and number, or two times nothing. */
+export const FIND_SESSION = script(`return redis.call('HMGET', KEYS[1], 'n', 'e')`);
+
+/** KEYS: the hash. ARGV: node, number, TTL in ms. Returns 1, or 0 if another node has the session. */
+export const KEEP_SESSION = script(`
+local found = redis.call('HMGET', KEYS[1], 'n', 'e')
+if found[1] and (found[1] ~= ARGV[1] or found[2] ~= ARGV[2]) then return 0 end
+if not found[1] then redis.call('HSET', KEYS[1], 'n', ARGV[1], 'e', ARGV[2]) end
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return 1
+`);
+
 /** KEYS: the key of addresses. ARGV: its value if it has none. Returns its value. */
 export const SHARE_KEY = script(`
 redis.call('SET', KEYS[1], ARGV[1], 'NX')

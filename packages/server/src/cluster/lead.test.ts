@@ -54,6 +54,8 @@ beforeEach(() => {
     memory,
     logger: { debug: log, info: log, warn: log, error: log },
     sessionId: 'sess_x',
+    owner: 'aaaaaa',
+    origin: { ip: '127.0.0.1', agentId: undefined, headers: {}, isForwarded: false },
     onOver: () => ends++,
   });
 });

@@ -1,5 +1,7 @@
 import { CloseCode, type Limits, type Logger, type ProtocolError } from '@parlance/protocol';
 import { loggable, type SessionMemory, systemClock } from '@parlance/protocol/internal';
+import type { Origin } from '../admission/renewal.js';
+import type { ServerEndpoint } from '../endpoint.js';
 import { MAX_LINK_FRAME } from '../http/unfinished-message.js';
 import type { ServerWire, WireEvents } from '../http/ws.js';
 
@@ -8,11 +10,20 @@ export const MAX_WAITING = 256 * 1024;
 /** To a client: its session goes on, and another connection may resume it. */
 const SERVICE_RESTART = 1012;
 
+interface Closed {
+  readonly code: number;
+  readonly reason: string;
+}
+
 export interface LeadOptions {
   readonly limits: Limits;
   readonly memory: SessionMemory;
   readonly logger: Logger;
   readonly sessionId: string;
+  /** The node that has the session. */
+  readonly owner: string;
+  /** The client, as this node has authenticated it. */
+  readonly origin: Origin;
   /** The lead is over. */
   readonly onOver: () => void;
 }
@@ -28,6 +39,17 @@ export class Lead implements WireEvents {
   #isNearHeld = false;
   #isFarHeld = false;
   #isOver = false;
+  /** Bytes of messages that were passed on to each end. */
+  #forwarded = 0;
+  #passed = 0;
+  /** What the client has said since the session began to move; `undefined` while it does not. */
+  #held: (Uint8Array | string)[] | undefined;
+  /** How the ends were closed meanwhile. */
+  #nearClosed: Closed | undefined;
+  #farClosed: Closed | undefined;
+  #onPassed: () => void = () => {};
+  /** The session goes on here, on the client's connection. */
+  onHandedOver: (session: ServerEndpoint) => void = () => {};
 
   /**
    * @param near to the client; reported by its connection.
@@ -54,6 +76,15 @@ export class Lead implements WireEvents {
 
   handleMessage(data: Uint8Array | string): void {
     if (this.#isOver) return;
+    if (this.#held !== undefined) {
+      this.#held.push(data);
+      return;
+    }
+    this.#forward(data);
+  }
+
+  #forward(data: Uint8Array | string): void {
+    this.#forwarded += data.length;
     this.#far.send(data);
     if (this.#isNearHeld || this.#far.bufferedAmount <= MAX_WAITING) return;
     this.#isNearHeld = true;
@@ -69,6 +100,10 @@ export class Lead implements WireEvents {
 
   handleDisconnected(code: number, reason: string): void {
     if (this.#isOver) return;
+    if (this.#held !== undefined) {
+      this.#nearClosed ??= { code, reason };
+      return;
+    }
     this.#end();
     if (code === CloseCode.ABNORMAL) this.#far.terminate();
     else this.#far.close(code, reason);
@@ -92,7 +127,9 @@ export class Lead implements WireEvents {
   onMessage(data: Uint8Array | string): void {
     if (this.#isOver) return;
     try {
+      this.#passed += data.length;
       this.#near.send(data);
+      if (this.#held !== undefined) this.#onPassed();
       if (this.#isFarHeld || this.#near.bufferedAmount <= MAX_WAITING) return;
       this.#isFarHeld = true;
       this.#far.hold();
@@ -110,6 +147,11 @@ export class Lead implements WireEvents {
 
   onClose(code: number, reason: string): void {
     if (this.#isOver) return;
+    if (this.#held !== undefined) {
+      this.#farClosed ??= { code, reason };
+      this.#onPassed();
+      return;
+    }
     this.#end();
     if (code === CloseCode.ABNORMAL)
       this.#near.close(SERVICE_RESTART, 'the node that has the session is gone');
@@ -122,6 +164,64 @@ export class Lead implements WireEvents {
 
   onControl(): void {}
   onData(): void {}
+
+  // --- while the session moves to this node
+
+  get sessionId(): string {
+    return this.#options.sessionId;
+  }
+  get owner(): string {
+    return this.#options.owner;
+  }
+  get origin(): Origin {
+    return this.#options.origin;
+  }
+
+  /** Keeps what the client says from now on. Returns how many bytes were passed on; `undefined` if it cannot. */
+  hold(): number | undefined {
+    if (this.#isOver || this.#held !== undefined) return undefined;
+    this.#held = [];
+    this.#near.hold();
+    return this.#forwarded;
+  }
+
+  /** Resolves when the client has been told so many bytes: to `false` if it will not be. */
+  async passed(bytes: number): Promise<boolean> {
+    while (this.#passed < bytes && this.#farClosed === undefined && !this.#isOver) {
+      await new Promise<void>((resolve) => {
+        this.#onPassed = resolve;
+      });
+    }
+    return this.#passed === bytes && !this.#isOver;
+  }
+
+  /** The session stays where it is: passes on what was kept. */
+  release(): void {
+    const held = this.#held;
+    if (held === undefined) return;
+    this.#held = undefined;
+    this.#near.unhold();
+    if (this.#isOver) return;
+    for (const data of held) this.#forward(data);
+    const [near, far] = [this.#nearClosed, this.#farClosed];
+    if (near !== undefined) this.handleDisconnected(near.code, near.reason);
+    else if (far !== undefined) this.onClose(far.code, far.reason);
+  }
+
+  /** The session goes on here, with what was kept. */
+  handOver(session: ServerEndpoint): void {
+    const held = this.#held ?? [];
+    const [near, closed] = [this.#near, this.#nearClosed];
+    this.#held = undefined;
+    session.attach(near);
+    this.onHandedOver(session);
+    this.#end();
+    this.#far.close(CloseCode.NORMAL, '');
+    for (const data of held) session.handleMessage(data, near, systemClock.now());
+    if (closed !== undefined) session.handleDisconnected(closed.code, closed.reason, near);
+    session.pump();
+    near.unhold();
+  }
 
   // --- by this node
 
@@ -143,6 +243,7 @@ export class Lead implements WireEvents {
 
   #end(): void {
     this.#isOver = true;
+    this.#onPassed();
     // What arrives from now on is read and dropped, so that the ends can close.
     this.onDrain();
     this.handleWritable();

@@ -44,6 +44,9 @@ class Engine implements Backplane {
       shareKey: async (candidate) => candidate,
       agents: async () => ({ agents: new Map(), position: 0 }),
       changes: async () => [],
+      moveSession: async (_sessionId, { to, epoch }) => ({ owner: to, epoch: epoch + 1 }),
+      findSession: async () => undefined,
+      keepSessions: async () => [],
       close: async () => {},
     };
   }

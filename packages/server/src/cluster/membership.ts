@@ -17,6 +17,8 @@ export interface NodeRecord {
   readonly address: string;
   /** Proves that the node has the secret of the cluster. */
   readonly proof: string;
+  /** It takes no sessions any more. @default false */
+  readonly draining?: boolean | undefined;
 }
 
 /** Another node. */
@@ -25,6 +27,7 @@ export interface KnownNode extends NodeRecord {
 }
 
 interface Member extends KnownNode {
+  draining: boolean | undefined;
   /** Clock reading up to which the node counts as alive. */
   aliveUntil: number;
 }
@@ -52,7 +55,7 @@ export class Membership {
   readonly #searches = new Map<string, Promise<KnownNode | undefined>>();
   /** Incarnations whose records were refused, so that each is logged once. */
   readonly #refused = new Set<string>();
-  #record: string | undefined;
+  #announced: NodeRecord | undefined;
   #isMember = false;
   #isStalled = false;
   #isSkewed = false;
@@ -79,9 +82,21 @@ export class Membership {
    * @throws {ProtocolError} `unsupported` if the engine is unsuitable.
    */
   async start(record: NodeRecord): Promise<void> {
-    this.#record = JSON.stringify(record);
+    this.#announced = record;
     await this.#renew(true);
     this.#schedule();
+  }
+
+  /** Other nodes that count as alive. */
+  get others(): Iterable<KnownNode> {
+    return this.#others.values();
+  }
+
+  /** Tells other nodes that this one drains. Never rejects. */
+  async announceDraining(): Promise<void> {
+    if (this.#announced === undefined || this.#isStopped) return;
+    this.#announced = { ...this.#announced, draining: true };
+    await this.#renew(false);
   }
 
   /** Leaves the cluster. Never rejects. */
@@ -145,7 +160,7 @@ export class Membership {
     const { incarnation } = this.#options;
     let list: NodeList;
     try {
-      list = await this.#link.renew(incarnation, this.#record as string, LEASE_MS);
+      list = await this.#link.renew(incarnation, JSON.stringify(this.#announced), LEASE_MS);
     } catch (error) {
       if (isFirst && isProtocolError(error) && error.code === 'unsupported') throw error;
       return this.#handleStalled(error);
@@ -192,15 +207,16 @@ export class Membership {
       if (!nodes.some((node) => node.incarnation === name)) this.#refused.delete(name);
   }
 
-  #note({ incarnation, address, proof }: KnownNode, leaseMs: number): void {
+  #note({ incarnation, address, proof, draining }: KnownNode, leaseMs: number): void {
     const aliveUntil = this.#options.clock.now() + Math.min(leaseMs, LEASE_MS);
     const known = this.#others.get(incarnation);
     if (known !== undefined) {
       known.aliveUntil = Math.max(known.aliveUntil, aliveUntil);
+      known.draining = draining;
       return;
     }
     if (this.#others.size >= MAX_NODES) return;
-    this.#others.set(incarnation, { incarnation, address, proof, aliveUntil });
+    this.#others.set(incarnation, { incarnation, address, proof, draining, aliveUntil });
     const fields = { event: 'node.joined', node: incarnation, address };
     this.#options.logger.info(fields, 'a node has joined the cluster');
   }
@@ -239,5 +255,6 @@ function readRecord(record: string): NodeRecord | undefined {
   if (!isFields(parsed)) return undefined;
   const address = get(parsed, 'address');
   const proof = get(parsed, 'proof');
-  return typeof address === 'string' && typeof proof === 'string' ? { address, proof } : undefined;
+  const draining = get(parsed, 'draining') === true;
+  return typeof address === 'string' && typeof proof === 'string' ? { address, proof, draining } : undefined;
 }

@@ -1,9 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import type { SecureContextOptions, TlsOptions } from 'node:tls';
-import { CloseCode, type Logger, ResumeRefusal, type Subprotocol } from '@parlance/protocol';
+import { CloseCode, type Logger, ResumeRefusal } from '@parlance/protocol';
 import { incarnationOf, type MemoryBudget, newIncarnation, systemClock } from '@parlance/protocol/internal';
-import type { Identity, Refusal } from '../admission/admission.js';
-import type { Origin } from '../admission/renewal.js';
+import type { Refusal } from '../admission/admission.js';
 import type { Agents } from '../agents/create.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { addressKey } from '../http/addresses.js';
@@ -12,45 +10,19 @@ import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions }
 import type { ResolvedServerOptions } from '../options.js';
 import { repeat } from '../repeat.js';
 import { ABANDONED, type Answer, Ask } from './ask.js';
+import { clientSide } from './client-side.js';
 import { ClusterMoves } from './cluster-moves.js';
 import { Lead } from './lead.js';
+import type { Leader, LeadRequest } from './leader.js';
 import { type KnownNode, Membership } from './membership.js';
+import { Moves, type MovingHost } from './moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
-import { PEER_PATH, PeerPort, RELAY_PATH, TICKET_SCHEME } from './peer-port.js';
+import { MOVE_PATH, PEER_PATH, PeerPort, RELAY_PATH, TICKET_SCHEME } from './peer-port.js';
 import { dialRelay, type RelayDialing } from './relay-dial.js';
 import { RELAY_SUBPROTOCOL, RelayPeers, relayWebSocket } from './relay-peers.js';
 import { RelayTraffic } from './relay-wire.js';
 import { Roster } from './roster.js';
 import { digestOf, isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
-
-/** A client that wants to resume a session that is not here. */
-export interface LeadRequest {
-  readonly sessionId: string;
-  /** The bytes of its HELLO. */
-  readonly hello: Uint8Array | string;
-  readonly subprotocol: Subprotocol;
-  readonly identity: Identity;
-  /** The shares of the process's memory that it uses. */
-  readonly memoryKeys: readonly string[];
-  readonly origin: Origin;
-  readonly wire: ServerWire;
-  /** The client is gone. */
-  readonly signal: AbortSignal;
-  /** The owner has answered: from now on the connection feeds the lead. */
-  readonly onLed: (lead: Lead) => void;
-}
-
-/** What a handshake asks of the cluster. */
-export interface Leader {
-  /** Names this node in the IDs of its sessions. */
-  readonly incarnation: string;
-  /**
-   * Leads a connection to the node that has its session.
-   *
-   * @returns `done` if it is led or closed; else why not, and whether the client may begin a new session. Never rejects.
-   */
-  lead(request: LeadRequest): Promise<'done' | ResumeRefusal | Refusal>;
-}
 
 export interface ClusterHost {
   readonly options: ResolvedServerOptions;
@@ -60,10 +32,13 @@ export interface ClusterHost {
   /** A connection that was counted is over. */
   releaseLed(address: string): void;
   find(sessionId: string): object | undefined;
+  readonly moving: MovingHost;
   /** Another node passes a connection on. */
   onPassed(wire: ServerWire, request: IncomingMessage, ticket: Ticket): void;
 }
 
+/** How often a session may have moved while it is looked for. */
+const MAX_HOPS = 3;
 /** A client that must try again, in milliseconds. */
 const RETRY_MS = 250;
 const TICK_MS = 1_000;
@@ -81,6 +56,7 @@ export class ClusterNode implements Leader {
   readonly #membership: Membership;
   readonly #leads = new Set<Lead>();
   readonly #silent = new Set<string>();
+  readonly moves: Moves;
   #relayed: { readonly peers: RelayPeers; readonly roster: Roster } | undefined;
   #port: PeerPort | undefined;
   #isClosed = false;
@@ -102,6 +78,29 @@ export class ClusterNode implements Leader {
       logger: this.#logger,
       refusalOf: (node) => this.#refusalOf(node),
     });
+    this.moves = new Moves({
+      incarnation,
+      backplane,
+      host: host.moving,
+      memory: host.memory,
+      limits: host.options.limits,
+      timers: host.options.timers,
+      logger: this.#logger,
+      leads: this.#leads,
+      nodes: () => this.#membership.others,
+      dialing: (target) => this.#dialing(target, MOVE_PATH, this.#tickets.issueMove(target.incarnation)),
+    });
+  }
+
+  /** How another node is reached for what is between nodes. */
+  #dialing({ address }: KnownNode, path: string, ticket: string) {
+    return {
+      ...relayWebSocket(this.#webSocket, this.#host.options.limits),
+      url: `${address.replace(/\/$/, '')}${path}`,
+      subprotocol: RELAY_SUBPROTOCOL,
+      headers: { authorization: `${TICKET_SCHEME} ${ticket}` },
+      tls: clientSide(this.#options.tls),
+    };
   }
 
   /** Other nodes know of this one, and it knows their agents. */
@@ -136,18 +135,11 @@ export class ClusterNode implements Leader {
   ): void {
     const { options, memory } = this.#host;
     const { limits, logger, agents } = options;
-    const isNodeAlive = (incarnation: string) => this.#membership.isAlive(incarnation);
-    const webSocket = relayWebSocket(this.#webSocket, limits);
+    const membership = this.#membership;
+    const isNodeAlive = (incarnation: string) => membership.isAlive(incarnation);
     const way: RelayDialing = {
-      locate: async (incarnation) =>
-        this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation)),
-      dialing: ({ incarnation, address }) => ({
-        ...webSocket,
-        url: `${address.replace(/\/$/, '')}${RELAY_PATH}`,
-        subprotocol: RELAY_SUBPROTOCOL,
-        headers: { authorization: `${TICKET_SCHEME} ${this.#tickets.issueRelay(incarnation)}` },
-        tls: clientSide(this.#options.tls),
-      }),
+      locate: async (node) => membership.get(node) ?? (await membership.find(node)),
+      dialing: (node) => this.#dialing(node, RELAY_PATH, this.#tickets.issueRelay(node.incarnation)),
     };
     const peers: RelayPeers = new RelayPeers({
       incarnation: this.incarnation,
@@ -198,6 +190,12 @@ export class ClusterNode implements Leader {
         accept: (ticket) => this.#tickets.acceptRelay(ticket),
         onWire: (wire, source) => this.#relayed?.peers.accept(wire, source),
       },
+      move: {
+        adapter: createWebSocketAdapter(relayWebSocket(this.#webSocket, this.#host.options.limits)),
+        accept: (ticket) => this.#tickets.acceptMove(ticket),
+        onWire: (wire, source) => this.moves.accept(wire, source),
+      },
+      isArriving: (sessionId) => this.moves.isArriving(sessionId),
       hasSession: (sessionId) => this.#host.find(sessionId) !== undefined,
       onWire: (wire, request, ticket) => this.#host.onPassed(wire, request, ticket),
     });
@@ -223,14 +221,28 @@ export class ClusterNode implements Leader {
 
   #tick(): void {
     this.#tickets.sweep();
+    this.moves.handleTick();
     for (const lead of this.#leads) lead.handleTick();
     this.#relayed?.roster.handleTick();
     this.#relayed?.peers.handleTick();
   }
 
+  /** Sessions go to other nodes from now on, if there are any that take them. Never rejects. @param deadline Unix milliseconds. */
+  async drain(deadline: number): Promise<void> {
+    this.leave();
+    await this.#membership.announceDraining();
+    this.moves.start(deadline);
+  }
+
   /** Ends the connections that are led from here, so that their clients come back to other nodes. */
   leave(): void {
     for (const lead of this.#leads) lead.leave('this node is shutting down');
+  }
+
+  /** From now on no session goes or comes, and no connection is led. */
+  async stop(): Promise<void> {
+    this.leave();
+    await this.moves.close();
   }
 
   /** Leaves the cluster and closes the port. */
@@ -245,15 +257,26 @@ export class ClusterNode implements Leader {
     this.#port = undefined;
   }
 
-  async lead(request: LeadRequest): Promise<'done' | ResumeRefusal | Refusal> {
-    let owner: KnownNode | undefined;
+  async lead(request: LeadRequest): Promise<'done' | 'here' | ResumeRefusal | Refusal> {
     try {
-      owner = await this.#ownerOf(request.sessionId);
+      let owner = await this.#ownerOf(request.sessionId);
+      for (let hop = 0; hop <= MAX_HOPS; hop++) {
+        const outcome = owner === undefined ? UNKNOWN : await this.#leadTo(owner, request);
+        if (outcome !== UNKNOWN) return outcome;
+        // It may have moved.
+        const next = await this.moves.find(request.sessionId);
+        if (next === undefined || next === owner?.incarnation) return UNKNOWN;
+        if (next === this.incarnation) return this.moves.isArriving(request.sessionId) ? BUSY : 'here';
+        owner = this.#membership.get(next) ?? (await this.#membership.find(next));
+      }
+      return BUSY;
     } catch {
       // The membership has logged that the engine does not answer.
       return BUSY;
     }
-    if (owner === undefined) return ResumeRefusal.UNKNOWN_SESSION;
+  }
+
+  async #leadTo(owner: KnownNode, request: LeadRequest): Promise<'done' | ResumeRefusal | Refusal> {
     if (request.signal.aborted) return 'done';
     const address = addressKey(request.origin.ip);
     const refused = this.#host.admitLed(address);
@@ -321,6 +344,8 @@ export class ClusterNode implements Leader {
       memory,
       logger: this.#logger,
       sessionId,
+      owner: incarnation,
+      origin,
       onOver: () => {
         this.#leads.delete(lead);
         release();
@@ -365,6 +390,8 @@ export class ClusterNode implements Leader {
   }
 }
 
+const UNKNOWN = ResumeRefusal.UNKNOWN_SESSION;
+
 const BUSY: Refusal = {
   code: 'SERVER_BUSY',
   message: 'the node that has the session does not answer yet',
@@ -372,11 +399,3 @@ const BUSY: Refusal = {
   retryable: true,
   retryAfterMs: RETRY_MS,
 };
-
-/** The options of the port that a client has too. `rejectUnauthorized` is about clients there, and stays on here. */
-function clientSide(tls: TlsOptions | undefined): SecureContextOptions | undefined {
-  if (tls === undefined) return undefined;
-  const { ca, cert, key, pfx, passphrase, ciphers, crl, minVersion, maxVersion } = tls;
-  const given = { ca, cert, key, pfx, passphrase, ciphers, crl, minVersion, maxVersion };
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-}

@@ -22,6 +22,8 @@ import type { Ticket, TicketRefusal } from './ticket.js';
 export const PEER_PATH = '/parlance/peer';
 /** The path of connections on which nodes relay what their agents send. */
 export const RELAY_PATH = '/parlance/relay';
+/** The path of connections on which a session moves to this node. */
+export const MOVE_PATH = '/parlance/move';
 export const TICKET_SCHEME = 'Parlance';
 
 /** Connections that have not shown a ticket; beyond them the oldest one is closed. */
@@ -48,7 +50,11 @@ export interface PeerPortOptions {
   readonly accept: (ticket: string) => Ticket | TicketRefusal;
   /** For connections on which another node relays what its agents send. */
   readonly relay?: RelayPort | undefined;
+  /** For connections on which another node hands a session over. */
+  readonly move?: RelayPort | undefined;
   readonly hasSession: (sessionId: string) => boolean;
+  /** It may be here in a moment. @default never */
+  readonly isArriving?: ((sessionId: string) => boolean) | undefined;
   readonly onWire: (wire: ServerWire, request: IncomingMessage, ticket: Ticket) => void;
 }
 
@@ -130,12 +136,17 @@ export class PeerPort {
   }
 
   #handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    const { accept, adapter, hasSession, logger, onWire, relay } = this.#options;
+    const { accept, adapter, hasSession, logger, onWire, relay, move } = this.#options;
     socket.on('error', () => {});
     try {
       const path = pathOf(request);
-      const isRelay = relay !== undefined && path === RELAY_PATH;
-      if (path !== PEER_PATH && !isRelay) return refuseUpgrade(socket, 404, `The path is ${PEER_PATH}.`);
+      const ports: Readonly<Record<string, RelayPort | undefined>> = {
+        [RELAY_PATH]: relay,
+        [MOVE_PATH]: move,
+      };
+      const port = path === undefined ? undefined : ports[path];
+      if (path !== PEER_PATH && port === undefined)
+        return refuseUpgrade(socket, 404, `The path is ${PEER_PATH}.`);
       const subprotocol: Subprotocol | undefined = chooseSubprotocol(
         request.headers['sec-websocket-protocol'],
       );
@@ -143,15 +154,15 @@ export class PeerPort {
         return refuseUpgrade(socket, 400, 'Not an upgrade of a node.');
       const [scheme, text = '', ...rest] = (request.headers.authorization ?? '').split(' ');
       const isTicket = scheme === TICKET_SCHEME && rest.length === 0;
-      if (isRelay) {
-        const peer = isTicket ? relay.accept(text) : 'wrong';
+      if (port !== undefined) {
+        const peer = isTicket ? port.accept(text) : 'wrong';
         if (typeof peer === 'string') {
           this.#report(request, peer);
           return refuseUpgrade(socket, STATUS[peer], 'The ticket is not accepted.');
         }
         this.#strangers.delete(keyOf(request.socket));
-        return relay.adapter.upgrade(request, socket, head, subprotocol, (wire) =>
-          relay.onWire(wire, peer.source),
+        return port.adapter.upgrade(request, socket, head, subprotocol, (wire) =>
+          port.onWire(wire, peer.source),
         );
       }
       const ticket = isTicket ? accept(text) : 'wrong';
@@ -161,6 +172,8 @@ export class PeerPort {
       }
       if (ticket.subprotocol !== subprotocol)
         return refuseUpgrade(socket, 401, 'The ticket is for another subprotocol.');
+      if (!hasSession(ticket.sessionId) && this.#options.isArriving?.(ticket.sessionId) === true)
+        return refuseUpgrade(socket, 503, 'The session is about to be here.');
       // Its owner has forgotten it, so the client begins a new session where it is.
       if (!hasSession(ticket.sessionId)) return refuseUpgrade(socket, 410, 'The session is not here.');
       this.#strangers.delete(keyOf(request.socket));

@@ -105,18 +105,36 @@ export class Tickets {
 
   /** A ticket for the connection on which this node relays to the node `target`. */
   issueRelay(target: string): string {
+    return this.#issueFor(RELAY, target);
+  }
+
+  /** A ticket for the connection on which a session moves to the node `target`. */
+  issueMove(target: string): string {
+    return this.#issueFor(MOVE, target);
+  }
+
+  #issueFor(purpose: string, target: string): string {
     const nonce = randomBytes(NONCE_BYTES).toString('base64');
     const content: RelayContent = [VERSION, target, this.#incarnation, this.#now(), nonce];
     const payload = Buffer.from(JSON.stringify(content));
-    const signature = sign(this.#secrets[0] as Uint8Array, RELAY, payload);
+    const signature = sign(this.#secrets[0] as Uint8Array, purpose, payload);
     return `${payload.toString('base64url')}.${signature.toString('base64url')}`;
   }
 
   /** Accepts a ticket of {@link issueRelay} once. */
   acceptRelay(text: string): { readonly source: string } | TicketRefusal {
+    return this.#acceptFor(RELAY, text);
+  }
+
+  /** Accepts a ticket of {@link issueMove} once. */
+  acceptMove(text: string): { readonly source: string } | TicketRefusal {
+    return this.#acceptFor(MOVE, text);
+  }
+
+  #acceptFor(purpose: string, text: string): { readonly source: string } | TicketRefusal {
     const [encoded = '', signature = '', ...rest] = text.split('.', 3);
     const payload = Buffer.from(encoded, 'base64url');
-    if (rest.length > 0 || !verify(this.#secrets, RELAY, payload, signature)) return 'wrong';
+    if (rest.length > 0 || !verify(this.#secrets, purpose, payload, signature)) return 'wrong';
     const content = readRelayContent(payload);
     if (content === undefined) return 'wrong';
     return this.#admit(content) ?? { source: content[2] };
@@ -177,6 +195,7 @@ function addressPayload(incarnation: string, address: string): Buffer {
 /** What is signed, so that no signature is valid for something else. */
 const TICKET = 'parlance ticket 1\n';
 const RELAY = 'parlance relay 1\n';
+const MOVE = 'parlance move 1\n';
 const ADDRESS = 'parlance node 1\n';
 
 function sign(secret: Uint8Array, purpose: string, payload: Uint8Array): Buffer {

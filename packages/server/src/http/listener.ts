@@ -1,4 +1,9 @@
-import { createServer, type Server as HttpServer, type RequestListener } from 'node:http';
+import {
+  createServer,
+  type Server as HttpServer,
+  type RequestListener,
+  type ServerResponse,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { ProtocolError } from '@parlance/protocol';
 import { assertOptions, loggable } from '@parlance/protocol/internal';
@@ -115,4 +120,10 @@ function boundConnections(
 /** Accepts no new connections; resolves when the last one is closed. */
 export function closeListener(http: HttpServer): Promise<void> {
   return new Promise((resolve) => http.close(() => resolve()));
+}
+
+/** The answer to requests that are not for the server's pages. */
+export function requireUpgrade(response: ServerResponse, path: string): void {
+  response.writeHead(426, { 'content-type': 'text/plain; charset=utf-8', upgrade: 'websocket' });
+  response.end(`This is a Parlance session server. Connect with a WebSocket to ${path}.\n`);
 }

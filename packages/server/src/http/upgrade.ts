@@ -26,6 +26,8 @@ export interface UpgradesOptions {
   readonly options: ResolvedServerOptions;
   /** Counts an upgrade and returns 0, or returns the milliseconds for which the address gets HTTP 429. */
   readonly connect: (address: string) => number;
+  /** Another server takes new connections: the milliseconds after which clients come back; `undefined` if this one does. */
+  readonly retryElsewhere?: (() => number | undefined) | undefined;
   /** The upgrade is complete; `refusal` is to be sent in REJECT. */
   readonly onWire: (
     wire: ServerWire,
@@ -106,6 +108,11 @@ export class Upgrades {
     if (subprotocol === undefined) {
       const both = `${Subprotocol.BINARY} and ${Subprotocol.JSON}`;
       refuseUpgrade(socket, 400, `Offer one of the WebSocket subprotocols ${both}.`);
+      return;
+    }
+    const retryMs = this.#host.retryElsewhere?.();
+    if (retryMs !== undefined) {
+      refuseUpgrade(socket, 503, 'This node is shutting down; another one takes connections.', retryMs);
       return;
     }
     if (trustedProxies.isEmpty && isForwarded(request)) this.#warnOfProxy();

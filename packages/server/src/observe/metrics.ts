@@ -86,7 +86,7 @@ export function createMetrics(observed: Observed): Metrics {
     followers.set(observed.replies.followers);
   };
 
-  const observeCluster = observerOf(observed.cluster, gauge, counter);
+  const observeCluster = clusterMetrics(observed.cluster, gauge, counter);
 
   const observeTotals = (): void => {
     const totals = observed.totals();
@@ -121,10 +121,10 @@ export function createMetrics(observed: Observed): Metrics {
 }
 
 /** A server on its own has no metrics of a cluster. */
-function observerOf(
+function clusterMetrics(
   cluster: Observed['cluster'],
   gauge: (name: string, help: string) => Gauge,
-  counter: (name: string, help: string, labelNames: readonly 'direction'[]) => Counter<'direction'>,
+  counter: <Label extends string>(name: string, help: string, labels: readonly Label[]) => Counter<Label>,
 ): () => void {
   if (cluster === undefined) return () => {};
   const nodes = gauge('cluster_nodes', 'Nodes of the cluster that count as alive, this one included.');
@@ -133,6 +133,9 @@ function observerOf(
   const labels = ['direction'] as const;
   const messages = counter('relay_messages', 'Messages between nodes that relay between agents.', labels);
   const bytes = counter('relay_bytes', 'Bytes of those messages.', labels);
+  const moves = counter('moves', 'Sessions that have gone to other nodes, have come, or could not go yet.', [
+    'outcome',
+  ]);
   return () => {
     nodes.set(cluster.nodes);
     led.set(cluster.led);
@@ -144,5 +147,7 @@ function observerOf(
     messages.inc({ direction: 'received' }, relayTraffic.messagesReceived);
     bytes.inc({ direction: 'sent' }, relayTraffic.bytesSent);
     bytes.inc({ direction: 'received' }, relayTraffic.bytesReceived);
+    moves.reset();
+    for (const [outcome, count] of Object.entries(cluster.moves.counts)) moves.inc({ outcome }, count);
   };
 }

@@ -12,7 +12,11 @@ export interface Observed {
   sessions(): Iterable<Pick<Session, 'state' | 'stats'>>;
   readonly replies: Pick<Replies, 'running' | 'followers' | 'usage'>;
   /** `undefined` without a cluster. */
-  readonly cluster: Pick<ClusterNode, 'nodes' | 'led' | 'relayLinks' | 'relayTraffic'> | undefined;
+  readonly cluster:
+    | (Pick<ClusterNode, 'nodes' | 'led' | 'relayLinks' | 'relayTraffic'> & {
+        readonly moves: Pick<ClusterNode['moves'], 'counts'>;
+      })
+    | undefined;
   totals(): Totals;
 }
 

@@ -36,6 +36,11 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
     return this.#items.size;
   }
 
+  /** The items that were not read, oldest first. */
+  get items(): Iterable<Item> {
+    return this.#items;
+  }
+
   push(item: Item): void {
     if (this.#hasEnded) return;
     const settle = this.#waiting;

@@ -48,6 +48,10 @@ export class Intake {
     this.#wait(event, size);
   }
 
+  get isEmpty(): boolean {
+    return (this.#waiting?.size ?? 0) === 0;
+  }
+
   /** Whether an event of a stream waits. */
   has(streamId: number): boolean {
     return this.#waiting?.has(streamId) ?? false;

@@ -24,6 +24,11 @@ export class SessionMailbox implements Mailbox, InboxOptions<Received> {
     return this.#inbox.size;
   }
 
+  /** The messages that were not read, oldest first. */
+  get unread(): Iterable<Received> {
+    return this.#inbox.items;
+  }
+
   push(message: Received): void {
     this.#inbox.push(message);
   }

@@ -139,6 +139,11 @@ export class ReceivedMessage implements Message {
     return formOf(this.#body.codec);
   }
 
+  /** As it was received. */
+  get received(): ReceivedBody {
+    return this.#body;
+  }
+
   /** Credit that it uses up until the application has taken it. */
   get charge(): number {
     return this.#body.charge;

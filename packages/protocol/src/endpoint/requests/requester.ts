@@ -87,7 +87,7 @@ export class Requester {
 
   /** The number of replies that are not complete. */
   get size(): number {
-    return this.#replies.size;
+    return this.#replies.size + (this.#unsent?.size ?? 0);
   }
 
   /** @param reservation memory for the decoded body. */

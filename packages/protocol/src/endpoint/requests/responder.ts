@@ -144,6 +144,20 @@ export class Responder {
     this.#running.get(streamId)?.controller.abort(reason);
   }
 
+  /** The streams of the handlers that have not returned. */
+  get streams(): Iterable<number> {
+    return this.#running.keys();
+  }
+
+  /** Fails a reply, and stops its handler. */
+  fail(streamId: number, reason: ProtocolError): void {
+    const running = this.#running.get(streamId);
+    this.#running.delete(streamId);
+    this.#options.core.channel.fail(streamId, reason);
+    running?.controller.abort(reason);
+    this.#options.pump();
+  }
+
   /** Stops all handlers except those that run to completion. */
   abort(reason: ProtocolError): void {
     for (const { controller, runsToCompletion } of this.#running.values()) {

@@ -1,0 +1,482 @@
+import type { Session } from '@parlance/client';
+import { ProtocolError } from '@parlance/protocol';
+import { type Backplane, memoryCluster, type Server, type ServerOptions } from '@parlance/server';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Tickets } from '../../packages/server/src/cluster/ticket.js';
+import { freePort } from './cli-process.js';
+import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
+import { createPeers, failure, openRaw, pause } from './peers.js';
+
+/** Sessions that go from node to node while their clients use them. */
+
+const SECRET = 'sixteen bytes or more';
+
+let peers = createPeers();
+let cluster = memoryCluster();
+beforeEach(() => {
+  cluster = memoryCluster();
+});
+afterEach(async () => {
+  await peers[Symbol.asyncDispose]();
+  peers = createPeers();
+});
+
+const LOGS = process.env['MOVE_LOGS'] !== undefined;
+const logger = (name: string) => {
+  const log = (fields: object, message: string) => {
+    if (LOGS) console.log(name, JSON.stringify(fields), message);
+  };
+  return { debug: log, info: log, warn: log, error: log };
+};
+let nodes = 0;
+const serve = (options: ServerOptions = {}) =>
+  peers.serve({ cluster, logger: logger(`node ${nodes++}`), ...options });
+
+/** A client of the first node whose connection has come back to the second one. */
+async function led(options: ServerOptions, count = 2) {
+  const servers = await Promise.all(Array.from({ length: count }, () => serve(options)));
+  let target = 0;
+  const proxy = peers.use(await createCuttingProxy(() => servers[target]?.port as number));
+  const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+    reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+  });
+  target = 1;
+  const resumed = new Promise<void>((resolve) => {
+    const stop = session.on('state', (state) => {
+      if (state !== 'established') return;
+      stop();
+      resolve();
+    });
+  });
+  proxy.cut();
+  await resumed;
+  return {
+    servers: servers.map(({ server }) => server),
+    urls: servers.map(({ url }) => url),
+    session,
+    proxy,
+    go(to: number) {
+      target = to;
+    },
+  };
+}
+
+/** Says every number that it hears, with the number of those before it that the session has heard. */
+const counting: ServerOptions = {
+  async onSession(session) {
+    for await (const message of session) {
+      const heard = (session.data as number | undefined) ?? 0;
+      session.data = heard + 1;
+      await session.send(`${message.text} after ${heard}`);
+    }
+  },
+  async *onRequest(request, { metadata }) {
+    const { parts = '1', pauseMs = '0' } = metadata as Record<string, string>;
+    for (let i = 0; i < Number(parts); i++) {
+      yield `${i} of ${request.text.slice(0, 8)} ${request.text.length}; `;
+      await pause(Number(pauseMs));
+    }
+  },
+};
+
+/** Uses a session until `isOver`, and returns what was wrong. */
+async function useSession(session: Session, isOver: () => boolean, random: () => number): Promise<string[]> {
+  const faults: string[] = [];
+  let said = 0;
+  let heard = 0;
+  const listen = (async () => {
+    for await (const message of session) {
+      const expected = `${heard} after ${heard}`;
+      if (message.text !== expected) faults.push(`heard ${message.text} and not ${expected}`);
+      heard++;
+      if (isOver() && heard === said) return;
+    }
+  })();
+  const talk = async () => {
+    while (!isOver()) {
+      for (let i = random() * 4; i > 0; i--) await session.send(String(said++));
+      await pause(random() * 8);
+    }
+    await session.send(String(said++));
+  };
+  let asked = 0;
+  const ask = async () => {
+    while (!isOver()) {
+      const parts = Math.floor(random() * 12);
+      const text =
+        `${asked++}`.padStart(8, '0') + 'the same question again and again '.repeat(random() * 300);
+      const expected = Array.from(
+        { length: parts },
+        (_, i) => `${i} of ${text.slice(0, 8)} ${text.length}; `,
+      );
+      let reply = '';
+      const metadata = { parts: String(parts), pauseMs: String(Math.floor(random() * 4)) };
+      for await (const part of session.stream(text, { metadata })) reply += part.text;
+      if (reply !== expected.join('')) faults.push(`reply ${reply} and not ${expected.join('')}`);
+      await pause(random() * 20);
+    }
+  };
+  await Promise.all([talk(), ask(), ask(), listen]);
+  return faults;
+}
+
+const sizes = (servers: readonly Server[]) => servers.map(({ sessions }) => sessions.size);
+
+describe('a session that another node leads', () => {
+  it('goes on there when its own node drains, and the client notices nothing', async () => {
+    const { servers, session, proxy } = await led({
+      async onSession(each) {
+        for await (const message of each) {
+          each.data = [...((each.data as string[] | undefined) ?? []), message.text];
+          await each.send(JSON.stringify({ data: each.data, isMoved: each.isMoved }));
+        }
+      },
+      async *onRequest(request) {
+        yield request.text;
+        yield '!';
+      },
+    });
+    const states: string[] = [];
+    session.on('state', (state) => void states.push(state));
+    const messages = session[Symbol.asyncIterator]();
+    await session.send('one');
+    expect((await messages.next()).value?.json()).toEqual({ data: ['one'], isMoved: false });
+    expect((await session.request('hello')).text).toBe('hello!');
+    const before = proxy.opened;
+    const drained = await servers[0]?.drain({ timeoutMs: 5_000 });
+    expect(drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 1 });
+    expect(sizes(servers)).toEqual([0, 1]);
+    await session.send('two');
+    expect((await messages.next()).value?.json()).toEqual({ data: ['one', 'two'], isMoved: true });
+    expect((await session.request('hello')).text).toBe('hello!');
+    expect([states, proxy.opened]).toEqual([[], before]);
+  });
+});
+
+describe('sessions in use', () => {
+  it.each([1, 2, 3])(
+    'lose, double and reorder nothing when they move (%i)',
+    async () => {
+      const servers = await Promise.all([0, 1, 2].map(() => serve(counting)));
+      let from = 0;
+      const proxy = peers.use(await createCuttingProxy(() => servers[from]?.port as number));
+      const options = { reconnect: { minDelayMs: 1, maxDelayMs: 20 } };
+      const sessions = await Promise.all(
+        Array.from({ length: 12 }, () => peers.dial(`ws://127.0.0.1:${proxy.port}/session`, options)),
+      );
+      from = 1;
+      let isOver = false;
+      const used = sessions.map((session) => useSession(session, () => isOver, Math.random));
+      await pause(50 + Math.random() * 50);
+      proxy.cut();
+      await pause(200);
+      const ids = sessions.map(({ id }) => id);
+      const drained = await servers[0]?.server.drain({ timeoutMs: 6_000 });
+      expect(drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 12 });
+      // What has moved is found at its new node, and moves again.
+      from = 2;
+      proxy.cut();
+      await pause(200);
+      // Those that had no connection went to either of the others.
+      const there = servers[1]?.server.sessions.size;
+      expect(await servers[1]?.server.drain({ timeoutMs: 6_000 })).toMatchObject({ lost: 0, moved: there });
+      isOver = true;
+      expect((await Promise.all(used)).flat()).toEqual([]);
+      expect(sessions.map(({ id }) => id)).toEqual(ids);
+      expect(servers.map(({ server }) => server.sessions.size)).toEqual([0, 0, 12]);
+    },
+    60_000,
+  );
+});
+
+/** A cluster whose engine fails at random when a session is to be moved, before it has written that and afterwards. */
+function unreliable(inner: Backplane, random: () => number, isOver: () => boolean): Backplane {
+  const fails = (percent: number) => {
+    if (!isOver() && random() * 100 < percent)
+      throw new ProtocolError('timeout', 'the engine does not answer');
+  };
+  return {
+    ...(inner.secret === undefined ? {} : { secret: inner.secret }),
+    connect: () => {
+      const link = inner.connect();
+      return {
+        ...link,
+        async moveSession(sessionId, move) {
+          fails(15);
+          await pause(random() * 10);
+          const record = await link.moveSession(sessionId, move);
+          fails(15);
+          return record;
+        },
+      };
+    },
+  };
+}
+
+describe('a move that breaks', () => {
+  it.each([1, 2, 3])(
+    'leaves each session at one node, and loses nothing (%i)',
+    async () => {
+      const random = Math.random;
+      let isCalm = false;
+      const shared = unreliable(cluster, random, () => isCalm);
+      const legs: CuttingProxy[] = [];
+      const servers = await Promise.all(
+        [0, 1, 2].map(async () => {
+          const peerPort = Number(await freePort());
+          const leg = peers.use(await createCuttingProxy(peerPort));
+          legs.push(leg);
+          const node = { listen: { port: peerPort }, advertise: `ws://127.0.0.1:${leg.port}` };
+          return await serve({ ...counting, cluster: shared, node });
+        }),
+      );
+      let to = [0];
+      const proxy = peers.use(
+        await createCuttingProxy(
+          () => servers[to[Math.floor(random() * to.length)] as number]?.port as number,
+        ),
+      );
+      const options = { reconnect: { minDelayMs: 1, maxDelayMs: 50 } };
+      const sessions = await Promise.all(
+        Array.from({ length: 8 }, () => peers.dial(`ws://127.0.0.1:${proxy.port}/session`, options)),
+      );
+      const ids = sessions.map(({ id }) => id);
+      let isOver = false;
+      const used = sessions.map((session) => useSession(session, () => isOver, random));
+      await pause(50);
+      to = [1, 2];
+      const cutting = (async () => {
+        for (let i = 0; i < 40; i++) {
+          await pause(random() * 60);
+          const leg = [...legs, proxy][Math.floor(random() * 4)] as CuttingProxy;
+          if (random() < 0.5) leg.cut();
+          else leg.cutAfter(Math.floor(random() * 2_000));
+        }
+        for (const leg of [...legs, proxy]) leg.cutAfter(Infinity);
+        isCalm = true;
+      })();
+      const drained = await servers[0]?.server.drain({ timeoutMs: 20_000, returnWithinMs: 100 });
+      await cutting;
+      expect(drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 8 });
+      isOver = true;
+      expect((await Promise.all(used)).flat()).toEqual([]);
+      expect(sessions.map(({ id }) => id)).toEqual(ids);
+      const owners = ids.map((id) => servers.filter(({ server }) => server.sessions.has(id)).length);
+      expect(owners).toEqual(ids.map(() => 1));
+    },
+    60_000,
+  );
+});
+
+describe('a session that is connected directly', () => {
+  it('opens another connection first, and goes on where that arrives', async () => {
+    const servers = await Promise.all([serve(counting), serve(counting)]);
+    const clients = Array.from({ length: 8 }, async () => {
+      // A balancer that asks the next node if one refuses.
+      const proxy = peers.use(await createCuttingProxy(() => servers[to]?.port as number));
+      return await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, { reconnect: { minDelayMs: 1 } });
+    });
+    let to = 0;
+    const sessions = await Promise.all(clients);
+    const ids = sessions.map(({ id }) => id);
+    let isOver = false;
+    const used = sessions.map((session) => useSession(session, () => isOver, Math.random));
+    await pause(100);
+    to = 1;
+    const drained = servers[0]?.server.drain({ timeoutMs: 10_000, returnWithinMs: 500 });
+    expect(await drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 8 });
+    isOver = true;
+    expect((await Promise.all(used)).flat()).toEqual([]);
+    expect(sessions.map(({ id }) => id)).toEqual(ids);
+    expect(sizes(servers.map(({ server }) => server))).toEqual([0, 8]);
+  }, 30_000);
+});
+
+describe('a session without a connection', () => {
+  it('waits for its client at another node, and is found there from any', async () => {
+    const servers = await Promise.all([0, 1, 2].map(() => serve(counting)));
+    let to = 0;
+    const proxy = peers.use(await createCuttingProxy(() => servers[to]?.port as number));
+    const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+      reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+    });
+    const { id } = session;
+    const messages = session[Symbol.asyncIterator]();
+    await session.send('0');
+    expect((await messages.next()).value?.text).toBe('0 after 0');
+    proxy.refuse(true);
+    proxy.cut();
+    await expect.poll(() => servers[0]?.server.sessions.get(id)?.state).toBe('suspended');
+    await session.send('1');
+    expect(await servers[0]?.server.drain({ timeoutMs: 5_000 })).toEqual({
+      left: 0,
+      interrupted: 0,
+      lost: 0,
+      moved: 1,
+    });
+    const parkedAt = servers.findIndex(({ server }) => server.sessions.has(id));
+    expect(parkedAt).toBeGreaterThan(0);
+    // The other node does not have it, and the first one is gone.
+    await servers[0]?.server.close();
+    to = 3 - parkedAt;
+    proxy.refuse(false);
+    expect((await messages.next()).value?.text).toBe('1 after 1');
+    expect(session.id).toBe(id);
+  });
+});
+
+describe('a node that drains', () => {
+  it('fails what still runs at its deadline, and hands the session over', async () => {
+    let reason: unknown;
+    const { servers, session } = await led({
+      async *onRequest(_request, { signal }) {
+        yield 'begun';
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        reason = signal.reason;
+      },
+    });
+    const { id } = session;
+    const stream = session.stream('for ever')[Symbol.asyncIterator]();
+    expect((await stream.next()).value?.text).toBe('begun');
+    const drained = servers[0]?.drain({ timeoutMs: 300 });
+    expect(await failure(stream.next().then(() => stream.next()))).toMatchObject({ code: 'draining' });
+    expect(await drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 1 });
+    expect(reason).toMatchObject({ code: 'draining' });
+    await expect.poll(() => session.state).toBe('established');
+    expect([session.id, sizes(servers)]).toEqual([id, [0, 1]]);
+  });
+
+  it('keeps a session whose onSession does not return, until the deadline', async () => {
+    const signals: AbortSignal[] = [];
+    const { servers, session } = await led({
+      onRequest: (request) => request.text,
+      async onSession({ signal }) {
+        signals.push(signal);
+        await new Promise(() => {});
+      },
+    });
+    const { id } = session;
+    const drained = servers[0]?.drain({ timeoutMs: 2_500 });
+    await expect.poll(() => signals[0]?.aborted).toBe(true);
+    // It is led meanwhile.
+    expect((await session.request('still there')).text).toBe('still there');
+    expect(await drained).toMatchObject({ moved: 0 });
+    await expect.poll(() => session.id !== id && session.state === 'established').toBe(true);
+  });
+
+  it('calls onSession again if the session stays, with what it has left', async () => {
+    const starts: (readonly unknown[])[] = [];
+    const { servers, urls, session } = await led({
+      limits: { sessionsPerPrincipal: 1 },
+      authenticate: () => ({ principal: 'alice' }),
+      async onSession(each) {
+        starts.push([each.isMoved, each.data, each.signal.aborted]);
+        each.data = starts.length;
+        for await (const message of each) await each.send(message.text);
+      },
+    });
+    // The only session that its principal may have at the other node.
+    const other = await peers.dial(urls[1] as string);
+    expect(other.state).toBe('established');
+    const drained = servers[0]?.drain({ timeoutMs: 1_000 });
+    await expect.poll(() => starts.length).toBeGreaterThan(2);
+    expect(starts.find(([isMoved]) => isMoved === true)).toEqual([true, 1, false]);
+    const messages = session[Symbol.asyncIterator]();
+    await session.send('heard');
+    expect((await messages.next()).value?.text).toBe('heard');
+    expect(await drained).toMatchObject({ moved: 0 });
+  });
+
+  it('drains clients without resume as before', async () => {
+    const servers = await Promise.all([serve(counting), serve(counting)]);
+    let to = 0;
+    const proxy = peers.use(await createCuttingProxy(() => servers[to]?.port as number));
+    const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+      extensions: { resume: false },
+    });
+    const { id } = session;
+    to = 1;
+    expect(await servers[0]?.server.drain({ timeoutMs: 5_000, returnWithinMs: 0 })).toMatchObject({
+      left: 1,
+      moved: 0,
+    });
+    await expect.poll(() => session.id !== id && session.state === 'established').toBe(true);
+  });
+});
+
+describe('the connection of a move', () => {
+  const id = (incarnation: string) => `sess_${incarnation}${'x'.repeat(14)}`;
+  const hello = (message: object) => JSON.stringify(message);
+  const snapshot = { type: 'snapshot', session: id('aaaaaa'), sent: 0, epoch: 0 };
+
+  async function port(options: ServerOptions = {}) {
+    const lines: { readonly event?: string; readonly node?: string; readonly address?: string }[] = [];
+    const log = (fields: object) => void lines.push(fields);
+    const node = { secret: SECRET };
+    const { server } = await serve({
+      ...options,
+      node,
+      logger: { debug: log, info: log, warn: log, error: log },
+    });
+    const { node: incarnation, address } = lines.find(({ event }) => event === 'node.listening') as Required<
+      (typeof lines)[number]
+    >;
+    const secrets = [Buffer.from(SECRET)];
+    const tickets = new Tickets({ secrets, incarnation: 'aaaaaa', now: Date.now });
+    const open = async (ticket = tickets.issueMove(incarnation)) => {
+      const headers = { authorization: `Parlance ${ticket}` };
+      const peer = await openRaw(`${address}/parlance/move`, { headers });
+      peers.use({ [Symbol.asyncDispose]: async () => peer.socket.terminate() });
+      return peer;
+    };
+    return { server, incarnation, tickets, open };
+  }
+
+  it('is refused without a ticket of its own kind, and with one that was used', async () => {
+    const { tickets, incarnation, open } = await port();
+    const used = tickets.issueMove(incarnation);
+    await open(used);
+    const relay = tickets.issueRelay(incarnation);
+    for (const ticket of [used, relay, tickets.issueMove('bbbbbb'), 'x.y'])
+      await expect(open(ticket)).rejects.toThrow(/401|410/);
+  });
+
+  it.each<[string, readonly (string | Uint8Array)[], string]>([
+    ['bytes first', [new Uint8Array(10)], 'bad_message'],
+    ['no JSON', ['{'], 'bad_message'],
+    ['an answer', [hello({ type: 'taken' })], 'bad_message'],
+    ['a session that is not led', [hello({ type: 'hold', session: id('aaaaaa') })], 'invalid_argument'],
+    ['an empty session', [hello({ ...snapshot, size: 0 })], 'message_too_large'],
+    [
+      'a session of 64 MiB and a byte',
+      [hello({ ...snapshot, size: 64 * 1024 ** 2 + 1 })],
+      'message_too_large',
+    ],
+    ['more than it has announced', [hello({ ...snapshot, size: 3 }), new Uint8Array(4)], 'bad_message'],
+    ['text in place of bytes', [hello({ ...snapshot, size: 3 }), 'abc'], 'bad_message'],
+    ['another format', [hello({ ...snapshot, size: 1 }), new Uint8Array([99])], 'unknown_version'],
+    ['half a snapshot', [hello({ ...snapshot, size: 1 }), new Uint8Array([1])], 'truncated'],
+    [
+      'a damaged snapshot',
+      [hello({ ...snapshot, size: 9 }), new Uint8Array([1, 1, 1, 1, 1, 1, 1, 1, 1])],
+      'bad_checksum',
+    ],
+  ])('is answered with why: %s', async (_what, messages, code) => {
+    const { server, open } = await port();
+    const peer = await open();
+    for (const message of messages) peer.send(message);
+    await peer.closed;
+    expect(JSON.parse(String(peer.received.at(-1)))).toMatchObject({ type: 'refused', code });
+    expect(server.sessions.size).toBe(0);
+  });
+
+  it('takes no memory that the process does not have', async () => {
+    const { open } = await port({ processMemory: 150 * 1024 ** 2 });
+    const size = 60 * 1024 ** 2;
+    const many = await Promise.all(Array.from({ length: 12 }, () => open()));
+    for (const peer of many) peer.send(hello({ ...snapshot, size }));
+    await expect.poll(() => many.filter(({ received }) => received.length > 0).length).toBeGreaterThan(0);
+    const refused = many.find(({ received }) => received.length > 0);
+    expect(JSON.parse(String(refused?.received[0]))).toMatchObject({ type: 'refused', code: 'over_budget' });
+  });
+});

@@ -1,0 +1,53 @@
+import { type Limits, ProtocolError } from '@parlance/protocol';
+import { systemClock } from '@parlance/protocol/internal';
+import { joiningRefusal } from '../cluster/join.js';
+import type { ClusterNode } from '../cluster/node.js';
+import { drainingRefusal } from '../drain.js';
+import type { Refusal } from './admission.js';
+import { Quotas } from './quotas.js';
+
+/** Which clients a server admits, by its own state and by the quotas of addresses and principals. */
+export abstract class ServerAdmission {
+  protected readonly quotas: Quotas;
+  abstract readonly leader: ClusterNode | undefined;
+  constructor(limits: Limits) {
+    this.quotas = new Quotas(limits);
+  }
+
+  protected abstract readonly isDraining: boolean;
+  protected isClosing = false;
+  protected returnWithinMs = 0;
+
+  /** The refusal of new sessions while the server drains or closes. */
+  admitPassed(): Refusal | undefined {
+    return this.isDraining ? drainingRefusal(this.returnWithinMs) : this.admitLed();
+  }
+
+  /** The refusal of connections that other nodes lead here, while the server closes. */
+  admitLed(): Refusal | undefined {
+    return this.isClosing ? drainingRefusal(this.returnWithinMs) : undefined;
+  }
+
+  admit(address: string, principal: string | undefined): Refusal | undefined {
+    const refused = this.admitPassed() ?? joiningRefusal(this.leader);
+    return refused ?? this.quotas.admit(address, principal, systemClock.now());
+  }
+
+  /** @throws {ProtocolError} `rate_limited`. */
+  admitMoved(address: string, principal: string | undefined, isLed: boolean): void {
+    const refused = this.quotas.admitMoved(address, principal, isLed, systemClock.now());
+    if (refused !== undefined) throw new ProtocolError('rate_limited', refused.message);
+  }
+
+  checkAttempt(address: string, isNew: boolean): Refusal | undefined {
+    return this.quotas.checkAttempt(address, isNew, systemClock.now());
+  }
+
+  onFailure(address: string): void {
+    this.quotas.fail(address, systemClock.now());
+  }
+
+  release(address: string, principal: string | undefined): void {
+    this.quotas.release(address, principal);
+  }
+}

@@ -1,0 +1,82 @@
+import { ProtocolError, type Session } from '@parlance/protocol';
+import { UserSession, type UserSessionHost } from '@parlance/protocol/internal';
+
+/** A session as the application of a server sees it. In a cluster it may go on at another node. */
+export interface ServerSession extends Session {
+  /**
+   * A value of the application that goes with the session when another node takes it over. Setting it takes a copy as
+   * JSON, of at most 64 KiB; reading it returns a copy. `undefined` is none.
+   *
+   * @default undefined
+   * @throws {ProtocolError} when it is set: `invalid_argument` if it is not JSON, `message_too_large` if it is too large.
+   */
+  data: unknown;
+  /**
+   * Aborts when the session ends, or is about to go on at another node: then the iteration ends as well, and `onSession`
+   * has a second to return. A session whose `onSession` does not return stays until the server has drained.
+   */
+  readonly signal: AbortSignal;
+  /** `onSession` has been called for this session before, at another node, and {@link data} is what it has left. */
+  readonly isMoved: boolean;
+}
+
+/** Drives the session that an application of a server holds. */
+export interface ServedSessionHost extends UserSessionHost {
+  data: unknown;
+  readonly signal: AbortSignal;
+  readonly isMoved: boolean;
+}
+
+/** Bytes of the JSON of {@link ServerSession.data}. */
+export const MAX_DATA_SIZE = 64 * 1024;
+
+/**
+ * @param data of the application, which may be anything.
+ * @returns its JSON; `undefined` for `undefined`.
+ * @throws {ProtocolError} `invalid_argument`, `message_too_large`.
+ */
+export function encodeData(data: unknown): string | undefined {
+  if (data === undefined) return undefined;
+  let text: unknown;
+  try {
+    text = JSON.stringify(data);
+  } catch (cause) {
+    throw new ProtocolError('invalid_argument', 'data: the value cannot be written as JSON', { cause });
+  }
+  // A function or a symbol.
+  if (typeof text !== 'string') throw new ProtocolError('invalid_argument', 'data: the value is not JSON');
+  assertDataSize(text);
+  return text;
+}
+
+/** @throws {ProtocolError} `message_too_large`. */
+export function assertDataSize(text: string): void {
+  const size = Buffer.byteLength(text);
+  if (size <= MAX_DATA_SIZE) return;
+  throw new ProtocolError(
+    'message_too_large',
+    `data: ${size} bytes of JSON; at most ${MAX_DATA_SIZE} travel`,
+  );
+}
+
+export class ServedSession extends UserSession implements ServerSession {
+  readonly #host: ServedSessionHost;
+
+  constructor(host: ServedSessionHost) {
+    super(host);
+    this.#host = host;
+  }
+
+  get data(): unknown {
+    return this.#host.data;
+  }
+  set data(value: unknown) {
+    this.#host.data = value;
+  }
+  get signal(): AbortSignal {
+    return this.#host.signal;
+  }
+  get isMoved(): boolean {
+    return this.#host.isMoved;
+  }
+}
