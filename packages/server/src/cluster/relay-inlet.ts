@@ -25,12 +25,10 @@ import { type RemoteAgent, type RemoteHost, RemoteSource, type RemoteWire } from
 export interface RelayInletOptions extends RemoteHost {
   readonly relay: Relay;
   readonly traffic: RelayTraffic;
-  /**
-   * Where a body for the session of an agent goes that is, or was, of this node.
-   *
-   * @param sender the session that has sent it.
-   */
-  readonly find: (sessionId: string, sender?: string) => RelayTarget | undefined;
+  /** The session of an agent of this node. */
+  readonly find: (sessionId: string) => RelayTarget | undefined;
+  /** Whether the session takes what is new; `gone` if it is not known, and has not moved from here. */
+  readonly accessTo: (sessionId: string) => 'open' | 'held' | 'gone';
   /** Whether the other node may speak for the session of an agent. */
   readonly maySpeakFor: (agent: RemoteAgent) => boolean;
   /** It may not. */
@@ -50,8 +48,20 @@ export interface RelayInletOptions extends RemoteHost {
 /** Senders of one node, and sessions of moved agents of which it keeps account. */
 export const MAX_SOURCES = 50_000;
 
+/** Ways of one node to sessions of this one. */
+export const MAX_WAYS = 200_000;
+
 /** Messages of the other node to a session of this one. */
 export interface Inflow {
+  /** Number of its way. */
+  way: number;
+  readonly id: string;
+  /** Whether the other node may send what is new, was asked not to, or does not. */
+  access: 'open' | 'asked' | 'held';
+  /** How often it was asked. */
+  holds: number;
+  /** What still comes is refused. */
+  isCut: boolean;
   written: number;
   confirmed: number;
   toldConfirmed: number;
@@ -67,7 +77,9 @@ export class RelayInlet implements RemoteWire, WireEvents {
   readonly #requests = new Map<number, RemoteSource>();
   /** Bytes of each tensor that have not come yet. */
   readonly #tensors = new Map<number, number>();
-  readonly #inflows = new Map<string, Inflow>();
+  /** By way. */
+  readonly #inflows = new Map<number, Inflow>();
+  readonly #inflowsTo = new Map<string, Set<Inflow>>();
   readonly #accounts = new Set<string>();
   readonly #quota = new RelayQuota();
   #isOver = false;
@@ -96,19 +108,50 @@ export class RelayInlet implements RemoteWire, WireEvents {
 
   /** Tells the other node what sessions have confirmed since. */
   tellConfirmed(): void {
-    for (const [id, inflow] of this.#inflows) {
+    for (const [way, inflow] of this.#inflows) {
       if (inflow.confirmed === inflow.toldConfirmed) continue;
       inflow.toldConfirmed = inflow.confirmed;
-      this.send('confirmed', [id, inflow.confirmed]);
+      this.send('confirmed', [way, inflow.confirmed]);
     }
   }
 
   /** A session of this node is over; the relay has ended what led to it. */
   handleEnded({ id }: RelayTarget): void {
-    const inflow = this.#inflows.get(id);
-    if (inflow === undefined) return;
-    this.#inflows.delete(id);
-    this.send('gone', [id, inflow.confirmed]);
+    const inflows = this.#inflowsTo.get(id) ?? [];
+    this.#inflowsTo.delete(id);
+    for (const { way, confirmed } of inflows) {
+      this.#inflows.delete(way);
+      this.send('gone', [way, confirmed]);
+    }
+  }
+
+  // --- of sessions that move
+
+  /** Asks the other node to send a session nothing that is new. @param isCut what it still sends is refused. */
+  hold(id: string, isCut: boolean): void {
+    for (const inflow of this.#inflowsTo.get(id) ?? []) {
+      inflow.isCut ||= isCut;
+      if (inflow.access !== 'open') continue;
+      inflow.access = isCut ? 'held' : 'asked';
+      this.send('hold', [inflow.way, ++inflow.holds]);
+    }
+  }
+
+  /** The other node sends the session nothing that is new. */
+  isHolding(id: string): boolean {
+    for (const { access, isCut } of this.#inflowsTo.get(id) ?? [])
+      if (access !== 'held' && !isCut) return false;
+    return true;
+  }
+
+  /** The session takes what is new again. */
+  release(id: string): void {
+    for (const inflow of this.#inflowsTo.get(id) ?? []) {
+      inflow.isCut = false;
+      if (inflow.access === 'open') continue;
+      inflow.access = 'open';
+      this.send('ready', [inflow.way]);
+    }
   }
 
   end(why?: unknown): void {
@@ -149,8 +192,6 @@ export class RelayInlet implements RemoteWire, WireEvents {
     switch (type) {
       case 'ping':
         return;
-      case 'use':
-        return this.#use(textField(fields[0]));
       case 'account':
       case 'report':
       case 'settled':
@@ -158,6 +199,12 @@ export class RelayInlet implements RemoteWire, WireEvents {
     }
     const number = countField(fields[0]);
     switch (type) {
+      case 'use':
+        return this.#use(number, textField(fields[1]));
+      case 'leave':
+        return this.#leave(number);
+      case 'holding':
+        return this.#handleHolding(number, countField(fields[1]));
       case 'open':
         return this.#open(number, fields);
       case 'close': {
@@ -173,8 +220,8 @@ export class RelayInlet implements RemoteWire, WireEvents {
       case 'tensor': {
         const source = this.#sources.get(number);
         if (source === undefined) return this.#refuseForged(type, number, fields);
-        const [own, id] = [countField(fields[1]), textField(fields[2])];
-        return this.#begin(type, source, own, id, fields.slice(3), bytes);
+        const [own, way] = [countField(fields[1]), countField(fields[2])];
+        return this.#begin(type, source, own, way, fields.slice(3), bytes);
       }
     }
     const { relay } = this.#options;
@@ -201,9 +248,31 @@ export class RelayInlet implements RemoteWire, WireEvents {
   }
 
   /** With the counts, `gone` is sent when the session ends. */
-  #use(id: string): void {
-    if (this.#options.find(id) !== undefined)
-      this.#inflows.set(id, { written: 0, confirmed: 0, toldConfirmed: 0 });
+  #use(way: number, id: string, known?: Inflow): void {
+    if (this.#inflows.has(way) || this.#inflows.size >= MAX_WAYS) throw malformed();
+    const access = this.#options.accessTo(id);
+    if (access === 'gone') return this.send('gone', [way, known?.confirmed ?? 0]);
+    const inflow = known ?? newInflow(id, 0);
+    inflow.way = way;
+    inflow.access = access;
+    this.#inflows.set(way, inflow);
+    const others = this.#inflowsTo.get(id) ?? new Set();
+    this.#inflowsTo.set(id, others.add(inflow));
+    if (access === 'open') this.send('ready', [way]);
+  }
+
+  #leave(way: number): void {
+    const inflow = this.#inflows.get(way);
+    if (inflow === undefined) return;
+    this.#inflows.delete(way);
+    const others = this.#inflowsTo.get(inflow.id);
+    others?.delete(inflow);
+    if (others?.size === 0) this.#inflowsTo.delete(inflow.id);
+  }
+
+  #handleHolding(way: number, holds: number): void {
+    const inflow = this.#inflows.get(way);
+    if (inflow?.access === 'asked' && inflow.holds === holds) inflow.access = 'held';
   }
 
   /** @throws {ProtocolError} `bad_message` if the tensor is longer than announced. */
@@ -218,11 +287,11 @@ export class RelayInlet implements RemoteWire, WireEvents {
     switch (type) {
       case 'account': {
         if (this.#accounts.size >= MAX_SOURCES) throw malformed();
+        const way = countField(fields[0]);
         const inflow = onAccount(id);
-        if (inflow === undefined) return;
+        if (inflow === undefined) return this.send('gone', [way, 0]);
         this.#accounts.add(id);
-        this.#inflows.set(id, inflow);
-        return;
+        return this.#use(way, id, inflow);
       }
       case 'report':
         if (this.#accounts.has(id)) onReport(id, readReport(fields));
@@ -252,7 +321,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
   #refuseForged(type: RelayMessageType, number: number, fields: readonly unknown[]): void {
     if (!this.#forged.has(number)) throw malformed();
     const [own, why] = [countField(fields[1]), 'the node may not speak for the sender'];
-    if (type === 'message') this.send('refused', [textField(fields[2]), own, 'forbidden', why]);
+    if (type === 'message') this.send('refused', [countField(fields[2]), own, 'forbidden', why]);
     else this.send('reject', [own, 'forbidden', why]);
   }
 
@@ -260,20 +329,22 @@ export class RelayInlet implements RemoteWire, WireEvents {
     type: 'message' | 'request' | 'tensor',
     source: RemoteSource,
     number: number,
-    id: string,
+    way: number,
     fields: readonly unknown[],
     bytes: Uint8Array,
   ): void {
     const { relay, find } = this.#options;
+    const inflow = this.#inflows.get(way);
     if (type !== 'message') {
       if (this.#requests.has(number) || !source.begin(number)) throw malformed();
       this.#requests.set(number, source);
     }
-    const target = find(id, source.id);
-    if (type === 'message') return this.#takeMessage(source, number, id, target, readBody(fields, bytes));
+    if (type === 'message') return this.#takeMessage(source, number, way, inflow, readBody(fields, bytes));
+    const id = inflow?.id ?? '';
+    const target = inflow?.isCut === false ? find(id) : undefined;
     const refuse = (error: unknown) =>
       source.tell((core) => core.channel.refuse(number, relay.transit.refuse(error, id)));
-    if (target === undefined || !this.#inflows.has(id)) {
+    if (target === undefined) {
       const gone = 'the session of the agent is over; it never had the request';
       return refuse(new ProtocolError('peer_gone', gone));
     }
@@ -290,8 +361,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
     source.intake.take(
       number,
       size,
-      (reservation) =>
-        relay.requests.takeAdmitted(source, number, find(id, source.id) ?? target, body, reservation),
+      (reservation) => relay.requests.takeAdmitted(source, number, target, body, reservation),
       refuse,
     );
   }
@@ -314,16 +384,17 @@ export class RelayInlet implements RemoteWire, WireEvents {
   #takeMessage(
     source: RemoteSource,
     number: number,
-    id: string,
-    target: RelayTarget | undefined,
+    way: number,
+    inflow: Inflow | undefined,
     body: ReceivedBody,
   ): void {
     const { relay, memoryOf, find } = this.#options;
+    const id = inflow?.id ?? '';
     const refuse = (error: unknown) => {
       const { code, message } = relay.transit.reasonOf(error, id);
-      this.send('refused', [id, number, code, message.slice(0, 1_024)]);
+      this.send('refused', [way, number, code, message.slice(0, 1_024)]);
     };
-    const inflow = this.#inflows.get(id);
+    const target = inflow?.isCut === false ? find(id) : undefined;
     if (target === undefined || inflow === undefined) return refuse(gone());
     if (!this.#quota.tryHoldMessage(body.charge)) return refuse(tooMuch());
     const release = () => this.#quota.releaseMessage(body.charge);
@@ -331,14 +402,14 @@ export class RelayInlet implements RemoteWire, WireEvents {
       handleWritten: () => {
         release();
         inflow.toldConfirmed = inflow.confirmed;
-        this.send('written', [id, ++inflow.written, inflow.confirmed]);
+        this.send('written', [way, ++inflow.written, inflow.confirmed]);
       },
       handleConfirmed: () => {
         inflow.confirmed++;
       },
       handleLost: () => {
         release();
-        this.send('lost', [id, number]);
+        this.send('lost', [way, number]);
       },
       handleRefused: (error: ProtocolError) => {
         release();
@@ -352,7 +423,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
       return remote.handleRefused(relay.transit.reasonOf(error, id));
     }
     source.intake.take(0, size, (reservation) => {
-      const now = find(id, source.id);
+      const now = inflow.isCut ? undefined : find(id);
       try {
         if (now === undefined) throw gone();
         relay.messages.takeAdmitted(source, now, body, remote, reservation);
@@ -373,6 +444,12 @@ export class RelayInlet implements RemoteWire, WireEvents {
     this.#options.relay.handleEnded(source);
     source.close();
   }
+}
+
+/** @param written messages that count as the first ones. */
+export function newInflow(id: string, written: number): Inflow {
+  const counts = { written, confirmed: 0, toldConfirmed: 0 };
+  return { way: 0, id, access: 'held', holds: 0, isCut: false, ...counts };
 }
 
 function gone(): ProtocolError {
