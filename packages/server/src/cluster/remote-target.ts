@@ -382,7 +382,6 @@ export class RemoteTarget extends RemoteSession {
     this.#held = [];
     this.closeIntake();
     for (const ref of [...this.#asked.keys()]) this.forget(ref);
-    this.#answered.clear();
     this.#forgetCounts();
     this.#settle();
   }

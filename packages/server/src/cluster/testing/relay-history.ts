@@ -1,3 +1,4 @@
+import { ProtocolError } from '@parlance/protocol';
 import type { ServerEndpoint } from '../../endpoint.js';
 import { Client, type Random, type SimulatedNode, SimulatedSession, settled, World } from './relay-world.js';
 
@@ -19,6 +20,8 @@ export interface Faults {
   readonly cut?: number;
   readonly move?: number;
   readonly kill?: number;
+  /** Of a move that has waited for too long: that it has to be now. */
+  readonly settle?: number;
 }
 
 interface Moving {
@@ -36,8 +39,10 @@ export class History {
   readonly random: Random;
   moves = 0;
   cuts = 0;
+  settles = 0;
   #moving: Moving[] = [];
   #lastStream = 1;
+  #isResting = false;
 
   constructor(seed: number) {
     this.random = seeded(seed);
@@ -72,7 +77,7 @@ export class History {
       if (this.random() < (faults.cut ?? 0)) this.#cut();
       if (this.random() < (faults.move ?? 0)) this.#beginMove();
       if (this.random() < (faults.kill ?? 0)) this.#kill();
-      this.#goOnMoving();
+      this.#goOnMoving(faults.settle);
       if (step % 20 === 0) this.#tick();
       if (step % 7 === 0) await settled();
     }
@@ -129,7 +134,7 @@ export class History {
     this.#moving.push({ from, to, session, patience, isTaken: false });
   }
 
-  #goOnMoving(): void {
+  #goOnMoving(settle = 0): void {
     for (const move of [...this.#moving]) {
       const { from, to, session } = move;
       const endpoint = session as never as ServerEndpoint;
@@ -138,7 +143,7 @@ export class History {
       };
       if (!from.isAlive) isOver();
       else if (move.isTaken) {
-        if (this.random() > 0.1) continue;
+        if (!this.#isResting && this.random() > 0.1) continue;
         isOver();
         from.moves.handleMoved(endpoint, to.name);
         from.forget(session);
@@ -147,7 +152,12 @@ export class History {
         from.moves.release(endpoint);
       } else if (from.moves.isQuiet(endpoint)) this.#handOver(move);
       else if (--move.patience > 0) continue;
-      else {
+      else if (this.random() < settle) {
+        this.settles++;
+        from.moves.settle(endpoint, new ProtocolError('draining', 'the server was drained'));
+        if (from.moves.isQuiet(endpoint)) this.#handOver(move);
+        else session.client.faults.push(`${session.client.name} is not quiet although it was settled`);
+      } else {
         isOver();
         from.moves.release(endpoint);
       }
@@ -178,6 +188,7 @@ export class History {
   }
 
   async #comeToRest(): Promise<void> {
+    this.#isResting = true;
     for (const move of this.#moving) move.patience = Math.min(move.patience, 20);
     for (let round = 0; round < 60; round++) {
       while (this.world.dialing.length > 0) this.world.dialing.shift()?.();
@@ -212,6 +223,13 @@ export class History {
             faults.push(`${sender.name} ${to} ${number} was heard and not sent`);
         }
       }
+      for (const receiver of this.clients)
+        for (const [from, number] of receiver.late) {
+          // Only what a deadline has cut off may still be on its way when its sender goes on elsewhere.
+          const isReported = sender.reported.get(receiver.name)?.get(number) === 'unknown';
+          if (from === sender.name && !(this.settles > 0 && isReported))
+            faults.push(`${receiver.name}: ${from} ${number} was late`);
+        }
       for (const [stream, parts] of sender.replies) {
         const said = parts.slice(0, -1);
         if (!/^(ended|failed)/.test(parts.at(-1) ?? '')) faults.push(`${sender.name} ${stream} never ended`);

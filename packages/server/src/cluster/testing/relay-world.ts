@@ -47,6 +47,8 @@ export class Client {
   readonly known = new Map<string, string>();
   readonly gone: string[] = [];
   readonly faults: string[] = [];
+  /** Messages that were heard after later ones. */
+  readonly late: (readonly [from: string, number: number])[] = [];
   isLost = false;
 
   constructor(name: string) {
@@ -65,8 +67,8 @@ export class Client {
   takeMessage(from: string, number: number): void {
     const heard = this.heard.get(from) ?? [];
     this.heard.set(from, heard);
-    if (number <= (heard.at(-1) ?? 0))
-      this.faults.push(`${this.name}: ${from} ${number} after ${heard.at(-1)}`);
+    if (heard.includes(number)) this.faults.push(`${this.name}: ${from} ${number} was heard twice`);
+    if (number < Math.max(0, ...heard)) this.late.push([from, number]);
     heard.push(number);
   }
 }
