@@ -1,7 +1,7 @@
 import type { Agent } from '../agents/agent.js';
 import type { AccountEvents, HoldingTarget, MovePeers } from '../agents/moves.js';
 import type { RelayTarget } from '../agents/target.js';
-import { newInflow } from './relay-inlet.js';
+import { newInflow } from './relay-inflows.js';
 import type { RelayPeers } from './relay-peers.js';
 import { RemoteTarget } from './remote-target.js';
 import type { Roster } from './roster.js';

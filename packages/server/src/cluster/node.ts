@@ -384,9 +384,8 @@ export class ClusterNode implements Leader {
   #refusalOf({ incarnation, address, proof }: KnownNode): string | undefined {
     const { secrets, isInsecure } = this.#options;
     if (!isProven(secrets, incarnation, address, proof)) return 'is not signed with a secret of this cluster';
-    return isSafe(address, isInsecure)
-      ? undefined
-      : 'has an address that is neither wss: nor on this machine';
+    if (isSafe(address, isInsecure)) return undefined;
+    return 'has an address that is neither wss: nor on this machine';
   }
 }
 

@@ -8,6 +8,7 @@ import {
 import type { Relay } from '../agents/relay.js';
 import type { RelayTarget } from '../agents/target.js';
 import type { ServerWire, WireEvents } from '../http/ws.js';
+import { type Inflow, Inflows } from './relay-inflows.js';
 import {
   chargeOf,
   countField,
@@ -48,25 +49,6 @@ export interface RelayInletOptions extends RemoteHost {
 /** Senders of one node, and sessions of moved agents of which it keeps account. */
 export const MAX_SOURCES = 50_000;
 
-/** Ways of one node to sessions of this one. */
-export const MAX_WAYS = 200_000;
-
-/** Messages of the other node to a session of this one. */
-export interface Inflow {
-  /** Number of its way. */
-  way: number;
-  readonly id: string;
-  /** Whether the other node may send what is new, was asked not to, or does not. */
-  access: 'open' | 'asked' | 'held';
-  /** How often it was asked. */
-  holds: number;
-  /** What still comes is refused. */
-  isCut: boolean;
-  written: number;
-  confirmed: number;
-  toldConfirmed: number;
-}
-
 /** The connection from another node, whose agents write on it to agents of this one. */
 export class RelayInlet implements RemoteWire, WireEvents {
   readonly #wire: RelayWire;
@@ -77,9 +59,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
   readonly #requests = new Map<number, RemoteSource>();
   /** Bytes of each tensor that have not come yet. */
   readonly #tensors = new Map<number, number>();
-  /** By way. */
-  readonly #inflows = new Map<number, Inflow>();
-  readonly #inflowsTo = new Map<string, Set<Inflow>>();
+  readonly #inflows: Inflows;
   readonly #accounts = new Set<string>();
   readonly #quota = new RelayQuota();
   #isOver = false;
@@ -88,6 +68,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
     this.#options = options;
     this.#wire = new RelayWire(options.traffic);
     this.#wire.open(wire);
+    this.#inflows = new Inflows(options.accessTo, (type, fields) => this.send(type, fields));
   }
 
   send(type: RelayMessageType, fields: readonly unknown[], ...parts: readonly Uint8Array[]): void {
@@ -103,61 +84,18 @@ export class RelayInlet implements RemoteWire, WireEvents {
   handleTick(): void {
     if (!this.#wire.handleTick()) return this.end(new Error('the other node is silent'));
     for (const source of this.#sources.values()) source.handleTick();
-    this.tellConfirmed();
+    this.#inflows.tellConfirmed();
   }
 
-  /** Tells the other node what sessions have confirmed since. */
-  tellConfirmed(): void {
-    for (const [way, inflow] of this.#inflows) {
-      if (inflow.confirmed === inflow.toldConfirmed) continue;
-      inflow.toldConfirmed = inflow.confirmed;
-      this.send('confirmed', [way, inflow.confirmed]);
-    }
-  }
-
-  /** A session of this node is over; the relay has ended what led to it. */
-  handleEnded({ id }: RelayTarget): void {
-    const inflows = this.#inflowsTo.get(id) ?? [];
-    this.#inflowsTo.delete(id);
-    for (const { way, confirmed } of inflows) {
-      this.#inflows.delete(way);
-      this.send('gone', [way, confirmed]);
-    }
-  }
-
-  // --- of sessions that move
-
-  /** Asks the other node to send a session nothing that is new. @param isCut what it still sends is refused. */
-  hold(id: string, isCut: boolean): void {
-    for (const inflow of this.#inflowsTo.get(id) ?? []) {
-      inflow.isCut ||= isCut;
-      if (inflow.access !== 'open') continue;
-      inflow.access = isCut ? 'held' : 'asked';
-      this.send('hold', [inflow.way, ++inflow.holds]);
-    }
-  }
-
-  /** The other node sends the session nothing that is new. */
-  isHolding(id: string): boolean {
-    for (const { access, isCut } of this.#inflowsTo.get(id) ?? [])
-      if (access !== 'held' && !isCut) return false;
-    return true;
-  }
-
-  /** The session takes what is new again. */
-  release(id: string): void {
-    for (const inflow of this.#inflowsTo.get(id) ?? []) {
-      inflow.isCut = false;
-      if (inflow.access === 'open') continue;
-      inflow.access = 'open';
-      this.send('ready', [inflow.way]);
-    }
+  /** What the other node has under way to sessions of this one. */
+  get inflows(): Pick<Inflows, 'end' | 'hold' | 'isHolding' | 'release'> {
+    return this.#inflows;
   }
 
   end(why?: unknown): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    if (why === undefined) this.tellConfirmed();
+    if (why === undefined) this.#inflows.tellConfirmed();
     this.#wire.end();
     const { onOver, onSettled } = this.#options;
     onOver(why);
@@ -200,11 +138,11 @@ export class RelayInlet implements RemoteWire, WireEvents {
     const number = countField(fields[0]);
     switch (type) {
       case 'use':
-        return this.#use(number, textField(fields[1]));
+        return this.#inflows.use(number, textField(fields[1]));
       case 'leave':
-        return this.#leave(number);
+        return this.#inflows.leave(number);
       case 'holding':
-        return this.#handleHolding(number, countField(fields[1]));
+        return this.#inflows.handleHolding(number, countField(fields[1]));
       case 'open':
         return this.#open(number, fields);
       case 'close': {
@@ -247,34 +185,6 @@ export class RelayInlet implements RemoteWire, WireEvents {
     }
   }
 
-  /** With the counts, `gone` is sent when the session ends. */
-  #use(way: number, id: string, known?: Inflow): void {
-    if (this.#inflows.has(way) || this.#inflows.size >= MAX_WAYS) throw malformed();
-    const access = this.#options.accessTo(id);
-    if (access === 'gone') return this.send('gone', [way, known?.confirmed ?? 0]);
-    const inflow = known ?? newInflow(id, 0);
-    inflow.way = way;
-    inflow.access = access;
-    this.#inflows.set(way, inflow);
-    const others = this.#inflowsTo.get(id) ?? new Set();
-    this.#inflowsTo.set(id, others.add(inflow));
-    if (access === 'open') this.send('ready', [way]);
-  }
-
-  #leave(way: number): void {
-    const inflow = this.#inflows.get(way);
-    if (inflow === undefined) return;
-    this.#inflows.delete(way);
-    const others = this.#inflowsTo.get(inflow.id);
-    others?.delete(inflow);
-    if (others?.size === 0) this.#inflowsTo.delete(inflow.id);
-  }
-
-  #handleHolding(way: number, holds: number): void {
-    const inflow = this.#inflows.get(way);
-    if (inflow?.access === 'asked' && inflow.holds === holds) inflow.access = 'held';
-  }
-
   /** @throws {ProtocolError} `bad_message` if the tensor is longer than announced. */
   #countPiece(ref: number, length: number): void {
     const left = (this.#tensors.get(ref) ?? 0) - length;
@@ -291,7 +201,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
         const inflow = onAccount(id);
         if (inflow === undefined) return this.send('gone', [way, 0]);
         this.#accounts.add(id);
-        return this.#use(way, id, inflow);
+        return this.#inflows.use(way, id, inflow);
       }
       case 'report':
         if (this.#accounts.has(id)) onReport(id, readReport(fields));
@@ -444,12 +354,6 @@ export class RelayInlet implements RemoteWire, WireEvents {
     this.#options.relay.handleEnded(source);
     source.close();
   }
-}
-
-/** @param written messages that count as the first ones. */
-export function newInflow(id: string, written: number): Inflow {
-  const counts = { written, confirmed: 0, toldConfirmed: 0 };
-  return { way: 0, id, access: 'held', holds: 0, isCut: false, ...counts };
 }
 
 function gone(): ProtocolError {

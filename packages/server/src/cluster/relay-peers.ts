@@ -16,7 +16,8 @@ import type { ServerWire, WebSocketAdapterOptions } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
 import { createLoopback } from './loopback.js';
 import { MovedSource } from './moved-source.js';
-import { type Inflow, RelayInlet } from './relay-inlet.js';
+import type { Inflow } from './relay-inflows.js';
+import { RelayInlet } from './relay-inlet.js';
 import { RelayLink } from './relay-link.js';
 import { RelayTraffic } from './relay-wire.js';
 import type { RemoteAgent, RemoteHost } from './remote-session.js';
@@ -143,7 +144,7 @@ export class RelayPeers {
   }
 
   #tellGone(session: RelayTarget): void {
-    for (const inlet of this.#inlets.keys()) inlet.handleEnded(session);
+    for (const inlet of this.#inlets.keys()) inlet.inflows.end(session.id);
     this.#accounts.delete(session.id);
   }
 
@@ -160,7 +161,7 @@ export class RelayPeers {
     if (this.#forwarded.get(target.id) !== target) return;
     this.#forwarded.delete(target.id);
     // Those that wait to hear where it is need not wait any more.
-    for (const inlet of this.#inlets.keys()) inlet.handleEnded(target);
+    for (const inlet of this.#inlets.keys()) inlet.inflows.end(target.id);
   }
 
   #routeTo(node: string): Route {
@@ -183,19 +184,19 @@ export class RelayPeers {
   /** Other nodes send a session of this one nothing that is new. @param isCut what they still send is refused. */
   holdOthers(sessionId: string, isCut = false): void {
     for (const [inlet, node] of this.#inlets)
-      if (isCut || node !== this.#options.incarnation) inlet.hold(sessionId, isCut);
+      if (isCut || node !== this.#options.incarnation) inlet.inflows.hold(sessionId, isCut);
   }
 
   /** They do not, and no account of the session is open. */
   isHeldByOthers(sessionId: string): boolean {
     if (this.#accounts.has(sessionId)) return false;
     for (const [inlet, node] of this.#inlets)
-      if (node !== this.#options.incarnation && !inlet.isHolding(sessionId)) return false;
+      if (node !== this.#options.incarnation && !inlet.inflows.isHolding(sessionId)) return false;
     return true;
   }
 
   releaseOthers(sessionId: string): void {
-    for (const inlet of this.#inlets.keys()) inlet.release(sessionId);
+    for (const inlet of this.#inlets.keys()) inlet.inflows.release(sessionId);
   }
 
   /** What is not known of messages of a session that has come here will never be. */

@@ -128,7 +128,8 @@ export class History {
     const { node: from, session } = this.pick(this.sessions) ?? {};
     const to = this.pick(this.alive.filter((node) => node !== from));
     if (from === undefined || session === undefined || to === undefined) return;
-    if (this.#moving.some((each) => each.session === session)) return;
+    // A node that hands sessions over takes none, so a session does not come back before its node knows that it has gone.
+    if (this.#moving.some((each) => each.session.id === session.id)) return;
     from.moves.hold(session as never as ServerEndpoint);
     const patience = 20 + Math.floor(this.random() * 200);
     this.#moving.push({ from, to, session, patience, isTaken: false });
