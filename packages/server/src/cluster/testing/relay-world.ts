@@ -109,6 +109,8 @@ export class SimulatedSession {
   #lastStream = 0;
   /** Requests of other agents, with the parts that are still to be said. */
   readonly asked = new Map<number, number>();
+  /** Lengths of the pieces of tensors to it. */
+  readonly pieces: number[] = [];
   readonly #wanted = new Set<number>();
   /** Credit that its own requests hold, and requests that are over. */
   readonly #own = new Map<number, number>();
@@ -156,6 +158,14 @@ export class SimulatedSession {
           this.#lastStream += 2;
           this.#put(this.#lastStream, body);
           return this.#lastStream;
+        },
+        transfer: ({ first }: { readonly first: Uint8Array }) => {
+          this.#lastStream += 2;
+          this.pieces.push(first.length);
+          return this.#lastStream;
+        },
+        feed: (_stream: number, bytes: Uint8Array) => {
+          this.pieces.push(bytes.length);
         },
         chunk: (stream: number, body: Body) => this.#put(stream, body),
         respond: (stream: number, body: Body) => {
