@@ -121,6 +121,35 @@ describe('agents on two nodes', () => {
     expect(addresses.size).toBe(1);
   });
 
+  it('are counted in the metrics of both nodes', async () => {
+    const { near, far } = await pair();
+    const pages = await Promise.all([near, far].map(({ server }) => server.listenMetrics()));
+    const read = async (page: number, name: string) => {
+      const text = await (await fetch(pages[page]?.url ?? '')).text();
+      const line = text.split('\n').find((each) => each.startsWith(`parlance_relay_${name} `));
+      return Number(line?.split(' ')[1]);
+    };
+    expect([await read(0, 'links'), await read(1, 'links')]).toEqual([0, 0]);
+    await agent(far.port, 'acme/worker', { onRequest: ({ text }) => `done ${text}` });
+    const asker = await agent(near.port, 'acme/asker');
+    await expect.poll(() => namesOf(asker)).toContain('worker connected');
+    const body = 'x'.repeat(10_000);
+    await asker.request(body, { to: 'worker' });
+    expect([await read(0, 'links'), await read(1, 'links')]).toEqual([1, 1]);
+    // There and back. What is said later, as that the reply is written, may be on its way.
+    for (const [page, direction] of [
+      [0, 'sent'],
+      [0, 'received'],
+      [1, 'sent'],
+      [1, 'received'],
+    ] as const) {
+      expect(await read(page, `messages_total{direction="${direction}"}`)).toBeGreaterThanOrEqual(2);
+      const bytes = await read(page, `bytes_total{direction="${direction}"}`);
+      expect(bytes).toBeGreaterThan(10_000);
+      expect(bytes).toBeLessThan(15_000);
+    }
+  });
+
   it('take an agent ID over from the other node', async () => {
     const { near, far } = await pair();
     const older = await agent(near.port, 'acme/worker', { onRequest: () => 'old' });
