@@ -72,13 +72,16 @@ export class Departure {
     const { wire, id, epoch } = session;
     const { agents } = this.#host;
     if (isLed !== (wire !== undefined)) return stays('its connection has come or gone');
+    agents?.hold(session);
+    // A client can answer what others have asked only while it is not held itself.
+    const isAnswered = () => agents?.isQuiet(session) !== false;
+    await until(() => session.wire !== wire || isAnswered(), QUIET_MS);
     if (isLed) {
       channel.send({ type: 'hold', session: id });
       const { bytes } = await channel.expect('held');
       const hasAll = () => session.wire !== wire || session.wireBytes.received >= bytes;
       if (!(await until(hasAll, STEP_MS))) return stays('not everything has arrived');
     }
-    agents?.hold(session);
     const isQuiet = () => agents?.isQuiet(session) !== false && isCalm(session, agents);
     if (!(await until(() => session.wire !== wire || isQuiet(), QUIET_MS))) return stays('not quiet');
     if (!(await this.#stopReading())) return stays('onSession has not returned');
